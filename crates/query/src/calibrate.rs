@@ -10,8 +10,8 @@
 //! | `measure` | medians of CPU time |
 //! | `data` | generated columns |
 //! | `formats` | decoding, encoding, compression |
-//! | `rows` | scattering, sorting, gathering, merging packed rows |
-//! | `tables` | tables of groups and joins, expressions, filters |
+//! | `rows` | scattering, sorting, gathering, merging packed rows: by [`crate::sort`] |
+//! | `tables` | groups and joins: by [`crate::aggregate`], [`crate::join`]; expressions, filters |
 //! | `memory` | fresh memory; threads that slow each other down |
 //! | `file` | the result as JSON |
 
@@ -65,7 +65,7 @@ pub fn calibrate(
     begin(GROUPS[0])?;
     let formats = formats::measure(effort)?;
     begin(GROUPS[1])?;
-    let rows = rows::measure(effort);
+    let rows = rows::measure(effort)?;
     begin(GROUPS[2])?;
     let tables = tables::measure(effort)?;
     begin(GROUPS[3])?;

@@ -39,6 +39,7 @@ mod algorithms;
 mod flow;
 mod join;
 mod options;
+mod records;
 mod rejected;
 mod sort;
 mod transfer;

@@ -21,12 +21,14 @@
 //! | the first rows of a result as values | [`preview`] |
 //! | predictions and choices from a calibration (pure) | [`cost`] |
 //! | the CPU costs of operators on this machine, measured | [`calibrate`] |
+//! | tables as the cost model sees them | [`describe`] |
 //! | TPC-H tables | [`generate`] |
 
 pub mod aggregate;
 pub mod batches;
 pub mod calibrate;
 pub mod cost;
+pub mod describe;
 pub mod expression;
 pub mod generate;
 pub mod job;

@@ -11,6 +11,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
 use crate::cost::operators::ValueKind;
+use crate::{Error, Job, JobOptions};
 
 /// A seed of no one else: the digits of e.
 const CALIBRATION_SEED: u64 = 2_718_281_828;
@@ -21,6 +22,11 @@ const DISTINCT_CODES: u64 = 6;
 /// Precision and scale of decimals.
 const DECIMAL_PRECISION: u8 = 24;
 const DECIMAL_SCALE: i8 = 3; // digits behind the point
+
+/// A job of so much memory and so many threads that works in memory only.
+pub(super) fn job(memory: usize, threads: usize) -> Result<Job, Error> {
+    Job::new(JobOptions { memory, threads, ..JobOptions::default() })
+}
 
 /// Random numbers, the same each time.
 pub(super) fn generator(stream: u64) -> Pcg64 {

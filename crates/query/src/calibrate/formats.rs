@@ -13,10 +13,12 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use super::data::{batch, column, packed_rows};
+use super::data::{batch, column, job, packed_rows};
 use super::measure::{Effort, split};
 use crate::Error;
 use crate::cost::operators::{Codec, CodecCost, FileFormat, ValueCost, ValueKind};
+use crate::output::{Output, OutputOptions, Target};
+use crate::table::Format;
 
 /// Measured costs of formats.
 pub(super) struct Formats {
@@ -88,16 +90,32 @@ fn cases() -> impl Iterator<Item = Case> {
 fn costs(effort: Effort, case: Case, text_bytes: u64) -> Result<(f64, f64), Error> {
     let rows = effort.amount(COLUMN_ROWS);
     let batch = batch(column(case.kind, case.is_dictionary, rows, text_bytes))?;
+    let encoded = encoder_ns(effort, case.format, &batch)?;
     let mut file = Vec::new();
-    let encoded = effort.try_measure(rows, || {
-        file.clear();
-        encode(case, &batch, Compression::UNCOMPRESSED, &mut file)
-    })?;
-    let file = Bytes::from(file);
-    let schema = batch.schema();
+    encode(case, &batch, Compression::UNCOMPRESSED, &mut file)?;
+    let (file, schema) = (Bytes::from(file), batch.schema());
     let decoded = effort.try_measure(rows, || decode(case.format, &file, &schema))?;
     Ok((decoded, encoded))
 }
+
+/// Nanoseconds to encode a value by the encoder of results. It decides itself whether a dictionary pays.
+fn encoder_ns(effort: Effort, format: FileFormat, batch: &RecordBatch) -> Result<f64, Error> {
+    let job = job(ENCODER_MEMORY_BYTES, 1)?;
+    let format = match format {
+        FileFormat::Parquet => Format::Parquet,
+        FileFormat::Arrow => Format::ArrowFile,
+        FileFormat::Csv => Format::Csv,
+    };
+    let target = Target::File("/dev/null".into());
+    let output = Output::create(&job, &target, &batch.schema(), &OutputOptions::new(format))?;
+    let (encoder, group) = (output.encoder(), std::slice::from_ref(batch));
+    effort.try_measure(batch.num_rows(), || {
+        encoder.encode(group).map(|encoded| drop(std::hint::black_box(encoded)))
+    })
+}
+
+/// Memory of an encoder: more than a group of the longest texts has.
+const ENCODER_MEMORY_BYTES: usize = 512 << 20;
 
 fn encode(
     case: Case,

@@ -1,11 +1,19 @@
-//! Packed rows: scattering, sorting, gathering, merging, copying.
+//! Packed rows: scattering, sorting, gathering and merging by the sort of this crate, in memory; comparing, copying.
 
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_schema::{Field, Schema, SortOptions as KeyOptions};
 use rand_core::Rng;
+use sakiyomi_os::cpu::of_this_thread;
 
-use super::data::generator;
-use super::measure::{Effort, split};
+use super::data::{generator, job};
+use super::measure::{Effort, median, split};
 use crate::cost::curve::{Curve, CurvePoint};
 use crate::cost::operators::RowCost;
+use crate::order::SortKey;
+use crate::sort::{SortOptions, Sorted, Sorter};
+use crate::{Batches, Error, Job};
 
 /// Measured costs of packed rows.
 pub(super) struct RowCosts {
@@ -17,186 +25,198 @@ pub(super) struct RowCosts {
     pub(super) copy_ns_per_byte: f64,
 }
 
-/// Bytes of a narrow and of a wide row, between which the cost of a byte is told apart from that of a row.
-const ROW_BYTES: [usize; 2] = [64, 192];
-/// Bytes of rows that are scattered: more than private caches hold.
-const SCATTERED_BYTES: usize = 32 << 20;
-/// Numbers of partitions.
-const PARTITION_COUNTS: [usize; 4] = [1, 16, 64, 256];
-/// Bytes of the chunk of a partition, which is filled again and again.
-const CHUNK_BYTES: usize = 64 << 10;
-/// Rows that are sorted: within the first two caches, and beyond them.
-const SORTED_ROW_COUNTS: [usize; 3] = [1 << 12, 1 << 16, 1 << 20];
-/// Bytes of the rows from which are gathered: within a private cache, and beyond.
-const GATHERED_BYTES: [usize; 3] = [1 << 19, 1 << 23, 1 << 27];
-/// Rows that are gathered in a run.
-const GATHERED_ROWS: usize = 1 << 16;
+/// Columns of narrow and of wide rows, between which the cost of a byte is told apart from that of a row.
+const COLUMN_COUNTS: [usize; 2] = [4, 16];
+/// Bytes of a column.
+const COLUMN_BYTES: usize = 8;
+/// Bytes of all rows, and the partitions that they are sorted in: partitions within private caches, and beyond.
+const SORTS: [(usize, usize); 5] =
+    [(16 << 20, 4), (16 << 20, 16), (16 << 20, 64), (16 << 20, 256), (64 << 20, 2)];
+/// Which of these sorts wide rows are measured with as well.
+const WIDE_SORT: usize = 1;
+/// Runs of a sort, of which the first warms up its memory.
+const SORT_RUNS: usize = 4;
 /// Runs that are merged.
-const RUN_COUNTS: [usize; 3] = [4, 32, 256];
-/// Rows of all merged runs.
-const MERGED_ROWS: usize = 1 << 18;
+const RUN_COUNTS: [usize; 3] = [2, 8, 32];
+/// Bytes of all rows that are merged.
+const MERGED_BYTES: usize = 8 << 20;
+/// Rows of a batch that is sorted.
+const BATCH_ROWS: usize = 8192;
+/// Rows of a sample.
+const SAMPLE_ROWS: usize = 1 << 14;
+/// Memory of a sort in which nothing is spilled: it is used as it is needed.
+const SORT_MEMORY_BYTES: usize = 1 << 30;
+/// Bytes that a sort is told to expect, so that it has as many partitions as it may.
+const EXPECTED_BYTES: u64 = 1 << 40;
 /// Keys that are compared, and their bytes.
 const COMPARED_KEYS: usize = 1 << 14;
 const COMPARED_KEY_BYTES: usize = 24;
 /// Bytes that are copied.
 const COPIED_BYTES: usize = 32 << 20;
 
-pub(super) fn measure(effort: Effort) -> RowCosts {
-    RowCosts {
-        scatter: row_cost(&PARTITION_COUNTS, 2, |partitions, width| scatter(effort, partitions, width)),
-        radix_sort: curve(&SORTED_ROW_COUNTS, |rows| radix(effort, effort.amount(rows))),
+pub(super) fn measure(effort: Effort) -> Result<RowCosts, Error> {
+    let narrow = SORTS.map(|(bytes, partitions)| (Sizes::new(effort, bytes, COLUMN_COUNTS[0]), partitions));
+    let wide = Sizes::new(effort, SORTS[WIDE_SORT].0, COLUMN_COUNTS[1]);
+    let narrow_costs: Vec<[f64; 3]> = narrow
+        .iter()
+        .map(|&(sizes, partitions)| sort(effort, sizes, partitions))
+        .collect::<Result<_, _>>()?;
+    let wide_costs = sort(effort, wide, SORTS[WIDE_SORT].1)?;
+    // Costs of scattering by partitions, of gathering by bytes, and of sorting by rows of a partition.
+    let cost = |which: usize, size: fn((Sizes, usize)) -> f64| {
+        let widths = COLUMN_COUNTS.map(|columns| (columns * COLUMN_BYTES) as f64);
+        let typical = narrow_costs[WIDE_SORT][which];
+        let (_, ns_per_byte) = split((widths[0], typical), (widths[1], wide_costs[which]));
+        let of_row = |ns: f64| (ns - ns_per_byte * widths[0]).max(0.0);
+        let points = narrow
+            .iter()
+            .zip(&narrow_costs)
+            .map(|(&sort, costs)| CurvePoint { size: size(sort), ns: of_row(costs[which]) });
+        RowCost { ns_per_row: mean_curve(points.collect()), ns_per_byte }
+    };
+    let points = narrow.iter().zip(&narrow_costs);
+    let sort_points = points.map(|(&(sizes, partitions), costs)| CurvePoint {
+        size: sizes.rows as f64 / partitions as f64,
+        ns: costs[1],
+    });
+    Ok(RowCosts {
+        scatter: cost(0, |(_, partitions)| partitions as f64),
+        radix_sort: mean_curve(sort_points.collect()),
+        gather: cost(2, |(sizes, partitions)| (sizes.rows * sizes.width()) as f64 / partitions as f64),
         comparison_ns: comparison(effort),
-        gather: row_cost(&GATHERED_BYTES, 1, |bytes, width| gather(effort, effort.amount(bytes), width)),
-        merge: curve(&RUN_COUNTS, |runs| merge(effort, runs)),
+        merge: merges(effort)?,
         copy_ns_per_byte: copy(effort),
+    })
+}
+
+/// A curve through points of which some may be of the same size.
+fn mean_curve(mut points: Vec<CurvePoint>) -> Curve {
+    points.sort_by(|a, b| a.size.total_cmp(&b.size));
+    let same = points.chunk_by(|a, b| a.size == b.size).map(|same| CurvePoint {
+        size: same[0].size,
+        ns: same.iter().map(|point| point.ns).sum::<f64>() / same.len() as f64,
+    });
+    Curve::new(same.collect())
+}
+
+/// Rows that are sorted.
+#[derive(Clone, Copy)]
+struct Sizes {
+    rows: usize,
+    columns: usize,
+}
+
+impl Sizes {
+    fn new(effort: Effort, bytes: usize, columns: usize) -> Sizes {
+        Sizes { rows: effort.amount(bytes) / (columns * COLUMN_BYTES) + 1, columns }
+    }
+
+    fn width(self) -> usize {
+        self.columns * COLUMN_BYTES
+    }
+
+    /// Batches of numbers, the first column of which is the key.
+    fn batches(self) -> Result<Vec<RecordBatch>, Error> {
+        let mut random = generator(1);
+        let name = |column: usize| Field::new(format!("c{column}"), arrow_schema::DataType::Int64, false);
+        let schema = Arc::new(Schema::new((0..self.columns).map(name).collect::<Vec<_>>()));
+        let batch = |from: usize| {
+            let rows = BATCH_ROWS.min(self.rows - from);
+            // Keys of 40 bits: those of two columns of usual ranges.
+            let mut column =
+                || Int64Array::from_iter_values((0..rows).map(|_| (random.next_u64() >> 24) as i64));
+            let columns = (0..self.columns).map(|_| Arc::new(column()) as ArrayRef).collect();
+            Ok(RecordBatch::try_new(schema.clone(), columns)?)
+        };
+        (0..self.rows).step_by(BATCH_ROWS).map(batch).collect()
     }
 }
 
-fn curve(sizes: &[usize], mut ns: impl FnMut(usize) -> f64) -> Curve {
-    Curve::new(sizes.iter().map(|&size| CurvePoint { size: size as f64, ns: ns(size) }).collect())
+fn key() -> [SortKey; 1] {
+    [SortKey { column: 0, options: KeyOptions { descending: false, nulls_first: false } }]
 }
 
-/// The cost of narrow rows by size, and of a byte by wide rows of one size.
-fn row_cost(sizes: &[usize], typical: usize, mut ns: impl FnMut(usize, usize) -> f64) -> RowCost {
-    let narrow: Vec<f64> = sizes.iter().map(|&size| ns(size, ROW_BYTES[0])).collect();
-    let wide = ns(sizes[typical], ROW_BYTES[1]);
-    let (_, ns_per_byte) = split((ROW_BYTES[0] as f64, narrow[typical]), (ROW_BYTES[1] as f64, wide));
-    let of_rows = |ns: &f64| (ns - ns_per_byte * ROW_BYTES[0] as f64).max(0.0);
-    let points =
-        sizes.iter().zip(&narrow).map(|(&size, ns)| CurvePoint { size: size as f64, ns: of_rows(ns) });
-    RowCost { ns_per_row: Curve::new(points.collect()), ns_per_byte }
+/// CPU times of scattering, sorting and gathering a row, in nanoseconds.
+fn sort(effort: Effort, sizes: Sizes, partitions: usize) -> Result<[f64; 3], Error> {
+    let batches = sizes.batches()?;
+    let job = job(SORT_MEMORY_BYTES, 1)?;
+    let sampled = Sizes { rows: SAMPLE_ROWS.min(sizes.rows), columns: 1 }.batches()?;
+    let sample = arrow_select::concat::concat_batches(&sampled[0].schema(), &sampled)?;
+    let options = SortOptions {
+        sample: Some(sample),
+        expected_bytes: Some(EXPECTED_BYTES),
+        resident: SORT_MEMORY_BYTES,
+        partitions,
+        ..SortOptions::default()
+    };
+    let mut times: [Vec<f64>; 3] = Default::default();
+    for run in 0..if effort == Effort::Full { SORT_RUNS } else { 2 } {
+        let known = ["sort", "gather"].map(|phase| cpu_ns(&job, phase));
+        let begun = of_this_thread();
+        let mut sorter = Sorter::new(&job, &batches[0].schema(), &key(), &options)?;
+        let mut worker = sorter.worker();
+        batches.iter().try_for_each(|batch| worker.push(batch))?;
+        worker.finish()?;
+        let scattered = (of_this_thread() - begun).as_nanos() as f64;
+        drain(&sorter.finish()?)?;
+        let figures = [scattered, cpu_ns(&job, "sort") - known[0], cpu_ns(&job, "gather") - known[1]];
+        if run > 0 {
+            times.iter_mut().zip(figures).for_each(|(times, ns)| times.push(ns / sizes.rows as f64));
+        }
+    }
+    Ok(times.map(|mut times| median(&mut times)))
 }
 
-fn keys(count: usize, stream: u64) -> Vec<u64> {
-    let mut random = generator(stream);
-    // Two columns of 20 bits each, packed.
-    (0..count).map(|_| random.next_u64() >> 24).collect()
+/// Takes all batches of a sort.
+fn drain(sorted: &Sorted) -> Result<(), Error> {
+    while let Some((_, mut partition)) = sorted.next_partition()? {
+        while let Some(batch) = partition.next()? {
+            std::hint::black_box(batch);
+        }
+    }
+    Ok(())
 }
 
-/// Copies rows to the chunks of their partitions.
-fn scatter(effort: Effort, partitions: usize, width: usize) -> f64 {
-    let rows = effort.amount(SCATTERED_BYTES) / width + 1;
-    let (keys, source) = (keys(rows, 1), vec![7u8; rows * width]);
-    let mut chunks: Vec<(usize, Vec<u8>)> = vec![(0, vec![0; CHUNK_BYTES]); partitions];
-    let splitters: Vec<u64> = (1..partitions as u64).map(|at| (at << 40) / partitions as u64).collect();
-    effort.measure(rows, || {
-        for (key, row) in keys.iter().zip(source.chunks_exact(width)) {
-            let partition = splitters.partition_point(|splitter| splitter <= key);
-            let (used, chunk) = &mut chunks[partition];
-            if *used + width > CHUNK_BYTES {
-                *used = 0;
+/// CPU time of a phase of a job so far, in nanoseconds.
+fn cpu_ns(job: &Job, name: &str) -> f64 {
+    let phases = job.phases().list();
+    let same = phases.iter().filter(|phase| phase.name == name);
+    same.map(|phase| (phase.user_ns + phase.system_ns) as f64).sum()
+}
+
+/// CPU time of a row in a merge, by the number of runs.
+fn merges(effort: Effort) -> Result<Curve, Error> {
+    let sizes = Sizes::new(effort, MERGED_BYTES, COLUMN_COUNTS[0]);
+    let batches = sizes.batches()?;
+    let point = |runs: usize| {
+        let job = job(SORT_MEMORY_BYTES, runs)?;
+        let mut times = Vec::new();
+        for run in 0..if effort == Effort::Full { SORT_RUNS } else { 2 } {
+            let known = cpu_ns(&job, "merge");
+            // Each worker leaves a run in memory.
+            let mut sorter = Sorter::new(&job, &batches[0].schema(), &key(), &SortOptions::default())?;
+            let mut workers: Vec<_> = (0..runs).map(|_| sorter.worker()).collect();
+            for (number, batch) in batches.iter().enumerate() {
+                workers[number % runs].push(batch)?;
             }
-            chunk[*used..*used + width].copy_from_slice(row);
-            *used += width;
-        }
-    })
-}
-
-/// A key and a reference to its row.
-type Entry = (u64, u32);
-
-/// Sorts entries, least significant digit first, and leaves out digits that are all the same.
-pub(super) fn radix_sort(entries: &mut Vec<Entry>, other: &mut Vec<Entry>) {
-    other.resize(entries.len(), (0, 0));
-    for digit in 0..8 {
-        let digit = |key: u64| (key >> (8 * digit)) as usize & 255;
-        let mut counts = [0usize; 256];
-        entries.iter().for_each(|entry| counts[digit(entry.0)] += 1);
-        if counts.contains(&entries.len()) {
-            continue;
-        }
-        let mut at = 0;
-        for count in &mut counts {
-            (*count, at) = (at, at + *count);
-        }
-        for entry in entries.iter() {
-            let place = &mut counts[digit(entry.0)];
-            other[*place] = *entry;
-            *place += 1;
-        }
-        std::mem::swap(entries, other);
-    }
-}
-
-fn radix(effort: Effort, rows: usize) -> f64 {
-    let unsorted: Vec<Entry> = keys(rows, 2).into_iter().zip(0..).collect();
-    let (mut entries, mut other) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
-    effort.measure(rows, || {
-        entries.clear();
-        entries.extend_from_slice(&unsorted);
-        radix_sort(&mut entries, &mut other);
-    })
-}
-
-/// Copies rows from all over some memory one after the other.
-fn gather(effort: Effort, bytes: usize, width: usize) -> f64 {
-    let rows = (bytes / width).max(1);
-    let source = vec![3u8; rows * width];
-    let mut random = generator(3);
-    let order: Vec<usize> =
-        (0..effort.amount(GATHERED_ROWS)).map(|_| (random.next_u64() % rows as u64) as usize).collect();
-    let mut target = vec![0u8; CHUNK_BYTES / width * width];
-    effort.measure(order.len(), || {
-        for part in order.chunks(target.len() / width) {
-            for (row, to) in part.iter().zip(target.chunks_exact_mut(width)) {
-                to.copy_from_slice(&source[row * width..(row + 1) * width]);
+            workers.into_iter().try_for_each(crate::sort::Worker::finish)?;
+            drain(&sorter.finish()?)?;
+            if run > 0 {
+                times.push((cpu_ns(&job, "merge") - known) / sizes.rows as f64);
             }
         }
-        std::hint::black_box(&target);
-    })
-}
-
-/// Merges sorted runs of keys by a loser tree.
-fn merge(effort: Effort, runs: usize) -> f64 {
-    let length = effort.amount(MERGED_ROWS) / runs + 1;
-    let runs: Vec<Vec<u64>> = (0..runs as u64)
-        .map(|run| {
-            let mut keys = keys(length, 10 + run);
-            keys.sort_unstable();
-            keys
-        })
-        .collect();
-    effort.measure(length * runs.len(), || {
-        std::hint::black_box(merged(&runs));
-    })
-}
-
-/// A checksum of the keys of sorted runs in their order: a tournament whose inner nodes hold the losers.
-fn merged(runs: &[Vec<u64>]) -> u64 {
-    let leaves = runs.len().next_power_of_two();
-    let mut heads: Vec<std::slice::Iter<'_, u64>> = runs.iter().map(|run| run.iter()).collect();
-    let mut next = |run: usize| heads.get_mut(run).and_then(Iterator::next).map_or(u64::MAX, |&key| key);
-    // The winners of all games first, then the losers of the final tree.
-    let mut winners: Vec<(u64, usize)> = vec![(u64::MAX, 0); leaves];
-    winners.extend((0..leaves).map(|run| (next(run), run)));
-    let mut losers = winners.clone();
-    for node in (1..leaves).rev() {
-        let (a, b) = (winners[2 * node], winners[2 * node + 1]);
-        (winners[node], losers[node]) = (a.min(b), a.max(b));
-    }
-    let mut winner = winners[if leaves > 1 { 1 } else { leaves }];
-    let (mut sum, mut rank) = (0u64, 0u64);
-    while winner.0 != u64::MAX {
-        rank += 1;
-        sum = sum.wrapping_add(winner.0.wrapping_mul(rank));
-        let mut node = (leaves + winner.1) / 2;
-        winner.0 = next(winner.1);
-        while node > 0 {
-            if losers[node] < winner {
-                std::mem::swap(&mut losers[node], &mut winner);
-            }
-            node /= 2;
-        }
-    }
-    sum
+        Ok(CurvePoint { size: runs as f64, ns: median(&mut times) })
+    };
+    Ok(Curve::new(RUN_COUNTS.into_iter().map(point).collect::<Result<_, Error>>()?))
 }
 
 /// Compares whole keys, as ties of prefixes do.
 fn comparison(effort: Effort) -> f64 {
     let count = effort.amount(COMPARED_KEYS);
+    let mut random = generator(4);
     let mut bytes = vec![b'k'; count * COMPARED_KEY_BYTES];
-    for (key, number) in bytes.chunks_exact_mut(COMPARED_KEY_BYTES).zip(keys(count, 4)) {
-        key[COMPARED_KEY_BYTES - 8..].copy_from_slice(&number.to_be_bytes());
+    for key in bytes.chunks_exact_mut(COMPARED_KEY_BYTES) {
+        key[COMPARED_KEY_BYTES - 8..].copy_from_slice(&random.next_u64().to_be_bytes());
     }
     let key = |at: u32| &bytes[at as usize * COMPARED_KEY_BYTES..][..COMPARED_KEY_BYTES];
     let mut order: Vec<u32> = Vec::with_capacity(count);
@@ -216,31 +236,4 @@ fn copy(effort: Effort) -> f64 {
         target.copy_from_slice(std::hint::black_box(&source));
         std::hint::black_box(&target);
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn entries_are_sorted() {
-        let mut entries: Vec<Entry> = keys(5000, 9).into_iter().zip(0..).collect();
-        let mut expected = entries.clone();
-        expected.sort();
-        radix_sort(&mut entries, &mut Vec::new());
-        assert_eq!(entries, expected);
-    }
-
-    #[test]
-    fn runs_are_merged_in_order() {
-        for count in [1, 2, 3, 5, 8] {
-            let mut runs: Vec<Vec<u64>> = (0..count).map(|run| keys(run as usize * 3, 20 + run)).collect();
-            runs.iter_mut().for_each(|run| run.sort_unstable());
-            let mut all: Vec<u64> = runs.concat();
-            all.sort_unstable();
-            let expected =
-                (1u64..).zip(&all).fold(0u64, |sum, (rank, key)| sum.wrapping_add(key.wrapping_mul(rank)));
-            assert_eq!(merged(&runs), expected, "{count} runs");
-        }
-    }
 }

@@ -1,13 +1,21 @@
-//! Tables of groups and of joins, expressions and filters.
+//! Groups and joins by the operators of this crate, expressions and filters.
 
-use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SortOptions};
 use rand_core::Rng;
+use sakiyomi_os::cpu::of_this_thread;
 
-use super::data::{batch, column, generator};
-use super::measure::Effort;
-use crate::Error;
+use super::data::{batch, column, generator, job};
+use super::measure::{Effort, median};
+use crate::aggregate::{Aggregate, Aggregation, Function, aggregate};
+use crate::batches::InMemory;
 use crate::cost::curve::{Curve, CurvePoint};
 use crate::cost::operators::ValueKind;
+use crate::expression::Expression;
+use crate::join::{Condition, HashJoin, JoinKind, JoinSide, MergeJoin};
+use crate::{Batches, Error, Job};
 
 /// Measured costs of tables and expressions.
 pub(super) struct TableCosts {
@@ -20,146 +28,169 @@ pub(super) struct TableCosts {
     pub(super) filter_ns_per_value: f64,
 }
 
-/// Bytes of tables: within a private cache, and beyond.
-const TABLE_BYTES: [usize; 3] = [1 << 14, 1 << 20, 1 << 26];
-/// Bytes of a place of a table: a key and a row or group.
-const PLACE_BYTES: usize = 16;
-/// Rows that are looked up in a run, at least.
-const LOOKED_UP_ROWS: usize = 1 << 16;
-/// Rows of each side of a join.
-const JOINED_ROWS: usize = 1 << 17;
-/// Rows of a batch that an expression is evaluated on.
+/// Rows of a join's table: within private caches, and beyond.
+const BUILD_ROW_COUNTS: [usize; 3] = [1 << 12, 1 << 16, 1 << 20];
+/// Rows that look for a partner.
+const PROBE_ROWS: usize = 1 << 18;
+/// Bytes of a row of a join's table: a key, a number, and the entry of the table.
+const BUILD_ROW_BYTES: f64 = 40.0;
+/// Numbers of groups.
+const GROUP_COUNTS: [usize; 3] = [4, 1 << 12, 1 << 19];
+/// Bytes of a group of the calibration: a key and a state.
+const GROUP_BYTES: f64 = 32.0;
+/// Rows that are grouped.
+const GROUPED_ROWS: usize = 1 << 20;
+/// Sums over which the cost of an update is measured.
+const SUM_COUNT: usize = 4;
+/// Rows of each side of a merge join.
+const JOINED_ROWS: usize = 1 << 18;
+/// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
+/// Memory of a job in which nothing is spilled: it is used as it is needed.
+const JOB_MEMORY_BYTES: usize = 1 << 30;
+/// Runs of an operator, of which the first warms up.
+const OPERATOR_RUNS: usize = 4;
 
 pub(super) fn measure(effort: Effort) -> Result<TableCosts, Error> {
     let (mut build, mut probe) = (Vec::new(), Vec::new());
-    for bytes in TABLE_BYTES {
-        let size = bytes as f64;
-        let (build_ns, probe_ns) = tables(effort, bytes);
+    for rows in BUILD_ROW_COUNTS {
+        let rows = effort.amount(rows);
+        let size = rows as f64 * BUILD_ROW_BYTES;
+        let (build_ns, probe_ns) = hash_join(effort, rows)?;
         build.push(CurvePoint { size, ns: build_ns });
         probe.push(CurvePoint { size, ns: probe_ns });
     }
+    let mut group = Vec::new();
+    for groups in GROUP_COUNTS {
+        let groups = if groups > BATCH_ROWS { effort.amount(groups) } else { groups };
+        group.push(CurvePoint { size: groups as f64 * GROUP_BYTES, ns: grouping(effort, groups, 0)? });
+    }
+    let updated = grouping(effort, GROUP_COUNTS[0], SUM_COUNT)?;
+    let update_ns_per_value = ((updated - group[0].ns) / SUM_COUNT as f64).max(0.0);
     let (expression_ns_per_value, filter_ns_per_value) = expressions(effort)?;
-    // A group is found as a row of a join is; the table is built once and hit by all rows.
-    let group = Curve::new(probe.clone());
     Ok(TableCosts {
         build: Curve::new(build),
         probe: Curve::new(probe),
-        group,
-        update_ns_per_value: update(effort),
-        merge_join_ns_per_row: merge_join(effort),
+        group: Curve::new(group),
+        update_ns_per_value,
+        merge_join_ns_per_row: merge_join(effort)?,
         expression_ns_per_value,
         filter_ns_per_value,
     })
 }
 
-/// A table with open addressing: keys that are not 0, and their rows.
-struct HashTable {
-    places: Vec<(u64, u64)>,
-    shift: u32,
+/// Median CPU time of an operator on this thread and those that it starts, in nanoseconds.
+fn operator_ns(effort: Effort, mut run: impl FnMut() -> Result<f64, Error>) -> Result<f64, Error> {
+    let runs = if effort == Effort::Full { OPERATOR_RUNS } else { 2 };
+    let mut times = (0..runs).map(|_| run()).collect::<Result<Vec<f64>, Error>>()?;
+    Ok(median(&mut times[1..]))
 }
 
-impl HashTable {
-    fn new(places: usize) -> HashTable {
-        let count = places.next_power_of_two().max(2);
-        HashTable { places: vec![(0, 0); count], shift: 64 - count.trailing_zeros() }
+/// CPU time of this thread until a stream has ended, in nanoseconds.
+fn drained_ns(mut stream: impl Batches) -> Result<f64, Error> {
+    let begun = of_this_thread();
+    while let Some(batch) = stream.next()? {
+        std::hint::black_box(batch);
     }
-
-    /// The place of a key, or the free one where it belongs.
-    fn find(&self, key: u64) -> usize {
-        // Fibonacci hashing.
-        let mut at = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize;
-        while self.places[at].0 != 0 && self.places[at].0 != key {
-            at = (at + 1) & (self.places.len() - 1);
-        }
-        at
-    }
+    Ok((of_this_thread() - begun).as_nanos() as f64)
 }
 
-/// Nanoseconds to insert a row, and to look one up, in a table of some bytes that is half full.
-fn tables(effort: Effort, bytes: usize) -> (f64, f64) {
-    let rows = effort.amount(bytes / PLACE_BYTES / 2);
-    let mut table = HashTable::new(2 * rows);
-    let mut random = generator(30);
-    let keys: Vec<u64> = (0..rows).map(|_| random.next_u64() | 1).collect();
-    let repeats = (effort.amount(LOOKED_UP_ROWS) / rows).max(1);
-    let build = effort.measure(rows * repeats, || {
-        for _ in 0..repeats {
-            table.places.fill((0, 0));
-            for (row, &key) in keys.iter().enumerate() {
-                let at = table.find(key);
-                table.places[at] = (key, row as u64);
-            }
-        }
-    });
-    let looked_up = effort.amount(LOOKED_UP_ROWS);
-    let order: Vec<u64> = (0..looked_up).map(|_| keys[(random.next_u64() % rows as u64) as usize]).collect();
-    let probe = effort.measure(looked_up, || {
-        let sum = order.iter().fold(0u64, |sum, &key| sum.wrapping_add(table.places[table.find(key)].1));
-        std::hint::black_box(sum);
-    });
-    (build, probe)
-}
-
-/// Adds values to the states of their groups.
-fn update(effort: Effort) -> f64 {
-    let rows = effort.amount(BATCH_ROWS);
-    let mut random = generator(31);
-    let groups: Vec<u32> = (0..rows).map(|_| (random.next_u64() % 4) as u32).collect();
-    let values: Vec<i64> = (0..rows).map(|_| random.next_u64() as i64 >> 20).collect();
-    let mut sums = vec![0i64; 64];
-    effort.measure(rows, || {
-        for (&group, &value) in groups.iter().zip(&values) {
-            let sum = &mut sums[group as usize];
-            *sum = sum.wrapping_add(value);
-        }
-        std::hint::black_box(&sums);
-    })
-}
-
-/// Merges the sorted keys of two tables and notes the pairs.
-fn merge_join(effort: Effort) -> f64 {
-    let rows = effort.amount(JOINED_ROWS);
-    let sorted = |stream| {
-        let mut random = generator(stream);
-        let mut keys: Vec<u64> = (0..rows).map(|_| random.next_u64() % rows as u64).collect();
-        keys.sort_unstable();
-        keys
+/// Batches of a key and a number.
+fn table(keys: &[i64], names: [&str; 2]) -> Result<InMemory, Error> {
+    let fields = names.map(|name| Field::new(name, DataType::Int64, false));
+    let schema = Arc::new(Schema::new(fields.to_vec()));
+    let batch = |keys: &[i64]| {
+        let column = Arc::new(Int64Array::from(keys.to_vec())) as ArrayRef;
+        Ok(RecordBatch::try_new(schema.clone(), vec![column.clone(), column])?)
     };
-    let (left, right) = (sorted(32), sorted(33));
-    let mut pairs: Vec<(u32, u32)> = Vec::new();
-    effort.measure(2 * rows, || {
-        pairs.clear();
-        let (mut a, mut b) = (0, 0);
-        while a < left.len() && b < right.len() {
-            if left[a] == right[b] {
-                pairs.push((a as u32, b as u32));
-            }
-            let goes_left = left[a] <= right[b];
-            a += usize::from(goes_left);
-            b += usize::from(!goes_left);
-        }
-        std::hint::black_box(&pairs);
-    })
+    let batches = keys.chunks(BATCH_ROWS).map(batch).collect::<Result<_, Error>>()?;
+    Ok(InMemory::new(schema, batches))
+}
+
+fn random_keys(rows: usize, distinct: usize, stream: u64) -> Vec<i64> {
+    let mut random = generator(stream);
+    (0..rows).map(|_| (random.next_u64() % distinct.max(1) as u64) as i64).collect()
+}
+
+/// CPU times of a row that goes into the table of a join, and of one that looks for its partner.
+fn hash_join(effort: Effort, rows: usize) -> Result<(f64, f64), Error> {
+    let job = job(JOB_MEMORY_BYTES, 1)?;
+    let mut keys: Vec<i64> = (0..rows as i64).collect();
+    let mut random = generator(30);
+    // Fisher and Yates.
+    (1..rows).rev().for_each(|last| keys.swap(last, (random.next_u64() % (last as u64 + 1)) as usize));
+    let build = table(&keys, ["k", "a"])?;
+    let probes = random_keys(effort.amount(PROBE_ROWS), rows, 31);
+    let (one, many) = (table(&probes[..1], ["k2", "b"])?, table(&probes, ["k2", "b"])?);
+    let condition = Condition::parse("k=k2", &build.schema(), &many.schema())?;
+    let join = |probe: &InMemory| -> Result<f64, Error> {
+        let (left, right) = (Box::new(build.clone()), Box::new(probe.clone()));
+        let joined = HashJoin::new(&job, left, right, &condition, JoinKind::Inner, JoinSide::Left)?;
+        drained_ns(joined)
+    };
+    let built = operator_ns(effort, || join(&one))?;
+    let probed = operator_ns(effort, || join(&many))?;
+    Ok((built / rows as f64, (probed - built).max(0.0) / probes.len() as f64))
+}
+
+/// CPU time of a row that finds its group, and updates some sums.
+fn grouping(effort: Effort, groups: usize, sums: usize) -> Result<f64, Error> {
+    let rows = effort.amount(GROUPED_ROWS).max(groups);
+    let input = table(&random_keys(rows, groups, 32), ["k", "v"])?;
+    let schema = input.schema();
+    let sum = || Aggregate::new(Function::Sum, Expression::column(1, &schema), "s");
+    let aggregates =
+        (0..sums).map(|at| Ok(sum()?.named(&format!("s{at}")))).collect::<Result<Vec<_>, Error>>()?;
+    let key = Expression::column(0, &schema);
+    let spent = operator_ns(effort, || {
+        let job: Job = job(JOB_MEMORY_BYTES, 1)?;
+        let aggregation =
+            Aggregation::new(vec![("k".to_owned(), key.clone())], aggregates.clone(), None, &schema)?;
+        aggregate(&job, aggregation, vec![Box::new(input.clone())])?;
+        let phases = job.phases().list();
+        Ok(phases.iter().map(|phase| (phase.user_ns + phase.system_ns) as f64).sum())
+    })?;
+    Ok(spent / rows as f64)
+}
+
+/// CPU time of a row of either side of a merge join.
+fn merge_join(effort: Effort) -> Result<f64, Error> {
+    let job = job(JOB_MEMORY_BYTES, 1)?;
+    let rows = effort.amount(JOINED_ROWS);
+    let sorted = |stream, names| {
+        let mut keys = random_keys(rows, rows, stream);
+        keys.sort_unstable();
+        table(&keys, names)
+    };
+    let (left, right) = (sorted(33, ["k", "a"])?, sorted(34, ["k2", "b"])?);
+    let condition = Condition::parse("k=k2", &left.schema(), &right.schema())?;
+    let order = [SortOptions { descending: false, nulls_first: false }];
+    let spent = operator_ns(effort, || {
+        let (left, right) = (Box::new(left.clone()), Box::new(right.clone()));
+        drained_ns(MergeJoin::new(&job, left, right, &condition, &order, JoinKind::Inner)?)
+    })?;
+    Ok(spent / (2 * rows) as f64)
 }
 
 /// Nanoseconds of an arithmetic operation or comparison on a value, and of a value that a filter keeps.
 fn expressions(effort: Effort) -> Result<(f64, f64), Error> {
     let rows = effort.amount(BATCH_ROWS);
     let numbers: ArrayRef = column(ValueKind::Fixed8, true, rows, 0);
-    let multiply = effort.try_measure(rows, || {
-        arrow_arith::numeric::mul(&numbers, &numbers).map(|product| drop(std::hint::black_box(product)))
-    })?;
-    let compare = effort.try_measure(rows, || {
-        arrow_ord::cmp::lt(&numbers, &numbers).map(|less| drop(std::hint::black_box(less)))
-    })?;
-    let mut random = generator(34);
+    let numbers = batch(numbers)?;
+    let measured = |text: &str| -> Result<f64, Error> {
+        let expression = Expression::parse(text, &numbers.schema())?;
+        effort.try_measure(rows, || {
+            expression.evaluate(&numbers).map(|column| drop(std::hint::black_box(column)))
+        })
+    };
+    // One operation each.
+    let operation = (measured("c * 3")? + measured("c < 50")?) / 2.0;
+    let mut random = generator(35);
     let mask = BooleanArray::from_iter((0..rows).map(|_| Some(random.next_u64().is_multiple_of(2))));
-    let filtered: RecordBatch = batch(numbers.clone())?;
     let kept = mask.true_count();
     let filter = effort.try_measure(kept, || {
-        arrow_select::filter::filter_record_batch(&filtered, &mask)
+        arrow_select::filter::filter_record_batch(&numbers, &mask)
             .map(|kept| drop(std::hint::black_box(kept)))
     })?;
-    Ok(((multiply + compare) / 2.0, filter))
+    Ok((operation, filter))
 }

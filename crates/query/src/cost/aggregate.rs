@@ -4,6 +4,7 @@
 use super::error::CostError;
 use super::flow::{Flow, Role};
 use super::plan::SortMethod;
+use super::records::{GIVING_GROUPS, GROUPING};
 use super::shape::KeyShape;
 use super::sort::sorted;
 use super::stage::Stage;
@@ -30,8 +31,8 @@ pub(crate) fn hash_aggregate(
     let update_ns = rows.count
         * (work.costs.group_ns_per_row.at(table_bytes.max(1.0))
             + groups.aggregates * work.costs.update_ns_per_value);
-    let mut read = work.scan("read", 0)?;
-    let mut last = Stage { name: "write", ..Stage::default() };
+    let mut read = work.scan("read", GROUPING, 0)?;
+    let mut last = Stage { name: "write", records: GIVING_GROUPS, ..Stage::default() };
     if partitions <= 1.0 {
         read.user_ns += update_ns;
         read.heap_bytes += work.threads() * table_bytes;

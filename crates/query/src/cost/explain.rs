@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::prediction::{Comparison, PhasePrediction};
+use super::prediction::{Comparison, PhasePrediction, Prediction};
 use super::rejected::Rejected;
 use super::search::Choice;
 use super::shape::Task;
@@ -41,7 +41,7 @@ pub struct Measured {
 /// Measured and predicted figures side by side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Analysis {
-    /// Phases that were predicted or measured, in the order of the prediction, then of the run.
+    /// Parts of the job in the order of the prediction, and phases that were not predicted.
     pub phases: Vec<AnalyzedPhase>,
     /// The whole job, measured.
     pub measured: Measured,
@@ -50,16 +50,20 @@ pub struct Analysis {
     pub errors: Errors,
 }
 
-/// A phase, measured and predicted.
+/// A part of a job, measured and predicted. Phases that overlap are one part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AnalyzedPhase {
-    /// Its name.
+    /// Its name: that of its last predicted phase.
     pub name: String,
-    /// Its prediction; none if the model does not know it.
-    pub predicted: Option<PhasePrediction>,
-    /// Its figures; none if it did not happen.
-    pub measured: Option<Phase>,
-    /// The resource that limited it, by its figures.
+    /// Its predicted phases; none if the model does not know it.
+    pub predicted: Vec<PhasePrediction>,
+    /// Its measured phases; none if it did not happen.
+    pub measured: Vec<Phase>,
+    /// Predicted time, in nanoseconds.
+    pub predicted_elapsed_ns: u64,
+    /// Measured time, in nanoseconds.
+    pub measured_elapsed_ns: u64,
+    /// The resource that limited it, by its measured figures.
     pub measured_bound: Option<Bound>,
     /// Errors of the predictions, if it was both predicted and measured.
     #[serde(flatten)]
@@ -90,23 +94,7 @@ impl Explanation {
     #[must_use]
     pub fn analyzed(mut self, measured: Measured) -> Explanation {
         let predicted = &self.choice.prediction;
-        let find = |name: &str| measured.phases.iter().find(|phase| phase.name == name);
-        let known = predicted.phases.iter().map(|phase| (phase.name.clone(), Some(phase), find(&phase.name)));
-        let is_known = |phase: &&Phase| predicted.phases.iter().any(|known| known.name == phase.name);
-        let unknown = measured.phases.iter().filter(|phase| !is_known(phase));
-        let unknown = unknown.map(|phase| (phase.name.clone(), None, Some(phase)));
-        let phases = known.chain(unknown).map(|(name, predicted, found)| AnalyzedPhase {
-            name,
-            predicted: predicted.cloned(),
-            measured: found.cloned(),
-            measured_bound: found.map(|phase| measured_bound(phase, measured.threads)),
-            errors: predicted.zip(found).map(|(predicted, found)| {
-                let cpu = predicted.user_ns + predicted.system_ns;
-                let times = (predicted.elapsed_ns, cpu, predicted.comparison);
-                Errors::new(times, found.elapsed_ns, found.user_ns + found.system_ns)
-            }),
-        });
-        let phases = phases.collect();
+        let phases = parts(predicted, &measured);
         let times = (predicted.elapsed_ns, predicted.user_ns + predicted.system_ns, predicted.comparison);
         let errors = Errors::new(times, measured.elapsed_ns, measured.user_ns + measured.system_ns);
         self.analysis = Some(Analysis { phases, measured, errors });
@@ -117,6 +105,78 @@ impl Explanation {
     #[must_use]
     pub fn rejected(&self) -> &[Rejected] {
         &self.choice.rejected
+    }
+}
+
+/// The parts of a job, and the measured phases that nobody predicted.
+fn parts(prediction: &Prediction, measured: &Measured) -> Vec<AnalyzedPhase> {
+    let mut parts: Vec<Vec<&PhasePrediction>> = Vec::new();
+    for phase in &prediction.phases {
+        match parts.iter_mut().find(|part| part[0].records == phase.records) {
+            Some(part) => part.push(phase),
+            None => parts.push(vec![phase]),
+        }
+    }
+    let mut left: Vec<&Phase> = measured.phases.iter().collect();
+    let mut of = |records: &[String]| {
+        let (taken, rest) = left.iter().copied().partition(|phase| records.contains(&phase.name));
+        left = rest;
+        taken
+    };
+    let mut found: Vec<(Vec<&PhasePrediction>, Vec<&Phase>)> = parts
+        .into_iter()
+        .map(|part| (of(&part[0].records), part))
+        .map(|(taken, part)| (part, taken))
+        .collect();
+    found.extend(left.iter().map(|&phase| (Vec::new(), vec![phase])));
+    let elapsed = |phases: &[&Phase]| phases.iter().map(|phase| phase.elapsed_ns).max().unwrap_or(0);
+    // The phases of the last part take turns on each thread: its time is what the others leave.
+    let last = found.iter().rposition(|(predicted, taken)| !predicted.is_empty() && !taken.is_empty());
+    let others = |last: usize| -> u64 {
+        let others = found
+            .iter()
+            .enumerate()
+            .filter(|&(index, (predicted, _))| index != last && !predicted.is_empty());
+        others.map(|(_, (_, taken))| elapsed(taken)).sum()
+    };
+    let rest = last.map(|last| measured.elapsed_ns.saturating_sub(others(last)));
+    let parts = found.iter().enumerate().map(|(index, (predicted, taken))| {
+        let elapsed_ns = if Some(index) == last { rest.unwrap_or(0) } else { elapsed(taken) };
+        analyzed(predicted, taken, elapsed_ns, measured.threads)
+    });
+    parts.collect()
+}
+
+fn analyzed(
+    predicted: &[&PhasePrediction],
+    taken: &[&Phase],
+    elapsed_ns: u64,
+    threads: usize,
+) -> AnalyzedPhase {
+    let sum = |of: fn(&PhasePrediction) -> u64| predicted.iter().map(|phase| of(phase)).sum::<u64>();
+    let total = |of: fn(&Phase) -> u64| taken.iter().map(|phase| of(phase)).sum::<u64>();
+    let comparison = Comparison {
+        storage_only_ns: sum(|phase| phase.comparison.storage_only_ns),
+        remop_ns: sum(|phase| phase.comparison.remop_ns),
+    };
+    let times = (sum(|phase| phase.elapsed_ns), sum(|phase| phase.user_ns + phase.system_ns), comparison);
+    let whole = Phase {
+        elapsed_ns,
+        user_ns: total(|phase| phase.user_ns),
+        system_ns: total(|phase| phase.system_ns),
+        waited_ns: total(|phase| phase.waited_ns),
+        ..Phase::default()
+    };
+    let is_both = !predicted.is_empty() && !taken.is_empty();
+    let name = predicted.last().map(|phase| &phase.name).or(taken.first().map(|phase| &phase.name));
+    AnalyzedPhase {
+        name: name.cloned().unwrap_or_default(),
+        predicted: predicted.iter().copied().cloned().collect(),
+        measured: taken.iter().copied().cloned().collect(),
+        predicted_elapsed_ns: times.0,
+        measured_elapsed_ns: elapsed_ns,
+        measured_bound: (!taken.is_empty()).then(|| measured_bound(&whole, threads)),
+        errors: is_both.then(|| Errors::new(times, elapsed_ns, whole.user_ns + whole.system_ns)),
     }
 }
 

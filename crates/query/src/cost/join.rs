@@ -3,6 +3,7 @@
 use super::error::CostError;
 use super::flow::{Flow, Role};
 use super::plan::SortMethod;
+use super::records::STREAMING;
 use super::shape::{KeyShape, Side};
 use super::sort::sorted;
 use super::stage::Stage;
@@ -30,6 +31,7 @@ pub(crate) fn merge_join(
         .any(|method| matches!(method, SortMethod::RunsAndMerge { .. } | SortMethod::AlreadySorted));
     let mut join = Stage {
         name: "join",
+        records: a.records,
         flows: a.flows.into_iter().chain(b.flows).collect(),
         user_ns: a.user_ns + b.user_ns + merge_ns,
         serial_ns: if is_serial { a.serial_ns + b.serial_ns + merge_ns } else { 0.0 },
@@ -50,10 +52,10 @@ pub(crate) fn hash_join(work: &Work<'_>, build: Side, partitions: f64) -> Result
     let table = work.rows(sides[0]);
     let table_bytes = table.bytes() + table.count * HASH_ENTRY_BYTES;
     if partitions <= 1.0 {
-        let mut built = work.scan("build", sides[0])?;
+        let mut built = work.scan("build", STREAMING, sides[0])?;
         built.user_ns += built_ns(work, table, table_bytes);
         built.buffer_bytes = table_bytes;
-        let mut probed = work.scan("join", sides[1])?;
+        let mut probed = work.scan("join", STREAMING, sides[1])?;
         probed.user_ns += probed_ns(work, work.rows(sides[1]), table, table_bytes);
         probed.buffer_bytes = table_bytes;
         work.write_result(&mut probed)?;
@@ -61,11 +63,11 @@ pub(crate) fn hash_join(work: &Work<'_>, build: Side, partitions: f64) -> Result
     }
     let mut stages = Vec::new();
     let part_bytes = table_bytes / partitions;
-    let mut join = Stage { name: "join", portions: partitions, ..Stage::default() };
+    let mut join = Stage { name: "join", records: STREAMING, portions: partitions, ..Stage::default() };
     for side in sides {
         let rows = work.rows(side);
         let (compress_ns, spilled) = work.compress(rows)?;
-        let mut read = work.scan("partition", side)?;
+        let mut read = work.scan("partition", STREAMING, side)?;
         read.user_ns += work.scatter_ns(rows, partitions) + compress_ns;
         read.flows.push(Flow::write(Role::Spill, spilled));
         read.buffer_bytes = partitions * work.threads() * work.spill_block;

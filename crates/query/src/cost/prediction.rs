@@ -6,11 +6,14 @@ use super::flow::{Direction, Flow, Role};
 use super::stage::{Bound, Cores, Figures, Stage};
 use super::streams::{BareDevice, Streams};
 
-/// Predicted figures of a phase. It has the names and units of [`crate::phase::Phase`], which is measured.
+/// Predicted figures of a phase: a part of the job that follows others, and overlaps with none. It has the names and units
+/// of [`crate::phase::Phase`], which is measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PhasePrediction {
-    /// Its name, as the operators record it.
+    /// Its name.
     pub name: String,
+    /// Phases of a run whose figures are its, by the names that operators record them under.
+    pub records: Vec<String>,
     /// Bytes transferred by its I/O.
     pub bytes: u64,
     /// Time of its busiest device, in nanoseconds.
@@ -109,6 +112,7 @@ fn phase(basis: &Basis<'_>, stage: &Stage) -> PhasePrediction {
         stage.predict(basis.cores, basis.streams);
     PhasePrediction {
         name: stage.name.to_owned(),
+        records: stage.records.iter().map(|&name| name.to_owned()).collect(),
         bytes: whole(bytes),
         device_ns: whole(device_ns),
         user_ns: whole(user_ns),

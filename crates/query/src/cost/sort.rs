@@ -9,6 +9,7 @@
 use super::error::CostError;
 use super::flow::{Flow, Role};
 use super::plan::SortMethod;
+use super::records::{DIVIDING, GIVING_MERGED, GIVING_PARTITIONS, MAKING_RUNS, STREAMING};
 use super::shape::KeyShape;
 use super::stage::Stage;
 use super::work::{PARTITION_SKEW_RATIO, Rows, SORT_ENTRY_BYTES, Work};
@@ -37,7 +38,9 @@ pub(crate) fn sorted(
             runs_and_merge(work, table, rows, (run_bytes as f64, fan_in as f64, passes), key)
         }
         SortMethod::TopN => top(work, table, rows),
-        SortMethod::AlreadySorted => Ok(Sorted { before: Vec::new(), last: work.scan("read", table)? }),
+        SortMethod::AlreadySorted => {
+            Ok(Sorted { before: Vec::new(), last: work.scan("read", STREAMING, table)? })
+        }
     }
 }
 
@@ -48,12 +51,12 @@ fn in_memory(
     partitions: f64,
     key: KeyShape,
 ) -> Result<Sorted, CostError> {
-    let mut read = work.scan("read", table)?;
+    let mut read = work.scan("read", DIVIDING, table)?;
     read.user_ns += work.scatter_ns(rows, partitions);
     read.buffer_bytes = rows.bytes() + partitions * work.threads() * work.spill_block;
     let mut last = emit(work, rows, partitions, key);
     last.buffer_bytes = read.buffer_bytes;
-    Ok(Sorted { before: vec![work.sample(table), read], last })
+    Ok(Sorted { before: vec![work.sample(DIVIDING, table), read], last })
 }
 
 fn range_partition(
@@ -72,10 +75,15 @@ fn range_partition(
         stage.buffer_bytes = partitions * work.threads() * work.spill_block;
         stage
     };
-    let mut before = vec![work.sample(table), scattered(work.scan("read", table)?)];
+    let mut before = vec![work.sample(DIVIDING, table), scattered(work.scan("read", DIVIDING, table)?)];
     for _ in 1..passes {
         let flows = vec![Flow::read_randomly(Role::Spill, spilled)];
-        let mut again = scattered(Stage { name: "partition again", flows, ..Stage::default() });
+        let mut again = scattered(Stage {
+            name: "partition again",
+            records: GIVING_PARTITIONS,
+            flows,
+            ..Stage::default()
+        });
         again.user_ns += restore_ns;
         again.buffer_bytes += work.threads() * work.spill_block;
         before.push(again);
@@ -97,6 +105,7 @@ fn emit(work: &Work<'_>, rows: Rows, partitions: f64, key: KeyShape) -> Stage {
     let entries = portion * PARTITION_SKEW_RATIO * SORT_ENTRY_BYTES;
     Stage {
         name: "write",
+        records: GIVING_PARTITIONS,
         user_ns,
         portions: partitions,
         drain_ns: 0.0,
@@ -115,7 +124,7 @@ fn runs_and_merge(
     let (compress_ns, spilled) = work.compress(rows)?;
     let restore_ns = work.restore_ns(rows)?;
     let run_rows = (run_bytes / rows.row_bytes).min(rows.count);
-    let mut read = work.scan("read", table)?;
+    let mut read = work.scan("read", MAKING_RUNS, table)?;
     read.user_ns += work.scatter_ns(rows, 1.0)
         + work.sort_ns(rows, run_rows, key)
         + work.gather_ns(rows, run_bytes.min(rows.bytes()))
@@ -132,6 +141,7 @@ fn runs_and_merge(
     for _ in 1..passes {
         before.push(Stage {
             name: "merge",
+            records: GIVING_MERGED,
             flows: vec![Flow::read_randomly(Role::Spill, spilled), Flow::write(Role::Spill, spilled)],
             user_ns: merge_ns(inputs) + compress_ns + restore_ns,
             serial_ns: merge_ns(inputs),
@@ -143,6 +153,7 @@ fn runs_and_merge(
     let merged = (runs / fan_in.powf(passes as f64 - 1.0)).ceil().clamp(1.0, inputs);
     let last = Stage {
         name: "write",
+        records: GIVING_MERGED,
         flows: vec![Flow::read_randomly(Role::Spill, spilled)],
         // Rows come in order: their gathering reads memory one row after the other.
         user_ns: merge_ns(merged) + restore_ns + work.gather_ns(rows, 1.0),
@@ -156,11 +167,16 @@ fn runs_and_merge(
 }
 
 fn top(work: &Work<'_>, table: usize, rows: Rows) -> Result<Sorted, CostError> {
-    let mut read = work.scan("read", table)?;
+    let mut read = work.scan("read", DIVIDING, table)?;
     read.user_ns += rows.count * work.costs.comparison_ns;
     let kept = work.task.output.as_ref().map_or(0.0, |output| output.rows as f64);
     let kept = Rows { count: kept.min(rows.count), ..rows };
     read.buffer_bytes = 2.0 * kept.bytes() * work.threads();
-    let last = Stage { name: "write", user_ns: work.gather_ns(kept, kept.bytes()), ..Stage::default() };
+    let last = Stage {
+        name: "write",
+        records: GIVING_PARTITIONS,
+        user_ns: work.gather_ns(kept, kept.bytes()),
+        ..Stage::default()
+    };
     Ok(Sorted { before: vec![read], last })
 }

@@ -35,6 +35,8 @@ pub(crate) enum Overlap {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Stage {
     pub(crate) name: &'static str,
+    /// Phases of a run ([`crate::phase::Phases`]) that are part of it.
+    pub(crate) records: &'static [&'static str],
     pub(crate) flows: Vec<Flow>,
     /// CPU time of operators, in nanoseconds of a thread that runs alone.
     pub(crate) user_ns: f64,

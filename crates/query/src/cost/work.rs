@@ -68,7 +68,12 @@ impl Work<'_> {
     }
 
     /// A stage that reads a table, decodes it, and evaluates expressions.
-    pub(crate) fn scan(&self, name: &'static str, table: usize) -> Result<Stage, CostError> {
+    pub(crate) fn scan(
+        &self,
+        name: &'static str,
+        records: &'static [&'static str],
+        table: usize,
+    ) -> Result<Stage, CostError> {
         let shape = &self.task.tables[table];
         let (rows, selected) = (shape.rows as f64, self.rows(table));
         let mut user_ns = shape.decode_ns(self.costs)?;
@@ -79,14 +84,22 @@ impl Work<'_> {
             }
         }
         let flows = vec![Flow::read(Role::Input(table), shape.file_bytes())];
-        Ok(Stage { name, flows, user_ns, heap_bytes: self.batches_bytes(selected), ..Stage::default() })
+        Ok(Stage {
+            name,
+            records,
+            flows,
+            user_ns,
+            heap_bytes: self.batches_bytes(selected),
+            ..Stage::default()
+        })
     }
 
     /// A stage that reads the keys of rows all over a table, for splitters.
-    pub(crate) fn sample(&self, table: usize) -> Stage {
+    pub(crate) fn sample(&self, records: &'static [&'static str], table: usize) -> Stage {
         let bytes = self.task.tables[table].file_bytes().min(SAMPLE_RANGES * SAMPLE_RANGE_BYTES);
         Stage {
             name: "sample",
+            records,
             flows: vec![Flow::read_randomly(Role::Input(table), bytes)],
             ..Stage::default()
         }

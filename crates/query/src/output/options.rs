@@ -45,8 +45,8 @@ impl OutputOptions {
     }
 }
 
-/// Compression of a result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Compression of a result, by what it costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Compression {
     /// None.
     #[default]

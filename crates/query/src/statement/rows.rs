@@ -83,6 +83,35 @@ impl Rows {
         }
     }
 
+    /// The table.
+    pub(super) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Columns that are read.
+    pub(super) fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// Expressions that are computed of each row.
+    pub(super) fn expressions(&self) -> usize {
+        let computed = |projection: &Projection| {
+            projection.expressions().iter().filter(|item| item.as_column().is_none()).count()
+        };
+        usize::from(self.condition.is_some()) + self.projection.as_ref().map_or(0, computed)
+    }
+
+    /// About `rows` rows from all over the table, with the columns that are read; and how many of them are taken.
+    pub(super) fn scan_sample(&self, job: &Job, rows: usize) -> Result<(RecordBatch, usize), Error> {
+        let sample = self.table.sample(job, &self.columns, rows)?;
+        let sample = cast_to(&sample, &self.table.scan_schema(&self.columns, self.representation))?;
+        let taken = match &self.condition {
+            Some(condition) => condition.select(&sample)?.true_count(),
+            None => sample.num_rows(),
+        };
+        Ok((sample, taken))
+    }
+
     /// Rows of the table, where that is known.
     pub(super) fn table_rows(&self) -> Option<u64> {
         self.table.rows()

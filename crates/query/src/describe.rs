@@ -1,0 +1,103 @@
+//! Tables as the cost model sees them: rows, widths, bytes and encodings from footers, without reading any row.
+
+use arrow_schema::DataType;
+
+use crate::cost::operators::{Codec, FileFormat, ValueKind};
+use crate::cost::shape::{ColumnShape, TableShape};
+use crate::output::Compression;
+use crate::table::{Format, Representation, Table};
+
+/// Bytes of a text or of a nested value, where its column does not say it: about those of TPC-H's comments.
+const TEXT_MEAN_BYTES: f64 = 27.0;
+/// Bytes of the offset of a text in a file.
+const TEXT_OFFSET_BYTES: f64 = 4.0;
+/// Bytes of a code in a packed row.
+const CODE_BYTES: f64 = 1.0;
+/// Rows of a table that does not say its number, for each byte of its files: lines of CSV have about a hundred.
+const CSV_ROW_BYTES: u64 = 100;
+
+/// The columns of a table, as a scan with compact types has them. A table that cannot tell its rows without being read is
+/// estimated by its bytes.
+///
+/// # Panics
+/// If a place is not a column's.
+#[must_use]
+pub fn describe(table: &Table, columns: &[usize], cached_ratio: f64) -> TableShape {
+    let rows = table.rows().unwrap_or_else(|| table.bytes(columns) / CSV_ROW_BYTES);
+    let schema = table.scan_schema(columns, Representation::COMPACT);
+    let shapes = columns.iter().zip(schema.fields()).map(|(&column, field)| {
+        let storage = table.storage(column);
+        let mean = storage.encoded_bytes as f64 / rows.max(1) as f64;
+        // Dictionaries and other formats do not say the length of a text.
+        let is_plain = !storage.is_dictionary && table.format() != Format::Csv && mean > TEXT_OFFSET_BYTES;
+        let text = if is_plain { mean - TEXT_OFFSET_BYTES } else { TEXT_MEAN_BYTES };
+        let (kind, value_bytes) = kind(field.data_type(), text);
+        ColumnShape {
+            kind,
+            value_bytes,
+            file_bytes: storage.file_bytes,
+            encoded_bytes: storage.encoded_bytes,
+            codec: codec(storage.compression),
+            is_dictionary: storage.is_dictionary,
+        }
+    });
+    let mut columns: Vec<ColumnShape> = shapes.collect();
+    if table.format() == Format::Csv {
+        // Each column was given all bytes: a line is read whole.
+        let count = columns.len().max(1) as u64;
+        columns.iter_mut().for_each(|column| column.file_bytes /= count);
+    }
+    TableShape { rows, format: file_format(table.format()), columns, cached_ratio, is_sorted: false }
+}
+
+/// The shape of a result that has the columns of a table, as it is written: encoded as the table is, in some format.
+#[must_use]
+pub fn result(columns: Vec<ColumnShape>, rows: u64, format: Format, compression: Compression) -> TableShape {
+    let codec = codec(compression);
+    let columns = columns.into_iter().map(|column| {
+        // Without compression a column is as long as before it.
+        let file_bytes = if codec == Codec::None { column.encoded_bytes } else { column.file_bytes };
+        ColumnShape { codec, file_bytes, ..column }
+    });
+    let (cached_ratio, is_sorted) = (0.0, false);
+    TableShape { rows, format: file_format(format), columns: columns.collect(), cached_ratio, is_sorted }
+}
+
+/// A format as it costs.
+#[must_use]
+pub fn file_format(format: Format) -> FileFormat {
+    match format {
+        Format::Parquet => FileFormat::Parquet,
+        Format::ArrowFile | Format::ArrowStream => FileFormat::Arrow,
+        Format::Csv => FileFormat::Csv,
+    }
+}
+
+/// A compression as it costs.
+#[must_use]
+pub fn codec(compression: Compression) -> Codec {
+    match compression {
+        Compression::None => Codec::None,
+        Compression::Snappy => Codec::Snappy,
+        Compression::Lz4 => Codec::Lz4,
+        Compression::Zstd => Codec::Zstd,
+    }
+}
+
+/// The kind of a column's values, and their mean bytes in memory.
+fn kind(data_type: &DataType, text_bytes: f64) -> (ValueKind, f64) {
+    match data_type {
+        DataType::Dictionary(..) => (ValueKind::Code, CODE_BYTES),
+        DataType::Boolean => (ValueKind::Fixed4, 1.0),
+        DataType::Null => (ValueKind::Fixed4, 0.0),
+        other => match other.primitive_width() {
+            Some(width @ 0..=4) => (ValueKind::Fixed4, width as f64),
+            Some(width @ 5..=8) => (ValueKind::Fixed8, width as f64),
+            Some(width) => (ValueKind::Fixed16, width as f64),
+            None => (ValueKind::Text, text_bytes),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+//! How the columns of Parquet files are stored, from their footers.
+
+use parquet::basic::Compression as Codec;
+
+use super::footer::ParquetFile;
+use crate::output::Compression;
+use crate::table::options::ColumnStorage;
+
+/// The storage of a column over all files; a nested column's parts together.
+pub(in crate::table) fn storage(files: &[ParquetFile], column: usize) -> ColumnStorage {
+    let mut found = ColumnStorage { is_dictionary: true, ..ColumnStorage::default() };
+    let mut chunks = 0;
+    for file in files {
+        let schema = file.metadata.file_metadata().schema_descr();
+        for group in file.metadata.row_groups() {
+            let leaves = group.columns().iter().enumerate();
+            for (_, chunk) in leaves.filter(|&(leaf, _)| schema.get_column_root_idx(leaf) == column) {
+                // A file may lie: nothing here is used but for estimates.
+                let bytes = |bytes: i64| u64::try_from(bytes).unwrap_or(0);
+                found.file_bytes = found.file_bytes.saturating_add(bytes(chunk.compressed_size()));
+                found.encoded_bytes = found.encoded_bytes.saturating_add(bytes(chunk.uncompressed_size()));
+                found.is_dictionary &= chunk.dictionary_page_offset().is_some();
+                found.compression = known(chunk.compression()).max(found.compression);
+                chunks += 1;
+            }
+        }
+    }
+    found.is_dictionary &= chunks > 0;
+    found
+}
+
+/// A compression, or of those that are not written here the one that costs about as much.
+fn known(codec: Codec) -> Compression {
+    match codec {
+        Codec::UNCOMPRESSED => Compression::None,
+        Codec::SNAPPY => Compression::Snappy,
+        Codec::LZ4 | Codec::LZ4_RAW | Codec::LZO => Compression::Lz4,
+        Codec::ZSTD(_) | Codec::GZIP(_) | Codec::BROTLI(_) => Compression::Zstd,
+    }
+}
