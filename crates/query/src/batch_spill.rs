@@ -90,6 +90,15 @@ impl BatchRun {
         Ok(BatchReader::new(Blocks::Read(self.run.read(&read_options())?)))
     }
 
+    /// As [`BatchRun::drain`], by transfers of at most `block` bytes: for many runs at the same time.
+    ///
+    /// # Errors
+    /// If the budget has no room for another stream.
+    pub(crate) fn drain_in(self, block: usize) -> Result<BatchReader, Error> {
+        let options = SharedOptions { block: block.min(BATCH_BLOCK_BYTES), ..read_options() };
+        Ok(BatchReader::new(Blocks::Drain(self.run.drain(&options)?)))
+    }
+
     /// Reads the batches, and returns their space.
     ///
     /// # Errors
@@ -150,3 +159,6 @@ impl BatchReader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

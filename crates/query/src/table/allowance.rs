@@ -31,6 +31,11 @@ impl Allowance {
         self.share
     }
 
+    /// Bytes in use.
+    pub(super) fn used(&self) -> usize {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).used
+    }
+
     /// Replaces bytes in use by others. It is unchanged after an error.
     pub(super) fn exchange(
         &self,

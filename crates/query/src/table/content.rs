@@ -7,11 +7,19 @@ use arrow_schema::{Schema, SchemaRef};
 
 use super::arrow::ArrowFile;
 use super::csv::{INFERRED_BYTES, Inferred, infer};
+use super::options::{Format, OpenOptions};
 use super::parquet::{ParquetFile, dictionary_columns};
 use super::source::{MAGIC_BYTES, Source, format_of};
 use super::stream::Stream;
-use super::{Format, OpenOptions, types};
+use super::types;
 use crate::Error;
+
+/// The content of a table, and the schema of all of it.
+#[derive(Debug)]
+pub(super) struct Data {
+    pub(super) schema: SchemaRef,
+    pub(super) content: Content,
+}
 
 /// Files of one format, or a stream.
 #[derive(Debug)]
@@ -26,16 +34,13 @@ pub(super) enum Content {
 }
 
 /// Opens files in their order.
-pub(super) fn open_files(paths: &[PathBuf], options: &OpenOptions) -> Result<(SchemaRef, Content), Error> {
+pub(super) fn open_files(paths: &[PathBuf], options: &OpenOptions) -> Result<Data, Error> {
     let sources = paths.iter().map(|path| Source::named(path, options.access));
     open_sources(sources.collect::<Result<_, _>>()?, options)
 }
 
 /// Looks into files in their order.
-pub(super) fn open_sources(
-    sources: Vec<Source>,
-    options: &OpenOptions,
-) -> Result<(SchemaRef, Content), Error> {
+pub(super) fn open_sources(sources: Vec<Source>, options: &OpenOptions) -> Result<Data, Error> {
     let mut format = None;
     let (mut parquet, mut arrow, mut csv) = (Vec::new(), Vec::new(), Vec::new());
     for source in sources {
@@ -60,11 +65,11 @@ pub(super) fn open_sources(
         Format::Parquet => {
             let schema = joined(parquet.iter().map(|file| (&file.source.path, &file.schema)))?;
             let dictionaries = dictionary_columns(&parquet, schema.fields().len());
-            Ok((schema, Content::Parquet(Arc::new(parquet), dictionaries)))
+            Ok(Data { schema, content: Content::Parquet(Arc::new(parquet), dictionaries) })
         }
         Format::ArrowFile | Format::ArrowStream => {
             let schema = joined(arrow.iter().map(|file| (&file.source.path, &file.schema)))?;
-            Ok((schema, Content::Arrow(Arc::new(arrow))))
+            Ok(Data { schema, content: Content::Arrow(Arc::new(arrow)) })
         }
         Format::Csv => csv_table(csv),
     }
@@ -97,7 +102,7 @@ fn csv_file(source: Source) -> Result<(Source, Inferred), Error> {
     Ok((source, inferred))
 }
 
-fn csv_table(files: Vec<(Source, Inferred)>) -> Result<(SchemaRef, Content), Error> {
+fn csv_table(files: Vec<(Source, Inferred)>) -> Result<Data, Error> {
     let mut all: Option<Inferred> = None;
     let mut parts = Vec::with_capacity(files.len());
     for (source, own) in files {
@@ -114,7 +119,8 @@ fn csv_table(files: Vec<(Source, Inferred)>) -> Result<(SchemaRef, Content), Err
             }
         }
     }
-    Ok((all.expect("a file at least").schema(), Content::Csv(parts)))
+    let schema = all.expect("a file at least").schema();
+    Ok(Data { schema, content: Content::Csv(parts) })
 }
 
 impl Format {

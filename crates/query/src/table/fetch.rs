@@ -22,7 +22,7 @@ pub(super) const READ_PHASE_NAME: &str = "read";
 const READ_MIN_BYTES: usize = 64 << 10;
 
 /// Reads ahead of a worker, at most: enough for devices of today, and few for the lists that hold them.
-const AHEAD_MAX: usize = 64;
+const READS_AHEAD_MAX: usize = 64;
 
 /// A part of a table that one worker decodes: a row group, or a record batch.
 #[derive(Clone, Copy, Debug)]
@@ -194,7 +194,7 @@ impl Fetcher {
             current: Vec::new().into_iter(),
             file: None,
         };
-        let ahead = (shared.share as usize / shared.block).clamp(2, AHEAD_MAX);
+        let ahead = (shared.share as usize / shared.block).clamp(2, READS_AHEAD_MAX);
         let options = SharedOptions { block: shared.block, ahead, ..SharedOptions::default() };
         let stream = ReadStream::ranges(job.io(), ranges, &options)?;
         let (job, shared) = (job.clone(), Arc::clone(shared));

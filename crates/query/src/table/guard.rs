@@ -31,11 +31,12 @@ pub(super) fn damaged(path: &Path, how: impl std::fmt::Display) -> Error {
     Error::Table { path: path.to_owned(), reason: format!("the file is damaged: {how}") }
 }
 
-/// Adds the file's name to the errors of decoders.
+/// Adds the file's name to the errors of decoders and of checks.
 pub(super) fn named(path: &Path) -> impl Fn(Error) -> Error + Copy {
     move |error| match error {
         Error::Arrow(source) => damaged(path, source),
         Error::Parquet(source) => damaged(path, source),
+        Error::Query(how) => damaged(path, how),
         other => other,
     }
 }

@@ -2,11 +2,15 @@
 //!
 //! The library decodes; which bytes are read when, how many are in memory, and which of its requests are granted is
 //! decided here. A row group whose projected columns fit twice into a worker's share of memory is read whole, while the
-//! one before it is decoded, and pages are slices of it. The columns of a larger one are read through windows.
+//! one before it is decoded, and pages are slices of it. The columns of a larger one are read through windows. If even a
+//! page of each column is too much, they are decoded a set at a time, and spilled.
 
 mod chunk;
+mod column_sets;
 mod footer;
+mod group;
 mod pages;
+mod plan;
 mod rows;
 mod scan;
 mod statistics;
@@ -15,6 +19,7 @@ mod thrift;
 mod window;
 
 pub(super) use footer::ParquetFile;
-pub(super) use scan::{ParquetPlan, ParquetScan};
+pub(super) use plan::ParquetPlan;
+pub(super) use scan::ParquetScan;
 pub(super) use statistics::{declared_order, dictionary_columns, statistics};
 pub(super) use storage::storage;

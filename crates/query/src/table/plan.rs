@@ -7,13 +7,13 @@ use arrow_schema::{Field, Fields, Schema, SchemaRef};
 
 use super::allowance::Allowance;
 use super::arrow::{ArrowPlan, ArrowScan, ArrowStream, StreamScan};
-use super::content::Content;
+use super::content::{Content, Data};
 use super::csv::{CsvInput, CsvPlan, CsvScan};
 use super::fetch::{Fetcher, RangesOf, Shared, Split};
+use super::options::{Format, Representation, ScanOptions};
 use super::parquet::{ParquetPlan, ParquetScan};
 use super::source::Source;
 use super::types::{Shape, represented, retyped};
-use super::{Format, Representation, ScanOptions, Table};
 use crate::{Batches, Error, Job};
 
 /// Bytes that a decoder of CSV needs for a field, with the field itself.
@@ -21,7 +21,7 @@ const CSV_FIELD_BYTES: usize = 64;
 
 /// A scan that is being prepared.
 struct Scan<'a> {
-    table: &'a Table,
+    table: &'a Data,
     job: &'a Job,
     options: &'a ScanOptions,
     /// The columns that are decoded, in the order of the files, each once.
@@ -34,7 +34,7 @@ struct Scan<'a> {
 }
 
 /// The type of each column of a table in a scan.
-fn scan_fields(table: &Table, representation: Representation) -> Fields {
+fn scan_fields(table: &Data, representation: Representation) -> Fields {
     let dictionaries: &[bool] = match &table.content {
         Content::Parquet(_, dictionaries) => dictionaries,
         _ => &[],
@@ -47,7 +47,7 @@ fn scan_fields(table: &Table, representation: Representation) -> Fields {
 }
 
 /// The schema of a scan's batches.
-pub(super) fn scan_schema(table: &Table, columns: &[usize], representation: Representation) -> SchemaRef {
+pub(super) fn scan_schema(table: &Data, columns: &[usize], representation: Representation) -> SchemaRef {
     let fields = scan_fields(table, representation);
     let fields: Vec<_> = columns.iter().map(|&column| Arc::clone(&fields[column])).collect();
     Arc::new(Schema::new_with_metadata(fields, table.schema.metadata().clone()))
@@ -55,7 +55,7 @@ pub(super) fn scan_schema(table: &Table, columns: &[usize], representation: Repr
 
 /// Begins a scan of some of the splits, or of all.
 pub(super) fn scan(
-    table: &Table,
+    table: &Data,
     job: &Job,
     options: &ScanOptions,
     splits: Option<Vec<Split>>,
@@ -85,7 +85,7 @@ pub(super) fn scan(
 }
 
 /// The row groups or record batches of a table, in order; none of CSV and streams.
-pub(super) fn splits(table: &Table) -> Vec<Split> {
+pub(super) fn splits(table: &Data) -> Vec<Split> {
     let counts: Vec<usize> = match &table.content {
         Content::Parquet(files, _) => files.iter().map(|file| file.metadata.num_row_groups()).collect(),
         Content::Arrow(files) => files.iter().map(|file| file.batches.len()).collect(),
@@ -96,7 +96,7 @@ pub(super) fn splits(table: &Table) -> Vec<Split> {
 }
 
 /// Bytes of some columns in all splits.
-pub(super) fn bytes(table: &Table, columns: &[usize]) -> u64 {
+pub(super) fn bytes(table: &Data, columns: &[usize]) -> u64 {
     let of_split = |split: Split| match &table.content {
         Content::Parquet(files, _) => {
             let group = files[split.file].metadata.row_group(split.index);

@@ -12,12 +12,12 @@ use memchr::memchr;
 use rand_core::Rng;
 use rand_pcg::Pcg64;
 
-use super::content::Content;
+use super::content::{Content, Data};
 use super::fetch::Split;
+use super::options::{Representation, ScanOptions};
 use super::plan;
 use super::source::Source;
 use super::types::with_rows;
-use super::{ScanOptions, Table};
 use crate::{Error, Job};
 
 /// Row groups or record batches that are read, at most.
@@ -43,8 +43,8 @@ const SAMPLE_SEED: u128 = 0x5a4d_1e5e_ed00;
 const SAMPLE_STREAM: u128 = 1;
 
 /// About `rows` rows of a table.
-pub(super) fn sample(table: &Table, job: &Job, columns: &[usize], rows: usize) -> Result<RecordBatch, Error> {
-    let schema = table.scan_schema(columns, super::Representation::STORED);
+pub(super) fn sample(table: &Data, job: &Job, columns: &[usize], rows: usize) -> Result<RecordBatch, Error> {
+    let schema = plan::scan_schema(table, columns, Representation::STORED);
     let found = match &table.content {
         Content::Parquet(..) | Content::Arrow(_) => of_splits(table, job, columns, rows)?,
         Content::Csv(files) => of_text(files, &table.schema, columns, rows)?,
@@ -61,7 +61,7 @@ pub(super) fn sample(table: &Table, job: &Job, columns: &[usize], rows: usize) -
 }
 
 /// Rows of some row groups or record batches, spread over each of them.
-fn of_splits(table: &Table, job: &Job, columns: &[usize], rows: usize) -> Result<Vec<RecordBatch>, Error> {
+fn of_splits(table: &Data, job: &Job, columns: &[usize], rows: usize) -> Result<Vec<RecordBatch>, Error> {
     let all: Vec<Split> =
         plan::splits(table).into_iter().filter(|&split| rows_of(table, split) > 0).collect();
     let count = all.len().min(SPLITS_MAX);
@@ -88,7 +88,7 @@ fn of_splits(table: &Table, job: &Job, columns: &[usize], rows: usize) -> Result
     Ok(found)
 }
 
-fn rows_of(table: &Table, split: Split) -> u64 {
+fn rows_of(table: &Data, split: Split) -> u64 {
     match &table.content {
         Content::Parquet(files, _) => files[split.file].metadata.row_group(split.index).num_rows() as u64,
         Content::Arrow(files) => files[split.file].batch_rows(split.index),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use sakiyomi_io::{Access, IoFile};
 
-use super::Format;
+use super::options::Format;
 use crate::Error;
 
 /// The name that stands for the standard input.
@@ -41,8 +41,8 @@ impl Source {
     }
 
     /// A file without a name; `path` is its name in errors.
-    pub(super) fn unnamed(path: &Path, file: IoFile) -> Source {
-        Source { path: path.to_owned(), size: file.size(), place: Place::Unnamed(Arc::new(file)) }
+    pub(super) fn unnamed(path: &Path, file: Arc<IoFile>) -> Source {
+        Source { path: path.to_owned(), size: file.size(), place: Place::Unnamed(file) }
     }
 
     /// For streams.

@@ -11,8 +11,8 @@ use sakiyomi_io::{Access, IoFile};
 
 use super::arrow::ArrowStream;
 use super::csv::{INFERRED_BYTES, infer};
+use super::options::{Format, OpenOptions};
 use super::source::{MAGIC_BYTES, Source, format_of, open_stream};
-use super::{Format, OpenOptions};
 use crate::Error;
 
 /// Directory of spooled streams by default: on a disk, not in memory.
@@ -105,7 +105,7 @@ impl Stream {
             create_unnamed(&directory, Access::Buffered).map_err(|error| refused(error, "copied into"))?;
         copy(&mut *self.into_reader(), &file).map_err(|error| refused(error, "copied into"))?;
         let file = IoFile::from_file(file, &path, Access::Buffered)?;
-        Ok(Source::unnamed(&path, file))
+        Ok(Source::unnamed(&path, file.into()))
     }
 }
 

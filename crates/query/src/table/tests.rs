@@ -3,6 +3,7 @@
 mod arrays;
 mod csv;
 mod damage;
+mod faults;
 mod files;
 mod memory;
 mod round_trip;

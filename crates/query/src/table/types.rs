@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_cast::{CastOptions, can_cast_types, cast_with_options};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use super::Representation;
+use super::options::Representation;
 use crate::Error;
 
 /// Digits that a `Decimal64` holds.

@@ -181,10 +181,7 @@ impl Index {
     fn add_dictionary(&mut self, header: &Message<'_>, body: u64, length: u64) -> Result<(), Error> {
         let bytes = self.reader.read(body, length)?;
         let dictionaries = Arc::make_mut(&mut self.dictionaries);
-        load_dictionary(header, bytes, &self.file.schema, dictionaries).map_err(|error| match error {
-            Error::Query(how) => damaged(&self.file.source.path, how),
-            other => other,
-        })
+        load_dictionary(header, bytes, &self.file.schema, dictionaries)
     }
 
     fn damaged(&self, how: &str) -> Error {

@@ -9,7 +9,7 @@ use arrow_ipc::{Message, MessageHeader, MetadataVersion, RecordBatch, root_as_me
 use arrow_schema::{Schema, SchemaRef};
 
 /// The first four bytes of a frame; then comes the length of its header.
-const CONTINUATION: [u8; 4] = [0xff; 4];
+const CONTINUATION_MARKER: [u8; 4] = [0xff; 4];
 
 /// Bytes of a frame before its header: the continuation and the length.
 pub(super) const FRAME_BYTES: usize = 8;
@@ -20,7 +20,7 @@ pub(super) const HEADER_MAX_BYTES: u64 = 256 << 20;
 /// The length of the header that a frame announces; none at the end of a stream. Gives why it is no frame.
 pub(super) fn header_length(frame: &[u8; FRAME_BYTES]) -> Result<Option<u64>, String> {
     let (marker, length) = frame.split_at(4);
-    if marker != CONTINUATION {
+    if marker != CONTINUATION_MARKER {
         return Err("a message does not begin as those of Arrow IPC do".into());
     }
     let length = i32::from_le_bytes(length.try_into().expect("four bytes"));

@@ -1,6 +1,6 @@
 //! The scan of Arrow IPC files by one worker: record batches, cut to the size that operators want.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -64,7 +64,6 @@ impl ArrowFile {
             decode_columns(&self.schema, &batch.header, self.version, parts, &batch.dictionaries, allowance)
         })
         .map_err(named(path))
-        .map_err(|error| named_query(path, error))
     }
 }
 
@@ -161,8 +160,7 @@ impl ArrowScan {
             return Ok(true);
         }
         let memory = self.fetcher.share() / 2;
-        let rows = Rows::new(&self.job, file, index, columns, &open, memory)
-            .map_err(|error| named_query(path, error))?;
+        let rows = Rows::new(&self.job, file, index, columns, &open, memory).map_err(named(path))?;
         let Some(rows) = rows else {
             return Err(Error::Memory {
                 what: format!("reading record batch {index} of {}", path.display()),
@@ -177,21 +175,12 @@ impl ArrowScan {
     /// The next part of a record batch that is larger than the memory; false at its end.
     fn next_part(&mut self) -> Result<bool, Error> {
         let Some((rows, path)) = &mut self.rows else { return Ok(false) };
-        let part =
-            decode(path, || rows.next()).map_err(named(path)).map_err(|error| named_query(path, error))?;
+        let part = decode(path, || rows.next()).map_err(named(path))?;
         match part {
             Some(batch) => self.current = Some(Cut { batch, next: 0, reserved: 0, path: path.clone() }),
             None => self.rows = None,
         }
         Ok(self.rows.is_some())
-    }
-}
-
-/// Names the file in what is wrong with its messages.
-fn named_query(path: &Path, error: Error) -> Error {
-    match error {
-        Error::Query(how) => damaged(path, how),
-        other => other,
     }
 }
 

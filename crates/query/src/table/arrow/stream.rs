@@ -192,11 +192,7 @@ impl StreamScan {
             });
             decode_columns(&self.stored, &header, self.version, parts, &dictionaries, &self.allowance)
         });
-        let decoded = decoded.map_err(named(&self.path)).map_err(|error| match error {
-            Error::Query(how) => damaged(&self.path, how),
-            other => other,
-        });
-        let (batch, more) = decoded?;
+        let (batch, more) = decoded.map_err(named(&self.path))?;
         Ok(Cut { batch, next: 0, reserved: reserved + more, path: self.path.clone() })
     }
 }

@@ -111,7 +111,7 @@ impl Chunk {
             at = at.checked_add(header.length)?.checked_add(compressed)?;
             Some(header)
         })
-        .filter(|header| matches!(header.kind, thrift::DATA_PAGE | thrift::DATA_PAGE_V2))
+        .filter(|header| matches!(header.kind, thrift::DATA_PAGE_KIND | thrift::DATA_PAGE_V2_KIND))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -144,7 +144,7 @@ impl Chunk {
             return Err(self.damaged("a page claims more bytes than its compression can hold"));
         }
         let values = u64::try_from(header.values).unwrap_or(u64::MAX);
-        let is_dictionary = header.kind == thrift::DICTIONARY_PAGE;
+        let is_dictionary = header.kind == thrift::DICTIONARY_PAGE_KIND;
         // An entry of a dictionary has a bit at least.
         let values_max = if is_dictionary { uncompressed.saturating_mul(8) } else { self.values };
         if values > values_max {

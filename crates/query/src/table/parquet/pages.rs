@@ -12,8 +12,8 @@ use parquet::file::reader::SerializedPageReader;
 use super::chunk::Chunk;
 use parquet::arrow::arrow_reader::RowGroups;
 
-/// The pages of a chunk. The dictionary is decompressed before the decoder asks for it, because the length of its longest
-/// value bounds the rows of a batch.
+/// The pages of a chunk. The dictionary is decompressed before the decoder asks for it, so that the memory of a row group
+/// is known when it is begun, and because the length of the longest string in it bounds the rows of a batch.
 pub(super) struct Pages {
     inner: SerializedPageReader<Chunk>,
     dictionary: Option<Page>,
@@ -24,12 +24,14 @@ pub(super) struct Pages {
 impl Pages {
     pub(super) fn new(chunk: Chunk, metadata: &ColumnChunkMetaData, rows: usize) -> Result<Pages> {
         let mut inner = SerializedPageReader::new(Arc::new(chunk), metadata, rows, None)?;
-        let is_string = metadata.column_type() == Type::BYTE_ARRAY;
         let mut dictionary = None;
-        if is_string && inner.peek_next_page()?.is_some_and(|page| page.is_dict) {
+        if inner.peek_next_page()?.is_some_and(|page| page.is_dict) {
             dictionary = inner.get_next_page()?;
+            // The header of the first data page is looked at, so that its memory is reserved as well.
+            inner.peek_next_page()?;
         }
-        let longest = dictionary.as_ref().map(longest_value);
+        let is_string = metadata.column_type() == Type::BYTE_ARRAY;
+        let longest = dictionary.as_ref().filter(|_| is_string).map(longest_value);
         Ok(Pages { inner, dictionary, longest })
     }
 

@@ -12,8 +12,8 @@ use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use super::ParquetFile;
 use crate::Error;
 use crate::order::SortKey;
-use crate::table::ColumnStatistics;
 use crate::table::guard::decode;
+use crate::table::options::ColumnStatistics;
 use crate::table::types::converted;
 
 /// Largest dictionary page, in bytes of the file, of a column that comes as dictionaries: its values stay in the

@@ -6,28 +6,47 @@
 /// Structures within structures, at most. Those of Parquet have less than ten levels.
 const DEPTH_MAX: usize = 32;
 
-/// Types of fields and elements, as the protocol numbers them.
-mod kind {
-    pub(super) const STOP: u8 = 0;
-    pub(super) const TRUE: u8 = 1;
-    pub(super) const FALSE: u8 = 2;
-    pub(super) const BYTE: u8 = 3;
-    pub(super) const I16: u8 = 4;
-    pub(super) const I32: u8 = 5;
-    pub(super) const I64: u8 = 6;
-    pub(super) const DOUBLE: u8 = 7;
-    pub(super) const BINARY: u8 = 8;
-    pub(super) const LIST: u8 = 9;
-    pub(super) const SET: u8 = 10;
-    pub(super) const MAP: u8 = 11;
-    pub(super) const STRUCT: u8 = 12;
-    pub(super) const UUID: u8 = 13;
+/// The byte behind the last field of a structure.
+const STRUCTURE_END: u8 = 0;
+
+/// Types of fields and elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Boolean,
+    Byte,
+    Number,
+    Double,
+    Binary,
+    List,
+    Map,
+    Structure,
+    Uuid,
 }
 
-/// Kinds of pages, as their headers number them.
-pub(super) const DATA_PAGE: i64 = 0;
-pub(super) const DICTIONARY_PAGE: i64 = 2;
-pub(super) const DATA_PAGE_V2: i64 = 3;
+impl Kind {
+    /// By its number in the protocol.
+    fn of(number: u8) -> Result<Kind, Problem> {
+        Ok(match number {
+            1 | 2 => Kind::Boolean,
+            3 => Kind::Byte,
+            4..=6 => Kind::Number,
+            7 => Kind::Double,
+            8 => Kind::Binary,
+            9 | 10 => Kind::List,
+            11 => Kind::Map,
+            12 => Kind::Structure,
+            13 => Kind::Uuid,
+            _ => return Err(Problem::Invalid),
+        })
+    }
+}
+
+/// How the headers of pages number them: one of values.
+pub(super) const DATA_PAGE_KIND: i64 = 0;
+/// One of a dictionary's values.
+pub(super) const DICTIONARY_PAGE_KIND: i64 = 2;
+/// One of values, by version 2 of the format.
+pub(super) const DATA_PAGE_V2_KIND: i64 = 3;
 
 /// Why bytes are no structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +62,7 @@ pub(super) enum Problem {
 pub(super) struct PageHeader {
     /// Bytes of the header itself.
     pub(super) length: usize,
-    /// [`DATA_PAGE`], [`DICTIONARY_PAGE`], [`DATA_PAGE_V2`], or another one.
+    /// [`DATA_PAGE_KIND`], [`DICTIONARY_PAGE_KIND`], [`DATA_PAGE_V2_KIND`], or another one.
     pub(super) kind: i64,
     /// Bytes of the page when it is decompressed.
     pub(super) uncompressed: i64,
@@ -117,55 +136,59 @@ impl Walker<'_> {
         let mut field = 0i64;
         loop {
             let head = self.byte()?;
-            if head == kind::STOP {
+            if head == STRUCTURE_END {
                 return Ok(());
             }
             field = match head >> 4 {
                 0 => unzigzag(self.varint()?),
                 delta => field.checked_add(i64::from(delta)).ok_or(Problem::Invalid)?,
             };
-            match head & 0xf {
-                kind::TRUE | kind::FALSE => {}
-                kind::I16 | kind::I32 | kind::I64 => {
+            match Kind::of(head & 0xf)? {
+                // The type of a field tells its value.
+                Kind::Boolean => {}
+                Kind::Number => {
                     let value = unzigzag(self.varint()?);
                     number(depth, field, value);
                 }
-                kind::STRUCT => self.structure(depth + 1, number)?,
+                Kind::Structure => self.structure(depth + 1, number)?,
                 other => self.value(other, depth + 1)?,
             }
         }
     }
 
-    fn value(&mut self, kind: u8, depth: usize) -> Result<(), Problem> {
+    fn value(&mut self, kind: Kind, depth: usize) -> Result<(), Problem> {
         if depth > DEPTH_MAX {
             return Err(Problem::Invalid);
         }
         match kind {
-            kind::TRUE | kind::FALSE | kind::BYTE => self.skip(1),
-            kind::I16 | kind::I32 | kind::I64 => self.varint().map(drop),
-            kind::DOUBLE => self.skip(8),
-            kind::UUID => self.skip(16),
-            kind::BINARY => {
+            Kind::Boolean | Kind::Byte => self.skip(1),
+            Kind::Number => self.varint().map(drop),
+            Kind::Double => self.skip(8),
+            Kind::Uuid => self.skip(16),
+            Kind::Binary => {
                 let length = self.varint()?;
                 self.skip(length)
             }
-            kind::STRUCT => self.structure(depth, &mut |_, _, _| {}),
-            kind::LIST | kind::SET => {
+            Kind::Structure => self.structure(depth, &mut |_, _, _| {}),
+            Kind::List => {
                 let head = self.byte()?;
-                let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
-                self.elements(count, &[head & 0xf], depth)
+                match if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) } {
+                    0 => Ok(()),
+                    count => self.elements(count, &[Kind::of(head & 0xf)?], depth),
+                }
             }
-            kind::MAP => {
-                let count = self.varint()?;
-                let kinds = if count == 0 { 0 } else { self.byte()? };
-                self.elements(count, &[kinds >> 4, kinds & 0xf], depth)
-            }
-            _ => Err(Problem::Invalid),
+            Kind::Map => match self.varint()? {
+                0 => Ok(()),
+                count => {
+                    let kinds = self.byte()?;
+                    self.elements(count, &[Kind::of(kinds >> 4)?, Kind::of(kinds & 0xf)?], depth)
+                }
+            },
         }
     }
 
     /// Elements have a byte each at least.
-    fn elements(&mut self, count: u64, kinds: &[u8], depth: usize) -> Result<(), Problem> {
+    fn elements(&mut self, count: u64, kinds: &[Kind], depth: usize) -> Result<(), Problem> {
         if count > (self.bytes.len() - self.at) as u64 {
             return Err(Problem::End);
         }
@@ -178,4 +201,46 @@ impl Walker<'_> {
 
 fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -((value & 1).cast_signed())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A header as `parquet` writes it: a data page of 30 bytes, 20 of them compressed, with 7 values.
+    const HEADER: &[u8] = &[0x15, 0, 0x15, 60, 0x15, 40, 0x2c, 0x15, 14, 0x15, 0, 0x15, 6, 0x15, 6, 0, 0];
+
+    #[test]
+    fn the_sizes_of_a_page_are_found() {
+        let expected =
+            PageHeader { length: HEADER.len(), kind: 0, uncompressed: 30, compressed: 20, values: 7 };
+        assert_eq!(page_header(&[HEADER, b"behind"].concat()), Ok(expected));
+        for length in 0..HEADER.len() {
+            assert_eq!(page_header(&HEADER[..length]), Err(Problem::End), "{length}");
+        }
+    }
+
+    #[test]
+    fn lists_of_more_elements_than_bytes_are_refused() {
+        // Field 1, a list of 2^31 structures.
+        assert_eq!(length(&[0x19, 0xfc, 0x80, 0x80, 0x80, 0x80, 0x08, 0, 0]), Err(Problem::End));
+        assert_eq!(length(&[0x19, 0x00, 0]), Ok(3), "an empty list has no type");
+        assert_eq!(length(&[0x1c; 100]), Err(Problem::Invalid), "too deep");
+        assert_eq!(
+            length(&[0x15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),
+            Err(Problem::Invalid)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_structure_or_not(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(length) = length(&bytes) {
+                prop_assert!(length <= bytes.len());
+            }
+            let _ = page_header(&bytes);
+        }
+    }
 }

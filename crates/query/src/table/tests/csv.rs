@@ -14,12 +14,12 @@ fn types(table: &Table) -> Vec<DataType> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
     fn rows_are_whole_wherever_blocks_are_cut(
         texts in prop::collection::vec(prop::option::of("[ab,\"\n\r]{1,12}"), 1..40),
-        repeat in 100usize..400,
+        repeat in 50usize..200,
         batch_rows in 100usize..9000,
         ends_with_line_end: bool,
     ) {

@@ -52,6 +52,24 @@ fn a_thousand_columns() {
 }
 
 #[test]
+fn a_thousand_columns_whose_pages_do_not_fit_are_decoded_in_sets() {
+    let scratch = Scratch::new("sets");
+    let (batch, other) = (wide(1000, 2000), common(&mut Random::new(2), 5000));
+    write_parquet(&scratch.path("p"), std::slice::from_ref(&batch), WriterProperties::default());
+    write_parquet(&scratch.path("q"), std::slice::from_ref(&other), WriterProperties::default());
+    let options =
+        JobOptions { memory: 24 * MIB, spill: vec![scratch.root().to_owned()], ..JobOptions::default() };
+    let job = Job::new(options.clone()).unwrap();
+    let table = open(scratch.path("p")).unwrap();
+    let options = ScanOptions { memory: 8 * MIB, ..ScanOptions::new(all(&table)) };
+    assert_eq!(rows(&table, &job, &options).unwrap(), batch);
+    let job = Job::new(JobOptions { memory: 2 * MIB, ..job.options().clone() }).unwrap();
+    let table = open(scratch.path("q")).unwrap();
+    let options = ScanOptions { columns: all(&table), ..options };
+    assert_eq!(rows(&table, &job, &options).unwrap(), other);
+}
+
+#[test]
 fn a_record_batch_larger_than_the_memory_is_read_row_by_row() {
     let scratch = Scratch::new("large_batch");
     let batch = common(&mut Random::new(9), 60_000);

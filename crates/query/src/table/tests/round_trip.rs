@@ -25,7 +25,7 @@ fn compression(number: usize) -> Compression {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
     fn parquet_of_all_types(

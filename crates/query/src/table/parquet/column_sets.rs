@@ -1,0 +1,138 @@
+//! Row groups of so many columns that a page of each is more than the memory.
+//!
+//! Columns are decoded one set after the other, as many at a time as fit, and their batches are spilled. Then the batches
+//! of all sets are read side by side: a transposition on disk, which writes and reads the decoded rows once.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::Schema;
+
+use super::group::{Group, Opened};
+use super::rows::RowBytes;
+use crate::Error;
+use crate::batch_spill::{BatchReader, BatchRun, BatchWriter, create_spill};
+use crate::table::types::with_rows;
+use sakiyomi_io::Spill;
+
+/// Smallest transfers of a run that is read beside others.
+const RUN_BLOCK_MIN_BYTES: usize = 4 << 10;
+
+/// Parts of a worker's memory that a batch of all columns takes at most; the rest is for pages and transfers.
+const BATCH_SHARE: usize = 8;
+
+/// The spilled columns of a row group.
+pub(super) struct ColumnSets {
+    readers: Vec<BatchReader>,
+}
+
+impl ColumnSets {
+    /// Decodes and spills all columns.
+    pub(super) fn new(group: &Group) -> Result<ColumnSets, Error> {
+        let rows = batch_rows(group);
+        let spill = create_spill(&group.job)?;
+        let columns = &group.plan.columns;
+        let mut runs = Vec::new();
+        let (mut first, mut next) = (0, 0);
+        let mut opened = Opened::default();
+        while next < columns.len() {
+            let is_full = group.allowance.used() > group.allowance.share() / 2;
+            let outcome = if is_full && next > first {
+                Err(None)
+            } else {
+                group
+                    .open_column(columns[next], &mut opened)
+                    .map_err(|error| Some(group.take_fault().unwrap_or(error)))
+            };
+            match outcome {
+                Ok(()) => next += 1,
+                Err(Some(error)) if next == first || !matches!(error, Error::Memory { .. }) => {
+                    return Err(error);
+                }
+                // The chunks of a column that did not fit are opened again with the next set.
+                Err(_) => {
+                    let set = opened_again(group, &columns[first..next], std::mem::take(&mut opened))?;
+                    runs.push(spilled(group, &spill, &columns[first..next], set, rows)?);
+                    first = next;
+                }
+            }
+        }
+        runs.push(spilled(group, &spill, &columns[first..], opened, rows)?);
+        let block = group.allowance.share() / 4 / runs.len();
+        let block = ((block + 1).next_power_of_two() / 2).max(RUN_BLOCK_MIN_BYTES);
+        let readers = runs.into_iter().map(|run| run.drain_in(block)).collect::<Result<_, Error>>()?;
+        Ok(ColumnSets { readers })
+    }
+
+    /// The next rows of all columns, in their order; none at the end.
+    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
+        let (mut fields, mut columns, mut rows) = (Vec::new(), Vec::new(), None);
+        let mut ended = 0;
+        for reader in &mut self.readers {
+            let Some(batch) = reader.next()? else {
+                ended += 1;
+                continue;
+            };
+            if *rows.get_or_insert(batch.num_rows()) != batch.num_rows() {
+                return Err(Error::Query("its columns have different numbers of rows".into()));
+            }
+            fields.extend(batch.schema().fields().iter().map(Arc::clone));
+            columns.extend(batch.columns().iter().map(Arc::clone));
+        }
+        match (ended, rows) {
+            (0, Some(rows)) => with_rows(&Arc::new(Schema::new(fields)), columns, rows).map(Some),
+            (_, None) => Ok(None),
+            _ => Err(Error::Query("its columns have different numbers of rows".into())),
+        }
+    }
+}
+
+/// A column of several leaves may have been opened in part when the memory was used up: then the set is opened anew.
+fn opened_again(group: &Group, columns: &[usize], opened: Opened) -> Result<Opened, Error> {
+    let file = group.file();
+    if opened.len() == file.leaves(columns).len() {
+        return Ok(opened);
+    }
+    drop(opened);
+    let mut again = Opened::default();
+    for &column in columns {
+        group.open_column(column, &mut again).map_err(|error| group.take_fault().unwrap_or(error))?;
+    }
+    Ok(again)
+}
+
+/// Decodes a set of columns, and spills its batches.
+fn spilled(
+    group: &Group,
+    spill: &Spill,
+    columns: &[usize],
+    opened: Opened,
+    rows: usize,
+) -> Result<BatchRun, Error> {
+    let mut reader = group.reader(columns, opened, rows)?;
+    let mut writer: Option<BatchWriter> = None;
+    while let Some(batch) =
+        reader.next().transpose().map_err(|error| group.take_fault().unwrap_or(error.into()))?
+    {
+        group.job.check()?;
+        if writer.is_none() {
+            writer = Some(BatchWriter::create(spill, &batch.schema())?);
+        }
+        writer.as_mut().expect("made above").write(&batch)?;
+    }
+    let writer = match writer {
+        Some(writer) => writer,
+        None => BatchWriter::create(spill, &Schema::empty())?,
+    };
+    writer.finish()
+}
+
+/// Rows of a batch of all columns.
+fn batch_rows(group: &Group) -> usize {
+    let metadata = group.file().metadata.row_group(group.index);
+    let mut row_bytes = RowBytes::default();
+    for (leaf, _) in group.file().leaves(&group.plan.columns) {
+        row_bytes.add_unseen(metadata.column(leaf), group.rows());
+    }
+    row_bytes.batch_rows(group.plan.batch_rows, group.allowance.share() / BATCH_SHARE)
+}

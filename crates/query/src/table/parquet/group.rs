@@ -1,0 +1,125 @@
+//! A row group of a scan: its chunks, opened for decoding.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_schema::Fields;
+use bytes::Bytes;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
+use sakiyomi_io::IoFile;
+
+use super::chunk::{Chunk, Fault};
+use super::footer::ParquetFile;
+use super::pages::{GroupPages, Pages};
+use super::plan::ParquetPlan;
+use super::rows::RowBytes;
+use super::window::Window;
+use crate::table::allowance::Allowance;
+use crate::table::types::retyped;
+use crate::{Error, Job};
+
+/// Smallest and largest blocks of a window.
+const WINDOW_MIN_BYTES: usize = 4 << 10;
+const WINDOW_MAX_BYTES: usize = 1 << 20;
+
+/// Blocks that a window has at the same time: one that is decoded, one in flight, and one that is being replaced.
+const WINDOW_BLOCKS: usize = 3;
+
+/// A row group, and what its chunks are opened with.
+pub(super) struct Group {
+    pub(super) job: Job,
+    pub(super) plan: Arc<ParquetPlan>,
+    pub(super) file: usize,
+    pub(super) index: usize,
+    pub(super) allowance: Arc<Allowance>,
+    pub(super) fault: Fault,
+    /// The open file, for windows.
+    pub(super) open: Arc<IoFile>,
+    /// The bytes of each leaf, if all are there.
+    pub(super) parts: Option<Vec<Bytes>>,
+    /// Bytes of the file that may be in memory.
+    pub(super) share: usize,
+}
+
+/// Chunks of some columns, ready to be decoded.
+#[derive(Default)]
+pub(super) struct Opened {
+    chunks: Vec<(usize, Pages)>,
+    pub(super) row_bytes: RowBytes,
+}
+
+impl Opened {
+    /// Number of chunks.
+    pub(super) fn len(&self) -> usize {
+        self.chunks.len()
+    }
+}
+
+impl Group {
+    pub(super) fn file(&self) -> &ParquetFile {
+        &self.plan.files[self.file]
+    }
+
+    /// Rows that the footer says.
+    pub(super) fn rows(&self) -> u64 {
+        self.file().metadata.row_group(self.index).num_rows() as u64
+    }
+
+    /// The error that the library only has a text of.
+    pub(super) fn take_fault(&self) -> Option<Error> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Opens the chunks of a column, beside others.
+    pub(super) fn open_column(&self, wanted: usize, opened: &mut Opened) -> Result<(), Error> {
+        let metadata = self.file().metadata.row_group(self.index);
+        let leaves = self.file().leaves(&self.plan.columns);
+        for (at, &(leaf, column)) in leaves.iter().enumerate().filter(|(_, (_, column))| *column == wanted) {
+            let chunk = metadata.column(leaf);
+            let pages = match &self.parts {
+                Some(parts) => {
+                    let pages = Chunk::whole(chunk, parts[at].clone(), &self.allowance, &self.fault);
+                    opened.row_bytes.add_pages(chunk, pages.data_pages(), self.rows());
+                    pages
+                }
+                None => {
+                    opened.row_bytes.add_unseen(chunk, self.rows());
+                    self.windowed(leaf, leaves.len())?
+                }
+            };
+            let pages = Pages::new(pages, chunk, metadata.num_rows() as usize)?;
+            let data_type = self.plan.types[column].data_type();
+            opened.row_bytes.add_dictionary(pages.longest_in_dictionary(), data_type);
+            opened.chunks.push((leaf, pages));
+        }
+        Ok(())
+    }
+
+    /// A chunk that is read through a window, beside those of all columns.
+    fn windowed(&self, leaf: usize, windows: usize) -> Result<Chunk, Error> {
+        let chunk = self.file().metadata.row_group(self.index).column(leaf);
+        let (start, length) = chunk.byte_range();
+        let share = self.share / windows / WINDOW_BLOCKS;
+        let block = ((share + 1).next_power_of_two() / 2).clamp(WINDOW_MIN_BYTES, WINDOW_MAX_BYTES);
+        let window = Window::open(&self.job, &self.open, start..start + length, block)?;
+        Ok(Chunk::windowed(chunk, window, &self.allowance, &self.fault))
+    }
+
+    /// Decodes the chunks of some columns, `rows` at a time.
+    pub(super) fn reader(
+        &self,
+        columns: &[usize],
+        opened: Opened,
+        rows: usize,
+    ) -> Result<ParquetRecordBatchReader, Error> {
+        let file = self.file();
+        let fields = file.schema.fields().iter().zip(&self.plan.types);
+        let hints: Fields = fields.map(|(own, wanted)| retyped(own, wanted.data_type().clone())).collect();
+        let descriptor = file.metadata.file_metadata().schema_descr();
+        let mask = ProjectionMask::roots(descriptor, columns.iter().copied());
+        let levels = parquet_to_arrow_field_levels(descriptor, mask, Some(&hints))?;
+        let chunks = Mutex::new(opened.chunks.into_iter().collect());
+        let pages = GroupPages { metadata: Arc::clone(&file.metadata), group: self.index, chunks };
+        Ok(ParquetRecordBatchReader::try_new_with_row_groups(&levels, &pages, rows, None)?)
+    }
+}
