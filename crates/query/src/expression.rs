@@ -31,6 +31,7 @@ mod literal;
 pub(crate) mod narrow;
 mod node;
 mod parse;
+mod print;
 mod projection;
 mod transform;
 mod types;

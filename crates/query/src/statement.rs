@@ -11,19 +11,25 @@
 //! | file | what |
 //! |---|---|
 //! | `rows.rs` | the rows of a table that a statement takes: `--where` and `--select` over a scan |
+//! | `shape.rs`, `explain.rs` | what the cost model knows of the tables; the plan that it chooses |
 //! | `sink.rs` | the rows of a result, from several threads, in order |
+//! | `spread.rs` | one stream of rows, encoded on several threads |
 //! | `workers.rs` | threads whose first error ends all |
 
 mod aggregate;
+mod explain;
 mod join;
 mod rows;
+mod shape;
 mod sink;
 mod sort;
+mod spread;
 mod workers;
 
 use crate::preview::Preview;
 
 pub use aggregate::{Aggregate, aggregate, q1};
+pub use explain::{Calibrated, explain_aggregate, explain_join, explain_q1, explain_sort};
 pub use join::{Join, join};
 pub use rows::Input;
 pub use sink::Destination;

@@ -35,7 +35,7 @@ impl Packing {
 
 pub(crate) enum Packed<W: Write> {
     Plain(BufWriter<W>),
-    Gzip(GzEncoder<BufWriter<W>>),
+    Gzip(Box<GzEncoder<BufWriter<W>>>),
     Zstd(Box<zstd::Encoder<'static, BufWriter<W>>>),
 }
 
@@ -54,7 +54,7 @@ impl<W: Write> Packed<W> {
         let buffered = BufWriter::with_capacity(BUFFER_BYTES, writer);
         Ok(match packing {
             Packing::Plain => Packed::Plain(buffered),
-            Packing::Gzip => Packed::Gzip(GzEncoder::new(buffered, flate2::Compression::default())),
+            Packing::Gzip => Packed::Gzip(Box::new(GzEncoder::new(buffered, flate2::Compression::default()))),
             Packing::Zstd => Packed::Zstd(Box::new(zstd::Encoder::new(buffered, ZSTD_LEVEL)?)),
         })
     }

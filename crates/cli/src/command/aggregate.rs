@@ -26,7 +26,7 @@ file takes them. --where sees the columns of the file, the others those that --s
 )]
 pub(crate) struct Aggregate {
     #[command(flatten)]
-    input: InputArgs,
+    pub(crate) input: InputArgs,
     /// Columns whose values form the groups
     #[arg(long, value_name = "COLUMNS")]
     by: Option<String>,
@@ -49,9 +49,9 @@ pub(crate) struct Aggregate {
     #[arg(long)]
     count: bool,
     #[command(flatten)]
-    rows: RowsArgs,
+    pub(crate) rows: RowsArgs,
     #[command(flatten)]
-    output: OutputArgs,
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) job: JobArgs,
     #[command(flatten)]
@@ -65,7 +65,7 @@ impl Aggregate {
         let destination = self.output.destination()?.unwrap_or(shown);
         let statement = self.statement()?;
         let job = self.job.open()?;
-        let table = self.input.open(&self.job)?;
+        let table = self.input.open(&self.job, &job, common)?;
         let by = self.by.as_ref().map_or("all rows".to_owned(), |by| format!("by {}", by.replace(',', ", ")));
         let asked = Asked {
             operation: "aggregate",

@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use sakiyomi_query::Job;
 use sakiyomi_query::join::JoinKind;
 use sakiyomi_query::statement;
+use sakiyomi_query::table::Table;
 
 use crate::console::Common;
 use crate::tables::{
@@ -44,7 +46,7 @@ pub(crate) struct Join {
     #[command(flatten)]
     rows: RowsArgs,
     #[command(flatten)]
-    output: OutputArgs,
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) job: JobArgs,
     #[command(flatten)]
@@ -93,8 +95,7 @@ impl Join {
             .destination()?
             .context("nothing takes the joined rows; name a file with --output (`-` is standard output)")?;
         let job = self.job.open()?;
-        let open = |path: &PathBuf| self.format.open(std::slice::from_ref(path), &self.job);
-        let (left, right) = (open(&self.left)?, open(&self.right)?);
+        let (left, right) = self.open(&job, common)?;
         let mut asked = Asked {
             operation: "join",
             description: format!(
@@ -111,6 +112,17 @@ impl Join {
         let (join, to) = (self.statement(), destination.clone());
         let outcome = run(&job, common, move |job| statement::join(job, left, right, &join, &to))?;
         command.finish(asked, &job, &outcome, &destination, common)
+    }
+
+    /// The files of both tables.
+    pub(crate) fn sides(&self) -> [&PathBuf; 2] {
+        [&self.left, &self.right]
+    }
+
+    /// Both tables.
+    pub(crate) fn open(&self, job: &Job, common: &Common) -> Result<(Table, Table)> {
+        let open = |path: &PathBuf| self.format.open(std::slice::from_ref(path), &self.job, job, common);
+        Ok((open(&self.left)?, open(&self.right)?))
     }
 
     pub(crate) fn statement(&self) -> statement::Join {

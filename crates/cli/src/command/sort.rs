@@ -54,7 +54,7 @@ impl Sort {
         let command = Command::begin(self.report.directory()?);
         let destination = self.destination()?;
         let job = self.job.open()?;
-        let table = self.input.open(&self.job)?;
+        let table = self.input.open(&self.job, &job, common)?;
         let asked = self.asked(&table);
         let input = self.rows.input(table);
         let (sort, to) = (self.statement(), destination.clone());

@@ -1,19 +1,23 @@
 //! Options of commands on tables.
 
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use sakiyomi_io::{Access, EngineKind, EngineSpec};
 use sakiyomi_model::Bytes;
 use sakiyomi_os::allocator::{self, Keep};
+use sakiyomi_os::stdio;
 use sakiyomi_query::job::MEMORY_MIN_BYTES;
 use sakiyomi_query::output::{Compression, OutputOptions, Target};
 use sakiyomi_query::statement::{Destination, Input};
 use sakiyomi_query::table::{Format, OpenOptions, Table};
 use sakiyomi_query::{Job, JobOptions};
 
+use super::job::run;
 use crate::args::parse_method;
+use crate::console::Common;
 use crate::output::{OutDir, Overwrite};
 
 // Headings in a command's help.
@@ -78,20 +82,21 @@ impl InputArgs {
     }
 
     /// The table that the files are.
-    pub(crate) fn open(&self, job: &JobArgs) -> Result<Table> {
-        self.format.open(&self.files, job)
+    pub(crate) fn open(&self, args: &JobArgs, job: &Job, common: &Common) -> Result<Table> {
+        self.format.open(&self.files, args, job, common)
     }
 }
 
 impl InputFormatArgs {
-    /// The table that some files are.
-    pub(crate) fn open(self, files: &[PathBuf], job: &JobArgs) -> Result<Table> {
+    /// The table that some files are. Opening them waits for the standard input, if it is one of them.
+    pub(crate) fn open(self, files: &[PathBuf], args: &JobArgs, job: &Job, common: &Common) -> Result<Table> {
         let options = OpenOptions {
             format: self.input_format.map(InputFormat::format),
-            access: job.access(),
-            spool: job.spill.first().cloned(),
+            access: args.access(),
+            spool: args.spill.first().cloned(),
         };
-        Ok(Table::open(files, &options)?)
+        let files = files.to_owned();
+        run(job, common, move |_| Table::open(&files, &options))
     }
 }
 
@@ -168,8 +173,11 @@ impl OutputArgs {
     pub(crate) fn destination(&self) -> Result<Option<Destination>> {
         let Some(path) = self.output.as_deref() else { return Ok(None) };
         let options = self.format.options(path)?;
-        let target = if path == Path::new("-") { Target::Stdout } else { Target::File(path.to_owned()) };
-        Ok(Some(Destination::File { target, options }))
+        if path != Path::new("-") {
+            return Ok(Some(Destination::File { target: Target::File(path.to_owned()), options }));
+        }
+        stdio::was_open(std::io::stdout().as_fd()).context("cannot write the result to standard output")?;
+        Ok(Some(Destination::File { target: Target::Stdout, options }))
     }
 }
 
@@ -280,6 +288,7 @@ impl JobArgs {
             memory,
             threads: self.threads.map_or(defaults.threads, usize::from),
             engine,
+            block: usize::try_from(self.block.0).unwrap_or(usize::MAX),
             spill: if self.spill.is_empty() { defaults.spill } else { self.spill.clone() },
         })
     }
@@ -288,6 +297,11 @@ impl JobArgs {
     pub(crate) fn open(&self) -> Result<Job> {
         allocator::keep(KEEP);
         Ok(Job::new(self.options()?)?)
+    }
+
+    /// The engine, if it is not to be chosen.
+    pub(crate) fn method(&self) -> Option<EngineSpec> {
+        self.method
     }
 
     /// Whether tables bypass the page cache.

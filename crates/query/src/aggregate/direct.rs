@@ -11,10 +11,10 @@ use arrow_schema::DataType;
 
 /// Columns that a key has at most here: their combinations are 65,536, of which few are touched.
 const COLUMNS_MAX: usize = 2;
-/// Codes of a column.
-const CODES: usize = 256;
+/// Codes of a column: those of a byte.
+const COLUMN_CODES: usize = 256;
 /// A combination whose group is not known.
-const UNKNOWN: u32 = u32::MAX;
+const UNKNOWN_GROUP: u32 = u32::MAX;
 
 /// From combinations of codes to groups.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl Direct {
                 return false;
             }
         }
-        self.slots.resize(CODES.pow(columns.len() as u32), UNKNOWN);
+        self.slots.resize(COLUMN_CODES.pow(columns.len() as u32), UNKNOWN_GROUP);
         groups.clear();
         let slots = &self.slots[..];
         match columns.len() {
@@ -58,7 +58,7 @@ impl Direct {
 
     /// Whether the group of a row is not known.
     pub(crate) fn is_unknown(group: u32) -> bool {
-        group == UNKNOWN
+        group == UNKNOWN_GROUP
     }
 
     /// The group of a row, if another row of its combination has got one meanwhile.
@@ -92,7 +92,7 @@ fn dictionary(column: &ArrayRef) -> Option<&ArrayRef> {
 fn is_same(a: Option<&ArrayRef>, b: Option<&ArrayRef>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => {
-            a.to_data().ptr_eq(&b.to_data()) || a.len() <= CODES && a.to_data() == b.to_data()
+            a.to_data().ptr_eq(&b.to_data()) || a.len() <= COLUMN_CODES && a.to_data() == b.to_data()
         }
         (a, b) => a.is_none() && b.is_none(),
     }
@@ -113,7 +113,8 @@ fn read_codes(column: &ArrayRef, codes: &mut Vec<u8>) -> bool {
         DataType::Utf8 => return read_strings::<Utf8Type>(column, codes),
         DataType::Utf8View => return read_views(column, codes),
         DataType::Dictionary(key, _) => {
-            if dictionary(column).is_none_or(|values| values.len() > CODES || values.null_count() > 0) {
+            if dictionary(column).is_none_or(|values| values.len() > COLUMN_CODES || values.null_count() > 0)
+            {
                 return false;
             }
             match **key {

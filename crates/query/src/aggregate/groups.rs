@@ -8,13 +8,15 @@ use super::layout::Spec;
 use super::state::State;
 
 /// Partitions of groups by their hashes, at each level.
-pub(crate) const PARTITIONS: usize = 1 << PARTITION_BITS;
+pub(crate) const PARTITION_COUNT: usize = 1 << PARTITION_BITS;
 /// 16 partitions: few enough that a run of each is worth a transfer, and that three levels hold 4,096 times the memory.
 const PARTITION_BITS: u32 = 4;
 /// Levels that a hash has bits for; the index uses its upper half.
 pub(crate) const LEVELS_MAX: u32 = 32 / PARTITION_BITS;
 /// Groups that there is room for at first.
 const GROUPS_MIN: usize = 1024;
+/// Groups of fixed size that there is always room for: with fewer, partitions of partitions would not get smaller.
+const GROUPS_FLOOR: usize = 64;
 
 /// Groups with their states.
 #[derive(Debug)]
@@ -57,21 +59,25 @@ impl Groups {
     }
 
     fn bytes(&self, capacity: usize) -> usize {
-        let variable =
-            self.keys.variable_bytes() + self.states.iter().map(State::variable_bytes).sum::<usize>();
-        capacity * self.bytes_per_group() + variable
+        capacity * self.bytes_per_group() + self.variable_bytes()
     }
 
-    /// Makes room for more groups within a number of bytes; false if there is none, unless there are no groups.
+    fn variable_bytes(&self) -> usize {
+        self.keys.variable_bytes() + self.states.iter().map(State::variable_bytes).sum::<usize>()
+    }
+
+    /// Makes room for more groups within a number of bytes; false if there is none, unless there are few groups.
     pub(crate) fn make_room(&mut self, more: usize, budget: usize) -> bool {
         let needed = self.len() + more + FIRST_GROUP as usize;
+        let floor = GROUPS_FLOOR * self.bytes_per_group();
+        let must = self.len() == 0 || self.len() < GROUPS_FLOOR && self.variable_bytes() <= budget.max(floor);
         if needed <= self.capacity {
-            return self.len() == 0 || self.bytes(self.capacity) <= budget;
+            return must || self.bytes(self.capacity) <= budget;
         }
         let capacity = needed.max(GROUPS_MIN).next_power_of_two();
         // While a column of states grows, its old memory is still there.
         let is_within = self.bytes(capacity) + self.bytes(self.capacity) / 2 <= budget;
-        if !is_within && self.len() > 0 {
+        if !is_within && !must {
             return false;
         }
         self.capacity = if is_within { capacity } else { needed };
@@ -100,8 +106,8 @@ impl Groups {
     /// Groups by partition, within which they have the order of their numbers.
     pub(crate) fn partitioned(&self, level: u32) -> Partitioned {
         let shift = (level % LEVELS_MAX) * PARTITION_BITS;
-        let partition = |group: u32| (self.keys.hash(group) >> shift) as usize % PARTITIONS;
-        let mut ends = vec![0; PARTITIONS];
+        let partition = |group: u32| (self.keys.hash(group) >> shift) as usize % PARTITION_COUNT;
+        let mut ends = vec![0; PARTITION_COUNT];
         self.numbers().for_each(|group| ends[partition(group)] += 1);
         let mut end = 0;
         for count in &mut ends {

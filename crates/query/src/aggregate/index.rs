@@ -82,8 +82,9 @@ impl Index {
     }
 }
 
-/// Two thirds of the golden ratio's digits and a prime of wyhash: odd, and without a pattern of bits.
+/// 2^64 divided by the golden ratio: odd, and without a pattern of bits (Knuth 6.4).
 const HASH_FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+/// The first of the primes that wyhash uses.
 const HASH_SEED: u64 = 0xA076_1D64_78BD_642F;
 
 /// Both halves of a product, one over the other.

@@ -2,16 +2,18 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{SchemaRef, SortOptions};
 use sakiyomi_io::Run;
 
+use crate::phase::Meter;
 use crate::{Batches, Error, Job};
 
-use super::groups::{Groups, PARTITIONS, Partitioned};
-use super::overflow::{Overflow, SpillPlace, read};
+use super::groups::{Groups, PARTITION_COUNT, Partitioned};
+use super::overflow::{Overflow, SpillPlace};
 use super::state::result;
 use super::worker::{Partial, Plan};
 
@@ -39,6 +41,8 @@ struct Work {
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     works: Arc<Mutex<VecDeque<Work>>>,
+    /// Whether no groups are in memory.
+    pub(crate) is_spilled: bool,
 }
 
 /// A table of a partition, and its groups in the order of the result.
@@ -73,7 +77,7 @@ impl Queue {
             (true, _) => spilled(partials)?,
         };
         let works = works.into_iter().filter(|work| !work.sources.is_empty()).collect();
-        Ok(Queue { works: Arc::new(Mutex::new(works)) })
+        Ok(Queue { works: Arc::new(Mutex::new(works)), is_spilled })
     }
 
     /// Partitions that nobody has taken.
@@ -91,7 +95,7 @@ impl Queue {
 }
 
 fn empty_works(level: u32) -> Vec<Work> {
-    (0..PARTITIONS).map(|_| Work { level, sources: Vec::new() }).collect()
+    (0..PARTITION_COUNT).map(|_| Work { level, sources: Vec::new() }).collect()
 }
 
 fn in_memory(partials: Vec<Partial>) -> Vec<Work> {
@@ -184,7 +188,7 @@ impl Merger {
         };
         for source in work.sources.drain(..) {
             match source {
-                Source::Run(run) => read(run, &mut merge)?,
+                Source::Run(run) => self.place.read(run, &mut merge)?,
                 Source::All(groups) => merge_groups(&groups, groups.numbers(), &mut merge)?,
                 Source::Memory { groups, partitioned, partition } => {
                     let numbers = partitioned.part(partition).iter().copied();
@@ -274,8 +278,11 @@ impl Batches for Results {
                 }
                 self.merger.recycle(merged);
             }
+            let merging = Meter::start();
             let plan = Arc::clone(&self.plan);
-            let Some(mut merged) = self.merger.next(&|| plan.groups())? else { return Ok(None) };
+            let merged = self.merger.next(&|| plan.groups())?;
+            self.job.phases().add(merging.stop("merge", 0, Duration::ZERO));
+            let Some(mut merged) = merged else { return Ok(None) };
             if self.is_sorted {
                 merged.order = sorted(&merged.groups, &merged.order)?;
             }

@@ -4,24 +4,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sakiyomi_io::{Io, Run, SharedOptions, Spill, WriteOptions};
+use sakiyomi_io::{Run, RunWriter, SharedOptions, Spill, WriteOptions};
 use std::io::Write;
 
 use crate::{Error, Job};
 
-use super::groups::{Groups, LEVELS_MAX, PARTITIONS};
+use super::groups::{Groups, LEVELS_MAX, PARTITION_COUNT};
 
-/// Bytes of a transfer: the runs of a small table are not much longer.
-const BLOCK_BYTES: usize = 256 << 10;
+/// Bytes of a transfer: the runs of a small table are not longer, and all partitions are written at the same time.
+const BLOCK_BYTES: usize = 128 << 10;
 /// Transfers in flight: one beside the one that is filled or read.
-const TRANSFERS: usize = 2;
+const TRANSFERS_IN_FLIGHT: usize = 2;
 /// Bytes of records that are handed to a run at once.
 const RECORDS_BYTES: usize = 64 << 10;
 
 /// Where groups are spilled to.
 #[derive(Clone, Debug)]
 pub(crate) struct SpillPlace {
-    io: Io,
+    job: Job,
     open: Opener,
 }
 
@@ -39,13 +39,13 @@ impl SpillPlace {
     /// The spill directories of a job, in turn.
     pub(crate) fn of(job: &Job) -> SpillPlace {
         let paths = Arc::new(job.options().spill.clone());
-        SpillPlace { io: job.io().clone(), open: Opener::Directories { paths, next: Arc::default() } }
+        SpillPlace { job: job.clone(), open: Opener::Directories { paths, next: Arc::default() } }
     }
 
     /// A spill that is open, such as one in memory.
     #[cfg(test)]
-    pub(crate) fn over(io: &Io, spill: Spill) -> SpillPlace {
-        SpillPlace { io: io.clone(), open: Opener::File(spill) }
+    pub(crate) fn over(job: &Job, spill: Spill) -> SpillPlace {
+        SpillPlace { job: job.clone(), open: Opener::File(spill) }
     }
 
     fn open(&self) -> Result<Spill, Error> {
@@ -55,11 +55,48 @@ impl SpillPlace {
                 let path = paths.get(turn % paths.len().max(1));
                 let path = path
                     .ok_or_else(|| Error::Query("there is no spill directory; name one by --spill".into()))?;
-                Ok(Spill::create(&self.io, path)?)
+                Ok(Spill::create(self.job.io(), path)?)
             }
             #[cfg(test)]
             Opener::File(spill) => Ok(spill.clone()),
         }
+    }
+
+    /// Reads the records of a run, and returns its space.
+    pub(crate) fn read(
+        &self,
+        run: Run,
+        mut take: impl FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let options =
+            SharedOptions { block: BLOCK_BYTES, ahead: TRANSFERS_IN_FLIGHT, ..SharedOptions::default() };
+        // The beginning of a record whose end is in the next block.
+        let mut begun: Vec<u8> = Vec::new();
+        let mut reader = run.drain(&options)?;
+        for block in reader.by_ref() {
+            let block = block?;
+            let mut bytes = &block[..];
+            while !begun.is_empty() && !bytes.is_empty() {
+                let needed = match begun.first_chunk::<4>() {
+                    Some(length) => 4 + u32::from_le_bytes(*length) as usize,
+                    None => 4,
+                };
+                let (more, rest) = bytes.split_at((needed - begun.len()).min(bytes.len()));
+                begun.extend_from_slice(more);
+                bytes = rest;
+                if needed > 4 && begun.len() == needed || needed == 4 && begun == [0; 4] {
+                    take(&begun[4..])?;
+                    begun.clear();
+                }
+            }
+            while let Some((record, rest)) = split(bytes) {
+                take(record)?;
+                bytes = rest;
+            }
+            begun.extend_from_slice(bytes);
+        }
+        self.job.phases().add_io("read groups", reader.stats());
+        if begun.is_empty() { Ok(()) } else { Err(Error::Query("a spilled run ends within a record".into())) }
     }
 }
 
@@ -74,7 +111,7 @@ pub(crate) struct Overflow {
 
 impl Overflow {
     pub(crate) fn new(place: &SpillPlace, level: u32) -> Overflow {
-        let runs = (0..PARTITIONS).map(|_| Vec::new()).collect();
+        let runs = (0..PARTITION_COUNT).map(|_| Vec::new()).collect();
         Overflow { place: place.clone(), level, spill: None, runs }
     }
 
@@ -98,20 +135,44 @@ impl Overflow {
             None => self.spill.insert(self.place.open()?),
         };
         let partitioned = groups.partitioned(self.level);
-        for (partition, runs) in self.runs.iter_mut().enumerate() {
+        // Runs are finished together, so that their last transfers overlap.
+        let mut open: Vec<(usize, RunWriter)> = Vec::new();
+        for partition in 0..PARTITION_COUNT {
             let numbers = partitioned.part(partition);
-            if !numbers.is_empty() {
-                runs.push(write(spill, groups, numbers)?);
+            if numbers.is_empty() {
+                continue;
             }
+            let options = WriteOptions {
+                block: BLOCK_BYTES,
+                in_flight: TRANSFERS_IN_FLIGHT,
+                ..WriteOptions::default()
+            };
+            let mut run = match spill.run(&options) {
+                Err(sakiyomi_io::Error::Budget { .. }) if !open.is_empty() => {
+                    finish(&mut open, &mut self.runs, &self.place.job)?;
+                    spill.run(&options)?
+                }
+                other => other?,
+            };
+            write(&mut run, groups, numbers)?;
+            open.push((partition, run));
         }
+        finish(&mut open, &mut self.runs, &self.place.job)?;
         groups.clear();
         Ok(())
     }
 }
 
-fn write(spill: &Spill, groups: &Groups, numbers: &[u32]) -> Result<Run, Error> {
-    let options = WriteOptions { block: BLOCK_BYTES, in_flight: TRANSFERS, ..WriteOptions::default() };
-    let mut run = spill.run(&options)?;
+fn finish(open: &mut Vec<(usize, RunWriter)>, runs: &mut [Vec<Run>], job: &Job) -> Result<(), Error> {
+    for (partition, run) in open.drain(..) {
+        let run = run.finish()?;
+        job.phases().add_io("write groups", run.write_stats());
+        runs[partition].push(run);
+    }
+    Ok(())
+}
+
+fn write(run: &mut RunWriter, groups: &Groups, numbers: &[u32]) -> Result<(), Error> {
     let mut records: Vec<u8> = Vec::with_capacity(RECORDS_BYTES);
     let mut flush = |records: &mut Vec<u8>| {
         let written = run.write_all(records);
@@ -128,8 +189,7 @@ fn write(spill: &Spill, groups: &Groups, numbers: &[u32]) -> Result<Run, Error> 
             flush(&mut records).map_err(failed)?;
         }
     }
-    flush(&mut records).map_err(failed)?;
-    Ok(run.finish()?)
+    flush(&mut records).map_err(failed)
 }
 
 /// The error of a stream, which [`Write`] has wrapped.
@@ -139,36 +199,6 @@ fn failed(error: std::io::Error) -> Error {
         Some(Ok(inner)) => Error::Io(*inner),
         _ => Error::Query(format!("groups cannot be spilled: {text}")),
     }
-}
-
-/// Reads the records of a run, and returns its space.
-pub(crate) fn read(run: Run, mut take: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
-    let options = SharedOptions { block: BLOCK_BYTES, ahead: TRANSFERS, ..SharedOptions::default() };
-    // The beginning of a record whose end is in the next block.
-    let mut begun: Vec<u8> = Vec::new();
-    for block in run.drain(&options)? {
-        let block = block?;
-        let mut bytes = &block[..];
-        while !begun.is_empty() && !bytes.is_empty() {
-            let needed = match begun.first_chunk::<4>() {
-                Some(length) => 4 + u32::from_le_bytes(*length) as usize,
-                None => 4,
-            };
-            let (more, rest) = bytes.split_at((needed - begun.len()).min(bytes.len()));
-            begun.extend_from_slice(more);
-            bytes = rest;
-            if needed > 4 && begun.len() == needed || needed == 4 && begun == [0; 4] {
-                take(&begun[4..])?;
-                begun.clear();
-            }
-        }
-        while let Some((record, rest)) = split(bytes) {
-            take(record)?;
-            bytes = rest;
-        }
-        begun.extend_from_slice(bytes);
-    }
-    if begun.is_empty() { Ok(()) } else { Err(Error::Query("a spilled run ends within a record".into())) }
 }
 
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::Duration;
 
-use sakiyomi_os::cpu;
-
-use crate::phase::{Phase, nanos};
+use crate::phase::Meter;
 use crate::{Batches, Error, Job};
 
 use super::groups::Groups;
@@ -19,6 +17,7 @@ use super::worker::{Partial, Plan, Worker, key_of};
 
 /// Part of the memory that is free that groups take: batches that come in and go out need the rest.
 const MEMORY_NUMERATOR: usize = 3;
+/// See [`MEMORY_NUMERATOR`].
 const MEMORY_DENOMINATOR: usize = 4;
 /// Groups of workers take at most one part in this many of that, so that merging has as much.
 const WORKERS_PART: usize = 2;
@@ -45,17 +44,19 @@ pub fn aggregate(
     aggregation: Aggregation,
     inputs: Vec<Box<dyn Batches + '_>>,
 ) -> Result<Aggregated, Error> {
-    aggregate_at(job, &SpillPlace::of(job), aggregation, inputs)
+    let bytes = (job.available() / MEMORY_DENOMINATOR * MEMORY_NUMERATOR).max(MEMORY_MIN_BYTES);
+    aggregate_within(job, &SpillPlace::of(job), bytes, aggregation, inputs)
 }
 
-pub(crate) fn aggregate_at(
+/// The same with groups of a number of bytes, spilled to a place.
+pub(crate) fn aggregate_within(
     job: &Job,
     place: &SpillPlace,
+    bytes: usize,
     aggregation: Aggregation,
     inputs: Vec<Box<dyn Batches + '_>>,
 ) -> Result<Aggregated, Error> {
     let plan = Arc::new(Plan::new(aggregation));
-    let bytes = (job.available() / MEMORY_DENOMINATOR * MEMORY_NUMERATOR).max(MEMORY_MIN_BYTES);
     let memory = Arc::new(job.reserve(bytes, "grouping rows")?);
     let budget = bytes / WORKERS_PART;
     let (mut partials, distinct) = group_all(job, place, &plan, budget, inputs)?;
@@ -94,7 +95,9 @@ impl Aggregated {
     }
 
     fn stream(&self, streams: usize) -> Results {
-        let budget = self.memory.bytes() / WORKERS_PART / streams;
+        // Groups of workers that are still in memory take their part.
+        let part = if self.queue.is_spilled { 1 } else { WORKERS_PART };
+        let budget = self.memory.bytes() / part / streams;
         Results {
             job: self.job.clone(),
             plan: Arc::clone(&self.plan),
@@ -118,15 +121,11 @@ fn group_all(
 ) -> Result<Grouped, Error> {
     let budget = budget / inputs.len().max(1);
     let failed = AtomicBool::new(false);
-    let begun = Instant::now();
     let work = |input: Box<dyn Batches + '_>| {
-        let cpu = cpu::of_this_thread();
         let result = group(job, place, plan, budget, input, &failed);
         if result.is_err() {
             failed.store(true, Ordering::Relaxed);
         }
-        let user_ns = nanos(cpu::of_this_thread().saturating_sub(cpu));
-        job.phases().add(Phase { name: "group".into(), user_ns, ..Phase::default() });
         result
     };
     let results: Vec<Result<(Partial, Vec<Partial>), Error>> = std::thread::scope(|scope| {
@@ -135,7 +134,6 @@ fn group_all(
         let joined = threads.into_iter().map(|thread| thread.join());
         joined.map(|joined| joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     });
-    job.phases().add(Phase { name: "group".into(), elapsed_ns: nanos(begun.elapsed()), ..Phase::default() });
     let mut partials = Vec::new();
     let mut distinct: Vec<Vec<Partial>> = plan.layout.distinct.iter().map(|_| Vec::new()).collect();
     // A worker that was stopped says so; the error that stopped it comes first.
@@ -167,10 +165,13 @@ fn group(
         if failed.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);
         }
-        match input.next()? {
-            Some(batch) => worker.add(&batch)?,
-            None => return Ok(worker.finish()),
-        }
+        let reading = Meter::start();
+        let batch = input.next()?;
+        job.phases().add(reading.stop("read", 0, Duration::ZERO));
+        let Some(batch) = batch else { return Ok(worker.finish()) };
+        let grouping = Meter::start();
+        worker.add(&batch)?;
+        job.phases().add(grouping.stop("group", 0, Duration::ZERO));
     }
 }
 

@@ -15,7 +15,7 @@ use crate::expression::narrow::Program;
 use super::direct::Direct;
 use super::fused;
 use super::groups::Groups;
-use super::index::{FIRST_GROUP, NO_GROUP};
+use super::index::NO_GROUP;
 use super::keys::Keys;
 use super::layout::{Kind, Layout};
 use super::overflow::Overflow;
@@ -247,16 +247,12 @@ impl Worker {
             return Ok(());
         }
         let mut found = Vec::new();
-        for row in 0..groups.len() {
-            if !Direct::is_unknown(groups[row]) {
-                continue;
-            }
-            groups[row] = self.direct.group(row, keys.len());
-            if Direct::is_unknown(groups[row]) {
+        for (row, group) in groups.iter_mut().enumerate().filter(|(_, group)| Direct::is_unknown(**group)) {
+            *group = self.direct.group(row, keys.len());
+            if Direct::is_unknown(*group) {
                 let key: Vec<ArrayRef> = keys.iter().map(|key| key.slice(row, 1)).collect();
-                let key = key.iter().map(canonical).collect::<Result<Vec<ArrayRef>, _>>()?;
                 self.groups.keys.assign(&key, 1, &mut found)?;
-                groups[row] = found[0];
+                *group = found[0];
                 self.direct.learn(row, keys.len(), found[0]);
             }
         }
@@ -330,8 +326,11 @@ fn takes_narrow(layout: &Layout, argument: usize) -> bool {
 
 /// Rows that are not in a mask lead to no group.
 fn keep(groups: &mut [u32], mask: &BooleanBuffer) {
-    for (group, is_kept) in groups.iter_mut().zip(mask) {
-        *group = if is_kept { *group } else { NO_GROUP };
+    const { assert!(NO_GROUP == 0) };
+    for (groups, bits) in groups.chunks_mut(u64::BITS as usize).zip(mask.bit_chunks().iter_padded()) {
+        if bits != u64::MAX {
+            let bit = |row: usize| ((bits >> row) & 1) as u32;
+            groups.iter_mut().enumerate().for_each(|(row, group)| *group &= bit(row).wrapping_neg());
+        }
     }
-    debug_assert!(NO_GROUP < FIRST_GROUP);
 }

@@ -27,13 +27,13 @@ pub(crate) fn bind(expr: &Expr, schema: &Schema) -> Result<Node, Error> {
 
 /// The schema, and nothing else so far.
 #[derive(Clone, Copy)]
-pub(crate) struct Binder<'a> {
+struct Binder<'a> {
     schema: &'a Schema,
 }
 
 impl Binder<'_> {
     /// Binds what stands `depth` levels deep.
-    pub(crate) fn bind(self, expr: &Expr, depth: usize) -> Result<Node, Error> {
+    fn bind(self, expr: &Expr, depth: usize) -> Result<Node, Error> {
         if depth > DEPTH_MAX {
             return Err(Error::Query(format!("the expression has more than {DEPTH_MAX} levels; split it")));
         }
@@ -66,7 +66,7 @@ impl Binder<'_> {
             Expr::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref(), depth)
             }
-            other => call::bind(self, other, depth),
+            other => call::bind(other, &|input| self.bind(input, depth)),
         }
     }
 
@@ -216,7 +216,7 @@ fn negated_if(negated: bool, node: Node) -> Node {
 }
 
 /// A comparison of two expressions, of which one may be converted.
-pub(crate) fn compare(operator: Comparison, left: Node, right: Node) -> Result<Node, Error> {
+fn compare(operator: Comparison, left: Node, right: Node) -> Result<Node, Error> {
     let (left, right) = unify(left, right, operator.sign())?;
     Ok(folded(Node::Compare { operator, left: left.into(), right: right.into() }))
 }
@@ -294,7 +294,7 @@ fn with_time(left: Node, right: &Node) -> Result<Node, Error> {
 
 /// A constant instead of an expression over constants. What fails is left as it is, and fails when it is evaluated, if
 /// it is: `CASE WHEN x THEN 1 / 0 END`.
-pub(crate) fn folded(node: Node) -> Node {
+fn folded(node: Node) -> Node {
     let inputs = node.inputs();
     let is_constant = !inputs.is_empty() && inputs.iter().all(|input| input.as_literal().is_some());
     if !is_constant {

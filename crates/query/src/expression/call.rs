@@ -11,16 +11,17 @@ use sakiyomi_model::suggest::{did_you_mean, similar};
 
 use crate::Error;
 
-use super::bind::Binder;
 use super::constant;
 use super::convert::{convert, unify, unify_all};
 use super::node::{Conversion, Function, Node, Part};
 use super::parse::shortened;
 use super::types::{flat, is_decimal, is_string};
 
+/// Binds an expression inside another one.
+type Bind<'a> = &'a dyn Fn(&Expr) -> Result<Node, Error>;
+
 /// Binds what is neither an operator nor a name nor a constant.
-pub(crate) fn bind(binder: Binder<'_>, expr: &Expr, depth: usize) -> Result<Node, Error> {
-    let bind = |input: &Expr| binder.bind(input, depth);
+pub(crate) fn bind(expr: &Expr, bind: Bind<'_>) -> Result<Node, Error> {
     match expr {
         Expr::Like { negated, any: false, expr: input, pattern, escape_char } => {
             like(bind(input)?, bind(pattern)?, [*negated, false], escape_char.as_deref())
@@ -48,7 +49,7 @@ pub(crate) fn bind(binder: Binder<'_>, expr: &Expr, depth: usize) -> Result<Node
         Expr::Trim { trim_where: None, trim_what: None, expr: input, trim_characters: None } => {
             call(Function::Trim, vec![bind(input)?])
         }
-        Expr::Function(called) => function(binder, called, depth),
+        Expr::Function(called) => function(called, bind),
         other => Err(unsupported(other)),
     }
 }
@@ -78,7 +79,7 @@ fn unsupported(expr: &Expr) -> Error {
     Error::Query(format!("{piece} is not supported"))
 }
 
-fn function(binder: Binder<'_>, called: &Called, depth: usize) -> Result<Node, Error> {
+fn function(called: &Called, bind: Bind<'_>) -> Result<Node, Error> {
     let name = shortened(&called.name.to_string()).to_lowercase();
     let is_plain = called.filter.is_none()
         && called.over.is_none()
@@ -92,7 +93,7 @@ fn function(binder: Binder<'_>, called: &Called, depth: usize) -> Result<Node, E
     for argument in expressions(called)
         .ok_or_else(|| Error::Query(format!("the arguments of {name} are not supported")))?
     {
-        arguments.push(binder.bind(argument, depth)?);
+        arguments.push(bind(argument)?);
     }
     if name == "coalesce" && !arguments.is_empty() {
         let (inputs, data_type) = unify_all(arguments)?;

@@ -147,8 +147,8 @@ fn decimal(info: &sqlparser::ast::ExactNumberInfo) -> Result<DataType, Error> {
     }
     let (precision, scale) = (precision as u8, scale as i8);
     Ok(match precision {
-        ..=18 => DataType::Decimal64(precision, scale),
-        ..=38 => DataType::Decimal128(precision, scale),
+        1..=18 => DataType::Decimal64(precision, scale),
+        19..=38 => DataType::Decimal128(precision, scale),
         _ => DataType::Decimal256(precision, scale),
     })
 }

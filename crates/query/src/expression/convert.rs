@@ -107,6 +107,8 @@ fn beside(node: Node, to: &DataType, other: &Node) -> Node {
         }
         _ if other_is_untyped && !is_string(from) => None,
         _ if to.is_floating() && from.is_numeric() => literal::converted(&literal.value, to),
+        // A constant with more decimal places keeps them: results have them too.
+        _ if types::decimal_places(from) > types::decimal_places(to) => None,
         _ if other.as_literal().is_none() && common(from, to).is_some() => {
             literal::exactly(&literal.value, to)
         }

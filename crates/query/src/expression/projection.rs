@@ -11,8 +11,8 @@ use sqlparser::ast::{ExcludeSelectItem, Ident, ObjectName, SelectItem, WildcardA
 use crate::{Error, columns};
 
 use super::bound::Expression;
-use super::node::quoted;
 use super::parse;
+use super::print::quoted;
 
 /// A list of expressions with names. It prints itself as SQL.
 #[derive(Clone, Debug)]

@@ -97,11 +97,12 @@ impl Decimal {
 fn decimal(precision: u8, scale: i8, bits: u16) -> Option<DataType> {
     let most = if bits > 128 { DIGITS_256_BITS } else { DIGITS_128_BITS };
     let precision = precision.clamp(1, most);
-    (scale >= 0 && scale as u8 <= precision).then(|| match precision {
+    let data_type = match precision {
         ..=DIGITS_64_BITS if bits <= 64 => DataType::Decimal64(precision, scale),
         ..=DIGITS_128_BITS if bits <= 128 => DataType::Decimal128(precision, scale),
         _ => DataType::Decimal256(precision, scale),
-    })
+    };
+    (scale >= 0 && scale as u8 <= precision).then_some(data_type)
 }
 
 /// A type without its dictionary.
@@ -126,6 +127,11 @@ pub(crate) fn is_binary(data_type: &DataType) -> bool {
 pub(crate) fn is_decimal(data_type: &DataType) -> bool {
     use DataType::{Decimal32, Decimal64, Decimal128, Decimal256};
     matches!(data_type, Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..))
+}
+
+/// Digits after the point.
+pub(crate) fn decimal_places(data_type: &DataType) -> i8 {
+    Decimal::of(data_type).map_or(0, |decimal| decimal.scale)
 }
 
 /// The type that values of both types have, for comparisons and for results that are either.

@@ -1,6 +1,7 @@
 //! Batches of a result from pairs of rows.
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_cast::cast;
 use arrow_schema::ArrowError;
 use arrow_select::interleave::interleave;
 
@@ -37,8 +38,9 @@ fn merged(
 ) -> Result<ArrayRef, ArrowError> {
     match (ours, theirs) {
         (ours, _) if ours.is_complete() => ours.gather(left),
-        (_, theirs) if theirs.is_complete() => theirs.gather(right),
+        (_, theirs) if theirs.is_complete() => cast(&theirs.gather(right)?, left.data_type()),
         _ => {
+            let right = cast(right, left.data_type())?;
             let place = |row| {
                 let ours = ours.row(row).map(|place| (0, place));
                 ours.or_else(|| theirs.row(row).map(|place| (1, place))).expect("a row of one side")

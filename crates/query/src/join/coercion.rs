@@ -29,7 +29,7 @@ pub(super) fn common_type(left: &DataType, right: &DataType) -> Option<DataType>
 }
 
 /// The type of the values of a dictionary or of runs.
-fn value_type(data_type: &DataType) -> &DataType {
+pub(super) fn value_type(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => value_type(values),
         DataType::RunEndEncoded(_, values) => value_type(values.data_type()),

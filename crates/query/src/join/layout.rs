@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::{Field, Schema, SchemaRef};
 
+use super::coercion::value_type;
 use super::condition::Condition;
 use super::kind::JoinKind;
 
@@ -18,7 +19,7 @@ pub(super) enum Origin {
     Left(usize),
     /// A place on the right.
     Right(usize),
-    /// A key of the same name and type on both sides: the left value, or the right one where there is no left row.
+    /// A key of the same name and type on both sides, coded by a dictionary or not: the left value, or the right one where there is no left row.
     Merged(usize, usize),
 }
 
@@ -39,7 +40,8 @@ impl Layout {
             .map(|pair| (pair.left, pair.right))
             .filter(|&(ours, theirs)| {
                 let (ours, theirs) = (left.field(ours), right.field(theirs));
-                ours.name() == theirs.name() && ours.data_type() == theirs.data_type()
+                let (our_type, their_type) = (value_type(ours.data_type()), value_type(theirs.data_type()));
+                ours.name() == theirs.name() && our_type == their_type
             })
             .collect();
         let mut layout = Builder::default();

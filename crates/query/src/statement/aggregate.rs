@@ -33,6 +33,12 @@ pub fn aggregate(
     aggregate: &Aggregate,
     destination: &Destination,
 ) -> Result<Outcome, Error> {
+    let (rows, aggregation) = bound(input, aggregate)?;
+    run(job, &rows, aggregation, destination)
+}
+
+/// Rows with the columns that an aggregation uses, and the aggregation of these.
+pub(super) fn bound(input: Input, aggregate: &Aggregate) -> Result<(Rows, Aggregation), Error> {
     // A condition on rows as they are read is checked together with the aggregates.
     let (input, condition) = match &input.select {
         None => (Input { filter: None, ..input }, input.filter),
@@ -48,7 +54,7 @@ pub fn aggregate(
         rows.keep(&columns);
         aggregation = aggregation.onto(&columns);
     }
-    run(job, &rows, aggregation, destination)
+    Ok((rows, aggregation))
 }
 
 /// Runs TPC-H query 1 on LINEITEM.
@@ -56,11 +62,17 @@ pub fn aggregate(
 /// # Errors
 /// As [`aggregate`].
 pub fn q1(job: &Job, table: Table, destination: &Destination) -> Result<Outcome, Error> {
+    let (rows, aggregation) = bound_q1(table)?;
+    run(job, &rows, aggregation, destination)
+}
+
+/// The same of query 1.
+pub(super) fn bound_q1(table: Table) -> Result<(Rows, Aggregation), Error> {
     let mut rows = Rows::bind(Input::all(table), true)?;
     let aggregation = aggregate::q1::aggregation(&rows.schema())?;
     let columns = aggregation.columns();
     rows.keep(&columns);
-    run(job, &rows, aggregation.onto(&columns), destination)
+    Ok((rows, aggregation.onto(&columns)))
 }
 
 fn bind(aggregate: &Aggregate, condition: Option<Expression>, schema: &Schema) -> Result<Aggregation, Error> {

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{Field, Schema, SchemaRef, SortOptions as Direction};
+use arrow_schema::{Field, Schema, SchemaRef};
 
 use crate::batches::InMemory;
 use crate::expression::{Expression, Projection, Transform};
-use crate::join::{COLLISION_SUFFIX, Condition, JoinKind, MergeJoin};
-use crate::order::SortKey;
-use crate::sort::{SAMPLE_ROWS, SortOptions, Sorted};
+use crate::join::{COLLISION_SUFFIX, Condition, JoinInput, JoinKind, JoinMethod};
+use crate::sort::{SAMPLE_ROWS, SortOptions};
 use crate::table::Table;
 use crate::{Batches, Error, Job};
 
 use super::Outcome;
 use super::rows::{Input, Rows};
 use super::sink::{Destination, Sink};
+use super::spread::spread;
 
 /// A join.
 #[derive(Clone, Debug)]
@@ -29,9 +29,6 @@ pub struct Join {
     pub select: Option<String>,
 }
 
-/// Of the job's buffers, the part that the sort of each side takes: both hold their rows at the same time.
-const SIDE_MEMORY_PARTS: usize = 3;
-
 /// Joins two tables into a file.
 ///
 /// # Errors
@@ -43,35 +40,32 @@ pub fn join(
     join: &Join,
     destination: &Destination,
 ) -> Result<Outcome, Error> {
-    let (left, right) = (Rows::bind(Input::all(left), true)?, Rows::bind(Input::all(right), true)?);
+    let (mut left, mut right) = (Rows::bind(Input::all(left), true)?, Rows::bind(Input::all(right), true)?);
     let condition = Condition::parse(&join.on, &left.schema(), &right.schema())?;
     // The schema of the result is known before the work is done.
-    let joined = |left: Box<dyn Batches>, right: Box<dyn Batches>| {
-        let order = vec![ASCENDING; condition.pairs.len()];
-        MergeJoin::new(job, left, right, &condition, &order, join.kind)
+    let empty = |rows: &Rows| {
+        let streams: Vec<Box<dyn Batches>> = vec![Box::new(InMemory::new(rows.schema(), Vec::new()))];
+        JoinInput { streams, is_sorted: true, sort: SortOptions::default() }
     };
-    let empty = |rows: &Rows| Box::new(InMemory::new(rows.schema(), Vec::new())) as Box<dyn Batches>;
-    let schema = joined(empty(&left), empty(&right))?.schema();
+    let nothing =
+        crate::join::join(job, empty(&left), empty(&right), &condition, join.kind, JoinMethod::Merge)?;
+    let schema = nothing.schema();
+    drop(nothing);
     let stored = stored(&schema, &left.stored_schema(), &right.stored_schema());
     let filter = join.filter.as_ref().map(|text| Expression::condition(text, &schema)).transpose()?;
     let select = join.select.as_ref().map(|text| Projection::parse(text, &schema)).transpose()?;
     let result = select.as_ref().map_or(stored, Projection::schema);
     let sink = Sink::open(job, &result, destination)?;
     let progress = job.progress();
-    progress.expect(left.table_rows().unwrap_or(0) + right.table_rows().unwrap_or(0));
-    let (lefts, rights) = condition.pairs.iter().map(|pair| (key(pair.left), key(pair.right))).unzip();
-    progress.begin("sorting the left table");
-    let left_sorted = sorted(job, &left, lefts)?;
-    progress.begin("sorting the right table");
-    let right_sorted = sorted(job, &right, rights)?;
-    progress.begin("joining");
-    let rows = joined(Box::new(left_sorted.into_batches()), Box::new(right_sorted.into_batches()))?;
-    let mut rows = Transform::new(rows, filter, select);
-    let mut part = sink.part(0);
-    while let Some(batch) = rows.next()? {
-        part.push(batch)?;
+    progress.begin("reading");
+    for side in [&mut left, &mut right].into_iter().filter(|side| side.is_stream()) {
+        side.spool()?;
     }
-    part.finish()?;
+    progress.expect(left.table_rows().unwrap_or(0) + right.table_rows().unwrap_or(0));
+    let (lefts, rights) = (condition.left(), condition.right());
+    let (left_input, right_input) = (input(job, &left, &lefts)?, input(job, &right, &rights)?);
+    let rows = crate::join::join(job, left_input, right_input, &condition, join.kind, JoinMethod::Merge)?;
+    spread(job, &mut Transform::new(rows, filter, select), &sink)?;
     let received = sink.finish()?;
     Ok(Outcome {
         input_rows: left.rows_read() + right.rows_read(),
@@ -83,19 +77,10 @@ pub fn join(
     })
 }
 
-/// The order of both sides.
-const ASCENDING: Direction = Direction { descending: false, nulls_first: false };
-
-fn key(column: usize) -> SortKey {
-    SortKey { column, options: ASCENDING }
-}
-
-fn sorted(job: &Job, rows: &Rows, keys: Vec<SortKey>) -> Result<Sorted, Error> {
-    let columns: Vec<usize> = keys.iter().map(|key| key.column).collect();
-    let memory = Some(job.io().pool().budget() / SIDE_MEMORY_PARTS);
-    let sample = Some(rows.sample(job, &columns, SAMPLE_ROWS)?);
-    let options = SortOptions { sample, memory, ..SortOptions::default() };
-    crate::sort::sort(job, rows.streams(job, job.options().threads, false)?, &keys, &options)
+/// A side that is to be sorted.
+fn input(job: &Job, rows: &Rows, keys: &[usize]) -> Result<JoinInput, Error> {
+    let sort = SortOptions { sample: Some(rows.sample(job, keys, SAMPLE_ROWS)?), ..SortOptions::default() };
+    Ok(JoinInput { streams: rows.streams(job, job.options().threads, false)?, is_sorted: false, sort })
 }
 
 /// The columns of joined rows with the types of the files that they come from.

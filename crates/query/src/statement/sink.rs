@@ -180,6 +180,11 @@ impl Sink {
         })
     }
 
+    /// Cuts a stream of rows into groups.
+    pub(super) fn grouping(&self) -> Grouping<'_> {
+        Grouping { sink: self, batches: Vec::new(), rows: 0, bytes: 0 }
+    }
+
     fn group(&self, batches: Vec<RecordBatch>) -> Result<Group, Error> {
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         let Some(encoder) = &self.encoder else {
@@ -331,6 +336,31 @@ impl Drop for Part<'_> {
         if !self.finished {
             self.sink.fail();
         }
+    }
+}
+
+/// Rows of a stream that become a group, about.
+pub(super) struct Grouping<'s> {
+    sink: &'s Sink,
+    batches: Vec<RecordBatch>,
+    rows: usize,
+    bytes: usize,
+}
+
+impl Grouping<'_> {
+    /// Adds rows; gives those of a group when there are enough.
+    pub(super) fn add(&mut self, batch: RecordBatch) -> Option<Vec<RecordBatch>> {
+        self.rows += batch.num_rows();
+        self.bytes += size(&batch);
+        self.batches.push(batch);
+        let is_full = self.rows >= self.sink.group_rows || self.bytes >= self.sink.group_bytes;
+        is_full.then(|| self.rest())
+    }
+
+    /// Rows that are left; none if there are none.
+    pub(super) fn rest(&mut self) -> Vec<RecordBatch> {
+        (self.rows, self.bytes) = (0, 0);
+        mem::take(&mut self.batches)
     }
 }
 

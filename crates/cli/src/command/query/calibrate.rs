@@ -88,7 +88,10 @@ fn describe(costs: &OperatorCalibration) -> String {
         format!("  update of an aggregate  {:.1} ns a value", costs.update_ns_per_value),
         format!("  filter                  {:.2} ns a value", costs.filter_ns_per_value),
         format!("  copy                    {:.3} ns a byte", costs.copy_ns_per_byte),
-        format!("  fresh memory            {:.3} ns a byte, in the kernel", costs.fresh_memory_system_ns_per_byte),
+        format!(
+            "  fresh memory            {:.3} ns a byte, in the kernel",
+            costs.fresh_memory_system_ns_per_byte
+        ),
     ];
     lines.join("\n")
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use sakiyomi_model::suggest::{did_you_mean, similar};
 use sakiyomi_query::generate::{ColumnTypes, GenerateOptions, TPCH_TABLES, TpchTable, generate_file, schema};
@@ -90,19 +90,22 @@ impl Generate {
             Format::ArrowStream => (ColumnTypes::Compact, "arrows"),
             Format::Csv => (ColumnTypes::Standard, "csv"),
         };
-        let table = |name: &String| {
-            let columns = self.columns.clone();
-            let options = GenerateOptions {
-                table: table(name)?,
-                scale: self.sf,
-                columns,
-                shuffle: self.shuffle,
-                types,
-            };
-            schema(&options)?;
-            Ok((self.output.join(format!("{name}.{ending}")), options))
-        };
-        Ok(Files { tables: self.tables.iter().map(table).collect::<Result<_>>()?, output })
+        let (mut tables, mut unknown) = (Vec::new(), self.columns.clone());
+        for name in &self.tables {
+            let (table, scale, shuffle) = (table(name)?, self.sf, self.shuffle);
+            let mut options = GenerateOptions { table, scale, columns: Vec::new(), shuffle, types };
+            let all = schema(&options)?;
+            let has = |column: &&String| all.field_with_name(column).is_ok();
+            options.columns = self.columns.iter().filter(has).cloned().collect();
+            unknown.retain(|column| !has(&column));
+            ensure!(
+                self.columns.is_empty() || !options.columns.is_empty(),
+                "--columns: {name} has none of them; leave it out of --tables, or name one of its columns"
+            );
+            tables.push((self.output.join(format!("{name}.{ending}")), options));
+        }
+        ensure!(unknown.is_empty(), "--columns {}: no table has it", unknown.join(", "));
+        Ok(Files { tables, output })
     }
 }
 

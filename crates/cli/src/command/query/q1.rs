@@ -24,9 +24,9 @@ avg(l_discount), count(*) from lineitem where l_shipdate <= date '1998-09-02' gr
 )]
 pub(crate) struct Q1 {
     #[command(flatten)]
-    input: InputArgs,
+    pub(crate) input: InputArgs,
     #[command(flatten)]
-    output: OutputArgs,
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) job: JobArgs,
     #[command(flatten)]
@@ -39,7 +39,7 @@ impl Q1 {
         let shown = Destination::Preview { rows_max: SHOWN_ROWS_MAX as usize };
         let destination = self.output.destination()?.unwrap_or(shown);
         let job = self.job.open()?;
-        let table = self.input.open(&self.job)?;
+        let table = self.input.open(&self.job, &job, common)?;
         let asked = Asked {
             operation: "q1",
             inputs: inputs(self.input.files(), &table),

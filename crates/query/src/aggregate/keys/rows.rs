@@ -66,8 +66,9 @@ impl RowKeys {
         Ok(self.converter.convert_rows(groups.iter().map(|&group| parser.parse(self.bytes(group))))?)
     }
 
+    /// Bytes that keys take: up to twice their own, because their memory grows by doubling.
     pub(super) fn arena_bytes(&self) -> usize {
-        self.arena.capacity() + self.rows.size()
+        self.arena.len() * 2
     }
 
     pub(super) fn reserve(&mut self, groups: usize) {

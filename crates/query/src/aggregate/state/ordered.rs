@@ -14,7 +14,7 @@ use crate::Error;
 use crate::aggregate::types::canonical_double;
 
 /// The sign of 64 bits: a number without one has the order of one with it if this is turned.
-const SIGN: u64 = 1 << 63;
+const SIGN_BIT: u64 = 1 << 63;
 
 /// Values as integers that have their order; anything where they are null.
 pub(super) fn from_array(array: &ArrayRef) -> Result<Vec<i64>, Error> {
@@ -50,7 +50,7 @@ pub(super) fn from_array(array: &ArrayRef) -> Result<Vec<i64>, Error> {
             let is_unsigned = *other == DataType::UInt64;
             let long = |bytes: &[u8; 8]| {
                 let value = u64::from_le_bytes(*bytes);
-                (if is_unsigned { value ^ SIGN } else { value }) as i64
+                (if is_unsigned { value ^ SIGN_BIT } else { value }) as i64
             };
             match width {
                 8 => bytes.as_chunks().0.iter().take(array.len()).map(long).collect(),
@@ -96,7 +96,7 @@ pub(super) fn to_array(
                 arrow_array::Float64Array::new(ordered.map(to_float).collect::<Vec<_>>().into(), nulls);
             return arrow_cast::cast(&doubles, &DataType::Float16);
         }
-        DataType::UInt64 => Buffer::from_iter(ordered.map(|value| value as u64 ^ SIGN)),
+        DataType::UInt64 => Buffer::from_iter(ordered.map(|value| value as u64 ^ SIGN_BIT)),
         other => match other.primitive_width() {
             Some(1) => Buffer::from_iter(ordered.map(|value| value as i8)),
             Some(2) => Buffer::from_iter(ordered.map(|value| value as i16)),

@@ -98,6 +98,7 @@ impl DeviceSpec {
                 kernel_threads_cpu_ns_per_op: 0.0,
                 latency_p50_ns: Some(((service + seek).max(each * depth as f64)) as u64),
                 latency_p99_ns: None,
+                measured_unix_s: 0,
             }
         };
         let points = vec![point(64 << 10), point(1 << 20)];

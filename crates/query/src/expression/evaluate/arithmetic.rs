@@ -23,7 +23,7 @@ pub(super) fn compute(
     match (left.data_type(), right.data_type(), operator) {
         (DataType::Date32, DataType::Int64, _) => move_days(operator, left, right),
         (DataType::Date32, DataType::Date32, _) => {
-            let days = |value: &Value| value.map(|array| as_days(array));
+            let days = |value: &Value| value.map(as_days);
             numeric::sub(&days(left)?, &days(right)?)
         }
         (

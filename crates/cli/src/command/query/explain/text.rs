@@ -1,0 +1,137 @@
+//! An explanation as text: the plan as a tree, its phases, the rejected plans, the measured figures.
+
+use std::fmt::Write as _;
+
+use sakiyomi_query::cost::explain::{AnalyzedPhase, Errors};
+use sakiyomi_query::cost::{Explanation, Node};
+use sakiyomi_report::number::{bytes, count, duration};
+
+use super::calibrations::Calibrations;
+
+/// Rejected plans that are shown; JSON has all.
+const REJECTED_MAX: usize = 8;
+
+pub(super) fn describe(explanation: &Explanation, calibrations: &Calibrations) -> String {
+    let (choice, prediction) = (&explanation.choice, &explanation.choice.prediction);
+    let mut text = "Plan\n".to_owned();
+    tree(&explanation.tree, 1, &mut text);
+    let plan = &choice.plan;
+    let _ = writeln!(
+        text,
+        "  by {} and {} threads; {} of memory at its peak\n",
+        plan.engine,
+        plan.threads,
+        bytes(prediction.memory_bytes)
+    );
+    let _ = writeln!(
+        text,
+        "Predicted: {}, CPU time {} (user) + {} (system), {} transferred",
+        duration(prediction.elapsed_ns),
+        duration(prediction.user_ns),
+        duration(prediction.system_ns),
+        bytes(prediction.bytes)
+    );
+    let _ = writeln!(
+        text,
+        "  storage alone {}, bytes and rounds (REMOP) {}\n",
+        duration(prediction.comparison.storage_only_ns),
+        duration(prediction.comparison.remop_ns)
+    );
+    phases(explanation, &mut text);
+    rejected(explanation, &mut text);
+    analysis(explanation, &mut text);
+    for note in prediction.assumptions.iter().cloned().chain(calibrations.difference()) {
+        let _ = writeln!(text, "\n{note}");
+    }
+    text
+}
+
+fn tree(node: &Node, depth: usize, text: &mut String) {
+    let rows = node.rows.map_or_else(String::new, |rows| format!(", {} rows", count(rows)));
+    let size = if node.bytes > 0 { format!(", {}", bytes(node.bytes)) } else { String::new() };
+    let _ = writeln!(text, "{:width$}{}{rows}{size}", "", node.operator, width = 2 * depth);
+    node.inputs.iter().for_each(|input| tree(input, depth + 1, text));
+}
+
+fn phases(explanation: &Explanation, text: &mut String) {
+    let phases = &explanation.choice.prediction.phases;
+    let width = phases.iter().map(|phase| phase.name.chars().count()).max().unwrap_or(0).max(5);
+    let _ = writeln!(
+        text,
+        "{:width$}  {:>9}  {:>9}  {:>9}  {:>9}  {:>9}  bound by",
+        "Phase", "time", "bytes", "user", "system", "device"
+    );
+    for phase in phases {
+        let _ = writeln!(
+            text,
+            "{:width$}  {:>9}  {:>9}  {:>9}  {:>9}  {:>9}  {}",
+            phase.name,
+            duration(phase.elapsed_ns),
+            bytes(phase.bytes),
+            duration(phase.user_ns),
+            duration(phase.system_ns),
+            duration(phase.device_ns),
+            phase.bound.name()
+        );
+    }
+}
+
+fn rejected(explanation: &Explanation, text: &mut String) {
+    let rejected = explanation.rejected();
+    if rejected.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\nRejected");
+    for plan in rejected.iter().take(REJECTED_MAX) {
+        let (time, ratio) = (duration(plan.elapsed_ns), plan.elapsed_ratio);
+        let _ = writeln!(text, "  {time:>9}  {ratio:.2} x  {}", plan.difference);
+    }
+    if rejected.len() > REJECTED_MAX {
+        let _ = writeln!(text, "  and {} more, in --json", rejected.len() - REJECTED_MAX);
+    }
+}
+
+fn analysis(explanation: &Explanation, text: &mut String) {
+    let Some(analysis) = &explanation.analysis else { return };
+    let measured = &analysis.measured;
+    let _ = writeln!(
+        text,
+        "\nMeasured: {}, CPU time {} (user) + {} (system)",
+        duration(measured.elapsed_ns),
+        duration(measured.user_ns),
+        duration(measured.system_ns)
+    );
+    let _ = writeln!(text, "  {}", errors(&analysis.errors));
+    let width = analysis.phases.iter().map(|phase| phase.name.chars().count()).max().unwrap_or(0).max(5);
+    let time = |ns: u64| if ns > 0 { duration(ns) } else { "\u{2013}".to_owned() };
+    for AnalyzedPhase {
+        name,
+        predicted_elapsed_ns,
+        measured_elapsed_ns,
+        measured_bound,
+        errors: of_phase,
+        ..
+    } in &analysis.phases
+    {
+        let _ = writeln!(
+            text,
+            "  {name:width$}  {:>9} predicted  {:>9} measured{}{}",
+            time(*predicted_elapsed_ns),
+            time(*measured_elapsed_ns),
+            measured_bound.map_or_else(String::new, |bound| format!(", bound by {}", bound.name())),
+            of_phase.map_or_else(String::new, |of| format!(", {}", errors(&of)))
+        );
+    }
+}
+
+/// Relative errors of the models.
+fn errors(errors: &Errors) -> String {
+    let part = |name: &str, ratio: Option<f64>| ratio.map(|ratio| format!("{name} {:+.0} %", 100.0 * ratio));
+    let parts = [
+        part("error", errors.elapsed_error_ratio),
+        part("CPU time", errors.cpu_error_ratio),
+        part("storage alone", errors.storage_only_error_ratio),
+        part("REMOP", errors.remop_error_ratio),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}

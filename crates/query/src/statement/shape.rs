@@ -1,0 +1,125 @@
+//! What the cost model knows of a statement's tables: sizes by column, widths of texts and frequencies of keys from a
+//! sample.
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_row::{RowConverter, SortField};
+
+use crate::cost::{ColumnShape, KeyShape, TableShape};
+use crate::describe::{self, describe};
+use crate::output::OutputOptions;
+use crate::{Error, Job};
+
+use super::rows::Rows;
+use super::sink::Destination;
+
+/// Rows of a sample: the mean width of a text is known to a few per cent.
+const SHAPE_SAMPLE_ROWS: usize = 2000;
+
+/// A table, and the sample that tells of it.
+pub(super) struct Shaped {
+    pub(super) table: TableShape,
+    pub(super) sample: RecordBatch,
+    /// The part of the sample's rows that the condition leaves.
+    pub(super) selected_ratio: f64,
+}
+
+/// The columns of a table that a statement reads; rows as if all of them were taken.
+pub(super) fn table(job: &Job, rows: &Rows, cached_ratio: f64) -> Result<Shaped, Error> {
+    let (sample, taken) = rows.scan_sample(job, SHAPE_SAMPLE_ROWS)?;
+    let selected_ratio = if sample.num_rows() == 0 { 1.0 } else { taken as f64 / sample.num_rows() as f64 };
+    let table = describe(rows.table(), rows.columns(), cached_ratio);
+    Ok(Shaped { table, sample, selected_ratio })
+}
+
+/// A result with these columns, in the destination's format; none if it is only shown.
+pub(super) fn result(rows: u64, columns: &[ColumnShape], destination: &Destination) -> Option<TableShape> {
+    let Destination::File { options: OutputOptions { format, compression, .. }, .. } = destination else {
+        return None;
+    };
+    Some(describe::result(columns.to_vec(), rows, *format, *compression))
+}
+
+/// Rows that share the first 64 bits of a key, in the mean of a sample: 1 if these tell all rows apart that the whole
+/// key does.
+pub(super) fn key(sample: &RecordBatch, places: &[usize]) -> Result<KeyShape, Error> {
+    let columns: Vec<ArrayRef> = places.iter().map(|&place| sample.column(place).clone()).collect();
+    let keys = encoded(&columns)?;
+    let bits: usize =
+        columns.iter().map(|column| column.data_type().primitive_width().map_or(64, |width| 8 * width)).sum();
+    let is_text = columns.iter().any(|column| column.data_type().primitive_width().is_none());
+    if keys.is_empty() || (!is_text && bits <= PREFIX_BITS) {
+        return Ok(KeyShape::EXACT);
+    }
+    // The row format has a byte before each value that says whether it is null.
+    let prefix = |key: &Vec<u8>| key.iter().take(PREFIX_BITS / 8 + 1).copied().collect::<Vec<u8>>();
+    let prefixes = distinct(keys.iter().map(prefix).collect());
+    Ok(KeyShape { rows_per_prefix: (distinct(keys) as f64 / prefixes.max(1) as f64).max(1.0) })
+}
+
+/// Bits of a key by which rows are sorted first.
+const PREFIX_BITS: usize = 64;
+
+/// Groups of a table of `rows` rows, by those of a sample (Charikar et al., PODS 2000, GEE): values that the sample has
+/// once stand for the square root of the rows that each sampled row stands for.
+pub(super) fn groups(sample: &[ArrayRef], rows: u64) -> Result<u64, Error> {
+    let mut keys = encoded(sample)?;
+    if keys.is_empty() {
+        return Ok(1);
+    }
+    let sampled = keys.len() as f64;
+    keys.sort_unstable();
+    let runs = keys.chunk_by(|a, b| a == b).map(<[Vec<u8>]>::len);
+    let (once, more) = runs.fold((0.0, 0.0), |(once, more), length| match length {
+        1 => (once + 1.0, more),
+        _ => (once, more + 1.0),
+    });
+    let estimate = (rows as f64 / sampled).max(1.0).sqrt() * once + more;
+    Ok((estimate as u64).clamp(1, rows.max(1)))
+}
+
+/// Rows as bytes that compare as they do.
+fn encoded(columns: &[ArrayRef]) -> Result<Vec<Vec<u8>>, Error> {
+    if columns.is_empty() {
+        return Ok(Vec::new());
+    }
+    let fields = columns.iter().map(|column| SortField::new(column.data_type().clone())).collect();
+    let rows = RowConverter::new(fields)?.convert_columns(columns)?;
+    Ok(rows.iter().map(|row| row.as_ref().to_vec()).collect())
+}
+
+fn distinct(mut keys: Vec<Vec<u8>>) -> usize {
+    keys.sort_unstable();
+    keys.dedup();
+    keys.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{Int64Array, StringArray};
+
+    use super::*;
+
+    #[test]
+    fn groups_are_those_of_the_sample_where_it_has_each_often_and_many_more_where_it_has_each_once() {
+        let few: ArrayRef = Arc::new(Int64Array::from_iter_values((0..1000).map(|n| n % 4)));
+        assert_eq!(groups(&[few], 6_000_000).unwrap(), 4);
+        let many: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
+        assert!(groups(&[many], 1_000_000).unwrap() > 20_000);
+        assert_eq!(groups(&[], 10).unwrap(), 1);
+    }
+
+    #[test]
+    fn a_key_with_a_common_prefix_is_not_told_apart_by_64_bits() {
+        let texts = |prefix: &str| {
+            let texts = StringArray::from_iter_values((0..100).map(|n| format!("{prefix}{n:03}")));
+            RecordBatch::try_from_iter([("t", Arc::new(texts) as ArrayRef)]).unwrap()
+        };
+        assert!(key(&texts(""), &[0]).unwrap().rows_per_prefix < 1.01);
+        assert!(key(&texts("common prefix "), &[0]).unwrap().rows_per_prefix > 99.0);
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 1, 2]));
+        let batch = RecordBatch::try_from_iter([("n", numbers)]).unwrap();
+        assert_eq!(key(&batch, &[0]).unwrap(), KeyShape::EXACT);
+    }
+}
