@@ -38,8 +38,11 @@ fn oracle(batch: &RecordBatch) -> ParquetMetaData {
     writer.close().unwrap()
 }
 
+/// Bounds, nulls, and whether the bounds are exact.
+type Plain = (Option<Vec<u8>>, Option<Vec<u8>>, Option<u64>, bool, bool);
+
 /// Statistics in a form in which NaN and the two zeros can be compared.
-fn plain(statistics: Option<&Statistics>) -> (Option<Vec<u8>>, Option<Vec<u8>>, Option<u64>, bool, bool) {
+fn plain(statistics: Option<&Statistics>) -> Plain {
     let statistics = statistics.unwrap();
     let bytes = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec);
     (
@@ -159,8 +162,8 @@ proptest! {
 
 #[test]
 fn pages_of_many_rows_and_their_index_are_right() {
-    for seed in 0..4 {
-        check_random(seed, 45_000, 3, seed as usize);
+    for seed in 0..3 {
+        check_random(seed, 25_000, 3, seed as usize);
     }
 }
 
