@@ -32,6 +32,7 @@ mod in_memory;
 mod key;
 mod loser_tree;
 mod merge;
+mod options;
 mod partition;
 mod plan;
 mod radix;
@@ -47,12 +48,14 @@ use std::thread;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, SchemaRef};
 
+pub use options::{SAMPLE_ROWS, SortOptions};
 pub use sorted::{Partition, Sorted, SortedBatches};
 
-use chunk::ChunkMemory;
+use chunk::{ChunkMemory, Guarantee};
 use context::Context;
+use key::Keys;
 use partition::{Partitions, Scatter};
-use plan::{CHUNK_BYTES, Demand, MemoryPlan};
+use plan::{Demand, MemoryPlan, ORDER_BYTES};
 use row::stage::Stage;
 use row::view::Viewer;
 use runs::{Collector, Run};
@@ -62,59 +65,6 @@ use splitters::Splitters;
 use crate::order::SortKey;
 use crate::phase::Meter;
 use crate::{Batches, Error, Job};
-
-/// Rows of a sample that divide a table well: some hundred for each partition.
-pub const SAMPLE_ROWS: usize = 1 << 14;
-
-/// How rows are sorted.
-#[derive(Clone, Debug)]
-pub struct SortOptions {
-    /// A sample of the rows, of about [`SAMPLE_ROWS`], which has the key columns only, in the order of the keys. With
-    /// it, rows are divided by ranges of their keys; without, they become runs that are merged.
-    pub sample: Option<RecordBatch>,
-    /// Bytes of all rows in memory, about, if they are known.
-    pub expected_bytes: Option<u64>,
-    /// Bytes of the job's buffers that the sort may use; by default three quarters of them.
-    pub memory: Option<usize>,
-    /// Bytes of rows that stay in memory while others are written, at most.
-    pub resident: usize,
-    /// Bytes that are written and read at once, at most: a power of two from 4 KiB to 16 MiB, else the next one is taken.
-    pub block: usize,
-    /// Partitions at most.
-    pub partitions: usize,
-    /// Rows of a batch that comes out, at most.
-    pub batch_rows: usize,
-    /// Only this many rows come out, the first ones.
-    pub limit: Option<u64>,
-    /// Whether equal rows keep the order in which they came. Those of several workers come in the order of the workers.
-    pub stable: bool,
-}
-
-impl Default for SortOptions {
-    /// By runs, 64 MiB resident, batches of 8,192 rows.
-    fn default() -> SortOptions {
-        SortOptions {
-            sample: None,
-            expected_bytes: None,
-            memory: None,
-            resident: RESIDENT_BYTES,
-            block: CHUNK_BYTES,
-            partitions: PARTITIONS_MAX,
-            batch_rows: BATCH_ROWS,
-            limit: None,
-            stable: false,
-        }
-    }
-}
-
-/// Rows that stay in memory by default: more memory costs more when it is first touched than a fast disk.
-const RESIDENT_BYTES: usize = 64 << 20;
-
-/// Partitions at most by default: more have chunks that are smaller than disks like.
-const PARTITIONS_MAX: usize = 1024;
-
-/// Rows of a batch by default: its columns fit in the second level of cache.
-const BATCH_ROWS: usize = 8192;
 
 /// A sort that takes rows.
 #[derive(Debug)]
@@ -181,20 +131,11 @@ impl Sorter {
         spills: Spills,
     ) -> Result<Sorter, Error> {
         let (layout, key_columns, dictionaries) = Context::rows(job, schema, keys, options.stable)?;
-        let budget = job.io().pool().budget();
-        let sample = options.sample.as_ref().filter(|sample| sample.num_rows() > 0);
-        let memory = MemoryPlan::new(&Demand {
-            bytes: options.memory.unwrap_or(budget / 4 * 3).min(budget),
-            heap_bytes: job.available(),
-            threads: job.options().threads,
-            directories: job.options().spill.len(),
-            expected_bytes: options.expected_bytes,
-            resident_bytes: options.resident,
-            partitions_max: if sample.is_some() { options.partitions } else { 1 },
-            block: options.block,
-            keys: key_columns.columns.len(),
-        });
+        let (memory, chunks) = divide_memory(job, options, &key_columns)?;
+        let threads = job.options().threads;
+        let heap = memory.heap_bytes(threads, ORDER_BYTES + key_columns.digit_bytes());
         let context = Arc::new(Context {
+            _heap: job.reserve(heap, "ordering rows")?,
             job: job.clone(),
             layout,
             keys: key_columns,
@@ -204,14 +145,14 @@ impl Sorter {
             batch_rows: options.batch_rows.max(1),
             limit: options.limit,
         });
-        let method = match sample {
+        let method = match options.usable_sample() {
             Some(sample) => {
                 let types = keys.iter().map(|key| context.layout.columns[key.column].packed_type.clone());
                 let types: Vec<DataType> = types.collect();
                 let splitters = Splitters::new(job, sample, &types, keys, memory.partitions)?;
-                Method::Partition(Arc::new(Partitions::new(&context, splitters)?))
+                Method::Partition(Arc::new(Partitions::new(&context, splitters, chunks)))
             }
-            None => Method::Runs(Arc::new(ChunkMemory::new(job, memory.bytes, memory.chunk_bytes)?)),
+            None => Method::Runs(Arc::new(chunks)),
         };
         Ok(Sorter { context, method, workers: 0, results: Arc::default() })
     }
@@ -261,6 +202,28 @@ impl Sorter {
     }
 }
 
+/// Divides the memory that the sort may use, or what others have left of it.
+fn divide_memory(job: &Job, options: &SortOptions, keys: &Keys) -> Result<(MemoryPlan, ChunkMemory), Error> {
+    let budget = job.io().pool().budget();
+    let bytes = options.memory.unwrap_or(budget / 4 * 3).min(budget);
+    let min_bytes = plan::min_bytes(options.block);
+    let guarantee = Guarantee::new(job, bytes.max(min_bytes), min_bytes)?;
+    let memory = MemoryPlan::new(&Demand {
+        bytes: guarantee.bytes,
+        heap_bytes: job.available(),
+        threads: job.options().threads,
+        directories: job.options().spill.len(),
+        expected_bytes: options.expected_bytes,
+        expected_rows: options.expected_rows,
+        resident_bytes: options.resident,
+        partitions_max: options.usable_sample().map_or(1, |_| options.partitions),
+        block: options.block,
+        order_bytes: ORDER_BYTES + keys.digit_bytes(),
+    });
+    let chunks = guarantee.chunks(memory.chunk_bytes);
+    Ok((memory, chunks))
+}
+
 /// Runs in memory are written if others were: the merge needs memory to read those.
 fn spilled_together(context: &Context, memory: &ChunkMemory, runs: Vec<Run>) -> Result<Vec<Run>, Error> {
     if !runs.iter().any(Run::is_spilled) {
@@ -268,6 +231,9 @@ fn spilled_together(context: &Context, memory: &ChunkMemory, runs: Vec<Run>) -> 
     }
     runs.into_iter().map(|run| run.spilled(context, memory)).collect()
 }
+
+/// Bytes of rows that are packed at a time, at most, unless a single row has more.
+const STAGED_BYTES: usize = 4 << 20;
 
 impl Worker {
     /// Takes the rows of a batch.
@@ -277,7 +243,8 @@ impl Worker {
     pub fn push(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         self.context.job.check()?;
         let view = self.viewer.view(batch)?;
-        let block_rows = self.context.layout.block_rows;
+        let row_bytes = batch.get_array_memory_size() / view.rows.max(1);
+        let block_rows = self.context.layout.block_rows.min(STAGED_BYTES / row_bytes.max(1)).max(1);
         for from in (0..view.rows).step_by(block_rows) {
             let rows = block_rows.min(view.rows - from);
             self.stage.fill(&view, from, rows, self.number);

@@ -51,14 +51,46 @@ pub(crate) struct ChunkMemory {
     budget: usize,
 }
 
+/// Memory that is guaranteed, before it is divided into chunks.
+#[derive(Debug)]
+pub(crate) struct Guarantee {
+    account: Account,
+    /// Bytes that are guaranteed.
+    pub(crate) bytes: usize,
+    budget: usize,
+}
+
+impl Guarantee {
+    /// Some bytes of a job's buffers; if others have taken them, most of what they have left.
+    ///
+    /// # Errors
+    /// If the job does not have `min` bytes.
+    pub(crate) fn new(job: &Job, bytes: usize, min: usize) -> Result<Guarantee, Error> {
+        let pool = job.io().pool();
+        let (account, bytes) = match pool.account(bytes) {
+            Err(sakiyomi_io::Error::Budget { left, .. }) => {
+                let bytes = usize::try_from(left).unwrap_or(usize::MAX) / 8 * 7;
+                let bytes = bytes.max(min);
+                (pool.account(bytes)?, bytes)
+            }
+            account => (account?, bytes),
+        };
+        Ok(Guarantee { account, bytes, budget: pool.budget() })
+    }
+
+    /// Its memory in chunks of some bytes.
+    pub(crate) fn chunks(self, chunk_bytes: usize) -> ChunkMemory {
+        ChunkMemory { account: self.account, chunk_bytes, budget: self.budget }
+    }
+}
+
 impl ChunkMemory {
     /// Guarantees some bytes of the job's buffers.
     ///
     /// # Errors
     /// If the job does not have as much.
     pub(crate) fn new(job: &Job, bytes: usize, chunk_bytes: usize) -> Result<ChunkMemory, Error> {
-        let account = job.io().pool().account(bytes)?;
-        Ok(ChunkMemory { account, chunk_bytes, budget: job.io().pool().budget() })
+        Ok(Guarantee::new(job, bytes, bytes)?.chunks(chunk_bytes))
     }
 
     /// An empty chunk with room for a row.

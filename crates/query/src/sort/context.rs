@@ -9,6 +9,7 @@ use super::plan::MemoryPlan;
 use super::row::dictionary::Dictionary;
 use super::row::layout::{Form, Layout};
 use super::spill::Spills;
+use crate::job::Reservation;
 use crate::order::SortKey;
 use crate::{Error, Job};
 
@@ -24,6 +25,8 @@ pub(crate) struct Context {
     pub(crate) dictionaries: Arc<[Dictionary]>,
     pub(crate) memory: MemoryPlan,
     pub(crate) spills: Spills,
+    /// Memory in which rows are ordered.
+    pub(crate) _heap: Reservation,
     /// Rows of the batches that come out, at most.
     pub(crate) batch_rows: usize,
     /// Rows that come out, at most.

@@ -54,6 +54,15 @@ pub(crate) enum KeyForm {
 }
 
 impl Keys {
+    /// Bytes that the digits of a row take.
+    pub(crate) fn digit_bytes(&self) -> usize {
+        let bytes = self.columns.iter().map(|column| {
+            let is_narrow = !matches!(column.form, KeyForm::Signed128 | KeyForm::Bytes(_));
+            if is_narrow { size_of::<u64>() } else { size_of::<u128>() }
+        });
+        bytes.sum()
+    }
+
     /// The keys in rows of a layout, the row's number last if the layout has it.
     ///
     /// # Errors

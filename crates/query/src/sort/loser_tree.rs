@@ -44,3 +44,6 @@ impl LoserTree {
         self.nodes[0] = winner;
     }
 }
+
+#[cfg(test)]
+mod tests;

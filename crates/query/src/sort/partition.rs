@@ -57,20 +57,15 @@ pub(crate) struct Piece {
 }
 
 impl Partitions {
-    /// Partitions between splitters.
-    ///
-    /// # Errors
-    /// If the job does not have the memory of the plan.
-    pub(crate) fn new(context: &Arc<Context>, splitters: Splitters) -> Result<Partitions, Error> {
-        let plan = &context.memory;
-        let memory = ChunkMemory::new(&context.job, plan.bytes, plan.chunk_bytes)?;
+    /// Partitions between splitters, in some memory.
+    pub(crate) fn new(context: &Arc<Context>, splitters: Splitters, memory: ChunkMemory) -> Partitions {
         // Row numbers make equal rows different ones.
         let is_single =
             |partition| context.layout.row_number.is_none() && splitters.is_single(&context.keys, partition);
         let singles = (0..splitters.partitions()).map(is_single);
         let pieces: Vec<Piece> = singles.map(|is_single| Piece { is_single, ..Piece::default() }).collect();
         let state = State { spilled_from: pieces.len(), pieces, resident: 0, writer: None };
-        Ok(Partitions { context: Arc::clone(context), splitters, memory, state: Mutex::new(state) })
+        Partitions { context: Arc::clone(context), splitters, memory, state: Mutex::new(state) }
     }
 
     /// Takes over a full chunk of a partition.

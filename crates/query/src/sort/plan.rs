@@ -25,14 +25,16 @@ pub(crate) struct Demand {
     pub(crate) directories: usize,
     /// Bytes of all rows, if they are known, about.
     pub(crate) expected_bytes: Option<u64>,
+    /// Number of all rows, if it is known, about.
+    pub(crate) expected_rows: Option<u64>,
     /// Bytes of partitions that stay in memory, at most.
     pub(crate) resident_bytes: usize,
     /// Partitions at most; 1 for a sort by runs.
     pub(crate) partitions_max: usize,
     /// Bytes of a chunk, at most.
     pub(crate) block: usize,
-    /// Columns that rows are ordered by.
-    pub(crate) keys: usize,
+    /// Bytes of the allocator's memory that ordering a row takes.
+    pub(crate) order_bytes: usize,
 }
 
 /// How the memory of a sort is divided.
@@ -69,7 +71,7 @@ const CHUNK_LIMIT_BYTES: usize = 16 << 20;
 const PARTITION_BYTES: u64 = 8 << 20;
 
 /// Partitions beyond which their open chunks exceed the second level of cache and of address translation.
-const PARTITIONS: u64 = 64;
+const CACHED_PARTITIONS: u64 = 64;
 
 /// Bytes of rows that a thread collects for a run where a merge can take all runs at once: more would be fresh memory.
 const RUN_BYTES: usize = 48 << 20;
@@ -81,11 +83,11 @@ pub(crate) const MERGE_AHEAD: usize = 2;
 const MIN_CHUNKS: usize = 32;
 
 /// Bytes that ordering a row takes beside its digits: its place, its code, its item twice.
-const ORDER_BYTES: usize = 4 + 8 + 2 * 16;
+pub(crate) const ORDER_BYTES: usize = 4 + 8 + 2 * 8;
 
-/// Bytes that ordering a row takes.
-pub(crate) fn order_bytes(keys: usize) -> usize {
-    ORDER_BYTES + keys * size_of::<u128>()
+/// Bytes of buffers that a sort needs at least, with chunks of at most `block` bytes.
+pub(crate) fn min_bytes(block: usize) -> usize {
+    MIN_CHUNKS * block.clamp(UNIT_BYTES, CHUNK_MIN_BYTES).next_power_of_two()
 }
 
 impl MemoryPlan {
@@ -94,7 +96,7 @@ impl MemoryPlan {
         let threads = demand.threads.max(1);
         let mut chunk_bytes = demand.block.clamp(UNIT_BYTES, CHUNK_LIMIT_BYTES).next_power_of_two();
         let chunk_min = chunk_bytes.min(CHUNK_MIN_BYTES);
-        let bytes = demand.bytes.max(MIN_CHUNKS * chunk_min);
+        let bytes = demand.bytes.max(min_bytes(demand.block));
         let resident_max = demand.resident_bytes.min(bytes / 4);
         let loads = threads + 1;
         let load_bytes = ((bytes - resident_max) / loads).min(PLACES_BYTES);
@@ -116,10 +118,15 @@ impl MemoryPlan {
             partitions,
             resident_bytes: resident_max.min(bytes.saturating_sub(open + in_flight)),
             load_bytes,
-            load_rows: (demand.heap_bytes / 2 / loads / order_bytes(demand.keys)).clamp(1 << 10, MAX_ROWS),
+            load_rows: load_rows(demand, loads, expected_rows(demand, partitions)),
             run_bytes: RUN_BYTES.max(run_needed).min(run_max).min(PLACES_BYTES / threads),
             fan_in,
         }
+    }
+
+    /// Bytes of the allocator's memory with which `threads` threads order rows, and the next ones are loaded.
+    pub(crate) fn heap_bytes(&self, threads: usize, order_bytes: usize) -> usize {
+        (threads.max(1) + 1) * self.load_rows * order_bytes
     }
 
     /// Bits of a row's place that are its offset in a chunk.
@@ -134,12 +141,41 @@ const PLACES_BYTES: usize = 1 << 31;
 /// Rows that are sorted at once, at most: so that counters of 32 bits suffice.
 const MAX_ROWS: usize = 1 << 31;
 
+/// Rows that may be sorted at once: as many as the allocator's memory has room for, and no more than are expected.
+fn load_rows(demand: &Demand, loads: usize, expected: usize) -> usize {
+    affordable_rows(demand, loads).min(expected).clamp(LOAD_MIN_ROWS, MAX_ROWS)
+}
+
+fn affordable_rows(demand: &Demand, loads: usize) -> usize {
+    demand.heap_bytes / 2 / loads / demand.order_bytes.max(1)
+}
+
+/// Rows of a partition, at most; partitions are of different sizes.
+fn expected_rows(demand: &Demand, partitions: usize) -> usize {
+    let rows = demand.expected_rows.filter(|_| partitions > 1).map(|rows| rows / partitions as u64 * 4);
+    rows.map_or(usize::MAX, |rows| usize::try_from(rows).unwrap_or(usize::MAX).max(EXPECTED_MIN_ROWS))
+}
+
+/// Rows that are sorted at once in any case.
+const LOAD_MIN_ROWS: usize = 1 << 10;
+
+/// Rows of a partition that are always expected: few rows are no reason to expect fewer.
+const EXPECTED_MIN_ROWS: usize = 1 << 17;
+
 /// Number of partitions that are worth having.
 fn partitions(demand: &Demand, load_bytes: usize, threads: usize) -> usize {
-    let Some(expected) = demand.expected_bytes else { return demand.partitions_max.min(PARTITIONS as usize) };
-    let for_caches =
-        expected.div_ceil(PARTITION_BYTES).clamp(2 * threads as u64, PARTITIONS.max(2 * threads as u64));
+    let Some(expected) = demand.expected_bytes else {
+        return demand.partitions_max.min(CACHED_PARTITIONS as usize);
+    };
+    let for_caches = expected
+        .div_ceil(PARTITION_BYTES)
+        .clamp(2 * threads as u64, CACHED_PARTITIONS.max(2 * threads as u64));
     // Partitions are of different sizes, as a sample has divided them.
     let for_memory = expected.div_ceil((load_bytes / 2).max(1) as u64);
-    usize::try_from(for_caches.max(for_memory)).unwrap_or(usize::MAX).min(demand.partitions_max)
+    let affordable = affordable_rows(demand, threads + 1).max(LOAD_MIN_ROWS) as u64;
+    let for_heap = demand.expected_rows.map_or(0, |rows| (rows * 3 / 2).div_ceil(affordable));
+    usize::try_from(for_caches.max(for_memory).max(for_heap)).unwrap_or(usize::MAX).min(demand.partitions_max)
 }
+
+#[cfg(test)]
+mod tests;

@@ -134,3 +134,6 @@ fn by_digits<T: Item>(items: &mut [T], scratch: &mut [T], shift: u32, bits: u32)
 
 /// The same for any digit: tells the compiler that it is the index of a counter.
 const COUNTERS_MASK: usize = (1 << DIGIT_BITS_MAX) - 1;
+
+#[cfg(test)]
+mod tests;

@@ -5,24 +5,24 @@
 //! one at a time; it makes its batches while others merge. A partition that is larger than its share of memory becomes
 //! runs, unless all of its rows are equal: then its chunks are given out as they are.
 
+mod batches;
+mod load;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use sakiyomi_io::ReadStream;
 
-use super::chunk::{Chunk, ChunkMemory};
 use super::context::Context;
-use super::in_memory::Orderer;
 use super::merge::Merger;
 use super::partition::Piece;
-use super::row::gather::{Gatherer, Rows};
-use super::runs::{Run, RunData, RunWriter};
-use super::spill::{Spilled, SpilledChunks, WRITES_IN_FLIGHT};
-use crate::phase::Meter;
+use super::runs::Run;
+use super::spill::SpilledChunks;
 use crate::{Batches, Error};
+
+pub use batches::Partition;
+use load::{Loading, runs_of, split};
 
 /// Rows in order. Clones are handles of the same: each partition goes to one of them.
 #[derive(Clone)]
@@ -51,25 +51,6 @@ struct State {
     left: u64,
     /// Whether an error ended the sort.
     has_failed: bool,
-}
-
-/// A piece whose chunks are read.
-struct Loading {
-    memory: Vec<Chunk>,
-    stream: Option<(ReadStream, Arc<SpilledChunks>)>,
-    rows: u64,
-    is_single: bool,
-}
-
-/// Rows in order that follow those of the partition before. It gives batches.
-///
-/// A thread drops a partition before it takes the next one: its memory is needed for that.
-pub struct Partition {
-    context: Arc<Context>,
-    chunks: Vec<Chunk>,
-    places: Vec<u32>,
-    at: usize,
-    gatherer: Gatherer,
 }
 
 impl Sorted {
@@ -203,7 +184,7 @@ enum Taken {
 impl Taken {
     fn rows(&self) -> u64 {
         match self {
-            Taken::Ready(partition) => partition.places.len() as u64,
+            Taken::Ready(partition) => partition.rows() as u64,
             Taken::Loading(loading) => loading.rows,
         }
     }
@@ -232,155 +213,6 @@ impl State {
         }
         self.merger = Some(Merger::new(context, runs_of(context, piece, self.spilled.as_ref())?)?);
         Ok(None)
-    }
-}
-
-impl Piece {
-    /// Whether it can be loaded at once.
-    fn is_small(&self, context: &Context) -> bool {
-        let plan = &context.memory;
-        let is_alone = self.memory.len() + self.spilled.len() == 1;
-        let is_few = self.is_single || self.rows <= plan.load_rows as u64;
-        (self.bytes <= plan.load_bytes as u64 && is_few) || is_alone
-    }
-}
-
-/// Pieces of the same rows, of some bytes each at most or of one chunk.
-fn split(piece: Piece, bytes: usize) -> Vec<Piece> {
-    let is_single = piece.is_single;
-    let mut pieces: Vec<Piece> = Vec::new();
-    let mut place = |length: usize, rows: u64| {
-        if pieces.last().is_none_or(|last| last.bytes > 0 && last.bytes as usize + length > bytes) {
-            pieces.push(Piece { is_single, ..Piece::default() });
-        }
-        let at = pieces.len() - 1;
-        pieces[at].bytes += length as u64;
-        pieces[at].rows += rows;
-        at
-    };
-    let memory: Vec<usize> = piece.memory.iter().map(|(chunk, rows)| place(chunk.len(), *rows)).collect();
-    let spilled: Vec<usize> = piece.spilled.iter().map(|chunk| place(chunk.bytes, chunk.rows)).collect();
-    piece.memory.into_iter().zip(memory).for_each(|(chunk, at)| pieces[at].memory.push(chunk));
-    piece.spilled.into_iter().zip(spilled).for_each(|(chunk, at)| pieces[at].spilled.push(chunk));
-    pieces
-}
-
-/// Sorts a piece that is too large for memory, part by part.
-fn runs_of(
-    context: &Arc<Context>,
-    piece: Piece,
-    spilled: Option<&Arc<SpilledChunks>>,
-) -> Result<Vec<Run>, Error> {
-    let plan = &context.memory;
-    let row_bytes = (piece.bytes / piece.rows.max(1)).max(1);
-    let bytes =
-        plan.load_bytes.min(usize::try_from(plan.load_rows as u64 * row_bytes).unwrap_or(usize::MAX)) / 2;
-    let memory = ChunkMemory::new(&context.job, (WRITES_IN_FLIGHT + 2) * plan.chunk_bytes, plan.chunk_bytes)?;
-    let mut orderer = Orderer::default();
-    let mut runs = Vec::new();
-    for part in split(piece, bytes) {
-        context.job.check()?;
-        let loading = Loading::new(context, part, spilled)?;
-        let chunks = loading.chunks(context)?;
-        let meter = Meter::start();
-        let rows = Rows { blocks: &chunks, shift: plan.shift() };
-        let ordered = orderer.order(context, rows)?;
-        let mut writer = RunWriter::new(context, &memory)?;
-        let limit = usize::try_from(context.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-        for &place in ordered.places.iter().take(limit) {
-            writer.write(rows.at(place))?;
-        }
-        runs.push(writer.finish(ordered.ranges)?);
-        context.job.phases().add(meter.stop("sort", 0, Duration::ZERO));
-    }
-    debug_assert!(runs.iter().all(|run| matches!(run.data, RunData::Spilled(..))));
-    Ok(runs)
-}
-
-impl Loading {
-    fn new(context: &Context, piece: Piece, spilled: Option<&Arc<SpilledChunks>>) -> Result<Loading, Error> {
-        let memory = piece.memory.into_iter().map(|(chunk, _)| Chunk::from(chunk)).collect();
-        let chunks: &[Spilled] = &piece.spilled;
-        let stream = match spilled.filter(|_| !chunks.is_empty()) {
-            Some(spilled) => {
-                let mut stream = spilled.read(&context.job, chunks, chunks.len().min(READS_IN_FLIGHT))?;
-                stream.start()?;
-                Some((stream, Arc::clone(spilled)))
-            }
-            None => None,
-        };
-        Ok(Loading { memory, stream, rows: piece.rows, is_single: piece.is_single })
-    }
-
-    /// Waits for all chunks.
-    fn chunks(self, context: &Context) -> Result<Vec<Chunk>, Error> {
-        let mut chunks = self.memory;
-        if let Some((mut stream, _spilled)) = self.stream {
-            let meter = Meter::start();
-            for block in &mut stream {
-                context.job.check()?;
-                chunks.push(Chunk::from(block?));
-            }
-            let stats = stream.stats();
-            context.job.phases().add(meter.stop("load", stats.bytes, stats.waiting));
-        }
-        Ok(chunks)
-    }
-
-    /// Waits for all chunks, and sorts their rows.
-    fn finish(self, context: &Arc<Context>) -> Result<Partition, Error> {
-        let is_single = self.is_single;
-        let chunks = self.chunks(context)?;
-        let meter = Meter::start();
-        let rows = Rows { blocks: &chunks, shift: context.memory.shift() };
-        let mut orderer = Orderer::default();
-        let places = match is_single {
-            true => orderer.places(context, rows)?,
-            false => orderer.order(context, rows)?.places,
-        };
-        context.job.phases().add(meter.stop("sort", 0, Duration::ZERO));
-        Ok(Partition::new(context, chunks, places))
-    }
-}
-
-/// Chunks of a partition that are read at the same time, at most: those of a whole one.
-const READS_IN_FLIGHT: usize = 64;
-
-impl Partition {
-    fn new(context: &Arc<Context>, chunks: Vec<Chunk>, places: Vec<u32>) -> Partition {
-        let gatherer = Gatherer::new(&context.layout, &context.dictionaries);
-        Partition { context: Arc::clone(context), chunks, places, at: 0, gatherer }
-    }
-
-    fn first(mut self, rows: u64) -> Partition {
-        self.places.truncate(usize::try_from(rows).unwrap_or(usize::MAX));
-        self
-    }
-
-    /// Number of rows that have not been given out.
-    #[must_use]
-    pub fn rows(&self) -> usize {
-        self.places.len() - self.at
-    }
-}
-
-impl Batches for Partition {
-    fn schema(&self) -> SchemaRef {
-        self.context.layout.schema.clone()
-    }
-
-    fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
-        self.context.job.check()?;
-        let places = &self.places[self.at..];
-        if places.is_empty() {
-            return Ok(None);
-        }
-        let meter = Meter::start();
-        let rows = Rows { blocks: &self.chunks, shift: self.context.memory.shift() };
-        let (batch, taken) = self.gatherer.batch(rows, places, self.context.batch_rows)?;
-        self.at += taken;
-        self.context.job.phases().add(meter.stop("gather", 0, Duration::ZERO));
-        Ok(Some(batch))
     }
 }
 

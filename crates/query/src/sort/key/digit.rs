@@ -46,7 +46,7 @@ const LONG_BYTES: usize = 8;
 
 /// Number of bits of digits of values that begin with the common bytes. Values before them have digit 0; the digits of
 /// values behind them begin at twice this.
-const WITHIN: u128 = 1 << 64;
+const WITHIN_BASE: u128 = 1 << 64;
 
 /// Appends the digits of a column for some rows.
 pub(crate) fn extend<'a>(
@@ -138,19 +138,19 @@ fn float(value: &[u8]) -> u64 {
 /// The digit of bytes. One of more bytes is never smaller than one of fewer of them.
 pub(crate) fn of_bytes(value: &[u8], prefix: &Prefix) -> u128 {
     let Some(rest) = value.strip_prefix(&prefix.common[..]) else {
-        return if value < &prefix.common[..] { 0 } else { 2 * WITHIN };
+        return if value < &prefix.common[..] { 0 } else { 2 * WITHIN_BASE };
     };
     let mut bytes = [0; LONG_BYTES];
     if !prefix.is_short {
         let count = rest.len().min(LONG_BYTES);
         bytes[..count].copy_from_slice(&rest[..count]);
-        return WITHIN | u128::from(u64::from_be_bytes(bytes));
+        return WITHIN_BASE | u128::from(u64::from_be_bytes(bytes));
     }
     let count = rest.len().min(SHORT_BYTES);
     bytes[..count].copy_from_slice(&rest[..count]);
     // Behind bytes that are zero at their end, the number of bytes decides.
     bytes[SHORT_BYTES] = rest.len().min(SHORT_BYTES + 1) as u8;
-    WITHIN | u128::from(u64::from_be_bytes(bytes))
+    WITHIN_BASE | u128::from(u64::from_be_bytes(bytes))
 }
 
 /// Whether a digit of bytes stands for one value only.

@@ -68,8 +68,8 @@ impl Packing {
             while field.bits() > bits && field.drop < u128::BITS - 1 {
                 field.drop += 1;
             }
-            if field.bits() > bits {
-                // Not even the extra codes fit.
+            if field.bits() > bits || (field.drop > 0 && field.last() == 0) {
+                // Not even the extra codes fit, or nothing beside them.
                 is_lossless = false;
                 break;
             }
@@ -253,3 +253,6 @@ impl Field {
         (below << self.shift, (above << self.shift) | ((1_u64 << self.shift) - 1))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -156,4 +156,4 @@ impl Gatherer {
 }
 
 /// Bytes of variable values after which a batch ends: rows with long values make small batches.
-pub(crate) const BATCH_VARIABLE_BYTES: usize = 8 << 20;
+pub(crate) const BATCH_VARIABLE_BYTES: usize = 4 << 20;

@@ -133,7 +133,7 @@ struct Lengths<'a> {
 impl Lengths<'_> {
     fn put(&mut self, row: usize, length: usize) {
         let at = row * self.stride + self.offset;
-        // Arrow's row format and views have no longer ones; those of wide offsets fail where batches are taken.
+        // No value is longer: views of batches refuse those of wide offsets.
         let stored = u32::try_from(length).unwrap_or(u32::MAX);
         self.fixed[at..at + 4].copy_from_slice(&stored.to_le_bytes());
         self.ends[row] += stored as usize;

@@ -111,7 +111,15 @@ impl Viewer {
             true => Arc::clone(array),
             false => cast(array, &column.packed_type)?,
         };
-        Ok(ColumnView { values: values(&column.form, &array)?, nulls })
+        let values = values(&column.form, &array)?;
+        if let Values::Offsets64(offsets, _) = &values
+            && offsets.windows(2).any(|pair| pair[1] - pair[0] > i64::from(u32::MAX))
+        {
+            return Err(Error::Query(
+                "a value has more than 4 GiB, too many for a row; leave it out with --select".into(),
+            ));
+        }
+        Ok(ColumnView { values, nulls })
     }
 
     fn codes(&mut self, dictionary: usize, array: &ArrayRef) -> Result<Values, Error> {

@@ -1,0 +1,56 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn demand(bytes: usize, expected_bytes: Option<u64>) -> Demand {
+    Demand {
+        bytes,
+        heap_bytes: bytes / 2,
+        threads: 2,
+        directories: 1,
+        expected_bytes,
+        expected_rows: None,
+        resident_bytes: 64 << 20,
+        block: CHUNK_BYTES,
+        partitions_max: 1024,
+        order_bytes: 44,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_stage_of_a_sort_exceeds_its_memory(
+        bytes in (2_usize << 20)..(8 << 30),
+        expected in prop::option::of(0..1_u64 << 42),
+        threads in 1..9_usize,
+        directories in 1..4_usize,
+        resident in 0..1_usize << 30,
+        block in (12..25_u32).prop_map(|bits| 1_usize << bits),
+    ) {
+        let base = demand(bytes, expected);
+        let demand = Demand { threads, directories, resident_bytes: resident, block, ..base };
+        let plan = MemoryPlan::new(&demand);
+        prop_assert!(plan.bytes == bytes.max(min_bytes(block)));
+        prop_assert!(plan.chunk_bytes.is_power_of_two() && plan.chunk_bytes <= block);
+        let in_flight = (WRITES_IN_FLIGHT * directories + threads + 1) * plan.chunk_bytes;
+        let open = plan.partitions * threads * plan.chunk_bytes;
+        prop_assert!(open + in_flight + plan.resident_bytes <= plan.bytes || plan.partitions == 1, "{:?}", plan);
+        prop_assert!((threads + 1) * plan.load_bytes + plan.resident_bytes <= plan.bytes, "{:?}", plan);
+        prop_assert!(plan.load_bytes <= PLACES_BYTES && plan.run_bytes * threads <= PLACES_BYTES);
+        let merge = plan.fan_in * (MERGE_AHEAD + 2) * plan.chunk_bytes;
+        prop_assert!(plan.fan_in == 2 || merge <= plan.bytes / 2, "{:?}", plan);
+    }
+}
+
+#[test]
+fn lineitem_has_64_partitions_at_512_mib_and_as_many_as_memory_needs_at_64_mib() {
+    let lineitem = Some(640 << 20);
+    let usual = MemoryPlan::new(&demand(240 << 20, lineitem));
+    assert_eq!((usual.partitions, usual.chunk_bytes), (64, 256 << 10));
+    let little = MemoryPlan::new(&demand(30 << 20, lineitem));
+    assert!(little.partitions > 100 && little.chunk_bytes == 64 << 10, "{little:?}");
+    let few = MemoryPlan::new(&demand(240 << 20, Some(1 << 20)));
+    assert_eq!(few.partitions, 4);
+}

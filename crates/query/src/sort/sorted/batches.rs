@@ -1,0 +1,64 @@
+//! Rows in order as batches.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
+use crate::phase::Meter;
+use crate::sort::chunk::Chunk;
+use crate::sort::context::Context;
+use crate::sort::row::gather::{Gatherer, Rows};
+use crate::{Batches, Error};
+
+/// Rows in order that follow those of the partition before. It gives batches.
+///
+/// A thread drops a partition before it takes the next one: its memory is needed for that.
+pub struct Partition {
+    context: Arc<Context>,
+    chunks: Vec<Chunk>,
+    places: Vec<u32>,
+    at: usize,
+    gatherer: Gatherer,
+}
+
+impl Partition {
+    /// Rows at places in chunks.
+    pub(super) fn new(context: &Arc<Context>, chunks: Vec<Chunk>, places: Vec<u32>) -> Partition {
+        let gatherer = Gatherer::new(&context.layout, &context.dictionaries);
+        Partition { context: Arc::clone(context), chunks, places, at: 0, gatherer }
+    }
+
+    /// Only the first rows.
+    pub(super) fn first(mut self, rows: u64) -> Partition {
+        self.places.truncate(usize::try_from(rows).unwrap_or(usize::MAX));
+        self
+    }
+
+    /// Number of rows that have not been given out.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.places.len() - self.at
+    }
+}
+
+impl Batches for Partition {
+    fn schema(&self) -> SchemaRef {
+        self.context.layout.schema.clone()
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
+        self.context.job.check()?;
+        let places = &self.places[self.at..];
+        if places.is_empty() {
+            return Ok(None);
+        }
+        let meter = Meter::start();
+        let rows = Rows { blocks: &self.chunks, shift: self.context.memory.shift() };
+        let (batch, taken) = self.gatherer.batch(rows, places, self.context.batch_rows)?;
+        self.at += taken;
+        self.context.job.phases().add(meter.stop("gather", 0, Duration::ZERO));
+        Ok(Some(batch))
+    }
+}
