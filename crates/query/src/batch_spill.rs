@@ -159,3 +159,6 @@ impl BatchReader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

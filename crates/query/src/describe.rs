@@ -37,7 +37,7 @@ pub fn describe(table: &Table, columns: &[usize], cached_ratio: f64) -> TableSha
             value_bytes,
             file_bytes: storage.file_bytes,
             encoded_bytes: storage.encoded_bytes,
-            codec: codec(storage.compression),
+            codec: storage.codec,
             is_dictionary: storage.is_dictionary,
         }
     });

@@ -19,6 +19,8 @@ pub struct JobOptions {
     pub threads: usize,
     /// The engine of all streams of the job.
     pub engine: EngineSpec,
+    /// Bytes of a read of a table, at most, unless a column of a row group is larger.
+    pub block: usize,
     /// Directories for data that does not fit into memory, used in turn.
     pub spill: Vec<PathBuf>,
 }
@@ -30,6 +32,7 @@ impl Default for JobOptions {
             memory: DEFAULT_MEMORY_BYTES,
             threads: std::thread::available_parallelism().map_or(1, Into::into),
             engine: EngineSpec::usual(EngineKind::Pread),
+            block: DEFAULT_BLOCK_BYTES,
             spill: vec![PathBuf::from("/var/tmp")],
         }
     }
@@ -37,6 +40,9 @@ impl Default for JobOptions {
 
 /// Default memory limit of a job: fits beside other programs on a machine of 2 GiB.
 const DEFAULT_MEMORY_BYTES: usize = 512 << 20;
+
+/// Default size of reads, at which direct transfers are fastest on most devices.
+const DEFAULT_BLOCK_BYTES: usize = 1 << 20;
 
 /// One part in this many of a job's memory is for buffers: those of I/O, and the rows of a sort, which lie in them. The
 /// rest is for batches, decoders, encoders and tables in memory, which come from the allocator.

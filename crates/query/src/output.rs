@@ -93,7 +93,7 @@ enum Body {
 
 impl Reusable for Buf {
     fn memory(&self) -> usize {
-        self.capacity()
+        Buf::memory(self)
     }
 }
 
@@ -224,12 +224,11 @@ impl Encoder {
         let body = match &self.kind {
             EncoderKind::Parquet(parquet) => {
                 let bytes = batches.iter().flat_map(RecordBatch::columns).map(plain_bytes).sum();
-                let (mut out, mut scratch) = (self.buffers.take(bytes)?, self.scratch.take(0)?);
+                let (mut out, mut scratch) = (self.buffers.take()?, self.scratch.take()?);
                 out.clear();
                 out.reserve(bytes);
                 let chunks = parquet.encode(batches, &mut scratch, &mut out)?;
                 scratch.settle()?;
-                out.settle()?;
                 Body::Parquet(out, chunks)
             }
             EncoderKind::Ipc(ipc) => {
@@ -238,7 +237,7 @@ impl Encoder {
                 Body::Ipc(message, reservation)
             }
             EncoderKind::Csv(csv) => {
-                let mut out = self.buffers.take(0)?;
+                let mut out = self.buffers.take()?;
                 out.clear();
                 csv.encode(batches, &mut out)?;
                 out.settle()?;

@@ -149,7 +149,8 @@ impl Table {
         }
     }
 
-    /// The order in which the rows of a table of one file lie, where the file declares it; empty otherwise.
+    /// The order in which the rows of a table of one file lie, where the file declares it, and the bounds of its row
+    /// groups agree; empty otherwise. A file may lie: who relies on the order looks whether it holds.
     #[must_use]
     pub fn declared_order(&self) -> Vec<SortKey> {
         match &self.data.content {

@@ -288,6 +288,7 @@ impl JobArgs {
             memory,
             threads: self.threads.map_or(defaults.threads, usize::from),
             engine,
+            block: usize::try_from(self.block.0).unwrap_or(usize::MAX),
             spill: if self.spill.is_empty() { defaults.spill } else { self.spill.clone() },
         })
     }

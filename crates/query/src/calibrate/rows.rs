@@ -30,10 +30,10 @@ const COLUMN_COUNTS: [usize; 2] = [4, 16];
 /// Bytes of a column.
 const COLUMN_BYTES: usize = 8;
 /// Bytes of all rows, and the partitions that they are sorted in: partitions within private caches, and beyond.
-const SORTS: [(usize, usize); 5] =
+const SORT_CASES: [(usize, usize); 5] =
     [(16 << 20, 4), (16 << 20, 16), (16 << 20, 64), (16 << 20, 256), (64 << 20, 2)];
 /// Which of these sorts wide rows are measured with as well.
-const WIDE_SORT: usize = 1;
+const WIDE_SORT_CASE: usize = 1;
 /// Runs of a sort, of which the first warms up its memory.
 const SORT_RUNS: usize = 4;
 /// Runs that are merged.
@@ -55,17 +55,18 @@ const COMPARED_KEY_BYTES: usize = 24;
 const COPIED_BYTES: usize = 32 << 20;
 
 pub(super) fn measure(effort: Effort) -> Result<RowCosts, Error> {
-    let narrow = SORTS.map(|(bytes, partitions)| (Sizes::new(effort, bytes, COLUMN_COUNTS[0]), partitions));
-    let wide = Sizes::new(effort, SORTS[WIDE_SORT].0, COLUMN_COUNTS[1]);
+    let narrow =
+        SORT_CASES.map(|(bytes, partitions)| (Sizes::new(effort, bytes, COLUMN_COUNTS[0]), partitions));
+    let wide = Sizes::new(effort, SORT_CASES[WIDE_SORT_CASE].0, COLUMN_COUNTS[1]);
     let narrow_costs: Vec<[f64; 3]> = narrow
         .iter()
         .map(|&(sizes, partitions)| sort(effort, sizes, partitions))
         .collect::<Result<_, _>>()?;
-    let wide_costs = sort(effort, wide, SORTS[WIDE_SORT].1)?;
+    let wide_costs = sort(effort, wide, SORT_CASES[WIDE_SORT_CASE].1)?;
     // Costs of scattering by partitions, of gathering by bytes, and of sorting by rows of a partition.
     let cost = |which: usize, size: fn((Sizes, usize)) -> f64| {
         let widths = COLUMN_COUNTS.map(|columns| (columns * COLUMN_BYTES) as f64);
-        let typical = narrow_costs[WIDE_SORT][which];
+        let typical = narrow_costs[WIDE_SORT_CASE][which];
         let (_, ns_per_byte) = split((widths[0], typical), (widths[1], wide_costs[which]));
         let of_row = |ns: f64| (ns - ns_per_byte * widths[0]).max(0.0);
         let points = narrow

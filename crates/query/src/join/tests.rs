@@ -1,5 +1,7 @@
 //! Joins against a nested loop over all pairs of rows.
 
+mod hash;
+mod operator;
 mod oracle;
 mod tables;
 
@@ -98,136 +100,6 @@ proptest! {
         rows.sort();
         expected.sort();
         prop_assert_eq!(rows, expected);
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn a_hash_join_gives_what_a_nested_loop_gives(
-        kind in kinds(),
-        (left, right) in (values(), values()),
-        types in prop::collection::vec(0..KEY_TYPES.len(), 1..4),
-        (left_rows, right_rows) in (1_usize..12, 1_usize..12),
-        builds_left in any::<bool>(),
-        spare in prop_oneof![3 => Just(None), 1 => (0_usize..10_000).prop_map(Some)],
-    ) {
-        let scratch = Scratch::new("join");
-        let job = job(&scratch);
-        let _rest = spare.map(|spare| job.reserve(job.available().saturating_sub(spare), "a test").unwrap());
-        let (left, right) = (table(Side::Left, &types, &left), table(Side::Right, &types, &right));
-        let places: Vec<(usize, usize)> = (0..types.len()).map(|place| (place, place)).collect();
-        let condition = Condition::new(&places, &left.schema(), &right.schema()).unwrap();
-        let build = if builds_left { JoinSide::Left } else { JoinSide::Right };
-        let (ours, theirs) = (stream(&left, left_rows), stream(&right, right_rows));
-        let join = HashJoin::new(&job, ours, theirs, &condition, kind, build).unwrap();
-        let schema = join.schema();
-        let mut rows: Vec<Vec<String>> = collect(join).unwrap().iter().flat_map(rows_of).collect();
-        let mut expected = joined(kind, &left, &right, &condition, &schema);
-        rows.sort();
-        expected.sort();
-        prop_assert_eq!(rows, expected);
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn sides_in_any_order_are_sorted_or_hashed_and_joined(
-        kind in kinds(),
-        (left, right) in (values(), values()),
-        types in prop::collection::vec(0..KEY_TYPES.len(), 1..4),
-        (left_rows, right_rows) in (1_usize..12, 1_usize..12),
-        method in prop::sample::select(vec![JoinMethod::Merge, JoinMethod::Hash(JoinSide::Left)]),
-        threads in 1_usize..3,
-    ) {
-        let scratch = Scratch::new("join");
-        let job = job(&scratch);
-        let (left, right) = (table(Side::Left, &types, &left), table(Side::Right, &types, &right));
-        let places: Vec<(usize, usize)> = (0..types.len()).map(|place| (place, place)).collect();
-        let condition = Condition::new(&places, &left.schema(), &right.schema()).unwrap();
-        let input = |table: &RecordBatch, rows: usize| {
-            let half = table.num_rows() / threads;
-            let streams = (0..threads).map(|thread| {
-                let end = if thread + 1 == threads { table.num_rows() } else { half };
-                stream(&table.slice(thread * half, end - thread * half), rows)
-            });
-            JoinInput { streams: streams.collect(), is_sorted: false, sort: crate::sort::SortOptions::default() }
-        };
-        let found = join(&job, input(&left, left_rows), input(&right, right_rows), &condition, kind, method).unwrap();
-        let schema = found.schema();
-        let mut rows: Vec<Vec<String>> = collect(found).unwrap().iter().flat_map(rows_of).collect();
-        let mut expected = joined(kind, &left, &right, &condition, &schema);
-        rows.sort();
-        expected.sort();
-        prop_assert_eq!(rows, expected);
-        prop_assert!(job.phases().list().iter().any(|phase| phase.name == "join"));
-    }
-}
-
-#[test]
-fn a_side_that_is_known_to_be_sorted_is_not_sorted_again() {
-    let scratch = Scratch::new("join");
-    let job = job(&scratch);
-    let table = ints("k", &(0..1000).map(Some).collect::<Vec<_>>());
-    let condition = Condition::parse("k", &table.schema(), &table.schema()).unwrap();
-    let input = || JoinInput {
-        streams: vec![stream(&table, 100)],
-        is_sorted: true,
-        sort: crate::sort::SortOptions::default(),
-    };
-    let found = join(&job, input(), input(), &condition, JoinKind::Inner, JoinMethod::Merge).unwrap();
-    assert_eq!(collect(found).unwrap().iter().map(RecordBatch::num_rows).sum::<usize>(), 1000);
-    assert!(job.phases().list().iter().all(|phase| phase.name == "join"));
-}
-
-#[test]
-fn a_result_that_is_dropped_early_ends_its_threads() {
-    let scratch = Scratch::new("join");
-    let job = job(&scratch);
-    let table = ints("k", &(0..1000).map(Some).collect::<Vec<_>>());
-    let condition = Condition::parse("k", &table.schema(), &table.schema()).unwrap();
-    for method in [JoinMethod::Merge, JoinMethod::Hash(JoinSide::Right)] {
-        let input = |is_sorted| JoinInput {
-            streams: vec![stream(&table, 10)],
-            is_sorted,
-            sort: crate::sort::SortOptions::default(),
-        };
-        let mut found = join(&job, input(true), input(false), &condition, JoinKind::Inner, method).unwrap();
-        assert!(found.next().unwrap().is_some());
-        drop(found);
-        job.reserve(job.available(), "a test").unwrap();
-    }
-}
-
-#[test]
-fn rows_of_one_key_that_exceed_memory_are_joined_in_parts() {
-    let scratch = Scratch::new("join");
-    let job = job(&scratch);
-    let _rest = job.reserve(job.available() - (20 << 10), "a test").unwrap();
-    let (left, right) = (ints("k", &[Some(7); 700]), ints("k", &[Some(7); 900]));
-    let (left_more, right_more) = (ints("k", &[Some(1), None]), ints("k", &[Some(2), None]));
-    let concat =
-        |a: &RecordBatch, b: &RecordBatch| arrow_select::concat::concat_batches(&a.schema(), [a, b]).unwrap();
-    let (left, right) = (concat(&left, &left_more), concat(&right, &right_more));
-    let condition = Condition::parse("k", &left.schema(), &right.schema()).unwrap();
-    let pairs = 700 * 900;
-    for (kind, rows) in [
-        (JoinKind::Inner, pairs),
-        (JoinKind::Left, pairs + 2),
-        (JoinKind::Right, pairs + 2),
-        (JoinKind::Full, pairs + 4),
-        (JoinKind::Semi, 700),
-        (JoinKind::Anti, 2),
-    ] {
-        for build in [JoinSide::Left, JoinSide::Right] {
-            let (ours, theirs) = (stream(&left, 50), stream(&right, 50));
-            let join = HashJoin::new(&job, ours, theirs, &condition, kind, build).unwrap();
-            let found: usize = collect(join).unwrap().iter().map(RecordBatch::num_rows).sum();
-            assert_eq!(found, rows, "{kind} with {build:?}");
-        }
     }
 }
 

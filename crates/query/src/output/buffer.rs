@@ -16,9 +16,9 @@ impl Buf {
         &self.bytes[..self.len]
     }
 
-    /// Bytes of memory that it holds.
-    pub(crate) fn capacity(&self) -> usize {
-        self.bytes.capacity()
+    /// Bytes of memory that it has touched; what it has not is address space.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.len()
     }
 
     pub(crate) fn clear(&mut self) {

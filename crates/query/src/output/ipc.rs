@@ -27,7 +27,7 @@ use crate::table::Format;
 const MAGIC: &[u8; 6] = b"ARROW1";
 
 /// What a message begins with, before the length of its metadata.
-const CONTINUATION: [u8; 4] = [0xff; 4];
+const CONTINUATION_MARKER: [u8; 4] = [0xff; 4];
 
 /// Bytes before the metadata of a message.
 const PREFIX_BYTES: usize = 8;
@@ -146,7 +146,10 @@ impl Encoder {
                 let array = converted(vec![Arc::clone(array)], |from| from == field.data_type(), field)?;
                 Ok(compact(&array[0]))
             });
-        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns.collect::<Result<_, Error>>()?)?)
+        // A table may have rows and no columns.
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let columns = columns.collect::<Result<_, Error>>()?;
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 }
 
@@ -245,7 +248,7 @@ impl Writer {
         let before = self.sink.written() as usize;
         let length = (before + PREFIX_BYTES + head.len()).next_multiple_of(alignment) - before;
         let metadata = u32::try_from(length - PREFIX_BYTES).unwrap_or(u32::MAX);
-        self.sink.append(&CONTINUATION)?;
+        self.sink.append(&CONTINUATION_MARKER)?;
         self.sink.append(&metadata.to_le_bytes())?;
         self.sink.append(&head)?;
         self.sink.append(&vec![0; length - PREFIX_BYTES - head.len()])?;

@@ -45,8 +45,8 @@ impl OutputOptions {
     }
 }
 
-/// Compression of a result, by what it costs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+/// Compression of a result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
     /// None.
     #[default]
@@ -68,8 +68,9 @@ pub enum Target {
     Stdout,
 }
 
-/// Rows of a group that readers of analytical files expect: DuckDB writes 122,880, others up to a million.
+/// Rows of a group that readers of analytical files expect at least: as many as DuckDB writes.
 const GROUP_ROWS_MIN: usize = 122_880;
+/// Rows of a group at most, as in other writers.
 const GROUP_ROWS_MAX: usize = 1 << 20;
 
 /// Rows below which statistics and dictionaries of a group cost more than they tell.

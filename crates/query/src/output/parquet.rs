@@ -51,6 +51,7 @@ use crate::order::SortKey;
 use crate::output::buffer::Buf;
 use crate::output::options::Compression;
 use crate::output::plain::find_type;
+use crate::output::pool::Lease;
 use crate::output::sink::SharedSink;
 
 /// The first and the last bytes of a file.
@@ -85,7 +86,7 @@ impl Encoder {
         &self,
         batches: &[RecordBatch],
         scratch: &mut Scratch,
-        out: &mut Buf,
+        out: &mut Lease<Buf>,
     ) -> Result<Vec<Chunk>, Error> {
         let columns = batches.first().map_or(0, RecordBatch::num_columns);
         let arrays = |column| -> Vec<ArrayRef> {

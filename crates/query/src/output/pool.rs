@@ -32,21 +32,17 @@ impl<T: Reusable> Pool<T> {
         Pool { job: job.clone(), purpose, free: Arc::default() }
     }
 
-    /// A free object, or a new one, that is about to hold `bytes` bytes.
+    /// A free object, or a new one.
     ///
     /// # Errors
-    /// [`Error::Memory`] if the job's limit does not leave that much.
-    pub(crate) fn take(&self, bytes: usize) -> Result<Lease<T>, Error> {
+    /// If the job's memory is overdrawn.
+    pub(crate) fn take(&self) -> Result<Lease<T>, Error> {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let (item, mut reservation) = match free {
+        let lent = match free {
             Some(free) => free,
             None => (T::default(), self.job.reserve(0, self.purpose)?),
         };
-        if bytes > reservation.bytes() {
-            reservation.resize(bytes, self.purpose)?;
-        }
-        let lent = Some((item, reservation));
-        Ok(Lease { lent, pool: self.clone() })
+        Ok(Lease { lent: Some(lent), pool: self.clone() })
     }
 }
 
@@ -58,13 +54,14 @@ pub(crate) struct Lease<T: Reusable> {
 }
 
 impl<T: Reusable> Lease<T> {
-    /// Reserves what the object really holds.
+    /// Reserves what the object holds by now.
     ///
     /// # Errors
-    /// [`Error::Memory`] if the job's limit does not leave that much.
+    /// [`Error::Memory`] if the job's limit does not leave that much; the object is then an empty one again.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         let (item, reservation) = self.lent.as_mut().expect("lent until it is dropped");
-        reservation.resize(item.memory(), self.pool.purpose)
+        let outcome = reservation.resize(item.memory(), self.pool.purpose);
+        outcome.inspect_err(|_| *item = T::default())
     }
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_cast::cast;
-use arrow_schema::{DataType, Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 
 use crate::batches::InMemory;
 use crate::expression::{Expression, Projection, Transform, needed};
@@ -159,6 +159,7 @@ impl Rows {
             ordered,
             memory: (job.options().memory / SCAN_MEMORY_PARTS).min(SCAN_MEMORY_MAX_BYTES),
             representation: self.representation,
+            block: job.options().block,
             ..ScanOptions::new(self.columns.clone())
         };
         let scan = self.table.scan(job, &options)?;
@@ -175,45 +176,31 @@ impl Rows {
 
     /// About `rows` rows from all over the table, as streams have them, with only some of their columns.
     pub(super) fn sample(&self, job: &Job, places: &[usize], rows: usize) -> Result<RecordBatch, Error> {
-        let schema = self.schema();
-        let taken = match (&self.condition, &self.projection) {
-            (None, None) => {
-                let columns: Vec<usize> = places.iter().map(|&place| self.columns[place]).collect();
-                self.table.sample(job, &columns, rows)?
-            }
-            (condition, projection) => {
-                let sample = self.table.sample(job, &self.columns, rows)?;
-                let scanned = self.table.scan_schema(&self.columns, self.representation);
-                let sample = cast_to(&sample, &scanned)?;
-                let stream = InMemory::new(scanned, vec![sample]);
-                let mut taken = Transform::new(stream, condition.clone(), projection.clone());
-                match taken.next()? {
-                    Some(batch) => batch.project(places)?,
-                    None => RecordBatch::new_empty(Arc::new(schema.project(places)?)),
-                }
-            }
-        };
-        cast_to(&taken, &schema.project(places)?)
+        if self.condition.is_none() && self.projection.is_none() {
+            let columns: Vec<usize> = places.iter().map(|&place| self.columns[place]).collect();
+            return self.table.sample(job, &columns, rows);
+        }
+        let sample = self.table.sample(job, &self.columns, rows)?;
+        let scanned = self.table.scan_schema(&self.columns, self.representation);
+        let stream = InMemory::new(scanned.clone(), vec![cast_to(&sample, &scanned)?]);
+        let mut taken = Transform::new(stream, self.condition.clone(), self.projection.clone());
+        Ok(match taken.next()? {
+            Some(batch) => batch.project(places)?,
+            None => RecordBatch::new_empty(Arc::new(self.schema().project(places)?)),
+        })
     }
 }
 
-/// A batch with the types of a schema; dictionaries stay as they are or become their values.
-fn cast_to(batch: &RecordBatch, schema: &Schema) -> Result<RecordBatch, Error> {
+/// A sample, which has the types of files, with those of a scan.
+fn cast_to(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Error> {
     let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
-        let wanted = match field.data_type() {
-            DataType::Dictionary(_, values) => values,
-            other => other,
-        };
-        if column.data_type() == wanted { Ok(Arc::clone(column)) } else { cast(column, wanted) }
+        let is_same = column.data_type() == field.data_type();
+        if is_same { Ok(Arc::clone(column)) } else { cast(column, field.data_type()) }
     });
     let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
-    let fields = schema.fields().iter().zip(&columns);
-    let fields: Vec<_> = fields
-        .map(|(field, column)| {
-            field.as_ref().clone().with_data_type(column.data_type().clone()).with_nullable(true)
-        })
-        .collect();
-    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+    // Without columns, nothing else tells the number of rows.
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
 }
 
 /// Batches whose rows are counted.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use arrow_array::ArrayRef;
 use sakiyomi_io::Access;
 
-use crate::output::Compression;
+use crate::cost::operators::Codec;
 
 /// How files are opened.
 #[derive(Clone, Debug, Default)]
@@ -118,7 +118,7 @@ pub struct ColumnStorage {
     /// Bytes before compression.
     pub encoded_bytes: u64,
     /// Its compression; of several the slowest one.
-    pub compression: Compression,
+    pub codec: Codec,
     /// Whether each part of it begins with a dictionary.
     pub is_dictionary: bool,
 }

@@ -7,6 +7,7 @@
 
 mod chunk;
 mod column_sets;
+mod declared_order;
 mod footer;
 mod group;
 mod pages;
@@ -18,8 +19,9 @@ mod storage;
 mod thrift;
 mod window;
 
+pub(super) use declared_order::declared_order;
 pub(super) use footer::ParquetFile;
 pub(super) use plan::ParquetPlan;
 pub(super) use scan::ParquetScan;
-pub(super) use statistics::{declared_order, dictionary_columns, statistics};
+pub(super) use statistics::{dictionary_columns, statistics};
 pub(super) use storage::storage;

@@ -51,7 +51,7 @@ fn choose(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(8))]
+    #![proptest_config(ProptestConfig::with_cases(6))]
 
     #[test]
     fn more_memory_never_makes_the_optimum_slower(spec in any_device(), task in any_task(), memory in any_memory()) {

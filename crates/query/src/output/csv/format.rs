@@ -12,6 +12,7 @@ use arrow_schema::DataType;
 
 use crate::Error;
 use crate::output::buffer::Buf;
+use crate::output::plain::dictionary_keys;
 
 /// A column of a batch.
 pub(super) struct Column<'a> {
@@ -68,7 +69,7 @@ impl<'a> Column<'a> {
             DataType::Utf8View => Values::Utf8View(array.as_string_view()),
             DataType::Dictionary(..) => {
                 let dictionary = array.as_any_dictionary();
-                Values::Dictionary(dictionary.normalized_keys(), Box::new(Column::new(dictionary.values())?))
+                Values::Dictionary(dictionary_keys(dictionary), Box::new(Column::new(dictionary.values())?))
             }
             _ => Values::Other(ArrayFormatter::try_new(array, &DISPLAY)?, String::new()),
         };
@@ -132,6 +133,7 @@ const DIGITS_MAX: usize = 39;
 
 /// Digits that a division by a number of 64 bits takes off a wider one.
 const WORD_DIGITS: usize = 19;
+/// The least number of more digits.
 const WORD_LIMIT: u128 = 10_u128.pow(WORD_DIGITS as u32);
 
 /// The decimal digits of a number, at the end of a buffer; at least `least` of them.
@@ -218,8 +220,9 @@ fn append_fraction(out: &mut Buf, mut value: u64, digits: usize) {
     }
 }
 
-/// Days from 0000-03-01 to 1970-01-01, and of 400 years.
+/// Days from 0000-03-01 to 1970-01-01.
 const EPOCH_DAYS: i64 = 719_468;
+/// Days of 400 years, after which the calendar repeats itself.
 const ERA_DAYS: i64 = 146_097;
 
 /// Appends a date as `YYYY-MM-DD`, in the proleptic Gregorian calendar (Howard Hinnant, "chrono-compatible low-level date

@@ -7,8 +7,9 @@ use crate::output::buffer::Buf;
 /// Values of a bit-packed group: as many bytes as a value has bits.
 const GROUP_VALUES: usize = 8;
 
-/// Equal values from which a run is worth ending a literal run: the headers of two runs are about a group of codes.
-const RUN_MIN_VALUES: usize = 32;
+/// Bits of equal codes from which they are a run: packed, they would take twice as much as its header, the code, and the
+/// header of the next literal run.
+const RUN_MIN_BITS: usize = 64;
 
 /// Bits that numbers up to `max` need; at least one, as some readers stumble over none.
 pub(super) fn width_of(max: usize) -> u32 {
@@ -17,10 +18,11 @@ pub(super) fn width_of(max: usize) -> u32 {
 
 /// Appends codes of `width` bits as runs and bit-packed groups.
 pub(super) fn append_codes(out: &mut Buf, codes: &[u16], width: u32) {
+    let run_min = RUN_MIN_BITS.div_ceil(width as usize).max(GROUP_VALUES).min(codes.len());
     let (mut literal, mut at) = (0, 0);
     while at + GROUP_VALUES <= codes.len() {
         let run = run_length(&codes[at..]);
-        if run < RUN_MIN_VALUES.min(codes.len()) {
+        if run < run_min {
             at += GROUP_VALUES;
             continue;
         }

@@ -52,7 +52,7 @@ pub(super) struct PageBuffers {
 
 impl PageBuffers {
     pub(super) fn memory(&self) -> usize {
-        self.uncompressed.capacity() + self.compressed.capacity()
+        self.uncompressed.memory() + self.compressed.memory()
     }
 }
 

@@ -22,6 +22,7 @@ use crate::Error;
 use crate::output::buffer::Buf;
 use crate::output::options::Compression;
 use crate::output::plain::converted;
+use crate::output::pool::{Lease, Reusable};
 
 /// The columns of a file, and how they are encoded.
 #[derive(Debug)]
@@ -79,7 +80,7 @@ struct Numbers {
     f64: Vec<f64>,
 }
 
-impl crate::output::pool::Reusable for Scratch {
+impl Reusable for Scratch {
     fn memory(&self) -> usize {
         let Numbers { i32, i64, i128, f32, f64 } = &self.numbers;
         let numbers = i32.capacity() * 4 + i64.capacity() * 8 + i128.capacity() * 16 + f32.capacity() * 4;
@@ -110,12 +111,12 @@ impl Columns {
         is_leaf.then(|| self.columns[..column].iter().map(Column::leaves).sum())
     }
 
-    /// Appends the chunks of a row group, whose columns have arrays each.
+    /// Appends the chunks of a row group, whose columns have arrays each. Memory is reserved column by column.
     pub(super) fn encode(
         &self,
         arrays: Vec<Vec<ArrayRef>>,
         scratch: &mut Scratch,
-        out: &mut Buf,
+        out: &mut Lease<Buf>,
     ) -> Result<Vec<Chunk>, Error> {
         if scratch.codec.is_none() {
             scratch.codec = Some(Codec::new(self.compression)?);
@@ -126,6 +127,7 @@ impl Columns {
             let is_taken = |array: &DataType| column.kind.takes(column.field.data_type(), array);
             let arrays = converted(arrays, is_taken, &column.field)?;
             chunks.extend(column.encode(&arrays, scratch, self.name, out)?);
+            out.settle()?;
         }
         Ok(chunks)
     }

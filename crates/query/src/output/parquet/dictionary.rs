@@ -10,16 +10,17 @@ pub(super) const CHECK_VALUES: usize = 4096;
 const SLOTS_MIN: usize = 1024;
 
 /// By how much a table grows when it is half full.
-const GROWTH: usize = 4;
+const TABLE_GROWTH: usize = 4;
 
 /// Slots that are looked at for one value, before a table that somebody made collide is given up.
 const PROBES_MAX: usize = 256;
 
 /// The code of an empty slot.
-const EMPTY: u32 = u32::MAX;
+const EMPTY_CODE: u32 = u32::MAX;
 
-/// Odd numbers without a pattern, from the digits of pi (as wyhash and others use them).
+/// A number without a pattern, from the digits of pi, as multiplicative hashes use them.
 const MIX_LOW: u64 = 0x243f_6a88_85a3_08d3;
+/// The next digits of pi, for the other half of a key.
 const MIX_HIGH: u64 = 0x1319_8a2e_0370_7345;
 
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +39,7 @@ pub(super) struct Table {
 impl Table {
     pub(super) fn clear(&mut self) {
         self.slots.clear();
-        self.slots.resize(SLOTS_MIN, Slot { key: 0, code: EMPTY });
+        self.slots.resize(SLOTS_MIN, Slot { key: 0, code: EMPTY_CODE });
         self.entries = 0;
     }
 
@@ -58,7 +59,7 @@ impl Table {
         let mut at = hash(key) as usize & mask;
         for _ in 0..PROBES_MAX {
             let slot = &mut self.slots[at];
-            if slot.code == EMPTY {
+            if slot.code == EMPTY_CODE {
                 let code = u16::try_from(self.entries).ok()?;
                 *slot = Slot { key, code: self.entries };
                 self.entries += 1;
@@ -77,11 +78,13 @@ impl Table {
 
     #[cold]
     fn grow(&mut self) {
-        let slots = vec![Slot { key: 0, code: EMPTY }; self.slots.len() * GROWTH];
+        let slots = vec![Slot { key: 0, code: EMPTY_CODE }; self.slots.len() * TABLE_GROWTH];
         let mask = slots.len() - 1;
-        for slot in std::mem::replace(&mut self.slots, slots).into_iter().filter(|slot| slot.code != EMPTY) {
+        for slot in
+            std::mem::replace(&mut self.slots, slots).into_iter().filter(|slot| slot.code != EMPTY_CODE)
+        {
             let mut at = hash(slot.key) as usize & mask;
-            while self.slots[at].code != EMPTY {
+            while self.slots[at].code != EMPTY_CODE {
                 at = (at + 1) & mask;
             }
             self.slots[at] = slot;

@@ -6,14 +6,18 @@ use parquet::basic::Encoding;
 
 use crate::output::buffer::Buf;
 
-/// Types of the compact protocol.
+/// A field of the compact protocol that is true.
 const TYPE_TRUE: u8 = 1;
+/// A field that is false.
 const TYPE_FALSE: u8 = 2;
+/// A field with a number of 32 bits.
 const TYPE_I32: u8 = 5;
+/// A field with fields.
 const TYPE_STRUCT: u8 = 12;
 
-/// Values of `PageType`.
+/// A data page of version 1, of `PageType`.
 const DATA_PAGE: i32 = 0;
+/// A dictionary page, of `PageType`.
 const DICTIONARY_PAGE: i32 = 2;
 
 /// Sizes of a page's body in bytes.

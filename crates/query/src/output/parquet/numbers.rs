@@ -31,7 +31,7 @@ pub(super) struct CodeTables {
 impl CodeTables {
     pub(super) fn memory(&self) -> usize {
         let codes = (self.codes.capacity() + self.range.capacity()) * size_of::<u16>();
-        self.table.memory() + codes + self.entries.capacity() + self.packed.capacity()
+        self.table.memory() + codes + self.entries.memory() + self.packed.memory()
     }
 }
 
@@ -155,25 +155,16 @@ fn build_by_range<T: Physical>(
     if !is_smaller(entries, entries * storage.length, values.len(), values.len() * storage.length) {
         return None;
     }
-    let mut code = 0_u16;
-    for place in &mut places[..range] {
-        let is_used = *place;
-        *place = code;
-        // With all places used it wraps around after the last one.
-        code = code.wrapping_add(is_used);
-    }
-    tables.codes.extend(values.iter().map(|value| places[usize::from(value.above_low(least))]));
-    append_entries(values, entries, storage, tables);
-    Some(())
-}
-
-/// The entries of codes, each from one of the values that have it.
-fn append_entries<T: Physical>(values: &[T], entries: usize, storage: Storage, tables: &mut CodeTables) {
-    let mut distinct = vec![T::default(); entries];
-    for (value, &code) in values.iter().zip(&tables.codes) {
-        distinct[usize::from(code)] = *value;
+    let mut distinct = Vec::with_capacity(entries);
+    for (distance, place) in (0_u16..=u16::MAX).zip(&mut places[..range]) {
+        if *place == 1 {
+            *place = distinct.len() as u16;
+            distinct.push(least.plus(distance));
+        }
     }
     T::append(&distinct, storage, &mut tables.entries);
+    tables.codes.extend(values.iter().map(|value| places[usize::from(value.above_low(least))]));
+    Some(())
 }
 
 /// Codes of any numbers, in the order of their first occurrence.

@@ -37,6 +37,9 @@ pub(super) trait Physical: ArrowNativeType {
     /// The low bits of the same, for values of which it is known that they are integers and not less.
     fn above_low(self, least: Self) -> u16;
 
+    /// The integer that is so far above it; other numbers are never asked.
+    fn plus(self, distance: u16) -> Self;
+
     /// Appends values without an encoding.
     fn append(values: &[Self], storage: Storage, out: &mut Buf);
 
@@ -89,6 +92,10 @@ macro_rules! integer {
             #[inline]
             fn above_low(self, least: $type) -> u16 {
                 (self as u16).wrapping_sub(least as u16)
+            }
+
+            fn plus(self, distance: u16) -> $type {
+                self.wrapping_add(distance.into())
             }
 
             fn append(values: &[$type], _: Storage, out: &mut Buf) {
@@ -144,6 +151,10 @@ macro_rules! float {
                 0
             }
 
+            fn plus(self, _: u16) -> $type {
+                self
+            }
+
             fn append(values: &[$type], _: Storage, out: &mut Buf) {
                 append_little_endian(values.iter().map(|value| value.to_le_bytes()), out);
             }
@@ -187,6 +198,10 @@ impl Physical for i128 {
 
     fn above_low(self, _: i128) -> u16 {
         0
+    }
+
+    fn plus(self, _: u16) -> i128 {
+        self
     }
 
     fn append(values: &[i128], storage: Storage, out: &mut Buf) {

@@ -8,7 +8,7 @@ use ::parquet::basic::Encoding;
 use ::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use ::parquet::file::page_index::column_index::ColumnIndexMetaData;
 use ::parquet::file::statistics::Statistics;
-use arrow_array::types::UInt8Type;
+use arrow_array::types::{Int32Type, UInt8Type};
 use arrow_array::{Decimal64Array, Decimal128Array, DictionaryArray, Int64Array, StringArray, UInt8Array};
 use arrow_schema::SortOptions;
 use proptest::prelude::*;
@@ -38,8 +38,11 @@ fn oracle(batch: &RecordBatch) -> ParquetMetaData {
     writer.close().unwrap()
 }
 
+/// Bounds, nulls, and whether the bounds are exact.
+type Plain = (Option<Vec<u8>>, Option<Vec<u8>>, Option<u64>, bool, bool);
+
 /// Statistics in a form in which NaN and the two zeros can be compared.
-fn plain(statistics: Option<&Statistics>) -> (Option<Vec<u8>>, Option<Vec<u8>>, Option<u64>, bool, bool) {
+fn plain(statistics: Option<&Statistics>) -> Plain {
     let statistics = statistics.unwrap();
     let bytes = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec);
     (
@@ -159,8 +162,8 @@ proptest! {
 
 #[test]
 fn pages_of_many_rows_and_their_index_are_right() {
-    for seed in 0..4 {
-        check_random(seed, 45_000, 3, seed as usize);
+    for seed in 0..3 {
+        check_random(seed, 25_000, 3, seed as usize);
     }
 }
 
@@ -263,6 +266,25 @@ fn dictionaries_are_written_where_they_are_smaller() {
     assert_eq!([0, 1, 2, 3, 4].map(has_dictionary), [true, false, true, true, false]);
     let (_, batches) = read(&path);
     assert_eq!(concat_batches(&batch.schema(), &batches).unwrap(), batch);
+}
+
+#[test]
+fn a_dictionary_without_values_has_nulls_only() {
+    let scratch = Scratch::new("parquet-no-values");
+    let nulls = DictionaryArray::<Int32Type>::from_iter([None::<&str>; 3]);
+    assert!(nulls.values().is_empty());
+    let batch = table(&[("nulls", Arc::new(nulls)), ("n", Arc::new(Int64Array::from(vec![1, 2, 3])))]);
+    for format in [Format::Parquet, Format::ArrowFile, Format::Csv] {
+        let path = scratch.path("nulls");
+        let options = OutputOptions::new(format);
+        write(&path, &batch.schema(), &[vec![batch.clone()]], &options).unwrap();
+        match format {
+            Format::Csv => assert_eq!(std::fs::read_to_string(&path).unwrap(), "nulls,n\n,1\n,2\n,3\n"),
+            Format::Parquet => assert_eq!(read(&path).1[0].column(0).null_count(), 3),
+            _ => {}
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
 }
 
 #[test]

@@ -7,11 +7,10 @@ use arrow_select::concat::concat;
 use arrow_select::take::take;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::basic::{Encoding, Type};
-use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::ParquetFile;
 use crate::Error;
-use crate::order::SortKey;
 use crate::table::guard::decode;
 use crate::table::options::ColumnStatistics;
 use crate::table::types::converted;
@@ -101,7 +100,7 @@ fn extreme(arrays: &[ArrayRef], greatest: bool) -> Option<ArrayRef> {
 }
 
 /// The leaf of a column that is no list, structure or map.
-fn flat_leaf(file: &ParquetFile, column: usize) -> Option<usize> {
+pub(super) fn flat_leaf(file: &ParquetFile, column: usize) -> Option<usize> {
     let schema = file.metadata.file_metadata().schema_descr();
     let leaf = (0..schema.num_columns()).find(|&leaf| schema.get_column_root_idx(leaf) == column)?;
     let descriptor = schema.column(leaf);
@@ -134,24 +133,4 @@ fn all_pages_are_coded(chunk: &ColumnChunkMetaData) -> bool {
         Some(mask) => mask.is_only(Encoding::RLE_DICTIONARY) || mask.is_only(Encoding::PLAIN_DICTIONARY),
         None => false,
     }
-}
-
-/// The order that all row groups of a file declare.
-pub(in crate::table) fn declared_order(file: &ParquetFile) -> Vec<SortKey> {
-    let mut groups = file.metadata.row_groups().iter();
-    let order = |group: &RowGroupMetaData| group.sorting_columns().cloned().unwrap_or_default();
-    let Some(first) = groups.next().map(order) else { return Vec::new() };
-    // It holds within row groups: between them nothing is promised.
-    if groups.next().is_some() {
-        return Vec::new();
-    }
-    let mut keys = Vec::new();
-    for declared in first {
-        let leaf = usize::try_from(declared.column_idx).unwrap_or(usize::MAX);
-        let column = (0..file.schema.fields().len()).find(|&column| flat_leaf(file, column) == Some(leaf));
-        let Some(column) = column else { break };
-        let options = SortOptions { descending: declared.descending, nulls_first: declared.nulls_first };
-        keys.push(SortKey { column, options });
-    }
-    keys
 }

@@ -1,9 +1,9 @@
 //! How the columns of Parquet files are stored, from their footers.
 
-use parquet::basic::Compression as Codec;
+use parquet::basic::Compression;
 
 use super::footer::ParquetFile;
-use crate::output::Compression;
+use crate::cost::operators::Codec;
 use crate::table::options::ColumnStorage;
 
 /// The storage of a column over all files; a nested column's parts together.
@@ -20,7 +20,7 @@ pub(in crate::table) fn storage(files: &[ParquetFile], column: usize) -> ColumnS
                 found.file_bytes = found.file_bytes.saturating_add(bytes(chunk.compressed_size()));
                 found.encoded_bytes = found.encoded_bytes.saturating_add(bytes(chunk.uncompressed_size()));
                 found.is_dictionary &= chunk.dictionary_page_offset().is_some();
-                found.compression = known(chunk.compression()).max(found.compression);
+                found.codec = known(chunk.compression()).max(found.codec);
                 chunks += 1;
             }
         }
@@ -30,11 +30,11 @@ pub(in crate::table) fn storage(files: &[ParquetFile], column: usize) -> ColumnS
 }
 
 /// A compression, or of those that are not written here the one that costs about as much.
-fn known(codec: Codec) -> Compression {
-    match codec {
-        Codec::UNCOMPRESSED => Compression::None,
-        Codec::SNAPPY => Compression::Snappy,
-        Codec::LZ4 | Codec::LZ4_RAW | Codec::LZO => Compression::Lz4,
-        Codec::ZSTD(_) | Codec::GZIP(_) | Codec::BROTLI(_) => Compression::Zstd,
+fn known(compression: Compression) -> Codec {
+    match compression {
+        Compression::UNCOMPRESSED => Codec::None,
+        Compression::SNAPPY => Codec::Snappy,
+        Compression::LZ4 | Compression::LZ4_RAW | Compression::LZO => Codec::Lz4,
+        Compression::ZSTD(_) | Compression::GZIP(_) | Compression::BROTLI(_) => Codec::Zstd,
     }
 }

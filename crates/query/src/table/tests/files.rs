@@ -66,6 +66,20 @@ fn statistics_hold_over_files_and_row_groups() {
     let options = SortOptions { descending: false, nulls_first: false };
     assert_eq!(open(scratch.path("3")).unwrap().declared_order(), [SortKey { column: 0, options }]);
     assert_eq!(open(scratch.path("2")).unwrap().declared_order(), []);
+    for (values, expected) in
+        [(vec![0, 1, 2, 3], 2), (vec![0, 1, 1, 3], 1), (vec![2, 3, 0, 1], 0), (vec![0, 0, 0, 0], 1)]
+    {
+        let order =
+            [0, 1].map(|column_idx| SortingColumn { column_idx, descending: false, nulls_first: false });
+        let properties = WriterProperties::builder()
+            .set_sorting_columns(Some(order.into()))
+            .set_max_row_group_row_count(Some(2));
+        let second: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3, 4]));
+        let first: ArrayRef = Arc::new(Int64Array::from(values));
+        let batch = RecordBatch::try_from_iter([("a", first), ("b", second)]).unwrap();
+        write_parquet(&scratch.path("5"), &[batch], properties.build());
+        assert_eq!(open(scratch.path("5")).unwrap().declared_order().len(), expected);
+    }
     let (batch, path) = (common(&mut Random::new(3), 50), scratch.path("4"));
     write_parquet(&path, std::slice::from_ref(&batch), WriterProperties::default());
     let table = open(&path).unwrap();

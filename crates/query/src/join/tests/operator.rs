@@ -1,0 +1,74 @@
+//! Whole joins, of sides in any order.
+
+use super::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sides_in_any_order_are_sorted_or_hashed_and_joined(
+        kind in kinds(),
+        (left, right) in (values(), values()),
+        types in prop::collection::vec(0..KEY_TYPES.len(), 1..4),
+        (left_rows, right_rows) in (1_usize..12, 1_usize..12),
+        method in prop::sample::select(vec![JoinMethod::Merge, JoinMethod::Hash(JoinSide::Left)]),
+        threads in 1_usize..3,
+    ) {
+        let scratch = Scratch::new("join");
+        let job = job(&scratch);
+        let (left, right) = (table(Side::Left, &types, &left), table(Side::Right, &types, &right));
+        let places: Vec<(usize, usize)> = (0..types.len()).map(|place| (place, place)).collect();
+        let condition = Condition::new(&places, &left.schema(), &right.schema()).unwrap();
+        let input = |table: &RecordBatch, rows: usize| {
+            let half = table.num_rows() / threads;
+            let streams = (0..threads).map(|thread| {
+                let end = if thread + 1 == threads { table.num_rows() } else { half };
+                stream(&table.slice(thread * half, end - thread * half), rows)
+            });
+            JoinInput { streams: streams.collect(), is_sorted: false, sort: crate::sort::SortOptions::default() }
+        };
+        let found = join(&job, input(&left, left_rows), input(&right, right_rows), &condition, kind, method).unwrap();
+        let schema = found.schema();
+        let mut rows: Vec<Vec<String>> = collect(found).unwrap().iter().flat_map(rows_of).collect();
+        let mut expected = joined(kind, &left, &right, &condition, &schema);
+        rows.sort();
+        expected.sort();
+        prop_assert_eq!(rows, expected);
+        prop_assert!(job.phases().list().iter().any(|phase| phase.name == "join"));
+    }
+}
+
+#[test]
+fn a_side_that_is_known_to_be_sorted_is_not_sorted_again() {
+    let scratch = Scratch::new("join");
+    let job = job(&scratch);
+    let table = ints("k", &(0..1000).map(Some).collect::<Vec<_>>());
+    let condition = Condition::parse("k", &table.schema(), &table.schema()).unwrap();
+    let input = || JoinInput {
+        streams: vec![stream(&table, 100)],
+        is_sorted: true,
+        sort: crate::sort::SortOptions::default(),
+    };
+    let found = join(&job, input(), input(), &condition, JoinKind::Inner, JoinMethod::Merge).unwrap();
+    assert_eq!(collect(found).unwrap().iter().map(RecordBatch::num_rows).sum::<usize>(), 1000);
+    assert!(job.phases().list().iter().all(|phase| phase.name == "join"));
+}
+
+#[test]
+fn a_result_that_is_dropped_early_ends_its_threads() {
+    let scratch = Scratch::new("join");
+    let job = job(&scratch);
+    let table = ints("k", &(0..1000).map(Some).collect::<Vec<_>>());
+    let condition = Condition::parse("k", &table.schema(), &table.schema()).unwrap();
+    for method in [JoinMethod::Merge, JoinMethod::Hash(JoinSide::Right)] {
+        let input = |is_sorted| JoinInput {
+            streams: vec![stream(&table, 10)],
+            is_sorted,
+            sort: crate::sort::SortOptions::default(),
+        };
+        let mut found = join(&job, input(true), input(false), &condition, JoinKind::Inner, method).unwrap();
+        assert!(found.next().unwrap().is_some());
+        drop(found);
+        job.reserve(job.available(), "a test").unwrap();
+    }
+}
