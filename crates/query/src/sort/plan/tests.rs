@@ -45,10 +45,10 @@ proptest! {
 }
 
 #[test]
-fn lineitem_has_64_partitions_at_512_mib_and_as_many_as_memory_needs_at_64_mib() {
+fn lineitem_has_128_partitions_at_512_mib_and_as_many_as_memory_needs_at_64_mib() {
     let lineitem = Some(640 << 20);
     let usual = MemoryPlan::new(&demand(240 << 20, lineitem));
-    assert_eq!((usual.partitions, usual.chunk_bytes), (64, 256 << 10));
+    assert_eq!((usual.partitions, usual.chunk_bytes), (128, 256 << 10));
     let little = MemoryPlan::new(&demand(30 << 20, lineitem));
     assert!(little.partitions > 100 && little.chunk_bytes == 64 << 10, "{little:?}");
     let few = MemoryPlan::new(&demand(240 << 20, Some(1 << 20)));
