@@ -20,6 +20,9 @@ const PARTITION_COUNTS: [u64; 8] = [4, 8, 16, 32, 64, 128, 256, 512];
 const PARTITION_PASSES_MAX: u64 = 3;
 /// Partitions of a pass, at least, if there are several passes.
 const REPEATED_PARTITIONS_MIN: u64 = 64;
+/// Bytes of rows that stay in memory while others are spilled, if any do: more is fresh memory, which costs more than a
+/// fast disk (facts section 7).
+const RESIDENT_BYTES: u64 = 64 << 20;
 /// Bytes of runs, each four times the one before.
 const RUN_SIZES_BYTES: [u64; 7] = [1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30, 4 << 30];
 /// Runs that are merged at a time.
@@ -63,7 +66,13 @@ fn sort_methods(task: &Task, table: usize, numbered: bool) -> Vec<SortMethod> {
     let ranges = PARTITION_COUNTS.into_iter().flat_map(|partitions| {
         // Passes beyond the first are worth nothing while there are few partitions.
         let passes = if partitions < REPEATED_PARTITIONS_MIN { 1..=1 } else { 1..=PARTITION_PASSES_MAX };
-        passes.map(move |passes| SortMethod::RangePartition { partitions, passes })
+        passes.flat_map(move |passes| {
+            let residents = if passes == 1 { 0..=1 } else { 0..=0 };
+            residents.map(move |part| {
+                let resident_bytes = part * RESIDENT_BYTES;
+                SortMethod::RangePartition { partitions, passes, resident_bytes }
+            })
+        })
     });
     let bytes = shape.packed_bytes();
     let merges = RUN_SIZES_BYTES.into_iter().flat_map(move |run_bytes| {

@@ -59,6 +59,8 @@ pub enum SortMethod {
         partitions: u64,
         /// Times that rows are spilled.
         passes: u64,
+        /// Bytes of rows that stay in memory while others are spilled.
+        resident_bytes: u64,
     },
     /// Sorted runs, spilled, and merged by a loser tree.
     RunsAndMerge {

@@ -31,8 +31,8 @@ pub(crate) fn sorted(
 ) -> Result<Sorted, CostError> {
     match method {
         SortMethod::InMemory { partitions } => in_memory(work, table, rows, partitions as f64, key),
-        SortMethod::RangePartition { partitions, passes } => {
-            range_partition(work, table, rows, partitions as f64, passes, key)
+        SortMethod::RangePartition { partitions, passes, resident_bytes } => {
+            range_partition(work, table, rows, partitions as f64, (passes, resident_bytes as f64), key)
         }
         SortMethod::RunsAndMerge { run_bytes, fan_in, passes } => {
             runs_and_merge(work, table, rows, (run_bytes as f64, fan_in as f64, passes), key)
@@ -64,15 +64,17 @@ fn range_partition(
     table: usize,
     rows: Rows,
     partitions: f64,
-    passes: u64,
+    (passes, resident): (u64, f64),
     key: KeyShape,
 ) -> Result<Sorted, CostError> {
-    let (compress_ns, spilled) = work.compress(rows)?;
-    let restore_ns = work.restore_ns(rows)?;
+    let resident = resident.min(rows.bytes());
+    let spilled_rows = Rows { count: (rows.bytes() - resident) / rows.row_bytes, ..rows };
+    let (compress_ns, spilled) = work.compress(spilled_rows)?;
+    let restore_ns = work.restore_ns(spilled_rows)?;
     let scattered = |mut stage: Stage| {
         stage.user_ns += work.scatter_ns(rows, partitions) + compress_ns;
         stage.flows.push(Flow::write(Role::Spill, spilled));
-        stage.buffer_bytes = partitions * work.threads() * work.spill_block;
+        stage.buffer_bytes = resident + partitions * work.threads() * work.spill_block;
         stage
     };
     let mut before = vec![work.sample(DIVIDING, table), scattered(work.scan("read", DIVIDING, table)?)];
@@ -94,7 +96,7 @@ fn range_partition(
     last.user_ns += restore_ns;
     last.fill_bytes = spilled / parts;
     // One partition for each thread, and one that is loaded ahead.
-    last.buffer_bytes = rows.bytes() / parts * PARTITION_SKEW_RATIO * (work.threads() + 1.0);
+    last.buffer_bytes = resident + rows.bytes() / parts * PARTITION_SKEW_RATIO * (work.threads() + 1.0);
     Ok(Sorted { before, last })
 }
 

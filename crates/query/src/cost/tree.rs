@@ -74,7 +74,7 @@ fn bytes(table: &TableShape) -> u64 {
 fn sizes(method: SortMethod) -> String {
     match method {
         SortMethod::InMemory { partitions } => format!("{}, {partitions} partitions", method.name()),
-        SortMethod::RangePartition { partitions, passes } => {
+        SortMethod::RangePartition { partitions, passes, .. } => {
             format!("{}, {partitions} partitions, passes: {passes}", method.name())
         }
         SortMethod::RunsAndMerge { run_bytes, fan_in, passes } => {

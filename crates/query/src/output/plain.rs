@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{AnyDictionaryArray, Array, ArrayRef};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field, FieldRef, Schema, TimeUnit};
 
@@ -13,6 +13,12 @@ pub(crate) fn plain_schema(schema: &Schema, is_kept: impl Fn(usize) -> bool) -> 
     let field = |(place, field)| if is_kept(place) { Arc::clone(field) } else { plain_field(field) };
     let fields: Vec<FieldRef> = schema.fields().iter().enumerate().map(field).collect();
     Schema::new_with_metadata(fields, schema.metadata().clone())
+}
+
+/// The place of each row's value among the values of a dictionary; any place for nulls, also if there is no value.
+pub(crate) fn dictionary_keys(dictionary: &dyn AnyDictionaryArray) -> Vec<usize> {
+    // Arrow refuses to give the keys of a dictionary without values, which the rows of an outer join have.
+    if dictionary.values().is_empty() { vec![0; dictionary.len()] } else { dictionary.normalized_keys() }
 }
 
 fn plain_field(field: &FieldRef) -> FieldRef {

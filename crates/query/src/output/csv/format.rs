@@ -12,6 +12,7 @@ use arrow_schema::DataType;
 
 use crate::Error;
 use crate::output::buffer::Buf;
+use crate::output::plain::dictionary_keys;
 
 /// A column of a batch.
 pub(super) struct Column<'a> {
@@ -68,7 +69,7 @@ impl<'a> Column<'a> {
             DataType::Utf8View => Values::Utf8View(array.as_string_view()),
             DataType::Dictionary(..) => {
                 let dictionary = array.as_any_dictionary();
-                Values::Dictionary(dictionary.normalized_keys(), Box::new(Column::new(dictionary.values())?))
+                Values::Dictionary(dictionary_keys(dictionary), Box::new(Column::new(dictionary.values())?))
             }
             _ => Values::Other(ArrayFormatter::try_new(array, &DISPLAY)?, String::new()),
         };

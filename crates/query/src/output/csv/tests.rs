@@ -83,6 +83,17 @@ fn a_row_of_one_null_is_a_line_that_readers_see() {
 }
 
 #[test]
+fn a_dictionary_without_values_is_all_nulls() {
+    let values = Arc::new(StringArray::from(Vec::<&str>::new()));
+    let keys = arrow_array::Int8Array::from(vec![None, None]);
+    let batch = table(vec![
+        ("d", Arc::new(arrow_array::DictionaryArray::new(keys, values))),
+        ("i", Arc::new(Int64Array::from(vec![1, 2]))),
+    ]);
+    assert_eq!(lines(&batch), ",1\n,2\n");
+}
+
+#[test]
 fn other_types_are_as_arrow_displays_them() {
     let wide = arrow_buffer::i256::from_i128(-123_456);
     let wide = Decimal256Array::from_iter_values([wide]).with_precision_and_scale(50, 3).unwrap();

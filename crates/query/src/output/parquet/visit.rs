@@ -10,6 +10,8 @@ use arrow_buffer::{ArrowNativeType, NullBuffer};
 use arrow_data::MAX_INLINE_VIEW_LEN;
 use arrow_schema::DataType;
 
+use crate::output::plain::dictionary_keys;
+
 /// Takes a value: `length` bytes of some source, from `start` on. What else the source has may be read as well, which
 /// is faster than to read so many bytes exactly.
 pub(super) trait Visitor: FnMut(&[u8], usize, usize) {}
@@ -104,7 +106,7 @@ fn visit_views<T: ByteViewType>(
 fn visit_dictionary(array: &dyn Array, rows: Range<usize>, visitor: &mut impl Visitor) {
     let rows = array.slice(rows.start, rows.len());
     let dictionary = rows.as_any_dictionary();
-    let (keys, nulls) = (dictionary.normalized_keys(), rows.logical_nulls());
+    let (keys, nulls) = (dictionary_keys(dictionary), rows.logical_nulls());
     let values = dictionary.values();
     valid_rows(nulls.as_ref(), 0..rows.len(), |row| visit(values, keys[row]..keys[row] + 1, visitor));
 }

@@ -8,7 +8,7 @@ use ::parquet::basic::Encoding;
 use ::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use ::parquet::file::page_index::column_index::ColumnIndexMetaData;
 use ::parquet::file::statistics::Statistics;
-use arrow_array::types::UInt8Type;
+use arrow_array::types::{Int32Type, UInt8Type};
 use arrow_array::{Decimal64Array, Decimal128Array, DictionaryArray, Int64Array, StringArray, UInt8Array};
 use arrow_schema::SortOptions;
 use proptest::prelude::*;
@@ -266,6 +266,25 @@ fn dictionaries_are_written_where_they_are_smaller() {
     assert_eq!([0, 1, 2, 3, 4].map(has_dictionary), [true, false, true, true, false]);
     let (_, batches) = read(&path);
     assert_eq!(concat_batches(&batch.schema(), &batches).unwrap(), batch);
+}
+
+#[test]
+fn a_dictionary_without_values_has_nulls_only() {
+    let scratch = Scratch::new("parquet-no-values");
+    let nulls = DictionaryArray::<Int32Type>::from_iter([None::<&str>; 3]);
+    assert!(nulls.values().is_empty());
+    let batch = table(&[("nulls", Arc::new(nulls)), ("n", Arc::new(Int64Array::from(vec![1, 2, 3])))]);
+    for format in [Format::Parquet, Format::ArrowFile, Format::Csv] {
+        let path = scratch.path("nulls");
+        let options = OutputOptions::new(format);
+        write(&path, &batch.schema(), &[vec![batch.clone()]], &options).unwrap();
+        match format {
+            Format::Csv => assert_eq!(std::fs::read_to_string(&path).unwrap(), "nulls,n\n,1\n,2\n,3\n"),
+            Format::Parquet => assert_eq!(read(&path).1[0].column(0).null_count(), 3),
+            _ => {}
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
 }
 
 #[test]

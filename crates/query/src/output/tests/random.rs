@@ -51,12 +51,13 @@ impl Random {
 
     /// Which rows have values: all, none, or some.
     fn validity(&mut self, rows: usize, is_nullable: bool) -> Vec<bool> {
-        let kind = if is_nullable { self.below(4) } else { 0 };
+        let kind = if is_nullable { self.below(5) } else { 0 };
         (0..rows)
             .map(|row| match kind {
                 0 => true,
                 1 => self.below(10) > 0,
                 2 => self.below(10) == 0,
+                3 => false,
                 _ => row * 2 < rows,
             })
             .collect()
