@@ -11,13 +11,20 @@ use super::content::{Content, Data};
 use super::csv::{CsvInput, CsvPlan, CsvScan};
 use super::fetch::{Fetcher, RangesOf, Shared, Split};
 use super::options::{Format, Representation, ScanOptions};
-use super::parquet::{ParquetPlan, ParquetScan};
+use super::parquet::{ParquetPlan, ParquetScan, Runs};
 use super::source::Source;
 use super::types::{Shape, represented, retyped};
 use crate::{Batches, Error, Job};
 
 /// Bytes that a decoder of CSV needs for a field, with the field itself.
 const CSV_FIELD_BYTES: usize = 64;
+
+/// The part of a table that a sample is taken of.
+pub(super) struct Sampled {
+    pub(super) splits: Vec<Split>,
+    /// Only these rows of each row group.
+    pub(super) runs: Option<Runs>,
+}
 
 /// A scan that is being prepared.
 struct Scan<'a> {
@@ -53,12 +60,12 @@ pub(super) fn scan_schema(table: &Data, columns: &[usize], representation: Repre
     Arc::new(Schema::new_with_metadata(fields, table.schema.metadata().clone()))
 }
 
-/// Begins a scan of some of the splits, or of all.
+/// Begins a scan of a sample, or of all.
 pub(super) fn scan(
     table: &Data,
     job: &Job,
     options: &ScanOptions,
-    splits: Option<Vec<Split>>,
+    sample: Option<Sampled>,
 ) -> Result<Vec<Box<dyn Batches>>, Error> {
     if let Some(column) = options.columns.iter().find(|&&column| column >= table.schema.fields().len()) {
         let count = table.schema.fields().len();
@@ -77,7 +84,9 @@ pub(super) fn scan(
     let scan = Scan { table, job, options, columns, shape, io_bytes, decoder_bytes };
     match &table.content {
         Content::Parquet(..) | Content::Arrow(_) => {
-            scan.of_splits(splits.unwrap_or_else(|| self::splits(table)), workers)
+            let Sampled { splits, runs } =
+                sample.unwrap_or_else(|| Sampled { splits: splits(table), runs: None });
+            scan.of_splits(splits, runs, workers)
         }
         Content::Csv(files) => scan.of_csv(CsvInput::Files(VecDeque::from(files.clone())), workers),
         Content::Stream(stream) => scan.of_stream(stream, workers),
@@ -113,7 +122,12 @@ pub(super) fn bytes(table: &Data, columns: &[usize]) -> u64 {
 }
 
 impl Scan<'_> {
-    fn of_splits(self, splits: Vec<Split>, workers: usize) -> Result<Vec<Box<dyn Batches>>, Error> {
+    fn of_splits(
+        self,
+        splits: Vec<Split>,
+        runs: Option<Runs>,
+        workers: usize,
+    ) -> Result<Vec<Box<dyn Batches>>, Error> {
         let (sources, ranges) = self.ranges();
         let block = self.options.block;
         let shared = Arc::new(Shared::new(sources, splits, ranges, workers, self.io_bytes, block));
@@ -132,6 +146,7 @@ impl Scan<'_> {
                     types,
                     shape: self.shape,
                     batch_rows: self.options.batch_rows.max(1),
+                    runs,
                 });
                 for (fetcher, allowance) in fetchers {
                     streams.push(Box::new(ParquetScan::new(self.job, &plan, fetcher, allowance)));

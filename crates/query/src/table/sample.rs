@@ -15,13 +15,20 @@ use rand_pcg::Pcg64;
 use super::content::{Content, Data};
 use super::fetch::Split;
 use super::options::{Representation, ScanOptions};
-use super::plan;
+use super::parquet::Runs;
+use super::plan::{self, Sampled};
 use super::source::Source;
 use super::types::with_rows;
 use crate::{Error, Job};
 
-/// Row groups or record batches that are read, at most.
-const SPLITS_MAX: usize = 32;
+/// Record batches that are read, at most: all of their values come.
+const BATCHES_MAX: usize = 32;
+
+/// Row groups that are read, at most: of these, few pages are decompressed.
+const GROUPS_MAX: usize = 128;
+
+/// Runs of rows that a sample has at least, where the table has so many rows: more than a sort has partitions.
+const RUNS_MIN: u64 = 256;
 
 /// Places of a text that are read, and bytes of each.
 const TEXT_PLACES: u64 = 64;
@@ -64,19 +71,27 @@ pub(super) fn sample(table: &Data, job: &Job, columns: &[usize], rows: usize) ->
 fn of_splits(table: &Data, job: &Job, columns: &[usize], rows: usize) -> Result<Vec<RecordBatch>, Error> {
     let all: Vec<Split> =
         plan::splits(table).into_iter().filter(|&split| rows_of(table, split) > 0).collect();
-    let count = all.len().min(SPLITS_MAX);
+    let is_parquet = matches!(table.content, Content::Parquet(..));
+    let count = all.len().min(if is_parquet { GROUPS_MAX } else { BATCHES_MAX });
     // The middle one of each of `count` parts.
-    let chosen: Vec<Split> = (0..count).map(|at| all[(2 * at + 1) * all.len() / (2 * count)]).collect();
-    let total: u64 = chosen.iter().map(|&split| rows_of(table, split)).fold(0, u64::saturating_add);
+    let splits: Vec<Split> = (0..count).map(|at| all[(2 * at + 1) * all.len() / (2 * count)]).collect();
+    let total: u64 = splits.iter().map(|&split| rows_of(table, split)).fold(0, u64::saturating_add);
+    let of_group = RUNS_MIN.div_ceil(count.max(1) as u64);
+    let runs = Runs { wanted: rows as u64, of: total, of_group, seed: SAMPLE_SEED };
     let memory = SAMPLE_BYTES.min(job.available());
     let options = ScanOptions { memory, ..ScanOptions::new(columns.to_vec()) };
+    let runs = Some(runs).filter(|_| is_parquet && !columns.is_empty());
     let mut random = Pcg64::new(SAMPLE_SEED, SAMPLE_STREAM);
     let mut found = Vec::new();
     let (mut seen, mut taken) = (0u64, 0u64);
-    for mut stream in plan::scan(table, job, &options, Some(chosen))? {
+    for mut stream in plan::scan(table, job, &options, Some(Sampled { splits, runs }))? {
         while let Some(batch) = stream.next()? {
+            if runs.is_some() {
+                found.push(batch);
+                continue;
+            }
             seen += batch.num_rows() as u64;
-            // So many that the rows taken are the same part of those wanted as the rows seen are of all.
+            // The rows taken are the same part of those wanted as the rows seen are of all.
             let wanted = (u128::from(seen) * rows as u128).div_ceil(u128::from(total.max(1)));
             let count = (wanted as u64).saturating_sub(taken).min(batch.num_rows() as u64);
             taken += count;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_schema::Fields;
 use bytes::Bytes;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use sakiyomi_io::IoFile;
 
@@ -58,6 +58,16 @@ impl Opened {
 impl Group {
     pub(super) fn file(&self) -> &ParquetFile {
         &self.plan.files[self.file]
+    }
+
+    /// Rows that are wanted, if not all are.
+    fn selection(&self) -> Option<RowSelection> {
+        self.plan.runs.map(|runs| runs.selection(self.index, self.rows()))
+    }
+
+    /// Rows that come from it.
+    pub(super) fn wanted_rows(&self) -> u64 {
+        self.selection().map_or_else(|| self.rows(), |selection| selection.row_count() as u64)
     }
 
     /// Rows that the footer says.
@@ -120,6 +130,6 @@ impl Group {
         let levels = parquet_to_arrow_field_levels(descriptor, mask, Some(&hints))?;
         let chunks = Mutex::new(opened.chunks.into_iter().collect());
         let pages = GroupPages { metadata: Arc::clone(&file.metadata), group: self.index, chunks };
-        Ok(ParquetRecordBatchReader::try_new_with_row_groups(&levels, &pages, rows, None)?)
+        Ok(ParquetRecordBatchReader::try_new_with_row_groups(&levels, &pages, rows, self.selection())?)
     }
 }

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use arrow_schema::Fields;
+use parquet::arrow::arrow_reader::RowSelection;
+use rand_core::Rng;
+use rand_pcg::Pcg64;
 
 use super::footer::ParquetFile;
 use crate::table::types::Shape;
@@ -17,4 +20,44 @@ pub(in crate::table) struct ParquetPlan {
     pub(in crate::table) types: Fields,
     pub(in crate::table) shape: Shape,
     pub(in crate::table) batch_rows: usize,
+    /// Only some rows of each row group.
+    pub(in crate::table) runs: Option<Runs>,
+}
+
+/// Rows that stand for others: runs of consecutive rows, spread over each row group.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::table) struct Runs {
+    /// Of the rows of the row groups, the rows that are wanted.
+    pub(in crate::table) wanted: u64,
+    /// The rows of all row groups.
+    pub(in crate::table) of: u64,
+    /// Runs of each row group, at most.
+    pub(in crate::table) of_group: u64,
+    /// The same seed chooses the same rows.
+    pub(in crate::table) seed: u128,
+}
+
+impl Runs {
+    /// The rows of a row group: a run in each of as many equal parts as there are runs. Pages without a row of a run are
+    /// not decompressed.
+    pub(super) fn selection(&self, group: usize, rows: u64) -> RowSelection {
+        let wanted = (u128::from(rows) * u128::from(self.wanted)).div_ceil(u128::from(self.of.max(1)));
+        let wanted = u64::try_from(wanted).unwrap_or(u64::MAX).min(rows);
+        let runs = self.of_group.clamp(1, wanted.max(1));
+        let mut random = Pcg64::new(self.seed, group as u128);
+        let (mut ranges, mut taken) = (Vec::new(), 0);
+        for run in 0..runs {
+            let (from, to) = (part(rows, run, runs), part(rows, run + 1, runs));
+            let count = (part(wanted, run + 1, runs) - taken).min(to - from);
+            let start = from + random.next_u64() % (to - from - count + 1);
+            ranges.push(start as usize..(start + count) as usize);
+            taken += count;
+        }
+        RowSelection::from_consecutive_ranges(ranges.into_iter(), rows as usize)
+    }
+}
+
+/// Where a part of some rows begins.
+fn part(rows: u64, at: u64, of: u64) -> u64 {
+    (u128::from(rows) * u128::from(at) / u128::from(of)) as u64
 }

@@ -76,7 +76,7 @@ impl ParquetScan {
         let path = self.path(group.file);
         let begun = decode(path, || self.open(&group)).map_err(named(path));
         let (decoder, batch_bytes) = begun.map_err(|error| group.take_fault().unwrap_or(error))?;
-        let (file, index, rows_left) = (group.file, group.index, group.rows());
+        let (file, index, rows_left) = (group.file, group.index, group.wanted_rows());
         self.current = Some(Current { decoder, fault: group.fault, file, index, rows_left, batch_bytes });
         Ok(true)
     }
