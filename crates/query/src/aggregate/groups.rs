@@ -15,6 +15,8 @@ const PARTITION_BITS: u32 = 4;
 pub(crate) const LEVELS_MAX: u32 = 32 / PARTITION_BITS;
 /// Groups that there is room for at first.
 const GROUPS_MIN: usize = 1024;
+/// Steps between one power of two and the next: the last growth takes what is left of the memory.
+const GROWTH_STEPS: usize = 8;
 /// Groups of fixed size that there is always room for: with fewer, partitions of partitions would not get smaller.
 const GROUPS_FLOOR: usize = 64;
 
@@ -53,13 +55,18 @@ impl Groups {
         self.keys.len()
     }
 
-    /// Bytes of a group, but for keys and values of bytes.
+    /// Bytes of a group, but for the index, and for keys and values of bytes.
     pub(crate) fn bytes_per_group(&self) -> usize {
         self.keys.bytes_per_group() + self.states.iter().map(State::bytes_per_group).sum::<usize>()
     }
 
     fn bytes(&self, capacity: usize) -> usize {
-        capacity * self.bytes_per_group() + self.variable_bytes()
+        capacity * self.bytes_per_group() + self.keys.index_bytes(capacity) + self.variable_bytes()
+    }
+
+    /// Bytes that it has room in.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes(self.capacity)
     }
 
     fn variable_bytes(&self) -> usize {
@@ -74,13 +81,15 @@ impl Groups {
         if needed <= self.capacity {
             return must || self.bytes(self.capacity) <= budget;
         }
-        let capacity = needed.max(GROUPS_MIN).next_power_of_two();
         // While a column of states grows, its old memory is still there.
-        let is_within = self.bytes(capacity) + self.bytes(self.capacity) / 2 <= budget;
-        if !is_within && !must {
-            return false;
-        }
-        self.capacity = if is_within { capacity } else { needed };
+        let is_within = |capacity: &usize| self.bytes(*capacity) + self.bytes(self.capacity) / 2 <= budget;
+        let doubled = needed.max(GROUPS_MIN).next_power_of_two();
+        let mut sizes = (1..=GROWTH_STEPS).rev().map(|step| doubled / 2 + doubled / 2 / GROWTH_STEPS * step);
+        self.capacity = match sizes.find(|capacity| *capacity >= needed && is_within(capacity)) {
+            Some(capacity) => capacity,
+            None if must => needed,
+            None => return false,
+        };
         self.keys.reserve(self.capacity);
         self.states.iter_mut().for_each(|state| state.reserve(self.capacity));
         true

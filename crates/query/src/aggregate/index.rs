@@ -5,12 +5,10 @@ pub(crate) const FIRST_GROUP: u32 = 1;
 /// The group of rows that do not count.
 pub(crate) const NO_GROUP: u32 = 0;
 
-/// Slots for each group, at least: at half load a search looks at 1.5 slots.
-const SLOTS_PER_GROUP: usize = 2;
+/// Slots for two groups, at least: at two thirds of the load a search looks at two to five slots, which lie together.
+const SLOTS_PER_TWO_GROUPS: usize = 3;
 /// Slots of an empty index.
 const SLOTS_MIN: usize = 64;
-/// Bytes of a group in an index, on average over the sizes.
-pub(crate) const BYTES_PER_GROUP: usize = SLOTS_PER_GROUP * size_of::<Slot>();
 
 /// The upper half of a hash, which is compared before keys are, and a group; group 0 is none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,6 +30,16 @@ impl Default for Index {
     }
 }
 
+/// Slots of an index of some groups.
+fn slots_for(groups: usize) -> usize {
+    (groups.saturating_mul(SLOTS_PER_TWO_GROUPS) / 2).next_power_of_two().max(SLOTS_MIN)
+}
+
+/// Bytes of an index of some groups.
+pub(crate) fn bytes_for(groups: usize) -> usize {
+    slots_for(groups) * size_of::<Slot>()
+}
+
 impl Index {
     /// The group of a key with a hash, or a new one if `is_equal` finds none.
     pub(crate) fn find_or_insert(&mut self, hash: u64, new: u32, is_equal: impl Fn(u32) -> bool) -> u32 {
@@ -50,7 +58,7 @@ impl Index {
         }
         self.slots[place] = Slot { tag, group: new };
         self.groups += 1;
-        if self.groups * SLOTS_PER_GROUP > self.slots.len() {
+        if slots_for(self.groups) > self.slots.len() {
             self.grow(self.slots.len() * 2);
         }
         new
@@ -58,7 +66,7 @@ impl Index {
 
     /// Has room for some groups without growing.
     pub(crate) fn reserve(&mut self, groups: usize) {
-        let slots = (groups.saturating_mul(SLOTS_PER_GROUP)).next_power_of_two();
+        let slots = slots_for(groups);
         if slots > self.slots.len() {
             self.grow(slots);
         }

@@ -14,7 +14,7 @@ use arrow_schema::DataType;
 
 use crate::Error;
 
-use super::index::{FIRST_GROUP, hash_bytes};
+use super::index::{self, FIRST_GROUP, hash_bytes};
 use packed::PackedKeys;
 use rows::RowKeys;
 
@@ -111,12 +111,20 @@ impl Keys {
         }
     }
 
-    /// Bytes of a group, index included; those of keys of bytes are not.
+    /// Bytes of a group, but for the index and keys of bytes.
     pub(crate) fn bytes_per_group(&self) -> usize {
         match self {
             Keys::None(_) => 0,
-            Keys::Packed(_) => packed::BYTES_PER_GROUP,
-            Keys::Rows(_) => rows::BYTES_PER_GROUP,
+            Keys::Packed(_) => size_of::<u64>(),
+            Keys::Rows(_) => size_of::<usize>(),
+        }
+    }
+
+    /// Bytes of the index of some groups.
+    pub(crate) fn index_bytes(&self, groups: usize) -> usize {
+        match self {
+            Keys::None(_) => 0,
+            Keys::Packed(_) | Keys::Rows(_) => index::bytes_for(groups),
         }
     }
 

@@ -63,10 +63,14 @@ pub(crate) struct Merger {
 }
 
 impl Queue {
-    /// Partitions of what workers have left.
-    pub(crate) fn new(partials: Vec<Partial>) -> Result<Queue, Error> {
-        let is_spilled = partials.iter().any(|partial| !partial.overflow.is_empty());
+    /// Partitions of what workers have left. If there are several, merging them takes as much memory as they have: groups
+    /// of more than half of the `bytes` are spilled.
+    pub(crate) fn new(partials: Vec<Partial>, bytes: usize) -> Result<Queue, Error> {
         let groups: usize = partials.iter().map(|partial| partial.groups.len()).sum();
+        let held: usize = partials.iter().map(|partial| partial.groups.held_bytes()).sum();
+        let is_merged = partials.iter().filter(|partial| partial.groups.len() > 0).count() > 1;
+        let is_spilled = partials.iter().any(|partial| !partial.overflow.is_empty())
+            || is_merged && groups > SORTED_GROUPS_MAX && held > bytes / 2;
         let works = match (is_spilled, groups > SORTED_GROUPS_MAX) {
             (false, false) => {
                 let partials = partials.into_iter().filter(|partial| partial.groups.len() > 0);

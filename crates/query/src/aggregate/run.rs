@@ -19,8 +19,8 @@ use super::worker::{Partial, Plan, Worker, key_of};
 const MEMORY_NUMERATOR: usize = 3;
 /// See [`MEMORY_NUMERATOR`].
 const MEMORY_DENOMINATOR: usize = 4;
-/// Groups of workers take at most one part in this many of that, so that merging has as much.
-const WORKERS_PART: usize = 2;
+/// Where groups are merged beside those of workers, or different values are counted, each takes one part in this many.
+const SHARED_PARTS: usize = 2;
 /// Memory of groups, at least: less would be spilled after every few rows.
 const MEMORY_MIN_BYTES: usize = 256 << 10;
 
@@ -58,17 +58,17 @@ pub(crate) fn aggregate_within(
 ) -> Result<Aggregated, Error> {
     let plan = Arc::new(Plan::new(aggregation));
     let memory = Arc::new(job.reserve(bytes, "grouping rows")?);
-    let budget = bytes / WORKERS_PART;
+    let budget = if plan.layout.distinct.is_empty() { bytes } else { bytes / SHARED_PARTS };
     let (mut partials, distinct) = group_all(job, place, &plan, budget, inputs)?;
     for (argument, values) in distinct.into_iter().enumerate() {
         // One more table, beside those of the workers.
-        let counted = count_distinct(job, place, &plan, budget / WORKERS_PART, argument, values)?;
+        let counted = count_distinct(job, place, &plan, budget / SHARED_PARTS, argument, values)?;
         partials.push(counted);
     }
     if plan.aggregation.keys().is_empty() {
         add_only_group(place, &plan, &mut partials)?;
     }
-    let queue = Queue::new(partials)?;
+    let queue = Queue::new(partials, bytes)?;
     let is_sorted = queue.len() == 1;
     Ok(Aggregated { job: job.clone(), plan, queue, place: place.clone(), is_sorted, memory })
 }
@@ -96,7 +96,7 @@ impl Aggregated {
 
     fn stream(&self, streams: usize) -> Results {
         // Groups of workers that are still in memory take their part.
-        let part = if self.queue.is_spilled { 1 } else { WORKERS_PART };
+        let part = if self.queue.is_spilled { 1 } else { SHARED_PARTS };
         let budget = self.memory.bytes() / part / streams;
         Results {
             job: self.job.clone(),
@@ -185,7 +185,7 @@ fn count_distinct(
     values: Vec<Partial>,
 ) -> Result<Partial, Error> {
     let mut counts = Worker::new(plan, budget, || Overflow::new(place, 0))?;
-    let queue = Queue::new(values)?;
+    let queue = Queue::new(values, budget)?;
     let mut merger = Merger::new(&queue, place, budget);
     let mut record = Vec::new();
     while let Some(merged) = merger.next(&|| Ok(Groups::new(Keys::of_bytes()?, &[])))? {

@@ -10,11 +10,8 @@ use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType};
 
 use crate::Error;
-use crate::aggregate::index::{self, FIRST_GROUP, Index, NO_GROUP, hash_bytes, hash_word};
+use crate::aggregate::index::{FIRST_GROUP, Index, NO_GROUP, hash_bytes, hash_word};
 use crate::aggregate::types::canonical;
-
-/// Bytes of a group.
-pub(super) const BYTES_PER_GROUP: usize = index::BYTES_PER_GROUP + size_of::<u64>();
 
 /// A column of a key.
 #[derive(Debug)]

@@ -5,11 +5,8 @@ use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::DataType;
 
 use crate::Error;
-use crate::aggregate::index::{self, FIRST_GROUP, Index, hash_bytes};
+use crate::aggregate::index::{FIRST_GROUP, Index, hash_bytes};
 use crate::aggregate::types::canonical;
-
-/// Bytes of a group beside those of its key.
-pub(super) const BYTES_PER_GROUP: usize = index::BYTES_PER_GROUP + size_of::<usize>();
 
 #[derive(Debug)]
 pub(crate) struct RowKeys {
