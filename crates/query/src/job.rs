@@ -44,9 +44,10 @@ const DEFAULT_MEMORY_BYTES: usize = 512 << 20;
 /// Default size of reads, at which direct transfers are fastest on most devices.
 const DEFAULT_BLOCK_BYTES: usize = 1 << 20;
 
-/// One part in this many of a job's memory is for buffers: those of I/O, and the rows of a sort, which lie in them. The
-/// rest is for batches, decoders, encoders and tables in memory, which come from the allocator.
+/// Five eighths of a job's memory are for buffers: those of I/O, and the rows of a sort, which lie in them. The rest is for
+/// batches, decoders, encoders and tables in memory, which come from the allocator.
 const BUFFERS_NUMERATOR: usize = 5;
+/// See [`BUFFERS_NUMERATOR`].
 const BUFFERS_DENOMINATOR: usize = 8;
 
 /// The resources of one job; clones are handles of the same.

@@ -1,15 +1,18 @@
 //! `aggregate`: sums, means, extremes and counts of groups of rows, within a memory limit.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::Args;
 use sakiyomi_query::aggregate::Function;
-use sakiyomi_query::statement::{self, Destination};
+use sakiyomi_query::statement::{self, Destination, explain_aggregate};
 
 use super::sort::SHOWN_ROWS_MAX;
 use crate::console::Common;
-use crate::tables::{Asked, Command, InputArgs, JobArgs, OutputArgs, ReportArgs, RowsArgs, inputs, run};
+use crate::tables::{
+    Asked, Command, InputArgs, JobArgs, OutputArgs, ReportArgs, RowsArgs, inputs, plan, run,
+};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi aggregate lineitem.parquet --by l_returnflag,l_linestatus --sum l_quantity --avg l_discount --count
@@ -64,15 +67,19 @@ impl Aggregate {
         let shown = Destination::Preview { rows_max: SHOWN_ROWS_MAX as usize };
         let destination = self.output.destination()?.unwrap_or(shown);
         let statement = self.statement()?;
-        let job = self.job.open()?;
-        let table = self.input.open(&self.job, &job, common)?;
+        let first: Vec<&PathBuf> = self.input.files().iter().take(1).collect();
+        let planned = plan(&self.job, &first, &destination, |job, calibrated| {
+            let input = self.rows.input(self.input.open_at_once(&self.job)?);
+            Ok(explain_aggregate(job, input, &statement, calibrated)?)
+        });
+        let job = planned.job.open()?;
+        let table = self.input.open(&planned.job, &job, common)?;
         let by = self.by.as_ref().map_or("all rows".to_owned(), |by| format!("by {}", by.replace(',', ", ")));
         let asked = Asked {
             operation: "aggregate",
             description: format!("{by}{}", self.rows.describe()),
             inputs: inputs(self.input.files(), &table),
-            direct: self.job.direct(),
-            ..Asked::default()
+            planned,
         };
         let (input, to) = (self.rows.input(table), destination.clone());
         let outcome = run(&job, common, move |job| statement::aggregate(job, input, &statement, &to))?;

@@ -7,12 +7,12 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use sakiyomi_query::Job;
 use sakiyomi_query::join::JoinKind;
-use sakiyomi_query::statement;
+use sakiyomi_query::statement::{self, explain_join};
 use sakiyomi_query::table::Table;
 
 use crate::console::Common;
 use crate::tables::{
-    Asked, Command, InputFormatArgs, JobArgs, OutputArgs, ReportArgs, RowsArgs, inputs, run,
+    Asked, Command, InputFormatArgs, JobArgs, OutputArgs, ReportArgs, RowsArgs, inputs, plan, run,
 };
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -94,8 +94,14 @@ impl Join {
             .output
             .destination()?
             .context("nothing takes the joined rows; name a file with --output (`-` is standard output)")?;
-        let job = self.job.open()?;
-        let (left, right) = self.open(&job, common)?;
+        let planned = plan(&self.job, &self.sides(), &destination, |job, calibrated| {
+            let open =
+                |path: &PathBuf| Table::open(std::slice::from_ref(path), &self.format.options(&self.job));
+            let (left, right) = (open(&self.left)?, open(&self.right)?);
+            Ok(explain_join(job, left, right, &self.statement(), &destination, calibrated)?)
+        });
+        let job = planned.job.open()?;
+        let (left, right) = self.open(&planned.job, &job, common)?;
         let mut asked = Asked {
             operation: "join",
             description: format!(
@@ -105,8 +111,7 @@ impl Join {
                 self.rows.describe()
             ),
             inputs: inputs(std::slice::from_ref(&self.left), &left),
-            direct: self.job.direct(),
-            ..Asked::default()
+            planned,
         };
         asked.inputs.extend(inputs(std::slice::from_ref(&self.right), &right));
         let (join, to) = (self.statement(), destination.clone());
@@ -120,8 +125,8 @@ impl Join {
     }
 
     /// Both tables.
-    pub(crate) fn open(&self, job: &Job, common: &Common) -> Result<(Table, Table)> {
-        let open = |path: &PathBuf| self.format.open(std::slice::from_ref(path), &self.job, job, common);
+    pub(crate) fn open(&self, args: &JobArgs, job: &Job, common: &Common) -> Result<(Table, Table)> {
+        let open = |path: &PathBuf| self.format.open(std::slice::from_ref(path), args, job, common);
         Ok((open(&self.left)?, open(&self.right)?))
     }
 

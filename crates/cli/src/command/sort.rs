@@ -1,14 +1,17 @@
 //! `sort`: a table ordered by columns, within a memory limit.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use sakiyomi_query::statement::{self, Destination};
+use sakiyomi_query::statement::{self, Destination, explain_sort};
 use sakiyomi_query::table::Table;
 
 use crate::console::Common;
-use crate::tables::{Asked, Command, InputArgs, JobArgs, OutputArgs, ReportArgs, RowsArgs, inputs, run};
+use crate::tables::{
+    Asked, Command, InputArgs, JobArgs, OutputArgs, Planned, ReportArgs, RowsArgs, inputs, plan, run,
+};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi sort lineitem.parquet --by l_partkey,l_suppkey:desc --memory 512MiB -o sorted.parquet
@@ -53,9 +56,13 @@ impl Sort {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         let command = Command::begin(self.report.directory()?);
         let destination = self.destination()?;
-        let job = self.job.open()?;
-        let table = self.input.open(&self.job, &job, common)?;
-        let asked = self.asked(&table);
+        let planned = plan(&self.job, &self.first_file(), &destination, |job, calibrated| {
+            let input = self.rows.input(self.input.open_at_once(&self.job)?);
+            Ok(explain_sort(job, input, &self.statement(), &destination, calibrated)?)
+        });
+        let job = planned.job.open()?;
+        let table = self.input.open(&planned.job, &job, common)?;
+        let asked = self.asked(&table, planned);
         let input = self.rows.input(table);
         let (sort, to) = (self.statement(), destination.clone());
         let outcome = run(&job, common, move |job| statement::sort(job, input, &sort, &to))?;
@@ -75,11 +82,15 @@ impl Sort {
         Ok(Destination::Preview { rows_max: SHOWN_ROWS_MAX as usize })
     }
 
+    pub(crate) fn first_file(&self) -> Vec<&PathBuf> {
+        self.input.files().iter().take(1).collect()
+    }
+
     pub(crate) fn statement(&self) -> statement::Sort {
         statement::Sort { by: self.by.clone(), limit: self.limit, stable: self.stable }
     }
 
-    fn asked(&self, table: &Table) -> Asked {
+    fn asked(&self, table: &Table, planned: Planned) -> Asked {
         let limit = self.limit.map_or_else(String::new, |limit| format!(", the first {limit} rows"));
         Asked {
             operation: "sort",
@@ -89,8 +100,7 @@ impl Sort {
                 self.rows.describe()
             ),
             inputs: inputs(self.input.files(), table),
-            direct: self.job.direct(),
-            ..Asked::default()
+            planned,
         }
     }
 }

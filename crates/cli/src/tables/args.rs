@@ -9,6 +9,7 @@ use sakiyomi_io::{Access, EngineKind, EngineSpec};
 use sakiyomi_model::Bytes;
 use sakiyomi_os::allocator::{self, Keep};
 use sakiyomi_os::stdio;
+use sakiyomi_query::cost::plan::PageCache;
 use sakiyomi_query::job::MEMORY_MIN_BYTES;
 use sakiyomi_query::output::{Compression, OutputOptions, Target};
 use sakiyomi_query::statement::{Destination, Input};
@@ -81,6 +82,11 @@ impl InputArgs {
         &self.files
     }
 
+    /// The same without a watch for Ctrl-C.
+    pub(crate) fn open_at_once(&self, args: &JobArgs) -> Result<Table> {
+        Ok(Table::open(&self.files, &self.format.options(args))?)
+    }
+
     /// The table that the files are.
     pub(crate) fn open(&self, args: &JobArgs, job: &Job, common: &Common) -> Result<Table> {
         self.format.open(&self.files, args, job, common)
@@ -88,13 +94,18 @@ impl InputArgs {
 }
 
 impl InputFormatArgs {
-    /// The table that some files are. Opening them waits for the standard input, if it is one of them.
-    pub(crate) fn open(self, files: &[PathBuf], args: &JobArgs, job: &Job, common: &Common) -> Result<Table> {
-        let options = OpenOptions {
+    /// How tables are opened.
+    pub(crate) fn options(self, args: &JobArgs) -> OpenOptions {
+        OpenOptions {
             format: self.input_format.map(InputFormat::format),
             access: args.access(),
             spool: args.spill.first().cloned(),
-        };
+        }
+    }
+
+    /// The table that some files are. Opening them waits for the standard input, if it is one of them.
+    pub(crate) fn open(self, files: &[PathBuf], args: &JobArgs, job: &Job, common: &Common) -> Result<Table> {
+        let options = self.options(args);
         let files = files.to_owned();
         run(job, common, move |_| Table::open(&files, &options))
     }
@@ -302,6 +313,20 @@ impl JobArgs {
     /// The engine, if it is not to be chosen.
     pub(crate) fn method(&self) -> Option<EngineSpec> {
         self.method
+    }
+
+    /// Use of the page cache, if it is not to be chosen.
+    pub(crate) fn page_cache(&self) -> Option<PageCache> {
+        match (self.direct, self.buffered) {
+            (true, _) => Some(PageCache::Bypassed),
+            (_, true) => Some(PageCache::Used),
+            _ => None,
+        }
+    }
+
+    /// The same with what a plan has chosen.
+    pub(crate) fn planned(&self, method: EngineSpec, direct: bool) -> JobArgs {
+        JobArgs { method: Some(method), direct, ..self.clone() }
     }
 
     /// Whether tables bypass the page cache.

@@ -16,21 +16,20 @@ use sakiyomi_report::result::{QueryFile, QueryPhase};
 use sakiyomi_report::{Document, QueryResult};
 
 use super::args::format_name;
+use super::plan::Planned;
 use super::rows::rows;
 use crate::console::{Common, note_json};
 use crate::output::OutDir;
 use crate::provenance::{self, nanos};
 
 /// What was asked for.
-#[derive(Default)]
 pub(crate) struct Asked {
     /// `sort`, `join`, `aggregate`, `q1`, `gen`.
     pub(crate) operation: &'static str,
     /// Its parameters in words.
     pub(crate) description: String,
     pub(crate) inputs: Vec<QueryFile>,
-    pub(crate) direct: bool,
-    pub(crate) predicted: Option<Duration>,
+    pub(crate) planned: Planned,
 }
 
 /// A command from its beginning to its report.
@@ -116,9 +115,9 @@ impl Command {
             memory_peak_bytes: memory::peak_resident(),
             threads: options.threads as u64,
             method: options.engine.to_string(),
-            direct: asked.direct,
-            plan: outcome.plan.clone(),
-            predicted_ns: asked.predicted.map(nanos),
+            direct: asked.planned.job.direct(),
+            plan: asked.planned.lines.iter().chain(&outcome.plan).cloned().collect(),
+            predicted_ns: asked.planned.elapsed.map(nanos),
             phases: job.phases().list().iter().map(phase).collect(),
             rows: outcome.preview.as_ref().map(rows),
             notes: outcome.notes.clone(),

@@ -62,6 +62,13 @@ const INSTEAD: &[(&str, &str, &str)] = &[
         "sakiyomi probe . --method read --size 16MiB --runtime 50ms --repetitions 1 --block 128KiB --no-control-runs",
         "it measures for half a minute",
     ),
+    (
+        "sakiyomi probe . --op read,write --method read,pread:4",
+        "sakiyomi probe . --op read,write --method read,pread:4 --block 64KiB,1MiB --direct --buffered --cached \
+         --size 16MiB --runtime 20ms --repetitions 1 --no-control-runs",
+        "it measures for a minute",
+    ),
+    ("sakiyomi query calibrate", "sakiyomi query calibrate --glance", "it measures for ten seconds"),
     ("sakiyomi drive fit hplajw.csv.gz", "sakiyomi drive fit --help", "the trace is not in the repository"),
     (
         "sakiyomi iorate top /mnt/disk --prometheus --out /var/lib/node_exporter/sakiyomi.prom",

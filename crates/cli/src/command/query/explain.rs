@@ -1,7 +1,6 @@
 //! `query explain`: the plan of a command with its predicted times, the plans that it was preferred to, and after a run the
 //! measured times beside the predicted ones.
 
-mod calibrations;
 mod text;
 
 use std::path::PathBuf;
@@ -10,10 +9,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use sakiyomi_os::cpu;
-use sakiyomi_query::cost::{Explanation, Limits, Measured};
+use sakiyomi_query::cost::{Explanation, Measured};
 use sakiyomi_query::job::Job;
 use sakiyomi_query::statement::{
-    self, Calibrated, Destination, Outcome, explain_aggregate, explain_join, explain_q1, explain_sort,
+    self, Destination, Outcome, explain_aggregate, explain_join, explain_q1, explain_sort,
 };
 
 use super::q1::Q1;
@@ -23,8 +22,7 @@ use crate::command::join::Join;
 use crate::command::sort::{self, Sort};
 use crate::console::{Common, say, say_result};
 use crate::provenance::nanos;
-use crate::tables::{JobArgs, run};
-use calibrations::Calibrations;
+use crate::tables::{Calibrations, JobArgs, calibrated, run};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi query explain sort lineitem.parquet --by l_partkey --memory 128MiB
@@ -119,12 +117,13 @@ impl Explain {
         Ok(output.destination()?.unwrap_or(shown))
     }
 
+    /// The first file of each table.
     fn inputs(&self) -> Vec<&PathBuf> {
         match &self.command {
-            Explained::Sort(sort) => sort.input.files().iter().collect(),
+            Explained::Sort(sort) => sort.input.files().iter().take(1).collect(),
             Explained::Join(join) => join.sides().to_vec(),
-            Explained::Aggregate(aggregate) => aggregate.input.files().iter().collect(),
-            Explained::Q1(q1) => q1.input.files().iter().collect(),
+            Explained::Aggregate(aggregate) => aggregate.input.files().iter().take(1).collect(),
+            Explained::Q1(q1) => q1.input.files().iter().take(1).collect(),
         }
     }
 
@@ -136,27 +135,14 @@ impl Explain {
         common: &Common,
     ) -> Result<Explanation> {
         let args = self.job_args();
-        let options = job.options();
-        let buffers = job.io().pool().budget() as u64;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let heap = (options.memory as u64).saturating_sub(buffers);
-        let limits = Limits { engine: args.method(), ..Limits::new(buffers, heap, options.threads, cores) };
-        // One device and one residency for each table: those of its first file.
-        let tables = if matches!(self.command, Explained::Join(_)) { 2 } else { 1 };
-        let inputs: Vec<&PathBuf> = self.inputs().into_iter().take(tables).collect();
-        let calibrated = Calibrated {
-            storage: calibrations.storage(&inputs, &options.spill, destination)?,
-            operators: calibrations.operators(),
-            cached_ratios: inputs.iter().map(|path| calibrations::cached_ratio(path)).collect(),
-            limits,
-        };
+        let calibrated = calibrated(calibrations, args, job, &self.inputs(), destination)?;
         let explained = match &self.command {
             Explained::Sort(sort) => {
                 let input = sort.rows.input(sort.input.open(args, job, common)?);
                 explain_sort(job, input, &sort.statement(), destination, calibrated)
             }
             Explained::Join(join) => {
-                let (left, right) = join.open(job, common)?;
+                let (left, right) = join.open(args, job, common)?;
                 explain_join(job, left, right, &join.statement(), destination, calibrated)
             }
             Explained::Aggregate(aggregate) => {
@@ -181,7 +167,7 @@ impl Explain {
                 run(&job, common, move |job| statement::sort(job, input, &statement, &to))
             }
             Explained::Join(join) => {
-                let ((left, right), statement) = (join.open(&job, common)?, join.statement());
+                let ((left, right), statement) = (join.open(args, &job, common)?, join.statement());
                 run(&job, common, move |job| statement::join(job, left, right, &statement, &to))
             }
             Explained::Aggregate(aggregate) => {

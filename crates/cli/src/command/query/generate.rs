@@ -13,7 +13,7 @@ use sakiyomi_query::table::Format;
 use sakiyomi_query::{Error, Job};
 
 use crate::console::Common;
-use crate::tables::{Asked, Command, JobArgs, OutputFormat, ReportArgs, file, format_name, run};
+use crate::tables::{Asked, Command, JobArgs, OutputFormat, Planned, ReportArgs, file, format_name, run};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi query gen --sf 1 -o tpch
@@ -70,7 +70,8 @@ impl Generate {
         let asked = Asked {
             operation: "gen",
             description: format!("{} at SF {}{shuffled}", self.tables.join(", "), self.sf),
-            ..Asked::default()
+            inputs: Vec::new(),
+            planned: Planned::asked(&self.job),
         };
         let outcome = Outcome {
             output_rows: written.iter().map(|(_, rows, _)| rows).sum(),

@@ -1,14 +1,15 @@
 //! `query q1`: query 1 of TPC-H, which reads seven columns of LINEITEM and computes eight aggregates of four groups.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use sakiyomi_query::statement::{self, Destination};
+use sakiyomi_query::statement::{self, Destination, explain_q1};
 
 use crate::command::sort::SHOWN_ROWS_MAX;
 use crate::console::Common;
-use crate::tables::{Asked, Command, InputArgs, JobArgs, OutputArgs, ReportArgs, inputs, run};
+use crate::tables::{Asked, Command, InputArgs, JobArgs, OutputArgs, ReportArgs, inputs, plan, run};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi query q1 tpch/lineitem.parquet
@@ -38,13 +39,17 @@ impl Q1 {
         let command = Command::begin(self.report.directory()?);
         let shown = Destination::Preview { rows_max: SHOWN_ROWS_MAX as usize };
         let destination = self.output.destination()?.unwrap_or(shown);
-        let job = self.job.open()?;
-        let table = self.input.open(&self.job, &job, common)?;
+        let first: Vec<&PathBuf> = self.input.files().iter().take(1).collect();
+        let planned = plan(&self.job, &first, &destination, |job, calibrated| {
+            Ok(explain_q1(job, self.input.open_at_once(&self.job)?, calibrated)?)
+        });
+        let job = planned.job.open()?;
+        let table = self.input.open(&planned.job, &job, common)?;
         let asked = Asked {
             operation: "q1",
+            description: String::new(),
             inputs: inputs(self.input.files(), &table),
-            direct: self.job.direct(),
-            ..Asked::default()
+            planned,
         };
         let to = destination.clone();
         let outcome = run(&job, common, move |job| statement::q1(job, table, &to))?;

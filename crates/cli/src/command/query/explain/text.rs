@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use sakiyomi_query::cost::Explanation;
 use sakiyomi_query::cost::explain::{AnalyzedPhase, Errors};
-use sakiyomi_query::cost::{Explanation, Node};
-use sakiyomi_report::number::{bytes, count, duration};
+use sakiyomi_report::number::{bytes, duration};
 
-use super::calibrations::Calibrations;
+use crate::tables::{Calibrations, describe as tree};
 
 /// Rejected plans that are shown; JSON has all.
 const REJECTED_MAX: usize = 8;
@@ -14,7 +14,9 @@ const REJECTED_MAX: usize = 8;
 pub(super) fn describe(explanation: &Explanation, calibrations: &Calibrations) -> String {
     let (choice, prediction) = (&explanation.choice, &explanation.choice.prediction);
     let mut text = "Plan\n".to_owned();
-    tree(&explanation.tree, 1, &mut text);
+    let mut lines = Vec::new();
+    tree(&explanation.tree, 1, &mut lines);
+    lines.iter().for_each(|line| text.extend([line.replace('\u{a0}', " "), "\n".to_owned()]));
     let plan = &choice.plan;
     let _ = writeln!(
         text,
@@ -44,13 +46,6 @@ pub(super) fn describe(explanation: &Explanation, calibrations: &Calibrations) -
         let _ = writeln!(text, "\n{note}");
     }
     text
-}
-
-fn tree(node: &Node, depth: usize, text: &mut String) {
-    let rows = node.rows.map_or_else(String::new, |rows| format!(", {} rows", count(rows)));
-    let size = if node.bytes > 0 { format!(", {}", bytes(node.bytes)) } else { String::new() };
-    let _ = writeln!(text, "{:width$}{}{rows}{size}", "", node.operator, width = 2 * depth);
-    node.inputs.iter().for_each(|input| tree(input, depth + 1, text));
 }
 
 fn phases(explanation: &Explanation, text: &mut String) {

@@ -13,14 +13,14 @@ use sakiyomi_query::output::Target;
 use sakiyomi_query::statement::Destination;
 
 /// All costs that were found.
-pub(super) struct Calibrations {
+pub(crate) struct Calibrations {
     devices: Vec<Calibration>,
     operators: OperatorCalibration,
 }
 
 impl Calibrations {
     /// Loads them from files, or from the usual places.
-    pub(super) fn load(devices: Option<&Path>, operators: Option<&Path>) -> Result<Calibrations> {
+    pub(crate) fn load(devices: Option<&Path>, operators: Option<&Path>) -> Result<Calibrations> {
         let operators = match operators {
             Some(path) => path.to_owned(),
             None => default_path()
@@ -33,12 +33,18 @@ impl Calibrations {
         Ok(Calibrations { devices, operators: OperatorCalibration::load(&operators)? })
     }
 
-    pub(super) fn operators(&self) -> &OperatorCosts {
+    /// Those in the usual places; none if there are none, or they are of another machine.
+    pub(crate) fn find() -> Option<Calibrations> {
+        Calibrations::load(None, None).ok().filter(|found| found.difference().is_none())
+    }
+
+    /// The CPU costs of operators.
+    pub(crate) fn operators(&self) -> &OperatorCosts {
         &self.operators.operators
     }
 
     /// Differences of this machine from the one of the calibrations, in a sentence.
-    pub(super) fn difference(&self) -> Option<String> {
+    pub(crate) fn difference(&self) -> Option<String> {
         let now = calibration::Machine::current();
         let machines = self.devices.iter().map(|found| &found.machine).chain([&self.operators.machine]);
         let differences: Vec<&str> = machines.flat_map(|machine| machine.differences(&now)).collect();
@@ -49,7 +55,7 @@ impl Calibrations {
     }
 
     /// The costs of the devices that a job uses.
-    pub(super) fn storage(
+    pub(crate) fn storage(
         &self,
         inputs: &[&PathBuf],
         spills: &[PathBuf],
@@ -92,7 +98,7 @@ fn saved() -> Vec<Calibration> {
 }
 
 /// The part of a file that is in the page cache; none of a directory or a stream.
-pub(super) fn cached_ratio(path: &Path) -> f64 {
+pub(crate) fn cached_ratio(path: &Path) -> f64 {
     let Ok(file) = File::open(path) else { return 0.0 };
     let length = file.metadata().map_or(0, |metadata| if metadata.is_file() { metadata.len() } else { 0 });
     let residency = if length > 0 { page_cache::residency(&file, 0..length).ok() } else { None };
