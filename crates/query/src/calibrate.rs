@@ -1,9 +1,9 @@
 //! `query calibrate`: the CPU costs of operators on this machine, measured in some ten seconds without a file.
 //!
-//! The data is generated here, from seeds and schemas of its own, and no tested table is ever looked at: a prediction is
-//! worth something only if its constants come from elsewhere. Each cost is the median of repeated runs on one thread, as
-//! CPU time, so that other programs disturb it less; costs that depend on a working set are measured with sizes inside and
-//! outside of the caches.
+//! The data is generated here, from seeds and schemas of its own, and no tested table is ever looked at: a prediction
+//! is worth something only if its constants come from elsewhere. Each cost is the median of repeated runs on one
+//! thread, as CPU time, so that other programs disturb it less; costs that depend on a working set are measured with
+//! sizes inside and outside of the caches.
 //!
 //! | file | subject |
 //! |---|---|
@@ -51,8 +51,8 @@ pub struct OperatorCalibration {
 /// The groups of costs, in the order in which they are measured, for a display of progress.
 pub const GROUPS: [&str; 4] = ["formats", "rows", "tables", "memory"];
 
-/// Measures the costs of operators on this machine. `begins` is called with each of [`GROUPS`] before it is measured, and
-/// ends the measurement if it returns false.
+/// Measures the costs of operators on this machine. `begins` is called with each of [`GROUPS`] before it is measured,
+/// and ends the measurement if it returns false.
 ///
 /// # Errors
 /// [`Error::Cancelled`], or if there is not enough memory (256 MiB).

@@ -6,11 +6,12 @@
 //! Task, Limits ───────────────────┘                    └─► rejected plans with their times
 //! ```
 //!
-//! Models of query optimizers count accesses to the storage. The report (Ueda 2013, section 2) measures that the phases of
-//! a sort-merge join that only read are bound by the CPU, and concludes that the CPU time of I/O belongs into the model.
-//! This one has it, per engine, depth, block, use of the page cache and memory, as `probe` measured them, beside the
-//! CPU time of operators as `query calibrate` measured it. A job is a row of stages ([`stage`]); in each, the device, the
-//! cores and the longest serial part bound the time from below, and the largest of them is the time.
+//! Models of query optimizers count accesses to the storage. The report (Ueda 2013, section 2) measures that the
+//! phases of a sort-merge join that only read are bound by the CPU, and concludes that the CPU time of I/O belongs
+//! into the model. This one has it, per engine, depth, block, use of the page cache and memory, as `probe` measured
+//! them, beside the CPU time of operators as `query calibrate` measured it. A job is a row of stages ([`stage`]); in
+//! each, the device, the cores and the longest serial part bound the time from below, and the largest of them is the
+//! time.
 //!
 //! | file | subject |
 //! |---|---|

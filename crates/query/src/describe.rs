@@ -16,8 +16,8 @@ const CODE_BYTES: f64 = 1.0;
 /// Rows of a table that does not say its number, for each byte of its files: lines of CSV have about a hundred.
 const CSV_ROW_BYTES: u64 = 100;
 
-/// The columns of a table, as a scan with compact types has them. A table that cannot tell its rows without being read is
-/// estimated by its bytes.
+/// The columns of a table, as a scan with compact types has them. A table that cannot tell its rows without being
+/// read is estimated by its bytes.
 ///
 /// # Panics
 /// If a place is not a column's.

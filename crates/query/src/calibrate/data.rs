@@ -13,7 +13,7 @@ use rand_pcg::Pcg64;
 use crate::cost::operators::ValueKind;
 use crate::{Error, Job, JobOptions};
 
-/// A seed of no one else: the digits of e.
+/// A seed that no test and no benchmark uses: the digits of e.
 const CALIBRATION_SEED: u64 = 2_718_281_828;
 /// Distinct values of a column that a file has as a dictionary.
 const DISTINCT_VALUES: u64 = 97;

@@ -93,8 +93,8 @@ impl OperatorCalibration {
     }
 }
 
-/// The file that operator costs are saved in unless another one is named: `query/operators.json` in `probe`'s directory of
-/// calibrations. None if there is no such directory.
+/// The file that operator costs are saved in unless another one is named: `query/operators.json` in `probe`'s
+/// directory of calibrations. None if there is no such directory.
 #[must_use]
 pub fn default_path() -> Option<PathBuf> {
     Some(default_directory()?.join("query/operators.json"))

@@ -83,8 +83,8 @@ fn alone_and_together(
     times
 }
 
-/// Work as operators do it, half of it bound by computing and half by memory: rows are gathered in a random order, and
-/// their bytes are hashed.
+/// Work as operators do it, half of it bound by computing and half by memory: rows are gathered in a random order,
+/// and their bytes are hashed.
 struct ParallelWork {
     rows: Vec<u8>,
     order: Vec<usize>,

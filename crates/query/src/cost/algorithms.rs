@@ -1,7 +1,7 @@
 //! Algorithms that can do a task, with the sizes to choose among.
 //!
-//! Sizes are from fixed grids, whatever the memory limit: a larger limit then allows all plans of a smaller one, and never
-//! predicts a slower optimum.
+//! Sizes are from fixed grids, whatever the memory limit: a larger limit then allows all plans of a smaller one, and
+//! never predicts a slower optimum.
 
 use super::aggregate::{Groups, hash_aggregate, sorted_aggregate};
 use super::error::CostError;
@@ -20,8 +20,8 @@ const PARTITION_COUNTS: [u64; 8] = [4, 8, 16, 32, 64, 128, 256, 512];
 const PARTITION_PASSES_MAX: u64 = 3;
 /// Partitions of a pass, at least, if there are several passes.
 const REPEATED_PARTITIONS_MIN: u64 = 64;
-/// Bytes of rows that stay in memory while others are spilled, if any do: more is fresh memory, which costs more than a
-/// fast disk (facts section 7).
+/// Bytes of rows that stay in memory while others are spilled, if any do: more is fresh memory, which costs more than
+/// a fast disk (facts section 7).
 const RESIDENT_BYTES: u64 = 64 << 20;
 /// Bytes of runs, each four times the one before.
 const RUN_SIZES_BYTES: [u64; 7] = [1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30, 4 << 30];

@@ -1,8 +1,9 @@
 //! Costs that depend on a size: measured at a few sizes, interpolated over the logarithm of the size.
 //!
-//! The cost of a row depends on the working set through the caches, and through the TLB. It never falls as the working set
-//! grows, so a measurement that falls is noise: neighbours that contradict each other are averaged (isotonic regression
-//! by pooling adjacent violators). A model whose curves rise is monotone in rows, which its search relies on.
+//! The cost of a row depends on the working set through the caches, and through the TLB. It never falls as the
+//! working set grows, so a measurement that falls is noise: neighbours that contradict each other are averaged
+//! (isotonic regression by pooling adjacent violators). A model whose curves rise is monotone in rows, which its
+//! search relies on.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +44,8 @@ impl Curve {
         &self.points
     }
 
-    /// The cost at a size, in nanoseconds; beyond the measured sizes that of the nearest one. 0 without a measurement.
+    /// The cost at a size, in nanoseconds; beyond the measured sizes that of the nearest one. 0 without a
+    /// measurement.
     #[must_use]
     pub fn at(&self, size: f64) -> f64 {
         let after = self.points.partition_point(|point| point.size < size);

@@ -70,7 +70,8 @@ pub struct AnalyzedPhase {
     pub errors: Option<Errors>,
 }
 
-/// Relative errors: predicted over measured, less 1. Below 0 the prediction was too short. None without a measurement.
+/// Relative errors: predicted over measured, less 1. Below 0 the prediction was too short. None without a
+/// measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Errors {
     /// Of the elapsed time.
@@ -108,7 +109,7 @@ impl Explanation {
     }
 }
 
-/// The parts of a job, and the measured phases that nobody predicted.
+/// The parts of a job, and the measured phases without a prediction.
 fn parts(prediction: &Prediction, measured: &Measured) -> Vec<AnalyzedPhase> {
     let mut parts: Vec<Vec<&PhasePrediction>> = Vec::new();
     for phase in &prediction.phases {
@@ -202,8 +203,8 @@ const IO_BOUND_WAIT_RATIO: f64 = 0.5;
 /// Cores that a phase of several threads uses when one of them does most of the work, at most.
 const SERIAL_CORES_MAX: f64 = 1.3;
 
-/// The resource that limited a measured phase: I/O if its threads waited for it most of the time, one core if only one of
-/// several threads had anything to do, else the CPU.
+/// The resource that limited a measured phase: I/O if its threads waited for it most of the time, one core if only
+/// one of several threads had anything to do, else the CPU.
 #[must_use]
 pub fn measured_bound(phase: &Phase, threads: usize) -> Bound {
     let elapsed = phase.elapsed_ns.max(1) as f64;

@@ -197,8 +197,8 @@ impl<'a> Model<'a> {
         engines
     }
 
-    /// Streams that a device's calibration can predict for an engine: all measured block sizes, and the powers of four
-    /// between them.
+    /// Streams that a device's calibration can predict for an engine: all measured block sizes, and the powers of
+    /// four between them.
     pub(crate) fn stream_plans(
         &self,
         costs: &DeviceCosts,

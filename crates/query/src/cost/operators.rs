@@ -1,8 +1,8 @@
 //! CPU costs of operators on one machine, as `sakiyomi query calibrate` measures them.
 //!
 //! All are nanoseconds of one thread that has its core to itself, out of the time in user mode unless a name says
-//! otherwise. [`OperatorCosts::parallel_slowdown`] is the factor by which threads on all cores at once slow each other
-//! down: cores share caches, memory, and on many machines their arithmetic units (simultaneous multithreading).
+//! otherwise. [`OperatorCosts::parallel_slowdown`] is the factor by which threads on all cores at once slow each
+//! other down: cores share caches, memory, and on many machines their arithmetic units (simultaneous multithreading).
 
 use serde::{Deserialize, Serialize};
 
@@ -81,7 +81,8 @@ pub struct CodecCost {
     pub compress_ns_per_byte: f64,
     /// Nanoseconds to restore a byte, counted after it is restored.
     pub restore_ns_per_byte: f64,
-    /// Compressed bytes for each byte of the calibration's rows, 0 to 1: an assumption for rows that nobody has sampled.
+    /// Compressed bytes for each byte of the calibration's rows, 0 to 1: an assumption for rows that nobody has
+    /// sampled.
     pub compressed_ratio: f64,
 }
 

@@ -1,7 +1,7 @@
 //! The streams of an engine to choose among, and the best of them for the stages of an algorithm.
 //!
-//! Input and result meet in a stage only where rows go through without being held. In all other plans the best input and
-//! the best output are found one after the other: each stage keeps its own memory limit, and their times add up.
+//! Input and result meet in a stage only where rows go through without being held. In all other plans the best input
+//! and the best output are found one after the other: each stage keeps its own memory limit, and their times add up.
 
 use sakiyomi_io::EngineSpec;
 use sakiyomi_probe::calibration::EstimateError;
@@ -36,8 +36,8 @@ pub(crate) struct Fitted {
     pub(crate) output: Option<StreamPlan>,
 }
 
-/// The part of a plan's CPU time that counts beside its elapsed time: of plans that take equally long the one that leaves
-/// more of the machine to others is chosen, and one that is 1 % faster for 50 % of the CPU time is not.
+/// The part of a plan's CPU time that counts beside its elapsed time: of plans that take equally long the one that
+/// leaves more of the machine to others is chosen, and one that is 1 % faster for 50 % of the CPU time is not.
 const CPU_WEIGHT: f64 = 0.02;
 
 /// A stream with what it costs on its devices.
@@ -153,8 +153,8 @@ impl Model<'_> {
         all
     }
 
-    /// The best input and output for some stages, with a spill by its index; or, if none of them keeps the memory limit,
-    /// the memory that the nearest one needs over the limit.
+    /// The best input and output for some stages, with a spill by its index; or, if none of them keeps the memory
+    /// limit, the memory that the nearest one needs over the limit.
     pub(crate) fn fit(
         &self,
         stages: &[Stage],

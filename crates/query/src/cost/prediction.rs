@@ -6,8 +6,8 @@ use super::flow::{Direction, Flow, Role};
 use super::stage::{Bound, Cores, Figures, Stage};
 use super::streams::{BareDevice, Streams};
 
-/// Predicted figures of a phase: a part of the job that follows others, and overlaps with none. It has the names and units
-/// of [`crate::phase::Phase`], which is measured.
+/// Predicted figures of a phase: a part of the job that follows others, and overlaps with none. It has the names and
+/// units of [`crate::phase::Phase`], which is measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PhasePrediction {
     /// Its name.
@@ -39,8 +39,8 @@ pub struct PhasePrediction {
 /// The elapsed time as models predict it that count the storage alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Comparison {
-    /// Bytes over the device's best throughput: the model of query optimizers that Ueda 2013, section 2, argues against,
-    /// in nanoseconds.
+    /// Bytes over the device's best throughput: the model of query optimizers that Ueda 2013, section 2, argues
+    /// against, in nanoseconds.
     pub storage_only_ns: u64,
     /// Bytes over the best throughput, and the latency of each round of transfers: REMOP (arXiv 2606.19576), in
     /// nanoseconds.

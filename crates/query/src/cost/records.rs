@@ -1,4 +1,5 @@
-//! Names under which operators record their phases ([`crate::phase::Phases`]), by the part of a job that they belong to.
+//! Names under which operators record their phases ([`crate::phase::Phases`]), by the part of a job that they belong
+//! to.
 //!
 //! Phases of operators overlap: a thread sorts one partition while another one writes. Those of one part of a job are
 //! compared with its prediction together.
@@ -15,6 +16,6 @@ pub(crate) const GIVING_MERGED: &[&str] = &["merge", "load", "gather", "join", "
 pub(crate) const GROUPING: &[&str] = &["read", "group", "write runs"];
 /// Giving out groups.
 pub(crate) const GIVING_GROUPS: &[&str] = &["merge groups", "encode", "write"];
-/// A whole job whose parts nobody records apart: rows go from tables to the result without being held.
+/// A whole job whose parts are not recorded apart: rows go from tables to the result without being held.
 pub(crate) const STREAMING: &[&str] =
     &["read", "build", "join", "write runs", "load", "sort", "merge", "gather", "group", "encode", "write"];

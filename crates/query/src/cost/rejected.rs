@@ -1,4 +1,5 @@
-//! Plans that were not chosen: the best of each other algorithm, and those that differ from the chosen plan in one choice.
+//! Plans that were not chosen: the best of each other algorithm, and those that differ from the chosen plan in one
+//! choice.
 
 use serde::Serialize;
 

@@ -1,8 +1,8 @@
 //! The choice among plans.
 //!
 //! Every algorithm with every size of its grid is combined with every engine, depth, block, use of the page cache and
-//! compression that the calibration can predict, and the one with the least cost is chosen. Those whose CPU time alone is
-//! longer than the best plan of their kind are left out.
+//! compression that the calibration can predict, and the one with the least cost is chosen. Those whose CPU time
+//! alone is longer than the best plan of their kind are left out.
 
 use std::collections::BTreeMap;
 
@@ -44,8 +44,8 @@ struct Variant {
 }
 
 impl Variant {
-    /// The time that no streams can make shorter: in each stage that of its CPU, and of its longest flow with the fastest
-    /// transfers of any device.
+    /// The time that no streams can make shorter: in each stage that of its CPU, and of its longest flow with the
+    /// fastest transfers of any device.
     fn bounded(mut self, fastest: &Fastest, spills: usize) -> Variant {
         let flow = |flow: &Flow| {
             let devices = if flow.role == Role::Spill { spills.max(1) } else { 1 };

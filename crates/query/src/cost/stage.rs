@@ -6,13 +6,14 @@
 //! T = max(D, C / p, S) + fill and drain
 //! ```
 //!
-//! with the device time `D` (of the busiest device; reads and writes of one device add up), the CPU time `C` of operators
-//! and I/O on the cores that may be used, and the longest serial part `S`: work that one thread does alone. In a stage
-//! whose thread waits for each transfer (*synchronous*), `T = D + C_op / p`: device times come from the wall time of calls,
-//! and contain the CPU time of the I/O already.
+//! with the device time `D` (of the busiest device; reads and writes of one device add up), the CPU time `C` of
+//! operators and I/O on the cores that may be used, and the longest serial part `S`: work that one thread does alone.
+//! In a stage whose thread waits for each transfer (*synchronous*), `T = D + C_op / p`: device times come from the
+//! wall time of calls, and contain the CPU time of the I/O already.
 //!
-//! Threads of the kernel take cores away: their CPU time counts against all cores, and io_uring's polling thread has a core
-//! of its own. An engine with threads of its own does its I/O beside the computing threads, the others within them.
+//! Threads of the kernel take cores away: their CPU time counts against all cores, and io_uring's polling thread has
+//! a core of its own. An engine with threads of its own does its I/O beside the computing threads, the others within
+//! them.
 
 use sakiyomi_io::{EngineKind, EngineSpec};
 use serde::Serialize;

@@ -1,12 +1,13 @@
 //! Costs of transferring bytes in one way on one device, from `probe`'s calibration.
 //!
-//! The form is that of the facts behind Ueda 2013, sections 2 and 3: for each device, engine, depth, block, use of the
-//! page cache and kind of memory there is a device time `D(B) = B / W` and a CPU time `C(B) = (B / b) c0 + B c1`. The
-//! calibration has both at measured blocks and interpolates between them, so here they are two constants for each byte.
-//! The CPU time of the kernel's own threads is kept apart: it takes cores away, and belongs to no thread of the job.
+//! The form is that of the facts behind Ueda 2013, sections 2 and 3: for each device, engine, depth, block, use of
+//! the page cache and kind of memory there is a device time `D(B) = B / W` and a CPU time `C(B) = (B / b) c0 + B c1`.
+//! The calibration has both at measured blocks and interpolates between them, so here they are two constants for each
+//! byte. The CPU time of the kernel's own threads is kept apart: it takes cores away, and belongs to no thread of the
+//! job.
 //!
-//! Calibrations are rarely complete. Substitutes are taken in a fixed order, and each is an assumption that the prediction
-//! names: other memory than a job's (huge pages, not registered) and sequential for random places.
+//! Calibrations are rarely complete. Substitutes are taken in a fixed order, and each is an assumption that the
+//! prediction names: other memory than a job's (huge pages, not registered) and sequential for random places.
 
 use sakiyomi_io::{EngineKind, EngineSpec};
 use sakiyomi_probe::calibration::{DeviceCosts, Estimate, EstimateError, Query};
@@ -110,7 +111,8 @@ pub(crate) fn write(costs: &DeviceCosts, pattern: &Pattern) -> Result<Transfer, 
     estimate(costs, pattern, Operation::Write, cache)
 }
 
-/// Factors on the device time of a phase that reads and writes at the same time, by the part of its bytes that is read.
+/// Factors on the device time of a phase that reads and writes at the same time, by the part of its bytes that is
+/// read.
 ///
 /// Reads and writes on one device add up. A calibration with mixed operations says by how much they hinder each other
 /// beyond that (or overlap, where a device has a path for each).
@@ -195,8 +197,8 @@ fn buffers_of(kind: EngineKind, buffers: Buffers) -> Buffers {
 fn transfer(found: &Estimate, engine: EngineSpec, block_bytes: u64, assumptions: Assumptions) -> Transfer {
     let block = block_bytes as f64;
     let device_ns_per_byte = 1e9 / found.throughput_bytes_per_s;
-    // The first operation waits for no other: the calibration's latency, less the time of those queued before it. Where
-    // the engine does not tell, they are taken to be served in turn.
+    // The first operation waits for no other: the calibration's latency, less the time of those queued before it.
+    // Where the engine does not tell, they are taken to be served in turn.
     let turn = block * device_ns_per_byte;
     let others = turn * engine.depth.saturating_sub(1) as f64;
     let latency = found.latency_ns.map_or(turn, |latency| (latency - others).max(turn));

@@ -11,7 +11,7 @@ use super::shape::{Side, TableShape, Task};
 pub struct Node {
     /// Its name and choices: `sort by range partitioning, 64 partitions`.
     pub operator: String,
-    /// Rows that it passes on; none if nobody knows beforehand.
+    /// Rows that it passes on; none if that is not known beforehand.
     pub rows: Option<u64>,
     /// Bytes that it transfers in files.
     pub bytes: u64,

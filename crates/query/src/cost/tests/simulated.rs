@@ -27,8 +27,8 @@ fn factor(random: &mut Pcg64, spread: f64) -> f64 {
     1.0 + spread * (random.next_u64() as f64 / u64::MAX as f64 * 2.0 - 1.0)
 }
 
-/// The time of a stage, portion by portion: a device that reads and writes in turn, threads that compute, one of them at a
-/// time in the serial part, and a window that stops reading.
+/// The time of a stage, portion by portion: a device that reads and writes in turn, threads that compute, one of them
+/// at a time in the serial part, and a window that stops reading.
 fn simulate(stage: &Stage, model: &Model<'_>, plan: &Plan, streams: &Streams, random: &mut Pcg64) -> f64 {
     let cores = model.cores(plan.threads, plan.engine);
     let figures = stage.predict(&cores, streams);
@@ -143,7 +143,7 @@ fn regret(seed: u64) -> f64 {
 }
 
 #[test]
-fn the_chosen_plan_is_nearly_the_best_on_machines_that_nobody_tuned_for() {
+fn the_chosen_plan_is_nearly_the_best_on_machines_that_it_was_not_tuned_for() {
     let mut regrets: Vec<f64> = (7000..7030).map(regret).collect();
     regrets.sort_by(f64::total_cmp);
     let (median, worst) = (regrets[regrets.len() / 2], regrets[regrets.len() - 1]);
