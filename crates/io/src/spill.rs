@@ -201,7 +201,11 @@ impl Run {
     /// # Panics
     /// If the run does not have the range.
     pub fn locate(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
-        assert!(range.start <= range.end && range.end <= self.length, "{range:?} of a run of {}", self.length);
+        assert!(
+            range.start <= range.end && range.end <= self.length,
+            "{range:?} of a run of {}",
+            self.length
+        );
         let mut before = 0;
         self.place.extents.iter().filter_map(move |extent| {
             let begin = before;
