@@ -45,6 +45,14 @@ const PRINTING: &[&str] = &[
     "drive fit MEASURED --drive MODEL --out fitted.toml",
     "doctor",
     "doctor --json",
+    "sort table.csv --by b --json",
+    "sort table.csv --by b -o - --format csv",
+    "join table.csv table.csv --on a --json",
+    "aggregate table.csv --by a --count",
+    "aggregate table.csv --by a --count --json",
+    "query gen --sf 0.001 --tables orders -o made --json",
+    "query q1 tpch/lineitem.parquet",
+    "query calibrate --glance --json --calibration operators.json",
     "completions bash",
     "completions zsh",
     "completions fish",
@@ -53,9 +61,22 @@ const PRINTING: &[&str] = &[
     "-V",
 ];
 
-/// Commands tested in `mount.rs` and `iorate.rs` because they need a mount, and commands that print no result.
-const ELSEWHERE: &[&str] =
-    &["run", "mount", "umount", "iorate set", "iorate clear", "iorate list", "iorate run", "iorate top"];
+/// Commands tested in `mount.rs` and `iorate.rs` because they need a mount, in `query.rs` because they need calibrations, and
+/// commands that print no result.
+const ELSEWHERE: &[&str] = &[
+    "run",
+    "mount",
+    "umount",
+    "iorate set",
+    "iorate clear",
+    "iorate list",
+    "iorate run",
+    "iorate top",
+    "query explain sort",
+    "query explain join",
+    "query explain aggregate",
+    "query explain q1",
+];
 
 /// The names of the commands below `command`, as its help lists them.
 fn listed(help: &str) -> Vec<String> {
@@ -114,6 +135,8 @@ fn a_result_that_cannot_be_written_is_an_error_of_every_command() {
     let measured = scratch.file("measured.csv", lines.join("\n"));
     let model = repository("traces/disksim/cheetah9LP.parv");
     scratch.file("words", "a\nb\n");
+    scratch.file("table.csv", "a,b\n1,2\n3,1\n");
+    scratch.ok("query gen --sf 0.001 --tables lineitem -o tpch");
     let scenario = "name = 's'\ndrive.fixed = 'latency=1ms'\n[[process]]\nname = 'p'\nsize = '1MiB'\n";
     scratch.file("small.toml", scenario);
     for out in ["a", "b"] {
