@@ -112,6 +112,9 @@ def statistics_match(parquet, path, library):
             known = [metadata.row_group(group).column(column).statistics for group in range(metadata.num_row_groups)]
             nulls = sum(one.null_count for one in known)
             bounds = [one for one in known if one.has_min_max]
+            if any(one.num_values > 0 and not one.has_min_max for one in known):
+                # A string without a short upper bound, or only NaN.
+                bounds = []
             try:
                 extremes = repr((min(one.min for one in bounds), max(one.max for one in bounds))) if bounds else None
             except (OverflowError, ValueError):
