@@ -2,8 +2,8 @@
 //!
 //! An operator whose rows come one after the other, such as a merge join, would otherwise also wait for its encoder.
 
-use std::sync::mpsc::sync_channel;
-use std::sync::{Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
 
@@ -17,6 +17,14 @@ const WAITING_GROUPS_MAX: usize = 1;
 /// Rows of a group, in the order in which groups were made.
 type Numbered = (usize, Vec<RecordBatch>);
 
+/// The work of one thread.
+enum Role<'a> {
+    /// Takes the rows of the stream, and makes groups of them.
+    Source(&'a mut dyn Batches, SyncSender<Numbered>),
+    /// Encodes groups.
+    Encoder(Arc<Mutex<Receiver<Numbered>>>),
+}
+
 /// Gives the rows of a stream to a sink, in their order.
 pub(super) fn spread(job: &Job, stream: &mut dyn Batches, sink: &Sink) -> Result<(), Error> {
     let threads = job.options().threads.max(1);
@@ -28,8 +36,9 @@ pub(super) fn spread(job: &Job, stream: &mut dyn Batches, sink: &Sink) -> Result
         return part.finish();
     }
     let (sender, receiver) = sync_channel::<Numbered>(WAITING_GROUPS_MAX);
-    let receiver = Mutex::new(receiver);
-    let encode = || {
+    // The last encoder to end drops it, so that a stream never waits for encoders that have failed.
+    let receiver = Arc::new(Mutex::new(receiver));
+    let encode = |receiver: Arc<Mutex<Receiver<Numbered>>>| {
         loop {
             let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
             // The stream has ended, or failed.
@@ -39,10 +48,11 @@ pub(super) fn spread(job: &Job, stream: &mut dyn Batches, sink: &Sink) -> Result
             part.finish()?;
         }
     };
-    let mut source = Some((stream, sender));
-    let roles: Vec<_> = (0..=threads).map(|_| source.take()).collect();
+    let mut roles = vec![Role::Source(stream, sender)];
+    roles.extend((0..threads).map(|_| Role::Encoder(Arc::clone(&receiver))));
+    drop(receiver);
     workers::each(job, roles, |_, role| match role {
-        Some((stream, sender)) => {
+        Role::Source(stream, sender) => {
             let mut groups = sink.grouping();
             let mut index = 0;
             let mut send = |group: Vec<RecordBatch>| {
@@ -61,7 +71,44 @@ pub(super) fn spread(job: &Job, stream: &mut dyn Batches, sink: &Sink) -> Result
             }
             send(groups.rest())
         }
-        None => encode(),
+        Role::Encoder(receiver) => encode(receiver),
     })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::Int64Array;
+    use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+    use super::*;
+    use crate::JobOptions;
+    use crate::statement::Destination;
+
+    /// Rows without an end.
+    struct Endless(SchemaRef);
+
+    impl Batches for Endless {
+        fn schema(&self) -> SchemaRef {
+            Arc::clone(&self.0)
+        }
+
+        fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
+            let numbers = Int64Array::from_iter_values(0..1000);
+            Ok(Some(RecordBatch::try_new(self.schema(), vec![Arc::new(numbers)])?))
+        }
+    }
+
+    #[test]
+    fn a_stream_does_not_wait_for_encoders_that_have_failed() {
+        for threads in [1, 3] {
+            let job = Job::new(JobOptions { threads, ..JobOptions::default() }).unwrap();
+            let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+            let sink = Sink::open(&job, &schema, &Destination::Preview { rows_max: 1 }).unwrap();
+            drop(sink.part(0));
+            spread(&job, &mut Endless(schema), &sink).unwrap_err();
+        }
+    }
 }

@@ -150,9 +150,13 @@ fn add_values(
     let (mut plain_bytes, mut has_room) = (0, true);
     visit(array, rows, &mut |source: &[u8], start: usize, length: usize| {
         plain_bytes += PREFIX_BYTES + length;
+        // The table may have a code whose entry had no room, so that it is not asked any more.
+        if !has_room {
+            return;
+        }
         match code_of(source, start, length, table, entries, &mut strings.starts) {
-            Some(code) if has_room => codes.push(code),
-            _ => has_room = false,
+            Some(code) => codes.push(code),
+            None => has_room = false,
         }
     });
     has_room.then_some(plain_bytes)

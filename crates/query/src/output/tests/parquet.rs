@@ -268,6 +268,18 @@ fn dictionaries_are_written_where_they_are_smaller() {
     assert_eq!(concat_batches(&batch.schema(), &batches).unwrap(), batch);
 }
 
+/// The value that finds no room in the dictionary comes again, before the dictionary is given up.
+#[test]
+fn a_dictionary_that_becomes_too_large_is_given_up() {
+    let scratch = Scratch::new("parquet-large-dictionary");
+    let path = scratch.path("large.parquet");
+    let texts = StringArray::from_iter_values((0..60_000).map(|row| format!("{:0>100}", row / 4)));
+    let batch = table(&[("texts", Arc::new(texts))]);
+    write(&path, &batch.schema(), &[vec![batch.clone()]], &options(0)).unwrap();
+    let (_, batches) = read(&path);
+    assert_eq!(concat_batches(&batch.schema(), &batches).unwrap(), batch);
+}
+
 #[test]
 fn a_dictionary_without_values_has_nulls_only() {
     let scratch = Scratch::new("parquet-no-values");
