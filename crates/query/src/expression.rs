@@ -12,7 +12,7 @@
 //!   NULL|TRUE|FALSE`, `BETWEEN`, `IN (…)`, `[NOT] [I]LIKE`, `CASE`, `CAST`, `TRY_CAST`, `::`.
 //! - *Functions*: coalesce, nullif, abs, ceil, floor, lower, upper, length, substring, trim, starts_with, ends_with,
 //!   contains, `extract(year FROM date)`, date_part.
-//! - *Types of results* are in the table of [`types`]. A constant takes the type of what stands beside it: `'1998-09-02'`
+//! - *Types of results* are in the table of `types.rs`. A constant takes the type of what stands beside it: `'1998-09-02'`
 //!   beside a date is a date.
 //! - *Errors*: a result that overflows, an integer or decimal that is divided by zero, and a value that CAST cannot
 //!   convert end the query with an error that names the expression, as in PostgreSQL. AND, OR, CASE and coalesce

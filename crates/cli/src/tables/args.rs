@@ -263,7 +263,7 @@ pub(crate) struct JobArgs {
     /// Bypass the page cache
     #[arg(long, help_heading = RESOURCES, conflicts_with = "buffered")]
     direct: bool,
-    /// Use the page cache [default]
+    /// Use the page cache, which is the default
     #[arg(long, help_heading = RESOURCES)]
     buffered: bool,
     /// Size of a read or write

@@ -60,7 +60,7 @@ pub(super) fn bound(input: Input, aggregate: &Aggregate) -> Result<(Rows, Aggreg
 /// Runs TPC-H query 1 on LINEITEM.
 ///
 /// # Errors
-/// As [`aggregate`].
+/// As [`aggregate()`].
 pub fn q1(job: &Job, table: Table, destination: &Destination) -> Result<Outcome, Error> {
     let (rows, aggregation) = bound_q1(table)?;
     run(job, &rows, aggregation, destination)

@@ -32,7 +32,7 @@ pub enum Format {
     Csv,
 }
 
-/// Types of a scan's arrays. All off: the types of [`Table::schema`].
+/// Types of a scan's arrays. All off: the types of [`Table::schema`](super::Table::schema).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Representation {
     /// String and binary views come as `Utf8` and `Binary`: contiguous values with offsets.
@@ -45,7 +45,7 @@ pub struct Representation {
 }
 
 impl Representation {
-    /// Types as [`Table::schema`] says.
+    /// Types as [`Table::schema`](super::Table::schema) says.
     pub const STORED: Representation =
         Representation { contiguous_strings: false, narrow_decimals: false, dictionaries: false };
     /// Types with the fewest bytes to move, for operators that restore the stored types in the end.
