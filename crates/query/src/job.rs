@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use sakiyomi_io::{EngineKind, EngineSpec, Io, IoOptions, Memory};
+use sakiyomi_io::{AtomicFile, EngineKind, EngineSpec, Io, IoOptions, Memory};
 
 use crate::Error;
 use crate::phase::Phases;
@@ -26,16 +26,27 @@ pub struct JobOptions {
 }
 
 impl Default for JobOptions {
-    /// 512 MiB, all cores, `pread` on threads, `/var/tmp`.
+    /// 512 MiB, all cores, `pread` on threads, [`spill_directory`].
     fn default() -> JobOptions {
         JobOptions {
             memory: DEFAULT_MEMORY_BYTES,
             threads: std::thread::available_parallelism().map_or(1, Into::into),
             engine: EngineSpec::usual(EngineKind::Pread),
             block: DEFAULT_BLOCK_BYTES,
-            spill: vec![PathBuf::from("/var/tmp")],
+            spill: vec![spill_directory()],
         }
     }
+}
+
+/// The default directory for data that does not fit into memory: `$TMPDIR`, `/var/tmp`, or the current directory, the
+/// first in which files can be created.
+#[must_use]
+pub fn spill_directory() -> PathBuf {
+    let named = std::env::var_os("TMPDIR").map(PathBuf::from);
+    let all = named.into_iter().chain([PathBuf::from("/var/tmp"), PathBuf::from(".")]);
+    // The file has no name, and is gone at once.
+    let is_writable = |directory: &PathBuf| AtomicFile::create(directory.join("spill")).is_ok();
+    all.clone().find(is_writable).unwrap_or_else(|| PathBuf::from("/var/tmp"))
 }
 
 /// Default memory limit of a job: fits beside other programs on a machine of 2 GiB.

@@ -269,7 +269,7 @@ pub(crate) struct JobArgs {
     /// Size of a read or write
     #[arg(long, value_name = "SIZE", default_value = "1MiB", help_heading = RESOURCES)]
     block: Bytes,
-    /// Put what does not fit into memory into this directory; may be repeated [default: /var/tmp]
+    /// Put what does not fit into memory into this directory; may be repeated. By default $TMPDIR, /var/tmp or the current directory
     #[arg(long, value_name = "DIR", help_heading = RESOURCES)]
     spill: Vec<PathBuf>,
 }

@@ -15,7 +15,7 @@ pub struct OpenOptions {
     /// Whether scans go through the page cache.
     pub access: Access,
     /// Directory of the unnamed file that holds the standard input where its format or an operator needs seeking;
-    /// `/var/tmp` by default.
+    /// [`spill_directory`](crate::job::spill_directory) by default.
     pub spool: Option<PathBuf>,
 }
 

@@ -14,9 +14,7 @@ use super::csv::{INFERRED_BYTES, infer};
 use super::options::{Format, OpenOptions};
 use super::source::{MAGIC_BYTES, Source, format_of, open_stream};
 use crate::Error;
-
-/// Directory of spooled streams by default: on a disk, not in memory.
-const SPOOL_DIRECTORY: &str = "/var/tmp";
+use crate::job::spill_directory;
 
 /// Bytes that are copied at a time.
 const COPY_BYTES: usize = 1 << 20;
@@ -94,7 +92,7 @@ impl Stream {
 
     /// Copies it into a file without a name.
     pub(super) fn spool(self, options: &OpenOptions) -> Result<Source, Error> {
-        let directory = options.spool.clone().unwrap_or_else(|| PathBuf::from(SPOOL_DIRECTORY));
+        let directory = options.spool.clone().unwrap_or_else(spill_directory);
         let path = self.path.clone();
         let refused = |source: std::io::Error, doing: &str| {
             let reason =
