@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::fuse::can_mount;
-use crate::scratch::{Scratch, repository, state_home};
+use crate::scratch::{Scratch, repository};
 
 /// What is run in place of a command, and why. Everything else is run to the letter.
 const INSTEAD: &[(&str, &str, &str)] = &[
@@ -144,8 +144,9 @@ fn typed(scratch: &Scratch, line: &str) -> Command {
     let path = format!("{}:{}", scratch.0.join("bin").display(), std::env::var("PATH").unwrap());
     let line = line.replace("/mnt/disk", "disk").replace("/mnt/far", "disk");
     let mut command = Command::new("timeout");
-    command.env("XDG_STATE_HOME", state_home());
-    command.args(["-s", "KILL", "120", "bash", "-c"]).arg(line).current_dir(&scratch.0).env("PATH", path);
+    // Its calibrations are read again, and none of another test's.
+    command.env("XDG_STATE_HOME", scratch.0.join("state"));
+    command.args(["-s", "KILL", "500", "bash", "-c"]).arg(line).current_dir(&scratch.0).env("PATH", path);
     command.stdin(Stdio::null());
     command
 }
