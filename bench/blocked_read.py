@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What blocked reads gain: counting a text that is in memory, one that is not while the disk is as fast as the
+"""The gain of blocked reads: counting a text that is in memory, one that is not while the disk is as fast as the
 computation, and one that is twice as large as the page cache may be. Runs are interleaved, figures are medians.
 
     bench/blocked_read.py cached [--rounds 9]            GNU wc, uutils and cw (installed by cargo), mmap + rayon
@@ -75,7 +75,7 @@ def cpu(command):
 
 
 def interleaved(cases, rounds, warm_up=0):
-    """The median time of each case: a name and what to call for it."""
+    """The median time of each case, given as a name and a function."""
     times = {name: [] for name, _ in cases}
     for turn in range(warm_up + rounds):
         for name, case in cases:
@@ -86,7 +86,7 @@ def interleaved(cases, rounds, warm_up=0):
 
 
 def installed(crate, directory):
-    """A rival's program, or none where it cannot be had."""
+    """A rival's program, or none if it cannot be installed."""
     root = directory / "rivals" / crate
     subprocess.run(["cargo", "install", "-q", "-j1", "--root", str(root), crate])
     return next(iter(root.glob("bin/*")), None)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Files of our encoders, read by pyarrow, DuckDB and Polars, against the same rows by the Rust library's writer.
+"""Files of sakiyomi's encoders, read by pyarrow, DuckDB and Polars, against the same rows by the Rust library's writer.
 
     cargo build --release -p sakiyomi-query --example random_tables
     bench/output_check.py [--count 200] [--seed 1] [--directory DIR]
@@ -29,7 +29,7 @@ def import_readers():
 
 
 def same(pyarrow, one, other):
-    """Whether two pyarrow tables have the same rows; NaN is equal to NaN, and strings of all kinds are."""
+    """Whether two pyarrow tables have the same rows; NaN equals NaN, and string types are interchangeable."""
     compute = __import__("pyarrow.compute").compute
     if one.num_rows != other.num_rows or one.num_columns != other.num_columns:
         return False
@@ -52,7 +52,7 @@ def same(pyarrow, one, other):
 
 
 def comparable(pyarrow, table):
-    """Dictionaries as what they stand for, views as strings."""
+    """Casts dictionaries to their value type, and views and large types to plain ones."""
     types = pyarrow.types
     columns = []
     for column in table.columns:
@@ -118,12 +118,12 @@ def statistics_match(parquet, path, library):
             try:
                 extremes = repr((min(one.min for one in bounds), max(one.max for one in bounds))) if bounds else None
             except (OverflowError, ValueError):
-                # Python has no such dates.
+                # A date beyond Python's range.
                 extremes = None
             out.append((nulls, extremes))
         return out
     ours, theirs = whole(path), whole(library)
-    # Bounds of long strings without a short one are left out by us.
+    # Sakiyomi omits the bounds of long strings that have no short bound.
     return all(one == other or one[1] is None and one[0] == other[0] for one, other in zip(ours, theirs))
 
 

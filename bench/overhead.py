@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What a mount without a drive costs: 10 callers that read 4 KiB anywhere in a cached file, against a file system that
+"""The cost of a mount without a drive: 10 callers that read 4 KiB anywhere in a cached file, against a file system that
 answers zeros at once, interleaved.
 
     bench/overhead.py [--pairs 9] [--seconds 3]
 
-Prints the reads a second of both, with and without a trace being recorded, and the median of the ratios; exit code 1 if
+Prints the reads per second of both, with and without a trace being recorded, and the median of the ratios; exit code 1 if
 one is below 0.85. Needs root and /dev/fuse; installs fio by apt-get where it is missing.
 """
 

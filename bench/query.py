@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Queries of ours against DuckDB, DataFusion and Polars: the same statement on the same files, with the same threads,
+"""Sakiyomi's queries against DuckDB, DataFusion and Polars: the same statement on the same files, with the same threads,
 memory limit and compression.
 
     cargo build --release
@@ -7,18 +7,18 @@ memory limit and compression.
 
 Each run is a fresh process, and the runs of all engines are interleaved. The table has medians: the statement's time,
 taken inside each process from before the statement to its last row; the whole process's wall and CPU time (`wait4`); its
-largest resident memory (VmHWM, by the process itself); the size of its output. `ratio` is ours over the best peer.
+largest resident memory (VmHWM, by the process itself); the size of its output. `ratio` is sakiyomi's figure over that of the best peer.
 
 | case | statement |
 |---|---|
 | q1 | TPC-H query 1 in memory: each engine on its best format, and all on the same Parquet |
 | q1-cold | the same after the page cache was emptied (needs root) |
 | sort | `select * from lineitem order by l_partkey, l_suppkey`, shuffled rows, Parquet to Parquet |
-| sort-wide-strings, sort-nullable, sort-string-key | 12 columns of text; columns with 20 % nulls, the key too; a key of text |
+| sort-wide-strings, sort-nullable, sort-string-key | 12 columns of text; columns with 20 % nulls, including the key; a key of text |
 | join | `select * from lineitem join orders on l_orderkey = o_orderkey`, both shuffled |
 | limits | 12 million rows of 60 bytes sorted at 512, 256, 128, 96 and 64 MiB |
 
-The peers come from PyPI into a virtual environment outside of the tree (`--venv`); tables are made once in `--data`.
+The peers come from PyPI into a virtual environment outside of the tree (`--venv`); tables are generated once in `--data`.
 """
 
 import argparse
@@ -41,22 +41,22 @@ Q1_COLUMNS = "l_quantity,l_extendedprice,l_discount,l_tax,l_returnflag,l_linesta
 LIMITS_MIB = [512, 256, 128, 96, 64]
 MIB = 1 << 20
 
-# Tables that are not TPC-H's: name, rows at SF 1, columns in DuckDB's SQL; deterministic, as `hash` is.
+# Tables besides TPC-H: name, rows at SF 1, columns in DuckDB's SQL; deterministic, like `hash`.
 TABLES = {
-    "wide-strings": (2_000_000, ["hash(i)::bigint as k"] + [
+    "wide-strings": (2_000_000, ["(hash(i) >> 1)::bigint as k"] + [
         f"substr(md5((i * 31 + {n})::varchar), 1, {4 + 2 * n}) as s{n}" for n in range(12)]),
     "nullable": (6_000_000, ["case when hash(i) % 5 = 0 then null else (hash(i) % 1000000)::bigint end as k"] + [
         f"case when hash(i + {n}) % 5 = 0 then null else {value} end as c{n}" for n, value in enumerate([
             "(i * 7)::integer", "i * 0.5", "(i % 97)::smallint", "'name ' || (i % 5000)",
             "(i * 3)::decimal(15, 2)", "date '2020-01-01' + (i % 3000)::integer"])]),
-    "string-key": (4_000_000, ["'key-' || md5(i::varchar) as k", "i::bigint as i", "hash(i)::bigint as a",
+    "string-key": (4_000_000, ["'key-' || md5(i::varchar) as k", "i::bigint as i", "(hash(i) >> 1)::bigint as a",
                                "'value ' || (i % 100000) as v"]),
-    "limits": (12_000_000, ["hash(i)::bigint as k", "i::bigint as i", "(i * 3)::bigint as j", "md5(i::varchar) as m"]),
+    "limits": (12_000_000, ["(hash(i) >> 1)::bigint as k", "i::bigint as i", "(i * 3)::bigint as j", "md5(i::varchar) as m"]),
 }
 
 
 def environment(venv):
-    """The peers' interpreter, made where it is missing."""
+    """The peers' Python interpreter; creates its virtual environment if missing."""
     python = venv / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
@@ -72,7 +72,7 @@ class Bench:
         build = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
         self.binary = options.binary or build / "release" / "sakiyomi"
         if not self.binary.exists():
-            sys.exit(f"{self.binary} is not there; run `cargo build --release` first")
+            sys.exit(f"{self.binary} does not exist; run `cargo build --release` first")
         self.options = options
         self.data = options.data
         self.python = environment(options.venv)
@@ -148,7 +148,7 @@ class Bench:
         return found | output_size(job)
 
     def compare(self, title, engines, cold=False):
-        """All engines' runs, interleaved; `engines` maps a name to its run."""
+        """Interleaves the runs of all engines; `engines` maps a name to its run."""
         runs = {name: [] for name in engines}
         order = list(engines)
         for round in range(self.options.rounds):
@@ -170,7 +170,7 @@ class Bench:
                 "memory": size(self.options.memory)} | more
 
     def statement(self, title, job):
-        """Parquet to Parquet by everybody."""
+        """Runs a Parquet-to-Parquet statement on all engines."""
         engines = {"sakiyomi": lambda: self.ours(job | {"output": self.output("sakiyomi")})}
         for name in self.options.peers.split(","):
             engines[name] = lambda name=name: self.peer(name, job | {"output": self.output(name)})
@@ -227,7 +227,7 @@ def output_size(job):
 
 
 def timed(command, variables):
-    """A fresh process: its wall and CPU time, and what it wrote."""
+    """Runs a fresh process; returns its wall and CPU time and its output."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         begun = time.perf_counter()
         process = subprocess.Popen([str(word) for word in command], stdout=out, stderr=errors,

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Sorts, joins and aggregations of ours against DuckDB's, on random tables, orders, kinds and memory limits.
+"""Sakiyomi's sorts, joins and aggregations against DuckDB's, on random tables, orders, kinds and memory limits.
 
     cargo build --release
     bench/query_check.py [--count 1000] [--seed 1]
 
-A case that differs is printed with its seed, and its files are kept: `bench/query_check.py --seed SEED --count 1` repeats
-it. DuckDB comes from PyPI into the environment of `bench/query.py`.
+Prints the seed of each case that differs and keeps its files; `bench/query_check.py --seed SEED --count 1` repeats it. DuckDB comes from PyPI into the environment of `bench/query.py`.
 """
 
 import argparse
@@ -54,11 +53,11 @@ class Case:
         self.words = []
 
     def table(self, name, key=None, rows=None):
-        """A random table as a file; its columns with their types. The first columns are the keys that are given."""
+        """Writes a random table, the columns of `key` first; returns its path, columns with types, and rows."""
         rows = self.random.choice(ROWS) if rows is None else rows
         columns = list(key or [])
         columns += [(f"{name}{n}", self.random.choice(list(TYPES))) for n in range(self.random.randint(1, 8))]
-        # Columns that are summed have no extremes: a sum that does not fit is an error of ours, and a wider type of DuckDB's.
+        # Summed columns have no extreme values: on overflow sakiyomi fails, and DuckDB uses a wider type.
         values = [f"{self.value(kind, salt, column[0] == 'x')} as {column}" for salt, (column, kind) in enumerate(columns)]
         path = self.directory / f"{name}.parquet"
         groups = self.random.choice([1000, 3000, 122_880])
@@ -68,7 +67,7 @@ class Case:
 
     def value(self, kind, salt, is_summed):
         value = TYPES[kind][0] if is_summed else self.random.choice(TYPES[kind])
-        # Another sequence of numbers for each column, with more or fewer that are equal.
+        # A different sequence of numbers for each column, with a random share of duplicates.
         spread = self.random.choice([3, 50, 10**9])
         value = value.replace("hash(i)", f"hash(n % {spread} + {salt * 1000 + self.random.randint(0, 9)})")
         value = re.sub(r"\bi\b", f"(n % {spread})", value)
@@ -113,7 +112,7 @@ class Case:
             self.same_rows(f"select * from '{out}'", f"select * from '{path}'")
         else:
             extra = self.run(f"select count(*) from ((select * from '{out}') except all (select * from '{path}'))")
-            assert extra[0][0] == 0, "rows that the table has not"
+            assert extra[0][0] == 0, "rows that are not in the table"
 
     def join(self):
         kinds = [self.random.choice([kind for kind in TYPES if kind not in ("float", "double")])
@@ -156,7 +155,7 @@ class Case:
 
 
 def shortened(errors):
-    """An error without its stack."""
+    """An error without its backtrace."""
     lines = errors.strip().splitlines()
     end = next((n for n, line in enumerate(lines) if line.startswith("stack backtrace")), len(lines))
     return " | ".join(lines[:min(end, 6)])

@@ -11,7 +11,7 @@ live        An emulated disk. The service time is measured with the process alon
 writers     The same drive with nine that write at random, into its cache, beside the regulated reader: the same accuracy;
             the CoV is <= 0.10 once the first harm is over.
 disk        The same on the disk that --scratch lies on, where the rate is a time: ten times what one read takes alone.
-overhead    What --regulate costs each read when nobody has a rate, and what it costs when the reader has one.
+overhead    What --regulate costs each read when no process has a rate, and what it costs when the reader has one.
 schedulers  The same emulated disk as a loop device, under the kernel's schedulers, with and without real-time priority.
 
 Needs root and /dev/fuse; installs fio by apt-get where it is missing. Exit code 1 if a limit is exceeded.
@@ -39,7 +39,7 @@ CODE = 3 << 30 | MESSAGE << 16 | ord("s") << 8 | 1
 
 
 def ask(path, call):
-    """What a mount answers (crates/iorate/src/protocol.rs)."""
+    """The answer of a mount (crates/iorate/src/protocol.rs)."""
     message = bytearray(json.dumps({"version": 1, "asker": os.getpid(), "call": call}).encode().ljust(MESSAGE, b"\0"))
     file = os.open(path, os.O_RDONLY)
     try:
@@ -54,14 +54,14 @@ def look(path):
 
 
 def give(path, pid, rate):
-    """To a process and all that it starts, as fio reads in a child."""
+    """Gives a rate to a process and its descendants, as fio reads in a child."""
     answer = ask(path, {"set": {"target": {"kind": "tree", "pid": pid}, "rate": rate, "best_effort": False}})
     if "given" not in answer:
         raise SystemExit(f"no rate is given: {answer}")
 
 
 class Accesses:
-    """fio: so many processes that read, or write, at random, each in an area of its own."""
+    """fio: processes that read or write at random, each in a separate area."""
 
     def __init__(self, path, first, count, seconds, area=AREA, priority=None, ramp=0, op="read"):
         self.op = op
@@ -90,7 +90,7 @@ class Accesses:
 
 
 class Depth:
-    """How many requests a device has, in the mean."""
+    """Mean number of requests in flight at a device."""
 
     def __init__(self, path, seconds):
         self.path, self.ends, self.seen = path, time.monotonic() + seconds, []
@@ -144,7 +144,7 @@ def together(path, at, seconds, rate=None, priority=None, area=AREA, ramp=5, oth
     seen = watch_ideal(at, target, seconds) if rate else {"ideal": None}
     target, rivals = target.seen(), rivals.seen()
     if others == "write" and rate:
-        # What they write when nobody has a rate any more is as much as the cache takes.
+        # Once the rate is withdrawn, the rivals write as much as the cache takes, which fio counts.
         rivals["iops"] = seen["iops"] - target["iops"]
     return target, rivals, seen["ideal"] or ideal, depth and depth.mean()
 
@@ -172,7 +172,7 @@ def watch_ideal(at, target, seconds):
 
 
 def unregulated(arguments, scratch, depth):
-    """What ten processes do in a second when the drive takes so many requests at a time; between whole depths a mean."""
+    """Throughput of ten processes at a queue depth of the drive, interpolated between whole depths."""
     low = max(int(depth), 1)
     rates = {}
     for limit in {low, low + 1}:
@@ -226,7 +226,7 @@ def writers(arguments, report):
             try:
                 beside, others, _, _ = together(mount.at / "all", mount.at, arguments.seconds, others="write")
                 report.row("beside, no rate", beside, None, others)
-                # What the drive holds by then is written, and what it holds first does harm, before it counts.
+                # During the ramp the drive writes out its cache, which disturbs the reader at first.
                 beside, others, ideal, _ = together(mount.at / "all", mount.at, arguments.seconds, rate, ramp=30,
                                                     others="write")
                 report.row("beside", beside, ideal, others)
@@ -282,7 +282,7 @@ def disk(arguments, report):
 
 
 def overhead(arguments, report):
-    """Interleaved, as the machine's own noise is larger than what is looked for."""
+    """Interleaves the runs, as the machine's noise exceeds the effect."""
     with tempfile.TemporaryDirectory(dir=arguments.scratch, prefix="sakiyomi-regulate-") as scratch:
         kinds = {"without": ["--direct-io"], "--regulate": ["--regulate"], "with a rate": ["--regulate"]}
         times = {kind: [] for kind in kinds}
@@ -306,7 +306,7 @@ def overhead(arguments, report):
 
 
 def cpu(pid):
-    """Seconds that a process has had."""
+    """CPU seconds of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

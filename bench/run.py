@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `sakiyomi run` gains, and what it costs where nothing is to be gained.
+"""The gain of `sakiyomi run`, and its cost where nothing can be gained.
 
     bench/run.py                        # builds, then all cases, some minutes
     bench/run.py --case gain harmless   # only these; --rounds 3 --megabytes 96
@@ -180,7 +180,7 @@ class Bench:
                     continue
                 of = self.compare(name, words, MODES, [data], around=around)
                 plain, run = of["plain"], of["run"]
-                # Of a pipeline, the shell is measured, which waits for the end.
+                # For a pipeline, measures the shell, which waits for its end.
                 if name != "tar" and plain["blocked"] < 0.05 * plain["elapsed"]:
                     print("    it hardly waits: what the kernel reads ahead suffices")
                 elif name != "tar":
@@ -256,7 +256,7 @@ class Bench:
     def is_harmless(self, name, words, cold=(), group=None):
         of = self.compare(name, words, ["plain", "run"], cold, group)
         plain, run = of["plain"], of["run"]
-        # Others who want the cores make the program wait for one, with us or without.
+        # Other processes make the program wait for a core, with or without sakiyomi.
         within = {key: run[key] <= plain[key] * 1.02 + 0.02 for key in ("elapsed", "own")}
         key = "elapsed" if within["elapsed"] else "own"
         name = "elapsed" if key == "elapsed" else "elapsed, less waiting for a core"
@@ -319,7 +319,7 @@ class Bench:
 
 
 def drop(path):
-    """Has a file's pages dropped from memory."""
+    """Drops a file's pages from the page cache."""
     if not Path(path).exists():
         return
     file = os.open(path, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""What the benchmarks share: commands, fio, and a mount of ours that ends whatever happens."""
+"""Shared part of the benchmarks: commands, fio, and a mount that is always unmounted."""
 
 import json
 import os
@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 def run(*words, **options):
-    """What a command writes to stdout; it must succeed."""
+    """Stdout of a command, which must succeed."""
     return subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True, **options).stdout
 
 
@@ -40,7 +40,7 @@ class Served:
             sys.exit(f"not mounted: {self.process.communicate()[1]}")
 
     def end(self):
-        """Unmounts, and gives the summary."""
+        """Unmounts; returns the summary."""
         self.process.send_signal(signal.SIGINT)
         try:
             out, errors = self.process.communicate(timeout=20)

@@ -29,7 +29,7 @@ def trace_of(drive):
 
 
 def repeated(drive, times, into):
-    """Writes a drive's trace several times over, one run behind the other; gives the number of requests."""
+    """Writes a drive's trace several times over, one after another; returns the number of requests."""
     once = into / f"{drive}.once.csv"
     subprocess.run([SAKIYOMI, "trace", "convert", trace_of(drive), once, "--quiet"], check=True)
     header, *lines = once.read_text().splitlines()

@@ -1,4 +1,4 @@
-"""What the peers share: a statement as JSON in the first argument, its figures as JSON on standard output.
+"""Shared part of the peers: reads a statement as JSON from the first argument, prints its figures as JSON.
 
 Each peer is a fresh process. The statement's time is taken inside, from before the statement to its last row; start-up,
 imports and connecting are in the whole process's time, which `bench/query.py` takes from outside.
@@ -18,7 +18,7 @@ def peak_bytes():
 
 
 def main(prepare):
-    """`prepare` takes the job and gives the function that runs its statement; the function may return rows."""
+    """`prepare` takes the job and returns the function that runs its statement; the function may return rows."""
     job = json.loads(sys.argv[1])
     statement = prepare(job)
     begun = time.perf_counter()

@@ -1,5 +1,5 @@
-"""Polars: statements of `bench/query.py`. Its streaming engine, whose limit and threads are environment variables that
-`bench/query.py` sets."""
+"""Polars: statements of `bench/query.py` on the streaming engine. `bench/query.py` sets its limit and threads as
+environment variables."""
 
 import datetime
 

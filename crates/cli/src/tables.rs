@@ -1,5 +1,4 @@
-//! What the commands on tables have in common: options of files and resources, running a job with progress and Ctrl-C, and
-//! the result of it.
+//! Shared parts of the table commands: options of files and resources, job execution with progress and Ctrl-C, results.
 
 mod args;
 mod calibrations;

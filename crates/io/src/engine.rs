@@ -345,7 +345,7 @@ impl fmt::Display for EngineSpec {
 pub enum ParseEngineError {
     /// The name is unknown.
     #[error(
-        "`{0}` is no method; there are read, pread:N, aio:N, uring:N, uring-sqpoll:N, mmap:N, populate:N and null"
+        "`{0}` is not a method; give read, pread:N, aio:N, uring:N, uring-sqpoll:N, mmap:N, populate:N or null"
     )]
     Unknown(String),
     /// The depth is invalid.

@@ -16,9 +16,9 @@ pub struct Keep {
     pub trim_bytes: i32,
 }
 
-/// Has the allocator keep memory so from now on. Other allocators than glibc's stay as they are.
+/// Sets how the allocator keeps memory. Allocators other than glibc's are left unchanged.
 ///
-/// To be called before other threads are started: they may have arenas of their own already.
+/// Call it before starting other threads: they may already have their own arenas.
 pub fn keep(keep: Keep) {
     #[cfg(target_env = "gnu")]
     for (parameter, value) in [

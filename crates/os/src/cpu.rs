@@ -193,7 +193,7 @@ fn own_process() -> Process {
     own(libc::RUSAGE_SELF)
 }
 
-/// Of this process, or of the calling thread.
+/// User and system time of this process or of the calling thread, to the microsecond.
 fn own(whose: libc::c_int) -> Process {
     // SAFETY: all zeros are a valid `rusage`, which the call fills; it cannot fail for the calling process or thread.
     let usage = unsafe {

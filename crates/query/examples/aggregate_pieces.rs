@@ -1,4 +1,4 @@
-//! Measures aggregation on TPC-H LINEITEM in memory: query 1, groups by order, expressions. Prints CPU nanoseconds a row.
+//! Measures aggregation of TPC-H LINEITEM in memory: query 1, groups by order, expressions. Prints CPU time per row.
 //!
 //! ```text
 //! cargo run --release -p sakiyomi-query --example aggregate_pieces -- SCALE_FACTOR SPILL_DIRECTORY
@@ -64,7 +64,7 @@ fn main() -> Done {
     Ok(())
 }
 
-/// Decimals of 64 bits, and flags as dictionary codes.
+/// Converts to 64-bit decimals and dictionary-encoded flags.
 fn small(batch: &RecordBatch) -> Result<RecordBatch, Error> {
     let flag = DataType::Dictionary(DataType::Int8.into(), DataType::Utf8.into());
     let names = [
@@ -90,11 +90,11 @@ fn small(batch: &RecordBatch) -> Result<RecordBatch, Error> {
     Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
 }
 
-/// The rows of all batches in turns, so that orders lie apart.
+/// Permutes the rows of all batches so that the rows of an order are far apart.
 fn shuffled(batches: &[RecordBatch]) -> Result<Vec<RecordBatch>, Error> {
     let all = arrow_select::concat::concat_batches(&batches[0].schema(), batches)?;
     let rows = all.num_rows() as u64;
-    // A prime that no number of rows is a multiple of visits every row once.
+    // A prime that does not divide the number of rows visits every row once.
     let place = |row: u64| (row * 15_485_863 % rows) as u32;
     let mut result = Vec::new();
     for start in (0..rows).step_by(8192) {

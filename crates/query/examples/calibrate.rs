@@ -1,4 +1,4 @@
-//! Measures the CPU costs of operators on this machine, and prints them as JSON: `calibrate`.
+//! Measures the CPU costs of operators on this machine and prints them as JSON: `calibrate`.
 
 use std::error::Error;
 use std::io::{Write, stderr, stdout};

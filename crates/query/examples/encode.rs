@@ -1,7 +1,7 @@
-//! What it costs to encode LINEITEM as Parquet, by our encoder and by the library's: `encode SCALE_FACTOR DIRECTORY`.
+//! Measures encoding LINEITEM as Parquet, with our encoder and the library's: `encode SCALE_FACTOR DIRECTORY [NAME]`.
 //!
-//! The rows are sorted by (l_partkey, l_suppkey), as a sort would write them, in batches of 8192. Each way writes one
-//! file, on one thread, and prints CPU seconds and megabytes; `/dev/null` as directory leaves the disk out.
+//! The rows are sorted by (l_partkey, l_suppkey), in batches of 8192. Each variant whose name begins with NAME writes
+//! one file on one thread and prints CPU seconds and megabytes. DIRECTORY may be `/dev/null` to exclude the disk.
 
 use std::error::Error;
 use std::fs::File;
@@ -24,7 +24,7 @@ use sakiyomi_query::{Job, JobOptions};
 use tpchgen::generators::LineItemGenerator;
 use tpchgen_arrow::LineItemArrow;
 
-/// Rows of a row group, and of a batch.
+/// Rows per row group and per batch.
 const GROUP_ROWS: usize = 122_880;
 const BATCH_ROWS: usize = 8192;
 
@@ -61,7 +61,7 @@ fn path(directory: &Path, name: &str) -> PathBuf {
     if directory.is_dir() { directory.join(format!("{name}.parquet")) } else { directory.to_owned() }
 }
 
-/// Runs a way three times, and prints the run with the least CPU time.
+/// Runs a variant three times and prints the run with the least CPU time.
 fn measure(name: &str, run: impl Fn() -> Outcome<u64>) -> Outcome<()> {
     let mut best: Option<(Duration, Duration, u64)> = None;
     for _ in 0..3 {
@@ -79,7 +79,7 @@ fn measure(name: &str, run: impl Fn() -> Outcome<u64>) -> Outcome<()> {
     Ok(())
 }
 
-/// The schema of the table, whatever its batches have.
+/// The schema of the file, for plain and compact batches.
 fn schema_of(batches: &[RecordBatch]) -> SchemaRef {
     let fields = batches[0].schema();
     let fields = fields.fields().iter().map(|field| match field.data_type() {
@@ -116,12 +116,12 @@ fn write_library(batches: &[RecordBatch], path: &Path, compression: basic::Compr
     Ok(writer.bytes_written() as u64)
 }
 
-/// The types that a generator or a plain scan has.
+/// The types of the generator or of a plain scan.
 fn plain_type(data_type: &DataType) -> DataType {
     data_type.clone()
 }
 
-/// The types that our scans have.
+/// The types of our scans.
 fn compact_type(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Decimal128(precision, scale) => DataType::Decimal64(*precision, *scale),
@@ -132,7 +132,7 @@ fn compact_type(data_type: &DataType) -> DataType {
 /// Columns of few distinct strings.
 const FLAGS: [&str; 4] = ["l_returnflag", "l_linestatus", "l_shipinstruct", "l_shipmode"];
 
-/// LINEITEM in order, each type as a function says; with compact types, strings are dictionaries or plain strings.
+/// LINEITEM in order, with types mapped by `of`; with compact types, strings are dictionaries or plain strings.
 fn lineitem(scale: f64, of: fn(&DataType) -> DataType) -> Outcome<Vec<RecordBatch>> {
     let is_compact = of(&DataType::Decimal128(15, 2)) != DataType::Decimal128(15, 2);
     let (mut batches, mut keys) = (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
-//! CPU time of the joins of LINEITEM and ORDERS, in memory: `cargo run --release --example join_tpch -- [SF]`.
+//! Measures joins of LINEITEM and ORDERS in memory: `cargo run --release --example join_tpch -- [SF]`.
 //!
-//! It generates the columns of the join (keys and prices) in memory, joins them by each method with one thread, and
-//! prints rows, seconds of the CPU and nanoseconds per LINEITEM row.
+//! Generates keys and some other columns in memory and joins them by each method with one thread. Prints rows, CPU
+//! seconds and CPU nanoseconds per LINEITEM row.
 
 use std::error::Error;
 use std::io::{Write, stdout};
@@ -13,7 +13,7 @@ use sakiyomi_query::generate::{ColumnTypes, GenerateOptions, Generator, TpchTabl
 use sakiyomi_query::join::{Condition, HashJoin, JoinKind, JoinSide, MergeJoin};
 use sakiyomi_query::{Batches, Job, JobOptions};
 
-/// Memory of the job: the hash table of ORDERS at scale factor 1, several times.
+/// Memory of the job: several times the hash table of ORDERS at scale factor 1.
 const EXAMPLE_MEMORY_BYTES: usize = 1 << 30;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -1,4 +1,4 @@
-//! Random tables in all formats, each beside what the library's writer makes of it, for other readers to compare:
+//! Writes random tables in all formats and with the library's writer, for comparison by other readers:
 //! `random_tables DIRECTORY COUNT SEED` (see `bench/output_check.py`).
 
 use std::error::Error;
@@ -19,7 +19,7 @@ mod random;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Formats and compressions of the files, by their endings.
+/// Formats and compressions of the files, by file name suffix.
 const FILES: [(&str, Format, Compression); 7] = [
     ("none.parquet", Format::Parquet, Compression::None),
     ("snappy.parquet", Format::Parquet, Compression::Snappy),
@@ -51,7 +51,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Some groups of some batches.
+/// A random table, as row groups of batches.
 fn table(seed: u64) -> Outcome<(SchemaRef, Vec<Vec<RecordBatch>>)> {
     let mut random = Random::new(seed);
     let rows = [1, 100, 5000, 50_000][random.below(4)];
@@ -75,7 +75,7 @@ fn table(seed: u64) -> Outcome<(SchemaRef, Vec<Vec<RecordBatch>>)> {
     Ok((schema, groups?))
 }
 
-/// The rows in batches of at most `rows` rows.
+/// Splits a batch into batches of at most `rows` rows.
 fn cut(batch: &RecordBatch, rows: usize) -> Outcome<Vec<RecordBatch>> {
     let columns: Vec<_> = batch.columns().iter().map(|column| random::cut(column, rows)).collect();
     let parts = (0..columns[0].len()).map(|part| {

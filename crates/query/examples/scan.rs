@@ -1,5 +1,5 @@
-//! What a scan of LINEITEM costs: `scan FILE [stored|compact] [STREAMS] [MEMORY_MIB]`. Writes FILE first if there is
-//! none (TPC-H scale factor 1, Parquet with Snappy).
+//! Measures a scan of LINEITEM: `scan FILE [stored|compact] [STREAMS] [MEMORY_MIB]`. Generates a missing FILE
+//! (TPC-H scale factor 1, Parquet with Snappy).
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ use sakiyomi_query::{Batches, Error, Job, JobOptions};
 use tpchgen::generators::LineItemGenerator;
 use tpchgen_arrow::LineItemArrow;
 
-/// Rows of a row group of the file that is written: about 7 MB each.
+/// Rows per row group of the generated file, about 7 MB each.
 const GROUP_ROWS: usize = 113_000;
 
 fn generate(path: &Path) -> Result<(), Box<dyn std::error::Error>> {

@@ -1,10 +1,10 @@
-//! What the pieces of a spilling sort cost in CPU time: LINEITEM by (l_partkey, l_suppkey), from memory to batches.
+//! Measures the phases of an external sort of LINEITEM by (l_partkey, l_suppkey), from memory to batches.
 //!
 //! ```sh
 //! cargo run --release -p sakiyomi-query --example sort_pieces -- [SCALE [MEMORY_MIB [partition|runs [THREADS]]]]
 //! ```
 //!
-//! The rows are made beforehand and lie in memory; the batches that come out are dropped.
+//! The input rows are generated in memory beforehand; the output batches are dropped. `SPILL` is the spill directory.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use sakiyomi_query::{Batches, Error, Job, JobOptions};
 use arrow_array::RecordBatch;
 use arrow_schema::{SchemaRef, SortOptions as Direction};
 
-/// Bytes of a packed row of LINEITEM, about.
+/// Approximate size in bytes of a packed row of LINEITEM.
 const ROW_BYTES: u64 = 110;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -78,7 +78,7 @@ fn lineitem(scale: f64) -> Result<(SchemaRef, Vec<RecordBatch>), Error> {
     Ok((generator.schema(), batches))
 }
 
-/// Keys of rows from everywhere.
+/// Sample of keys, from the start of each batch.
 fn sample(batches: &[RecordBatch]) -> RecordBatch {
     let each = SAMPLE_ROWS.div_ceil(batches.len());
     let rows = batches.iter().map(|batch| {

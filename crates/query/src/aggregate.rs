@@ -1,33 +1,33 @@
 //! Hash and sorted aggregation.
 //!
 //! ```text
-//! streams ─► Worker (one a thread) ─► merge by partitions of hashes ─► batches
-//!            condition, keys, values       ▲
-//!            groups, states ──── spill ────┘
+//! streams ─► Worker (one a thread) ─► merge by hash partition ─► batches
+//!            condition, keys, values     ▲
+//!            groups, states ─── spill ───┘
 //! ```
 //!
 //! | subject | file |
 //! |---|---|
-//! | keys, aggregates, types of results | `plan` |
-//! | which states they need | `layout` |
+//! | keys, aggregates, result types | `plan` |
+//! | states of the aggregates | `layout` |
 //! | the groups of one thread | `worker`, `groups` |
-//! | rows to group numbers: a table of byte codes, words, bytes of rows | `direct`, `keys`, `index` |
-//! | sums, counts, extremes | `state`, `fused` |
+//! | rows to group numbers, by byte codes, words or row bytes | `direct`, `keys`, `index` |
+//! | sums, counts, minima and maxima | `state`, `fused` |
 //! | groups that do not fit into memory | `overflow` |
-//! | all workers' groups as one result | `merge`, `run` |
-//! | a stream that is sorted by the keys | `sorted` |
+//! | merging the groups of all workers | `merge`, `run` |
+//! | aggregation of a sorted stream | `sorted` |
 //! | TPC-H query 1 | [`q1`] |
 //!
-//! - *Nulls*: aggregates leave them out; as keys they are equal. Without values, sum, avg, min and max are null. Without
-//!   keys there is one group, even of no rows.
-//! - *Sums* of integers are computed on 128 bits and are `Int64` (`UInt64` of `UInt64`); those of decimals are exact and
-//!   have ten digits more, 38 at most (76 of `Decimal256`). A sum that does not fit is an error.
-//! - *Averages* of decimals are decimals with four places more, rounded half away from zero; others are `Float64`.
-//! - *Floats* are summed with what rounding loses (Neumaier), so that the order of rows shows in the last digit at most,
-//!   and mostly not at all. NaN equals NaN, and -0 equals 0.
-//! - *Order*: up to 65,536 groups are sorted by their keys, nulls last; more come in no order.
-//! - *Memory*: groups take what the job leaves. More are spilled by partitions of their hashes and merged partition by
-//!   partition, recursively; one group must fit.
+//! - *Nulls*: aggregates ignore nulls; in keys, nulls are equal. Without values, sum, avg, min and max are null.
+//!   Without keys there is exactly one group, even for an empty input.
+//! - *Sums* of integers are computed on 128 bits; the result is `Int64` (`UInt64` for `UInt64`). Sums of decimals are
+//!   exact and have ten more digits, up to 38 (76 for `Decimal256`). Overflow is an error.
+//! - *Averages* of decimals are decimals with four more places, rounded half away from zero; others are `Float64`.
+//! - *Floats* are summed with compensation (Neumaier), so that the order of rows rarely changes the result, and then in
+//!   the last digit. NaN equals NaN, and -0 equals 0.
+//! - *Order*: up to 65,536 groups that were not spilled are sorted by key, nulls last. Other results are unordered.
+//! - *Memory*: groups take up to three quarters of the job's free memory. More are spilled by hash partition and merged
+//!   recursively, one partition at a time. A single group must fit.
 
 mod direct;
 mod fused;

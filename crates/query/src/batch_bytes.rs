@@ -1,4 +1,4 @@
-//! Bytes of the rows of a batch, without what else lies in its buffers (pure).
+//! Bytes of the rows of a batch, without the other contents of its buffers (pure).
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::ByteViewType;
@@ -14,19 +14,19 @@ fn column_bytes(column: &ArrayRef) -> usize {
     match column.data_type() {
         DataType::Utf8View => view_bytes(column.as_string_view()),
         DataType::BinaryView => view_bytes(column.as_binary_view()),
-        // Buffers of nested views are counted as a whole, as is whatever else has no size of a slice.
+        // Buffers of nested views, and of types without a slice size, are counted whole.
         _ => column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size()),
     }
 }
 
 fn view_bytes<T: ByteViewType + ?Sized>(column: &GenericByteViewArray<T>) -> usize {
-    // The lower half of a view's first 8 bytes is its length; values of up to 12 bytes lie in the view.
+    // The first 4 bytes of a view are the length; values of up to 12 bytes are stored in the view.
     let length = |view: &u128| *view as u32 as usize;
     let values: usize = column.views().iter().map(length).filter(|&length| length > 12).sum();
     size_of_val(&column.views()[..]) + values
 }
 
-/// Bytes that a copy of any row of a batch has at most, about.
+/// Approximate bytes of a copy of the largest row of a batch.
 pub(crate) fn row_bytes_max(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(value_bytes_max).sum()
 }
@@ -54,14 +54,15 @@ fn value_bytes_max(column: &ArrayRef) -> usize {
     }
 }
 
-/// Bytes of a value of a type that says nothing of them.
+/// Bytes assumed for a value of a type without a known width.
 const OTHER_VALUE_BYTES: usize = 64;
 
 fn longest<T: OffsetSizeTrait>(offsets: &[T]) -> usize {
     offsets.windows(2).map(|pair| (pair[1] - pair[0]).as_usize()).max().unwrap_or_default()
 }
 
-/// The batch with its strings copied together: a slice of views keeps, and is written with, all values of its source.
+/// Returns the batch with its string views compacted. A slice of views otherwise keeps, and is written with, all values
+/// of its source.
 pub(crate) fn compact(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let columns = batch.columns().iter().map(|column| -> ArrayRef {
         match column.data_type() {

@@ -1,4 +1,4 @@
-//! Batches that do not fit into memory, as Arrow IPC in the runs of a spill.
+//! Spilled batches, stored as Arrow IPC in the runs of a spill file.
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
@@ -10,16 +10,16 @@ use sakiyomi_io::{Block, ReadStream, Run, RunReader, RunWriter, SharedOptions, S
 use crate::batch_bytes::compact;
 use crate::{Error, Job};
 
-/// Bytes of a transfer: a run of batches shares the budget with many others.
+/// Transfer size; small because many runs share the buffer budget.
 const BATCH_BLOCK_BYTES: usize = 256 << 10;
 
-/// Blocks in flight of each run: one is transferred while another is filled or decoded.
+/// Blocks in flight per run: one is transferred while another is filled or decoded.
 const BATCH_BLOCKS_AHEAD: usize = 2;
 
-/// Creates a file for spilled batches in the job's first spill directory.
+/// Creates a spill file in the job's first spill directory.
 ///
 /// # Errors
-/// If no file can be created there.
+/// If the job has no spill directory, or the file cannot be created.
 pub(crate) fn create_spill(job: &Job) -> Result<Spill, Error> {
     let directory = job.options().spill.first();
     let directory = directory.ok_or_else(|| {
@@ -28,7 +28,7 @@ pub(crate) fn create_spill(job: &Job) -> Result<Spill, Error> {
     Ok(Spill::create(job.io(), directory)?)
 }
 
-/// A run of batches that is being written.
+/// Writer of a run of batches.
 pub(crate) struct BatchWriter {
     writer: StreamWriter<RunWriter>,
 }
@@ -51,22 +51,22 @@ impl BatchWriter {
     /// Appends a batch.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the batch cannot be written.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         self.writer.write(&compact(batch)?).map_err(write_error)
     }
 
-    /// Ends the run.
+    /// Finishes the run.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the remaining blocks cannot be written.
     pub(crate) fn finish(self) -> Result<BatchRun, Error> {
         let run = self.writer.into_inner().map_err(write_error)?.finish()?;
         Ok(BatchRun { run })
     }
 }
 
-/// The error of the stream below, which says more than that of the encoder.
+/// Unwraps the error of the underlying stream, which is more specific than the encoder's.
 fn write_error(error: ArrowError) -> Error {
     let ArrowError::IoError(text, source) = error else { return Error::Arrow(error) };
     match source.downcast::<sakiyomi_io::Error>() {
@@ -75,14 +75,14 @@ fn write_error(error: ArrowError) -> Error {
     }
 }
 
-/// Batches that were spilled. Their space is returned when it is dropped.
+/// A run of spilled batches; its space is freed on drop.
 #[derive(Debug)]
 pub(crate) struct BatchRun {
     run: Run,
 }
 
 impl BatchRun {
-    /// Reads the batches, and leaves them as they are.
+    /// Reads the batches without freeing their space.
     ///
     /// # Errors
     /// If the budget has no room for another stream.
@@ -90,7 +90,7 @@ impl BatchRun {
         Ok(BatchReader::new(Blocks::Read(self.run.read(&read_options())?)))
     }
 
-    /// As [`BatchRun::drain`], by transfers of at most `block` bytes: for many runs at the same time.
+    /// As [`BatchRun::drain`], with transfers of at most `block` bytes, for reading many runs at the same time.
     ///
     /// # Errors
     /// If the budget has no room for another stream.
@@ -99,7 +99,7 @@ impl BatchRun {
         Ok(BatchReader::new(Blocks::Drain(self.run.drain(&options)?)))
     }
 
-    /// Reads the batches, and returns their space.
+    /// Reads the batches and frees their space.
     ///
     /// # Errors
     /// If the budget has no room for another stream.
@@ -112,11 +112,11 @@ fn read_options() -> SharedOptions {
     SharedOptions { block: BATCH_BLOCK_BYTES, ahead: BATCH_BLOCKS_AHEAD, ..SharedOptions::default() }
 }
 
-/// The batches of a run, in the order in which they were written.
+/// Reader of the batches of a run, in write order.
 pub(crate) struct BatchReader {
     blocks: Blocks,
     decoder: StreamDecoder,
-    /// Bytes that were read and not decoded.
+    /// Bytes read but not decoded yet.
     rest: Buffer,
 }
 
@@ -139,10 +139,10 @@ impl BatchReader {
         BatchReader { blocks, decoder: StreamDecoder::new(), rest: Buffer::from(&[][..]) }
     }
 
-    /// The next batch; none at the end.
+    /// Returns the next batch, or `None` at the end.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the batch cannot be read or decoded.
     pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
         loop {
             if self.rest.is_empty() {
@@ -150,7 +150,7 @@ impl BatchReader {
                     self.decoder.finish()?;
                     return Ok(None);
                 };
-                // Copied: a batch that lay in the block would hold the budget of others.
+                // Copied, because a batch that referenced the block would keep its buffer reserved.
                 self.rest = Buffer::from(&block?[..]);
             }
             if let Some(batch) = self.decoder.decode(&mut self.rest)? {

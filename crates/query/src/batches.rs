@@ -5,18 +5,17 @@ use arrow_schema::SchemaRef;
 
 use crate::Error;
 
-/// Record batches of one schema, one after the other. After an error or the end it is not asked again.
+/// A stream of record batches of one schema. Callers do not call [`Batches::next`] again after an error or the end.
 ///
-/// An operator that works on several threads takes one stream for each of them: which rows come from which stream is
-/// then undefined.
+/// A multi-threaded operator takes one stream per thread; the assignment of rows to streams is then undefined.
 pub trait Batches: Send {
     /// The schema of each batch.
     fn schema(&self) -> SchemaRef;
 
-    /// The next batch, which has at least one row; none at the end.
+    /// Returns the next batch, which has at least one row, or `None` at the end.
     ///
     /// # Errors
-    /// If reading or computing it fails.
+    /// If the batch cannot be read or computed.
     fn next(&mut self) -> Result<Option<RecordBatch>, Error>;
 }
 
@@ -30,7 +29,7 @@ impl Batches for Box<dyn Batches + '_> {
     }
 }
 
-/// Batches that are in memory.
+/// A stream of batches in memory.
 #[derive(Clone, Debug)]
 pub struct InMemory {
     schema: SchemaRef,
@@ -38,7 +37,7 @@ pub struct InMemory {
 }
 
 impl InMemory {
-    /// A stream of some batches; those without rows are left out.
+    /// Creates a stream of batches; batches without rows are skipped.
     #[must_use]
     pub fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> InMemory {
         InMemory { schema, batches: batches.into_iter() }

@@ -1,18 +1,18 @@
-//! Columns by their names, as options of the command line give them.
+//! Lookup of columns by the names in command-line options.
 
 use arrow_schema::Schema;
 use sakiyomi_model::suggest::{did_you_mean, similar};
 
 use crate::Error;
 
-/// Names that an error lists when none is similar to the one that was typed: more would fill the terminal.
+/// Maximum number of names listed in an error when none is similar to the given one; more would fill the terminal.
 const LISTED_NAMES_MAX: usize = 20;
 
-/// The place of the column with a name. An unquoted name also finds a column that differs from it in capital letters
-/// only, if no column has exactly that name and only one is alike.
+/// Returns the index of the column with a name. An unquoted name matches case-insensitively if no column has exactly
+/// that name.
 ///
 /// # Errors
-/// [`Error::Query`] if there is no such column, or more than one.
+/// [`Error::Query`] if no column matches, or more than one.
 pub(crate) fn find(name: &str, quoted: bool, schema: &Schema) -> Result<usize, Error> {
     let exact = places(schema, |known| known == name);
     let found = if exact.is_empty() && !quoted {

@@ -7,20 +7,20 @@ use crate::cost::shape::{ColumnShape, TableShape};
 use crate::output::Compression;
 use crate::table::{Format, Representation, Table};
 
-/// Bytes of a text or of a nested value, where its column does not say it: about those of TPC-H's comments.
+/// Bytes assumed for a text or nested value of unknown length: about that of a TPC-H comment.
 const TEXT_MEAN_BYTES: f64 = 27.0;
 /// Bytes of the offset of a text in a file.
 const TEXT_OFFSET_BYTES: f64 = 4.0;
 /// Bytes of a code in a packed row.
 const CODE_BYTES: f64 = 1.0;
-/// Rows of a table that does not say its number, for each byte of its files: lines of CSV have about a hundred.
+/// Bytes assumed for a row of a table with an unknown number of rows: a typical CSV line.
 const CSV_ROW_BYTES: u64 = 100;
 
-/// The columns of a table, as a scan with compact types has them. A table that cannot tell its rows without being
-/// read is estimated by its bytes.
+/// Returns the shape of columns of a table as a compact scan reads them. If the number of rows is unknown without a
+/// scan, it is estimated from the bytes.
 ///
 /// # Panics
-/// If a place is not a column's.
+/// If an index in `columns` is out of range.
 #[must_use]
 pub fn describe(table: &Table, columns: &[usize], cached_ratio: f64) -> TableShape {
     let rows = table.rows().unwrap_or_else(|| table.bytes(columns) / CSV_ROW_BYTES);
@@ -28,7 +28,7 @@ pub fn describe(table: &Table, columns: &[usize], cached_ratio: f64) -> TableSha
     let shapes = columns.iter().zip(schema.fields()).map(|(&column, field)| {
         let storage = table.storage(column);
         let mean = storage.encoded_bytes as f64 / rows.max(1) as f64;
-        // Dictionaries and other formats do not say the length of a text.
+        // The encoded bytes of dictionaries and CSV do not give the length of a text.
         let is_plain = !storage.is_dictionary && table.format() != Format::Csv && mean > TEXT_OFFSET_BYTES;
         let text = if is_plain { mean - TEXT_OFFSET_BYTES } else { TEXT_MEAN_BYTES };
         let (kind, value_bytes) = kind(field.data_type(), text);
@@ -43,19 +43,19 @@ pub fn describe(table: &Table, columns: &[usize], cached_ratio: f64) -> TableSha
     });
     let mut columns: Vec<ColumnShape> = shapes.collect();
     if table.format() == Format::Csv {
-        // Each column was given all bytes: a line is read whole.
+        // Lines are read whole, so each column was given the bytes of all.
         let count = columns.len().max(1) as u64;
         columns.iter_mut().for_each(|column| column.file_bytes /= count);
     }
     TableShape { rows, format: file_format(table.format()), columns, cached_ratio, is_sorted: false }
 }
 
-/// The shape of a result that has the columns of a table, as it is written: encoded as the table is, in some format.
+/// Returns the shape of a written result with the columns and the encodings of a table.
 #[must_use]
 pub fn result(columns: Vec<ColumnShape>, rows: u64, format: Format, compression: Compression) -> TableShape {
     let codec = codec(compression);
     let columns = columns.into_iter().map(|column| {
-        // Without compression a column is as long as before it.
+        // An uncompressed column takes its encoded bytes.
         let file_bytes = if codec == Codec::None { column.encoded_bytes } else { column.file_bytes };
         ColumnShape { codec, file_bytes, ..column }
     });
@@ -63,7 +63,7 @@ pub fn result(columns: Vec<ColumnShape>, rows: u64, format: Format, compression:
     TableShape { rows, format: file_format(format), columns: columns.collect(), cached_ratio, is_sorted }
 }
 
-/// A format as it costs.
+/// The format as a cost class.
 #[must_use]
 pub fn file_format(format: Format) -> FileFormat {
     match format {
@@ -73,7 +73,7 @@ pub fn file_format(format: Format) -> FileFormat {
     }
 }
 
-/// A compression as it costs.
+/// The compression as a cost class.
 #[must_use]
 pub fn codec(compression: Compression) -> Codec {
     match compression {

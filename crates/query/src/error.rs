@@ -1,4 +1,4 @@
-//! Errors: what is wrong, where, and what to do.
+//! Errors of this crate: the fault, its place, and a remedy.
 
 use std::path::PathBuf;
 
@@ -9,18 +9,18 @@ use parquet::errors::ParquetError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file cannot be taken as a table, or as part of it.
+    /// A file cannot be read as a table, or as part of one.
     #[error("{}: {reason}", path.display())]
     Table {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// The fault and the remedy.
         reason: String,
     },
     /// A column, an expression or an order does not fit the table.
     #[error("{0}")]
     Query(String),
-    /// The job cannot be done within its memory limit.
+    /// The job does not fit into its memory limit.
     #[error("{what} needs {needed} bytes of memory, and the limit leaves {available}; raise --memory")]
     Memory {
         /// The operation: `sorting a row of 52,428,800 bytes`.
@@ -36,7 +36,7 @@ pub enum Error {
     /// A file's contents are damaged, or a computation failed.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
-    /// A Parquet file is damaged, or uses what is not supported.
+    /// A Parquet file is damaged, or uses an unsupported feature.
     #[error(transparent)]
     Parquet(#[from] ParquetError),
     /// A plan cannot be predicted.

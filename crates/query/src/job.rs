@@ -1,4 +1,4 @@
-//! What the operators of one job share: an I/O engine with a budget of buffers, memory, threads, and where to spill.
+//! The shared resources of a job: an I/O engine with a buffer budget, memory, threads, and spill directories.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use crate::Error;
 use crate::phase::Phases;
 use crate::progress::Progress;
 
-/// How a job is done.
+/// Options of a job.
 #[derive(Clone, Debug)]
 pub struct JobOptions {
-    /// Bytes that the job uses at most: buffers, decoders, encoders and operators together.
+    /// Memory limit in bytes: buffers, decoders, encoders and operators together.
     pub memory: usize,
-    /// Threads that compute.
+    /// Number of compute threads.
     pub threads: usize,
     /// The engine of all streams of the job.
     pub engine: EngineSpec,
-    /// Bytes of a read of a table, at most, unless a column of a row group is larger.
+    /// Maximum bytes of a table read, unless a column of a row group is larger.
     pub block: usize,
-    /// Directories for data that does not fit into memory, used in turn.
+    /// Directories for spill files, used in turn.
     pub spill: Vec<PathBuf>,
 }
 
@@ -38,13 +38,13 @@ impl Default for JobOptions {
     }
 }
 
-/// The default directory for data that does not fit into memory: `$TMPDIR`, `/var/tmp`, or the current directory, the
-/// first in which files can be created.
+/// Returns the default spill directory: the first of `$TMPDIR`, `/var/tmp` and the current directory in which files can
+/// be created.
 #[must_use]
 pub fn spill_directory() -> PathBuf {
     let named = std::env::var_os("TMPDIR").map(PathBuf::from);
     let all = named.into_iter().chain([PathBuf::from("/var/tmp"), PathBuf::from(".")]);
-    // The file has no name, and is gone at once.
+    // The file is unnamed and is removed on drop.
     let is_writable = |directory: &PathBuf| AtomicFile::create(directory.join("spill")).is_ok();
     all.clone().find(is_writable).unwrap_or_else(|| PathBuf::from("/var/tmp"))
 }
@@ -55,13 +55,13 @@ const DEFAULT_MEMORY_BYTES: usize = 512 << 20;
 /// Default size of reads, at which direct transfers are fastest on most devices.
 const DEFAULT_BLOCK_BYTES: usize = 1 << 20;
 
-/// Five eighths of a job's memory are for buffers: those of I/O, and the rows of a sort, which lie in them. The rest is for
-/// batches, decoders, encoders and tables in memory, which come from the allocator.
+/// Five eighths of a job's memory are for I/O buffers and the rows of a sort. The rest is for batches, decoders, encoders
+/// and in-memory tables, which come from the allocator.
 const BUFFERS_NUMERATOR: usize = 5;
 /// See [`BUFFERS_NUMERATOR`].
 const BUFFERS_DENOMINATOR: usize = 8;
 
-/// The resources of one job; clones are handles of the same.
+/// The resources of one job; clones share them.
 #[derive(Clone, Debug)]
 pub struct Job {
     shared: Arc<Shared>,
@@ -71,31 +71,31 @@ pub struct Job {
 struct Shared {
     options: JobOptions,
     io: Io,
-    /// Bytes of the allocator's memory that operators have reserved.
+    /// Allocator bytes that operators have reserved.
     reserved: AtomicUsize,
-    /// Bytes of the allocator's memory in all.
+    /// Limit of allocator bytes.
     heap: usize,
     cancelled: AtomicBool,
     phases: Phases,
     progress: Progress,
 }
 
-/// Smallest memory limit of a statement on files: decoders, buffers and encoders of two threads fit. Operators on streams
-/// work with less.
+/// Smallest memory limit of a statement on files: decoders, buffers and encoders of two threads. Operators on streams
+/// need less.
 pub const MEMORY_MIN_BYTES: usize = 32 << 20;
 
 impl Job {
-    /// Opens the engine; no memory is used yet.
+    /// Opens the engine; allocates no buffers yet.
     ///
     /// # Errors
-    /// If the system does not offer the engine.
+    /// If the engine is not available.
     pub fn new(options: JobOptions) -> Result<Job, Error> {
         let budget = options.memory / BUFFERS_DENOMINATOR * BUFFERS_NUMERATOR;
         let io = Io::open(&IoOptions { engine: options.engine, budget, memory: Memory::Huge })?;
         Ok(Job::over(options, io))
     }
 
-    /// Over any engine and budget, such as those of files in memory (`sakiyomi_io::fake`).
+    /// Creates a job on an existing engine, such as one for in-memory files (`sakiyomi_io::fake`).
     #[must_use]
     pub fn over(options: JobOptions, io: Io) -> Job {
         let heap = options.memory.saturating_sub(io.pool().budget());
@@ -111,61 +111,61 @@ impl Job {
         Job { shared: Arc::new(shared) }
     }
 
-    /// How it is done.
+    /// The options of the job.
     #[must_use]
     pub fn options(&self) -> &JobOptions {
         &self.shared.options
     }
 
-    /// The engine and the budget of buffers, for all streams and for rows in memory.
+    /// The engine and the buffer budget of all streams and in-memory rows.
     #[must_use]
     pub fn io(&self) -> &Io {
         &self.shared.io
     }
 
-    /// What each phase has taken so far.
+    /// The figures of each phase so far.
     #[must_use]
     pub fn phases(&self) -> &Phases {
         &self.shared.phases
     }
 
-    /// How far the job has come.
+    /// The progress counters.
     #[must_use]
     pub fn progress(&self) -> &Progress {
         &self.shared.progress
     }
 
-    /// Bytes of the allocator's memory that are not reserved: for batches, decoders, encoders, tables.
+    /// Unreserved allocator bytes: for batches, decoders, encoders and tables.
     #[must_use]
     pub fn available(&self) -> usize {
         self.shared.heap.saturating_sub(self.shared.reserved.load(Ordering::Relaxed))
     }
 
-    /// Reserves memory that comes from the allocator.
+    /// Reserves memory from the allocator.
     ///
     /// # Errors
-    /// [`Error::Memory`] if the limit does not leave that much; `what` names the operation in it.
+    /// [`Error::Memory`], with `what` as the operation, if the limit does not leave that much.
     pub fn reserve(&self, bytes: usize, what: &str) -> Result<Reservation, Error> {
         let mut reservation = Reservation { job: self.clone(), bytes: 0 };
         reservation.resize(bytes, what)?;
         Ok(reservation)
     }
 
-    /// Has all operators end with [`Error::Cancelled`] at their next batch.
+    /// Cancels the job: all operators return [`Error::Cancelled`] at their next batch.
     pub fn cancel(&self) {
         self.shared.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// An error if it was cancelled; operators ask before each batch.
+    /// Checks for cancellation; operators call this before each batch.
     ///
     /// # Errors
-    /// [`Error::Cancelled`].
+    /// [`Error::Cancelled`] if the job was cancelled.
     pub fn check(&self) -> Result<(), Error> {
         if self.shared.cancelled.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
     }
 }
 
-/// Memory of the allocator that an operator has reserved; returned when it is dropped.
+/// Allocator memory reserved by an operator; released on drop.
 #[derive(Debug)]
 pub struct Reservation {
     job: Job,
@@ -173,13 +173,13 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Bytes that are reserved.
+    /// Reserved bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Grows or shrinks it to a number of bytes. It is unchanged after an error.
+    /// Resizes the reservation to `bytes`; leaves it unchanged on error.
     ///
     /// # Errors
     /// [`Error::Memory`] if the limit does not leave that much.

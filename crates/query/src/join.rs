@@ -1,30 +1,30 @@
 //! Joins of two tables on equal columns.
 //!
-//! A merge join reads two sorted streams once and keeps a batch of each: its memory does not grow with its inputs, only
-//! groups of equal keys on *both* sides are buffered, and spilled if they are large. It compares keys as integers of 64
-//! or 128 bits where the columns fit, and copies no consecutive rows: in a join of a foreign key with its primary key
-//! the columns of the many rows are slices of their input.
+//! A merge join reads two sorted streams once and keeps one batch of each, so its memory does not grow with its inputs.
+//! Only groups of equal keys on *both* sides are buffered, and spilled if they are large. Keys that fit are compared as
+//! 64-bit or 128-bit integers. Consecutive rows are sliced, not copied: in a join of a foreign key with its primary
+//! key, the columns of the foreign-key side are slices of the input.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `kind.rs` | inner, left, right, full, semi, anti |
-//! | `condition.rs`, `coercion.rs` | `--on`: pairs of columns and the type in which they are compared |
+//! | `condition.rs`, `coercion.rs` | `--on`: pairs of columns and their comparison types |
 //! | `layout.rs` | the columns of the result |
-//! | `keys.rs`, `keys/normal.rs` | keys as integers or bytes that compare as the columns do |
-//! | `cursor.rs` | a side of a merge join: its batches, checked to be in order |
+//! | `keys.rs`, `keys/normal.rs` | normalized keys: integers or bytes in the order of the columns |
+//! | `cursor.rs` | one side of a merge join: its batches, with a check of their order |
 //! | `scan.rs` | the inner loop of the merge join, over slices of keys |
-//! | `group.rs` | groups over several batches: a block nested loop, in memory or from a spill |
-//! | `pairs.rs`, `assemble.rs`, `result.rs` | pairs of rows, and the batches that are gathered from them |
+//! | `group.rs` | groups that span batches: a block nested-loop join, in memory or from a spill file |
+//! | `pairs.rs`, `assemble.rs`, `result.rs` | pairs of rows, and the result batches gathered from them |
 //! | `merge.rs` | the merge join |
-//! | `operator.rs`, `ahead.rs` | the whole join: sides that are sorted or hashed on threads of their own |
-//! | `hash.rs`, `hash/` | the hash join: tables, probes, partitions |
+//! | `operator.rs`, `ahead.rs` | the whole join: sides sorted or read by separate threads |
+//! | `hash.rs`, `hash/` | the hash join: hash table, probe, partitions |
 //!
 //! # Semantics
 //!
-//! A null key joins nothing; outer joins and anti joins still give its row. NaN equals NaN and -0 equals 0, as in
-//! DuckDB. The result has the columns of the left, then those of the right; a key column of the same name and type on
-//! both sides appears once, any other column whose name is taken gets the suffix [`COLLISION_SUFFIX`]. Semi and anti
-//! joins give the columns of the left only.
+//! A null key matches no key; outer joins and anti joins still return its row. NaN equals NaN and -0 equals 0, as in
+//! DuckDB. The result has the left columns, then the right ones. A key column with the same name and type on both sides
+//! appears once; any other right column whose name is taken gets the suffix [`COLLISION_SUFFIX`]. Semi and anti joins
+//! return the left columns only.
 
 mod ahead;
 mod assemble;

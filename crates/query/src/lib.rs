@@ -1,4 +1,4 @@
-//! Relational operators on Arrow batches: they keep a memory limit, and count the CPU time of their I/O (Ueda 2013).
+//! Relational operators on Arrow batches, with a memory limit and the CPU time of their I/O accounted (Ueda 2013).
 //!
 //! ```text
 //! Table ─► Scan ─► Transform ─► sort | join | aggregate ─► Output
@@ -8,16 +8,16 @@
 //!
 //! | subject | module |
 //! |---|---|
-//! | a stream of record batches, and what a job shares: engine, threads, memory, spill directories | [`batches`], [`job`] |
-//! | files as tables: Parquet, Arrow IPC, CSV; which bytes a scan reads | [`table`] |
+//! | streams of record batches; the resources of a job: engine, threads, memory, spill directories | [`batches`], [`job`] |
+//! | files as tables: Parquet, Arrow IPC, CSV; the bytes that a scan reads | [`table`] |
 //! | files as results: encoding on many threads, appended in order | [`output`] |
 //! | `--where`, `--select`: SQL expressions over batches (pure) | [`expression`] |
-//! | `--by`: which columns, in which direction, where nulls go (pure) | [`order`] |
+//! | `--by`: columns, directions, placement of nulls (pure) | [`order`] |
 //! | external sort | [`sort`] |
 //! | merge join of sorted streams | [`join`] |
 //! | hash and sorted aggregation | [`aggregate`] |
 //! | whole statements: from tables to a file | [`statement`] |
-//! | what each phase took: bytes, seconds, CPU time, waiting; how far a job is | [`phase`], [`progress`] |
+//! | bytes, elapsed time, CPU time and I/O wait of each phase; progress of a job | [`phase`], [`progress`] |
 //! | the first rows of a result as values | [`preview`] |
 //! | predictions and choices from a calibration (pure) | [`cost`] |
 //! | the CPU costs of operators on this machine, measured | [`calibrate`] |

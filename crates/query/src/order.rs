@@ -11,35 +11,35 @@ use crate::{Error, columns};
 #[cfg(test)]
 mod tests;
 
-/// A column that rows are ordered by.
+/// A sort column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SortKey {
-    /// Its place in the schema.
+    /// The index in the schema.
     pub column: usize,
     /// The direction, and whether nulls come first.
     pub options: SortOptions,
 }
 
-/// Reads `NAME[:asc|:desc][:nulls-first|:nulls-last],…` against a schema. Nulls come last unless it says otherwise, and
-/// NaN after all numbers; `desc` turns the order of values round, and leaves nulls where they are. A name with `,` or `:`
-/// stands in double quotes, in which `""` is a quote.
+/// Parses `NAME[:asc|:desc][:nulls-first|:nulls-last],…` against a schema. The default is ascending with nulls last;
+/// NaN is greater than all numbers. `desc` does not move nulls. A name with `,` or `:` must be in double quotes, in
+/// which `""` is a quote.
 ///
 /// # Errors
-/// [`Error::Query`] if a column is not in the schema or twice in the list, or its type has no order.
+/// [`Error::Query`] if a column is not in the schema, is repeated, or has a type without an order.
 pub fn parse(text: &str, schema: &Schema) -> Result<Vec<SortKey>, Error> {
     let mut keys: Vec<SortKey> = Vec::new();
     for item in split(text)? {
         let key = parse_key(&item, schema)?;
         if keys.iter().any(|known| known.column == key.column) {
             let name = schema.field(key.column).name();
-            return Err(Error::Query(format!("column {name} is twice in the order; name it once")));
+            return Err(Error::Query(format!("column {name} appears twice in the order; name it once")));
         }
         keys.push(key);
     }
     Ok(keys)
 }
 
-/// Prints keys as [`parse`] reads them.
+/// Prints keys in the syntax of [`parse`].
 #[must_use]
 pub fn print(keys: &[SortKey], schema: &Schema) -> String {
     let print_key = |key: &SortKey| {
@@ -57,7 +57,7 @@ pub fn print(keys: &[SortKey], schema: &Schema) -> String {
     keys.iter().map(print_key).collect::<Vec<_>>().join(",")
 }
 
-/// One item of the list: a name, and words after colons.
+/// An item of the list: a name, and modifiers after colons.
 #[derive(Debug, Default)]
 struct Item {
     name: String,
@@ -99,7 +99,7 @@ fn split_item<'a>(text: &'a str, whole: &str) -> Result<(Item, &'a str), Error> 
     }
     if item.name.is_empty() && !item.quoted {
         return Err(Error::Query(format!(
-            "a column is missing in the order '{whole}'; name columns with commas between"
+            "a column is missing in the order '{whole}'; separate columns by commas"
         )));
     }
     while let Some(after) = rest.strip_prefix(':') {
@@ -110,7 +110,7 @@ fn split_item<'a>(text: &'a str, whole: &str) -> Result<(Item, &'a str), Error> 
     Ok((item, rest))
 }
 
-/// The text between quotes, and what follows them; none if the second quote is missing.
+/// The text between quotes and the rest of the input; `None` if the closing quote is missing.
 fn split_quoted(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut rest = text.strip_prefix('"')?;
@@ -138,18 +138,18 @@ fn parse_key(item: &Item, schema: &Schema) -> Result<SortKey, Error> {
             _ => {
                 let name = &item.name;
                 return Err(Error::Query(format!(
-                    "{name}:{word} is no order; after a column stand :asc, :desc, :nulls-first or :nulls-last"
+                    "{name}:{word} is not a sort order; use :asc, :desc, :nulls-first or :nulls-last"
                 )));
             }
         };
         if place.replace(value).is_some() {
-            return Err(Error::Query(format!("{}:{word} says the same thing twice", item.name)));
+            return Err(Error::Query(format!("{}:{word} sets the same option twice", item.name)));
         }
     }
     let field = schema.field(column);
     if !has_order(field.data_type()) {
         return Err(Error::Query(format!(
-            "rows have no order by {}, which is of type {}",
+            "rows cannot be ordered by {}, which is of type {}",
             field.name(),
             field.data_type()
         )));
@@ -159,7 +159,7 @@ fn parse_key(item: &Item, schema: &Schema) -> Result<SortKey, Error> {
     Ok(SortKey { column, options })
 }
 
-/// Whether values of a type have an order: those that Arrow's row format compares.
+/// Whether values of a type have an order, which is whether Arrow's row format supports the type.
 #[must_use]
 pub fn has_order(data_type: &DataType) -> bool {
     let field = arrow_row::SortField::new(data_type.clone());

@@ -1,21 +1,21 @@
-//! Files as results: encoded on many threads, appended in order.
+//! Result files: encoded on many threads, appended in order.
 //!
 //! ```text
 //! batches ─► Encoder::encode, on any thread ─► Encoded ─► Output::append, in order ─► WriteStream ─► AtomicFile
 //! ```
 //!
-//! A result appears under its name when [`Output::finish`] has returned, and never otherwise: neither after an error nor
-//! when the process is killed. Batches may have their columns as scans deliver them: dictionary arrays for strings,
-//! decimals of 64 bits for those of 128; the file has the types of the schema, without dictionaries.
+//! A result file appears under its name only when [`Output::finish`] succeeds, not after an error or when the process
+//! is killed. Batches may have the compact types of scans: dictionary arrays for strings, `Decimal64` for `Decimal128`.
+//! The file has the types of the schema, without dictionaries.
 //!
 //! | file | subject |
 //! |---|---|
-//! | `parquet.rs`, `parquet/` | Parquet by an encoder of ours |
+//! | `parquet.rs`, `parquet/` | Parquet, by this crate's encoder |
 //! | `ipc.rs` | Arrow IPC, files and streams |
 //! | `csv.rs`, `csv/` | CSV |
 //! | `sink.rs` | the file, the pipe or the standard output, and its errors |
-//! | `pool.rs`, `buffer.rs` | memory that is used again, and reserved in the job |
-//! | `plain.rs`, `options.rs` | types as files have them; options |
+//! | `pool.rs`, `buffer.rs` | reused buffers, reserved in the job |
+//! | `plain.rs`, `options.rs` | types of files; options |
 
 mod buffer;
 mod csv;
@@ -42,10 +42,10 @@ use plain::{find_type, is_impossible, plain_schema};
 use pool::{Lease, Pool, Reusable};
 use sink::{SharedSink, Sink};
 
-/// Named in errors about memory.
+/// Purpose that errors about memory name.
 const PURPOSE: &str = "encoding rows of the result";
 
-/// A result that is being written; nothing appears unless it is finished.
+/// A result being written; its file appears only when it is finished.
 #[derive(Debug)]
 pub struct Output {
     encoder: Encoder,
@@ -60,7 +60,7 @@ enum Writer {
     Csv,
 }
 
-/// Turns batches into groups, on any thread. Clones share their memory.
+/// Encodes batches as groups, on any thread. Clones share their buffers.
 #[derive(Clone, Debug)]
 pub struct Encoder {
     job: Job,
@@ -77,7 +77,7 @@ enum EncoderKind {
     Csv(csv::Encoder),
 }
 
-/// A group of rows, encoded. Its memory is reserved in the job until it is appended or dropped.
+/// An encoded group of rows. Its memory is reserved in the job until it is appended or dropped.
 #[derive(Debug)]
 pub struct Encoded {
     rows: usize,
@@ -98,17 +98,17 @@ impl Reusable for Buf {
 }
 
 impl Output {
-    /// Begins a result.
+    /// Creates a result.
     ///
     /// # Errors
-    /// If the file cannot be made, or the format cannot hold the schema.
+    /// If the file cannot be created, or the format does not support the schema.
     pub fn create(
         job: &Job,
         target: &Target,
         schema: &SchemaRef,
         options: &OutputOptions,
     ) -> Result<Output, Error> {
-        // What cannot be written is refused before anything is opened.
+        // Refuses unsupported schemas before anything is opened.
         let encoder = Encoder::new(job, schema, options)?;
         Output::over(Sink::create(job, target)?, encoder, options)
     }
@@ -129,28 +129,28 @@ impl Output {
         Ok(Output { encoder, sink, writer })
     }
 
-    /// What encodes groups for it.
+    /// Returns an encoder of groups for this result.
     #[must_use]
     pub fn encoder(&self) -> Encoder {
         self.encoder.clone()
     }
 
-    /// Bytes of the result so far.
+    /// Bytes written so far.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.sink.written()
     }
 
-    /// Counters of its writes so far.
+    /// Counters of the writes so far.
     #[must_use]
     pub fn stats(&self) -> IoStats {
         self.sink.stats()
     }
 
-    /// Appends a group. One without rows changes nothing.
+    /// Appends a group; a group without rows changes nothing.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If writing fails or the job is cancelled.
     pub fn append(&mut self, group: Encoded) -> Result<(), Error> {
         self.encoder.job.check()?;
         if group.rows == 0 {
@@ -166,10 +166,10 @@ impl Output {
         }
     }
 
-    /// Ends the result, which appears under its name; gives its bytes.
+    /// Finishes the result, so that its file appears under its name. Returns its size in bytes.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If writing fails or the job is cancelled.
     pub fn finish(self) -> Result<u64, Error> {
         self.encoder.job.check()?;
         match self.writer {
@@ -186,7 +186,7 @@ impl Encoder {
     fn new(job: &Job, schema: &SchemaRef, options: &OutputOptions) -> Result<Encoder, Error> {
         if let Some((column, data_type)) = find_type(schema, is_impossible) {
             return Err(Error::Query(format!(
-                "column {column}: there is no type {data_type}; the input is damaged"
+                "column {column}: the type {data_type} is invalid; the input is damaged"
             )));
         }
         let is_ipc = matches!(options.format, Format::ArrowFile | Format::ArrowStream);
@@ -207,7 +207,7 @@ impl Encoder {
         Ok(Encoder { job: job.clone(), schema, kind, buffers, scratch })
     }
 
-    /// The schema of the file: that of the result, without dictionaries but those of the options.
+    /// The schema of the file: that of the result, with only the dictionaries of the options.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
@@ -216,7 +216,7 @@ impl Encoder {
     /// Encodes rows as one group.
     ///
     /// # Errors
-    /// If the format cannot hold them, they are not of the schema, or the job's memory is not enough.
+    /// If the format does not support a value, the rows do not match the schema, or the job's memory is not enough.
     pub fn encode(&self, batches: &[RecordBatch]) -> Result<Encoded, Error> {
         self.job.check()?;
         self.check_columns(batches)?;
@@ -266,13 +266,13 @@ impl Encoded {
     }
 }
 
-/// About the bytes of an array's rows without a special encoding.
+/// Estimated bytes of an array's rows in plain encoding.
 fn plain_bytes(array: &ArrayRef) -> usize {
     let rows = array.len();
     match array.data_type() {
         DataType::Dictionary(..) => rows * size_of::<u16>(),
         DataType::Utf8View | DataType::BinaryView => {
-            // Twice the length that most have; it only spares the buffer from growing.
+            // About twice the usual length; only avoids growing the buffer.
             rows * size_of::<u128>() * 2
         }
         other => match other.primitive_width() {

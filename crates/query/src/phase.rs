@@ -1,4 +1,4 @@
-//! What each phase of a job took: bytes, seconds, CPU time and waiting.
+//! Bytes, elapsed time, CPU time and I/O wait of each phase of a job.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,11 +15,11 @@ pub struct Phase {
     pub name: String,
     /// Bytes transferred by its I/O.
     pub bytes: u64,
-    /// Time in which at least one thread worked on it, in nanoseconds.
+    /// Time during which at least one thread worked on the phase, in nanoseconds.
     pub elapsed_ns: u64,
-    /// CPU time of its threads in the program, those of the I/O engine included, in nanoseconds.
+    /// CPU time in user mode, I/O engine threads included, in nanoseconds.
     pub user_ns: u64,
-    /// CPU time of its threads in the kernel, those of the I/O engine included, in nanoseconds.
+    /// CPU time in kernel mode, I/O engine threads included, in nanoseconds.
     pub system_ns: u64,
     /// Time that its computing threads waited for I/O, in nanoseconds.
     pub waited_ns: u64,
@@ -35,13 +35,13 @@ pub struct Phases {
 #[derive(Debug)]
 struct Known {
     phase: Phase,
-    /// Until when its elapsed time is counted.
+    /// End of the elapsed time counted so far.
     until: Option<Instant>,
 }
 
 impl Phases {
-    /// Adds figures to the phase of that name, which begins with its first figures. Their elapsed time ends now; what
-    /// other threads have told of the same time counts once.
+    /// Adds figures to the phase of the same name, or creates it. The added interval ends now; the part of it that
+    /// other threads already reported is counted once.
     pub fn add(&self, phase: Phase) {
         self.add_at(phase, Instant::now());
     }
@@ -72,20 +72,20 @@ impl Phases {
 }
 
 impl Phases {
-    /// Adds the transfers and the waiting of a stream to a phase.
+    /// Adds the transferred bytes and the I/O wait of a stream to a phase.
     pub(crate) fn add_io(&self, name: &str, stats: IoStats) {
         let (bytes, waited_ns) = (stats.bytes, nanos(stats.waiting));
         self.add(Phase { name: name.to_owned(), bytes, waited_ns, ..Phase::default() });
     }
 }
 
-/// Nanoseconds of a duration, as figures have them.
+/// Returns a duration in nanoseconds, saturating at `u64::MAX`.
 #[must_use]
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Measures what the calling thread does for one phase, from its creation to [`Meter::stop`].
+/// Measures the time and CPU time of the calling thread from creation to [`Meter::stop`].
 #[derive(Debug)]
 pub(crate) struct Meter {
     begun: Instant,
@@ -94,13 +94,13 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Begins to measure the calling thread.
+    /// Starts measuring the calling thread.
     pub(crate) fn start() -> Meter {
         let (user, system) = user_and_system_of_this_thread();
         Meter { begun: Instant::now(), user, system }
     }
 
-    /// The figures since the beginning, of the thread that began; transferred bytes and waiting are the caller's to tell.
+    /// Returns the figures since the start; must run on the same thread. The caller supplies bytes and I/O wait.
     pub(crate) fn stop(&self, name: &str, bytes: u64, waited: Duration) -> Phase {
         let (user, system) = user_and_system_of_this_thread();
         Phase {

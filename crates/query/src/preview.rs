@@ -1,4 +1,4 @@
-//! The first rows of a result as values that people and JSON can read.
+//! The first rows of a result as values for display and JSON.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -22,7 +22,7 @@ pub enum Cell {
     Integer(i64),
     /// A floating-point number.
     Real(f64),
-    /// Anything else as text; decimals too, with all their digits.
+    /// Any other value as text; decimals with all their digits.
     Text(String),
 }
 
@@ -40,12 +40,12 @@ pub struct Column {
 pub struct Preview {
     /// The columns.
     pub columns: Vec<Column>,
-    /// The first rows; each has a cell a column.
+    /// The first rows, with one cell per column.
     pub rows: Vec<Vec<Cell>>,
 }
 
 impl Preview {
-    /// No rows of a schema.
+    /// Creates a preview without rows.
     #[must_use]
     pub fn new(schema: &SchemaRef) -> Preview {
         let column = |field: &arrow_schema::FieldRef| Column {
@@ -55,7 +55,7 @@ impl Preview {
         Preview { columns: schema.fields().iter().map(column).collect(), rows: Vec::new() }
     }
 
-    /// Adds the first rows of a batch, until there are `rows_max` rows in all.
+    /// Adds rows of a batch until the preview has `rows_max` rows.
     ///
     /// # Errors
     /// If a value cannot be written as text.
@@ -84,7 +84,7 @@ impl Column {
     }
 }
 
-/// An array with what writes its values.
+/// An array with its formatter.
 struct Formatted<'a> {
     array: &'a dyn Array,
     text: ArrayFormatter<'a>,

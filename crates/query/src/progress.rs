@@ -1,9 +1,9 @@
-//! How far a job has come, for whoever shows it: counters that threads add to, and that another thread reads.
+//! Progress of a job: counters that its threads update and a display thread reads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// How far a job has come.
+/// Progress counters of a job.
 #[derive(Debug, Default)]
 pub struct Progress {
     step: Mutex<&'static str>,
@@ -12,21 +12,21 @@ pub struct Progress {
     bytes: AtomicU64,
 }
 
-/// A look at a job's progress.
+/// A job's progress at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The current step, in words: `reading`, `writing`; empty before the first.
+    /// Name of the current step, such as `reading` or `writing`; empty before the first.
     pub step: &'static str,
-    /// Rows that have been worked on, counted once in each step.
+    /// Rows processed so far, counted once per step.
     pub done_rows: u64,
-    /// The same at the end; 0 if it is not known.
+    /// Rows processed when the job ends; 0 if unknown.
     pub total_rows: u64,
     /// Bytes of output so far.
     pub output_bytes: u64,
 }
 
 impl Progress {
-    /// Sets the rows of all steps together.
+    /// Sets the total rows of all steps.
     pub fn expect(&self, rows: u64) {
         self.total.store(rows, Ordering::Relaxed);
     }
@@ -36,17 +36,17 @@ impl Progress {
         *self.step.lock().unwrap_or_else(PoisonError::into_inner) = step;
     }
 
-    /// Counts rows of the current step.
+    /// Adds processed rows of the current step.
     pub fn add_rows(&self, rows: usize) {
         self.done.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
-    /// Counts bytes of output.
+    /// Adds bytes of output.
     pub fn add_output(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// How far the job has come now.
+    /// Returns the current progress.
     #[must_use]
     pub fn look(&self) -> Snapshot {
         Snapshot {

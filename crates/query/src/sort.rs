@@ -1,4 +1,4 @@
-//! External sort of rows of any schema, within the memory of a job.
+//! External sort of rows of any schema, within the memory budget of a job.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), sakiyomi_query::Error> {
@@ -14,17 +14,17 @@
 //! # }
 //! ```
 //!
-//! Batches become packed rows (`row`), whose keys become numbers (`key`). There are two algorithms:
+//! Batches are packed into rows (`row`) and their keys encoded as integers (`key`). There are two algorithms:
 //!
-//! - **Range partitioning** (`partition`, `splitters`), if a sample of the rows is given: each thread copies rows to a
-//!   chunk of their partition; full chunks stay in memory or are written. Then each partition is read, sorted in cache
-//!   and given out. Rows are compared by radix sort only; they are moved once, in the order in which they come.
-//! - **Runs and merge** (`runs`, `merge`): each thread sorts what its memory holds and writes it; runs are merged by a
-//!   loser tree. It needs no sample, does with any distribution of keys, and is what a partition falls back to that is
-//!   larger than its share of memory.
+//! - **Range partitioning** (`partition`, `splitters`), used with a sample of the rows: each thread copies rows to its
+//!   open chunk of their partition; full chunks stay in memory or are spilled. Each partition is then read,
+//!   radix-sorted in cache and returned. Rows are moved once, in input order.
+//! - **Runs and merge** (`runs`, `merge`): each thread sorts the rows that fit into its memory and writes them as a
+//!   run; a loser tree merges the runs. This algorithm needs no sample and handles any key distribution. It also sorts
+//!   partitions that exceed their share of memory.
 //!
-//! Both give partitions of rows in order ([`Sorted`]), which threads take in turn, or one stream of batches. How much
-//! memory serves for what is decided in `plan`. All NaN are equal, and greater than other numbers.
+//! Both return ordered partitions ([`Sorted`]), which threads take in turn, or one stream of batches. `plan` divides
+//! the memory. All NaNs are equal and greater than all other numbers.
 
 mod chunk;
 mod context;
@@ -66,7 +66,7 @@ use crate::order::SortKey;
 use crate::phase::Meter;
 use crate::{Batches, Error, Job};
 
-/// A sort that takes rows.
+/// A sort that is accepting rows.
 #[derive(Debug)]
 pub struct Sorter {
     context: Arc<Context>,
@@ -75,7 +75,7 @@ pub struct Sorter {
     results: Arc<Mutex<Results>>,
 }
 
-/// What the workers have left.
+/// Results of the finished workers.
 #[derive(Debug, Default)]
 struct Results {
     finished: usize,
@@ -88,7 +88,7 @@ enum Method {
     Runs(Arc<ChunkMemory>),
 }
 
-/// Takes the rows of one thread.
+/// Accepts the rows of one thread.
 #[derive(Debug)]
 pub struct Worker {
     context: Arc<Context>,
@@ -106,14 +106,14 @@ enum Target {
     Runs(Box<Collector>),
 }
 
-/// Bits of a row's number that count the rows of a worker.
+/// Low bits of a row number that count the rows of one worker; the bits above hold the worker's index.
 const WORKER_SHIFT: u32 = 48;
 
 impl Sorter {
-    /// A sort of batches of a schema.
+    /// Creates a sort of batches with the given schema.
     ///
     /// # Errors
-    /// [`Error::Query`] if a column cannot be sorted, [`Error::Io`] if the job has no memory left for it.
+    /// [`Error::Query`] if a column cannot be sorted; [`Error::Io`] if the job has too little memory left.
     pub fn new(
         job: &Job,
         schema: &SchemaRef,
@@ -157,7 +157,7 @@ impl Sorter {
         Ok(Sorter { context, method, workers: 0, results: Arc::default() })
     }
 
-    /// One more thread that gives rows: no more than the job has threads.
+    /// Adds a worker. A sort has at most as many workers as the job has threads.
     #[must_use]
     pub fn worker(&mut self) -> Worker {
         let context = Arc::clone(&self.context);
@@ -177,10 +177,10 @@ impl Sorter {
         }
     }
 
-    /// The rows in order, when all workers are finished.
+    /// Returns the sorted rows after all workers have finished.
     ///
     /// # Errors
-    /// [`Error::Cancelled`] if a worker was dropped with its rows; or if rows cannot be written or read.
+    /// [`Error::Cancelled`] if a worker was dropped unfinished; also if rows cannot be written or read.
     pub fn finish(self) -> Result<Sorted, Error> {
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
         if results.finished < self.workers {
@@ -194,7 +194,7 @@ impl Sorter {
             }
             Method::Runs(memory) => {
                 let runs = spilled_together(&self.context, &memory, runs)?;
-                // Its guarantee goes to the streams that read.
+                // Releases its reservation for the read streams.
                 drop(memory);
                 Sorted::of_runs(&self.context, runs)
             }
@@ -202,7 +202,7 @@ impl Sorter {
     }
 }
 
-/// Divides the memory that the sort may use, or what others have left of it.
+/// Plans the memory that the sort may use, or the part of it that is still free.
 fn divide_memory(job: &Job, options: &SortOptions, keys: &Keys) -> Result<(MemoryPlan, ChunkMemory), Error> {
     let budget = job.io().pool().budget();
     let bytes = options.memory.unwrap_or(budget / 4 * 3).min(budget);
@@ -224,7 +224,7 @@ fn divide_memory(job: &Job, options: &SortOptions, keys: &Keys) -> Result<(Memor
     Ok((memory, chunks))
 }
 
-/// Runs in memory are written if others were: the merge needs memory to read those.
+/// Spills the runs in memory if any run is spilled: the merge needs memory to read the spilled ones.
 fn spilled_together(context: &Context, memory: &ChunkMemory, runs: Vec<Run>) -> Result<Vec<Run>, Error> {
     if !runs.iter().any(Run::is_spilled) {
         return Ok(runs);
@@ -232,14 +232,14 @@ fn spilled_together(context: &Context, memory: &ChunkMemory, runs: Vec<Run>) -> 
     runs.into_iter().map(|run| run.spilled(context, memory)).collect()
 }
 
-/// Bytes of rows that are packed at a time, at most, unless a single row has more.
+/// Maximum bytes of rows packed at a time, unless a single row is longer.
 const STAGED_BYTES: usize = 4 << 20;
 
 impl Worker {
-    /// Takes the rows of a batch.
+    /// Adds the rows of a batch.
     ///
     /// # Errors
-    /// If rows cannot be written, or do not fit into memory; the sort is then over.
+    /// If rows cannot be written or do not fit into memory; the sort then cannot continue.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         self.context.job.check()?;
         let view = self.viewer.view(batch)?;
@@ -258,10 +258,10 @@ impl Worker {
         Ok(())
     }
 
-    /// Hands over its rows.
+    /// Hands the remaining rows over to the sort.
     ///
     /// # Errors
-    /// As [`Worker::push`].
+    /// Same as [`Worker::push`].
     pub fn finish(self) -> Result<(), Error> {
         let runs = match self.target {
             Target::Partitions(scatter) => {
@@ -277,10 +277,10 @@ impl Worker {
     }
 }
 
-/// Sorts the rows of streams, one thread for each of them.
+/// Sorts the rows of the input streams, with one thread for each stream.
 ///
 /// # Errors
-/// The first error of any of them.
+/// The first error of any thread.
 pub fn sort(
     job: &Job,
     inputs: Vec<Box<dyn Batches>>,
@@ -296,7 +296,7 @@ pub fn sort(
     sorter.finish()
 }
 
-/// Gives each worker the rows of a stream.
+/// Passes the rows of each stream to its worker.
 fn feed(job: &Job, inputs: Vec<Box<dyn Batches>>, workers: Vec<Worker>) -> Result<(), Error> {
     let first_error: Mutex<Option<Error>> = Mutex::default();
     let has_failed = || first_error.lock().unwrap_or_else(PoisonError::into_inner).is_some();
@@ -307,7 +307,7 @@ fn feed(job: &Job, inputs: Vec<Box<dyn Batches>>, workers: Vec<Worker>) -> Resul
         {
             worker.push(&batch)?;
         }
-        // Those of the scan before the last rows are handed over.
+        // Frees the scan's buffers before the last rows are handed over.
         drop(input);
         worker.finish()?;
         job.phases().add(meter.stop("read", 0, std::time::Duration::ZERO));

@@ -5,16 +5,16 @@
 //!          a stream for each thread                          a part for each thread
 //! ```
 //!
-//! A statement is bound to its tables before any work: a column that is not there, an expression that does not fit and a
-//! file that cannot be written are told at once.
+//! A statement is bound to its tables before any work, so that a missing column, an ill-typed expression or an unwritable
+//! file is reported at once.
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
-//! | `rows.rs` | the rows of a table that a statement takes: `--where` and `--select` over a scan |
-//! | `shape.rs`, `explain.rs` | what the cost model knows of the tables; the plan that it chooses |
+//! | `rows.rs` | the input rows of a statement: `--where` and `--select` over a scan |
+//! | `shape.rs`, `explain.rs` | the tables as the cost model sees them; the plan that it chooses |
 //! | `sink.rs` | the rows of a result, from several threads, in order |
 //! | `spread.rs` | one stream of rows, encoded on several threads |
-//! | `workers.rs` | threads whose first error ends all |
+//! | `workers.rs` | worker threads; the first error ends all |
 
 mod aggregate;
 mod explain;
@@ -35,10 +35,10 @@ pub use rows::Input;
 pub use sink::Destination;
 pub use sort::{Sort, sort};
 
-/// What a statement has done.
+/// The outcome of a statement.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Rows that were read.
+    /// Rows read.
     pub input_rows: u64,
     /// Rows of the result.
     pub output_rows: u64,
@@ -46,12 +46,12 @@ pub struct Outcome {
     pub read_bytes: u64,
     /// Bytes of the result's file.
     pub output_bytes: u64,
-    /// Bytes that were written to spill files.
+    /// Bytes written to spill files.
     pub spilled_bytes: u64,
-    /// The first rows, if they were asked for.
+    /// The first rows, if a preview was requested.
     pub preview: Option<Preview>,
-    /// How it was done, a step a line.
+    /// The plan, one step per line.
     pub plan: Vec<String>,
-    /// Circumstances that a reader must know, in sentences.
+    /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Files as tables: Parquet, Arrow IPC and CSV; which bytes a scan reads, and when.
+//! Tables over Parquet, Arrow IPC and CSV files: opening, statistics, scans and samples.
 //!
 //! ```text
 //! paths ─► source ─► content ─► plan ─┬─► fetch ─► parquet, arrow ─► types ─► batches
@@ -6,11 +6,11 @@
 //!                    schemas
 //! ```
 //!
-//! A scan has one worker for each stream. Workers claim row groups or record batches (`claims`), whose bytes are read
-//! ahead through the job's engine and buffers (`fetch`) while the worker decodes the one before. The memory of a scan is
-//! divided in half: one for the bytes of files, which is the job's pool, and one for pages and batches, which is reserved
-//! in the job (`allowance`). Files are not trusted: each number is checked against the file's size before it is used, and
-//! a panic of a decoder is an error (`guard`).
+//! A scan has one worker for each stream. Workers claim row groups or record batches (`claims`). Their bytes are read
+//! ahead through the job's engine and buffers (`fetch`) while the worker decodes the previous split. Half of a scan's
+//! memory is for file bytes, taken from the job's pool. The other half is for pages and batches, and is reserved in the
+//! job (`allowance`). Files are not trusted: each number is checked against the file's size before use, and a decoder's
+//! panic becomes an error (`guard`).
 
 mod allowance;
 mod arrow;
@@ -50,11 +50,11 @@ pub struct Table {
 }
 
 impl Table {
-    /// Opens files, or all of a directory, as one table; `-` is the standard input. Files lie one after the other in the
-    /// order in which they are given, those of a directory by their names; hidden files are left out.
+    /// Opens files, or all files of a directory, as one table; `-` is the standard input. Files are concatenated in the
+    /// given order, those of a directory by name; hidden files are skipped.
     ///
     /// # Errors
-    /// If a file is no table, or has another schema than the first.
+    /// If a file is not a table, or its schema differs from the first file's.
     pub fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Table, Error> {
         let data = match source::resolve(paths)? {
             Given::Files(files) => content::open_files(&files, options)?,
@@ -68,7 +68,7 @@ impl Table {
         Ok(Table { data, options: options.clone() })
     }
 
-    /// Names and types of the columns, as they are stored.
+    /// Names and stored types of the columns.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(&self.data.schema)
@@ -77,13 +77,13 @@ impl Table {
     /// Names and types of the columns of a scan's batches.
     ///
     /// # Panics
-    /// If a place is not a column's.
+    /// If a column index is out of range.
     #[must_use]
     pub fn scan_schema(&self, columns: &[usize], representation: Representation) -> SchemaRef {
         plan::scan_schema(&self.data, columns, representation)
     }
 
-    /// The format of its files.
+    /// File format of the table.
     #[must_use]
     pub fn format(&self) -> Format {
         match &self.data.content {
@@ -97,7 +97,7 @@ impl Table {
         }
     }
 
-    /// Number of rows, where the files tell it without being read.
+    /// Number of rows, if the files' metadata records it.
     #[must_use]
     pub fn rows(&self) -> Option<u64> {
         match &self.data.content {
@@ -111,7 +111,7 @@ impl Table {
         }
     }
 
-    /// Bytes that a scan of some columns reads, without gaps between them; 0 for a stream, whose length is not known.
+    /// Bytes that a scan of `columns` reads, without the gaps between them; 0 for a stream, whose length is unknown.
     #[must_use]
     pub fn bytes(&self, columns: &[usize]) -> u64 {
         match &self.data.content {
@@ -121,11 +121,11 @@ impl Table {
         }
     }
 
-    /// Bounds and nulls of a column, where the files say them. A file may lie: they are for estimates and for choices that
-    /// do not change a result. Bounds of floating-point numbers do not count NaN.
+    /// Bounds and null count of a column, where the files record them. They may be wrong: use them only for estimates
+    /// and for choices that do not change a result. Bounds of floating-point columns ignore NaN.
     ///
     /// # Panics
-    /// If the place is not a column's.
+    /// If `column` is out of range.
     #[must_use]
     pub fn statistics(&self, column: usize) -> ColumnStatistics {
         match &self.data.content {
@@ -134,10 +134,10 @@ impl Table {
         }
     }
 
-    /// How a column is stored, where the files say it; for estimates, as [`Table::statistics`].
+    /// How a column is stored, as far as the files record it; for estimates only, like [`Table::statistics`].
     ///
     /// # Panics
-    /// If the place is not a column's.
+    /// If `column` is out of range.
     #[must_use]
     pub fn storage(&self, column: usize) -> ColumnStorage {
         match &self.data.content {
@@ -149,8 +149,8 @@ impl Table {
         }
     }
 
-    /// The order in which the rows of a table of one file lie, where the file declares it, and the bounds of its row
-    /// groups agree; empty otherwise. A file may lie: who relies on the order looks whether it holds.
+    /// The row order of a single-file table, if the file declares it and the bounds of its row groups agree; else
+    /// empty. The declaration may be wrong: callers that rely on the order must verify it.
     #[must_use]
     pub fn declared_order(&self) -> Vec<SortKey> {
         match &self.data.content {
@@ -159,17 +159,18 @@ impl Table {
         }
     }
 
-    /// Whether it can be read only once, from its beginning to its end: the standard input, not spooled. Such a table
-    /// has one scan and no sample ([`Table::spool`]).
+    /// Whether the table can be read only once, front to back: a pipe or the standard input, not spooled. Such a table
+    /// allows one scan and no sample; see [`Table::spool`].
     #[must_use]
     pub fn is_stream(&self) -> bool {
         matches!(self.data.content, Content::Stream(_))
     }
 
-    /// Copies a stream into an unnamed file, so that it can be sampled and scanned again. Nothing happens to others.
+    /// Copies a stream into an unnamed file, so that it can be sampled and scanned again. A table of files is left
+    /// unchanged.
     ///
     /// # Errors
-    /// If the standard input cannot be read or was scanned already, or the file cannot be written.
+    /// If the stream cannot be read or was already scanned, or the file cannot be written.
     pub fn spool(&mut self) -> Result<(), Error> {
         let Content::Stream(stream) = &mut self.data.content else { return Ok(()) };
         let stream = stream.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).take();
@@ -180,19 +181,19 @@ impl Table {
         Ok(())
     }
 
-    /// Begins a scan: one stream for each thread. Half of its memory is taken from the job's buffers as it reads, and
-    /// half is reserved in the job at once, or of both what the job has left; pages and rows that need more reserve more.
-    /// The arrays of Arrow IPC, and views of Parquet, lie in the job's buffers as long as they live: a caller that keeps
-    /// batches copies them.
+    /// Starts a scan with one stream per thread. Half of its memory is taken from the job's buffers as it reads. The
+    /// other half is reserved in the job at once. Both are limited to what the job has left; larger pages and rows
+    /// reserve more. Arrow IPC arrays and Parquet views point into the job's buffers while they live: a caller that
+    /// keeps batches must copy them.
     ///
     /// # Errors
-    /// If the memory is not enough, a file cannot be read, or a stream was read already.
+    /// If the memory is not enough, a file cannot be read, or a stream was already read.
     pub fn scan(&self, job: &Job, options: &ScanOptions) -> Result<Vec<Box<dyn Batches>>, Error> {
         plan::scan(&self.data, job, options, None)
     }
 
-    /// About `rows` rows from places all over the table, always the same ones; as they are stored. It is empty if the
-    /// table is.
+    /// Returns about `rows` rows, in their stored types, spread over the whole table. The same table always gives the
+    /// same sample, which is empty if the table is.
     ///
     /// # Errors
     /// If a file cannot be read, or the table is a stream.

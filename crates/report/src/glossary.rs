@@ -91,23 +91,17 @@ pub(crate) const RUN: Glossary = &[
 pub(crate) const QUERY: Glossary = &[
     (
         "phase",
-        "A part of the work with an I/O of its own, in the order in which it began. Phases on different threads overlap, so \
-         that their times may add up to more than the whole.",
+        "A part of the work with its own I/O. Phases are listed in the order in which they began. Their times may add up to \
+         more than the whole, as phases on different threads overlap.",
     ),
-    (
-        "user, system",
-        "CPU time in the program and in the kernel, that of the threads that carry the I/O out included.",
-    ),
+    ("user, system", "CPU time in the program and in the kernel, including threads that carry out I/O."),
     ("waiting", "Time in which threads that could compute waited for I/O."),
     (
         "bound by I/O, by the CPU",
-        "Its threads wait for I/O for longer than they compute, or the other way round. A storage that is faster helps only \
-         the former (Ueda 2013).",
+        "Whether the threads of the phase wait for I/O for longer than they compute. Faster storage helps only a phase that \
+         is bound by I/O (Ueda 2013).",
     ),
-    (
-        "spilled",
-        "Bytes that did not fit into the memory limit, were written to a file without a name, and read again.",
-    ),
+    ("spilled", "Bytes beyond the memory limit that were written to an unnamed spill file and read again."),
     ("memory", "The largest resident memory of the process (VmHWM) beside the limit."),
 ];
 

@@ -23,9 +23,9 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Sums, means, extremes and counts of groups of rows, within a memory limit.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --by, all rows are one group. Nulls form a group of their own, and are left out of sums, means, \
-extremes and counts of a column. Sums of whole numbers and decimals are exact. The first 1000 groups are shown where no \
-file takes them. --where sees the columns of the file, the others those that --select makes."
+    after_help = "Without --by, all rows are one group. Nulls of a --by column form one group; sums, means, \
+extremes and counts of a column leave nulls out. Sums of whole numbers and decimals are exact. Without --output, \
+the first 1000 groups are shown. --where refers to the columns of the file, the other options to those of --select."
 )]
 pub(crate) struct Aggregate {
     #[command(flatten)]
@@ -100,7 +100,7 @@ impl Aggregate {
         let functions: Vec<(Function, String)> = functions.into_iter().flatten().collect();
         ensure!(
             self.count || self.by.is_some() || !functions.is_empty(),
-            "nothing is to be computed; give --by, --sum, --avg, --min, --max, --distinct or --count"
+            "no aggregate to compute; give --by, --sum, --avg, --min, --max, --distinct or --count"
         );
         Ok(statement::Aggregate { by: self.by.clone(), functions, count: self.count })
     }

@@ -1,4 +1,4 @@
-//! `join`: pairs of rows of two tables whose keys are equal, by sorting or hashing, within a memory limit.
+//! `join`: pairs of rows of two tables with equal keys, by sorting or hashing, within a memory limit.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,8 +25,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
 #[derive(Debug, Args)]
 #[command(
     after_help = "A condition is LEFT=RIGHT, or one name that both tables have; several are separated by commas. Null keys \
-never join; NaN equals NaN. A column of the right table whose name the left one has, too, gets the suffix _right.
---where and --select see the joined rows. The result is ordered by the key only where both tables are sorted for it."
+never join; NaN equals NaN. A column of the right table with the name of a left one gets the suffix _right.
+--where and --select apply to the joined rows. The result is ordered by the key only if both tables are sorted for it."
 )]
 pub(crate) struct Join {
     /// The left table: a file or a directory; `-` is standard input
@@ -38,7 +38,7 @@ pub(crate) struct Join {
     /// Columns that are equal in joined rows
     #[arg(long, value_name = "CONDITION")]
     on: String,
-    /// Rows to keep besides the joined ones
+    /// Kind of join
     #[arg(long, value_enum, value_name = "KIND", default_value = "inner")]
     kind: Kind,
     #[command(flatten)]
@@ -53,20 +53,20 @@ pub(crate) struct Join {
     report: ReportArgs,
 }
 
-/// As `--kind` names it.
+/// Values of `--kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kind {
     /// Joined rows only.
     Inner,
-    /// And rows of the left table without a partner.
+    /// Joined rows, and rows of the left table without a match.
     Left,
-    /// And rows of the right table without a partner.
+    /// Joined rows, and rows of the right table without a match.
     Right,
-    /// And rows of both without a partner.
+    /// Joined rows, and rows of both tables without a match.
     Full,
-    /// Rows of the left table with a partner, once each.
+    /// Rows of the left table with a match, once each.
     Semi,
-    /// Rows of the left table without a partner.
+    /// Rows of the left table without a match.
     Anti,
 }
 
@@ -93,7 +93,7 @@ impl Join {
         let destination = self
             .output
             .destination()?
-            .context("nothing takes the joined rows; name a file with --output (`-` is standard output)")?;
+            .context("no output for the joined rows; name a file with --output (`-` is standard output)")?;
         let planned = plan(&self.job, &self.sides(), &destination, |job, calibrated| {
             let open =
                 |path: &PathBuf| Table::open(std::slice::from_ref(path), &self.format.options(&self.job));
@@ -124,7 +124,7 @@ impl Join {
         [&self.left, &self.right]
     }
 
-    /// Both tables.
+    /// Opens both tables.
     pub(crate) fn open(&self, args: &JobArgs, job: &Job, common: &Common) -> Result<(Table, Table)> {
         let open = |path: &PathBuf| self.format.open(std::slice::from_ref(path), args, job, common);
         Ok((open(&self.left)?, open(&self.right)?))

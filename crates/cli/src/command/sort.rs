@@ -19,16 +19,16 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi sort logs/ --by time --where 'status >= 500' --select 'time, path' -o errors.csv
 ";
 
-/// Rows that are shown where no file takes them, at most.
+/// Maximum number of rows shown without an output file.
 pub(crate) const SHOWN_ROWS_MAX: u64 = 1000;
 
 /// Sort a table by columns, within a memory limit.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Keys: NAME[:asc|:desc][:nulls-first|:nulls-last], separated by commas; a name that holds `:` or `,` is \
-written \"in quotes\". Nulls are last unless it says otherwise; NaN is greater than all numbers.
-Tables: Parquet, Arrow IPC (files and streams), CSV with a header. The result appears under its name when it is whole, and \
-may replace the input. --where sees the columns of the file, --by those that --select makes."
+    after_help = "Keys: NAME[:asc|:desc][:nulls-first|:nulls-last], separated by commas; a name that contains `:` or \
+`,` is written in double quotes. Nulls are last by default; NaN is greater than all numbers.
+Tables: Parquet, Arrow IPC (files and streams), CSV with a header. The result file appears when it is complete, and \
+may replace the input. --where refers to the columns of the file, --by to those of --select."
 )]
 pub(crate) struct Sort {
     #[command(flatten)]
@@ -36,10 +36,10 @@ pub(crate) struct Sort {
     /// Columns to order by, the most significant first
     #[arg(long, value_name = "COLUMNS", required = true)]
     pub(crate) by: String,
-    /// Keep only the first N rows; up to 1000 are shown where no file takes them
+    /// Keep only the first N rows; without --output, up to 1000 are shown
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Keep the input's order of rows with equal keys
+    /// Keep the input order of rows with equal keys
     #[arg(long)]
     stable: bool,
     #[command(flatten)]
@@ -69,15 +69,15 @@ impl Sort {
         command.finish(asked, &job, &outcome, &destination, common)
     }
 
-    /// The file that takes the rows, or as many of them as are shown.
+    /// The output file, or a preview if `--limit` allows one.
     fn destination(&self) -> Result<Destination> {
         if let Some(destination) = self.output.destination()? {
             return Ok(destination);
         }
         ensure!(
             self.limit.is_some_and(|limit| limit <= SHOWN_ROWS_MAX),
-            "nothing takes the sorted rows; name a file with --output (`-` is standard output), or give --limit N up to \
-             {SHOWN_ROWS_MAX} to see the first ones"
+            "no output for the sorted rows; name a file with --output (`-` is standard output), or give --limit N up \
+             to {SHOWN_ROWS_MAX} to see the first ones"
         );
         Ok(Destination::Preview { rows_max: SHOWN_ROWS_MAX as usize })
     }

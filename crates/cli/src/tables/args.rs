@@ -35,15 +35,15 @@ pub(crate) struct InputArgs {
     format: InputFormatArgs,
 }
 
-/// The format of tables that are read.
+/// Input format options.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct InputFormatArgs {
-    /// Format of the input, where neither its first bytes nor its name tell it
+    /// Format of the input, if neither its first bytes nor its name identify it
     #[arg(long, value_enum, value_name = "NAME")]
     input_format: Option<InputFormat>,
 }
 
-/// As `--input-format` and `--format` name it.
+/// Values of `--input-format` and `--format`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum InputFormat {
     /// Apache Parquet.
@@ -67,7 +67,7 @@ impl InputFormat {
     }
 }
 
-/// A format's name, as options and results have it.
+/// Name of a format in options and results.
 pub(crate) fn format_name(format: Format) -> &'static str {
     match format {
         Format::Parquet => "parquet",
@@ -82,19 +82,19 @@ impl InputArgs {
         &self.files
     }
 
-    /// The same without a watch for Ctrl-C.
+    /// Opens the table without watching for Ctrl-C.
     pub(crate) fn open_at_once(&self, args: &JobArgs) -> Result<Table> {
         Ok(Table::open(&self.files, &self.format.options(args))?)
     }
 
-    /// The table that the files are.
+    /// Opens the files as one table.
     pub(crate) fn open(&self, args: &JobArgs, job: &Job, common: &Common) -> Result<Table> {
         self.format.open(&self.files, args, job, common)
     }
 }
 
 impl InputFormatArgs {
-    /// How tables are opened.
+    /// Options for opening tables.
     pub(crate) fn options(self, args: &JobArgs) -> OpenOptions {
         OpenOptions {
             format: self.input_format.map(InputFormat::format),
@@ -103,7 +103,7 @@ impl InputFormatArgs {
         }
     }
 
-    /// The table that some files are. Opening them waits for the standard input, if it is one of them.
+    /// Opens files as one table. May block on standard input, if it is one of them.
     pub(crate) fn open(self, files: &[PathBuf], args: &JobArgs, job: &Job, common: &Common) -> Result<Table> {
         let options = self.options(args);
         let files = files.to_owned();
@@ -111,7 +111,7 @@ impl InputFormatArgs {
     }
 }
 
-/// Which rows and columns a command takes.
+/// Row and column selection of a command.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct RowsArgs {
     /// Use only rows for which this SQL expression is true
@@ -123,12 +123,12 @@ pub(crate) struct RowsArgs {
 }
 
 impl RowsArgs {
-    /// The rows of a table that are taken.
+    /// The table with the filter and the select list.
     pub(crate) fn input(&self, table: Table) -> Input {
         Input { table, filter: self.filter.clone(), select: self.select.clone() }
     }
 
-    /// In words, after those of the command.
+    /// Text to append to the description of the command.
     pub(crate) fn describe(&self) -> String {
         let filter = self.filter.as_ref().map(|filter| format!(", where {filter}"));
         let select = self.select.as_ref().map(|select| format!(", select {select}"));
@@ -146,16 +146,16 @@ pub(crate) struct OutputArgs {
     pub(crate) format: OutputFormat,
 }
 
-/// How a result is written.
+/// Output format options.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct OutputFormat {
-    /// Format of the result [default: as its name ends; CSV on standard output]
+    /// Format of the result [default: from the file extension; CSV on standard output]
     #[arg(long, value_enum, value_name = "NAME", help_heading = RESULT)]
     format: Option<InputFormat>,
     /// Compression of Parquet pages and Arrow buffers [default: snappy for Parquet, none for Arrow]
     #[arg(long, value_enum, value_name = "NAME", help_heading = RESULT)]
     compression: Option<Compressed>,
-    /// Rows of a row group or record batch, at most
+    /// Maximum number of rows of a row group or record batch
     #[arg(
         long, value_name = "N", default_value_t = DEFAULT_GROUP_ROWS, help_heading = RESULT,
         value_parser = clap::value_parser!(u32).range(1..=100_000_000)
@@ -163,10 +163,10 @@ pub(crate) struct OutputFormat {
     row_group: u32,
 }
 
-/// Default rows of a group: DuckDB's, with which readers on several threads have enough to share.
+/// Default rows of a row group, as in DuckDB: enough row groups for parallel readers.
 const DEFAULT_GROUP_ROWS: u32 = 122_880;
 
-/// As `--compression` names it.
+/// Values of `--compression`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Compressed {
     /// None.
@@ -180,7 +180,7 @@ enum Compressed {
 }
 
 impl OutputArgs {
-    /// Where the result goes and how it is written; none if it is only shown.
+    /// Destination of the result; none without `--output`.
     pub(crate) fn destination(&self) -> Result<Option<Destination>> {
         let Some(path) = self.output.as_deref() else { return Ok(None) };
         let options = self.format.options(path)?;
@@ -193,7 +193,7 @@ impl OutputArgs {
 }
 
 impl OutputFormat {
-    /// How a file of this name is written.
+    /// Output options for a path, with the format of `--format` or of the file extension.
     pub(crate) fn options(self, path: &Path) -> Result<OutputOptions> {
         let format = match self.format {
             Some(format) => format.format(),
@@ -202,7 +202,7 @@ impl OutputFormat {
         self.options_of(format)
     }
 
-    /// How a file of a format is written, if none is named.
+    /// Output options, with this format unless `--format` names one.
     pub(crate) fn options_or(self, format: Format) -> Result<OutputOptions> {
         self.options_of(self.format.map_or(format, InputFormat::format))
     }
@@ -215,7 +215,9 @@ impl OutputFormat {
                 anyhow::bail!("--compression: CSV is not compressed; leave it out, or name another --format")
             }
             (Some(Compressed::Snappy), _) => {
-                anyhow::bail!("--compression snappy: Arrow IPC has none, lz4 and zstd; give one of these")
+                anyhow::bail!(
+                    "--compression snappy: Arrow IPC supports none, lz4 and zstd; give one of these"
+                )
             }
             (Some(Compressed::Lz4), _) => Compression::Lz4,
             (Some(Compressed::Zstd), _) => Compression::Zstd,
@@ -225,7 +227,7 @@ impl OutputFormat {
     }
 }
 
-/// The format that a name's ending tells.
+/// Format of a file extension; CSV for `-`.
 fn format_of_name(path: &Path) -> Result<Format> {
     if path == Path::new("-") {
         return Ok(Format::Csv);
@@ -243,15 +245,15 @@ fn format_of_name(path: &Path) -> Result<Format> {
     })
 }
 
-/// How the allocator keeps memory while a job runs. Batches and groups of rows are allocated and freed all the time, of
-/// sizes up to some MiB: were each a mapping of its own, its pages would be faulted in again each time. What is kept
-/// beyond use counts against the memory limit, so it is little.
+/// Allocator settings while a job runs. Batches and row groups of up to some MiB are allocated and freed all the time;
+/// a separate mapping for each would fault its pages in again. Unused memory that is kept counts against the memory
+/// limit, so the thresholds are low.
 const KEEP: Keep = Keep { arenas: 2, mapped_min_bytes: 8 << 20, trim_bytes: 8 << 20 };
 
 /// Resources of a job.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct JobArgs {
-    /// Memory limit of the process, but for its code and stacks
+    /// Memory limit of the process, excluding its code and stacks
     #[arg(long, value_name = "SIZE", default_value = "512MiB", help_heading = RESOURCES)]
     memory: Bytes,
     /// Number of compute threads [default: the number of cores]
@@ -269,19 +271,19 @@ pub(crate) struct JobArgs {
     /// Size of a read or write
     #[arg(long, value_name = "SIZE", default_value = "1MiB", help_heading = RESOURCES)]
     block: Bytes,
-    /// Put what does not fit into memory into this directory; may be repeated. By default $TMPDIR, /var/tmp or the current directory
+    /// Directory for spill files; may be repeated [default: $TMPDIR, /var/tmp or the current directory]
     #[arg(long, value_name = "DIR", help_heading = RESOURCES)]
     spill: Vec<PathBuf>,
 }
 
 impl JobArgs {
-    /// How the job is done.
+    /// Checks the options and returns those of the job.
     pub(crate) fn options(&self) -> Result<JobOptions> {
         let defaults = JobOptions::default();
         let memory = usize::try_from(self.memory.0).unwrap_or(usize::MAX);
         ensure!(
             memory >= MEMORY_MIN_BYTES,
-            "--memory {}: {} are needed at least",
+            "--memory {}: too small; give at least {}",
             self.memory,
             Bytes(MEMORY_MIN_BYTES as u64)
         );
@@ -304,18 +306,18 @@ impl JobArgs {
         })
     }
 
-    /// The job, whose engine is open.
+    /// Opens the job and its I/O engine.
     pub(crate) fn open(&self) -> Result<Job> {
         allocator::keep(KEEP);
         Ok(Job::new(self.options()?)?)
     }
 
-    /// The engine, if it is not to be chosen.
+    /// The engine, if `--method` fixes it.
     pub(crate) fn method(&self) -> Option<EngineSpec> {
         self.method
     }
 
-    /// Use of the page cache, if it is not to be chosen.
+    /// Use of the page cache, if `--direct` or `--buffered` fixes it.
     pub(crate) fn page_cache(&self) -> Option<PageCache> {
         match (self.direct, self.buffered) {
             (true, _) => Some(PageCache::Bypassed),
@@ -324,7 +326,7 @@ impl JobArgs {
         }
     }
 
-    /// The same with what a plan has chosen.
+    /// These options with the engine and page cache mode of a plan.
     pub(crate) fn planned(&self, method: EngineSpec, direct: bool) -> JobArgs {
         JobArgs { method: Some(method), direct, ..self.clone() }
     }
@@ -334,13 +336,13 @@ impl JobArgs {
         self.direct
     }
 
-    /// Through the page cache or around it.
+    /// File access mode: buffered or direct.
     pub(crate) fn access(&self) -> Access {
         if self.direct { Access::Direct } else { Access::Buffered }
     }
 }
 
-/// The report of a result.
+/// Options of the report.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReportArgs {
     /// Write result.json, report.html, report.md and the charts to this directory

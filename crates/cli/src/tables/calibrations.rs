@@ -1,4 +1,4 @@
-//! Costs of storage and operators, as `probe` and `query calibrate` have saved them.
+//! Costs of storage and operators that `probe` and `query calibrate` saved.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use sakiyomi_query::cost::{OperatorCosts, Storage};
 use sakiyomi_query::output::Target;
 use sakiyomi_query::statement::Destination;
 
-/// All costs that were found.
+/// Saved costs of devices and operators.
 pub(crate) struct Calibrations {
     devices: Vec<Calibration>,
     operators: OperatorCalibration,
 }
 
 impl Calibrations {
-    /// Loads them from files, or from the usual places.
+    /// Loads the costs from files, or from the default locations.
     pub(crate) fn load(devices: Option<&Path>, operators: Option<&Path>) -> Result<Calibrations> {
         let operators = match operators {
             Some(path) => path.to_owned(),
@@ -33,7 +33,7 @@ impl Calibrations {
         Ok(Calibrations { devices, operators: OperatorCalibration::load(&operators)? })
     }
 
-    /// Those in the usual places; none if there are none, or they are of another machine.
+    /// Loads the costs from the default locations; none if they are missing or from another machine.
     pub(crate) fn find() -> Option<Calibrations> {
         Calibrations::load(None, None).ok().filter(|found| found.difference().is_none())
     }
@@ -43,7 +43,7 @@ impl Calibrations {
         &self.operators.operators
     }
 
-    /// Differences of this machine from the one of the calibrations, in a sentence.
+    /// A sentence about the first difference between this machine and that of the calibrations.
     pub(crate) fn difference(&self) -> Option<String> {
         let now = calibration::Machine::current();
         let machines = self.devices.iter().map(|found| &found.machine).chain([&self.operators.machine]);
@@ -91,13 +91,13 @@ impl Calibrations {
     }
 }
 
-/// Those in the usual place that can be loaded, the last measured first.
+/// Loadable device calibrations in the default directory, the most recent first.
 fn saved() -> Vec<Calibration> {
     let found = calibration::default_directory().map(|directory| calibration::saved(&directory));
     found.into_iter().flatten().filter_map(|(_, loaded)| loaded.ok()).collect()
 }
 
-/// The part of a file that is in the page cache; none of a directory or a stream.
+/// Fraction of a file in the page cache, 0 to 1; 0 for a directory or a stream.
 pub(crate) fn cached_ratio(path: &Path) -> f64 {
     let Ok(file) = File::open(path) else { return 0.0 };
     let length = file.metadata().map_or(0, |metadata| if metadata.is_file() { metadata.len() } else { 0 });

@@ -1,4 +1,4 @@
-//! A job on a thread of its own, while this one shows how far it is and waits for Ctrl-C.
+//! Runs a job on its own thread while the caller's thread shows progress and polls for Ctrl-C.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -11,10 +11,10 @@ use sakiyomi_report::number;
 use crate::console::Common;
 use crate::progress::{Interrupted, Progress, go_on};
 
-/// Time between two looks at a job: short enough that Ctrl-C seems immediate, and a short job is not delayed by them.
+/// Polling period of a job: short enough that Ctrl-C seems immediate and short jobs are not delayed.
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
 
-/// Time that an interrupted job has to end by itself. One that waits for its standard input never does.
+/// Time for an interrupted job to end by itself. A job blocked on standard input never does.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
 /// Runs a job to its end, or until Ctrl-C.
@@ -29,7 +29,7 @@ pub(crate) fn run<R: Send + 'static>(
     let (sender, outcome) = mpsc::channel();
     let own = job.clone();
     let worker = thread::Builder::new().name("job".to_owned()).spawn(move || {
-        // Whoever is not there any more has been interrupted.
+        // Fails if the receiver has returned after Ctrl-C.
         let _ = sender.send(work(&own));
     })?;
     let mut shown: Option<Progress> = None;
@@ -57,7 +57,7 @@ pub(crate) fn run<R: Send + 'static>(
     }
 }
 
-/// Shows how far the job is, from when it knows how much there is to do.
+/// Shows the progress of a job once it has begun a step.
 fn show(job: &Job, common: &Common, shown: &mut Option<Progress>) {
     let now = job.progress().look();
     if now.step.is_empty() {
@@ -72,6 +72,6 @@ fn show(job: &Job, common: &Common, shown: &mut Option<Progress>) {
         };
         format!("{}: {} rows{written}", now.step, number::count(now.done_rows))
     };
-    // Whether to go on is asked above.
+    // The caller polls for Ctrl-C.
     let _ = progress.set(now.done_rows, message);
 }

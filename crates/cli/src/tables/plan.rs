@@ -1,4 +1,4 @@
-//! The plan of a job, chosen by the cost model where the calibrations of all its devices and operators are at hand.
+//! The plan of a job. The cost model chooses it if all its devices and operators are calibrated.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,24 +13,27 @@ use sakiyomi_report::number::{bytes, count};
 use super::args::JobArgs;
 use super::calibrations::{Calibrations, cached_ratio};
 
-/// A chosen plan, or what the command line says.
+/// A plan that the cost model chose, or the options of the command line.
 pub(crate) struct Planned {
     /// The job's options.
     pub(crate) job: JobArgs,
-    /// Steps of the plan, a line each.
+    /// Steps of the plan, one line each.
     pub(crate) lines: Vec<String>,
     /// Its predicted time.
     pub(crate) elapsed: Option<Duration>,
 }
 
 impl Planned {
-    /// As the command line says.
+    /// The options of the command line, without a plan.
     pub(crate) fn asked(args: &JobArgs) -> Planned {
         Planned { job: args.clone(), lines: Vec::new(), elapsed: None }
     }
 }
 
-/// Costs of what a job uses.
+/// Costs and limits of a job.
+///
+/// # Errors
+/// A device without calibration.
 pub(crate) fn calibrated<'a>(
     calibrations: &'a Calibrations,
     args: &JobArgs,
@@ -55,8 +58,8 @@ pub(crate) fn calibrated<'a>(
     })
 }
 
-/// The plan that the cost model chooses, if calibrations are at hand and nothing stands in its way: a fault of a table or
-/// an expression is told by the command itself.
+/// Returns the plan that the cost model chooses, or the options of the command line if calibrations are missing or
+/// planning fails. The command itself reports the errors of tables and expressions.
 pub(crate) fn plan(
     args: &JobArgs,
     inputs: &[&PathBuf],
@@ -85,11 +88,11 @@ pub(crate) fn plan(
     }
 }
 
-/// The tree of a plan, the inputs of an operator below it.
+/// Appends the tree of a plan as lines, the inputs of an operator indented below it.
 pub(crate) fn describe(node: &Node, depth: usize, lines: &mut Vec<String>) {
     let rows = node.rows.map_or_else(String::new, |rows| format!(", {} rows", count(rows)));
     let size = if node.bytes > 0 { format!(", {}", bytes(node.bytes)) } else { String::new() };
-    // Spaces at which no line is broken, and that are not taken for those between words.
+    // Non-breaking spaces, which reports neither break nor collapse.
     lines.push(format!("{}{}{rows}{size}", "\u{a0}".repeat(2 * depth), node.operator));
     node.inputs.iter().for_each(|input| describe(input, depth + 1, lines));
 }

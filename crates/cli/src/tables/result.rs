@@ -1,4 +1,4 @@
-//! A job as a result.
+//! The result document of a job.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ use crate::console::{Common, note_json};
 use crate::output::OutDir;
 use crate::provenance::{self, nanos};
 
-/// What was asked for.
+/// Operation, inputs and plan of a command.
 pub(crate) struct Asked {
     /// `sort`, `join`, `aggregate`, `q1`, `gen`.
     pub(crate) operation: &'static str,
@@ -32,7 +32,7 @@ pub(crate) struct Asked {
     pub(crate) planned: Planned,
 }
 
-/// A command from its beginning to its report.
+/// A running command: its start time, CPU time at the start, and report directory.
 pub(crate) struct Command {
     begun: Instant,
     cpu: (Duration, Duration),
@@ -40,12 +40,12 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    /// Begins; the report goes into this directory, too.
+    /// Starts the clocks; the report is also written to `out`.
     pub(crate) fn begin(out: Option<OutDir>) -> Command {
         Command { begun: Instant::now(), cpu: cpu::user_and_system_of_this_process(), out }
     }
 
-    /// Tells what came of it.
+    /// Prints the result and writes the report.
     pub(crate) fn finish(
         self,
         asked: Asked,
@@ -63,7 +63,7 @@ impl Command {
         self.finish_files(asked, job, outcome, outputs, common)
     }
 
-    /// The same where several files were written.
+    /// Like `finish`, for several output files.
     pub(crate) fn finish_files(
         self,
         asked: Asked,
@@ -137,13 +137,13 @@ fn phase(phase: &Phase) -> QueryPhase {
     }
 }
 
-/// Files of a table as a result has them. The rows are those of the table where it is one file.
+/// Result entries of a table's files. The number of rows is known only for a table of one file.
 pub(crate) fn inputs(paths: &[PathBuf], table: &Table) -> Vec<QueryFile> {
     let (format, rows) = (format_name(table.format()), table.rows().filter(|_| paths.len() == 1));
     paths.iter().map(|path| file(path, format, rows)).collect()
 }
 
-/// A file as a result has it.
+/// Result entry of a file.
 pub(crate) fn file(path: &Path, format: &str, rows: Option<u64>) -> QueryFile {
     let size = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|found| found.len());
     QueryFile {
@@ -154,7 +154,7 @@ pub(crate) fn file(path: &Path, format: &str, rows: Option<u64>) -> QueryFile {
     }
 }
 
-/// The path of a target, as a result has it.
+/// Path of a target in a result; `-` for standard output.
 fn target_path(target: &Target) -> &Path {
     match target {
         Target::File(path) => path,

@@ -1,4 +1,4 @@
-//! Rows of a result, as reports have them.
+//! Conversion of preview rows to rows of a report.
 
 use sakiyomi_query::preview::{Cell, Preview};
 use sakiyomi_report::result::{QueryCell, QueryColumn, QueryRows};

@@ -231,7 +231,7 @@ fn bad_input_is_one_sentence() {
         ("probe empty", "empty is empty"),
         ("probe tiny", "the smallest block wanted 65536"),
         ("probe /dev/null", "a character device"),
-        ("probe file --method preads:4", "`preads:4` is no method"),
+        ("probe file --method preads:4", "`preads:4` is not a method"),
         ("probe file --method pread:0", "from 1 to 1024"),
         ("probe file --op reads", "`reads` does not name operations"),
         ("probe file --op mix:100", "`mix:100` does not name operations"),

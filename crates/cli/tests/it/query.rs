@@ -1,4 +1,4 @@
-//! `sort`, `join`, `aggregate` and `query` on small files: what they give, what they refuse, and what they leave behind.
+//! `sort`, `join`, `aggregate` and `query` on small files: results, refused input, and files left behind.
 
 use std::fs;
 use std::io::Write;
@@ -49,7 +49,7 @@ fn a_table_is_sorted_by_several_columns_into_every_format() {
 }
 
 #[test]
-fn the_first_rows_are_shown_where_no_file_takes_them() {
+fn the_first_rows_are_shown_without_an_output_file() {
     let scratch = with_tables("query_limit");
     let shown = scratch.ok("sort people.csv --by height:desc --limit 2");
     assert!(shown.contains("Gil") && shown.contains("Cem") && !shown.contains("Flo"), "{shown}");
@@ -158,7 +158,7 @@ fn tables_come_from_standard_input_and_go_to_standard_output() {
     let output = fed(&scratch, "sort - --by id -o - --json", &people);
     assert_eq!(first_fields(&String::from_utf8(output.stdout).unwrap()).len(), 7);
     let document = json(&String::from_utf8(output.stderr).unwrap());
-    assert_eq!(document["result"]["output_rows"], 7, "the result is told on the other stream");
+    assert_eq!(document["result"]["output_rows"], 7, "the result goes to standard error");
 }
 
 #[test]
@@ -170,8 +170,8 @@ fn bad_input_is_one_sentence() {
     for (words, expected) in [
         ("sort", "required arguments"),
         ("sort people.csv -o x.csv", "--by"),
-        ("sort people.csv --by id", "nothing takes the sorted rows"),
-        ("sort people.csv --by id --limit 1001", "nothing takes the sorted rows"),
+        ("sort people.csv --by id", "no output for the sorted rows"),
+        ("sort people.csv --by id --limit 1001", "no output for the sorted rows"),
         ("sort nowhere.csv --by id -o x.csv", "nowhere.csv"),
         ("sort empty --by id -o x.csv", "empty"),
         ("sort text.parquet --by id -o x.csv", "text.parquet"),
@@ -186,7 +186,7 @@ fn bad_input_is_one_sentence() {
         ("sort people.csv --by id -o x.csv --memory 1MiB", "--memory"),
         ("sort people.csv --by id -o x.csv --memory x", "--memory"),
         ("sort people.csv --by id -o x.csv --method mmap:4", "tables are read and written by"),
-        ("sort people.csv --by id -o x.csv --method preads", "is no method"),
+        ("sort people.csv --by id -o x.csv --method preads", "is not a method"),
         ("sort people.csv --by id -o x.csv --block 1", "give 4KiB to 2GiB"),
         ("sort people.csv --by id -o x.csv --spill people.csv", "it is not a directory"),
         ("sort people.csv --by id -o x.csv --threads 0", "1..=1024"),
@@ -195,11 +195,11 @@ fn bad_input_is_one_sentence() {
         ("sort people.csv --by id -o x.csv --where name", "name"),
         ("sort people.csv cities.csv --by id -o x.csv", "cities.csv"),
         ("sort people.csv --by id -o x.csv --out people.csv", "--out needs a directory"),
-        ("join people.csv cities.csv --on city", "nothing takes the joined rows"),
+        ("join people.csv cities.csv --on city", "no output for the joined rows"),
         ("join people.csv cities.csv --on town -o x.csv", "town"),
         ("join people.csv cities.csv --on name=city -o x.csv", "name"),
         ("join people.csv cities.csv --on city --kind outer -o x.csv", "outer"),
-        ("aggregate people.csv", "nothing is to be computed"),
+        ("aggregate people.csv", "no aggregate to compute"),
         ("aggregate people.csv --sum name", "name"),
         ("aggregate people.csv --by town --count", "town"),
         ("query q1 people.csv", "l_"),
@@ -222,7 +222,7 @@ fn bad_input_is_one_sentence() {
     );
 }
 
-/// Runs the command by a shell that does something around it.
+/// Runs a shell line that contains the command.
 fn shell(scratch: &Scratch, line: &str) -> Output {
     let line = line.replace("sakiyomi ", concat!(env!("CARGO_BIN_EXE_sakiyomi"), " "));
     let mut shell = Command::new("sh");
@@ -231,7 +231,7 @@ fn shell(scratch: &Scratch, line: &str) -> Output {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error_and_a_closed_output_is_one() {
+fn a_closed_pipe_is_not_an_error_and_a_closed_output_is_one() {
     let scratch = with_tables("query_pipe");
     let many: String = (0..200_000).map(|id| format!("{},x{id}\n", id * 7919 % 200_000)).collect();
     scratch.file("many.csv", format!("id,name\n{many}"));

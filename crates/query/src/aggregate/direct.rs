@@ -1,5 +1,5 @@
-//! Groups of rows whose keys are one or two bytes each: dictionary codes, strings of one byte, small integers. A table of
-//! all combinations says the group, so that no key is hashed or compared.
+//! Direct-mapped group lookup for one or two key columns of one byte each: dictionary codes, one-byte strings, small
+//! integers. A table of all combinations has the group, so that keys are neither hashed nor compared.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -9,26 +9,26 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
 use arrow_schema::DataType;
 
-/// Columns that a key has at most here: their combinations are 65,536, of which few are touched.
+/// Maximum number of key columns: they have 65,536 combinations, of which few are touched.
 const COLUMNS_MAX: usize = 2;
-/// Codes of a column: those of a byte.
+/// Number of codes of a column.
 const COLUMN_CODES: usize = 256;
-/// A combination whose group is not known.
+/// Marks a combination without a known group.
 const UNKNOWN_GROUP: u32 = u32::MAX;
 
-/// From combinations of codes to groups.
+/// A map from combinations of codes to groups.
 #[derive(Debug, Default)]
 pub(crate) struct Direct {
     /// The group of each combination.
     slots: Vec<u32>,
     /// The dictionaries that the codes belong to.
     dictionaries: [Option<ArrayRef>; COLUMNS_MAX],
-    /// Of a batch, one for each column; kept for their memory.
+    /// The codes of a batch for each column; buffers that are reused.
     codes: [Vec<u8>; COLUMNS_MAX],
 }
 
 impl Direct {
-    /// Fills in the groups of rows, and the rows whose group is not known; false if the keys have no codes.
+    /// Looks up the groups of rows, of which some may be unknown. Returns false if the keys have no codes.
     pub(crate) fn assign(&mut self, columns: &[ArrayRef], groups: &mut Vec<u32>) -> bool {
         if columns.is_empty() || columns.len() > COLUMNS_MAX {
             return false;
@@ -56,17 +56,16 @@ impl Direct {
         true
     }
 
-    /// Whether the group of a row is not known.
     pub(crate) fn is_unknown(group: u32) -> bool {
         group == UNKNOWN_GROUP
     }
 
-    /// The group of a row, if another row of its combination has got one meanwhile.
+    /// The group of a row, which may have been learned since [`Direct::assign`].
     pub(crate) fn group(&self, row: usize, columns: usize) -> u32 {
         self.slots[self.combination(row, columns)]
     }
 
-    /// Tells the group of a row.
+    /// Sets the group of a row's combination.
     pub(crate) fn learn(&mut self, row: usize, columns: usize, group: u32) {
         let combination = self.combination(row, columns);
         self.slots[combination] = group;
@@ -79,7 +78,6 @@ impl Direct {
         }
     }
 
-    /// Forgets all groups.
     pub(crate) fn clear(&mut self) {
         self.slots.clear();
     }
@@ -98,7 +96,7 @@ fn is_same(a: Option<&ArrayRef>, b: Option<&ArrayRef>) -> bool {
     }
 }
 
-/// The codes of a column; false if it has none.
+/// Reads the codes of a column. Returns false if the column has no codes.
 fn read_codes(column: &ArrayRef, codes: &mut Vec<u8>) -> bool {
     if column.null_count() > 0 {
         return false;
@@ -140,7 +138,7 @@ fn read_keys<K: ArrowDictionaryKeyType>(
     codes.extend(column.as_dictionary::<K>().keys().values().iter().map(|&key| code(key)));
 }
 
-/// Strings of one byte each.
+/// Reads strings of one byte each.
 fn read_strings<T: ByteArrayType<Offset = i32>>(column: &ArrayRef, codes: &mut Vec<u8>) -> bool {
     let strings = column.as_bytes::<T>();
     let offsets = strings.value_offsets();
@@ -153,7 +151,7 @@ fn read_strings<T: ByteArrayType<Offset = i32>>(column: &ArrayRef, codes: &mut V
     true
 }
 
-/// The length of a string and its bytes are in its view, if it is short.
+/// Reads one-byte strings from views, which contain the length and bytes of short strings.
 fn read_views(column: &ArrayRef, codes: &mut Vec<u8>) -> bool {
     let views = column.as_string_view().views();
     let is_one = views.iter().fold(true, |is_one, &view| is_one & (view as u32 == 1));

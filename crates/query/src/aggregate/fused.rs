@@ -1,25 +1,25 @@
-//! Several sums in one pass over the rows. With few groups, each sum on its own would wait for the one of the row before;
-//! together they hide that latency, and a group's sums lie in one cache line.
+//! Computes several sums in one pass over the rows. With few groups, a single sum would depend on the previous row's
+//! result. Several sums hide that latency, and the sums of a group share one cache line.
 
 use super::layout::{Kind, Spec};
 use super::state::{State, Values};
 
-/// Groups whose sums stay in the first-level cache.
+/// Maximum number of groups whose sums fit the L1 cache.
 const GROUPS_MAX: usize = 256;
-/// Sums of a pass; one more place of a cache line is for the rows.
+/// Sums per pass; the last slot of the cache line is for the row count.
 const SUMS_MAX: usize = 7;
 
-/// The sums of a group on a batch, and the number of its rows.
+/// The sums and row count of a group on a batch.
 type Sums = [i64; SUMS_MAX + 1];
 
-/// Sums of a batch; kept for their memory.
+/// Sums of a batch; buffers that are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Locals {
     sums: Vec<Sums>,
     fused: Vec<usize>,
 }
 
-/// Adds rows to those states that are sums of 64-bit values, or count rows; gives their places.
+/// Adds rows to the states that sum 64-bit values or count rows. Returns the indices of these states.
 pub(crate) fn add<'a>(
     rows: &[u32],
     states: &mut [State],
@@ -63,7 +63,7 @@ pub(crate) fn add<'a>(
     &locals.fused
 }
 
-/// The values of a sum that cannot overflow 64 bits in this many rows.
+/// The values of a sum, if adding up `rows` of them cannot overflow 64 bits.
 fn summable<'a>(spec: Spec, values: &'a [Values<'_>], rows: usize) -> Option<&'a [i64]> {
     let Values::Narrow(narrow) = &values[spec.argument?] else { return None };
     let is_sum = matches!(spec.kind, Kind::Sum | Kind::WideSum);

@@ -1,4 +1,4 @@
-//! Groups: their keys and states, within a number of bytes.
+//! Groups: keys and states within a memory budget.
 
 use crate::Error;
 
@@ -7,17 +7,17 @@ use super::keys::Keys;
 use super::layout::Spec;
 use super::state::State;
 
-/// Partitions of groups by their hashes, at each level.
+/// Number of hash partitions at each level.
 pub(crate) const PARTITION_COUNT: usize = 1 << PARTITION_BITS;
-/// 16 partitions: few enough that a run of each is worth a transfer, and that three levels hold 4,096 times the memory.
+/// 16 partitions: few enough for runs of at least a transfer; three levels suffice for 4,096 times the memory.
 const PARTITION_BITS: u32 = 4;
-/// Levels that a hash has bits for; the index uses its upper half.
+/// Number of levels that fit the lower half of a hash; the index uses the upper half.
 pub(crate) const LEVELS_MAX: u32 = 32 / PARTITION_BITS;
-/// Groups that there is room for at first.
+/// Initial capacity in groups.
 const GROUPS_MIN: usize = 1024;
-/// Steps between one power of two and the next: the last growth takes what is left of the memory.
+/// Capacities between one power of two and the next, so that the last growth uses the remaining memory.
 const GROWTH_STEPS: usize = 8;
-/// Groups of fixed size that there is always room for: with fewer, partitions of partitions would not get smaller.
+/// Minimum number of groups that are accepted regardless of the budget; with fewer, repartitioning makes no progress.
 const GROUPS_FLOOR: usize = 64;
 
 /// Groups with their states.
@@ -25,7 +25,7 @@ const GROUPS_FLOOR: usize = 64;
 pub(crate) struct Groups {
     pub(crate) keys: Keys,
     pub(crate) states: Vec<State>,
-    /// Groups that there is room for.
+    /// Capacity in groups.
     capacity: usize,
 }
 
@@ -50,12 +50,11 @@ impl Groups {
         Groups { keys, states, capacity: 0 }
     }
 
-    /// The number of groups.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Bytes of a group, but for the index, and for keys and values of bytes.
+    /// Bytes per group, without the index and variable-length keys and values.
     pub(crate) fn bytes_per_group(&self) -> usize {
         self.keys.bytes_per_group() + self.states.iter().map(State::bytes_per_group).sum::<usize>()
     }
@@ -64,7 +63,7 @@ impl Groups {
         capacity * self.bytes_per_group() + self.keys.index_bytes(capacity) + self.variable_bytes()
     }
 
-    /// Bytes that it has room in.
+    /// Allocated bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         self.bytes(self.capacity)
     }
@@ -73,7 +72,8 @@ impl Groups {
         self.keys.variable_bytes() + self.states.iter().map(State::variable_bytes).sum::<usize>()
     }
 
-    /// Makes room for more groups within a number of bytes; false if there is none, unless there are few groups.
+    /// Reserves space for more groups within a budget in bytes. Returns false if the budget is exceeded and there are
+    /// at least [`GROUPS_FLOOR`] groups.
     pub(crate) fn make_room(&mut self, more: usize, budget: usize) -> bool {
         let needed = self.len() + more + FIRST_GROUP as usize;
         let floor = GROUPS_FLOOR * self.bytes_per_group();
@@ -81,7 +81,7 @@ impl Groups {
         if needed <= self.capacity {
             return must || self.bytes(self.capacity) <= budget;
         }
-        // While a column of states grows, its old memory is still there.
+        // While a column of states grows, its old allocation exists as well.
         let is_within = |capacity: &usize| self.bytes(*capacity) + self.bytes(self.capacity) / 2 <= budget;
         let doubled = needed.max(GROUPS_MIN).next_power_of_two();
         let mut sizes = (1..=GROWTH_STEPS).rev().map(|step| doubled / 2 + doubled / 2 / GROWTH_STEPS * step);
@@ -95,24 +95,23 @@ impl Groups {
         true
     }
 
-    /// Gives states to new groups.
+    /// Adds initial states for new groups.
     pub(crate) fn grow_states(&mut self) {
         let groups = self.len() + FIRST_GROUP as usize;
         self.states.iter_mut().for_each(|state| state.resize(groups));
     }
 
-    /// Forgets all groups, and keeps most of the memory.
+    /// Removes all groups and keeps most of the memory.
     pub(crate) fn clear(&mut self) {
         self.keys.clear();
         self.states.iter_mut().for_each(State::clear);
     }
 
-    /// All groups.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
         FIRST_GROUP..FIRST_GROUP + self.len() as u32
     }
 
-    /// Groups by partition, within which they have the order of their numbers.
+    /// Partitions the groups by the hash bits of a level; each partition is in the order of group numbers.
     pub(crate) fn partitioned(&self, level: u32) -> Partitioned {
         let shift = (level % LEVELS_MAX) * PARTITION_BITS;
         let partition = |group: u32| (self.keys.hash(group) >> shift) as usize % PARTITION_COUNT;
@@ -132,7 +131,7 @@ impl Groups {
         Partitioned { groups, ends }
     }
 
-    /// Appends a record of a group: the length of its key, the key, and its states.
+    /// Appends a record of a group: key length (`u32`), key, states.
     pub(crate) fn write(&self, group: u32, record: &mut Vec<u8>) {
         let start = record.len();
         record.extend([0; 4]);
@@ -142,7 +141,7 @@ impl Groups {
         self.states.iter().for_each(|state| state.write(group, record));
     }
 
-    /// Merges a record. There is room for another group.
+    /// Merges a record, after [`Groups::make_room`] for one group.
     pub(crate) fn merge(&mut self, record: &[u8]) -> Result<(), Error> {
         let merged = (|| {
             let (length, rest) = record.split_first_chunk::<4>()?;

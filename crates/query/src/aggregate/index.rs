@@ -1,23 +1,23 @@
-//! An open-addressing table from hashes to group numbers. It knows no keys: the caller compares them.
+//! An open-addressing hash table of group numbers. The caller stores and compares the keys.
 
-/// Groups are numbered from 1.
+/// The first group number.
 pub(crate) const FIRST_GROUP: u32 = 1;
-/// The group of rows that do not count.
+/// The group of rows that the condition excludes.
 pub(crate) const NO_GROUP: u32 = 0;
 
-/// Slots for two groups, at least: at two thirds of the load a search looks at two to five slots, which lie together.
+/// Minimum number of slots for two groups: at a load factor of 2/3 a lookup reads two to five adjacent slots.
 const SLOTS_PER_TWO_GROUPS: usize = 3;
 /// Slots of an empty index.
 const SLOTS_MIN: usize = 64;
 
-/// The upper half of a hash, which is compared before keys are, and a group; group 0 is none.
+/// The upper half of a hash, which is compared before the key, and a group. Group 0 marks an empty slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     tag: u32,
     group: u32,
 }
 
-/// From hashes to groups.
+/// A map from hashes to groups.
 #[derive(Debug)]
 pub(crate) struct Index {
     slots: Vec<Slot>,
@@ -30,18 +30,18 @@ impl Default for Index {
     }
 }
 
-/// Slots of an index of some groups.
+/// The number of slots for a number of groups.
 fn slots_for(groups: usize) -> usize {
     (groups.saturating_mul(SLOTS_PER_TWO_GROUPS) / 2).next_power_of_two().max(SLOTS_MIN)
 }
 
-/// Bytes of an index of some groups.
+/// The size in bytes of an index for a number of groups.
 pub(crate) fn bytes_for(groups: usize) -> usize {
     slots_for(groups) * size_of::<Slot>()
 }
 
 impl Index {
-    /// The group of a key with a hash, or a new one if `is_equal` finds none.
+    /// Returns the group with this hash for which `is_equal` is true, or inserts the group `new`.
     pub(crate) fn find_or_insert(&mut self, hash: u64, new: u32, is_equal: impl Fn(u32) -> bool) -> u32 {
         let tag = (hash >> 32) as u32;
         let mask = self.slots.len() - 1;
@@ -64,7 +64,6 @@ impl Index {
         new
     }
 
-    /// Has room for some groups without growing.
     pub(crate) fn reserve(&mut self, groups: usize) {
         let slots = slots_for(groups);
         if slots > self.slots.len() {
@@ -83,7 +82,7 @@ impl Index {
         }
     }
 
-    /// Forgets all groups, and keeps the memory.
+    /// Removes all groups and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.slots.fill(Slot::default());
         self.groups = 0;
@@ -95,18 +94,16 @@ const HASH_FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 /// The first of the primes that wyhash uses.
 const HASH_SEED: u64 = 0xA076_1D64_78BD_642F;
 
-/// Both halves of a product, one over the other.
+/// XOR of both halves of the 128-bit product.
 fn folded(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product >> 64) as u64 ^ product as u64
 }
 
-/// The hash of a key of 64 bits.
 pub(crate) fn hash_word(word: u64) -> u64 {
     folded(word ^ HASH_SEED, HASH_FACTOR)
 }
 
-/// The hash of a key of bytes.
 pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut hash = HASH_SEED ^ bytes.len() as u64;

@@ -1,10 +1,10 @@
-//! The keys of groups: rows to group numbers, and group numbers back to columns.
+//! Group keys: maps rows to group numbers, and group numbers to key columns.
 //!
 //! | keys | stored as |
 //! |---|---|
 //! | none | nothing: one group |
 //! | numbers, dates, booleans that fit 64 bits together | a word |
-//! | others | bytes of Arrow's row format, one after the other |
+//! | others | bytes of Arrow's row format, concatenated |
 
 pub(crate) mod packed;
 mod rows;
@@ -21,14 +21,14 @@ use rows::RowKeys;
 /// The keys of a table.
 #[derive(Debug)]
 pub(crate) enum Keys {
-    /// Whether the only group is there.
+    /// Whether the single group exists.
     None(bool),
     Packed(PackedKeys),
     Rows(RowKeys),
 }
 
 impl Keys {
-    /// Keys of some types, and whether they may be null.
+    /// Makes a table for keys of the given types and nullability.
     pub(crate) fn new(types: &[(DataType, bool)]) -> Result<Keys, Error> {
         if types.is_empty() {
             return Ok(Keys::None(false));
@@ -39,12 +39,11 @@ impl Keys {
         })
     }
 
-    /// Keys of bytes that only [`Keys::insert`] brings.
+    /// Makes a table for keys of bytes, which are only added by [`Keys::insert`].
     pub(crate) fn of_bytes() -> Result<Keys, Error> {
         Ok(Keys::Rows(RowKeys::new(&[])?))
     }
 
-    /// The number of groups, which are numbered from 1.
     pub(crate) fn len(&self) -> usize {
         match self {
             Keys::None(is_there) => usize::from(*is_there),
@@ -53,7 +52,7 @@ impl Keys {
         }
     }
 
-    /// The groups of rows, of which new ones get the next numbers.
+    /// Finds the groups of rows and numbers new groups consecutively.
     pub(crate) fn assign(
         &mut self,
         columns: &[ArrayRef],
@@ -72,7 +71,7 @@ impl Keys {
         }
     }
 
-    /// The group of a key that [`Keys::bytes`] gave, of this table or another with the same types.
+    /// Finds or adds the group of a key from [`Keys::write`] of a table with the same types.
     pub(crate) fn insert(&mut self, bytes: &[u8]) -> u32 {
         match self {
             Keys::None(is_there) => {
@@ -93,7 +92,7 @@ impl Keys {
         }
     }
 
-    /// The hash of a group's key, which is the same in every table.
+    /// The hash of a group's key, which does not depend on the table.
     pub(crate) fn hash(&self, group: u32) -> u64 {
         match self {
             Keys::None(_) => hash_bytes(&[]),
@@ -102,7 +101,7 @@ impl Keys {
         }
     }
 
-    /// The columns of some groups.
+    /// The key columns of groups.
     pub(crate) fn columns(&self, groups: &[u32]) -> Result<Vec<ArrayRef>, Error> {
         match self {
             Keys::None(_) => Ok(Vec::new()),
@@ -111,7 +110,7 @@ impl Keys {
         }
     }
 
-    /// Bytes of a group, but for the index and keys of bytes.
+    /// Bytes per group, without the index and variable-length keys.
     pub(crate) fn bytes_per_group(&self) -> usize {
         match self {
             Keys::None(_) => 0,
@@ -120,7 +119,7 @@ impl Keys {
         }
     }
 
-    /// Bytes of the index of some groups.
+    /// Bytes of the index for a number of groups.
     pub(crate) fn index_bytes(&self, groups: usize) -> usize {
         match self {
             Keys::None(_) => 0,
@@ -128,7 +127,7 @@ impl Keys {
         }
     }
 
-    /// Bytes of keys of bytes.
+    /// Bytes of variable-length keys.
     pub(crate) fn variable_bytes(&self) -> usize {
         match self {
             Keys::Rows(keys) => keys.arena_bytes(),
@@ -136,7 +135,6 @@ impl Keys {
         }
     }
 
-    /// Has room for some groups.
     pub(crate) fn reserve(&mut self, groups: usize) {
         match self {
             Keys::None(_) => {}
@@ -145,7 +143,6 @@ impl Keys {
         }
     }
 
-    /// Forgets all groups.
     pub(crate) fn clear(&mut self) {
         match self {
             Keys::None(is_there) => *is_there = false,

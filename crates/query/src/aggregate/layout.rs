@@ -1,4 +1,4 @@
-//! From aggregates to states: each state is kept once, however many aggregates use it.
+//! Maps aggregates to states, which several aggregates may share.
 
 use arrow_schema::DataType;
 
@@ -7,47 +7,47 @@ use crate::expression::Expression;
 use super::plan::{Aggregate, Aggregation, Function, SUM_DIGITS_EXTRA};
 use super::types::flat;
 
-/// Digits of values whose sum of 10^10 rows fits 128 bits.
+/// Maximum precision of values whose sum over 10^10 rows fits 128 bits.
 const NARROW_SUM_DIGITS_MAX: u8 = 38 - SUM_DIGITS_EXTRA;
 
-/// A state of a group.
+/// The kind of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Rows, or values that are not null.
+    /// The number of rows, or of values that are not null.
     Count,
-    /// Different values of an argument, counted apart and added in the end.
+    /// The number of distinct values of an argument, which is computed separately and added at the end.
     Distinct(usize),
-    /// Of integers, or of decimals without their point.
+    /// A sum of integers, or of unscaled decimals.
     Sum,
-    /// The same for so many digits that it takes 256 bits.
+    /// A sum that needs 256 bits.
     WideSum,
     FloatSum,
-    /// The least or greatest of values that have an order as 64-bit integers.
+    /// The minimum or maximum of values mapped to 64-bit integers.
     Extreme {
         is_max: bool,
     },
-    /// The same as 128-bit integers.
+    /// The minimum or maximum of 128-bit integers.
     WideExtreme {
         is_max: bool,
     },
-    /// The same as bytes of Arrow's row format.
+    /// The minimum or maximum of bytes in Arrow's row format.
     ByteExtreme {
         is_max: bool,
     },
 }
 
-/// A state, and the argument whose values it takes; none for rows.
+/// A state and its argument; `None` counts rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
     pub(crate) kind: Kind,
     pub(crate) argument: Option<usize>,
 }
 
-/// How a result is made of states.
+/// The computation of a result from states.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Output {
     State(usize),
-    /// A state that means something only if another one counted values.
+    /// A state that is null if the count in another state is 0.
     IfAny(usize, usize),
     /// A sum divided by a count.
     Average(usize, usize),
@@ -56,11 +56,11 @@ pub(crate) enum Output {
 /// The states of an aggregation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
-    /// Different arguments of all aggregates.
+    /// Distinct arguments of all aggregates.
     pub(crate) arguments: Vec<Expression>,
     pub(crate) specs: Vec<Spec>,
     pub(crate) outputs: Vec<Output>,
-    /// Arguments whose different values are counted.
+    /// Arguments whose distinct values are counted.
     pub(crate) distinct: Vec<usize>,
     names: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Groups of all workers become one table for each partition of hashes, and tables become batches.
+//! Merges the groups of all workers into one table per hash partition, and tables into batches.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,12 +17,12 @@ use super::overflow::{Overflow, SpillPlace};
 use super::state::result;
 use super::worker::{Partial, Plan};
 
-/// Groups up to which a result is sorted by its keys: what a reader looks at himself, and cheap to sort.
+/// Maximum number of groups of a sorted result: small enough for a person to read, and cheap to sort.
 pub(crate) const SORTED_GROUPS_MAX: usize = 1 << 16;
 /// Rows of a batch of results.
 const BATCH_ROWS: usize = 8192;
 
-/// Groups of one partition.
+/// Unmerged groups of one partition.
 #[derive(Debug)]
 enum Source {
     Memory { groups: Arc<Groups>, partitioned: Arc<Partitioned>, partition: usize },
@@ -30,41 +30,41 @@ enum Source {
     Run(Run),
 }
 
-/// All groups of a partition: no other one has groups with the same keys.
+/// All groups of a partition; partitions have disjoint keys.
 #[derive(Debug, Default)]
 struct Work {
     level: u32,
     sources: Vec<Source>,
 }
 
-/// Partitions that are to be merged, by any thread.
+/// Partitions to be merged, shared by all threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     works: Arc<Mutex<VecDeque<Work>>>,
-    /// Whether no groups are in memory.
+    /// Whether all groups are in spill files.
     pub(crate) is_spilled: bool,
 }
 
-/// A table of a partition, and its groups in the order of the result.
+/// The table of a partition, and the order of its groups in the result.
 #[derive(Debug)]
 pub(crate) struct Merged {
     pub(crate) groups: Arc<Groups>,
     pub(crate) order: Vec<u32>,
 }
 
-/// What merging needs.
+/// Merges the partitions of a queue.
 #[derive(Debug)]
 pub(crate) struct Merger {
     queue: Queue,
     place: SpillPlace,
     budget: usize,
-    /// Groups without any, whose memory is used again.
+    /// An empty table whose memory is reused.
     empty: Option<Groups>,
 }
 
 impl Queue {
-    /// Partitions of what workers have left. If there are several, merging them takes as much memory as they have: groups
-    /// of more than half of the `bytes` are spilled.
+    /// Makes a queue of the workers' groups. Merging several tables may double their memory, so that a total
+    /// of more than half of `bytes` is spilled.
     pub(crate) fn new(partials: Vec<Partial>, bytes: usize) -> Result<Queue, Error> {
         let groups: usize = partials.iter().map(|partial| partial.groups.len()).sum();
         let held: usize = partials.iter().map(|partial| partial.groups.held_bytes()).sum();
@@ -84,7 +84,7 @@ impl Queue {
         Ok(Queue { works: Arc::new(Mutex::new(works)), is_spilled })
     }
 
-    /// Partitions that nobody has taken.
+    /// The number of partitions in the queue.
     pub(crate) fn len(&self) -> usize {
         self.works.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
@@ -117,7 +117,7 @@ fn in_memory(partials: Vec<Partial>) -> Vec<Work> {
     works
 }
 
-/// What is still in memory is spilled as well: the memory is for merging then.
+/// Spills the groups in memory as well, to free the memory for merging.
 fn spilled(partials: Vec<Partial>) -> Result<Vec<Work>, Error> {
     let mut works = empty_works(1);
     for mut partial in partials {
@@ -136,12 +136,12 @@ fn add_runs(works: &mut [Work], overflow: Overflow) {
 }
 
 impl Merger {
-    /// Merges partitions of a queue within a number of bytes.
+    /// Makes a merger with a budget in bytes.
     pub(crate) fn new(queue: &Queue, place: &SpillPlace, budget: usize) -> Merger {
         Merger { queue: queue.clone(), place: place.clone(), budget, empty: None }
     }
 
-    /// The next partition; none if there are no more. `make` makes groups without any.
+    /// Merges the next partition; `None` at the end. `make` makes an empty table.
     pub(crate) fn next(&mut self, make: &dyn Fn() -> Result<Groups, Error>) -> Result<Option<Merged>, Error> {
         while let Some(work) = self.queue.pop() {
             if let Some(merged) = self.merge(work, make)? {
@@ -151,7 +151,7 @@ impl Merger {
         Ok(None)
     }
 
-    /// Takes back the memory of a table that has been read.
+    /// Reuses the memory of a table that has been read.
     pub(crate) fn recycle(&mut self, merged: Merged) {
         if let Ok(mut groups) = Arc::try_unwrap(merged.groups) {
             groups.clear();
@@ -159,7 +159,7 @@ impl Merger {
         }
     }
 
-    /// A table of a partition; none if it did not fit, and its parts are in the queue.
+    /// Merges a partition into a table. Returns `None` if the table exceeds the budget; its partitions are then queued.
     fn merge(
         &mut self,
         mut work: Work,
@@ -227,7 +227,7 @@ fn merge_groups(
     Ok(())
 }
 
-/// The rows of some groups: keys, then aggregates.
+/// The result rows of groups: keys, then aggregates.
 pub(crate) fn rows(plan: &Plan, groups: &Groups, numbers: &[u32]) -> Result<RecordBatch, Error> {
     let mut columns = groups.keys.columns(numbers)?;
     let aggregates = plan.aggregation.aggregates().iter().zip(&plan.layout.outputs);
@@ -237,7 +237,7 @@ pub(crate) fn rows(plan: &Plan, groups: &Groups, numbers: &[u32]) -> Result<Reco
     Ok(RecordBatch::try_new(plan.aggregation.schema(), columns)?)
 }
 
-/// Groups in the order of their keys: nulls last, NaN after all numbers.
+/// Sorts groups by key: nulls last, NaN after all numbers.
 pub(crate) fn sorted(groups: &Groups, numbers: &[u32]) -> Result<Vec<u32>, Error> {
     let columns: Vec<ArrayRef> = groups.keys.columns(numbers)?;
     if columns.is_empty() {
@@ -252,16 +252,16 @@ pub(crate) fn sorted(groups: &Groups, numbers: &[u32]) -> Result<Vec<u32>, Error
     Ok(order.into_iter().map(|place| numbers[place]).collect())
 }
 
-/// The result, or a part of it: one stream for each thread.
+/// The stream of a thread: the result or a part of it.
 #[derive(Debug)]
 pub(crate) struct Results {
     pub(crate) job: Job,
     pub(crate) plan: Arc<Plan>,
     pub(crate) merger: Merger,
-    /// Whether the groups of a partition are sorted: if it is the only one.
+    /// Whether to sort the groups of each partition, which is set if the queue had one partition.
     pub(crate) is_sorted: bool,
     pub(crate) current: Option<(Merged, usize)>,
-    /// Memory that the groups of all streams take.
+    /// The memory reservation of all streams.
     pub(crate) _memory: Arc<crate::job::Reservation>,
 }
 

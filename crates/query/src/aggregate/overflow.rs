@@ -1,4 +1,4 @@
-//! Groups that do not fit into memory: records in runs of a spill file, one run for each partition of hashes.
+//! Spills groups that do not fit into memory: records in runs of a spill file, one run per hash partition.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::{Error, Job};
 
 use super::groups::{Groups, LEVELS_MAX, PARTITION_COUNT};
 
-/// Bytes of a transfer: the runs of a small table are not longer, and all partitions are written at the same time.
+/// Transfer size: small because the runs of a small table are short, and all partitions are written at the same time.
 const BLOCK_BYTES: usize = 128 << 10;
-/// Transfers in flight: one beside the one that is filled or read.
+/// Transfers in flight: one during the filling or reading of another.
 const TRANSFERS_IN_FLIGHT: usize = 2;
-/// Bytes of records that are handed to a run at once.
+/// Size at which buffered records are written to a run.
 const RECORDS_BYTES: usize = 64 << 10;
 
-/// Where groups are spilled to.
+/// The destination of spilled groups.
 #[derive(Clone, Debug)]
 pub(crate) struct SpillPlace {
     job: Job,
@@ -36,13 +36,13 @@ enum Opener {
 }
 
 impl SpillPlace {
-    /// The spill directories of a job, in turn.
+    /// Uses the spill directories of a job in turn.
     pub(crate) fn of(job: &Job) -> SpillPlace {
         let paths = Arc::new(job.options().spill.clone());
         SpillPlace { job: job.clone(), open: Opener::Directories { paths, next: Arc::default() } }
     }
 
-    /// A spill that is open, such as one in memory.
+    /// Uses an open spill file, such as one in memory.
     #[cfg(test)]
     pub(crate) fn over(job: &Job, spill: Spill) -> SpillPlace {
         SpillPlace { job: job.clone(), open: Opener::File(spill) }
@@ -54,7 +54,7 @@ impl SpillPlace {
                 let turn = next.fetch_add(1, Ordering::Relaxed);
                 let path = paths.get(turn % paths.len().max(1));
                 let path = path
-                    .ok_or_else(|| Error::Query("there is no spill directory; name one by --spill".into()))?;
+                    .ok_or_else(|| Error::Query("no spill directory is set; name one with --spill".into()))?;
                 Ok(Spill::create(self.job.io(), path)?)
             }
             #[cfg(test)]
@@ -62,7 +62,7 @@ impl SpillPlace {
         }
     }
 
-    /// Reads the records of a run, and returns its space.
+    /// Reads the records of a run and frees its space.
     pub(crate) fn read(
         &self,
         run: Run,
@@ -70,7 +70,7 @@ impl SpillPlace {
     ) -> Result<(), Error> {
         let options =
             SharedOptions { block: BLOCK_BYTES, ahead: TRANSFERS_IN_FLIGHT, ..SharedOptions::default() };
-        // The beginning of a record whose end is in the next block.
+        // The beginning of a record that ends in a later block.
         let mut begun: Vec<u8> = Vec::new();
         let mut reader = run.drain(&options)?;
         for block in reader.by_ref() {
@@ -100,7 +100,7 @@ impl SpillPlace {
     }
 }
 
-/// The groups that a table has spilled, by partition.
+/// The spilled groups of a table, by partition.
 #[derive(Debug)]
 pub(crate) struct Overflow {
     place: SpillPlace,
@@ -125,7 +125,7 @@ impl Overflow {
         self.runs
     }
 
-    /// Spills all groups, and empties the table.
+    /// Spills all groups and clears the table.
     pub(crate) fn take(&mut self, groups: &mut Groups) -> Result<(), Error> {
         if self.level >= LEVELS_MAX {
             return Err(Error::Query("the groups of one hash do not fit into memory; raise --memory".into()));
@@ -135,7 +135,7 @@ impl Overflow {
             None => self.spill.insert(self.place.open()?),
         };
         let partitioned = groups.partitioned(self.level);
-        // Runs are finished together, so that their last transfers overlap.
+        // Finishing runs together overlaps their last transfers.
         let mut open: Vec<(usize, RunWriter)> = Vec::new();
         for partition in 0..PARTITION_COUNT {
             let numbers = partitioned.part(partition);
@@ -192,7 +192,7 @@ fn write(run: &mut RunWriter, groups: &Groups, numbers: &[u32]) -> Result<(), Er
     flush(&mut records).map_err(failed)
 }
 
-/// The error of a stream, which [`Write`] has wrapped.
+/// Unwraps the error of a run from [`std::io::Error`].
 fn failed(error: std::io::Error) -> Error {
     let text = error.to_string();
     match error.into_inner().map(|inner| inner.downcast::<sakiyomi_io::Error>()) {

@@ -1,4 +1,4 @@
-//! The question: keys, aggregates, a condition, and the types of the results.
+//! The query: keys, aggregates, a condition, and result types.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,30 +12,30 @@ use crate::{Error, order};
 
 use super::types::flat;
 
-/// Digits that a sum of decimals has beyond those of its values: enough for 10^10 rows.
+/// Digits added to the precision of a sum of decimals, which suffice for 10^10 rows.
 pub(crate) const SUM_DIGITS_EXTRA: u8 = 10;
-/// Decimal places, and digits, that an average of decimals has beyond those of its values.
+/// Digits added to the precision and scale of an average of decimals.
 pub(crate) const AVERAGE_SCALE_EXTRA: u8 = 4;
 
-/// A function of the rows of a group.
+/// An aggregate function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
     /// The sum of the values that are not null; null if there are none.
     Sum,
-    /// Their average.
+    /// The average of the values that are not null; null if there are none.
     Avg,
-    /// The least of them.
+    /// The minimum of the values that are not null; null if there are none.
     Min,
-    /// The greatest of them; NaN is greater than every number.
+    /// The maximum of the values that are not null; NaN is greater than every number.
     Max,
-    /// How many there are; how many rows without an argument.
+    /// The number of values that are not null, or of rows without an argument.
     Count,
-    /// How many different ones there are.
+    /// The number of distinct values that are not null.
     CountDistinct,
 }
 
 impl Function {
-    /// All of them, with their names on the command line.
+    /// All functions, with their names on the command line.
     pub const NAMES: [(&'static str, Function); 6] = [
         ("sum", Function::Sum),
         ("avg", Function::Avg),
@@ -46,7 +46,7 @@ impl Function {
     ];
 }
 
-/// An aggregate of a result.
+/// An aggregate function of an expression, with a name.
 #[derive(Clone, Debug)]
 pub struct Aggregate {
     function: Function,
@@ -56,17 +56,17 @@ pub struct Aggregate {
 }
 
 impl Aggregate {
-    /// The number of rows, named `count`.
+    /// Makes the number of rows, named `count`.
     #[must_use]
     pub fn rows() -> Aggregate {
         let (function, data_type) = (Function::Count, DataType::Int64);
         Aggregate { function, argument: None, name: "count".into(), data_type }
     }
 
-    /// A function of an expression, `EXPRESSION [AS NAME]`; without a name it is `sum(EXPRESSION)`.
+    /// Parses the argument, `EXPRESSION [AS NAME]`. The default name has the form `sum(EXPRESSION)`.
     ///
     /// # Errors
-    /// [`Error::Query`] if the expression does not fit the schema, or the function its type.
+    /// [`Error::Query`] if the expression does not fit the schema, or the function does not support its type.
     pub fn parse(function: Function, text: &str, schema: &Schema) -> Result<Aggregate, Error> {
         let (argument, name) = Expression::named(text, schema)?;
         let name = name.unwrap_or_else(|| match argument.as_column() {
@@ -76,10 +76,10 @@ impl Aggregate {
         Aggregate::new(function, argument, &name)
     }
 
-    /// A function of an expression.
+    /// Makes an aggregate of an expression.
     ///
     /// # Errors
-    /// [`Error::Query`] if the function does not fit the type of the expression.
+    /// [`Error::Query`] if the function does not support the type of the expression.
     pub fn new(function: Function, argument: Expression, name: &str) -> Result<Aggregate, Error> {
         let argument_type = argument.data_type();
         let data_type = result_type(function, flat(&argument_type)).ok_or_else(|| {
@@ -88,7 +88,7 @@ impl Aggregate {
         Ok(Aggregate { function, argument: Some(argument), name: name.to_owned(), data_type })
     }
 
-    /// The same with another name.
+    /// Changes the name.
     #[must_use]
     pub fn named(self, name: &str) -> Aggregate {
         Aggregate { name: name.to_owned(), ..self }
@@ -100,7 +100,7 @@ impl Aggregate {
         self.function
     }
 
-    /// Its argument; none for the number of rows.
+    /// The argument; `None` for the number of rows.
     #[must_use]
     pub fn argument(&self) -> Option<&Expression> {
         self.argument.as_ref()
@@ -153,7 +153,7 @@ fn result_type(function: Function, argument: &DataType) -> Option<DataType> {
     }
 }
 
-/// A decimal type with more digits and decimal places, as far as there are types.
+/// Adds digits and decimal places to a decimal type, up to the maximum precision.
 fn more_digits(decimal: &DataType, digits: u8, places: i8) -> Option<DataType> {
     let (precision, scale, most) = match *decimal {
         DataType::Decimal32(precision, scale)
@@ -180,12 +180,12 @@ pub struct Aggregation {
 }
 
 impl Aggregation {
-    /// Aggregates of the groups of rows whose keys are equal (null equals null, NaN equals NaN), or of all rows if there
-    /// are no keys. Only rows on which the condition is true count.
+    /// Makes a query that groups rows by equal keys (null equals null, NaN equals NaN); without keys, all rows are one
+    /// group. Rows on which the condition is not true are excluded.
     ///
     /// # Errors
-    /// [`Error::Query`] if there is neither a key nor an aggregate, a key has a type without an order, or two results have
-    /// the same name.
+    /// [`Error::Query`] if there are no keys and no aggregates, the type of a key has no order, or two results have the
+    /// same name.
     pub fn new(
         keys: Vec<(String, Expression)>,
         aggregates: Vec<Aggregate>,
@@ -198,7 +198,7 @@ impl Aggregation {
             let data_type = flat(field.data_type()).clone();
             if !order::has_order(&data_type) {
                 return Err(Error::Query(format!(
-                    "rows are not grouped by {name}, which is of type {data_type}"
+                    "rows cannot be grouped by {name}, which is of type {data_type}"
                 )));
             }
             fields.push(field.with_data_type(data_type));
@@ -209,13 +209,13 @@ impl Aggregation {
             return Err(Error::Query(format!("two results are named {}; rename one by AS", field.name())));
         }
         if fields.is_empty() {
-            return Err(Error::Query("nothing is asked for; name keys by --by, or an aggregate".into()));
+            return Err(Error::Query("no keys and no aggregates; set --by or an aggregate".into()));
         }
         let keys = keys.into_iter().map(|(_, key)| key).collect();
         Ok(Aggregation { keys, aggregates, condition, schema: Arc::new(Schema::new(fields)) })
     }
 
-    /// Reads `a, b` or `extract(year from d) as year, a` as keys; an empty text is no keys.
+    /// Parses keys such as `a, b` or `extract(year from d) as year, a`; an empty text means no keys.
     ///
     /// # Errors
     /// [`Error::Query`] if an expression does not fit the schema.
@@ -229,7 +229,7 @@ impl Aggregation {
         Ok(names.zip(projection.expressions().iter().cloned()).collect())
     }
 
-    /// Names and types of the results: keys, then aggregates. Dictionaries are read out.
+    /// The schema of the results: keys without dictionaries, then aggregates.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
@@ -253,7 +253,7 @@ impl Aggregation {
         self.condition.as_ref()
     }
 
-    /// The places of the columns that it uses, ascending: those that a scan reads.
+    /// The indices of the columns that a scan must read, ascending.
     #[must_use]
     pub fn columns(&self) -> Vec<usize> {
         let arguments = self.aggregates.iter().filter_map(Aggregate::argument);
@@ -262,10 +262,10 @@ impl Aggregation {
         columns.into_iter().collect()
     }
 
-    /// The same over batches that have only some columns: [`Expression::onto`].
+    /// Rebinds the query to batches that have only some columns, as [`Expression::onto`].
     ///
     /// # Panics
-    /// If a column that it uses is not kept.
+    /// If a column that the query uses is not in `kept`.
     #[must_use]
     pub fn onto(mut self, kept: &[usize]) -> Aggregation {
         self.keys = self.keys.into_iter().map(|key| key.onto(kept)).collect();

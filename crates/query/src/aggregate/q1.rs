@@ -1,5 +1,5 @@
-//! TPC-H query 1 (TPC Benchmark H, 2.4.1), the pricing summary report: eight aggregates of nearly all rows of LINEITEM in
-//! four groups. It is the report's measure of a scan that computes.
+//! TPC-H query 1 (TPC Benchmark H, 2.4.1), the pricing summary report: eight aggregates of nearly all rows of LINEITEM
+//! in four groups. The report uses the query to measure a compute-bound scan.
 
 use arrow_schema::Schema;
 
@@ -10,9 +10,9 @@ use super::plan::{Aggregate, Aggregation, Function};
 
 /// The keys, which are also the order of the result.
 const KEYS: &str = "l_returnflag, l_linestatus";
-/// 90 days before the end of the data, as the specification's validation run has it.
+/// 90 days before the end of the data, as in the specification's validation run.
 const CONDITION: &str = "l_shipdate <= date '1998-09-02'";
-/// Functions, arguments and the names that the specification gives.
+/// Functions, arguments and the names of the specification.
 const AGGREGATES: [(Function, &str, &str); 7] = [
     (Function::Sum, "l_quantity", "sum_qty"),
     (Function::Sum, "l_extendedprice", "sum_base_price"),
@@ -23,10 +23,10 @@ const AGGREGATES: [(Function, &str, &str); 7] = [
     (Function::Avg, "l_discount", "avg_disc"),
 ];
 
-/// The query over a table with the columns of LINEITEM that it uses. Its result is sorted.
+/// Makes the query over a table that has the used columns of LINEITEM. The result is sorted.
 ///
 /// # Errors
-/// [`Error::Query`] if a column is not there, or of another kind of type.
+/// [`Error::Query`] if a column is missing or has an unsuitable type.
 pub fn aggregation(schema: &Schema) -> Result<Aggregation, Error> {
     let aggregate = |(function, argument, name): (Function, &str, &str)| {
         Aggregate::new(function, Expression::parse(argument, schema)?, name)

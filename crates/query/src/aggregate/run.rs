@@ -15,16 +15,16 @@ use super::overflow::{Overflow, SpillPlace};
 use super::plan::Aggregation;
 use super::worker::{Partial, Plan, Worker, key_of};
 
-/// Part of the memory that is free that groups take: batches that come in and go out need the rest.
+/// Fraction of the free memory for groups; input and output batches need the rest.
 const MEMORY_NUMERATOR: usize = 3;
 /// See [`MEMORY_NUMERATOR`].
 const MEMORY_DENOMINATOR: usize = 4;
-/// Where groups are merged beside those of workers, or different values are counted, each takes one part in this many.
+/// Number of shares of the memory if workers' groups are kept during merging, or if distinct values are counted.
 const SHARED_PARTS: usize = 2;
-/// Memory of groups, at least: less would be spilled after every few rows.
+/// Minimum memory of groups, because less would be spilled every few rows.
 const MEMORY_MIN_BYTES: usize = 256 << 10;
 
-/// The groups of all rows, ready to be read.
+/// The groups of all rows, ready for output.
 #[derive(Debug)]
 pub struct Aggregated {
     job: Job,
@@ -35,10 +35,10 @@ pub struct Aggregated {
     memory: Arc<crate::job::Reservation>,
 }
 
-/// Groups the rows of streams, one thread for each. Groups that do not fit into the job's memory are spilled.
+/// Groups the rows of streams with one thread per stream. Groups that do not fit into the job's memory are spilled.
 ///
 /// # Errors
-/// If a stream fails, an expression cannot be computed, a sum does not fit its type, or spilling fails.
+/// If a stream fails, an expression cannot be computed, a sum overflows, or spilling fails.
 pub fn aggregate(
     job: &Job,
     aggregation: Aggregation,
@@ -48,7 +48,7 @@ pub fn aggregate(
     aggregate_within(job, &SpillPlace::of(job), bytes, aggregation, inputs)
 }
 
-/// The same with groups of a number of bytes, spilled to a place.
+/// As [`aggregate`], with a given memory and spill destination.
 pub(crate) fn aggregate_within(
     job: &Job,
     place: &SpillPlace,
@@ -61,7 +61,6 @@ pub(crate) fn aggregate_within(
     let budget = if plan.layout.distinct.is_empty() { bytes } else { bytes / SHARED_PARTS };
     let (mut partials, distinct) = group_all(job, place, &plan, budget, inputs)?;
     for (argument, values) in distinct.into_iter().enumerate() {
-        // One more table, beside those of the workers.
         let counted = count_distinct(job, place, &plan, budget / SHARED_PARTS, argument, values)?;
         partials.push(counted);
     }
@@ -74,8 +73,8 @@ pub(crate) fn aggregate_within(
 }
 
 impl Aggregated {
-    /// Whether the result is in the order of its keys (nulls last): it is if there are at most 65,536 groups. Others come
-    /// in no order.
+    /// Whether the result is sorted by its keys, nulls last. Results of up to 65,536 groups are, unless groups were
+    /// spilled.
     #[must_use]
     pub fn is_sorted(&self) -> bool {
         self.is_sorted
@@ -87,7 +86,7 @@ impl Aggregated {
         Box::new(self.stream(1))
     }
 
-    /// The result as streams that share the groups, for as many threads.
+    /// The result as at most `streams` streams, for one thread each.
     #[must_use]
     pub fn into_streams(self, streams: usize) -> Vec<Box<dyn Batches>> {
         let streams = streams.clamp(1, self.queue.len().max(1));
@@ -95,7 +94,7 @@ impl Aggregated {
     }
 
     fn stream(&self, streams: usize) -> Results {
-        // Groups of workers that are still in memory take their part.
+        // Workers' groups that are still in memory take one share.
         let part = if self.queue.is_spilled { 1 } else { SHARED_PARTS };
         let budget = self.memory.bytes() / part / streams;
         Results {
@@ -109,7 +108,7 @@ impl Aggregated {
     }
 }
 
-/// The groups of each worker, and the different values of each argument that are counted.
+/// The groups of each worker, and the distinct values of each counted argument.
 type Grouped = (Vec<Partial>, Vec<Vec<Partial>>);
 
 fn group_all(
@@ -136,7 +135,7 @@ fn group_all(
     });
     let mut partials = Vec::new();
     let mut distinct: Vec<Vec<Partial>> = plan.layout.distinct.iter().map(|_| Vec::new()).collect();
-    // A worker that was stopped says so; the error that stopped it comes first.
+    // The error that stopped the other workers takes precedence over their `Cancelled`.
     let mut stopped = None;
     for result in results {
         match result {
@@ -175,7 +174,7 @@ fn group(
     }
 }
 
-/// The number of different values in each group, as one more table of groups.
+/// Counts the distinct values in each group, into a separate table of groups.
 fn count_distinct(
     job: &Job,
     place: &SpillPlace,
@@ -193,7 +192,7 @@ fn count_distinct(
         for &group in &merged.order {
             record.clear();
             merged.groups.keys.write(group, &mut record);
-            let key = key_of(&record).ok_or_else(|| Error::Query("a different value has no key".into()))?;
+            let key = key_of(&record).ok_or_else(|| Error::Query("a distinct value has no key".into()))?;
             counts.add_distinct(key, argument)?;
         }
         merger.recycle(merged);
@@ -201,7 +200,7 @@ fn count_distinct(
     Ok(counts.finish().0)
 }
 
-/// Without keys there is one group, even of no rows.
+/// Adds the single group of a query without keys, which exists even for an empty input.
 fn add_only_group(place: &SpillPlace, plan: &Arc<Plan>, partials: &mut Vec<Partial>) -> Result<(), Error> {
     if partials.is_empty() {
         partials.push(Partial { groups: plan.groups()?, overflow: Overflow::new(place, 0) });

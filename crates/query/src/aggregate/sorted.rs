@@ -1,4 +1,4 @@
-//! Aggregation of a stream whose equal keys follow each other: in the memory of two batches, whatever the groups.
+//! Aggregation of a stream whose equal keys are adjacent, in the memory of two batches for any number of groups.
 
 use std::sync::Arc;
 
@@ -19,20 +19,19 @@ use super::state::{State, Values, result};
 use super::types::{canonical, flat};
 use super::worker::Plan;
 
-/// Groups of a batch of results; those of the last input come on top.
+/// Number of groups after which a batch is returned; the last input batch may exceed it.
 const BATCH_GROUPS: u32 = 8192;
 
-/// The groups of a stream that is sorted by their keys, in its order. Equal keys must follow each other; nothing else is
-/// asked of the order.
+/// The groups of a stream, in the order of the stream. Equal keys must be adjacent; the order is otherwise arbitrary.
 #[derive(Debug)]
 pub struct SortedAggregate<B> {
     input: B,
     plan: Plan,
     converter: RowConverter,
     states: Vec<State>,
-    /// Groups that have begun; all but the last one are complete.
+    /// Number of groups; all but the last one are complete.
     groups: u32,
-    /// The keys of groups, as they came.
+    /// The keys of groups, in chunks of columns.
     keys: Vec<Vec<ArrayRef>>,
     /// The key of the last group.
     last: Option<OwnedRow>,
@@ -40,14 +39,14 @@ pub struct SortedAggregate<B> {
 }
 
 impl<B: Batches> SortedAggregate<B> {
-    /// Over batches that are sorted by the keys.
+    /// Makes a stream over batches that are sorted by the keys.
     ///
     /// # Errors
-    /// [`Error::Query`] if different values are counted, which takes memory for all of them.
+    /// [`Error::Query`] if distinct values are counted, which would need memory for all of them.
     pub fn new(input: B, aggregation: Aggregation) -> Result<SortedAggregate<B>, Error> {
         let plan = Plan::new(aggregation);
         if !plan.layout.distinct.is_empty() {
-            return Err(Error::Query("different values are not counted over a sorted stream".into()));
+            return Err(Error::Query("count-distinct is not supported over a sorted stream".into()));
         }
         let keys = plan.aggregation.keys().iter();
         let fields = keys.map(|key| SortField::new(flat(&key.data_type()).clone())).collect();
@@ -94,7 +93,7 @@ impl<B: Batches> SortedAggregate<B> {
         Ok(())
     }
 
-    /// The groups of rows; keys of new ones are kept.
+    /// Finds the groups of rows and stores the keys of new groups.
     fn number(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Vec<u32>, Error> {
         if keys.is_empty() {
             self.groups = 1;
@@ -122,7 +121,7 @@ impl<B: Batches> SortedAggregate<B> {
         Ok(self.converter.convert_columns(&keys)?.row(0).owned())
     }
 
-    /// The results of all groups but some last ones, which are kept.
+    /// Returns the results of all groups except the last `kept` ones, which remain.
     fn complete(&mut self, kept: u32) -> Result<RecordBatch, Error> {
         let done = self.groups - kept;
         let numbers: Vec<u32> = (FIRST_GROUP..FIRST_GROUP + done).collect();
@@ -143,7 +142,7 @@ impl<B: Batches> SortedAggregate<B> {
         Ok(RecordBatch::try_new(self.plan.aggregation.schema(), columns)?)
     }
 
-    /// Forgets all groups but the last one, if it is kept.
+    /// Removes all groups, except the last one if `kept` is 1.
     fn keep(&mut self, kept: u32) -> Result<(), Error> {
         let mut record = Vec::new();
         for state in &mut self.states {
@@ -179,7 +178,7 @@ impl<B: Batches> Batches for SortedAggregate<B> {
             }
             self.is_done = true;
             if self.plan.aggregation.keys().is_empty() {
-                // One group, even of no rows.
+                // One group, even for an empty input.
                 self.groups = 1;
                 self.states.iter_mut().for_each(|state| state.resize(1 + FIRST_GROUP as usize));
             }

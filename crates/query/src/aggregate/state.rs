@@ -1,4 +1,4 @@
-//! States of groups, a column for each: they take values, merge, and become bytes and columns.
+//! States of groups in columns: adding values, merging, serialization, and results.
 
 mod add;
 mod ordered;
@@ -17,14 +17,14 @@ use super::layout::Kind;
 use super::types::canonical;
 use add::{add_float, add_integers, add_wide, each, each_of};
 
-/// A state of all groups, by their numbers.
+/// A state of all groups, indexed by group number.
 #[derive(Clone, Debug)]
 pub(crate) enum State {
-    /// Of rows, values, or different values.
+    /// Number of rows, values, or distinct values.
     Count(Vec<i64>),
     Sum(Vec<i128>),
     WideSum(Vec<i256>),
-    /// A sum, and what rounding has lost of it.
+    /// A sum and its rounding error.
     FloatSum(Vec<[f64; 2]>),
     Extreme {
         values: Vec<i64>,
@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    /// Bytes of a group, without those of keys of bytes.
+    /// Bytes per group, without variable-length values.
     pub(crate) fn bytes_per_group(&self) -> usize {
         match self {
             State::Count(_) | State::Extreme { .. } => size_of::<i64>(),
@@ -71,12 +71,11 @@ impl State {
         }
     }
 
-    /// Bytes of values of bytes.
+    /// Bytes of variable-length values.
     pub(crate) fn variable_bytes(&self) -> usize {
         if let State::ByteExtreme { bytes, .. } = self { *bytes } else { 0 }
     }
 
-    /// Has room for groups up to a number.
     pub(crate) fn reserve(&mut self, groups: usize) {
         fn reserve<T>(values: &mut Vec<T>, groups: usize) {
             values.reserve_exact(groups.saturating_sub(values.len()));
@@ -90,7 +89,7 @@ impl State {
         }
     }
 
-    /// Has as many groups: new ones have seen nothing.
+    /// Resizes to a number of groups; new groups have the initial state.
     pub(crate) fn resize(&mut self, groups: usize) {
         match self {
             State::Count(values) => values.resize(groups, 0),
@@ -107,7 +106,6 @@ impl State {
         }
     }
 
-    /// Forgets all groups.
     pub(crate) fn clear(&mut self) {
         match self {
             State::Count(values) | State::Extreme { values, .. } => values.clear(),
@@ -121,7 +119,7 @@ impl State {
         }
     }
 
-    /// Takes the values of rows, each into its group.
+    /// Adds the values of rows to their groups.
     pub(crate) fn add(&mut self, groups: &[u32], values: Option<&Values<'_>>) -> Result<(), Error> {
         let Some(values) = values else {
             if let State::Count(counts) = self {
@@ -228,14 +226,12 @@ impl State {
         }
     }
 
-    /// Adds to a count.
     pub(crate) fn add_to(&mut self, group: u32, more: i64) {
         if let State::Count(counts) = self {
             counts[group as usize] += more;
         }
     }
 
-    /// Adds to a sum.
     pub(crate) fn add_sum(&mut self, group: u32, more: i64) {
         match self {
             State::Sum(sums) => sums[group as usize] += i128::from(more),
@@ -247,7 +243,7 @@ impl State {
         }
     }
 
-    /// Appends the bytes of a group.
+    /// Serializes the state of a group.
     pub(crate) fn write(&self, group: u32, bytes: &mut Vec<u8>) {
         let group = group as usize;
         match self {
@@ -265,7 +261,7 @@ impl State {
         }
     }
 
-    /// Merges a group that was written; none if the bytes are too few, or a sum does not fit.
+    /// Merges a state from [`State::write`]; `None` if there are too few bytes or an `i128` sum overflows.
     pub(crate) fn merge(&mut self, group: u32, bytes: &mut &[u8]) -> Option<()> {
         let place = group as usize;
         match self {

@@ -1,4 +1,4 @@
-//! Aggregates against a map of rows, in memory and spilled, on random tables.
+//! Tests aggregation against a map of rows, in memory and spilled, on random tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ mod oracle;
 
 use oracle::{Row, expected, rows};
 
-/// Aggregates that the oracle knows, by their texts.
+/// The aggregates that the oracle supports, by their texts.
 const AGGREGATES: [(Function, &str); 16] = [
     (Function::Sum, "i"),
     (Function::Sum, "d"),
@@ -91,7 +91,7 @@ fn aggregation(keys: &str, aggregates: &[(Function, &str)], condition: Option<&s
     Aggregation::new(Aggregation::parse_keys(keys, &schema).unwrap(), parsed, condition, &schema).unwrap()
 }
 
-/// Streams that share the rows, in batches of some rows.
+/// Distributes rows over streams, in batches of `batch_rows` rows.
 fn streams(rows: &[Row], streams: usize, batch_rows: usize) -> Vec<Box<dyn Batches>> {
     let mut shares: Vec<Vec<RecordBatch>> = vec![Vec::new(); streams];
     for (place, chunk) in rows.chunks(batch_rows).enumerate() {
@@ -235,7 +235,7 @@ fn a_sum_that_does_not_fit_is_an_error_that_names_it() {
 }
 
 #[test]
-fn rows_that_do_not_count_fail_nothing() {
+fn excluded_rows_do_not_cause_errors() {
     let scratch = Scratch::new("aggregate-guard");
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
     let batch =
@@ -258,7 +258,7 @@ fn questions_that_have_no_answer_are_refused_with_a_sentence() {
     assert!(refused(Function::Sum, "nobody").contains("no column"));
     assert!(refused(Function::Sum, "*").contains("not one expression"));
     let none = Aggregation::new(Vec::new(), Vec::new(), None, &schema).unwrap_err().to_string();
-    assert!(none.contains("nothing is asked for"));
+    assert!(none.contains("no keys and no aggregates"));
     let twice = vec![Aggregate::rows(), Aggregate::rows()];
     let twice = Aggregation::new(Vec::new(), twice, None, &schema).unwrap_err().to_string();
     assert!(twice.contains("two results are named count"));

@@ -1,4 +1,4 @@
-//! Types of keys and of values that are compared: without dictionaries, and with one NaN and one zero.
+//! Canonical keys and values for comparison: without dictionaries, with one NaN and one zero.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) fn flat(data_type: &DataType) -> &DataType {
     }
 }
 
-/// Values such that equal ones have equal bytes: no dictionary, one NaN, no -0.
+/// Canonicalizes values so that equal values have equal bytes: no dictionary, one NaN, no -0.
 pub(crate) fn canonical(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let values = flat(array.data_type());
     let array = if values == array.data_type() { array.clone() } else { cast(array, values)? };

@@ -1,4 +1,4 @@
-//! The groups of one thread: it evaluates keys and arguments on batches, and adds rows to groups.
+//! The groups of one thread: evaluates keys and arguments on batches and adds rows to groups.
 
 use std::sync::Arc;
 
@@ -23,16 +23,16 @@ use super::plan::Aggregation;
 use super::state::Values;
 use super::types::{canonical, flat};
 
-/// Rows that are added at once: their groups and values stay in the second-level cache.
+/// Maximum number of rows per step, so that their groups and values stay in the L2 cache.
 const SLICE_ROWS_MAX: usize = 8192;
-/// Rows that are added at once however little memory there is.
+/// Minimum number of rows per step, regardless of the memory.
 const SLICE_ROWS_MIN: usize = 32;
-/// One part in this many of a table's memory is left for the groups of the next rows.
+/// The rows of a step may add groups of at most this fraction of the table's memory.
 const SLICE_PARTS: usize = 4;
-/// Rows that do not count are kept, and lead to no group, while fewer than one in this many pass.
+/// A batch is masked instead of filtered if at least one in this many rows passes the condition.
 const DENSE_PARTS: usize = 2;
 
-/// The question, and how its states are laid out.
+/// The query and the layout of its states.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) aggregation: Aggregation,
@@ -45,7 +45,7 @@ impl Plan {
         Plan { aggregation, layout }
     }
 
-    /// Groups without any.
+    /// Makes an empty table.
     pub(crate) fn groups(&self) -> Result<Groups, Error> {
         let key_type = |key: &Expression| (flat(&key.data_type()).clone(), key.nullable());
         let types: Vec<(DataType, bool)> = self.aggregation.keys().iter().map(key_type).collect();
@@ -53,7 +53,7 @@ impl Plan {
     }
 }
 
-/// The different values of an argument in each group: groups of a group's key and a value.
+/// The distinct values of an argument in each group: a table whose keys are a group's key and a value.
 #[derive(Debug)]
 struct Distinct {
     argument: usize,
@@ -62,7 +62,7 @@ struct Distinct {
     overflow: Overflow,
 }
 
-/// What a worker leaves behind: groups in memory, and those that it has spilled.
+/// The groups of a worker, in memory and spilled.
 #[derive(Debug)]
 pub(crate) struct Partial {
     pub(crate) groups: Groups,
@@ -78,16 +78,16 @@ pub(crate) struct Worker {
     distinct: Vec<Distinct>,
     direct: Direct,
     program: Program,
-    /// Bytes of the groups, and of the different values of each argument.
+    /// Memory in bytes of the groups, and of the distinct values of each argument.
     budget: usize,
-    /// The groups of the rows of a batch; kept for its memory.
+    /// The groups of the rows of a batch; a buffer that is reused.
     rows: Vec<u32>,
     locals: fused::Locals,
     record: Vec<u8>,
 }
 
 impl Worker {
-    /// A worker whose groups take some bytes; `overflow` makes places for more.
+    /// Makes a worker with a budget in bytes for its groups; `overflow` makes the destination of spilled groups.
     pub(crate) fn new(
         plan: &Arc<Plan>,
         budget: usize,
@@ -130,7 +130,7 @@ impl Worker {
         Ok(())
     }
 
-    /// What is left when all rows have been added: the groups, and the different values of arguments.
+    /// Returns the groups, and the distinct values of arguments.
     pub(crate) fn finish(self) -> (Partial, Vec<Partial>) {
         let distinct = self.distinct.into_iter();
         let distinct =
@@ -138,7 +138,7 @@ impl Worker {
         (Partial { groups: self.groups, overflow: self.overflow }, distinct.collect())
     }
 
-    /// Adds to the count of different values in the group of a key.
+    /// Increments the distinct count of the group of a key.
     pub(crate) fn add_distinct(&mut self, key: &[u8], place: usize) -> Result<(), Error> {
         self.make_room(1)?;
         let group = self.groups.keys.insert(key);
@@ -179,7 +179,7 @@ impl Worker {
         self.add_rows(batch, None).map(|_| ())
     }
 
-    /// Adds rows, or those of a mask. False, and nothing is added, if that takes a batch of only those rows.
+    /// Adds all rows, or those of a mask. Returns false and adds nothing if the batch must be filtered first.
     fn add_rows(&mut self, batch: &RecordBatch, mask: Option<&BooleanBuffer>) -> Result<bool, Error> {
         let plan = Arc::clone(&self.plan);
         let evaluate = |expression: &Expression| expression.evaluate(batch);
@@ -187,7 +187,7 @@ impl Worker {
         self.program.run(batch);
         let program = std::mem::take(&mut self.program);
         let values = values(&plan.layout, &program, batch);
-        // A row that does not count may have failed.
+        // The error may come from an excluded row.
         let result = match keys.and_then(|keys| Ok((keys, values?))) {
             Ok((keys, values)) => self.add_evaluated(&keys, &values, batch.num_rows(), mask),
             Err(_) if mask.is_some() => Ok(false),
@@ -212,7 +212,7 @@ impl Worker {
         Ok(true)
     }
 
-    /// Finds the groups of rows; false if that takes a batch of only those of the mask.
+    /// Finds the groups of rows. Returns false if the batch must be filtered first.
     fn assign(
         &mut self,
         keys: &[ArrayRef],
@@ -239,7 +239,7 @@ impl Worker {
         Ok(is_assigned)
     }
 
-    /// Finds the groups of rows that the table of combinations does not know.
+    /// Finds the groups of rows that the direct-mapped table does not have.
     fn learn(&mut self, keys: &[ArrayRef], groups: &mut [u32]) -> Result<(), Error> {
         let is_unknown =
             groups.iter().fold(false, |is_unknown, &group| is_unknown | Direct::is_unknown(group));
@@ -299,13 +299,13 @@ impl Worker {
     }
 }
 
-/// The key of a group in the bytes of a different value.
+/// The group key in the record of a distinct value.
 pub(crate) fn key_of(record: &[u8]) -> Option<&[u8]> {
     let (length, rest) = record.split_first_chunk::<4>()?;
     rest.get(..u32::from_le_bytes(*length) as usize)
 }
 
-/// The values of all arguments: on 64 bits where they fit and somebody takes them so, else as their types say.
+/// The values of all arguments: 64-bit integers if they fit and all states accept them, else arrays of their types.
 fn values<'a>(layout: &Layout, program: &'a Program, batch: &RecordBatch) -> Result<Vec<Values<'a>>, Error> {
     let value = |(place, argument): (usize, &Expression)| match program.output(place) {
         Some(narrow) if takes_narrow(layout, place) => Ok(Values::Narrow(narrow)),
@@ -324,7 +324,7 @@ fn takes_narrow(layout: &Layout, argument: usize) -> bool {
     is_taken && !layout.distinct.contains(&argument)
 }
 
-/// Rows that are not in a mask lead to no group.
+/// Sets the group of rows outside the mask to [`NO_GROUP`].
 fn keep(groups: &mut [u32], mask: &BooleanBuffer) {
     const { assert!(NO_GROUP == 0) };
     for (groups, bits) in groups.chunks_mut(u64::BITS as usize).zip(mask.bit_chunks().iter_padded()) {

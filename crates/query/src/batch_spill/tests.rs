@@ -7,10 +7,10 @@ use sakiyomi_io::{BufferPool, Io, Memory, Spill};
 
 use super::*;
 
-/// Bytes of buffers of a run that is written and one that is read.
+/// Buffer bytes of one run being written and one being read.
 const TEST_BUDGET_BYTES: usize = 2 << 20;
 
-/// Error numbers of Linux.
+/// Linux error number.
 const EIO: i32 = 5;
 
 fn batch(from: i64) -> RecordBatch {
@@ -28,7 +28,7 @@ fn batch(from: i64) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
 }
 
-/// A spill in memory, whose transfers fail as told.
+/// An in-memory spill file with injected faults.
 fn spill(faults: Faults) -> Spill {
     let disk = FakeDisk::default();
     let file = disk.file(Vec::new(), 4096).unwrap();
@@ -36,7 +36,7 @@ fn spill(faults: Faults) -> Spill {
     Spill::over(&Io::over(disk.engine(4, faults), pool), file)
 }
 
-/// Writes batches, reads them twice, and returns those of the second time.
+/// Writes batches, reads them twice, and returns the result of the second read.
 fn round_trip(spill: &Spill, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>, Error> {
     let mut writer = BatchWriter::create(spill, &batches[0].schema())?;
     for batch in batches {
@@ -58,7 +58,7 @@ fn batches_come_back_as_they_were_however_transfers_are_cut() {
     for seed in 0..20 {
         let faults =
             Faults { seed, short_of_256: 100, interrupted_of_256: 60, late_of_256: 120, ..Faults::default() };
-        // Slices, whose views share the values of all rows.
+        // Slices whose views share the values of all rows.
         let batches: Vec<RecordBatch> =
             (0..12).map(|part| batch(part * 1000).slice(part as usize * 10, 500)).collect();
         assert!(round_trip(&spill(faults), &batches).unwrap() == batches);

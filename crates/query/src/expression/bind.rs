@@ -17,7 +17,7 @@ use super::node::{Comparison, Node, Test};
 use super::parse::shortened;
 use super::types::{self, Arithmetic, flat};
 
-/// Levels of a bound expression, at most. Chains of AND and OR are one level.
+/// Maximum depth of a bound expression. Chains of AND and OR are one level.
 const DEPTH_MAX: usize = 100;
 
 /// Binds an expression to the columns of a schema.
@@ -25,14 +25,13 @@ pub(crate) fn bind(expr: &Expr, schema: &Schema) -> Result<Node, Error> {
     Binder { schema }.bind(expr, 0)
 }
 
-/// The schema, and nothing else so far.
 #[derive(Clone, Copy)]
 struct Binder<'a> {
     schema: &'a Schema,
 }
 
 impl Binder<'_> {
-    /// Binds what stands `depth` levels deep.
+    /// Binds a subexpression at a depth.
     fn bind(self, expr: &Expr, depth: usize) -> Result<Node, Error> {
         if depth > DEPTH_MAX {
             return Err(Error::Query(format!("the expression has more than {DEPTH_MAX} levels; split it")));
@@ -103,7 +102,7 @@ impl Binder<'_> {
         self.compared(comparison, left, right, depth)
     }
 
-    /// `a AND b AND c` as one node: such chains are long, and trees of them deep.
+    /// Binds `a AND b AND c` as one node, because long chains would make deep trees.
     fn chain(self, whole: &Expr, operator: &BinaryOperator, depth: usize) -> Result<Node, Error> {
         let mut inputs = Vec::new();
         let mut rest = whole;
@@ -126,7 +125,7 @@ impl Binder<'_> {
     }
 
     fn unary(self, operator: UnaryOperator, input: &Expr, depth: usize) -> Result<Node, Error> {
-        // The least integer has no positive counterpart.
+        // The magnitude of `i64::MIN` does not fit `i64`, so that the literal is parsed with the sign.
         if let (UnaryOperator::Minus, Expr::Value(value)) = (operator, input)
             && let sqlparser::ast::Value::Number(text, _) = &value.value
             && let Ok(least) = format!("-{text}").parse::<i64>()
@@ -206,7 +205,7 @@ fn arithmetic_operator(operator: &BinaryOperator) -> Option<Arithmetic> {
     }
 }
 
-/// An expression in an error.
+/// Formats an expression for an error message.
 fn printed(node: &Node) -> String {
     shortened(&node.to_string())
 }
@@ -215,7 +214,7 @@ fn negated_if(negated: bool, node: Node) -> Node {
     if negated { Node::Not(node.into()) } else { node }
 }
 
-/// A comparison of two expressions, of which one may be converted.
+/// Compares two expressions, of which one may be converted.
 fn compare(operator: Comparison, left: Node, right: Node) -> Result<Node, Error> {
     let (left, right) = unify(left, right, operator.sign())?;
     Ok(folded(Node::Compare { operator, left: left.into(), right: right.into() }))
@@ -230,11 +229,11 @@ fn negate(input: Node) -> Result<Node, Error> {
             Ok(Node::Negate(convert(input, flat)?.into()))
         }
         DataType::Null => Ok(input),
-        _ => Err(Error::Query(format!("{} is of type {data_type}, which has no negative", printed(&input)))),
+        _ => Err(Error::Query(format!("{} is of type {data_type} and cannot be negated", printed(&input)))),
     }
 }
 
-/// An operator over two expressions, which are converted to the types that it needs.
+/// Applies an operator to two expressions, which are converted to the operand types.
 fn arithmetic(operator: Arithmetic, left: Node, right: Node) -> Result<Node, Error> {
     let (left, right) = (adapted(left, &right), right);
     let (right, left) = (adapted(right, &left), left);
@@ -259,8 +258,8 @@ fn is_temporal(node: &Node) -> bool {
     is_date_like(node)
 }
 
-/// A constant beside another expression takes the type that loses least: a string is read as what it stands beside, an
-/// integer beside a decimal has as many digits as it was typed with, and a number beside a `Float32` is one.
+/// Converts a constant to the type that loses least with the other operand. A string is read as the other type, an
+/// integer with a decimal keeps its number of digits, and a number with a `Float32` becomes a `Float32`.
 fn adapted(node: Node, other: &Node) -> Node {
     let Some(literal) = node.as_literal() else { return node };
     let other_type = other.data_type();
@@ -278,7 +277,7 @@ fn adapted(node: Node, other: &Node) -> Node {
     literal::converted(&literal.value, &to).map_or(node.clone(), literal::typed)
 }
 
-/// A date as a timestamp, if an interval of less than a day is added to it.
+/// Converts a date to a timestamp if the added interval may have a time of day.
 fn with_time(left: Node, right: &Node) -> Result<Node, Error> {
     use arrow_array::cast::AsArray;
     use arrow_array::types::IntervalMonthDayNanoType;
@@ -292,8 +291,8 @@ fn with_time(left: Node, right: &Node) -> Result<Node, Error> {
     if has_time { convert(left, &DataType::Timestamp(TimeUnit::Microsecond, None)) } else { Ok(left) }
 }
 
-/// A constant instead of an expression over constants. What fails is left as it is, and fails when it is evaluated, if
-/// it is: `CASE WHEN x THEN 1 / 0 END`.
+/// Folds an expression over constants. An expression that fails is kept, because it may never be evaluated:
+/// `CASE WHEN x THEN 1 / 0 END`.
 fn folded(node: Node) -> Node {
     let inputs = node.inputs();
     let is_constant = !inputs.is_empty() && inputs.iter().all(|input| input.as_literal().is_some());

@@ -1,4 +1,4 @@
-//! A bound expression, as the operators use it.
+//! Bound expressions, the interface for operators.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,30 +16,30 @@ use super::evaluate::evaluate;
 use super::node::Node;
 use super::parse;
 
-/// An expression over the columns of a schema. It prints itself as SQL.
+/// An expression over the columns of a schema. `Display` prints SQL.
 #[derive(Clone, Debug)]
 pub struct Expression {
     node: Node,
 }
 
 impl Expression {
-    /// Reads an expression, and binds it to the columns of a schema.
+    /// Parses an expression and binds it to the columns of a schema.
     ///
     /// # Errors
-    /// [`Error::Query`] if it is no expression, names a column that is not there, or does not fit the types.
+    /// [`Error::Query`] if `text` is not an expression, names a missing column, or has a type error.
     pub fn parse(text: &str, schema: &Schema) -> Result<Expression, Error> {
         Expression::bind(&parse::expression(text)?, schema)
     }
 
-    /// Reads a condition, such as that of `--where`.
+    /// Parses a condition, such as that of `--where`.
     ///
     /// # Errors
-    /// As [`Expression::parse`], and if it is not of type boolean.
+    /// As [`Expression::parse`], and if the expression is not boolean.
     pub fn condition(text: &str, schema: &Schema) -> Result<Expression, Error> {
         Ok(Expression { node: boolean(Expression::parse(text, schema)?.node)? })
     }
 
-    /// Reads an expression with a name, `EXPRESSION AS NAME`, or without one.
+    /// Parses `EXPRESSION [AS NAME]`.
     ///
     /// # Errors
     /// As [`Expression::parse`].
@@ -57,7 +57,7 @@ impl Expression {
         Ok(Expression { node: bind(expr, schema)? })
     }
 
-    /// A column.
+    /// Returns the expression of a column.
     ///
     /// # Panics
     /// If the schema has fewer columns.
@@ -69,7 +69,7 @@ impl Expression {
         Expression { node: Node::Column { place, name, data_type, nullable } }
     }
 
-    /// The type of its values.
+    /// The type of the values.
     #[must_use]
     pub fn data_type(&self) -> DataType {
         self.node.data_type()
@@ -81,7 +81,7 @@ impl Expression {
         self.node.nullable()
     }
 
-    /// The places of the columns that it uses, ascending.
+    /// The indices of the columns used, ascending.
     #[must_use]
     pub fn columns(&self) -> Vec<usize> {
         let mut columns = BTreeSet::new();
@@ -89,7 +89,7 @@ impl Expression {
         columns.into_iter().collect()
     }
 
-    /// The place of the column, if it is nothing else.
+    /// The index of the column, if the expression is only a column.
     #[must_use]
     pub fn as_column(&self) -> Option<usize> {
         match self.node {
@@ -98,10 +98,10 @@ impl Expression {
         }
     }
 
-    /// The same over batches that have only some columns, whose places in the schema are `kept`.
+    /// Rebinds the expression to batches that have only the columns `kept`, which are indices of the schema.
     ///
     /// # Panics
-    /// If a column that it uses is not kept.
+    /// If a column that the expression uses is not in `kept`.
     #[must_use]
     pub fn onto(mut self, kept: &[usize]) -> Expression {
         self.node.move_columns(&|place| {
@@ -110,18 +110,18 @@ impl Expression {
         self
     }
 
-    /// Its values on the rows of a batch.
+    /// Evaluates the expression on the rows of a batch.
     ///
     /// # Errors
-    /// [`Error::Query`] if a value cannot be computed; it names the part of the expression that failed.
+    /// [`Error::Query`] if a value cannot be computed; the message names the failed subexpression.
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef, Error> {
         Ok(evaluate(&self.node, batch)?.into_array(batch.num_rows())?)
     }
 
-    /// The rows of a batch on which a condition is true, neither false nor null; without null bits.
+    /// Returns the mask of the rows on which a condition is true, without null bits.
     ///
     /// # Errors
-    /// As [`Expression::evaluate`], and if it is not a condition.
+    /// As [`Expression::evaluate`], and if the expression is not a condition.
     pub fn select(&self, batch: &RecordBatch) -> Result<BooleanArray, Error> {
         let value = evaluate(&self.node, batch)?;
         if *value.data_type() != DataType::Boolean {
@@ -131,7 +131,7 @@ impl Expression {
         Ok(if mask.null_count() > 0 { prep_null_mask_filter(&mask) } else { mask })
     }
 
-    /// The field of a result.
+    /// The result field, which keeps the metadata of a plain column.
     pub(crate) fn field(&self, name: &str, schema: &Schema) -> Field {
         match self.as_column() {
             Some(place) => schema.field(place).clone().with_name(name),

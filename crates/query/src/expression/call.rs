@@ -20,7 +20,7 @@ use super::types::{flat, is_decimal, is_string};
 /// Binds an expression inside another one.
 type Bind<'a> = &'a dyn Fn(&Expr) -> Result<Node, Error>;
 
-/// Binds what is neither an operator nor a name nor a constant.
+/// Binds functions, patterns and casts; other expressions are not supported.
 pub(crate) fn bind(expr: &Expr, bind: Bind<'_>) -> Result<Node, Error> {
     match expr {
         Expr::Like { negated, any: false, expr: input, pattern, escape_char } => {
@@ -59,7 +59,7 @@ fn unsupported(expr: &Expr) -> Error {
     let piece = match expr {
         Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. } => "a subquery",
         Expr::CompoundIdentifier(_) | Expr::CompoundFieldAccess { .. } | Expr::JsonAccess { .. } => {
-            "a field of a column (a.b); put the name in double quotes if the column has a dot in it: this"
+            "a field of a column (a.b; put a column name that has a dot in double quotes)"
         }
         Expr::Wildcard(_) | Expr::QualifiedWildcard(..) => "*",
         Expr::Array(_) => "an array",
@@ -123,13 +123,13 @@ fn function(called: &Called, bind: Bind<'_>) -> Result<Node, Error> {
 fn unknown(name: &str) -> Error {
     if ["sum", "avg", "min", "max", "count"].contains(&name) {
         return Error::Query(format!(
-            "{name} is an aggregate, which sakiyomi aggregate computes by --{name}"
+            "{name} is an aggregate function; compute it with sakiyomi aggregate --{name}"
         ));
     }
     let known = || Function::NAMES.iter().map(|(known, ..)| *known).chain(["coalesce", "extract"]);
     match similar(name, known()).as_slice() {
         [] => Error::Query(format!(
-            "no function is named {name}; there are {}",
+            "no function is named {name}; the functions are {}",
             known().collect::<Vec<_>>().join(", ")
         )),
         meant => Error::Query(format!("no function is named {name}{}", did_you_mean(meant))),
@@ -153,7 +153,7 @@ fn mismatch(function: &str, node: &Node, needed: &str) -> Error {
     Error::Query(format!("{function} takes {needed}, and {text} is of type {data_type}"))
 }
 
-/// An expression as a string.
+/// Converts an expression to a string.
 fn string(node: Node, function: &str) -> Result<Node, Error> {
     match flat(&node.data_type()) {
         data_type if is_string(data_type) => convert(node, &DataType::Utf8),
@@ -171,7 +171,7 @@ fn integer(node: Node, function: &str) -> Result<Node, Error> {
     }
 }
 
-/// `left || right`: strings, or values that are printed.
+/// Binds `left || right`; other primitive values are converted to strings.
 pub(crate) fn concat(left: Node, right: Node) -> Result<Node, Error> {
     let text = |node: Node| match flat(&node.data_type()) {
         data_type if is_string(data_type) || *data_type == DataType::Null => string(node, "||"),
@@ -208,7 +208,7 @@ fn call(function: Function, arguments: Vec<Node>) -> Result<Node, Error> {
             }
             (arguments, data_type)
         }
-        Function::Concat | Function::Extract(_) => unreachable!("bound by functions of their own"),
+        Function::Concat | Function::Extract(_) => unreachable!("bound by concat and extract"),
     };
     Ok(Node::Call { function, arguments, data_type })
 }
@@ -228,7 +228,7 @@ fn numeric(function: Function, arguments: Vec<Node>) -> Result<Node, Error> {
         _ if data_type.is_unsigned_integer() || is_rounding && data_type.is_integer() => Ok(input),
         DataType::Null => Ok(input),
         DataType::Float16 => numeric(function, vec![convert(input, &DataType::Float32)?]),
-        // Digits after the point do not matter to a whole number.
+        // Rounds in `Float64`, which loses digits beyond 2^53.
         _ if is_decimal(data_type) && is_rounding => {
             let input = convert(input, &DataType::Float64)?;
             Ok(Node::Call { function, arguments: vec![input], data_type: DataType::Float64 })
@@ -255,7 +255,7 @@ fn extract(part: &str, input: Node) -> Result<Node, Error> {
     let Some((_, part)) = found else {
         let known: Vec<&str> = Part::NAMES.iter().map(|(known, _)| *known).collect();
         return Err(Error::Query(format!(
-            "no part of a date is named {part}; there are {}",
+            "no part of a date is named {part}; the parts are {}",
             known.join(", ")
         )));
     };
@@ -281,7 +281,7 @@ fn like(
         _ => false,
     };
     if !escape.is_none_or(is_backslash) {
-        return Err(Error::Query("LIKE with another escape character than \\ is not supported".into()));
+        return Err(Error::Query("LIKE with an escape character other than \\ is not supported".into()));
     }
     let text = |node: Node| match flat(&node.data_type()) {
         data_type if is_string(data_type) => Ok(node),

@@ -1,4 +1,4 @@
-//! Constants as they are typed: numbers, strings, dates, timestamps, intervals.
+//! SQL constants: numbers, strings, dates, timestamps, intervals.
 
 use std::sync::Arc;
 
@@ -12,7 +12,6 @@ use super::literal;
 use super::node::Node;
 use super::parse::shortened;
 
-/// Binds a constant.
 pub(crate) fn bind(expr: &Expr) -> Result<Node, Error> {
     match expr {
         Expr::Value(value) => from_value(&value.value),
@@ -51,7 +50,7 @@ fn hex(digits: &str) -> Option<Vec<u8>> {
     (0..digits.len()).step_by(2).map(digit).collect()
 }
 
-/// Reads a text as a type.
+/// Parses a text as a value of a type.
 fn read(text: &str, to: &DataType) -> Result<Node, Error> {
     let value: ArrayRef = Arc::new(StringArray::from(vec![text]));
     let value = literal::converted(&value, to).filter(|value| !arrow_array::Array::is_null(value, 0));
@@ -60,14 +59,14 @@ fn read(text: &str, to: &DataType) -> Result<Node, Error> {
     })
 }
 
-/// `INTERVAL '3' MONTH`, `INTERVAL '1 year 2 days'`.
+/// Binds `INTERVAL '3' MONTH` or `INTERVAL '1 year 2 days'`.
 fn from_interval(interval: &Interval) -> Result<Node, Error> {
     let text = match &*interval.value {
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) | Value::Number(text, _) => text.clone(),
             other => return Err(unsupported(&format!("INTERVAL {other}"))),
         },
-        _ => return Err(Error::Query("an interval is a constant, such as INTERVAL '3 months'".into())),
+        _ => return Err(Error::Query("an interval must be a constant, such as INTERVAL '3 months'".into())),
     };
     let unit = match &interval.leading_field {
         None => "",
@@ -86,7 +85,7 @@ fn from_interval(interval: &Interval) -> Result<Node, Error> {
     read(&format!("{text}{unit}"), &DataType::Interval(IntervalUnit::MonthDayNano))
 }
 
-/// The type that SQL's name of a type stands for.
+/// The Arrow type of a SQL type.
 pub(crate) fn target(data_type: &SqlType) -> Result<DataType, Error> {
     use sqlparser::ast::{ExactNumberInfo, TimezoneInfo};
     let timestamp = |digits: Option<u64>| {
@@ -134,7 +133,7 @@ pub(crate) fn target(data_type: &SqlType) -> Result<DataType, Error> {
 fn decimal(info: &sqlparser::ast::ExactNumberInfo) -> Result<DataType, Error> {
     use sqlparser::ast::ExactNumberInfo;
     let (precision, scale) = match *info {
-        // As DuckDB has it.
+        // As in DuckDB.
         ExactNumberInfo::None => (18, 3),
         ExactNumberInfo::Precision(precision) => (precision, 0),
         ExactNumberInfo::PrecisionAndScale(precision, scale) => (precision, scale),
@@ -142,7 +141,7 @@ fn decimal(info: &sqlparser::ast::ExactNumberInfo) -> Result<DataType, Error> {
     let valid = (1..=76).contains(&precision) && (0..=precision as i64).contains(&scale);
     if !valid {
         return Err(Error::Query(format!(
-            "DECIMAL({precision}, {scale}) is not supported: it has 1 to 76 digits, of which as many at most stand after the point"
+            "DECIMAL({precision}, {scale}) is not supported; use 1 to 76 digits and a scale from 0 to that number"
         )));
     }
     let (precision, scale) = (precision as u8, scale as i8);

@@ -1,4 +1,4 @@
-//! Conversions that operators need, and that nobody wrote.
+//! Implicit conversions of operands.
 
 use arrow_cast::can_cast_types;
 use arrow_schema::DataType;
@@ -10,7 +10,7 @@ use super::node::{Conversion, Node};
 use super::parse::shortened;
 use super::types::{self, common, flat, is_string};
 
-/// The expression as a type, by a conversion where it has another one.
+/// Converts an expression to a type unless it already has that type.
 pub(crate) fn convert(node: Node, to: &DataType) -> Result<Node, Error> {
     let from = node.data_type();
     if from == *to || is_same_scale(&from, to) {
@@ -29,7 +29,7 @@ pub(crate) fn convert(node: Node, to: &DataType) -> Result<Node, Error> {
     Ok(Node::Cast { input: node.into(), to: to.clone(), kind: Conversion::Implicit })
 }
 
-/// Whether decimals differ in their precision only, which arithmetic does not mind.
+/// Whether decimals differ only in precision, which arithmetic kernels accept.
 fn is_same_scale(from: &DataType, to: &DataType) -> bool {
     use DataType::{Decimal64, Decimal128, Decimal256};
     match (from, to) {
@@ -40,7 +40,7 @@ fn is_same_scale(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// A condition: a boolean, or NULL as one.
+/// Converts an expression to a condition: a boolean, or NULL.
 pub(crate) fn boolean(node: Node) -> Result<Node, Error> {
     match node.data_type() {
         DataType::Boolean => Ok(node),
@@ -55,7 +55,7 @@ pub(crate) fn boolean(node: Node) -> Result<Node, Error> {
     }
 }
 
-/// Both expressions as one type that can be compared. Dictionaries are left as they are, over values of that type.
+/// Converts both expressions to one comparable type. Dictionaries over values of that type are kept.
 pub(crate) fn unify(left: Node, right: Node, sign: &str) -> Result<(Node, Node), Error> {
     let (a, b) = (left.data_type(), right.data_type());
     let left = beside(left, flat(&b), &right);
@@ -72,7 +72,7 @@ pub(crate) fn unify(left: Node, right: Node, sign: &str) -> Result<(Node, Node),
     let same = common(&a, &b).filter(types::is_comparable);
     let same = same.ok_or_else(|| {
         let text = shortened(&format!("{left} {sign} {right}"));
-        Error::Query(format!("{text} is not defined: {a} and {b} are not compared; CAST one of them"))
+        Error::Query(format!("{text} is not defined: {a} and {b} cannot be compared; CAST one of them"))
     })?;
     let convert = |node: Node| {
         let is_same = *flat(&node.data_type()) == same;
@@ -81,7 +81,7 @@ pub(crate) fn unify(left: Node, right: Node, sign: &str) -> Result<(Node, Node),
     Ok((convert(left)?, convert(right)?))
 }
 
-/// As [`convert`], for decimals to the very precision too: kernels that compare ask for equal types.
+/// As [`convert`], but with the exact precision of decimals, because comparison kernels require equal types.
 fn exact_precision(node: Node, to: &DataType) -> Result<Node, Error> {
     if !is_same_scale(&node.data_type(), to) || node.as_literal().is_some() {
         return match node.as_literal() {
@@ -94,8 +94,8 @@ fn exact_precision(node: Node, to: &DataType) -> Result<Node, Error> {
     Ok(Node::Cast { input: node.into(), to: to.clone(), kind: Conversion::Implicit })
 }
 
-/// A constant as the type of what stands beside it, where that loses nothing; a string as any type that it can be read
-/// as, and a number as a float of any size.
+/// Converts a constant to the type of the other operand if that loses nothing. A string takes any type that parses it,
+/// and a number takes any float type.
 fn beside(node: Node, to: &DataType, other: &Node) -> Node {
     let Some(literal) = node.as_literal() else { return node };
     let from = literal.value.data_type();
@@ -107,7 +107,7 @@ fn beside(node: Node, to: &DataType, other: &Node) -> Node {
         }
         _ if other_is_untyped && !is_string(from) => None,
         _ if to.is_floating() && from.is_numeric() => literal::converted(&literal.value, to),
-        // A constant with more decimal places keeps them: results have them too.
+        // A constant with more decimal places keeps them, and so does the result.
         _ if types::decimal_places(from) > types::decimal_places(to) => None,
         _ if other.as_literal().is_none() && common(from, to).is_some() => {
             literal::exactly(&literal.value, to)
@@ -117,7 +117,7 @@ fn beside(node: Node, to: &DataType, other: &Node) -> Node {
     value.map_or(node, literal::typed)
 }
 
-/// All expressions as one type, without dictionaries.
+/// Converts all expressions to one type without dictionaries.
 pub(crate) fn unify_all(nodes: Vec<Node>) -> Result<(Vec<Node>, DataType), Error> {
     let is_constant = |node: &&Node| node.as_literal().is_some();
     let variable = nodes.iter().filter(|node| !is_constant(node));

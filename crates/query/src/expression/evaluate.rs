@@ -1,8 +1,7 @@
-//! Evaluates bound expressions on batches, by Arrow's kernels.
+//! Evaluates bound expressions on batches with Arrow's kernels.
 //!
-//! AND, OR, CASE and coalesce evaluate an input only on the rows that need it, as far as anybody can tell: it is tried on
-//! all rows, which needs no copies, and only if that fails on those rows alone. `b <> 0 AND a / b > 1` never divides by
-//! zero.
+//! AND, OR, CASE and coalesce report errors only from rows that need an input. They evaluate it on all rows, which
+//! needs no copies, and if that fails, on the needed rows alone. `b <> 0 AND a / b > 1` never divides by zero.
 
 mod arithmetic;
 mod compare;
@@ -25,7 +24,7 @@ use super::node::{Conversion, Node, Test};
 use super::parse::shortened;
 use super::value::Value;
 
-/// The values of an expression on the rows of a batch.
+/// Evaluates an expression on the rows of a batch.
 pub(crate) fn evaluate(node: &Node, batch: &RecordBatch) -> Result<Value, Error> {
     match node {
         Node::Column { place, name, data_type, .. } => column(batch, *place, name, data_type),
@@ -80,7 +79,7 @@ pub(crate) fn evaluate(node: &Node, batch: &RecordBatch) -> Result<Value, Error>
     }
 }
 
-/// An error that names the part of the expression that failed.
+/// Converts an error to one that names the failed subexpression.
 fn named(node: &Node, error: ArrowError) -> Error {
     let reason = match error {
         ArrowError::DivideByZero => "division by zero".to_owned(),
@@ -99,7 +98,7 @@ fn column(batch: &RecordBatch, place: usize, name: &str, data_type: &DataType) -
         Some(array) if array.data_type() == data_type => Ok(Value::Array(array.clone())),
         Some(array) => {
             let found = array.data_type();
-            Err(Error::Query(format!("column {name} is of type {found} where {data_type} was announced")))
+            Err(Error::Query(format!("column {name} is of type {found} where {data_type} was expected")))
         }
         None => Err(Error::Query(format!("column {name} is missing in a batch"))),
     }
@@ -134,7 +133,7 @@ fn is(array: &ArrayRef, test: Test, negated: bool) -> Result<ArrayRef, ArrowErro
     Ok(Arc::new(result))
 }
 
-/// The values of an expression on those rows that are selected, and anything on others.
+/// Evaluates an expression on the selected rows; values of other rows are unspecified.
 fn evaluate_where(node: &Node, batch: &RecordBatch, selected: &BooleanBuffer) -> Result<Value, Error> {
     let failed = match evaluate(node, batch) {
         Ok(value) => return Ok(value),
@@ -160,7 +159,7 @@ fn evaluate_where(node: &Node, batch: &RecordBatch, selected: &BooleanBuffer) ->
     Ok(Value::Array(arrow_select::take::take(&values, &places, None)?))
 }
 
-/// Rows on which a condition is not `value`: false, true or null.
+/// Rows on which a condition is null or not `value`.
 fn other_than(condition: &BooleanArray, value: bool) -> BooleanBuffer {
     let is_value = if value { condition.values().clone() } else { !condition.values() };
     match condition.nulls() {
@@ -177,7 +176,7 @@ fn any(inputs: &[Node], batch: &RecordBatch) -> Result<Value, Error> {
     chain(inputs, batch, true, or_kleene)
 }
 
-/// AND or OR, which `settled` decides whatever follows.
+/// Evaluates AND or OR; the value `settled` decides the result regardless of later inputs.
 fn chain(
     inputs: &[Node],
     batch: &RecordBatch,

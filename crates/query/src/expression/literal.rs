@@ -1,4 +1,4 @@
-//! Constants: from text, to text, and from one type to another.
+//! Constants: parsing, printing and conversion.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 use super::node::{Literal, Node};
 
-/// A constant that has its own type.
+/// Makes a constant whose type is fixed.
 pub(crate) fn typed(value: ArrayRef) -> Node {
     Node::Literal(Literal { value, untyped: false })
 }
@@ -29,12 +29,12 @@ pub(crate) fn integer(value: i64) -> Node {
     typed(Arc::new(Int64Array::from(vec![value])))
 }
 
-/// A string that takes the type of what stands beside it.
+/// Makes a string that takes the type of the other operand.
 pub(crate) fn string(value: &str) -> Node {
     Node::Literal(Literal { value: Arc::new(StringArray::from(vec![value])), untyped: true })
 }
 
-/// A number as it is typed: `5` is an integer, `0.05` a decimal, `5e-2` a float.
+/// Parses a number: `5` is an integer, `0.05` a decimal, `5e-2` a float.
 pub(crate) fn number(text: &str) -> Option<Node> {
     if text.contains(['e', 'E']) {
         let value: f64 = text.parse().ok()?;
@@ -65,7 +65,7 @@ pub(crate) fn number(text: &str) -> Option<Node> {
     Some(typed(value))
 }
 
-/// Digits of a constant integer, for the precision of decimals that it meets.
+/// The number of digits of an `Int64` constant, for conversion to a decimal.
 pub(crate) fn integer_digits(value: &ArrayRef) -> Option<u8> {
     use arrow_array::cast::AsArray;
     if *value.data_type() != DataType::Int64 || value.is_null(0) {
@@ -75,13 +75,13 @@ pub(crate) fn integer_digits(value: &ArrayRef) -> Option<u8> {
     Some(value.checked_ilog10().unwrap_or(0) as u8 + 1)
 }
 
-/// The same value as another type; none if it has no such value.
+/// Converts a value to another type; `None` if that fails.
 pub(crate) fn converted(value: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     let options = CastOptions { safe: false, ..CastOptions::default() };
     cast_with_options(value, to, &options).ok()
 }
 
-/// The same value as another type, if nothing is lost: neither digits nor fractions.
+/// Converts a value to another type; `None` if that loses digits.
 pub(crate) fn exactly(value: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     let there = converted(value, to)?;
     if value.is_null(0) {
@@ -92,7 +92,7 @@ pub(crate) fn exactly(value: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     is_same.then_some(there)
 }
 
-/// A constant as SQL has it.
+/// Prints a constant as SQL.
 pub(crate) fn print(value: &ArrayRef) -> String {
     if value.is_null(0) || *value.data_type() == DataType::Null {
         return "NULL".into();
@@ -123,7 +123,7 @@ fn print_float(text: &str) -> String {
     }
 }
 
-/// A type as SQL names it, where SQL has it.
+/// The SQL name of a type, or Arrow's name if SQL has none.
 pub(crate) fn type_name(data_type: &DataType) -> String {
     match data_type {
         DataType::Boolean => "BOOLEAN".into(),

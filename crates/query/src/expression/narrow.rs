@@ -1,9 +1,9 @@
-//! Exact arithmetic on 64 bits for expressions whose types are wider.
+//! Exact 64-bit arithmetic for expressions with wider types.
 //!
-//! `l_extendedprice * (1 - l_discount) * (1 + l_tax)` is a decimal of 38 digits, and its values need 38 bits. A program
-//! computes several expressions at once, common parts once, on integers of 64 bits, as long as the largest values of a
-//! batch cannot overflow; each step knows a bound of its results. Where one might, the program has no result, and the
-//! caller evaluates the expression as its type says.
+//! `l_extendedprice * (1 - l_discount) * (1 + l_tax)` is a decimal of 38 digits, but its values need 38 bits. A program
+//! computes several expressions on 64-bit integers and evaluates common subexpressions once. Each step has a bound of
+//! its absolute values in the batch. If a step might overflow, the program has no result, and the caller evaluates the
+//! expression with its type.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -18,22 +18,22 @@ use super::bound::Expression;
 use super::node::{Conversion, Node};
 use super::types::Arithmetic;
 
-/// Steps of a program refer to earlier ones by their places.
+/// A step of a program; operands are the indices of earlier steps.
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
     Load(usize),
     Constant(i64),
-    /// To more decimal places.
+    /// Multiplies by a power of ten, for more decimal places.
     Scale(usize, i64),
     Compute(Arithmetic, usize, usize),
     Negate(usize),
 }
 
-/// Expressions over 64 bits.
+/// Expressions compiled to 64-bit arithmetic.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Program {
     steps: Vec<Step>,
-    /// The step that has the values of each expression; none if 64 bits cannot have them.
+    /// The step of each expression's result; `None` if the expression is not supported.
     outputs: Vec<Option<usize>>,
     registers: Vec<Register>,
 }
@@ -42,10 +42,10 @@ pub(crate) struct Program {
 #[derive(Clone, Debug, Default)]
 struct Register {
     content: Content,
-    /// Kept for its memory.
+    /// Buffer that is reused for each batch.
     owned: Vec<i64>,
     nulls: Option<NullBuffer>,
-    /// No value is further from 0.
+    /// Upper bound of the absolute values.
     bound: u64,
 }
 
@@ -59,7 +59,7 @@ enum Content {
     Constant(i64),
 }
 
-/// The values of an expression on a batch: integers, or decimals without their point.
+/// The values of an expression on a batch: integers, or unscaled decimals.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Narrow<'a> {
     pub(crate) values: &'a [i64],
@@ -68,7 +68,7 @@ pub(crate) struct Narrow<'a> {
 }
 
 impl Program {
-    /// A program for expressions, of which those that it cannot compute have no results.
+    /// Compiles expressions. Unsupported expressions have no results.
     pub(crate) fn new<'a>(expressions: impl IntoIterator<Item = &'a Expression>) -> Program {
         let mut program = Program::default();
         for expression in expressions {
@@ -136,7 +136,7 @@ impl Program {
         }
     }
 
-    /// The values of an expression on the last batch; none if they may not fit.
+    /// The values of an expression on the last batch; `None` if 64 bits may not be enough.
     pub(crate) fn output(&self, expression: usize) -> Option<Narrow<'_>> {
         let register = &self.registers[self.outputs[expression]?];
         let values = register.values()?;
@@ -257,13 +257,13 @@ impl Register {
     }
 }
 
-/// A power of two that no value is further from 0 than; one pass without branches, in vectors.
+/// A power of two that bounds the absolute values; one vectorizable pass without branches.
 fn bound(values: &[i64]) -> u64 {
     let bits = values.iter().fold(0, |bits, &value| bits | (value ^ (value >> 63)) as u64);
     1u64.checked_shl(u64::BITS - bits.leading_zeros()).unwrap_or(u64::MAX)
 }
 
-/// Decimal places of a type that 64 bits may hold.
+/// The scale of a supported type.
 fn scale(data_type: &DataType) -> Option<i8> {
     match *data_type {
         DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => {

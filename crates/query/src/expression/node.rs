@@ -1,4 +1,4 @@
-//! Bound expressions: trees whose names, types and conversions are settled.
+//! Bound expressions: trees with resolved names, types and conversions.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ pub(crate) enum Node {
     /// OR of all, from left to right.
     Any(Vec<Node>),
     Not(Box<Node>),
-    /// Never null.
+    /// `IS [NOT] NULL|TRUE|FALSE`; the result is never null.
     Is {
         input: Box<Node>,
         test: Test,
@@ -51,7 +51,7 @@ pub(crate) enum Node {
         negated: bool,
         any_case: bool,
     },
-    /// The result of the first branch whose condition is true, else the last one.
+    /// The result of the first branch whose condition is true, else `otherwise`.
     Case {
         branches: Vec<(Node, Node)>,
         otherwise: Box<Node>,
@@ -73,18 +73,18 @@ pub(crate) enum Node {
 #[derive(Clone, Debug)]
 pub(crate) struct Literal {
     pub(crate) value: ArrayRef,
-    /// A string as it was typed, which takes the type of what stands beside it.
+    /// Whether the constant is a string literal, which takes the type of the other operand.
     pub(crate) untyped: bool,
 }
 
-/// Who asked for a conversion, and what becomes of values that have none.
+/// The origin of a conversion, and the result for values that cannot be converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conversion {
-    /// Nobody: the operator needs it. A value without conversion is an error.
+    /// Added for an operator. An unconvertible value is an error.
     Implicit,
-    /// `CAST`. A value without conversion is an error.
+    /// `CAST`. An unconvertible value is an error.
     Cast,
-    /// `TRY_CAST`. A value without conversion becomes null.
+    /// `TRY_CAST`. An unconvertible value becomes null.
     TryCast,
 }
 
@@ -122,7 +122,7 @@ pub(crate) enum Test {
     False,
 }
 
-/// Functions whose result is null if any argument is.
+/// Functions whose result is null if any argument is null, except `NullIf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Function {
     Abs,
@@ -158,7 +158,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// All of them, with their names in SQL.
+    /// All parts, with their names in SQL.
     pub(crate) const NAMES: [(&'static str, Part); 10] = [
         ("year", Part::Year),
         ("quarter", Part::Quarter),
@@ -178,7 +178,7 @@ impl Part {
 }
 
 impl Function {
-    /// Those that are called by a name, with the names and the number of arguments.
+    /// Functions called by name, with the minimum and maximum number of arguments.
     pub(crate) const NAMES: [(&'static str, Function, [usize; 2]); 16] = [
         ("abs", Function::Abs, [1, 1]),
         ("ceil", Function::Ceil, [1, 1]),
@@ -204,7 +204,6 @@ impl Function {
 }
 
 impl Node {
-    /// The type of its values.
     pub(crate) fn data_type(&self) -> DataType {
         match self {
             Node::Column { data_type, .. }
@@ -224,7 +223,6 @@ impl Node {
         }
     }
 
-    /// Whether a value may be null.
     pub(crate) fn nullable(&self) -> bool {
         match self {
             Node::Column { nullable, .. } => *nullable,
@@ -242,7 +240,7 @@ impl Node {
         }
     }
 
-    /// The expressions that it is made of.
+    /// The operands.
     pub(crate) fn inputs(&self) -> Vec<&Node> {
         match self {
             Node::Column { .. } | Node::Literal(_) => Vec::new(),
@@ -261,7 +259,7 @@ impl Node {
         }
     }
 
-    /// The columns that it uses.
+    /// Adds the indices of the columns used.
     pub(crate) fn add_columns(&self, columns: &mut BTreeSet<usize>) {
         if let Node::Column { place, .. } = self {
             columns.insert(*place);
@@ -269,7 +267,7 @@ impl Node {
         self.inputs().into_iter().for_each(|input| input.add_columns(columns));
     }
 
-    /// Gives every column another place.
+    /// Replaces every column index by `to(index)`.
     pub(crate) fn move_columns(&mut self, to: &dyn Fn(usize) -> usize) {
         match self {
             Node::Column { place, .. } => *place = to(*place),

@@ -1,4 +1,4 @@
-//! Text to syntax tree, within limits that keep every later step off the end of the stack.
+//! Parses text to a syntax tree, within limits that prevent stack overflow in later steps.
 
 use sqlparser::ast::{Expr, SelectItem};
 use sqlparser::dialect::Dialect;
@@ -7,18 +7,17 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::Error;
 
-/// Bytes of an expression, at most: more than anybody types, and cheap to read.
+/// Maximum length of an expression: more than a user types, and cheap to parse.
 const TEXT_MAX_BYTES: usize = 64 << 10;
-/// Words and signs of an expression, at most. A chain of operators is a tree as deep as half of them, which is dropped
-/// by recursion.
+/// Maximum number of tokens. A chain of operators makes a tree half as deep, which is dropped recursively.
 const TOKENS_MAX: usize = 2048;
-/// Levels of parentheses, functions and NOT, at most: a level takes up to 80 KiB of stack in a debug build of the parser,
-/// and a thread has 2 MiB.
+/// Maximum nesting of parentheses, functions and NOT. A level takes up to 80 KiB of stack in a debug build of the
+/// parser, and a thread has 2 MiB.
 const NESTING_MAX: usize = 20;
-/// Characters of an expression that an error repeats.
+/// Maximum number of characters of an expression in an error.
 const QUOTED_CHARS_MAX: usize = 80;
 
-/// SQL with `"quoted"` names, and nothing that other dialects add to expressions.
+/// SQL with `"quoted"` names, without extensions of other dialects.
 #[derive(Debug)]
 struct Sql;
 
@@ -44,17 +43,16 @@ impl Dialect for Sql {
     }
 }
 
-/// One expression.
 pub(crate) fn expression(text: &str) -> Result<Expr, Error> {
     parse(text, Parser::parse_expr)
 }
 
-/// A list of expressions with names, as after SELECT.
+/// Parses a list of expressions with optional names, as after SELECT.
 pub(crate) fn projection(text: &str) -> Result<Vec<SelectItem>, Error> {
     parse(text, Parser::parse_projection)
 }
 
-/// One expression, with a name or without.
+/// Parses one expression with an optional name.
 pub(crate) fn item(text: &str) -> Result<SelectItem, Error> {
     parse(text, Parser::parse_select_item)
 }
@@ -82,7 +80,7 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, Error> {
     match words {
         0 => Err(Error::Query("the expression is empty; write one such as l_quantity < 24".into())),
         1..=TOKENS_MAX => Ok(tokens),
-        _ => Err(refuse(text, &format!("it has more than {TOKENS_MAX} words and signs"))),
+        _ => Err(refuse(text, &format!("it has more than {TOKENS_MAX} tokens"))),
     }
 }
 
@@ -90,7 +88,7 @@ fn refuse(text: &str, reason: &str) -> Error {
     Error::Query(format!("the expression '{}' cannot be read: {reason}", shortened(text)))
 }
 
-/// The beginning of a text.
+/// Truncates a text to [`QUOTED_CHARS_MAX`] characters.
 pub(crate) fn shortened(text: &str) -> String {
     let mut short: String = text.chars().take(QUOTED_CHARS_MAX).collect();
     if short.len() < text.len() {

@@ -1,4 +1,4 @@
-//! Bound expressions as SQL, such as `explain` shows them and errors name them. Conversions that nobody wrote are left out.
+//! Prints bound expressions as SQL for `explain` and errors, without implicit conversions.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use sqlparser::keywords::ALL_KEYWORDS;
 use super::literal;
 use super::node::{Conversion, Function, Node, Test};
 
-/// A name as SQL has it: in quotes unless it is a plain word that the parser takes for nothing else.
+/// Quotes a name unless it is a lowercase word that is not a SQL keyword.
 pub(crate) fn quoted(name: &str) -> String {
     let is_letter = |letter: char| letter.is_ascii_lowercase() || letter == '_';
     let is_word = name.starts_with(is_letter)

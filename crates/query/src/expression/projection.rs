@@ -14,7 +14,7 @@ use super::bound::Expression;
 use super::parse;
 use super::print::quoted;
 
-/// A list of expressions with names. It prints itself as SQL.
+/// A list of named expressions. `Display` prints SQL.
 #[derive(Clone, Debug)]
 pub struct Projection {
     items: Vec<Expression>,
@@ -22,11 +22,11 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// Reads `a, b * 2 AS c, *`; `* EXCEPT (a, b)` is all columns but those. An expression without a name is named as it
-    /// is written.
+    /// Parses `a, b * 2 AS c, *`; `* EXCEPT (a, b)` means all other columns. The default name of an expression is its
+    /// text.
     ///
     /// # Errors
-    /// [`Error::Query`] if it cannot be read, or two results have the same name.
+    /// [`Error::Query`] if `text` cannot be parsed, or two results have the same name.
     pub fn parse(text: &str, schema: &Schema) -> Result<Projection, Error> {
         let mut items = Vec::new();
         for item in parse::projection(text)? {
@@ -45,17 +45,17 @@ impl Projection {
                     items.extend(kept.map(|place| named_column(place, schema)));
                 }
                 _ => {
-                    return Err(Error::Query("only * without a table and single names are supported".into()));
+                    return Err(Error::Query("use only *, EXPRESSION or EXPRESSION AS NAME".into()));
                 }
             }
         }
         Projection::new(items, schema)
     }
 
-    /// Named expressions over the columns of a schema.
+    /// Makes a projection of named expressions over the columns of a schema.
     ///
     /// # Errors
-    /// [`Error::Query`] if two of them have the same name.
+    /// [`Error::Query`] if two expressions have the same name.
     pub fn new(items: Vec<(String, Expression)>, schema: &Schema) -> Result<Projection, Error> {
         let mut names = BTreeSet::new();
         if let Some((name, _)) = items.iter().find(|(name, _)| !names.insert(name.as_str())) {
@@ -68,7 +68,7 @@ impl Projection {
         Ok(Projection { items: items.into_iter().map(|(_, expression)| expression).collect(), schema })
     }
 
-    /// Names and types of the results.
+    /// The schema of the results.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
@@ -80,24 +80,24 @@ impl Projection {
         &self.items
     }
 
-    /// The places of the columns that it uses, ascending.
+    /// The indices of the columns used, ascending.
     #[must_use]
     pub fn columns(&self) -> Vec<usize> {
         let columns: BTreeSet<usize> = self.items.iter().flat_map(Expression::columns).collect();
         columns.into_iter().collect()
     }
 
-    /// The same over batches that have only some columns: [`Expression::onto`].
+    /// Rebinds the projection to batches that have only some columns, as [`Expression::onto`].
     ///
     /// # Panics
-    /// If a column that it uses is not kept.
+    /// If a column that the projection uses is not in `kept`.
     #[must_use]
     pub fn onto(mut self, kept: &[usize]) -> Projection {
         self.items = self.items.into_iter().map(|item| item.onto(kept)).collect();
         self
     }
 
-    /// The results on the rows of a batch.
+    /// Evaluates the expressions on the rows of a batch.
     ///
     /// # Errors
     /// As [`Expression::evaluate`].
@@ -126,7 +126,7 @@ fn named_column(place: usize, schema: &Schema) -> (String, Expression) {
     (schema.field(place).name().clone(), Expression::column(place, schema))
 }
 
-/// Places of the columns that `* EXCEPT (…)` names.
+/// The indices of the columns that `* EXCEPT (…)` names.
 fn left_out(options: &WildcardAdditionalOptions, schema: &Schema) -> Result<BTreeSet<usize>, Error> {
     if options.opt_ilike.is_some() || options.opt_replace.is_some() || options.opt_rename.is_some() {
         return Err(Error::Query("after * only EXCEPT (…) is supported".into()));
@@ -147,7 +147,7 @@ fn left_out(options: &WildcardAdditionalOptions, schema: &Schema) -> Result<BTre
     };
     let excluded = excluded.into_iter().collect::<Option<Vec<Ident>>>();
     let excluded =
-        excluded.ok_or_else(|| Error::Query("a column after EXCLUDE has no table before it".into()))?;
+        excluded.ok_or_else(|| Error::Query("a column after EXCLUDE must not have a table name".into()))?;
     let all = names.into_iter().chain(&excluded);
     all.map(|name| columns::find(&name.value, name.quote_style.is_some(), schema)).collect()
 }

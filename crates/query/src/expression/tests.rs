@@ -1,4 +1,4 @@
-//! Expressions against what SQL databases answer, and against an interpreter of rows.
+//! Tests expressions against the results of SQL databases and against a row interpreter.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Streams of batches, filtered and projected.
+//! Filters and projects streams of batches.
 
 use std::collections::BTreeSet;
 
@@ -11,20 +11,20 @@ use crate::{Batches, Error};
 use super::bound::Expression;
 use super::projection::Projection;
 
-/// Batches of which rows are left out, and columns computed. A batch whose rows all pass is not copied, and columns that
-/// only the condition uses never are.
+/// A stream that filters rows and computes columns. A batch whose rows all pass is not copied. Columns that only the
+/// condition uses are never copied.
 #[derive(Debug)]
 pub struct Transform<B> {
     input: B,
     condition: Option<Expression>,
-    /// Columns that are kept of rows that pass; all if there is no projection.
+    /// The columns that the projection uses; unused without a projection.
     kept: Vec<usize>,
     projection: Option<Projection>,
     schema: SchemaRef,
 }
 
 impl<B: Batches> Transform<B> {
-    /// Over batches, to whose schema both are bound.
+    /// Makes a stream over `input`, to whose schema `condition` and `projection` are bound.
     #[must_use]
     pub fn new(input: B, condition: Option<Expression>, projection: Option<Projection>) -> Transform<B> {
         let kept = projection.as_ref().map(Projection::columns).unwrap_or_default();
@@ -33,7 +33,7 @@ impl<B: Batches> Transform<B> {
         Transform { input, condition, kept, projection, schema }
     }
 
-    /// The rows of a batch that pass; none if there are none.
+    /// Returns the rows of a batch that pass, or `None` if no row passes.
     fn passing(&self, batch: RecordBatch) -> Result<Option<RecordBatch>, Error> {
         let mask = self.condition.as_ref().map(|condition| condition.select(&batch)).transpose()?;
         let passing = mask.as_ref().map_or(batch.num_rows(), |mask| mask.values().count_set_bits());
@@ -65,8 +65,8 @@ impl<B: Batches> Batches for Transform<B> {
     }
 }
 
-/// The places of the columns that a condition and a projection use, ascending: those that a scan reads. All columns if
-/// there is no projection.
+/// The indices of the columns that a scan must read for a condition and a projection, ascending. Without a projection,
+/// these are all columns.
 #[must_use]
 pub fn needed(condition: Option<&Expression>, projection: Option<&Projection>, columns: usize) -> Vec<usize> {
     let Some(projection) = projection else { return (0..columns).collect() };

@@ -1,20 +1,20 @@
-//! Types of expressions: what operators accept, to which types their operands are converted, and the types of results.
+//! Types of expressions: the operand types of operators, implicit conversions, and result types.
 //!
 //! | operands | computed as | result |
 //! |---|---|---|
 //! | integers | 64 bits; signed and `UInt64` together as decimals | the same; an overflow is an error |
 //! | decimals `(p, s)`, integers as decimals | exactly | `+ -`: scale max(s1, s2), one digit more; `*`: scale s1 + s2, p1 + p2 digits; `/`: scale s1 + 4, rounded half away from zero; `%`: scale max(s1, s2). 38 digits at most (76 if an operand has more than 38), and a value that does not fit is an error |
-//! | a float and any number | `Float64`; two of one type as that type | IEEE 754: division by zero gives an infinity or NaN |
+//! | a float and any number | `Float64`, or the type of both if equal | IEEE 754: division by zero gives an infinity or NaN |
 //! | date ± integer, date - date | days | date, `Int64` |
 //! | date ± interval, timestamp ± interval or duration | calendar | the same; a date with an interval of less than a day becomes a timestamp |
 
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
-/// Digits of the decimals that have 64, 128 and 256 bits.
+/// Maximum precision of decimals of 64, 128 and 256 bits.
 const DIGITS_64_BITS: u8 = 18;
 pub(crate) const DIGITS_128_BITS: u8 = 38;
 const DIGITS_256_BITS: u8 = 76;
-/// Decimal places that a quotient has beyond those of the dividend, as in DataFusion and Spark's minimum.
+/// Decimal places added to the dividend's for a quotient, as in DataFusion and Spark's minimum.
 const QUOTIENT_SCALE_EXTRA: i8 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Arithmetic {
     }
 }
 
-/// To which types the operands of an operator are converted, and the type of its result.
+/// The types to which the operands of an operator are converted, and the type of the result.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Signature {
     pub(crate) left: DataType,
@@ -57,7 +57,7 @@ impl Signature {
 struct Decimal {
     precision: u8,
     scale: i8,
-    /// Bits that the type has of itself; 0 for integers.
+    /// Width of the type in bits; 0 for integers.
     bits: u16,
 }
 
@@ -93,7 +93,7 @@ impl Decimal {
     }
 }
 
-/// The smallest decimal type with that many bits at least; more digits than 38 only if `bits` asks for them.
+/// The smallest decimal type of at least `bits` bits. The precision exceeds 38 only if `bits` exceeds 128.
 fn decimal(precision: u8, scale: i8, bits: u16) -> Option<DataType> {
     let most = if bits > 128 { DIGITS_256_BITS } else { DIGITS_128_BITS };
     let precision = precision.clamp(1, most);
@@ -129,12 +129,12 @@ pub(crate) fn is_decimal(data_type: &DataType) -> bool {
     matches!(data_type, Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..))
 }
 
-/// Digits after the point.
+/// The number of digits after the point.
 pub(crate) fn decimal_places(data_type: &DataType) -> i8 {
     Decimal::of(data_type).map_or(0, |decimal| decimal.scale)
 }
 
-/// The type that values of both types have, for comparisons and for results that are either.
+/// The common type of two types, for comparisons and for results from either.
 pub(crate) fn common(a: &DataType, b: &DataType) -> Option<DataType> {
     let (a, b) = (flat(a), flat(b));
     match (a, b) {
@@ -167,7 +167,7 @@ pub(crate) fn common(a: &DataType, b: &DataType) -> Option<DataType> {
     }
 }
 
-/// The first of `order` that one of both is.
+/// The first type in `order` that equals `a` or `b`.
 fn wider(a: &DataType, b: &DataType, order: &[DataType]) -> DataType {
     order.iter().find(|wide| *wide == a || *wide == b).unwrap_or(a).clone()
 }
@@ -196,12 +196,11 @@ fn common_integer(a: &DataType, b: &DataType) -> DataType {
 fn common_decimal(a: Decimal, b: Decimal) -> Option<DataType> {
     let scale = a.scale.max(b.scale);
     let precision = a.whole().max(b.whole()).saturating_add(scale as u8);
-    // No value may be lost, so that more than 38 digits need 256 bits.
+    // More than 38 digits need 256 bits, because no value may be lost.
     let bits = a.bits.max(b.bits).max(if precision > DIGITS_128_BITS { 256 } else { 0 });
     decimal(precision, scale, bits)
 }
 
-/// Whether values of a type can be compared.
 pub(crate) fn is_comparable(data_type: &DataType) -> bool {
     let data_type = flat(data_type);
     data_type.is_primitive()
@@ -210,7 +209,7 @@ pub(crate) fn is_comparable(data_type: &DataType) -> bool {
         || matches!(data_type, DataType::Boolean | DataType::Null)
 }
 
-/// What an operator does with operands of two types; none if it does not know them.
+/// The signature of an operator for operands of two types; `None` if they are not supported.
 pub(crate) fn arithmetic(operator: Arithmetic, a: &DataType, b: &DataType) -> Option<Signature> {
     let (a, b) = (flat(a), flat(b));
     match (a, b) {
@@ -256,7 +255,7 @@ fn decimals(operator: Arithmetic, a: Decimal, b: Decimal) -> Option<Signature> {
         _ => 256,
     };
     let operand = |own: Decimal| match operator {
-        // These compute on one scale.
+        // These operators need equal scales.
         Arithmetic::Add | Arithmetic::Subtract | Arithmetic::Remainder => {
             let needed = own.whole().saturating_add(scale as u8);
             decimal(needed, scale, width)
@@ -295,7 +294,7 @@ fn temporal(operator: Arithmetic, a: &DataType, b: &DataType) -> Option<Signatur
         }
         (Duration(_), Duration(_)) => Some(Signature::same(common(a, b)?)),
         (Interval(unit), Interval(other)) if unit == other => Some(Signature::same(a.clone())),
-        // The sum of an interval and a date is that of the date and the interval.
+        // The binder swaps the operands of `interval + date`.
         _ => None,
     }
 }

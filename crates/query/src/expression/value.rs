@@ -1,4 +1,4 @@
-//! What an expression evaluates to: an array, or one value for all rows.
+//! The value of an expression: an array, or one value for all rows.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, Datum, UInt32Array};
@@ -8,7 +8,7 @@ use arrow_schema::{ArrowError, DataType};
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Array(ArrayRef),
-    /// An array of one row, which stands for all.
+    /// An array of one row, the value of all rows.
     Scalar(ArrayRef),
 }
 
@@ -38,7 +38,7 @@ impl Value {
         }
     }
 
-    /// Another array of as many values.
+    /// Applies `compute` to the array, which must keep the number of values.
     pub(crate) fn map<E>(&self, compute: impl FnOnce(&ArrayRef) -> Result<ArrayRef, E>) -> Result<Value, E> {
         Ok(match self {
             Value::Array(array) => Value::Array(compute(array)?),
@@ -46,13 +46,13 @@ impl Value {
         })
     }
 
-    /// What was computed from values: one value if all of them are.
+    /// The result of a kernel: a scalar if all inputs are scalars.
     pub(crate) fn from_kernel(array: ArrayRef, inputs: &[&Value]) -> Value {
         let is_scalar = inputs.iter().all(|input| matches!(input, Value::Scalar(_)));
         if is_scalar { Value::Scalar(array) } else { Value::Array(array) }
     }
 
-    /// One value for each row.
+    /// Converts to an array with one value for each row.
     pub(crate) fn into_array(self, rows: usize) -> Result<ArrayRef, ArrowError> {
         match self {
             Value::Array(array) => Ok(array),
@@ -61,7 +61,7 @@ impl Value {
         }
     }
 
-    /// Conditions, one for each row.
+    /// Converts to booleans, one for each row.
     pub(crate) fn into_booleans(self, rows: usize) -> Result<BooleanArray, ArrowError> {
         Ok(self.into_array(rows)?.as_boolean().clone())
     }

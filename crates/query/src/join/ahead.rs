@@ -1,4 +1,4 @@
-//! Streams that run ahead of their reader on threads of their own.
+//! Read-ahead of streams on separate threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,10 +12,10 @@ use arrow_schema::SchemaRef;
 use crate::phase::nanos;
 use crate::{Batches, Error};
 
-/// Batches that wait for the reader: one is read while the next ones are made.
+/// Capacity of the channel in batches: the streams compute the next ones while the reader processes one.
 const AHEAD_BATCHES: usize = 2;
 
-/// Time for which readers have waited, in nanoseconds. Clones are handles of the same.
+/// Total wait time of the readers, in nanoseconds. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waited(Arc<AtomicU64>);
 
@@ -25,21 +25,21 @@ impl Waited {
     }
 }
 
-/// Streams as one, each of which is read by a thread. The batches of one stream stay in order.
+/// Several streams merged into one, each read by a separate thread. Batches of one stream stay in order.
 pub(super) struct Ahead {
     schema: SchemaRef,
-    /// None when all streams have ended.
+    /// `None` after the streams were stopped.
     batches: Option<Receiver<Message>>,
     threads: Vec<JoinHandle<()>>,
     running: usize,
     waited: Waited,
 }
 
-/// A batch or an error; none at the end of a stream.
+/// A batch or an error; `Ok(None)` at the end of a stream.
 type Message = Result<Option<RecordBatch>, Error>;
 
 impl Ahead {
-    /// Starts a thread for each stream; all streams have the first one's schema.
+    /// Starts a thread for each stream; all streams have the given schema.
     pub(super) fn start(streams: Vec<Box<dyn Batches>>, schema: SchemaRef, waited: &Waited) -> Ahead {
         let (sender, receiver) = sync_channel(AHEAD_BATCHES);
         let running = streams.len();
@@ -66,7 +66,7 @@ impl Ahead {
     }
 
     fn stop(&mut self) {
-        // Threads that wait for room see that nobody reads any more.
+        // Disconnects the channel, which wakes blocked senders.
         self.batches = None;
         for thread in self.threads.drain(..) {
             if let Err(panic) = thread.join()
@@ -83,7 +83,7 @@ fn feed(mut stream: Box<dyn Batches>, sender: &SyncSender<Message>) {
         let message = stream.next();
         let is_last = !matches!(message, Ok(Some(_)));
         if is_last {
-            // What it holds is free before the reader goes on.
+            // Frees the stream's memory before the reader continues.
             drop(stream);
             let _ = sender.send(message);
             return;
@@ -109,7 +109,7 @@ impl Batches for Ahead {
                     self.stop();
                     return Err(error);
                 }
-                // A thread panicked.
+                // A thread panicked; `stop` resumes its panic.
                 None => self.running = 0,
             }
         }

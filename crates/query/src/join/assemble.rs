@@ -1,4 +1,4 @@
-//! Batches of a result from pairs of rows.
+//! Assembly of result batches from pairs of rows.
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_cast::cast;
@@ -8,7 +8,7 @@ use arrow_select::interleave::interleave;
 use super::layout::{Layout, Origin};
 use super::pairs::{Gather, Pairs};
 
-/// The rows of a left and a right batch that are paired, and forgets the pairs. Consecutive rows are not copied.
+/// Gathers the paired rows of a left and a right batch, and clears the pairs. Consecutive rows are not copied.
 pub(super) fn assemble(
     layout: &Layout,
     left: &RecordBatch,
@@ -28,7 +28,7 @@ pub(super) fn assemble(
     RecordBatch::try_new_with_options(layout.schema.clone(), columns, &options)
 }
 
-/// A key of both sides: the left value, or the right one where there is no left row.
+/// Returns a merged key column: the left value, or the right one if there is no left row.
 fn merged(
     left: &ArrayRef,
     ours: &Gather,

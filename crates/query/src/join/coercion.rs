@@ -1,13 +1,12 @@
-//! The type in which two columns are compared (pure).
+//! Common type for the comparison of two columns (pure).
 //!
-//! A type is chosen only if the casts to it keep the order and the difference of all values, so that a side that is
-//! sorted by its own type is sorted by the common one, and no two different values become equal.
+//! Casts to the common type are strictly monotonic: a sorted column stays sorted, and different values stay different.
 
 use arrow_cast::can_cast_types;
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, TimeUnit};
 
-/// Digits that a decimal of 64, 128 and 256 bits has at most.
+/// Maximum digits of a decimal of 64, 128 and 256 bits.
 const DECIMAL_64_DIGITS: u8 = 18; // 10^18 < 2^63
 const DECIMAL_128_DIGITS: u8 = 38; // 10^38 < 2^127
 const DECIMAL_256_DIGITS: u8 = 76; // 10^76 < 2^255
@@ -15,11 +14,11 @@ const DECIMAL_256_DIGITS: u8 = 76; // 10^76 < 2^255
 /// Digits of the largest `u64`.
 const UINT_64_DIGITS: u8 = 20;
 
-/// The type in which values of two types are compared; none if they cannot be.
+/// Returns the type in which values of two types are compared; `None` if they are not comparable.
 pub(super) fn common_type(left: &DataType, right: &DataType) -> Option<DataType> {
     let (left, right) = (value_type(left), value_type(right));
     let common = match (left, right) {
-        // Values of 16 bits are rare enough to be compared as those of 32.
+        // 16-bit floats are too rare for a key form of their width.
         (DataType::Float16, DataType::Float16) => DataType::Float32,
         _ if left == right => left.clone(),
         _ => unequal(left, right)?,
@@ -28,7 +27,7 @@ pub(super) fn common_type(left: &DataType, right: &DataType) -> Option<DataType>
     (has_casts && RowConverter::supports_fields(&[SortField::new(common.clone())])).then_some(common)
 }
 
-/// The type of the values of a dictionary or of runs.
+/// Returns the value type of a dictionary or run-end encoded type; other types as they are.
 pub(super) fn value_type(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => value_type(values),
@@ -63,7 +62,7 @@ fn is_number(data_type: &DataType) -> bool {
     data_type.is_integer() || data_type.is_floating() || data_type.is_decimal()
 }
 
-/// Whether a 64-bit float has each value of the type.
+/// Whether a 64-bit float represents all values of the type exactly.
 fn has_float_values(data_type: &DataType) -> bool {
     data_type.is_floating() || data_type.is_integer() && data_type.primitive_width() <= Some(4)
 }
@@ -93,7 +92,7 @@ fn integer(left: &DataType, right: &DataType) -> DataType {
     }
 }
 
-/// Digits before and after the point.
+/// Returns the maximum digits before and after the decimal point.
 fn digits(data_type: &DataType) -> Option<(i16, i16)> {
     use DataType::{Decimal32, Decimal64, Decimal128, Decimal256, Int8, Int16, Int32, UInt8, UInt16, UInt32};
     Some(match data_type {
@@ -135,7 +134,7 @@ fn time(left: &DataType, right: &DataType) -> Option<DataType> {
     })
 }
 
-/// The unit of the two that has more of them in a second.
+/// Returns the finer of two units.
 fn finer(left: TimeUnit, right: TimeUnit) -> TimeUnit {
     let rank = |unit| match unit {
         TimeUnit::Second => 0,

@@ -1,4 +1,4 @@
-//! The condition of a join: pairs of columns that are equal, and the type in which each pair is compared (pure).
+//! Join condition: pairs of equal columns, and the comparison type of each pair (pure).
 
 use arrow_schema::{DataType, Schema};
 
@@ -8,16 +8,15 @@ use crate::Error;
 /// A left and a right column that are equal in joined rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPair {
-    /// Place of the column in the left schema.
+    /// Index of the column in the left schema.
     pub left: usize,
-    /// Place of the column in the right schema.
+    /// Index of the column in the right schema.
     pub right: usize,
-    /// The type in which both are compared.
+    /// Type in which both are compared.
     pub data_type: DataType,
 }
 
-/// Pairs of columns, all of which are equal in joined rows. The order of the pairs is the order in which a merge join
-/// expects its sides to be sorted.
+/// An equi-join condition. A merge join expects its sides to be sorted by the columns in the order of the pairs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// At least one pair.
@@ -25,7 +24,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Reads `LEFT=RIGHT,…` against two schemas; `NAME` stands for `NAME=NAME`.
+    /// Parses `LEFT=RIGHT,…` against two schemas; `NAME` stands for `NAME=NAME`.
     ///
     /// # Errors
     /// [`Error::Query`] if a column does not exist, or two columns have types that cannot be compared.
@@ -43,10 +42,10 @@ impl Condition {
         Condition::new(&pairs.collect::<Result<Vec<_>, Error>>()?, left, right)
     }
 
-    /// The condition that the columns of each pair of places are equal.
+    /// Creates the condition that the columns of each pair of indices are equal.
     ///
     /// # Errors
-    /// [`Error::Query`] if there is no pair, or two columns have types that cannot be compared.
+    /// [`Error::Query`] if `places` is empty, a column does not exist, or two types cannot be compared.
     pub fn new(places: &[(usize, usize)], left: &Schema, right: &Schema) -> Result<Condition, Error> {
         if places.is_empty() {
             return Err(Error::Query("a join needs at least one pair of columns to compare".to_owned()));
@@ -67,13 +66,13 @@ impl Condition {
         Ok(Condition { pairs: pairs.collect::<Result<_, Error>>()? })
     }
 
-    /// Places of the key columns on the left.
+    /// Returns the indices of the left key columns.
     #[must_use]
     pub fn left(&self) -> Vec<usize> {
         self.pairs.iter().map(|pair| pair.left).collect()
     }
 
-    /// Places of the key columns on the right.
+    /// Returns the indices of the right key columns.
     #[must_use]
     pub fn right(&self) -> Vec<usize> {
         self.pairs.iter().map(|pair| pair.right).collect()

@@ -1,4 +1,4 @@
-//! A side of a merge join: its batches with their keys, and the next row.
+//! Cursor over one side of a merge join: its batches with their keys, and the next row.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use super::keys::{Key, KeyEncoder, KeySlice, KeyValues, with_keys};
 use crate::batch_bytes::row_bytes_max;
 use crate::{Batches, Error};
 
-/// Rows looked at one after the other before the search for the end of a group doubles its steps: most groups of a
-/// foreign key are shorter.
+/// Rows searched linearly before the search for the end of a group becomes exponential: most foreign-key groups are
+/// shorter.
 const LINEAR_SEARCH_ROWS: usize = 8;
 
 /// The rows of a batch that a merge may take.
@@ -19,31 +19,31 @@ const LINEAR_SEARCH_ROWS: usize = 8;
 pub(super) struct Window {
     /// The next row.
     pub(super) row: usize,
-    /// The end of the rows with keys: the next null key, or the end of the batch.
+    /// End of the rows with keys: the next null key, or the end of the batch.
     pub(super) end: usize,
-    /// Groups that begin before this row end in this batch.
+    /// Groups that start before this row end in this batch.
     pub(super) complete: usize,
 }
 
-/// The batches of one side, in the order of their keys.
+/// A cursor over the sorted batches of one side.
 pub(super) struct Cursor {
     input: Box<dyn Batches>,
     encoder: Arc<KeyEncoder>,
-    /// Places of the key columns.
+    /// Indices of the key columns.
     places: Vec<usize>,
     /// `left` or `right`, for errors.
     name: &'static str,
     batch: RecordBatch,
-    /// Bytes that a copy of a row of the batch has at most.
+    /// Maximum bytes of a copied row of the batch.
     row_bytes: usize,
     keys: KeyValues,
-    /// Runs of rows with keys, from the last to the next.
+    /// Remaining ranges of rows with non-null keys, the next one last.
     runs: Vec<(usize, usize)>,
     window: Window,
     has_ended: bool,
-    /// The last key of the run before.
+    /// Last key of the previous range.
     last: Option<Key>,
-    /// Rows of the batches before.
+    /// Number of rows in previous batches.
     rows_before: u64,
 }
 
@@ -76,27 +76,27 @@ impl Cursor {
         self.input.schema()
     }
 
-    /// The batch of the next row.
+    /// Returns the batch of the next row.
     pub(super) fn batch(&self) -> &RecordBatch {
         &self.batch
     }
 
-    /// Bytes that a copy of a row of the batch has at most.
+    /// Returns the maximum bytes of a copied row of the batch.
     pub(super) fn row_bytes(&self) -> usize {
         self.row_bytes
     }
 
-    /// The keys of the batch.
+    /// Returns the keys of the batch.
     pub(super) fn keys(&self) -> &KeyValues {
         &self.keys
     }
 
-    /// The next rows with keys; empty if the key of the next row is null.
+    /// Returns the next rows with keys; the window is empty if the next key is null.
     pub(super) fn window(&self) -> Window {
         self.window
     }
 
-    /// Ensures that there is a next row; false at the end.
+    /// Loads batches until there is a next row; returns false at the end.
     pub(super) fn refill(&mut self) -> Result<bool, Error> {
         while self.window.row == self.batch.num_rows() {
             if self.has_ended {
@@ -128,7 +128,7 @@ impl Cursor {
         self.enter_run()
     }
 
-    /// The end of the rows with null keys that begin at the next row.
+    /// Returns the end of the rows with null keys that start at the next row.
     pub(super) fn null_end(&self) -> usize {
         match self.runs.last() {
             _ if self.window.row < self.window.end => self.window.row,
@@ -137,13 +137,13 @@ impl Cursor {
         }
     }
 
-    /// Goes on at a row of the window, its end, or the end of rows with null keys.
+    /// Advances to a row of the window, to its end, or to the end of rows with null keys.
     pub(super) fn advance_to(&mut self, row: usize) -> Result<(), Error> {
         self.window.row = row;
         if row >= self.window.end { self.enter_run() } else { Ok(()) }
     }
 
-    /// Opens the window if the next row begins a run of rows with keys.
+    /// Opens the window if a range of rows with keys starts at the next row.
     fn enter_run(&mut self) -> Result<(), Error> {
         let row = self.window.row;
         let Some((start, end)) = self.runs.pop_if(|run| run.0 == row) else {
@@ -162,7 +162,7 @@ impl Cursor {
 
     fn check_order<K: KeySlice + ?Sized>(&self, keys: &K, start: usize, end: usize) -> Result<(), Error> {
         let follows = self.last.as_ref().is_none_or(|last| self.keys.compare(start, last) != Ordering::Less);
-        // All are compared without leaving early, which is faster for sorted input.
+        // No early exit: faster for sorted input.
         let is_sorted =
             (start + 1..end).fold(true, |sorted, row| sorted & (keys.key(row - 1) <= keys.key(row)));
         if follows && is_sorted {
@@ -176,7 +176,7 @@ impl Cursor {
         )))
     }
 
-    /// The next rows of a group, up to the end of the batch; none after the last.
+    /// Returns the next rows of a group up to the end of the batch; `None` after the last one.
     pub(super) fn next_of_group(&mut self, key: &Key) -> Result<Option<RecordBatch>, Error> {
         if !self.refill()? {
             return Ok(None);
@@ -195,7 +195,7 @@ impl Cursor {
     }
 }
 
-/// The first row of a range for which a condition does not hold that holds up to some row.
+/// Returns the first row of a range for which a monotonic condition does not hold, or `end`.
 pub(super) fn first_not(start: usize, end: usize, holds: impl Fn(usize) -> bool) -> usize {
     let linear_end = end.min(start + LINEAR_SEARCH_ROWS);
     for row in start..linear_end {
@@ -214,7 +214,7 @@ pub(super) fn first_not(start: usize, end: usize, holds: impl Fn(usize) -> bool)
     end
 }
 
-/// As [`first_not`], by halving; it does not hold for `end`.
+/// Binary search for [`first_not`]; the condition does not hold for `end`.
 fn partition_point(mut start: usize, mut end: usize, holds: impl Fn(usize) -> bool) -> usize {
     while start < end {
         let middle = start + (end - start) / 2;
@@ -227,10 +227,10 @@ fn partition_point(mut start: usize, mut end: usize, holds: impl Fn(usize) -> bo
     start
 }
 
-/// The first row of the group that ends a range, which has at least one row.
+/// Returns the first row of the last group of a non-empty range.
 fn last_group<K: KeySlice + ?Sized>(keys: &K, start: usize, end: usize) -> usize {
     let last = keys.key(end - 1);
-    // From the end backwards.
+    // Searches backwards from the end.
     end - first_not(1, end - start, |back| keys.key(end - 1 - back) == last)
 }
 

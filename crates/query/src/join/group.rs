@@ -1,8 +1,8 @@
-//! A group of equal keys that goes on over several batches, or has more pairs than a batch of the result.
+//! Groups of equal keys that span batches, or have more pairs than a result batch.
 //!
-//! The sides of the group are read in turns until one of them has ended: it is kept in memory, and the other one passes
-//! by it. If neither ends within the memory that is left, the right side is spilled, and read again for each block of
-//! left rows that fits into memory (a block nested loop). Memory is bounded however large a group is.
+//! Both sides of a group are read in turns. The side that ends first is the inner side and stays in memory. If neither
+//! side fits into the available memory, the right side is spilled and read again for each block of left rows (block
+//! nested-loop join). Memory is bounded for groups of any size.
 
 use arrow_array::RecordBatch;
 
@@ -18,7 +18,7 @@ use crate::batch_spill::{BatchReader, BatchRun, BatchWriter, create_spill};
 use crate::job::Reservation;
 use crate::{Error, Job};
 
-/// Names the memory of a group in errors.
+/// Name of a group's memory in errors.
 const GROUP_MEMORY: &str = "joining rows of equal keys";
 
 /// A group that is being joined.
@@ -28,11 +28,11 @@ pub(super) struct Group {
 }
 
 enum Stage {
-    /// Pairs are not wanted: left rows are given or skipped, right rows skipped.
+    /// Semi or anti join: left rows are returned or skipped, right rows skipped.
     Single { gives_left: bool },
     /// The group has not been read.
     Begin,
-    /// Pairs are given.
+    /// The cross product is being returned.
     Cross(Box<Cross>),
 }
 
@@ -58,13 +58,13 @@ enum Side {
 }
 
 impl Group {
-    /// The group of a key, which both sides have next.
+    /// Creates the group of a key, which is the next one on both sides.
     pub(super) fn new(kind: JoinKind, key: Key) -> Group {
         let single = Stage::Single { gives_left: kind == JoinKind::Semi };
         Group { key, stage: if kind.gives_pairs() { Stage::Begin } else { single } }
     }
 
-    /// The next batch of the result; none after the group.
+    /// Returns the next result batch and the maximum bytes of its rows; `None` after the group.
     pub(super) fn next(
         &mut self,
         job: &Job,
@@ -97,21 +97,21 @@ impl Group {
     }
 }
 
-/// The pairs of a block of rows of the outer side with all rows of the inner one.
+/// Cross product of the outer side, in blocks, with the inner side.
 struct Cross {
     outer: Side,
-    /// Rows of the outer side that are in memory.
+    /// Rows of the outer side in memory.
     block: Vec<RecordBatch>,
     /// Whether the outer side may have rows after the block.
     has_more: bool,
     inner: Inner,
-    /// Rows of the inner side that are paired with the block now.
+    /// Current batch of the inner side.
     batch: Option<RecordBatch>,
-    /// The place in the block of the rows that are paired, and the next row of them and of the inner batch.
+    /// Index of the outer batch in the block, next row of it, and next row of the inner batch.
     at: (usize, usize, usize),
-    /// Memory of what is kept.
+    /// Memory of the block and of an inner side in memory.
     reservation: Reservation,
-    /// Bytes of the reservation that are not the block's.
+    /// Bytes of the reservation for the inner side.
     inner_bytes: usize,
 }
 
@@ -142,7 +142,7 @@ impl Inner {
 }
 
 impl Cross {
-    /// Reads the sides of a group until one has ended or memory has.
+    /// Reads both sides of a group until one ends or the memory is exhausted.
     fn begin(job: &Job, sides: &mut Sides<'_>, key: &Key) -> Result<Cross, Error> {
         let mut reservation = job.reserve(0, GROUP_MEMORY)?;
         let (mut left, mut right) = (Vec::new(), Vec::new());
@@ -164,7 +164,7 @@ impl Cross {
             batches.push(rows);
             if reservation.resize(left_bytes + right_bytes, GROUP_MEMORY).is_err() {
                 let run = spill_group(job, sides.right, right, key)?;
-                // The block may be as large as what was reserved before.
+                // The block may use the previous reservation.
                 reservation.resize(left_bytes.min(reservation.bytes()), GROUP_MEMORY)?;
                 break (Inner::Spilled(Box::new(run.read()?), run), Side::Left, left, 0);
             }
@@ -205,7 +205,7 @@ impl Cross {
         }
     }
 
-    /// Reads the next rows of the outer side; false if there are none.
+    /// Reads the next block of the outer side; returns false at the end.
     fn next_block(&mut self, key: &Key, sides: &mut Sides<'_>) -> Result<bool, Error> {
         self.block.clear();
         self.reservation.resize(self.inner_bytes, GROUP_MEMORY)?;
@@ -216,8 +216,8 @@ impl Cross {
             };
             let bytes = self.reservation.bytes() + batch_bytes(&rows);
             self.block.push(rows);
-            // Rows that are in memory anyway are paired even if there is no memory for more. An inner side in memory is
-            // passed at no cost, so that nothing is gained by a larger block.
+            // A block has at least one batch, which is in memory already. Larger blocks only save reads of a spilled
+            // inner side.
             let is_spilled = matches!(self.inner, Inner::Spilled(..));
             if !is_spilled || self.reservation.resize(bytes, GROUP_MEMORY).is_err() {
                 break;
@@ -230,7 +230,7 @@ impl Cross {
     }
 }
 
-/// Pairs the next rows of two batches, as many as there is room for, and moves on behind them.
+/// Pairs the next rows of two batches within the room of `pairs`, and advances `at`.
 fn pair(is_left: bool, outer: usize, inner: usize, at: &mut (usize, usize, usize), pairs: &mut Pairs) {
     let (place, mut row, mut other) = *at;
     let mut room = pairs.room();
@@ -238,7 +238,7 @@ fn pair(is_left: bool, outer: usize, inner: usize, at: &mut (usize, usize, usize
         |outer, inner| if is_left { pairs.cross(outer, inner) } else { pairs.cross(inner, outer) };
     while room > 0 && row < outer {
         if other == 0 && inner <= room {
-            // Whole rows of the outer side.
+            // Outer rows with all inner rows.
             let rows = (room / inner).min(outer - row);
             cross(row..row + rows, 0..inner);
             row += rows;
@@ -255,7 +255,7 @@ fn pair(is_left: bool, outer: usize, inner: usize, at: &mut (usize, usize, usize
     *at = if row == outer { (place + 1, 0, 0) } else { (place, row, other) };
 }
 
-/// Writes the rows of the right side of a group that were read, and all that follow.
+/// Spills the right side of a group: the rows already read, and the remaining ones.
 fn spill_group(job: &Job, right: &mut Cursor, read: Vec<RecordBatch>, key: &Key) -> Result<BatchRun, Error> {
     let spill = create_spill(job)?;
     let mut writer = BatchWriter::create(&spill, &right.schema())?;

@@ -1,9 +1,8 @@
-//! Hash join: one side in a hash table, the other one passes by it.
+//! Hash join: a hash table of the build side, probed with the probe side.
 //!
-//! If the build side does not fit into memory, both sides are spilled in partitions by the hash of their key, which are
-//! joined one after the other, and partitioned again where they are too large. Rows of equal keys that exceed memory are
-//! joined in parts: the probe side passes by each part of the build side. Memory is bounded in all cases. The order of
-//! the result is not defined.
+//! If the build side exceeds the memory, both sides are spilled into partitions by key hash. Partitions are joined one
+//! after another, and partitioned again if they are still too large. Equal keys that exceed the memory are joined in
+//! parts: each part of the build side is probed with the whole probe side. The order of the result is undefined.
 
 mod partition;
 mod probe;
@@ -29,30 +28,30 @@ use table::TABLE_ROW_BYTES;
 
 pub use rule::JoinSide;
 
-/// Names the memory of the hash table in errors.
+/// Name of the hash table's memory in errors.
 const TABLE_MEMORY: &str = "the hash table of a join";
 
-/// Bytes of a key in the hash table, for rows of unknown keys: two columns of 64 bits.
+/// Estimated bytes of a key: two 64-bit columns.
 const KEY_BYTES: usize = 16;
 
-/// A build side's rows exist twice while they are copied together.
+/// Copies of the build side while its batches are concatenated.
 const BUILD_COPIES: usize = 2;
 
-/// The result of a hash join.
+/// Result stream of a hash join.
 pub struct HashJoin {
     context: Context,
-    /// Parts that are joined later, from the last to the next.
+    /// Remaining tasks, the next one last.
     tasks: Vec<Task>,
     current: Option<Current>,
     pairs: Pairs,
     result: ResultBatches,
 }
 
-/// Rows of both sides that may join.
+/// A build and a probe input to be joined.
 struct Task {
     build: Source,
     probe: Source,
-    /// How many times they were partitioned.
+    /// Number of times that they were partitioned.
     level: u32,
 }
 
@@ -66,10 +65,10 @@ enum Current {
     Parts(Box<Parts>),
 }
 
-/// A build side in parts, each of which the whole probe side passes by.
+/// A build side in parts, each of which is probed with the whole probe side.
 struct Parts {
     build: Box<dyn Batches>,
-    /// A batch of the build side that did not fit into the part before.
+    /// Build batch that did not fit into the previous part.
     pending: Option<RecordBatch>,
     probe: Partition,
     stage: Stage,
@@ -77,7 +76,7 @@ struct Parts {
 
 enum Stage {
     Probe(Box<Probe>),
-    /// Rows of the probe side are given by themselves: those that come, and the number of those before.
+    /// Returns unpaired probe rows; `before` counts the probe rows of previous batches.
     Alone {
         rows: Box<RunBatches>,
         found: Found,
@@ -87,7 +86,7 @@ enum Stage {
 }
 
 impl HashJoin {
-    /// Joins two streams, of which the build side is better the smaller one.
+    /// Joins two streams; the smaller one should be the build side.
     ///
     /// # Errors
     /// [`Error::Arrow`] if a type cannot be compared.
@@ -115,7 +114,7 @@ impl HashJoin {
         Ok(HashJoin { context, tasks, current: None, pairs, result })
     }
 
-    /// Adds rows to the result; true at the end.
+    /// Adds rows to the result; returns true at the end.
     fn step(&mut self) -> Result<bool, Error> {
         let batch = match &mut self.current {
             Some(Current::Probe(probe)) => probe.next(&self.context, &mut self.pairs, &self.result)?,
@@ -133,7 +132,7 @@ impl HashJoin {
         Ok(false)
     }
 
-    /// Loads the build side of a task, or partitions the task.
+    /// Loads the build side of a task, or partitions the task if the build side exceeds the memory.
     fn begin(&mut self, task: Task) -> Result<Option<Current>, Error> {
         let context = &self.context;
         let Task { build, probe, level } = task;
@@ -159,7 +158,7 @@ impl HashJoin {
         }
     }
 
-    /// Spills both sides of a task in partitions, which become tasks.
+    /// Spills both sides of a task into partitions, each of which becomes a task.
     fn partition(
         &mut self,
         loaded: Loaded,
@@ -193,7 +192,7 @@ impl HashJoin {
         let probes = partitioner.finish(&schema)?;
         let all: u64 = builds.iter().map(|build| build.rows).sum();
         let tasks = builds.into_iter().zip(probes).map(|(build, probe)| {
-            // Rows that came into one partition have one key, or will be told apart by few.
+            // If all rows have one partition, they probably have one key: further levels would not help.
             let level = if build.rows == all { PARTITION_LEVELS_MAX } else { level + 1 };
             Task { build: Source::Partition(build), probe: Source::Partition(probe), level }
         });
@@ -211,15 +210,15 @@ impl Source {
     }
 }
 
-/// Rows of the build side that fit into memory.
+/// Build rows loaded into memory.
 struct Loaded {
     batches: Vec<RecordBatch>,
-    /// The first batch that does not fit; none at the end of the input.
+    /// First batch that does not fit; `None` at the end of the input.
     pending: Option<RecordBatch>,
     memory: Reservation,
 }
 
-/// Loads as many batches as fit.
+/// Loads as many build batches as fit into memory, `first` before the others.
 fn load(context: &Context, build: &mut dyn Batches, first: Option<RecordBatch>) -> Result<Loaded, Error> {
     let mut memory = context.job.reserve(0, TABLE_MEMORY)?;
     let (mut batches, mut rows, mut all_bytes) = (Vec::new(), 0, 0);
@@ -237,7 +236,7 @@ fn load(context: &Context, build: &mut dyn Batches, first: Option<RecordBatch>) 
         (rows, all_bytes) = (rows + batch.num_rows(), all_bytes + batch_bytes);
         let row_bytes = TABLE_ROW_BYTES + KEY_BYTES + size_of::<u64>();
         let bytes = memory.bytes() + BUILD_COPIES * batch_bytes + row_bytes * batch.num_rows();
-        // Numbers of rows have 32 bits, of which one ends a chain, and so have the offsets of strings.
+        // Row numbers have 32 bits with one value reserved for the chain end; string offsets have 31 bits.
         let is_too_long = rows >= u32::MAX as usize || all_bytes > i32::MAX as usize;
         if is_too_long || memory.resize(bytes, TABLE_MEMORY).is_err() {
             return Ok(Loaded { batches, pending: Some(batch), memory });
@@ -259,7 +258,7 @@ impl Parts {
         Ok(Parts { build, pending, probe, stage })
     }
 
-    /// A part of the build side: at least one batch, which is in memory anyway.
+    /// Builds a part of at least one batch, which is in memory already.
     fn part(
         context: &Context,
         build: &mut dyn Batches,
@@ -272,7 +271,7 @@ impl Parts {
         Ok((part, loaded.pending))
     }
 
-    /// The next batch of the result; none at the end.
+    /// Returns the next result batch and the maximum bytes of its rows; `None` at the end.
     fn next(
         &mut self,
         context: &Context,
@@ -307,10 +306,10 @@ impl Parts {
         }
     }
 
-    /// Goes on with the next part of the build side, or after the last one with the rows of the probe side.
+    /// Starts the next part of the build side, or the unpaired probe rows after the last part.
     fn next_stage(&mut self, context: &Context, found: Found) -> Result<Stage, Error> {
         let rows = self.probe.read()?;
-        // The memory of the part before is free again.
+        // Frees the memory of the previous part.
         self.stage = Stage::Ended;
         let loaded = load(context, &mut *self.build, self.pending.take())?;
         if loaded.batches.is_empty() && loaded.pending.is_none() {

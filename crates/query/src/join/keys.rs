@@ -1,13 +1,13 @@
-//! Keys of rows as values that compare as the key columns do.
+//! Normalized join keys: values in the order of the key columns.
 //!
-//! | key columns together | form of a key |
+//! | key columns | key form |
 //! |---|---|
 //! | at most 64 bits: an integer, a date, a timestamp, two 32-bit integers | `u64` |
 //! | at most 128 bits: two 64-bit integers, a decimal of 38 digits | `u128` |
 //! | all others: strings, three wide columns, nested types | a row of `arrow-row` |
 //!
-//! Equality is that of SQL engines such as DuckDB: all NaNs are equal and above all numbers, and -0 equals 0. This holds
-//! for floats inside nested types only as far as their bits are equal. A row has a null key if any key column is null.
+//! Equality is that of SQL engines such as DuckDB: all NaNs are equal and above all numbers, and -0 equals 0. Floats
+//! inside nested types are compared bitwise instead. A row has a null key if any key column is null.
 
 mod normal;
 
@@ -24,11 +24,11 @@ use arrow_schema::{DataType, SortOptions};
 use crate::Error;
 use normal::{Physical, append, physical};
 
-/// Bits of the two forms of fixed width.
+/// Bits of the fixed-width key forms.
 const NARROW_KEY_BITS: u32 = u64::BITS;
 const WIDE_KEY_BITS: u32 = u128::BITS;
 
-/// Casts that fail are errors: a key that became null would lose its partners.
+/// Failed casts are errors: a key that became null would lose its matches.
 const KEY_CAST: CastOptions<'static> =
     CastOptions { safe: false, format_options: arrow_cast::display::FormatOptions::new() };
 
@@ -40,7 +40,7 @@ pub(super) enum KeyValues {
     Rows(Rows),
 }
 
-/// The key of one row, kept after its batch.
+/// An owned key, which outlives its batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Narrow(u64),
@@ -48,17 +48,17 @@ pub(super) enum Key {
     Bytes(Vec<u8>),
 }
 
-/// Keys that are compared by place.
+/// Keys with access by row.
 pub(super) trait KeySlice {
-    /// A key; equal ones are those of rows that join.
+    /// A key; rows with equal keys join.
     type Key<'a>: Ord + Copy
     where
         Self: 'a;
 
-    /// The key of a row, which exists.
+    /// Returns the key of `row`, which must exist.
     fn key(&self, row: usize) -> Self::Key<'_>;
 
-    /// The number of rows.
+    /// Returns the number of rows.
     fn rows(&self) -> usize;
 }
 
@@ -98,7 +98,7 @@ impl KeySlice for Rows {
     }
 }
 
-/// Calls a generic function with the keys in their form.
+/// Evaluates an expression with `$keys` bound to the keys in their form.
 macro_rules! with_keys {
     ($values:expr, $keys:ident => $body:expr) => {
         match $values {
@@ -117,7 +117,7 @@ macro_rules! with_keys {
 pub(super) use with_keys;
 
 impl KeyValues {
-    /// A copy of one key.
+    /// Copies the key of a row.
     pub(super) fn owned(&self, row: usize) -> Key {
         match self {
             KeyValues::Narrow(values) => Key::Narrow(values[row]),
@@ -126,7 +126,7 @@ impl KeyValues {
         }
     }
 
-    /// How a key compares with one that was kept.
+    /// Compares the key of a row with an owned key.
     pub(super) fn compare(&self, row: usize, key: &Key) -> Ordering {
         match (self, key) {
             (KeyValues::Narrow(values), Key::Narrow(key)) => values[row].cmp(key),
@@ -137,11 +137,11 @@ impl KeyValues {
     }
 }
 
-/// Makes keys of batches of both sides of a join, which compare with each other.
+/// Encodes batches of both sides of a join as comparable keys.
 #[derive(Debug)]
 pub(super) struct KeyEncoder {
     columns: Vec<KeyColumn>,
-    /// None if the columns fit into 128 bits.
+    /// `None` if the columns fit into 128 bits.
     converter: Option<RowConverter>,
     bits: u32,
 }
@@ -154,7 +154,7 @@ struct KeyColumn {
 }
 
 impl KeyEncoder {
-    /// For columns of some types, each in a direction.
+    /// Creates an encoder for columns of the given types and directions.
     ///
     /// # Errors
     /// [`Error::Arrow`] if a type has no order.
@@ -178,7 +178,7 @@ impl KeyEncoder {
         Ok(KeyEncoder { columns: columns.collect(), converter, bits: bits.unwrap_or(0) })
     }
 
-    /// Keys of no rows, in the encoder's form.
+    /// Returns empty keys in the encoder's form.
     pub(super) fn empty(&self) -> KeyValues {
         match &self.converter {
             Some(converter) => KeyValues::Rows(converter.empty_rows(0, 0)),
@@ -187,11 +187,11 @@ impl KeyEncoder {
         }
     }
 
-    /// Replaces `values` by the keys of a batch; returns which rows have one. The values of rows with a null key mean
-    /// nothing.
+    /// Replaces `values` with the keys of a batch; returns the key validity, `None` if no key is null. The
+    /// values of null keys are arbitrary.
     ///
     /// # Errors
-    /// [`Error::Arrow`] if a value cannot be cast to the type in which it is compared.
+    /// [`Error::Arrow`] if a value cannot be cast to its comparison type.
     pub(super) fn encode(
         &self,
         batch: &RecordBatch,
@@ -230,7 +230,7 @@ fn cast_key(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Error> {
     if array.data_type() == to { Ok(array.clone()) } else { Ok(cast_with_options(array, to, &KEY_CAST)?) }
 }
 
-/// Floats with one NaN and one zero; all other columns as they are.
+/// Normalizes NaNs and zeros of floats; returns other columns unchanged.
 fn canonical(array: &ArrayRef) -> ArrayRef {
     fn of<T: ArrowPrimitiveType>(array: &ArrayRef, map: impl Fn(T::Native) -> T::Native) -> ArrayRef {
         std::sync::Arc::new(array.as_primitive::<T>().unary::<_, T>(map))

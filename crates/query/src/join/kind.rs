@@ -1,35 +1,35 @@
-//! Kinds of joins, and the rows that each keeps.
+//! Kinds of joins, and the rows in their results.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::Error;
 
-/// Which rows a join gives.
+/// Kind of a join: the rows in its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JoinKind {
     /// Each pair of a left and a right row with equal keys.
     #[default]
     Inner,
-    /// As inner, and each left row without a partner, with nulls in the columns of the right.
+    /// Inner join, and each left row without a match, with nulls in the right columns.
     Left,
-    /// As inner, and each right row without a partner, with nulls in the columns of the left.
+    /// Inner join, and each right row without a match, with nulls in the left columns.
     Right,
-    /// As inner, and each row of either side without a partner.
+    /// Inner join, and each row of either side without a match.
     Full,
-    /// Each left row that has a partner, once; only the columns of the left.
+    /// Each left row that has a match, once; left columns only.
     Semi,
-    /// Each left row that has no partner; only the columns of the left.
+    /// Each left row that has no match; left columns only.
     Anti,
 }
 
-/// All kinds, as help lists them.
+/// All kinds, in the order of the help text.
 pub const JOIN_KINDS: [JoinKind; 6] =
     [JoinKind::Inner, JoinKind::Left, JoinKind::Right, JoinKind::Full, JoinKind::Semi, JoinKind::Anti];
 
 impl JoinKind {
-    /// Its name: `inner`.
+    /// Returns the lowercase name, such as `inner`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -42,19 +42,19 @@ impl JoinKind {
         }
     }
 
-    /// Whether it gives pairs of rows; semi and anti joins give left rows only.
+    /// Whether the result has pairs of rows; semi and anti joins return left rows only.
     #[must_use]
     pub fn gives_pairs(self) -> bool {
         !matches!(self, JoinKind::Semi | JoinKind::Anti)
     }
 
-    /// Whether left rows without a partner are in the result.
+    /// Whether the result has left rows without a match.
     #[must_use]
     pub fn keeps_left(self) -> bool {
         matches!(self, JoinKind::Left | JoinKind::Full | JoinKind::Anti)
     }
 
-    /// Whether right rows without a partner are in the result.
+    /// Whether the result has right rows without a match.
     #[must_use]
     pub fn keeps_right(self) -> bool {
         matches!(self, JoinKind::Right | JoinKind::Full)

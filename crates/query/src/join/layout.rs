@@ -1,4 +1,4 @@
-//! The columns of a result, and the side that each comes from (pure).
+//! Columns of a join result, and their origins (pure).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,21 +9,22 @@ use super::coercion::value_type;
 use super::condition::Condition;
 use super::kind::JoinKind;
 
-/// Appended to the name of a right column that the result has already.
+/// Suffix of a right column whose name is already taken; repeated until the name is unique.
 pub const COLLISION_SUFFIX: &str = "_right";
 
-/// Where a column of the result comes from.
+/// Origin of a result column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// A place on the left.
+    /// Index of a left column.
     Left(usize),
-    /// A place on the right.
+    /// Index of a right column.
     Right(usize),
-    /// A key of the same name and type on both sides, coded by a dictionary or not: the left value, or the right one where there is no left row.
+    /// Left and right index of a key with the same name and value type on both sides, dictionary-encoded or not: the
+    /// left value, or the right one if there is no left row.
     Merged(usize, usize),
 }
 
-/// Names, types and origins of the columns of a result.
+/// Schema and column origins of a result.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) schema: SchemaRef,
@@ -31,8 +32,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// All columns of the left, then those of the right but for keys that are merged; semi and anti joins have the left
-    /// only.
+    /// Lays out all left columns, then the right ones except merged keys; semi and anti joins have left columns only.
     pub(super) fn new(left: &Schema, right: &Schema, condition: &Condition, kind: JoinKind) -> Layout {
         let merged: Vec<(usize, usize)> = condition
             .pairs

@@ -18,7 +18,7 @@ use super::result::{RESULT_BATCH_ROWS, ResultBatches};
 use super::scan::{Stop, scan};
 use crate::{Batches, Error, Job};
 
-/// The result of a merge join, in the order of the keys; rows whose key is null come where their side has them.
+/// Result stream of a merge join in key order. Rows with null keys keep their position relative to their side.
 pub struct MergeJoin {
     job: Job,
     kind: JoinKind,
@@ -32,14 +32,14 @@ pub struct MergeJoin {
 }
 
 impl MergeJoin {
-    /// Joins two streams that are sorted by the columns of the condition, each pair in a direction; the place of nulls
-    /// does not matter.
+    /// Joins two streams that are sorted by the columns of the condition, each in the direction of `order`. Nulls may
+    /// be first or last.
     ///
     /// # Errors
     /// [`Error::Arrow`] if a type has no order.
     ///
     /// # Panics
-    /// If there is not one direction for each pair.
+    /// If `order` does not have one direction for each pair.
     pub fn new(
         job: &Job,
         left: Box<dyn Batches>,
@@ -51,7 +51,7 @@ impl MergeJoin {
         MergeJoin::with_batch_rows(job, left, right, condition, order, kind, RESULT_BATCH_ROWS)
     }
 
-    /// With batches of at most some rows.
+    /// Like [`MergeJoin::new`], with result batches of at most `batch_rows` rows.
     pub(super) fn with_batch_rows(
         job: &Job,
         left: Box<dyn Batches>,
@@ -79,7 +79,7 @@ impl MergeJoin {
         })
     }
 
-    /// Adds rows to the result; true at the end.
+    /// Adds rows to the result; returns true at the end.
     fn step(&mut self) -> Result<bool, Error> {
         if let Some(group) = &mut self.group {
             let sides = Sides { left: &mut self.left, right: &mut self.right };
@@ -109,12 +109,12 @@ impl MergeJoin {
         Ok(false)
     }
 
-    /// Bytes that a row of the result has at most.
+    /// Returns the maximum bytes of a result row.
     fn row_bytes(&self) -> usize {
         self.left.row_bytes() + self.right.row_bytes()
     }
 
-    /// Takes rows with null keys, which have no partners; false if there are none next.
+    /// Consumes rows with null keys, which have no match; returns false if the next rows have keys.
     fn take_nulls(&mut self) -> Result<bool, Error> {
         let left = self.left.window().row..self.left.null_end();
         let right = self.right.window().row..self.right.null_end();
@@ -132,7 +132,7 @@ impl MergeJoin {
         Ok(true)
     }
 
-    /// Gives left rows without partners, as many as fit.
+    /// Adds left rows without a match to the result, as many as fit.
     fn take_left(&mut self, rows: Range<usize>) -> Result<(), Error> {
         let end = rows.end.min(rows.start + self.pairs.room());
         self.pairs.left_only(rows.start..end);
@@ -140,7 +140,7 @@ impl MergeJoin {
         self.left.advance_to(end)
     }
 
-    /// Gives right rows without partners, as many as fit.
+    /// Adds right rows without a match to the result, as many as fit.
     fn take_right(&mut self, rows: Range<usize>) -> Result<(), Error> {
         let end = rows.end.min(rows.start + self.pairs.room());
         self.pairs.right_only(rows.start..end);
@@ -172,7 +172,7 @@ impl MergeJoin {
         self.right.advance_to(theirs.row)
     }
 
-    /// Adds the rows that are paired to the result.
+    /// Assembles the pairs and adds them to the result.
     fn flush(&mut self) -> Result<(), Error> {
         if !self.pairs.is_empty() {
             let batch = assemble(&self.layout, self.left.batch(), self.right.batch(), &mut self.pairs)?;

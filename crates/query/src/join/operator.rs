@@ -1,14 +1,14 @@
-//! The whole join: sides that are sorted or hashed, on threads of their own, with the figures of its phases.
+//! The whole join: sorts or hashes its sides, and records the metrics of its phases.
 //!
-//! | phase | what | of Ueda (2013), table 1 |
+//! | phase | work | phase in Ueda (2013), table 1 |
 //! |---|---|---|
-//! | `read` | both sides are read and divided or sorted | 1, read |
-//! | `write` | rows that do not fit into memory | 2, write runs |
-//! | `load`, `sort`, `gather`, `merge` | they are read back, a partition or a run after the other | 3, read runs |
-//! | `join` | the sorted sides are compared, and rows handed over | 5, read during the join |
+//! | `read` | read both sides; partition or sort their rows | 1, read |
+//! | `write runs` | spill rows that do not fit into memory | 2, write runs |
+//! | `load`, `sort`, `gather`, `merge` | read back partitions or runs, and order their rows | 3, read runs |
+//! | `join` | compare the sorted sides and return rows | 5, read during the join |
 //!
-//! Phase 4, to write and read the sorted tables, does not exist: the join takes rows as the sorts give them. Each side is
-//! sorted on a thread of its own while the caller's thread joins.
+//! Phase 4, writing and reading the sorted tables, is not needed: the join consumes the sorts' output directly. A
+//! separate thread for each side produces this output while the caller's thread joins.
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, SchemaRef, SortOptions as Direction};
@@ -23,34 +23,34 @@ use crate::phase::Meter;
 use crate::sort::{SortOptions, sort};
 use crate::{Batches, Error, Job};
 
-/// The direction in which sides are sorted.
+/// Sort direction of both sides.
 const KEY_DIRECTION: Direction = Direction { descending: false, nulls_first: false };
 
-/// The part of the buffers that each of two sorts takes: the rest is for scans, and for groups of equal keys.
+/// Fraction of the buffer budget for each of the two sorts; the rest is for scans and groups of equal keys.
 const SORT_MEMORY_NUMERATOR: usize = 3;
 /// See [`SORT_MEMORY_NUMERATOR`].
 const SORT_MEMORY_DENOMINATOR: usize = 8;
 
 /// A side of a join.
 pub struct JoinInput {
-    /// Its rows, in streams that are read at the same time; at least one.
+    /// Streams of its rows, read concurrently; at least one.
     pub streams: Vec<Box<dyn Batches>>,
-    /// Whether it has one stream, whose rows ascend by the key columns in the order of the condition.
+    /// Whether the rows of a single stream ascend by the key columns in the order of the condition.
     pub is_sorted: bool,
-    /// How it is sorted, if it is.
+    /// Options of its sort, if it needs one.
     pub sort: SortOptions,
 }
 
-/// How a join is done.
+/// Join algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JoinMethod {
     /// Both sides are sorted and merged; the result is in the order of the keys.
     Merge,
-    /// A side is hashed, and the other one passes by. It is better the smaller one.
+    /// Hash join with the given build side, which should be the smaller one.
     Hash(JoinSide),
 }
 
-/// Joins two sides. Sides that are not sorted are read when it is called, and the rest as the result is.
+/// Joins two sides. A side that must be sorted is read completely by this call; other sides are read with the result.
 ///
 /// # Errors
 /// If a side cannot be read, compared or spilled.
@@ -82,10 +82,10 @@ pub fn join(
     Ok(Box::new(Joined { job: job.clone(), inner, waited }))
 }
 
-/// The pairs in an order in which sorted sides can be merged, if there is one, and whether that is their own.
+/// Returns the pairs in an order that allows a merge join, if there is one, and whether it is their given order.
 ///
-/// A sort takes -0 to be before 0, and a join takes them to be equal: rows that a later column tells apart would be out
-/// of order. So a float is the last key, and two of them are not merged.
+/// A sort orders -0 before 0, but a join considers them equal, so rows ordered by a later key would be out of order. A
+/// float must therefore be the last key, and a condition with two floats cannot be merged.
 fn sortable(pairs: &[KeyPair]) -> (Option<Vec<KeyPair>>, bool) {
     let is_float = |pair: &&KeyPair| pair.data_type.is_floating() || has_floats(&pair.data_type);
     let (floats, others): (Vec<&KeyPair>, Vec<&KeyPair>) = pairs.iter().partition(is_float);
@@ -97,7 +97,7 @@ fn sortable(pairs: &[KeyPair]) -> (Option<Vec<KeyPair>>, bool) {
     (Some(ordered), is_same_order)
 }
 
-/// Whether a nested type has floats inside.
+/// Whether a type is or contains a float.
 fn has_floats(data_type: &DataType) -> bool {
     match data_type {
         DataType::Struct(fields) => fields.iter().any(|field| has_floats(field.data_type())),
@@ -108,7 +108,7 @@ fn has_floats(data_type: &DataType) -> bool {
     }
 }
 
-/// The rows of a side in the order of its keys.
+/// Returns the rows of a side in key order.
 fn sorted(
     job: &Job,
     input: JoinInput,
@@ -128,7 +128,7 @@ fn sorted(
     Ok(Box::new(Ahead::start(vec![Box::new(sorted.into_batches())], schema, waited)))
 }
 
-/// The rows of a side, read on threads of their own.
+/// Returns the rows of a side, read ahead by separate threads.
 fn ahead(input: JoinInput, waited: &Waited) -> Result<Box<dyn Batches>, Error> {
     let Some(schema) = input.streams.first().map(|stream| stream.schema()) else {
         return Err(Error::Query("a side of the join has no stream".to_owned()));
@@ -136,7 +136,7 @@ fn ahead(input: JoinInput, waited: &Waited) -> Result<Box<dyn Batches>, Error> {
     Ok(Box::new(Ahead::start(input.streams, schema, waited)))
 }
 
-/// The result of a join, which measures the phase `join`.
+/// Result stream of a join; measures the phase `join`.
 struct Joined {
     job: Job,
     inner: Box<dyn Batches>,

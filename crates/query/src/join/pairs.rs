@@ -1,4 +1,4 @@
-//! Pairs of rows of a left and a right batch, from which a batch of the result is gathered.
+//! Pairs of rows of a left and a right batch, from which a result batch is gathered.
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 use arrow_select::take::take;
 
-/// In place of a row that does not exist.
+/// Marks a missing row.
 const NO_ROW: u32 = u32::MAX;
 
-/// Rows of the left and the right, side by side.
+/// Paired row numbers of the left and the right batch.
 #[derive(Debug)]
 pub(super) struct Pairs {
     left: Column,
@@ -21,25 +21,25 @@ pub(super) struct Pairs {
 #[derive(Debug, Default)]
 struct Column {
     rows: Vec<u32>,
-    /// How many are [`NO_ROW`].
+    /// Number of [`NO_ROW`] entries.
     missing: usize,
-    /// The row after the last one, as long as all follow each other.
+    /// Successor of the last row, if all rows are consecutive.
     next: Option<u32>,
 }
 
 impl Pairs {
-    /// Room for a number of pairs.
+    /// Creates an empty list with room for `capacity` pairs.
     pub(super) fn with_capacity(capacity: usize) -> Pairs {
         let column = || Column { rows: Vec::with_capacity(capacity), ..Column::default() };
         Pairs { left: column(), right: column(), capacity }
     }
 
-    /// Sets for how many there is room, of those that it was made for.
+    /// Limits the number of pairs.
     pub(super) fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity;
     }
 
-    /// How many fit besides those that are there.
+    /// Returns the number of pairs that still fit.
     pub(super) fn room(&self) -> usize {
         self.capacity.saturating_sub(self.left.rows.len())
     }
@@ -59,7 +59,7 @@ impl Pairs {
         }
     }
 
-    /// Each left row with each right row.
+    /// Pairs each left row with each right row.
     pub(super) fn cross(&mut self, left: Range<usize>, right: Range<usize>) {
         if right.len() == 1 {
             self.right.repeat(right.start, left.len());
@@ -72,35 +72,35 @@ impl Pairs {
         }
     }
 
-    /// A left row with a right row.
+    /// Pairs a left row with a right row.
     pub(super) fn push(&mut self, left: u32, right: u32) {
         self.left.push(left);
         self.right.push(right);
     }
 
-    /// Left rows without right ones.
+    /// Adds left rows without right rows.
     pub(super) fn left_only(&mut self, left: Range<usize>) {
         self.right.skip(left.len());
         self.left.extend(left);
     }
 
-    /// Right rows without left ones.
+    /// Adds right rows without left rows.
     pub(super) fn right_only(&mut self, right: Range<usize>) {
         self.left.skip(right.len());
         self.right.extend(right);
     }
 
-    /// The left rows, to be gathered; [`Pairs::recycle`] returns their memory.
+    /// Takes the left rows for gathering; [`Pairs::recycle`] returns their memory.
     pub(super) fn take_left(&mut self) -> Gather {
         self.left.take()
     }
 
-    /// The right rows, to be gathered.
+    /// Takes the right rows for gathering.
     pub(super) fn take_right(&mut self) -> Gather {
         self.right.take()
     }
 
-    /// Returns the memory of rows that were gathered, and forgets all pairs.
+    /// Reuses the memory of gathered rows, and removes all pairs.
     pub(super) fn recycle(&mut self, left: Gather, right: Gather) {
         for (column, gather) in [(&mut self.left, left), (&mut self.right, right)] {
             if let Gather::Take(rows, _) = gather
@@ -139,7 +139,7 @@ impl Column {
         self.rows.extend(std::iter::repeat_n(NO_ROW, count));
     }
 
-    /// Notes whether rows from `start` on follow those before.
+    /// Updates `next` for new rows `start..end`; [`NO_ROW`] is never consecutive.
     fn follow(&mut self, start: u32, end: u32) {
         let is_next = if self.rows.is_empty() { start != NO_ROW } else { self.next == Some(start) };
         self.next = is_next.then_some(end);
@@ -164,24 +164,24 @@ impl Column {
     }
 }
 
-/// How the rows of one side are brought into the order of the result.
+/// Operation that gathers the rows of one side in result order.
 #[derive(Debug)]
 pub(super) enum Gather {
-    /// A number of nulls.
+    /// This many nulls.
     Nulls(usize),
-    /// Consecutive rows: where they begin, and how many they are.
+    /// Consecutive rows: start and number of rows.
     Slice(usize, usize),
-    /// Rows by place, with nulls where there is none; whether there are no such nulls.
+    /// Row numbers, null for a missing row; true if none is missing.
     Take(UInt32Array, bool),
 }
 
 impl Gather {
-    /// Whether each row of the result has a row of this side.
+    /// Whether each result row has a row of this side.
     pub(super) fn is_complete(&self) -> bool {
         matches!(self, Gather::Slice(..) | Gather::Take(_, true))
     }
 
-    /// The rows of a column.
+    /// Gathers the rows of a column.
     pub(super) fn gather(&self, column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         match self {
             Gather::Nulls(rows) => Ok(arrow_array::new_null_array(column.data_type(), *rows)),
@@ -191,7 +191,7 @@ impl Gather {
         }
     }
 
-    /// The row of this side that a row of the result has.
+    /// Returns the row of this side in result row `at`.
     pub(super) fn row(&self, at: usize) -> Option<usize> {
         match self {
             Gather::Nulls(_) => None,

@@ -1,4 +1,4 @@
-//! The batches of a result: neither small ones nor such as exceed memory.
+//! Result batches: coalesces small batches, and limits batches by rows and bytes.
 
 use std::collections::VecDeque;
 
@@ -8,24 +8,23 @@ use arrow_select::coalesce::BatchCoalescer;
 
 use crate::Job;
 
-/// Rows of a batch of the result, at most: as many as stay in a core's cache with the columns that are gathered.
+/// Maximum rows of a result batch: they stay in a core's cache with the gathered columns.
 pub(super) const RESULT_BATCH_ROWS: usize = 8192;
 
-/// Bytes of a batch of the result, at most, unless a single row has more. Rows that many partners repeat could have any
-/// number of bytes together.
+/// Maximum bytes of a result batch, unless a single row has more. Without it, wide rows with many matches would form
+/// batches of unbounded size.
 const RESULT_BATCH_BYTES: usize = 16 << 20;
 
-/// Bytes of a batch of the result that are there even if memory is short.
+/// Lower limit of the maximum bytes of a result batch if memory is short.
 const RESULT_BATCH_MIN_BYTES: usize = 1 << 20;
 
-/// A batch of the result takes at most one part in this many of the memory that is not reserved.
+/// A result batch uses at most 1/8 of the unreserved memory.
 const AVAILABLE_PARTS: usize = 8;
 
-/// A batch of more than one part in this many of the usual rows is given as it is, without a copy; smaller ones are
-/// joined.
+/// Batches of more than 1/4 of the maximum rows are returned without a copy; smaller ones are coalesced.
 const SMALL_BATCH_PART: usize = 4;
 
-/// Batches that are to be given out.
+/// Queue of result batches.
 #[derive(Debug)]
 pub(super) struct ResultBatches {
     small: BatchCoalescer,
@@ -35,7 +34,7 @@ pub(super) struct ResultBatches {
 }
 
 impl ResultBatches {
-    /// With batches of at most some rows.
+    /// Creates a queue with batches of at most `batch_rows` rows.
     pub(super) fn new(job: &Job, schema: SchemaRef, batch_rows: usize) -> ResultBatches {
         let small_rows = batch_rows / SMALL_BATCH_PART;
         let small =
@@ -45,17 +44,17 @@ impl ResultBatches {
         ResultBatches { small, ready: VecDeque::new(), batch_rows, batch_bytes }
     }
 
-    /// Rows that a batch may have, if each has at most some bytes.
+    /// Returns the maximum rows of a batch of rows of at most `row_bytes` bytes.
     pub(super) fn rows_of(&self, row_bytes: usize) -> usize {
         (self.batch_bytes / row_bytes.max(1)).clamp(1, self.batch_rows)
     }
 
-    /// Adds rows of at most some bytes each.
+    /// Adds rows of at most `row_bytes` bytes each.
     pub(super) fn push(&mut self, batch: RecordBatch, row_bytes: usize) -> Result<(), ArrowError> {
         if self.rows_of(row_bytes) == self.batch_rows {
             self.small.push_batch(batch)?;
         } else {
-            // Wide rows are not collected.
+            // Wide rows are not coalesced.
             self.small.finish_buffered_batch()?;
             self.move_completed();
             self.ready.push_back(batch);
@@ -64,14 +63,14 @@ impl ResultBatches {
         Ok(())
     }
 
-    /// Adds no more rows.
+    /// Completes the last batch.
     pub(super) fn finish(&mut self) -> Result<(), ArrowError> {
         self.small.finish_buffered_batch()?;
         self.move_completed();
         Ok(())
     }
 
-    /// The next batch that is complete.
+    /// Returns the next complete batch.
     pub(super) fn pop(&mut self) -> Option<RecordBatch> {
         self.ready.pop_front()
     }

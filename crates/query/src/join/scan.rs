@@ -1,4 +1,4 @@
-//! The inner loop of a merge join: two sorted slices of keys to pairs of rows (pure).
+//! Inner loop of a merge join: pairs the rows of two sorted slices of keys (pure).
 
 use std::cmp::Ordering;
 
@@ -7,18 +7,18 @@ use super::keys::KeySlice;
 use super::kind::JoinKind;
 use super::pairs::Pairs;
 
-/// Why a scan has stopped.
+/// Reason for the end of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// A window is empty.
     Window,
-    /// The next rows do not fit beside the pairs that are there.
+    /// The pairs have no room for the next rows.
     Full,
-    /// The next rows are equal, and their group goes on in a later batch or has more rows than pairs have room for.
+    /// The next rows are equal, and their group may continue in the next batch or has more pairs than a result batch.
     Group,
 }
 
-/// Merges the rows of two windows that are in groups complete within them.
+/// Merges the rows of two windows up to the first group that is not complete within both.
 pub(super) fn scan<K: KeySlice + ?Sized>(
     kind: JoinKind,
     (left, ours): (&K, &mut Window),

@@ -1,4 +1,4 @@
-//! Joins against a nested loop over all pairs of rows.
+//! Tests of joins against a nested-loop join.
 
 mod hash;
 mod operator;
@@ -18,7 +18,7 @@ use crate::{Batches, Error, Job, JobOptions};
 use oracle::{joined, rows_of};
 use tables::{KEY_TYPES, Side, sorted, split, table};
 
-/// Memory of a test's job: its buffers suffice for a run that is written and one that is read.
+/// Memory limit of the test jobs: their buffers suffice for one run being written and one being read.
 const TEST_MEMORY_BYTES: usize = 8 << 20;
 
 fn job(scratch: &Scratch) -> Job {
@@ -50,7 +50,7 @@ fn kinds() -> impl Strategy<Value = JoinKind> {
     prop::sample::select(JOIN_KINDS.to_vec())
 }
 
-/// Values of keys: few, so that many are equal, and some of them null.
+/// Key values: few distinct ones, and some nulls.
 fn values() -> impl Strategy<Value = Vec<Vec<Option<i64>>>> {
     let value = prop_oneof![1 => Just(None), 8 => (-3_i64..6).prop_map(Some)];
     prop::collection::vec(prop::collection::vec(value, 3), 0..40)
@@ -92,7 +92,7 @@ proptest! {
         let join = join.unwrap();
         let schema = join.schema();
         let found = collect(join).unwrap();
-        // Rows of the left that are given as they are come in its batches.
+        // Semi joins can return slices of left batches.
         let rows_max = if kind == JoinKind::Semi { batch_rows.max(left_rows) } else { batch_rows };
         prop_assert!(found.iter().all(|batch| batch.num_rows() <= rows_max));
         let mut rows: Vec<Vec<String>> = found.iter().flat_map(rows_of).collect();
@@ -118,7 +118,7 @@ fn the_result_of_an_inner_join_is_in_the_order_of_its_keys() {
         .iter()
         .flat_map(|batch| batch.column(0).as_any().downcast_ref::<Int64Array>().unwrap().values().to_vec())
         .collect();
-    // 3 times 2 pairs of each key that both have: 166 whole ones, and 2 rows of the last.
+    // 3 times 2 pairs for each common key: 166 complete keys, and 2 left rows of the last key.
     assert_eq!(keys.len(), 166 * 6 + 2 * 2);
     assert!(keys.is_sorted());
 }
@@ -158,7 +158,7 @@ fn a_group_that_exceeds_memory_is_spilled_and_joined_in_full() {
     let condition = Condition::parse("k", &left.schema(), &right.schema()).unwrap();
     let order = [SortOptions::default()];
     let streams = || {
-        // Batches of their own memory.
+        // Batches with separate memory.
         let own = |table: &RecordBatch| {
             let batches = split(table, 100)
                 .into_iter()
@@ -246,7 +246,7 @@ fn a_side_that_is_not_sorted_is_an_error() {
 }
 
 #[test]
-fn an_error_of_a_side_is_the_join_s() {
+fn an_error_of_a_side_is_an_error_of_the_join() {
     struct Failing(RecordBatch, usize);
     impl Batches for Failing {
         fn schema(&self) -> arrow_schema::SchemaRef {

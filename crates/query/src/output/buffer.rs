@@ -1,6 +1,6 @@
-//! A byte buffer that stays initialised, so that reuse costs neither page faults nor zeroing.
+//! Byte buffer that stays initialized, so that reuse costs neither page faults nor zeroing.
 
-/// Bytes that are appended to. Memory behind its end keeps old bytes, and is handed out again as it is.
+/// An append-only byte buffer. Memory beyond its end keeps old bytes, and is reused without zeroing.
 #[derive(Debug, Default)]
 pub(crate) struct Buf {
     bytes: Vec<u8>,
@@ -16,7 +16,7 @@ impl Buf {
         &self.bytes[..self.len]
     }
 
-    /// Bytes of memory that it has touched; what it has not is address space.
+    /// Bytes of touched memory; the rest of the capacity is only address space.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.len()
     }
@@ -30,13 +30,13 @@ impl Buf {
         self.len = self.len.min(len);
     }
 
-    /// Makes room for `more` bytes with one allocation at most.
+    /// Reserves space for `more` bytes with at most one allocation.
     pub(crate) fn reserve(&mut self, more: usize) {
         let wanted = self.len + more;
         self.bytes.reserve(wanted.saturating_sub(self.bytes.len()));
     }
 
-    /// Appends `count` bytes of any value, to be overwritten.
+    /// Appends `count` bytes of arbitrary value, for the caller to overwrite.
     pub(crate) fn space(&mut self, count: usize) -> &mut [u8] {
         let (start, end) = (self.len, self.len + count);
         if self.bytes.len() < end {
@@ -59,7 +59,7 @@ impl Buf {
         self.space(1)[0] = byte;
     }
 
-    /// An unsigned LEB128 number, as Thrift and Parquet's runs have them.
+    /// Appends an unsigned LEB128 number, as in Thrift and in Parquet's run headers.
     pub(crate) fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.push(value as u8 | 0x80);

@@ -1,7 +1,7 @@
-//! Results as CSV (RFC 4180): a header, commas, quotes where needed, and lines that end in `\n` as those of other tools.
+//! Results as CSV (RFC 4180): a header, comma-separated fields, quotes where needed, and lines that end in `\n`.
 //!
-//! Nulls are empty, and empty strings are `""`. Numbers, decimals and dates are formatted by loops of ours; other types
-//! as Arrow displays them.
+//! Nulls are empty fields, and empty strings are `""`. Integers, decimals and dates have their own fast formatting;
+//! other types use Arrow's display format.
 
 mod format;
 
@@ -15,7 +15,7 @@ use crate::output::sink::SharedSink;
 
 use format::{Column, append_text};
 
-/// Encodes lines; clones are the same.
+/// Encodes rows as lines.
 #[derive(Clone, Debug)]
 pub(crate) struct Encoder {
     header: Vec<String>,
@@ -23,17 +23,17 @@ pub(crate) struct Encoder {
 
 impl Encoder {
     /// # Errors
-    /// If a column is of a type that has no place in a line.
+    /// If CSV does not support the type of a column.
     pub(crate) fn new(schema: &Schema) -> Result<Encoder, Error> {
         if let Some((column, data_type)) = find_type(schema, is_refused) {
             return Err(Error::Query(format!(
-                "column {column}: CSV has no form for {data_type}; leave it out by --select, or write Parquet"
+                "column {column}: CSV cannot hold {data_type}; leave it out by --select, or write Parquet"
             )));
         }
         Ok(Encoder { header: schema.fields().iter().map(|field| field.name().clone()).collect() })
     }
 
-    /// Appends the rows of some batches as lines.
+    /// Appends the rows of the batches as lines.
     pub(crate) fn encode(&self, batches: &[RecordBatch], out: &mut Buf) -> Result<(), Error> {
         for batch in batches {
             let columns: Result<Vec<Column<'_>>, Error> = batch.columns().iter().map(Column::new).collect();
@@ -65,7 +65,7 @@ fn is_refused(data_type: &DataType) -> bool {
     data_type.is_nested() && !matches!(data_type, DataType::RunEndEncoded(..))
 }
 
-/// Replaces the last comma by the line's end. A line of one empty field would be no line to most readers.
+/// Replaces the last comma by the line end. A single empty field is quoted, because most readers skip empty lines.
 fn end_line(line: &mut Buf, columns: usize) {
     line.truncate(line.len().saturating_sub(usize::from(columns > 0)));
     let is_empty = line.as_slice().last().is_none_or(|&byte| byte == b'\n');

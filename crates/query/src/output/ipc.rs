@@ -1,8 +1,8 @@
-//! Results as Arrow IPC, files and streams (Arrow Columnar Format, "Serialization and Interprocess Communication").
+//! Results as Arrow IPC files and streams (Arrow Columnar Format, "Serialization and Interprocess Communication").
 //!
-//! The library encodes messages; those without compression share the memory of their arrays until they are written. The
-//! framing is ours, so that buffers can begin at multiples of 4096 bytes in the file: then a reader with direct I/O maps
-//! them into arrays without a copy. The padding is part of the message's metadata, as readers of streams need it.
+//! The library encodes the messages; uncompressed ones share the memory of their arrays until they are written. This
+//! module writes the framing, so that message bodies can begin at multiples of 4096 bytes. A reader with direct I/O can
+//! then use them as arrays without a copy. The padding is part of the message's metadata, as stream readers require.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,22 +23,22 @@ use crate::output::plain::converted;
 use crate::output::sink::SharedSink;
 use crate::table::Format;
 
-/// The first and last bytes of a file; the first are padded to eight.
+/// Magic number at both ends of a file, padded to eight bytes at the start.
 const MAGIC: &[u8; 6] = b"ARROW1";
 
-/// What a message begins with, before the length of its metadata.
+/// Marker at the start of a message, before the length of its metadata.
 const CONTINUATION_MARKER: [u8; 4] = [0xff; 4];
 
-/// Bytes before the metadata of a message.
+/// Bytes before the metadata of a message: marker and length.
 const PREFIX_BYTES: usize = 8;
 
-/// The end of a stream: a message of no length.
+/// End of a stream: a message of length 0.
 const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/// Largest alignment: that of huge pages, beyond any of direct I/O.
+/// Maximum alignment: the size of a huge page, more than any direct I/O needs.
 const ALIGNMENT_MAX_BYTES: usize = 2 << 20;
 
-/// Encodes record batches; clones are handles of the same.
+/// Encodes record batches; clones share the dictionaries.
 #[derive(Clone, Debug)]
 pub(crate) struct Encoder {
     schema: SchemaRef,
@@ -47,16 +47,16 @@ pub(crate) struct Encoder {
     dictionaries: Arc<BTreeMap<usize, ArrayRef>>,
 }
 
-/// A record batch as it is written: the prefix and metadata of a message, then its body.
+/// An encoded message: its prefix and metadata, then its body.
 #[derive(Debug)]
 pub(crate) struct Message {
     buffers: Vec<Buffer>,
-    /// Whether its memory is not that of the arrays that it was made from.
+    /// Whether its memory is not shared with the encoded arrays.
     is_copied: bool,
 }
 
 impl Message {
-    /// Bytes of memory of its own.
+    /// Bytes of memory that are not shared with arrays.
     pub(crate) fn memory(&self) -> usize {
         if self.is_copied { self.buffers.iter().map(Buffer::len).sum() } else { 0 }
     }
@@ -64,7 +64,7 @@ impl Message {
 
 impl Encoder {
     /// # Errors
-    /// If the format cannot hold the schema, or has no such compression.
+    /// If the format does not support the schema or the compression.
     pub(crate) fn new(schema: &SchemaRef, output: &OutputOptions) -> Result<Encoder, Error> {
         let compression = match output.compression {
             Compression::None => None,
@@ -76,7 +76,7 @@ impl Encoder {
         };
         let options = IpcWriteOptions::try_new(BUFFER_ALIGNMENT_BYTES, false, MetadataVersion::V5)?;
         let options = options.try_with_compression(compression)?;
-        // Refuses types that the format does not have.
+        // Refuses types that the format does not support.
         StreamEncoder::try_new_with_options(schema, options.clone())?;
         let dictionaries = Arc::new(output.dictionaries.clone());
         for (&place, values) in &*dictionaries {
@@ -97,7 +97,7 @@ impl Encoder {
         })
     }
 
-    /// Encodes the rows of some batches as one record batch.
+    /// Encodes the rows of `given` as one record batch.
     pub(crate) fn encode(&self, given: &[RecordBatch]) -> Result<Message, Error> {
         let batches: Result<Vec<_>, _> = given.iter().map(|batch| self.plain(batch)).collect();
         let batch = match &batches?[..] {
@@ -108,17 +108,17 @@ impl Encoder {
             self.is_compressed || given.len() > 1 || given.iter().any(|batch| batch.schema() != self.schema);
         let last = self.messages(&batch)?.pop();
         let last =
-            last.ok_or_else(|| Error::Query("a record batch became no message of Arrow IPC".to_owned()))?;
+            last.ok_or_else(|| Error::Query("a record batch was not encoded by Arrow IPC".to_owned()))?;
         Ok(Message { is_copied, ..last })
     }
 
-    /// The messages of a stream of one batch: the schema, the dictionaries, the batch.
+    /// Encodes a stream of one batch: messages of the schema, the dictionaries and the batch.
     fn messages(&self, batch: &RecordBatch) -> Result<Vec<Message>, Error> {
         let mut encoder = StreamEncoder::try_new_with_options(&self.schema, self.options.clone())?;
         messages(encoder.encode(batch)?)
     }
 
-    /// The messages before the first batch.
+    /// Encodes the messages before the first batch: schema and dictionaries.
     fn first_messages(&self) -> Result<Vec<Message>, Error> {
         let columns =
             self.schema.fields().iter().enumerate().map(|(place, field)| -> Result<ArrayRef, Error> {
@@ -136,7 +136,7 @@ impl Encoder {
         Ok(messages)
     }
 
-    /// The columns in the types of the schema, without bytes that no row needs.
+    /// Converts the columns to the types of the schema, without unused view data.
     fn plain(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
         let columns =
             self.schema.fields().iter().zip(batch.columns()).enumerate().map(|(place, (field, array))| {
@@ -146,14 +146,14 @@ impl Encoder {
                 let array = converted(vec![Arc::clone(array)], |from| from == field.data_type(), field)?;
                 Ok(compact(&array[0]))
             });
-        // A table may have rows and no columns.
+        // A batch may have rows but no columns.
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let columns = columns.collect::<Result<_, Error>>()?;
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 }
 
-/// A column of codes, if they are those of the values.
+/// Returns a dictionary array over `values`; an error if its own values differ.
 fn with_dictionary(array: &ArrayRef, values: &ArrayRef, field: &Field) -> Result<ArrayRef, Error> {
     let has_values = array.data_type() == field.data_type() && {
         let given = array.as_any_dictionary().values();
@@ -165,10 +165,10 @@ fn with_dictionary(array: &ArrayRef, values: &ArrayRef, field: &Field) -> Result
     Err(Error::Query(format!("column {} has other values than its dictionary", field.name())))
 }
 
-/// By how much the bytes that views share may exceed those that they need before they are copied.
+/// Maximum ratio of a view column's data buffers to its needed bytes, above which it is copied.
 const VIEW_WASTE: usize = 2;
 
-/// A column of views whose data is not much more than its rows need: the library writes all data buffers of a slice.
+/// Copies a view column with mostly unused data, because the library writes all data buffers of a slice.
 fn compact(array: &ArrayRef) -> ArrayRef {
     macro_rules! compacted {
         ($views:expr) => {{
@@ -185,7 +185,7 @@ fn compact(array: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// A file or stream that is being written.
+/// A file or stream being written.
 #[derive(Debug)]
 pub(crate) struct Writer {
     schema: SchemaRef,
@@ -197,7 +197,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Begins a file or a stream.
+    /// Starts a file or a stream: writes the schema and the dictionaries.
     pub(crate) fn new(
         encoder: &Encoder,
         sink: &SharedSink,
@@ -240,7 +240,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a message whose body begins at a multiple of `alignment`; returns its place.
+    /// Writes a message whose body begins at a multiple of `alignment`; returns its footer block.
     fn append_message(&mut self, buffers: &[Buffer], alignment: usize) -> Result<Block, Error> {
         let too_long =
             |_| Error::Query("the metadata of a record batch is too long; use fewer columns".to_owned());
@@ -268,7 +268,7 @@ impl Writer {
         let mut builder = FlatBufferBuilder::new();
         let dictionaries = builder.create_vector(&self.dictionaries);
         let batches = builder.create_vector(&self.blocks);
-        // Numbers the dictionaries as the message of the schema does.
+        // Assigns the dictionary ids of the schema message.
         let mut tracker = DictionaryTracker::new(false);
         let mut schema = IpcSchemaEncoder::new().with_dictionary_tracker(&mut tracker);
         let schema = schema.schema_to_fb_offset(&mut builder, &self.schema);
@@ -288,7 +288,7 @@ impl Writer {
     }
 }
 
-/// Cuts the buffers of a stream, each of which belongs to one message.
+/// Groups the buffers of a stream by message. No buffer spans two messages.
 fn messages(buffers: Vec<Buffer>) -> Result<Vec<Message>, Error> {
     let damaged = |_| Error::Query("a message of Arrow IPC is damaged".to_owned());
     let (mut messages, mut message) = (Vec::new(), Vec::new());
@@ -303,7 +303,7 @@ fn messages(buffers: Vec<Buffer>) -> Result<Vec<Message>, Error> {
     Ok(messages)
 }
 
-/// The metadata of a message without its prefix, and the parts of its body.
+/// Splits a message into its metadata without the prefix, and the parts of its body.
 fn split(buffers: &[Buffer]) -> Result<(Vec<u8>, Vec<&[u8]>), Error> {
     let damaged = || Error::Query("a message of Arrow IPC has no length".to_owned());
     let mut head: Vec<u8> = Vec::new();
@@ -320,7 +320,7 @@ fn split(buffers: &[Buffer]) -> Result<(Vec<u8>, Vec<&[u8]>), Error> {
         head.extend_from_slice(parts.next().ok_or_else(damaged)?);
     }
     if head.len() > wanted {
-        // Never so by the library; the body would have to be cut off.
+        // The library never puts metadata and body into one buffer.
         return Err(damaged());
     }
     head.drain(..PREFIX_BYTES);

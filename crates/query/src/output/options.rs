@@ -1,4 +1,4 @@
-//! How and where a result is written.
+//! Format, options and target of a result.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,30 +8,31 @@ use arrow_array::ArrayRef;
 use crate::order::SortKey;
 use crate::table::Format;
 
-/// How a result is written.
+/// Options of a result.
 #[derive(Clone, Debug)]
 pub struct OutputOptions {
     /// The format.
     pub format: Format,
     /// Compression of Parquet pages and of Arrow IPC buffers.
     pub compression: Compression,
-    /// Rows of a group (a Parquet row group, an IPC record batch), at most; see [`group_rows`].
+    /// Maximum rows of a group (a Parquet row group or an IPC record batch); see [`group_rows`].
     pub group_rows: usize,
-    /// The order of the rows, if they have one: Parquet records it. Columns count as in the schema of the result.
+    /// Sort order of the rows, empty if there is none; recorded in Parquet files. Columns are indices into the result's
+    /// schema.
     pub sorted_by: Vec<SortKey>,
-    /// The bodies of Arrow IPC record batches begin at multiples of it: 64, or 4096 for readers with direct I/O. It has no
-    /// effect on other formats and on compressed files.
+    /// Alignment of Arrow IPC record batch bodies in bytes: 64, or 4096 for readers with direct I/O. Ignored for other
+    /// formats and compressed files.
     pub alignment: usize,
-    /// Columns that Arrow IPC keeps as codes, by their places, with the values that all batches have. They have a
-    /// dictionary type in the schema. Other formats, and all other columns, have no dictionaries.
+    /// Columns that Arrow IPC keeps as dictionary arrays, by index, with the values that all batches share. Their
+    /// schema type is a dictionary. Other formats and columns have no dictionaries.
     pub dictionaries: BTreeMap<usize, ArrayRef>,
 }
 
-/// Alignment of buffers that Arrow recommends.
+/// Buffer alignment that Arrow recommends, in bytes.
 pub(crate) const BUFFER_ALIGNMENT_BYTES: usize = 64;
 
 impl OutputOptions {
-    /// The usual ways of a format: no compression, groups of 122,880 rows, no order.
+    /// Default options of a format: no compression, groups of 122,880 rows, no order.
     #[must_use]
     pub fn new(format: Format) -> OutputOptions {
         OutputOptions {
@@ -59,27 +60,27 @@ pub enum Compression {
     Zstd,
 }
 
-/// Where a result goes.
+/// Destination of a result.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// A file, which appears when it is whole. A pipe or a device is written as it is.
+    /// A file, which appears when it is complete. A pipe or a device is written in place.
     File(PathBuf),
     /// The standard output.
     Stdout,
 }
 
-/// Rows of a group that readers of analytical files expect at least: as many as DuckDB writes.
+/// Minimum rows of a group for efficient analytical readers; DuckDB's default.
 const GROUP_ROWS_MIN: usize = 122_880;
-/// Rows of a group at most, as in other writers.
+/// Maximum rows of a group, as in other writers.
 const GROUP_ROWS_MAX: usize = 1 << 20;
 
-/// Rows below which statistics and dictionaries of a group cost more than they tell.
+/// Minimum rows of a group even if memory is short: statistics and dictionaries of fewer do not pay.
 const GROUP_ROWS_FLOOR: usize = 1024;
 
-/// Bytes of a group from which larger ones help no reader: a column of it is then some megabytes.
+/// Size above which larger groups do not help readers: each column then has some megabytes.
 const GROUP_BYTES: usize = 64 << 20;
 
-/// Rows of a group, if rows have so many bytes and an encoded group may have so many: a multiple of 1024 rows.
+/// Rows of a group, a multiple of 1024, for rows of `row_bytes` bytes and encoded groups of at most `memory` bytes.
 #[must_use]
 pub fn group_rows(row_bytes: usize, memory: usize) -> usize {
     let row_bytes = row_bytes.max(1);

@@ -1,12 +1,12 @@
-//! Results as Parquet: row groups encoded on any thread, appended in order, a footer with the index of their pages.
+//! Results as Parquet: row groups encoded on any thread and appended in order, then page indexes and the footer.
 //!
-//! Pages are of format version 1, which every reader knows: dictionaries with codes in runs or bit-packed where they are
-//! smaller, else plain values; levels of definition for nulls; each page compressed. Minimum, maximum and number of nulls
-//! are kept for chunks and pages (`ColumnIndex`, `OffsetIndex`), so that readers can skip both.
+//! Pages have format version 1, which all readers support. Values are dictionary-encoded (RLE and bit packing) where
+//! that is smaller, else plain; definition levels mark nulls. Each page is compressed. Chunks and pages (`ColumnIndex`,
+//! `OffsetIndex`) record minimum, maximum and null count, so that readers can skip them.
 //!
 //! | file | subject |
 //! |---|---|
-//! | `columns.rs` | which encoder a column has; the chunks of a row group |
+//! | `columns.rs` | choice of encoders; the chunks of a row group |
 //! | `numbers.rs`, `strings.rs`, `booleans.rs` | the encoders; `nested.rs`: the library's, for all other types |
 //! | `gather.rs`, `visit.rs`, `validity.rs` | values and nulls of several arrays as one column |
 //! | `physical.rs`, `extremes.rs` | order and statistics of numbers, of strings |
@@ -54,16 +54,16 @@ use crate::output::plain::find_type;
 use crate::output::pool::Lease;
 use crate::output::sink::SharedSink;
 
-/// The first and the last bytes of a file.
+/// Magic number at the start and the end of a file.
 const MAGIC: &[u8] = b"PAR1";
 
-/// The version of the format of pages and types.
+/// Format version of pages and types.
 const FORMAT_VERSION: i32 = 1;
 
-/// The writer that a file names.
+/// Writer name recorded in files.
 const CREATED_BY: &str = concat!("sakiyomi version ", env!("CARGO_PKG_VERSION"));
 
-/// Encodes row groups; clones are handles of the same.
+/// Encodes row groups; clones share the column encoders.
 #[derive(Clone, Debug)]
 pub(crate) struct Encoder {
     columns: Arc<Columns>,
@@ -71,7 +71,7 @@ pub(crate) struct Encoder {
 
 impl Encoder {
     /// # Errors
-    /// If Parquet cannot hold a type.
+    /// If Parquet does not support a type.
     pub(crate) fn new(schema: &Schema, compression: Compression) -> Result<Encoder, Error> {
         if let Some((column, data_type)) = find_type(schema, is_refused) {
             return Err(Error::Query(format!(
@@ -81,7 +81,7 @@ impl Encoder {
         Ok(Encoder { columns: Arc::new(Columns::new(schema, compression)?) })
     }
 
-    /// Encodes the rows of some batches as one group.
+    /// Encodes the rows of `batches` as one row group.
     pub(crate) fn encode(
         &self,
         batches: &[RecordBatch],
@@ -104,7 +104,7 @@ fn is_refused(data_type: &DataType) -> bool {
     }
 }
 
-/// A file that is being written.
+/// A file being written.
 pub(crate) struct Writer {
     columns: Arc<Columns>,
     out: TrackedWrite<SharedSink>,
@@ -127,7 +127,7 @@ impl std::fmt::Debug for Writer {
 }
 
 impl Writer {
-    /// Begins a file.
+    /// Starts a file.
     pub(crate) fn new(
         encoder: &Encoder,
         sink: &SharedSink,
@@ -167,7 +167,7 @@ impl Writer {
             .set_sorting_columns(self.sorting.clone())
             .set_file_offset(base)
             .set_column_metadata(columns);
-        // The field is optional, and too small for more.
+        // The field is optional and has only 16 bits.
         if let Ok(ordinal) = i16::try_from(self.groups.len()) {
             group = group.set_ordinal(ordinal);
         }
@@ -178,7 +178,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the indexes of the pages, and the footer.
+    /// Writes the page indexes and the footer.
     pub(crate) fn finish(self) -> Result<(), Error> {
         let file = FileMetaData::new(
             FORMAT_VERSION,
@@ -200,7 +200,7 @@ impl Writer {
     }
 }
 
-/// The order as row groups record it: as far as its columns are leaves.
+/// The order as recorded in row groups, up to the first nested column.
 fn sorting_columns(columns: &Columns, sorted_by: &[SortKey]) -> Option<Vec<SortingColumn>> {
     let sorting = sorted_by.iter().map_while(|key| {
         let column_idx = i32::try_from(columns.leaf_of(key.column)?).ok()?;

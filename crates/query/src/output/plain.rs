@@ -1,4 +1,4 @@
-//! Types as files have them: without dictionaries, which are an encoding and not a type.
+//! Types of result files: without dictionaries, which are an encoding rather than a type.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, TimeUnit};
 
 use crate::Error;
 
-/// The schema of a result: dictionaries and run-ends are what they stand for, at any depth, but in columns that are kept.
+/// Replaces dictionary and run-end encoded types by their value types, at any depth, except in columns where `is_kept`.
 pub(crate) fn plain_schema(schema: &Schema, is_kept: impl Fn(usize) -> bool) -> Schema {
     let field = |(place, field)| if is_kept(place) { Arc::clone(field) } else { plain_field(field) };
     let fields: Vec<FieldRef> = schema.fields().iter().enumerate().map(field).collect();
     Schema::new_with_metadata(fields, schema.metadata().clone())
 }
 
-/// The place of each row's value among the values of a dictionary; any place for nulls, also if there is no value.
+/// The index of each row's value in a dictionary; arbitrary for nulls, even if the dictionary is empty.
 pub(crate) fn dictionary_keys(dictionary: &dyn AnyDictionaryArray) -> Vec<usize> {
-    // Arrow refuses to give the keys of a dictionary without values, which the rows of an outer join have.
+    // Arrow's `normalized_keys` panics on an empty dictionary, which outer joins produce.
     if dictionary.values().is_empty() { vec![0; dictionary.len()] } else { dictionary.normalized_keys() }
 }
 
@@ -47,7 +47,7 @@ fn plain_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// Arrays of the type of a column: those that are `taken` stay as they are.
+/// Casts arrays to the type of a column, except those for which `is_taken` holds.
 pub(crate) fn converted(
     mut arrays: Vec<ArrayRef>,
     is_taken: impl Fn(&DataType) -> bool,
@@ -58,14 +58,14 @@ pub(crate) fn converted(
         if !is_taken(array.data_type()) {
             *array = cast_with_options(array, field.data_type(), &options).map_err(|error| {
                 let (name, from, to) = (field.name(), array.data_type(), field.data_type());
-                Error::Query(format!("column {name} cannot be written: {from} does not become {to}: {error}"))
+                Error::Query(format!("column {name}: {from} cannot be converted to {to}: {error}"))
             })?;
         }
     }
     Ok(arrays)
 }
 
-/// A type inside a field of which some function says no, with the field's path.
+/// The first type in a schema that `is_refused` refuses, at any depth, with the name of its column.
 pub(crate) fn find_type<'a>(
     schema: &'a Schema,
     is_refused: impl Fn(&DataType) -> bool + Copy,
@@ -99,7 +99,7 @@ fn find_in(data_type: &DataType, is_refused: impl Fn(&DataType) -> bool + Copy) 
     }
 }
 
-/// Whether a type is none: its unit does not fit its size. Damaged files have such ones.
+/// Whether a type is invalid, such as a time unit that does not match its size. Damaged files have such types.
 pub(crate) fn is_impossible(data_type: &DataType) -> bool {
     use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
     match data_type {

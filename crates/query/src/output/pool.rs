@@ -1,4 +1,4 @@
-//! Objects that threads take and give back, with the memory that they hold reserved in the job.
+//! Object pool for threads. The memory of its objects is reserved in the job.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,15 +8,15 @@ use crate::{Error, Job};
 
 /// An object whose memory is reserved in the job.
 pub(crate) trait Reusable: Default {
-    /// Bytes of memory that it holds.
+    /// Bytes of memory that the object holds.
     fn memory(&self) -> usize;
 }
 
-/// Free objects; clones are handles of the same.
+/// A pool of free objects; clones share it.
 #[derive(Debug)]
 pub(crate) struct Pool<T> {
     job: Job,
-    /// Named in errors: `encoding a row group`.
+    /// Purpose that errors name, such as `encoding a row group`.
     purpose: &'static str,
     free: Arc<Mutex<Vec<(T, Reservation)>>>,
 }
@@ -32,7 +32,7 @@ impl<T: Reusable> Pool<T> {
         Pool { job: job.clone(), purpose, free: Arc::default() }
     }
 
-    /// A free object, or a new one.
+    /// Takes a free object, or makes a new one.
     ///
     /// # Errors
     /// If the job's memory is overdrawn.
@@ -46,7 +46,7 @@ impl<T: Reusable> Pool<T> {
     }
 }
 
-/// An object that is given back when it is dropped.
+/// An object that returns to the pool when dropped.
 #[derive(Debug)]
 pub(crate) struct Lease<T: Reusable> {
     lent: Option<(T, Reservation)>,
@@ -54,10 +54,10 @@ pub(crate) struct Lease<T: Reusable> {
 }
 
 impl<T: Reusable> Lease<T> {
-    /// Reserves what the object holds by now.
+    /// Adjusts the reservation to the memory that the object holds.
     ///
     /// # Errors
-    /// [`Error::Memory`] if the job's limit does not leave that much; the object is then an empty one again.
+    /// [`Error::Memory`] if the job's limit does not allow it; the object is then reset to its default.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         let (item, reservation) = self.lent.as_mut().expect("lent until it is dropped");
         let outcome = reservation.resize(item.memory(), self.pool.purpose);

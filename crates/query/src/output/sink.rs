@@ -1,4 +1,4 @@
-//! Where the bytes of a result go: a file that appears when it is whole, or something that is written as it comes.
+//! Destination of a result's bytes: a file that appears when complete, or a pipe or device written in place.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -11,29 +11,29 @@ use sakiyomi_io::{Access, AtomicFile, IoStats, WriteOptions, WriteStream};
 use crate::output::options::Target;
 use crate::{Error, Job};
 
-/// Bytes that small writes to a pipe are collected to; as many as a pipe usually holds.
+/// Buffer size of pipes and devices, in bytes; the usual capacity of a pipe.
 const PIPE_BUFFER_BYTES: usize = 64 << 10;
 
 /// The name of the standard output in errors.
 const STDOUT: &str = "the standard output";
 
-/// What is written, and how much so far.
+/// The destination of a result and its state.
 pub(crate) struct Sink {
     writer: Writer,
     path: PathBuf,
     written: u64,
-    /// The first error, until it is told.
+    /// The first error, until it is reported.
     failure: Option<Error>,
-    /// Whether there was one: the result is then never whole.
+    /// Whether there was an error, so that the result is incomplete.
     has_failed: bool,
 }
 
 enum Writer {
-    /// Large aligned writes, around the page cache where the file system offers it.
+    /// Large aligned writes, with direct I/O if the file system supports it.
     Stream { stream: Box<WriteStream>, file: Option<AtomicFile> },
     /// A pipe or a device.
     InPlace(BufWriter<Box<dyn Write + Send>>),
-    /// It has been finished.
+    /// The sink was finished.
     Finished,
 }
 
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Sink {
 }
 
 impl Sink {
-    /// Opens the target; nothing appears yet.
+    /// Opens the target; no file appears yet.
     pub(crate) fn create(job: &Job, target: &Target) -> Result<Sink, Error> {
         let Target::File(path) = target else { return Sink::stdout() };
         let file = create_file(path)?;
@@ -60,7 +60,7 @@ impl Sink {
         }
     }
 
-    /// Writes to a stream whose file is somebody else's.
+    /// Writes to a stream whose file the caller manages.
     #[cfg(test)]
     pub(crate) fn over(stream: WriteStream) -> Sink {
         let path = stream.file().path().to_owned();
@@ -92,7 +92,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Keeps an error for the caller; gives one for the libraries between.
+    /// Keeps an error for the caller. Returns one for the libraries in between.
     fn fail(&mut self, error: io::Error, length: usize) -> io::Error {
         let (kind, path, offset) = (error.kind(), self.path.clone(), self.written);
         let error = error.downcast().unwrap_or_else(|source| sakiyomi_io::Error::Write {
@@ -126,7 +126,7 @@ impl Sink {
     }
 }
 
-/// A file for direct I/O if its file system offers that.
+/// Creates a file, for direct I/O if the file system supports it.
 fn create_file(path: &Path) -> Result<AtomicFile, Error> {
     let created = match AtomicFile::create_for(path, Access::Direct) {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => AtomicFile::create(path),
@@ -145,7 +145,7 @@ fn commit(file: AtomicFile) -> Result<(), Error> {
     Ok(file.commit().map_err(failed)?)
 }
 
-/// A handle of a sink, which libraries write to.
+/// A shared handle of a sink, which libraries write to.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedSink(Arc<Mutex<Sink>>);
 
@@ -166,12 +166,12 @@ impl SharedSink {
         )
     }
 
-    /// The sink's own error instead of what became of it in other libraries.
+    /// Replaces an error that passed through a library by the sink's original one.
     pub(crate) fn check<T>(&self, outcome: Result<T, impl Into<Error>>) -> Result<T, Error> {
         outcome.map_err(|error| self.lock().failure.take().unwrap_or_else(|| error.into()))
     }
 
-    /// Bytes that were appended.
+    /// Bytes appended so far.
     pub(crate) fn written(&self) -> u64 {
         self.lock().written
     }
@@ -184,7 +184,7 @@ impl SharedSink {
         }
     }
 
-    /// Writes the rest; the file appears.
+    /// Writes the rest, so that the file appears.
     pub(crate) fn finish(&self) -> Result<(), Error> {
         self.lock().finish()
     }

@@ -19,7 +19,7 @@ fn job() -> Job {
     Job::new(JobOptions { memory: 64 << 20, threads: 2, ..JobOptions::default() }).unwrap()
 }
 
-/// Writes groups to a file, each of them from some batches.
+/// Writes groups of batches to a file.
 fn write(
     path: &Path,
     schema: &SchemaRef,
@@ -37,7 +37,7 @@ fn write(
     Ok(bytes)
 }
 
-/// A table of some columns, all of which may be null.
+/// Makes a batch of nullable columns.
 fn table(columns: &[(&str, ArrayRef)]) -> RecordBatch {
     let fields: Vec<Field> =
         columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();

@@ -1,5 +1,4 @@
-//! Chunks: pieces of memory that hold whole rows, one after the other. A row that is longer than a chunk has one of its
-//! own.
+//! Chunks: buffers of consecutive whole rows. A row that is longer than a chunk gets a separate, larger chunk.
 
 use std::sync::Arc;
 
@@ -9,15 +8,15 @@ use sakiyomi_io::{Block, Buffer};
 use super::row::RowView;
 use crate::{Error, Job};
 
-/// Lengths of chunks on disk are multiples of it: the usual block of a file system.
+/// Alignment of chunk lengths on disk: the usual file system block size.
 pub(crate) const UNIT_BYTES: usize = 4096;
 
-/// The bytes of a chunk; clones are the same.
+/// The bytes of a chunk; clones share them.
 #[derive(Clone, Debug)]
 pub(crate) enum Chunk {
-    /// As they were written.
+    /// A buffer that was filled with rows.
     Filled(Arc<Buffer>),
-    /// As they were read back.
+    /// A block that was read from a spill file.
     Read(Arc<Block>),
 }
 
@@ -42,7 +41,7 @@ impl AsRef<[u8]> for Chunk {
     }
 }
 
-/// Memory for chunks, guaranteed to a sort.
+/// Memory reserved for the chunks of a sort.
 #[derive(Debug)]
 pub(crate) struct ChunkMemory {
     account: Account,
@@ -51,20 +50,20 @@ pub(crate) struct ChunkMemory {
     budget: usize,
 }
 
-/// Memory that is guaranteed, before it is divided into chunks.
+/// Reserved memory before it is divided into chunks.
 #[derive(Debug)]
 pub(crate) struct Guarantee {
     account: Account,
-    /// Bytes that are guaranteed.
+    /// Bytes reserved.
     pub(crate) bytes: usize,
     budget: usize,
 }
 
 impl Guarantee {
-    /// Some bytes of a job's buffers; if others have taken them, most of what they have left.
+    /// Reserves `bytes` of a job's buffer budget, or 7/8 of the free budget (at least `min`) if less is free.
     ///
     /// # Errors
-    /// If the job does not have `min` bytes.
+    /// If fewer than `min` bytes are free.
     pub(crate) fn new(job: &Job, bytes: usize, min: usize) -> Result<Guarantee, Error> {
         let pool = job.io().pool();
         let (account, bytes) = match pool.account(bytes) {
@@ -78,27 +77,27 @@ impl Guarantee {
         Ok(Guarantee { account, bytes, budget: pool.budget() })
     }
 
-    /// Its memory in chunks of some bytes.
+    /// Divides the memory into chunks of `chunk_bytes`.
     pub(crate) fn chunks(self, chunk_bytes: usize) -> ChunkMemory {
         ChunkMemory { account: self.account, chunk_bytes, budget: self.budget }
     }
 }
 
 impl ChunkMemory {
-    /// Guarantees some bytes of the job's buffers.
+    /// Reserves `bytes` of the job's buffer budget.
     ///
     /// # Errors
-    /// If the job does not have as much.
+    /// If fewer bytes are free.
     pub(crate) fn new(job: &Job, bytes: usize, chunk_bytes: usize) -> Result<ChunkMemory, Error> {
         Ok(Guarantee::new(job, bytes, bytes)?.chunks(chunk_bytes))
     }
 
-    /// An empty chunk with room for a row.
+    /// Returns an empty chunk with room for a row of `row_bytes`.
     ///
     /// # Errors
-    /// [`Error::Memory`] if the row is longer than a chunk, and the job has no memory for it.
+    /// [`Error::Memory`] if neither the reservation nor the free budget has room for the chunk.
     pub(crate) fn chunk(&self, row_bytes: usize) -> Result<Buffer, Error> {
-        // Writes are of whole units.
+        // Writes are multiples of `UNIT_BYTES`.
         let bytes = self.chunk_bytes.max(row_bytes.next_multiple_of(UNIT_BYTES));
         let too_large = |_| Error::Memory {
             what: format!("sorting a row of {row_bytes} bytes"),
@@ -108,14 +107,14 @@ impl ChunkMemory {
         let taken = self.account.take(bytes).map_err(too_large)?;
         let mut chunk = taken
             .map_err(|source| sakiyomi_io::Error::System { what: "get memory for rows".into(), source })?;
-        // It is released by whichever thread uses it last.
+        // The thread that drops the chunk may differ from this one.
         chunk.send();
         Ok(chunk)
     }
 }
 
-/// Appends a row to a chunk; false, and nothing is appended, if it has no room. A long row's chunk has none for others:
-/// the offset of a row is less than `chunk_bytes`.
+/// Appends a row to a chunk. Returns false and appends nothing if the chunk has no room, or if the row's offset would
+/// not be below `chunk_bytes`, as after a long row.
 pub(crate) fn append(chunk: &mut Buffer, chunk_bytes: usize, row: RowView<'_>) -> bool {
     let at = chunk.len();
     let (middle, end) = (at + row.fixed.len(), at + row.fixed.len() + row.variable.len());

@@ -1,4 +1,4 @@
-//! What the parts of one sort share.
+//! State shared by the parts of one sort.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::job::Reservation;
 use crate::order::SortKey;
 use crate::{Error, Job};
 
-/// Places in rows, the columns that order them, and their dictionaries.
+/// Row layout, sort keys and dictionaries.
 pub(crate) type RowParts = (Arc<Layout>, Keys, Arc<[Dictionary]>);
 
-/// What the parts of one sort share.
+/// State shared by the parts of one sort.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) job: Job,
@@ -25,19 +25,19 @@ pub(crate) struct Context {
     pub(crate) dictionaries: Arc<[Dictionary]>,
     pub(crate) memory: MemoryPlan,
     pub(crate) spills: Spills,
-    /// Memory in which rows are ordered.
+    /// Heap reservation for ordering rows.
     pub(crate) _heap: Reservation,
-    /// Rows of the batches that come out, at most.
+    /// Maximum rows of an output batch.
     pub(crate) batch_rows: usize,
-    /// Rows that come out, at most.
+    /// Maximum rows of the output.
     pub(crate) limit: Option<u64>,
 }
 
 impl Context {
-    /// For batches of a schema. `numbered` sorts keep the order of equal rows.
+    /// Builds the row format for a schema. `numbered` adds row numbers, which make the sort stable.
     ///
     /// # Errors
-    /// [`Error::Query`] if a column cannot be held in rows, or not ordered by.
+    /// [`Error::Query`] if a column cannot be stored in rows or used as a key.
     pub(crate) fn rows(
         job: &Job,
         schema: &SchemaRef,

@@ -1,4 +1,4 @@
-//! The order of rows in memory: their codes, sorted by radix, and comparisons where codes do not decide.
+//! In-memory sort: a radix sort of key codes, with comparisons of rows where codes are equal but lossy.
 
 use super::context::Context;
 use super::key::digit::{self, Digits, Prefix};
@@ -11,10 +11,10 @@ use super::row::layout::Layout;
 use super::row::{BLOCK_ROWS, RowView};
 use crate::Error;
 
-/// Appends the places of the rows of some bytes, of which `block` is the index.
+/// Appends the places of the rows in `bytes`, the block with index `block`.
 ///
 /// # Errors
-/// If the bytes do not end with a row.
+/// If the bytes do not end at a row boundary.
 pub(crate) fn walk(
     layout: &Layout,
     bytes: &[u8],
@@ -32,14 +32,14 @@ pub(crate) fn walk(
     Ok(())
 }
 
-/// Rows that came back from a spill are not those that went there.
+/// Error for rows that were changed in a spill file.
 fn damaged() -> Error {
     Error::Query(
-        "the rows that were read back from a spill are damaged; check the disk of the spill directory".into(),
+        "the rows read back from a spill file are damaged; check the disk of the spill directory".into(),
     )
 }
 
-/// Makes codes of blocks of rows; keeps its memory.
+/// Encodes blocks of rows as codes; reuses its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Coder {
     digits: Vec<Digits>,
@@ -67,7 +67,7 @@ impl Coder {
     }
 }
 
-/// Orders rows; keeps its memory.
+/// Sorts rows in memory; reuses its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Orderer {
     digits: Vec<Digits>,
@@ -78,20 +78,20 @@ pub(crate) struct Orderer {
     wide_scratch: Vec<Wide>,
 }
 
-/// Rows in order.
+/// Sorted rows.
 #[derive(Debug, Default)]
 pub(crate) struct Ordered {
-    /// The place of each row.
+    /// Places of the rows, in sort order.
     pub(crate) places: Vec<u32>,
-    /// The ranges of the keys.
+    /// Ranges of the keys.
     pub(crate) ranges: Vec<Range>,
 }
 
 impl Orderer {
-    /// The places of all rows of some chunks, in the order in which they are stored.
+    /// Returns the places of all rows in storage order.
     ///
     /// # Errors
-    /// If the chunks are not of whole rows.
+    /// If a chunk does not end at a row boundary.
     pub(crate) fn places<B: AsRef<[u8]>>(
         &self,
         context: &Context,
@@ -104,10 +104,10 @@ impl Orderer {
         Ok(places)
     }
 
-    /// All rows of some chunks in order.
+    /// Sorts all rows.
     ///
     /// # Errors
-    /// If the chunks are not of whole rows, or the job has no memory to order them.
+    /// If a chunk does not end at a row boundary.
     pub(crate) fn order<B: AsRef<[u8]>>(
         &mut self,
         context: &Context,
@@ -132,7 +132,7 @@ impl Orderer {
         Ok(Ordered { places, ranges })
     }
 
-    /// The ranges of the keys, and the digits of those columns that have some without them.
+    /// Returns the ranges of the keys, and fills the digits of all columns but those of bytes, which need the ranges.
     fn ranges<B: AsRef<[u8]>>(&mut self, context: &Context, rows: Rows<'_, B>, places: &[u32]) -> Vec<Range> {
         let (layout, columns) = (&context.layout, &context.keys.columns);
         self.digits.resize_with(columns.len(), Digits::default);
@@ -197,7 +197,7 @@ fn extend(layout: &Layout, column: &KeyColumn, prefix: &Prefix, views: &[RowView
     digit::extend(layout, column, prefix, views.iter().copied(), digits);
 }
 
-/// Calls a function with each block of rows.
+/// Calls `take` with each block of rows.
 fn each_block<B: AsRef<[u8]>>(
     layout: &Layout,
     rows: Rows<'_, B>,
@@ -213,7 +213,7 @@ fn each_block<B: AsRef<[u8]>>(
     }
 }
 
-/// Sorts rows of equal codes by comparison.
+/// Sorts rows with equal codes by comparing their values.
 fn break_ties(
     codes: impl Iterator<Item = u64>,
     places: &mut [u32],

@@ -1,9 +1,9 @@
-//! Keys of rows as numbers, so that most rows are ordered by comparing two integers.
+//! Normalized keys: most rows are ordered by comparing two integers.
 //!
-//! Each key column gives a *digit* per row: an unsigned number in the order of the column ([`digit`]). The ranges of the
-//! digits ([`range`]) tell how many bits each column needs; a *code* packs as many columns as fit into 64 bits
-//! ([`packing`]). If all of them fit exactly, the order of codes is that of the rows. Otherwise rows of equal codes are
-//! compared by their values ([`compare`]).
+//! Each key column has a *digit* per row: an unsigned integer in the order of the column ([`digit`]). The ranges of the
+//! digits ([`range`]) determine the bits that each column needs; a *code* packs as many columns as fit into 64 bits
+//! ([`packing`]). If all columns fit without loss, codes order the rows. Otherwise rows with equal codes are compared
+//! by their values ([`compare`]).
 
 pub(crate) mod compare;
 pub(crate) mod digit;
@@ -26,11 +26,11 @@ pub(crate) struct Keys {
 /// A column that rows are ordered by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyColumn {
-    /// The form of its values.
+    /// Form of its values.
     pub(crate) form: KeyForm,
     /// Offset of its value in a row.
     pub(crate) offset: usize,
-    /// The bit that says that it is null.
+    /// Its null bit, if the column is nullable.
     pub(crate) null: Option<NullBit>,
     /// Whether large values come first.
     pub(crate) descending: bool,
@@ -38,23 +38,23 @@ pub(crate) struct KeyColumn {
     pub(crate) nulls_first: bool,
 }
 
-/// The values of a key column.
+/// Form of the values of a key column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyForm {
     /// An unsigned number of 1, 2, 4 or 8 bytes.
     Unsigned(usize),
     /// A signed number of 1, 2, 4 or 8 bytes.
     Signed(usize),
-    /// A floating-point number of 2, 4 or 8 bytes. All NaN are equal, and greater than other numbers.
+    /// A floating-point number of 2, 4 or 8 bytes. All NaNs are equal and greater than all other numbers.
     Float(usize),
     /// A signed number of 16 bytes.
     Signed128,
-    /// Bytes; the place among the variable values.
+    /// Bytes; the index among the variable values.
     Bytes(usize),
 }
 
 impl Keys {
-    /// Bytes that the digits of a row take.
+    /// Returns the bytes of a row's digits.
     pub(crate) fn digit_bytes(&self) -> usize {
         let bytes = self.columns.iter().map(|column| {
             let is_narrow = !matches!(column.form, KeyForm::Signed128 | KeyForm::Bytes(_));
@@ -63,22 +63,22 @@ impl Keys {
         bytes.sum()
     }
 
-    /// The keys in rows of a layout, the row's number last if the layout has it.
+    /// Returns the key columns of a layout, followed by the row number if the layout has one.
     ///
     /// # Errors
-    /// [`Error::Query`] if there are none, or the layout does not have the columns.
+    /// [`Error::Query`] if the layout does not have a column.
     pub(crate) fn new(layout: &Layout, keys: &[SortKey]) -> Result<Keys, Error> {
         let mut columns: Vec<KeyColumn> = Vec::with_capacity(keys.len() + 1);
         for (place, key) in keys.iter().enumerate() {
             let Some(column) = layout.columns.get(key.column) else {
                 return Err(Error::Query(format!("the table has no column number {}", key.column)));
             };
-            // A column that is named again orders nothing any more; nor does one of nulls.
+            // A repeated column or a column of type `Null` does not affect the order.
             let is_known = keys[..place].iter().any(|known| known.column == key.column);
             let Some(form) = form_of(&column.form, &column.packed_type).filter(|_| !is_known) else {
                 continue;
             };
-            // Arrow's row format has the direction in its bytes.
+            // Arrow's row format already encodes the direction.
             let is_encoded = matches!(column.form, Form::Encoded(..));
             columns.push(KeyColumn {
                 form,
@@ -99,7 +99,7 @@ impl Keys {
     }
 }
 
-/// The form of a key column; none for one of nulls, which orders nothing.
+/// Returns the form of a key column; `None` for type `Null`, which does not affect the order.
 fn form_of(form: &Form, packed_type: &DataType) -> Option<KeyForm> {
     Some(match form {
         Form::Nothing => return None,

@@ -1,16 +1,16 @@
-//! A loser tree: the smallest of the heads of many sorted sequences, by one comparison on each level when a head has
-//! changed (Knuth, The Art of Computer Programming, volume 3, section 5.4.1).
+//! Loser tree: selects the smallest head of many sorted sequences, with one comparison per level after a head changes
+//! (Knuth, The Art of Computer Programming, volume 3, section 5.4.1).
 
-/// Sequences by number. Each node but the root holds the loser of the match at it, the root the winner of all.
+/// A loser tree over numbered sequences. The root holds the overall winner, each other node the loser of its match.
 #[derive(Debug)]
 pub(crate) struct LoserTree {
-    /// Node 0 is the winner; the sequences are the leaves behind the last node.
+    /// Node 0 is the winner; the sequences are implicit leaves after the last node.
     nodes: Vec<u32>,
 }
 
 impl LoserTree {
-    /// A tree over a number of sequences, at least one. `is_before` tells whether the head of one sequence comes before
-    /// that of another; it must order them all.
+    /// Builds a tree over `sequences` (at least one). `is_before` returns whether the head of one sequence precedes
+    /// that of another; it must be a strict total order.
     pub(crate) fn new(sequences: usize, is_before: impl Fn(usize, usize) -> bool) -> LoserTree {
         let mut winners = vec![0; 2 * sequences];
         let mut nodes = vec![0; sequences];
@@ -25,12 +25,12 @@ impl LoserTree {
         LoserTree { nodes }
     }
 
-    /// The sequence with the smallest head.
+    /// Returns the sequence with the smallest head.
     pub(crate) fn winner(&self) -> usize {
         self.nodes[0] as usize
     }
 
-    /// Plays the matches of the winner again, whose head has changed.
+    /// Replays the matches of the winner after its head has changed.
     pub(crate) fn replay(&mut self, is_before: impl Fn(usize, usize) -> bool) {
         let mut winner = self.nodes[0];
         let mut node = (winner as usize + self.nodes.len()) / 2;

@@ -1,8 +1,7 @@
-//! Sorted runs → groups of rows in order, by a loser tree.
+//! Merges sorted runs into groups of ordered rows, with a loser tree.
 //!
-//! Each run is read ahead while its rows are compared. If there are more runs than memory has room for blocks of, the
-//! shortest are merged to longer ones first. The merge moves no rows: a group is the places of its rows in the blocks
-//! that were read, so that any thread can make batches of it.
+//! Each run is read ahead. If there are more runs than the fan-in, the shortest are merged into longer runs first. The
+//! merge moves no rows: a group lists the places of its rows in the blocks read, so any thread can gather its batches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,24 +22,24 @@ use super::spill::SpilledChunks;
 use crate::Error;
 use crate::phase::Meter;
 
-/// Merges runs.
+/// Merge of sorted runs.
 pub(crate) struct Merger {
     context: Arc<Context>,
     packing: Packing,
     cursors: Vec<Cursor>,
     tree: LoserTree,
     coder: Coder,
-    /// Ranges of all keys.
+    /// Ranges of the keys of all runs.
     ranges: Vec<Range>,
 }
 
-/// Rows in order, and the chunks in which they are.
+/// Ordered rows, and the chunks that contain them.
 pub(crate) struct Group {
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) places: Vec<u32>,
 }
 
-/// The next rows of a run.
+/// The position in a run, and its next rows.
 struct Cursor {
     source: Source,
     /// The chunks of the next rows.
@@ -49,7 +48,7 @@ struct Cursor {
     places: Vec<u32>,
     codes: Vec<u64>,
     at: usize,
-    /// Index of the first of the chunks in the group that is made.
+    /// Index of the first of these chunks in the current group.
     base: Option<usize>,
 }
 
@@ -58,11 +57,11 @@ enum Source {
     Memory { places: Vec<u32>, next: usize },
 }
 
-/// Rows of a run in memory whose codes are made at a time.
+/// Rows of an in-memory run that are encoded at a time.
 const MEMORY_ROWS: usize = 8 * BLOCK_ROWS;
 
 impl Merger {
-    /// Merges runs; merges the shortest first if there are many.
+    /// Starts a merge of runs; first merges the shortest ones if there are more than the fan-in.
     ///
     /// # Errors
     /// If a run cannot be read or written.
@@ -99,7 +98,7 @@ impl Merger {
         Ok(merger)
     }
 
-    /// The next rows, `rows_max` at most; none at the end.
+    /// Returns the next rows, at most `rows_max`; `None` at the end.
     ///
     /// # Errors
     /// If a run cannot be read.
@@ -145,11 +144,11 @@ impl Merger {
         self.cursors.iter().map(Cursor::waited).sum()
     }
 
-    /// All rows, as one run on disk.
+    /// Writes all rows as one spilled run.
     fn into_run(mut self) -> Result<Run, Error> {
         let context = Arc::clone(&self.context);
         let plan = &context.memory;
-        // The chunk that is filled, those in flight, and one to spare.
+        // The open chunk, the writes in flight, and one spare chunk.
         let memory = (super::spill::WRITES_IN_FLIGHT + 2) * plan.chunk_bytes;
         let memory = ChunkMemory::new(&context.job, memory, plan.chunk_bytes)?;
         let mut writer = RunWriter::new(&context, &memory)?;
@@ -167,7 +166,7 @@ impl Merger {
     }
 }
 
-/// Rows of a group that is only written again.
+/// Rows of a group in an intermediate merge pass.
 const GROUP_ROWS: usize = 1 << 14;
 
 impl Cursor {
@@ -182,13 +181,13 @@ impl Cursor {
         Ok(Cursor { source, chunks, places: Vec::new(), codes: Vec::new(), at: 0, base: None })
     }
 
-    /// The next row.
+    /// Returns the next row.
     fn head(&self, context: &Context) -> RowView<'_> {
         let rows = Rows { blocks: &self.chunks, shift: context.memory.shift() };
         context.layout.view(rows.at(self.places[self.at]), 0)
     }
 
-    /// Whether there are no more rows.
+    /// Whether all rows have been consumed.
     fn is_empty(&self) -> bool {
         self.at == self.places.len()
     }
@@ -197,7 +196,7 @@ impl Cursor {
         if let Source::Disk { waited, .. } = self.source { waited } else { Duration::ZERO }
     }
 
-    /// Makes the next rows ready, if there are some. Gives the bytes that were read.
+    /// Loads and encodes the next rows, if any. Returns the bytes read.
     fn refill(&mut self, context: &Context, packing: &Packing, coder: &mut Coder) -> Result<usize, Error> {
         self.at = 0;
         self.places.clear();
@@ -235,7 +234,7 @@ impl Cursor {
     }
 }
 
-/// Whether the next row of one run comes before that of another; the end of a run comes last.
+/// Whether the next row of run `left` precedes that of run `right`; a finished run comes last.
 fn is_before(context: &Context, packing: &Packing, cursors: &[Cursor], left: usize, right: usize) -> bool {
     let (a, b) = (&cursors[left], &cursors[right]);
     let (Some(code), Some(other)) = (a.codes.get(a.at), b.codes.get(b.at)) else {

@@ -1,40 +1,40 @@
-//! How rows are sorted.
+//! Options of a sort.
 
 use arrow_array::RecordBatch;
 
 use super::plan::CHUNK_BYTES;
 
-/// Rows of a sample that divide a table well: some hundred for each partition.
+/// Recommended sample size in rows: more than 100 for each of 128 partitions.
 pub const SAMPLE_ROWS: usize = 1 << 14;
 
-/// How rows are sorted.
+/// Options of a sort.
 #[derive(Clone, Debug)]
 pub struct SortOptions {
-    /// A sample of the rows, of about [`SAMPLE_ROWS`], which has the key columns only, in the order of the keys. With
-    /// it, rows are divided by ranges of their keys; without, they become runs that are merged.
+    /// A sample of about [`SAMPLE_ROWS`] rows: the key columns only, in key order. Rows are range-partitioned with a
+    /// sample, and sorted as runs and merged without one.
     pub sample: Option<RecordBatch>,
-    /// Bytes of all rows in memory, about, if they are known.
+    /// Estimated bytes of all rows in memory, if known.
     pub expected_bytes: Option<u64>,
-    /// Number of all rows, about, if it is known.
+    /// Estimated number of rows, if known.
     pub expected_rows: Option<u64>,
-    /// Bytes of the job's buffers that the sort may use; by default three quarters of them.
+    /// Bytes of the job's buffer budget that the sort may use; three quarters by default.
     pub memory: Option<usize>,
-    /// Bytes of rows that stay in memory while others are written, at most.
+    /// Maximum bytes of partitions that stay in memory while others are spilled.
     pub resident: usize,
-    /// Bytes that are written and read at once, at most: a power of two from 4 KiB to 16 MiB, else the next one is taken.
+    /// Maximum bytes of one write or read, rounded up to a power of two and clamped to 4 KiB to 16 MiB.
     pub block: usize,
-    /// Partitions at most.
+    /// Maximum number of partitions.
     pub partitions: usize,
-    /// Rows of a batch that comes out, at most.
+    /// Maximum rows of an output batch.
     pub batch_rows: usize,
-    /// Only this many rows come out, the first ones.
+    /// Maximum rows of the output: the first ones in sort order.
     pub limit: Option<u64>,
-    /// Whether equal rows keep the order in which they came. Those of several workers come in the order of the workers.
+    /// Whether equal rows keep their input order; rows of several workers are ordered by worker.
     pub stable: bool,
 }
 
 impl Default for SortOptions {
-    /// By runs, 64 MiB resident, batches of 8,192 rows.
+    /// Sorts by runs, with 64 MiB resident and batches of 8,192 rows.
     fn default() -> SortOptions {
         SortOptions {
             sample: None,
@@ -51,17 +51,17 @@ impl Default for SortOptions {
     }
 }
 
-/// Rows that stay in memory by default: more memory costs more when it is first touched than a fast disk.
+/// Default bytes of resident partitions: first-touch page faults on more memory cost more than spilling to a fast disk.
 const RESIDENT_BYTES: usize = 64 << 20;
 
-/// Partitions at most by default: more have chunks that are smaller than disks like.
+/// Default maximum number of partitions: more would make chunks too small for efficient disk requests.
 const PARTITIONS_MAX: usize = 1024;
 
-/// Rows of a batch by default: its columns fit in the second level of cache.
+/// Default rows of a batch: its columns fit in the L2 cache.
 const BATCH_ROWS: usize = 8192;
 
 impl SortOptions {
-    /// The sample, if it has rows.
+    /// Returns the sample unless it is empty.
     pub(crate) fn usable_sample(&self) -> Option<&RecordBatch> {
         self.sample.as_ref().filter(|sample| sample.num_rows() > 0)
     }

@@ -1,8 +1,8 @@
-//! Rows divided by ranges of their keys, while they come: each thread copies rows to its open chunk of their partition;
-//! full chunks stay in memory, or are written.
+//! Range partitioning of incoming rows: each thread copies rows to its open chunk of their partition; full chunks stay
+//! in memory or are spilled.
 //!
-//! The first partitions stay in memory as long as there is room for them; when it ends, the last of those is written,
-//! and all that follows of it. So a table that fits into memory is never written, whatever was expected.
+//! When the resident partitions exceed their memory, the last of them is spilled with all its later chunks. A table
+//! that fits into that memory is therefore never written, whatever its expected size.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +17,7 @@ use super::spill::{SpillWriter, Spilled, SpilledChunks};
 use super::splitters::Splitters;
 use crate::Error;
 
-/// The partitions of a sort, which its threads fill.
+/// The partitions of a sort, filled by its threads.
 #[derive(Debug)]
 pub(crate) struct Partitions {
     context: Arc<Context>,
@@ -28,9 +28,9 @@ pub(crate) struct Partitions {
 
 struct State {
     pieces: Vec<Piece>,
-    /// Partitions from this one on are on disk.
+    /// First spilled partition; all later ones are spilled too.
     spilled_from: usize,
-    /// Bytes of the others.
+    /// Bytes of chunks of resident partitions.
     resident: usize,
     writer: Option<SpillWriter>,
 }
@@ -41,10 +41,10 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// Rows whose keys lie in a range, in no order.
+/// Unordered rows with keys in one range.
 #[derive(Debug, Default)]
 pub(crate) struct Piece {
-    /// Chunks in memory, with their rows.
+    /// Chunks in memory, with their numbers of rows.
     pub(crate) memory: Vec<(Buffer, u64)>,
     /// Chunks on disk.
     pub(crate) spilled: Vec<Spilled>,
@@ -57,9 +57,9 @@ pub(crate) struct Piece {
 }
 
 impl Partitions {
-    /// Partitions between splitters, in some memory.
+    /// Creates the empty partitions between splitters.
     pub(crate) fn new(context: &Arc<Context>, splitters: Splitters, memory: ChunkMemory) -> Partitions {
-        // Row numbers make equal rows different ones.
+        // Row numbers make all rows different.
         let is_single =
             |partition| context.layout.row_number.is_none() && splitters.is_single(&context.keys, partition);
         let singles = (0..splitters.partitions()).map(is_single);
@@ -68,7 +68,7 @@ impl Partitions {
         Partitions { context: Arc::clone(context), splitters, memory, state: Mutex::new(state) }
     }
 
-    /// Takes over a full chunk of a partition.
+    /// Adds a chunk to a partition; spills partitions that exceed the resident memory.
     fn put(&self, partition: usize, chunk: Buffer, rows: u64) -> Result<(), Error> {
         let mut state = self.lock();
         let state = &mut *state;
@@ -94,10 +94,10 @@ impl Partitions {
         Ok(())
     }
 
-    /// All partitions in order, and where those of their chunks are that were written.
+    /// Waits for all writes. Returns the partitions in order, and their spilled chunks.
     ///
     /// # Errors
-    /// That of any write that has failed.
+    /// The error of a failed write.
     pub(crate) fn finish(&self) -> Result<(Vec<Piece>, Option<Arc<SpilledChunks>>), Error> {
         let mut state = self.lock();
         let chunks = state.writer.take().map(SpillWriter::finish).transpose()?;
@@ -105,7 +105,7 @@ impl Partitions {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A thread that panics ends the sort: its worker is never finished.
+        // The worker of a panicked thread never finishes, so `Sorter::finish` fails.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -117,27 +117,27 @@ fn writer<'a>(writer: &'a mut Option<SpillWriter>, context: &Context) -> Result<
     }
 }
 
-/// Divides rows, on one thread.
+/// Scatters the rows of one thread to partitions.
 #[derive(Debug)]
 pub(crate) struct Scatter {
     partitions: Arc<Partitions>,
     coder: Coder,
     codes: Vec<u64>,
-    /// The open chunk of each partition, and its rows.
+    /// The open chunk of each partition, and its number of rows.
     open: Vec<(Option<Buffer>, u64)>,
 }
 
 impl Scatter {
-    /// For partitions that others may fill at the same time.
+    /// Creates a scatter into partitions that other threads may fill at the same time.
     pub(crate) fn new(partitions: &Arc<Partitions>) -> Scatter {
         let open = (0..partitions.splitters.partitions()).map(|_| (None, 0)).collect();
         Scatter { partitions: Arc::clone(partitions), coder: Coder::default(), codes: Vec::new(), open }
     }
 
-    /// Divides a block of rows.
+    /// Scatters a block of rows.
     ///
     /// # Errors
-    /// If a chunk cannot be written, or a row does not fit into memory.
+    /// If a chunk cannot be written or a row does not fit into memory.
     pub(crate) fn take(&mut self, stage: &Stage) -> Result<(), Error> {
         let mut views = [RowView::default(); BLOCK_ROWS];
         stage.rows().zip(&mut views).for_each(|(row, view)| *view = row);
@@ -163,10 +163,10 @@ impl Scatter {
         Ok(())
     }
 
-    /// Hands over the open chunks.
+    /// Adds the open chunks to their partitions.
     ///
     /// # Errors
-    /// If one cannot be written.
+    /// If a chunk cannot be written.
     pub(crate) fn finish(self) -> Result<(), Error> {
         for (partition, (chunk, rows)) in self.open.into_iter().enumerate() {
             if let Some(chunk) = chunk {

@@ -1,98 +1,97 @@
-//! How a sort divides its memory: pure arithmetic.
+//! Memory plan of a sort (pure).
 //!
-//! | while rows come | while they are given out |
+//! | input phase | output phase |
 //! |---|---|
-//! | open chunks: one for each partition on each thread | partitions that are loaded: one a thread, and the next one |
-//! | partitions that stay in memory | those of them that have not been given out |
+//! | open chunks: one for each partition and thread | loaded partitions: one for each thread, and the next one |
+//! | resident partitions | resident partitions that have not been returned |
 //! | writes in flight | |
 //!
-//! Partitions in memory have a small part, whatever the limit: memory that is used for the first time costs more than
-//! to write rows to a fast disk and to read them back.
+//! Resident partitions get a small share at any limit: first-touch page faults cost more than spilling to a fast disk.
 
 use super::chunk::UNIT_BYTES;
 use super::spill::WRITES_IN_FLIGHT;
 
-/// What a plan is made for.
+/// Inputs of a memory plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
-    /// Bytes of the job's buffers that the sort may use.
+    /// Bytes of the job's buffer budget that the sort may use.
     pub(crate) bytes: usize,
-    /// Bytes of the allocator's memory that it may use.
+    /// Bytes of heap that it may use.
     pub(crate) heap_bytes: usize,
-    /// Threads that give rows, and those that take them.
+    /// Number of input threads, and of output threads.
     pub(crate) threads: usize,
-    /// Directories for spills.
+    /// Number of spill directories.
     pub(crate) directories: usize,
-    /// Bytes of all rows, if they are known, about.
+    /// Estimated bytes of all rows, if known.
     pub(crate) expected_bytes: Option<u64>,
-    /// Number of all rows, if it is known, about.
+    /// Estimated number of rows, if known.
     pub(crate) expected_rows: Option<u64>,
-    /// Bytes of partitions that stay in memory, at most.
+    /// Maximum bytes of resident partitions.
     pub(crate) resident_bytes: usize,
-    /// Partitions at most; 1 for a sort by runs.
+    /// Maximum number of partitions; 1 for a sort by runs.
     pub(crate) partitions_max: usize,
-    /// Bytes of a chunk, at most.
+    /// Maximum bytes of a chunk.
     pub(crate) block: usize,
-    /// Bytes of the allocator's memory that ordering a row takes.
+    /// Bytes of heap needed to order one row.
     pub(crate) order_bytes: usize,
 }
 
-/// How the memory of a sort is divided.
+/// The memory plan of a sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryPlan {
-    /// Bytes of buffers in all.
+    /// Total bytes of buffers.
     pub(crate) bytes: usize,
     /// Bytes of a chunk, a power of two.
     pub(crate) chunk_bytes: usize,
     /// Number of partitions.
     pub(crate) partitions: usize,
-    /// Bytes of partitions that stay in memory.
+    /// Bytes of resident partitions.
     pub(crate) resident_bytes: usize,
-    /// Bytes of rows that are loaded at once to be sorted.
+    /// Maximum bytes of rows loaded and sorted at once.
     pub(crate) load_bytes: usize,
-    /// Rows that are sorted at once.
+    /// Maximum rows sorted at once.
     pub(crate) load_rows: usize,
-    /// Bytes of rows that a thread collects for a run.
+    /// Maximum bytes of rows that a thread collects for a run.
     pub(crate) run_bytes: usize,
-    /// Runs that are merged at once.
+    /// Maximum number of runs merged at once.
     pub(crate) fan_in: usize,
 }
 
-/// Bytes of a chunk by default, where memory allows it: a request that most devices serve at their full speed.
+/// Default bytes of a chunk if memory allows it: a request size at which most devices reach full bandwidth.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;
 
-/// Smallest chunks: below, the time of a request is more that of its beginning than that of its bytes.
+/// Minimum bytes of a chunk: the overhead of smaller requests exceeds their transfer time.
 const CHUNK_MIN_BYTES: usize = 64 << 10;
 
-/// Largest chunks: those of a device that needs long requests.
+/// Maximum bytes of a chunk, for devices that need long requests.
 const CHUNK_LIMIT_BYTES: usize = 16 << 20;
 
-/// Bytes of a partition whose rows are gathered at random within a cache: of LINEITEM, partitions of 5 MB take a third of
-/// the time that those of 10 MB take.
+/// Target bytes of a partition, so that rows are gathered at random within a cache. For LINEITEM, 5 MB partitions take
+/// a third of the time of 10 MB partitions.
 const PARTITION_BYTES: u64 = 4 << 20;
 
-/// Partitions beyond which dividing rows takes longer, as their open chunks exceed what addresses are cached for.
+/// Number of partitions above which partitioning slows down, because the open chunks exceed the TLB.
 const CACHED_PARTITIONS: u64 = 128;
 
-/// Bytes of rows that a thread collects for a run where a merge can take all runs at once: more would be fresh memory.
+/// Bytes of rows collected for a run if one merge pass suffices: larger runs would only touch more memory.
 const RUN_BYTES: usize = 48 << 20;
 
-/// Blocks of each run that are read ahead in a merge.
+/// Blocks read ahead for each run of a merge.
 pub(crate) const MERGE_AHEAD: usize = 2;
 
-/// Chunks for which each sort has memory: some of each kind.
+/// Minimum number of chunks in the memory of a sort.
 const MIN_CHUNKS: usize = 32;
 
-/// Bytes that ordering a row takes beside its digits: its place, its code, its item twice.
+/// Bytes needed to order a row besides its digits: its place, its code, and its radix-sort item twice.
 pub(crate) const ORDER_BYTES: usize = 4 + 8 + 2 * 8;
 
-/// Bytes of buffers that a sort needs at least, with chunks of at most `block` bytes.
+/// Returns the minimum bytes of buffers of a sort with chunks of at most `block` bytes.
 pub(crate) fn min_bytes(block: usize) -> usize {
     MIN_CHUNKS * block.clamp(UNIT_BYTES, CHUNK_MIN_BYTES).next_power_of_two()
 }
 
 impl MemoryPlan {
-    /// The division of the memory that is demanded.
+    /// Divides the memory of a demand.
     pub(crate) fn new(demand: &Demand) -> MemoryPlan {
         let threads = demand.threads.max(1);
         let mut chunk_bytes = demand.block.clamp(UNIT_BYTES, CHUNK_LIMIT_BYTES).next_power_of_two();
@@ -125,24 +124,24 @@ impl MemoryPlan {
         }
     }
 
-    /// Bytes of the allocator's memory with which `threads` threads order rows, and the next ones are loaded.
+    /// Returns the bytes of heap that `threads` threads and one load ahead need to order rows.
     pub(crate) fn heap_bytes(&self, threads: usize, order_bytes: usize) -> usize {
         (threads.max(1) + 1) * self.load_rows * order_bytes
     }
 
-    /// Bits of a row's place that are its offset in a chunk.
+    /// Returns the number of low bits of a row's place that hold its offset in a chunk.
     pub(crate) fn shift(&self) -> u32 {
         self.chunk_bytes.trailing_zeros()
     }
 }
 
-/// Bytes of chunks that places of 32 bits can tell apart, at least: chunks are half full where rows are long.
+/// Bytes of chunks addressable by 32-bit places if chunks are half full, as with long rows.
 const PLACES_BYTES: usize = 1 << 31;
 
-/// Rows that are sorted at once, at most: so that counters of 32 bits suffice.
+/// Maximum rows sorted at once: their number fits into the 32-bit counters of the radix sort.
 const MAX_ROWS: usize = 1 << 31;
 
-/// Rows that may be sorted at once: as many as the allocator's memory has room for, and no more than are expected.
+/// Returns the maximum rows sorted at once: as many as fit into the heap, but no more than expected.
 fn load_rows(demand: &Demand, loads: usize, expected: usize) -> usize {
     affordable_rows(demand, loads).min(expected).clamp(LOAD_MIN_ROWS, MAX_ROWS)
 }
@@ -151,19 +150,19 @@ fn affordable_rows(demand: &Demand, loads: usize) -> usize {
     demand.heap_bytes / 2 / loads / demand.order_bytes.max(1)
 }
 
-/// Rows of a partition, at most; partitions are of different sizes.
+/// Returns the maximum expected rows of a partition: four times the mean, because partition sizes differ.
 fn expected_rows(demand: &Demand, partitions: usize) -> usize {
     let rows = demand.expected_rows.filter(|_| partitions > 1).map(|rows| rows / partitions as u64 * 4);
     rows.map_or(usize::MAX, |rows| usize::try_from(rows).unwrap_or(usize::MAX).max(EXPECTED_MIN_ROWS))
 }
 
-/// Rows that are sorted at once in any case.
+/// Lower limit of [`MemoryPlan::load_rows`].
 const LOAD_MIN_ROWS: usize = 1 << 10;
 
-/// Rows of a partition that are always expected: few rows are no reason to expect fewer.
+/// Lower limit of the expected rows of a partition.
 const EXPECTED_MIN_ROWS: usize = 1 << 17;
 
-/// Number of partitions that are worth having.
+/// Returns the number of partitions that caches, buffers and heap call for.
 fn partitions(demand: &Demand, load_bytes: usize, threads: usize) -> usize {
     let Some(expected) = demand.expected_bytes else {
         return demand.partitions_max.min(CACHED_PARTITIONS as usize);
@@ -171,7 +170,7 @@ fn partitions(demand: &Demand, load_bytes: usize, threads: usize) -> usize {
     let for_caches = expected
         .div_ceil(PARTITION_BYTES)
         .clamp(2 * threads as u64, CACHED_PARTITIONS.max(2 * threads as u64));
-    // Partitions are of different sizes, as a sample has divided them.
+    // Half of `load_bytes`, because splitters from a sample give partitions of different sizes.
     let for_memory = expected.div_ceil((load_bytes / 2).max(1) as u64);
     let affordable = affordable_rows(demand, threads + 1).max(LOAD_MIN_ROWS) as u64;
     let for_heap = demand.expected_rows.map_or(0, |rows| (rows * 3 / 2).div_ceil(affordable));

@@ -1,28 +1,26 @@
-//! Sorting of codes with the places of their rows, by radix.
+//! Radix sort of codes with the places of their rows.
 //!
-//! Least significant digit first, with digits of up to 11 bits, of only those bits that differ between rows. An array
-//! that exceeds a cache is divided by its most significant bits first, so that each part is sorted in cache. Rows of
-//! equal codes stay in their order.
+//! LSD radix sort with digits of up to 11 bits; digits that are equal in all items are skipped. An array that exceeds
+//! the cache is first divided by its most significant bits, so that each part is sorted in cache. Rows with equal codes
+//! keep their order.
 
 /// A code and the place of a row.
 pub(crate) trait Item: Copy + Default + Ord {
-    /// Some bits of the code, from `shift` on.
+    /// Returns the bits of the code selected by `shift` and `mask`.
     fn digit(self, shift: u32, mask: u64) -> usize;
 }
 
-/// A code and a place that fit in 64 bits, the code in the upper ones.
+/// A code and a place packed into 64 bits, the code in the upper bits.
 impl Item for u64 {
     fn digit(self, shift: u32, mask: u64) -> usize {
         ((self >> shift) & mask) as usize
     }
 }
 
-/// A code and a place that need more bits.
+/// A code and a place that do not fit into 64 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Wide {
-    /// The code.
     pub(crate) code: u64,
-    /// The place.
     pub(crate) place: u32,
 }
 
@@ -32,19 +30,19 @@ impl Item for Wide {
     }
 }
 
-/// Items below which comparing is faster than counting.
+/// Number of items below which a comparison sort is faster.
 const FEW_ITEMS: usize = 256;
 
-/// Bits of a digit, at most: the counters of 2,048 digits fit in the first level of cache.
+/// Maximum bits of a digit: 2,048 counters fit in the L1 cache.
 const DIGIT_BITS_MAX: u32 = 11;
 
-/// Items above which an array is divided first: 2 MiB of eight bytes each, twice, still fit in a common cache.
+/// Number of items above which an array is divided first: two arrays of 2 MiB fit in a typical cache.
 const CACHED_ITEMS: usize = 1 << 18;
 
-/// Bits by which an array is divided.
+/// Bits of the digit by which an array is divided.
 const DIVISION_BITS: u32 = 8;
 
-/// Sorts items by `bits` bits from `shift` on. Bits below them may decide between equal ones, those above must be equal.
+/// Sorts items by the `bits` bits above `shift`. Lower bits may break ties; higher bits must be equal.
 pub(crate) fn sort<T: Item>(items: &mut [T], scratch: &mut Vec<T>, shift: u32, bits: u32) {
     if bits == 0 || items.len() < 2 {
         return;
@@ -61,7 +59,7 @@ pub(crate) fn sort<T: Item>(items: &mut [T], scratch: &mut Vec<T>, shift: u32, b
     }
 }
 
-/// Divides by the upper bits, and sorts the parts.
+/// Divides items by their upper bits, and sorts each part.
 fn divide<T: Item>(items: &mut [T], scratch: &mut [T], shift: u32, bits: u32) {
     let rest = bits - DIVISION_BITS;
     let upper = shift + rest;
@@ -95,7 +93,7 @@ fn divide<T: Item>(items: &mut [T], scratch: &mut [T], shift: u32, bits: u32) {
     }
 }
 
-/// One pass for each digit; digits that all items have in common are left out.
+/// Sorts with one pass for each digit; skips digits that are equal in all items.
 fn by_digits<T: Item>(items: &mut [T], scratch: &mut [T], shift: u32, bits: u32) {
     if bits == 0 {
         return;
@@ -108,7 +106,7 @@ fn by_digits<T: Item>(items: &mut [T], scratch: &mut [T], shift: u32, bits: u32)
     let mut is_swapped = false;
     for pass in 0..passes {
         let at = shift + pass * width;
-        // The last digit may have fewer bits; those above are equal.
+        // The last digit may have fewer bits.
         let mask = if pass + 1 == passes { (1_u64 << (bits - pass * width)) - 1 } else { mask };
         counts[..=mask as usize].fill(0);
         from.iter().for_each(|item| counts[item.digit(at, mask) & COUNTERS_MASK] += 1);
@@ -132,7 +130,7 @@ fn by_digits<T: Item>(items: &mut [T], scratch: &mut [T], shift: u32, bits: u32)
     }
 }
 
-/// The same for any digit: tells the compiler that it is the index of a counter.
+/// Does not change a digit; shows the compiler that it is a valid counter index.
 const COUNTERS_MASK: usize = (1 << DIGIT_BITS_MAX) - 1;
 
 #[cfg(test)]

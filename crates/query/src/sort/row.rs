@@ -1,12 +1,12 @@
-//! Rows of any schema as bytes, one after the other: the form in which a sort moves, spills and reads them.
+//! Packed rows of any schema: the row format in which a sort moves, spills and reads rows.
 //!
 //! ```text
 //! | null bits | values of 1 to 32 bytes, codes of dictionaries, lengths | row number | bytes of variable values |
 //!   '------------------------- fixed part, the same for all rows -----------------'
 //! ```
 //!
-//! A row is read and written as a whole, so that it costs two or three cache lines wherever it lies; columns come back
-//! from it in blocks of [`BLOCK_ROWS`], which stay in the first levels of cache ([`stage`], [`gather`]).
+//! An access to a row touches two or three cache lines, because its values are adjacent. Conversions from and to
+//! columns work on blocks of [`BLOCK_ROWS`], which stay in the L1 and L2 caches ([`stage`], [`gather`]).
 
 mod builder;
 pub(crate) mod dictionary;
@@ -15,10 +15,10 @@ pub(crate) mod layout;
 pub(crate) mod stage;
 pub(crate) mod view;
 
-/// Rows that are packed, unpacked or compared at a time: with rows of about 100 bytes they fit in a cache of 64 KiB.
+/// Rows packed, unpacked or encoded at a time: with rows of about 100 bytes they fit in a 64 KiB cache.
 pub(crate) const BLOCK_ROWS: usize = 512;
 
-/// A row, as operators look at it.
+/// A borrowed row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RowView<'a> {
     /// Its fixed part.
@@ -27,12 +27,12 @@ pub(crate) struct RowView<'a> {
     pub(crate) variable: &'a [u8],
 }
 
-/// The little-endian number of four bytes at an offset.
+/// Returns the little-endian `u32` at an offset.
 pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
     u32::from_le_bytes(array_at(bytes, offset))
 }
 
-/// A number of bytes at an offset.
+/// Returns the `N` bytes at an offset.
 pub(crate) fn array_at<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     bytes[offset..offset + N].try_into().expect("a slice of that length")
 }

@@ -1,7 +1,7 @@
-//! Sorted runs: rows are collected until the memory of a thread is full, sorted, and written.
+//! Run generation: rows are collected until the memory of a thread is full, sorted, and written as a run.
 //!
-//! A sort of the first rows only needs no more of any run than that many, so that runs stay in memory if these rows fit:
-//! it then writes nothing, and skips rows behind the last one that it has kept.
+//! A sort with a limit keeps at most that many rows of each run. If they fit into memory, it writes nothing and skips
+//! rows that sort after the last kept row (top-N).
 
 use std::sync::Arc;
 
@@ -19,50 +19,50 @@ use super::spill::{SpillWriter, Spilled, SpilledChunks};
 use crate::Error;
 use crate::phase::Meter;
 
-/// Rows in order.
+/// A sorted run.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// Ranges of their keys.
+    /// Ranges of the keys.
     pub(crate) ranges: Vec<Range>,
     /// Number of rows.
     pub(crate) rows: u64,
     pub(crate) data: RunData,
 }
 
-/// Where the rows of a run are.
+/// Location of the rows of a run.
 #[derive(Debug)]
 pub(crate) enum RunData {
-    /// In chunks in memory, at places in order.
+    /// Chunks in memory, and the places of the rows in sort order.
     Memory(Vec<Chunk>, Vec<u32>),
-    /// One after the other in chunks on disk.
+    /// Spilled chunks, which contain the rows in sort order.
     Spilled(Arc<SpilledChunks>, Vec<Spilled>),
 }
 
-/// Collects rows on one thread, and makes runs of them.
+/// Run generator of one thread.
 #[derive(Debug)]
 pub(crate) struct Collector {
     context: Arc<Context>,
     memory: Arc<ChunkMemory>,
     chunks: Vec<Buffer>,
-    /// Bytes of their memory.
+    /// Capacity of the chunks.
     bytes: usize,
     rows: usize,
     orderer: Orderer,
     coder: Coder,
     codes: Vec<u64>,
-    /// Rows with a greater code come after those that are wanted.
+    /// Rows with a greater code sort after the limit.
     bound: Option<(Packing, u64)>,
     runs: Vec<Run>,
 }
 
-/// Rows that are collected for each row that a sort of the first rows keeps, so that most are skipped after few sorts.
+/// Rows collected per row of the limit, so that few sorts establish a bound that skips most rows.
 const COLLECTED_PER_KEPT: u64 = 4;
 
-/// Rows that are collected at least before they are sorted.
+/// Minimum rows collected before a sort with a limit.
 const COLLECTED_MIN_ROWS: u64 = 1 << 14;
 
 impl Collector {
-    /// With memory that others may use at the same time.
+    /// Creates a collector with memory that other threads may use at the same time.
     pub(crate) fn new(context: &Arc<Context>, memory: &Arc<ChunkMemory>) -> Collector {
         Collector {
             context: Arc::clone(context),
@@ -92,7 +92,7 @@ impl Collector {
             self.coder.codes(layout, keys, packing, views, &mut self.codes);
         }
         for (index, &row) in views.iter().enumerate() {
-            // A new bound has other codes; the rest of the block is collected without them.
+            // A new bound clears the codes; the rest of the block is collected unfiltered.
             let bound = self.bound.as_ref().map(|(_, bound)| *bound);
             if let (Some(&code), Some(bound)) = (self.codes.get(index), bound)
                 && code > bound
@@ -127,7 +127,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Sorts what was collected, and writes it, unless few rows of it are wanted.
+    /// Sorts the collected rows, and writes them as a run unless the limit lets them stay in memory.
     fn end_run(&mut self) -> Result<(), Error> {
         let run = self.sorted()?;
         let RunData::Memory(chunks, places) = run.data else { unreachable!("a run in memory") };
@@ -144,7 +144,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Copies the rows that are wanted, if they are few; false if they are too many.
+    /// Collects copies of the rows at `places`; returns false if they have more than a quarter of `run_bytes`.
     fn keep(&mut self, rows: Rows<'_, Chunk>, places: &[u32], ranges: &[Range]) -> Result<bool, Error> {
         let context = Arc::clone(&self.context);
         let layout = &context.layout;
@@ -177,7 +177,7 @@ impl Collector {
         Ok(true)
     }
 
-    /// What was collected, in order.
+    /// Sorts the collected rows into a run in memory.
     fn sorted(&mut self) -> Result<Run, Error> {
         let meter = Meter::start();
         let chunks: Vec<Chunk> = self.chunks.drain(..).map(Chunk::from).collect();
@@ -189,10 +189,10 @@ impl Collector {
         Ok(Run { ranges, rows: places.len() as u64, data: RunData::Memory(chunks, places) })
     }
 
-    /// All runs; the last of them is in memory.
+    /// Returns all runs; the last one is in memory.
     ///
     /// # Errors
-    /// If the rest cannot be sorted.
+    /// If the remaining rows cannot be sorted.
     pub(crate) fn finish(mut self) -> Result<Vec<Run>, Error> {
         if self.rows > 0 {
             let run = self.sorted()?;
@@ -202,20 +202,20 @@ impl Collector {
     }
 }
 
-/// Writes rows in order as a run.
+/// Writer of sorted rows as a spilled run.
 pub(crate) struct RunWriter<'a> {
     context: &'a Context,
     memory: &'a ChunkMemory,
     writer: SpillWriter,
     open: Option<Buffer>,
     chunks: Vec<Spilled>,
-    /// Rows of the open chunk.
+    /// Number of rows in the open chunk.
     open_rows: u64,
     rows: u64,
 }
 
 impl<'a> RunWriter<'a> {
-    /// An empty run in the next spill file.
+    /// Creates an empty run in the next spill file.
     ///
     /// # Errors
     /// If the file cannot be created.
@@ -224,7 +224,7 @@ impl<'a> RunWriter<'a> {
         Ok(RunWriter { context, memory, writer, open: None, chunks: Vec::new(), open_rows: 0, rows: 0 })
     }
 
-    /// Appends the row at the beginning of some bytes.
+    /// Appends the row at the start of `bytes`.
     ///
     /// # Errors
     /// If a chunk cannot be written.
@@ -253,7 +253,7 @@ impl<'a> RunWriter<'a> {
     /// Waits until the run is written.
     ///
     /// # Errors
-    /// That of any write that has failed.
+    /// The error of a failed write.
     pub(crate) fn finish(mut self, ranges: Vec<Range>) -> Result<Run, Error> {
         self.flush()?;
         let data = RunData::Spilled(Arc::new(self.writer.finish()?), self.chunks);
@@ -262,15 +262,15 @@ impl<'a> RunWriter<'a> {
 }
 
 impl Run {
-    /// Whether its rows are on disk.
+    /// Whether the run is on disk.
     pub(crate) fn is_spilled(&self) -> bool {
         matches!(self.data, RunData::Spilled(..))
     }
 
-    /// The same run on disk.
+    /// Writes the run to disk unless it is there already.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the run cannot be written.
     pub(crate) fn spilled(self, context: &Context, memory: &ChunkMemory) -> Result<Run, Error> {
         let RunData::Memory(chunks, places) = self.data else { return Ok(self) };
         let rows = Rows { blocks: &chunks, shift: context.memory.shift() };

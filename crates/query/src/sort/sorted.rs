@@ -1,9 +1,8 @@
-//! The result of a sort: partitions of rows in order, which threads take in turn and make batches of.
+//! Result of a sort: ordered partitions, which threads take in turn and turn into batches.
 //!
-//! Rows that were divided by ranges come partition by partition: the thread that takes one reads it, sorts it and makes
-//! its batches, while the next partition is read ahead. Runs are merged by the thread that takes the next group of rows,
-//! one at a time; it makes its batches while others merge. A partition that is larger than its share of memory becomes
-//! runs, unless all of its rows are equal: then its chunks are given out as they are.
+//! With range partitioning, the thread that takes a partition reads and sorts it while the next one is read ahead. With
+//! runs, one thread at a time merges the next group of rows and gathers its batches while other threads merge. A
+//! partition that exceeds its share of memory is sorted into runs. If all of its rows are equal, it is split instead.
 
 mod batches;
 mod load;
@@ -24,7 +23,7 @@ use crate::{Batches, Error};
 pub use batches::Partition;
 use load::{Loading, runs_of, split};
 
-/// Rows in order. Clones are handles of the same: each partition goes to one of them.
+/// Sorted rows. Clones share one state: each partition is returned once.
 #[derive(Clone)]
 pub struct Sorted {
     shared: Arc<Shared>,
@@ -37,24 +36,24 @@ struct Shared {
 }
 
 struct State {
-    /// What has not been given out.
+    /// Pieces that have not been returned.
     pieces: VecDeque<Piece>,
-    /// Where their chunks are.
+    /// Spilled chunks of the pieces.
     spilled: Option<Arc<SpilledChunks>>,
-    /// The next piece, which is being read.
+    /// The next piece, if it is being read ahead.
     ahead: Option<Loading>,
-    /// Runs of which the next rows come, before the pieces.
+    /// Merge that supplies the rows before the remaining pieces.
     merger: Option<Merger>,
-    /// Partitions given out.
+    /// Number of partitions returned.
     partitions: usize,
-    /// Rows that may still be given out.
+    /// Rows left of the limit.
     left: u64,
     /// Whether an error ended the sort.
     has_failed: bool,
 }
 
 impl Sorted {
-    /// Of pieces in order.
+    /// Creates the result of range partitioning from pieces in order.
     pub(crate) fn of_pieces(
         context: &Arc<Context>,
         pieces: Vec<Piece>,
@@ -70,10 +69,10 @@ impl Sorted {
         Sorted::new(context, rows, pieces.collect(), spilled, None)
     }
 
-    /// Of runs.
+    /// Creates the result of a merge of runs.
     ///
     /// # Errors
-    /// If they cannot be read, or merged to fewer.
+    /// If a run cannot be read, or an intermediate merge pass fails.
     pub(crate) fn of_runs(context: &Arc<Context>, runs: Vec<Run>) -> Result<Sorted, Error> {
         let rows = runs.iter().map(|run| run.rows).sum();
         let merger = Merger::new(context, runs)?;
@@ -93,23 +92,23 @@ impl Sorted {
         Sorted { shared: Arc::new(Shared { context: Arc::clone(context), rows, state: Mutex::new(state) }) }
     }
 
-    /// The schema of the batches.
+    /// Returns the schema of the batches.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
         self.shared.context.layout.schema.clone()
     }
 
-    /// Number of rows of all partitions.
+    /// Returns the number of rows of all partitions.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.shared.rows
     }
 
-    /// The next partition, with its number, counted from 0; none at the end. Any number of threads may ask. Waits while
-    /// another thread merges, or reads a large partition.
+    /// Returns the next partition with its number, counted from 0; `None` at the end. Any number of threads may call
+    /// it. Blocks while another thread merges or reads a large partition.
     ///
     /// # Errors
-    /// If it cannot be read or sorted; [`Error::Cancelled`] on the other threads then.
+    /// If the partition cannot be read or sorted; other threads then get [`Error::Cancelled`].
     pub fn next_partition(&self) -> Result<Option<(usize, Partition)>, Error> {
         let context = &self.shared.context;
         context.job.check()?;
@@ -127,7 +126,7 @@ impl Sorted {
         taken
     }
 
-    /// Takes what is next, its number, and the number of rows that are wanted of it.
+    /// Takes the next item; returns it with its number and the number of its rows within the limit.
     fn take(&self) -> Result<Option<(usize, u64, Taken)>, Error> {
         let context = &self.shared.context;
         let mut state = self.shared.lock();
@@ -166,14 +165,14 @@ impl Sorted {
         }
     }
 
-    /// All rows as one stream of batches.
+    /// Returns all rows as one stream of batches.
     #[must_use]
     pub fn into_batches(self) -> SortedBatches {
         SortedBatches { sorted: self, partition: None }
     }
 }
 
-/// Rows of a group of merged runs, at most: those of a row group that readers like.
+/// Maximum rows of a group of merged runs: a common Parquet row group size.
 const GROUP_ROWS: usize = 122_880;
 
 enum Taken {
@@ -192,7 +191,7 @@ impl Taken {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Rows that a thread took before it panicked are missing: it ends with its caller.
+        // The state stays consistent; the panic itself reaches the thread's caller.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -205,7 +204,7 @@ impl State {
         (self.partitions - 1, rows, taken)
     }
 
-    /// Begins to read the next piece; a large one becomes runs instead, and none is returned.
+    /// Starts reading the next piece. Returns `None` if it is large, after starting a merge of its runs, or at the end.
     fn next_piece(&mut self, context: &Arc<Context>) -> Result<Option<Loading>, Error> {
         let Some(piece) = self.pieces.pop_front() else { return Ok(None) };
         if piece.is_small(context) {
@@ -216,7 +215,7 @@ impl State {
     }
 }
 
-/// All rows of a sort as one stream.
+/// Stream of all rows of a sort.
 pub struct SortedBatches {
     sorted: Sorted,
     partition: Option<Partition>,

@@ -1,7 +1,7 @@
-//! Chunks of rows on disk: written in the order in which they come, read by their places.
+//! Spilled chunks of rows: written in arrival order, read by location.
 //!
-//! All chunks of a writer lie in one run of each spill file, so that thousands of partitions need no more than a
-//! descriptor and a few extents. Compression of what is written, chosen while running, belongs here.
+//! All chunks of a writer are in one run of each spill file, so thousands of partitions need one descriptor and a few
+//! extents per file. Adaptive compression of spilled chunks would belong here.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use super::chunk::UNIT_BYTES;
 use crate::phase::{Phase, nanos};
 use crate::{Error, Job};
 
-/// The spill files of a sort, one in each directory; they are created when they are first needed.
+/// The spill files of a sort, one in each directory, created on first use.
 #[derive(Debug, Default)]
 pub(crate) struct Spills {
     files: Mutex<Vec<Spill>>,
@@ -21,14 +21,14 @@ pub(crate) struct Spills {
     writers: AtomicUsize,
 }
 
-/// Writes in flight at most: enough to keep a fast device busy with chunks of 256 KiB.
+/// Maximum writes in flight: enough to keep a fast device busy with chunks of 256 KiB.
 pub(crate) const WRITES_IN_FLIGHT: usize = 8;
 
-/// Bytes that the writer of a spill keeps for itself: all that is written comes in buffers of its caller.
+/// Buffer bytes of a spill writer: minimal, because all data arrives in the caller's buffers.
 const OWN_BUFFER_BYTES: usize = 4096;
 
 impl Spills {
-    /// Files that exist already.
+    /// Uses existing spill files.
     #[cfg(test)]
     pub(crate) fn over(files: Vec<Spill>) -> Spills {
         Spills { files: Mutex::new(files), writers: AtomicUsize::new(0) }
@@ -43,13 +43,13 @@ impl Spills {
         }
         if files.is_empty() {
             return Err(Error::Query(
-                "the rows do not fit into memory, and no directory for spills is given".into(),
+                "the rows do not fit into memory, and the job has no directory for spill files".into(),
             ));
         }
         Ok(files.clone())
     }
 
-    /// A writer of many chunks, to all directories in turn.
+    /// Creates a writer that distributes chunks over all directories in turn.
     ///
     /// # Errors
     /// If a file cannot be created.
@@ -57,7 +57,7 @@ impl Spills {
         SpillWriter::new(job, &self.files(job)?)
     }
 
-    /// A writer to one directory, another one each time.
+    /// Creates a writer to one directory; successive writers use the directories in turn.
     ///
     /// # Errors
     /// If a file cannot be created.
@@ -68,7 +68,7 @@ impl Spills {
     }
 }
 
-/// Writes chunks.
+/// Writer of spilled chunks.
 pub(crate) struct SpillWriter {
     job: Job,
     /// One for each file.
@@ -76,7 +76,7 @@ pub(crate) struct SpillWriter {
     next: usize,
 }
 
-/// The place of a chunk.
+/// Location of a spilled chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spilled {
     lane: usize,
@@ -96,26 +96,26 @@ impl SpillWriter {
         Ok(SpillWriter { job: job.clone(), lanes: lanes.collect::<Result<_, Error>>()?, next: 0 })
     }
 
-    /// Writes a chunk of some rows; waits while too many writes are in flight.
+    /// Writes a chunk of `rows` rows; blocks while [`WRITES_IN_FLIGHT`] writes are in flight.
     ///
     /// # Errors
-    /// That of a write that has failed, this one or another before it.
+    /// The error of this or an earlier write.
     pub(crate) fn write(&mut self, mut chunk: Buffer, rows: u64) -> Result<Spilled, Error> {
         let lane = self.next;
         self.next = (lane + 1) % self.lanes.len();
         let writer = &mut self.lanes[lane].1;
         let spilled = Spilled { lane, start: writer.len(), bytes: chunk.len(), rows };
-        // Bytes of rows that were there before fill the last block.
+        // The last block is padded with old bytes of the buffer.
         chunk.set_len(spilled.bytes.next_multiple_of(UNIT_BYTES));
         chunk.send();
         writer.submit(chunk)?;
         Ok(spilled)
     }
 
-    /// Waits until all is written.
+    /// Waits for all writes.
     ///
     /// # Errors
-    /// That of any write that has failed.
+    /// The error of a failed write.
     pub(crate) fn finish(self) -> Result<SpilledChunks, Error> {
         let lanes = self.lanes.into_iter().map(|(file, writer)| Ok((file, writer.finish()?)));
         let lanes: Vec<(Arc<IoFile>, Run)> = lanes.collect::<Result<_, Error>>()?;
@@ -133,17 +133,17 @@ impl SpillWriter {
     }
 }
 
-/// The chunks of a writer; their space is returned when it is dropped.
+/// The chunks of a writer; dropping it frees their space.
 #[derive(Debug)]
 pub(crate) struct SpilledChunks {
     lanes: Vec<(Arc<IoFile>, Run)>,
 }
 
 impl SpilledChunks {
-    /// Reads chunks in the order in which they are given, each as a block, `ahead` of them before they are asked for.
+    /// Returns a stream of chunks in the given order, one block for each chunk, with read-ahead of `ahead` chunks.
     ///
     /// # Errors
-    /// If the budget has no room for a stream.
+    /// If the buffer budget has no room for the stream.
     pub(crate) fn read(&self, job: &Job, chunks: &[Spilled], ahead: usize) -> Result<ReadStream, Error> {
         let ranges: Vec<FileRange> = chunks.iter().map(|chunk| self.range(chunk)).collect();
         let block = chunks.iter().map(|chunk| chunk.bytes).max().unwrap_or(1).next_multiple_of(UNIT_BYTES);
@@ -151,7 +151,7 @@ impl SpilledChunks {
         Ok(ReadStream::ranges(job.io(), ranges, &options)?)
     }
 
-    /// A chunk is written at once, and lies therefore in one piece.
+    /// Returns the file range of a chunk, which is contiguous because one write created it.
     fn range(&self, chunk: &Spilled) -> FileRange {
         let (file, run) = &self.lanes[chunk.lane];
         let range = run.locate(chunk.start..chunk.start + chunk.bytes as u64).next();

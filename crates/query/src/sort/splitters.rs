@@ -1,4 +1,4 @@
-//! Keys that divide rows into partitions of about the same size, from a sample.
+//! Splitter keys from a sample, which divide rows into partitions of similar size.
 
 use std::sync::Arc;
 
@@ -19,20 +19,20 @@ use super::row::{BLOCK_ROWS, RowView};
 use crate::order::SortKey;
 use crate::{Error, Job};
 
-/// Codes at which partitions begin, and how codes are made.
+/// Codes at which partitions begin, and the packing of these codes.
 #[derive(Clone, Debug)]
 pub(crate) struct Splitters {
     packing: Packing,
-    /// Ascending. Partition 0 is before the first one.
+    /// Ascending codes. Partition 0 precedes the first one.
     codes: Vec<u64>,
 }
 
 impl Splitters {
-    /// Splitters for about `partitions` partitions, from a sample of rows that has only the key columns, in their order,
-    /// whose types in the rows may be others. A key that a partition is too small for gets one of its own.
+    /// Computes splitters for at most `partitions` partitions. The sample has the key columns only, in key order; it is
+    /// cast to `types`. A very frequent key gets a separate partition.
     ///
     /// # Errors
-    /// If the sample does not have the columns.
+    /// If the sample has another number of columns or cannot be cast.
     pub(crate) fn new(
         job: &Job,
         sample: &RecordBatch,
@@ -40,7 +40,7 @@ impl Splitters {
         keys: &[SortKey],
         partitions: usize,
     ) -> Result<Splitters, Error> {
-        // As the sort's own keys, which have each column once.
+        // Each column once, as in the keys of the sort.
         let is_new =
             |&(place, key): &(usize, &SortKey)| !keys[..place].iter().any(|known| known.column == key.column);
         let columns = keys.iter().enumerate().filter(is_new);
@@ -67,22 +67,22 @@ impl Splitters {
         Ok(Splitters { packing, codes: quantiles(&codes, partitions) })
     }
 
-    /// How codes are made.
+    /// Returns the packing of the codes.
     pub(crate) fn packing(&self) -> &Packing {
         &self.packing
     }
 
-    /// Number of partitions.
+    /// Returns the number of partitions.
     pub(crate) fn partitions(&self) -> usize {
         self.codes.len() + 1
     }
 
-    /// The partition of a code.
+    /// Returns the partition of a code.
     pub(crate) fn partition(&self, code: u64) -> usize {
         self.codes.partition_point(|&splitter| splitter <= code)
     }
 
-    /// Whether all rows of a partition are equal, whatever they are.
+    /// Whether all rows that can be in a partition have equal keys.
     pub(crate) fn is_single(&self, keys: &Keys, partition: usize) -> bool {
         let begin = partition.checked_sub(1).map(|before| self.codes[before]);
         let end = self.codes.get(partition);
@@ -93,11 +93,11 @@ impl Splitters {
     }
 }
 
-/// A sample with columns of other types.
+/// Casts the columns of a sample to `types`.
 fn converted(sample: &RecordBatch, types: &[DataType]) -> Result<RecordBatch, Error> {
     if sample.num_columns() != types.len() {
         let (has, needs) = (sample.num_columns(), types.len());
-        return Err(Error::Query(format!("the sample has {has} columns, and the order {needs}")));
+        return Err(Error::Query(format!("the sample has {has} columns, but the sort has {needs} keys")));
     }
     let columns = sample.columns().iter().zip(types).map(|(column, wanted)| cast(column, wanted));
     let fields = types.iter().map(|wanted| Field::new("key", wanted.clone(), true));
@@ -117,13 +117,12 @@ fn add_ranges(layout: &Arc<Layout>, keys: &Keys, views: &[RowView<'_>], ranges: 
     }
 }
 
-/// Codes that divide sorted ones into parts of the same number. One that is found again has a part of its own.
+/// Returns the quantiles of sorted codes. A code at several quantiles gets a separate part.
 fn quantiles(codes: &[u64], parts: usize) -> Vec<u64> {
     let mut splitters: Vec<u64> = Vec::with_capacity(parts);
     for part in 1..parts {
         let Some(&code) = codes.get(part * codes.len() / parts) else { break };
         match splitters.last() {
-            // Before the first splitter is a partition only if there are rows for it.
             Some(&last) if last == code => splitters.extend(code.checked_add(1)),
             Some(&last) if last > code => {}
             _ => splitters.push(code),

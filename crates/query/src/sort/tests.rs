@@ -1,4 +1,4 @@
-//! The sort as its users see it, against a plain oracle: Arrow's row format orders rows and tells them apart.
+//! Tests of the public interface, with Arrow's row format as the oracle of order and equality.
 
 mod faults;
 mod random;
@@ -17,7 +17,7 @@ use crate::batches::InMemory;
 use crate::order::SortKey;
 use crate::{Batches, Error, Job, JobOptions};
 
-/// Bytes of a job that holds a few chunks of 4 KiB.
+/// Memory limit of the test jobs in bytes.
 const SMALL_JOB_BYTES: usize = 8 << 20;
 
 fn job(scratch: &Scratch, threads: usize) -> Job {
@@ -26,7 +26,7 @@ fn job(scratch: &Scratch, threads: usize) -> Job {
     Job::new(options).unwrap()
 }
 
-/// Options with which some thousand rows need spills and several passes.
+/// Options with which a few thousand rows need spill files and several merge passes.
 fn tiny(sample: Option<RecordBatch>) -> SortOptions {
     let (memory, resident) = (Some(192 << 10), 16 << 10);
     SortOptions { sample, memory, resident, block: 4096, batch_rows: 100, ..SortOptions::default() }
@@ -54,7 +54,7 @@ fn collect(sorted: Sorted) -> Result<Vec<RecordBatch>, Error> {
     Ok(all)
 }
 
-/// The rows of batches as bytes that compare as the rows do.
+/// Encodes the rows of batches as bytes in the order of the keys.
 fn encoded(batches: &[RecordBatch], keys: &[SortKey]) -> Vec<Vec<u8>> {
     let Some(first) = batches.first() else { return Vec::new() };
     let fields = keys.iter().map(|key| {
@@ -69,7 +69,7 @@ fn encoded(batches: &[RecordBatch], keys: &[SortKey]) -> Vec<Vec<u8>> {
     rows.collect()
 }
 
-/// Whether batches have the rows of others, in order.
+/// Asserts that `output` has the rows of `input` in sort order.
 fn check(input: &[RecordBatch], output: &[RecordBatch], keys: &[SortKey]) {
     assert!(output.iter().all(|batch| batch.num_rows() > 0 && batch.schema() == input[0].schema()));
     let order = encoded(output, keys);
@@ -90,7 +90,7 @@ fn values(batches: &[RecordBatch]) -> Vec<i64> {
     batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec()).collect()
 }
 
-/// A value for each index, in no order.
+/// Returns a pseudo-random value for an index.
 fn shuffled(index: i64, modulus: i64) -> i64 {
     index.wrapping_mul(7919) % modulus
 }
@@ -298,7 +298,7 @@ fn a_column_or_a_batch_that_does_not_fit_is_refused_with_a_sentence() {
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Utf8, false)]));
     let mut sorter = Sorter::new(&job(&scratch, 1), &schema, &[ascending(0)], &tiny(None)).unwrap();
     let error = sorter.worker().push(&batch).err().unwrap();
-    assert_eq!(error.to_string(), "column \"n\" of a batch is Int64, and of the table Utf8");
+    assert_eq!(error.to_string(), "column \"n\" has type Int64 in a batch, but type Utf8 in the table");
     assert!(matches!(sorter.finish(), Err(Error::Cancelled)), "rows of a worker were lost");
 }
 

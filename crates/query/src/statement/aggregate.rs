@@ -12,21 +12,21 @@ use super::rows::{Input, Rows};
 use super::sink::{Destination, Sink};
 use super::workers;
 
-/// Groups and what is computed of each.
+/// A grouping and its aggregate functions.
 #[derive(Clone, Debug)]
 pub struct Aggregate {
-    /// Expressions whose values form the groups; all rows are one group without any.
+    /// Group-by expressions; without them all rows are one group.
     pub by: Option<String>,
-    /// Functions with the expressions that they are computed of, separated by commas.
+    /// Functions with their arguments, comma-separated expressions.
     pub functions: Vec<(Function, String)>,
     /// Whether rows are counted.
     pub count: bool,
 }
 
-/// Aggregates a table into a file. Groups are in the order of their keys if there are few: see [`crate::aggregate`].
+/// Aggregates a table into a file. A small number of groups is written in key order: see [`crate::aggregate`].
 ///
 /// # Errors
-/// [`Error::Query`] if a column or expression does not fit; and whatever reading, spilling and writing meet.
+/// [`Error::Query`] if a column or expression does not fit; errors of reading, spilling and writing.
 pub fn aggregate(
     job: &Job,
     input: Input,
@@ -37,9 +37,9 @@ pub fn aggregate(
     run(job, &rows, aggregation, destination)
 }
 
-/// Rows with the columns that an aggregation uses, and the aggregation of these.
+/// Binds an aggregation: its input rows, reduced to the columns that it uses, and the aggregation over them.
 pub(super) fn bound(input: Input, aggregate: &Aggregate) -> Result<(Rows, Aggregation), Error> {
-    // A condition on rows as they are read is checked together with the aggregates.
+    // A condition on unprojected rows is evaluated together with the aggregates.
     let (input, condition) = match &input.select {
         None => (Input { filter: None, ..input }, input.filter),
         Some(_) => (input, None),
@@ -66,7 +66,7 @@ pub fn q1(job: &Job, table: Table, destination: &Destination) -> Result<Outcome,
     run(job, &rows, aggregation, destination)
 }
 
-/// The same of query 1.
+/// As [`bound`], for query 1.
 pub(super) fn bound_q1(table: Table) -> Result<(Rows, Aggregation), Error> {
     let mut rows = Rows::bind(Input::all(table), true)?;
     let aggregation = aggregate::q1::aggregation(&rows.schema())?;
@@ -87,7 +87,7 @@ fn bind(aggregate: &Aggregate, condition: Option<Expression>, schema: &Schema) -
     Aggregation::new(keys, aggregates, condition, schema)
 }
 
-/// Expressions of a list, whose commas stand neither in brackets nor in quotes.
+/// Splits a list at commas outside of brackets and quotes.
 fn separate(list: &str) -> Vec<&str> {
     let (mut parts, mut from, mut depth, mut quote) = (Vec::new(), 0, 0u32, None);
     for (at, c) in list.char_indices() {

@@ -1,4 +1,4 @@
-//! The plan of a statement, with its predicted times and the plans that it was preferred to.
+//! The plan of a statement with its predicted times, and the rejected plans.
 
 use arrow_array::{ArrayRef, RecordBatch};
 
@@ -17,7 +17,7 @@ use super::shape::{self, Shaped};
 use super::sink::Destination;
 use super::sort::Sort;
 
-/// Measured costs, by which plans are predicted.
+/// Measured costs for the prediction of plans.
 #[derive(Clone, Debug)]
 pub struct Calibrated<'a> {
     /// Costs of the devices of the tables, of the spill directories and of the result.
@@ -44,7 +44,7 @@ impl Calibrated<'_> {
 /// The plan of a sort.
 ///
 /// # Errors
-/// As [`super::sort`]; and if a calibration lacks what the plan needs.
+/// As [`super::sort`]; also if a calibration lacks a measurement that the plan needs.
 pub fn explain_sort(
     job: &Job,
     input: Input,
@@ -68,7 +68,7 @@ pub fn explain_sort(
 /// The plan of a join.
 ///
 /// # Errors
-/// As [`super::join`]; and if a calibration lacks what the plan needs.
+/// As [`super::join`]; also if a calibration lacks a measurement that the plan needs.
 pub fn explain_join(
     job: &Job,
     left: Table,
@@ -81,7 +81,7 @@ pub fn explain_join(
     let condition = Condition::parse(&join.on, &left.schema(), &right.schema())?;
     let sides = vec![calibrated.shaped(job, &left, 0)?, calibrated.shaped(job, &right, 1)?];
     let key = shape::key(&sides[0].sample, &condition.left())?;
-    // As of a foreign key: each row of the larger table joins one of the smaller.
+    // Assumes a foreign key: each row of the larger table joins one row of the smaller.
     let rows = sides.iter().map(|side| side.table.rows).max().unwrap_or(0);
     let mut columns = Vec::new();
     for side in &sides {
@@ -99,7 +99,7 @@ pub fn explain_join(
 /// The plan of an aggregation.
 ///
 /// # Errors
-/// As [`super::aggregate`]; and if a calibration lacks what the plan needs.
+/// As [`super::aggregate`]; also if a calibration lacks a measurement that the plan needs.
 pub fn explain_aggregate(
     job: &Job,
     input: Input,
@@ -113,13 +113,13 @@ pub fn explain_aggregate(
 /// The plan of TPC-H query 1.
 ///
 /// # Errors
-/// As [`super::q1`]; and if a calibration lacks what the plan needs.
+/// As [`super::q1`]; also if a calibration lacks a measurement that the plan needs.
 pub fn explain_q1(job: &Job, table: Table, calibrated: Calibrated<'_>) -> Result<Explanation, Error> {
     let (rows, aggregation) = bound_q1(table)?;
     explain_groups(job, &rows, &aggregation, calibrated)
 }
 
-/// Bytes of the state of an aggregate: a sum on 128 bits.
+/// Bytes of the state of an aggregate: a 128-bit sum.
 const STATE_BYTES: f64 = 16.0;
 
 fn explain_groups(
@@ -129,7 +129,7 @@ fn explain_groups(
     calibrated: Calibrated<'_>,
 ) -> Result<Explanation, Error> {
     let mut shaped = calibrated.shaped(job, rows, 0)?;
-    // Rows of an aggregation without expressions of its own are its columns as they are read.
+    // Without expressions, the keys are evaluated on the scanned columns.
     let keys = match rows.expressions() {
         0 => keys_of(aggregation, &shaped.sample)?,
         _ => Vec::new(),
@@ -153,7 +153,7 @@ fn keys_of(aggregation: &Aggregation, sample: &RecordBatch) -> Result<Vec<ArrayR
     aggregation.keys().iter().map(|key| key.evaluate(sample)).collect()
 }
 
-/// Rows that the condition leaves.
+/// Estimated rows that pass the condition.
 fn taken(shaped: &Shaped) -> u64 {
     (shaped.table.rows as f64 * shaped.selected_ratio) as u64
 }

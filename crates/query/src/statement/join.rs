@@ -19,7 +19,7 @@ use super::spread::spread;
 /// A join.
 #[derive(Clone, Debug)]
 pub struct Join {
-    /// Pairs of columns: [`Condition::parse`].
+    /// Pairs of columns; see [`Condition::parse`].
     pub on: String,
     /// Rows to keep.
     pub kind: JoinKind,
@@ -32,7 +32,7 @@ pub struct Join {
 /// Joins two tables into a file.
 ///
 /// # Errors
-/// [`Error::Query`] if a column or expression does not fit; and whatever reading, spilling and writing meet.
+/// [`Error::Query`] if a column or expression does not fit; errors of reading, spilling and writing.
 pub fn join(
     job: &Job,
     left: Table,
@@ -42,7 +42,7 @@ pub fn join(
 ) -> Result<Outcome, Error> {
     let (mut left, mut right) = (Rows::bind(Input::all(left), true)?, Rows::bind(Input::all(right), true)?);
     let condition = Condition::parse(&join.on, &left.schema(), &right.schema())?;
-    // The schema of the result is known before the work is done.
+    // A join of empty inputs gives the schema of the result before any work.
     let empty = |rows: &Rows| {
         let streams: Vec<Box<dyn Batches>> = vec![Box::new(InMemory::new(rows.schema(), Vec::new()))];
         JoinInput { streams, is_sorted: true, sort: SortOptions::default() }
@@ -77,13 +77,13 @@ pub fn join(
     })
 }
 
-/// A side that is to be sorted.
+/// An input to be sorted.
 fn input(job: &Job, rows: &Rows, keys: &[usize]) -> Result<JoinInput, Error> {
     let sort = SortOptions { sample: Some(rows.sample(job, keys, SAMPLE_ROWS)?), ..SortOptions::default() };
     Ok(JoinInput { streams: rows.streams(job, job.options().threads, false)?, is_sorted: false, sort })
 }
 
-/// The columns of joined rows with the types of the files that they come from.
+/// The columns of joined rows with the types of their source files.
 fn stored(joined: &Schema, left: &Schema, right: &Schema) -> SchemaRef {
     let field = |(place, field): (usize, &Arc<Field>)| {
         let name = field.name().as_str();

@@ -1,4 +1,4 @@
-//! The rows of a table that a statement takes.
+//! The input rows of a statement.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,19 +12,19 @@ use crate::expression::{Expression, Projection, Transform, needed};
 use crate::table::{Representation, ScanOptions, Table};
 use crate::{Batches, Error, Job};
 
-/// A table, and what is taken of it.
+/// A table with an optional filter and projection.
 #[derive(Debug)]
 pub struct Input {
     /// The table.
     pub table: Table,
-    /// An SQL condition that its rows meet.
+    /// SQL condition on its rows.
     pub filter: Option<String>,
     /// SQL expressions that replace its columns.
     pub select: Option<String>,
 }
 
 impl Input {
-    /// All of a table.
+    /// All rows and columns of a table.
     #[must_use]
     pub fn all(table: Table) -> Input {
         Input { table, filter: None, select: None }
@@ -40,21 +40,21 @@ pub(super) struct Rows {
     condition: Option<Expression>,
     projection: Option<Projection>,
     representation: Representation,
-    /// Names and types of the result, as files have them.
+    /// Names and types of the result as stored in files.
     stored: SchemaRef,
     read: Arc<AtomicU64>,
 }
 
-/// Memory of a scan: one part in this many of the limit, and no more than two streams need.
+/// Memory of a scan: this fraction of the limit, and at most as much as two streams need.
 const SCAN_MEMORY_PARTS: usize = 4;
 const SCAN_MEMORY_MAX_BYTES: usize = 64 << 20;
 
 impl Rows {
-    /// Binds an input. Streams come as few bytes as they can, if `compact`.
+    /// Binds an input. With `compact`, streams have the smallest possible types.
     pub(super) fn bind(input: Input, compact: bool) -> Result<Rows, Error> {
         let Input { table, filter, select } = input;
         let schema = table.schema();
-        // Computed columns have the types of files; what is only copied may have fewer bytes.
+        // Computed columns keep the types of the file; columns that are only copied may be narrower.
         let representation = match select {
             None if compact => Representation::COMPACT,
             _ => Representation { contiguous_strings: true, ..Representation::STORED },
@@ -70,12 +70,12 @@ impl Rows {
         Ok(Rows { table, columns, condition, projection, representation, stored, read: Arc::default() })
     }
 
-    /// Names and types of the rows, as files have them.
+    /// Names and types of the rows as stored in files.
     pub(super) fn stored_schema(&self) -> SchemaRef {
         self.stored.clone()
     }
 
-    /// Names and types of the rows, as streams have them.
+    /// Names and types of the rows in streams.
     pub(super) fn schema(&self) -> SchemaRef {
         match &self.projection {
             Some(projection) => projection.schema(),
@@ -93,7 +93,7 @@ impl Rows {
         &self.columns
     }
 
-    /// Expressions that are computed of each row.
+    /// Number of expressions evaluated on each row.
     pub(super) fn expressions(&self) -> usize {
         let computed = |projection: &Projection| {
             projection.expressions().iter().filter(|item| item.as_column().is_none()).count()
@@ -101,7 +101,7 @@ impl Rows {
         usize::from(self.condition.is_some()) + self.projection.as_ref().map_or(0, computed)
     }
 
-    /// About `rows` rows from all over the table, with the columns that are read; and how many of them are taken.
+    /// Returns a sample of about `rows` rows with the columns that are read, and the number that pass the condition.
     pub(super) fn scan_sample(&self, job: &Job, rows: usize) -> Result<(RecordBatch, usize), Error> {
         let sample = self.table.sample(job, &self.columns, rows)?;
         let sample = cast_to(&sample, &self.table.scan_schema(&self.columns, self.representation))?;
@@ -112,7 +112,7 @@ impl Rows {
         Ok((sample, taken))
     }
 
-    /// Rows of the table, where that is known.
+    /// Rows of the table, if known.
     pub(super) fn table_rows(&self) -> Option<u64> {
         self.table.rows()
     }
@@ -122,7 +122,7 @@ impl Rows {
         self.table.bytes(&self.columns)
     }
 
-    /// Whether all rows of the table are taken.
+    /// Whether no condition filters rows.
     pub(super) fn is_all(&self) -> bool {
         self.condition.is_none()
     }
@@ -132,7 +132,7 @@ impl Rows {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// Makes a table that can be read only once readable again.
+    /// Spools a table that can be read only once, so that it can be read repeatedly.
     pub(super) fn spool(&mut self) -> Result<(), Error> {
         self.table.spool()
     }
@@ -141,13 +141,16 @@ impl Rows {
         self.table.is_stream()
     }
 
-    /// Reads only these columns of a table whose rows are taken as they are; others are as if they were not there.
+    /// Restricts the scan to some columns.
+    ///
+    /// # Panics
+    /// If the rows have a condition or a projection.
     pub(super) fn keep(&mut self, columns: &[usize]) {
         assert!(self.condition.is_none() && self.projection.is_none(), "rows that are taken as they are");
         self.columns = columns.to_vec();
     }
 
-    /// Begins to read: one stream for each thread, or one that has the rows in the table's order.
+    /// Starts the scan: one stream per thread, or a single one in table order.
     pub(super) fn streams(
         &self,
         job: &Job,
@@ -174,7 +177,7 @@ impl Rows {
         Box::new(Transform::new(counted, self.condition.clone(), self.projection.clone()))
     }
 
-    /// About `rows` rows from all over the table, as streams have them, with only some of their columns.
+    /// Returns a sample of about `rows` result rows, with only the columns at `places`.
     pub(super) fn sample(&self, job: &Job, places: &[usize], rows: usize) -> Result<RecordBatch, Error> {
         if self.condition.is_none() && self.projection.is_none() {
             let columns: Vec<usize> = places.iter().map(|&place| self.columns[place]).collect();
@@ -191,19 +194,19 @@ impl Rows {
     }
 }
 
-/// A sample, which has the types of files, with those of a scan.
+/// Casts a sample from the types of the file to those of the scan.
 fn cast_to(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Error> {
     let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
         let is_same = column.data_type() == field.data_type();
         if is_same { Ok(Arc::clone(column)) } else { cast(column, field.data_type()) }
     });
     let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
-    // Without columns, nothing else tells the number of rows.
+    // A batch without columns needs an explicit row count.
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
 }
 
-/// Batches whose rows are counted.
+/// A stream that counts its rows.
 struct Counted {
     stream: Box<dyn Batches>,
     job: Job,

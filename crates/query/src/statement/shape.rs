@@ -1,4 +1,4 @@
-//! What the cost model knows of a statement's tables: sizes by column, widths of texts and frequencies of keys from a
+//! A statement's tables as the cost model sees them: sizes by column, and widths of texts and frequencies of keys from a
 //! sample.
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
@@ -12,18 +12,18 @@ use crate::{Error, Job};
 use super::rows::Rows;
 use super::sink::Destination;
 
-/// Rows of a sample: the mean width of a text is known to a few per cent.
+/// Rows of a sample: enough for the mean width of a text to a few per cent.
 const SHAPE_SAMPLE_ROWS: usize = 2000;
 
-/// A table, and the sample that tells of it.
+/// A table with its sample.
 pub(super) struct Shaped {
     pub(super) table: TableShape,
     pub(super) sample: RecordBatch,
-    /// The part of the sample's rows that the condition leaves.
+    /// Fraction of the sampled rows that pass the condition, 0 to 1.
     pub(super) selected_ratio: f64,
 }
 
-/// The columns of a table that a statement reads; rows as if all of them were taken.
+/// Returns the shape of the columns that a statement reads, before filtering.
 pub(super) fn table(job: &Job, rows: &Rows, cached_ratio: f64) -> Result<Shaped, Error> {
     let (sample, taken) = rows.scan_sample(job, SHAPE_SAMPLE_ROWS)?;
     let selected_ratio = if sample.num_rows() == 0 { 1.0 } else { taken as f64 / sample.num_rows() as f64 };
@@ -31,7 +31,7 @@ pub(super) fn table(job: &Job, rows: &Rows, cached_ratio: f64) -> Result<Shaped,
     Ok(Shaped { table, sample, selected_ratio })
 }
 
-/// A result with these columns, in the destination's format; none if it is only shown.
+/// Returns the shape of a result in the destination's format; `None` for a preview.
 pub(super) fn result(rows: u64, columns: &[ColumnShape], destination: &Destination) -> Option<TableShape> {
     let Destination::File { options: OutputOptions { format, compression, .. }, .. } = destination else {
         return None;
@@ -39,8 +39,8 @@ pub(super) fn result(rows: u64, columns: &[ColumnShape], destination: &Destinati
     Some(describe::result(columns.to_vec(), rows, *format, *compression))
 }
 
-/// Rows that share the first 64 bits of a key, in the mean of a sample: 1 if these tell all rows apart that the whole
-/// key does.
+/// Returns the mean number of sampled rows that share the first 64 bits of a key: 1 if the prefix distinguishes as many
+/// rows as the whole key.
 pub(super) fn key(sample: &RecordBatch, places: &[usize]) -> Result<KeyShape, Error> {
     let columns: Vec<ArrayRef> = places.iter().map(|&place| sample.column(place).clone()).collect();
     let keys = encoded(&columns)?;
@@ -50,17 +50,17 @@ pub(super) fn key(sample: &RecordBatch, places: &[usize]) -> Result<KeyShape, Er
     if keys.is_empty() || (!is_text && bits <= PREFIX_BITS) {
         return Ok(KeyShape::EXACT);
     }
-    // The row format has a byte before each value that says whether it is null.
+    // The row format has a null byte before each value.
     let prefix = |key: &Vec<u8>| key.iter().take(PREFIX_BITS / 8 + 1).copied().collect::<Vec<u8>>();
     let prefixes = distinct(keys.iter().map(prefix).collect());
     Ok(KeyShape { rows_per_prefix: (distinct(keys) as f64 / prefixes.max(1) as f64).max(1.0) })
 }
 
-/// Bits of a key by which rows are sorted first.
+/// Bits of the key prefix by which rows are sorted first.
 const PREFIX_BITS: usize = 64;
 
-/// Groups of a table of `rows` rows, by those of a sample (Charikar et al., PODS 2000, GEE): values that the sample has
-/// once stand for the square root of the rows that each sampled row stands for.
+/// Estimates the groups of a table of `rows` rows from a sample (GEE; Charikar et al., PODS 2000): each value that occurs
+/// once in the sample counts as `sqrt(rows / sampled)` groups.
 pub(super) fn groups(sample: &[ArrayRef], rows: u64) -> Result<u64, Error> {
     let mut keys = encoded(sample)?;
     if keys.is_empty() {
@@ -77,7 +77,7 @@ pub(super) fn groups(sample: &[ArrayRef], rows: u64) -> Result<u64, Error> {
     Ok((estimate as u64).clamp(1, rows.max(1)))
 }
 
-/// Rows as bytes that compare as they do.
+/// Encodes rows as byte strings with the same order.
 fn encoded(columns: &[ArrayRef]) -> Result<Vec<Vec<u8>>, Error> {
     if columns.is_empty() {
         return Ok(Vec::new());

@@ -1,8 +1,8 @@
 //! The rows of a result, from any number of threads, in the order of their parts.
 //!
-//! Each thread works on a part at a time: it cuts the part's rows into groups, encodes them, and hands them over. The
-//! groups of the first part that is not finished are appended at once; those of later parts are parked, up to a number
-//! for each thread, so that a thread whose part is done early goes on with the next one.
+//! Each thread works on one part at a time: it cuts the part's rows into groups, encodes them, and hands them over.
+//! Groups of the first unfinished part are appended at once. Groups of later parts are parked, up to a limit per thread,
+//! so that a thread that finishes early continues with the next part.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -18,25 +18,25 @@ use crate::phase::Meter;
 use crate::preview::Preview;
 use crate::{Error, Job};
 
-/// Where the rows of a result go.
+/// Destination of the rows of a result.
 #[derive(Clone, Debug)]
 pub enum Destination {
-    /// Into a file, or to the standard output.
+    /// A file or the standard output.
     File {
-        /// Which.
+        /// The file, or the standard output.
         target: Target,
-        /// How it is written.
+        /// Format and encoding.
         options: OutputOptions,
     },
-    /// The first rows into memory; the others are only counted.
+    /// The first rows in memory; the others are only counted.
     Preview {
-        /// Rows that are kept.
+        /// Maximum number of rows kept.
         rows_max: usize,
     },
 }
 
 impl Destination {
-    /// The same for rows in an order, which files record.
+    /// Records the sort order of the rows in the file.
     pub(super) fn sorted_by(self, keys: &[SortKey]) -> Destination {
         match self {
             Destination::File { target, options } => {
@@ -47,7 +47,7 @@ impl Destination {
     }
 }
 
-/// Takes rows.
+/// Collects the rows of a result in order.
 #[derive(Debug)]
 pub(super) struct Sink {
     job: Job,
@@ -56,11 +56,11 @@ pub(super) struct Sink {
     group_bytes: usize,
     parked_max: usize,
     state: Mutex<State>,
-    /// Notified when a part was finished, or the job failed.
+    /// Notified when a part is finished or the job fails.
     changed: Condvar,
 }
 
-/// What a sink has got.
+/// The totals of a finished sink.
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) rows: u64,
@@ -71,11 +71,11 @@ pub(super) struct Received {
 #[derive(Debug)]
 struct State {
     end: End,
-    /// The part whose groups are appended as they come.
+    /// The part whose groups are appended on arrival.
     current: usize,
-    /// Groups of later parts, and whether the part is finished.
+    /// Parked later parts, by index.
     parked: BTreeMap<usize, Parked>,
-    /// Groups among all that are parked.
+    /// Number of groups in `parked`.
     parked_groups: usize,
     rows: u64,
     failed: bool,
@@ -93,7 +93,7 @@ enum End {
     Preview { preview: Preview, rows_max: usize },
 }
 
-/// Rows that are appended at once.
+/// Rows that are appended together.
 #[derive(Debug)]
 struct Group {
     rows: usize,
@@ -106,23 +106,23 @@ enum Content {
     Batches(Vec<RecordBatch>),
 }
 
-/// Phases of a result: turning rows into groups of its format, and writing them.
+/// Names of the phases of a result: encoding groups of rows, and writing them.
 const ENCODE_PHASE_NAME: &str = "encode";
 const WRITE_PHASE_NAME: &str = "write";
 
-/// Groups that are parked for each thread at most: one part's that is done early.
+/// Maximum parked groups per thread: those of a part that is finished early.
 const PARKED_GROUPS_PER_THREAD: usize = 2;
 
-/// Rows and their encoded group take this part of the memory for each thread: decoded rows, the group in the making,
-/// and parked groups lie beside each other.
+/// A group takes at most one in this many parts of a thread's memory, because decoded rows, the group being built and
+/// parked groups exist at the same time.
 const GROUP_MEMORY_PARTS: usize = 6;
 
-/// Bounds of a group's rows in memory: smaller groups are slow to read, larger ones gain nothing.
+/// Bounds of a group's rows in memory: smaller groups are slow to read, larger ones have no benefit.
 const GROUP_MIN_BYTES: usize = 256 << 10;
 const GROUP_MAX_BYTES: usize = 64 << 20;
 
 impl Sink {
-    /// Takes rows of a schema to their destination.
+    /// Opens a destination for rows of a schema.
     pub(super) fn open(job: &Job, schema: &SchemaRef, destination: &Destination) -> Result<Sink, Error> {
         let threads = job.options().threads.max(1);
         let (end, encoder, group_rows) = match destination {
@@ -154,17 +154,17 @@ impl Sink {
         })
     }
 
-    /// A part of the rows. Each index from 0 on is to be given once; a part that is dropped unfinished fails the sink.
+    /// Begins a part. Indices start at 0 and each is used once; a part that is dropped unfinished fails the sink.
     pub(super) fn part(&self, index: usize) -> Part<'_> {
         Part { sink: self, index: Some(index), batches: Vec::new(), rows: 0, bytes: 0, finished: false }
     }
 
-    /// Rows in no order: their groups are appended as they come.
+    /// Begins a part of unordered rows; its groups are appended on arrival.
     pub(super) fn unordered(&self) -> Part<'_> {
         Part { sink: self, index: None, batches: Vec::new(), rows: 0, bytes: 0, finished: false }
     }
 
-    /// Ends the result, which appears.
+    /// Finishes the result and makes its file visible.
     pub(super) fn finish(self) -> Result<Received, Error> {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         assert!(state.parked.is_empty() && !state.failed, "a part is missing");
@@ -180,7 +180,7 @@ impl Sink {
         })
     }
 
-    /// Cuts a stream of rows into groups.
+    /// Creates a cutter of a stream into groups.
     pub(super) fn grouping(&self) -> Grouping<'_> {
         Grouping { sink: self, batches: Vec::new(), rows: 0, bytes: 0 }
     }
@@ -196,7 +196,7 @@ impl Sink {
         Ok(Group { rows, content })
     }
 
-    /// Appends a group, or parks it if it is not its turn; waits where too many are parked.
+    /// Appends a group, or parks it if an earlier part is unfinished; blocks while too many groups are parked.
     fn put(&self, index: Option<usize>, group: Group) -> Result<(), Error> {
         let mut state = self.lock();
         loop {
@@ -222,7 +222,7 @@ impl Sink {
         self.failing(|state| state.advance(&self.job), state)
     }
 
-    /// Does something under the lock; an error fails the sink, and other threads do not wait for this one any more.
+    /// Runs `work` under the lock. An error fails the sink and wakes the waiting threads.
     fn failing(
         &self,
         work: impl FnOnce(&mut State) -> Result<(), Error>,
@@ -278,10 +278,10 @@ impl State {
     }
 }
 
-/// A part of the rows, which one thread adds to.
+/// A part of the rows, filled by one thread.
 pub(super) struct Part<'s> {
     sink: &'s Sink,
-    /// Its place; none if its rows have no order.
+    /// Index of the part; none if its rows are unordered.
     index: Option<usize>,
     batches: Vec<RecordBatch>,
     rows: usize,
@@ -295,7 +295,7 @@ impl Part<'_> {
         let sink = self.sink;
         sink.job.check()?;
         let mut rest = batch;
-        // A batch that does not fit into the group is cut, so that groups have the rows that were asked for.
+        // A batch that does not fit is split, so that groups have the requested number of rows.
         while self.rows + rest.num_rows() >= sink.group_rows {
             let fits = sink.group_rows - self.rows;
             self.add(rest.slice(0, fits));
@@ -308,7 +308,7 @@ impl Part<'_> {
         if self.bytes >= sink.group_bytes { self.flush() } else { Ok(()) }
     }
 
-    /// Ends the part.
+    /// Finishes the part.
     pub(super) fn finish(mut self) -> Result<(), Error> {
         self.flush()?;
         self.finished = true;
@@ -339,7 +339,7 @@ impl Drop for Part<'_> {
     }
 }
 
-/// Rows of a stream that become a group, about.
+/// The rows of the next group of a stream; group sizes are approximate.
 pub(super) struct Grouping<'s> {
     sink: &'s Sink,
     batches: Vec<RecordBatch>,
@@ -348,7 +348,7 @@ pub(super) struct Grouping<'s> {
 }
 
 impl Grouping<'_> {
-    /// Adds rows; gives those of a group when there are enough.
+    /// Adds rows; returns a group when it is full.
     pub(super) fn add(&mut self, batch: RecordBatch) -> Option<Vec<RecordBatch>> {
         self.rows += batch.num_rows();
         self.bytes += size(&batch);
@@ -357,17 +357,17 @@ impl Grouping<'_> {
         is_full.then(|| self.rest())
     }
 
-    /// Rows that are left; none if there are none.
+    /// Returns the remaining rows, possibly none.
     pub(super) fn rest(&mut self) -> Vec<RecordBatch> {
         (self.rows, self.bytes) = (0, 0);
         mem::take(&mut self.batches)
     }
 }
 
-/// Bytes of a batch's rows, without those of buffers beyond them.
+/// Bytes of a batch's rows, without the other contents of their buffers.
 fn size(batch: &RecordBatch) -> usize {
     let of = |column: &ArrayRef| {
-        // An array whose size cannot be told, such as one of an exotic view, counts with all of its buffers.
+        // An array without a slice size counts with all of its buffers.
         column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())
     };
     batch.columns().iter().map(of).sum()

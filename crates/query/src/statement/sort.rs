@@ -9,12 +9,12 @@ use super::rows::{Input, Rows};
 use super::sink::{Destination, Sink};
 use super::workers;
 
-/// An order of rows.
+/// Options of a sort.
 #[derive(Clone, Debug)]
 pub struct Sort {
-    /// Columns with their directions: [`order::parse`].
+    /// Columns with their directions; see [`order::parse`].
     pub by: String,
-    /// Only the first rows.
+    /// Maximum number of rows of the result.
     pub limit: Option<u64>,
     /// Whether equal rows keep the table's order.
     pub stable: bool,
@@ -23,8 +23,8 @@ pub struct Sort {
 /// Sorts a table into a file.
 ///
 /// # Errors
-/// [`Error::Query`] if a column or expression does not fit, [`Error::Memory`] if the limit is too low; and whatever
-/// reading, spilling and writing meet.
+/// [`Error::Query`] if a column or expression does not fit, [`Error::Memory`] if the limit is too low; errors of
+/// reading, spilling and writing.
 pub fn sort(job: &Job, input: Input, sort: &Sort, destination: &Destination) -> Result<Outcome, Error> {
     let mut rows = Rows::bind(input, true)?;
     let keys = order::parse(&sort.by, &rows.schema())?;
@@ -66,7 +66,7 @@ fn options(job: &Job, rows: &Rows, keys: &[SortKey], sort: &Sort) -> Result<Sort
     })
 }
 
-/// Bytes of a row in memory, about: values of fixed size as they are, strings as long as they are on average elsewhere.
+/// Approximate bytes of a row in memory; strings are taken as [`STRING_BYTES`].
 fn row_bytes(rows: &Rows) -> u64 {
     let schema = rows.schema();
     let widths =
@@ -74,10 +74,10 @@ fn row_bytes(rows: &Rows) -> u64 {
     widths.sum::<usize>() as u64
 }
 
-/// Bytes of a string with its length, about: LINEITEM's comments have 27.
+/// Bytes assumed for a string and its length: LINEITEM's comments have 27 on average.
 const STRING_BYTES: usize = 32;
 
-/// Gives sorted rows to a sink, on all threads.
+/// Writes sorted rows to a sink, on all threads.
 pub(super) fn give_out(job: &Job, sorted: Sorted, sink: &Sink) -> Result<(), Error> {
     let handles = vec![sorted; job.options().threads.max(1)];
     workers::each(job, handles, |_, sorted| {

@@ -1,6 +1,6 @@
 //! One stream of rows, encoded on several threads.
 //!
-//! An operator whose rows come one after the other, such as a merge join, would otherwise also wait for its encoder.
+//! A single-threaded operator, such as a merge join, would otherwise also wait for the encoder.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,21 +11,21 @@ use super::sink::Sink;
 use super::workers;
 use crate::{Batches, Error, Job};
 
-/// Groups that wait for an encoder, at most: each is as large as one that is encoded.
+/// Maximum groups queued for an encoder; each takes as much memory as one being encoded.
 const WAITING_GROUPS_MAX: usize = 1;
 
-/// Rows of a group, in the order in which groups were made.
+/// A group with its sequence number.
 type Numbered = (usize, Vec<RecordBatch>);
 
 /// The work of one thread.
 enum Role<'a> {
-    /// Takes the rows of the stream, and makes groups of them.
+    /// Reads the stream and cuts it into groups.
     Source(&'a mut dyn Batches, SyncSender<Numbered>),
     /// Encodes groups.
     Encoder(Arc<Mutex<Receiver<Numbered>>>),
 }
 
-/// Gives the rows of a stream to a sink, in their order.
+/// Writes the rows of a stream to a sink in order.
 pub(super) fn spread(job: &Job, stream: &mut dyn Batches, sink: &Sink) -> Result<(), Error> {
     let threads = job.options().threads.max(1);
     if threads == 1 {
@@ -36,7 +36,7 @@ pub(super) fn spread(job: &Job, stream: &mut dyn Batches, sink: &Sink) -> Result
         return part.finish();
     }
     let (sender, receiver) = sync_channel::<Numbered>(WAITING_GROUPS_MAX);
-    // The last encoder to end drops it, so that a stream never waits for encoders that have failed.
+    // The last encoder drops the receiver, so that the source never waits for failed encoders.
     let receiver = Arc::new(Mutex::new(receiver));
     let encode = |receiver: Arc<Mutex<Receiver<Numbered>>>| {
         loop {
@@ -57,7 +57,7 @@ pub(super) fn spread(job: &Job, stream: &mut dyn Batches, sink: &Sink) -> Result
             let mut index = 0;
             let mut send = |group: Vec<RecordBatch>| {
                 index += 1;
-                // Encoders that are gone have failed, and said why.
+                // A closed channel means that all encoders failed; their error takes precedence.
                 if group.is_empty() {
                     Ok(())
                 } else {
@@ -87,7 +87,7 @@ mod tests {
     use crate::JobOptions;
     use crate::statement::Destination;
 
-    /// Rows without an end.
+    /// An endless stream.
     struct Endless(SchemaRef);
 
     impl Batches for Endless {

@@ -1,4 +1,4 @@
-//! The same work on several threads of a job, whose first error is the error of all.
+//! The same work on several threads of a job; the first error is returned.
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::{Error, Job};
 
-/// Does the work for each item on a thread of its own, and gives the results in the order of the items. The first error
+/// Runs `work` for each item on a separate thread, and returns the results in the order of the items. The first error
 /// cancels the job, so that the other threads end at their next batch.
 pub(super) fn each<T: Send, R: Send>(
     job: &Job,
@@ -16,7 +16,7 @@ pub(super) fn each<T: Send, R: Send>(
     let first_error: Mutex<Option<Error>> = Mutex::new(None);
     let failed = |error: Error| {
         let mut first = first_error.lock().unwrap_or_else(PoisonError::into_inner);
-        // Others are cancelled because of the first.
+        // A real error replaces a cancellation, which is only its consequence.
         let replaces = first.as_ref().is_none_or(|known| matches!(known, Error::Cancelled));
         if replaces {
             *first = Some(error);

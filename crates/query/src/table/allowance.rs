@@ -1,15 +1,15 @@
-//! Memory of one worker's decoders: pages, dictionaries and the batch that is made. It is reserved in the job.
+//! Memory of one worker's decoders (pages, dictionaries and the current batch), reserved in the job.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::job::Reservation;
 use crate::{Error, Job};
 
-/// A reservation that grows where a file's pages or rows are larger than usual.
+/// A reservation that grows when a file's pages or rows exceed the worker's share.
 #[derive(Debug)]
 pub(super) struct Allowance {
     state: Mutex<State>,
-    /// Bytes that are reserved from the beginning.
+    /// Bytes reserved from the start.
     share: usize,
 }
 
@@ -26,7 +26,7 @@ impl Allowance {
         Ok(Allowance { state: Mutex::new(State { reservation, used: 0 }), share })
     }
 
-    /// Bytes that it has from the beginning.
+    /// Bytes reserved from the start.
     pub(super) fn share(&self) -> usize {
         self.share
     }
@@ -36,7 +36,7 @@ impl Allowance {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).used
     }
 
-    /// Replaces bytes in use by others. It is unchanged after an error.
+    /// Replaces `old` bytes in use by `new`. After an error the allowance is unchanged.
     pub(super) fn exchange(
         &self,
         old: usize,

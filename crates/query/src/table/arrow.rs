@@ -1,8 +1,7 @@
-//! Arrow IPC as a part of a table: files with a footer, files that are streams, and streams that come once.
+//! Arrow IPC in tables: files with a footer, streams stored in files, and streams read once.
 //!
-//! When a file is opened, the headers of its messages are read: so its rows are counted, and the bytes of each column of
-//! each record batch are known. A scan reads the columns that it needs, each in one piece of memory, which becomes the
-//! memory of its arrays.
+//! Opening a file reads the headers of its messages, which give its rows and the byte range of each column. A scan
+//! reads only the projected columns, each into one buffer, which the arrays then share.
 
 mod column;
 mod index;

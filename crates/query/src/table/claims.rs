@@ -1,9 +1,9 @@
-//! Which worker of a scan takes which split. Workers claim a split while they still decode the one before, so that it is
-//! read ahead; a split that another worker could begin at once is left to it. Pure.
+//! Assignment of splits to a scan's workers. A worker claims a split while it still decodes the previous one, so that
+//! it is read ahead. A split that an idle worker could start at once is left to that worker. Pure.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Splits in their order, taken by workers.
+/// The splits of a scan, claimed by workers in order.
 #[derive(Debug)]
 pub(super) struct Claims {
     splits: usize,
@@ -12,9 +12,9 @@ pub(super) struct Claims {
 
 #[derive(Debug)]
 struct State {
-    /// The first split that nobody has.
+    /// The first unclaimed split.
     next: usize,
-    /// Splits that each worker has claimed, and not finished.
+    /// Splits that each worker has claimed but not finished.
     held: Vec<usize>,
 }
 
@@ -23,7 +23,7 @@ impl Claims {
         Claims { splits, state: Mutex::new(State { next: 0, held: vec![0; workers] }) }
     }
 
-    /// A split for a worker; none if there are no more, or only as many as workers that have none.
+    /// Claims a split for `worker`. Returns `None` if none is left, or if the rest is kept for idle workers.
     pub(super) fn claim(&self, worker: usize) -> Option<usize> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let left = self.splits - state.next;
@@ -36,16 +36,16 @@ impl Claims {
         Some(state.next - 1)
     }
 
-    /// A worker has finished a split.
+    /// Records that `worker` has finished a split.
     pub(super) fn finish(&self, worker: usize) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.held[worker] -= 1;
     }
 
-    /// A worker is gone: it leaves no split to be waited for.
+    /// Removes a worker: no split is kept for it any more.
     pub(super) fn leave(&self, worker: usize) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // It never counts as idle again.
+        // Never counts as idle again.
         state.held[worker] = usize::MAX;
     }
 }

@@ -1,4 +1,4 @@
-//! The files of a table, opened and compared.
+//! Opening the files of a table and joining their schemas.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use super::stream::Stream;
 use super::types;
 use crate::Error;
 
-/// The content of a table, and the schema of all of it.
+/// The content of a table and its common schema.
 #[derive(Debug)]
 pub(super) struct Data {
     pub(super) schema: SchemaRef,
@@ -24,12 +24,12 @@ pub(super) struct Data {
 /// Files of one format, or a stream.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// Parquet files, and which columns come as dictionaries if that is asked for.
+    /// Parquet files, and for each column whether it can be scanned as a dictionary array.
     Parquet(Arc<Vec<ParquetFile>>, Vec<bool>),
     Arrow(Arc<Vec<ArrowFile>>),
-    /// CSV files, and where the records of each begin.
+    /// CSV files, each with the offset of its first record.
     Csv(Vec<(Source, u64)>),
-    /// Taken by its scan.
+    /// A stream, taken by its only scan.
     Stream(Mutex<Option<Stream>>),
 }
 
@@ -39,7 +39,7 @@ pub(super) fn open_files(paths: &[PathBuf], options: &OpenOptions) -> Result<Dat
     open_sources(sources.collect::<Result<_, _>>()?, options)
 }
 
-/// Looks into files in their order.
+/// Opens sources in order: detects their format, and reads and joins their schemas.
 pub(super) fn open_sources(sources: Vec<Source>, options: &OpenOptions) -> Result<Data, Error> {
     let mut format = None;
     let (mut parquet, mut arrow, mut csv) = (Vec::new(), Vec::new(), Vec::new());
@@ -80,7 +80,7 @@ fn are_alike(first: Format, other: Format) -> bool {
     first == other || (is_arrow(first) && is_arrow(other))
 }
 
-/// The schema of all files.
+/// Joins the schemas of all files.
 fn joined<'a>(files: impl Iterator<Item = (&'a PathBuf, &'a SchemaRef)>) -> Result<SchemaRef, Error> {
     let mut known: Option<SchemaRef> = None;
     for (path, schema) in files {
@@ -111,7 +111,7 @@ fn csv_table(files: Vec<(Source, Inferred)>) -> Result<Data, Error> {
             None => all = Some(own),
             Some(all) => {
                 all.widen(&own);
-                // The types are the same now: only names and numbers of columns can differ.
+                // The types now agree: only the names and the number of columns can differ.
                 let mut widened = own;
                 widened.widen(all);
                 let path = &parts.last().expect("a file").0.path;
@@ -124,7 +124,7 @@ fn csv_table(files: Vec<(Source, Inferred)>) -> Result<Data, Error> {
 }
 
 impl Format {
-    /// As it is written in messages.
+    /// Name of the format in messages.
     fn name(self) -> &'static str {
         match self {
             Format::Parquet => "Parquet",

@@ -1,15 +1,15 @@
-//! CSV with a header as a part of a table (RFC 4180): fields between commas, records between line ends, quotes around
-//! fields that have either; a quote within quotes is doubled. An empty field is null.
+//! CSV with a header (RFC 4180): comma-separated fields, one record per line. Fields that contain commas or line ends
+//! are quoted; a quote within a quoted field is doubled. An empty field is null.
 //!
-//! Types come from the first MiB of the first file: boolean (`true`, `false`), 64-bit integer, 64-bit float, date
+//! Types come from the first MiB of each file: boolean (`true`, `false`), 64-bit integer, 64-bit float, date
 //! (`1998-09-02`), timestamp (`1998-09-02T12:00:00`, or with a space; fractions make it microseconds or nanoseconds),
-//! and text for all else. A column that has integers and floats is of floats, one of dates and timestamps is of
-//! timestamps, any other mixture is text. Integers with leading zeros are text, because they would lose them, as are
-//! integers beyond 64 bits. A column without any value is text.
+//! and text for everything else. A mix of integers and floats becomes float, a mix of dates and timestamps becomes
+//! timestamp, and any other mix text. Integers with leading zeros, which a number would lose, and integers beyond 64
+//! bits are text. So is a column without any value.
 //!
-//! A file is cut between records, which only one who has read it from its beginning can see: a line end within quotes is
-//! none. So one stream reads the file's blocks in order; the worker that takes the next blocks looks for quotes and line
-//! ends in them, which is fast, and decodes them while others take the blocks after.
+//! Record boundaries depend on everything before them, because a line end within quotes does not end a record. So one
+//! stream reads the file's blocks in order. A worker scans its block for quotes and line ends, which is fast, then
+//! decodes it while others take the following blocks.
 
 mod infer;
 mod records;
@@ -18,7 +18,7 @@ mod scan;
 pub(super) use infer::{INFERRED_BYTES, Inferred, infer};
 pub(super) use scan::{CsvInput, CsvPlan, CsvScan};
 
-/// Where the last record of a text ends that begins with one.
+/// Offset after the last complete record of `text`, which starts at a record.
 pub(super) fn last_record_end(text: &[u8]) -> Option<usize> {
     records::Scanner::default().last_record_end(text)
 }

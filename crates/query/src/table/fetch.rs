@@ -1,7 +1,7 @@
-//! Bytes of splits, read ahead: while a worker decodes a split, the ranges of its next one are in flight.
+//! Read-ahead of splits: while a worker decodes a split, the ranges of its next split are in flight.
 //!
-//! A worker's [`ReadStream`] takes its ranges from an iterator that claims splits. So the next split is chosen when its
-//! first byte is to be read, not before, and workers share the splits however fast each of them is.
+//! A worker's [`ReadStream`] takes its ranges from an iterator that claims splits. So a split is claimed only when its
+//! first byte is about to be read, and faster workers get more splits.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,25 +15,25 @@ use super::claims::Claims;
 use super::source::Source;
 use crate::{Error, Job};
 
-/// The phase of a job that the reads of tables belong to.
+/// Job phase that table reads are counted under.
 pub(super) const READ_PHASE_NAME: &str = "read";
 
-/// Smallest size of reads, where memory is short.
+/// Minimum transfer size, used when memory is short.
 const READ_MIN_BYTES: usize = 64 << 10;
 
-/// Reads ahead of a worker, at most: enough for devices of today, and few for the lists that hold them.
+/// Maximum reads in flight per worker: enough for current devices.
 const READS_AHEAD_MAX: usize = 64;
 
-/// A part of a table that one worker decodes: a row group, or a record batch.
+/// The unit of a table that one worker decodes: a row group or a record batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Split {
-    /// The place of its file.
+    /// Index of the file.
     pub(super) file: usize,
-    /// Its place in the file: the number of the row group or of the record batch.
+    /// Index of the row group or record batch in the file.
     pub(super) index: usize,
 }
 
-/// The bytes of a split's projected columns, one range for each chunk.
+/// Returns the byte ranges of a split's projected columns, one per chunk.
 pub(super) type RangesOf = Box<dyn Fn(Split) -> Result<Vec<Range<u64>>, Error> + Send + Sync>;
 
 /// The splits of a scan, shared by its workers.
@@ -42,14 +42,14 @@ pub(super) struct Shared {
     splits: Vec<Split>,
     ranges: RangesOf,
     claims: Claims,
-    /// Bytes that one worker's splits may have in memory, being decoded and read ahead.
+    /// Bytes of file data per worker: the split being decoded and those read ahead.
     share: u64,
-    /// Bytes of a read.
+    /// Transfer size in bytes.
     block: usize,
 }
 
 impl Shared {
-    /// `memory` is that of all workers, for the bytes of files.
+    /// `memory` is the number of bytes for file data of all workers together.
     pub(super) fn new(
         sources: Vec<Source>,
         splits: Vec<Split>,
@@ -69,31 +69,32 @@ impl Shared {
 struct Claim {
     split: Split,
     file: Arc<IoFile>,
-    /// How many ranges it has, and their bytes.
+    /// Number of ranges, and their total bytes.
     ranges: usize,
     bytes: u64,
     is_large: bool,
 }
 
-/// What the iterator of ranges tells its worker.
+/// State that the range iterator shares with its worker.
 #[derive(Default)]
 struct Claimed {
     queue: VecDeque<Claim>,
     /// Bytes of splits in memory or in flight.
     bytes: u64,
-    /// A large split is claimed: nothing is read ahead of it.
+    /// Whether a large split is claimed, during which nothing is read ahead.
     has_large: bool,
     error: Option<Error>,
 }
 
-/// The ranges of the splits that a worker claims. It ends, and goes on later, where the worker holds enough.
+/// Iterator over the ranges of a worker's claimed splits. Returns `None` while the worker holds enough, and resumes
+/// later.
 struct Ranges {
     shared: Arc<Shared>,
     worker: usize,
     claimed: Arc<Mutex<Claimed>>,
-    /// The ranges of the split that is being read.
+    /// Remaining ranges of the split being read.
     current: std::vec::IntoIter<Range<u64>>,
-    /// The file that was opened last.
+    /// The file opened last.
     file: Option<(usize, Arc<IoFile>)>,
 }
 
@@ -113,7 +114,7 @@ impl Iterator for Ranges {
 }
 
 impl Ranges {
-    /// Claims the next split; none if there is none now.
+    /// Claims the next split; `None` if none is available now.
     fn claim(&mut self) -> Option<()> {
         let claimed = Arc::clone(&self.claimed);
         let mut claimed = lock(&claimed);
@@ -130,7 +131,7 @@ impl Ranges {
             }
         };
         let bytes = ranges.iter().map(|range| range.end - range.start).fold(0, u64::saturating_add);
-        // One piece of memory for each range, unless this split and the next one are larger than the share.
+        // Each range is read into one buffer, unless two such splits exceed the share.
         let is_large = bytes > self.shared.share / 2;
         claimed.queue.push_back(Claim { split, file, ranges: ranges.len(), bytes, is_large });
         if is_large {
@@ -155,32 +156,32 @@ impl Ranges {
 }
 
 fn lock(claimed: &Mutex<Claimed>) -> MutexGuard<'_, Claimed> {
-    // Its list is whole whatever its holder was doing when it panicked.
+    // The queue stays consistent even if a holder panicked.
     claimed.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A split whose bytes are there, or that is to be read in windows.
+/// A split whose bytes are in memory, or that must be read in windows.
 pub(super) struct Fetched {
     pub(super) split: Split,
     pub(super) file: Arc<IoFile>,
-    /// Bytes of its ranges.
+    /// Total bytes of the ranges.
     pub(super) bytes: u64,
-    /// The bytes of each range; none if they are too many to have at once.
+    /// The bytes of each range; `None` if they do not fit into memory at once.
     pub(super) parts: Option<Vec<Bytes>>,
 }
 
-/// The splits of one worker.
+/// Fetches the splits of one worker.
 pub(super) struct Fetcher {
     job: Job,
     shared: Arc<Shared>,
     worker: usize,
     claimed: Arc<Mutex<Claimed>>,
     stream: ReadStream,
-    /// A block that has come before its split was asked for.
+    /// A block read before its split was requested.
     early: Option<Block>,
-    /// Blocks of a split that was given up, which still come.
+    /// Blocks of an abandoned split that are still to be read and discarded.
     unwanted: usize,
-    /// Bytes of the split that is being decoded.
+    /// Bytes of the split being decoded.
     current: Option<u64>,
 }
 
@@ -201,12 +202,12 @@ impl Fetcher {
         Ok(Fetcher { job, shared, worker, claimed, stream, early: None, unwanted: 0, current: None })
     }
 
-    /// Bytes of the files that one worker may have in memory.
+    /// Bytes of file data that one worker may hold.
     pub(super) fn share(&self) -> usize {
         self.shared.share as usize
     }
 
-    /// The next split; the one before is done with.
+    /// Releases the previous split and returns the next one.
     pub(super) fn next(&mut self) -> Result<Option<Fetched>, Error> {
         self.finish_current();
         loop {
@@ -254,7 +255,7 @@ impl Fetcher {
             match self.block() {
                 Ok(Some(block)) => parts.push(Bytes::from_owner(block)),
                 Ok(None) => unreachable!("a range of a claimed split"),
-                // Others have the memory: the split is read in windows, which need little.
+                // Other workers hold the memory: read this split in windows, which need little.
                 Err(Error::Io(sakiyomi_io::Error::AllHeld { .. })) => {
                     self.unwanted = count - parts.len();
                     return Ok(Fetched { split, file, bytes, parts: None });
@@ -269,7 +270,7 @@ impl Fetcher {
         Ok(Fetched { split, file, bytes, parts: Some(parts) })
     }
 
-    /// The next block that is wanted.
+    /// The next block of a split that was not abandoned.
     fn block(&mut self) -> Result<Option<Block>, Error> {
         if let Some(block) = self.early.take() {
             return Ok(Some(block));

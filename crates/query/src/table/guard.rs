@@ -1,5 +1,5 @@
-//! Panics of the decoders on damaged files, as errors. The libraries that decode Parquet and Arrow IPC check most of
-//! what they read, and panic at some of the rest.
+//! Conversion of decoder panics into errors. The Parquet and Arrow IPC libraries check most of their input, but panic
+//! on some damaged files.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -9,11 +9,11 @@ use std::sync::Once;
 use crate::Error;
 
 thread_local! {
-    /// Whether this thread decodes, so that its panics are errors.
+    /// Whether this thread is decoding, so that its panics become errors.
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Decodes a part of a file; a panic is an error that names the file, and nothing is printed.
+/// Runs `decoding`. A panic becomes an error that names the file, and is not printed.
 pub(super) fn decode<T>(path: &Path, decoding: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     silence_guarded_panics();
     let was_guarded = IS_GUARDED.replace(true);
@@ -26,7 +26,7 @@ pub(super) fn decode<T>(path: &Path, decoding: impl FnOnce() -> Result<T, Error>
     })
 }
 
-/// An error that says that a file is damaged, and how.
+/// Returns the error of a damaged file.
 pub(super) fn damaged(path: &Path, how: impl std::fmt::Display) -> Error {
     Error::Table { path: path.to_owned(), reason: format!("the file is damaged: {how}") }
 }
@@ -41,7 +41,7 @@ pub(super) fn named(path: &Path) -> impl Fn(Error) -> Error + Copy {
     }
 }
 
-/// Once for the process: the panics of other threads are printed as before.
+/// Installs the panic hook, once per process. Panics outside of decoding are printed as before.
 fn silence_guarded_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

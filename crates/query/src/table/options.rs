@@ -1,4 +1,4 @@
-//! How tables are opened and scanned, and what is known of their columns.
+//! Options of opening and scanning tables, and statistics of their columns.
 
 use std::path::PathBuf;
 
@@ -7,12 +7,12 @@ use sakiyomi_io::Access;
 
 use crate::cost::operators::Codec;
 
-/// How files are opened.
+/// Options for opening files.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
-    /// The format, where neither the first bytes nor the name tell it.
+    /// The format; by default it is detected from the first bytes and the name.
     pub format: Option<Format>,
-    /// Whether scans go through the page cache.
+    /// Whether scans use the page cache or direct I/O.
     pub access: Access,
     /// Directory of the unnamed file that holds the standard input where its format or an operator needs seeking;
     /// [`spill_directory`](crate::job::spill_directory) by default.
@@ -24,65 +24,65 @@ pub struct OpenOptions {
 pub enum Format {
     /// Apache Parquet.
     Parquet,
-    /// Arrow IPC, a file with a footer.
+    /// Arrow IPC file, with a footer.
     ArrowFile,
-    /// Arrow IPC, a stream.
+    /// Arrow IPC stream.
     ArrowStream,
     /// Comma-separated values with a header.
     Csv,
 }
 
-/// Types of a scan's arrays. All off: the types of [`Table::schema`](super::Table::schema).
+/// Array types of a scan. With all flags off they are those of [`Table::schema`](super::Table::schema).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Representation {
-    /// String and binary views come as `Utf8` and `Binary`: contiguous values with offsets.
+    /// Return string and binary views as `Utf8` and `Binary`: contiguous values with offsets.
     pub contiguous_strings: bool,
-    /// Decimals of 128 bits with a precision of 18 digits at most come as `Decimal64`.
+    /// Return `Decimal128` columns of at most 18 digits as `Decimal64`.
     pub narrow_decimals: bool,
-    /// Strings that are dictionary-coded throughout, with small dictionaries, come as `Dictionary(Int32, Utf8)`. The
-    /// dictionaries of batches differ, and may have values that no row has.
+    /// Return strings that are dictionary-encoded throughout, with small dictionaries, as `Dictionary(Int32, Utf8)`.
+    /// Dictionaries differ between batches, and may contain unused values.
     pub dictionaries: bool,
 }
 
 impl Representation {
-    /// Types as [`Table::schema`](super::Table::schema) says.
+    /// The types of [`Table::schema`](super::Table::schema).
     pub const STORED: Representation =
         Representation { contiguous_strings: false, narrow_decimals: false, dictionaries: false };
-    /// Types with the fewest bytes to move, for operators that restore the stored types in the end.
+    /// The most compact types, for operators that restore the stored types at the end.
     pub const COMPACT: Representation =
         Representation { contiguous_strings: true, narrow_decimals: true, dictionaries: true };
 }
 
-/// How a table is scanned.
+/// Options of a scan.
 #[derive(Clone, Debug)]
 pub struct ScanOptions {
-    /// Places of the columns, in the order in which batches have them.
+    /// Indices of the columns, in the order of the batches.
     pub columns: Vec<usize>,
-    /// Streams that share the rows.
+    /// Number of streams that share the rows.
     pub streams: usize,
-    /// Rows of a batch, at most. Batches of wide rows have fewer.
+    /// Maximum rows of a batch. Batches of wide rows have fewer.
     pub batch_rows: usize,
     /// Bytes for buffers and decoders of all streams together.
     pub memory: usize,
-    /// Whether rows come in the order of the files; only with one stream.
+    /// Whether rows are returned in file order, which implies a single stream.
     pub ordered: bool,
     /// Types of the arrays.
     pub representation: Representation,
-    /// Bytes of a read, at most, unless a column of a row group is larger.
+    /// Transfer size in bytes; a column chunk may be read in one larger transfer.
     pub block: usize,
 }
 
 /// Default rows of a batch: columns of 8 bytes fit into the first-level cache with their validity.
 const DEFAULT_BATCH_ROWS: usize = 8192;
 
-/// Default memory of a scan: two streams with a row group of 7 MB each, and the next one read ahead.
+/// Default memory of a scan: two streams, each with a row group of 7 MB and the next one read ahead.
 const DEFAULT_SCAN_BYTES: usize = 64 << 20;
 
 /// Default size of reads, at which direct transfers are fastest on most devices.
 const DEFAULT_BLOCK_BYTES: usize = 1 << 20;
 
 impl ScanOptions {
-    /// One ordered stream of some columns as they are stored: 8,192 rows a batch, 64 MiB, reads of 1 MiB.
+    /// One ordered stream of `columns` in their stored types: 8,192 rows per batch, 64 MiB, reads of 1 MiB.
     #[must_use]
     pub fn new(columns: Vec<usize>) -> ScanOptions {
         ScanOptions {
@@ -97,16 +97,16 @@ impl ScanOptions {
     }
 }
 
-/// What the files say of a column.
+/// Statistics of a column from the files' metadata.
 #[derive(Clone, Debug, Default)]
 pub struct ColumnStatistics {
-    /// An array of one row, of the column's stored type: no value is less. None if a file does not say.
+    /// Lower bound, as an array of one row in the stored type. `None` if a file does not record it.
     pub min: Option<ArrayRef>,
-    /// An array of one row, of the column's stored type: no value is greater. None if a file does not say.
+    /// Upper bound, as an array of one row in the stored type. `None` if a file does not record it.
     pub max: Option<ArrayRef>,
     /// Whether the minimum and the maximum are values of the column, not just bounds.
     pub exact: bool,
-    /// Number of nulls, where all files say it.
+    /// Number of nulls, if all files record it.
     pub nulls: Option<u64>,
 }
 
@@ -117,8 +117,8 @@ pub struct ColumnStorage {
     pub file_bytes: u64,
     /// Bytes before compression.
     pub encoded_bytes: u64,
-    /// Its compression; of several the slowest one.
+    /// Compression codec; the slowest one if there are several.
     pub codec: Codec,
-    /// Whether each part of it begins with a dictionary.
+    /// Whether each column chunk begins with a dictionary page.
     pub is_dictionary: bool,
 }

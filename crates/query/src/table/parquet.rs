@@ -1,9 +1,9 @@
-//! Parquet files as parts of a table.
+//! Parquet files in tables.
 //!
-//! The library decodes; which bytes are read when, how many are in memory, and which of its requests are granted is
-//! decided here. A row group whose projected columns fit twice into a worker's share of memory is read whole, while the
-//! one before it is decoded, and pages are slices of it. The columns of a larger one are read through windows. If even a
-//! page of each column is too much, they are decoded a set at a time, and spilled.
+//! The library decodes. This module decides which bytes are read when, how many are in memory, and which page sizes are
+//! accepted. A row group whose projected columns fit twice into a worker's share is read whole while the previous one
+//! is decoded. Its pages are slices of it. The columns of a larger row group are read through windows. If even one page
+//! per column exceeds the memory, the columns are decoded in sets and spilled.
 
 mod chunk;
 mod column_sets;

@@ -1,4 +1,4 @@
-//! Scans: how the memory is divided, and one worker for each stream.
+//! Planning of scans: division of the memory, and one worker per stream.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,27 +16,27 @@ use super::source::Source;
 use super::types::{Shape, represented, retyped};
 use crate::{Batches, Error, Job};
 
-/// Bytes that a decoder of CSV needs for a field, with the field itself.
+/// Bytes that the CSV decoder needs per field, including its value.
 const CSV_FIELD_BYTES: usize = 64;
 
-/// The part of a table that a sample is taken of.
+/// The part of a table that is sampled.
 pub(super) struct Sampled {
     pub(super) splits: Vec<Split>,
-    /// Only these rows of each row group.
+    /// Rows to decode in each row group; all if `None`.
     pub(super) runs: Option<Runs>,
 }
 
-/// A scan that is being prepared.
+/// A scan in preparation.
 struct Scan<'a> {
     table: &'a Data,
     job: &'a Job,
     options: &'a ScanOptions,
-    /// The columns that are decoded, in the order of the files, each once.
+    /// Columns to decode, in file order, each once.
     columns: Vec<usize>,
     shape: Shape,
-    /// Bytes of files in memory, for all workers.
+    /// Memory for file bytes, of all workers together.
     io_bytes: usize,
-    /// Bytes of decoders, for each worker.
+    /// Decoder memory per worker, in bytes.
     decoder_bytes: usize,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn scan_schema(table: &Data, columns: &[usize], representation: Repre
     Arc::new(Schema::new_with_metadata(fields, table.schema.metadata().clone()))
 }
 
-/// Begins a scan of a sample, or of all.
+/// Starts a scan of the sampled part, or of the whole table.
 pub(super) fn scan(
     table: &Data,
     job: &Job,
@@ -69,7 +69,7 @@ pub(super) fn scan(
 ) -> Result<Vec<Box<dyn Batches>>, Error> {
     if let Some(column) = options.columns.iter().find(|&&column| column >= table.schema.fields().len()) {
         let count = table.schema.fields().len();
-        return Err(Error::Query(format!("the table has {count} columns, and none at place {column}")));
+        return Err(Error::Query(format!("the table has {count} columns, and no column index {column}")));
     }
     let mut columns = options.columns.clone();
     columns.sort_unstable();
@@ -78,7 +78,7 @@ pub(super) fn scan(
     let places = options.columns.iter().map(place).collect();
     let shape = Shape { schema: scan_schema(table, &options.columns, options.representation), places };
     let workers = if options.ordered { 1 } else { options.streams.max(1) };
-    // Half of the memory is for bytes of files, and half for what is decoded from them; less where the job has less left.
+    // Half of the memory is for file bytes and half for decoding; less if the job has less left.
     let io_bytes = (options.memory / 2).min(job.io().pool().budget() / 2);
     let decoder_bytes = (options.memory / 2).min(job.available() / 2) / workers;
     let scan = Scan { table, job, options, columns, shape, io_bytes, decoder_bytes };
@@ -93,7 +93,7 @@ pub(super) fn scan(
     }
 }
 
-/// The row groups or record batches of a table, in order; none of CSV and streams.
+/// The row groups or record batches of a table, in order; empty for CSV and streams.
 pub(super) fn splits(table: &Data) -> Vec<Split> {
     let counts: Vec<usize> = match &table.content {
         Content::Parquet(files, _) => files.iter().map(|file| file.metadata.num_row_groups()).collect(),
@@ -104,7 +104,7 @@ pub(super) fn splits(table: &Data) -> Vec<Split> {
     counts.into_iter().enumerate().flat_map(of_file).collect()
 }
 
-/// Bytes of some columns in all splits.
+/// Bytes of `columns` in all splits.
 pub(super) fn bytes(table: &Data, columns: &[usize]) -> u64 {
     let of_split = |split: Split| match &table.content {
         Content::Parquet(files, _) => {
@@ -168,7 +168,7 @@ impl Scan<'_> {
         Ok(streams)
     }
 
-    /// The files, and where the columns of a split lie in them.
+    /// The files, and a function that returns the byte ranges of a split's columns.
     fn ranges(&self) -> (Vec<Source>, RangesOf) {
         let columns = self.columns.clone();
         match &self.table.content {
@@ -225,7 +225,7 @@ impl Scan<'_> {
         let columns = Arc::new(self.columns);
         let mut streams: Vec<Box<dyn Batches>> = Vec::with_capacity(workers);
         for _ in 0..workers {
-            // Its bytes come into memory of the allocator.
+            // Bodies are read into allocated memory, not into the job's buffers.
             let allowance = Allowance::new(self.job, self.decoder_bytes)?;
             let (shape, rows) = (self.shape.clone(), self.options.batch_rows.max(1));
             streams.push(Box::new(StreamScan::new(self.job, &stream, &columns, shape, rows, allowance)));

@@ -1,5 +1,5 @@
-//! Rows from places all over a table, for splitters of a sort and estimates of a plan. Few bytes are read: some row
-//! groups or record batches, or some places of a text.
+//! Sampling of rows from a whole table, for sort splitters and cost estimates. Reads only some row groups or record
+//! batches, or some sections of CSV text.
 
 use std::sync::Arc;
 
@@ -21,35 +21,35 @@ use super::source::Source;
 use super::types::with_rows;
 use crate::{Error, Job};
 
-/// Record batches that are read, at most: all of their values come.
+/// Maximum record batches to read: each is decoded in full.
 const BATCHES_MAX: usize = 32;
 
-/// Row groups that are read, at most: of these, few pages are decompressed.
+/// Maximum row groups to read: only a few pages of each are decompressed.
 const GROUPS_MAX: usize = 128;
 
-/// Runs of rows that a sample has at least, where the table has so many rows: more than a sort has partitions.
+/// Minimum runs of rows in a sample, if the table has enough rows: more than a sort has partitions.
 const RUNS_MIN: u64 = 256;
 
-/// Places of a text that are read, and bytes of each.
+/// Sections of CSV text to read, and bytes of each.
 const TEXT_PLACES: u64 = 64;
 const TEXT_PLACE_BYTES: u64 = 64 << 10;
 
-/// Line ends at a place of a text that are tried as the beginning of a record.
+/// Line ends that are tried as the start of a record in a section.
 const TEXT_TRIALS: usize = 8;
 
-/// Rows of a place that are decoded at a time.
+/// Rows of a section decoded at a time.
 const TEXT_BATCH_ROWS: usize = 1024;
 
-/// Memory of a sample's scan: a part of the least that a job can have.
+/// Memory of a sample's scan: less than the minimum budget of a job.
 const SAMPLE_BYTES: usize = 8 << 20;
 
-/// Seed of the choice of rows: the same table gives the same sample.
+/// Seed of the row choice: the same table gives the same sample.
 const SAMPLE_SEED: u128 = 0x5a4d_1e5e_ed00;
 
-/// Any stream of PCG-64.
+/// Arbitrary stream of PCG-64.
 const SAMPLE_STREAM: u128 = 1;
 
-/// About `rows` rows of a table.
+/// Returns about `rows` rows of a table.
 pub(super) fn sample(table: &Data, job: &Job, columns: &[usize], rows: usize) -> Result<RecordBatch, Error> {
     let schema = plan::scan_schema(table, columns, Representation::STORED);
     let found = match &table.content {
@@ -67,13 +67,13 @@ pub(super) fn sample(table: &Data, job: &Job, columns: &[usize], rows: usize) ->
     Ok(concat_batches(&schema, &found)?)
 }
 
-/// Rows of some row groups or record batches, spread over each of them.
+/// Samples row groups or record batches, with rows spread over each of them.
 fn of_splits(table: &Data, job: &Job, columns: &[usize], rows: usize) -> Result<Vec<RecordBatch>, Error> {
     let all: Vec<Split> =
         plan::splits(table).into_iter().filter(|&split| rows_of(table, split) > 0).collect();
     let is_parquet = matches!(table.content, Content::Parquet(..));
     let count = all.len().min(if is_parquet { GROUPS_MAX } else { BATCHES_MAX });
-    // The middle one of each of `count` parts.
+    // The middle split of each of `count` equal parts.
     let splits: Vec<Split> = (0..count).map(|at| all[(2 * at + 1) * all.len() / (2 * count)]).collect();
     let total: u64 = splits.iter().map(|&split| rows_of(table, split)).fold(0, u64::saturating_add);
     let of_group = RUNS_MIN.div_ceil(count.max(1) as u64);
@@ -91,7 +91,7 @@ fn of_splits(table: &Data, job: &Job, columns: &[usize], rows: usize) -> Result<
                 continue;
             }
             seen += batch.num_rows() as u64;
-            // The rows taken are the same part of those wanted as the rows seen are of all.
+            // Keeps the ratio of taken to wanted rows equal to that of seen to all rows.
             let wanted = (u128::from(seen) * rows as u128).div_ceil(u128::from(total.max(1)));
             let count = (wanted as u64).saturating_sub(taken).min(batch.num_rows() as u64);
             taken += count;
@@ -111,7 +111,7 @@ fn rows_of(table: &Data, split: Split) -> u64 {
     }
 }
 
-/// `count` rows of a batch: one at random from each of as many equal parts.
+/// Takes `count` rows of a batch: one at random from each of `count` equal parts.
 fn spread(batch: &RecordBatch, count: u64, random: &mut Pcg64) -> Result<RecordBatch, Error> {
     let rows = batch.num_rows() as u64;
     if count == rows || batch.num_columns() == 0 {
@@ -125,8 +125,8 @@ fn spread(batch: &RecordBatch, count: u64, random: &mut Pcg64) -> Result<RecordB
     Ok(take_record_batch(batch, &indices)?)
 }
 
-/// Records from some places of texts. Whether a line end there lies within quotes cannot be known without reading all
-/// before it: the records after it are taken if they are of the table's types, else others are tried.
+/// Samples records from sections of CSV files. Whether a line end lies within quotes is unknown without reading
+/// everything before it. So a line end is accepted if the records after it have the table's types.
 fn of_text(
     files: &[(Source, u64)],
     stored: &SchemaRef,
@@ -156,7 +156,7 @@ fn of_text(
     taken.filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0)).collect()
 }
 
-/// The records of a part of a text, as far as they can be told.
+/// Decodes the records of a section; `None` if no tried line end starts valid records.
 fn records_at(
     text: &[u8],
     begins_with_record: bool,

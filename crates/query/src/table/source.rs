@@ -1,4 +1,4 @@
-//! Files of a table: which they are, and how their bytes are reached.
+//! Files of a table: resolving paths, detecting formats, and access to their bytes.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -11,13 +11,13 @@ use sakiyomi_io::{Access, IoFile};
 use super::options::Format;
 use crate::Error;
 
-/// The name that stands for the standard input.
+/// Path that stands for the standard input.
 pub(super) const STDIN_NAME: &str = "-";
 
-/// Bytes at the beginning of a file that tell its format.
+/// Bytes at the start of a file that identify its format.
 pub(super) const MAGIC_BYTES: usize = 8;
 
-/// A file that can be read anywhere.
+/// A file that supports reads at any offset.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) path: PathBuf,
@@ -27,25 +27,25 @@ pub(super) struct Source {
 
 #[derive(Clone, Debug)]
 enum Place {
-    /// Opened again by each scan, so that a table of many files needs few descriptors.
+    /// Reopened by each scan, so that a table of many files needs few descriptors.
     Named(Access),
-    /// The standard input, copied into a file without a name.
+    /// A stream that was copied into an unnamed file.
     Unnamed(Arc<IoFile>),
 }
 
 impl Source {
-    /// A regular file or a block device, not read yet.
+    /// Opens a regular file or a block device to learn its size.
     pub(super) fn named(path: &Path, access: Access) -> Result<Source, Error> {
         let file = IoFile::open(path, access)?;
         Ok(Source { path: path.to_owned(), size: file.size(), place: Place::Named(access) })
     }
 
-    /// A file without a name; `path` is its name in errors.
+    /// An unnamed file; errors call it `path`.
     pub(super) fn unnamed(path: &Path, file: Arc<IoFile>) -> Source {
         Source { path: path.to_owned(), size: file.size(), place: Place::Unnamed(file) }
     }
 
-    /// For streams.
+    /// Opens the file for read streams.
     pub(super) fn io_file(&self) -> Result<Arc<IoFile>, Error> {
         let file = match &self.place {
             Place::Unnamed(file) => return Ok(Arc::clone(file)),
@@ -62,7 +62,7 @@ impl Source {
         Ok(Arc::new(file))
     }
 
-    /// For what is read once when the table is opened, and few bytes: through the page cache.
+    /// Opens the file for the few bytes read once when the table is opened, through the page cache.
     pub(super) fn reader(&self) -> Result<SourceReader, Error> {
         let file = match &self.place {
             Place::Unnamed(file) => file.file().try_clone(),
@@ -82,7 +82,7 @@ pub(super) struct SourceReader {
 }
 
 impl SourceReader {
-    /// Some bytes; an error if the file does not have them.
+    /// Reads `length` bytes at `offset`.
     pub(super) fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
         let failed = |source| sakiyomi_io::Error::Read {
             path: self.path.clone(),
@@ -99,27 +99,27 @@ impl SourceReader {
         Ok(bytes)
     }
 
-    /// As many of the first bytes as there are.
+    /// Reads the first `length` bytes, or fewer if the file is shorter.
     pub(super) fn head(&self, length: usize) -> Result<Vec<u8>, Error> {
         self.read(0, self.size.min(length as u64))
     }
 }
 
-/// A name that was given, and what it stands for.
+/// The input that the given paths refer to.
 pub(super) enum Given {
-    /// The standard input, a pipe or the like: its bytes come once.
+    /// The standard input, a pipe, a socket or a character device, which can be read only once.
     Stream(PathBuf),
     /// Files.
     Files(Vec<PathBuf>),
 }
 
-/// The files that names stand for: a directory's files by name, without hidden ones.
+/// Resolves paths to files: the files of a directory sorted by name, without hidden ones.
 pub(super) fn resolve(paths: &[PathBuf]) -> Result<Given, Error> {
     let mut files = Vec::new();
     for path in paths {
         if is_stream(path)? {
             if paths.len() > 1 {
-                let reason = "a stream can only be a table of its own; give it alone".into();
+                let reason = "a stream cannot be combined with other files; give it alone".into();
                 return Err(Error::Table { path: path.clone(), reason });
             }
             return Ok(Given::Stream(path.clone()));
@@ -158,7 +158,7 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// An error of opening a file, as streams say it.
+/// The error of opening a file, in the form that read streams use.
 pub(super) fn open_error(path: &Path, source: io::Error) -> Error {
     sakiyomi_io::Error::Open { path: path.to_owned(), source }.into()
 }
@@ -172,7 +172,7 @@ pub(super) fn open_stream(path: &Path) -> Result<Box<dyn Read + Send>, Error> {
     Ok(Box::new(file))
 }
 
-/// The format of a file or a stream by its first bytes, then by its name.
+/// Detects the format of a file or a stream by its first bytes, then by its name.
 pub(super) fn format_of(path: &Path, head: &[u8], given: Option<Format>) -> Result<Format, Error> {
     if let Some(format) = given {
         return Ok(format);
@@ -189,7 +189,7 @@ pub(super) fn format_of(path: &Path, head: &[u8], given: Option<Format>) -> Resu
     let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
     let reason = match ending.as_deref() {
         Some("parquet" | "arrow" | "feather" | "ipc" | "arrows") => {
-            "the file does not begin as its name's ending says; it is damaged, or has another format".into()
+            "the contents do not match the file's extension; the file is damaged or has another format".into()
         }
         _ if is_text(head) => return Ok(Format::Csv),
         _ => "the file is neither Parquet, nor Arrow IPC, nor text (CSV)".into(),
@@ -197,7 +197,7 @@ pub(super) fn format_of(path: &Path, head: &[u8], given: Option<Format>) -> Resu
     Err(Error::Table { path: path.to_owned(), reason })
 }
 
-/// Whether bytes can begin a text: no control characters but those of lines.
+/// Whether `head` can start a text: it has no control characters except tabs and line ends.
 fn is_text(head: &[u8]) -> bool {
     head.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\n' | b'\r' | b'\t'))
 }

@@ -1,4 +1,4 @@
-//! The standard input or a pipe as a table: read as it comes, or copied into a file without a name.
+//! The standard input or a pipe as a table: read as it arrives, or copied into an unnamed file.
 
 use std::fmt;
 use std::fs::File;
@@ -16,14 +16,14 @@ use super::source::{MAGIC_BYTES, Source, format_of, open_stream};
 use crate::Error;
 use crate::job::spill_directory;
 
-/// Bytes that are copied at a time.
+/// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
 
-/// A stream of which the beginning was read.
+/// A stream whose first bytes were read.
 pub(super) struct Stream {
     pub(super) path: PathBuf,
     pub(super) format: Format,
-    /// Bytes of the beginning that are no records: the header of CSV.
+    /// Bytes before the first record: the header of CSV.
     pub(super) header_bytes: usize,
     head: Vec<u8>,
     rest: Box<dyn Read + Send>,
@@ -38,14 +38,14 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// A stream and its schema, or the file that it was copied into because its format needs that.
+/// A stream and its schema, or the file it was copied into because its format needs random access.
 pub(super) enum Opened {
     Stream(SchemaRef, Stream),
     File(Source),
 }
 
 impl Stream {
-    /// Reads the beginning of a stream.
+    /// Opens a stream and reads its schema.
     pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Opened, Error> {
         Stream::begin(path, open_stream(path)?, options)
     }
@@ -71,7 +71,7 @@ impl Stream {
         }
     }
 
-    /// Reads the schema, and keeps its bytes.
+    /// Reads the schema and keeps its bytes in `head`.
     fn arrow_schema(&mut self) -> Result<SchemaRef, Error> {
         let length = ArrowStream::schema_bytes(&self.path, &self.head)?;
         read_more(&self.path, &mut *self.rest, &mut self.head, length)?;
@@ -79,18 +79,18 @@ impl Stream {
         Ok(SchemaRef::clone(opened.schema()))
     }
 
-    /// All of its bytes.
+    /// All bytes of the stream.
     pub(super) fn into_reader(self) -> Box<dyn Read + Send> {
         Box::new(Cursor::new(self.head).chain(self.rest))
     }
 
-    /// The bytes after its header.
+    /// The bytes after the header.
     pub(super) fn into_records(mut self) -> Box<dyn Read + Send> {
         self.head.drain(..self.header_bytes);
         self.into_reader()
     }
 
-    /// Copies it into a file without a name.
+    /// Copies the stream into an unnamed file.
     pub(super) fn spool(self, options: &OpenOptions) -> Result<Source, Error> {
         let directory = options.spool.clone().unwrap_or_else(spill_directory);
         let path = self.path.clone();
@@ -119,7 +119,7 @@ fn copy(from: &mut dyn Read, mut to: &File) -> std::io::Result<()> {
     }
 }
 
-/// Reads until there are `wanted` bytes, or the stream ends.
+/// Reads until `bytes` has `wanted` bytes, or the stream ends.
 fn read_more(path: &Path, from: &mut dyn Read, bytes: &mut Vec<u8>, wanted: usize) -> Result<(), Error> {
     let missing = wanted.saturating_sub(bytes.len());
     let read = from.take(missing as u64).read_to_end(bytes);

@@ -1,4 +1,4 @@
-//! Tables against the writers of the libraries.
+//! Tests of tables against files written by the libraries.
 
 mod arrays;
 mod csv;
@@ -22,7 +22,7 @@ use sakiyomi_testing::Scratch;
 use super::*;
 use crate::JobOptions;
 
-/// A job with some memory.
+/// A job of `memory` bytes.
 fn job(memory: usize) -> Job {
     Job::new(JobOptions { memory, threads: 2, ..JobOptions::default() }).unwrap()
 }
@@ -33,12 +33,12 @@ fn open(path: impl AsRef<Path>) -> Result<Table, Error> {
     Table::open(&[path.as_ref().to_path_buf()], &OpenOptions::default())
 }
 
-/// All columns.
+/// Indices of all columns.
 fn all(table: &Table) -> Vec<usize> {
     (0..table.schema().fields().len()).collect()
 }
 
-/// All rows of a scan by one stream.
+/// All rows of a scan, of all its streams in order.
 fn rows(table: &Table, job: &Job, options: &ScanOptions) -> Result<RecordBatch, Error> {
     let mut batches = Vec::new();
     let schema = table.scan_schema(&options.columns, options.representation);
@@ -47,7 +47,7 @@ fn rows(table: &Table, job: &Job, options: &ScanOptions) -> Result<RecordBatch, 
         while let Some(batch) = stream.next()? {
             assert!((1..=options.batch_rows).contains(&batch.num_rows()));
             assert_eq!(batch.schema(), schema);
-            // A copy: batches can hold the job's buffers.
+            // Copied, because batches may point into the job's buffers.
             let half = batch.num_rows() / 2;
             let halves = [batch.slice(0, half), batch.slice(half, batch.num_rows() - half)];
             batches.push(if schema.fields().is_empty() { batch } else { concat_batches(&schema, &halves)? });

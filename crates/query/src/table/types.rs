@@ -1,4 +1,4 @@
-//! Schemas: of several files as one, and of a scan's batches.
+//! Schemas: joining those of several files, and types of a scan's batches.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use super::options::Representation;
 use crate::Error;
 
-/// Digits that a `Decimal64` holds.
+/// Maximum precision of a `Decimal64`.
 const DECIMAL64_DIGITS_MAX: u8 = 18;
 
-/// Joins the schema of a file to that of the files before it: the same columns in the same order, which may be nullable
-/// in some of them. Gives why they do not match.
+/// Joins the schema of a file to that of the previous files. Columns must be the same, in the same order; nullability
+/// may differ. On a mismatch, returns the reason.
 pub(super) fn join(known: &Schema, other: &Schema) -> Result<Schema, String> {
     let (have, found) = (known.fields(), other.fields());
     if let Some(missing) = have.get(found.len()) {
@@ -38,7 +38,7 @@ pub(super) fn join(known: &Schema, other: &Schema) -> Result<Schema, String> {
     Ok(Schema::new_with_metadata(fields, known.metadata().clone()))
 }
 
-/// The type of a column in a scan. `is_dictionary` says that its strings are dictionary-coded throughout.
+/// The type of a column in a scan. `is_dictionary`: its strings are dictionary-encoded throughout.
 pub(super) fn represented(stored: &DataType, wanted: Representation, is_dictionary: bool) -> DataType {
     let is_string = matches!(stored, DataType::Utf8 | DataType::Utf8View);
     match stored {
@@ -59,17 +59,17 @@ pub(super) fn retyped(field: &Field, data_type: DataType) -> Field {
     field.clone().with_data_type(data_type)
 }
 
-/// Batches as a scan gives them, from those of decoders.
+/// Conversion of decoded batches to the batches of a scan.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     /// The scan's schema.
     pub(super) schema: SchemaRef,
-    /// For each column of the schema its place in the decoder's batches.
+    /// For each column of the schema, its index in the decoder's batches.
     pub(super) places: Vec<usize>,
 }
 
 impl Shape {
-    /// Puts columns in order, and casts those that the decoder could not give in the scan's type.
+    /// Reorders the columns, and casts those that the decoder could not produce in the scan's type.
     pub(super) fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
         let columns = self.schema.fields().iter().zip(&self.places).map(|(field, &place)| {
             let column = batch.column(place);
@@ -80,7 +80,7 @@ impl Shape {
     }
 }
 
-/// An array of a type. A value that does not fit is an error.
+/// Casts an array to `wanted`. A value that does not fit is an error.
 pub(super) fn converted(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Error> {
     if array.data_type() == wanted {
         return Ok(Arc::clone(array));
@@ -93,7 +93,7 @@ pub(super) fn converted(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef,
     Ok(cast_with_options(array, wanted, &options)?)
 }
 
-/// A batch that may have no columns.
+/// Makes a batch, also one without columns.
 pub(super) fn with_rows(
     schema: &SchemaRef,
     columns: Vec<ArrayRef>,

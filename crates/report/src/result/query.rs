@@ -34,15 +34,15 @@ pub struct QueryResult {
     pub written_bytes: u64,
     /// Bytes that were written to spill files because they did not fit into memory.
     pub spilled_bytes: u64,
-    /// From the first file that was opened to the last row.
+    /// Time from opening the first file to the last row.
     pub elapsed_ns: u64,
-    /// CPU time of the process in the program.
+    /// User CPU time of the process.
     pub user_ns: u64,
-    /// CPU time of the process in the kernel.
+    /// System CPU time of the process.
     pub system_ns: u64,
     /// Memory limit.
     pub memory_limit_bytes: u64,
-    /// Largest resident memory of the process (VmHWM); none if the system does not tell it.
+    /// Largest resident memory of the process (VmHWM); none if the kernel does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_peak_bytes: Option<u64>,
     /// Compute threads.
@@ -51,7 +51,7 @@ pub struct QueryResult {
     pub method: String,
     /// Whether data files bypassed the page cache.
     pub direct: bool,
-    /// How it was done, a step a line.
+    /// Steps of the plan, one line each.
     pub plan: Vec<String>,
     /// Elapsed time that the cost model predicted before the query began; none without a calibration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,7 +72,7 @@ pub struct QueryFile {
     pub path: String,
     /// Its format: `parquet`, `arrow`, `arrow-stream` or `csv`.
     pub format: String,
-    /// Its rows; none if the file does not tell it.
+    /// Its number of rows; none if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<u64>,
     /// Its size; none for a stream.
@@ -89,9 +89,9 @@ pub struct QueryPhase {
     pub bytes: u64,
     /// From its beginning to its end.
     pub elapsed_ns: u64,
-    /// CPU time in the program, that of the I/O engine's threads included.
+    /// User CPU time, including that of the I/O engine's threads.
     pub user_ns: u64,
-    /// CPU time in the kernel, that of the I/O engine's threads included.
+    /// System CPU time, including that of the I/O engine's threads.
     pub system_ns: u64,
     /// Time in which its compute threads waited for I/O, summed.
     pub io_wait_ns: u64,
@@ -111,7 +111,7 @@ pub enum QueryBound {
 }
 
 impl QueryPhase {
-    /// The resource that limits a phase: waiting for I/O takes more or less than half of its threads' time.
+    /// The resource that limits a phase: I/O if its threads wait for longer than they compute.
     #[must_use]
     pub fn bound_of(user_ns: u64, system_ns: u64, io_wait_ns: u64) -> QueryBound {
         if io_wait_ns > user_ns.saturating_add(system_ns) { QueryBound::Io } else { QueryBound::Cpu }
@@ -121,7 +121,7 @@ impl QueryPhase {
         self.user_ns.saturating_add(self.system_ns)
     }
 
-    /// Bytes a second; none where there was no I/O.
+    /// Throughput in bytes per second; none without I/O.
     fn throughput(&self) -> Option<f64> {
         (self.bytes > 0 && self.elapsed_ns > 0).then(|| self.bytes as f64 / (self.elapsed_ns as f64 / 1e9))
     }
@@ -130,9 +130,9 @@ impl QueryPhase {
 /// Rows of a result, as they are shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueryRows {
-    /// Names of the columns, and whether each is of numbers.
+    /// Columns of the result.
     pub columns: Vec<QueryColumn>,
-    /// The first rows; each has a cell a column.
+    /// The first rows, with one cell per column.
     pub rows: Vec<Vec<QueryCell>>,
 }
 
@@ -141,7 +141,7 @@ pub struct QueryRows {
 pub struct QueryColumn {
     /// Its name.
     pub name: String,
-    /// Its type, as Arrow calls it.
+    /// Its Arrow type.
     #[serde(rename = "type")]
     pub kind: String,
     /// Whether its values are numbers.
@@ -161,7 +161,7 @@ pub enum QueryCell {
     Integer(i64),
     /// A floating-point number.
     Real(f64),
-    /// Anything else in words; decimals too, which keep all their digits so.
+    /// Any other value as text. Decimals are text to keep all their digits.
     Text(String),
 }
 
@@ -214,7 +214,7 @@ impl QueryResult {
             .section()
     }
 
-    /// Rows that were asked for come first.
+    /// Section of the preview rows, which precedes the others.
     fn rows(&self) -> Option<Section> {
         let rows = self.rows.as_ref()?;
         let column = |column: &QueryColumn| Column {
@@ -222,7 +222,7 @@ impl QueryResult {
             is_text: !column.is_numeric,
             ..Column::default()
         };
-        // Columns of words stand before those of figures in every table.
+        // Every report table puts text columns before numeric ones.
         let mut order: Vec<usize> = (0..rows.columns.len()).collect();
         order.sort_by_key(|&index| rows.columns[index].is_numeric);
         let cell = |row: &[QueryCell], index: usize| {
@@ -245,7 +245,7 @@ impl QueryResult {
         }))
     }
 
-    /// Peak resident memory, and the limit that it is held against.
+    /// Peak resident memory and its limit.
     fn memory(&self) -> Fact {
         let limit = bytes(self.memory_limit_bytes);
         let value = match self.memory_peak_bytes {

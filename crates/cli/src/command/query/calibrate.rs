@@ -26,10 +26,10 @@ beside the calibrations of `sakiyomi probe`, which measures the storage, and `qu
 machine: a busy one gives costs that are too high."
 )]
 pub(crate) struct Calibrate {
-    /// Save the costs to this file, and not in the usual place
+    /// Save the costs to this file instead of the default location
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
-    /// Measure for a moment only: for a first look, not for predictions
+    /// Measure briefly: for a first look, not for predictions
     #[arg(long)]
     glance: bool,
 }
@@ -39,7 +39,7 @@ impl Calibrate {
         let path = match &self.calibration {
             Some(path) => path.clone(),
             None => default_path().context(
-                "there is no directory for the costs, as neither XDG_STATE_HOME nor HOME is set; name a file with \
+                "no directory for the costs: neither XDG_STATE_HOME nor HOME is set; name a file with \
                  --calibration",
             )?,
         };

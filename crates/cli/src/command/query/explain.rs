@@ -1,5 +1,4 @@
-//! `query explain`: the plan of a command with its predicted times, the plans that it was preferred to, and after a run the
-//! measured times beside the predicted ones.
+//! `query explain`: the plan of a command with predicted times, and rejected plans. `--analyze` adds measured times.
 
 mod text;
 
@@ -30,30 +29,30 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi query explain --analyze q1 tpch/lineitem.parquet
 ";
 
-/// Name and version of its JSON.
+/// Schema of the JSON output.
 const SCHEMA: &str = "sakiyomi.explain/1";
 
 /// Print the plan of a command with predicted times, and the plans that it rejected.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Predictions need the costs of the storage, which `sakiyomi probe DIR` measures once for each device, and those \
-of the operators, which `sakiyomi query calibrate` measures once for a machine."
+    after_help = "Predictions need measured costs. `sakiyomi probe DIR` measures those of the storage, once for each \
+device; `sakiyomi query calibrate` measures those of the operators, once for a machine."
 )]
 pub(crate) struct Explain {
-    /// Run the command, too, and print measured times beside the predicted ones
+    /// Also run the command and print measured times beside the predicted ones
     #[arg(long)]
     analyze: bool,
-    /// Load the costs of the storage from this file of `probe`, and not from the usual place
+    /// Load the costs of the storage from this file of `probe` instead of the default location
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
-    /// Load the costs of operators from this file of `query calibrate`, and not from the usual place
+    /// Load the costs of operators from this file of `query calibrate` instead of the default location
     #[arg(long, value_name = "FILE")]
     operators: Option<PathBuf>,
     #[command(subcommand)]
     command: Explained,
 }
 
-/// What is explained.
+/// Command to explain.
 #[derive(Debug, Subcommand)]
 enum Explained {
     /// Explain a sort
@@ -105,7 +104,7 @@ impl Explain {
         }
     }
 
-    /// The file that a command names; otherwise its rows would be shown.
+    /// The output file of the command, or a preview.
     fn destination(&self) -> Result<Destination> {
         let output = match &self.command {
             Explained::Sort(sort) => &sort.output,
@@ -154,7 +153,7 @@ impl Explain {
         Ok(explained?)
     }
 
-    /// Runs the command as it is.
+    /// Runs the command with the options of the command line and measures it.
     fn measure(&self, destination: &Destination, common: &Common) -> Result<Measured> {
         let args = self.job_args();
         let job = args.open()?;
@@ -180,7 +179,7 @@ impl Explain {
                 run(&job, common, move |job| statement::q1(job, table, &to))
             }
         }
-        .context("the command that was explained failed")?;
+        .context("the explained command failed")?;
         let elapsed = begun.elapsed();
         let (user, system) = cpu::user_and_system_of_this_process();
         Ok(Measured {

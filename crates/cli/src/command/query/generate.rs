@@ -24,9 +24,9 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Generate tables of TPC-H, at any scale factor in bounded memory.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Tables: lineitem, orders, customer, part, partsupp, supplier, nation, region; each becomes a file of its \
-name in DIR. LINEITEM has 6,000,000 rows for each unit of the scale factor and is born ordered by l_orderkey, which hides \
-the work of a sort or join: --shuffle permutes the rows. The same scale factor and seed give the same rows on any machine."
+    after_help = "Tables: lineitem, orders, customer, part, partsupp, supplier, nation, region; each is written to a file \
+of its name in DIR. LINEITEM has 6,000,000 rows for each unit of the scale factor. They are ordered by l_orderkey, which \
+makes sorts and joins cheap; --shuffle permutes the rows. The same scale factor and seed give the same rows on any machine."
 )]
 pub(crate) struct Generate {
     /// Scale factor; fractions are allowed
@@ -38,7 +38,7 @@ pub(crate) struct Generate {
     /// Generate only these columns
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     columns: Vec<String>,
-    /// Permute the rows by this seed
+    /// Permute the rows with this seed
     #[arg(long, value_name = "SEED")]
     shuffle: Option<u64>,
     /// Write the tables to this directory
@@ -82,7 +82,7 @@ impl Generate {
         command.finish_files(asked, &job, &outcome, outputs.collect(), common)
     }
 
-    /// The files, whose tables and columns are checked before any work.
+    /// Checks tables and columns before any work; returns the files to generate.
     fn files(&self) -> Result<Files> {
         let output = self.format.options_or(Format::Parquet)?;
         let (types, ending) = match output.format {
@@ -117,10 +117,10 @@ struct Files {
 }
 
 impl Files {
-    /// Generates all of them; gives their paths, rows and bytes.
+    /// Generates the files; returns the path, rows and bytes of each.
     fn generate(self, job: &Job) -> Result<Vec<(PathBuf, u64, u64)>, Error> {
         let progress = job.progress();
-        // Rows of a shuffled table are generated, and given out.
+        // Rows of a shuffled table count twice: when generated, and when written.
         let steps = |options: &GenerateOptions| if options.shuffle.is_some() { 2 } else { 1 };
         let rows = |options: &GenerateOptions| steps(options) * options.table.rows(options.scale);
         progress.expect(self.tables.iter().map(|(_, options)| rows(options)).sum());
@@ -139,7 +139,7 @@ impl Files {
     }
 }
 
-/// The table of a name.
+/// Finds a table of TPC-H by name.
 fn table(name: &str) -> Result<TpchTable> {
     let found = TPCH_TABLES.into_iter().find(|table| table.name() == name);
     found.with_context(|| {

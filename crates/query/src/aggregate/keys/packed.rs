@@ -1,5 +1,5 @@
-//! Keys of fixed widths that fit a word together, with a bit for each that may be null. A single key of 64 bits has no
-//! room for that bit: its null is a group apart.
+//! Fixed-width keys packed into a 64-bit word, with a validity bit for each nullable column. A single 64-bit key has no
+//! room for that bit; its null is a separate group.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::aggregate::types::canonical;
 #[derive(Debug)]
 struct Column {
     data_type: DataType,
-    /// Where its bits begin in the word.
+    /// The position of the lowest bit in the word.
     shift: u32,
     bits: u32,
-    /// The bit that says that it is not null; none if it never is, or if the key has a group for its null.
+    /// The validity bit; `None` if the column is not nullable, or if nulls have a separate group.
     valid_bit: Option<u32>,
 }
 
@@ -28,14 +28,14 @@ struct Column {
 pub(crate) struct PackedKeys {
     columns: Vec<Column>,
     index: Index,
-    /// The words of groups, from group 1.
+    /// The words of groups, from [`FIRST_GROUP`].
     words: Vec<u64>,
     null_group: Option<u32>,
-    /// Of a batch; kept for its memory.
+    /// The words of a batch; a buffer that is reused.
     scratch: Vec<u64>,
 }
 
-/// Bits of the values of a type.
+/// The width in bits of a type; `None` if it exceeds a word.
 fn bits(data_type: &DataType) -> Option<u32> {
     match data_type {
         DataType::Boolean => Some(1),
@@ -45,7 +45,7 @@ fn bits(data_type: &DataType) -> Option<u32> {
 }
 
 impl PackedKeys {
-    /// None if the keys do not fit a word.
+    /// Returns `None` if the keys do not fit a word.
     pub(super) fn new(types: &[(DataType, bool)]) -> Option<PackedKeys> {
         let mut columns = Vec::new();
         let mut shift = 0;
@@ -89,7 +89,7 @@ impl PackedKeys {
         Ok(())
     }
 
-    /// Equal keys often follow each other: the last group is tried first.
+    /// Finds the groups of words. Equal keys are often adjacent, so that the last group is tried first.
     fn assign_words(&mut self, words: &[u64], groups: &mut Vec<u32>) {
         let Some(&first) = words.first() else { return };
         let mut last = (first, self.insert_word(first));
@@ -162,7 +162,7 @@ impl PackedKeys {
 }
 
 impl Column {
-    /// Adds the bits of a column to the words of rows.
+    /// Sets the bits of a column in the words of rows.
     fn pack(&self, array: &ArrayRef, words: &mut [u64]) -> Result<(), Error> {
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         match &nulls {

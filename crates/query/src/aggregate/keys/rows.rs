@@ -11,12 +11,12 @@ use crate::aggregate::types::canonical;
 #[derive(Debug)]
 pub(crate) struct RowKeys {
     converter: RowConverter,
-    /// Of a batch; kept for its memory.
+    /// The keys of a batch; a buffer that is reused.
     rows: Rows,
     index: Index,
-    /// All keys, one after the other.
+    /// All keys, concatenated.
     arena: Vec<u8>,
-    /// Where the key of each group ends; the first is where that of group 1 begins.
+    /// The start of the first key, then the end of each key in `arena`.
     ends: Vec<usize>,
 }
 
@@ -63,7 +63,7 @@ impl RowKeys {
         Ok(self.converter.convert_rows(groups.iter().map(|&group| parser.parse(self.bytes(group))))?)
     }
 
-    /// Bytes that keys take: up to twice their own, because their memory grows by doubling.
+    /// Bytes of the keys, doubled because the allocation grows by doubling.
     pub(super) fn arena_bytes(&self) -> usize {
         self.arena.len() * 2
     }

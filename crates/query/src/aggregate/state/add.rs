@@ -11,16 +11,16 @@ use arrow_schema::DataType;
 
 use crate::Error;
 
-/// Adds a value with what rounding loses (Neumaier): the sum hardly depends on the order of rows.
+/// Adds a value with compensation (Neumaier), so that the sum hardly depends on the order of rows.
 pub(super) fn add_float(sum: &mut [f64; 2], value: f64) {
     let [high, low] = *sum;
     let total = high + value;
     let lost = if high.abs() >= value.abs() { (high - total) + value } else { (value - total) + high };
-    // An infinity loses nothing, and NaN would stay in the rest.
+    // Without this reset, an infinite sum would make the compensation NaN.
     *sum = [total, if total.is_finite() { low + lost } else { 0.0 }];
 }
 
-/// Calls a function with each group and its value, but for nulls.
+/// Calls a function with each group and value that is not null.
 pub(super) fn each<T: Copy>(
     groups: &[u32],
     values: &[T],
@@ -73,7 +73,7 @@ pub(super) fn add_integers(sums: &mut [i128], groups: &[u32], array: &ArrayRef) 
     Ok(())
 }
 
-/// Decimals of a damaged file may have more digits than their type.
+/// Adds decimals with overflow checks: decimals of a damaged file may exceed the precision of their type.
 fn add_decimals(sums: &mut [i128], groups: &[u32], array: &ArrayRef) -> Result<(), Error> {
     let mut overflow = false;
     each_of::<Decimal128Type>(groups, array, |group, value| {

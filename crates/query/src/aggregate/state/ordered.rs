@@ -1,4 +1,4 @@
-//! Values of all types of up to 64 bits as integers that have their order, and back.
+//! Maps values of up to 64 bits to integers of the same order, and back.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -13,10 +13,10 @@ use arrow_schema::{ArrowError, DataType};
 use crate::Error;
 use crate::aggregate::types::canonical_double;
 
-/// The sign of 64 bits: a number without one has the order of one with it if this is turned.
+/// Flipping this bit maps unsigned to signed integers of the same order.
 const SIGN_BIT: u64 = 1 << 63;
 
-/// Values as integers that have their order; anything where they are null.
+/// Maps values to integers of the same order; integers of nulls are unspecified.
 pub(super) fn from_array(array: &ArrayRef) -> Result<Vec<i64>, Error> {
     fn from<T: ArrowPrimitiveType>(array: &ArrayRef) -> Vec<i64>
     where
@@ -67,7 +67,7 @@ pub(super) fn from_array(array: &ArrayRef) -> Result<Vec<i64>, Error> {
     })
 }
 
-/// NaN is greater than all numbers, and -0 equals 0.
+/// Maps a float; NaN is greater than all numbers, and -0 equals 0.
 fn from_float(value: f64) -> i64 {
     let bits = canonical_double(value).to_bits() as i64;
     bits ^ ((bits >> 63) as u64 >> 1) as i64
@@ -77,7 +77,7 @@ fn to_float(ordered: i64) -> f64 {
     f64::from_bits((ordered ^ ((ordered >> 63) as u64 >> 1) as i64) as u64)
 }
 
-/// A column of values from their integers.
+/// Maps integers back to an array.
 pub(super) fn to_array(
     ordered: impl Iterator<Item = i64>,
     rows: usize,

@@ -1,4 +1,4 @@
-//! Results from states: sums that must fit their types, averages, and nulls where nothing was counted.
+//! Computes results from states: sums with overflow checks, averages, and nulls for groups without values.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::aggregate::types::flat;
 use super::State;
 use super::ordered;
 
-/// The results of an aggregate for some groups.
+/// The results of an aggregate for groups.
 pub(crate) fn column(
     aggregate: &Aggregate,
     output: Output,
@@ -47,7 +47,7 @@ fn overflow(aggregate: &Aggregate) -> Error {
     Error::Query(format!("{name} does not fit {data_type}; CAST its argument to a decimal of more digits"))
 }
 
-/// The argument's type, in which extremes are.
+/// The results of a state with the aggregate's type.
 fn values(
     aggregate: &Aggregate,
     state: &State,
@@ -125,7 +125,7 @@ fn sums_256(aggregate: &Aggregate, sums: impl Iterator<Item = Option<i256>>) -> 
     }
 }
 
-/// A column of decimals that have no more digits than their type.
+/// Makes an array of decimals with a check of the precision.
 fn decimals<T: DecimalType>(
     aggregate: &Aggregate,
     values: impl Iterator<Item = Result<Option<T::Native>, ()>>,
@@ -186,7 +186,7 @@ fn average(
     }
 }
 
-/// Decimal places that an average has beyond its argument.
+/// Decimal places that an average adds to those of its argument.
 fn shift(aggregate: &Aggregate) -> u32 {
     let scale = |data_type: &DataType| match *data_type {
         DataType::Decimal32(_, scale)
@@ -199,7 +199,7 @@ fn shift(aggregate: &Aggregate) -> u32 {
     u32::try_from(scale(aggregate.data_type()) - argument).unwrap_or(AVERAGE_SCALE_EXTRA.into())
 }
 
-/// `sum * 10^shift / count`, rounded half away from zero; none if it does not fit.
+/// Returns `sum * 10^shift / count`, rounded half away from zero; `None` on overflow or a count of 0.
 fn divide(sum: i256, count: i64, shift: u32) -> Option<i256> {
     let count = i256::from_i128(count.into());
     let dividend = sum.checked_mul(i256::from_i128(10).checked_pow(shift)?)?;
@@ -209,7 +209,7 @@ fn divide(sum: i256, count: i64, shift: u32) -> Option<i256> {
     if is_up { quotient.checked_add(i256::from_i128(step)) } else { Some(quotient) }
 }
 
-/// The quotient of integers: whole part and rest apart, so that large sums keep their digits.
+/// Divides integers by quotient and remainder, which keeps the digits of large sums.
 fn quotient(sum: i128, count: i64) -> f64 {
     let count_128 = i128::from(count);
     (sum / count_128) as f64 + (sum % count_128) as f64 / count as f64

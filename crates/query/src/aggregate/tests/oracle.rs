@@ -1,4 +1,4 @@
-//! Rows, and what the aggregates of their groups are: one row after the other, on 128 bits.
+//! Random rows, and the expected aggregates: computed row by row, on 128 bits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ pub(super) struct Row {
     pub(super) day: Option<i32>,
 }
 
-/// Random rows; `wide` ones have many different integers, and strings instead of flags.
+/// Random rows; `wide` rows have many distinct integers, and strings instead of flags.
 pub(super) fn rows(seed: u64, count: usize, wide: bool) -> Vec<Row> {
     let mut random = Pcg64::seed_from_u64(seed);
     let mut next = |most: u64| random.next_u64() % most;
@@ -64,7 +64,7 @@ fn text<T: std::fmt::Display>(value: Option<T>) -> String {
     value.map_or("∅".into(), |value| value.to_string())
 }
 
-/// As Arrow prints it: of two shortest texts of a number, others may choose the other.
+/// Prints a float as Arrow does, because a number may have two shortest texts.
 fn float(value: f64) -> String {
     let array = arrow_array::Float64Array::from(vec![if value == 0.0 { 0.0 } else { value }]);
     arrow_cast::display::array_value_to_string(&array, 0).unwrap()
@@ -81,7 +81,7 @@ fn day(value: i32) -> String {
     arrow_cast::display::array_value_to_string(&date, 0).unwrap()
 }
 
-/// The values of a row's keys, as results print them.
+/// The values of a row's keys, as printed in results.
 pub(super) fn key(row: &Row, keys: &str) -> Vec<String> {
     let value = |name: &str| match name {
         "k" => text(row.k),
@@ -107,7 +107,7 @@ fn counts(row: &Row, condition: Option<&str>) -> bool {
     }
 }
 
-/// `value / count`, rounded half away from zero.
+/// Returns `value / count`, rounded half away from zero.
 fn rounded(value: i128, count: i128) -> i128 {
     let twice = 2 * value.abs() / count;
     (twice + 1) / 2 * value.signum()
@@ -156,7 +156,7 @@ fn aggregate(rows: &[&Row], function: Function, argument: &str) -> String {
     }
 }
 
-/// The results of groups by their keys.
+/// The expected results of groups, by key.
 pub(super) fn expected(
     rows: &[Row],
     keys: &str,
@@ -179,7 +179,7 @@ pub(super) fn expected(
     groups.iter().map(|(key, rows)| (key.clone(), results(rows))).collect()
 }
 
-/// TPC-H query 1, row by row.
+/// Computes TPC-H query 1 row by row.
 pub(super) fn query_1(batches: &[RecordBatch]) -> Vec<Vec<String>> {
     let mut groups: BTreeMap<(String, String), [i128; 6]> = BTreeMap::new();
     for batch in batches {
@@ -190,7 +190,7 @@ pub(super) fn query_1(batches: &[RecordBatch]) -> Vec<Vec<String>> {
         let [flag, status] =
             ["l_returnflag", "l_linestatus"].map(|name| cast(column(name), &DataType::Utf8).unwrap());
         let day = column("l_shipdate").as_primitive::<Date32Type>();
-        // Days of 1998-09-02.
+        // 1998-09-02 in days since 1970-01-01.
         for row in (0..batch.num_rows()).filter(|&row| day.value(row) <= 10_471) {
             let [quantity, price, discount, tax] =
                 [quantity, price, discount, tax].map(|column| column.value(row));

@@ -1,4 +1,4 @@
-//! Arithmetic on values: Arrow's kernels, decimals whose results are checked against their digits, and dates.
+//! Arithmetic on values: Arrow's kernels, decimals with a check of the precision, and dates.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use arrow_schema::{ArrowError, DataType};
 use crate::expression::types::{Arithmetic, DIGITS_128_BITS};
 use crate::expression::value::Value;
 
-/// The result of an operator, as a type.
+/// Computes an operator with a result of type `to`.
 pub(super) fn compute(
     operator: Arithmetic,
     left: &Value,
@@ -58,7 +58,7 @@ fn move_days(operator: Arithmetic, date: &Value, days: &Value) -> Result<ArrayRe
     exactly(&exactly(&moved, &DataType::Int32)?, &DataType::Date32)
 }
 
-/// A decimal as one of more digits with the same scale and width, which is the same memory.
+/// Relabels a decimal with a larger precision; scale, width and memory stay the same.
 pub(super) fn relabelled(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     fn more<T: DecimalType>(array: &ArrayRef, [from, to]: [u8; 2], scale: i8) -> Option<ArrayRef> {
         let array = array.as_primitive::<T>().clone();
@@ -78,8 +78,8 @@ pub(super) fn relabelled(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     }
 }
 
-/// The result of a kernel with the digits that it was announced with. Only results that would need more than fit are
-/// checked value by value: others have room for whatever their operands hold.
+/// Sets the precision of a kernel's result. Only results at the maximum precision are checked value by value; others
+/// cannot overflow.
 fn fitted(array: ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     fn fit<T: DecimalType>(array: &ArrayRef, precision: u8, scale: i8) -> Result<ArrayRef, ArrowError> {
         let array = array.as_primitive::<T>().clone().with_precision_and_scale(precision, scale)?;
@@ -97,7 +97,7 @@ fn fitted(array: ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     }
 }
 
-/// A quotient of decimals, rounded half away from zero.
+/// Divides decimals, rounding half away from zero.
 fn divide(left: &Value, right: &Value, to: &DataType) -> Result<ArrayRef, ArrowError> {
     let (scales, to_scale) = match (left.data_type(), right.data_type(), to) {
         (DataType::Decimal64(_, a), DataType::Decimal64(_, b), DataType::Decimal64(_, c))
@@ -142,7 +142,7 @@ fn divided<T: DecimalType>(
     Ok(Arc::new(result))
 }
 
-/// `a * 10^shift / b`; none if it does not fit.
+/// Returns `a * 10^shift / b`, or `None` on overflow.
 fn divide_128(a: i128, b: i128, shift: u32) -> Option<i128> {
     let Some(dividend) = 10i128.checked_pow(shift).and_then(|factor| a.checked_mul(factor)) else {
         return divide_256(i256::from_i128(a), i256::from_i128(b), shift)?.to_i128();

@@ -1,5 +1,5 @@
-//! Comparisons: Arrow's kernels, but for floats, whose total order tells -0 from 0. Here they are equal, and NaN equals
-//! NaN and is greater than every number, as in PostgreSQL.
+//! Comparisons: Arrow's kernels, except for floats, because Arrow's total order distinguishes -0 from 0. Here -0 equals
+//! 0, and NaN equals NaN and is greater than every number, as in PostgreSQL.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::expression::node::Comparison;
 use crate::expression::types::flat;
 use crate::expression::value::Value;
 
-/// A comparison of values of one type.
+/// Compares values of one type.
 pub(crate) fn compare(operator: Comparison, left: &Value, right: &Value) -> Result<BooleanArray, ArrowError> {
     let kernel = match flat(left.data_type()) {
         arrow_schema::DataType::Float16 => floats::<Float16Type>,
@@ -47,7 +47,7 @@ fn others(operator: Comparison, left: &Value, right: &Value) -> Result<BooleanAr
     kernel(left, right)
 }
 
-/// Values of one side.
+/// The operand of one side.
 struct Side<'a, T> {
     values: &'a [T],
     nulls: Option<&'a NullBuffer>,
@@ -59,7 +59,7 @@ impl<T: Copy> Side<'_, T> {
         self.values[if self.is_scalar { 0 } else { row }]
     }
 
-    /// Null bits of all rows.
+    /// The null bits of all rows.
     fn nulls(&self, rows: usize) -> Option<NullBuffer> {
         let nulls = self.nulls.filter(|nulls| nulls.null_count() > 0)?;
         Some(if self.is_scalar { NullBuffer::new_null(rows) } else { nulls.clone() })
@@ -116,7 +116,7 @@ fn collect<T: Copy>(
     BooleanBuffer::collect_bool(rows.len(), |row| is_true(left.value(row), right.value(row)))
 }
 
-/// Rows of which one side is null, or neither and the values differ.
+/// Rows with exactly one null side, or with two values that differ.
 fn distinct(differ: &BooleanBuffer, nulls: &[Option<NullBuffer>; 2], rows: usize) -> BooleanArray {
     let valid = |nulls: &Option<NullBuffer>| {
         nulls.as_ref().map_or_else(|| BooleanBuffer::new_set(rows), |nulls| nulls.inner().clone())

@@ -1,4 +1,4 @@
-//! Functions of values.
+//! Scalar functions.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::expression::value::Value;
 
 use super::compare::compare;
 
-/// The result of a function. Arrays are as long as the longest argument, of one row if all are constants.
+/// Computes a function. The result has one row if all arguments are constants, else one for each row of the batch.
 pub(super) fn call(function: Function, values: &[Value], to: &DataType) -> Result<ArrayRef, ArrowError> {
     let rows = values.iter().find_map(|value| match value {
         Value::Array(array) => Some(array.len()),
@@ -115,7 +115,7 @@ fn rounded(array: &ArrayRef, single: fn(f32) -> f32, double: fn(f64) -> f64) -> 
     }
 }
 
-/// Strings from strings; `write` appends one to an empty string.
+/// Maps strings to strings; `write` appends a result to an empty string.
 fn texts(array: &ArrayRef, write: impl Fn(&str, &mut String)) -> ArrayRef {
     let array = array.as_string::<i32>();
     let mut texts = StringBuilder::with_capacity(array.len(), array.value_data().len());
@@ -130,7 +130,7 @@ fn texts(array: &ArrayRef, write: impl Fn(&str, &mut String)) -> ArrayRef {
     Arc::new(texts.finish())
 }
 
-/// `substring(text FROM start FOR length)`: characters from the first, which is number 1.
+/// Computes `substring(text FROM start FOR length)`; characters are numbered from 1.
 fn substring(array: &ArrayRef, numbers: &[ArrayRef]) -> Result<ArrayRef, ArrowError> {
     let numbers: Vec<&Int64Array> = numbers.iter().map(|array| array.as_primitive::<Int64Type>()).collect();
     let texts: &StringArray = array.as_string();
@@ -154,7 +154,7 @@ fn substring(array: &ArrayRef, numbers: &[ArrayRef]) -> Result<ArrayRef, ArrowEr
     Ok(Arc::new(result.finish()))
 }
 
-/// Characters from number `start` until before number `end`.
+/// The characters `start..end`, numbered from 1.
 fn characters(text: &str, start: i128, end: i128) -> &str {
     if end <= start {
         return "";

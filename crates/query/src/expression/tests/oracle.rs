@@ -1,6 +1,6 @@
-//! An interpreter of rows: the plain version of every operator, on 128-bit integers.
+//! A row interpreter: the plain version of every operator, on 128-bit integers.
 
-/// The value of an expression on a row; decimals without their point.
+/// The value of an expression on a row; decimals are unscaled.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Cell {
     Null,
@@ -10,19 +10,19 @@ pub(super) enum Cell {
     Text(String),
 }
 
-/// Why a row has no value.
+/// The reason that a row has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failed {
-    /// SQL has none.
+    /// The expression is an error in SQL.
     Undefined,
-    /// The oracle's integers are too small to tell.
+    /// The oracle's integers overflow.
     TooLarge,
 }
 
-/// Values from which on a result may have more digits than decimals have.
+/// Values from which a result may exceed the maximum precision of decimals.
 const DECIMAL_MAX: u128 = 10u128.pow(36);
 
-/// The kinds of expressions, with the decimal places of numbers; integers are numbers without any that are not decimals.
+/// Kinds of expressions; numbers have decimal places, and integers are not decimals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
     Integer,
@@ -56,7 +56,7 @@ pub(super) enum Tree {
     Contains(Box<Tree>, &'static str),
 }
 
-/// Columns that expressions use: names, and kinds.
+/// The columns of expressions: names and kinds.
 pub(super) const COLUMNS: [(&str, Sort); 7] = [
     ("i", Sort::Integer),
     ("small", Sort::Integer),
@@ -68,7 +68,7 @@ pub(super) const COLUMNS: [(&str, Sort); 7] = [
 ];
 
 impl Tree {
-    /// The kind of its values.
+    /// The kind of the values.
     pub(super) fn sort(&self) -> Sort {
         match self {
             Tree::Column(_, sort) | Tree::Literal(_, sort) => *sort,
@@ -120,7 +120,7 @@ impl Tree {
         }
     }
 
-    /// The value on a row. AND, OR, CASE and coalesce look at what they need, from left to right.
+    /// The value on a row. AND, OR, CASE and coalesce evaluate only the needed inputs, from left to right.
     pub(super) fn value(&self, row: &[Cell]) -> Result<Cell, Failed> {
         Ok(match self {
             Tree::Column(place, _) => row[*place].clone(),
@@ -210,7 +210,7 @@ fn arithmetic_sort(sign: char, left: Sort, right: Sort) -> Sort {
     }
 }
 
-/// A number with more decimal places.
+/// Converts a number to more decimal places.
 fn scaled(cell: Cell, from: Sort, to: Sort) -> Result<Cell, Failed> {
     match cell {
         Cell::Number(value) => Ok(Cell::Number(shifted(value, places(to) - places(from))?)),
@@ -271,7 +271,7 @@ fn arithmetic(sign: char, a: Cell, a_sort: Sort, b: Cell, b_sort: Sort) -> Resul
     }
 }
 
-/// Two values with the same decimal places.
+/// The values of both operands, with the same decimal places.
 fn at_same(left: &Tree, right: &Tree, row: &[Cell]) -> Result<[Cell; 2], Failed> {
     let (a, b) = (left.value(row)?, right.value(row)?);
     let most = Sort::Decimal(places(left.sort()).max(places(right.sort())));
@@ -306,7 +306,7 @@ fn compared(sign: &str, [a, b]: &[Cell; 2]) -> Cell {
     })
 }
 
-/// AND or OR: `settles` is the value after which nothing else is looked at.
+/// Evaluates AND or OR; `settles` is the value that decides the result.
 fn three(first: Cell, second: impl FnOnce() -> Result<Cell, Failed>, settles: bool) -> Result<Cell, Failed> {
     if first == Cell::Bool(settles) {
         return Ok(first);

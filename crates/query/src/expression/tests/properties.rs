@@ -1,4 +1,4 @@
-//! Random expressions against the interpreter, and random text.
+//! Tests random expressions against the interpreter, and random text.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::oracle::{self, Cell};
 use super::random;
 use crate::expression::{Expression, Projection};
 
-/// Rows of the oracle as a batch.
+/// Converts rows of the oracle to a batch.
 fn oracle_batch(rows: &[Vec<Cell>]) -> RecordBatch {
     let numbers = |place: usize| {
         rows.iter().map(move |row| if let Cell::Number(value) = &row[place] { Some(*value) } else { None })
@@ -41,7 +41,7 @@ fn oracle_batch(rows: &[Vec<Cell>]) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
 }
 
-/// A value as the oracle has it.
+/// Converts a value to a cell of the oracle.
 fn oracle_cell(array: &ArrayRef, row: usize) -> Cell {
     use arrow_array::cast::AsArray;
     if array.is_null(row) {

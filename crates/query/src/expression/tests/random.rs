@@ -39,7 +39,7 @@ fn cell(random: &mut Pcg64, sort: Sort, wide: bool) -> Cell {
     }
 }
 
-/// An expression of a kind; a decimal of any places.
+/// A random expression of a kind; decimals may have any number of places.
 fn grow(random: &mut Pcg64, sort: Sort, depth: usize) -> Tree {
     if depth == 0 || pick(random, 5) == 0 {
         return leaf(random, sort);

@@ -1,7 +1,7 @@
-//! Rows spilled by the hash of their key (a Grace hash join: Kitsuregawa et al. 1983).
+//! Partitioning of rows by key hash into spill files (Grace hash join: Kitsuregawa et al. 1983).
 //!
-//! Rows of equal keys of both sides come into partitions of the same number. A partition that is too large is
-//! partitioned again, by other bits of the hash.
+//! Equal keys of both sides have the same partition number. A partition that is too large is partitioned again by other
+//! bits of the hash.
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_buffer::NullBuffer;
@@ -14,13 +14,13 @@ use crate::batch_spill::{BatchReader, BatchRun, BatchWriter};
 use crate::join::keys::{KeyEncoder, KeyValues};
 use crate::{Batches, Error};
 
-/// Bits of the hash that one level of partitions uses: 16 partitions have 16 open runs.
+/// Hash bits of one level: 16 partitions have 16 open runs.
 const PARTITION_BITS: u32 = 4;
 
-/// Partitions of a level.
+/// Number of partitions of a level.
 pub(super) const PARTITION_COUNT: usize = 1 << PARTITION_BITS;
 
-/// Levels of partitions: 16^6 times the memory. Rows that are still too many have equal keys, or equal hashes.
+/// Maximum levels: suffices for 16^6 times the memory, unless many rows have equal keys or hashes.
 pub(super) const PARTITION_LEVELS_MAX: u32 = 6;
 
 /// Spilled rows of one side.
@@ -31,18 +31,18 @@ pub(super) struct Partition {
 }
 
 impl Partition {
-    /// The rows; they stay.
+    /// Returns a stream of the rows, and keeps them on disk.
     pub(super) fn read(&self) -> Result<RunBatches, Error> {
         Ok(RunBatches { reader: self.run.read()?, schema: self.schema.clone() })
     }
 
-    /// The rows; their space is returned.
+    /// Returns a stream of the rows that frees their disk space.
     pub(super) fn drain(self) -> Result<RunBatches, Error> {
         Ok(RunBatches { reader: self.run.drain()?, schema: self.schema })
     }
 }
 
-/// Spilled rows as a stream.
+/// Stream of spilled rows.
 pub(super) struct RunBatches {
     reader: BatchReader,
     schema: SchemaRef,
@@ -103,11 +103,11 @@ impl<'a> Partitioner<'a> {
         Ok(())
     }
 
-    /// The rows of the batch in the order of their partitions, and where each partition ends.
+    /// Returns the rows of the batch in partition order, and the end of each partition.
     fn order(&self, nulls: Option<&NullBuffer>) -> (Vec<u32>, [usize; PARTITION_COUNT]) {
         let shift = u64::BITS - PARTITION_BITS * (self.level + 1);
         let partition = |row: usize| match nulls {
-            // They have no partners, so that any partition will do: all of them, for none to be too large.
+            // Null keys match no key: they are spread evenly.
             Some(nulls) if nulls.is_null(row) => row % PARTITION_COUNT,
             _ => (self.hashes[row] >> shift) as usize % PARTITION_COUNT,
         };

@@ -1,4 +1,4 @@
-//! The build side in memory, and the probe side that passes by it.
+//! Probe of a build side in memory.
 
 use arrow_array::RecordBatch;
 use arrow_buffer::NullBuffer;
@@ -16,7 +16,7 @@ use crate::join::pairs::Pairs;
 use crate::join::result::ResultBatches;
 use crate::{Batches, Error, Job};
 
-/// What all parts of a hash join share.
+/// State shared by all parts of a hash join.
 pub(super) struct Context {
     pub(super) job: Job,
     pub(super) rule: Rule,
@@ -27,7 +27,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// The rows of a build and a probe batch that are paired.
+    /// Assembles the paired rows of a build and a probe batch.
     pub(super) fn assemble(
         &self,
         build: &RecordBatch,
@@ -39,20 +39,20 @@ impl Context {
     }
 }
 
-/// Rows of the build side with their hash table.
+/// Build rows with their hash table.
 pub(super) struct Build {
     batch: RecordBatch,
-    /// Bytes that a copy of a row has at most.
+    /// Maximum bytes of a copied row.
     row_bytes: usize,
     keys: KeyValues,
     table: HashTable,
-    /// Which rows have a partner; empty if nobody asks.
+    /// Whether each row has a match; empty if the join does not need it.
     matched: Vec<bool>,
     _memory: Reservation,
 }
 
 impl Build {
-    /// Of all rows of some batches.
+    /// Builds the hash table of the rows of `batches`.
     pub(super) fn new(
         context: &Context,
         schema: SchemaRef,
@@ -72,7 +72,7 @@ impl Build {
     }
 }
 
-/// All rows as one batch. The columns are copied one after the other, so that one of them exists twice at a time.
+/// Concatenates batches column by column, so that only one column at a time exists twice.
 fn concat_by_column(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<RecordBatch, Error> {
     if batches.is_empty() {
         return Ok(RecordBatch::new_empty(schema));
@@ -87,7 +87,7 @@ fn concat_by_column(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Reco
     Ok(RecordBatch::try_new(schema.clone(), columns)?)
 }
 
-/// Which probe rows have found a partner in earlier parts of the build side, by their number.
+/// Bitmap of the probe rows that matched in previous parts of the build side, by row number.
 #[derive(Debug, Default)]
 pub(super) struct Found(Vec<u64>);
 
@@ -105,32 +105,32 @@ impl Found {
     }
 }
 
-/// A probe side that passes by a build side.
+/// Probe of a build side with a stream.
 pub(super) struct Probe {
     build: Build,
     input: Box<dyn Batches>,
     batch: RecordBatch,
-    /// Bytes that a copy of a row of the batch has at most.
+    /// Maximum bytes of a copied row of the batch.
     probe_row_bytes: usize,
     keys: KeyValues,
     hashes: Vec<u64>,
-    /// The first row of the build side that each row is compared with.
+    /// First build row of each probe row's chain.
     heads: Vec<u32>,
     at: Position,
-    /// Rows of the batches before.
+    /// Number of rows in previous batches.
     rows_before: usize,
     has_ended: bool,
-    /// Filled if other parts of the build side come before or after: probe rows are then not given by themselves.
+    /// Present if the build side has several parts: matches are recorded, and unpaired probe rows returned later.
     pub(super) found: Option<Found>,
-    /// The next row of the build side to be given by itself, after the probe side.
+    /// Next build row to check for unpaired output after the probe side.
     leftover: usize,
 }
 
-/// Where a probe goes on.
+/// Position of a probe.
 #[derive(Clone, Copy, Debug, Default)]
 struct Position {
     row: usize,
-    /// The next row of the build side to compare the row with, if it was begun.
+    /// Next build row to compare the row with, if the row was started.
     candidate: Option<u32>,
     is_matched: bool,
 }
@@ -160,7 +160,7 @@ impl Probe {
         }
     }
 
-    /// The next batch of the result, and the bytes that a row of it has at most; none at the end.
+    /// Returns the next result batch and the maximum bytes of its rows; `None` at the end.
     pub(super) fn next(
         &mut self,
         context: &Context,
@@ -181,12 +181,12 @@ impl Probe {
         Ok(Some((context.assemble(&self.build.batch, &self.batch, pairs)?, self.row_bytes())))
     }
 
-    /// Bytes that a row of the result has at most.
+    /// Returns the maximum bytes of a result row.
     fn row_bytes(&self) -> usize {
         self.build.row_bytes + self.probe_row_bytes
     }
 
-    /// Ensures that there is a next probe row; false at the end.
+    /// Loads the next probe batch after the last row of the current one; returns false at the end.
     fn load(&mut self, context: &Context) -> Result<bool, Error> {
         if self.at.row < self.batch.num_rows() {
             return Ok(true);
@@ -210,7 +210,7 @@ impl Probe {
         Ok(true)
     }
 
-    /// Looks up all rows of the batch at once: the cache misses of many overlap.
+    /// Looks up all rows of the batch at once, so that their cache misses overlap.
     fn look_up(&mut self, nulls: Option<&NullBuffer>) {
         let table = &self.build.table;
         self.heads.clear();
@@ -240,7 +240,7 @@ impl Probe {
         };
     }
 
-    /// Gives rows of the build side by themselves, as many as fit.
+    /// Adds unpaired build rows, as many as fit.
     fn scan_leftover(&mut self, rule: Rule, pairs: &mut Pairs) {
         while self.leftover < self.build.matched.len() && pairs.room() > 0 {
             let row = self.leftover;
@@ -252,7 +252,7 @@ impl Probe {
     }
 }
 
-/// Takes the rows of a probe batch that are given.
+/// Receiver of the matches of a probe batch.
 struct Sink<'a> {
     rule: Rule,
     table: &'a HashTable,
@@ -263,7 +263,7 @@ struct Sink<'a> {
 }
 
 impl Sink<'_> {
-    /// Compares rows until all were, or there is no more room; returns where to go on.
+    /// Compares rows until the end of the batch or of the room; returns the position to continue at.
     fn scan<K: HashSlice + ?Sized>(
         &mut self,
         probe: &K,

@@ -1,4 +1,4 @@
-//! Which rows a hash join gives, said of its build and its probe side (pure).
+//! Output rows of a hash join, in terms of its build and probe side (pure).
 
 use crate::join::kind::JoinKind;
 use crate::join::pairs::Pairs;
@@ -12,18 +12,18 @@ pub enum JoinSide {
     Right,
 }
 
-/// Which rows of a side are given by themselves.
+/// Rows of a side that are returned unpaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alone {
     Never,
-    /// Those that have a partner.
+    /// Rows that have a match.
     Matched,
-    /// Those that have none.
+    /// Rows that have no match.
     Unmatched,
 }
 
 impl Alone {
-    /// Whether a row is given, by whether it has a partner.
+    /// Whether a row is returned, depending on whether it has a match.
     pub(super) fn gives(self, is_matched: bool) -> bool {
         match self {
             Alone::Never => false,
@@ -33,12 +33,12 @@ impl Alone {
     }
 }
 
-/// The rows of a hash join.
+/// Output rows of a hash join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
-    /// The side in the hash table.
+    /// The build side.
     pub(super) build: JoinSide,
-    /// Whether pairs are given.
+    /// Whether pairs of matching rows are returned.
     pub(super) pairs: bool,
     pub(super) probe_alone: Alone,
     pub(super) build_alone: Alone,
@@ -56,17 +56,17 @@ impl Rule {
         Rule { build, pairs: kind.gives_pairs(), probe_alone, build_alone }
     }
 
-    /// Whether the first partner of a probe row decides.
+    /// Whether the first match of a probe row suffices.
     pub(super) fn needs_one_partner(self) -> bool {
         !self.pairs && self.build_alone == Alone::Never
     }
 
-    /// Whether nothing is given without rows of the build side.
+    /// Whether an empty build side makes the result empty.
     pub(super) fn is_empty_without_build(self) -> bool {
         self.probe_alone != Alone::Unmatched
     }
 
-    /// Gives a row of the probe side by itself.
+    /// Adds an unpaired probe row.
     pub(super) fn give_probe_row(self, row: usize, pairs: &mut Pairs) {
         match self.build {
             JoinSide::Left => pairs.right_only(row..row + 1),
@@ -74,7 +74,7 @@ impl Rule {
         }
     }
 
-    /// Gives a row of the build side by itself.
+    /// Adds an unpaired build row.
     pub(super) fn give_build_row(self, row: usize, pairs: &mut Pairs) {
         match self.build {
             JoinSide::Left => pairs.left_only(row..row + 1),

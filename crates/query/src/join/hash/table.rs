@@ -1,6 +1,6 @@
-//! Hash tables over the keys of the build side.
+//! Hash table over the keys of the build side.
 //!
-//! Rows of equal hash are chained by number: a table is two arrays of 32-bit numbers, and the rows stay as they came.
+//! A chained hash table: two arrays of 32-bit row numbers. The rows themselves are not moved.
 
 use arrow_buffer::NullBuffer;
 use arrow_row::Rows;
@@ -10,15 +10,15 @@ use crate::join::keys::{KeySlice, KeyValues, with_keys};
 /// The end of a chain.
 pub(super) const CHAIN_END: u32 = u32::MAX;
 
-/// An odd number with bits all over, from the golden ratio (Knuth, volume 3, 6.4).
+/// Odd multiplier from the golden ratio (Fibonacci hashing: Knuth, volume 3, section 6.4).
 const HASH_FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Bytes of a table for each row: its place in a chain, and one or two heads of chains.
+/// Maximum bytes of a table per row: a chain link, and one or two chain heads.
 pub(super) const TABLE_ROW_BYTES: usize = 12;
 
-/// Keys that have hashes.
+/// Hashable keys.
 pub(super) trait HashSlice: KeySlice {
-    /// A hash, all of whose bits depend on all bits of the key.
+    /// Returns the hash of a row's key, well mixed in all bits: tables use the low bits, partitions the high bits.
     fn hash(&self, row: usize) -> u64;
 }
 
@@ -46,21 +46,21 @@ impl HashSlice for Rows {
     }
 }
 
-/// The product's halves folded: fast, and good enough for chains and partitions.
+/// Folded multiplication: fast, and sufficient for chains and partitions.
 fn mix(key: u64) -> u64 {
     let product = u128::from(key ^ HASH_FACTOR) * u128::from(HASH_FACTOR);
     let folded = product as u64 ^ (product >> 64) as u64;
-    // Once more: keys that differ in a few high bits only differ in the low half's high bits only.
+    // A second multiplication, because keys that differ only in high bits would differ only in high bits of `folded`.
     folded.wrapping_mul(HASH_FACTOR) ^ folded >> 29
 }
 
-/// Replaces `hashes` by those of all rows.
+/// Replaces `hashes` with the hashes of all rows.
 pub(super) fn hash_all(keys: &KeyValues, hashes: &mut Vec<u64>) {
     hashes.clear();
     with_keys!(keys, keys => hashes.extend((0..keys.rows()).map(|row| keys.hash(row))));
 }
 
-/// Chains of rows with equal hashes.
+/// Chains of rows whose hashes have equal low bits.
 #[derive(Debug)]
 pub(super) struct HashTable {
     heads: Vec<u32>,
@@ -69,7 +69,7 @@ pub(super) struct HashTable {
 }
 
 impl HashTable {
-    /// Of rows with some hashes, fewer than 2^32 - 1, but those whose key is null. Chains are in the order of the rows.
+    /// Builds a table of fewer than 2^32 - 1 rows, without those whose key is null. Chains are in row order.
     pub(super) fn new(hashes: &[u64], nulls: Option<&NullBuffer>) -> HashTable {
         let slots = hashes.len().next_power_of_two().max(1);
         let mut table =
@@ -84,12 +84,12 @@ impl HashTable {
         table
     }
 
-    /// The first row that may be equal to one with a hash.
+    /// Returns the first row of the chain of a hash, or [`CHAIN_END`].
     pub(super) fn first(&self, hash: u64) -> u32 {
         self.heads[hash as usize & self.mask]
     }
 
-    /// The row after another one in its chain.
+    /// Returns the next row in the chain of `row`, or [`CHAIN_END`].
     pub(super) fn after(&self, row: u32) -> u32 {
         self.next[row as usize]
     }

@@ -1,4 +1,4 @@
-//! Values of fixed width as unsigned integers in the same order.
+//! Normalization of fixed-width values to unsigned integers in the same order.
 
 use std::ops::{BitOr, BitXor, Shl};
 
@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 use arrow_schema::{DataType, IntervalUnit};
 
-/// How a type of fixed width lies in memory.
+/// Physical type of fixed-width values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Physical {
     Bool,
@@ -25,7 +25,7 @@ pub(super) enum Physical {
 }
 
 impl Physical {
-    /// Bits of its normalised values.
+    /// Returns the bits of a normalized value.
     pub(super) fn bits(self) -> u32 {
         match self {
             Physical::Bool => 1,
@@ -38,7 +38,7 @@ impl Physical {
     }
 }
 
-/// How a type lies in memory; none if its values have no fixed width of at most 128 bits.
+/// Returns the physical type of a data type; `None` for types without a supported fixed width of at most 128 bits.
 pub(super) fn physical(data_type: &DataType) -> Option<Physical> {
     use DataType::{
         Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Duration, Float32, Float64, Int8, Int16,
@@ -65,10 +65,10 @@ pub(super) fn physical(data_type: &DataType) -> Option<Physical> {
 pub(super) trait Word:
     Copy + From<bool> + From<u64> + BitOr<Output = Self> + BitXor<Output = Self> + Shl<u32, Output = Self>
 {
-    /// All bits of a width set.
+    /// Returns a mask of the low `bits` bits, at least one.
     fn mask(bits: u32) -> Self;
 
-    /// The low bits of an integer.
+    /// Truncates an integer to its low bits.
     fn low(value: u128) -> Self;
 }
 
@@ -92,7 +92,7 @@ impl Word for u128 {
     }
 }
 
-/// Sets keys to the normalised values of a column, or appends them as the low bits. The first column replaces all keys.
+/// Appends the normalized values of a column to keys as low bits. The first column replaces all keys.
 pub(super) fn append<W: Word>(
     keys: &mut Vec<W>,
     array: &ArrayRef,
@@ -150,14 +150,14 @@ impl<W: Word> Fold<'_, W> {
     }
 }
 
-/// Bits of a float in the order of numbers, with one NaN above all and one zero.
+/// Returns the bits of a float in numeric order, with a single zero and a single NaN above all numbers.
 fn float64(value: f64) -> u64 {
-    // Adding 0 makes -0 the same as 0.
+    // Adding 0 turns -0 into 0.
     let bits = if value.is_nan() { f64::NAN.to_bits() & !(1 << 63) } else { (value + 0.0).to_bits() };
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
-/// As [`float64`].
+/// Like [`float64`].
 fn float32(value: f32) -> u64 {
     let bits = if value.is_nan() { f32::NAN.to_bits() & !(1 << 31) } else { (value + 0.0).to_bits() };
     u64::from(if bits >> 31 == 1 { !bits } else { bits | 1 << 31 })

@@ -1,4 +1,4 @@
-//! Hash joins, in memory, by partitions and in parts.
+//! Tests of hash joins in memory, by partitions and in parts.
 
 use super::*;
 

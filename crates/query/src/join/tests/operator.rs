@@ -1,4 +1,4 @@
-//! Whole joins, of sides in any order.
+//! Tests of whole joins of unsorted and sorted sides.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A join that is obviously right: all pairs of rows, as text.
+//! Reference join: a nested loop over all pairs of rows, as text.
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::cast;
@@ -7,25 +7,25 @@ use arrow_schema::Schema;
 
 use super::super::{Condition, JoinKind};
 
-/// In place of a null.
+/// Text of a null.
 const NULL_TEXT: &str = "null";
 
-/// The values of a column as text.
+/// Returns the values of a column as text.
 fn texts(column: &ArrayRef) -> Vec<String> {
     let options = FormatOptions::default().with_null(NULL_TEXT);
     let formatter = ArrayFormatter::try_new(column, &options).unwrap();
     (0..column.len()).map(|row| formatter.value(row).to_string()).collect()
 }
 
-/// The rows of a batch as text.
+/// Returns the rows of a batch as text.
 pub(super) fn rows_of(batch: &RecordBatch) -> Vec<Vec<String>> {
     let columns: Vec<Vec<String>> = batch.columns().iter().map(texts).collect();
-    // One zero: which of two equal keys is given is not defined.
+    // Normalizes zeros, because a merged key may have either of two equal values.
     let value = |text: &String| if text == "-0.0" { "0.0".to_owned() } else { text.clone() };
     (0..batch.num_rows()).map(|row| columns.iter().map(|column| value(&column[row])).collect()).collect()
 }
 
-/// The keys of all rows as text; none where one is null.
+/// Returns the keys of all rows as text; `None` if a key column is null.
 fn keys(batch: &RecordBatch, places: &[usize], condition: &Condition) -> Vec<Option<Vec<String>>> {
     let columns = places.iter().zip(&condition.pairs).map(|(&place, pair)| {
         let column = cast(batch.column(place), &pair.data_type).unwrap();
@@ -40,7 +40,7 @@ fn keys(batch: &RecordBatch, places: &[usize], condition: &Condition) -> Vec<Opt
     (0..batch.num_rows()).map(|row| columns.iter().map(|column| column[row].clone()).collect()).collect()
 }
 
-/// The rows of a join, for tables whose key columns have the same names on both sides.
+/// Returns the rows of a join of tables whose key columns have the same names.
 pub(super) fn joined(
     kind: JoinKind,
     left: &RecordBatch,
@@ -78,7 +78,7 @@ pub(super) fn joined(
         let (our_schema, their_schema) = (left.schema(), right.schema());
         let columns = schema.fields().iter().map(|field| match our_schema.index_of(field.name()) {
             Ok(place) => {
-                // A key that both sides have as one column.
+                // A merged key column.
                 let is_merged =
                     kind.gives_pairs() && schema.index_of(&format!("{}_right", field.name())).is_err();
                 let other = their_schema.index_of(field.name());

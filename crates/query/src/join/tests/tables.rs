@@ -1,4 +1,4 @@
-//! Small tables of keys of any type.
+//! Small tables with keys of various types.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) enum Side {
     Right,
 }
 
-/// Types of a key column on the left and on the right.
+/// Left and right types of a key column.
 pub(super) const KEY_TYPES: [fn() -> (DataType, DataType); 14] = [
     || (DataType::Int64, DataType::Int64),
     || (DataType::Int32, DataType::Int64),
@@ -38,7 +38,7 @@ fn dictionary() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int16), Box::new(DataType::Utf8))
 }
 
-/// Columns of keys, one of numbers of rows, and one of text.
+/// Creates a table with key columns, a row number column and a text column.
 pub(super) fn table(side: Side, types: &[usize], values: &[Vec<Option<i64>>]) -> RecordBatch {
     let (mut fields, mut columns) = (Vec::new(), Vec::new());
     for (place, &chosen) in types.iter().enumerate() {
@@ -79,7 +79,7 @@ fn keys(numbers: &[Option<i64>], data_type: &DataType) -> ArrayRef {
     }
 }
 
-/// 5 is NaN, and some of the zeros are negative.
+/// Casts numbers to floats, 5 to NaN, and some zeros to -0.
 fn floats<T: ArrowPrimitiveType>(column: &ArrayRef, nan: T::Native, zero: T::Native) -> ArrayRef {
     let numbers = column.as_primitive::<arrow_array::types::Int64Type>();
     let values = cast(column, &T::DATA_TYPE).unwrap();
@@ -93,7 +93,7 @@ fn floats<T: ArrowPrimitiveType>(column: &ArrayRef, nan: T::Native, zero: T::Nat
     Arc::new((0..numbers.len()).map(value).collect::<arrow_array::PrimitiveArray<T>>())
 }
 
-/// The rows in the order of their first columns.
+/// Sorts a table by its first `keys` columns.
 pub(super) fn sorted(table: &RecordBatch, keys: usize, order: &[SortOptions]) -> RecordBatch {
     let columns = (0..keys).map(|place| {
         let values = with_one_zero(table.column(place));
@@ -103,7 +103,7 @@ pub(super) fn sorted(table: &RecordBatch, keys: usize, order: &[SortOptions]) ->
     take_record_batch(table, &order).unwrap()
 }
 
-/// A column in which both zeros are the same, so that they do not separate rows that differ in the next column.
+/// Turns -0 into 0, so that zeros do not separate rows that differ in the next column.
 fn with_one_zero(column: &ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Float64 => {
@@ -116,7 +116,7 @@ fn with_one_zero(column: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Batches of a number of rows.
+/// Splits a table into batches of `rows` rows.
 pub(super) fn split(table: &RecordBatch, rows: usize) -> Vec<RecordBatch> {
     let starts = (0..table.num_rows()).step_by(rows);
     starts.map(|start| table.slice(start, rows.min(table.num_rows() - start))).collect()

@@ -1,4 +1,4 @@
-//! Values as the text of a field.
+//! Formatting of values as CSV fields.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -37,13 +37,13 @@ enum Values<'a> {
     Utf8(&'a arrow_array::StringArray),
     LargeUtf8(&'a arrow_array::LargeStringArray),
     Utf8View(&'a arrow_array::StringViewArray),
-    /// Keys, and the column of what they stand for.
+    /// Keys, and the column of the values.
     Dictionary(Vec<usize>, Box<Column<'a>>),
-    /// As Arrow displays it, by way of a string that is used again.
+    /// Arrow's display format, with a reused string.
     Other(ArrayFormatter<'a>, String),
 }
 
-/// Formats of types that are displayed by Arrow: nulls are handled before.
+/// Options for types that Arrow formats; nulls are handled before.
 const DISPLAY: FormatOptions<'static> = FormatOptions::new().with_display_error(false);
 
 impl<'a> Column<'a> {
@@ -112,7 +112,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Appends a field, in quotes if it is empty or would not be read back as it is.
+/// Appends a field, quoted if it is empty or contains a comma, a quote or a line end.
 pub(super) fn append_text(out: &mut Buf, text: &[u8]) {
     let is_special = |&byte: &u8| matches!(byte, b',' | b'"' | b'\n' | b'\r');
     if !text.is_empty() && !text.iter().any(is_special) {
@@ -128,15 +128,15 @@ pub(super) fn append_text(out: &mut Buf, text: &[u8]) {
     out.push(b'"');
 }
 
-/// Digits of the largest number of 128 bits.
+/// Maximum digits of a 128-bit number.
 const DIGITS_MAX: usize = 39;
 
-/// Digits that a division by a number of 64 bits takes off a wider one.
+/// Digits that one division by a 64-bit number splits off.
 const WORD_DIGITS: usize = 19;
-/// The least number of more digits.
+/// The smallest number with more than [`WORD_DIGITS`] digits.
 const WORD_LIMIT: u128 = 10_u128.pow(WORD_DIGITS as u32);
 
-/// The decimal digits of a number, at the end of a buffer; at least `least` of them.
+/// Writes a number's decimal digits, at least `least`, to the end of a buffer.
 fn digits_of(value: u128, digits: &mut [u8; DIGITS_MAX], least: usize) -> &[u8] {
     let (mut at, mut rest) = (DIGITS_MAX, value);
     loop {
@@ -159,7 +159,7 @@ fn digits_of(value: u128, digits: &mut [u8; DIGITS_MAX], least: usize) -> &[u8] 
     &digits[at..]
 }
 
-/// Appends a number of 64 bits, which needs no wide division.
+/// Appends a 64-bit number, which needs no 128-bit division.
 fn append_natural(out: &mut Buf, mut value: u64) {
     let mut digits = [0; WORD_DIGITS + 1];
     let mut at = digits.len();
@@ -222,7 +222,7 @@ fn append_fraction(out: &mut Buf, mut value: u64, digits: usize) {
 
 /// Days from 0000-03-01 to 1970-01-01.
 const EPOCH_DAYS: i64 = 719_468;
-/// Days of 400 years, after which the calendar repeats itself.
+/// Days of 400 years, the period of the calendar.
 const ERA_DAYS: i64 = 146_097;
 
 /// Appends a date as `YYYY-MM-DD`, in the proleptic Gregorian calendar (Howard Hinnant, "chrono-compatible low-level date
@@ -242,7 +242,7 @@ fn append_date(out: &mut Buf, days: i32) {
         let ([e, f], [g, h]) = (two(month), two(day));
         out.extend(&[a, b, c, d, b'-', e, f, b'-', g, h]);
     } else {
-        // As ISO 8601 and Arrow have them: with a sign.
+        // With a sign, as in ISO 8601 and Arrow.
         let text = format!("{year:+05}-{month:02}-{day:02}");
         out.extend(text.as_bytes());
     }

@@ -23,7 +23,7 @@ fn lines(batch: &RecordBatch) -> String {
     String::from_utf8(out.as_slice().to_vec()).unwrap()
 }
 
-/// The rows as Arrow displays them, which have neither quotes nor nulls.
+/// Reference lines in Arrow's display format, for rows without quotes and nulls.
 fn displayed(batch: &RecordBatch) -> String {
     let options = FormatOptions::default();
     let columns: Vec<_> =

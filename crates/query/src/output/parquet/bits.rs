@@ -1,17 +1,16 @@
-//! Parquet's hybrid of run lengths and bit packing (Encodings.md, "RLE"), and bitmaps joined from several arrays.
+//! Parquet's RLE/bit-packing hybrid encoding (Encodings.md, "RLE"), and bitmaps joined from several arrays.
 
 use arrow_buffer::BooleanBuffer;
 
 use crate::output::buffer::Buf;
 
-/// Values of a bit-packed group: as many bytes as a value has bits.
+/// Values of a bit-packed group, which has as many bytes as a value has bits.
 const GROUP_VALUES: usize = 8;
 
-/// Bits of equal codes from which they are a run: packed, they would take twice as much as its header, the code, and the
-/// header of the next literal run.
+/// Minimum bits of equal codes for a run: packed, they take twice the bytes of the run and the next literal header.
 const RUN_MIN_BITS: usize = 64;
 
-/// Bits that numbers up to `max` need; at least one, as some readers stumble over none.
+/// Bits that numbers up to `max` need; at least one, as some readers reject width 0.
 pub(super) fn width_of(max: usize) -> u32 {
     (usize::BITS - max.leading_zeros()).max(1)
 }
@@ -35,7 +34,7 @@ pub(super) fn append_codes(out: &mut Buf, codes: &[u16], width: u32) {
     append_packed(out, &codes[literal..], width);
 }
 
-/// How many of the first values are equal, if that is a whole group; else 0.
+/// Number of equal codes at the start if they fill at least a group, else 0.
 fn run_length(codes: &[u16]) -> usize {
     let (first, group) = (codes[0], &codes[..GROUP_VALUES]);
     if group[GROUP_VALUES - 1] != first || group.iter().any(|&code| code != first) {
@@ -44,7 +43,7 @@ fn run_length(codes: &[u16]) -> usize {
     codes.iter().position(|&code| code != first).unwrap_or(codes.len())
 }
 
-/// One literal run; the last group is filled with zeros.
+/// Appends one literal run; the last group is padded with zeros.
 fn append_packed(out: &mut Buf, codes: &[u16], width: u32) {
     if codes.is_empty() {
         return;
@@ -52,7 +51,7 @@ fn append_packed(out: &mut Buf, codes: &[u16], width: u32) {
     let (groups, width) = (codes.len().div_ceil(GROUP_VALUES), width as usize);
     out.varint((groups as u64) << 1 | 1);
     let end = out.len() + groups * width;
-    // A group is written as a whole word, over the place of the next one.
+    // Each group is written as a 16-byte word that overlaps the next group.
     let space = out.space(groups * width + size_of::<u128>());
     let (whole, rest) = codes.as_chunks::<GROUP_VALUES>();
     let mut at = 0;
@@ -68,7 +67,7 @@ fn append_packed(out: &mut Buf, codes: &[u16], width: u32) {
     out.truncate(end);
 }
 
-/// Eight codes of at most 16 bits, side by side.
+/// Packs eight codes of at most 16 bits.
 #[inline]
 fn packed(group: &[u16; GROUP_VALUES], width: usize) -> u128 {
     let half = |codes: &[u16]| {
@@ -78,7 +77,7 @@ fn packed(group: &[u16; GROUP_VALUES], width: usize) -> u128 {
     u128::from(half(&group[..4])) | u128::from(half(&group[4..])) << (4 * width)
 }
 
-/// Which of the rows of a column have a value, joined from the arrays of a group.
+/// Validity bitmap of a column, joined from the arrays of a group.
 #[derive(Debug, Default)]
 pub(super) struct Bitmap {
     words: Vec<u64>,
@@ -133,7 +132,7 @@ impl Bitmap {
         self.len += count;
     }
 
-    /// 64 bits from a bit on; those after the end are zero.
+    /// 64 bits starting at bit `from`; bits beyond the end are zero.
     pub(super) fn word(&self, from: usize) -> u64 {
         let (index, shift) = (from / 64, from % 64);
         let low = self.words.get(index).copied().unwrap_or(0) >> shift;

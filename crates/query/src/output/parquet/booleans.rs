@@ -1,4 +1,4 @@
-//! Columns of booleans: a bit for each.
+//! Boolean columns: one bit per value.
 
 use arrow_array::{Array, ArrayRef, cast::AsArray};
 use arrow_buffer::BooleanBufferBuilder;

@@ -1,4 +1,4 @@
-//! One column of a row group while it is written: pages, their index, and the metadata of the chunk.
+//! Writer of a column chunk: pages, their index, and the chunk's metadata.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use super::validity::Validity;
 use crate::Error;
 use crate::output::buffer::Buf;
 
-/// A column chunk in the bytes of its group, which its offsets count from.
+/// An encoded column chunk. Its offsets are relative to its row group.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
     pub(super) metadata: ColumnChunkMetaData,
@@ -26,7 +26,7 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// The same in a file where the group begins at `base`.
+    /// Makes the offsets absolute, for a row group at file offset `base`.
     pub(super) fn placed(mut self, base: i64) -> Result<Chunk, Error> {
         let (data, dictionary) = (self.metadata.data_page_offset(), self.metadata.dictionary_page_offset());
         self.metadata = self
@@ -40,10 +40,10 @@ impl Chunk {
     }
 }
 
-/// Least and greatest value of a page, as its index has them.
+/// Minimum and maximum of a page, in the form of the column index.
 pub(super) type PageBounds = (Vec<u8>, Vec<u8>);
 
-/// Buffers of pages that are used again.
+/// Reused page buffers.
 #[derive(Debug, Default)]
 pub(super) struct PageBuffers {
     uncompressed: Buf,
@@ -56,7 +56,7 @@ impl PageBuffers {
     }
 }
 
-/// What pages are written with.
+/// Output and resources for writing pages.
 pub(super) struct PageSink<'a> {
     pub(super) out: &'a mut Buf,
     pub(super) buffers: &'a mut PageBuffers,
@@ -64,7 +64,7 @@ pub(super) struct PageSink<'a> {
     pub(super) compression: basic::Compression,
 }
 
-/// A chunk that is being written. The dictionary comes first, if there is one.
+/// A chunk being written. The dictionary page, if any, must be written first.
 pub(super) struct ChunkWriter<'a> {
     sink: PageSink<'a>,
     descr: &'a ColumnDescPtr,
@@ -107,7 +107,7 @@ impl<'a> ChunkWriter<'a> {
         self.descr
     }
 
-    /// Writes the dictionary, whose values `bytes` has without an encoding.
+    /// Writes the dictionary page; `bytes` are its plain-encoded values.
     pub(super) fn dictionary_page(
         &mut self,
         bytes: &[u8],
@@ -131,8 +131,8 @@ impl<'a> ChunkWriter<'a> {
         Ok(())
     }
 
-    /// Writes a page of some rows: the `bytes` bytes that `fill` appends, behind the levels. It gives the bounds of the
-    /// values; the page has none if none of them has an order.
+    /// Writes a data page of `rows`: levels, then the `bytes` bytes that `fill` appends. `fill` returns the bounds of
+    /// the values; `None` if none of them is ordered.
     pub(super) fn data_page(
         &mut self,
         rows: &Range<usize>,
@@ -247,7 +247,7 @@ impl<'a> ChunkWriter<'a> {
     }
 }
 
-/// Whether the bounds of pages go up or down, page by page.
+/// Order of the pages' bounds, as recorded in the column index.
 pub(super) fn boundary_order<T: Copy>(pages: &[(T, T)], is_less: impl Fn(T, T) -> bool) -> BoundaryOrder {
     let steps = || pages.windows(2).map(|pair| (pair[0], pair[1]));
     if !steps().any(|(one, next)| is_less(next.0, one.0) || is_less(next.1, one.1)) {

@@ -1,4 +1,4 @@
-//! Compression of pages, with contexts and tables that are used again.
+//! Compression of pages, with reused contexts and tables.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::Error;
 use crate::output::buffer::Buf;
 use crate::output::options::Compression;
 
-/// Level of Zstandard: faster levels save little time, slower ones a few per cent of the bytes.
+/// Zstandard level: faster levels save little time, slower ones a few percent of the bytes.
 const ZSTD_LEVEL: i32 = 1;
 
 /// Compresses pages.
@@ -31,7 +31,7 @@ impl fmt::Debug for Codec {
     }
 }
 
-/// The name of a compression in Parquet.
+/// Parquet's identifier of a compression.
 pub(super) fn name_of(compression: Compression) -> Result<basic::Compression, Error> {
     Ok(match compression {
         Compression::None => basic::Compression::UNCOMPRESSED,
@@ -55,7 +55,7 @@ impl Codec {
         matches!(self, Codec::None)
     }
 
-    /// Replaces what `out` holds by the compressed bytes.
+    /// Replaces the contents of `out` by the compressed bytes.
     pub(super) fn compress(&mut self, bytes: &[u8], out: &mut Buf) -> Result<(), Error> {
         out.clear();
         let count = match self {

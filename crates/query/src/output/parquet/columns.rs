@@ -1,4 +1,4 @@
-//! Row groups: which encoder a column has, and the chunks of all columns one after the other.
+//! Encoding of row groups: choice of column encoders, and the chunks of all columns in order.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::output::options::Compression;
 use crate::output::plain::converted;
 use crate::output::pool::{Lease, Reusable};
 
-/// The columns of a file, and how they are encoded.
+/// The columns of a file and their encoders.
 #[derive(Debug)]
 pub(crate) struct Columns {
     columns: Vec<Column>,
@@ -45,7 +45,7 @@ enum Kind {
     Nested(Box<Nested>),
 }
 
-/// The encoder of a column that is one column of the file.
+/// The encoder of a column that is a single leaf of the file.
 #[derive(Clone, Copy, Debug)]
 enum Leaf {
     Boolean,
@@ -60,7 +60,7 @@ enum Leaf {
     },
 }
 
-/// Memory of one thread that encodes.
+/// Reused memory of one encoding thread.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     codec: Option<Codec>,
@@ -91,7 +91,7 @@ impl Reusable for Scratch {
 
 impl Columns {
     /// # Errors
-    /// If Parquet cannot hold a type.
+    /// If Parquet does not support a type.
     pub(super) fn new(schema: &Schema, compression: Compression) -> Result<Columns, Error> {
         let descr = Arc::new(ArrowSchemaConverter::new().convert(schema)?);
         let name = codec::name_of(compression)?;
@@ -105,13 +105,13 @@ impl Columns {
         Ok(Columns { columns, descr, compression, name })
     }
 
-    /// The place among the leaves of a column that is one.
+    /// The leaf index of a column; `None` if it is nested.
     pub(super) fn leaf_of(&self, column: usize) -> Option<usize> {
         let is_leaf = !matches!(self.columns.get(column)?.kind, Kind::Nested(_));
         is_leaf.then(|| self.columns[..column].iter().map(Column::leaves).sum())
     }
 
-    /// Appends the chunks of a row group, whose columns have arrays each. Memory is reserved column by column.
+    /// Appends the chunks of a row group, given the arrays of each column. Memory is reserved after each column.
     pub(super) fn encode(
         &self,
         arrays: Vec<Vec<ArrayRef>>,
@@ -138,7 +138,7 @@ impl Column {
         if let Kind::Nested(nested) = &self.kind { nested.leaves() } else { 1 }
     }
 
-    /// Refuses nulls where there may be none.
+    /// Refuses nulls in non-nullable columns.
     fn check(&self, arrays: &[ArrayRef]) -> Result<(), Error> {
         let has_nulls =
             !self.field.is_nullable() && arrays.iter().any(|array| array.logical_null_count() > 0);
@@ -238,7 +238,7 @@ impl Kind {
         Ok(Kind::Leaf(descr(), leaf))
     }
 
-    /// Whether the encoder takes arrays of a type as they are for a column of a type.
+    /// Whether the encoder takes arrays of type `array` without a cast, for a column of type `column`.
     fn takes(&self, column: &DataType, array: &DataType) -> bool {
         use DataType::{Decimal32, Decimal64, Decimal128};
         let scale_of = |data_type: &DataType| match data_type {
@@ -246,7 +246,7 @@ impl Kind {
             _ => None,
         };
         match self {
-            // Bytes of which nobody knows that they are text do not become it.
+            // Bytes that were not checked as UTF-8 must be cast to text.
             Kind::Leaf(_, Leaf::Bytes { is_text }) => is_visited(array) && (!is_text || is_text_type(array)),
             Kind::Leaf(_, Leaf::Int32(_) | Leaf::Int64(_) | Leaf::Decimal(_))
                 if scale_of(array).is_some() =>

@@ -1,24 +1,24 @@
-//! Codes for the distinct values of a column chunk, given up early where they do not pay.
+//! Dictionary codes for the distinct values of a column chunk, abandoned early if they do not pay.
 
-/// Bytes of a dictionary at most, which readers keep in memory while they read the chunk; that of other writers.
+/// Maximum bytes of a dictionary, which readers keep in memory while reading the chunk; as in other writers.
 pub(super) const DICTIONARY_MAX_BYTES: usize = 1 << 20;
 
-/// Values after which it is asked again whether a dictionary can still pay.
+/// Values between checks of whether a dictionary can still pay.
 pub(super) const CHECK_VALUES: usize = 4096;
 
 /// Slots of an empty table; they fit into the first-level cache.
 const SLOTS_MIN: usize = 1024;
 
-/// By how much a table grows when it is half full.
+/// Growth factor of a table when it is half full.
 const TABLE_GROWTH: usize = 4;
 
-/// Slots that are looked at for one value, before a table that somebody made collide is given up.
+/// Maximum probes for one value, after which the table is abandoned: keys may be chosen to collide.
 const PROBES_MAX: usize = 256;
 
 /// The code of an empty slot.
 const EMPTY_CODE: u32 = u32::MAX;
 
-/// A number without a pattern, from the digits of pi, as multiplicative hashes use them.
+/// Digits of pi, as a constant without a pattern for multiplicative hashing.
 const MIX_LOW: u64 = 0x243f_6a88_85a3_08d3;
 /// The next digits of pi, for the other half of a key.
 const MIX_HIGH: u64 = 0x1319_8a2e_0370_7345;
@@ -29,7 +29,7 @@ struct Slot {
     code: u32,
 }
 
-/// An open-addressed table from keys to codes, which count from 0 in the order of first sight.
+/// Open-addressing hash table from keys to codes, numbered from 0 in order of first occurrence.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     slots: Vec<Slot>,
@@ -51,8 +51,8 @@ impl Table {
         self.slots.capacity() * size_of::<Slot>()
     }
 
-    /// The code of a key, and whether it is new; `is_same` is asked whether the value of a code with the same key is the
-    /// same one. None if there is no room for it.
+    /// Returns the code of a key, and whether it is new; `None` if the table is full. `is_same(code)` tells whether a
+    /// code with the same key has the same value.
     #[inline]
     pub(super) fn code_of(&mut self, key: u128, is_same: impl Fn(u32) -> bool) -> Option<(u16, bool)> {
         let mask = self.slots.len() - 1;
@@ -92,21 +92,21 @@ impl Table {
     }
 }
 
-/// The two halves multiplied, folded.
+/// Multiplies the two halves of a key and folds the product.
 #[inline]
 fn hash(key: u128) -> u64 {
     let product = u128::from(key as u64 ^ MIX_LOW) * u128::from((key >> 64) as u64 ^ MIX_HIGH);
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Bytes that a key has room for as they are; the last one is for their number.
+/// Maximum bytes of a value that a key can hold verbatim; the last byte of a key is their number.
 const KEY_BYTES: usize = 15;
 
-/// Marks keys of longer values, which are hashes.
+/// Marks keys that are hashes of longer values.
 const IS_HASHED: u128 = 0xff << 120;
 
-/// A key of `length` bytes of `source` from `start` on: the bytes themselves if they are few, so that equal keys are
-/// equal values ([`is_exact`]), else a hash.
+/// The key of `length` bytes of `source` from `start` on. Short values are their own key ([`is_exact`]); longer ones
+/// are hashed.
 #[inline]
 pub(super) fn key_of(source: &[u8], start: usize, length: usize) -> u128 {
     if length <= KEY_BYTES {
@@ -124,13 +124,13 @@ pub(super) fn key_of(source: &[u8], start: usize, length: usize) -> u128 {
     (u128::from(high) << 64 | u128::from(low)) | IS_HASHED
 }
 
-/// Whether equal keys like this one are equal values.
+/// Whether a key holds its value verbatim, so that equal keys mean equal values.
 #[inline]
 pub(super) fn is_exact(key: u128) -> bool {
     key & IS_HASHED != IS_HASHED
 }
 
-/// Sixteen bytes from a place on, the first one lowest; those after `length` are anything.
+/// Sixteen bytes of `source` from `start` on, little-endian; bytes after `length` are arbitrary.
 #[inline]
 pub(super) fn first_bytes(source: &[u8], start: usize, length: usize) -> u128 {
     match source.get(start..start + 16) {
@@ -144,8 +144,8 @@ pub(super) fn first_bytes(source: &[u8], start: usize, length: usize) -> u128 {
     }
 }
 
-/// Whether a dictionary may still pay after so many values with so many distinct ones. A column of unique values is
-/// given up at the first question; one with a tenth of the rows' number of values, in random order, at none.
+/// Whether a dictionary may still pay after `values` values with `distinct` distinct ones. A column of unique values
+/// fails the first check; one whose random values repeat ten times on average passes all.
 pub(super) fn is_promising(values: usize, distinct: usize) -> bool {
     let (of, at_most) = match values {
         ..16_384 => (16, 15),

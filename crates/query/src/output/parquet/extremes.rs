@@ -1,4 +1,4 @@
-//! Least and greatest string of a page and of a chunk, cut to the length of statistics.
+//! Minimum and maximum string of pages and chunks, truncated for statistics.
 
 use std::cmp::Ordering;
 
@@ -8,26 +8,26 @@ use parquet::file::statistics::{Statistics, ValueStatistics};
 use super::chunk::PageBounds;
 use super::dictionary::first_bytes;
 
-/// Bytes that a bound in statistics and indexes has at most, as other writers have it.
+/// Maximum bytes of a bound in statistics and indexes, as in other writers.
 const BOUND_MAX_BYTES: usize = 64;
 
-/// Bytes that are kept of a bound: one more tells whether it was cut.
+/// Bytes kept of a bound: one more, to tell whether it was truncated.
 const KEPT_BYTES: usize = BOUND_MAX_BYTES + 1;
 
-/// The beginning of a string, as far as statistics look at it.
+/// The prefix of a string that statistics need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
     bytes: [u8; KEPT_BYTES],
     len: usize,
-    /// The first bytes as a number of the same order.
+    /// The first bytes as an order-preserving number.
     prefix: u64,
 }
 
-/// The extremes of some strings.
+/// Minimum and maximum of strings; `None` without values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Extremes(pub(super) Option<(Kept, Kept)>);
 
-/// The first eight bytes of a value as a number that is ordered like them.
+/// Normalized key: the first eight bytes of a value as an order-preserving number.
 #[inline]
 fn prefix_of(source: &[u8], start: usize, length: usize) -> u64 {
     let first = first_bytes(source, start, length) as u64;
@@ -55,7 +55,7 @@ impl Kept {
         self.as_slice() < other.as_slice()
     }
 
-    /// The longest beginning that is allowed, and is text if all of it is.
+    /// The longest prefix allowed as a bound; for text, it ends at a character boundary.
     fn beginning(&self, is_text: bool) -> &[u8] {
         let is_start_of_character = |at: usize| self.bytes[at] & 0xc0 != 0x80;
         let at = match is_text {
@@ -65,12 +65,12 @@ impl Kept {
         &self.bytes[..at]
     }
 
-    /// Not greater than any string that begins like this one.
+    /// A value not greater than any string with this prefix.
     fn lower_bound(&self, is_text: bool) -> Vec<u8> {
         if self.is_cut() { self.beginning(is_text).to_vec() } else { self.as_slice().to_vec() }
     }
 
-    /// Not less than any string that begins like this one, if there is such a short one.
+    /// A value not less than any string with this prefix; `None` if no short one exists.
     fn upper_bound(&self, is_text: bool) -> Option<Vec<u8>> {
         if !self.is_cut() {
             return Some(self.as_slice().to_vec());
@@ -81,7 +81,7 @@ impl Kept {
 }
 
 impl Extremes {
-    /// Takes a value into account.
+    /// Includes a value.
     #[inline]
     pub(super) fn update(&mut self, source: &[u8], start: usize, length: usize) {
         let prefix = prefix_of(source, start, length);
@@ -101,20 +101,20 @@ impl Extremes {
         }
     }
 
-    /// Takes all values of others into account.
+    /// Includes the extremes of other values.
     pub(super) fn merge(&mut self, other: &Extremes) {
         let Some((least, greatest)) = other.0 else { return };
         self.update(least.as_slice(), 0, least.len);
         self.update(greatest.as_slice(), 0, greatest.len);
     }
 
-    /// Bounds for an index. None without values, or if there is no upper bound.
+    /// Bounds for the column index; `None` without values or without an upper bound.
     pub(super) fn bounds(&self, is_text: bool) -> Option<PageBounds> {
         let (least, greatest) = &self.0?;
         Some((least.lower_bound(is_text), greatest.upper_bound(is_text)?))
     }
 
-    /// Statistics of a chunk with so many nulls.
+    /// Statistics of a chunk with `nulls` nulls.
     pub(super) fn statistics(&self, is_text: bool, nulls: u64) -> Statistics {
         let (least, greatest) = self.bounds(is_text).unzip();
         let is_exact =
@@ -125,7 +125,7 @@ impl Extremes {
     }
 }
 
-/// Replaces a bound by a value that is beyond it.
+/// Replaces a bound if the value is beyond it.
 fn replace(bound: &mut Kept, value: &[u8], prefix: u64, beyond: Ordering) {
     let beginning = &value[..value.len().min(KEPT_BYTES)];
     if beginning.cmp(bound.as_slice()) == beyond {
@@ -133,7 +133,7 @@ fn replace(bound: &mut Kept, value: &[u8], prefix: u64, beyond: Ordering) {
     }
 }
 
-/// The least string of at most so many bytes that is greater than all that begin with these bytes.
+/// The least string of at most as many bytes that is greater than all strings with this prefix.
 fn incremented(bytes: &[u8]) -> Option<Vec<u8>> {
     let last = bytes.iter().rposition(|&byte| byte < u8::MAX)?;
     let mut bytes = bytes[..=last].to_vec();
@@ -141,7 +141,7 @@ fn incremented(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The same for text, which stays text.
+/// Like [`incremented`], but the result is valid UTF-8.
 fn incremented_text(text: &str) -> Option<Vec<u8>> {
     text.char_indices().rev().find_map(|(at, character)| {
         let next = char::from_u32(character as u32 + 1)?;

@@ -1,4 +1,4 @@
-//! Numbers of arrays as the physical type of their column, without the nulls.
+//! Gathering of the non-null numbers of several arrays in the physical type of their column.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Decimal32Type, Decimal64Type, Decimal128Type};
@@ -10,20 +10,20 @@ use arrow_schema::DataType;
 use super::physical::Physical;
 use crate::Error;
 
-/// A physical type, and which arrays give its values.
+/// A physical type that can be gathered from arrays.
 pub(super) trait Gather: Physical {
-    /// Appends the values of an array. False if one of them is out of the type's range.
+    /// Appends the values of an array. Returns false if a value is out of range.
     ///
     /// # Errors
-    /// If values of the array's type are never of this one.
+    /// If the array's type cannot be converted to this type.
     fn append_array(array: &dyn Array, out: &mut Vec<Self>) -> Result<bool, Error>;
 
-    /// Whether the values of an array lie in memory as those of this type.
+    /// Whether arrays of a type have the memory layout of this type.
     fn is_native(data_type: &DataType) -> bool;
 }
 
-/// The values of some arrays. Those of a single array of the same layout are not copied; others go to `memory`, which
-/// [`release`] gives back.
+/// Gathers the values of arrays. A single array of the same layout without nulls is not copied. Otherwise `memory` is
+/// used, which [`release`] returns.
 pub(super) fn gather<T: Gather>(
     arrays: &[ArrayRef],
     column: &str,
@@ -54,7 +54,7 @@ pub(super) fn gather<T: Gather>(
     Ok(ScalarBuffer::from(std::mem::take(memory)))
 }
 
-/// Takes the memory of gathered values back, if it is not that of an array.
+/// Returns the memory of gathered values to `memory`, unless an array owns it.
 pub(super) fn release<T: Gather>(values: ScalarBuffer<T>, memory: &mut Vec<T>) {
     if memory.capacity() == 0
         && let Ok(taken) = values.into_inner().into_vec()
@@ -68,10 +68,10 @@ fn native<T: Gather>(array: &dyn Array) -> ScalarBuffer<T> {
     ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
 }
 
-/// Rows whose nulls one word has.
+/// Rows per word of a validity bitmap.
 const WORD_ROWS: usize = 64;
 
-/// Appends converted values, those of nulls left out.
+/// Appends converted values, without nulls.
 fn append<S: Copy, T: Copy + Default>(
     values: &[S],
     array: &dyn Array,
@@ -87,7 +87,7 @@ fn append<S: Copy, T: Copy + Default>(
             out.extend(part.iter().map(|&value| convert(value)));
             continue;
         }
-        // Each value is written, and stays if it is not null.
+        // Each slot is written; that of a null is overwritten by the next value.
         let mut kept = [T::default(); WORD_ROWS];
         let mut count = 0;
         for (bit, &value) in part.iter().enumerate() {
@@ -153,7 +153,7 @@ impl Gather for i64 {
             DataType::Decimal32(..) => append_as::<Decimal32Type, _>(array, i64::from, out),
             DataType::Decimal128(..) => {
                 let convert = |value: i128| {
-                    // The upper half is the sign of the lower one.
+                    // The upper half must be the sign extension of the lower half.
                     lost |= (value >> 64) as i64 ^ (value as i64 >> 63);
                     value as i64
                 };

@@ -1,23 +1,23 @@
-//! Page headers, in Thrift's compact protocol (parquet.thrift, `PageHeader`).
+//! Page headers in Thrift's compact protocol (parquet.thrift, `PageHeader`).
 //!
-//! They are written here and not by the library's writer of pages, which takes ownership of each page's memory.
+//! The library's page writer is not used, because it takes ownership of each page's memory.
 
 use parquet::basic::Encoding;
 
 use crate::output::buffer::Buf;
 
-/// A field of the compact protocol that is true.
+/// Type of a true boolean field in the compact protocol.
 const TYPE_TRUE: u8 = 1;
-/// A field that is false.
+/// Type of a false boolean field.
 const TYPE_FALSE: u8 = 2;
-/// A field with a number of 32 bits.
+/// Type of a 32-bit integer field.
 const TYPE_I32: u8 = 5;
-/// A field with fields.
+/// Type of a structure field.
 const TYPE_STRUCT: u8 = 12;
 
-/// A data page of version 1, of `PageType`.
+/// `PageType` of a data page of version 1.
 const DATA_PAGE: i32 = 0;
-/// A dictionary page, of `PageType`.
+/// `PageType` of a dictionary page.
 const DICTIONARY_PAGE: i32 = 2;
 
 /// Sizes of a page's body in bytes.
@@ -27,14 +27,14 @@ pub(super) struct PageSizes {
     pub(super) compressed: i32,
 }
 
-/// Appends the header of a data page of `values` values, nulls included.
+/// Appends the header of a data page of `values` values, including nulls.
 pub(super) fn data_page(out: &mut Buf, sizes: PageSizes, values: i32, encoding: Encoding) {
     page(out, DATA_PAGE, sizes);
     // Field 5 after field 3: `data_page_header`.
     field(out, 2, TYPE_STRUCT);
     field_i32(out, 1, values);
     field_i32(out, 1, encoding as i32);
-    // Levels of definition and repetition.
+    // Encodings of definition and repetition levels.
     field_i32(out, 1, Encoding::RLE as i32);
     field_i32(out, 1, Encoding::RLE as i32);
     out.extend(&[0, 0]);
@@ -57,13 +57,13 @@ fn page(out: &mut Buf, kind: i32, sizes: PageSizes) {
     field_i32(out, 1, sizes.compressed);
 }
 
-/// A field's header: how much its number is above that of the field before, and its type.
+/// Appends a field header: the difference to the previous field's number, and the type.
 fn field(out: &mut Buf, delta: u8, kind: u8) {
     out.push(delta << 4 | kind);
 }
 
 fn field_i32(out: &mut Buf, delta: u8, value: i32) {
     field(out, delta, TYPE_I32);
-    // Zigzag.
+    // Zigzag encoding.
     out.varint(u64::from((value << 1 ^ value >> 31).cast_unsigned()));
 }

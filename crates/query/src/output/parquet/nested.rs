@@ -1,4 +1,4 @@
-//! Columns that the library encodes: lists, structures, maps, and types that are too rare for an encoder of ours.
+//! Columns encoded by the library: lists, structures, maps and rare types.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -21,7 +21,7 @@ use super::validity::PAGE_ROWS;
 use crate::Error;
 use crate::output::buffer::Buf;
 
-/// A column of the library's, in a schema of its own.
+/// A column encoded by the library, with a schema of only this column.
 pub(super) struct Nested {
     field: FieldRef,
     descr: SchemaDescPtr,
@@ -35,12 +35,12 @@ impl fmt::Debug for Nested {
     }
 }
 
-/// What the library tells of a row group when it is closed.
+/// Metadata that the library returns when a row group is closed.
 type Closed = (RowGroupMetaData, Vec<Option<ColumnIndexMetaData>>, Vec<Option<OffsetIndexMetaData>>);
 
 impl Nested {
     /// # Errors
-    /// If the library cannot write the type.
+    /// If the library does not support the type.
     pub(super) fn new(field: &FieldRef, compression: Compression) -> Result<Nested, Error> {
         let schema = Arc::new(Schema::new(vec![field.clone()]));
         let descr = Arc::new(ArrowSchemaConverter::new().convert(&schema)?);
@@ -49,19 +49,19 @@ impl Nested {
             .set_data_page_row_count_limit(PAGE_ROWS)
             .build();
         let properties = Arc::new(properties);
-        // The factory takes its schema and properties from a file, which is none.
+        // The factory needs a file writer for its schema and properties; nothing is written to it.
         let file = SerializedFileWriter::new(io::sink(), descr.root_schema_ptr(), Arc::clone(&properties))?;
         let factory = ArrowRowGroupWriterFactory::new(&file, schema);
         factory.create_column_writers(0)?;
         Ok(Nested { field: Arc::clone(field), descr, properties, factory })
     }
 
-    /// Number of columns that it becomes.
+    /// Number of leaf columns.
     pub(super) fn leaves(&self) -> usize {
         self.descr.num_columns()
     }
 
-    /// Appends the chunks of all its columns.
+    /// Appends the chunks of all leaf columns.
     pub(super) fn encode(&self, arrays: &[ArrayRef], out: &mut Buf) -> Result<Vec<Chunk>, Error> {
         let mut writers = self.factory.create_column_writers(0)?;
         for array in arrays {
@@ -75,13 +75,14 @@ impl Nested {
         let indexes = columns.into_iter().zip(offsets);
         let chunks = group.columns().iter().cloned().zip(indexes).map(|(metadata, (column, offset))| {
             let column_index = column.unwrap_or(ColumnIndexMetaData::NONE);
-            let offset_index = offset.ok_or_else(|| Error::Query("a page without a place".to_owned()))?;
+            let offset_index =
+                offset.ok_or_else(|| Error::Query("a column has no offset index".to_owned()))?;
             Chunk { metadata, column_index, offset_index }.placed(base as i64)
         });
         chunks.collect()
     }
 
-    /// Copies encoded chunks out of the library, as a row group.
+    /// Copies encoded chunks from the library to `out` as a row group.
     fn append(&self, chunks: Vec<ArrowColumnChunk>, out: &mut Buf) -> Result<Closed, Error> {
         let mut closed = None;
         let mut tracked = TrackedWrite::new(out);

@@ -1,4 +1,4 @@
-//! Columns of numbers: a dictionary where it is smaller, else the numbers as they are.
+//! Number columns: dictionary-encoded if that is smaller, else plain.
 
 use arrow_buffer::ScalarBuffer;
 use parquet::basic::Encoding;
@@ -11,10 +11,10 @@ use super::validity::Validity;
 use crate::Error;
 use crate::output::buffer::Buf;
 
-/// Distinct integers that a table of all between the least and the greatest holds; 128 KiB, of the second-level cache.
+/// Maximum entries of a lookup table: its 128 KiB fit into the second-level cache.
 const RANGE_VALUES: usize = 1 << 16;
 
-/// Values per place of such a table below which a hash table is cheaper to clear.
+/// A lookup table is used if it has at most this many times as many entries as there are values.
 const RANGE_PARTS: usize = 4;
 
 /// Memory for building dictionaries.
@@ -23,7 +23,7 @@ pub(super) struct CodeTables {
     pub(super) table: Table,
     pub(super) codes: Vec<u16>,
     pub(super) entries: Buf,
-    /// The codes of a page, encoded.
+    /// The encoded codes of a page.
     pub(super) packed: Buf,
     range: Vec<u16>,
 }
@@ -35,13 +35,13 @@ impl CodeTables {
     }
 }
 
-/// A dictionary whose codes and entries are in the tables.
+/// A dictionary whose codes and entries are in [`CodeTables`].
 struct Dictionary {
     entries: usize,
     is_sorted: bool,
 }
 
-/// Writes a column chunk of numbers; `values` has those of the rows that are not null.
+/// Writes a column chunk of numbers; `values` are the non-null values.
 pub(super) fn encode<T: Physical>(
     mut chunk: ChunkWriter<'_>,
     values: &ScalarBuffer<T>,
@@ -88,7 +88,7 @@ pub(super) fn encode<T: Physical>(
     chunk.finish(statistics, order)
 }
 
-/// The body of a page of codes: their width, and then they.
+/// Encodes the body of a page of codes: their width, then the codes.
 pub(super) fn pack(packed: &mut Buf, codes: &[u16], entries: usize) {
     let width = width_of(entries.saturating_sub(1));
     packed.clear();
@@ -131,13 +131,13 @@ fn build<T: Physical>(
     Some(Dictionary { entries, is_sorted })
 }
 
-/// Whether entries and codes take less than the values as they are.
+/// Whether dictionary and codes are smaller than the plain values.
 pub(super) fn is_smaller(entries: usize, entry_bytes: usize, codes: usize, plain_bytes: usize) -> bool {
     let code_bytes = codes * width_of(entries.saturating_sub(1)) as usize / 8;
     entry_bytes <= DICTIONARY_MAX_BYTES && entry_bytes + code_bytes < plain_bytes
 }
 
-/// Codes of integers that lie closely together, in their order.
+/// Builds a sorted dictionary of integers in a small range, by a lookup table.
 fn build_by_range<T: Physical>(
     values: &[T],
     least: T,
@@ -167,7 +167,7 @@ fn build_by_range<T: Physical>(
     Some(())
 }
 
-/// Codes of any numbers, in the order of their first occurrence.
+/// Builds a dictionary of any numbers, in order of first occurrence, by a hash table.
 fn build_by_hash<T: Physical>(values: &[T], storage: Storage, tables: &mut CodeTables) -> Option<()> {
     tables.table.clear();
     for (index, part) in values.chunks(CHECK_VALUES).enumerate() {

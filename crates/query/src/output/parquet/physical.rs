@@ -1,4 +1,4 @@
-//! Numbers as Parquet stores them: their order, their bytes, their statistics.
+//! Physical number types of Parquet: order, bytes and statistics.
 
 use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 use parquet::data_type::FixedLenByteArray;
@@ -6,44 +6,44 @@ use parquet::file::statistics::{Statistics, ValueStatistics};
 
 use crate::output::buffer::Buf;
 
-/// How the numbers of a column are stored.
+/// Storage of a column's numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Storage {
-    /// Whether integers are compared as unsigned ones.
+    /// Whether integers are compared as unsigned.
     pub(super) is_unsigned: bool,
     /// Bytes of a value.
     pub(super) length: usize,
 }
 
-/// A number of a physical type; `i128` is one of a fixed number of bytes, the most significant first.
+/// A number of a physical type; `i128` is stored as a fixed number of big-endian bytes.
 pub(super) trait Physical: ArrowNativeType {
-    /// Least and greatest value, NaN left out; a zero is the one that bounds both.
+    /// Minimum and maximum, ignoring NaN. A zero minimum is -0.0 and a zero maximum 0.0.
     fn extremes(values: &[Self], storage: Storage) -> Option<(Self, Self)>;
 
-    /// Whether one is less than another, neither of them NaN.
+    /// Whether a value is less than another; neither may be NaN.
     fn is_less(self, other: Self, storage: Storage) -> bool;
 
-    /// Whether it can be stored in the bytes of a value.
+    /// Whether the value fits into the bytes of the column's type.
     fn fits(self, _: Storage) -> bool {
         true
     }
 
-    /// Bits that are equal exactly if the values are the same ones.
+    /// Bits that are equal if and only if the values are identical.
     fn bits(self) -> u128;
 
-    /// How far it is above another integer; none for other numbers and for more than 64 bits.
+    /// Difference to an integer that is not greater; `None` for floats and 128-bit integers.
     fn above(self, least: Self) -> Option<u64>;
 
-    /// The low bits of the same, for values of which it is known that they are integers and not less.
+    /// Low bits of [`Physical::above`], for integers not less than `least`.
     fn above_low(self, least: Self) -> u16;
 
-    /// The integer that is so far above it; other numbers are never asked.
+    /// The integer plus `distance`; not called for other numbers.
     fn plus(self, distance: u16) -> Self;
 
-    /// Appends values without an encoding.
+    /// Appends plain-encoded values.
     fn append(values: &[Self], storage: Storage, out: &mut Buf);
 
-    /// The same for a range of a buffer, whose bytes may be those of the file.
+    /// Appends a range of plain-encoded values; copies the bytes where memory and file layout agree.
     fn append_range(
         values: &ScalarBuffer<Self>,
         range: std::ops::Range<usize>,
@@ -123,13 +123,13 @@ macro_rules! float {
             fn extremes(values: &[$type], _: Storage) -> Option<($type, $type)> {
                 let (mut least, mut greatest) = (<$type>::INFINITY, <$type>::NEG_INFINITY);
                 for &value in values {
-                    // Neither is true for NaN.
+                    // Both comparisons are false for NaN.
                     least = if value < least { value } else { least };
                     greatest = if value > greatest { value } else { greatest };
                 }
-                // Otherwise all are NaN, or there are none.
+                // False if all values are NaN or there are none.
                 let has_order = least <= greatest;
-                // Parquet has the two zeros apart, and readers may not: the bounds hold for both.
+                // Readers may not distinguish the two zeros, so the bounds include both.
                 let least = if least == 0.0 { -0.0 } else { least };
                 let greatest = if greatest == 0.0 { 0.0 } else { greatest };
                 has_order.then_some((least, greatest))

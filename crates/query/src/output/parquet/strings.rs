@@ -1,4 +1,4 @@
-//! Columns of strings and bytes: a dictionary where it is smaller, else each behind its length.
+//! String and binary columns: dictionary-encoded if that is smaller, else plain with length prefixes.
 
 use std::ops::Range;
 
@@ -18,22 +18,22 @@ use super::visit::visit;
 use crate::Error;
 use crate::output::buffer::Buf;
 
-/// Bytes of the length before a value.
+/// Bytes of the length prefix of a value.
 const PREFIX_BYTES: usize = size_of::<u32>();
 
-/// Bytes of values from which a page has no more rows. Longer values are pages of their own.
+/// Maximum value bytes of a page; a longer value gets a page alone.
 const PAGE_BYTES: usize = 1 << 20;
 
-/// Memory for columns of strings.
+/// Reused memory for string columns.
 #[derive(Debug, Default)]
 pub(super) struct StringTables {
-    /// Where the entries of the dictionary begin, behind their lengths.
+    /// Offsets of the dictionary entries, after their length prefixes.
     starts: Vec<u32>,
     /// Lengths of the values.
     lengths: Vec<u32>,
-    /// Whether a page has a code.
+    /// For each code, whether the page uses it.
     is_used: Vec<bool>,
-    /// Codes of the keys of a dictionary array.
+    /// Codes by key of a dictionary array.
     codes: Vec<u16>,
 }
 
@@ -45,7 +45,7 @@ impl StringTables {
     }
 }
 
-/// Writes a column chunk of strings; `is_text` if they are UTF-8.
+/// Writes a column chunk of strings; `is_text`: they are UTF-8.
 pub(super) fn encode(
     chunk: ChunkWriter<'_>,
     arrays: &[ArrayRef],
@@ -89,7 +89,7 @@ fn encode_codes(
     chunk.finish(all.statistics(is_text, validity.nulls() as u64), order)
 }
 
-/// The extremes of the entries that some codes stand for.
+/// The extremes of the entries that `codes` refer to.
 fn extremes_of(codes: &[u16], entries: &[u8], strings: &mut StringTables) -> Extremes {
     let count = strings.starts.len();
     strings.is_used.clear();
@@ -105,7 +105,7 @@ fn extremes_of(codes: &[u16], entries: &[u8], strings: &mut StringTables) -> Ext
     extremes
 }
 
-/// The length of an entry, which stands before it.
+/// Reads the length prefix of an entry.
 #[inline]
 fn length_before(entries: &[u8], start: usize) -> usize {
     let bytes = entries[start - PREFIX_BYTES..start].try_into().expect("4 bytes");
@@ -139,7 +139,7 @@ fn build(arrays: &[ArrayRef], tables: &mut CodeTables, strings: &mut StringTable
     is_smaller(tables.table.len(), tables.entries.len(), tables.codes.len(), plain_bytes).then_some(())
 }
 
-/// Adds the codes of some rows; gives the bytes that their values take without a dictionary.
+/// Adds the codes of some rows. Returns the plain-encoded bytes of their values, `None` if the dictionary is full.
 fn add_values(
     array: &dyn Array,
     rows: Range<usize>,
@@ -150,7 +150,7 @@ fn add_values(
     let (mut plain_bytes, mut has_room) = (0, true);
     visit(array, rows, &mut |source: &[u8], start: usize, length: usize| {
         plain_bytes += PREFIX_BYTES + length;
-        // The table may have a code whose entry had no room, so that it is not asked any more.
+        // The table may have a code whose entry did not fit, so it must not be used any more.
         if !has_room {
             return;
         }
@@ -162,7 +162,7 @@ fn add_values(
     has_room.then_some(plain_bytes)
 }
 
-/// The code of a value, which becomes an entry if it is none.
+/// Returns the code of a value, which is added if it is new; `None` if the dictionary is full.
 #[inline]
 fn code_of(
     source: &[u8],
@@ -191,10 +191,10 @@ fn code_of(
     Some(code)
 }
 
-/// The code of a dictionary's null, which no row that counts has.
+/// Placeholder code of a null in a dictionary array's values; no non-null row uses it.
 const NO_CODE: u16 = 0;
 
-/// Adds the codes of a dictionary array, by way of the codes of its values.
+/// Like [`add_values`], for all rows of a dictionary array, by mapping its keys.
 fn map_dictionary(array: &dyn Array, tables: &mut CodeTables, strings: &mut StringTables) -> Option<usize> {
     let values = array.as_any_dictionary().values();
     strings.codes.clear();
@@ -221,7 +221,7 @@ fn map_dictionary(array: &dyn Array, tables: &mut CodeTables, strings: &mut Stri
     })
 }
 
-/// Adds the codes of keys; gives the bytes that their values take without a dictionary.
+/// Adds the codes of keys. Returns the plain-encoded bytes of their values.
 fn map_keys<K: ArrowDictionaryKeyType>(
     array: &dyn Array,
     tables: &mut CodeTables,
@@ -241,14 +241,14 @@ fn map_keys<K: ArrowDictionaryKeyType>(
     bytes + (tables.codes.len() - before) * PREFIX_BYTES
 }
 
-/// A page that is to be written.
+/// The rows of a page to be written.
 struct Span {
     rows: Range<usize>,
-    /// Bytes of its values and their lengths.
+    /// Bytes of the values with their length prefixes.
     bytes: usize,
 }
 
-/// Writes the values behind their lengths.
+/// Writes plain-encoded pages.
 fn encode_plain(
     mut chunk: ChunkWriter<'_>,
     arrays: &[ArrayRef],
@@ -276,7 +276,7 @@ fn encode_plain(
     chunk.finish(all.statistics(is_text, validity.nulls() as u64), order)
 }
 
-/// Bytes that are copied at once if there is room: most strings are shorter, and so many cost two or three moves.
+/// Copy size for short strings: most are shorter, and a copy takes two or three moves.
 const COPIED_BYTES: usize = 48;
 
 fn append_plain(
@@ -318,7 +318,7 @@ fn visit_rows(arrays: &[ArrayRef], rows: &Range<usize>, visitor: &mut impl FnMut
     }
 }
 
-/// The pages of a chunk: those of all columns, cut where values are long.
+/// Divides a chunk into pages at the common boundaries of all columns, and further where values are long.
 fn spans(validity: &Validity, lengths: &[u32]) -> Vec<Span> {
     let mut spans = Vec::new();
     for (rows, values) in validity.pages() {

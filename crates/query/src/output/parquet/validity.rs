@@ -1,4 +1,4 @@
-//! Which rows of a column have a value: definition levels, and where the values of a page begin.
+//! Nulls of a column: definition levels, and the value ranges of pages.
 
 use std::ops::Range;
 
@@ -7,8 +7,8 @@ use arrow_array::{Array, ArrayRef};
 use super::bits::Bitmap;
 use crate::output::buffer::Buf;
 
-/// Rows of a page at most. It divides the usual group of 122,880 rows, and pages of all columns end at the same rows, so
-/// that a reader skips the same ones in each; other writers stop at 20,000.
+/// Maximum rows of a page; other writers use 20,000. It divides the default row group of 122,880 rows. All columns have
+/// the same page boundaries, so that readers can skip the same pages in each.
 pub(super) const PAGE_ROWS: usize = 20_480;
 
 /// The nulls of one column in one group.
@@ -22,7 +22,7 @@ pub(super) struct Validity {
 }
 
 impl Validity {
-    /// Joins the nulls of the arrays.
+    /// Joins the validity of the arrays.
     pub(super) fn gather(&mut self, arrays: &[ArrayRef], is_nullable: bool) {
         self.bitmap.clear();
         self.is_nullable = is_nullable;
@@ -52,7 +52,7 @@ impl Validity {
         self.nulls
     }
 
-    /// Rows that have a value.
+    /// Number of non-null rows.
     pub(super) fn values(&self) -> usize {
         self.rows - self.nulls
     }
@@ -61,12 +61,12 @@ impl Validity {
         if self.nulls == 0 { 0 } else { rows.len() - self.bitmap.ones(rows.clone()) }
     }
 
-    /// Whether the 64 rows from one on have values; those after the end are zero.
+    /// Validity bits of 64 rows from `row` on. Bits beyond the end are arbitrary.
     pub(super) fn word(&self, row: usize) -> u64 {
         if self.nulls == 0 { u64::MAX } else { self.bitmap.word(row) }
     }
 
-    /// Pages of [`PAGE_ROWS`] rows: their rows, and the places of their values among all values.
+    /// Pages of [`PAGE_ROWS`] rows: the range of their rows, and of their values among all non-null values.
     pub(super) fn pages(&self) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + '_ {
         let mut values = 0;
         (0..self.rows).step_by(PAGE_ROWS).map(move |start| {
@@ -77,8 +77,8 @@ impl Validity {
         })
     }
 
-    /// Appends the definition levels of some rows, behind their length: one run, or the bitmap itself, which has the same
-    /// layout as bit-packed levels of one bit.
+    /// Appends the definition levels of some rows with a length prefix: one run, or the bitmap, whose layout is that of
+    /// bit-packed one-bit levels.
     pub(super) fn append_levels(&self, out: &mut Buf, rows: &Range<usize>) {
         if !self.is_nullable {
             return;

@@ -1,4 +1,4 @@
-//! The strings of arrays of all kinds, one after the other, without their nulls.
+//! Iteration over the non-null strings of arrays of all string and binary types.
 
 use std::ops::Range;
 
@@ -12,13 +12,13 @@ use arrow_schema::DataType;
 
 use crate::output::plain::dictionary_keys;
 
-/// Takes a value: `length` bytes of some source, from `start` on. What else the source has may be read as well, which
-/// is faster than to read so many bytes exactly.
+/// Receives a value: `length` bytes of a source, from `start` on. The visitor may also read the rest of the source,
+/// which allows faster fixed-size reads.
 pub(super) trait Visitor: FnMut(&[u8], usize, usize) {}
 
 impl<F: FnMut(&[u8], usize, usize)> Visitor for F {}
 
-/// Whether arrays of a type have strings or bytes that [`visit`] knows.
+/// Whether [`visit`] supports arrays of a type.
 pub(super) fn is_visited(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => is_bytes(values),
@@ -26,7 +26,7 @@ pub(super) fn is_visited(data_type: &DataType) -> bool {
     }
 }
 
-/// Whether a type is one of strings or bytes, of any length.
+/// Whether a type has strings or bytes of variable length.
 pub(super) fn is_bytes(data_type: &DataType) -> bool {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
     matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView)
@@ -35,7 +35,7 @@ pub(super) fn is_bytes(data_type: &DataType) -> bool {
 /// Visits the values of some rows of an array.
 ///
 /// # Panics
-/// If [`is_visited`] says that it does not know the type.
+/// If [`is_visited`] is false for the array's type.
 pub(super) fn visit(array: &dyn Array, rows: Range<usize>, visitor: &mut impl Visitor) {
     match array.data_type() {
         DataType::Utf8 => visit_bytes(array.as_bytes::<GenericStringType<i32>>(), rows, visitor),
@@ -49,7 +49,7 @@ pub(super) fn visit(array: &dyn Array, rows: Range<usize>, visitor: &mut impl Vi
     }
 }
 
-/// Calls for each row that has a value.
+/// Calls `call` for each non-null row.
 fn valid_rows(nulls: Option<&NullBuffer>, rows: Range<usize>, mut call: impl FnMut(usize)) {
     match nulls.filter(|nulls| nulls.null_count() > 0) {
         None => rows.for_each(call),
@@ -78,7 +78,7 @@ fn visit_bytes<T: ByteArrayType>(
     });
 }
 
-/// Bytes of a source for values that are part of their view, enough for whoever reads more than the value.
+/// Size of the source buffer for inline values; visitors may read beyond the value.
 const INLINE_BYTES: usize = 64;
 
 fn visit_views<T: ByteViewType>(

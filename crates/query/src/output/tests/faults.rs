@@ -1,4 +1,4 @@
-//! What goes wrong while a result is written: it never appears, and the error says why.
+//! Failed results: the file never appears, and the error says why.
 
 use arrow_array::Int64Array;
 use sakiyomi_io::fake::{FakeDisk, Faults};
@@ -15,7 +15,7 @@ fn groups() -> Vec<Vec<RecordBatch>> {
     (0..10).map(|group| vec![table(&[("n", Arc::new(numbers(group)))])]).collect()
 }
 
-/// Writes to a disk in memory; gives the outcome and the bytes.
+/// Writes to a disk in memory; returns the outcome and the bytes.
 fn write_to(disk: &FakeDisk, faults: Faults, format: Format) -> (Result<u64, Error>, Vec<u8>) {
     let file = disk.file(Vec::new(), 512).unwrap();
     let pool = BufferPool::with_budget(1 << 20, Memory::Ordinary);
@@ -66,7 +66,7 @@ fn a_full_disk_is_an_error_that_says_how_far_it_came() {
 }
 
 #[test]
-fn an_error_of_the_disk_is_told_as_it_is() {
+fn a_disk_error_is_reported_unchanged() {
     for format in FORMATS {
         for byte in [0, 500 << 10, 1000 << 10] {
             let faults = Faults { errors: vec![(byte, EIO)], ..Faults::default() };

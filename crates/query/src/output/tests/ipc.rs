@@ -1,4 +1,4 @@
-//! Arrow IPC is read back by the library, and buffers lie where they should.
+//! Arrow IPC results are read back by the library, and bodies are aligned.
 
 use std::fs::File;
 
@@ -78,7 +78,7 @@ fn a_slice_of_views_takes_no_more_than_its_rows() {
 }
 
 #[test]
-fn an_alignment_that_is_none_is_refused() {
+fn an_invalid_alignment_is_refused() {
     let scratch = Scratch::new("ipc-refused");
     let target = Target::File(scratch.path("out.arrow"));
     let options = OutputOptions { alignment: 100, ..OutputOptions::new(Format::ArrowFile) };

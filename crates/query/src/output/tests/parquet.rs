@@ -1,4 +1,4 @@
-//! Parquet is read back by the library, and its statistics are those that the library's own writer computes.
+//! Parquet results are read back by the library, and their statistics equal those of the library's writer.
 
 use std::fs::File;
 
@@ -30,7 +30,7 @@ fn metadata(path: &Path) -> ParquetMetaData {
     reader.parse_and_finish(&File::open(path).unwrap()).unwrap()
 }
 
-/// The metadata of the same rows by the library's writer.
+/// Metadata of the same rows, written by the library.
 fn oracle(batch: &RecordBatch) -> ParquetMetaData {
     let mut bytes = Vec::new();
     let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
@@ -41,7 +41,7 @@ fn oracle(batch: &RecordBatch) -> ParquetMetaData {
 /// Bounds, nulls, and whether the bounds are exact.
 type Plain = (Option<Vec<u8>>, Option<Vec<u8>>, Option<u64>, bool, bool);
 
-/// Statistics in a form in which NaN and the two zeros can be compared.
+/// Statistics in a form that compares NaN and the two zeros.
 fn plain(statistics: Option<&Statistics>) -> Plain {
     let statistics = statistics.unwrap();
     let bytes = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec);
@@ -79,7 +79,7 @@ fn page_bounds(index: &ColumnIndexMetaData, page: usize) -> Option<(Vec<u8>, Vec
     }
 }
 
-/// Length of bounds that are cut.
+/// Length of truncated bounds.
 const BOUND_BYTES: usize = 64;
 
 /// Compares statistics of chunks and pages with those of the library's writer for the same rows.
@@ -91,7 +91,7 @@ fn check_statistics(path: &Path, groups: &[RecordBatch]) {
         for (column, chunk) in metadata.row_group(number).columns().iter().enumerate() {
             let known = expected.row_group(0).column(column);
             if known.statistics().unwrap().max_bytes_opt().is_some_and(|max| max.len() > BOUND_BYTES) {
-                // The library keeps long bounds of which it finds no short one, and we have none.
+                // Without a short bound, the library keeps the long one, and this encoder omits it.
                 continue;
             }
             assert_eq!(plain(chunk.statistics()), plain(known.statistics()), "column {column}");
@@ -127,7 +127,7 @@ fn check_random(seed: u64, rows: usize, columns: usize, compression: usize) {
     let batch_rows = 1 + random.below(rows.max(1) * 2);
     for column in 0..columns {
         let is_nullable = random.below(3) > 0;
-        // A part of a longer array, whose buffers do not begin with it.
+        // A slice of a longer array, with an offset into its buffers.
         let array = random.column(rows + 13, is_nullable).slice(13, rows);
         fields.push(Field::new(format!("c{column}"), array.data_type().clone(), is_nullable));
         parts.push(cut(&array, batch_rows));
@@ -268,7 +268,7 @@ fn dictionaries_are_written_where_they_are_smaller() {
     assert_eq!(concat_batches(&batch.schema(), &batches).unwrap(), batch);
 }
 
-/// The value that finds no room in the dictionary comes again, before the dictionary is given up.
+/// The value that does not fit into the dictionary is repeated before the dictionary is abandoned.
 #[test]
 fn a_dictionary_that_becomes_too_large_is_given_up() {
     let scratch = Scratch::new("parquet-large-dictionary");

@@ -12,7 +12,7 @@ use arrow_schema::DataType;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
-/// How the values of a column are spread.
+/// Distribution of a column's values.
 #[derive(Clone, Copy, Debug)]
 enum Spread {
     Constant,
@@ -49,7 +49,7 @@ impl Random {
             .collect()
     }
 
-    /// Which rows have values: all, none, or some.
+    /// Random validity: all rows, none, or some.
     fn validity(&mut self, rows: usize, is_nullable: bool) -> Vec<bool> {
         let kind = if is_nullable { self.below(5) } else { 0 };
         (0..rows)
@@ -141,7 +141,7 @@ impl Random {
         Arc::new(builder.finish())
     }
 
-    /// Strings as scans deliver them.
+    /// Strings in the array types of scans.
     fn dictionary(&mut self, rows: usize, is_nullable: bool) -> ArrayRef {
         let mut builder = StringDictionaryBuilder::<UInt16Type>::new();
         for text in self.strings(rows, is_nullable) {
@@ -159,7 +159,7 @@ impl Random {
     }
 }
 
-/// Numbers of all kinds.
+/// Floating-point numbers of all kinds.
 fn float_of(bits: u64) -> f64 {
     match bits % 9 {
         0 => f64::NAN,
@@ -171,7 +171,7 @@ fn float_of(bits: u64) -> f64 {
     }
 }
 
-/// Texts of all lengths, with long common beginnings and characters of several bytes.
+/// Texts of all lengths, with long common prefixes and multi-byte characters.
 fn text_of(bits: u64) -> String {
     match bits % 8 {
         0 => String::new(),

@@ -1,4 +1,4 @@
-//! The order of two rows by the values of their keys: the definition of the order, and what decides between equal codes.
+//! Comparison of rows by the values of their keys. It defines the sort order and breaks ties between equal codes.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use crate::sort::row::RowView;
 use crate::sort::row::layout::Layout;
 
 impl Keys {
-    /// The order of two rows.
+    /// Compares two rows.
     pub(crate) fn compare(&self, layout: &Layout, left: RowView<'_>, right: RowView<'_>) -> Ordering {
         let orders = self.columns.iter().map(|column| column.compare(layout, left, right));
         orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)

@@ -1,4 +1,4 @@
-//! The values of a key column as unsigned numbers in the column's order.
+//! Digits: the values of a key column as unsigned integers in the column's order.
 
 use super::{KeyColumn, KeyForm};
 use crate::sort::row::layout::Layout;
@@ -7,16 +7,16 @@ use crate::sort::row::{RowView, array_at};
 /// The digits of a column for some rows.
 #[derive(Debug, Default)]
 pub(crate) struct Digits {
-    /// Of columns whose values have at most 8 bytes.
+    /// Digits of columns with numbers of at most 8 bytes.
     pub(crate) narrow: Vec<u64>,
-    /// Of others.
+    /// Digits of other columns.
     pub(crate) wide: Vec<u128>,
-    /// Which rows are null; empty if the column has no null bit.
+    /// Whether each row is null; empty if the column has no null bit.
     pub(crate) nulls: Vec<bool>,
 }
 
 impl Digits {
-    /// Forgets all rows.
+    /// Removes all rows.
     pub(crate) fn clear(&mut self) {
         self.narrow.clear();
         self.wide.clear();
@@ -29,23 +29,22 @@ pub(crate) fn is_narrow(form: KeyForm) -> bool {
     !matches!(form, KeyForm::Signed128 | KeyForm::Bytes(_))
 }
 
-/// Bytes that a column's values are taken to begin with, and where in them the digit begins.
+/// Assumed common prefix of a column's values; the digit encodes the bytes after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Prefix {
-    /// The bytes that values have in common.
+    /// The common prefix.
     pub(crate) common: Vec<u8>,
-    /// Whether the rest of each value is taken to have at most [`SHORT_BYTES`], so that a digit has all of it.
+    /// Whether values are assumed to have at most [`SHORT_BYTES`] after the prefix, so that a digit holds all of them.
     pub(crate) is_short: bool,
 }
 
-/// Bytes that fit in a digit beside their number.
+/// Bytes that fit in a digit together with their length.
 pub(crate) const SHORT_BYTES: usize = 7;
 
-/// Bytes that fit in a digit.
+/// Bytes that fit in a digit without their length.
 const LONG_BYTES: usize = 8;
 
-/// Number of bits of digits of values that begin with the common bytes. Values before them have digit 0; the digits of
-/// values behind them begin at twice this.
+/// First digit of values with the common prefix. Smaller values without it have digit 0, greater ones twice this.
 const WITHIN_BASE: u128 = 1 << 64;
 
 /// Appends the digits of a column for some rows.
@@ -92,12 +91,12 @@ fn signed(value: i64) -> u64 {
     value.cast_unsigned() ^ (1 << 63)
 }
 
-/// The digit of a number of 16 bytes.
+/// Returns the digit of a 16-byte number.
 pub(crate) fn signed128(row: RowView<'_>, at: usize) -> u128 {
     u128::from_le_bytes(array_at(row.fixed, at)) ^ (1 << 127)
 }
 
-/// The digit of a value of at most 8 bytes.
+/// Returns the digit of a number of at most 8 bytes.
 pub(crate) fn narrow(row: RowView<'_>, column: &KeyColumn) -> u64 {
     let at = column.offset;
     match column.form {
@@ -118,7 +117,7 @@ fn extended(value: &[u8], fill: u8) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// By IEEE 754's total order, but for NaN, all of which are greatest whatever their sign: the result of 0 / 0 has one.
+/// IEEE 754 total order, except that NaNs of either sign are equal and greatest: 0 / 0 can give a negative NaN.
 fn float(value: &[u8]) -> u64 {
     let bits = extended(value, 0);
     let width = 8 * value.len();
@@ -135,7 +134,7 @@ fn float(value: &[u8]) -> u64 {
     }
 }
 
-/// The digit of bytes. One of more bytes is never smaller than one of fewer of them.
+/// Returns the digit of a byte string. It is monotonic: a prefix of the string has no greater digit.
 pub(crate) fn of_bytes(value: &[u8], prefix: &Prefix) -> u128 {
     let Some(rest) = value.strip_prefix(&prefix.common[..]) else {
         return if value < &prefix.common[..] { 0 } else { 2 * WITHIN_BASE };
@@ -148,12 +147,12 @@ pub(crate) fn of_bytes(value: &[u8], prefix: &Prefix) -> u128 {
     }
     let count = rest.len().min(SHORT_BYTES);
     bytes[..count].copy_from_slice(&rest[..count]);
-    // Behind bytes that are zero at their end, the number of bytes decides.
+    // The length distinguishes values with trailing zero bytes from padding.
     bytes[SHORT_BYTES] = rest.len().min(SHORT_BYTES + 1) as u8;
     WITHIN_BASE | u128::from(u64::from_be_bytes(bytes))
 }
 
-/// Whether a digit of bytes stands for one value only.
+/// Whether a digit of bytes identifies a single value.
 pub(crate) fn is_whole(digit: u128, prefix: &Prefix) -> bool {
     prefix.is_short && digit >> 64 == 1 && digit as u8 as usize <= SHORT_BYTES
 }

@@ -1,45 +1,44 @@
-//! Codes: the digits of several key columns in 64 bits.
+//! Codes: the digits of several key columns packed into 64 bits.
 //!
-//! A column takes as many bits as the number of its different codes needs:
+//! The bits of a column suffice for these values:
 //!
 //! ```text
 //! nulls first:  0 null | 1 below | 2 … the digits | above
 //! nulls last:            0 below | 1 … the digits | above | null
 //! ```
 //!
-//! *Below* and *above* are for digits outside of the range that the packing was made for. A row with one of them has the
-//! smallest or the largest bits in all columns after it, so that codes never contradict the order of rows, whatever the
-//! rows hold; they only stop to tell rows apart. A range that needs more bits than are left loses its lower ones, and no
-//! column after it is packed.
+//! *Below* and *above* stand for digits outside of the range of the packing. They set all later columns to their
+//! minimum or maximum. Codes therefore never contradict the order of rows, but such rows can have equal codes. A range
+//! that needs more bits than are left loses its lower bits, and no later column is packed.
 
 use super::digit::{Digits, Prefix, is_narrow, is_whole};
 use super::range::Range;
 use super::{KeyColumn, KeyForm, Keys};
 
-/// How codes are made.
+/// Layout of the key columns in a code.
 #[derive(Clone, Debug)]
 pub(crate) struct Packing {
     /// The packed columns, the most significant first.
     fields: Vec<Field>,
     /// Bits of a code.
     pub(crate) bits: u32,
-    /// Whether all columns are packed without loss: rows inside of the ranges are equal if their codes are.
+    /// Whether all columns are packed without loss: rows within the ranges are equal if their codes are.
     is_lossless: bool,
 }
 
 /// A column in a code.
 #[derive(Clone, Debug)]
 struct Field {
-    /// Its place among the keys.
+    /// Index of its key.
     key: usize,
     prefix: Prefix,
     /// The smallest digit.
     base: u128,
-    /// The largest digit less the smallest one.
+    /// Difference of the largest and the smallest digit.
     span: u128,
-    /// Lower bits of that difference that are left out.
+    /// Number of low bits dropped from digits less `base`.
     drop: u32,
-    /// Lowest bit in a code.
+    /// Position of its lowest bit in a code.
     shift: u32,
     nulls_first: bool,
     descending: bool,
@@ -48,12 +47,12 @@ struct Field {
 /// Bits of a code.
 const CODE_BITS: u32 = u64::BITS;
 
-/// Codes of a column beside those of its digits: null, below, above.
+/// Values of a field besides its digits: null, below, above.
 const EXTRA_CODES: u128 = 3;
 
 impl Packing {
-    /// For rows whose keys are in ranges. With `slack`, bits that are left widen the ranges, for rows of which the ranges
-    /// are only a sample.
+    /// Creates a packing for keys within `ranges`. With `slack`, spare bits widen the ranges, because they come from a
+    /// sample.
     pub(crate) fn new(keys: &Keys, ranges: &[Range], slack: bool) -> Packing {
         let mut fields: Vec<Field> = Vec::with_capacity(keys.columns.len());
         let (mut used, mut is_lossless) = (0, true);
@@ -69,7 +68,7 @@ impl Packing {
                 field.drop += 1;
             }
             if field.bits() > bits || (field.drop > 0 && field.last() == 0) {
-                // Not even the extra codes fit, or nothing beside them.
+                // The extra values do not fit, or nothing besides them.
                 is_lossless = false;
                 break;
             }
@@ -89,30 +88,30 @@ impl Packing {
         Packing { fields, bits: used, is_lossless }
     }
 
-    /// How digits are made of the bytes of a key column.
+    /// Returns the prefix of a key column.
     ///
     /// # Panics
-    /// If codes do not need them.
+    /// If the column is not packed.
     pub(crate) fn prefix(&self, key: usize) -> &Prefix {
         &self.fields[key].prefix
     }
 
-    /// Whether codes need the digits of a key column.
+    /// Whether a key column is packed.
     pub(crate) fn has(&self, key: usize) -> bool {
         key < self.fields.len()
     }
 
-    /// Whether rows are equal if their codes are, of rows inside of the ranges.
+    /// Whether rows within the ranges are equal if their codes are.
     pub(crate) fn is_lossless(&self) -> bool {
         self.is_lossless
     }
 
-    /// Appends the codes of rows with these digits, those of each key column.
+    /// Appends the codes of `rows` rows from the digits of each key column.
     pub(crate) fn codes(&self, keys: &Keys, digits: &[Digits], rows: usize, codes: &mut Vec<u64>) {
         let first = codes.len();
         codes.resize(first + rows, 0);
         let codes = &mut codes[first..];
-        // A digit outside of its range replaces the bits of the columns after it, which are therefore there already.
+        // In reverse, because a digit outside of its range overwrites the bits of the later columns.
         for field in self.fields.iter().rev() {
             let digits = &digits[field.key];
             let has_nulls = digits.nulls.contains(&true);
@@ -126,7 +125,7 @@ impl Packing {
         }
     }
 
-    /// Whether all rows with a code are equal, whatever they hold.
+    /// Whether all rows with a code have equal keys, even rows outside of the ranges.
     pub(crate) fn is_single(&self, keys: &Keys, code: u64) -> bool {
         self.is_lossless
             && self.fields.iter().all(|field| {
@@ -141,7 +140,7 @@ impl Packing {
     }
 }
 
-/// Gives bits that are left to columns whose ranges are wider than they, in turn: each bit doubles the number of digits.
+/// Distributes spare bits over the columns in turn; each bit doubles a column's range. Returns the bits used.
 fn widen(fields: &mut [Field], used: u32) -> u32 {
     let mut used = used;
     let mut has_widened = true;
@@ -171,7 +170,7 @@ impl Field {
         }
     }
 
-    /// The largest code of a digit, less the smallest one.
+    /// Returns the difference of the largest and the smallest value of a digit.
     fn last(&self) -> u128 {
         self.span >> self.drop
     }
@@ -180,7 +179,7 @@ impl Field {
         u128::BITS - self.last().saturating_add(EXTRA_CODES).leading_zeros()
     }
 
-    /// The smallest code of a digit.
+    /// Returns the smallest value of a digit.
     fn first(&self) -> u128 {
         if self.nulls_first { 2 } else { 1 }
     }
@@ -189,13 +188,13 @@ impl Field {
         if self.nulls_first { 0 } else { self.first() + self.last() + 2 }
     }
 
-    /// The digit of a code of a digit, if none of its bits are left out.
+    /// Returns the digit of a value; no bits may be dropped.
     fn digit(&self, code: u128) -> u128 {
         let step = code - self.first();
         self.base + if self.descending { self.last() - step } else { step }
     }
 
-    /// Doubles the number of codes, if there are digits for it.
+    /// Adds a bit; returns false if the range cannot grow.
     fn widen(&mut self) -> bool {
         let codes = (1_u128 << self.bits().min(CODE_BITS)) * 2;
         let span = codes - 1 - EXTRA_CODES;
@@ -209,7 +208,7 @@ impl Field {
     }
 
     fn put_narrow(&self, digits: &[u64], codes: &mut [u64]) {
-        // The range of narrow digits is one of narrow digits, unless it was widened.
+        // A widened range can exceed 64 bits.
         let base = u64::try_from(self.base).unwrap_or(u64::MAX);
         let span = u64::try_from(self.span).unwrap_or(u64::MAX);
         let (first, last, shift, drop) = (self.first() as u64, self.last() as u64, self.shift, self.drop);
@@ -225,7 +224,7 @@ impl Field {
         }
     }
 
-    /// The code of a null keeps the bits of the columns after it.
+    /// Packs digits of a nullable or wide column; a null keeps the bits of the later columns.
     fn put_nullable(&self, values: impl Iterator<Item = u128>, digits: &Digits, codes: &mut [u64]) {
         let (first, last) = (self.first(), self.last());
         let null = (self.null_code() as u64) << self.shift;
@@ -246,7 +245,7 @@ impl Field {
         }
     }
 
-    /// The codes of rows before and behind all digits, in the order of codes.
+    /// Returns the codes below and above all digits.
     fn outside(&self) -> (u64, u64) {
         let below = (self.first() - 1) as u64;
         let above = (self.first() + self.last() + 1) as u64;

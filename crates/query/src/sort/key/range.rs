@@ -1,47 +1,47 @@
-//! Ranges of the digits of key columns: what rows are known to hold.
+//! Ranges of the digits of key columns.
 
 use super::digit::{Digits, Prefix, SHORT_BYTES, is_narrow, of_bytes};
 use super::{KeyColumn, KeyForm};
 use crate::sort::row::RowView;
 use crate::sort::row::layout::Layout;
 
-/// The values of a key column in some rows.
+/// Range of a key column in a set of rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Range {
-    /// The smallest digit; greater than the largest if no row has any.
+    /// The smallest digit; greater than `max` if there are no digits.
     min: u128,
     /// The largest digit.
     max: u128,
-    /// Whether some row is null.
+    /// Whether a row is null.
     pub(crate) has_nulls: bool,
-    /// Of a column of bytes, which has digits only once it is known what its values begin with.
+    /// Range of a column of bytes, whose digits depend on the common prefix.
     bytes: Option<BytesRange>,
 }
 
-/// The values of a column of bytes.
+/// Range of a column of bytes.
 #[derive(Clone, Debug)]
 struct BytesRange {
-    /// The first bytes of the smallest one.
+    /// First bytes of the smallest value.
     min: Vec<u8>,
-    /// The first bytes of the largest one.
+    /// First bytes of the largest value.
     max: Vec<u8>,
-    /// Bytes of the longest one.
+    /// Bytes of the longest value.
     longest: usize,
 }
 
-/// Bytes that values are compared for in common, at most: longer ones would cost more than they tell apart.
+/// Maximum bytes of a common prefix: skipping longer ones costs more than it gains.
 const COMMON_MAX_BYTES: usize = 256;
 
-/// Bytes of the smallest and of the largest value that are known: digits need some behind those in common.
+/// Maximum bytes kept of the smallest and the largest value: the common prefix and the bytes of a digit.
 const KNOWN_MAX_BYTES: usize = COMMON_MAX_BYTES + 16;
 
 impl Range {
-    /// Of no rows.
+    /// Returns the range of no rows.
     pub(crate) fn none() -> Range {
         Range { min: u128::MAX, max: 0, has_nulls: false, bytes: None }
     }
 
-    /// Adds the digits of rows, but for columns of bytes only their nulls.
+    /// Adds the digits of rows; for columns of bytes, adds nulls only.
     pub(crate) fn add(&mut self, column: &KeyColumn, digits: &Digits) {
         let is_valid = |index: usize| !digits.nulls.get(index).copied().unwrap_or(false);
         self.has_nulls |= digits.nulls.contains(&true);
@@ -63,7 +63,7 @@ impl Range {
         }
     }
 
-    /// Adds the values of rows, of a column of bytes.
+    /// Adds the values of rows if the column is one of bytes.
     pub(crate) fn add_bytes<'a>(
         &mut self,
         layout: &Layout,
@@ -81,7 +81,7 @@ impl Range {
         }
     }
 
-    /// Adds a value that is `length` bytes long, by its first bytes.
+    /// Adds a value of `length` bytes by its first bytes.
     fn add_value(&mut self, value: &[u8], length: usize) {
         let known = &value[..value.len().min(KNOWN_MAX_BYTES)];
         let Some(bytes) = &mut self.bytes else {
@@ -96,7 +96,7 @@ impl Range {
         }
     }
 
-    /// Adds the range of other rows.
+    /// Extends the range by another one.
     pub(crate) fn join(&mut self, other: &Range) {
         (self.min, self.max) = (self.min.min(other.min), self.max.max(other.max));
         self.has_nulls |= other.has_nulls;
@@ -106,14 +106,14 @@ impl Range {
         }
     }
 
-    /// How digits are made of bytes in this range.
+    /// Returns the common prefix of the values.
     pub(crate) fn prefix(&self) -> Prefix {
         let Some(BytesRange { min, max, longest }) = &self.bytes else { return Prefix::default() };
         let common = min.iter().zip(max).take_while(|(a, b)| a == b).count().min(COMMON_MAX_BYTES);
         Prefix { common: min[..common].to_vec(), is_short: longest - common <= SHORT_BYTES }
     }
 
-    /// The smallest and the largest digit; none if all rows are null.
+    /// Returns the smallest and the largest digit; `None` if all rows are null.
     pub(crate) fn digits(&self) -> Option<(u128, u128)> {
         match &self.bytes {
             Some(BytesRange { min, max, .. }) => {

@@ -1,4 +1,4 @@
-//! A column that grows by blocks of rows.
+//! Column builder, filled by blocks of rows.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use arrow_schema::{ArrowError, DataType};
 use super::layout::{Column, Form};
 use super::{array_at, u32_at};
 
-/// Values of a column, and which of them are null.
+/// Builder of a column.
 #[derive(Debug)]
 pub(crate) struct Builder {
     values: Values,
@@ -28,13 +28,13 @@ enum Values {
     Fixed16(Vec<i128>),
     Fixed32(Vec<i256>),
     Bits(BooleanBufferBuilder),
-    /// Bytes, and where each value ends.
+    /// Bytes, and the end offset of each value.
     Bytes(Vec<u8>, Vec<usize>),
     Nothing,
 }
 
 impl Builder {
-    /// An empty column with room for some rows.
+    /// Creates an empty column with capacity for `rows` rows.
     pub(crate) fn new(column: &Column, rows: usize) -> Builder {
         let values = match column.form {
             Form::Fixed(1) | Form::Code { width: 1, .. } => Values::Fixed1(Vec::with_capacity(rows)),
@@ -50,7 +50,7 @@ impl Builder {
         Builder { values, nulls: column.null.map(|_| BooleanBufferBuilder::new(rows)) }
     }
 
-    /// Appends the values of a column in the fixed parts of some rows.
+    /// Appends a column's values from the fixed parts of rows.
     pub(crate) fn extend(&mut self, column: &Column, fixed: &[u8], stride: usize) {
         let rows = fixed.chunks_exact(stride);
         let at = column.offset;
@@ -86,7 +86,7 @@ impl Builder {
         }
     }
 
-    /// The column as an array of a type.
+    /// Returns the column as an array of a type.
     pub(crate) fn finish(self, data_type: &DataType, rows: usize) -> Result<ArrayData, ArrowError> {
         let (values, nulls) = self.into_parts();
         if let Values::Nothing = values {
@@ -100,7 +100,7 @@ impl Builder {
         builder.nulls(nulls).build()
     }
 
-    /// The column as an array of dictionary codes with a dictionary.
+    /// Returns the column as a dictionary array with the given values.
     pub(crate) fn dictionary(
         self,
         keys: &DataType,
@@ -122,7 +122,7 @@ impl Builder {
         builder.nulls(nulls).add_child_data(values.to_data()).build()
     }
 
-    /// The column from Arrow's row format.
+    /// Decodes the column from Arrow's row format.
     pub(crate) fn decode(self, converter: &RowConverter) -> Result<ArrayRef, ArrowError> {
         let Values::Bytes(bytes, ends) = &self.values else { unreachable!("rows are bytes") };
         let parser = converter.parser();
@@ -153,7 +153,7 @@ impl Values {
     }
 }
 
-/// The buffers of an array of strings or binary values.
+/// Adds the buffers of an array of strings or binary values.
 fn with_bytes(
     builder: ArrayDataBuilder,
     data_type: &DataType,
@@ -183,7 +183,7 @@ fn with_bytes(
 }
 
 fn offsets<T: ArrowNativeType>(ends: &[usize]) -> Buffer {
-    // A batch has few bytes, or a single value that came with such an offset.
+    // Offsets fit: a batch is limited to `BATCH_VARIABLE_BYTES`, or holds one value that had such an offset.
     let offset = |end: usize| T::from_usize(end).unwrap_or_default();
     let mut offsets: Vec<T> = Vec::with_capacity(ends.len() + 1);
     offsets.push(offset(0));
@@ -191,7 +191,7 @@ fn offsets<T: ArrowNativeType>(ends: &[usize]) -> Buffer {
     Buffer::from_vec(offsets)
 }
 
-/// Nulls have no bytes in a row, and as many as the others in an array.
+/// Inserts `size` zero bytes for each null, which has no bytes in a row.
 fn padded(bytes: Vec<u8>, size: usize, rows: usize, nulls: Option<&NullBuffer>) -> Vec<u8> {
     let Some(nulls) = nulls else { return bytes };
     let mut padded = vec![0; size * rows];

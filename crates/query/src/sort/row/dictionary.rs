@@ -1,4 +1,4 @@
-//! Dictionaries of a whole sort: the values of the dictionaries of all batches, each once.
+//! Sort-wide dictionaries: the distinct values of the dictionaries of all batches.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,10 +16,10 @@ use crate::job::{Job, Reservation};
 pub(crate) struct Dictionary {
     entries: Mutex<Entries>,
     job: Job,
-    /// The name of the column, for errors.
+    /// Name of the column, for errors.
     column: String,
     values_type: DataType,
-    /// Values that a code, and a key of the column's type, can tell apart.
+    /// Maximum number of values, limited by the width of codes and of the column's keys.
     capacity: usize,
 }
 
@@ -29,15 +29,15 @@ struct Entries {
     values: Vec<Arc<[u8]>>,
     bytes: usize,
     reservation: Option<Reservation>,
-    /// The values as an array, if no value came since it was made.
+    /// Cached array of the values; `None` after an insertion.
     array: Option<ArrayRef>,
 }
 
-/// Bytes of an entry beside its value, about: two pointers with lengths, a count, a place in a tree.
+/// Estimated overhead of an entry in bytes: two fat pointers, reference counts, a tree slot.
 const ENTRY_OVERHEAD_BYTES: usize = 96;
 
 impl Dictionary {
-    /// An empty dictionary for a column of some type of dictionary, with codes of some bytes.
+    /// Creates an empty dictionary for a dictionary column, with codes of `code_bytes`.
     pub(crate) fn new(
         job: &Job,
         column: &str,
@@ -57,10 +57,10 @@ impl Dictionary {
         }
     }
 
-    /// The codes of the values of a batch's dictionary, which are added where they are new. A null has code 0.
+    /// Returns the codes of a batch's dictionary values, and adds new values. A null has code 0.
     ///
     /// # Errors
-    /// If there are more values than keys, or the memory limit has no room for them.
+    /// If the number of values exceeds the capacity, or their bytes the memory limit.
     pub(crate) fn codes(&self, values: &ArrayRef) -> Result<Vec<u32>, Error> {
         let values = cast(values, &DataType::Binary)?;
         let values: &BinaryArray = values.as_binary();
@@ -93,10 +93,10 @@ impl Dictionary {
         Ok(code)
     }
 
-    /// All values so far, by their codes; at least one, so that a null has one.
+    /// Returns all values so far, indexed by code; at least one, for the code of nulls.
     ///
     /// # Errors
-    /// If they are not of the column's type.
+    /// If the values cannot be cast to the column's type.
     pub(crate) fn values(&self) -> Result<ArrayRef, ArrowError> {
         let mut entries = self.lock();
         if let Some(array) = &entries.array {
@@ -112,7 +112,7 @@ impl Dictionary {
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
-        // An entry is added last of all.
+        // A panic leaves the entries consistent: the value is added last.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

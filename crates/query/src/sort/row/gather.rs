@@ -1,7 +1,7 @@
-//! Rows → columns: rows anywhere in memory, in a given order, become batches.
+//! Rows → columns: gathers rows at given places into batches.
 //!
-//! The fixed parts of a block of rows are copied next to each other first: that is the only access at random, of whole
-//! rows, many of which the processor fetches at the same time. Columns are then taken from the copy, which is in cache.
+//! The fixed parts of a block of rows are first copied to contiguous memory. This is the only random access, and the
+//! processor overlaps many of its cache misses. Columns are then built from the copy, which is in cache.
 
 use std::sync::Arc;
 
@@ -13,12 +13,10 @@ use super::dictionary::Dictionary;
 use super::layout::{Form, Layout};
 use super::{BLOCK_ROWS, u32_at};
 
-/// Rows in memory, and places of rows in them: the upper bits of a place are the index of the bytes, the lower ones the
-/// offset in them.
+/// Rows in memory, addressed by places: the upper bits of a place are a block index, the lower bits the offset in it.
 pub(crate) struct Rows<'a, B> {
-    /// The bytes.
     pub(crate) blocks: &'a [B],
-    /// Number of lower bits.
+    /// Number of offset bits in a place.
     pub(crate) shift: u32,
 }
 
@@ -31,25 +29,25 @@ impl<B> Clone for Rows<'_, B> {
 impl<B> Copy for Rows<'_, B> {}
 
 impl<'a, B: AsRef<[u8]>> Rows<'a, B> {
-    /// The bytes from a place on.
+    /// Returns the bytes of a block from a place on.
     pub(crate) fn at(&self, place: u32) -> &'a [u8] {
         let block = self.blocks[(place >> self.shift) as usize].as_ref();
         &block[(place & ((1 << self.shift) - 1)) as usize..]
     }
 }
 
-/// Makes batches of rows.
+/// Gathers rows into batches.
 #[derive(Debug)]
 pub(crate) struct Gatherer {
     layout: Arc<Layout>,
     dictionaries: Arc<[Dictionary]>,
     fixed: Vec<u8>,
-    /// Where in each row of the block the next variable value begins.
+    /// Offset of the next variable value in each row of the block.
     cursors: Vec<usize>,
 }
 
 impl Gatherer {
-    /// For rows of a layout.
+    /// Creates a gatherer for rows of a layout.
     pub(crate) fn new(layout: &Arc<Layout>, dictionaries: &Arc<[Dictionary]>) -> Gatherer {
         Gatherer {
             layout: Arc::clone(layout),
@@ -59,11 +57,11 @@ impl Gatherer {
         }
     }
 
-    /// A batch of the first of some rows: `rows_max` at most, and fewer once they have [`BATCH_VARIABLE_BYTES`]. With
-    /// the number of rows that it took, which is at least one.
+    /// Gathers the first rows of `places` into a batch: at most `rows_max`, fewer once they have
+    /// [`BATCH_VARIABLE_BYTES`]. Returns the batch and its number of rows, at least one.
     ///
     /// # Errors
-    /// If the rows are not those of a batch.
+    /// If the rows do not form a valid batch.
     pub(crate) fn batch<B: AsRef<[u8]>>(
         &mut self,
         rows: Rows<'_, B>,
@@ -84,7 +82,7 @@ impl Gatherer {
         Ok((self.finish(&layout, builders, done)?, done))
     }
 
-    /// Appends rows until their variable values have enough bytes. Gives the number of rows, and these bytes.
+    /// Appends rows until they have [`BATCH_VARIABLE_BYTES`]. Returns the number of rows and of variable bytes.
     fn block<B: AsRef<[u8]>>(
         &mut self,
         layout: &Layout,
@@ -155,5 +153,5 @@ impl Gatherer {
     }
 }
 
-/// Bytes of variable values after which a batch ends: rows with long values make small batches.
+/// Bytes of variable values after which a batch ends, so that long rows form small batches.
 pub(crate) const BATCH_VARIABLE_BYTES: usize = 4 << 20;

@@ -1,4 +1,4 @@
-//! Where the values of a schema's columns lie in a packed row.
+//! Layout of packed rows.
 
 use std::sync::Arc;
 
@@ -9,86 +9,86 @@ use super::{BLOCK_ROWS, RowView, u32_at};
 use crate::Error;
 use crate::order::SortKey;
 
-/// Places in the rows of one schema.
+/// Layout of the rows of a schema.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// The schema of the batches that become rows, and of those that rows become.
+    /// Schema of the input and output batches.
     pub(crate) schema: SchemaRef,
-    /// Places of the columns, in the order of the schema.
+    /// Columns in schema order.
     pub(crate) columns: Vec<Column>,
-    /// Bytes of the null bits, at the beginning of a row.
+    /// Bytes of the null bits at the start of a row.
     pub(crate) null_bytes: usize,
     /// Bytes of the fixed part.
     pub(crate) stride: usize,
-    /// Offsets of the lengths of variable values, in the order of these values.
+    /// Offsets of the lengths of variable values, in the order of the values.
     pub(crate) lengths: Vec<usize>,
-    /// Offset of the row's number, for sorts that keep the order of equal rows.
+    /// Offset of the row number in a stable sort.
     pub(crate) row_number: Option<usize>,
-    /// Number of columns that are codes of a dictionary.
+    /// Number of columns stored as dictionary codes.
     pub(crate) dictionaries: usize,
-    /// Rows that are packed or unpacked at a time: fewer than [`BLOCK_ROWS`] where they are long.
+    /// Rows packed or unpacked at a time: at most [`BLOCK_ROWS`], fewer if they are long.
     pub(crate) block_rows: usize,
 }
 
-/// Bytes of fixed parts in a block of long rows: they stay in the second level of cache.
+/// Maximum bytes of the fixed parts of a block of long rows, which stay in the L2 cache.
 const BLOCK_BYTES: usize = 256 << 10;
 
 /// A column in a row.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
-    /// The type of arrays that are packed: the column's own, or that of a dictionary's values.
+    /// Type of the arrays that are packed: the column's type, or the value type of its dictionary.
     pub(crate) packed_type: DataType,
-    /// The form of its values.
+    /// Form of its values.
     pub(crate) form: Form,
     /// Offset of its value, code or length.
     pub(crate) offset: usize,
-    /// The bit that says that it is null.
+    /// Its null bit, if the column is nullable.
     pub(crate) null: Option<NullBit>,
 }
 
-/// A bit of the null bits.
+/// The null bit of a column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NullBit {
     /// Offset of its byte.
     pub(crate) byte: usize,
-    /// The bit in it.
+    /// Mask of the bit in its byte.
     pub(crate) mask: u8,
 }
 
 impl NullBit {
-    /// Whether it is set in a row.
+    /// Whether the bit is set in a row.
     pub(crate) fn is_set(self, fixed: &[u8]) -> bool {
         fixed[self.byte] & self.mask != 0
     }
 }
 
-/// How the values of a column are stored.
+/// Storage form of a column's values.
 #[derive(Clone, Debug)]
 pub(crate) enum Form {
-    /// As Arrow has them, of that many bytes: 1, 2, 4, 8, 16 or 32.
+    /// Arrow's representation, with a width of 1, 2, 4, 8, 16 or 32 bytes.
     Fixed(usize),
     /// A byte, 0 or 1.
     Bool,
-    /// Bytes in the variable part; the place among the variable values.
+    /// Bytes in the variable part; the index among the variable values.
     Bytes(usize),
-    /// The code of a value in a dictionary of the whole sort, of `width` bytes; the place among the dictionaries.
+    /// The code of a value in a sort-wide dictionary.
     Code {
         /// Bytes of a code: 1 or 2.
         width: usize,
-        /// The place among the dictionaries.
+        /// Index of the dictionary.
         dictionary: usize,
     },
-    /// Bytes of Arrow's row format in the variable part, which know of nulls and of their order.
+    /// Arrow's row format in the variable part, which encodes nulls and their order.
     Encoded(usize, Arc<RowConverter>),
-    /// Nothing: all values are null.
+    /// No bytes: all values are null.
     Nothing,
 }
 
 impl Layout {
-    /// Places for the columns of a schema.
+    /// Lays out the columns of a schema, and a row number if `numbered`.
     ///
     /// # Errors
-    /// [`Error::Query`] if rows cannot hold a type, or cannot be ordered by it.
+    /// [`Error::Query`] if a column's type is not supported.
     pub(crate) fn new(schema: &SchemaRef, keys: &[SortKey], numbered: bool) -> Result<Layout, Error> {
         let mut layout = Layout {
             schema: schema.clone(),
@@ -101,7 +101,6 @@ impl Layout {
             block_rows: 0,
         };
         let forms = layout.forms(schema, keys)?;
-        // Only columns that may be null have a bit.
         let nullable = |index: usize, form: &Form| {
             schema.field(index).is_nullable() && !matches!(form, Form::Encoded(..) | Form::Nothing)
         };
@@ -120,7 +119,7 @@ impl Layout {
             layout.row_number = Some(layout.stride);
             layout.stride += size_of::<u64>();
         }
-        // A row of no bytes would have no place.
+        // Rows need at least one byte to have distinct places.
         layout.stride = layout.stride.max(1);
         layout.block_rows = (BLOCK_BYTES / layout.stride).clamp(1, BLOCK_ROWS);
         Ok(layout)
@@ -156,34 +155,34 @@ impl Layout {
         self.columns.push(Column { packed_type, form, offset, null });
     }
 
-    /// Bytes of the row that begins with some bytes; none if they are not those of a row.
+    /// Returns the length of the row at the start of `bytes`; `None` if the row is truncated.
     pub(crate) fn row_len(&self, bytes: &[u8]) -> Option<usize> {
         let fixed = bytes.get(..self.stride)?;
         let variable: usize = self.lengths.iter().map(|&offset| u32_at(fixed, offset) as usize).sum();
         Some(self.stride + variable).filter(|&length| length <= bytes.len())
     }
 
-    /// The row at an offset of some bytes.
+    /// Returns the row at an offset.
     pub(crate) fn view<'a>(&self, bytes: &'a [u8], offset: usize) -> RowView<'a> {
         let (fixed, variable) = bytes[offset..].split_at(self.stride);
         RowView { fixed, variable }
     }
 
-    /// Variable value number `index` of a row.
+    /// Returns the variable value with index `index`.
     pub(crate) fn variable<'a>(&self, row: RowView<'a>, index: usize) -> &'a [u8] {
         let before: usize = self.lengths[..index].iter().map(|&at| u32_at(row.fixed, at) as usize).sum();
         &row.variable[before..before + u32_at(row.fixed, self.lengths[index]) as usize]
     }
 }
 
-/// Bytes of a code, at most: dictionaries of more than 65,536 values are no help, and would not be bounded.
+/// Maximum bytes of a code. Dictionaries of more than 65,536 values save little, and their memory would be unbounded.
 const CODE_MAX_BYTES: usize = 2;
 
-/// What the form of a column depends on, beside its type.
+/// Inputs of a column's form besides its type.
 struct Place {
     variable: usize,
     dictionary: usize,
-    /// Of a column that rows are ordered by.
+    /// Direction, if the column is a key.
     key: Option<SortOptions>,
 }
 
@@ -192,7 +191,7 @@ fn form_of(data_type: &DataType, place: &Place) -> Result<(Form, DataType), &'st
     let form = match data_type {
         Null => Form::Nothing,
         Boolean => Form::Bool,
-        // Their order is not that of one number.
+        // No single integer of at most 128 bits has their order.
         Interval(IntervalUnit::DayTime | IntervalUnit::MonthDayNano) | Decimal256(..)
             if place.key.is_some() =>
         {

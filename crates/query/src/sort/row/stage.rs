@@ -1,8 +1,6 @@
-//! Columns → rows: a block of rows, whose fixed parts lie one after the other, and their variable values behind each
-//! other.
+//! Columns → rows: a block of rows with contiguous fixed parts and contiguous variable values.
 //!
-//! Each column is written by one loop over its values, with the same distance between places; the block stays in cache
-//! until its rows are copied to where they go.
+//! One loop with a constant stride writes each column. The block stays in cache until its rows are copied to a chunk.
 
 use std::sync::Arc;
 
@@ -19,12 +17,12 @@ pub(crate) struct Stage {
     fixed: Vec<u8>,
     rows: usize,
     variable: Vec<u8>,
-    /// Where the variable values of each row end.
+    /// End offset of the variable values of each row.
     ends: Vec<usize>,
 }
 
 impl Stage {
-    /// An empty block.
+    /// Creates an empty block.
     pub(crate) fn new(layout: &Arc<Layout>) -> Stage {
         Stage {
             layout: Arc::clone(layout),
@@ -35,7 +33,8 @@ impl Stage {
         }
     }
 
-    /// Takes `rows` rows of a batch, as many as the layout has in a block at most, from row `from` on. `number` is that of the first one.
+    /// Fills the block with `rows` rows of a batch from row `from` on, at most `layout.block_rows`. `number` is the row
+    /// number of the first one.
     pub(crate) fn fill(&mut self, batch: &BatchView, from: usize, rows: usize, number: u64) {
         let layout = Arc::clone(&self.layout);
         let stride = layout.stride;
@@ -65,7 +64,7 @@ impl Stage {
         }
     }
 
-    /// First the lengths, then the bytes, each of them column by column.
+    /// Writes the lengths, then the bytes, each column by column.
     fn fill_variable(&mut self, layout: &Layout, batch: &BatchView, from: usize) {
         let columns = || {
             let columns = layout.columns.iter().zip(&batch.columns);
@@ -80,7 +79,7 @@ impl Stage {
         }
         let mut end = 0;
         for length in ends.iter_mut() {
-            // Where the row's values begin, until they are there.
+            // Start of the row's values; becomes their end as they are copied.
             end += std::mem::replace(length, end);
         }
         if self.variable.len() < end {
@@ -96,12 +95,12 @@ impl Stage {
         }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         self.rows
     }
 
-    /// The rows, whose variable values have no others behind them.
+    /// Returns the rows; `variable` ends with the row's own values.
     pub(crate) fn rows(&self) -> impl Iterator<Item = RowView<'_>> {
         let fixed = self.fixed[..self.rows * self.layout.stride].chunks_exact(self.layout.stride);
         let mut begin = 0;
@@ -112,17 +111,17 @@ impl Stage {
         })
     }
 
-    /// Gives back the memory that one block with long values has needed.
+    /// Frees the excess memory of a block with long values.
     pub(crate) fn shrink(&mut self) {
         self.variable.truncate(KEPT_VARIABLE_BYTES);
         self.variable.shrink_to(KEPT_VARIABLE_BYTES);
     }
 }
 
-/// Bytes for variable values that a block keeps: those of 512 rows of 2 KiB.
+/// Bytes for variable values kept by [`Stage::shrink`]: 512 rows of 2 KiB.
 const KEPT_VARIABLE_BYTES: usize = 1 << 20;
 
-/// Writes the lengths of a column's values, and adds them up.
+/// Writer of the lengths of a column's values, with a sum for each row.
 struct Lengths<'a> {
     fixed: &'a mut [u8],
     stride: usize,
@@ -133,7 +132,7 @@ struct Lengths<'a> {
 impl Lengths<'_> {
     fn put(&mut self, row: usize, length: usize) {
         let at = row * self.stride + self.offset;
-        // No value is longer: views of batches refuse those of wide offsets.
+        // `Viewer` rejects longer values.
         let stored = u32::try_from(length).unwrap_or(u32::MAX);
         self.fixed[at..at + 4].copy_from_slice(&stored.to_le_bytes());
         self.ends[row] += stored as usize;
@@ -190,7 +189,7 @@ fn put<const WIDTH: usize>(fixed: &mut [u8], stride: usize, offset: usize, bytes
     }
 }
 
-/// Calls a function with each value of some rows, numbered from 0; a null is a value of no bytes.
+/// Calls `take` with the index, from 0, and the value of each row; the value of a null is empty.
 fn each_value(view: &ColumnView, from: usize, rows: usize, mut take: impl FnMut(usize, &[u8])) {
     let nulls = view.nulls.as_ref();
     match &view.values {

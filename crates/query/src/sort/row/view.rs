@@ -1,4 +1,4 @@
-//! The columns of a batch, as rows are made of them.
+//! Views of a batch's columns for packing into rows.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::Error;
 /// The columns of a batch.
 #[derive(Debug)]
 pub(crate) struct BatchView {
-    /// In the order of the schema.
+    /// Columns in schema order.
     pub(crate) columns: Vec<ColumnView>,
     /// Number of rows.
     pub(crate) rows: usize,
@@ -25,62 +25,58 @@ pub(crate) struct BatchView {
 /// A column of a batch.
 #[derive(Debug)]
 pub(crate) struct ColumnView {
-    /// Its values.
     pub(crate) values: Values,
-    /// Its nulls, if there are any and the row has a bit for them.
+    /// Nulls, if there are any and the row format has a null bit for the column.
     pub(crate) nulls: Option<NullBuffer>,
 }
 
-/// The values of a column. Those of nulls are any.
+/// The values of a column. The values of nulls are arbitrary.
 #[derive(Debug)]
 pub(crate) enum Values {
-    /// Of a fixed number of bytes.
+    /// Values of a fixed width.
     Fixed(Buffer),
-    /// Bits.
     Bits(BooleanBuffer),
-    /// Codes of a dictionary.
+    /// Dictionary codes.
     Codes(Vec<u32>),
-    /// Bytes between offsets.
+    /// Bytes with 32-bit offsets.
     Offsets32(ScalarBuffer<i32>, Buffer),
-    /// Bytes between wide offsets.
+    /// Bytes with 64-bit offsets.
     Offsets64(ScalarBuffer<i64>, Buffer),
-    /// Bytes, of the same number each.
+    /// Byte strings of a fixed size.
     Chunks(usize, Buffer),
-    /// Views of strings.
     StringViews(StringViewArray),
-    /// Views of bytes.
     BinaryViews(BinaryViewArray),
     /// Arrow's row format.
     Rows(Rows),
-    /// None.
+    /// No values.
     Nothing,
 }
 
-/// Makes views of batches; keeps what a batch often has in common with the one before.
+/// Creates views of batches; caches the codes of each column's last dictionary.
 #[derive(Debug)]
 pub(crate) struct Viewer {
     layout: Arc<Layout>,
     dictionaries: Arc<[Dictionary]>,
-    /// For each dictionary, the values that were seen last, and their codes.
+    /// The last values of each dictionary, and their codes.
     known: Vec<Option<(ArrayRef, Arc<[u32]>)>>,
 }
 
 impl Viewer {
-    /// For batches of a layout's schema.
+    /// Creates a viewer for batches of a layout's schema.
     pub(crate) fn new(layout: &Arc<Layout>, dictionaries: &Arc<[Dictionary]>) -> Viewer {
         let known = vec![None; layout.dictionaries];
         Viewer { layout: Arc::clone(layout), dictionaries: Arc::clone(dictionaries), known }
     }
 
-    /// The columns of a batch.
+    /// Returns a view of a batch.
     ///
     /// # Errors
-    /// If the batch is not of the schema, or a dictionary cannot take its values.
+    /// If the batch does not have the schema, a value is too long, or a dictionary is full.
     pub(crate) fn view(&mut self, batch: &RecordBatch) -> Result<BatchView, Error> {
         let layout = Arc::clone(&self.layout);
         if batch.num_columns() != layout.columns.len() {
             let (has, needs) = (batch.num_columns(), layout.columns.len());
-            return Err(Error::Query(format!("a batch has {has} columns, and the table {needs}")));
+            return Err(Error::Query(format!("a batch has {has} columns, but the table has {needs}")));
         }
         let columns = layout.columns.iter().zip(batch.columns()).enumerate();
         let columns = columns.map(|(index, (column, array))| {
@@ -88,7 +84,7 @@ impl Viewer {
             if array.data_type() != field.data_type() {
                 let (name, is, wanted) = (field.name(), array.data_type(), field.data_type());
                 return Err(Error::Query(format!(
-                    "column {name:?} of a batch is {is}, and of the table {wanted}"
+                    "column {name:?} has type {is} in a batch, but type {wanted} in the table"
                 )));
             }
             self.column(column, array)
@@ -102,7 +98,7 @@ impl Viewer {
             _ => array.logical_nulls().filter(|nulls| nulls.null_count() > 0),
         };
         if nulls.is_some() && column.null.is_none() {
-            return Err(Error::Query("a column that is declared without nulls has some".into()));
+            return Err(Error::Query("a column that is declared without nulls contains nulls".into()));
         }
         if let Form::Code { dictionary, .. } = column.form {
             return Ok(ColumnView { values: self.codes(dictionary, array)?, nulls });
@@ -116,7 +112,8 @@ impl Viewer {
             && offsets.windows(2).any(|pair| pair[1] - pair[0] > i64::from(u32::MAX))
         {
             return Err(Error::Query(
-                "a value has more than 4 GiB, too many for a row; leave it out with --select".into(),
+                "a value is longer than 4 GiB, the limit of a sort; leave its column out with --select"
+                    .into(),
             ));
         }
         Ok(ColumnView { values, nulls })

@@ -1,4 +1,4 @@
-//! Rows in order as batches.
+//! Batches of sorted rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::sort::context::Context;
 use crate::sort::row::gather::{Gatherer, Rows};
 use crate::{Batches, Error};
 
-/// Rows in order that follow those of the partition before. It gives batches.
+/// A stream of sorted rows, which follow those of the previous partition.
 ///
-/// A thread drops a partition before it takes the next one: its memory is needed for that.
+/// A thread must drop a partition before it takes the next one, which needs its memory.
 pub struct Partition {
     context: Arc<Context>,
     chunks: Vec<Chunk>,
@@ -24,19 +24,19 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Rows at places in chunks.
+    /// Creates a partition of the rows at `places` in chunks.
     pub(super) fn new(context: &Arc<Context>, chunks: Vec<Chunk>, places: Vec<u32>) -> Partition {
         let gatherer = Gatherer::new(&context.layout, &context.dictionaries);
         Partition { context: Arc::clone(context), chunks, places, at: 0, gatherer }
     }
 
-    /// Only the first rows.
+    /// Keeps only the first `rows` rows.
     pub(super) fn first(mut self, rows: u64) -> Partition {
         self.places.truncate(usize::try_from(rows).unwrap_or(usize::MAX));
         self
     }
 
-    /// Number of rows that have not been given out.
+    /// Returns the number of rows not yet returned.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.places.len() - self.at

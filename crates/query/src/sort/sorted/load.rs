@@ -1,4 +1,4 @@
-//! Partitions that are read back: as a whole, in parts that become runs, or chunk by chunk if all of their rows are equal.
+//! Loading of partitions: whole, in parts that are sorted into runs, or split if all of their rows are equal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::sort::row::gather::Rows;
 use crate::sort::runs::{Run, RunData, RunWriter};
 use crate::sort::spill::{Spilled, SpilledChunks, WRITES_IN_FLIGHT};
 
-/// A piece whose chunks are read.
+/// A piece that is being read.
 pub(super) struct Loading {
     memory: Vec<Chunk>,
     stream: Option<(ReadStream, Arc<SpilledChunks>)>,
@@ -25,14 +25,14 @@ pub(super) struct Loading {
     is_single: bool,
 }
 
-/// Chunks of a partition that are read at the same time, at most: those of a whole one.
+/// Maximum reads in flight for a partition.
 const READS_IN_FLIGHT: usize = 64;
 
 impl Loading {
-    /// Begins to read a piece.
+    /// Starts reading a piece.
     ///
     /// # Errors
-    /// If the job has no memory for a stream.
+    /// If the job has no memory for the read stream.
     pub(super) fn new(
         context: &Context,
         piece: Piece,
@@ -66,7 +66,7 @@ impl Loading {
         Ok(chunks)
     }
 
-    /// Waits for all chunks, and sorts their rows.
+    /// Waits for all chunks and sorts their rows.
     ///
     /// # Errors
     /// If a chunk cannot be read.
@@ -86,7 +86,7 @@ impl Loading {
 }
 
 impl Piece {
-    /// Whether it can be loaded at once.
+    /// Whether the piece can be loaded at once.
     pub(super) fn is_small(&self, context: &Context) -> bool {
         let plan = &context.memory;
         let is_alone = self.memory.len() + self.spilled.len() == 1;
@@ -95,7 +95,7 @@ impl Piece {
     }
 }
 
-/// Pieces of the same rows, of some bytes each at most or of one chunk.
+/// Splits a piece into pieces of at most `bytes` bytes or one chunk each.
 pub(super) fn split(piece: Piece, bytes: usize) -> Vec<Piece> {
     let is_single = piece.is_single;
     let mut pieces: Vec<Piece> = Vec::new();
@@ -115,10 +115,10 @@ pub(super) fn split(piece: Piece, bytes: usize) -> Vec<Piece> {
     pieces
 }
 
-/// Sorts a piece that is too large for memory, part by part.
+/// Sorts a piece that exceeds its share of memory into runs, part by part.
 ///
 /// # Errors
-/// If it cannot be read, or its runs not be written.
+/// If the piece cannot be read or a run cannot be written.
 pub(super) fn runs_of(
     context: &Arc<Context>,
     piece: Piece,

@@ -1,4 +1,4 @@
-//! Disks that fail: every outcome is an error or the right rows, and none is a wait without end.
+//! Faulty disks: every sort ends with an error or the right rows, and never hangs.
 
 use sakiyomi_io::fake::{FakeDisk, Faults};
 use sakiyomi_io::{BufferPool, Io, Memory, Spill};
@@ -6,10 +6,10 @@ use sakiyomi_io::{BufferPool, Io, Memory, Spill};
 use super::*;
 use crate::sort::spill::Spills;
 
-/// Operations of the engine at the same time.
+/// Queue depth of the engine.
 const DEPTH: usize = 4;
 
-/// Sorts numbers on a disk with faults.
+/// Sorts batches on a disk with faults.
 fn sorted_with(
     faults: Faults,
     sample: Option<RecordBatch>,

@@ -13,16 +13,16 @@ use super::*;
 #[derive(Clone, Copy, Debug)]
 struct Column {
     kind: u8,
-    /// One of this many values is null; none if 0.
+    /// One of this many values is null; no value is null if 0.
     nulls: u8,
-    /// Number of different values, about.
+    /// Approximate number of distinct values.
     values: u16,
 }
 
-/// Kinds of columns that [`array`] makes.
+/// Number of column kinds that [`array`] supports.
 const KINDS: u8 = 16;
 
-/// A pseudo-random number of a row and a column.
+/// Returns a pseudo-random number for a row and a column.
 fn mix(seed: u64, row: u64, column: u64) -> u64 {
     let mut value =
         seed ^ row.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ column.wrapping_mul(0xd6e8_feb8_6659_fd93);
@@ -38,10 +38,10 @@ macro_rules! build {
     }};
 }
 
-/// Values of a column; `draw` gives a number for each row, or none.
+/// Returns a column; `draws` has a number or a null for each row.
 fn array(kind: u8, draws: &[Option<u64>]) -> ArrayRef {
     let draws = draws.iter().copied();
-    // Numbers that are near each other, or anywhere, or on both sides of zero.
+    // Small numbers, their negatives, and numbers spread over the whole range.
     let spread = |n: u64| match n % 3 {
         0 => n as i64,
         1 => -(n as i64),

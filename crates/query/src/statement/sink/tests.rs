@@ -26,7 +26,7 @@ fn job(threads: usize) -> Job {
     Job::new(JobOptions { threads, ..JobOptions::default() }).unwrap()
 }
 
-/// Gives parts with some batches each to a sink, by several threads that take the parts in order.
+/// Fills a sink from several threads that take the parts in order.
 fn fill(sink: &Sink, parts: &[Vec<usize>], threads: usize) -> Result<(), Error> {
     let firsts: Vec<i64> = parts
         .iter()

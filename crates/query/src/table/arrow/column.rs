@@ -1,8 +1,8 @@
-//! One column of a record batch, decoded from its own bytes.
+//! Decoding of a single column of a record batch.
 //!
-//! The library decodes whole record batches, from one piece of memory. A column is given to it as a record batch of its
-//! own, whose header is made from the column's part of the real one: so it decodes all types, checks them, and copies
-//! nothing where the memory is aligned.
+//! The library decodes whole record batches from one buffer. Each column is passed to it as a record batch of one
+//! column, whose header is derived from the real one. So the library decodes and checks all types, and copies nothing
+//! if the memory is aligned.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use super::layout::Layout;
 use super::message;
 use crate::Error;
 
-/// Values of dictionaries, by the number that fields refer to.
+/// Values of dictionaries, by dictionary id.
 pub(in crate::table) type Dictionaries = HashMap<i64, ArrayRef>;
 
-/// Bytes before a compressed buffer, which have its length when it is decompressed.
+/// Prefix of a compressed buffer that holds its decompressed length.
 const LENGTH_BYTES: usize = 8;
 
-/// Most bytes that a codec makes of one: blocks of 128 KiB by 4 bytes (Zstandard).
+/// Upper limit of the compression ratio: a Zstandard block yields at most 128 KiB.
 const DECOMPRESSED_RATIO_MAX: i64 = 128 << 10;
 
-/// A column of a record batch: its field, its part of the header, and its bytes, which begin at `start` of the body.
+/// A column of a record batch. Its bytes begin at offset `start` of the body.
 pub(super) struct Column<'a> {
     pub(super) field: &'a FieldRef,
     pub(super) layout: &'a Layout,
@@ -40,7 +40,7 @@ pub(super) struct Column<'a> {
 }
 
 impl Column<'_> {
-    /// Decodes it.
+    /// Decodes the column.
     pub(super) fn decode(
         self,
         batch: &RecordBatch<'_>,
@@ -57,7 +57,7 @@ impl Column<'_> {
         Ok(Arc::clone(decoded.column(0)))
     }
 
-    /// The header of a message with this column alone.
+    /// Builds the header of a message with only this column.
     fn header(&self, batch: &RecordBatch<'_>, version: MetadataVersion) -> Vec<u8> {
         let mut builder = FlatBufferBuilder::new();
         let own = self.layout.nodes.clone().filter_map(|at| batch.nodes().map(|nodes| *nodes.get(at)));
@@ -65,7 +65,7 @@ impl Column<'_> {
         let nodes = builder.create_vector(&nodes);
         let own = self.layout.buffers.clone().filter_map(|at| batch.buffers().map(|all| *all.get(at)));
         let buffers = own.map(|buffer| {
-            // An empty buffer may lie anywhere.
+            // An empty buffer may have any offset.
             let offset = if buffer.length() == 0 { 0 } else { buffer.offset() - self.start as i64 };
             arrow_ipc::Buffer::new(offset, buffer.length())
         });
@@ -102,8 +102,8 @@ impl Column<'_> {
     }
 }
 
-/// Bytes that the compressed buffers of a record batch claim to have when they are decompressed; 0 where nothing is
-/// compressed. Those in `buffers` are counted, whose bytes begin at `start` of the body.
+/// Sums the decompressed sizes that the compressed buffers in `buffers` claim; 0 without compression. Their bytes begin
+/// at offset `start` of the body. On invalid sizes, returns the reason.
 pub(super) fn decompressed_bytes(
     batch: &RecordBatch<'_>,
     buffers: std::ops::Range<usize>,
@@ -120,7 +120,7 @@ pub(super) fn decompressed_bytes(
         let head = bytes.get(at..at + LENGTH_BYTES).filter(|_| buffer.length() >= LENGTH_BYTES as i64);
         let head = head.ok_or("a compressed buffer has no length")?;
         let claimed = i64::from_le_bytes(head.try_into().expect("eight bytes"));
-        // -1 says that the buffer is not compressed.
+        // -1 marks an uncompressed buffer.
         let possible = buffer.length().saturating_mul(DECOMPRESSED_RATIO_MAX);
         if claimed < -1 || claimed > possible {
             return Err("a compressed buffer claims more bytes than it can hold".into());

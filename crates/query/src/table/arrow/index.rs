@@ -1,4 +1,4 @@
-//! Arrow IPC files: their schema, and where their record batches are.
+//! Index of an Arrow IPC file: its schema and the locations of its record batches.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::Error;
 use crate::table::guard::{damaged, decode, named};
 use crate::table::source::{Source, SourceReader};
 
-/// Bytes at the end of a file: the footer's length, and the magic number.
+/// Bytes at the end of a file: the footer's length and the magic number.
 const TAIL_BYTES: u64 = 10;
 
-/// The magic number at the beginning, padded.
+/// Bytes of the padded magic number at the start.
 const HEAD_BYTES: u64 = 8;
 
-/// Largest dictionary, in bytes: it stays in memory with the table.
+/// Maximum size of a dictionary in bytes: it stays in memory with the table.
 const DICTIONARY_MAX_BYTES: u64 = 1 << 30;
 
 /// A record batch in a file.
@@ -27,10 +27,10 @@ const DICTIONARY_MAX_BYTES: u64 = 1 << 30;
 pub(in crate::table) struct Batch {
     /// The header of its message.
     pub(super) header: Vec<u8>,
-    /// Where its body begins in the file.
+    /// File offset of the body.
     pub(super) body: u64,
     pub(super) rows: u64,
-    /// The dictionaries that hold where it stands.
+    /// The dictionaries in effect for this batch.
     pub(super) dictionaries: Arc<Dictionaries>,
 }
 
@@ -50,7 +50,7 @@ impl ArrowFile {
         decode(&path, || Index::of_file(source)).map_err(named(&path))
     }
 
-    /// Reads the headers of a stream that lies in a file.
+    /// Reads the message headers of a stream stored in a file.
     pub(in crate::table) fn open_stream(source: Source) -> Result<ArrowFile, Error> {
         let path = source.path.clone();
         decode(&path, || Index::of_stream(source)).map_err(named(&path))
@@ -62,7 +62,7 @@ impl ArrowFile {
     }
 }
 
-/// A file that is being looked through.
+/// State of indexing a file.
 struct Index {
     reader: SourceReader,
     file: ArrowFile,
@@ -87,7 +87,7 @@ impl Index {
         }
         let length = i32::from_le_bytes(tail[..4].try_into().expect("four bytes"));
         let length = u64::try_from(length).ok().filter(|&length| length <= start - HEAD_BYTES);
-        let length = length.ok_or_else(|| bad("its footer would be longer than the file"))?;
+        let length = length.ok_or_else(|| bad("its footer is longer than the file"))?;
         let footer = reader.read(start - length, length)?;
         let footer = root_as_footer(&footer).map_err(|_| bad("its footer is not readable"))?;
         message::check_version(footer.version()).map_err(|how| bad(&how))?;
@@ -128,7 +128,7 @@ impl Index {
         Ok(index.file)
     }
 
-    /// The message that begins at an offset; none at the end of the stream.
+    /// Reads the header of the message at an offset; `None` at the end of the stream.
     fn place_at(&self, at: u64) -> Result<Option<Place>, Error> {
         if at == self.reader.size {
             return Ok(None);
@@ -141,7 +141,7 @@ impl Index {
         Ok(Some(Place { header, body: header_at + length }))
     }
 
-    /// The message of a block of the footer.
+    /// Reads the header of a message that a footer block refers to.
     fn place(&self, block: &Block) -> Result<Place, Error> {
         let offset =
             u64::try_from(block.offset()).map_err(|_| self.damaged("a block has a negative offset"))?;
@@ -154,7 +154,7 @@ impl Index {
         Ok(place)
     }
 
-    /// Adds a message, and gives where it ends.
+    /// Adds a message and returns the offset of its end.
     fn add(&mut self, place: Place) -> Result<u64, Error> {
         let header = message::parse(&place.header).map_err(|how| self.damaged(&how))?;
         let length = message::body_length(&header).map_err(|how| self.damaged(&how))?;
@@ -208,7 +208,7 @@ pub(super) fn load_dictionary(
     let count = data.buffers().map_or(0, |buffers| buffers.len());
     let bytes = decompressed_bytes(&data, 0..count, &body, 0).map_err(invalid)?;
     if bytes.max(body.len() as u64) > DICTIONARY_MAX_BYTES {
-        return Err(invalid(format!("a dictionary has {bytes} bytes, and 1 GiB is supported")));
+        return Err(invalid(format!("a dictionary has {bytes} bytes, and at most 1 GiB is supported")));
     }
     let body = Buffer::from_vec(body);
     Ok(read_dictionary(&body, batch, schema, dictionaries, &header.version())?)

@@ -1,20 +1,20 @@
-//! Where the columns of a record batch lie in its body. Pure.
+//! Locations of a record batch's columns in its body. Pure.
 
 use std::ops::Range;
 
 use arrow_ipc::{MetadataVersion, RecordBatch};
 use arrow_schema::{DataType, Schema, UnionMode};
 
-/// The parts of a record batch's lists that are a column's.
+/// The ranges of a record batch's lists that belong to one column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::table) struct Layout {
     pub(super) nodes: Range<usize>,
     pub(super) buffers: Range<usize>,
-    /// Counts of the buffers of views.
+    /// Range of the variadic buffer counts, which views have.
     pub(super) variadic: Range<usize>,
 }
 
-/// The columns of a record batch. Gives why its lists do not fit the schema.
+/// Returns the layout of each column, or the reason why the lists do not match the schema.
 pub(super) fn layouts(
     schema: &Schema,
     batch: &RecordBatch<'_>,
@@ -34,7 +34,7 @@ pub(super) fn layouts(
     }
     let has_all = batch.nodes().is_some_and(|nodes| nodes.len() >= walk.nodes)
         && batch.buffers().is_some_and(|buffers| buffers.len() >= walk.buffers);
-    if has_all { Ok(layouts) } else { Err("a record batch has less arrays than its schema".into()) }
+    if has_all { Ok(layouts) } else { Err("a record batch has fewer arrays than its schema".into()) }
 }
 
 struct Walk {
@@ -85,15 +85,15 @@ impl Walk {
                 self.buffers += if *mode == UnionMode::Dense { 2 } else { 1 };
                 fields.iter().try_for_each(|(_, field)| self.add(field.data_type()))?;
             }
-            // A bitmap and values; keys of a dictionary.
+            // Validity bitmap and values, which are the keys for a dictionary.
             _ => self.buffers += 2,
         }
         Ok(())
     }
 }
 
-/// The bytes of columns in a body: for each the range from its first buffer to its last one. The buffers were checked
-/// against the body.
+/// Byte range of each column in the body, from its first to its last buffer. The buffers must be checked against the
+/// body.
 pub(in crate::table) fn column_ranges(batch: &RecordBatch<'_>, layouts: &[Layout]) -> Vec<Range<u64>> {
     let buffers = batch.buffers();
     let range = |layout: &Layout| {

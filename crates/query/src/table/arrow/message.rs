@@ -1,4 +1,4 @@
-//! Messages of Arrow IPC: their frames, their headers, and the checks before anything relies on them.
+//! Arrow IPC messages: frames, headers, and validation before use.
 //!
 //! The format: <https://arrow.apache.org/docs/format/Columnar.html#encapsulated-message-format>.
 
@@ -8,20 +8,20 @@ use arrow_ipc::convert::fb_to_schema;
 use arrow_ipc::{Message, MessageHeader, MetadataVersion, RecordBatch, root_as_message};
 use arrow_schema::{Schema, SchemaRef};
 
-/// The first four bytes of a frame; then comes the length of its header.
+/// The first four bytes of a frame, followed by the header's length.
 const CONTINUATION_MARKER: [u8; 4] = [0xff; 4];
 
-/// Bytes of a frame before its header: the continuation and the length.
+/// Bytes of a frame before its header: continuation marker and length.
 pub(super) const FRAME_BYTES: usize = 8;
 
-/// Largest header of a message that comes by a stream: one with a million columns has about 50 MB.
+/// Maximum size of a message header: a header of a million columns has about 50 MB.
 pub(super) const HEADER_MAX_BYTES: u64 = 256 << 20;
 
-/// The length of the header that a frame announces; none at the end of a stream. Gives why it is no frame.
+/// Returns the header length of a frame; `None` at the end of a stream. On an invalid frame, returns the reason.
 pub(super) fn header_length(frame: &[u8; FRAME_BYTES]) -> Result<Option<u64>, String> {
     let (marker, length) = frame.split_at(4);
     if marker != CONTINUATION_MARKER {
-        return Err("a message does not begin as those of Arrow IPC do".into());
+        return Err("a message does not begin with the continuation marker of Arrow IPC".into());
     }
     let length = i32::from_le_bytes(length.try_into().expect("four bytes"));
     match u64::try_from(length) {
@@ -31,7 +31,7 @@ pub(super) fn header_length(frame: &[u8; FRAME_BYTES]) -> Result<Option<u64>, St
     }
 }
 
-/// The header of a message.
+/// Parses the header of a message.
 pub(super) fn parse(header: &[u8]) -> Result<Message<'_>, String> {
     root_as_message(header).map_err(|error| format!("the header of a message is not readable ({error})"))
 }
@@ -42,22 +42,22 @@ pub(super) fn body_length(message: &Message<'_>) -> Result<u64, String> {
     u64::try_from(length).map_err(|_| format!("a message claims a body of {length} bytes"))
 }
 
-/// The schema of a message that has one.
+/// Returns the schema of a schema message.
 pub(super) fn schema(message: &Message<'_>) -> Result<SchemaRef, String> {
-    let schema = message.header_as_schema().ok_or("the first message is no schema")?;
+    let schema = message.header_as_schema().ok_or("the first message is not a schema")?;
     native(&schema)
 }
 
-/// A schema whose numbers have this machine's order of bytes.
+/// Converts a schema; refuses foreign byte order.
 pub(super) fn native(schema: &arrow_ipc::Schema<'_>) -> Result<SchemaRef, String> {
     if !schema.endianness().equals_to_target_endianness() {
-        return Err("its numbers have the other order of bytes, which is not supported".into());
+        return Err("its byte order is not that of this machine, which is not supported".into());
     }
     let schema: Schema = fb_to_schema(*schema);
     Ok(Arc::new(schema))
 }
 
-/// The record batch of a message, whose buffers lie within its body.
+/// Returns the checked record batch of a message; `None` if the message is of another type.
 pub(super) fn record_batch<'a>(message: &Message<'a>) -> Result<Option<RecordBatch<'a>>, String> {
     if message.header_type() != MessageHeader::RecordBatch {
         return Ok(None);
@@ -67,7 +67,7 @@ pub(super) fn record_batch<'a>(message: &Message<'a>) -> Result<Option<RecordBat
     Ok(Some(batch))
 }
 
-/// Checks the numbers of a record batch against its body.
+/// Checks the lengths and offsets of a record batch against its body of `body` bytes.
 pub(super) fn check_batch(batch: &RecordBatch<'_>, body: u64) -> Result<(), String> {
     if batch.length() < 0 {
         return Err("a record batch has a negative number of rows".into());
@@ -89,15 +89,15 @@ pub(super) fn check_batch(batch: &RecordBatch<'_>, body: u64) -> Result<(), Stri
         }
     };
     if !buffers.iter().all(is_within) {
-        return Err("a buffer of a record batch would end behind its body".into());
+        return Err("a buffer of a record batch ends beyond its body".into());
     }
     Ok(())
 }
 
-/// Versions of the format that are read.
+/// Refuses unsupported versions of the format.
 pub(super) fn check_version(version: MetadataVersion) -> Result<(), String> {
     if version == MetadataVersion::V4 || version == MetadataVersion::V5 {
         return Ok(());
     }
-    Err(format!("version {version:?} of Arrow IPC is not supported; write it anew with version V5"))
+    Err(format!("version {version:?} of Arrow IPC is not supported; rewrite the file with version V5"))
 }

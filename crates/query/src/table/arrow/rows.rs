@@ -1,7 +1,7 @@
-//! Parts of a record batch that is larger than the memory: some of its rows, each column by its own reads.
+//! Reading of a record batch that exceeds the memory: row ranges, with separate reads for each column.
 //!
-//! Columns of fixed width have a place for each row, and strings have offsets, which say where their bytes are. So only
-//! columns that are not nested, compressed or views can be read so.
+//! Rows of fixed-width columns are located by their index, strings by their offsets. Nested, compressed and view
+//! columns cannot be read this way.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,29 +21,29 @@ use crate::table::fetch::READ_PHASE_NAME;
 use crate::table::types::with_rows;
 use crate::{Error, Job};
 
-/// Rows of a part are a multiple of it, so that bitmaps are cut between bytes, and columns where vectors are aligned.
+/// Row ranges are multiples of this, so that bitmaps are cut at bytes and values at vector alignment.
 const ROWS_STEP: u64 = 64;
 
-/// Reads of a part that are in flight.
+/// Reads in flight for a row range.
 const PART_AHEAD: usize = 8;
 
-/// How the values of a column lie in its buffers.
+/// Buffer layout of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A bit for each row.
+    /// One bit per row.
     Bits,
-    /// So many bytes for each row.
+    /// A fixed number of bytes per row.
     Fixed(u64),
-    /// An offset of so many bytes for each row and one more, and bytes.
+    /// Strings: one more offset than rows, of this many bytes each, and the values.
     Strings(u64),
 }
 
-/// A column, and where its buffers lie in the file.
+/// A column and the file ranges of its buffers.
 #[derive(Clone, Debug)]
 struct Part {
     column: usize,
     kind: Kind,
-    /// None without nulls.
+    /// `None` without nulls.
     validity: Option<Range<u64>>,
     /// Values, or offsets of strings.
     values: Range<u64>,
@@ -51,7 +51,7 @@ struct Part {
     bytes: Range<u64>,
 }
 
-/// A record batch that is read part by part.
+/// A record batch that is read in row ranges.
 pub(super) struct Rows {
     job: Job,
     file: Arc<IoFile>,
@@ -60,12 +60,12 @@ pub(super) struct Rows {
     dictionaries: Arc<Dictionaries>,
     rows: u64,
     next: u64,
-    /// Bytes that a part may have.
+    /// Maximum bytes of a row range.
     memory: u64,
 }
 
 impl Rows {
-    /// The rows of a record batch; none if it has a column that cannot be read so.
+    /// Opens a record batch; `None` if it has a column that cannot be read in row ranges.
     pub(super) fn new(
         job: &Job,
         arrow: &ArrowFile,
@@ -104,12 +104,12 @@ impl Rows {
         Ok(Some(Rows { job, file, schema, parts, dictionaries, rows, next: 0, memory }))
     }
 
-    /// The next rows; none at the end.
+    /// Reads the next rows; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
         if self.next == self.rows {
             return Ok(None);
         }
-        // A bitmap and values; half of the memory is for the bytes of strings.
+        // The extra byte is for the bitmap. Half of the memory is for the bytes of strings.
         let of_row: u64 = self.parts.iter().map(|part| part.kind.row_bytes() + 1).sum();
         let count = (self.memory / 2 / of_row.max(1)) / ROWS_STEP * ROWS_STEP;
         let rows = self.next..(self.next + count.max(ROWS_STEP)).min(self.rows);
@@ -138,7 +138,7 @@ impl Rows {
         with_rows(&Arc::new(Schema::new(fields.collect::<Vec<_>>())), arrays, count).map(Some)
     }
 
-    /// The bytes of some ranges.
+    /// Reads byte ranges of the file, one block each.
     fn read(&self, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>, Error> {
         let file = Arc::clone(&self.file);
         let ranges = ranges.into_iter().map(move |range| (Arc::clone(&file), range));
@@ -152,7 +152,7 @@ impl Rows {
         Ok(blocks)
     }
 
-    /// Fewer of some rows, so that their strings fit into the memory; as many as a bitmap can be cut to at least.
+    /// Shortens a row range until its strings fit into the memory, to no less than [`ROWS_STEP`] rows.
     fn shorten(&self, rows: Range<u64>, fixed: &[(Option<Bytes>, Bytes)]) -> Result<Range<u64>, Error> {
         let mut rows = rows;
         loop {
@@ -202,7 +202,7 @@ impl Rows {
     }
 }
 
-/// Offsets that begin with 0.
+/// Decodes offsets and rebases them to 0.
 fn rebased<const N: usize, T: Copy + std::ops::Sub<Output = T>>(
     bytes: &[u8],
     rows: usize,
@@ -211,7 +211,7 @@ fn rebased<const N: usize, T: Copy + std::ops::Sub<Output = T>>(
     let offsets = bytes.chunks_exact(N).map(|bytes| number(bytes.try_into().expect("a chunk")));
     let offsets: Vec<T> = offsets.take(rows + 1).collect();
     let first = *offsets.first().ok_or_else(|| Error::Query("a column of strings has no offsets".into()))?;
-    // They were found to ascend by `strings`, from one that is not negative.
+    // `strings` checked the first and last offset; building the array checks the others.
     Ok(offsets.into_iter().map(|offset| offset - first).collect())
 }
 
@@ -225,7 +225,8 @@ impl Kind {
 }
 
 impl Part {
-    /// The bitmap and the values of some rows, or their offsets. The first row is a multiple of [`ROWS_STEP`].
+    /// File ranges of the bitmap (if any) and of the values or offsets of `rows`, which start at a multiple of
+    /// [`ROWS_STEP`].
     fn fixed_ranges(&self, rows: &Range<u64>) -> Vec<Range<u64>> {
         let bits = |of: &Range<u64>| of.start + rows.start / 8..of.start + rows.end.div_ceil(8);
         let values = match self.kind {
@@ -242,7 +243,7 @@ impl Part {
         validity.into_iter().chain([clamped(values, &self.values)]).collect()
     }
 
-    /// Where the strings of some rows lie in the file, by their offsets; none if the column has no strings.
+    /// File range of the strings of `rows`, by their offsets; `None` if the column has no strings.
     fn strings(&self, rows: &Range<u64>, offsets: &[u8]) -> Result<Option<Range<u64>>, Error> {
         let Kind::Strings(width) = self.kind else { return Ok(None) };
         let offset = |at: u64| -> Result<u64, Error> {
@@ -263,7 +264,7 @@ impl Part {
     }
 }
 
-/// How columns of a type lie; none of those that cannot be cut.
+/// Buffer layout of a type; `None` if its columns cannot be read in row ranges.
 fn kind(data_type: &DataType) -> Option<Kind> {
     Some(match data_type {
         DataType::Boolean => Kind::Bits,

@@ -1,4 +1,4 @@
-//! The scan of Arrow IPC files by one worker: record batches, cut to the size that operators want.
+//! Scan of Arrow IPC files by one worker: record batches, sliced to the batch size of operators.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::{Batches, Error, Job};
 #[derive(Debug)]
 pub(in crate::table) struct ArrowPlan {
     pub(in crate::table) files: Arc<Vec<ArrowFile>>,
-    /// The columns that are decoded, in the order of the files, each once.
+    /// Columns to decode, in file order, each once.
     pub(in crate::table) columns: Vec<usize>,
     pub(in crate::table) shape: Shape,
     pub(in crate::table) batch_rows: usize,
 }
 
 impl ArrowFile {
-    /// Where some columns of a record batch lie in the file.
+    /// File ranges of `columns` of a record batch.
     pub(in crate::table) fn ranges(
         &self,
         batch: usize,
@@ -67,8 +67,7 @@ impl ArrowFile {
     }
 }
 
-/// Decodes columns of a record batch, given with their bytes, and gives the bytes that were reserved for what is
-/// decompressed.
+/// Decodes columns of a record batch from their bytes. Also returns the bytes reserved for decompressed data.
 pub(super) fn decode_columns(
     schema: &Schema,
     header: &[u8],
@@ -79,7 +78,7 @@ pub(super) fn decode_columns(
 ) -> Result<(RecordBatch, usize), Error> {
     let header = message::parse(header).map_err(Error::Query)?;
     let batch = message::record_batch(&header).map_err(Error::Query)?;
-    let batch = batch.ok_or_else(|| Error::Query("a message is no record batch".into()))?;
+    let batch = batch.ok_or_else(|| Error::Query("a message is not a record batch".into()))?;
     let layouts = layouts(schema, &batch, version).map_err(Error::Query)?;
     let ranges = column_ranges(&batch, &layouts);
     let (mut fields, mut arrays): (Vec<_>, Vec<ArrayRef>) = (Vec::new(), Vec::new());
@@ -103,28 +102,28 @@ pub(super) fn decode_columns(
     Ok((with_rows(&Arc::new(Schema::new(fields)), arrays, rows)?, reserved))
 }
 
-/// One worker.
+/// Scan state of one worker.
 pub(in crate::table) struct ArrowScan {
     job: Job,
     plan: Arc<ArrowPlan>,
     fetcher: Fetcher,
     allowance: Allowance,
     current: Option<Cut>,
-    /// A record batch that is larger than the memory.
+    /// A record batch that exceeds the memory, read in row ranges.
     rows: Option<(Rows, PathBuf)>,
 }
 
-/// A record batch of which batches are cut.
+/// A record batch that is returned in slices.
 pub(super) struct Cut {
     pub(super) batch: RecordBatch,
     pub(super) next: usize,
-    /// Bytes that are reserved for it.
+    /// Bytes reserved for the record batch.
     pub(super) reserved: usize,
     pub(super) path: PathBuf,
 }
 
 impl Cut {
-    /// The next rows; none at its end.
+    /// The next `rows` rows at most; `None` at the end.
     pub(super) fn next(&mut self, rows: usize, shape: &Shape) -> Result<Option<RecordBatch>, Error> {
         let count = rows.min(self.batch.num_rows() - self.next);
         let part = self.batch.slice(self.next, count);
@@ -146,7 +145,7 @@ impl ArrowScan {
         ArrowScan { job: job.clone(), plan: Arc::clone(plan), fetcher, allowance, current: None, rows: None }
     }
 
-    /// Begins the next record batch; false if there is none.
+    /// Starts the next record batch; false if there is none.
     fn begin(&mut self) -> Result<bool, Error> {
         let Some(Fetched { split, parts, bytes, file: open }) = self.fetcher.next()? else {
             return Ok(false);
@@ -172,7 +171,7 @@ impl ArrowScan {
         Ok(true)
     }
 
-    /// The next part of a record batch that is larger than the memory; false at its end.
+    /// Reads the next row range of a record batch that exceeds the memory; false at its end.
     fn next_part(&mut self) -> Result<bool, Error> {
         let Some((rows, path)) = &mut self.rows else { return Ok(false) };
         let part = decode(path, || rows.next()).map_err(named(path))?;

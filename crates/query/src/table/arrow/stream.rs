@@ -1,4 +1,5 @@
-//! An Arrow IPC stream that comes once: its messages are read in turn by the workers, which decode them at the same time.
+//! Scan of an Arrow IPC stream that can be read only once: workers take turns reading messages and decode them in
+//! parallel.
 
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -19,10 +20,10 @@ use crate::table::guard::{damaged, decode, named};
 use crate::table::types::Shape;
 use crate::{Batches, Error, Job};
 
-/// Bytes that are read at a time into memory that grows with them: a message's claim alone allocates nothing.
+/// Maximum initial buffer size: the buffer grows with the data read, not by a message's claimed length.
 const READ_BYTES: u64 = 1 << 20;
 
-/// A stream after its schema.
+/// A stream whose schema was read.
 pub(in crate::table) struct ArrowStream {
     path: PathBuf,
     reader: Box<dyn Read + Send>,
@@ -32,12 +33,12 @@ pub(in crate::table) struct ArrowStream {
     has_ended: bool,
 }
 
-/// A record batch that is not decoded yet.
+/// An undecoded record batch.
 struct Raw {
     header: Vec<u8>,
     body: Bytes,
     dictionaries: Arc<Dictionaries>,
-    /// Bytes that are reserved for it.
+    /// Bytes reserved for the body.
     reserved: usize,
 }
 
@@ -62,7 +63,7 @@ impl ArrowStream {
         Ok(ArrowStream { path, reader, schema, version, dictionaries, has_ended: false })
     }
 
-    /// Bytes of the schema's message, of which some are given.
+    /// Length in bytes of the schema message, whose first bytes are `head`.
     pub(in crate::table) fn schema_bytes(path: &Path, head: &[u8]) -> Result<usize, Error> {
         let frame = head.first_chunk::<FRAME_BYTES>().ok_or_else(|| cut_off(path))?;
         let length = message::header_length(frame).map_err(|how| damaged(path, how))?;
@@ -73,7 +74,7 @@ impl ArrowStream {
         &self.schema
     }
 
-    /// The next record batch; dictionaries before it are taken in.
+    /// Reads the next record batch, and loads the dictionaries before it.
     fn next(&mut self, allowance: &Allowance) -> Result<Option<Raw>, Error> {
         while !self.has_ended {
             let Some(header) = read_header(&self.path, &mut *self.reader)? else {
@@ -102,7 +103,7 @@ impl ArrowStream {
     }
 }
 
-/// The header of the next message; none at the end of the stream.
+/// Reads the header of the next message; `None` at the end of the stream.
 fn read_header(path: &Path, reader: &mut dyn Read) -> Result<Option<Vec<u8>>, Error> {
     let frame = read_up_to(path, reader, FRAME_BYTES as u64)?;
     if frame.is_empty() {
@@ -137,7 +138,7 @@ fn cut_off(path: &Path) -> Error {
     damaged(path, "the stream ends within a message")
 }
 
-/// One worker.
+/// Scan state of one worker.
 pub(in crate::table) struct StreamScan {
     job: Job,
     stream: Arc<Mutex<ArrowStream>>,

@@ -1,4 +1,4 @@
-//! Types of CSV columns from the first records of a file.
+//! Inference of CSV column types from the first records of a file.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -16,16 +16,16 @@ use super::records::{Scanner, first_record};
 use crate::Error;
 use crate::table::guard::decode;
 
-/// Bytes of a file from which its types come.
+/// Bytes at the start of a file from which its types are inferred.
 pub(in crate::table) const INFERRED_BYTES: usize = 1 << 20;
 
-/// Mark of UTF-8 that some programs write at the beginning of a text.
+/// UTF-8 byte order mark, which some programs write at the start of a text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Digits of a timestamp's fraction, at most.
+/// Maximum digits of a timestamp's fraction.
 const FRACTION_DIGITS_MAX: usize = 9;
 
-/// What the values of a column are so far. Later kinds hold earlier ones of the same group.
+/// The narrowest type of a column's values so far. Within numbers and within times, later kinds include earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Nothing,
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// The kind that holds values of both.
+    /// The kind that includes the values of both.
     pub(super) fn join(self, other: Kind) -> Kind {
         let (less, more) = (self.min(other), self.max(other));
         let is_number = |kind| matches!(kind, Kind::Integer | Kind::Float);
@@ -80,14 +80,14 @@ impl Kind {
     }
 }
 
-/// Whole numbers of 64 bits as programs write them: no plus, no leading zeros.
+/// Whether `text` is a 64-bit integer without plus sign or leading zeros.
 fn is_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let has_leading_zero = digits.len() > 1 && digits.starts_with('0');
     digits.bytes().all(|byte| byte.is_ascii_digit()) && !has_leading_zero && text.parse::<i64>().is_ok()
 }
 
-/// Numbers with a point or an exponent, which no integer beyond 64 bits has, and `NaN`, `inf`.
+/// Whether `text` is a number with a point or an exponent (so not an integer beyond 64 bits), `NaN` or `inf`.
 fn is_float(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let has_leading_zero =
@@ -135,14 +135,14 @@ pub(in crate::table) struct Inferred {
 }
 
 impl Inferred {
-    /// A schema of nullable columns.
+    /// The schema; all columns are nullable.
     pub(in crate::table) fn schema(&self) -> SchemaRef {
         let fields = self.names.iter().zip(&self.kinds);
         let fields = fields.map(|(name, kind)| Field::new(name, kind.data_type(), true));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
-    /// Widens types so that they hold the values of another file with the same columns as well.
+    /// Widens the types to include those of another file with the same columns.
     pub(in crate::table) fn widen(&mut self, other: &Inferred) {
         for (kind, other) in self.kinds.iter_mut().zip(&other.kinds) {
             *kind = kind.join(*other);
@@ -150,7 +150,7 @@ impl Inferred {
     }
 }
 
-/// Looks at the beginning of a file; `is_whole` says that it is all of the file.
+/// Infers header and types from the start of a file; `is_whole`: `head` is the whole file.
 pub(in crate::table) fn infer(path: &Path, head: &[u8], is_whole: bool) -> Result<Inferred, Error> {
     let bad = |reason: String| Error::Table { path: path.to_owned(), reason };
     let mark = if head.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
@@ -177,7 +177,7 @@ pub(in crate::table) fn infer(path: &Path, head: &[u8], is_whole: bool) -> Resul
     })
 }
 
-/// The kinds of some records' columns.
+/// Infers the kind of each column from `records`.
 fn kinds(names: &[String], records: &[u8]) -> Result<Vec<Kind>, arrow_schema::ArrowError> {
     let fields = names.iter().map(|name| Field::new(name, DataType::Utf8, true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));

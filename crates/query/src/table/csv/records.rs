@@ -1,23 +1,23 @@
-//! Where records of CSV end. Pure.
+//! Finding the ends of CSV records. Pure.
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-/// The place of a reader in CSV, after the bytes that it has seen.
+/// Scanner state after the bytes seen so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
-    /// At the beginning of a field, where a quote begins a quoted one.
+    /// At the start of a field, where a quote starts a quoted field.
     #[default]
     FieldStart,
-    /// Within a field, where a quote is a character like others.
+    /// Within an unquoted field, where a quote is an ordinary character.
     Field,
-    /// Within quotes, where line ends are characters like others.
+    /// Within quotes, where line ends are ordinary characters.
     Quoted,
-    /// After a quote within quotes: a second one is a character, else the quotes have ended.
+    /// After a quote within quotes: a second quote is an escaped one, anything else follows the closing quote.
     QuoteInQuotes,
 }
 
 impl State {
-    /// The state after some bytes.
+    /// The state after `bytes`.
     pub(super) fn after(self, bytes: &[u8]) -> State {
         let mut scanner = Scanner { state: self, last_end: None };
         scanner.scan(bytes);
@@ -25,17 +25,17 @@ impl State {
     }
 }
 
-/// Looks for the ends of records in one block after the other.
+/// Finds the ends of records in consecutive blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Scanner {
     state: State,
-    /// Behind the last line end of the block that ends a record.
+    /// Offset after the block's last line end that ends a record.
     last_end: Option<usize>,
 }
 
 impl Scanner {
-    /// Looks through the next block, and gives where the last record of it ends, behind its line end; none if no record
-    /// ends in it.
+    /// Scans the next block. Returns the offset after its last complete record and line end; `None` if no record ends
+    /// in it.
     pub(super) fn last_record_end(&mut self, block: &[u8]) -> Option<usize> {
         self.last_end = None;
         self.scan(block);
@@ -58,7 +58,7 @@ impl Scanner {
                     self.state = match block[at] {
                         b'"' => State::Quoted,
                         _ => {
-                            // The byte is looked at again, as one of an unquoted field.
+                            // The byte is scanned again, as part of an unquoted field.
                             self.state = State::Field;
                             continue;
                         }
@@ -69,7 +69,7 @@ impl Scanner {
         }
     }
 
-    /// Passes over unquoted fields up to a quote that begins a quoted one.
+    /// Skips unquoted fields up to a quote that starts a quoted field.
     fn unquoted(&mut self, block: &[u8], from: usize) -> usize {
         for quote in memchr_iter(b'"', &block[from..]) {
             let quote = from + quote;
@@ -98,12 +98,12 @@ impl Scanner {
     }
 }
 
-/// The length of the first record, with its line end; none if it does not end in these bytes.
+/// Length of the first record with its line end; `None` if it does not end in `bytes`.
 pub(super) fn first_record(bytes: &[u8]) -> Option<usize> {
     let mut state = State::default();
     let mut from = 0;
     for end in memchr_iter(b'\n', bytes) {
-        // Up to the line end, without it.
+        // The line end itself is excluded.
         state = state.after(&bytes[from..end]);
         if state != State::Quoted {
             return Some(end + 1);
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// Byte by byte.
+    /// Reference implementation, byte by byte.
     fn ends(bytes: &[u8]) -> Vec<usize> {
         let mut state = State::FieldStart;
         let mut ends = Vec::new();

@@ -1,4 +1,4 @@
-//! The scan of CSV: one reader of blocks, from which workers take whole records in turn.
+//! Scan of CSV: one block reader, from which workers take whole records in turn.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -19,12 +19,12 @@ use crate::table::source::Source;
 use crate::table::types::{Shape, with_rows};
 use crate::{Batches, Error, Job};
 
-/// Smallest size of reads, where memory is short.
+/// Minimum transfer size, used when memory is short.
 const READ_MIN_BYTES: usize = 64 << 10;
 
-/// Files to read, in order; or a stream that comes once.
+/// Files to read in order, or a stream that can be read only once.
 pub(in crate::table) enum CsvInput {
-    /// Files, and where the records of each begin.
+    /// Files, each with the offset of its first record.
     Files(VecDeque<(Source, u64)>),
     /// A stream after its header.
     Stream(PathBuf, Box<dyn Read + Send>),
@@ -34,7 +34,7 @@ pub(in crate::table) enum CsvInput {
 pub(in crate::table) struct CsvPlan {
     /// The schema of the files.
     pub(in crate::table) stored: SchemaRef,
-    /// The columns that are decoded, in the order of the files, each once.
+    /// Columns to decode, in file order, each once.
     pub(in crate::table) columns: Vec<usize>,
     pub(in crate::table) shape: Shape,
     pub(in crate::table) batch_rows: usize,
@@ -71,18 +71,18 @@ impl CsvPlan {
     }
 }
 
-/// Reads blocks in order, and cuts them into whole records.
+/// Reads blocks in order and splits them at record ends.
 struct Reader {
     job: Job,
     input: CsvInput,
     options: SharedOptions,
     current: Option<(PathBuf, ReadStream)>,
     scanner: Scanner,
-    /// The beginning of a record whose end has not been read.
+    /// The start of a record whose end has not been read.
     rest: Vec<u8>,
-    /// Where the next piece begins in its file.
+    /// File offset of the next piece.
     offset: u64,
-    /// For the rest.
+    /// Reservation of `rest`.
     reserved: Reservation,
 }
 
@@ -90,12 +90,12 @@ struct Reader {
 struct Piece {
     path: PathBuf,
     offset: u64,
-    /// The beginning of the first record, from blocks before.
+    /// The start of the first record, from previous blocks.
     head: Vec<u8>,
     block: Chunk,
-    /// Bytes of the block that are in it.
+    /// Bytes of the block that belong to the piece.
     end: usize,
-    /// Whether it ends with the file.
+    /// Whether the piece ends with the file.
     is_last: bool,
 }
 
@@ -116,7 +116,7 @@ impl Chunk {
 }
 
 impl Reader {
-    /// The next records; none at the end of all files.
+    /// Reads the next piece; `None` at the end of all files.
     fn next(&mut self) -> Result<Option<Piece>, Error> {
         loop {
             let Some((path, chunk)) = self.chunk()? else { return Ok(None) };
@@ -146,7 +146,7 @@ impl Reader {
         }
     }
 
-    /// The next block, or nothing of it at the end of a file; none at the end of all.
+    /// Reads the next block, or [`Chunk::None`] at the end of a file; `None` after the last file.
     fn chunk(&mut self) -> Result<Option<(PathBuf, Chunk)>, Error> {
         match &mut self.input {
             CsvInput::Stream(path, reader) => {
@@ -188,13 +188,13 @@ impl Reader {
     }
 }
 
-/// One worker.
+/// Scan state of one worker.
 pub(in crate::table) struct CsvScan {
     job: Job,
     plan: Arc<CsvPlan>,
     decoder: Decoder,
     piece: Option<Piece>,
-    /// Bytes of the piece that are decoded.
+    /// Bytes of the piece decoded so far.
     at: usize,
 }
 
@@ -204,7 +204,7 @@ impl CsvScan {
         CsvScan { job: job.clone(), plan: Arc::clone(plan), decoder, piece: None, at: 0 }
     }
 
-    /// The next batch of the piece; none at its end.
+    /// Decodes the next batch of the piece; `None` at its end.
     fn advance(&mut self) -> Result<Option<RecordBatch>, arrow_schema::ArrowError> {
         let Some(piece) = &self.piece else { return Ok(None) };
         let head = piece.head.len();
@@ -254,7 +254,7 @@ impl Batches for CsvScan {
                 let batch = decode(&path, || {
                     self.advance().map_err(|error| {
                         let reason = format!(
-                            "the records from byte {offset} on are not those that the first MiB let expect: {error}"
+                            "the records from byte {offset} on do not match the types of the first MiB: {error}"
                         );
                         Error::Table { path: path.clone(), reason }
                     })
@@ -263,7 +263,7 @@ impl Batches for CsvScan {
                     return self.shaped(&batch).map(Some);
                 }
                 if self.piece.take().is_some_and(|piece| piece.is_last) {
-                    // It has seen the end of a file.
+                    // The decoder has seen the end of a file.
                     self.decoder = decoder(&self.plan);
                 }
             }

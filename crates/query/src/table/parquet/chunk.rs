@@ -1,8 +1,8 @@
-//! The bytes of a column chunk, as the library's page reader takes them: all of them in one piece, or windows that move
-//! over the chunk, so that a chunk larger than the memory can be decoded page by page.
+//! The bytes of a column chunk for the library's page reader. They are either all in memory or read through a moving
+//! window, so that a chunk larger than the memory can be decoded.
 //!
-//! The page reader trusts the header of a page, and allocates as much as it claims. So each header is looked at first:
-//! its sizes must lie within the chunk, be possible for the codec, and fit into the worker's memory.
+//! The page reader allocates the sizes that page headers claim. So each header is checked first against the chunk, the
+//! codec and the worker's memory.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,13 +19,13 @@ use super::window::Window;
 use crate::Error;
 use crate::table::allowance::Allowance;
 
-/// Bytes of a page header that are looked at first. Most have less than 100; statistics can be longer.
+/// Bytes read first for a page header. Most headers have less than 100; statistics can be longer.
 const HEADER_BYTES: usize = 256;
 
-/// Longest header of a page. The statistics of a page, of which each bound is a value of the column, are part of it.
+/// Maximum size of a page header. It contains the page's statistics, whose bounds are values of the column.
 const HEADER_MAX_BYTES: usize = 16 << 20;
 
-/// Where the errors of a decoder are kept whose library only has a text for them.
+/// Holds an error that the library would reduce to its text.
 pub(super) type Fault = Arc<Mutex<Option<Error>>>;
 
 /// A column chunk.
@@ -34,7 +34,7 @@ pub(super) struct Chunk {
     /// Offset in the file.
     start: u64,
     length: u64,
-    /// Values of the chunk, nulls included.
+    /// Number of values, including nulls.
     values: u64,
     compression: Compression,
     storage: Storage,
@@ -48,20 +48,20 @@ enum Storage {
     Window(Box<Mutex<Window>>),
 }
 
-/// How bytes are taken from a window.
+/// Method that takes bytes from a window.
 type OfWindow = fn(&mut Window, u64, usize) -> Result<Bytes, Error>;
 
 #[derive(Default)]
 struct State {
-    /// Where the header ends that was given last, and the bytes of its page.
+    /// End offset of the last returned header, and the compressed size of its page.
     header: Option<(u64, i64)>,
-    /// Bytes of the pages that the decoder has: the dictionary, and a data page.
+    /// Bytes of the pages that the decoder holds: the dictionary and a data page.
     dictionary: usize,
     page: usize,
 }
 
 impl Chunk {
-    /// A chunk whose bytes are all there.
+    /// A chunk whose bytes are all in memory.
     pub(super) fn whole(
         metadata: &ColumnChunkMetaData,
         bytes: Bytes,
@@ -71,7 +71,7 @@ impl Chunk {
         Chunk::new(metadata, Storage::Whole(bytes), allowance, fault)
     }
 
-    /// A chunk of which few bytes are in memory at a time.
+    /// A chunk read through a window.
     pub(super) fn windowed(
         metadata: &ColumnChunkMetaData,
         window: Window,
@@ -101,7 +101,7 @@ impl Chunk {
         }
     }
 
-    /// The headers of its data pages, if all of its bytes are there; those after a damaged one are left out.
+    /// Headers of the data pages up to the first damaged one. Empty for a windowed chunk.
     pub(super) fn data_pages(&self) -> impl Iterator<Item = PageHeader> {
         let mut at = 0usize;
         std::iter::from_fn(move || {
@@ -115,11 +115,11 @@ impl Chunk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Its numbers are consistent whatever its holder was doing when it panicked.
+        // The state stays consistent even if a holder panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A page's header at an offset, and its bytes.
+    /// Returns the page header at an offset, and its bytes.
     fn header(&self, offset: u64) -> Result<(PageHeader, Bytes), ParquetError> {
         let left = (self.start + self.length).saturating_sub(offset);
         let mut wanted = HEADER_BYTES;
@@ -129,23 +129,23 @@ impl Chunk {
             match thrift::page_header(&bytes) {
                 Ok(header) => return Ok((header, bytes.slice(..header.length))),
                 Err(Problem::End) if (length as u64) < left && length < HEADER_MAX_BYTES => wanted *= 4,
-                Err(_) => return Err(self.damaged("a page has no readable header")),
+                Err(_) => return Err(self.damaged("a page header is not readable")),
             }
         }
     }
 
-    /// Checks the sizes of a page against the chunk, the codec and the memory.
+    /// Checks the sizes of a page against the chunk, the codec and the memory, and reserves its memory.
     fn check(&self, offset: u64, header: &PageHeader) -> Result<(), ParquetError> {
         let left = (self.start + self.length).saturating_sub(offset + header.length as u64);
         let compressed = u64::try_from(header.compressed).ok().filter(|&bytes| bytes <= left);
-        let compressed = compressed.ok_or_else(|| self.damaged("a page would end behind its column"))?;
+        let compressed = compressed.ok_or_else(|| self.damaged("a page ends beyond its column chunk"))?;
         let uncompressed = u64::try_from(header.uncompressed).unwrap_or(u64::MAX);
         if uncompressed > decompressed_max(self.compression, compressed) {
             return Err(self.damaged("a page claims more bytes than its compression can hold"));
         }
         let values = u64::try_from(header.values).unwrap_or(u64::MAX);
         let is_dictionary = header.kind == thrift::DICTIONARY_PAGE_KIND;
-        // An entry of a dictionary has a bit at least.
+        // A dictionary entry has at least one bit.
         let values_max = if is_dictionary { uncompressed.saturating_mul(8) } else { self.values };
         if values > values_max {
             return Err(self.damaged("a page claims more values than there can be"));
@@ -162,7 +162,7 @@ impl Chunk {
         let end = offset.checked_add(length as u64);
         let is_within = offset >= self.start && end.is_some_and(|end| end <= self.start + self.length);
         if !is_within {
-            return Err(self.damaged("a page would end behind its column"));
+            return Err(self.damaged("a page ends beyond its column chunk"));
         }
         match &self.storage {
             Storage::Whole(bytes) => {
@@ -180,7 +180,7 @@ impl Chunk {
         ParquetError::General(format!("column {}: {how}", self.column))
     }
 
-    /// Keeps an error that the library would make a text of.
+    /// Keeps an error that the library would reduce to its text.
     fn failed(&self, error: Error) -> ParquetError {
         let text = error.to_string();
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -188,20 +188,20 @@ impl Chunk {
     }
 }
 
-/// Most bytes that a codec can make of some: the longest copy of its shortest element.
+/// Maximum decompressed size of `compressed` bytes: the longest copy of the codec's shortest element.
 fn decompressed_max(compression: Compression, compressed: u64) -> u64 {
     let ratio = match compression {
         Compression::UNCOMPRESSED => 1,
-        // Copies of 64 bytes by 2.
+        // A copy element of 2 bytes yields 64 bytes.
         Compression::SNAPPY => 32,
-        // A length grows by 255 with each byte.
+        // Each length byte adds 255 bytes.
         Compression::LZ4 | Compression::LZ4_RAW => 256,
-        // Two bits for 258 bytes.
+        // Two bits yield 258 bytes.
         Compression::GZIP(_) => 1032,
-        // A block of 128 KiB by 4 bytes.
+        // A block of 4 bytes yields 128 KiB.
         _ => 128 << 10,
     };
-    // Headers of the codecs, and small pages.
+    // The constant covers codec headers and small pages.
     compressed.saturating_mul(ratio).saturating_add(64)
 }
 
@@ -214,8 +214,8 @@ impl Length for Chunk {
 impl ChunkReader for Chunk {
     type T = Reader<Bytes>;
 
-    /// The header of a page. The page reader asks once more behind a header that it has looked at before, and then reads
-    /// nothing; behind that of an empty page the next header follows, and it may mean either.
+    /// Returns a page header. The page reader calls this once more at the end of a header it has already read, and
+    /// reads nothing then. After an empty page's header the next header follows, so that the call may mean either.
     fn get_read(&self, start: u64) -> Result<Reader<Bytes>, ParquetError> {
         let last = self.state().header;
         let is_behind = last.is_some_and(|(end, _)| end == start);
@@ -240,7 +240,7 @@ impl ChunkReader for Chunk {
 impl Drop for Chunk {
     fn drop(&mut self) {
         let state = self.state();
-        // Less is always allowed.
+        // Shrinking never fails.
         let _ = self.allowance.exchange(state.dictionary + state.page, 0, String::new);
     }
 }

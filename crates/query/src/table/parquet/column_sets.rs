@@ -1,7 +1,7 @@
-//! Row groups of so many columns that a page of each is more than the memory.
+//! Decoding of row groups with so many columns that one page of each exceeds the memory.
 //!
-//! Columns are decoded one set after the other, as many at a time as fit, and their batches are spilled. Then the batches
-//! of all sets are read side by side: a transposition on disk, which writes and reads the decoded rows once.
+//! Columns are decoded in sets, as many at a time as fit, and each set's batches are spilled as a run. Then all runs
+//! are read in step. This external transposition writes and reads the decoded rows once.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::batch_spill::{BatchReader, BatchRun, BatchWriter, create_spill};
 use crate::table::types::with_rows;
 use sakiyomi_io::Spill;
 
-/// Smallest transfers of a run that is read beside others.
+/// Minimum transfer size of the runs.
 const RUN_BLOCK_MIN_BYTES: usize = 4 << 10;
 
-/// Parts of a worker's memory that a batch of all columns takes at most; the rest is for pages and transfers.
+/// Divisor of a worker's memory for a batch of all columns; the rest is for pages and transfers.
 const BATCH_SHARE: usize = 8;
 
 /// The spilled columns of a row group.
@@ -49,7 +49,7 @@ impl ColumnSets {
                 Err(Some(error)) if next == first || !matches!(error, Error::Memory { .. }) => {
                     return Err(error);
                 }
-                // The chunks of a column that did not fit are opened again with the next set.
+                // The column that did not fit is opened again with the next set.
                 Err(_) => {
                     let set = opened_again(group, &columns[first..next], std::mem::take(&mut opened))?;
                     runs.push(spilled(group, &spill, &columns[first..next], set, rows)?);
@@ -64,7 +64,7 @@ impl ColumnSets {
         Ok(ColumnSets { readers })
     }
 
-    /// The next rows of all columns, in their order; none at the end.
+    /// The next rows of all columns; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
         let (mut fields, mut columns, mut rows) = (Vec::new(), Vec::new(), None);
         let mut ended = 0;
@@ -87,7 +87,7 @@ impl ColumnSets {
     }
 }
 
-/// A column of several leaves may have been opened in part when the memory was used up: then the set is opened anew.
+/// Reopens `columns` if `opened` also has some leaves of a column that did not fit.
 fn opened_again(group: &Group, columns: &[usize], opened: Opened) -> Result<Opened, Error> {
     let file = group.file();
     if opened.len() == file.leaves(columns).len() {
@@ -101,7 +101,7 @@ fn opened_again(group: &Group, columns: &[usize], opened: Opened) -> Result<Open
     Ok(again)
 }
 
-/// Decodes a set of columns, and spills its batches.
+/// Decodes a set of columns and spills its batches.
 fn spilled(
     group: &Group,
     spill: &Spill,
@@ -127,7 +127,7 @@ fn spilled(
     writer.finish()
 }
 
-/// Rows of a batch of all columns.
+/// Rows per batch of all columns.
 fn batch_rows(group: &Group) -> usize {
     let metadata = group.file().metadata.row_group(group.index);
     let mut row_bytes = RowBytes::default();

@@ -1,4 +1,4 @@
-//! The order of rows that Parquet files declare.
+//! Row order declared by Parquet files.
 
 use arrow_array::{Array, BooleanArray};
 use arrow_ord::cmp;
@@ -12,8 +12,8 @@ use crate::Error;
 use crate::order::SortKey;
 use crate::table::guard::decode;
 
-/// The order of all rows of a file. A file declares it for the rows of each row group; it holds between row groups if
-/// their bounds say so: then for all keys if no two row groups share a value of the first one, else for the first one.
+/// The declared order of all rows of a file. Files declare it per row group; across row groups it is derived from their
+/// bounds. It then covers all keys if no two row groups share a value of the first key, else only that key.
 pub(in crate::table) fn declared_order(file: &ParquetFile) -> Vec<SortKey> {
     let groups: Vec<&RowGroupMetaData> =
         file.metadata.row_groups().iter().filter(|group| group.num_rows() > 0).collect();
@@ -32,7 +32,7 @@ pub(in crate::table) fn declared_order(file: &ParquetFile) -> Vec<SortKey> {
     keys
 }
 
-/// The columns of an order, up to the first that is part of a nested one.
+/// The keys of an order, up to the first nested column.
 fn keys(file: &ParquetFile, declared: &[SortingColumn]) -> Vec<SortKey> {
     let key = |declared: &SortingColumn| {
         let leaf = usize::try_from(declared.column_idx).ok()?;
@@ -43,10 +43,10 @@ fn keys(file: &ParquetFile, declared: &[SortingColumn]) -> Vec<SortKey> {
     declared.iter().map_while(key).collect()
 }
 
-/// How many keys hold between row groups, by the bounds of the first one.
+/// Number of keys whose order holds across row groups, by the bounds of the first key.
 fn held_keys(file: &ParquetFile, first: &SortKey, groups: &[&RowGroupMetaData]) -> Result<usize, Error> {
     let field = file.schema.field(first.column);
-    // The bounds of floating-point numbers do not count NaN.
+    // The bounds of floating-point columns ignore NaN.
     let is_float = matches!(field.data_type(), DataType::Float16 | DataType::Float32 | DataType::Float64);
     let Some(leaf) = flat_leaf(file, first.column).filter(|_| !is_float) else { return Ok(0) };
     let schema = file.metadata.file_metadata().schema_descr();

@@ -1,4 +1,4 @@
-//! Footers of Parquet files: read and checked against the file before anything relies on them.
+//! Footers of Parquet files, checked against the file before use.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::Error;
 use crate::table::guard::{damaged, decode, named};
 use crate::table::source::Source;
 
-/// Bytes at the end of a file: the footer's length, and the magic number.
+/// Bytes at the end of a file: the footer's length and the magic number.
 const TAIL_BYTES: u64 = 8;
 
-/// The magic number at the beginning.
+/// Bytes of the magic number at the start.
 const HEAD_BYTES: u64 = 4;
 
 /// A Parquet file and its footer.
@@ -22,7 +22,7 @@ const HEAD_BYTES: u64 = 4;
 pub(in crate::table) struct ParquetFile {
     pub(in crate::table) source: Source,
     pub(in crate::table) metadata: Arc<ParquetMetaData>,
-    /// As the file says it.
+    /// The file's own schema.
     pub(in crate::table) schema: SchemaRef,
 }
 
@@ -32,7 +32,7 @@ impl ParquetFile {
         let path = source.path.clone();
         let reader = source.reader()?;
         if source.size < HEAD_BYTES + TAIL_BYTES {
-            return Err(damaged(&path, format_args!("{} bytes are no Parquet file", source.size)));
+            return Err(damaged(&path, format_args!("{} bytes are too few for a Parquet file", source.size)));
         }
         let tail = reader.read(source.size - TAIL_BYTES, TAIL_BYTES)?;
         let (length, magic) = tail.split_at(4);
@@ -46,7 +46,7 @@ impl ParquetFile {
         }
         let length = u64::from(u32::from_le_bytes(length.try_into().expect("four bytes")));
         let start = (source.size - TAIL_BYTES).checked_sub(length).filter(|&start| start >= HEAD_BYTES);
-        let start = start.ok_or_else(|| damaged(&path, "its footer would be longer than the file"))?;
+        let start = start.ok_or_else(|| damaged(&path, "its footer is longer than the file"))?;
         let footer = reader.read(start, length)?;
         thrift::length(&footer).map_err(|_| damaged(&path, "its footer is not readable"))?;
         let (metadata, schema) = decode(&path, || parse(&footer)).map_err(named(&path))?;
@@ -60,7 +60,7 @@ impl ParquetFile {
         self.metadata.row_groups().iter().map(|group| group.num_rows() as u64).sum()
     }
 
-    /// Leaves of some columns, in the order of the file: (leaf, column).
+    /// Leaves of `columns`, in file order, as (leaf, column).
     pub(in crate::table) fn leaves(&self, columns: &[usize]) -> Vec<(usize, usize)> {
         let schema = self.metadata.file_metadata().schema_descr();
         let leaves = (0..schema.num_columns()).map(|leaf| (leaf, schema.get_column_root_idx(leaf)));
@@ -85,7 +85,7 @@ impl ParquetFile {
         Ok(())
     }
 
-    /// Gives why a row group cannot be one of the file.
+    /// Checks a row group against the file; on an error, returns the reason.
     fn check_group(&self, group: &RowGroupMetaData) -> Result<(), String> {
         if group.num_rows() < 0 {
             return Err("a negative number of rows".into());
@@ -100,7 +100,7 @@ impl ParquetFile {
             }
             let (start, length) = chunk.byte_range();
             if start.checked_add(length).is_none_or(|end| end > self.source.size) {
-                return Err(format!("column {name} would end behind the file"));
+                return Err(format!("column {name} ends beyond the file"));
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A row group of a scan: its chunks, opened for decoding.
+//! Opening the column chunks of a row group for decoding.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,14 +18,14 @@ use crate::table::allowance::Allowance;
 use crate::table::types::retyped;
 use crate::{Error, Job};
 
-/// Smallest and largest blocks of a window.
+/// Minimum and maximum block size of a window.
 const WINDOW_MIN_BYTES: usize = 4 << 10;
 const WINDOW_MAX_BYTES: usize = 1 << 20;
 
-/// Blocks that a window has at the same time: one that is decoded, one in flight, and one that is being replaced.
+/// Blocks that a window holds at once: one being decoded, one in flight, and one being replaced.
 const WINDOW_BLOCKS: usize = 3;
 
-/// A row group, and what its chunks are opened with.
+/// A row group and the context for opening its chunks.
 pub(super) struct Group {
     pub(super) job: Job,
     pub(super) plan: Arc<ParquetPlan>,
@@ -35,13 +35,13 @@ pub(super) struct Group {
     pub(super) fault: Fault,
     /// The open file, for windows.
     pub(super) open: Arc<IoFile>,
-    /// The bytes of each leaf, if all are there.
+    /// The bytes of each leaf, if the row group was read whole.
     pub(super) parts: Option<Vec<Bytes>>,
-    /// Bytes of the file that may be in memory.
+    /// Bytes of file data that may be in memory.
     pub(super) share: usize,
 }
 
-/// Chunks of some columns, ready to be decoded.
+/// Chunks ready to be decoded.
 #[derive(Default)]
 pub(super) struct Opened {
     chunks: Vec<(usize, Pages)>,
@@ -60,27 +60,27 @@ impl Group {
         &self.plan.files[self.file]
     }
 
-    /// Rows that are wanted, if not all are.
+    /// The sampled rows; `None` for all.
     fn selection(&self) -> Option<RowSelection> {
         self.plan.runs.map(|runs| runs.selection(self.index, self.rows()))
     }
 
-    /// Rows that come from it.
+    /// Number of rows to decode.
     pub(super) fn wanted_rows(&self) -> u64 {
         self.selection().map_or_else(|| self.rows(), |selection| selection.row_count() as u64)
     }
 
-    /// Rows that the footer says.
+    /// Number of rows according to the footer.
     pub(super) fn rows(&self) -> u64 {
         self.file().metadata.row_group(self.index).num_rows() as u64
     }
 
-    /// The error that the library only has a text of.
+    /// Takes the error that the library reduced to its text.
     pub(super) fn take_fault(&self) -> Option<Error> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Opens the chunks of a column, beside others.
+    /// Adds the chunks of a column to `opened`.
     pub(super) fn open_column(&self, wanted: usize, opened: &mut Opened) -> Result<(), Error> {
         let metadata = self.file().metadata.row_group(self.index);
         let leaves = self.file().leaves(&self.plan.columns);
@@ -105,7 +105,7 @@ impl Group {
         Ok(())
     }
 
-    /// A chunk that is read through a window, beside those of all columns.
+    /// Opens a chunk through one of `windows` windows that share the memory.
     fn windowed(&self, leaf: usize, windows: usize) -> Result<Chunk, Error> {
         let chunk = self.file().metadata.row_group(self.index).column(leaf);
         let (start, length) = chunk.byte_range();
@@ -115,7 +115,7 @@ impl Group {
         Ok(Chunk::windowed(chunk, window, &self.allowance, &self.fault))
     }
 
-    /// Decodes the chunks of some columns, `rows` at a time.
+    /// Returns a decoder of the opened chunks, with `rows` rows per batch.
     pub(super) fn reader(
         &self,
         columns: &[usize],

@@ -1,4 +1,4 @@
-//! The pages of a row group, as the library's decoders take them.
+//! The pages of a row group, for the library's decoders.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,12 +12,12 @@ use parquet::file::reader::SerializedPageReader;
 use super::chunk::Chunk;
 use parquet::arrow::arrow_reader::RowGroups;
 
-/// The pages of a chunk. The dictionary is decompressed before the decoder asks for it, so that the memory of a row group
-/// is known when it is begun, and because the length of the longest string in it bounds the rows of a batch.
+/// The pages of a chunk. The dictionary is decompressed early, because a row group's memory and its batch size depend
+/// on it.
 pub(super) struct Pages {
     inner: SerializedPageReader<Chunk>,
     dictionary: Option<Page>,
-    /// Bytes of the longest value in the dictionary of strings, if there is one.
+    /// Bytes of the longest string in the dictionary, if any.
     longest: Option<usize>,
 }
 
@@ -27,7 +27,7 @@ impl Pages {
         let mut dictionary = None;
         if inner.peek_next_page()?.is_some_and(|page| page.is_dict) {
             dictionary = inner.get_next_page()?;
-            // The header of the first data page is looked at, so that its memory is reserved as well.
+            // Reads the header of the first data page, so that its memory is reserved as well.
             inner.peek_next_page()?;
         }
         let is_string = metadata.column_type() == Type::BYTE_ARRAY;
@@ -35,13 +35,13 @@ impl Pages {
         Ok(Pages { inner, dictionary, longest })
     }
 
-    /// Bytes of the longest string in the dictionary; none without a dictionary of strings.
+    /// Bytes of the longest string in the dictionary; `None` without a dictionary of strings.
     pub(super) fn longest_in_dictionary(&self) -> Option<usize> {
         self.longest
     }
 }
 
-/// The longest value of a dictionary page: values with a length of four bytes before each.
+/// Bytes of the longest value of a dictionary page, whose values follow their 4-byte lengths.
 fn longest_value(page: &Page) -> usize {
     let mut rest: &[u8] = page.buffer();
     let mut longest = 0;
@@ -89,11 +89,11 @@ impl PageReader for Pages {
     }
 }
 
-/// The chunks of a row group, each of which is taken once.
+/// The chunks of a row group; each can be taken once.
 pub(super) struct GroupPages {
     pub(super) metadata: Arc<ParquetMetaData>,
     pub(super) group: usize,
-    /// By leaf.
+    /// Chunks by leaf.
     pub(super) chunks: Mutex<BTreeMap<usize, Pages>>,
 }
 

@@ -10,36 +10,35 @@ use rand_pcg::Pcg64;
 use super::footer::ParquetFile;
 use crate::table::types::Shape;
 
-/// Which files and columns are decoded, and to which types.
+/// The files and columns to decode, and their types.
 #[derive(Debug)]
 pub(in crate::table) struct ParquetPlan {
     pub(in crate::table) files: Arc<Vec<ParquetFile>>,
-    /// The columns that are decoded, in the order of the files, each once.
+    /// Columns to decode, in file order, each once.
     pub(in crate::table) columns: Vec<usize>,
     /// The scan's types of all columns of the table.
     pub(in crate::table) types: Fields,
     pub(in crate::table) shape: Shape,
     pub(in crate::table) batch_rows: usize,
-    /// Only some rows of each row group.
+    /// Sampled rows of each row group; all if `None`.
     pub(in crate::table) runs: Option<Runs>,
 }
 
-/// Rows that stand for others: runs of consecutive rows, spread over each row group.
+/// A sample: runs of consecutive rows, spread over each row group.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::table) struct Runs {
-    /// Of the rows of the row groups, the rows that are wanted.
+    /// Number of rows to sample.
     pub(in crate::table) wanted: u64,
-    /// The rows of all row groups.
+    /// Number of rows of all row groups.
     pub(in crate::table) of: u64,
-    /// Runs of each row group, at most.
+    /// Maximum number of runs per row group.
     pub(in crate::table) of_group: u64,
-    /// The same seed chooses the same rows.
+    /// Seed of the row choice.
     pub(in crate::table) seed: u128,
 }
 
 impl Runs {
-    /// The rows of a row group: a run in each of as many equal parts as there are runs. Pages without a row of a run are
-    /// not decompressed.
+    /// Selects rows of a row group: one run in each of equal parts. Pages without selected rows are not decompressed.
     pub(super) fn selection(&self, group: usize, rows: u64) -> RowSelection {
         let wanted = (u128::from(rows) * u128::from(self.wanted)).div_ceil(u128::from(self.of.max(1)));
         let wanted = u64::try_from(wanted).unwrap_or(u64::MAX).min(rows);
@@ -57,7 +56,7 @@ impl Runs {
     }
 }
 
-/// Where a part of some rows begins.
+/// First row of part `at` of `of` equal parts.
 fn part(rows: u64, at: u64, of: u64) -> u64 {
     (u128::from(rows) * u128::from(at) / u128::from(of)) as u64
 }

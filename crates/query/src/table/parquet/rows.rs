@@ -1,4 +1,4 @@
-//! Estimates of the memory that decoded rows take, so that a batch of wide rows has few of them. Pure.
+//! Estimates of the memory of decoded rows, which limit the rows of a batch. Pure.
 
 use arrow_schema::DataType;
 use parquet::basic::Type;
@@ -6,28 +6,28 @@ use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::thrift::PageHeader;
 
-/// Bytes of a string's offset or of its dictionary key.
+/// Bytes of a string's offset or dictionary key.
 const OFFSET_BYTES: usize = 4;
 
 /// Bytes of a view.
 const VIEW_BYTES: usize = 16;
 
-/// Decoded strings of one batch, at most: less than the 2 GiB that offsets of four bytes reach.
+/// Maximum bytes of a batch: below the 2 GiB limit of 4-byte offsets.
 const BATCH_MAX_BYTES: usize = 1 << 30;
 
-/// Strings of a chunk whose pages were not seen are taken to be this many times as long as the average.
+/// Assumed ratio of string length to the average, for chunks whose pages were not read.
 const UNSEEN_STRING_FACTOR: usize = 2;
 
-/// Bytes of a decoded row.
+/// Estimated bytes of a decoded row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RowBytes {
     bytes: usize,
-    /// Of the chunk that was added last.
+    /// Bytes of the chunk added last.
     last: usize,
 }
 
 impl RowBytes {
-    /// Adds a column whose pages are all there: strings are as long as in the page where they are longest.
+    /// Adds a column whose pages are in memory: strings get the average length of the page where it is largest.
     pub(super) fn add_pages(
         &mut self,
         chunk: &ColumnChunkMetaData,
@@ -41,7 +41,7 @@ impl RowBytes {
         self.add(chunk, of_value, rows);
     }
 
-    /// Adds a column of whose pages nothing is known.
+    /// Adds a column whose pages were not read.
     pub(super) fn add_unseen(&mut self, chunk: &ColumnChunkMetaData, rows: u64) {
         let of_value = fixed_bytes(chunk).unwrap_or_else(|| {
             let strings =
@@ -52,7 +52,7 @@ impl RowBytes {
         self.add(chunk, of_value, rows);
     }
 
-    /// The column added last has a dictionary whose longest string has `longest` bytes, which each row may have.
+    /// Accounts for the dictionary of the column added last: each row may have its longest string, of `longest` bytes.
     pub(super) fn add_dictionary(&mut self, longest: Option<usize>, wanted: &DataType) {
         let Some(longest) = longest else { return };
         let of_value = match wanted {
@@ -77,20 +77,20 @@ impl RowBytes {
         self.bytes.max(1)
     }
 
-    /// Rows of a batch that takes at most `memory` bytes, but one at least.
+    /// Rows of a batch of at most `memory` bytes and `most` rows, but at least one.
     pub(super) fn batch_rows(self, most: usize, memory: usize) -> usize {
         (memory.min(BATCH_MAX_BYTES) / self.of_row()).clamp(1, most.max(1))
     }
 }
 
-/// Bytes of a decoded value; none for strings.
+/// Bytes of a decoded value; `None` for strings.
 fn fixed_bytes(chunk: &ColumnChunkMetaData) -> Option<usize> {
     Some(match chunk.column_type() {
         Type::BOOLEAN => 1,
         Type::INT32 | Type::FLOAT => 4,
         Type::INT64 | Type::DOUBLE => 8,
         Type::INT96 => 12,
-        // Decimals are decoded as they lie, and then widened.
+        // Decimals are decoded as stored, then widened.
         Type::FIXED_LEN_BYTE_ARRAY => chunk.column_descr().type_length().max(0) as usize + VIEW_BYTES,
         Type::BYTE_ARRAY => return None,
     })

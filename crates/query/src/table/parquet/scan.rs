@@ -1,4 +1,4 @@
-//! The scan of Parquet files by one worker: row groups, decoded batch by batch.
+//! Scan of Parquet files by one worker, row group by row group.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::table::guard::{damaged, decode, named};
 use crate::table::types::with_rows;
 use crate::{Batches, Error, Job};
 
-/// One worker.
+/// Scan state of one worker.
 pub(in crate::table) struct ParquetScan {
     job: Job,
     plan: Arc<ParquetPlan>,
@@ -26,19 +26,19 @@ pub(in crate::table) struct ParquetScan {
     current: Option<Current>,
 }
 
-/// A row group that is being decoded.
+/// The row group being decoded.
 struct Current {
     decoder: Decoder,
     fault: Fault,
     file: usize,
     index: usize,
     rows_left: u64,
-    /// Bytes that are reserved for a batch.
+    /// Bytes reserved for a batch.
     batch_bytes: usize,
 }
 
 enum Decoder {
-    /// No column is wanted.
+    /// Only rows are counted: no column is projected.
     Count,
     Columns(ParquetRecordBatchReader),
     Sets(ColumnSets),
@@ -59,7 +59,7 @@ impl ParquetScan {
         &self.plan.files[file].source.path
     }
 
-    /// Begins the next row group; false if there is none.
+    /// Starts the next row group; false if there is none.
     fn begin(&mut self) -> Result<bool, Error> {
         let Some(fetched) = self.fetcher.next()? else { return Ok(false) };
         let group = Group {
@@ -81,7 +81,7 @@ impl ParquetScan {
         Ok(true)
     }
 
-    /// Gives the decoder, and the bytes that are reserved for its batches.
+    /// Returns the decoder and the bytes reserved for its batches.
     fn open(&self, group: &Group) -> Result<(Decoder, usize), Error> {
         if self.plan.columns.is_empty() {
             return Ok((Decoder::Count, 0));
@@ -94,7 +94,7 @@ impl ParquetScan {
         }
     }
 
-    /// All columns at the same time.
+    /// Opens all columns at once.
     fn open_all(&self, group: &Group) -> Result<(Decoder, usize), Error> {
         let mut opened = Opened::default();
         self.plan.columns.iter().try_for_each(|&column| group.open_column(column, &mut opened))?;
@@ -107,7 +107,7 @@ impl ParquetScan {
         Ok((Decoder::Columns(reader), bytes))
     }
 
-    /// The next batch of the row group; none at its end.
+    /// Decodes the next batch of the row group; `None` at its end.
     fn advance(&self, current: &mut Current) -> Result<Option<RecordBatch>, Error> {
         let (plan, path) = (&self.plan, self.path(current.file));
         let next = match &mut current.decoder {

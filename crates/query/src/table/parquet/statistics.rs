@@ -1,4 +1,4 @@
-//! What the footers of Parquet files say of columns.
+//! Column statistics from the footers of Parquet files.
 
 use arrow_array::{Array, ArrayRef, BooleanArray};
 use arrow_ord::sort::sort_to_indices;
@@ -15,11 +15,11 @@ use crate::table::guard::decode;
 use crate::table::options::ColumnStatistics;
 use crate::table::types::converted;
 
-/// Largest dictionary page, in bytes of the file, of a column that comes as dictionaries: its values stay in the
-/// first-level cache while rows are compared or written.
+/// Maximum dictionary page, in file bytes, of a column scanned as dictionary arrays: its values stay in the first-level
+/// cache.
 const DICTIONARY_MAX_BYTES: i64 = 16 << 10;
 
-/// Bounds and nulls of a column; unknown where a file does not say them.
+/// Bounds and null count of a column; unknown if a file does not record them.
 pub(in crate::table) fn statistics(files: &[ParquetFile], column: usize) -> ColumnStatistics {
     let Some(file) = files.first() else { return ColumnStatistics::default() };
     decode(&file.source.path, || Ok(gather(files, column))).unwrap_or_default()
@@ -40,7 +40,7 @@ fn gather(files: &[ParquetFile], column: usize) -> ColumnStatistics {
     ColumnStatistics { min, max, exact, nulls: known.nulls }
 }
 
-/// Statistics of the files so far; none where one of them does not say it.
+/// Statistics of the files so far; `None` if a file does not record them.
 struct Known {
     min: Option<Vec<ArrayRef>>,
     max: Option<Vec<ArrayRef>>,
@@ -61,7 +61,7 @@ impl Known {
         let nulls = converter.row_group_null_counts(groups())?;
         let sum = nulls.iter().try_fold(0u64, |sum, nulls| sum.checked_add(nulls?));
         self.nulls = self.nulls.zip(sum).map(|(known, more)| known.saturating_add(more));
-        // A row group of nulls alone has no bounds, and needs none.
+        // A row group of only nulls has no bounds and needs none.
         let of_values = || {
             let with_nulls = groups().zip(nulls.iter());
             with_nulls
@@ -99,7 +99,7 @@ fn extreme(arrays: &[ArrayRef], greatest: bool) -> Option<ArrayRef> {
     (first.len() == 1).then(|| take(&all, &first, None).ok()).flatten()
 }
 
-/// The leaf of a column that is no list, structure or map.
+/// The leaf of a column that is not a list, structure or map.
 pub(super) fn flat_leaf(file: &ParquetFile, column: usize) -> Option<usize> {
     let schema = file.metadata.file_metadata().schema_descr();
     let leaf = (0..schema.num_columns()).find(|&leaf| schema.get_column_root_idx(leaf) == column)?;
@@ -107,7 +107,7 @@ pub(super) fn flat_leaf(file: &ParquetFile, column: usize) -> Option<usize> {
     (descriptor.path().parts().len() == 1 && descriptor.max_rep_level() == 0).then_some(leaf)
 }
 
-/// Which columns of strings are dictionary-coded throughout, with small dictionaries.
+/// For each column, whether its strings are dictionary-encoded throughout, with small dictionaries.
 pub(in crate::table) fn dictionary_columns(files: &[ParquetFile], columns: usize) -> Vec<bool> {
     let is_dictionary = |column| {
         files.iter().all(|file| {
@@ -127,7 +127,7 @@ fn has_small_dictionary(chunk: &ColumnChunkMetaData) -> bool {
         && all_pages_are_coded(chunk)
 }
 
-/// Whether no data page has the values themselves, by the statistics of its encodings.
+/// Whether all data pages are dictionary-encoded, by the page encoding statistics.
 fn all_pages_are_coded(chunk: &ColumnChunkMetaData) -> bool {
     match chunk.page_encoding_stats_mask() {
         Some(mask) => mask.is_only(Encoding::RLE_DICTIONARY) || mask.is_only(Encoding::PLAIN_DICTIONARY),

@@ -1,4 +1,4 @@
-//! How the columns of Parquet files are stored, from their footers.
+//! Storage of Parquet columns (sizes, codec, encoding), from the footers.
 
 use parquet::basic::Compression;
 
@@ -6,7 +6,7 @@ use super::footer::ParquetFile;
 use crate::cost::operators::Codec;
 use crate::table::options::ColumnStorage;
 
-/// The storage of a column over all files; a nested column's parts together.
+/// Storage of a column over all files, summed over its leaves.
 pub(in crate::table) fn storage(files: &[ParquetFile], column: usize) -> ColumnStorage {
     let mut found = ColumnStorage { is_dictionary: true, ..ColumnStorage::default() };
     let mut chunks = 0;
@@ -15,7 +15,7 @@ pub(in crate::table) fn storage(files: &[ParquetFile], column: usize) -> ColumnS
         for group in file.metadata.row_groups() {
             let leaves = group.columns().iter().enumerate();
             for (_, chunk) in leaves.filter(|&(leaf, _)| schema.get_column_root_idx(leaf) == column) {
-                // A file may lie: nothing here is used but for estimates.
+                // Unverified: used only for estimates.
                 let bytes = |bytes: i64| u64::try_from(bytes).unwrap_or(0);
                 found.file_bytes = found.file_bytes.saturating_add(bytes(chunk.compressed_size()));
                 found.encoded_bytes = found.encoded_bytes.saturating_add(bytes(chunk.uncompressed_size()));
@@ -29,7 +29,7 @@ pub(in crate::table) fn storage(files: &[ParquetFile], column: usize) -> ColumnS
     found
 }
 
-/// A compression, or of those that are not written here the one that costs about as much.
+/// Maps a compression to a known codec of about the same cost.
 fn known(compression: Compression) -> Codec {
     match compression {
         Compression::UNCOMPRESSED => Codec::None,

@@ -1,12 +1,12 @@
-//! A look at Thrift's compact protocol before the library decodes it: a list that claims more elements than bytes follow
-//! would have it allocate that much. Pure.
+//! Validation of Thrift's compact protocol before the library decodes it. Otherwise a list that claims too many
+//! elements would make the library allocate memory for them. Pure.
 //!
 //! The protocol: <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>.
 
-/// Structures within structures, at most. Those of Parquet have less than ten levels.
+/// Maximum nesting depth. Parquet's structures have less than ten levels.
 const DEPTH_MAX: usize = 32;
 
-/// The byte behind the last field of a structure.
+/// The byte after the last field of a structure.
 const STRUCTURE_END: u8 = 0;
 
 /// Types of fields and elements.
@@ -24,7 +24,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// By its number in the protocol.
+    /// Returns the type with a number of the protocol.
     fn of(number: u8) -> Result<Kind, Problem> {
         Ok(match number {
             1 | 2 => Kind::Boolean,
@@ -41,19 +41,19 @@ impl Kind {
     }
 }
 
-/// How the headers of pages number them: one of values.
+/// `PageType` of a data page.
 pub(super) const DATA_PAGE_KIND: i64 = 0;
-/// One of a dictionary's values.
+/// `PageType` of a dictionary page.
 pub(super) const DICTIONARY_PAGE_KIND: i64 = 2;
-/// One of values, by version 2 of the format.
+/// `PageType` of a data page of format version 2.
 pub(super) const DATA_PAGE_V2_KIND: i64 = 3;
 
-/// Why bytes are no structure.
+/// Reason why bytes are not a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Problem {
-    /// They end within it; more of them may help.
+    /// The bytes end within the structure; more bytes may help.
     End,
-    /// They are not of the protocol.
+    /// The bytes violate the protocol.
     Invalid,
 }
 
@@ -62,24 +62,24 @@ pub(super) enum Problem {
 pub(super) struct PageHeader {
     /// Bytes of the header itself.
     pub(super) length: usize,
-    /// [`DATA_PAGE_KIND`], [`DICTIONARY_PAGE_KIND`], [`DATA_PAGE_V2_KIND`], or another one.
+    /// [`DATA_PAGE_KIND`], [`DICTIONARY_PAGE_KIND`], [`DATA_PAGE_V2_KIND`], or another kind.
     pub(super) kind: i64,
-    /// Bytes of the page when it is decompressed.
+    /// Decompressed bytes of the page.
     pub(super) uncompressed: i64,
     /// Bytes of the page in the file.
     pub(super) compressed: i64,
-    /// Values of the page, nulls included.
+    /// Values of the page, including nulls.
     pub(super) values: i64,
 }
 
-/// Checks a whole structure, and gives its length in bytes.
+/// Checks a whole structure and returns its length in bytes.
 pub(super) fn length(bytes: &[u8]) -> Result<usize, Problem> {
     let mut walker = Walker { bytes, at: 0 };
     walker.structure(0, &mut |_, _, _| {})?;
     Ok(walker.at)
 }
 
-/// The header of a page at the beginning of some bytes.
+/// Parses the page header at the start of `bytes`.
 pub(super) fn page_header(bytes: &[u8]) -> Result<PageHeader, Problem> {
     let mut header = PageHeader::default();
     let mut walker = Walker { bytes, at: 0 };
@@ -87,7 +87,7 @@ pub(super) fn page_header(bytes: &[u8]) -> Result<PageHeader, Problem> {
         (0, 1) => header.kind = value,
         (0, 2) => header.uncompressed = value,
         (0, 3) => header.compressed = value,
-        // The first field of the header of each kind of page. Their statistics have none that is a number.
+        // First field of the header of each page kind; page statistics are one level deeper.
         (1, 1) => header.values = value,
         _ => {}
     })?;
@@ -128,7 +128,7 @@ impl Walker<'_> {
         Err(Problem::Invalid)
     }
 
-    /// A structure whose numbers are given to `number` with their depth and field.
+    /// Walks a structure and passes its numbers to `number`, with their depth and field.
     fn structure(&mut self, depth: usize, number: &mut impl FnMut(usize, i64, i64)) -> Result<(), Problem> {
         if depth > DEPTH_MAX {
             return Err(Problem::Invalid);
@@ -144,7 +144,7 @@ impl Walker<'_> {
                 delta => field.checked_add(i64::from(delta)).ok_or(Problem::Invalid)?,
             };
             match Kind::of(head & 0xf)? {
-                // The type of a field tells its value.
+                // The field's type contains the value.
                 Kind::Boolean => {}
                 Kind::Number => {
                     let value = unzigzag(self.varint()?);
@@ -187,7 +187,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Elements have a byte each at least.
+    /// Skips elements, each of which has at least one byte.
     fn elements(&mut self, count: u64, kinds: &[Kind], depth: usize) -> Result<(), Problem> {
         if count > (self.bytes.len() - self.at) as u64 {
             return Err(Problem::End);
@@ -209,7 +209,7 @@ mod tests {
 
     use super::*;
 
-    /// A header as `parquet` writes it: a data page of 30 bytes, 20 of them compressed, with 7 values.
+    /// A header as `parquet` writes it: a data page of 30 bytes, 20 bytes compressed, with 7 values.
     const HEADER: &[u8] = &[0x15, 0, 0x15, 60, 0x15, 40, 0x2c, 0x15, 14, 0x15, 0, 0x15, 6, 0x15, 6, 0, 0];
 
     #[test]

@@ -1,4 +1,4 @@
-//! A range of a file of which few bytes are in memory at a time, read forward.
+//! Forward window over a file range, with few bytes in memory at a time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use sakiyomi_io::{Block, IoFile, ReadStream, SharedOptions};
 use crate::table::fetch::READ_PHASE_NAME;
 use crate::{Error, Job};
 
-/// Blocks that a window reads ahead: one, so that many columns can have windows at the same time.
+/// Read-ahead of a window in blocks: only one, so that many columns can have windows at once.
 const WINDOW_AHEAD: usize = 1;
 
-/// The part of a range around the bytes that are asked for.
+/// The blocks of a range around the requested bytes.
 pub(super) struct Window {
     job: Job,
     stream: ReadStream,
-    /// The block that was read last. No other is held, so that the stream's guarantee is enough to go on.
+    /// The block read last. No other block is held, so that the stream's guaranteed buffer suffices.
     block: Option<Block>,
-    /// Bytes that were asked for, and not passed: a header that is looked at twice.
+    /// Bytes that may be requested again: a header is read twice.
     kept: Bytes,
     kept_at: u64,
 }
@@ -36,14 +36,14 @@ impl Window {
         Ok(Window { job: job.clone(), stream, block: None, kept: Bytes::new(), kept_at })
     }
 
-    /// A copy of some bytes, which are kept: they may be asked for again. Those before them are no longer needed.
+    /// Copies bytes and keeps them, as they may be requested again. Earlier bytes are discarded.
     pub(super) fn peek(&mut self, offset: u64, length: usize) -> Result<Bytes, Error> {
         let bytes = self.take(offset, length)?;
         (self.kept, self.kept_at) = (bytes.clone(), offset);
         Ok(bytes)
     }
 
-    /// A copy of some bytes. They and those before them are no longer needed.
+    /// Copies bytes and discards them and earlier ones.
     pub(super) fn take(&mut self, offset: u64, length: usize) -> Result<Bytes, Error> {
         let kept = std::mem::take(&mut self.kept);
         let skipped = usize::try_from(offset.saturating_sub(self.kept_at)).unwrap_or(usize::MAX);
@@ -63,7 +63,7 @@ impl Window {
         Ok(gathered.into())
     }
 
-    /// The block that has the byte at an offset, which is not before the last one.
+    /// Returns the block with the byte at `at`, which must not precede the current block.
     fn block_at(&mut self, at: u64) -> Result<&Block, Error> {
         loop {
             if self.block.as_ref().is_some_and(|block| at < block.offset() + block.len() as u64) {
@@ -71,7 +71,7 @@ impl Window {
             }
             self.block = None;
             let next = self.stream.next().transpose()?;
-            // The range was checked against the file, and a shorter file is the stream's error.
+            // The range was checked against the file, and the stream reports a truncated file.
             self.block = Some(next.expect("a byte of the range"));
         }
         Ok(self.block.as_ref().expect("a block with the byte"))

@@ -27,7 +27,7 @@ impl Random {
         (self.0.next_u64() >> bits).cast_signed()
     }
 
-    /// One in five is null.
+    /// Whether a value is valid: one in five is null.
     fn optional<T>(&mut self, value: impl FnOnce(&mut Random) -> T) -> Option<T> {
         (self.below(5) > 0).then(|| value(self))
     }
@@ -58,7 +58,7 @@ impl Random {
     }
 }
 
-/// Columns that Parquet and Arrow IPC hold.
+/// Columns of types that Parquet and Arrow IPC support.
 pub(super) fn common(random: &mut Random, rows: usize) -> RecordBatch {
     let mut columns = numbers(random, rows);
     columns.extend(strings(random, rows));
@@ -66,7 +66,7 @@ pub(super) fn common(random: &mut Random, rows: usize) -> RecordBatch {
     batch(columns)
 }
 
-/// Columns that Arrow IPC alone holds.
+/// Columns of types that only Arrow IPC supports.
 pub(super) fn arrow_only(random: &mut Random, rows: usize) -> RecordBatch {
     let mut columns: Vec<ArrayRef> = Vec::new();
     columns.push(Arc::new(random.primitive::<IntervalMonthDayNanoType>(rows, |random| {
@@ -123,7 +123,7 @@ fn numbers(random: &mut Random, rows: usize) -> Vec<ArrayRef> {
 }
 
 fn strings(random: &mut Random, rows: usize) -> Vec<ArrayRef> {
-    // The same values in all batches: the library's writer of IPC files replaces no dictionary.
+    // The same values in all batches: the library's IPC file writer cannot replace dictionaries.
     let keys = random.primitive::<Int32Type>(rows, |random| random.below(3) as i32);
     let few = DictionaryArray::new(keys, Arc::new(StringArray::from(vec!["A", "N", "R"])));
     let fixed = (0..rows).map(|_| random.optional(|random| random.number().to_le_bytes()));

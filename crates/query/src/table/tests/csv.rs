@@ -1,4 +1,4 @@
-//! CSV: quotes, line ends and types, wherever blocks are cut.
+//! CSV: quotes, line ends and types, at any block boundary.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -90,7 +90,7 @@ fn several_files_have_types_that_hold_all() {
 }
 
 #[test]
-fn what_is_no_csv_is_refused_in_one_sentence() {
+fn invalid_csv_is_refused_in_one_sentence() {
     let scratch = Scratch::new("csv_bad");
     for (text, expected) in [
         ("", "no header"),

@@ -1,4 +1,4 @@
-//! Damaged files: an error or rows, never a panic, and no memory that the file does not justify.
+//! Damaged files give an error or rows, never a panic or excessive allocations.
 
 use ::parquet::basic::Compression;
 use arrow_ipc::CompressionType;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::arrays::{Random, common};
 use super::*;
 
-/// Reads a file in every way: an error is as good as rows.
+/// Reads a file in every way, and accepts errors.
 fn try_all(path: &Path, job: &Job) {
     let Ok(table) = open(path) else { return };
     for representation in [Representation::STORED, Representation::COMPACT] {
@@ -108,7 +108,7 @@ fn errors_name_the_file_and_say_what_is_wrong() {
         "{error}"
     );
     let error = open(scratch.file("t.parquet", "hello\n")).unwrap_err().to_string();
-    assert!(error.contains("t.parquet: the file does not begin as its name's ending says"), "{error}");
+    assert!(error.contains("t.parquet: the contents do not match the file's extension"), "{error}");
     let mut page = bytes.clone();
     page[4..24].fill(0xff);
     let error = read(scratch.file("page", &page)).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Disks that fail, are slow, or lose bytes: all rows or an error, and nothing is held afterwards.
+//! Failing, slow and truncating disks: a scan gives all rows or an error, and releases its memory.
 
 use proptest::prelude::*;
 use sakiyomi_io::buffer::BufferPool;
@@ -9,7 +9,7 @@ use super::arrays::{Random, common};
 use super::source::Source;
 use super::*;
 
-/// A table whose bytes lie on a disk of memory, except those that are read when it is opened.
+/// A table on a disk in memory, except for the bytes read when it is opened.
 fn on_disk(path: &Path, disk: &FakeDisk) -> Table {
     let mut table = open(path).unwrap();
     let file = disk.file(std::fs::read(path).unwrap(), 512).unwrap();
@@ -43,7 +43,7 @@ fn written(scratch: &Scratch, format: usize) -> (PathBuf, RecordBatch) {
     (path, rows)
 }
 
-/// A job whose files lie on a disk of memory.
+/// A job whose files are on a disk in memory.
 fn job_over(disk: &FakeDisk, faults: Faults) -> Job {
     let pool = BufferPool::with_budget(12 * MIB, Memory::Ordinary);
     let options = JobOptions { memory: 32 * MIB, threads: 2, ..JobOptions::default() };

@@ -131,7 +131,7 @@ fn representations_change_types_and_no_value() {
     }
 }
 
-/// A FIFO, which a thread writes into.
+/// Makes a FIFO that a thread writes to.
 fn piped(scratch: &Scratch, bytes: Vec<u8>) -> PathBuf {
     let path = scratch.path("pipe");
     let _ = std::fs::remove_file(&path);
@@ -235,7 +235,6 @@ fn columns_that_are_not_there_are_refused() {
     assert!(matches!(error, Error::Cancelled), "{error}");
 }
 
-/// Values that only some builders of tests need.
 #[test]
 fn floating_point_bounds_do_not_count_nan() {
     let scratch = Scratch::new("nan");

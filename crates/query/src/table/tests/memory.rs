@@ -33,7 +33,7 @@ fn a_row_group_larger_than_the_memory_is_read_in_windows() {
     assert!(table.bytes(&all(&table)) > 5 * MIB as u64);
     let options = ScanOptions { memory: 2 * MIB, ..ScanOptions::new(all(&table)) };
     assert_eq!(rows(&table, &job, &options).unwrap(), batch);
-    // Guarantees, blocks and what is kept of them.
+    // Guaranteed buffers, blocks and kept bytes.
     assert!(job.io().pool().resident() <= 3 * MIB, "{}", job.io().pool().resident());
 }
 

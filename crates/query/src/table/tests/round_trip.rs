@@ -1,4 +1,4 @@
-//! Tables hold the rows that the libraries have written.
+//! Tables return the rows that the libraries wrote.
 
 use ::parquet::basic::{Compression, ZstdLevel};
 use ::parquet::file::properties::WriterVersion;
@@ -65,7 +65,7 @@ proptest! {
         is_odd: bool,
         batch_rows in 1usize..70,
     ) {
-        // Arrays of run ends cannot be empty.
+        // Run-end encoded arrays cannot be empty.
         let sizes: Vec<usize> = sizes.iter().map(|&rows| rows.max(usize::from(is_odd))).collect();
         let (written, expected) = batches(seed, &sizes, if is_odd { arrow_only } else { common });
         let scratch = Scratch::new("arrow");

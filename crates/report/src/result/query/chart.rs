@@ -5,7 +5,7 @@ use crate::chart::bars::{self, Bars, Row};
 use crate::chart::{Chart, palette};
 use crate::number::duration;
 
-/// None where no phase was measured.
+/// Chart of the phases; none if no time was measured.
 pub(super) fn charts(phases: &[QueryPhase]) -> Vec<Chart> {
     if phases.iter().all(|phase| phase.cpu_ns() == 0 && phase.io_wait_ns == 0) {
         return Vec::new();

@@ -7,7 +7,7 @@ use crate::words::list;
 /// Resident memory beyond the limit that the program itself needs: code, stacks, libraries.
 const MEMORY_OVERHEAD_MAX_BYTES: u64 = 32 << 20;
 
-/// Share of the CPU time in the kernel from which it is worth a sentence.
+/// Share of system CPU time above which the verdict mentions it.
 const SYSTEM_HIGH_RATIO: f64 = 0.25;
 
 pub(super) fn sentences(result: &QueryResult) -> Vec<String> {

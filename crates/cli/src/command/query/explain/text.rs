@@ -8,7 +8,7 @@ use sakiyomi_report::number::{bytes, duration};
 
 use crate::tables::{Calibrations, describe as tree};
 
-/// Rejected plans that are shown; JSON has all.
+/// Maximum number of rejected plans in the text; JSON has all.
 const REJECTED_MAX: usize = 8;
 
 pub(super) fn describe(explanation: &Explanation, calibrations: &Calibrations) -> String {

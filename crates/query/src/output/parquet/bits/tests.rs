@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The plain decoder of Encodings.md.
+/// Reference decoder after Encodings.md.
 fn decode(bytes: &[u8], width: u32, count: usize) -> Vec<u16> {
     let (mut at, mut codes) = (0, Vec::new());
     while codes.len() < count {
@@ -47,7 +47,7 @@ proptest! {
         let codes: Vec<u16> = runs
             .iter()
             .flat_map(|&(code, count)| {
-                // Long runs, and values that differ.
+                // Long runs and distinct values.
                 (0..count).map(move |place| if count > 50 { code } else { code.wrapping_add(place as u16) })
             })
             .map(|code| code & mask)
@@ -63,7 +63,7 @@ proptest! {
     ) {
         let (mut bitmap, mut expected) = (Bitmap::default(), Vec::new());
         for (bits, ones) in &parts {
-            // A buffer that begins within a byte.
+            // A bitmap that starts within a byte.
             let longer: Vec<bool> = [true, false, true].into_iter().chain(bits.iter().copied()).collect();
             bitmap.append(&BooleanBuffer::from(longer).slice(3, bits.len()));
             bitmap.append_ones(*ones);

@@ -12,7 +12,7 @@ proptest! {
         let (mut table, mut seen, mut distinct) = (Table::default(), HashMap::new(), Vec::new());
         table.clear();
         for value in &values {
-            // In the middle of other bytes, which are not part of the key.
+            // Surrounded by bytes that are not part of the key.
             let source = [&[7; 5][..], value, &[9; 30]].concat();
             let key = key_of(&source, 5, value.len());
             prop_assert_eq!(key, key_of(value, 0, value.len()));

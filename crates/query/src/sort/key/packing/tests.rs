@@ -12,7 +12,7 @@ use crate::sort::row::layout::Layout;
 use crate::sort::row::stage::Stage;
 use crate::sort::row::view::Viewer;
 
-/// The ranges of rows, and the codes that a packing gives them.
+/// Returns the ranges of the keys of rows.
 fn ranges(layout: &Layout, keys: &Keys, rows: &[RowView<'_>]) -> Vec<Range> {
     let mut ranges = vec![Range::none(); keys.columns.len()];
     for (column, range) in keys.columns.iter().zip(&mut ranges) {
@@ -44,7 +44,7 @@ fn number() -> impl Strategy<Value = i64> {
     prop_oneof![-3..4_i64, 1000..1100_i64, any::<i64>(), Just(i64::MAX), Just(i64::MIN)]
 }
 
-/// Numbers that need few bits more than others leave.
+/// Numbers that need slightly more bits than the other columns leave.
 fn near() -> impl Strategy<Value = i64> {
     prop_oneof![0..4_i64, (0..62_u32).prop_map(|bits| 1 << bits), number()]
 }
