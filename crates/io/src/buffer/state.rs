@@ -47,9 +47,14 @@ impl AccountState {
     }
 }
 
-/// Smallest slots that are worth huge pages: below it, a huge page would hold many slots that are backed and not
-/// used.
-const HUGE_SLOT_MIN_BYTES: usize = HUGE_PAGE_BYTES / 2;
+/// Smallest slots in huge pages. Direct transfers of smaller ones cost little more in ordinary pages, and a huge page
+/// would hold many slots that are backed and not used.
+const HUGE_SLOT_MIN_BYTES: usize = 64 << 10;
+/// Smallest budget for which several slots share a huge page, which is backed as a whole: at most one in 24 of its bytes
+/// then belongs to a huge page that is used in part, for each size of slots.
+const HUGE_SHARED_BUDGET_MIN_BYTES: usize = 24 * HUGE_PAGE_BYTES;
+/// Smallest slots that have arenas of their own.
+const SINGLE_SLOT_MIN_BYTES: usize = HUGE_PAGE_BYTES / 2;
 /// Size of an arena for small slots: a few mappings instead of thousands.
 const SMALL_ARENA_BYTES: usize = 1 << 20;
 
@@ -215,10 +220,11 @@ impl State {
         let fills_huge_page = huge
             && (HUGE_SLOT_MIN_BYTES..HUGE_PAGE_BYTES).contains(&size)
             && HUGE_PAGE_BYTES.is_multiple_of(size);
-        let is_huge_page = fills_huge_page && self.resident + HUGE_PAGE_BYTES <= budget;
+        let wastes_little = size >= SINGLE_SLOT_MIN_BYTES || budget >= HUGE_SHARED_BUDGET_MIN_BYTES;
+        let is_huge_page = fills_huge_page && wastes_little && self.resident + HUGE_PAGE_BYTES <= budget;
         let count = match size {
             _ if is_huge_page => HUGE_PAGE_BYTES / size,
-            HUGE_SLOT_MIN_BYTES.. => 1,
+            SINGLE_SLOT_MIN_BYTES.. => 1,
             _ => (SMALL_ARENA_BYTES / size).max(1),
         };
         let length = if is_huge_page { HUGE_PAGE_BYTES } else { size * count };
