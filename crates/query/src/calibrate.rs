@@ -1,9 +1,9 @@
-//! `query calibrate`: the CPU costs of operators on this machine, measured in some ten seconds without a file.
+//! `query calibrate`: the CPU costs of operators on this machine, measured in memory in about ten seconds.
 //!
-//! The data is generated here, from seeds and schemas of its own, and no tested table is ever looked at: a prediction
-//! is worth something only if its constants come from elsewhere. Each cost is the median of repeated runs on one
-//! thread, as CPU time, so that other programs disturb it less; costs that depend on a working set are measured with
-//! sizes inside and outside of the caches.
+//! The data is generated from separate seeds and schemas and never taken from a tested table, because a prediction is
+//! only valid if its constants are independent. Each cost is the median CPU time of repeated runs on one thread, which
+//! limits the effect of other programs. Costs that depend on a working set are measured inside and outside of the
+//! caches.
 //!
 //! | file | subject |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | `formats` | decoding, encoding, compression |
 //! | `rows` | scattering, sorting, gathering, merging packed rows: by [`crate::sort`] |
 //! | `tables` | groups and joins: by [`crate::aggregate`], [`crate::join`]; expressions, filters |
-//! | `memory` | fresh memory; threads that slow each other down |
+//! | `memory` | page faults; slowdown of parallel threads |
 //! | `file` | the result as JSON |
 
 mod data;
@@ -35,27 +35,27 @@ pub use measure::Effort;
 /// The name and version of the file's contents.
 pub const SCHEMA: &str = "sakiyomi.operator-costs/1";
 
-/// CPU costs of operators, and the machine that they hold for.
+/// CPU costs of operators, with the machine on which they were measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperatorCalibration {
     /// [`SCHEMA`].
     pub schema: String,
-    /// When it was measured, in seconds since 1970.
+    /// Time of the measurement, in seconds since 1970.
     pub measured_unix_s: u64,
-    /// The machine that it was measured on.
+    /// The measured machine.
     pub machine: Machine,
     /// The costs.
     pub operators: OperatorCosts,
 }
 
-/// The groups of costs, in the order in which they are measured, for a display of progress.
+/// Names of the groups of costs in the order of measurement, for a progress display.
 pub const GROUPS: [&str; 4] = ["formats", "rows", "tables", "memory"];
 
-/// Measures the costs of operators on this machine. `begins` is called with each of [`GROUPS`] before it is measured,
-/// and ends the measurement if it returns false.
+/// Measures the costs of operators on this machine. Calls `begins` with each of [`GROUPS`] before its measurement, and
+/// stops if it returns false.
 ///
 /// # Errors
-/// [`Error::Cancelled`], or if there is not enough memory (256 MiB).
+/// [`Error::Cancelled`] if `begins` returned false; other errors if memory is insufficient (256 MiB).
 pub fn calibrate(
     measured_unix_s: u64,
     effort: Effort,

@@ -1,4 +1,4 @@
-//! Predictions and choices: what a job takes, phase by phase, and which plan takes least (pure).
+//! Predicts the cost of a job phase by phase, and chooses the cheapest plan (pure).
 //!
 //! ```text
 //! probe's calibration ─► Storage ─┐                    ┌─► Prediction: phases, bounds, the storage-only model
@@ -6,21 +6,20 @@
 //! Task, Limits ───────────────────┘                    └─► rejected plans with their times
 //! ```
 //!
-//! Models of query optimizers count accesses to the storage. The report (Ueda 2013, section 2) measures that the
-//! phases of a sort-merge join that only read are bound by the CPU, and concludes that the CPU time of I/O belongs
-//! into the model. This one has it, per engine, depth, block, use of the page cache and memory, as `probe` measured
-//! them, beside the CPU time of operators as `query calibrate` measured it. A job is a row of stages ([`stage`]); in
-//! each, the device, the cores and the longest serial part bound the time from below, and the largest of them is the
-//! time.
+//! The models of query optimizers count storage accesses. Ueda (2013, section 2) measured that the read-only phases of
+//! a sort-merge join are CPU-bound, and concludes that the CPU time of I/O belongs in the model. This model includes it
+//! per engine, depth, block, use of the page cache and memory, as measured by `probe`. The CPU time of operators is
+//! measured by `query calibrate`. A job is a sequence of stages ([`stage`]). The device, the cores and the longest
+//! serial part each give a lower bound of a stage's time; the largest bound is the prediction.
 //!
 //! | file | subject |
 //! |---|---|
 //! | [`operators`], [`curve`] | CPU costs of operators; costs that depend on a size |
 //! | [`shape`] | tables, keys, results, the task |
-//! | `transfer`, `streams`, `flow` | bytes between memory and files: device time and CPU time |
+//! | `transfer`, `streams`, `flow` | device time and CPU time of bytes between memory and files |
 //! | [`stage`] | the time of a stage |
 //! | `work`, `sort`, `join`, `aggregate`, `algorithms` | the stages of each algorithm |
-//! | [`plan`], [`model`], `options`, [`search`], `rejected` | plans, the prediction of one, the choice |
+//! | [`plan`], [`model`], `options`, [`search`], `rejected` | plans, their prediction and choice |
 //! | [`prediction`], [`explain`], `tree` | results |
 
 pub mod curve;

@@ -1,19 +1,18 @@
-//! The tables of TPC-H, generated as streams or files by the crate `tpchgen`, whose rows are those of the official
+//! The tables of TPC-H, generated as streams or files by the crate `tpchgen`, with the same rows as the official
 //! `dbgen`.
 //!
-//! Rows are generated on all threads, in parts, and given out in order; memory is a few parts. LINEITEM is born ordered
-//! by its key, which flatters a sort; a seed gives a random order ([`GenerateOptions::shuffle`], `shuffle.rs`) that is
-//! the same whatever the number of threads and the memory limit.
+//! Rows are generated in parts, on all threads, and returned in order; memory is a few parts. LINEITEM is generated in
+//! key order, which would favour a sort. A seed gives a random order ([`GenerateOptions::shuffle`], `shuffle.rs`) that
+//! does not depend on the number of threads or the memory limit.
 //!
-//! Columns of comments need the standard's pool of text, 300 MiB that are not counted in the job's memory. A result
-//! without them needs none of it.
+//! Comment columns need the standard's text pool: 300 MiB that are not counted in the job's memory.
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | `tables.rs` | tables, their rows, and parts of them |
-//! | `columns.rs` | projections and types: the standard's, or compact ones |
-//! | `plan.rs` | the options, checked |
-//! | `ordered.rs` | items that are made on several threads and given out in order |
+//! | `columns.rs` | projections and types: standard or compact |
+//! | `plan.rs` | checked options |
+//! | `ordered.rs` | items produced on several threads and returned in order |
 //! | `shuffle.rs` | the random order |
 
 mod columns;
@@ -38,15 +37,15 @@ pub use columns::ColumnTypes;
 pub use plan::GenerateOptions;
 pub use tables::{TPCH_TABLES, TpchTable};
 
-/// Rows of a part and of what is made of them, that exist at the same time.
+/// Copies of a part in memory at the same time: its rows and the result made of them.
 const PART_COPIES: usize = 2;
 
-/// How far a generation has come. Rows of a shuffled table are counted twice: generated and given out.
+/// Progress of a generation. Rows of a shuffled table are counted twice: when generated and when returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Rows done so far.
     pub rows: u64,
-    /// Rows in all; those of LINEITEM to about a thousandth.
+    /// Total rows; for LINEITEM an estimate to about 0.1 %.
     pub total: u64,
 }
 
@@ -59,7 +58,7 @@ pub struct Generated {
     pub bytes: u64,
 }
 
-/// Names and types of the columns that are generated.
+/// Returns the names and types of the generated columns.
 ///
 /// # Errors
 /// [`Error::Query`] if a column does not exist.
@@ -67,10 +66,10 @@ pub fn schema(options: &GenerateOptions) -> Result<SchemaRef, Error> {
     Ok(columns::Projection::new(options.table, &options.columns, options.types)?.schema)
 }
 
-/// Generates a table as a file. Arrow IPC keeps compact columns of codes; other formats have their strings.
+/// Generates a table as a file. Arrow IPC keeps dictionary codes; other formats store the strings.
 ///
 /// # Errors
-/// If an option is not possible, the memory is not enough, or the file cannot be written.
+/// If an option is invalid, the memory is insufficient, or the file cannot be written.
 pub fn generate_file(
     job: &Job,
     options: &GenerateOptions,
@@ -102,7 +101,7 @@ pub fn generate_file(
     Ok(Generated { rows, bytes: output.finish()? })
 }
 
-/// Cuts batches into groups of at most a number of rows.
+/// Cuts batches into groups of at most `group_rows` rows.
 fn groups(batches: Vec<RecordBatch>, group_rows: usize) -> Vec<Vec<RecordBatch>> {
     let (mut groups, mut group, mut rows) = (Vec::new(), Vec::new(), 0);
     for mut batch in batches {
@@ -132,17 +131,17 @@ pub struct Generator {
 }
 
 enum GeneratorState {
-    /// Nothing is generated before the first batch is asked for.
+    /// Generation starts with the first call of `next`.
     Idle(Box<Plan>, Option<u64>),
     Running(Items<Vec<RecordBatch>>),
     Ended,
 }
 
 impl Generator {
-    /// Checks the options.
+    /// Checks the options; generation starts with the first batch.
     ///
     /// # Errors
-    /// [`Error::Query`] if an option is not possible.
+    /// [`Error::Query`] if an option is invalid.
     pub fn new(job: &Job, options: &GenerateOptions) -> Result<Generator, Error> {
         let plan = Plan::new(job, options)?;
         let schema = plan.schema().clone();
@@ -178,13 +177,13 @@ impl Batches for Generator {
     }
 }
 
-/// What is made of the rows of a table, in order.
+/// Items made of the rows of a table, in order.
 struct Items<T> {
     source: Source<T>,
     total: u64,
-    /// Rows that were generated before the first item.
+    /// Rows counted before the first item.
     before: u64,
-    /// Memory of parts; a shuffle has its own.
+    /// Memory of parts; a shuffle reserves memory itself.
     _memory: Option<Reservation>,
 }
 

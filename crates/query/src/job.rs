@@ -55,8 +55,8 @@ const DEFAULT_MEMORY_BYTES: usize = 512 << 20;
 /// Default size of reads, at which direct transfers are fastest on most devices.
 const DEFAULT_BLOCK_BYTES: usize = 1 << 20;
 
-/// Five eighths of a job's memory are for I/O buffers and the rows of a sort. The rest is for batches, decoders, encoders
-/// and in-memory tables, which come from the allocator.
+/// Five eighths of a job's memory are for I/O buffers and the rows of a sort. The rest is for batches, decoders,
+/// encoders and in-memory tables, which come from the allocator.
 const BUFFERS_NUMERATOR: usize = 5;
 /// See [`BUFFERS_NUMERATOR`].
 const BUFFERS_DENOMINATOR: usize = 8;

@@ -8,7 +8,7 @@
 //!
 //! | subject | module |
 //! |---|---|
-//! | streams of record batches; the resources of a job: engine, threads, memory, spill directories | [`batches`], [`job`] |
+//! | streams of record batches; a job's engine, threads, memory and spill directories | [`batches`], [`job`] |
 //! | files as tables: Parquet, Arrow IPC, CSV; the bytes that a scan reads | [`table`] |
 //! | files as results: encoding on many threads, appended in order | [`output`] |
 //! | `--where`, `--select`: SQL expressions over batches (pure) | [`expression`] |

@@ -5,8 +5,8 @@
 //!          a stream for each thread                          a part for each thread
 //! ```
 //!
-//! A statement is bound to its tables before any work, so that a missing column, an ill-typed expression or an unwritable
-//! file is reported at once.
+//! A statement is bound to its tables before any work. Missing columns, ill-typed expressions and unwritable files are
+//! therefore reported at once.
 //!
 //! | file | subject |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Generated columns. Seeds and schemas are this module's own.
+//! Generated columns, from seeds and schemas used only for calibration.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{Error, Job, JobOptions};
 
 /// A seed that no test and no benchmark uses: the digits of e.
 const CALIBRATION_SEED: u64 = 2_718_281_828;
-/// Distinct values of a column that a file has as a dictionary.
+/// Distinct values of a dictionary-encoded column.
 const DISTINCT_VALUES: u64 = 97;
 /// Distinct values of codes.
 const DISTINCT_CODES: u64 = 6;
@@ -23,17 +23,17 @@ const DISTINCT_CODES: u64 = 6;
 const DECIMAL_PRECISION: u8 = 24;
 const DECIMAL_SCALE: i8 = 3; // digits behind the point
 
-/// A job of so much memory and so many threads that works in memory only.
+/// A job with a memory limit in bytes and a number of threads; it does not spill.
 pub(super) fn job(memory: usize, threads: usize) -> Result<Job, Error> {
     Job::new(JobOptions { memory, threads, ..JobOptions::default() })
 }
 
-/// Random numbers, the same each time.
+/// A generator with a fixed seed for each stream.
 pub(super) fn generator(stream: u64) -> Pcg64 {
     Pcg64::seed_from_u64(CALIBRATION_SEED.wrapping_add(stream))
 }
 
-/// Random values of a kind; of few distinct values if they are to become a dictionary; texts of some mean length.
+/// Random values of a kind, with few distinct values for a dictionary; texts have a mean of `text_bytes`.
 pub(super) fn column(kind: ValueKind, is_dictionary: bool, rows: usize, text_bytes: u64) -> ArrayRef {
     let mut random = generator(kind as u64);
     let distinct = if is_dictionary { DISTINCT_VALUES } else { u64::MAX };
@@ -59,7 +59,7 @@ pub(super) fn column(kind: ValueKind, is_dictionary: bool, rows: usize, text_byt
     }
 }
 
-/// Letters that a number decides, half to one and a half times as many as the mean.
+/// A text derived from a number, with a length of 0.5 to 1.5 times the mean.
 fn text(number: u64, mean_bytes: u64) -> String {
     let length = mean_bytes / 2 + number % (mean_bytes + 1);
     let letter = |at: u64| char::from(b'a' + (number.rotate_left(at as u32 * 7) % 26) as u8);
@@ -72,7 +72,7 @@ pub(super) fn batch(column: ArrayRef) -> Result<RecordBatch, ArrowError> {
     RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![column])
 }
 
-/// Packed rows as a sort spills them: counters, small numbers, flags and words; some of it repeats, as real rows do.
+/// Packed rows as a sort spills them: counters, small numbers, flags and words, with repetitions as in real rows.
 pub(super) fn packed_rows(rows: usize, row_bytes: usize) -> Vec<u8> {
     let mut random = generator(100);
     let mut bytes = Vec::with_capacity(rows * row_bytes);

@@ -1,4 +1,4 @@
-//! Operator costs as a file, beside `probe`'s calibrations.
+//! The file of operator costs, stored beside `probe`'s calibrations.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,25 +8,25 @@ use sakiyomi_probe::calibration::default_directory;
 
 use super::{OperatorCalibration, SCHEMA};
 
-/// Largest file that is read, in bytes: some thousand times a full one.
+/// Maximum bytes read of a file: about a thousand times a complete one.
 const FILE_MAX_BYTES: u64 = 16 << 20;
 
-/// Characters of a foreign schema that an error shows.
+/// Characters of an unknown schema shown in an error.
 const SHOWN_CHARS: usize = 60;
 
-/// Why operator costs cannot be loaded.
+/// Errors of loading operator costs.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// They cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the operator costs {}; `sakiyomi query calibrate` measures them", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// They are of another version.
+    /// The file is of another version.
     #[error(
         "{} has operator costs of another version ({found}, and this program reads {SCHEMA}); measure again with \
          `sakiyomi query calibrate`",
@@ -38,7 +38,7 @@ pub enum LoadError {
         /// Its schema.
         found: String,
     },
-    /// The file does not hold operator costs, or not whole ones.
+    /// The file does not contain complete operator costs.
     #[error("{} does not hold whole operator costs: {fault}; measure again with `sakiyomi query calibrate`", path.display())]
     Damaged {
         /// The file.
@@ -49,7 +49,7 @@ pub enum LoadError {
 }
 
 impl OperatorCalibration {
-    /// As a file, which ends with a newline.
+    /// Returns the contents of the file: JSON with a final newline.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("strings and numbers can be written");
@@ -57,10 +57,10 @@ impl OperatorCalibration {
         text
     }
 
-    /// Loads a file of [`OperatorCalibration::to_json`].
+    /// Loads a file written by [`OperatorCalibration::to_json`].
     ///
     /// # Errors
-    /// If it cannot be read, is of another version, or damaged.
+    /// If the file cannot be read, is of another version, or is damaged.
     pub fn load(path: &Path) -> Result<OperatorCalibration, LoadError> {
         let mut text = Vec::new();
         let read = File::open(path).and_then(|file| file.take(FILE_MAX_BYTES).read_to_end(&mut text));
@@ -68,10 +68,10 @@ impl OperatorCalibration {
         OperatorCalibration::parse(&text, path)
     }
 
-    /// The same of a file's contents; `path` is its name in errors.
+    /// Parses a file's contents; `path` is its name in errors.
     ///
     /// # Errors
-    /// If it is of another version, or damaged.
+    /// If the file is of another version, or is damaged.
     pub fn parse(text: &[u8], path: &Path) -> Result<OperatorCalibration, LoadError> {
         let damaged = |fault: String| LoadError::Damaged { path: path.to_owned(), fault };
         // The version decides how the rest is read.
@@ -93,8 +93,8 @@ impl OperatorCalibration {
     }
 }
 
-/// The file that operator costs are saved in unless another one is named: `query/operators.json` in `probe`'s
-/// directory of calibrations. None if there is no such directory.
+/// Returns the default file of operator costs: `query/operators.json` in `probe`'s calibration directory, or `None` if
+/// that directory is unknown.
 #[must_use]
 pub fn default_path() -> Option<PathBuf> {
     Some(default_directory()?.join("query/operators.json"))

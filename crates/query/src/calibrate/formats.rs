@@ -27,17 +27,17 @@ pub(super) struct Formats {
     pub(super) codecs: Vec<CodecCost>,
 }
 
-/// Rows of a measured column: a row group of usual size.
+/// Rows of a measured column: a typical row group.
 const COLUMN_ROWS: usize = 1 << 17;
-/// Rows that are decoded at a time.
+/// Rows of a decoded batch.
 const BATCH_ROWS: usize = 8192;
-/// Mean bytes of short and of long texts, between which the cost of a byte is told apart from that of a value.
+/// Mean bytes of short and of long texts, to separate the cost per byte from the cost per value.
 const TEXT_MEAN_BYTES: [u64; 2] = [12, 120];
-/// Bytes of the packed rows that are compressed, and of one of them.
+/// Bytes of the compressed packed rows, and of one row.
 const PACKED_BYTES: usize = 8 << 20;
 const PACKED_ROW_BYTES: usize = 96;
 
-/// A column that is measured.
+/// A measured combination of format and column.
 #[derive(Clone, Copy)]
 struct Case {
     format: FileFormat,
@@ -70,7 +70,7 @@ pub(super) fn measure(effort: Effort) -> Result<Formats, Error> {
     Ok(Formats { decode, encode, codecs })
 }
 
-/// All columns that are measured. Only Parquet tells plain values from those of a dictionary.
+/// All measured cases. Only Parquet has both plain and dictionary-encoded values of a kind.
 fn cases() -> impl Iterator<Item = Case> {
     let formats = [FileFormat::Parquet, FileFormat::Arrow, FileFormat::Csv];
     formats.into_iter().flat_map(|format| {
@@ -86,7 +86,7 @@ fn cases() -> impl Iterator<Item = Case> {
     })
 }
 
-/// Nanoseconds to decode and to encode a value.
+/// CPU time to decode and to encode a value, in nanoseconds.
 fn costs(effort: Effort, case: Case, text_bytes: u64) -> Result<(f64, f64), Error> {
     let rows = effort.amount(COLUMN_ROWS);
     let batch = batch(column(case.kind, case.is_dictionary, rows, text_bytes))?;
@@ -98,7 +98,7 @@ fn costs(effort: Effort, case: Case, text_bytes: u64) -> Result<(f64, f64), Erro
     Ok((decoded, encoded))
 }
 
-/// Nanoseconds to encode a value by the encoder of results. It decides itself whether a dictionary pays.
+/// CPU time to encode a value with [`crate::output`], in nanoseconds. The encoder itself decides on a dictionary.
 fn encoder_ns(effort: Effort, format: FileFormat, batch: &RecordBatch) -> Result<f64, Error> {
     let job = job(ENCODER_MEMORY_BYTES, 1)?;
     let format = match format {
@@ -114,7 +114,7 @@ fn encoder_ns(effort: Effort, format: FileFormat, batch: &RecordBatch) -> Result
     })
 }
 
-/// Memory of an encoder: more than a group of the longest texts has.
+/// Memory limit of an encoder: more than a group of the longest texts needs.
 const ENCODER_MEMORY_BYTES: usize = 512 << 20;
 
 fn encode(
@@ -167,7 +167,7 @@ fn decode(format: FileFormat, file: &Bytes, schema: &SchemaRef) -> Result<(), Er
     Ok(())
 }
 
-/// A schema without dictionaries, which CSV has not.
+/// The schema with dictionaries replaced by their value types, for CSV.
 fn plain(schema: &SchemaRef) -> SchemaRef {
     use arrow_schema::{DataType, Field, Schema};
     let field = |field: &Arc<Field>| match field.data_type() {
@@ -177,10 +177,10 @@ fn plain(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
 }
 
-/// Costs of a compression: those of a file of packed rows over those of the same file without it.
+/// Costs of a compression: the difference between compressed and uncompressed files of packed rows.
 fn compression(effort: Effort, codec: Codec) -> Result<CodecCost, Error> {
     let bytes = packed_rows(effort.amount(PACKED_BYTES) / PACKED_ROW_BYTES + 1, PACKED_ROW_BYTES);
-    // Chunks as they are spilled, each a value.
+    // Each value is a chunk of the size that is spilled.
     let chunks = BinaryArray::from_iter_values(bytes.chunks(CHUNK_BYTES));
     let batch = batch(Arc::new(chunks))?;
     let case = Case { format: FileFormat::Parquet, kind: ValueKind::Text, is_dictionary: false };
@@ -209,5 +209,5 @@ fn compression(effort: Effort, codec: Codec) -> Result<CodecCost, Error> {
     })
 }
 
-/// Bytes that are compressed at a time.
+/// Bytes of a compressed chunk.
 const CHUNK_BYTES: usize = 64 << 10;

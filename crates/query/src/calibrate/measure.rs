@@ -4,27 +4,27 @@ use std::time::{Duration, Instant};
 
 use sakiyomi_os::cpu::of_this_thread;
 
-/// How long and on how much data costs are measured.
+/// Duration and data volume of the measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
     /// Each cost for a tenth of a second.
     #[default]
     Full,
-    /// Each once, on a thousandth of the data: for tests.
+    /// Each cost once, on a thousandth of the data: for tests.
     Glance,
 }
 
-/// Time in which a cost is measured, at most, unless one run is longer.
+/// Time after which a measurement stops, once it has [`RUNS_MIN`] runs.
 const MEASURE_TIME: Duration = Duration::from_millis(90);
-/// Runs of a cost at least, after one that warms up: the median of three is not the one that was disturbed.
+/// Minimum runs of a measurement, after a warm-up run: a single disturbed run does not affect the median of three.
 const RUNS_MIN: usize = 3;
-/// Runs of a cost at most: the median does not move any more.
+/// Maximum runs of a measurement: the median has converged.
 const RUNS_MAX: usize = 101;
 /// Data of [`Effort::Full`] over that of [`Effort::Glance`].
 const GLANCE_DIVISOR: usize = 1000;
 
 impl Effort {
-    /// A number of rows or bytes, or less.
+    /// Scales a number of rows or bytes to the effort.
     pub(super) fn amount(self, full: usize) -> usize {
         match self {
             Effort::Full => full,
@@ -32,7 +32,7 @@ impl Effort {
         }
     }
 
-    /// Median CPU time of a run, in nanoseconds, divided by its units.
+    /// Returns the median CPU time of a run per unit, in nanoseconds.
     pub(super) fn measure(self, units: usize, mut run: impl FnMut()) -> f64 {
         run();
         let begun = Instant::now();
@@ -49,10 +49,10 @@ impl Effort {
         median(&mut times) / units.max(1) as f64
     }
 
-    /// The same for a run that can fail; the first error ends it.
+    /// As [`Effort::measure`], for a run that can fail.
     ///
     /// # Errors
-    /// That of the run.
+    /// The first error of a run.
     pub(super) fn try_measure<E>(
         self,
         units: usize,
@@ -68,13 +68,13 @@ impl Effort {
     }
 }
 
-/// The median of some figures; 0 of none.
+/// Returns the median, or 0 if there are no figures. Sorts its argument.
 pub(super) fn median(figures: &mut [f64]) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// The fixed part and the part for each byte of a cost that was measured with values of two sizes, neither below 0.
+/// Splits a cost measured at two sizes into a fixed part and a part per byte, both at least 0.
 pub(super) fn split((small, small_ns): (f64, f64), (large, large_ns): (f64, f64)) -> (f64, f64) {
     let slope = ((large_ns - small_ns) / (large - small)).clamp(0.0, large_ns / large);
     ((small_ns - slope * small).max(0.0), slope)

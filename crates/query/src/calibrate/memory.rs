@@ -1,4 +1,4 @@
-//! Fresh memory, and threads that slow each other down.
+//! Page faults of fresh memory, and the slowdown of parallel threads.
 
 use std::sync::Barrier;
 use std::thread;
@@ -19,15 +19,15 @@ pub(super) struct MemoryCosts {
     pub(super) cores: usize,
 }
 
-/// Bytes of memory that are faulted in.
+/// Bytes of memory faulted in.
 const FRESH_BYTES: usize = 32 << 20;
-/// Bytes of the rows that each parallel thread works on: more than a private cache holds.
+/// Bytes of the rows of each parallel thread: more than a private cache.
 const PARALLEL_BYTES: usize = 8 << 20;
-/// Bytes of one of them.
+/// Bytes of one of these rows.
 const PARALLEL_ROW_BYTES: usize = 64;
-/// Rounds in which threads work alone and together in turn; the result is the median of the ratios.
+/// Rounds of work alone and together; the result is the median of the ratios.
 const PARALLEL_ROUNDS: usize = 7;
-/// Cores that are measured at the same time, at most: all share memory by then.
+/// Maximum cores measured at the same time: with this many, memory is shared by all.
 const PARALLEL_CORES_MAX: usize = 16;
 
 pub(super) fn measure(effort: Effort) -> Result<MemoryCosts, Error> {
@@ -40,7 +40,7 @@ pub(super) fn measure(effort: Effort) -> Result<MemoryCosts, Error> {
     Ok(MemoryCosts { fresh_ns_per_byte, slowdown, cores })
 }
 
-/// CPU time of a piece of work while all cores do it, over the time while one does.
+/// Ratio of the CPU time of work on all cores at once to that on one core.
 fn slowdown(effort: Effort, cores: usize) -> f64 {
     let rounds = if effort == Effort::Full { PARALLEL_ROUNDS } else { 1 };
     let barrier = Barrier::new(cores);
@@ -58,7 +58,7 @@ fn slowdown(effort: Effort, cores: usize) -> f64 {
     median(&mut ratios)
 }
 
-/// For each round the CPU times of this thread's work, in nanoseconds: alone, while the others wait, and together.
+/// CPU times of this thread's work in each round, in nanoseconds: alone, while the others wait, and together.
 fn alone_and_together(
     effort: Effort,
     number: usize,
@@ -83,8 +83,8 @@ fn alone_and_together(
     times
 }
 
-/// Work as operators do it, half of it bound by computing and half by memory: rows are gathered in a random order,
-/// and their bytes are hashed.
+/// Work like that of operators, half compute-bound and half memory-bound: gathers rows in random order and hashes their
+/// bytes.
 struct ParallelWork {
     rows: Vec<u8>,
     order: Vec<usize>,

@@ -1,4 +1,4 @@
-//! Packed rows: scattering, sorting, gathering and merging by the sort of this crate, in memory; comparing, copying.
+//! Costs of packed rows: scattering, sorting, gathering and merging by [`crate::sort`], in memory; comparing, copying.
 
 use std::sync::Arc;
 
@@ -25,30 +25,30 @@ pub(super) struct RowCosts {
     pub(super) copy_ns_per_byte: f64,
 }
 
-/// Columns of narrow and of wide rows, between which the cost of a byte is told apart from that of a row.
+/// Columns of narrow and of wide rows, to separate the cost per byte from the cost per row.
 const COLUMN_COUNTS: [usize; 2] = [4, 16];
 /// Bytes of a column.
 const COLUMN_BYTES: usize = 8;
-/// Bytes of all rows, and the partitions that they are sorted in: partitions within private caches, and beyond.
+/// Bytes of all rows and number of partitions: partitions within private caches, and beyond.
 const SORT_CASES: [(usize, usize); 5] =
     [(16 << 20, 4), (16 << 20, 16), (16 << 20, 64), (16 << 20, 256), (64 << 20, 2)];
-/// Which of these sorts wide rows are measured with as well.
+/// Index of the sort case that is also measured with wide rows.
 const WIDE_SORT_CASE: usize = 1;
-/// Runs of a sort, of which the first warms up its memory.
+/// Repetitions of a sort, including a warm-up.
 const SORT_RUNS: usize = 4;
-/// Runs that are merged.
+/// Numbers of merged runs.
 const RUN_COUNTS: [usize; 3] = [2, 8, 32];
 /// Bytes of all rows that are merged.
 const MERGED_BYTES: usize = 8 << 20;
-/// Rows of a batch that is sorted.
+/// Rows of an input batch.
 const BATCH_ROWS: usize = 8192;
 /// Rows of a sample.
 const SAMPLE_ROWS: usize = 1 << 14;
-/// Memory of a sort in which nothing is spilled: it is used as it is needed.
+/// Memory limit of a sort that does not spill; allocated on demand.
 const SORT_MEMORY_BYTES: usize = 1 << 30;
-/// Bytes that a sort is told to expect, so that it has as many partitions as it may.
+/// Expected bytes passed to a sort, so that it uses the maximum number of partitions.
 const EXPECTED_BYTES: u64 = 1 << 40;
-/// Keys that are compared, and their bytes.
+/// Number of compared keys, and bytes of each.
 const COMPARED_KEYS: usize = 1 << 14;
 const COMPARED_KEY_BYTES: usize = 24;
 /// Bytes that are copied.
@@ -63,7 +63,7 @@ pub(super) fn measure(effort: Effort) -> Result<RowCosts, Error> {
         .map(|&(sizes, partitions)| sort(effort, sizes, partitions))
         .collect::<Result<_, _>>()?;
     let wide_costs = sort(effort, wide, SORT_CASES[WIDE_SORT_CASE].1)?;
-    // Costs of scattering by partitions, of gathering by bytes, and of sorting by rows of a partition.
+    // Scattering depends on the number of partitions, gathering on bytes and sorting on rows per partition.
     let cost = |which: usize, size: fn((Sizes, usize)) -> f64| {
         let widths = COLUMN_COUNTS.map(|columns| (columns * COLUMN_BYTES) as f64);
         let typical = narrow_costs[WIDE_SORT_CASE][which];
@@ -90,7 +90,7 @@ pub(super) fn measure(effort: Effort) -> Result<RowCosts, Error> {
     })
 }
 
-/// A curve through points of which some may be of the same size.
+/// A curve through points; points of the same size are averaged.
 fn mean_curve(mut points: Vec<CurvePoint>) -> Curve {
     points.sort_by(|a, b| a.size.total_cmp(&b.size));
     let same = points.chunk_by(|a, b| a.size == b.size).map(|same| CurvePoint {
@@ -100,7 +100,7 @@ fn mean_curve(mut points: Vec<CurvePoint>) -> Curve {
     Curve::new(same.collect())
 }
 
-/// Rows that are sorted.
+/// Number and width of sorted rows.
 #[derive(Clone, Copy)]
 struct Sizes {
     rows: usize,
@@ -116,14 +116,14 @@ impl Sizes {
         self.columns * COLUMN_BYTES
     }
 
-    /// Batches of numbers, the first column of which is the key.
+    /// Batches of random numbers; the first column is the key.
     fn batches(self) -> Result<Vec<RecordBatch>, Error> {
         let mut random = generator(1);
         let name = |column: usize| Field::new(format!("c{column}"), arrow_schema::DataType::Int64, false);
         let schema = Arc::new(Schema::new((0..self.columns).map(name).collect::<Vec<_>>()));
         let batch = |from: usize| {
             let rows = BATCH_ROWS.min(self.rows - from);
-            // Keys of 40 bits: those of two columns of usual ranges.
+            // Keys of 40 bits, as of two columns with typical ranges.
             let mut column =
                 || Int64Array::from_iter_values((0..rows).map(|_| (random.next_u64() >> 24) as i64));
             let columns = (0..self.columns).map(|_| Arc::new(column()) as ArrayRef).collect();
@@ -137,7 +137,7 @@ fn key() -> [SortKey; 1] {
     [SortKey { column: 0, options: KeyOptions { descending: false, nulls_first: false } }]
 }
 
-/// CPU times of scattering, sorting and gathering a row, in nanoseconds.
+/// CPU times to scatter, sort and gather a row, in nanoseconds.
 fn sort(effort: Effort, sizes: Sizes, partitions: usize) -> Result<[f64; 3], Error> {
     let batches = sizes.batches()?;
     let job = job(SORT_MEMORY_BYTES, 1)?;
@@ -168,7 +168,7 @@ fn sort(effort: Effort, sizes: Sizes, partitions: usize) -> Result<[f64; 3], Err
     Ok(times.map(|mut times| median(&mut times)))
 }
 
-/// Takes all batches of a sort.
+/// Consumes all batches of a sort.
 fn drain(sorted: &Sorted) -> Result<(), Error> {
     while let Some((_, mut partition)) = sorted.next_partition()? {
         while let Some(batch) = partition.next()? {
@@ -185,7 +185,7 @@ fn cpu_ns(job: &Job, name: &str) -> f64 {
     same.map(|phase| (phase.user_ns + phase.system_ns) as f64).sum()
 }
 
-/// CPU time of a row in a merge, by the number of runs.
+/// CPU time per row of a merge, by the number of runs.
 fn merges(effort: Effort) -> Result<Curve, Error> {
     let sizes = Sizes::new(effort, MERGED_BYTES, COLUMN_COUNTS[0]);
     let batches = sizes.batches()?;
@@ -194,7 +194,7 @@ fn merges(effort: Effort) -> Result<Curve, Error> {
         let mut times = Vec::new();
         for run in 0..if effort == Effort::Full { SORT_RUNS } else { 2 } {
             let known = cpu_ns(&job, "merge");
-            // Each worker leaves a run in memory.
+            // Each worker produces one in-memory run.
             let mut sorter = Sorter::new(&job, &batches[0].schema(), &key(), &SortOptions::default())?;
             let mut workers: Vec<_> = (0..runs).map(|_| sorter.worker()).collect();
             for (number, batch) in batches.iter().enumerate() {
@@ -211,7 +211,7 @@ fn merges(effort: Effort) -> Result<Curve, Error> {
     Ok(Curve::new(RUN_COUNTS.into_iter().map(point).collect::<Result<_, Error>>()?))
 }
 
-/// Compares whole keys, as ties of prefixes do.
+/// CPU time of a comparison of whole keys, as for ties of prefixes, in nanoseconds.
 fn comparison(effort: Effort) -> f64 {
     let count = effort.amount(COMPARED_KEYS);
     let mut random = generator(4);

@@ -1,4 +1,4 @@
-//! Groups and joins by the operators of this crate, expressions and filters.
+//! Costs of aggregation, joins, expressions and filters, measured with the operators of this crate.
 
 use std::sync::Arc;
 
@@ -28,27 +28,27 @@ pub(super) struct TableCosts {
     pub(super) filter_ns_per_value: f64,
 }
 
-/// Rows of a join's table: within private caches, and beyond.
+/// Rows of the build side: within private caches, and beyond.
 const BUILD_ROW_COUNTS: [usize; 3] = [1 << 12, 1 << 16, 1 << 20];
-/// Rows that look for a partner.
+/// Rows of the probe side.
 const PROBE_ROWS: usize = 1 << 18;
-/// Bytes of a row of a join's table: a key, a number, and the entry of the table.
+/// Bytes of a row of the build side: a key, a number, and the hash table entry.
 const BUILD_ROW_BYTES: f64 = 40.0;
 /// Numbers of groups.
 const GROUP_COUNTS: [usize; 3] = [4, 1 << 12, 1 << 19];
 /// Bytes of a group of the calibration: a key and a state.
 const GROUP_BYTES: f64 = 32.0;
-/// Rows that are grouped.
+/// Rows of the input of an aggregation.
 const GROUPED_ROWS: usize = 1 << 20;
-/// Sums over which the cost of an update is measured.
+/// Sums per row, to measure the cost of an update.
 const SUM_COUNT: usize = 4;
 /// Rows of each side of a merge join.
 const JOINED_ROWS: usize = 1 << 18;
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
-/// Memory of a job in which nothing is spilled: it is used as it is needed.
+/// Memory limit of a job that does not spill; allocated on demand.
 const JOB_MEMORY_BYTES: usize = 1 << 30;
-/// Runs of an operator, of which the first warms up.
+/// Runs of an operator, including a warm-up.
 const OPERATOR_RUNS: usize = 4;
 
 pub(super) fn measure(effort: Effort) -> Result<TableCosts, Error> {
@@ -79,14 +79,14 @@ pub(super) fn measure(effort: Effort) -> Result<TableCosts, Error> {
     })
 }
 
-/// Median CPU time of an operator on this thread and those that it starts, in nanoseconds.
+/// Median of the times that `run` returns, without the warm-up.
 fn operator_ns(effort: Effort, mut run: impl FnMut() -> Result<f64, Error>) -> Result<f64, Error> {
     let runs = if effort == Effort::Full { OPERATOR_RUNS } else { 2 };
     let mut times = (0..runs).map(|_| run()).collect::<Result<Vec<f64>, Error>>()?;
     Ok(median(&mut times[1..]))
 }
 
-/// CPU time of this thread until a stream has ended, in nanoseconds.
+/// CPU time of this thread to consume a stream, in nanoseconds.
 fn drained_ns(mut stream: impl Batches) -> Result<f64, Error> {
     let begun = of_this_thread();
     while let Some(batch) = stream.next()? {
@@ -112,12 +112,12 @@ fn random_keys(rows: usize, distinct: usize, stream: u64) -> Vec<i64> {
     (0..rows).map(|_| (random.next_u64() % distinct.max(1) as u64) as i64).collect()
 }
 
-/// CPU times of a row that goes into the table of a join, and of one that looks for its partner.
+/// CPU times of a hash join per row of the build side and of the probe side, in nanoseconds.
 fn hash_join(effort: Effort, rows: usize) -> Result<(f64, f64), Error> {
     let job = job(JOB_MEMORY_BYTES, 1)?;
     let mut keys: Vec<i64> = (0..rows as i64).collect();
     let mut random = generator(30);
-    // Fisher and Yates.
+    // Fisher-Yates shuffle.
     (1..rows).rev().for_each(|last| keys.swap(last, (random.next_u64() % (last as u64 + 1)) as usize));
     let build = table(&keys, ["k", "a"])?;
     let probes = random_keys(effort.amount(PROBE_ROWS), rows, 31);
@@ -133,7 +133,7 @@ fn hash_join(effort: Effort, rows: usize) -> Result<(f64, f64), Error> {
     Ok((built / rows as f64, (probed - built).max(0.0) / probes.len() as f64))
 }
 
-/// CPU time of a row that finds its group, and updates some sums.
+/// CPU time per row to find its group and update some sums, in nanoseconds.
 fn grouping(effort: Effort, groups: usize, sums: usize) -> Result<f64, Error> {
     let rows = effort.amount(GROUPED_ROWS).max(groups);
     let input = table(&random_keys(rows, groups, 32), ["k", "v"])?;
@@ -153,7 +153,7 @@ fn grouping(effort: Effort, groups: usize, sums: usize) -> Result<f64, Error> {
     Ok(spent / rows as f64)
 }
 
-/// CPU time of a row of either side of a merge join.
+/// CPU time of a merge join per row of either side, in nanoseconds.
 fn merge_join(effort: Effort) -> Result<f64, Error> {
     let job = job(JOB_MEMORY_BYTES, 1)?;
     let rows = effort.amount(JOINED_ROWS);
@@ -172,7 +172,7 @@ fn merge_join(effort: Effort) -> Result<f64, Error> {
     Ok(spent / (2 * rows) as f64)
 }
 
-/// Nanoseconds of an arithmetic operation or comparison on a value, and of a value that a filter keeps.
+/// CPU times of an operation on a value, and of filtering per value kept, in nanoseconds.
 fn expressions(effort: Effort) -> Result<(f64, f64), Error> {
     let rows = effort.amount(BATCH_ROWS);
     let numbers: ArrayRef = column(ValueKind::Fixed8, true, rows, 0);
@@ -183,7 +183,7 @@ fn expressions(effort: Effort) -> Result<(f64, f64), Error> {
             expression.evaluate(&numbers).map(|column| drop(std::hint::black_box(column)))
         })
     };
-    // One operation each.
+    // Each expression has one operation.
     let operation = (measured("c * 3")? + measured("c < 50")?) / 2.0;
     let mut random = generator(35);
     let mask = BooleanArray::from_iter((0..rows).map(|_| Some(random.next_u64().is_multiple_of(2))));

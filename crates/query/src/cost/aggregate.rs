@@ -1,5 +1,4 @@
-//! The stages of aggregations: in a table of groups, or of sorted rows. A query like TPC-H's first one is the former
-//! with a handful of groups.
+//! The stages of hash and sorted aggregations. TPC-H query 1 is a hash aggregation with few groups.
 
 use super::error::CostError;
 use super::flow::{Flow, Role};
@@ -14,13 +13,13 @@ use super::work::{PARTITION_SKEW_RATIO, Work};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Groups {
     pub(crate) count: f64,
-    /// Bytes of a group in the table.
+    /// Bytes of a group in the hash table.
     pub(crate) bytes: f64,
-    /// Aggregates of each row.
+    /// Number of aggregates.
     pub(crate) aggregates: f64,
 }
 
-/// The stages of an aggregation in a table of groups; partitioned and spilled if there are several partitions.
+/// The stages of a hash aggregation; several partitions are spilled.
 pub(crate) fn hash_aggregate(
     work: &Work<'_>,
     groups: Groups,
@@ -36,7 +35,7 @@ pub(crate) fn hash_aggregate(
     if partitions <= 1.0 {
         read.user_ns += update_ns;
         read.heap_bytes += work.threads() * table_bytes;
-        // Tables of threads are merged by one of them.
+        // One thread merges the tables of all threads.
         let merged = groups.count * (work.threads() - 1.0);
         let merge_ns = merged
             * (work.costs.group_ns_per_row.at(table_bytes.max(1.0))
@@ -60,7 +59,7 @@ pub(crate) fn hash_aggregate(
     Ok(vec![read, last])
 }
 
-/// The stages of an aggregation of sorted rows.
+/// The stages of a sorted aggregation.
 pub(crate) fn sorted_aggregate(
     work: &Work<'_>,
     groups: Groups,

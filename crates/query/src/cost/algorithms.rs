@@ -1,7 +1,7 @@
-//! Algorithms that can do a task, with the sizes to choose among.
+//! Candidate algorithms of a task and their sizes.
 //!
-//! Sizes are from fixed grids, whatever the memory limit: a larger limit then allows all plans of a smaller one, and
-//! never predicts a slower optimum.
+//! Sizes come from fixed grids that do not depend on the memory limit. A larger limit therefore allows all plans of a
+//! smaller one, and never predicts a slower optimum.
 
 use super::aggregate::{Groups, hash_aggregate, sorted_aggregate};
 use super::error::CostError;
@@ -12,25 +12,25 @@ use super::sort::sorted;
 use super::stage::Stage;
 use super::work::Work;
 
-/// Partitions of rows in memory: a few for each thread, and so many that each fits into a cache.
+/// Partitions of an in-memory sort: from a few per thread to partitions that fit into a cache.
 const RESIDENT_PARTITION_COUNTS: [u64; 3] = [4, 16, 64];
-/// Partitions of a pass. Scattering costs more with each, by the caches and the TLB.
+/// Partitions of a pass. The cost of scattering rises with their number because of caches and the TLB.
 const PARTITION_COUNTS: [u64; 8] = [4, 8, 16, 32, 64, 128, 256, 512];
-/// Passes over spilled rows at most: 512 partitions of 512 hold whatever a machine can.
+/// Maximum passes over spilled rows: two passes of 512 partitions suffice for the storage of a machine.
 const PARTITION_PASSES_MAX: u64 = 3;
-/// Partitions of a pass, at least, if there are several passes.
+/// Minimum partitions of a pass if there are several passes.
 const REPEATED_PARTITIONS_MIN: u64 = 64;
-/// Bytes of rows that stay in memory while others are spilled, if any do: more is fresh memory, which costs more than
-/// a fast disk (facts section 7).
+/// Bytes of resident rows of a spilling sort, if any: page faults of more memory cost more than a fast disk (facts
+/// section 7).
 const RESIDENT_BYTES: u64 = 64 << 20;
-/// Bytes of runs, each four times the one before.
+/// Candidate bytes of a run, in factors of four.
 const RUN_SIZES_BYTES: [u64; 7] = [1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30, 4 << 30];
-/// Runs that are merged at a time.
+/// Candidate fan-ins of a merge.
 const MERGE_FAN_INS: [u64; 4] = [4, 16, 64, 256];
-/// Passes over runs at most: 256 to the fourth runs of 1 MiB are 4 PiB.
+/// Maximum merge passes: 256^4 runs of 1 MiB are 4 PiB.
 const MERGE_PASSES_MAX: u64 = 4;
 
-/// All algorithms for a task.
+/// Returns all candidate algorithms of a task.
 pub(crate) fn algorithms(task: &Task) -> Vec<Algorithm> {
     let hash_partitions = || std::iter::once(1).chain(PARTITION_COUNTS);
     match task.operator {
@@ -55,7 +55,7 @@ pub(crate) fn algorithms(task: &Task) -> Vec<Algorithm> {
     }
 }
 
-/// Ways to sort a table.
+/// Candidate sort methods of a table.
 fn sort_methods(task: &Task, table: usize, numbered: bool) -> Vec<SortMethod> {
     let shape = &task.tables[table];
     if shape.is_sorted && !numbered {
@@ -64,7 +64,7 @@ fn sort_methods(task: &Task, table: usize, numbered: bool) -> Vec<SortMethod> {
     let resident =
         RESIDENT_PARTITION_COUNTS.into_iter().map(|partitions| SortMethod::InMemory { partitions });
     let ranges = PARTITION_COUNTS.into_iter().flat_map(|partitions| {
-        // Passes beyond the first are worth nothing while there are few partitions.
+        // With few partitions, more partitions are better than more passes.
         let passes = if partitions < REPEATED_PARTITIONS_MIN { 1..=1 } else { 1..=PARTITION_PASSES_MAX };
         passes.flat_map(move |passes| {
             let residents = if passes == 1 { 0..=1 } else { 0..=0 };
@@ -87,7 +87,7 @@ fn sort_methods(task: &Task, table: usize, numbered: bool) -> Vec<SortMethod> {
     resident.chain(ranges).chain(merges.filter(is_possible)).collect()
 }
 
-/// Passes in which runs become one: `log_k(runs)`, rounded up.
+/// Merge passes until one run is left: `log_k(runs)`, rounded up.
 fn merge_passes(bytes: f64, run_bytes: u64, fan_in: u64) -> u64 {
     let mut runs = (bytes / run_bytes as f64).ceil().max(1.0);
     let mut passes = 1;
@@ -98,7 +98,7 @@ fn merge_passes(bytes: f64, run_bytes: u64, fan_in: u64) -> u64 {
     passes
 }
 
-/// Merge joins of tables that are sorted in the same way, or are sorted already.
+/// Candidate merge joins: unsorted sides use the same sort method.
 fn merge_joins(task: &Task) -> Vec<Algorithm> {
     let larger = usize::from(task.tables[1].packed_bytes() > task.tables[0].packed_bytes());
     let unsorted = task.tables.iter().filter(|table| !table.is_sorted).count();
@@ -147,7 +147,7 @@ pub(crate) fn stages(work: &Work<'_>, algorithm: Algorithm) -> Result<Vec<Stage>
     Ok(stages)
 }
 
-/// Memory that a stage needs beyond all stages before it is fresh: its pages are faulted in (facts section 7).
+/// Charges page faults for the memory that a stage needs beyond all earlier stages (facts section 7).
 fn charge_fresh_memory(stages: &mut [Stage]) {
     let mut known = 0.0;
     for stage in stages {

@@ -1,16 +1,15 @@
-//! Costs that depend on a size: measured at a few sizes, interpolated over the logarithm of the size.
+//! Costs as functions of a size: measured at a few sizes, interpolated over the logarithm of the size.
 //!
-//! The cost of a row depends on the working set through the caches, and through the TLB. It never falls as the
-//! working set grows, so a measurement that falls is noise: neighbours that contradict each other are averaged
-//! (isotonic regression by pooling adjacent violators). A model whose curves rise is monotone in rows, which its
-//! search relies on.
+//! The cost of a row depends on the working set through the caches and the TLB. It never falls as the working set
+//! grows, so a falling measurement is noise. It is averaged with its neighbours (isotonic regression by pooling
+//! adjacent violators). Rising curves make the model monotone in rows, on which the search relies.
 
 use serde::{Deserialize, Serialize};
 
 /// A measurement at one size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
-    /// The size, above 0: rows, bytes, partitions or runs, as the curve's owner says.
+    /// The size, above 0: rows, bytes, partitions or runs, depending on the curve.
     pub size: f64,
     /// Cost in nanoseconds.
     pub ns: f64,
@@ -44,8 +43,8 @@ impl Curve {
         &self.points
     }
 
-    /// The cost at a size, in nanoseconds; beyond the measured sizes that of the nearest one. 0 without a
-    /// measurement.
+    /// Returns the cost at a size, in nanoseconds. Outside of the measured sizes it is that of the nearest one; without
+    /// a measurement it is 0.
     #[must_use]
     pub fn at(&self, size: f64) -> f64 {
         let after = self.points.partition_point(|point| point.size < size);
@@ -59,7 +58,7 @@ impl Curve {
         a.ns + (b.ns - a.ns) * fraction
     }
 
-    /// Whether it can be calculated with: a point at least, sizes above 0, costs from 0 on.
+    /// Whether the curve is valid: at least one point, finite sizes above 0, costs in range.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let is_sound = |point: &CurvePoint| point.size.is_finite() && point.size > 0.0 && is_cost(point.ns);
@@ -79,17 +78,17 @@ impl From<Curve> for Vec<CurvePoint> {
     }
 }
 
-/// Largest cost in nanoseconds: a quarter of an hour for a row, and small enough that products of rows are finite.
+/// Largest cost in nanoseconds: about 17 minutes per row, small enough that products with row counts are finite.
 const COST_MAX_NS: f64 = 1e12;
 
-/// Whether a figure is a cost in nanoseconds.
+/// Whether a number is a valid cost in nanoseconds.
 pub(crate) fn is_cost(ns: f64) -> bool {
     (0.0..=COST_MAX_NS).contains(&ns)
 }
 
-/// Averages neighbours whose costs fall.
+/// Pools adjacent points whose costs fall.
 fn rising(points: &[CurvePoint]) -> Vec<CurvePoint> {
-    // Blocks of points that share a cost: its mean, and their number.
+    // Mean cost and number of points of each pooled block.
     let mut blocks: Vec<(f64, usize)> = Vec::with_capacity(points.len());
     for point in points {
         let mut block = (point.ns, 1);

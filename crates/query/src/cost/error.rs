@@ -1,14 +1,14 @@
-//! Reasons why there is no prediction, and what to do.
+//! Errors of predictions, with remedies.
 
 use sakiyomi_probe::calibration::EstimateError;
 
 use super::operators::{Codec, FileFormat, ValueKind};
 
-/// Why a plan cannot be predicted.
+/// Errors of the prediction of a plan.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CostError {
-    /// No engine has all the operations measured that any plan needs.
+    /// No engine has measurements of all operations that a plan needs.
     #[error(
         "no engine can be predicted on {target}: {reason}; run `sakiyomi probe DIR --op read,write --method \
          pread:4,uring:8 --block 64KiB,256KiB,1MiB --direct --buffered` with a directory on that device"
@@ -16,7 +16,7 @@ pub enum CostError {
     Device {
         /// The device's target in the calibration.
         target: String,
-        /// The first operation that lacks a measurement.
+        /// The first missing measurement.
         reason: EstimateError,
     },
     /// An operator was not measured.
@@ -42,12 +42,12 @@ pub enum CostError {
         "each plan needs {needed_bytes} bytes of memory at least, and the limit is {limit_bytes}; raise --memory"
     )]
     Memory {
-        /// Bytes of the smallest plan.
+        /// Bytes that the smallest plan needs.
         needed_bytes: u64,
         /// The limit.
         limit_bytes: u64,
     },
-    /// The description contradicts itself.
+    /// The task is inconsistent.
     #[error("this cannot be planned: {0}")]
     Task(&'static str),
 }

@@ -1,5 +1,5 @@
-//! Explanations: a plan as a tree with its predicted phases, the plans that it was preferred to, and after a run the
-//! measured phases beside the predicted ones.
+//! Explanations: a plan as a tree with its predicted phases, the rejected plans, and after a run the measured phases
+//! beside the predicted ones.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use super::stage::Bound;
 use super::tree::{Node, tree};
 use crate::phase::Phase;
 
-/// What is done, why, and how long it takes.
+/// A chosen plan with its predicted times and the rejected plans.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explanation {
     /// The plan as a tree, the result at its root.
@@ -19,7 +19,7 @@ pub struct Explanation {
     /// The plan, its figures, and the plans that were rejected.
     #[serde(flatten)]
     pub choice: Choice,
-    /// The measured figures beside the predicted ones, if the job was run.
+    /// Measured and predicted figures side by side, if the job was run.
     pub analysis: Option<Analysis>,
 }
 
@@ -28,24 +28,24 @@ pub struct Explanation {
 pub struct Measured {
     /// Its phases.
     pub phases: Vec<Phase>,
-    /// From its beginning to its end, in nanoseconds.
+    /// Elapsed time of the job, in nanoseconds.
     pub elapsed_ns: u64,
     /// CPU time of the process in user mode, in nanoseconds.
     pub user_ns: u64,
     /// CPU time of the process in the kernel, in nanoseconds.
     pub system_ns: u64,
-    /// Threads that computed.
+    /// Number of compute threads.
     pub threads: usize,
 }
 
 /// Measured and predicted figures side by side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Analysis {
-    /// Parts of the job in the order of the prediction, and phases that were not predicted.
+    /// Parts of the job in the order of the prediction, then phases without a prediction.
     pub phases: Vec<AnalyzedPhase>,
-    /// The whole job, measured.
+    /// Measured figures of the whole job.
     pub measured: Measured,
-    /// Errors of the whole.
+    /// Prediction errors of the whole job.
     #[serde(flatten)]
     pub errors: Errors,
 }
@@ -55,9 +55,9 @@ pub struct Analysis {
 pub struct AnalyzedPhase {
     /// Its name: that of its last predicted phase.
     pub name: String,
-    /// Its predicted phases; none if the model does not know it.
+    /// Its predicted phases; empty if it was not predicted.
     pub predicted: Vec<PhasePrediction>,
-    /// Its measured phases; none if it did not happen.
+    /// Its measured phases; empty if it did not run.
     pub measured: Vec<Phase>,
     /// Predicted time, in nanoseconds.
     pub predicted_elapsed_ns: u64,
@@ -70,17 +70,17 @@ pub struct AnalyzedPhase {
     pub errors: Option<Errors>,
 }
 
-/// Relative errors: predicted over measured, less 1. Below 0 the prediction was too short. None without a
+/// Relative errors: predicted over measured, minus 1. Negative if the prediction was too short; `None` without a
 /// measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Errors {
-    /// Of the elapsed time.
+    /// Error of the elapsed time.
     pub elapsed_error_ratio: Option<f64>,
-    /// Of the CPU time.
+    /// Error of the CPU time.
     pub cpu_error_ratio: Option<f64>,
-    /// Of the elapsed time as the storage-only model predicts it.
+    /// Error of the elapsed time predicted by the storage-only model.
     pub storage_only_error_ratio: Option<f64>,
-    /// Of the elapsed time as REMOP's form predicts it.
+    /// Error of the elapsed time predicted by REMOP.
     pub remop_error_ratio: Option<f64>,
 }
 
@@ -91,7 +91,7 @@ impl Explanation {
         Explanation { tree: tree(task, &choice.plan), choice, analysis: None }
     }
 
-    /// Puts measured figures beside the predicted ones.
+    /// Adds measured figures.
     #[must_use]
     pub fn analyzed(mut self, measured: Measured) -> Explanation {
         let predicted = &self.choice.prediction;
@@ -131,7 +131,7 @@ fn parts(prediction: &Prediction, measured: &Measured) -> Vec<AnalyzedPhase> {
         .collect();
     found.extend(left.iter().map(|&phase| (Vec::new(), vec![phase])));
     let elapsed = |phases: &[&Phase]| phases.iter().map(|phase| phase.elapsed_ns).max().unwrap_or(0);
-    // The phases of the last part take turns on each thread: its time is what the others leave.
+    // The phases of the last part alternate on each thread, so its time is the remainder of the elapsed time.
     let last = found.iter().rposition(|(predicted, taken)| !predicted.is_empty() && !taken.is_empty());
     let others = |last: usize| -> u64 {
         let others = found
@@ -198,13 +198,13 @@ impl Errors {
     }
 }
 
-/// The part of its threads' time that a phase waits for I/O, from which on it is bound by I/O: half of it.
+/// Fraction of thread time spent waiting for I/O from which a phase counts as I/O-bound.
 const IO_BOUND_WAIT_RATIO: f64 = 0.5;
-/// Cores that a phase of several threads uses when one of them does most of the work, at most.
+/// Maximum mean cores in use of a multi-threaded phase that counts as serial.
 const SERIAL_CORES_MAX: f64 = 1.3;
 
-/// The resource that limited a measured phase: I/O if its threads waited for it most of the time, one core if only
-/// one of several threads had anything to do, else the CPU.
+/// Returns the resource that limited a measured phase: I/O if its threads waited for it at least half of the time, one
+/// core if little more than one core was busy, else the CPU.
 #[must_use]
 pub fn measured_bound(phase: &Phase, threads: usize) -> Bound {
     let elapsed = phase.elapsed_ns.max(1) as f64;

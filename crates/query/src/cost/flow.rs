@@ -1,11 +1,11 @@
 //! Flows of bytes between memory and the files of a role.
 
-/// The files that a flow is of.
+/// The files of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// A table, by its index.
     Input(usize),
-    /// Rows that do not fit into memory.
+    /// Spilled rows.
     Spill,
     /// The result.
     Output,
@@ -23,23 +23,23 @@ pub(crate) enum Direction {
 pub(crate) struct Flow {
     pub(crate) role: Role,
     pub(crate) direction: Direction,
-    /// At random places.
+    /// Whether the access is random.
     pub(crate) random: bool,
     pub(crate) bytes: f64,
 }
 
 impl Flow {
-    /// Bytes that are read one block after the other.
+    /// A sequential read.
     pub(crate) fn read(role: Role, bytes: f64) -> Flow {
         Flow { role, direction: Direction::Read, random: false, bytes }
     }
 
-    /// Bytes that are read at random places.
+    /// A random read.
     pub(crate) fn read_randomly(role: Role, bytes: f64) -> Flow {
         Flow { random: true, ..Flow::read(role, bytes) }
     }
 
-    /// Bytes that are appended.
+    /// A sequential write.
     pub(crate) fn write(role: Role, bytes: f64) -> Flow {
         Flow { role, direction: Direction::Write, random: false, bytes }
     }

@@ -9,10 +9,10 @@ use super::sort::sorted;
 use super::stage::Stage;
 use super::work::{PARTITION_SKEW_RATIO, Rows, Work};
 
-/// Bytes of the table of a hash join for each row beside the row itself: its hash, its next one, and free places.
+/// Bytes of a hash table per row, in addition to the row: hash, chain link, and free slots.
 pub(crate) const HASH_ENTRY_BYTES: f64 = 24.0;
 
-/// The stages of a join of sorted tables: both sorts, and the last stages of both together.
+/// The stages of a merge join: those of both sorts, with the last stages of both combined.
 pub(crate) fn merge_join(
     work: &Work<'_>,
     methods: [SortMethod; 2],
@@ -25,7 +25,7 @@ pub(crate) fn merge_join(
     stages.extend(right_sorted.before);
     let (a, b) = (left_sorted.last, right_sorted.last);
     let merge_ns = (left.count + right.count) * work.costs.merge_join_ns_per_row;
-    // Tables that are merged as streams are joined by one thread; pairs of partitions by many.
+    // One thread joins merged streams; many threads join pairs of partitions.
     let is_serial = methods
         .iter()
         .any(|method| matches!(method, SortMethod::RunsAndMerge { .. } | SortMethod::AlreadySorted));
@@ -46,7 +46,7 @@ pub(crate) fn merge_join(
     Ok(stages)
 }
 
-/// The stages of a join by a table of one side's rows.
+/// The stages of a hash join.
 pub(crate) fn hash_join(work: &Work<'_>, build: Side, partitions: f64) -> Result<Vec<Stage>, CostError> {
     let sides = [build.index(), build.other().index()];
     let table = work.rows(sides[0]);
@@ -90,7 +90,7 @@ fn built_ns(work: &Work<'_>, table: Rows, table_bytes: f64) -> f64 {
     table.count * work.costs.hash_build_ns_per_row.at(table_bytes.max(1.0)) + work.scatter_ns(table, 1.0)
 }
 
-/// Looking rows up, and gathering the table's rows that they meet.
+/// CPU time to probe the table and gather its matching rows, in nanoseconds.
 fn probed_ns(work: &Work<'_>, probe: Rows, table: Rows, table_bytes: f64) -> f64 {
     let result = work.task.output.as_ref().map_or(probe.count, |output| output.rows as f64);
     let met = Rows { count: result, ..table };

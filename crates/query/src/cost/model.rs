@@ -1,4 +1,4 @@
-//! The model of one job: its devices, machine and limits; what a plan takes.
+//! The model of one job: its devices, machine and limits, and the prediction of a plan.
 
 use sakiyomi_io::{EngineKind, EngineSpec};
 use sakiyomi_probe::calibration::{DeviceCosts, EstimateError};
@@ -16,27 +16,27 @@ use super::streams::{self, BareDevice, Channel, Storage, Streams};
 use super::transfer::Interference;
 use super::work::Work;
 
-/// Limits and wishes of a job.
+/// Limits and fixed choices of a job.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Bytes of I/O buffers and rows in memory, at most.
+    /// Maximum bytes of I/O buffers and rows in memory.
     pub buffer_bytes: u64,
-    /// Bytes of batches, decoders, encoders and tables in memory, at most.
+    /// Maximum bytes of batches, decoders, encoders and tables in memory.
     pub heap_bytes: u64,
-    /// Threads that compute, at most.
+    /// Maximum compute threads.
     pub threads: usize,
-    /// Cores that may be used.
+    /// Cores of the machine that may be used.
     pub cores: usize,
-    /// The engine, if it is not to be chosen.
+    /// The engine; `None` lets the search choose.
     pub engine: Option<EngineSpec>,
-    /// Use of the page cache, if it is not to be chosen.
+    /// Use of the page cache; `None` lets the search choose.
     pub page_cache: Option<PageCache>,
-    /// Bytes of a block, if it is not to be chosen.
+    /// Bytes of a block; `None` lets the search choose.
     pub block_bytes: Option<u64>,
 }
 
 impl Limits {
-    /// Those of a machine, with everything to be chosen.
+    /// Creates limits without fixed choices.
     #[must_use]
     pub fn new(buffer_bytes: u64, heap_bytes: u64, threads: usize, cores: usize) -> Limits {
         let (engine, page_cache, block_bytes) = (None, None, None);
@@ -47,25 +47,25 @@ impl Limits {
 /// A model of one job.
 #[derive(Clone, Debug)]
 pub struct Model<'a> {
-    /// Devices.
+    /// Calibrated devices.
     pub storage: Storage<'a>,
     /// CPU costs of operators.
     pub operators: &'a OperatorCosts,
-    /// Limits.
+    /// Limits of the job.
     pub limits: Limits,
 }
 
-/// Bytes of a chunk of rows where nothing is spilled: a few pages of each column, and small beside a cache.
+/// Bytes of a chunk of rows in a plan that does not spill: a few pages per column, small compared to a cache.
 pub(crate) const RESIDENT_CHUNK_BYTES: u64 = 64 << 10;
 
-/// A block of an engine without measurements.
+/// Block size assumed for an engine without measurements.
 const UNMEASURED_BLOCK_BYTES: u64 = 1 << 20;
 
 impl<'a> Model<'a> {
-    /// Predicts a plan, whether or not it keeps the memory limit.
+    /// Predicts a plan, even if it exceeds the memory limit.
     ///
     /// # Errors
-    /// If the task contradicts itself, or a calibration lacks a measurement.
+    /// If the task is inconsistent, or a calibration lacks a measurement.
     pub fn predict(&self, task: &Task, plan: &Plan) -> Result<Prediction, CostError> {
         self.check(task)?;
         let codec = plan.spill.map_or(Codec::None, |spill| spill.codec);
@@ -174,13 +174,13 @@ impl<'a> Model<'a> {
         (self.storage.index(costs), costs)
     }
 
-    /// That no engine can be predicted, with the first reason.
+    /// The error that no engine can be predicted, with the first reason.
     pub(crate) fn unmeasured(&self, reason: EstimateError) -> CostError {
         let target = self.storage.inputs.first().map_or(String::new(), |costs| costs.target.clone());
         CostError::Device { target, reason }
     }
 
-    /// Engines of which reads were measured, with their depths, or the one that is wanted.
+    /// The engine of the limits, or all engines and depths with measured reads.
     pub(crate) fn engines(&self) -> Vec<EngineSpec> {
         if let Some(engine) = self.limits.engine {
             return vec![engine];
@@ -197,8 +197,7 @@ impl<'a> Model<'a> {
         engines
     }
 
-    /// Streams that a device's calibration can predict for an engine: all measured block sizes, and the powers of
-    /// four between them.
+    /// Candidate streams of an engine on a device: all measured block sizes, and the powers of two between them.
     pub(crate) fn stream_plans(
         &self,
         costs: &DeviceCosts,
@@ -223,7 +222,7 @@ impl<'a> Model<'a> {
                 (0..u64::BITS - 1).map(|bit| 1 << bit).filter(|&block| first < block && block < last);
             blocks.extend(between.collect::<Vec<u64>>());
             let wanted = self.limits.block_bytes.map(|block| vec![block]);
-            // Where nothing was measured, the estimate of any block says so.
+            // Without measurements, the estimate of any block returns the error.
             let blocks = if blocks.is_empty() { vec![UNMEASURED_BLOCK_BYTES] } else { blocks };
             wanted
                 .unwrap_or(blocks)
@@ -237,10 +236,10 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Writes of a result in flight, and the buffer that is being filled.
+/// Output buffers: writes in flight, and the one being filled.
 const OUTPUT_BLOCKS: f64 = 4.0;
 
-/// Bytes of buffers and bytes of the allocator in a stage.
+/// Buffer bytes and allocator bytes of a stage.
 pub(crate) fn stage_memory(
     stage: &Stage,
     engine: EngineSpec,
@@ -251,7 +250,7 @@ pub(crate) fn stage_memory(
     let has = |wanted: fn(Role) -> bool| stage.flows.iter().any(|flow| wanted(flow.role));
     let mut buffers = stage.buffer_bytes;
     if has(|role| matches!(role, Role::Input(_))) {
-        // Blocks in flight or queued, and one that each thread decodes.
+        // Blocks in flight or queued, and one being decoded per thread.
         buffers += (engine.ahead(input.block_bytes as usize) + threads) as f64 * input.block_bytes as f64;
     }
     if has(|role| role == Role::Output) {

@@ -1,14 +1,14 @@
-//! CPU costs of operators on one machine, as `sakiyomi query calibrate` measures them.
+//! CPU costs of operators on one machine, as measured by `sakiyomi query calibrate`.
 //!
-//! All are nanoseconds of one thread that has its core to itself, out of the time in user mode unless a name says
-//! otherwise. [`OperatorCosts::parallel_slowdown`] is the factor by which threads on all cores at once slow each
-//! other down: cores share caches, memory, and on many machines their arithmetic units (simultaneous multithreading).
+//! All are nanoseconds in user mode of one thread on an otherwise idle machine, unless a name says otherwise.
+//! [`OperatorCosts::parallel_slowdown`] is the slowdown with threads on all cores: cores share caches, memory, and with
+//! simultaneous multithreading their execution units.
 
 use serde::{Deserialize, Serialize};
 
 use super::curve::{Curve, is_cost};
 
-/// A file format, as decoding and encoding cost.
+/// Cost class of a file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileFormat {
@@ -20,7 +20,7 @@ pub enum FileFormat {
     Csv,
 }
 
-/// Values that cost alike.
+/// Kind of values with similar costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ValueKind {
@@ -37,7 +37,7 @@ pub enum ValueKind {
 }
 
 impl ValueKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [ValueKind; 5] =
         [ValueKind::Fixed4, ValueKind::Fixed8, ValueKind::Fixed16, ValueKind::Text, ValueKind::Code];
 }
@@ -46,7 +46,7 @@ impl ValueKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Codec {
-    /// None.
+    /// No compression.
     #[default]
     None,
     /// Snappy.
@@ -64,11 +64,11 @@ pub struct ValueCost {
     pub format: FileFormat,
     /// The kind of values.
     pub kind: ValueKind,
-    /// Whether the file has the values as codes of a dictionary.
+    /// Whether the values are dictionary-encoded in the file.
     pub is_dictionary: bool,
-    /// Nanoseconds of a value.
+    /// Nanoseconds per value.
     pub ns_per_value: f64,
-    /// Nanoseconds of a byte of a text; 0 for other kinds.
+    /// Nanoseconds per byte of text; 0 for other kinds.
     pub ns_per_byte: f64,
 }
 
@@ -79,24 +79,23 @@ pub struct CodecCost {
     pub codec: Codec,
     /// Nanoseconds to compress a byte.
     pub compress_ns_per_byte: f64,
-    /// Nanoseconds to restore a byte, counted after it is restored.
+    /// Nanoseconds to decompress, per uncompressed byte.
     pub restore_ns_per_byte: f64,
-    /// Compressed bytes for each byte of the calibration's rows, 0 to 1: an assumption for rows that nobody has
-    /// sampled.
+    /// Compressed bytes per byte of the calibration's rows, 0 to 1; an assumption for other rows.
     pub compressed_ratio: f64,
 }
 
-/// Cost of moving rows: a part for each row, which depends on a size, and a part for each byte.
+/// Cost of moving rows: a part per row, which depends on a size, and a part per byte.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RowCost {
-    /// Nanoseconds of a row.
+    /// Nanoseconds per row.
     pub ns_per_row: Curve,
-    /// Nanoseconds of a byte.
+    /// Nanoseconds per byte.
     pub ns_per_byte: f64,
 }
 
 impl RowCost {
-    /// Nanoseconds of some rows.
+    /// Returns the cost of `rows` rows with `bytes` bytes, in nanoseconds; `size` is that of the curve.
     #[must_use]
     pub fn ns(&self, rows: f64, bytes: f64, size: f64) -> f64 {
         rows * self.ns_per_row.at(size) + bytes * self.ns_per_byte
@@ -112,54 +111,54 @@ pub struct OperatorCosts {
     pub encode: Vec<ValueCost>,
     /// Compression.
     pub codecs: Vec<CodecCost>,
-    /// Columns to packed rows, scattered to partitions; by the number of partitions.
+    /// Converting columns to packed rows and scattering them to partitions; by the number of partitions.
     pub scatter: RowCost,
     /// Radix sort of a 64-bit key with a reference to a row; by the number of rows.
     pub radix_sort_ns_per_row: Curve,
     /// A comparison of two whole keys.
     pub comparison_ns: f64,
-    /// Packed rows to columns in the order of a sort; by the bytes of the rows.
+    /// Gathering packed rows into columns in sort order; by the bytes of the rows.
     pub gather: RowCost,
-    /// A row through a loser tree; by the number of runs.
+    /// Merging a row with a loser tree; by the number of runs.
     pub merge_ns_per_row: Curve,
-    /// A row of either side of a merge join.
+    /// Processing a row of either side of a merge join.
     pub merge_join_ns_per_row: f64,
-    /// Inserting a row into the table of a hash join; by the bytes of the table.
+    /// Inserting a row into a join hash table; by the bytes of the table.
     pub hash_build_ns_per_row: Curve,
-    /// Looking a row up in the table of a hash join; by the bytes of the table.
+    /// Probing a join hash table with a row; by the bytes of the table.
     pub hash_probe_ns_per_row: Curve,
-    /// Finding the group of a row; by the bytes of the table of groups.
+    /// Finding the group of a row; by the bytes of the aggregation table.
     pub group_ns_per_row: Curve,
-    /// Updating an aggregate of a row whose group is known.
+    /// Updating one aggregate of a known group.
     pub update_ns_per_value: f64,
     /// An arithmetic operation or comparison of an expression, on a row.
     pub expression_ns_per_value: f64,
-    /// Copying a value of a row that a filter leaves.
+    /// Copying a value of a row that passes a filter.
     pub filter_ns_per_value: f64,
-    /// Copying a byte of memory that is not in a cache.
+    /// Copying a byte of uncached memory.
     pub copy_ns_per_byte: f64,
-    /// A byte of memory that is used for the first time, in the kernel: page faults and zeroing.
+    /// First use of a byte of memory, in kernel mode: page faults and zeroing.
     pub fresh_memory_system_ns_per_byte: f64,
-    /// CPU time of the same work with all cores busy over that with one core busy, 1 or more.
+    /// CPU time of work with all cores busy over that with one core busy, at least 1.
     pub parallel_slowdown: f64,
-    /// Cores that were busy for [`Self::parallel_slowdown`].
+    /// Busy cores in the measurement of [`Self::parallel_slowdown`].
     pub cores: usize,
 }
 
 impl OperatorCosts {
-    /// Cost of decoding; that of plain values where dictionaries were not measured.
+    /// Returns the cost of decoding; without a measurement of this encoding, that of the other one.
     #[must_use]
     pub fn decode(&self, format: FileFormat, kind: ValueKind, is_dictionary: bool) -> Option<&ValueCost> {
         find(&self.decode, format, kind, is_dictionary)
     }
 
-    /// Cost of encoding; that of plain values where dictionaries were not measured.
+    /// Returns the cost of encoding; without a measurement of this encoding, that of the other one.
     #[must_use]
     pub fn encode(&self, format: FileFormat, kind: ValueKind, is_dictionary: bool) -> Option<&ValueCost> {
         find(&self.encode, format, kind, is_dictionary)
     }
 
-    /// Cost of a compression; none of it costs nothing.
+    /// Returns the cost of a compression, if measured; [`Codec::None`] costs nothing.
     #[must_use]
     pub fn codec(&self, codec: Codec) -> Option<CodecCost> {
         let none =
@@ -170,8 +169,8 @@ impl OperatorCosts {
         }
     }
 
-    /// The factor by which a number of busy threads slow each other down, 1 or more, and never so much that another
-    /// thread makes the work slower.
+    /// Returns the slowdown factor of `busy` threads, at least 1 and capped so that an additional thread never makes
+    /// the work slower.
     #[must_use]
     pub fn slowdown(&self, busy: usize) -> f64 {
         let others = self.cores.saturating_sub(1).max(1) as f64;
@@ -180,7 +179,7 @@ impl OperatorCosts {
         1.0 + (worst - 1.0) * share
     }
 
-    /// Why this cannot be calculated with, if it cannot.
+    /// Returns a description of the first invalid cost, if any.
     #[must_use]
     pub fn fault(&self) -> Option<&'static str> {
         let values = self.decode.iter().chain(&self.encode);

@@ -1,7 +1,8 @@
-//! The streams of an engine to choose among, and the best of them for the stages of an algorithm.
+//! Candidate streams of an engine, and the best of them for the stages of an algorithm.
 //!
-//! Input and result meet in a stage only where rows go through without being held. In all other plans the best input
-//! and the best output are found one after the other: each stage keeps its own memory limit, and their times add up.
+//! Only a fully pipelined plan has a stage with both input and output, and needs all combinations. In all other plans
+//! the best input and the best output are found separately, because stages have separate memory limits and additive
+//! times.
 
 use sakiyomi_io::EngineSpec;
 use sakiyomi_probe::calibration::EstimateError;
@@ -16,15 +17,15 @@ use super::stage::Stage;
 use super::streams::{Channel, Streams};
 use super::transfer::Transfer;
 
-/// Streams of one engine that can be predicted.
+/// Predictable streams of one engine.
 pub(crate) struct EngineOptions {
     pub(crate) engine: EngineSpec,
     pub(crate) inputs: Vec<StreamPlan>,
-    /// None first: plans that do not spill.
+    /// The first is `None`, for plans that do not spill.
     pub(crate) spills: Vec<Option<StreamPlan>>,
-    /// Only none, if no result is written.
+    /// Only `None` if no result is written.
     pub(crate) outputs: Vec<Option<StreamPlan>>,
-    /// Of each combination, by spill, input, output.
+    /// One entry per combination, indexed by spill, input, output.
     streams: Vec<Streams>,
 }
 
@@ -36,14 +37,14 @@ pub(crate) struct Fitted {
     pub(crate) output: Option<StreamPlan>,
 }
 
-/// The part of a plan's CPU time that counts beside its elapsed time: of plans that take equally long the one that
-/// leaves more of the machine to others is chosen, and one that is 1 % faster for 50 % of the CPU time is not.
+/// Weight of a plan's CPU time, added to its elapsed time. Of equally fast plans the one with less CPU time is chosen,
+/// and 1 % less elapsed time does not outweigh 50 % more CPU time.
 const CPU_WEIGHT: f64 = 0.02;
 
-/// A stream with what it costs on its devices.
+/// A stream with its costs on each device.
 type Feasible = (StreamPlan, Vec<Channel>);
 
-/// The streams that can be predicted, without those that are no better in anything than another one.
+/// Returns the predictable streams that no other stream dominates.
 fn feasible(
     plans: Vec<StreamPlan>,
     channels: impl Fn(StreamPlan) -> Result<Vec<Channel>, EstimateError>,
@@ -83,7 +84,7 @@ fn is_no_worse(a: &Channel, b: &Channel) -> bool {
 }
 
 impl Model<'_> {
-    /// The options of all engines.
+    /// Returns the candidate streams of all engines.
     ///
     /// # Errors
     /// If no engine can be predicted.
@@ -106,7 +107,7 @@ impl Model<'_> {
         let plans = |costs, op| self.stream_plans(costs, engine, op);
         let inputs = plans(self.storage.inputs[0], Operation::Read);
         let inputs = feasible(inputs, |plan| self.input_channels(task, engine, plan))?;
-        // A job that cannot spill with this engine still has the plans that do not spill.
+        // Without spill measurements of this engine, the plans that do not spill remain.
         let spills = self.storage.spills.first().map(|costs| plans(costs, Operation::Write));
         let spills = spills.and_then(|plans| feasible(plans, |plan| self.spill_channels(engine, plan)).ok());
         let spills = [None].into_iter().chain(spills.unwrap_or_default().into_iter().map(Some));
@@ -153,8 +154,10 @@ impl Model<'_> {
         all
     }
 
-    /// The best input and output for some stages, with a spill by its index; or, if none of them keeps the memory
-    /// limit, the memory that the nearest one needs over the limit.
+    /// Returns the best input and output for some stages, given the index of a spill.
+    ///
+    /// # Errors
+    /// If none keeps the memory limit, the smallest ratio of needed memory to the limit.
     pub(crate) fn fit(
         &self,
         stages: &[Stage],
@@ -200,7 +203,7 @@ impl Model<'_> {
         }
     }
 
-    /// Memory of the largest stage over the limit.
+    /// Ratio of the largest stage's memory to the limit.
     pub(crate) fn memory_ratio(
         &self,
         stages: &[Stage],
@@ -218,7 +221,7 @@ impl Model<'_> {
     }
 }
 
-/// The cost of some stages, and their memory over the limit.
+/// Cost of some stages, and ratio of their memory to the limit.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
     cost: f64,
@@ -231,7 +234,7 @@ impl Cost {
     }
 }
 
-/// The cheapest of those that keep the memory limit; if none does, the smallest one.
+/// Returns the cheapest item within the memory limit, or else the one with the least memory.
 fn best<T>(all: impl Iterator<Item = (Cost, T)>) -> Option<(Cost, T)> {
     all.min_by(|(a, _), (b, _)| {
         let over = |cost: &Cost| cost.memory_ratio.max(1.0);

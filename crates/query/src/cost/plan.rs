@@ -1,4 +1,4 @@
-//! Plans: all choices that a job can make.
+//! Plans: all choices of a job.
 
 use sakiyomi_io::EngineSpec;
 use serde::{Serialize, Serializer};
@@ -9,66 +9,66 @@ use super::shape::Side;
 /// Use of the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum PageCache {
-    /// Not at all (`O_DIRECT`).
+    /// Bypassed (`O_DIRECT`).
     #[serde(rename = "direct")]
     Bypassed,
-    /// As usual.
+    /// Buffered I/O.
     #[serde(rename = "buffered")]
     Used,
 }
 
 impl PageCache {
-    /// `direct` or `buffered`.
+    /// Returns `direct` or `buffered`.
     #[must_use]
     pub fn name(self) -> &'static str {
         if self == PageCache::Bypassed { "direct" } else { "buffered" }
     }
 }
 
-/// How the files of one role are transferred.
+/// Transfers of the files of one role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct StreamPlan {
-    /// Bytes of an operation.
+    /// Bytes per operation.
     pub block_bytes: u64,
     /// Use of the page cache.
     pub page_cache: PageCache,
 }
 
-/// How rows that do not fit into memory are kept.
+/// Spilling of rows that do not fit into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct SpillPlan {
-    /// How they are transferred. A block is the chunk of a partition, or the read-ahead of a run.
+    /// Transfers of the spill files. A block is the chunk of a partition, or the read-ahead of a run.
     #[serde(flatten)]
     pub stream: StreamPlan,
-    /// Their compression.
+    /// Compression of the rows.
     pub codec: Codec,
 }
 
-/// How rows are put in order.
+/// Method of a sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "method", rename_all = "kebab-case")]
 pub enum SortMethod {
-    /// In memory, in partitions that threads share.
+    /// In memory, in partitions distributed over threads.
     InMemory {
         /// Number of partitions.
         partitions: u64,
     },
-    /// Partitions by ranges of the key, spilled, and each sorted in memory.
+    /// Partitioning by key ranges into spill files; each partition is sorted in memory.
     RangePartition {
         /// Number of partitions of a pass.
         partitions: u64,
-        /// Times that rows are spilled.
+        /// Number of times that rows are spilled.
         passes: u64,
         /// Bytes of rows that stay in memory while others are spilled.
         resident_bytes: u64,
     },
-    /// Sorted runs, spilled, and merged by a loser tree.
+    /// Sorted runs in spill files, merged with a loser tree.
     RunsAndMerge {
         /// Bytes of a run.
         run_bytes: u64,
-        /// Runs that are merged at a time.
+        /// Number of runs merged at a time.
         fan_in: u64,
-        /// Times that rows are spilled.
+        /// Number of times that rows are spilled.
         passes: u64,
     },
     /// The first rows only, kept in a heap.
@@ -78,7 +78,7 @@ pub enum SortMethod {
 }
 
 impl SortMethod {
-    /// In words.
+    /// Returns the name for display.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -91,43 +91,43 @@ impl SortMethod {
     }
 }
 
-/// How the operator works.
+/// Algorithm of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "algorithm", rename_all = "kebab-case")]
 pub enum Algorithm {
     /// A sort.
     Sort {
-        /// How rows are put in order.
+        /// Sort method.
         sort: SortMethod,
     },
-    /// A join of sorted tables.
+    /// A merge join of sorted tables.
     MergeJoin {
-        /// How the left table is sorted.
+        /// Sort method of the left table.
         left: SortMethod,
-        /// How the right table is sorted.
+        /// Sort method of the right table.
         right: SortMethod,
     },
-    /// A join by a table of one side's rows.
+    /// A hash join.
     HashJoin {
-        /// The side that is in the table.
+        /// The build side.
         build: Side,
-        /// Partitions that both tables are spilled in; 1 if the table fits into memory.
+        /// Number of spilled partitions of both tables; 1 if the hash table fits into memory.
         partitions: u64,
     },
-    /// Groups in a table.
+    /// Aggregation in a hash table.
     HashAggregate {
-        /// Partitions that rows are spilled in; 1 if the table fits into memory.
+        /// Number of spilled partitions; 1 if the hash table fits into memory.
         partitions: u64,
     },
-    /// Groups of sorted rows.
+    /// Aggregation of sorted rows.
     SortedAggregate {
-        /// How rows are put in order.
+        /// Sort method.
         sort: SortMethod,
     },
 }
 
 impl Algorithm {
-    /// In words: `sort by range partitioning`, `hash join`.
+    /// Returns a description, such as `sort by range partitioning` or `hash join built from the left`.
     #[must_use]
     pub fn describe(self) -> String {
         match self {
@@ -153,19 +153,19 @@ impl Algorithm {
 /// A plan.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Plan {
-    /// How the operator works.
+    /// Algorithm of the operator.
     #[serde(flatten)]
     pub algorithm: Algorithm,
-    /// Threads that compute.
+    /// Number of compute threads.
     pub threads: usize,
     /// The engine of all streams.
     #[serde(serialize_with = "engine_by_name")]
     pub engine: EngineSpec,
-    /// How tables are read.
+    /// Transfers of the tables.
     pub input: StreamPlan,
-    /// How rows are spilled, if they are.
+    /// Spilling of rows; `None` if nothing is spilled.
     pub spill: Option<SpillPlan>,
-    /// How the result is written, if it is.
+    /// Transfers of the result; `None` if it is not written.
     pub output: Option<StreamPlan>,
 }
 

@@ -1,4 +1,4 @@
-//! Predictions: the figures of each phase and of the whole, and those of models that count the storage alone.
+//! Predictions: figures of each phase and of the whole job, and those of storage-only models.
 
 use serde::Serialize;
 
@@ -6,73 +6,73 @@ use super::flow::{Direction, Flow, Role};
 use super::stage::{Bound, Cores, Figures, Stage};
 use super::streams::{BareDevice, Streams};
 
-/// Predicted figures of a phase: a part of the job that follows others, and overlaps with none. It has the names and
-/// units of [`crate::phase::Phase`], which is measured.
+/// Predicted figures of a phase: a part of the job that does not overlap with others. Names and units are those of the
+/// measured [`crate::phase::Phase`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PhasePrediction {
     /// Its name.
     pub name: String,
-    /// Phases of a run whose figures are its, by the names that operators record them under.
+    /// Names of the recorded phases that belong to it.
     pub records: Vec<String>,
     /// Bytes transferred by its I/O.
     pub bytes: u64,
-    /// Time of its busiest device, in nanoseconds.
+    /// Busy time of its busiest device, in nanoseconds.
     pub device_ns: u64,
     /// CPU time of operators, in nanoseconds.
     pub user_ns: u64,
-    /// CPU time of I/O and page faults in the kernel, on the job's threads and the engine's, in nanoseconds.
+    /// CPU time of I/O and page faults in kernel mode, on threads of the job and the engine, in nanoseconds.
     pub system_ns: u64,
-    /// CPU time of the kernel's own threads, in nanoseconds.
+    /// CPU time of kernel threads, in nanoseconds.
     pub kernel_threads_ns: u64,
-    /// Time that computing threads wait for I/O, summed over them, in nanoseconds.
+    /// I/O wait of compute threads, summed over threads, in nanoseconds.
     pub waited_ns: u64,
-    /// From its beginning to its end, in nanoseconds.
+    /// Elapsed time, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Bytes of memory at its peak.
+    /// Peak memory in bytes.
     pub memory_bytes: u64,
-    /// The resource that limits it.
+    /// The limiting resource.
     pub bound: Bound,
     /// Predictions of the other models.
     pub comparison: Comparison,
 }
 
-/// The elapsed time as models predict it that count the storage alone.
+/// Elapsed times predicted by storage-only models.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Comparison {
-    /// Bytes over the device's best throughput: the model of query optimizers that Ueda 2013, section 2, argues
-    /// against, in nanoseconds.
+    /// Bytes over the device's best throughput, in nanoseconds: the model of query optimizers that section 2 of Ueda
+    /// 2013 rejects.
     pub storage_only_ns: u64,
-    /// Bytes over the best throughput, and the latency of each round of transfers: REMOP (arXiv 2606.19576), in
-    /// nanoseconds.
+    /// Bytes over the best throughput plus the latency of each round of transfers, in nanoseconds: REMOP (arXiv
+    /// 2606.19576).
     pub remop_ns: u64,
 }
 
 /// A predicted job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Prediction {
-    /// In the order in which they run.
+    /// The phases in execution order.
     pub phases: Vec<PhasePrediction>,
-    /// From the job's beginning to its end, in nanoseconds.
+    /// Elapsed time, in nanoseconds.
     pub elapsed_ns: u64,
     /// CPU time of operators, in nanoseconds.
     pub user_ns: u64,
-    /// CPU time in the kernel, without its own threads, in nanoseconds.
+    /// CPU time in kernel mode, without kernel threads, in nanoseconds.
     pub system_ns: u64,
-    /// CPU time of the kernel's own threads, in nanoseconds.
+    /// CPU time of kernel threads, in nanoseconds.
     pub kernel_threads_ns: u64,
-    /// Time that computing threads wait for I/O, in nanoseconds.
+    /// I/O wait of compute threads, in nanoseconds.
     pub waited_ns: u64,
     /// Bytes transferred.
     pub bytes: u64,
-    /// Bytes of memory at the peak.
+    /// Peak memory in bytes.
     pub memory_bytes: u64,
     /// Predictions of the other models.
     pub comparison: Comparison,
-    /// Assumptions where calibrations lack a measurement, one sentence each.
+    /// Assumptions made for missing measurements, one sentence each.
     pub assumptions: Vec<String>,
 }
 
-/// All that a prediction is made from.
+/// Inputs of a prediction.
 pub(crate) struct Basis<'a> {
     pub(crate) stages: &'a [Stage],
     pub(crate) cores: &'a Cores<'a>,
@@ -126,7 +126,7 @@ fn phase(basis: &Basis<'_>, stage: &Stage) -> PhasePrediction {
     }
 }
 
-/// Both models take the device with its best figures, whatever the engine, and let nothing overlap.
+/// Both models assume the best figures of the device for any engine, and no overlap.
 fn comparison(basis: &Basis<'_>, flows: &[Flow]) -> Comparison {
     let (mut storage_only, mut remop) = (0.0, 0.0);
     let depth = basis.cores.engine.depth.max(1) as f64;
@@ -144,7 +144,7 @@ fn comparison(basis: &Basis<'_>, flows: &[Flow]) -> Comparison {
     Comparison { storage_only_ns: whole(storage_only), remop_ns: whole(remop) }
 }
 
-/// A figure as a whole number; what is too large becomes the largest one.
+/// Rounds to an integer, saturating.
 fn whole(figure: f64) -> u64 {
     figure.round() as u64
 }

@@ -1,5 +1,4 @@
-//! Plans that were not chosen: the best of each other algorithm, and those that differ from the chosen plan in one
-//! choice.
+//! Rejected plans: the best of each other algorithm, and those that differ from the chosen plan in one choice.
 
 use serde::Serialize;
 
@@ -11,20 +10,20 @@ use super::plan::{PageCache, Plan, SpillPlan, StreamPlan};
 use super::prediction::Prediction;
 use super::shape::Task;
 
-/// A plan that was not chosen.
+/// A rejected plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rejected {
     /// Its difference from the chosen plan: `hash join built from the right`, `engine pread:4`, `spill buffered`.
     pub difference: String,
     /// The plan.
     pub plan: Plan,
-    /// Its time, in nanoseconds.
+    /// Its elapsed time, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Its CPU time in user mode and in the kernel, in nanoseconds.
+    /// Its CPU time in user and kernel mode, in nanoseconds.
     pub cpu_ns: u64,
-    /// Bytes of memory at its peak.
+    /// Its peak memory in bytes.
     pub memory_bytes: u64,
-    /// Its time over the chosen plan's.
+    /// Its elapsed time over that of the chosen plan.
     pub elapsed_ratio: f64,
 }
 
@@ -32,7 +31,7 @@ impl Model<'_> {
     /// Whether a plan keeps the memory limit.
     ///
     /// # Errors
-    /// If the task contradicts itself, or an operator was not measured.
+    /// If the task is inconsistent, or an operator was not measured.
     pub fn fits(&self, task: &Task, plan: &Plan) -> Result<bool, CostError> {
         self.check(task)?;
         let codec = plan.spill.map_or(Codec::None, |spill| spill.codec);
@@ -43,7 +42,7 @@ impl Model<'_> {
         Ok(self.memory_ratio(&stages, plan.engine, plan.threads, plan.input, plan.output) <= 1.0)
     }
 
-    /// Plans that differ from a plan in one choice.
+    /// Returns the plans that differ from a plan in one choice, with a description of the difference.
     pub(crate) fn neighbours(&self, plan: &Plan) -> Vec<(String, Plan)> {
         let mut all = Vec::new();
         let mut add = |difference: String, neighbour: Plan| {
@@ -73,13 +72,13 @@ impl Model<'_> {
         all
     }
 
-    /// Compressions of spills that were measured, and none.
+    /// Returns the candidate compressions of spills: none, and all measured ones.
     pub(crate) fn codecs(&self) -> Vec<Codec> {
         let measured = self.operators.codecs.iter().map(|cost| cost.codec);
         std::iter::once(Codec::None).chain(measured.filter(|&codec| codec != Codec::None)).collect()
     }
 
-    /// Other plans that keep the limit, the fastest first.
+    /// Returns the plans that keep the memory limit, the fastest first.
     pub(crate) fn rejected(
         &self,
         task: &Task,
@@ -104,7 +103,7 @@ impl Model<'_> {
     }
 }
 
-/// Numbers of threads to choose among: the powers of two below the limit, and the limit.
+/// Candidate numbers of threads: the powers of two below the limit, and the limit.
 pub(crate) fn thread_counts(limit: usize) -> Vec<usize> {
     let limit = limit.max(1);
     let powers = (0..usize::BITS).map(|bit| 1usize << bit).take_while(|&count| count < limit);

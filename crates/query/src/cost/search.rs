@@ -1,8 +1,8 @@
-//! The choice among plans.
+//! The search for the cheapest plan.
 //!
 //! Every algorithm with every size of its grid is combined with every engine, depth, block, use of the page cache and
-//! compression that the calibration can predict, and the one with the least cost is chosen. Those whose CPU time
-//! alone is longer than the best plan of their kind are left out.
+//! compression that the calibration can predict. Variants whose lower bound exceeds the best plan of the same kind are
+//! pruned.
 
 use std::collections::BTreeMap;
 
@@ -32,20 +32,20 @@ pub struct Choice {
     pub rejected: Vec<Rejected>,
 }
 
-/// Work whose streams are still to be chosen.
+/// A partial plan, without the choice of streams.
 struct Variant {
     algorithm: Algorithm,
     threads: usize,
-    /// The block and the compression of spills; none if nothing is spilled.
+    /// Block and compression of spills; `None` if nothing is spilled.
     spill: Option<(u64, Codec)>,
     stages: Vec<Stage>,
-    /// Time that no streams can make shorter, in nanoseconds.
+    /// Lower bound of the elapsed time for any streams, in nanoseconds.
     bound_ns: f64,
 }
 
 impl Variant {
-    /// The time that no streams can make shorter: in each stage that of its CPU, and of its longest flow with the
-    /// fastest transfers of any device.
+    /// Sets the lower bound: in each stage the larger of its CPU time and the time of its longest flow on the fastest
+    /// device.
     fn bounded(mut self, fastest: &Fastest, spills: usize) -> Variant {
         let flow = |flow: &Flow| {
             let devices = if flow.role == Role::Spill { spills.max(1) } else { 1 };
@@ -70,7 +70,7 @@ impl Model<'_> {
     /// Chooses a plan.
     ///
     /// # Errors
-    /// If the task contradicts itself, a calibration lacks measurements, or no plan keeps the memory limit.
+    /// If the task is inconsistent, a calibration lacks measurements, or no plan keeps the memory limit.
     pub fn choose(&self, task: &Task) -> Result<Choice, CostError> {
         self.check(task)?;
         let options = self.options(task)?;
@@ -94,7 +94,7 @@ impl Model<'_> {
         Ok(Choice { plan, prediction, rejected })
     }
 
-    /// All algorithms with all numbers of threads, and with all blocks and compressions if they spill.
+    /// Combines all algorithms with all numbers of threads, and with all blocks and compressions if they spill.
     fn variants(&self, task: &Task, options: &[EngineOptions]) -> Result<Vec<Variant>, CostError> {
         let spills = options.iter().flat_map(|options| options.spills.iter().flatten());
         let mut blocks: Vec<u64> = spills.map(|spill| spill.block_bytes).collect();

@@ -1,4 +1,4 @@
-//! Shapes of tables and results: all that a prediction knows of data.
+//! Shapes of tables and results: the properties of data that predictions use.
 
 use serde::Serialize;
 
@@ -10,19 +10,19 @@ use super::operators::{Codec, FileFormat, OperatorCosts, ValueKind};
 pub struct ColumnShape {
     /// The kind of its values.
     pub kind: ValueKind,
-    /// Mean bytes of a value in memory: of a text its characters, of a code one or two.
+    /// Mean bytes of a value in memory, without lengths and offsets.
     pub value_bytes: f64,
-    /// Bytes of the column in the file, compressed as it is there.
+    /// Bytes of the column in the file, after compression.
     pub file_bytes: u64,
-    /// Bytes of the column before compression; the same if it is not compressed.
+    /// Bytes of the column before compression.
     pub encoded_bytes: u64,
     /// Its compression.
     pub codec: Codec,
-    /// Whether the file has its values as codes of a dictionary.
+    /// Whether the values are dictionary-encoded in the file.
     pub is_dictionary: bool,
 }
 
-/// Bytes of the length that a packed row has before each text.
+/// Bytes of the length prefix of a text in a packed row.
 const TEXT_LENGTH_BYTES: f64 = 4.0;
 
 impl ColumnShape {
@@ -33,7 +33,7 @@ impl ColumnShape {
     }
 }
 
-/// A table, or a result: the columns that a plan touches, in any order.
+/// A table or result, reduced to the columns that a plan uses, in any order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TableShape {
     /// Number of rows.
@@ -43,7 +43,7 @@ pub struct TableShape {
     pub format: FileFormat,
     /// Columns that are read or written.
     pub columns: Vec<ColumnShape>,
-    /// The part of its bytes that is in the page cache, 0 to 1.
+    /// Fraction of its bytes in the page cache, 0 to 1.
     pub cached_ratio: f64,
     /// Whether its rows are in the order that the operator needs.
     pub is_sorted: bool,
@@ -68,7 +68,7 @@ impl TableShape {
         self.rows as f64 * self.row_bytes()
     }
 
-    /// CPU time to decode all values, in nanoseconds, decompression included.
+    /// Returns the CPU time to decompress and decode all values, in nanoseconds.
     pub(crate) fn decode_ns(&self, costs: &OperatorCosts) -> Result<f64, CostError> {
         let column = |column: &ColumnShape| {
             let cost = costs.decode(self.format, column.kind, column.is_dictionary);
@@ -82,7 +82,7 @@ impl TableShape {
         self.columns.iter().map(column).sum()
     }
 
-    /// CPU time to encode all values, in nanoseconds, compression included.
+    /// Returns the CPU time to encode and compress all values, in nanoseconds.
     pub(crate) fn encode_ns(&self, costs: &OperatorCosts) -> Result<f64, CostError> {
         let column = |column: &ColumnShape| {
             let cost = costs.encode(self.format, column.kind, column.is_dictionary);
@@ -100,15 +100,15 @@ impl TableShape {
 /// The key of a sort or of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct KeyShape {
-    /// Rows that share the 64 bits by which rows are sorted first, in the mean; 1 if these decide the order.
+    /// Mean number of rows with the same 64-bit key prefix; 1 if the prefix determines the order.
     pub rows_per_prefix: f64,
 }
 
 impl KeyShape {
-    /// A key whose first 64 bits decide the order.
+    /// A key whose 64-bit prefix determines the order.
     pub const EXACT: KeyShape = KeyShape { rows_per_prefix: 1.0 };
 
-    /// CPU time to order rows of the same prefix, in nanoseconds: `n log2 k` comparisons.
+    /// Returns the CPU time to order rows with equal prefixes, in nanoseconds: `n log2 k` comparisons.
     pub(crate) fn ties_ns(self, rows: f64, costs: &OperatorCosts) -> f64 {
         rows * self.rows_per_prefix.clamp(1.0, rows.max(1.0)).log2() * costs.comparison_ns
     }
@@ -131,7 +131,7 @@ impl Side {
         usize::from(self == Side::Right)
     }
 
-    /// The other one.
+    /// The other side.
     #[must_use]
     pub fn other(self) -> Side {
         if self == Side::Left { Side::Right } else { Side::Left }
@@ -146,46 +146,46 @@ pub enum Operator {
     Sort {
         /// The key.
         key: KeyShape,
-        /// Rows that are wanted, if not all (`--limit`).
+        /// Maximum rows of the result (`--limit`).
         limit_rows: Option<u64>,
-        /// Whether equal keys keep their order, which range partitioning by several threads does not.
+        /// Whether rows with equal keys keep their order; adds a row number to each row.
         is_stable: bool,
     },
     /// Rows of two tables with equal keys.
     Join {
         /// The key.
         key: KeyShape,
-        /// Whether a hash join may build its table of either side, or of one only.
+        /// The required build side of a hash join; `None` if either is possible.
         build: Option<Side>,
     },
-    /// Groups of a table.
+    /// Aggregation of a table by groups.
     Aggregate {
         /// Number of groups.
         groups: u64,
-        /// Bytes of a group in the table of groups: its key and the states of its aggregates.
+        /// Bytes of a group in the hash table: its key and aggregate states.
         group_bytes: f64,
-        /// Aggregates of each row.
+        /// Number of aggregates.
         aggregates: u64,
     },
 }
 
-/// All that is to be done.
+/// A task: an operator with its inputs and output.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Task {
     /// The operator.
     pub operator: Operator,
     /// Its tables: two for a join, else one.
     pub tables: Vec<TableShape>,
-    /// Operations of expressions on each row of the first table, those of a filter among them.
+    /// Expression operations per row of the first table, including its filter.
     pub expressions: u64,
-    /// The part of the first table's rows that its filter leaves, 0 to 1.
+    /// Fraction of the first table's rows that pass its filter, 0 to 1.
     pub selected_ratio: f64,
-    /// The result, if it is written to a file.
+    /// The result; `None` if it is not written to a file.
     pub output: Option<TableShape>,
 }
 
 impl Task {
-    /// Why it cannot be planned, if it cannot.
+    /// Returns a description of the first inconsistency, if any.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let tables = if matches!(self.operator, Operator::Join { .. }) { 2 } else { 1 };
         let is_ratio = |ratio: f64| (0.0..=1.0).contains(&ratio);

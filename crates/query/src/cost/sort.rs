@@ -1,9 +1,9 @@
 //! The stages of a sort (facts section 7).
 //!
 //! - *In memory*: decode and scatter to partitions; then sort, gather and encode each.
-//! - *Range partitioning*: the same, with chunks of partitions spilled and loaded again. Each pass beyond the first
-//!   partitions again what is still too large.
-//! - *Runs and merge*: fill memory, sort, write a run; merge runs by a loser tree, whose final merge is one thread's.
+//! - *Range partitioning*: the same, with chunks of partitions spilled and reloaded. Each further pass repartitions
+//!   partitions that are still too large.
+//! - *Runs and merge*: fill memory, sort, write a run; merge runs with a loser tree, the final merge on one thread.
 //! - *Top N*: keep the first rows.
 
 use super::error::CostError;
@@ -14,14 +14,14 @@ use super::shape::KeyShape;
 use super::stage::Stage;
 use super::work::{PARTITION_SKEW_RATIO, Rows, SORT_ENTRY_BYTES, Work};
 
-/// The stages until rows are in order, and the one that emits them, to which its consumer adds.
+/// The stages of a sort. The consumer adds its work to the last one, which emits the rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sorted {
     pub(crate) before: Vec<Stage>,
     pub(crate) last: Stage,
 }
 
-/// Sorts the rows of a table.
+/// Returns the stages of a sort.
 pub(crate) fn sorted(
     work: &Work<'_>,
     table: usize,
@@ -95,12 +95,12 @@ fn range_partition(
     last.flows.push(Flow::read_randomly(Role::Spill, spilled));
     last.user_ns += restore_ns;
     last.fill_bytes = spilled / parts;
-    // One partition for each thread, and one that is loaded ahead.
+    // One partition per thread, and one prefetched.
     last.buffer_bytes = resident + rows.bytes() / parts * PARTITION_SKEW_RATIO * (work.threads() + 1.0);
     Ok(Sorted { before, last })
 }
 
-/// Sorts and gathers partitions, each by one thread.
+/// The stage that sorts and gathers partitions, one thread per partition.
 fn emit(work: &Work<'_>, rows: Rows, partitions: f64, key: KeyShape) -> Stage {
     let portion = rows.count / partitions;
     let user_ns = work.sort_ns(rows, portion, key) + work.gather_ns(rows, rows.bytes() / partitions);
@@ -151,13 +151,13 @@ fn runs_and_merge(
             ..Stage::default()
         });
     }
-    // The last merge's fan-in is what the passes before leave.
+    // The fan-in of the last merge is the number of runs that remain after the earlier passes.
     let merged = (runs / fan_in.powf(passes as f64 - 1.0)).ceil().clamp(1.0, inputs);
     let last = Stage {
         name: "write",
         records: GIVING_MERGED,
         flows: vec![Flow::read_randomly(Role::Spill, spilled)],
-        // Rows come in order: their gathering reads memory one row after the other.
+        // Rows are in order, so gathering reads memory sequentially.
         user_ns: merge_ns(merged) + restore_ns + work.gather_ns(rows, 1.0),
         serial_ns: merge_ns(merged),
         fill_bytes: merged * work.spill_block,

@@ -1,19 +1,17 @@
-//! Stages: parts of a job that follow one another, and the time that each takes.
+//! Stages: consecutive parts of a job, and the predicted time of each.
 //!
-//! The form of facts section 5. In a stage whose I/O overlaps with computing (*asynchronous*),
+//! The model follows facts section 5. In a stage whose I/O overlaps with computation (*asynchronous*),
 //!
 //! ```text
 //! T = max(D, C / p, S) + fill and drain
 //! ```
 //!
-//! with the device time `D` (of the busiest device; reads and writes of one device add up), the CPU time `C` of
-//! operators and I/O on the cores that may be used, and the longest serial part `S`: work that one thread does alone.
-//! In a stage whose thread waits for each transfer (*synchronous*), `T = D + C_op / p`: device times come from the
-//! wall time of calls, and contain the CPU time of the I/O already.
+//! `D` is the time of the busiest device (reads and writes add up). `C` is the CPU time of operators and I/O on `p`
+//! cores, and `S` the longest single-threaded part. In a stage whose threads wait for each transfer (*synchronous*),
+//! `T = D + C_op / p`: device times are measured as wall time of calls, and include the CPU time of the I/O.
 //!
-//! Threads of the kernel take cores away: their CPU time counts against all cores, and io_uring's polling thread has
-//! a core of its own. An engine with threads of its own does its I/O beside the computing threads, the others within
-//! them.
+//! The CPU time of kernel threads counts against all cores, and io_uring's polling thread occupies one core. Engines
+//! with separate I/O threads do I/O beside the compute threads; other engines do it on the compute threads.
 
 use sakiyomi_io::{EngineKind, EngineSpec};
 use serde::Serialize;
@@ -28,7 +26,7 @@ pub(crate) enum Overlap {
     /// Transfers are in flight while threads compute.
     #[default]
     Asynchronous,
-    /// A thread waits for each of its transfers.
+    /// Threads wait for each transfer.
     Synchronous,
 }
 
@@ -36,29 +34,29 @@ pub(crate) enum Overlap {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Stage {
     pub(crate) name: &'static str,
-    /// Phases of a run ([`crate::phase::Phases`]) that are part of it.
+    /// Names of the recorded phases ([`crate::phase::Phases`]) that belong to it.
     pub(crate) records: &'static [&'static str],
     pub(crate) flows: Vec<Flow>,
-    /// CPU time of operators, in nanoseconds of a thread that runs alone.
+    /// CPU time of operators, in nanoseconds of a single busy thread.
     pub(crate) user_ns: f64,
-    /// CPU time of the longest part that only one thread can do; it is contained in `user_ns`.
+    /// CPU time of the longest serial part, in nanoseconds; included in `user_ns`.
     pub(crate) serial_ns: f64,
-    /// Portions of work that threads share; 0 for very many.
+    /// Number of work units distributed over threads; 0 if there are very many.
     pub(crate) portions: f64,
     pub(crate) overlap: Overlap,
-    /// Bytes that are read before the first row can be worked on.
+    /// Bytes read before computation can begin.
     pub(crate) fill_bytes: f64,
-    /// CPU time of the last portion, which overlaps with no reading.
+    /// CPU time of the last portion, which does not overlap with reads, in nanoseconds.
     pub(crate) drain_ns: f64,
-    /// Bytes of I/O buffers and of rows in them, without those of reading tables and writing results.
+    /// Bytes of I/O buffers and rows in them, without the buffers of table reads and result writes.
     pub(crate) buffer_bytes: f64,
-    /// Bytes of the allocator.
+    /// Bytes of allocator memory.
     pub(crate) heap_bytes: f64,
-    /// Bytes of memory that are used for the first time in this stage.
+    /// Bytes of memory used for the first time in this stage.
     pub(crate) fresh_bytes: f64,
 }
 
-/// The resource that a stage waits for.
+/// The limiting resource of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
@@ -66,12 +64,12 @@ pub enum Bound {
     Io,
     /// All cores.
     Cpu,
-    /// One core: work that one thread does alone.
+    /// One core: single-threaded work.
     SerialCpu,
 }
 
 impl Bound {
-    /// In words: `I/O`, `CPU`, `one core`.
+    /// Returns the name for display: `I/O`, `CPU`, `one core`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -107,20 +105,20 @@ pub(crate) struct Figures {
 }
 
 impl Cores<'_> {
-    /// Cores that are not taken by a polling thread of the kernel.
+    /// Cores not occupied by a polling kernel thread.
     fn available(&self) -> usize {
         let polling = usize::from(self.engine.kind == EngineKind::UringSqpoll);
         self.cores.saturating_sub(polling).max(1)
     }
 
-    /// Whether I/O is done by threads that do not compute.
+    /// Whether the engine does I/O on separate threads.
     fn has_io_threads(&self) -> bool {
         matches!(self.engine.kind, EngineKind::Read | EngineKind::Pread | EngineKind::Populate)
     }
 }
 
 impl Stage {
-    /// Its figures with the streams of a plan.
+    /// Predicts the figures with the streams of a plan.
     pub(crate) fn predict(&self, cores: &Cores<'_>, streams: &Streams) -> Figures {
         let computing = cores.threads.min(cores.available()).max(1);
         let slowdown = cores.operators.slowdown(computing);
@@ -133,7 +131,7 @@ impl Stage {
             _ => sum(&|flow| flow.bytes * streams.transfer(flow).kernel_ns_per_byte),
         };
         let device = streams.device_ns(&self.flows);
-        // In a synchronous stage the device time has the CPU time of its calls in it.
+        // In a synchronous stage the device time includes the CPU time of the calls.
         let within = if self.overlap == Overlap::Synchronous || cores.has_io_threads() { 0.0 } else { io };
         let of_threads = (user + faults) * self.imbalance(computing) + within;
         let all = (user + faults + io + kernel) / cores.available() as f64;
@@ -160,13 +158,13 @@ impl Stage {
         }
     }
 
-    /// The factor by which threads take longer because the portions do not come out even.
+    /// The slowdown because portions are not divisible evenly among threads.
     fn imbalance(&self, threads: usize) -> f64 {
         let threads = threads as f64;
         if self.portions < 1.0 { 1.0 } else { (self.portions / threads).ceil() * threads / self.portions }
     }
 
-    /// Time until the first bytes are there, and from the last bytes computed until they are written.
+    /// Time until the first bytes arrive plus time to write the last bytes, in nanoseconds.
     fn fill_and_drain(&self, streams: &Streams) -> f64 {
         if self.overlap == Overlap::Synchronous {
             return 0.0;

@@ -1,4 +1,4 @@
-//! The streams of a plan: which devices they use, and what their transfers cost there.
+//! The streams of a plan: their devices and transfer costs.
 
 use sakiyomi_io::EngineSpec;
 use sakiyomi_probe::calibration::{DeviceCosts, EstimateError};
@@ -13,20 +13,20 @@ use super::transfer::{self, Assumptions, Interference, Pattern, Transfer};
 pub struct Storage<'a> {
     /// The device of each table.
     pub inputs: Vec<&'a DeviceCosts>,
-    /// The devices of the spill directories, which are used in turn; none if nothing may be spilled.
+    /// The devices of the spill directories, used in turn; empty if spilling is not possible.
     pub spills: Vec<&'a DeviceCosts>,
     /// The device of the result.
     pub output: Option<&'a DeviceCosts>,
 }
 
 impl<'a> Storage<'a> {
-    /// One device for everything.
+    /// Uses one device for all roles.
     #[must_use]
     pub fn one(costs: &'a DeviceCosts, tables: usize) -> Storage<'a> {
         Storage { inputs: vec![costs; tables], spills: vec![costs], output: Some(costs) }
     }
 
-    /// The devices, each once.
+    /// The distinct devices.
     pub(crate) fn devices(&self) -> Vec<&'a DeviceCosts> {
         let mut devices: Vec<&DeviceCosts> = Vec::new();
         for &costs in self.inputs.iter().chain(&self.spills).chain(&self.output) {
@@ -37,7 +37,7 @@ impl<'a> Storage<'a> {
         devices
     }
 
-    /// The index of a device among them.
+    /// The index of a device in [`Storage::devices`].
     pub(crate) fn index(&self, costs: &DeviceCosts) -> usize {
         self.devices().iter().position(|known| is_same(known, costs)).unwrap_or(0)
     }
@@ -63,12 +63,12 @@ pub(crate) struct Streams {
     pub(crate) inputs: Vec<Channel>,
     pub(crate) spills: Vec<Channel>,
     pub(crate) output: Option<Channel>,
-    /// By device.
+    /// Interference of each device.
     pub(crate) interference: Vec<Interference>,
 }
 
 impl Streams {
-    /// The transfer of a flow; of a spill to several devices that of the first.
+    /// The transfer of a flow; for a spill to several devices, that of the first device.
     pub(crate) fn transfer(&self, flow: &Flow) -> &Transfer {
         self.channels(flow.role).first().map_or(&NO_TRANSFER, |channel| channel.of(flow))
     }
@@ -86,7 +86,7 @@ impl Streams {
         self.channels(role).iter().map(|channel| channel.device)
     }
 
-    /// Time of the busiest device, in nanoseconds.
+    /// Busy time of the busiest device, in nanoseconds.
     pub(crate) fn device_ns(&self, flows: &[Flow]) -> f64 {
         let device = |(device, interference): (usize, &Interference)| {
             let (mut ns, mut read, mut all) = (0.0, 0.0, 0.0);
@@ -104,13 +104,13 @@ impl Streams {
         self.interference.iter().enumerate().map(device).fold(0.0, f64::max)
     }
 
-    /// All assumptions in the transfers of some flows.
+    /// All assumptions about the transfers of some flows.
     pub(crate) fn assumptions<'a>(&self, flows: impl Iterator<Item = &'a Flow>) -> Assumptions {
         flows.fold(Assumptions::default(), |all, flow| all.and(self.transfer(flow).assumptions))
     }
 }
 
-/// The transfer of a role that a plan does not have.
+/// The transfer of an unused role.
 const NO_TRANSFER: Transfer = Transfer {
     device_ns_per_byte: 0.0,
     cpu_ns_per_byte: 0.0,
@@ -134,7 +134,7 @@ fn pattern(engine: EngineSpec, stream: StreamPlan, cached_ratio: f64, random: bo
     Pattern { engine, block_bytes, page_cache, cached_ratio, random }
 }
 
-/// A table's channel.
+/// Returns the channel of a table.
 pub(crate) fn input(
     (device, costs): (usize, &DeviceCosts),
     engine: EngineSpec,
@@ -145,7 +145,7 @@ pub(crate) fn input(
     Ok(Channel { device, read: read(false)?, random_read: read(true)?, write: NO_TRANSFER })
 }
 
-/// A spill's channel. Bytes that are read back through the page cache may have left it.
+/// Returns the channel of a spill. Reads through the page cache are assumed to miss it.
 pub(crate) fn spill(
     (device, costs): (usize, &DeviceCosts),
     engine: EngineSpec,
@@ -156,7 +156,7 @@ pub(crate) fn spill(
     Ok(Channel { device, read: read(false)?, random_read: read(true)?, write })
 }
 
-/// A result's channel.
+/// Returns the channel of a result.
 pub(crate) fn output(
     (device, costs): (usize, &DeviceCosts),
     engine: EngineSpec,
@@ -166,7 +166,7 @@ pub(crate) fn output(
     Ok(Channel { device, read: NO_TRANSFER, random_read: NO_TRANSFER, write })
 }
 
-/// How reads and writes of an engine hinder each other on a device; not at all where the calibration does not tell.
+/// Returns the interference of reads and writes of an engine on a device; none if it was not measured.
 pub(crate) fn interference(costs: &DeviceCosts, engine: EngineSpec, stream: StreamPlan) -> Interference {
     let pattern = pattern(engine, stream, 0.0, false);
     match (transfer::read(costs, &pattern), transfer::write(costs, &pattern)) {
@@ -175,7 +175,7 @@ pub(crate) fn interference(costs: &DeviceCosts, engine: EngineSpec, stream: Stre
     }
 }
 
-/// A device as models see it that know no engines: its best throughput and its least latency, in each direction.
+/// A device as seen by models without engines: its best throughput and lowest latency, for reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct BareDevice {
     pub(crate) ns_per_byte: [f64; 2],
@@ -185,14 +185,14 @@ pub(crate) struct BareDevice {
 impl BareDevice {
     pub(crate) fn new(costs: &DeviceCosts) -> BareDevice {
         let [read, write] = [Operation::Read, Operation::Write].map(|op| bare(costs, op));
-        // A device that was not written to is taken to write as it reads.
+        // Without write measurements, writes are assumed to cost the same as reads.
         let write = write.or(read);
         let of = |of: fn((f64, f64)) -> f64| [read, write].map(|figures| figures.map_or(0.0, of));
         BareDevice { ns_per_byte: of(|figures| figures.0), latency_ns: of(|figures| figures.1) }
     }
 }
 
-/// Nanoseconds of a byte at the best throughput, and the least median latency.
+/// Nanoseconds per byte at the best throughput, and the lowest median latency in nanoseconds.
 fn bare(costs: &DeviceCosts, op: Operation) -> Option<(f64, f64)> {
     let is_of_device = |cost: &&sakiyomi_probe::calibration::Cost| {
         cost.op == op && cost.cache != CacheState::Cached && cost.engine != sakiyomi_io::EngineKind::Null
@@ -204,7 +204,7 @@ fn bare(costs: &DeviceCosts, op: Operation) -> Option<(f64, f64)> {
     (best > 0.0).then(|| (1e9 / best, latencies.min().map_or(0.0, |ns| ns as f64)))
 }
 
-/// The fastest transfers of any device, whatever the engine: bounds of all plans.
+/// The fastest transfers of all devices and engines: a lower bound for all plans.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fastest {
     ns_per_byte: [f64; 2],
@@ -222,7 +222,7 @@ impl Fastest {
         Fastest { ns_per_byte: [Operation::Read, Operation::Write].map(|op| finite(of(op))) }
     }
 
-    /// Nanoseconds of a byte, at least.
+    /// Minimum nanoseconds per byte.
     pub(crate) fn ns_per_byte(&self, direction: Direction) -> f64 {
         self.ns_per_byte[usize::from(direction == Direction::Write)]
     }

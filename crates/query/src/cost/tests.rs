@@ -1,4 +1,4 @@
-//! The model against hand-computed examples, as a function with properties, and against simulated machines.
+//! Tests of the model: hand-computed examples, properties, and simulated machines.
 
 mod examples;
 mod machines;

@@ -1,13 +1,12 @@
-//! Costs of transferring bytes in one way on one device, from `probe`'s calibration.
+//! Costs of transfers on one device, from `probe`'s calibration.
 //!
-//! The form is that of the facts behind Ueda 2013, sections 2 and 3: for each device, engine, depth, block, use of
-//! the page cache and kind of memory there is a device time `D(B) = B / W` and a CPU time `C(B) = (B / b) c0 + B c1`.
-//! The calibration has both at measured blocks and interpolates between them, so here they are two constants for each
-//! byte. The CPU time of the kernel's own threads is kept apart: it takes cores away, and belongs to no thread of the
-//! job.
+//! The model follows Ueda 2013, sections 2 and 3: a device time `D(B) = B / W` and a CPU time
+//! `C(B) = (B / b) c0 + B c1`. Both depend on device, engine, depth, block, use of the page cache and kind of memory.
+//! The calibration interpolates both between measured blocks, so here they are two constants per byte. The CPU time of
+//! kernel threads is separate, because it occupies cores but not the threads of the job.
 //!
-//! Calibrations are rarely complete. Substitutes are taken in a fixed order, and each is an assumption that the
-//! prediction names: other memory than a job's (huge pages, not registered) and sequential for random places.
+//! Calibrations are rarely complete. Substitutes are tried in a fixed order, and the prediction lists each as an
+//! assumption: other memory for that of a job (unregistered huge pages), and sequential for random access.
 
 use sakiyomi_io::{EngineKind, EngineSpec};
 use sakiyomi_probe::calibration::{DeviceCosts, Estimate, EstimateError, Query};
@@ -18,31 +17,31 @@ use super::plan::PageCache;
 /// Costs of transfers of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Transfer {
-    /// Time of the device and its path, in nanoseconds for each byte, with all operations of the depth in flight.
+    /// Time of the device and its path per byte at full queue depth, in nanoseconds.
     pub(crate) device_ns_per_byte: f64,
-    /// CPU time of this process, in nanoseconds for each byte.
+    /// CPU time of this process per byte, in nanoseconds.
     pub(crate) cpu_ns_per_byte: f64,
-    /// CPU time of the kernel's threads, in nanoseconds for each byte.
+    /// CPU time of kernel threads per byte, in nanoseconds.
     pub(crate) kernel_ns_per_byte: f64,
-    /// Time from the first operation's start until its bytes are there, in nanoseconds.
+    /// Latency of the first operation, in nanoseconds.
     pub(crate) latency_ns: f64,
-    /// Assumptions in it.
+    /// Assumptions made for missing measurements.
     pub(crate) assumptions: Assumptions,
 }
 
-/// Assumptions where the calibration lacks a measurement.
+/// Assumptions made for missing measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Assumptions {
-    /// The block or the depth lies beyond those measured.
+    /// Whether the block or the depth is outside of the measured range.
     pub(crate) extrapolated: bool,
-    /// Sequential operations stand for random ones.
+    /// Whether sequential operations substitute for random ones.
     pub(crate) sequential: bool,
-    /// Other memory stands for huge pages.
+    /// Whether other memory substitutes for huge pages.
     pub(crate) memory: bool,
 }
 
 impl Assumptions {
-    /// Those of either.
+    /// Returns the union.
     pub(crate) fn and(self, other: Assumptions) -> Assumptions {
         Assumptions {
             extrapolated: self.extrapolated || other.extrapolated,
@@ -51,7 +50,7 @@ impl Assumptions {
         }
     }
 
-    /// In words, one sentence each.
+    /// Returns a description of each assumption.
     pub(crate) fn describe(self) -> Vec<String> {
         let all = [
             (self.extrapolated, "a block or a depth lies beyond those that the calibration has"),
@@ -68,22 +67,22 @@ impl Assumptions {
     }
 }
 
-/// Transfers to be estimated.
+/// The access pattern of transfers to estimate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pattern {
     /// The engine and its depth.
     pub(crate) engine: EngineSpec,
-    /// Bytes of an operation.
+    /// Bytes per operation.
     pub(crate) block_bytes: u64,
-    /// How the page cache is used.
+    /// Use of the page cache.
     pub(crate) page_cache: PageCache,
-    /// The part of the bytes that the page cache already has, 0 to 1; only for buffered reads.
+    /// Fraction of the bytes in the page cache, 0 to 1; only for buffered reads.
     pub(crate) cached_ratio: f64,
-    /// At random places.
+    /// Whether the access is random.
     pub(crate) random: bool,
 }
 
-/// Memory of a job's operations, best first: huge pages that are not registered, then what comes nearest.
+/// Kinds of memory in order of preference: unregistered huge pages, as in a job, then the closest substitutes.
 const BUFFERS: [Buffers; 4] =
     [Buffers::Huge, Buffers::HugeRegistered, Buffers::Ordinary, Buffers::Registered];
 
@@ -102,7 +101,7 @@ pub(crate) fn read(costs: &DeviceCosts, pattern: &Pattern) -> Result<Transfer, E
     }
 }
 
-/// Costs of writes until their bytes are on the device.
+/// Costs of writes, including the transfer to the device.
 pub(crate) fn write(costs: &DeviceCosts, pattern: &Pattern) -> Result<Transfer, EstimateError> {
     let cache = match pattern.page_cache {
         PageCache::Bypassed => CacheState::Direct,
@@ -111,19 +110,18 @@ pub(crate) fn write(costs: &DeviceCosts, pattern: &Pattern) -> Result<Transfer, 
     estimate(costs, pattern, Operation::Write, cache)
 }
 
-/// Factors on the device time of a phase that reads and writes at the same time, by the part of its bytes that is
-/// read.
+/// Factors on the device time of concurrent reads and writes, by the fraction of bytes read.
 ///
-/// Reads and writes on one device add up. A calibration with mixed operations says by how much they hinder each other
-/// beyond that (or overlap, where a device has a path for each).
+/// Device times of reads and writes add up. Measurements of mixed operations give the slowdown beyond that, or the
+/// speedup of a full-duplex device.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Interference {
-    /// Read ratio and factor, ascending, those of 0 and 1 included; none without a measurement.
+    /// Read ratio and factor, ascending, including ratios 0 and 1; empty without a measurement.
     points: Vec<(f64, f64)>,
 }
 
 impl Interference {
-    /// That of an engine on a device, from the mixes that were measured.
+    /// Creates the factors of an engine on a device from its measured mixes.
     pub(crate) fn new(costs: &DeviceCosts, pattern: &Pattern, read: &Transfer, write: &Transfer) -> Self {
         let mixes = costs.costs.iter().filter_map(|cost| match cost.op {
             Operation::Mix { reads_percent } if cost.engine == pattern.engine.kind => Some(reads_percent),
@@ -148,7 +146,7 @@ impl Interference {
         Interference { points }
     }
 
-    /// The factor where this part of the bytes is read, 0 to 1.
+    /// Returns the factor for a fraction of bytes read, 0 to 1.
     pub(crate) fn factor(&self, read_ratio: f64) -> f64 {
         let after = self.points.partition_point(|point| point.0 < read_ratio);
         let (Some(a), Some(b)) = (self.points.get(after.saturating_sub(1)), self.points.get(after)) else {
@@ -158,7 +156,7 @@ impl Interference {
     }
 }
 
-/// The best substitute that was measured, or the error about the memory that was wanted first.
+/// Returns the estimate with the best measured substitute, or else the most specific error.
 fn estimate(
     costs: &DeviceCosts,
     pattern: &Pattern,
@@ -167,7 +165,7 @@ fn estimate(
 ) -> Result<Transfer, EstimateError> {
     let Pattern { engine, block_bytes, random, .. } = *pattern;
     let mut first = None;
-    // Sequential operations stand for random ones, never the other way round.
+    // Sequential operations substitute for random ones, but not vice versa.
     for random in [random, false] {
         for (rank, buffers) in BUFFERS.into_iter().enumerate() {
             let buffers = buffers_of(engine.kind, buffers);
@@ -180,7 +178,7 @@ fn estimate(
                     };
                     return Ok(transfer(&found, engine, block_bytes, assumptions));
                 }
-                // Another memory that was measured too far away says more than one that was not measured.
+                // An out-of-range measurement with other memory is more specific than a missing one.
                 Err(error @ EstimateError::TooFar { .. }) => first = Some(error),
                 Err(error) => first = first.or(Some(error)),
             }
@@ -189,7 +187,7 @@ fn estimate(
     Err(first.expect("each attempt failed"))
 }
 
-/// The memory of an engine: mappings bring their own.
+/// The memory of an engine; engines without buffers (mappings) count as ordinary.
 fn buffers_of(kind: EngineKind, buffers: Buffers) -> Buffers {
     if kind.uses_buffers() { buffers.for_engine(kind) } else { Buffers::Ordinary }
 }
@@ -197,8 +195,8 @@ fn buffers_of(kind: EngineKind, buffers: Buffers) -> Buffers {
 fn transfer(found: &Estimate, engine: EngineSpec, block_bytes: u64, assumptions: Assumptions) -> Transfer {
     let block = block_bytes as f64;
     let device_ns_per_byte = 1e9 / found.throughput_bytes_per_s;
-    // The first operation waits for no other: the calibration's latency, less the time of those queued before it.
-    // Where the engine does not tell, they are taken to be served in turn.
+    // The first operation does not queue: the calibrated latency, minus the service time of the operations queued
+    // before it. Without a measured latency, the service time of one block is used.
     let turn = block * device_ns_per_byte;
     let others = turn * engine.depth.saturating_sub(1) as f64;
     let latency = found.latency_ns.map_or(turn, |latency| (latency - others).max(turn));

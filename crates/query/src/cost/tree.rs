@@ -9,13 +9,13 @@ use super::shape::{Side, TableShape, Task};
 /// An operator of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Node {
-    /// Its name and choices: `sort by range partitioning, 64 partitions`.
+    /// Its name and options: `sort by range partitioning, 64 partitions`.
     pub operator: String,
-    /// Rows that it passes on; none if that is not known beforehand.
+    /// Rows that it emits; `None` if unknown.
     pub rows: Option<u64>,
-    /// Bytes that it transfers in files.
+    /// Bytes of its file I/O.
     pub bytes: u64,
-    /// Operators that it takes rows from.
+    /// Its input operators.
     pub inputs: Vec<Node>,
 }
 
@@ -70,7 +70,7 @@ fn bytes(table: &TableShape) -> u64 {
     table.columns.iter().map(|column| column.file_bytes).sum()
 }
 
-/// A method of sorting with its sizes.
+/// Describes a sort method with its sizes.
 fn sizes(method: SortMethod) -> String {
     match method {
         SortMethod::InMemory { partitions } => format!("{}, {partitions} partitions", method.name()),

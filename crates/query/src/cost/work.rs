@@ -1,4 +1,4 @@
-//! The work of operators, apart from any device: rows, CPU time, memory.
+//! The device-independent work of operators: rows, CPU time, memory.
 
 use super::error::CostError;
 use super::flow::{Flow, Role};
@@ -6,7 +6,7 @@ use super::operators::{Codec, CodecCost, OperatorCosts};
 use super::shape::{KeyShape, Task};
 use super::stage::Stage;
 
-/// Rows that an operator holds or passes on.
+/// Number and width of the rows of an operator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rows {
     pub(crate) count: f64,
@@ -20,12 +20,12 @@ impl Rows {
     }
 }
 
-/// Choices that decide the work of an operator, and the machine's costs.
+/// The choices that determine the work of an operator, and the machine's costs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work<'a> {
     pub(crate) task: &'a Task,
     pub(crate) costs: &'a OperatorCosts,
-    /// Threads that compute.
+    /// Number of compute threads.
     pub(crate) threads: usize,
     /// Bytes of a chunk of a partition, or of a block of a run.
     pub(crate) spill_block: f64,
@@ -34,40 +34,40 @@ pub(crate) struct Work<'a> {
 
 /// Rows of a batch between operators.
 const BATCH_ROWS: f64 = 8192.0;
-/// Bytes of a row of a batch over those of the packed row: arrays, offsets, and the batch before.
+/// Ratio of the bytes of a row in batches to the packed row: arrays, offsets, and the preceding batch.
 const BATCH_BYTES_RATIO: f64 = 3.0;
-/// Bytes of the decoders or encoders of a thread, at least: pages and dictionaries.
+/// Minimum bytes of the decoders or encoders of a thread: pages and dictionaries.
 const DECODER_BYTES: f64 = (1u64 << 20) as f64;
-/// Rows of a sampled split of the key over those of the mean partition, for the memory of the largest one.
+/// Ratio of the largest partition to the mean with sampled splitters.
 pub(crate) const PARTITION_SKEW_RATIO: f64 = 1.25;
-/// Bytes of a sort's entry: a 64-bit key, a reference, and the same again while digits are distributed.
+/// Bytes of a sort entry: a 64-bit key and a reference, doubled during radix distribution.
 pub(crate) const SORT_ENTRY_BYTES: f64 = 24.0;
 /// Bytes of the row number that a stable sort adds to a row.
 const ROW_NUMBER_BYTES: f64 = 8.0;
-/// Read ranges of a sample: places all over a table, so that splitters hold for all of it.
+/// Number of ranges of a sample, spread over the table so that splitters are representative.
 const SAMPLE_RANGES: f64 = 32.0;
-/// Bytes of a read range of a sample.
+/// Bytes of a range of a sample.
 const SAMPLE_RANGE_BYTES: f64 = 64.0 * 1024.0;
 
 impl Work<'_> {
-    /// Threads, as a factor.
+    /// Number of compute threads, at least 1.
     pub(crate) fn threads(&self) -> f64 {
         self.threads.max(1) as f64
     }
 
-    /// Rows of a table that its filter leaves.
+    /// Rows of a table that pass its filter.
     pub(crate) fn rows(&self, table: usize) -> Rows {
         let shape = &self.task.tables[table];
         let selected = if table == 0 { self.task.selected_ratio } else { 1.0 };
         Rows { count: shape.rows as f64 * selected, row_bytes: shape.row_bytes() }
     }
 
-    /// The same with a row number.
+    /// Adds a row number to rows.
     pub(crate) fn numbered(rows: Rows) -> Rows {
         Rows { row_bytes: rows.row_bytes + ROW_NUMBER_BYTES, ..rows }
     }
 
-    /// A stage that reads a table, decodes it, and evaluates expressions.
+    /// Returns a stage that reads and decodes a table and evaluates expressions.
     pub(crate) fn scan(
         &self,
         name: &'static str,
@@ -94,7 +94,7 @@ impl Work<'_> {
         })
     }
 
-    /// A stage that reads the keys of rows all over a table, for splitters.
+    /// Returns a stage that samples the keys of a table for splitters.
     pub(crate) fn sample(&self, records: &'static [&'static str], table: usize) -> Stage {
         let bytes = self.task.tables[table].file_bytes().min(SAMPLE_RANGES * SAMPLE_RANGE_BYTES);
         Stage {
@@ -111,13 +111,13 @@ impl Work<'_> {
         self.threads() * (batch + DECODER_BYTES)
     }
 
-    /// CPU time to compress rows that are spilled, and the bytes that are left of them.
+    /// CPU time to compress spilled rows, in nanoseconds, and their compressed bytes.
     pub(crate) fn compress(&self, rows: Rows) -> Result<(f64, f64), CostError> {
         let codec = self.codec()?;
         Ok((rows.bytes() * codec.compress_ns_per_byte, rows.bytes() * codec.compressed_ratio))
     }
 
-    /// CPU time to restore rows that were spilled, in nanoseconds.
+    /// CPU time to decompress spilled rows, in nanoseconds.
     pub(crate) fn restore_ns(&self, rows: Rows) -> Result<f64, CostError> {
         Ok(rows.bytes() * self.codec()?.restore_ns_per_byte)
     }
@@ -126,7 +126,7 @@ impl Work<'_> {
         self.costs.codec(self.codec).ok_or(CostError::Codec { codec: self.codec })
     }
 
-    /// CPU time to sort rows in portions of a number of rows, in nanoseconds.
+    /// CPU time to sort rows in portions of `portion_rows`, in nanoseconds.
     pub(crate) fn sort_ns(&self, rows: Rows, portion_rows: f64, key: KeyShape) -> f64 {
         rows.count * self.costs.radix_sort_ns_per_row.at(portion_rows.max(1.0))
             + key.ties_ns(rows.count, self.costs)
@@ -137,12 +137,12 @@ impl Work<'_> {
         self.costs.scatter.ns(rows.count, rows.bytes(), partitions)
     }
 
-    /// CPU time to gather rows in an order from some bytes of memory, in nanoseconds.
+    /// CPU time to gather rows in sort order from `memory_bytes` of memory, in nanoseconds.
     pub(crate) fn gather_ns(&self, rows: Rows, memory_bytes: f64) -> f64 {
         self.costs.gather.ns(rows.count, rows.bytes(), memory_bytes.max(1.0))
     }
 
-    /// Adds encoding and writing the result to a stage.
+    /// Adds the encoding and writing of the result to a stage.
     pub(crate) fn write_result(&self, stage: &mut Stage) -> Result<(), CostError> {
         if let Some(output) = &self.task.output {
             stage.user_ns += output.encode_ns(self.costs)?;

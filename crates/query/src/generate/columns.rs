@@ -12,18 +12,18 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use super::tables::TpchTable;
 use crate::Error;
 
-/// How columns of TPC-H lie in memory and in Arrow files.
+/// Types of TPC-H columns in memory and in Arrow files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ColumnTypes {
-    /// As other generators and Parquet have them: `Decimal128(15, 2)`, `Utf8View`.
+    /// The types of other generators and of Parquet: `Decimal128(15, 2)`, `Utf8View`.
     #[default]
     Standard,
-    /// As few bytes as scans can read: `Decimal64(15, 2)`, `Utf8`, and strings with a handful of values as one byte
-    /// (`Dictionary(UInt8, Utf8)`): the seven columns of Q1 have 38 bytes a row.
+    /// The smallest types that scans can read: `Decimal64(15, 2)`, `Utf8`, and `Dictionary(UInt8, Utf8)` for strings
+    /// with few distinct values. The seven columns of Q1 have 38 bytes per row.
     Compact,
 }
 
-/// Columns with a handful of values, and these in order.
+/// Columns with few distinct values, and their values in order.
 const CODED_COLUMNS: [(&str, &[&str]); 7] = [
     ("l_returnflag", &["A", "N", "R"]),
     ("l_linestatus", &["F", "O"]),
@@ -34,13 +34,13 @@ const CODED_COLUMNS: [(&str, &[&str]); 7] = [
     ("c_mktsegment", &["AUTOMOBILE", "BUILDING", "FURNITURE", "HOUSEHOLD", "MACHINERY"]),
 ];
 
-/// Their values as arrays, of which all batches have the same: files of Arrow IPC have one dictionary for a column.
+/// Values of [`CODED_COLUMNS`] as arrays, shared by all batches: an Arrow IPC file has one dictionary per column.
 static CODED_VALUES: LazyLock<Vec<ArrayRef>> = LazyLock::new(|| {
     let array = |(_, values): &(&str, &[&str])| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;
     CODED_COLUMNS.iter().map(array).collect()
 });
 
-/// Some columns of a table, in some types.
+/// Selected columns of a table with their types.
 #[derive(Clone, Debug)]
 pub(super) struct Projection {
     places: Vec<usize>,
@@ -48,7 +48,7 @@ pub(super) struct Projection {
 }
 
 impl Projection {
-    /// All columns if no names are given.
+    /// Selects columns by name; all columns if `names` is empty.
     pub(super) fn new(table: TpchTable, names: &[String], types: ColumnTypes) -> Result<Projection, Error> {
         let schema = table.schema();
         let place = |name: &String| {
@@ -74,7 +74,7 @@ impl Projection {
         Ok(Projection { places, schema: projected })
     }
 
-    /// The values of coded columns, by their places.
+    /// The values of coded columns, by column index.
     pub(super) fn dictionaries(&self) -> BTreeMap<usize, ArrayRef> {
         let columns = self.schema.fields().iter().enumerate().filter_map(|(place, field)| {
             let known = CODED_COLUMNS.iter().position(|(coded, _)| coded == field.name())?;
@@ -84,12 +84,12 @@ impl Projection {
         columns.collect()
     }
 
-    /// Whether a column is text of the standard's pool.
+    /// Whether a column is text from the standard's pool.
     pub(super) fn has_comments(&self) -> bool {
         self.schema.fields().iter().any(|field| field.name().ends_with("_comment"))
     }
 
-    /// The columns of a generated batch.
+    /// Projects a generated batch and converts its columns.
     pub(super) fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
         let columns = self.places.iter().zip(self.schema.fields()).map(|(&place, field)| {
             let column = batch.column(place);
@@ -104,7 +104,7 @@ impl Projection {
     }
 }
 
-/// The schema of columns whose codes are spilled without their values.
+/// The schema with dictionaries replaced by codes, which are spilled without their values.
 pub(super) fn code_schema(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| match field.data_type() {
         DataType::Dictionary(..) => Field::new(field.name(), DataType::UInt8, field.is_nullable()),
@@ -113,7 +113,7 @@ pub(super) fn code_schema(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// A batch with codes in place of coded columns.
+/// Replaces coded columns by their codes.
 pub(super) fn to_codes(batch: &RecordBatch, codes: &SchemaRef) -> Result<RecordBatch, Error> {
     let columns = batch.columns().iter().map(|column| match column.data_type() {
         DataType::Dictionary(..) => Arc::new(column.as_dictionary::<UInt8Type>().keys().clone()),
@@ -122,7 +122,7 @@ pub(super) fn to_codes(batch: &RecordBatch, codes: &SchemaRef) -> Result<RecordB
     Ok(RecordBatch::try_new(codes.clone(), columns.collect())?)
 }
 
-/// The batch that [`to_codes`] was given. All batches have the same dictionaries again, whatever was copied between.
+/// Reverses [`to_codes`]. All resulting batches share the same dictionaries.
 pub(super) fn from_codes(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Error> {
     let columns =
         batch.columns().iter().zip(schema.fields()).map(|(column, field)| -> Result<ArrayRef, Error> {
@@ -138,10 +138,10 @@ pub(super) fn from_codes(batch: &RecordBatch, schema: &SchemaRef) -> Result<Reco
     Ok(RecordBatch::try_new(schema.clone(), columns.collect::<Result<_, Error>>()?)?)
 }
 
-/// Bytes that a string of the generator has on average: comments have 27 to 124, most others 10 to 25.
+/// Bytes assumed for a generated string: the mean is 27 to 124 for comments, 10 to 25 for most others.
 const STRING_BYTES: usize = 32;
 
-/// Bytes of a row in memory, about.
+/// Approximate bytes of a row in memory.
 pub(super) fn row_bytes(schema: &Schema) -> usize {
     let column = |data_type: &DataType| match data_type {
         DataType::Dictionary(..) => 1,

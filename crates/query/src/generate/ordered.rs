@@ -1,4 +1,4 @@
-//! Items that are made on several threads and given out in order.
+//! Items produced on several threads and returned in order.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,10 +6,10 @@ use std::thread::{self, JoinHandle};
 
 use crate::Error;
 
-/// Makes the item of a place.
+/// Produces the item of an index.
 pub(super) type Make<T> = Arc<dyn Fn(usize) -> Result<T, Error> + Send + Sync>;
 
-/// The items of places 0 to a count, made at most a window ahead of the one that is given out next.
+/// The items with indices below `count`, produced at most a window ahead of the next one to return.
 pub(super) struct Ordered<T> {
     shared: Arc<Shared<T>>,
     count: usize,
@@ -22,18 +22,18 @@ struct Shared<T> {
 }
 
 struct State<T> {
-    /// The next place to make.
+    /// Index of the next item to produce.
     next: usize,
-    /// The next place to give out.
+    /// Index of the next item to return.
     given: usize,
     made: BTreeMap<usize, Result<T, Error>>,
-    /// Whether no further item is made.
+    /// Whether production has stopped.
     has_stopped: bool,
 }
 
 impl<T> Shared<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        // Each change of the state is a single step.
+        // Each critical section leaves the state consistent, so a poisoned lock is usable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -42,7 +42,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// Wakes the consumer if a thread ends by a panic.
+/// Wakes the consumer if a worker thread panics.
 struct StopOnPanic<'a, T>(&'a Shared<T>);
 
 impl<T> Drop for StopOnPanic<'_, T> {
@@ -55,7 +55,7 @@ impl<T> Drop for StopOnPanic<'_, T> {
 }
 
 impl<T: Send + 'static> Ordered<T> {
-    /// Starts to make `count` items on some threads, at most `window` of which exist at the same time.
+    /// Starts threads that produce `count` items, with at most `window` in memory at the same time.
     pub(super) fn start(threads: usize, window: usize, count: usize, make: &Make<T>) -> Ordered<T> {
         let state = State { next: 0, given: 0, made: BTreeMap::new(), has_stopped: false };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
@@ -67,10 +67,10 @@ impl<T: Send + 'static> Ordered<T> {
         Ordered { shared, count, threads }
     }
 
-    /// The next item; none after the last, or after an error.
+    /// Returns the next item, or `None` after the last item or an error.
     ///
     /// # Panics
-    /// If a thread panicked that makes items.
+    /// If a worker thread panicked.
     pub(super) fn next(&mut self) -> Option<Result<T, Error>> {
         let mut state = self.shared.lock();
         let place = state.given;
@@ -119,7 +119,7 @@ impl<T> Drop for Ordered<T> {
         self.shared.lock().has_stopped = true;
         self.shared.changed.notify_all();
         for thread in self.threads.drain(..) {
-            // Its panic was reported to the consumer, or nobody asks for its items any more.
+            // A panic was already reported to the consumer, or its items are no longer needed.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! What is generated: a table at a scale factor, some of its columns, in some types.
+//! Options of a generated table: scale factor, columns, types, order.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use super::columns::{ColumnTypes, Projection, row_bytes};
 use super::tables::{TpchTable, check_scale};
 use crate::{Error, Job};
 
-/// Names the memory of the generator in errors.
+/// Name of the generator's memory in errors.
 pub(super) const GENERATOR_MEMORY: &str = "generating rows";
 
-/// Which rows are generated.
+/// Options of a generated table.
 #[derive(Clone, Debug)]
 pub struct GenerateOptions {
     /// The table.
     pub table: TpchTable,
     /// The scale factor, more than 0: 1 is about 1 GB of text in all tables.
     pub scale: f64,
-    /// Names of the columns in the order of the result; all columns if there are none.
+    /// Names of the columns in the order of the result; all columns if empty.
     pub columns: Vec<String>,
-    /// Seed of a random order of the rows. Without one they come in the order of their key.
+    /// Seed of a random row order; key order if `None`.
     pub shuffle: Option<u64>,
     /// Types of the columns.
     pub types: ColumnTypes,
 }
 
-/// A checked table to generate.
+/// Checked options.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     job: Job,
@@ -50,7 +50,7 @@ impl Plan {
         &self.projection.schema
     }
 
-    /// The values of columns of codes, by their places.
+    /// The values of coded columns, by column index.
     pub(super) fn dictionaries(&self) -> BTreeMap<usize, ArrayRef> {
         self.projection.dictionaries()
     }
@@ -59,12 +59,12 @@ impl Plan {
         &self.job
     }
 
-    /// Rows in all, about.
+    /// Approximate total rows.
     pub(super) fn rows(&self) -> u64 {
         self.table.rows(self.scale)
     }
 
-    /// Bytes of a number of rows in memory, about.
+    /// Approximate bytes of `rows` rows in memory.
     pub(super) fn bytes(&self, rows: u64) -> usize {
         usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(row_bytes(self.schema()))
     }
@@ -79,7 +79,7 @@ impl Plan {
         batches.collect()
     }
 
-    /// How many items of some bytes may exist at the same time: at least one, at most two for each thread.
+    /// Number of items of `item_bytes` that fit into memory: at least one, at most two per thread.
     pub(super) fn window(&self, item_bytes: usize) -> usize {
         let fitting = self.job.available() / item_bytes.max(1);
         fitting.clamp(1, 2 * self.job.options().threads.max(1))

@@ -1,10 +1,10 @@
-//! Rows in a random order that a seed decides, in bounded memory.
+//! Rows in a seeded random order, in bounded memory.
 //!
-//! Each row is assigned to a bucket at random, buckets are spilled, and each of them is read back and shuffled in memory
-//! (Fisher-Yates): all orders of all rows are equally likely, as far as the generator is random (Rao 1961; Sandelius
-//! 1962). A bucket that is too large for memory is scattered again. The number of buckets, and all random numbers, depend
-//! on the seed, the table and the scale factor only; parts are generated on all threads and scattered in order, so that
-//! the result is the same whatever the number of threads and the memory limit.
+//! Each row is assigned to a random bucket and spilled; each bucket is then read back and shuffled in memory
+//! (Fisher-Yates). All orders are equally likely, as far as the random generator allows (Rao 1961; Sandelius 1962).
+//! A bucket that is too large for memory is scattered again. The number of buckets and all random numbers depend only
+//! on the seed, the table and the scale factor, and parts are scattered in order. The result is therefore independent
+//! of the number of threads and the memory limit.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,30 +23,30 @@ use super::tables::GENERATED_BATCH_ROWS;
 use crate::batch_spill::{BatchRun, BatchWriter, create_spill};
 use crate::{Error, job::Reservation};
 
-/// Rows of a bucket, about: a few of them fit into the memory of a small job.
+/// Target rows of a bucket: a few buckets fit into the memory of a small job.
 const BUCKET_ROWS: u64 = 1 << 16;
 
-/// Most rows of a bucket that is shuffled in memory.
+/// Maximum rows of a bucket shuffled in memory.
 const BUCKET_ROWS_MAX: u64 = 1 << 18;
 
-/// Most buckets of one pass: each of them has two buffers of 64 KiB at least.
+/// Maximum buckets of one pass: each needs two buffers of at least 64 KiB.
 const BUCKETS_MAX: u64 = 256;
 
-/// Rows that are scattered at once: large enough for each bucket to get hundreds.
+/// Rows scattered at once: enough for hundreds of rows per bucket.
 const SCATTERED_ROWS: usize = 1 << 17;
 
-/// A bucket's memory while it is shuffled: its batches or the result, and them as one.
+/// Copies of a bucket in memory while it is shuffled: its batches or the result, and the concatenated batch.
 const BUCKET_COPIES: usize = 2;
 
-/// Spilled rows.
+/// A run of spilled rows.
 struct Bucket {
     run: BatchRun,
     rows: u64,
-    /// Decides its random numbers.
+    /// Selects the random stream of the bucket.
     number: u64,
 }
 
-/// Turns shuffled rows into an item, on any thread.
+/// Converts shuffled rows into an item, on any thread.
 pub(super) type Finish<T> = Arc<dyn Fn(Vec<RecordBatch>) -> Result<T, Error> + Send + Sync>;
 
 /// The shuffled rows of a table, an item at a time.
@@ -55,19 +55,19 @@ pub(super) struct Shuffle<T> {
     seed: u64,
     codes: SchemaRef,
     finish: Finish<T>,
-    /// Buckets that are not given out, from the last to the next.
+    /// Remaining buckets; the next one is last.
     buckets: Vec<Bucket>,
-    /// Most rows of a bucket that is shuffled in memory.
+    /// Maximum rows of a bucket shuffled in memory.
     rows_max: u64,
-    /// Numbers of later buckets begin here.
+    /// Number of the last created bucket.
     next_number: u64,
-    /// Buckets that are shuffled now.
+    /// Buckets being shuffled.
     current: Option<Ordered<T>>,
     _memory: Reservation,
 }
 
 impl<T: Send + 'static> Shuffle<T> {
-    /// Generates and scatters all rows; `generated` is told how many there are from time to time.
+    /// Generates and scatters all rows; calls `generated` with the number of rows so far.
     pub(super) fn start(
         plan: &Plan,
         seed: u64,
@@ -97,7 +97,7 @@ impl<T: Send + 'static> Shuffle<T> {
         Ok(shuffle)
     }
 
-    /// The parts of the table, each in the order of its buckets.
+    /// The parts of the table, with the rows of each ordered by bucket.
     fn scattered_parts(&self, buckets: usize) -> Ordered<Scattered> {
         let (plan, codes, seed) = (self.plan.clone(), self.codes.clone(), self.seed);
         let make: Make<Scattered> = Arc::new(move |part| {
@@ -110,14 +110,14 @@ impl<T: Send + 'static> Shuffle<T> {
         Ordered::start(threads, window, self.plan.parts, &make)
     }
 
-    /// Adds scattered buckets before those that are there.
+    /// Puts scattered buckets before the remaining ones.
     fn push(&mut self, scatter: Scatter) -> Result<(), Error> {
         let buckets = scatter.finish(&mut self.next_number)?;
         self.buckets.extend(buckets.into_iter().rev());
         Ok(())
     }
 
-    /// The next item; none at the end.
+    /// Returns the next item, or `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<T>, Error> {
         loop {
             if let Some(current) = &mut self.current {
@@ -135,7 +135,7 @@ impl<T: Send + 'static> Shuffle<T> {
         }
     }
 
-    /// Makes one bucket of all, for tests of those that are too large.
+    /// Merges all buckets into one, to test buckets that are too large.
     #[cfg(test)]
     pub(super) fn merge_buckets(&mut self, rows_max: u64) -> Result<(), Error> {
         self.rows_max = rows_max;
@@ -152,7 +152,7 @@ impl<T: Send + 'static> Shuffle<T> {
         Ok(())
     }
 
-    /// Scatters the next bucket, which is too large.
+    /// Scatters the next bucket, which is too large for memory.
     fn scatter_again(&mut self) -> Result<(), Error> {
         let bucket = self.buckets.pop().expect("the next bucket");
         let mut scatter = Scatter::new(self, bucket.rows)?;
@@ -177,7 +177,7 @@ impl<T: Send + 'static> Shuffle<T> {
         self.push(scatter)
     }
 
-    /// Begins to shuffle all small buckets that are next.
+    /// Starts to shuffle the next buckets, up to one that is too large.
     fn begin_small(&mut self) {
         let mut small = Vec::new();
         while let Some(bucket) = self.buckets.pop_if(|bucket| bucket.rows <= self.rows_max) {
@@ -224,10 +224,10 @@ fn shuffled(
     Ok(starts.map(slice).collect())
 }
 
-/// Rows in the order of their buckets.
+/// Rows ordered by bucket.
 struct Scattered {
     batch: RecordBatch,
-    /// Where each bucket ends.
+    /// End index of each bucket.
     ends: Vec<usize>,
 }
 
@@ -252,7 +252,7 @@ fn scattered(batch: &RecordBatch, buckets: usize, random: &mut Pcg64) -> Result<
     Ok(Scattered { batch: take_record_batch(batch, &UInt32Array::from(order))?, ends })
 }
 
-/// Buckets that are being written.
+/// Buckets being written.
 struct Scatter {
     writers: Vec<(BatchWriter, u64)>,
     written: u64,
@@ -293,7 +293,7 @@ impl Scatter {
     }
 }
 
-/// Uses of random numbers that do not share any.
+/// Independent uses of random numbers.
 #[derive(Clone, Copy)]
 enum Purpose {
     Scatter,
@@ -301,19 +301,19 @@ enum Purpose {
     Shuffle,
 }
 
-/// Random numbers for a part or a bucket.
+/// The random generator of a part or bucket.
 fn random(seed: u64, purpose: Purpose, number: u64) -> Pcg64 {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     bytes[8..16].copy_from_slice(&number.to_le_bytes());
     bytes[16] = purpose as u8;
-    // Neighbouring seeds give related states; a state drawn from each is not related.
+    // Adjacent seeds give correlated states, so the state is drawn from a first generator.
     let mut first = Pcg64::from_seed(bytes);
     let _ = first.next_u64();
     Pcg64::seed_from_u64(first.next_u64())
 }
 
-/// A random number below a limit; its bias is less than `limit / 2^64`.
+/// Returns a random number below `limit`, with a bias of less than `limit / 2^64`.
 fn below(random: &mut Pcg64, limit: u64) -> u64 {
     ((u128::from(random.next_u64()) * u128::from(limit)) >> 64) as u64
 }

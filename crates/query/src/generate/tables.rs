@@ -1,7 +1,7 @@
 //! The tables of TPC-H, and their rows in parts.
 //!
-//! A part is a fixed number of rows of a table (orders of LINEITEM), whatever the number of threads, so that its bytes
-//! depend on the scale factor only. The generator reaches any part in logarithmic time.
+//! A part is a fixed number of rows (orders for LINEITEM), independent of the number of threads. Its contents therefore
+//! depend only on the scale factor. The generator seeks to any part in logarithmic time.
 
 use std::str::FromStr;
 use std::sync::LazyLock;
@@ -21,19 +21,19 @@ use tpchgen_arrow::{
 
 use crate::Error;
 
-/// Rows of the generator's batches: as many as stay in a core's cache while columns are made of them.
+/// Rows of a generated batch: they fit into a core's cache while columns are built.
 pub(super) const GENERATED_BATCH_ROWS: usize = 8192;
 
-/// Rows of a part: a row group as most readers like them.
+/// Target rows of a part: a typical row group.
 const PART_ROWS: f64 = 122_880.0;
 
-/// Rows of LINEITEM for each of ORDERS, on average: 1 to 7, all as frequent.
+/// Mean rows of LINEITEM per order: uniform from 1 to 7.
 const LINES_PER_ORDER: f64 = 4.0;
 
-/// Suppliers of each part.
+/// Rows of PARTSUPP per row of PART.
 const SUPPLIERS_PER_PART: f64 = 4.0;
 
-/// Largest scale factor: keys of larger ones have more bits than the generator's.
+/// Largest scale factor: above it, keys overflow the generator's integers.
 const SCALE_FACTOR_MAX: f64 = 100_000.0;
 
 /// A table of TPC-H.
@@ -85,7 +85,7 @@ impl TpchTable {
         }
     }
 
-    /// Names and types of its columns as the generator gives them.
+    /// Names and types of its columns as generated.
     pub(super) fn schema(self) -> SchemaRef {
         match self {
             TpchTable::Region => RegionArrow::schema_ref(),
@@ -99,7 +99,7 @@ impl TpchTable {
         }
     }
 
-    /// Rows that the generator counts in: those of the table, orders of LINEITEM, parts of PARTSUPP.
+    /// Number of generator units: rows of the table, orders for LINEITEM, rows of PART for PARTSUPP.
     fn units(self, scale: f64) -> i64 {
         match self {
             TpchTable::Region => 5,
@@ -119,7 +119,7 @@ impl TpchTable {
         }
     }
 
-    /// Its rows at a scale factor; those of LINEITEM to about a thousandth.
+    /// Its rows at a scale factor; for LINEITEM an estimate to about 0.1 %.
     #[must_use]
     pub fn rows(self, scale: f64) -> u64 {
         (self.units(scale) as f64 * self.rows_per_unit()) as u64
@@ -130,13 +130,13 @@ impl TpchTable {
         let units = self.units(scale);
         let parts = (units as f64 * self.rows_per_unit() / PART_ROWS).ceil();
         match self {
-            // They are generated whole.
+            // These tables are generated whole.
             TpchTable::Region | TpchTable::Nation => 1,
             _ => (parts as i64).clamp(units.min(1), i64::from(i32::MAX)) as usize,
         }
     }
 
-    /// The batches of one of a number of parts. Comments are right only with the standard's pool of text.
+    /// The batches of one of `parts` parts. Without `has_comments`, comments differ from the standard's.
     pub(super) fn part(
         self,
         scale: f64,
@@ -187,18 +187,18 @@ impl FromStr for TpchTable {
     }
 }
 
-/// Bytes of text for tables without comments; the longest comment has fewer.
+/// Bytes of the text pool for unused comments; more than the longest comment.
 const SMALL_TEXT_POOL_BYTES: i32 = 64 << 10;
 
-/// Text for comments that nobody reads: the standard's pool takes 300 MiB and a second.
+/// Text pool for comments that are not projected: the standard's pool takes 300 MiB and a second.
 static SMALL_TEXT_POOL: LazyLock<TextPool> =
     LazyLock::new(|| TextPool::new(SMALL_TEXT_POOL_BYTES, Distributions::static_default()));
 
-/// Whether there are tables at a scale factor.
+/// Checks that a scale factor is in range.
 pub(super) fn check_scale(scale: f64) -> Result<(), Error> {
     if scale > 0.0 && scale <= SCALE_FACTOR_MAX {
         return Ok(());
     }
-    let text = format!("a scale factor of {scale} is not possible; it is more than 0 and at most 100000");
+    let text = format!("a scale factor of {scale} is out of range; use one above 0 and at most 100000");
     Err(Error::Query(text))
 }

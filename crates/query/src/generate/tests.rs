@@ -15,7 +15,7 @@ use super::*;
 use crate::JobOptions;
 use crate::table::Format;
 
-/// Memory of a test's job: the buffers of the buckets of a small table, and a few parts.
+/// Memory limit of a test's job: the bucket buffers of a small table, and a few parts.
 const TEST_MEMORY_BYTES: usize = 192 << 20;
 
 fn job(scratch: &Scratch, threads: usize, memory: usize) -> Job {
@@ -79,7 +79,7 @@ fn tables_have_the_rows_of_the_specification() {
 
 #[test]
 fn parts_together_are_the_table_of_the_generator() {
-    // Several parts, and no comments, whose text takes a second to make.
+    // Several parts, without comments, because their text pool takes a second to build.
     let (scale, columns) =
         (0.03, ["l_orderkey", "l_linenumber", "l_extendedprice", "l_shipmode", "l_shipdate"]);
     let plan_parts = TpchTable::Lineitem.parts(scale);
@@ -234,7 +234,7 @@ fn options_that_are_not_possible_are_refused_with_a_sentence() {
         "nation has no column `x`; its columns are n_nationkey, n_name, n_regionkey, n_comment"
     );
     assert!("line".parse::<TpchTable>().unwrap_err().to_string().contains("lineitem"));
-    // So small that it has no rows.
+    // A scale factor too small for any rows.
     let none = options(TpchTable::Supplier, 1e-9, &["s_suppkey"], None);
     assert!(generate(1, &none).is_empty());
     assert!(generate(1, &GenerateOptions { shuffle: Some(1), ..none }).is_empty());

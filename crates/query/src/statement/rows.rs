@@ -45,7 +45,7 @@ pub(super) struct Rows {
     read: Arc<AtomicU64>,
 }
 
-/// Memory of a scan: this fraction of the limit, and at most as much as two streams need.
+/// Memory of a scan: the limit divided by this, and at most as much as two streams need.
 const SCAN_MEMORY_PARTS: usize = 4;
 const SCAN_MEMORY_MAX_BYTES: usize = 64 << 20;
 

@@ -1,5 +1,5 @@
-//! A statement's tables as the cost model sees them: sizes by column, and widths of texts and frequencies of keys from a
-//! sample.
+//! A statement's tables as the cost model sees them: sizes by column, and widths of texts and frequencies of keys from
+//! a sample.
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_row::{RowConverter, SortField};
@@ -59,8 +59,8 @@ pub(super) fn key(sample: &RecordBatch, places: &[usize]) -> Result<KeyShape, Er
 /// Bits of the key prefix by which rows are sorted first.
 const PREFIX_BITS: usize = 64;
 
-/// Estimates the groups of a table of `rows` rows from a sample (GEE; Charikar et al., PODS 2000): each value that occurs
-/// once in the sample counts as `sqrt(rows / sampled)` groups.
+/// Estimates the groups of a table of `rows` rows from a sample (GEE; Charikar et al., PODS 2000): each value that
+/// occurs once in the sample counts as `sqrt(rows / sampled)` groups.
 pub(super) fn groups(sample: &[ArrayRef], rows: u64) -> Result<u64, Error> {
     let mut keys = encoded(sample)?;
     if keys.is_empty() {

@@ -1,8 +1,8 @@
 //! The rows of a result, from any number of threads, in the order of their parts.
 //!
 //! Each thread works on one part at a time: it cuts the part's rows into groups, encodes them, and hands them over.
-//! Groups of the first unfinished part are appended at once. Groups of later parts are parked, up to a limit per thread,
-//! so that a thread that finishes early continues with the next part.
+//! Groups of the first unfinished part are appended at once. Groups of later parts are parked, up to a limit per
+//! thread, so that a thread that finishes early continues with the next part.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -113,8 +113,8 @@ const WRITE_PHASE_NAME: &str = "write";
 /// Maximum parked groups per thread: those of a part that is finished early.
 const PARKED_GROUPS_PER_THREAD: usize = 2;
 
-/// A group takes at most one in this many parts of a thread's memory, because decoded rows, the group being built and
-/// parked groups exist at the same time.
+/// Divisor of a thread's memory for the size of a group: decoded rows, the group being built and parked groups exist at
+/// the same time.
 const GROUP_MEMORY_PARTS: usize = 6;
 
 /// Bounds of a group's rows in memory: smaller groups are slow to read, larger ones have no benefit.

@@ -22,7 +22,7 @@ fn direct(block_bytes: u64) -> StreamPlan {
     StreamPlan { block_bytes, page_cache: PageCache::Bypassed }
 }
 
-/// TPC-H's first query on 38 bytes a row at scale factor 1, whose kernel takes 6 ns a row.
+/// TPC-H query 1 at scale factor 1 with 38 bytes and 6 ns of CPU time per row.
 fn first_query() -> (Task, crate::cost::OperatorCosts) {
     let rows = 6_001_215;
     let widths = [8.0, 8.0, 8.0, 8.0, 4.0, 1.0, 1.0];
@@ -212,7 +212,7 @@ fn an_explanation_has_a_tree_and_puts_measured_phases_beside_predicted_ones() {
     let [dividing, giving, surprise] = &analysis.phases[..] else { panic!("{:?}", analysis.phases) };
     assert_eq!((dividing.name.as_str(), dividing.measured.len()), ("read", 2));
     assert!((dividing.errors.unwrap().elapsed_error_ratio.unwrap() + 0.5).abs() < 1e-6);
-    // The last part has the time that the others leave.
+    // The last part has the remaining time.
     assert_eq!((giving.name.as_str(), giving.measured_elapsed_ns), ("write", write));
     assert_eq!(giving.errors.unwrap().elapsed_error_ratio, Some(0.0));
     assert!(surprise.name == "surprise" && surprise.predicted.is_empty() && surprise.errors.is_none());

@@ -1,4 +1,4 @@
-//! Machines and tasks that tests are made of.
+//! Machines and tasks for tests.
 
 use sakiyomi_io::EngineKind;
 use sakiyomi_probe::calibration::{Cost, DepthCost, DeviceCosts, Point};
@@ -14,20 +14,20 @@ use crate::cost::streams::Storage;
 pub(super) const GIB: u64 = 1 << 30;
 pub(super) const MIB: u64 = 1 << 20;
 
-/// A device in a few figures, from which all points of a calibration follow.
+/// Parameters of a device, from which its calibration is computed.
 #[derive(Clone, Debug)]
 pub(super) struct DeviceSpec {
-    /// Bytes a second with many operations in flight, reading and writing.
+    /// Bytes per second with many operations in flight, reading and writing.
     pub(super) bandwidth: [f64; 2],
-    /// Latency of an operation, in nanoseconds, and what a random place adds.
+    /// Latency of an operation, and additional latency of a random one, in nanoseconds.
     pub(super) latency_ns: f64,
     pub(super) seek_ns: f64,
     /// CPU time of an operation and of a byte, direct, in nanoseconds.
     pub(super) op_ns: f64,
     pub(super) byte_ns: f64,
-    /// What the page cache adds to each byte.
+    /// Additional CPU time per byte through the page cache, in nanoseconds.
     pub(super) buffered_byte_ns: f64,
-    /// Whether there is a calibration with writes.
+    /// Whether the calibration has writes.
     pub(super) writes: bool,
 }
 
@@ -89,7 +89,7 @@ impl DeviceSpec {
             let bytes = block as f64;
             let cpu = self.op_ns + byte_ns * bytes;
             let service = self.latency_ns + bytes / bandwidth * 1e9 + cpu;
-            // The path takes many at a time, the mechanism one.
+            // The path handles many operations at a time, the mechanism one.
             let each = (service / depth as f64).max(bytes / bandwidth * 1e9 + seek).max(cpu) * noise();
             Point {
                 block_bytes: block,
@@ -110,7 +110,7 @@ fn curve(points: &[(f64, f64)], factor: f64) -> Curve {
     Curve::new(points.iter().map(|&(size, ns)| CurvePoint { size, ns: ns * factor }).collect())
 }
 
-/// Operators of about the machine of the facts sheet; `noise` is a factor on each cost.
+/// Operator costs of about the machine of the facts sheet; `noise` is a factor on each cost.
 pub(super) fn operators(cores: usize, noise: &mut dyn FnMut() -> f64) -> OperatorCosts {
     let kinds = [
         (ValueKind::Fixed4, 1.5, 0.0),
@@ -194,7 +194,7 @@ pub(super) fn aggregate_of(rows: u64, groups: u64) -> Task {
     Task { operator, tables: vec![table(rows)], expressions: 2, selected_ratio: 0.98, output: None }
 }
 
-/// A job with some memory in all, on one device.
+/// A model of a job on one device, with a total memory limit.
 pub(super) fn model<'a>(
     device: &'a DeviceCosts,
     operators: &'a OperatorCosts,

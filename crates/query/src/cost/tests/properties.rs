@@ -7,8 +7,7 @@ use crate::cost::search::Choice;
 use crate::cost::shape::Task;
 use crate::cost::{CostError, Model};
 
-/// A plan that costs at most this much more is no worse: of two plans the one that is a little slower is chosen if it
-/// leaves more of the CPU to others.
+/// Tolerance of elapsed times: a slightly slower plan is chosen if it takes less CPU time.
 const CHOICE_TOLERANCE: f64 = 1.05;
 
 fn any_device() -> impl Strategy<Value = DeviceSpec> {
@@ -33,7 +32,7 @@ fn any_memory() -> impl Strategy<Value = u64> {
     (32u64..2048).prop_map(|mib| mib * MIB)
 }
 
-/// The cost that a choice minimises.
+/// The elapsed time of a choice.
 fn elapsed(choice: &Result<Choice, CostError>) -> f64 {
     choice.as_ref().map_or(f64::INFINITY, |choice| choice.prediction.elapsed_ns as f64)
 }
@@ -89,7 +88,7 @@ proptest! {
         }
         let sum: u64 = choice.prediction.phases.iter().map(|phase| phase.elapsed_ns).sum();
         prop_assert_eq!(sum, choice.prediction.elapsed_ns);
-        // Nothing that was rejected is much faster.
+        // No rejected plan is much faster.
         for rejected in &choice.rejected {
             prop_assert!(rejected.elapsed_ratio * CHOICE_TOLERANCE >= 1.0, "{rejected:?} beside {:?}", choice.plan);
         }

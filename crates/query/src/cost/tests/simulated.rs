@@ -1,5 +1,4 @@
-//! Plans on simulated machines: a machine that stalls, jitters and was calibrated with errors, which the model knows
-//! nothing of.
+//! Plans on simulated machines with stalls, jitter and calibration errors that the model does not know.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -16,7 +15,7 @@ use crate::cost::streams::Streams;
 
 /// Portions of a simulated stage.
 const PORTIONS: usize = 60;
-/// Portions in flight or waiting at most: read-ahead and write buffers.
+/// Maximum portions in flight or waiting: read-ahead and write buffers.
 const PORTION_WINDOW: usize = 8;
 /// Relative errors of calibrations, and jitter of each portion.
 const CALIBRATION_ERROR_RATIO: f64 = 0.1;
@@ -27,8 +26,8 @@ fn factor(random: &mut Pcg64, spread: f64) -> f64 {
     1.0 + spread * (random.next_u64() as f64 / u64::MAX as f64 * 2.0 - 1.0)
 }
 
-/// The time of a stage, portion by portion: a device that reads and writes in turn, threads that compute, one of them
-/// at a time in the serial part, and a window that stops reading.
+/// Simulates a stage portion by portion: a device that alternates reads and writes, compute threads, a serial part, and
+/// a window that limits read-ahead. Returns the elapsed time in nanoseconds.
 fn simulate(stage: &Stage, model: &Model<'_>, plan: &Plan, streams: &Streams, random: &mut Pcg64) -> f64 {
     let cores = model.cores(plan.threads, plan.engine);
     let figures = stage.predict(&cores, streams);
@@ -69,7 +68,7 @@ fn simulate(stage: &Stage, model: &Model<'_>, plan: &Plan, streams: &Streams, ra
     done.into_iter().chain(free).fold(device, f64::max)
 }
 
-/// The time of a plan on a machine.
+/// The simulated time of a plan on a machine.
 fn run(model: &Model<'_>, task: &Task, plan: &Plan, random: &mut Pcg64) -> f64 {
     let codec = plan.spill.map_or(Codec::None, |spill| spill.codec);
     let spill = plan.spill.map(|spill| spill.stream);
@@ -78,7 +77,7 @@ fn run(model: &Model<'_>, task: &Task, plan: &Plan, random: &mut Pcg64) -> f64 {
     stages.iter().map(|stage| simulate(stage, model, plan, &streams, random)).sum()
 }
 
-/// Plans to choose among: all algorithms with random choices of everything else, and those that the search looked at.
+/// Alternative plans within the memory limit: all algorithms, with all other choices random.
 fn rivals(model: &Model<'_>, task: &Task, chosen: &Plan, random: &mut Pcg64) -> Vec<Plan> {
     let mut pick = |count: usize| (random.next_u64() % count as u64) as usize;
     let engines = model.engines();
@@ -102,7 +101,7 @@ fn rivals(model: &Model<'_>, task: &Task, chosen: &Plan, random: &mut Pcg64) -> 
     plans
 }
 
-/// The time of the chosen plan over that of the best one, on a machine that a seed makes.
+/// Ratio of the time of the chosen plan to that of the best one, on a machine derived from a seed.
 fn regret(seed: u64) -> f64 {
     let mut random = Pcg64::seed_from_u64(seed);
     let mut log = |low: f64, high: f64| {
