@@ -63,7 +63,8 @@ pub(super) struct Shuffle<T> {
     next_number: u64,
     /// Buckets being shuffled.
     current: Option<Ordered<T>>,
-    _memory: Reservation,
+    /// Memory of the buckets being shuffled.
+    memory: Reservation,
 }
 
 impl<T: Send + 'static> Shuffle<T> {
@@ -85,7 +86,7 @@ impl<T: Send + 'static> Shuffle<T> {
             rows_max: BUCKET_ROWS_MAX,
             next_number: 0,
             current: None,
-            _memory: memory,
+            memory,
         };
         let mut scatter = Scatter::new(&shuffle, plan.rows())?;
         let mut parts = shuffle.scattered_parts(scatter.writers.len());
@@ -184,7 +185,13 @@ impl<T: Send + 'static> Shuffle<T> {
             small.push(bucket);
         }
         let rows = small.iter().map(|bucket| bucket.rows).max().unwrap_or(0);
-        let window = self.plan.window(self.plan.bytes(rows) * (BUCKET_COPIES + 1));
+        let bucket_bytes = self.plan.bytes(rows) * (BUCKET_COPIES + 1);
+        let window = self.plan.window(bucket_bytes);
+        // The reservation of the first bucket remains if encoders have taken the rest meanwhile.
+        let window = match self.memory.resize(window * bucket_bytes, GENERATOR_MEMORY) {
+            Ok(()) => window,
+            Err(_) => 1,
+        };
         let count = small.len();
         let buckets = Mutex::new(small.into_iter().map(Some).collect::<Vec<_>>());
         let (plan, seed, codes, finish) =

@@ -9,9 +9,10 @@ use std::mem;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
+use crate::batch_bytes::batch_bytes;
 use crate::order::SortKey;
 use crate::output::{Encoded, Encoder, Output, OutputOptions, Target};
 use crate::phase::Meter;
@@ -317,7 +318,7 @@ impl Part<'_> {
 
     fn add(&mut self, batch: RecordBatch) {
         self.rows += batch.num_rows();
-        self.bytes += size(&batch);
+        self.bytes += batch_bytes(&batch);
         self.batches.push(batch);
     }
 
@@ -351,7 +352,7 @@ impl Grouping<'_> {
     /// Adds rows; returns a group when it is full.
     pub(super) fn add(&mut self, batch: RecordBatch) -> Option<Vec<RecordBatch>> {
         self.rows += batch.num_rows();
-        self.bytes += size(&batch);
+        self.bytes += batch_bytes(&batch);
         self.batches.push(batch);
         let is_full = self.rows >= self.sink.group_rows || self.bytes >= self.sink.group_bytes;
         is_full.then(|| self.rest())
@@ -362,15 +363,6 @@ impl Grouping<'_> {
         (self.rows, self.bytes) = (0, 0);
         mem::take(&mut self.batches)
     }
-}
-
-/// Bytes of a batch's rows, without the other contents of their buffers.
-fn size(batch: &RecordBatch) -> usize {
-    let of = |column: &ArrayRef| {
-        // An array without a slice size counts with all of its buffers.
-        column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())
-    };
-    batch.columns().iter().map(of).sum()
 }
 
 #[cfg(test)]
