@@ -31,6 +31,7 @@ mod node;
 mod parse;
 mod print;
 mod projection;
+pub(crate) mod prune;
 mod transform;
 mod types;
 mod value;

@@ -22,6 +22,7 @@ mod guard;
 mod options;
 mod parquet;
 mod plan;
+mod prune;
 mod sample;
 mod source;
 mod stream;
@@ -37,7 +38,9 @@ use content::{Content, Data};
 use source::Given;
 use stream::{Opened, Stream};
 
-pub use options::{ColumnStatistics, ColumnStorage, Format, OpenOptions, Representation, ScanOptions};
+pub use options::{
+    ColumnStatistics, ColumnStorage, Extent, Format, OpenOptions, Representation, ScanOptions,
+};
 
 use crate::order::SortKey;
 use crate::{Batches, Error, Job};
@@ -121,8 +124,20 @@ impl Table {
         }
     }
 
+    /// The part of the table that a scan reads.
+    #[must_use]
+    pub fn extent(&self, options: &ScanOptions) -> Extent {
+        match &self.data.content {
+            Content::Parquet(..) | Content::Arrow(_) => prune::extent(&self.data, options),
+            Content::Csv(_) | Content::Stream(_) => {
+                Extent { bytes: self.bytes(&options.columns), ..Extent::default() }
+            }
+        }
+    }
+
     /// Bounds and null count of a column, where the files record them. They may be wrong: use them only for estimates
-    /// and for choices that do not change a result. Bounds of floating-point columns ignore NaN.
+    /// and for choices that do not change a result. Scans do trust the bounds of row groups
+    /// ([`ScanOptions::condition`]), as other engines do. Bounds of floating-point columns ignore NaN.
     ///
     /// # Panics
     /// If `column` is out of range.

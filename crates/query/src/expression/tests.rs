@@ -6,6 +6,7 @@ use arrow_array::*;
 use arrow_cast::display::array_value_to_string;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 
+use super::prune::{GroupBounds, Nulls};
 use super::*;
 use crate::Batches;
 use crate::batches::InMemory;
@@ -60,6 +61,37 @@ fn shown(text: &str) -> String {
 
 fn type_of(text: &str) -> DataType {
     Expression::parse(text, &batch().schema()).unwrap().data_type()
+}
+
+#[test]
+fn conditions_exclude_groups_by_their_bounds() {
+    let column = |values: [i64; 4]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+    let names = |values: [&str; 4]| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;
+    let min = [("a", column([0, 10, 20, 30])), ("name", names(["a", "b", "b", "d"]))];
+    let max = [("a", column([9, 19, 29, 30])), ("name", names(["b", "b", "c", "e"]))];
+    let [min, max] = [min, max].map(|columns| RecordBatch::try_from_iter(columns).unwrap());
+    let nulls = vec![vec![Nulls::None, Nulls::Unknown, Nulls::None, Nulls::None], vec![Nulls::Unknown; 4]];
+    let (schema, bounds) = (min.schema(), GroupBounds { min, max, nulls });
+    for (text, expected) in [
+        ("a < 10", [true, false, false, false]),
+        ("a >= 19", [false, true, true, true]),
+        ("25 > a", [true, true, true, false]),
+        ("a = 15 or a = 25", [false, true, true, false]),
+        ("a in (3, 100)", [true, false, false, false]),
+        ("a between 12 and 13 and name = 'b'", [false, true, false, false]),
+        ("a <> 30", [true, true, true, false]),
+        ("not (a < 20)", [false, false, true, true]),
+        ("a is null", [false, true, false, false]),
+        ("(a < 20) is true", [true, true, false, false]),
+        ("name > 'c'", [false, false, false, true]),
+        ("name <> 'b'", [true, false, true, true]),
+        ("a < 9.5", [true, false, false, false]),
+        ("a < null", [false; 4]),
+        ("a + 1 > 1000", [true; 4]),
+    ] {
+        let condition = Expression::condition(text, &schema).unwrap();
+        assert_eq!(condition.may_select(&bounds), expected, "{text}");
+    }
 }
 
 #[test]

@@ -53,6 +53,7 @@ pub(super) fn bound(input: Input, aggregate: &Aggregate) -> Result<(Rows, Aggreg
         let columns = aggregation.columns();
         rows.keep(&columns);
         aggregation = aggregation.onto(&columns);
+        rows.skip_by(aggregation.condition());
     }
     Ok((rows, aggregation))
 }
@@ -72,7 +73,9 @@ pub(super) fn bound_q1(table: Table) -> Result<(Rows, Aggregation), Error> {
     let aggregation = aggregate::q1::aggregation(&rows.schema())?;
     let columns = aggregation.columns();
     rows.keep(&columns);
-    Ok((rows, aggregation.onto(&columns)))
+    let aggregation = aggregation.onto(&columns);
+    rows.skip_by(aggregation.condition());
+    Ok((rows, aggregation))
 }
 
 fn bind(aggregate: &Aggregate, condition: Option<Expression>, schema: &Schema) -> Result<Aggregation, Error> {
@@ -117,7 +120,7 @@ fn run(
     let sink = Sink::open(job, &aggregation.schema(), destination)?;
     let progress = job.progress();
     progress.begin("grouping");
-    progress.expect(rows.table_rows().unwrap_or(0));
+    progress.expect(rows.scanned_rows().unwrap_or(0));
     let plan = vec![aggregation.to_string()];
     let threads = job.options().threads;
     let aggregated = aggregate::aggregate(job, aggregation, rows.streams(job, threads, false)?)?;
@@ -140,6 +143,7 @@ fn run(
         output_bytes: received.bytes,
         preview: received.preview,
         plan,
+        notes: rows.notes(),
         ..Outcome::default()
     })
 }

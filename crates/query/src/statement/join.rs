@@ -61,7 +61,7 @@ pub fn join(
     for side in [&mut left, &mut right].into_iter().filter(|side| side.is_stream()) {
         side.spool()?;
     }
-    progress.expect(left.table_rows().unwrap_or(0) + right.table_rows().unwrap_or(0));
+    progress.expect(left.scanned_rows().unwrap_or(0) + right.scanned_rows().unwrap_or(0));
     let (lefts, rights) = (condition.left(), condition.right());
     let (left_input, right_input) = (input(job, &left, &lefts)?, input(job, &right, &rights)?);
     let rows = crate::join::join(job, left_input, right_input, &condition, join.kind, JoinMethod::Merge)?;

@@ -9,7 +9,7 @@ use arrow_schema::SchemaRef;
 
 use crate::batches::InMemory;
 use crate::expression::{Expression, Projection, Transform, needed};
-use crate::table::{Representation, ScanOptions, Table};
+use crate::table::{Extent, Representation, ScanOptions, Table};
 use crate::{Batches, Error, Job};
 
 /// A table with an optional filter and projection.
@@ -40,6 +40,8 @@ pub(super) struct Rows {
     condition: Option<Expression>,
     projection: Option<Projection>,
     representation: Representation,
+    /// A condition that an operator evaluates on the rows.
+    operator_condition: Option<Expression>,
     /// Names and types of the result as stored in files.
     stored: SchemaRef,
     read: Arc<AtomicU64>,
@@ -67,7 +69,8 @@ impl Rows {
         let columns = needed(condition.as_ref(), projection.as_ref(), all.len());
         let condition = condition.map(|condition| condition.onto(&columns));
         let projection = projection.map(|projection| projection.onto(&columns));
-        Ok(Rows { table, columns, condition, projection, representation, stored, read: Arc::default() })
+        let (operator_condition, read) = (None, Arc::default());
+        Ok(Rows { table, columns, condition, projection, representation, operator_condition, stored, read })
     }
 
     /// Names and types of the rows as stored in files.
@@ -112,14 +115,23 @@ impl Rows {
         Ok((sample, taken))
     }
 
-    /// Rows of the table, if known.
-    pub(super) fn table_rows(&self) -> Option<u64> {
-        self.table.rows()
+    /// Number of rows that a scan reads, if known.
+    pub(super) fn scanned_rows(&self) -> Option<u64> {
+        self.table.extent(&self.scan_options()).rows
     }
 
     /// Bytes that a scan reads.
     pub(super) fn bytes(&self) -> u64 {
-        self.table.bytes(&self.columns)
+        self.table.extent(&self.scan_options()).bytes
+    }
+
+    /// A sentence for the result about row groups that were not read, if there are any.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let Extent { groups, skipped_groups: skipped, .. } = self.table.extent(&self.scan_options());
+        let all = groups + skipped;
+        let note =
+            format!("skipped {skipped} of {all} row groups: by their bounds, no row satisfies the condition");
+        (skipped > 0).then_some(note).into_iter().collect()
     }
 
     /// Whether no condition filters rows.
@@ -139,6 +151,12 @@ impl Rows {
 
     pub(super) fn is_stream(&self) -> bool {
         self.table.is_stream()
+    }
+
+    /// Skips row groups that have no row for which a condition of the operator is true; it is bound to the columns that
+    /// are read.
+    pub(super) fn skip_by(&mut self, condition: Option<&Expression>) {
+        self.operator_condition = condition.cloned();
     }
 
     /// Restricts the scan to some columns.
@@ -161,12 +179,17 @@ impl Rows {
             streams: if ordered { 1 } else { streams.max(1) },
             ordered,
             memory: (job.options().memory / SCAN_MEMORY_PARTS).min(SCAN_MEMORY_MAX_BYTES),
-            representation: self.representation,
             block: job.options().block,
-            ..ScanOptions::new(self.columns.clone())
+            ..self.scan_options()
         };
         let scan = self.table.scan(job, &options)?;
         Ok(scan.into_iter().map(|stream| self.transformed(job, stream)).collect())
+    }
+
+    fn scan_options(&self) -> ScanOptions {
+        let condition = self.condition.as_ref().or(self.operator_condition.as_ref()).cloned();
+        let representation = self.representation;
+        ScanOptions { representation, condition, ..ScanOptions::new(self.columns.clone()) }
     }
 
     fn transformed(&self, job: &Job, stream: Box<dyn Batches>) -> Box<dyn Batches> {

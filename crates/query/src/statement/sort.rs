@@ -35,7 +35,7 @@ pub fn sort(job: &Job, input: Input, sort: &Sort, destination: &Destination) -> 
     if rows.is_stream() {
         rows.spool()?;
     }
-    progress.expect(2 * rows.table_rows().unwrap_or(0));
+    progress.expect(2 * rows.scanned_rows().unwrap_or(0));
     let threads = job.options().threads;
     let options = options(job, &rows, &keys, sort)?;
     let sorted = crate::sort::sort(job, rows.streams(job, threads, sort.stable)?, &keys, &options)?;
@@ -48,6 +48,7 @@ pub fn sort(job: &Job, input: Input, sort: &Sort, destination: &Destination) -> 
         read_bytes: rows.bytes(),
         output_bytes: received.bytes,
         preview: received.preview,
+        notes: rows.notes(),
         ..Outcome::default()
     })
 }
@@ -56,7 +57,7 @@ fn options(job: &Job, rows: &Rows, keys: &[SortKey], sort: &Sort) -> Result<Sort
     let columns: Vec<usize> = keys.iter().map(|key| key.column).collect();
     let sample = rows.sample(job, &columns, SAMPLE_ROWS)?;
     let limit = sort.limit;
-    let expected_bytes = rows.table_rows().filter(|_| rows.is_all()).map(|count| count * row_bytes(rows));
+    let expected_bytes = rows.scanned_rows().filter(|_| rows.is_all()).map(|count| count * row_bytes(rows));
     Ok(SortOptions {
         sample: Some(sample),
         expected_bytes,

@@ -6,6 +6,7 @@ use arrow_array::ArrayRef;
 use sakiyomi_io::Access;
 
 use crate::cost::operators::Codec;
+use crate::expression::Expression;
 
 /// Options for opening files.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +71,22 @@ pub struct ScanOptions {
     pub representation: Representation,
     /// Transfer size in bytes; a column chunk may be read in one larger transfer.
     pub block: usize,
+    /// A condition on batches. Parquet row groups that have no row for which it is true, by the bounds that the file
+    /// records, are skipped; it is not evaluated on rows.
+    pub condition: Option<Expression>,
+}
+
+/// The part of a table that a scan reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Row groups or record batches that are read.
+    pub groups: usize,
+    /// Row groups that the condition excludes.
+    pub skipped_groups: usize,
+    /// Rows of the groups that are read, if the metadata records it.
+    pub rows: Option<u64>,
+    /// Bytes that are read, without the gaps between columns; 0 for a stream, whose length is unknown.
+    pub bytes: u64,
 }
 
 /// Default rows of a batch: columns of 8 bytes fit into the first-level cache with their validity.
@@ -93,6 +110,7 @@ impl ScanOptions {
             ordered: true,
             representation: Representation::STORED,
             block: DEFAULT_BLOCK_BYTES,
+            condition: None,
         }
     }
 }

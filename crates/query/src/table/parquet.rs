@@ -23,5 +23,5 @@ pub(super) use declared_order::declared_order;
 pub(super) use footer::ParquetFile;
 pub(super) use plan::{ParquetPlan, Runs};
 pub(super) use scan::ParquetScan;
-pub(super) use statistics::{dictionary_columns, statistics};
+pub(super) use statistics::{dictionary_columns, group_bounds, statistics};
 pub(super) use storage::storage;

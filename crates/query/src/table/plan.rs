@@ -12,6 +12,7 @@ use super::csv::{CsvInput, CsvPlan, CsvScan};
 use super::fetch::{Fetcher, RangesOf, Shared, Split};
 use super::options::{Format, Representation, ScanOptions};
 use super::parquet::{ParquetPlan, ParquetScan, Runs};
+use super::prune;
 use super::source::Source;
 use super::types::{Shape, represented, retyped};
 use crate::{Batches, Error, Job};
@@ -85,7 +86,7 @@ pub(super) fn scan(
     match &table.content {
         Content::Parquet(..) | Content::Arrow(_) => {
             let Sampled { splits, runs } =
-                sample.unwrap_or_else(|| Sampled { splits: splits(table), runs: None });
+                sample.unwrap_or_else(|| Sampled { splits: prune::selected(table, options), runs: None });
             scan.of_splits(splits, runs, workers)
         }
         Content::Csv(files) => scan.of_csv(CsvInput::Files(VecDeque::from(files.clone())), workers),
@@ -106,7 +107,12 @@ pub(super) fn splits(table: &Data) -> Vec<Split> {
 
 /// Bytes of `columns` in all splits.
 pub(super) fn bytes(table: &Data, columns: &[usize]) -> u64 {
-    let of_split = |split: Split| match &table.content {
+    bytes_of(table, &splits(table), columns)
+}
+
+/// Bytes of `columns` in some splits.
+pub(super) fn bytes_of(table: &Data, splits: &[Split], columns: &[usize]) -> u64 {
+    let of_split = |split: &Split| match &table.content {
         Content::Parquet(files, _) => {
             let group = files[split.file].metadata.row_group(split.index);
             let leaves = files[split.file].leaves(columns);
@@ -118,7 +124,7 @@ pub(super) fn bytes(table: &Data, columns: &[usize]) -> u64 {
         }
         Content::Csv(_) | Content::Stream(_) => 0u64,
     };
-    splits(table).into_iter().map(of_split).fold(0, u64::saturating_add)
+    splits.iter().map(of_split).fold(0, u64::saturating_add)
 }
 
 impl Scan<'_> {

@@ -6,6 +6,7 @@ mod damage;
 mod faults;
 mod files;
 mod memory;
+mod prune;
 mod round_trip;
 
 use std::path::{Path, PathBuf};

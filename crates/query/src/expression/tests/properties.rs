@@ -4,14 +4,18 @@ use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_cast::display::array_value_to_string;
-use arrow_schema::{DataType, Field, Schema};
+use arrow_ord::sort::sort_to_indices;
+use arrow_schema::{DataType, Field, Schema, SortOptions};
+use arrow_select::concat::concat;
+use arrow_select::take::take;
 use proptest::prelude::*;
-use rand_core::SeedableRng;
+use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::batch;
 use super::oracle::{self, Cell};
 use super::random;
+use crate::expression::prune::{GroupBounds, Nulls};
 use crate::expression::{Expression, Projection};
 
 /// Converts rows of the oracle to a batch.
@@ -92,6 +96,62 @@ proptest! {
         let printed = expression.to_string();
         let again = Expression::parse(&printed, &batch.schema()).unwrap_or_else(|error| panic!("{printed}: {error}"));
         prop_assert_eq!(again.evaluate(&batch).is_ok(), expected.is_ok(), "{}", printed);
+    }
+}
+
+/// The bounds of groups of at most `rows` rows; one in four bounds is unknown.
+fn bounds(batch: &RecordBatch, rows: usize, random: &mut Pcg64) -> GroupBounds {
+    let groups: Vec<RecordBatch> = (0..batch.num_rows())
+        .step_by(rows)
+        .map(|from| batch.slice(from, rows.min(batch.num_rows() - from)))
+        .collect();
+    let mut extremes = |descending: bool| {
+        let options = Some(SortOptions { descending, nulls_first: false });
+        let columns = (0..batch.num_columns()).map(|column| {
+            let of_group = |group: &RecordBatch| {
+                let values = group.column(column);
+                let first = sort_to_indices(values, options, Some(1)).unwrap();
+                let is_known = random.next_u64() % 4 > 0;
+                if is_known {
+                    take(values, &first, None).unwrap()
+                } else {
+                    new_null_array(values.data_type(), 1)
+                }
+            };
+            let extremes: Vec<ArrayRef> = groups.iter().map(of_group).collect();
+            concat(&extremes.iter().map(AsRef::as_ref).collect::<Vec<_>>()).unwrap()
+        });
+        RecordBatch::try_new(batch.schema(), columns.collect()).unwrap()
+    };
+    let (min, max) = (extremes(false), extremes(true));
+    let nulls = |column: usize| {
+        let of_group = |group: &RecordBatch| match group.column(column).null_count() {
+            0 => Nulls::None,
+            count if count == group.num_rows() => Nulls::All,
+            _ => Nulls::Unknown,
+        };
+        groups.iter().map(of_group).collect()
+    };
+    GroupBounds { min, max, nulls: (0..batch.num_columns()).map(nulls).collect() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+
+    #[test]
+    fn no_selected_row_is_in_an_excluded_group(seed: u64, rows in 1usize..40, group_rows in 1usize..8) {
+        let text = random::condition_tree(seed).sql();
+        let generator = &mut Pcg64::seed_from_u64(seed ^ 1);
+        let rows: Vec<Vec<Cell>> = (0..rows).map(|_| random::row(generator)).collect();
+        let batch = oracle_batch(&rows);
+        let condition = Expression::condition(&text, &batch.schema()).unwrap();
+        let bounds = bounds(&batch, group_rows, generator);
+        for (group, may_select) in condition.may_select(&bounds).into_iter().enumerate() {
+            let from = group * group_rows;
+            let rows = batch.slice(from, group_rows.min(batch.num_rows() - from));
+            let selected = condition.select(&rows).map_or(0, |mask| mask.true_count());
+            prop_assert!(may_select || selected == 0, "{}: group {}: {} rows", text, group, selected);
+        }
     }
 }
 

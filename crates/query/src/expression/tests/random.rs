@@ -14,6 +14,11 @@ pub(super) fn tree(seed: u64) -> Tree {
     grow(random, sort, 3)
 }
 
+/// A random condition.
+pub(super) fn condition_tree(seed: u64) -> Tree {
+    grow(&mut Pcg64::seed_from_u64(seed), Sort::Bool, 4)
+}
+
 /// A row of random cells, one for each column.
 pub(super) fn row(random: &mut Pcg64) -> Vec<Cell> {
     COLUMNS

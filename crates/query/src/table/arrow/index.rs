@@ -29,7 +29,7 @@ pub(in crate::table) struct Batch {
     pub(super) header: Vec<u8>,
     /// File offset of the body.
     pub(super) body: u64,
-    pub(super) rows: u64,
+    pub(in crate::table) rows: u64,
     /// The dictionaries in effect for this batch.
     pub(super) dictionaries: Arc<Dictionaries>,
 }

@@ -2,15 +2,17 @@
 
 use arrow_array::{Array, ArrayRef, BooleanArray};
 use arrow_ord::sort::sort_to_indices;
-use arrow_schema::SortOptions;
+use arrow_schema::{DataType, SortOptions};
 use arrow_select::concat::concat;
 use arrow_select::take::take;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
-use parquet::basic::{Encoding, Type};
+use parquet::basic::{Encoding, SortOrder, Type};
 use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::statistics::Statistics;
 
 use super::ParquetFile;
 use crate::Error;
+use crate::expression::prune::Nulls;
 use crate::table::guard::decode;
 use crate::table::options::ColumnStatistics;
 use crate::table::types::converted;
@@ -38,6 +40,43 @@ fn gather(files: &[ParquetFile], column: usize) -> ColumnStatistics {
     let max = known.max.and_then(|arrays| bound(arrays, true));
     let exact = known.exact && min.is_some() && max.is_some();
     ColumnStatistics { min, max, exact, nulls: known.nulls }
+}
+
+/// Bounds and nulls of a column in each row group of a file: lower bounds, upper bounds, nulls. `None` if the file does not
+/// record them.
+pub(in crate::table) fn group_bounds(
+    file: &ParquetFile,
+    column: usize,
+    data_type: &DataType,
+) -> Option<(ArrayRef, ArrayRef, Vec<Nulls>)> {
+    decode(&file.source.path, || of_groups(file, column, data_type)).ok().flatten()
+}
+
+fn of_groups(
+    file: &ParquetFile,
+    column: usize,
+    data_type: &DataType,
+) -> Result<Option<(ArrayRef, ArrayRef, Vec<Nulls>)>, Error> {
+    let Some(leaf) = flat_leaf(file, column) else { return Ok(None) };
+    let schema = file.metadata.file_metadata().schema_descr();
+    let groups = || file.metadata.row_groups().iter();
+    // Bounds of old writers are in the order of signed bytes, whatever the type.
+    let is_deprecated = |statistics: &Statistics| statistics.is_min_max_deprecated();
+    let has_old_bounds = groups().any(|group| group.column(leaf).statistics().is_some_and(is_deprecated));
+    if has_old_bounds && schema.column(leaf).sort_order() != SortOrder::SIGNED {
+        return Ok(None);
+    }
+    let converter = StatisticsConverter::from_column_index(leaf, file.schema.field(column), schema)?;
+    let converter = converter.with_missing_null_counts_as_zero(false);
+    let min = converted(&converter.row_group_mins(groups())?, data_type)?;
+    let max = converted(&converter.row_group_maxes(groups())?, data_type)?;
+    let counts = converter.row_group_null_counts(groups())?;
+    let nulls = counts.iter().zip(groups()).map(|(count, group)| match count {
+        Some(0) => Nulls::None,
+        Some(count) if count == group.num_rows() as u64 => Nulls::All,
+        _ => Nulls::Unknown,
+    });
+    Ok(Some((min, max, nulls.collect())))
 }
 
 /// Statistics of the files so far; `None` if a file does not record them.

@@ -1,0 +1,77 @@
+//! Row groups of a table that a condition excludes.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, new_null_array};
+use arrow_schema::{Field, Schema};
+use arrow_select::concat::concat;
+
+use super::content::{Content, Data};
+use super::fetch::Split;
+use super::parquet::{ParquetFile, group_bounds};
+use super::plan::{scan_schema, splits};
+use super::{Extent, ScanOptions, plan};
+use crate::Error;
+use crate::expression::Expression;
+use crate::expression::prune::{GroupBounds, Nulls};
+
+/// The row groups or record batches that a scan reads, in order.
+pub(super) fn selected(table: &Data, options: &ScanOptions) -> Vec<Split> {
+    let all = splits(table);
+    let (Content::Parquet(files, _), Some(condition)) = (&table.content, &options.condition) else {
+        return all;
+    };
+    // A condition that cannot be evaluated on bounds excludes nothing.
+    let Ok(bounds) = bounds(table, files, condition, options) else { return all };
+    let selected = condition.may_select(&bounds);
+    all.into_iter().zip(selected).filter_map(|(split, may_select)| may_select.then_some(split)).collect()
+}
+
+/// The part of a table that a scan reads.
+pub(super) fn extent(table: &Data, options: &ScanOptions) -> Extent {
+    let selected = selected(table, options);
+    let rows = |split: &Split| match &table.content {
+        Content::Parquet(files, _) => files[split.file].metadata.row_group(split.index).num_rows() as u64,
+        Content::Arrow(files) => files[split.file].batches[split.index].rows,
+        Content::Csv(_) | Content::Stream(_) => 0,
+    };
+    let is_known = matches!(table.content, Content::Parquet(..) | Content::Arrow(_));
+    Extent {
+        groups: selected.len(),
+        skipped_groups: splits(table).len() - selected.len(),
+        rows: is_known.then(|| selected.iter().map(rows).fold(0, u64::saturating_add)),
+        bytes: plan::bytes_of(table, &selected, &options.columns),
+    }
+}
+
+/// The bounds of the row groups of all files; those of columns without a part in the condition are unknown.
+fn bounds(
+    table: &Data,
+    files: &[ParquetFile],
+    condition: &Expression,
+    options: &ScanOptions,
+) -> Result<GroupBounds, Error> {
+    let used = condition.columns();
+    let schema = scan_schema(table, &options.columns, options.representation);
+    let (mut min, mut max, mut nulls) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, (field, &column)) in schema.fields().iter().zip(&options.columns).enumerate() {
+        let of_file = |file: &ParquetFile| {
+            let known =
+                used.contains(&place).then(|| group_bounds(file, column, field.data_type())).flatten();
+            known.unwrap_or_else(|| {
+                let groups = file.metadata.num_row_groups();
+                let unknown = new_null_array(field.data_type(), groups);
+                (Arc::clone(&unknown), unknown, vec![Nulls::Unknown; groups])
+            })
+        };
+        let of_files: Vec<(ArrayRef, ArrayRef, Vec<Nulls>)> = files.iter().map(of_file).collect();
+        min.push(concat(&of_files.iter().map(|(min, ..)| min.as_ref()).collect::<Vec<_>>())?);
+        max.push(concat(&of_files.iter().map(|(_, max, _)| max.as_ref()).collect::<Vec<_>>())?);
+        nulls.push(of_files.into_iter().flat_map(|(.., nulls)| nulls).collect());
+    }
+    let fields: Vec<Field> =
+        schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+    let schema = Arc::new(Schema::new(fields));
+    let batch = |columns| RecordBatch::try_new(Arc::clone(&schema), columns);
+    Ok(GroupBounds { min: batch(min)?, max: batch(max)?, nulls })
+}
