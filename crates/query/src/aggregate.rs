@@ -31,15 +31,15 @@
 
 mod direct;
 mod fused;
-mod groups;
+pub(crate) mod groups;
 mod index;
 mod keys;
 mod layout;
-mod merge;
-mod overflow;
+pub(crate) mod merge;
+pub(crate) mod overflow;
 mod plan;
 pub mod q1;
-mod run;
+pub(crate) mod run;
 mod sorted;
 mod state;
 mod types;

@@ -11,10 +11,10 @@ use crate::batch_bytes::compact;
 use crate::{Error, Job};
 
 /// Transfer size; small because many runs share the buffer budget.
-const BATCH_BLOCK_BYTES: usize = 256 << 10;
+pub(crate) const BATCH_BLOCK_BYTES: usize = 256 << 10;
 
 /// Blocks in flight per run: one is transferred while another is filled or decoded.
-const BATCH_BLOCKS_AHEAD: usize = 2;
+pub(crate) const BATCH_BLOCKS_AHEAD: usize = 2;
 
 /// Creates a spill file in the job's first spill directory.
 ///

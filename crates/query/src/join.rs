@@ -32,7 +32,7 @@ mod coercion;
 mod condition;
 mod cursor;
 mod group;
-mod hash;
+pub(crate) mod hash;
 mod keys;
 mod kind;
 mod layout;
@@ -47,6 +47,7 @@ pub use hash::{HashJoin, JoinSide};
 pub use kind::{JOIN_KINDS, JoinKind};
 pub use layout::COLLISION_SUFFIX;
 pub use merge::MergeJoin;
+pub(crate) use operator::sort_memory;
 pub use operator::{JoinInput, JoinMethod, join};
 
 #[cfg(test)]

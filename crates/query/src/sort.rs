@@ -32,12 +32,12 @@ mod in_memory;
 mod key;
 mod loser_tree;
 mod merge;
-mod options;
+pub(crate) mod options;
 mod partition;
-mod plan;
+pub(crate) mod plan;
 mod radix;
 mod row;
-mod runs;
+pub(crate) mod runs;
 mod sorted;
 mod spill;
 mod splitters;
@@ -205,7 +205,7 @@ impl Sorter {
 /// Plans the memory that the sort may use, or the part of it that is still free.
 fn divide_memory(job: &Job, options: &SortOptions, keys: &Keys) -> Result<(MemoryPlan, ChunkMemory), Error> {
     let budget = job.io().pool().budget();
-    let bytes = options.memory.unwrap_or(budget / 4 * 3).min(budget);
+    let bytes = options.memory.unwrap_or(options::default_memory(budget)).min(budget);
     let min_bytes = plan::min_bytes(options.block);
     let guarantee = Guarantee::new(job, bytes.max(min_bytes), min_bytes)?;
     let memory = MemoryPlan::new(&Demand {
@@ -217,6 +217,8 @@ fn divide_memory(job: &Job, options: &SortOptions, keys: &Keys) -> Result<(Memor
         expected_rows: options.expected_rows,
         resident_bytes: options.resident,
         partitions_max: options.usable_sample().map_or(1, |_| options.partitions),
+        planned_partitions: options.planned_partitions,
+        planned_run: options.planned_run,
         block: options.block,
         order_bytes: ORDER_BYTES + keys.digit_bytes(),
     });

@@ -12,7 +12,7 @@ use crate::{Error, Job};
 use super::groups::{Groups, LEVELS_MAX, PARTITION_COUNT};
 
 /// Transfer size: small because the runs of a small table are short, and all partitions are written at the same time.
-const BLOCK_BYTES: usize = 128 << 10;
+pub(crate) const BLOCK_BYTES: usize = 128 << 10;
 /// Transfers in flight: one during the filling or reading of another.
 const TRANSFERS_IN_FLIGHT: usize = 2;
 /// Size at which buffered records are written to a run.

@@ -19,6 +19,14 @@ use super::worker::{Partial, Plan, Worker, key_of};
 const MEMORY_NUMERATOR: usize = 3;
 /// See [`MEMORY_NUMERATOR`].
 const MEMORY_DENOMINATOR: usize = 4;
+/// Fraction of the free memory for groups.
+pub(crate) const GROUP_MEMORY_RATIO: f64 = MEMORY_NUMERATOR as f64 / MEMORY_DENOMINATOR as f64;
+
+/// Returns the bytes of free heap that an aggregation uses for groups.
+pub(crate) fn group_memory(available: usize) -> usize {
+    (available / MEMORY_DENOMINATOR * MEMORY_NUMERATOR).max(MEMORY_MIN_BYTES)
+}
+
 /// Number of shares of the memory if workers' groups are kept during merging, or if distinct values are counted.
 const SHARED_PARTS: usize = 2;
 /// Minimum memory of groups, because less would be spilled every few rows.
@@ -44,7 +52,7 @@ pub fn aggregate(
     aggregation: Aggregation,
     inputs: Vec<Box<dyn Batches + '_>>,
 ) -> Result<Aggregated, Error> {
-    let bytes = (job.available() / MEMORY_DENOMINATOR * MEMORY_NUMERATOR).max(MEMORY_MIN_BYTES);
+    let bytes = group_memory(job.available());
     aggregate_within(job, &SpillPlace::of(job), bytes, aggregation, inputs)
 }
 

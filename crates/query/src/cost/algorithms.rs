@@ -1,90 +1,162 @@
-//! Candidate algorithms of a task and their sizes.
+//! Algorithms that can do a task, with their sizes.
 //!
-//! Sizes come from fixed grids that do not depend on the memory limit. A larger limit therefore allows all plans of a
-//! smaller one, and never predicts a slower optimum.
+//! Sizes are those that the operators take: [`crate::sort::plan`] divides the memory of each sort, as it does when the
+//! sort runs. Besides all of its memory, a sort may have a half or a quarter of it, because less memory is touched then.
 
-use super::aggregate::{Groups, hash_aggregate, sorted_aggregate};
+use super::aggregate::{Groups, SPILLED_PARTITIONS, hash_aggregate};
 use super::error::CostError;
-use super::join::{hash_join, merge_join};
+use super::join::{HASH_PARTITIONS, HASH_PASSES_MAX, hash_join, merge_join};
 use super::plan::{Algorithm, SortMethod};
 use super::shape::{KeyShape, Operator, Side, Task};
 use super::sort::sorted;
 use super::stage::Stage;
-use super::work::Work;
+use super::work::{PARTITION_SKEW_RATIO, ROW_NUMBER_BYTES, Work};
+use crate::join::sort_memory;
+use crate::sort::options::{PARTITIONS_MAX, RESIDENT_BYTES, default_memory};
+use crate::sort::plan::{Demand, MemoryPlan, ORDER_BYTES};
+use crate::sort::runs::collected_rows;
 
-/// Partitions of an in-memory sort: from a few per thread to partitions that fit into a cache.
-const RESIDENT_PARTITION_COUNTS: [u64; 3] = [4, 16, 64];
-/// Partitions of a pass. The cost of scattering rises with their number because of caches and the TLB.
-const PARTITION_COUNTS: [u64; 8] = [4, 8, 16, 32, 64, 128, 256, 512];
-/// Maximum passes over spilled rows: two passes of 512 partitions suffice for the storage of a machine.
-const PARTITION_PASSES_MAX: u64 = 3;
-/// Minimum partitions of a pass if there are several passes.
-const REPEATED_PARTITIONS_MIN: u64 = 64;
-/// Bytes of resident rows of a spilling sort, if any: page faults of more memory cost more than a fast disk (facts
-/// section 7).
-const RESIDENT_BYTES: u64 = 64 << 20;
-/// Candidate bytes of a run, in factors of four.
-const RUN_SIZES_BYTES: [u64; 7] = [1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30, 4 << 30];
-/// Candidate fan-ins of a merge.
-const MERGE_FAN_INS: [u64; 4] = [4, 16, 64, 256];
-/// Maximum merge passes: 256^4 runs of 1 MiB are 4 PiB.
+/// Parts of its memory that a sort may be given.
+const MEMORY_DIVISORS: [usize; 3] = [1, 2, 4];
+/// Bytes of the digits of a sort's key: one 64-bit number.
+const DIGIT_BYTES: usize = 8;
+/// Passes over runs at most.
 const MERGE_PASSES_MAX: u64 = 4;
+/// Estimated bytes of resident rows over their limit, at most: an estimate that is too low must not spill.
+const RESIDENT_SAFETY_RATIO: f64 = 1.1;
 
-/// Returns all candidate algorithms of a task.
-pub(crate) fn algorithms(task: &Task) -> Vec<Algorithm> {
-    let hash_partitions = || std::iter::once(1).chain(PARTITION_COUNTS);
+/// Bytes and rows of a table at most, so that sums of them are numbers of 64 bits.
+const EXPECTED_MAX: u64 = 1 << 56;
+
+/// Resources that decide the sizes of algorithms.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resources {
+    /// Bytes of I/O buffers and rows.
+    pub(crate) buffers: usize,
+    /// Bytes of the allocator.
+    pub(crate) heap: usize,
+    pub(crate) threads: usize,
+    /// Spill directories.
+    pub(crate) directories: usize,
+    /// Bytes of a spilled block.
+    pub(crate) block: usize,
+}
+
+/// Rows to be sorted.
+#[derive(Clone, Copy, Debug)]
+struct Sorting {
+    bytes: f64,
+    rows: f64,
+    /// Bytes of the buffer budget that the sort may use.
+    memory: usize,
+    limit: Option<u64>,
+}
+
+/// All algorithms for a task.
+pub(crate) fn algorithms(task: &Task, resources: &Resources) -> Vec<Algorithm> {
     match task.operator {
         Operator::Sort { limit_rows, is_stable, .. } => {
-            let methods = sort_methods(task, 0, is_stable);
-            let top = limit_rows.map(|_| SortMethod::TopN);
-            methods.into_iter().chain(top).map(|sort| Algorithm::Sort { sort }).collect()
+            let shape = &task.tables[0];
+            let rows = shape.rows as f64 * task.selected_ratio;
+            let row_bytes = shape.row_bytes() + if is_stable { ROW_NUMBER_BYTES } else { 0.0 };
+            let memory = default_memory(resources.buffers);
+            let sorting = Sorting { bytes: rows * row_bytes, rows, memory, limit: limit_rows };
+            sort_methods(&sorting, resources).into_iter().map(|sort| Algorithm::Sort { sort }).collect()
         }
         Operator::Join { build, .. } => {
             let sides = [Side::Left, Side::Right].into_iter();
             let sides = sides.filter(|&side| build.is_none_or(|build| build == side));
-            let hashed = sides.flat_map(|build| {
-                hash_partitions().map(move |partitions| Algorithm::HashJoin { build, partitions })
-            });
-            merge_joins(task).into_iter().chain(hashed).collect()
+            let partitions = || (0..=HASH_PASSES_MAX).map(|passes| HASH_PARTITIONS.pow(passes));
+            let hashed = sides
+                .flat_map(|build| partitions().map(move |partitions| Algorithm::HashJoin { build, partitions }));
+            merge_joins(task, resources).into_iter().chain(hashed).collect()
         }
         Operator::Aggregate { .. } => {
-            let sorted = sort_methods(task, 0, false).into_iter();
-            let hashed = hash_partitions().map(|partitions| Algorithm::HashAggregate { partitions });
-            hashed.chain(sorted.map(|sort| Algorithm::SortedAggregate { sort })).collect()
+            [1, SPILLED_PARTITIONS].map(|partitions| Algorithm::HashAggregate { partitions }).to_vec()
         }
     }
 }
 
-/// Candidate sort methods of a table.
-fn sort_methods(task: &Task, table: usize, numbered: bool) -> Vec<SortMethod> {
-    let shape = &task.tables[table];
-    if shape.is_sorted && !numbered {
-        return vec![SortMethod::AlreadySorted];
+/// Ways to sort rows.
+fn sort_methods(sorting: &Sorting, resources: &Resources) -> Vec<SortMethod> {
+    let memories = MEMORY_DIVISORS.iter().map(|divisor| sorting.memory / divisor);
+    let mut methods: Vec<SortMethod> = memories
+        .flat_map(|memory| {
+            let residents = [0, RESIDENT_BYTES, usize::MAX].into_iter();
+            let ranges = residents.filter_map(move |resident| ranges(sorting, resources, memory, resident));
+            ranges.chain(runs(sorting, resources, memory))
+        })
+        .collect();
+    methods.extend(top(sorting, resources));
+    methods.sort_unstable();
+    methods.dedup();
+    methods
+}
+
+/// Returns the memory plan that a sort makes.
+fn memory_plan(
+    sorting: &Sorting,
+    resources: &Resources,
+    (memory, resident): (usize, usize),
+    partitions_max: usize,
+) -> MemoryPlan {
+    MemoryPlan::new(&Demand {
+        bytes: memory,
+        heap_bytes: resources.heap,
+        threads: resources.threads,
+        directories: resources.directories,
+        expected_bytes: Some((sorting.bytes as u64).min(EXPECTED_MAX)),
+        expected_rows: Some((sorting.rows as u64).min(EXPECTED_MAX)),
+        resident_bytes: resident,
+        partitions_max,
+        planned_partitions: None,
+        planned_run: None,
+        block: resources.block,
+        order_bytes: ORDER_BYTES + DIGIT_BYTES,
+    })
+}
+
+/// Range partitioning, in memory or spilled; none if the mean partition would have to be sorted as runs, or if the
+/// sort would take smaller chunks.
+fn ranges(sorting: &Sorting, resources: &Resources, memory: usize, resident: usize) -> Option<SortMethod> {
+    let plan = memory_plan(sorting, resources, (memory, resident), PARTITIONS_MAX);
+    let partition = |all: f64| all / plan.partitions as f64 * PARTITION_SKEW_RATIO;
+    let fits =
+        partition(sorting.bytes) <= plan.load_bytes as f64 && partition(sorting.rows) <= plan.load_rows as f64;
+    if !fits || plan.chunk_bytes != resources.block {
+        return None;
     }
-    let resident =
-        RESIDENT_PARTITION_COUNTS.into_iter().map(|partitions| SortMethod::InMemory { partitions });
-    let ranges = PARTITION_COUNTS.into_iter().flat_map(|partitions| {
-        // With few partitions, more partitions are better than more passes.
-        let passes = if partitions < REPEATED_PARTITIONS_MIN { 1..=1 } else { 1..=PARTITION_PASSES_MAX };
-        passes.flat_map(move |passes| {
-            let residents = if passes == 1 { 0..=1 } else { 0..=0 };
-            residents.map(move |part| {
-                let resident_bytes = part * RESIDENT_BYTES;
-                SortMethod::RangePartition { partitions, passes, resident_bytes }
-            })
-        })
-    });
-    let bytes = shape.packed_bytes();
-    let merges = RUN_SIZES_BYTES.into_iter().flat_map(move |run_bytes| {
-        let passes = move |fan_in| merge_passes(bytes, run_bytes, fan_in);
-        MERGE_FAN_INS.into_iter().map(move |fan_in| SortMethod::RunsAndMerge {
-            run_bytes,
-            fan_in,
-            passes: passes(fan_in),
-        })
-    });
-    let is_possible = |method: &SortMethod| !matches!(method, SortMethod::RunsAndMerge { passes, .. } if *passes > MERGE_PASSES_MAX);
-    resident.chain(ranges).chain(merges.filter(is_possible)).collect()
+    let (partitions, memory_bytes) = (plan.partitions as u64, memory as u64);
+    let resident_bytes = plan.resident_bytes as u64;
+    Some(if sorting.bytes * RESIDENT_SAFETY_RATIO <= resident_bytes as f64 {
+        SortMethod::InMemory { partitions, resident_bytes, memory_bytes }
+    } else {
+        SortMethod::RangePartition { partitions, resident_bytes, memory_bytes }
+    })
+}
+
+/// Runs that are merged.
+fn runs(sorting: &Sorting, resources: &Resources, memory: usize) -> Option<SortMethod> {
+    let plan = memory_plan(sorting, resources, (memory, 0), 1);
+    if plan.chunk_bytes != resources.block {
+        return None;
+    }
+    let passes = match sorting.bytes * RESIDENT_SAFETY_RATIO <= (plan.run_bytes * resources.threads) as f64 {
+        true => 0,
+        false => merge_passes(sorting.bytes, plan.run_bytes as u64, plan.fan_in as u64),
+    };
+    let (run_bytes, fan_in) = (plan.run_bytes as u64, plan.fan_in as u64);
+    let method = SortMethod::RunsAndMerge { run_bytes, fan_in, passes, memory_bytes: memory as u64 };
+    (passes <= MERGE_PASSES_MAX).then_some(method)
+}
+
+/// The first rows only, if those that each thread collects fit into its memory.
+fn top(sorting: &Sorting, resources: &Resources) -> Option<SortMethod> {
+    let plan = memory_plan(sorting, resources, (sorting.memory, 0), 1);
+    let rows = (collected_rows(sorting.limit?) as f64).min(sorting.rows);
+    let bytes = rows * sorting.bytes / sorting.rows.max(1.0);
+    let fits = bytes + plan.chunk_bytes as f64 <= plan.run_bytes as f64 && rows <= plan.load_rows as f64;
+    fits.then_some(SortMethod::TopN)
 }
 
 /// Merge passes until one run is left: `log_k(runs)`, rounded up.
@@ -98,22 +170,20 @@ fn merge_passes(bytes: f64, run_bytes: u64, fan_in: u64) -> u64 {
     passes
 }
 
-/// Candidate merge joins: unsorted sides use the same sort method.
-fn merge_joins(task: &Task) -> Vec<Algorithm> {
-    let larger = usize::from(task.tables[1].packed_bytes() > task.tables[0].packed_bytes());
-    let unsorted = task.tables.iter().filter(|table| !table.is_sorted).count();
-    let methods = match unsorted {
-        0 => vec![SortMethod::AlreadySorted],
-        1 => sort_methods(task, usize::from(task.tables[0].is_sorted), false),
-        _ => sort_methods(task, larger, false),
+/// Merge joins of tables that are sorted, each in its share of the memory, or are sorted already.
+fn merge_joins(task: &Task, resources: &Resources) -> Vec<Algorithm> {
+    let methods = |table: usize| {
+        let shape = &task.tables[table];
+        if shape.is_sorted {
+            return vec![SortMethod::AlreadySorted];
+        }
+        let rows = shape.rows as f64 * if table == 0 { task.selected_ratio } else { 1.0 };
+        let (bytes, memory) = (rows * shape.row_bytes(), sort_memory(resources.buffers));
+        sort_methods(&Sorting { bytes, rows, memory, limit: None }, resources)
     };
-    let of = |table: usize, method: SortMethod| {
-        if task.tables[table].is_sorted { SortMethod::AlreadySorted } else { method }
-    };
-    methods
-        .into_iter()
-        .map(|method| Algorithm::MergeJoin { left: of(0, method), right: of(1, method) })
-        .collect()
+    let (lefts, rights) = (methods(0), methods(1));
+    let pairs = lefts.iter().flat_map(|&left| rights.iter().map(move |&right| (left, right)));
+    pairs.map(|(left, right)| Algorithm::MergeJoin { left, right }).collect()
 }
 
 /// The stages of an algorithm.
@@ -134,14 +204,17 @@ pub(crate) fn stages(work: &Work<'_>, algorithm: Algorithm) -> Result<Vec<Stage>
             let rows = if is_stable { Work::numbered(work.rows(0)) } else { work.rows(0) };
             let found = sorted(work, 0, rows, sort, key)?;
             let (mut stages, mut last) = (found.before, found.last);
+            if is_stable {
+                // One thread reads the rows in order.
+                stages.iter_mut().for_each(|stage| stage.serial_ns = stage.user_ns);
+            }
             work.write_result(&mut last)?;
             stages.push(last);
             stages
         }
         Algorithm::MergeJoin { left, right } => merge_join(work, [left, right], key)?,
-        Algorithm::HashJoin { build, partitions } => hash_join(work, build, partitions as f64)?,
+        Algorithm::HashJoin { build, partitions } => hash_join(work, build, partitions)?,
         Algorithm::HashAggregate { partitions } => hash_aggregate(work, groups(), partitions as f64)?,
-        Algorithm::SortedAggregate { sort } => sorted_aggregate(work, groups(), sort, key)?,
     };
     charge_fresh_memory(&mut stages);
     Ok(stages)

@@ -8,11 +8,17 @@ use super::shape::{KeyShape, Side};
 use super::sort::sorted;
 use super::stage::Stage;
 use super::work::{PARTITION_SKEW_RATIO, Rows, Work};
+use crate::batch_spill::BATCH_BLOCKS_AHEAD;
+use crate::join::hash::partition::PARTITION_COUNT;
+use crate::join::hash::{BUILD_COPIES, ENTRY_BYTES};
 
-/// Bytes of a hash table per row, in addition to the row: hash, chain link, and free slots.
-pub(crate) const HASH_ENTRY_BYTES: f64 = 24.0;
+/// Partitions of a pass over both sides.
+pub(crate) const HASH_PARTITIONS: u64 = PARTITION_COUNT as u64;
+/// Passes at most: 4,096 partitions.
+pub(crate) const HASH_PASSES_MAX: u32 = 3;
 
-/// The stages of a merge join: those of both sorts, with the last stages of both combined.
+/// The stages of a join of sorted tables: both sorts, and the last stages of both together. One thread for each side
+/// puts its rows in order, and one more joins them.
 pub(crate) fn merge_join(
     work: &Work<'_>,
     methods: [SortMethod; 2],
@@ -21,21 +27,21 @@ pub(crate) fn merge_join(
     let [left, right] = [work.rows(0), work.rows(1)];
     let left_sorted = sorted(work, 0, left, methods[0], key)?;
     let right_sorted = sorted(work, 1, right, methods[1], key)?;
+    let held = left_sorted.last.buffer_bytes;
     let mut stages = left_sorted.before;
-    stages.extend(right_sorted.before);
+    // The first side's rows stay in its memory while the second is read.
+    stages.extend(right_sorted.before.into_iter().map(|stage| {
+        let buffer_bytes = stage.buffer_bytes + held;
+        Stage { buffer_bytes, ..stage }
+    }));
     let (a, b) = (left_sorted.last, right_sorted.last);
     let merge_ns = (left.count + right.count) * work.costs.merge_join_ns_per_row;
-    // One thread joins merged streams; many threads join pairs of partitions.
-    let is_serial = methods
-        .iter()
-        .any(|method| matches!(method, SortMethod::RunsAndMerge { .. } | SortMethod::AlreadySorted));
     let mut join = Stage {
         name: "join",
         records: a.records,
         flows: a.flows.into_iter().chain(b.flows).collect(),
         user_ns: a.user_ns + b.user_ns + merge_ns,
-        serial_ns: if is_serial { a.serial_ns + b.serial_ns + merge_ns } else { 0.0 },
-        portions: if is_serial { 0.0 } else { a.portions.min(b.portions) },
+        serial_ns: a.user_ns.max(b.user_ns).max(merge_ns),
         fill_bytes: a.fill_bytes + b.fill_bytes,
         buffer_bytes: a.buffer_bytes + b.buffer_bytes,
         heap_bytes: a.heap_bytes + b.heap_bytes,
@@ -46,41 +52,61 @@ pub(crate) fn merge_join(
     Ok(stages)
 }
 
-/// The stages of a hash join.
-pub(crate) fn hash_join(work: &Work<'_>, build: Side, partitions: f64) -> Result<Vec<Stage>, CostError> {
-    let sides = [build.index(), build.other().index()];
-    let table = work.rows(sides[0]);
-    let table_bytes = table.bytes() + table.count * HASH_ENTRY_BYTES;
-    if partitions <= 1.0 {
-        let mut built = work.scan("build", STREAMING, sides[0])?;
-        built.user_ns += built_ns(work, table, table_bytes);
-        built.buffer_bytes = table_bytes;
-        let mut probed = work.scan("join", STREAMING, sides[1])?;
-        probed.user_ns += probed_ns(work, work.rows(sides[1]), table, table_bytes);
-        probed.buffer_bytes = table_bytes;
-        work.write_result(&mut probed)?;
-        return Ok(vec![built, probed]);
+/// The stages of a join by a table of one side's rows. Threads read and decode both sides; one thread builds and looks
+/// up, and partitions both sides before if the table exceeds the memory.
+pub(crate) fn hash_join(work: &Work<'_>, build: Side, partitions: u64) -> Result<Vec<Stage>, CostError> {
+    let [built, probed] = [build.index(), build.other().index()];
+    let table = work.rows(built);
+    // The batches of the table are concatenated.
+    let row_bytes = table.row_bytes * BUILD_COPIES as f64 + ENTRY_BYTES as f64;
+    let needed_bytes = table.count * row_bytes / partitions as f64;
+    let build_ns = built_ns(work, table, needed_bytes);
+    let probe_ns = probed_ns(work, work.rows(probed), table, needed_bytes);
+    if partitions <= 1 {
+        let mut build = work.scan("build", STREAMING, built)?;
+        build.user_ns += build_ns;
+        build.serial_ns = build_ns;
+        build.heap_bytes += needed_bytes;
+        let mut join = work.scan("join", STREAMING, probed)?;
+        join.user_ns += probe_ns;
+        join.serial_ns = probe_ns;
+        join.heap_bytes += needed_bytes;
+        work.write_result(&mut join)?;
+        return Ok(vec![build, join]);
     }
+    let open_bytes = (HASH_PARTITIONS + 1) as f64 * (1 + BATCH_BLOCKS_AHEAD) as f64 * work.spill_block;
     let mut stages = Vec::new();
-    let part_bytes = table_bytes / partitions;
-    let mut join = Stage { name: "join", records: STREAMING, portions: partitions, ..Stage::default() };
-    for side in sides {
+    let mut join = Stage { name: "join", records: STREAMING, ..Stage::default() };
+    for side in [built, probed] {
         let rows = work.rows(side);
         let (compress_ns, spilled) = work.compress(rows)?;
+        let divide_ns = work.scatter_ns(rows, HASH_PARTITIONS as f64) + compress_ns;
+        let restore_ns = work.restore_ns(rows)?;
         let mut read = work.scan("partition", STREAMING, side)?;
-        read.user_ns += work.scatter_ns(rows, partitions) + compress_ns;
+        read.user_ns += divide_ns;
+        read.serial_ns = divide_ns;
         read.flows.push(Flow::write(Role::Spill, spilled));
-        read.buffer_bytes = partitions * work.threads() * work.spill_block;
+        read.buffer_bytes = open_bytes;
         stages.push(read);
+        for _ in 1..partitions.ilog(HASH_PARTITIONS) {
+            stages.push(Stage {
+                name: "partition again",
+                records: STREAMING,
+                flows: vec![Flow::read_randomly(Role::Spill, spilled), Flow::write(Role::Spill, spilled)],
+                user_ns: divide_ns + restore_ns,
+                serial_ns: divide_ns + restore_ns,
+                buffer_bytes: open_bytes,
+                ..Stage::default()
+            });
+        }
         join.flows.push(Flow::read_randomly(Role::Spill, spilled));
-        join.user_ns += work.restore_ns(rows)?;
-        join.fill_bytes += spilled / partitions;
+        join.user_ns += restore_ns;
+        join.fill_bytes += spilled / partitions as f64;
     }
-    join.user_ns +=
-        built_ns(work, table, part_bytes) + probed_ns(work, work.rows(sides[1]), table, part_bytes);
-    join.buffer_bytes =
-        part_bytes * PARTITION_SKEW_RATIO * (work.threads() + 1.0) + work.threads() * work.spill_block;
-    join.heap_bytes = work.batches_bytes(table);
+    join.user_ns += build_ns + probe_ns;
+    join.serial_ns = join.user_ns;
+    join.buffer_bytes = 2.0 * (1 + BATCH_BLOCKS_AHEAD) as f64 * work.spill_block;
+    join.heap_bytes = needed_bytes * PARTITION_SKEW_RATIO + work.batches_bytes(table);
     work.write_result(&mut join)?;
     stages.push(join);
     Ok(stages)

@@ -1,10 +1,10 @@
 //! The model of one job: its devices, machine and limits, and the prediction of a plan.
 
 use sakiyomi_io::{EngineKind, EngineSpec};
-use sakiyomi_probe::calibration::{DeviceCosts, EstimateError};
+use sakiyomi_probe::calibration::{Cost, DeviceCosts, EstimateError};
 use sakiyomi_probe::setting::{CacheState, Operation};
 
-use super::algorithms::stages;
+use super::algorithms::{Resources, stages};
 use super::error::CostError;
 use super::flow::Role;
 use super::operators::{Codec, OperatorCosts};
@@ -15,6 +15,7 @@ use super::stage::{Cores, Stage};
 use super::streams::{self, BareDevice, Channel, Storage, Streams};
 use super::transfer::Interference;
 use super::work::Work;
+use crate::sort::plan::CHUNK_BYTES;
 
 /// Limits and fixed choices of a job.
 #[derive(Clone, Debug)]
@@ -29,9 +30,9 @@ pub struct Limits {
     pub cores: usize,
     /// The engine; `None` lets the search choose.
     pub engine: Option<EngineSpec>,
-    /// Use of the page cache; `None` lets the search choose.
+    /// Use of the page cache by reads of tables, if it is not to be chosen.
     pub page_cache: Option<PageCache>,
-    /// Bytes of a block; `None` lets the search choose.
+    /// Bytes of a read of a table, if it is not to be chosen.
     pub block_bytes: Option<u64>,
 }
 
@@ -55,8 +56,11 @@ pub struct Model<'a> {
     pub limits: Limits,
 }
 
-/// Bytes of a chunk of rows in a plan that does not spill: a few pages per column, small compared to a cache.
-pub(crate) const RESIDENT_CHUNK_BYTES: u64 = 64 << 10;
+/// Bytes of a chunk of rows where nothing is spilled.
+pub(crate) const RESIDENT_CHUNK_BYTES: u64 = CHUNK_BYTES as u64;
+
+/// More memory than any machine has, so that sums of it are numbers of 64 bits.
+const MEMORY_MAX_BYTES: u64 = 1 << 48;
 
 /// Block size assumed for an engine without measurements.
 const UNMEASURED_BLOCK_BYTES: u64 = 1 << 20;
@@ -96,7 +100,8 @@ impl<'a> Model<'a> {
         codec: Codec,
     ) -> Work<'b> {
         let spill_block = spill.map_or(RESIDENT_CHUNK_BYTES, |spill| spill.block_bytes) as f64;
-        Work { task, costs: self.operators, threads, spill_block, codec }
+        let heap = self.limits.heap_bytes as f64;
+        Work { task, costs: self.operators, threads, spill_block, heap, codec }
     }
 
     pub(crate) fn cores(&self, threads: usize, engine: EngineSpec) -> Cores<'a> {
@@ -117,6 +122,18 @@ impl<'a> Model<'a> {
         let devices: Vec<BareDevice> = self.storage.devices().into_iter().map(BareDevice::new).collect();
         let (memory, block) = (&memory, &block);
         Prediction::new(&Basis { stages, cores: &cores, streams, memory, devices: &devices, block })
+    }
+
+    /// The resources that decide the sizes of algorithms.
+    pub(crate) fn resources(&self, threads: usize, block_bytes: u64) -> Resources {
+        let whole = |bytes: u64| bytes.min(MEMORY_MAX_BYTES) as usize;
+        Resources {
+            buffers: whole(self.limits.buffer_bytes),
+            heap: whole(self.limits.heap_bytes),
+            threads,
+            directories: self.storage.spills.len(),
+            block: whole(block_bytes),
+        }
     }
 
     /// The streams of a plan.
@@ -197,46 +214,65 @@ impl<'a> Model<'a> {
         engines
     }
 
-    /// Candidate streams of an engine on a device: all measured block sizes, and the powers of two between them.
-    pub(crate) fn stream_plans(
-        &self,
-        costs: &DeviceCosts,
-        engine: EngineSpec,
-        op: Operation,
-    ) -> Vec<StreamPlan> {
+    /// Ways to read tables that a device's calibration can predict for an engine: all measured block sizes, and the
+    /// powers of two between them.
+    pub(crate) fn input_plans(&self, costs: &DeviceCosts, engine: EngineSpec) -> Vec<StreamPlan> {
         let page_caches = match self.limits.page_cache {
             Some(page_cache) => vec![page_cache],
             None => vec![PageCache::Bypassed, PageCache::Used],
         };
         let of = |page_cache: PageCache| {
-            let is_direct = page_cache == PageCache::Bypassed;
-            let same = costs.costs.iter().filter(move |cost| {
-                cost.engine == engine.kind && cost.op == op && (cost.cache == CacheState::Direct) == is_direct
-            });
-            let points = same.flat_map(|cost| &cost.depths).flat_map(|depth| &depth.points);
-            let mut blocks: Vec<u64> = points.map(|point| point.block_bytes).collect();
-            blocks.sort_unstable();
-            blocks.dedup();
+            let blocks = measured_blocks(costs, engine, Operation::Read, page_cache);
             let (first, last) = (blocks.first().copied().unwrap_or(0), blocks.last().copied().unwrap_or(0));
-            let between =
-                (0..u64::BITS - 1).map(|bit| 1 << bit).filter(|&block| first < block && block < last);
-            blocks.extend(between.collect::<Vec<u64>>());
+            let powers = (0..u64::BITS - 1).map(|bit| 1 << bit);
+            let between = powers.filter(|&block| first < block && block < last).collect();
             let wanted = self.limits.block_bytes.map(|block| vec![block]);
-            // Without measurements, the estimate of any block returns the error.
-            let blocks = if blocks.is_empty() { vec![UNMEASURED_BLOCK_BYTES] } else { blocks };
-            wanted
-                .unwrap_or(blocks)
-                .into_iter()
-                .map(move |block_bytes| StreamPlan { block_bytes, page_cache })
+            // Where nothing was measured, the estimate of any block says so.
+            let found = if blocks.is_empty() { vec![UNMEASURED_BLOCK_BYTES] } else { [blocks, between].concat() };
+            let blocks = wanted.unwrap_or(found).into_iter();
+            blocks.map(move |block_bytes| StreamPlan { block_bytes, page_cache })
         };
         let mut plans: Vec<StreamPlan> = page_caches.into_iter().flat_map(of).collect();
         plans.sort_unstable();
         plans.dedup();
         plans
     }
+
+    /// Ways to write with an engine. Files of the job itself bypass the page cache if their file system allows it; its
+    /// calibration then has such writes.
+    pub(crate) fn written_plans(costs: &DeviceCosts, engine: EngineSpec, blocks: &[u64]) -> Vec<StreamPlan> {
+        let is_direct = |cost: &Cost| cost.op == Operation::Write && cost.cache == CacheState::Direct;
+        let has_direct = costs.costs.iter().any(is_direct);
+        let is_any = costs.costs.iter().any(|cost| cost.op == Operation::Write);
+        let page_cache = if has_direct || !is_any { PageCache::Bypassed } else { PageCache::Used };
+        let measured = measured_blocks(costs, engine, Operation::Write, page_cache);
+        let largest = measured.last().copied().unwrap_or(0);
+        let always = SPILL_BLOCKS_MIN;
+        let taken = blocks.iter().filter(|&&block| blocks.len() <= always || block <= largest.max(blocks[always - 1]));
+        taken.map(|&block_bytes| StreamPlan { block_bytes, page_cache }).collect()
+    }
 }
 
-/// Output buffers: writes in flight, and the one being filled.
+/// Block sizes that were measured, ascending.
+fn measured_blocks(costs: &DeviceCosts, engine: EngineSpec, op: Operation, page_cache: PageCache) -> Vec<u64> {
+    let is_direct = page_cache == PageCache::Bypassed;
+    let is_same = |cost: &&Cost| {
+        cost.engine == engine.kind && cost.op == op && (cost.cache == CacheState::Direct) == is_direct
+    };
+    let points = costs.costs.iter().filter(is_same).flat_map(|cost| &cost.depths).flat_map(|depth| &depth.points);
+    let mut blocks: Vec<u64> = points.map(|point| point.block_bytes).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    blocks
+}
+
+/// Chunks of a sort's spill, ascending.
+pub(crate) const SPILL_BLOCKS_BYTES: [u64; 7] =
+    [64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20];
+/// Number of the first of them that are tried even if only smaller ones were measured.
+const SPILL_BLOCKS_MIN: usize = 3;
+
+/// Writes of a result in flight, and the buffer that is being filled.
 const OUTPUT_BLOCKS: f64 = 4.0;
 
 /// Buffer bytes and allocator bytes of a stage.

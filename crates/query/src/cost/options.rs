@@ -4,13 +4,12 @@
 //! the best input and the best output are found separately, because stages have separate memory limits and additive
 //! times.
 
-use sakiyomi_io::EngineSpec;
+use sakiyomi_io::{EngineSpec, WriteOptions};
 use sakiyomi_probe::calibration::EstimateError;
-use sakiyomi_probe::setting::Operation;
 
 use super::error::CostError;
 use super::flow::Role;
-use super::model::{Model, stage_memory};
+use super::model::{Model, SPILL_BLOCKS_BYTES, stage_memory};
 use super::plan::StreamPlan;
 use super::shape::Task;
 use super::stage::Stage;
@@ -44,19 +43,27 @@ const CPU_WEIGHT: f64 = 0.02;
 /// A stream with its costs on each device.
 type Feasible = (StreamPlan, Vec<Channel>);
 
-/// Returns the predictable streams that no other stream dominates.
+/// The streams that can be predicted.
 fn feasible(
     plans: Vec<StreamPlan>,
     channels: impl Fn(StreamPlan) -> Result<Vec<Channel>, EstimateError>,
 ) -> Result<Vec<Feasible>, EstimateError> {
     let mut reason = None;
-    let mut found: Vec<Feasible> = Vec::new();
+    let mut found = Vec::new();
     for plan in plans {
         match channels(plan) {
             Ok(channels) => found.push((plan, channels)),
             Err(error) => reason = Some(error),
         }
     }
+    match reason {
+        Some(reason) if found.is_empty() => Err(reason),
+        _ => Ok(found),
+    }
+}
+
+/// Streams without those that are no better in anything than another one.
+fn undominated(mut found: Vec<Feasible>) -> Vec<Feasible> {
     let is_dominated = |index: usize| {
         let (plan, channels) = &found[index];
         found.iter().enumerate().any(|(other, (better, better_channels))| {
@@ -71,10 +78,7 @@ fn feasible(
     let kept: Vec<bool> = (0..found.len()).map(|index| !is_dominated(index)).collect();
     let mut kept = kept.into_iter();
     found.retain(|_| kept.next() == Some(true));
-    match reason {
-        Some(reason) if found.is_empty() => Err(reason),
-        _ => Ok(found),
-    }
+    found
 }
 
 fn is_no_worse(a: &Channel, b: &Channel) -> bool {
@@ -104,18 +108,19 @@ impl Model<'_> {
     }
 
     fn options_of(&self, task: &Task, engine: EngineSpec) -> Result<EngineOptions, EstimateError> {
-        let plans = |costs, op| self.stream_plans(costs, engine, op);
-        let inputs = plans(self.storage.inputs[0], Operation::Read);
-        let inputs = feasible(inputs, |plan| self.input_channels(task, engine, plan))?;
-        // Without spill measurements of this engine, the plans that do not spill remain.
-        let spills = self.storage.spills.first().map(|costs| plans(costs, Operation::Write));
+        let inputs = self.input_plans(self.storage.inputs[0], engine);
+        let inputs = undominated(feasible(inputs, |plan| self.input_channels(task, engine, plan))?);
+        // A job that cannot spill with this engine still has the plans that do not spill.
+        let spills = self.storage.spills.first();
+        let spills = spills.map(|costs| Model::written_plans(costs, engine, &SPILL_BLOCKS_BYTES));
         let spills = spills.and_then(|plans| feasible(plans, |plan| self.spill_channels(engine, plan)).ok());
         let spills = [None].into_iter().chain(spills.unwrap_or_default().into_iter().map(Some));
         let spills: Vec<Option<Feasible>> = spills.collect();
         let outputs = match (&task.output, self.storage.output) {
             (Some(_), Some(costs)) => {
                 let channel = |plan| self.output_channel(engine, plan).map(Vec::from_iter);
-                feasible(plans(costs, Operation::Write), channel)?.into_iter().map(Some).collect()
+                let plans = Model::written_plans(costs, engine, &[WriteOptions::default().block as u64]);
+                feasible(plans, channel)?.into_iter().map(Some).collect()
             }
             _ => vec![None],
         };
@@ -154,17 +159,15 @@ impl Model<'_> {
         all
     }
 
-    /// Returns the best input and output for some stages, given the index of a spill.
-    ///
-    /// # Errors
-    /// If none keeps the memory limit, the smallest ratio of needed memory to the limit.
+    /// The best input and output for some stages, with a spill by its index; none if none of them keeps the memory
+    /// limit.
     pub(crate) fn fit(
         &self,
         stages: &[Stage],
         options: &EngineOptions,
         spill: usize,
         threads: usize,
-    ) -> Result<Fitted, f64> {
+    ) -> Option<Fitted> {
         let has = |stage: &Stage, wanted: fn(Role) -> bool| stage.flows.iter().any(|flow| wanted(flow.role));
         let reads = |stage: &Stage| has(stage, |role| matches!(role, Role::Input(_)));
         let writes = |stage: &Stage| has(stage, |role| role == Role::Output);
@@ -182,11 +185,8 @@ impl Model<'_> {
             let output = best(outputs.map(|output| (cost(0, output, &writes), output)));
             input.zip(output).map(|((a, input), (b, output))| (a.and(b), (input, output)))
         };
-        let (cost, (input, output)) = best.ok_or(f64::INFINITY)?;
-        if cost.memory_ratio > 1.0 {
-            return Err(cost.memory_ratio);
-        }
-        Ok(Fitted { cost: cost.cost, input: options.inputs[input], output: options.outputs[output] })
+        let (cost, (input, output)) = best.filter(|(cost, _)| cost.memory_ratio <= 1.0)?;
+        Some(Fitted { cost: cost.cost, input: options.inputs[input], output: options.outputs[output] })
     }
 
     fn stage_cost(&self, stage: &Stage, options: &EngineOptions, at: [usize; 3], threads: usize) -> Cost {

@@ -52,15 +52,19 @@ pub enum SortMethod {
     InMemory {
         /// Number of partitions.
         partitions: u64,
+        /// Bytes of rows that may stay in memory.
+        resident_bytes: u64,
+        /// Bytes of buffers that the sort may use.
+        memory_bytes: u64,
     },
     /// Partitioning by key ranges into spill files; each partition is sorted in memory.
     RangePartition {
-        /// Number of partitions of a pass.
+        /// Number of partitions.
         partitions: u64,
-        /// Number of times that rows are spilled.
-        passes: u64,
         /// Bytes of rows that stay in memory while others are spilled.
         resident_bytes: u64,
+        /// Bytes of buffers that the sort may use.
+        memory_bytes: u64,
     },
     /// Sorted runs in spill files, merged with a loser tree.
     RunsAndMerge {
@@ -68,8 +72,10 @@ pub enum SortMethod {
         run_bytes: u64,
         /// Number of runs merged at a time.
         fan_in: u64,
-        /// Number of times that rows are spilled.
+        /// Times that rows are spilled; 0 if all runs stay in memory.
         passes: u64,
+        /// Bytes of buffers that the sort may use.
+        memory_bytes: u64,
     },
     /// The first rows only, kept in a heap.
     TopN,
@@ -111,18 +117,13 @@ pub enum Algorithm {
     HashJoin {
         /// The build side.
         build: Side,
-        /// Number of spilled partitions of both tables; 1 if the hash table fits into memory.
+        /// Partitions that both tables are spilled in, over all passes; 1 if the table fits into memory.
         partitions: u64,
     },
     /// Aggregation in a hash table.
     HashAggregate {
-        /// Number of spilled partitions; 1 if the hash table fits into memory.
+        /// Partitions that groups are spilled in; 1 if they fit into memory.
         partitions: u64,
-    },
-    /// Aggregation of sorted rows.
-    SortedAggregate {
-        /// Sort method.
-        sort: SortMethod,
     },
 }
 
@@ -144,8 +145,7 @@ impl Algorithm {
                 format!("hash join built from the {side}{spilled}")
             }
             Algorithm::HashAggregate { partitions: 1 } => "hash aggregation".to_owned(),
-            Algorithm::HashAggregate { .. } => "hash aggregation, partitioned".to_owned(),
-            Algorithm::SortedAggregate { sort } => format!("sorted aggregation, {}", sort.name()),
+            Algorithm::HashAggregate { .. } => "hash aggregation, groups spilled in partitions".to_owned(),
         }
     }
 }

@@ -8,6 +8,7 @@ use super::model::Model;
 use super::operators::Codec;
 use super::plan::{PageCache, Plan, SpillPlan, StreamPlan};
 use super::prediction::Prediction;
+use super::search::can_spill;
 use super::shape::Task;
 
 /// A rejected plan.
@@ -61,12 +62,13 @@ impl Model<'_> {
             let changed = |stream: StreamPlan| StreamPlan { page_cache, ..stream };
             let name = page_cache.name();
             add(format!("input {name}"), Plan { input: changed(plan.input), ..plan.clone() });
-            let spill = plan.spill.map(|spill| SpillPlan { stream: changed(spill.stream), ..spill });
-            add(format!("spill {name}"), Plan { spill, ..plan.clone() });
-            add(format!("output {name}"), Plan { output: plan.output.map(changed), ..plan.clone() });
         }
         for codec in self.codecs() {
             let spill = plan.spill.map(|spill| SpillPlan { codec, ..spill });
+            let spill = spill.filter(|spill| can_spill(plan.algorithm, spill.stream.block_bytes, codec));
+            if spill.is_none() {
+                continue;
+            }
             add(format!("spill compressed by {codec:?}"), Plan { spill, ..plan.clone() });
         }
         all

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::algorithms::{algorithms, stages};
 use super::error::CostError;
 use super::flow::{Flow, Role};
-use super::model::Model;
+use super::model::{Model, RESIDENT_CHUNK_BYTES};
 use super::operators::Codec;
 use super::options::EngineOptions;
 use super::plan::{Algorithm, PageCache, Plan, SpillPlan, StreamPlan};
@@ -20,6 +20,15 @@ use super::rejected::{Rejected, thread_counts};
 use super::shape::Task;
 use super::stage::Stage;
 use super::streams::Fastest;
+use crate::aggregate::overflow::BLOCK_BYTES as GROUPS_BLOCK_BYTES;
+use crate::batch_spill::BATCH_BLOCK_BYTES;
+
+/// Blocks of plans that spill nothing: the default, and that of little memory.
+const RESIDENT_BLOCKS_BYTES: [u64; 2] = [64 << 10, RESIDENT_CHUNK_BYTES];
+
+/// Multiples of a memory limit that are looked at to say how much is needed, and their precision.
+const LIMIT_RATIO_MAX: f64 = (1u64 << 40) as f64;
+const LIMIT_PRECISION_RATIO: f64 = 1.01;
 
 /// A chosen plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -74,19 +83,8 @@ impl Model<'_> {
     pub fn choose(&self, task: &Task) -> Result<Choice, CostError> {
         self.check(task)?;
         let options = self.options(task)?;
-        let mut variants = self.variants(task, &options)?;
-        variants.sort_by(|a, b| a.bound_ns.total_cmp(&b.bound_ns));
-        let (mut best, mut needed_ratio) = (BTreeMap::new(), f64::INFINITY);
-        for variant in &variants {
-            self.try_variant(variant, &options, &mut best, &mut needed_ratio);
-        }
-        let mut kinds: Vec<Best> = best.into_values().collect();
-        kinds.sort_by(|a, b| a.cost.total_cmp(&b.cost).then_with(|| a.plan.cmp(&b.plan)));
-        let Some(chosen) = kinds.first() else {
-            let limit_bytes = self.limits.buffer_bytes.saturating_add(self.limits.heap_bytes);
-            let needed_bytes = (needed_ratio * limit_bytes as f64).ceil() as u64;
-            return Err(CostError::Memory { needed_bytes, limit_bytes });
-        };
+        let kinds = self.search(task, &options)?;
+        let Some(chosen) = kinds.first() else { return Err(self.too_little(task, &options)?) };
         let plan = chosen.plan.clone();
         let prediction = self.predict(task, &plan)?;
         let others = kinds[1..].iter().map(|best| (best.plan.algorithm.describe(), best.plan.clone()));
@@ -94,29 +92,75 @@ impl Model<'_> {
         Ok(Choice { plan, prediction, rejected })
     }
 
-    /// Combines all algorithms with all numbers of threads, and with all blocks and compressions if they spill.
+    /// The best plan of each algorithm that keeps the memory limit, the best first.
+    fn search(&self, task: &Task, options: &[EngineOptions]) -> Result<Vec<Best>, CostError> {
+        let mut variants = self.variants(task, options)?;
+        variants.sort_by(|a, b| a.bound_ns.total_cmp(&b.bound_ns));
+        let mut best = BTreeMap::new();
+        for variant in &variants {
+            self.try_variant(variant, options, &mut best);
+        }
+        let mut kinds: Vec<Best> = best.into_values().collect();
+        kinds.sort_by(|a, b| a.cost.total_cmp(&b.cost).then_with(|| a.plan.cmp(&b.plan)));
+        Ok(kinds)
+    }
+
+    /// The error about a memory limit that no plan keeps, with one that a plan keeps: found by doubling, then by
+    /// bisection.
+    fn too_little(&self, task: &Task, options: &[EngineOptions]) -> Result<CostError, CostError> {
+        let limit_bytes = self.limits.buffer_bytes.saturating_add(self.limits.heap_bytes);
+        let is_enough = |ratio: f64| {
+            let of = |bytes: u64| (bytes as f64 * ratio).ceil() as u64;
+            let mut model = self.clone();
+            (model.limits.buffer_bytes, model.limits.heap_bytes) =
+                (of(self.limits.buffer_bytes.max(1)), of(self.limits.heap_bytes.max(1)));
+            model.search(task, options).map(|found| !found.is_empty())
+        };
+        let (mut low, mut high) = (1.0, 2.0);
+        while !is_enough(high)? && high < LIMIT_RATIO_MAX {
+            (low, high) = (high, 2.0 * high);
+        }
+        while high / low > LIMIT_PRECISION_RATIO {
+            let middle = f64::midpoint(low, high);
+            if is_enough(middle)? { high = middle } else { low = middle }
+        }
+        let needed_bytes = (high * limit_bytes as f64).ceil() as u64;
+        Ok(CostError::Memory { needed_bytes, limit_bytes })
+    }
+
+    /// All algorithms with all numbers of threads, and with all blocks and compressions if they spill.
     fn variants(&self, task: &Task, options: &[EngineOptions]) -> Result<Vec<Variant>, CostError> {
         let spills = options.iter().flat_map(|options| options.spills.iter().flatten());
         let mut blocks: Vec<u64> = spills.map(|spill| spill.block_bytes).collect();
         blocks.sort_unstable();
         blocks.dedup();
+        let codecs = self.codecs();
         let (fastest, devices) = (Fastest::new(&self.storage.devices()), self.storage.spills.len());
         let (mut variants, bound_ns) = (Vec::new(), 0.0);
-        for algorithm in algorithms(task) {
-            for threads in thread_counts(self.limits.threads) {
-                let resident = stages(&self.work(task, threads, None, Codec::None), algorithm)?;
-                if !spills_rows(&resident) {
-                    let variant = Variant { algorithm, threads, spill: None, stages: resident, bound_ns };
-                    variants.push(variant.bounded(&fastest, devices));
-                    continue;
-                }
-                for &block_bytes in &blocks {
-                    for codec in self.codecs() {
-                        let stream = StreamPlan { block_bytes, page_cache: PageCache::Bypassed };
-                        let stages = stages(&self.work(task, threads, Some(stream), codec), algorithm)?;
-                        let spill = Some((block_bytes, codec));
-                        let variant = Variant { algorithm, threads, spill, stages, bound_ns };
+        for threads in thread_counts(self.limits.threads) {
+            // Memory decides which chunks are possible, so that rows that stay in memory have several, too.
+            for block_bytes in RESIDENT_BLOCKS_BYTES {
+                for algorithm in algorithms(task, &self.resources(threads, block_bytes)) {
+                    let stages = stages(&self.work(task, threads, None, Codec::None), algorithm)?;
+                    if !spills_rows(&stages) {
+                        let variant = Variant { algorithm, threads, spill: None, stages, bound_ns };
                         variants.push(variant.bounded(&fastest, devices));
+                    }
+                }
+            }
+            for &block_bytes in &blocks {
+                for algorithm in algorithms(task, &self.resources(threads, block_bytes)) {
+                    let stream = StreamPlan { block_bytes, page_cache: PageCache::Bypassed };
+                    for &codec in &codecs {
+                        if !can_spill(algorithm, block_bytes, codec) {
+                            continue;
+                        }
+                        let stages = stages(&self.work(task, threads, Some(stream), codec), algorithm)?;
+                        if spills_rows(&stages) {
+                            let spill = Some((block_bytes, codec));
+                            let variant = Variant { algorithm, threads, spill, stages, bound_ns };
+                            variants.push(variant.bounded(&fastest, devices));
+                        }
                     }
                 }
             }
@@ -129,7 +173,6 @@ impl Model<'_> {
         variant: &Variant,
         options: &[EngineOptions],
         best: &mut BTreeMap<String, Best>,
-        needed_ratio: &mut f64,
     ) {
         let kind = variant.algorithm.describe();
         for options in options {
@@ -139,25 +182,30 @@ impl Model<'_> {
                 if variant.bound_ns >= known || block != variant.spill.map(|(block, _)| block) {
                     continue;
                 }
-                match self.fit(&variant.stages, options, index, variant.threads) {
-                    Ok(fitted) if fitted.cost < known => {
-                        let codec = variant.spill.map(|(_, codec)| codec);
-                        let spill = stream.zip(codec).map(|(stream, codec)| SpillPlan { stream, codec });
-                        let plan = Plan {
-                            algorithm: variant.algorithm,
-                            threads: variant.threads,
-                            engine: options.engine,
-                            input: fitted.input,
-                            spill,
-                            output: fitted.output,
-                        };
-                        best.insert(kind.clone(), Best { cost: fitted.cost, plan });
-                    }
-                    Ok(_) => {}
-                    Err(ratio) => *needed_ratio = needed_ratio.min(ratio),
-                }
+                let fitted = self.fit(&variant.stages, options, index, variant.threads);
+                let Some(fitted) = fitted.filter(|fitted| fitted.cost < known) else { continue };
+                let codec = variant.spill.map(|(_, codec)| codec);
+                let spill = stream.zip(codec).map(|(stream, codec)| SpillPlan { stream, codec });
+                let plan = Plan {
+                    algorithm: variant.algorithm,
+                    threads: variant.threads,
+                    engine: options.engine,
+                    input: fitted.input,
+                    spill,
+                    output: fitted.output,
+                };
+                best.insert(kind.clone(), Best { cost: fitted.cost, plan });
             }
         }
+    }
+}
+
+/// Whether the executor can spill an algorithm's rows in this form: sorts choose their chunks, others do not.
+pub(crate) fn can_spill(algorithm: Algorithm, block_bytes: u64, codec: Codec) -> bool {
+    match algorithm {
+        Algorithm::Sort { .. } | Algorithm::MergeJoin { .. } => true,
+        Algorithm::HashJoin { .. } => block_bytes == BATCH_BLOCK_BYTES as u64,
+        Algorithm::HashAggregate { .. } => block_bytes == GROUPS_BLOCK_BYTES as u64 && codec == Codec::None,
     }
 }
 

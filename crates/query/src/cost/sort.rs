@@ -1,18 +1,19 @@
 //! The stages of a sort (facts section 7).
 //!
 //! - *In memory*: decode and scatter to partitions; then sort, gather and encode each.
-//! - *Range partitioning*: the same, with chunks of partitions spilled and reloaded. Each further pass repartitions
-//!   partitions that are still too large.
-//! - *Runs and merge*: fill memory, sort, write a run; merge runs with a loser tree, the final merge on one thread.
+//! - *Range partitioning*: the same, with chunks of partitions spilled and loaded again.
+//! - *Runs and merge*: fill memory, sort, write a run; merge runs by a loser tree, whose final merge is one thread's.
 //! - *Top N*: keep the first rows.
 
 use super::error::CostError;
 use super::flow::{Flow, Role};
 use super::plan::SortMethod;
 use super::records::{DIVIDING, GIVING_MERGED, GIVING_PARTITIONS, MAKING_RUNS, STREAMING};
-use super::shape::KeyShape;
+use super::shape::{KeyShape, Operator};
 use super::stage::Stage;
 use super::work::{PARTITION_SKEW_RATIO, Rows, SORT_ENTRY_BYTES, Work};
+use crate::sort::plan::MERGE_AHEAD;
+use crate::sort::runs::collected_rows;
 
 /// The stages of a sort. The consumer adds its work to the last one, which emits the rows.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,11 +31,11 @@ pub(crate) fn sorted(
     key: KeyShape,
 ) -> Result<Sorted, CostError> {
     match method {
-        SortMethod::InMemory { partitions } => in_memory(work, table, rows, partitions as f64, key),
-        SortMethod::RangePartition { partitions, passes, resident_bytes } => {
-            range_partition(work, table, rows, partitions as f64, (passes, resident_bytes as f64), key)
+        SortMethod::InMemory { partitions, .. } => in_memory(work, table, rows, partitions as f64, key),
+        SortMethod::RangePartition { partitions, resident_bytes, .. } => {
+            range_partition(work, table, rows, (partitions as f64, resident_bytes as f64), key)
         }
-        SortMethod::RunsAndMerge { run_bytes, fan_in, passes } => {
+        SortMethod::RunsAndMerge { run_bytes, fan_in, passes, .. } => {
             runs_and_merge(work, table, rows, (run_bytes as f64, fan_in as f64, passes), key)
         }
         SortMethod::TopN => top(work, table, rows),
@@ -63,41 +64,24 @@ fn range_partition(
     work: &Work<'_>,
     table: usize,
     rows: Rows,
-    partitions: f64,
-    (passes, resident): (u64, f64),
+    (partitions, resident): (f64, f64),
     key: KeyShape,
 ) -> Result<Sorted, CostError> {
     let resident = resident.min(rows.bytes());
     let spilled_rows = Rows { count: (rows.bytes() - resident) / rows.row_bytes, ..rows };
     let (compress_ns, spilled) = work.compress(spilled_rows)?;
     let restore_ns = work.restore_ns(spilled_rows)?;
-    let scattered = |mut stage: Stage| {
-        stage.user_ns += work.scatter_ns(rows, partitions) + compress_ns;
-        stage.flows.push(Flow::write(Role::Spill, spilled));
-        stage.buffer_bytes = resident + partitions * work.threads() * work.spill_block;
-        stage
-    };
-    let mut before = vec![work.sample(DIVIDING, table), scattered(work.scan("read", DIVIDING, table)?)];
-    for _ in 1..passes {
-        let flows = vec![Flow::read_randomly(Role::Spill, spilled)];
-        let mut again = scattered(Stage {
-            name: "partition again",
-            records: GIVING_PARTITIONS,
-            flows,
-            ..Stage::default()
-        });
-        again.user_ns += restore_ns;
-        again.buffer_bytes += work.threads() * work.spill_block;
-        before.push(again);
-    }
-    let parts = partitions.powf(passes as f64);
-    let mut last = emit(work, rows, parts, key);
+    let mut read = work.scan("read", DIVIDING, table)?;
+    read.user_ns += work.scatter_ns(rows, partitions) + compress_ns;
+    read.flows.push(Flow::write(Role::Spill, spilled));
+    read.buffer_bytes = resident + partitions * work.threads() * work.spill_block;
+    let mut last = emit(work, rows, partitions, key);
     last.flows.push(Flow::read_randomly(Role::Spill, spilled));
     last.user_ns += restore_ns;
-    last.fill_bytes = spilled / parts;
-    // One partition per thread, and one prefetched.
-    last.buffer_bytes = resident + rows.bytes() / parts * PARTITION_SKEW_RATIO * (work.threads() + 1.0);
-    Ok(Sorted { before, last })
+    last.fill_bytes = spilled / partitions;
+    // One partition for each thread, and one that is loaded ahead.
+    last.buffer_bytes = resident + rows.bytes() / partitions * PARTITION_SKEW_RATIO * (work.threads() + 1.0);
+    Ok(Sorted { before: vec![work.sample(DIVIDING, table), read], last })
 }
 
 /// The stage that sorts and gathers partitions, one thread per partition.
@@ -123,57 +107,71 @@ fn runs_and_merge(
     (run_bytes, fan_in, passes): (f64, f64, u64),
     key: KeyShape,
 ) -> Result<Sorted, CostError> {
-    let (compress_ns, spilled) = work.compress(rows)?;
-    let restore_ns = work.restore_ns(rows)?;
-    let run_rows = (run_bytes / rows.row_bytes).min(rows.count);
+    let share = (rows.bytes() / work.threads()).max(rows.row_bytes);
+    let run_bytes = run_bytes.min(share);
+    let run_rows = run_bytes / rows.row_bytes;
     let mut read = work.scan("read", MAKING_RUNS, table)?;
-    read.user_ns += work.scatter_ns(rows, 1.0)
-        + work.sort_ns(rows, run_rows, key)
-        + work.gather_ns(rows, run_bytes.min(rows.bytes()))
-        + compress_ns;
-    read.flows.push(Flow::write(Role::Spill, spilled));
+    read.user_ns += work.scatter_ns(rows, 1.0) + work.sort_ns(rows, run_rows, key);
     read.buffer_bytes = work.threads() * (run_bytes + 2.0 * work.spill_block);
     read.heap_bytes += work.threads() * run_rows * SORT_ENTRY_BYTES;
-    let mut before = vec![read];
-    let runs = (rows.bytes() / run_bytes).ceil().max(1.0);
     let merge_ns =
         |k: f64| rows.count * work.costs.merge_ns_per_row.at(k) + rows.bytes() * work.costs.copy_ns_per_byte;
+    let runs = (rows.bytes() / run_bytes).ceil().max(1.0);
+    let last = |merged: f64, memory_bytes: f64| Stage {
+        name: "write",
+        records: GIVING_MERGED,
+        user_ns: merge_ns(merged) + work.gather_ns(rows, memory_bytes),
+        serial_ns: merge_ns(merged),
+        heap_bytes: work.batches_bytes(rows),
+        ..Stage::default()
+    };
+    if passes == 0 {
+        let last = Stage { buffer_bytes: read.buffer_bytes, ..last(runs, run_bytes) };
+        return Ok(Sorted { before: vec![read], last });
+    }
+    let (compress_ns, spilled) = work.compress(rows)?;
+    let restore_ns = work.restore_ns(rows)?;
+    // The rows of a run are copied to its chunks in order, from all over its memory.
+    read.user_ns += work.gather_ns(rows, run_bytes) + compress_ns;
+    read.flows.push(Flow::write(Role::Spill, spilled));
+    let mut before = vec![read];
     let inputs = fan_in.min(runs);
-    let merge_buffers = inputs * 2.0 * work.spill_block;
+    let merge_buffers = inputs * (MERGE_AHEAD + 2) as f64 * work.spill_block;
     for _ in 1..passes {
         before.push(Stage {
             name: "merge",
             records: GIVING_MERGED,
             flows: vec![Flow::read_randomly(Role::Spill, spilled), Flow::write(Role::Spill, spilled)],
             user_ns: merge_ns(inputs) + compress_ns + restore_ns,
-            serial_ns: merge_ns(inputs),
+            serial_ns: merge_ns(inputs) + compress_ns + restore_ns,
             buffer_bytes: merge_buffers + 2.0 * work.spill_block,
             ..Stage::default()
         });
     }
     // The fan-in of the last merge is the number of runs that remain after the earlier passes.
     let merged = (runs / fan_in.powf(passes as f64 - 1.0)).ceil().clamp(1.0, inputs);
-    let last = Stage {
-        name: "write",
-        records: GIVING_MERGED,
-        flows: vec![Flow::read_randomly(Role::Spill, spilled)],
-        // Rows are in order, so gathering reads memory sequentially.
-        user_ns: merge_ns(merged) + restore_ns + work.gather_ns(rows, 1.0),
-        serial_ns: merge_ns(merged),
-        fill_bytes: merged * work.spill_block,
-        buffer_bytes: merge_buffers,
-        heap_bytes: work.batches_bytes(rows),
-        ..Stage::default()
-    };
+    // Rows come in order: their gathering reads memory one row after the other.
+    let mut last = last(merged, 1.0);
+    last.flows.push(Flow::read_randomly(Role::Spill, spilled));
+    last.user_ns += restore_ns;
+    last.serial_ns += restore_ns;
+    last.fill_bytes = merged * work.spill_block;
+    last.buffer_bytes = merge_buffers;
     Ok(Sorted { before, last })
 }
 
 fn top(work: &Work<'_>, table: usize, rows: Rows) -> Result<Sorted, CostError> {
-    let mut read = work.scan("read", DIVIDING, table)?;
-    read.user_ns += rows.count * work.costs.comparison_ns;
-    let kept = work.task.output.as_ref().map_or(0.0, |output| output.rows as f64);
-    let kept = Rows { count: kept.min(rows.count), ..rows };
-    read.buffer_bytes = 2.0 * kept.bytes() * work.threads();
+    let mut read = work.scan("read", MAKING_RUNS, table)?;
+    // Each row is packed and compared with the last one that is kept.
+    read.user_ns += work.scatter_ns(rows, 1.0) + rows.count * work.costs.comparison_ns;
+    let limit = match work.task.operator {
+        Operator::Sort { limit_rows: Some(limit), .. } => limit,
+        _ => u64::MAX,
+    };
+    let kept = Rows { count: (limit as f64).min(rows.count), ..rows };
+    let collected = Rows { count: (collected_rows(limit) as f64).min(rows.count), ..rows };
+    read.buffer_bytes = collected.bytes() * work.threads();
+    read.heap_bytes += collected.count * SORT_ENTRY_BYTES * work.threads();
     let last = Stage {
         name: "write",
         records: GIVING_PARTITIONS,

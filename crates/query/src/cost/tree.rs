@@ -22,7 +22,7 @@ pub struct Node {
 /// The tree of a plan, the result at its root.
 pub(crate) fn tree(task: &Task, plan: &Plan) -> Node {
     let inputs = match plan.algorithm {
-        Algorithm::Sort { sort } | Algorithm::SortedAggregate { sort } => vec![sorted(task, plan, 0, sort)],
+        Algorithm::Sort { sort } => vec![sorted(task, plan, 0, sort)],
         Algorithm::MergeJoin { left, right } => {
             vec![sorted(task, plan, 0, left), sorted(task, plan, 1, right)]
         }
@@ -73,11 +73,14 @@ fn bytes(table: &TableShape) -> u64 {
 /// Describes a sort method with its sizes.
 fn sizes(method: SortMethod) -> String {
     match method {
-        SortMethod::InMemory { partitions } => format!("{}, {partitions} partitions", method.name()),
-        SortMethod::RangePartition { partitions, passes, .. } => {
-            format!("{}, {partitions} partitions, passes: {passes}", method.name())
+        SortMethod::InMemory { partitions, .. } => format!("{}, {partitions} partitions", method.name()),
+        SortMethod::RangePartition { partitions, .. } => {
+            format!("{}, {partitions} partitions", method.name())
         }
-        SortMethod::RunsAndMerge { run_bytes, fan_in, passes } => {
+        SortMethod::RunsAndMerge { run_bytes, passes: 0, .. } => {
+            format!("runs in memory and merge, runs of {run_bytes} bytes")
+        }
+        SortMethod::RunsAndMerge { run_bytes, fan_in, passes, .. } => {
             format!("{}, runs of {run_bytes} bytes, {fan_in} at a time, passes: {passes}", method.name())
         }
         SortMethod::TopN | SortMethod::AlreadySorted => method.name().to_owned(),

@@ -29,6 +29,8 @@ pub(crate) struct Work<'a> {
     pub(crate) threads: usize,
     /// Bytes of a chunk of a partition, or of a block of a run.
     pub(crate) spill_block: f64,
+    /// Bytes of the allocator that the job may use.
+    pub(crate) heap: f64,
     pub(crate) codec: Codec,
 }
 
@@ -43,8 +45,8 @@ pub(crate) const PARTITION_SKEW_RATIO: f64 = 1.25;
 /// Bytes of a sort entry: a 64-bit key and a reference, doubled during radix distribution.
 pub(crate) const SORT_ENTRY_BYTES: f64 = 24.0;
 /// Bytes of the row number that a stable sort adds to a row.
-const ROW_NUMBER_BYTES: f64 = 8.0;
-/// Number of ranges of a sample, spread over the table so that splitters are representative.
+pub(crate) const ROW_NUMBER_BYTES: f64 = 8.0;
+/// Read ranges of a sample: places all over a table, so that splitters hold for all of it.
 const SAMPLE_RANGES: f64 = 32.0;
 /// Bytes of a range of a sample.
 const SAMPLE_RANGE_BYTES: f64 = 64.0 * 1024.0;

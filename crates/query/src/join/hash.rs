@@ -4,10 +4,10 @@
 //! after another, and partitioned again if they are still too large. Equal keys that exceed the memory are joined in
 //! parts: each part of the build side is probed with the whole probe side. The order of the result is undefined.
 
-mod partition;
+pub(crate) mod partition;
 mod probe;
 mod rule;
-mod table;
+pub(crate) mod table;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{SchemaRef, SortOptions};
@@ -34,8 +34,11 @@ const TABLE_MEMORY: &str = "the hash table of a join";
 /// Estimated bytes of a key: two 64-bit columns.
 const KEY_BYTES: usize = 16;
 
+/// Bytes of the table of a hash join for each build row, besides the row itself.
+pub(crate) const ENTRY_BYTES: usize = TABLE_ROW_BYTES + KEY_BYTES + size_of::<u64>();
+
 /// Copies of the build side while its batches are concatenated.
-const BUILD_COPIES: usize = 2;
+pub(crate) const BUILD_COPIES: usize = 2;
 
 /// Result stream of a hash join.
 pub struct HashJoin {
@@ -234,8 +237,7 @@ fn load(context: &Context, build: &mut dyn Batches, first: Option<RecordBatch>) 
         };
         let batch_bytes = batch_bytes(&batch);
         (rows, all_bytes) = (rows + batch.num_rows(), all_bytes + batch_bytes);
-        let row_bytes = TABLE_ROW_BYTES + KEY_BYTES + size_of::<u64>();
-        let bytes = memory.bytes() + BUILD_COPIES * batch_bytes + row_bytes * batch.num_rows();
+        let bytes = memory.bytes() + BUILD_COPIES * batch_bytes + ENTRY_BYTES * batch.num_rows();
         // Row numbers have 32 bits with one value reserved for the chain end; string offsets have 31 bits.
         let is_too_long = rows >= u32::MAX as usize || all_bytes > i32::MAX as usize;
         if is_too_long || memory.resize(bytes, TABLE_MEMORY).is_err() {

@@ -31,6 +31,11 @@ const SORT_MEMORY_NUMERATOR: usize = 3;
 /// See [`SORT_MEMORY_NUMERATOR`].
 const SORT_MEMORY_DENOMINATOR: usize = 8;
 
+/// Returns the bytes of a buffer budget that the sort of each side may use.
+pub(crate) fn sort_memory(budget: usize) -> usize {
+    budget / SORT_MEMORY_DENOMINATOR * SORT_MEMORY_NUMERATOR
+}
+
 /// A side of a join.
 pub struct JoinInput {
     /// Streams of its rows, read concurrently; at least one.
@@ -121,7 +126,7 @@ fn sorted(
     }
     let keys: Vec<SortKey> =
         places.iter().map(|&column| SortKey { column, options: KEY_DIRECTION }).collect();
-    let budget = job.io().pool().budget() / SORT_MEMORY_DENOMINATOR * SORT_MEMORY_NUMERATOR;
+    let budget = sort_memory(job.io().pool().budget());
     let options = SortOptions { memory: Some(input.sort.memory.unwrap_or(budget)), ..input.sort };
     let sorted = sort(job, input.streams, &keys, &options)?;
     let schema = sorted.schema();

@@ -25,6 +25,10 @@ pub struct SortOptions {
     pub block: usize,
     /// Maximum number of partitions.
     pub partitions: usize,
+    /// Number of partitions that a plan calls for, as far as memory allows it; derived from the sizes by default.
+    pub planned_partitions: Option<usize>,
+    /// Bytes of a run that a plan calls for, as far as memory allows it; derived from the sizes by default.
+    pub planned_run: Option<usize>,
     /// Maximum rows of an output batch.
     pub batch_rows: usize,
     /// Maximum rows of the output: the first ones in sort order.
@@ -44,6 +48,8 @@ impl Default for SortOptions {
             resident: RESIDENT_BYTES,
             block: CHUNK_BYTES,
             partitions: PARTITIONS_MAX,
+            planned_partitions: None,
+            planned_run: None,
             batch_rows: BATCH_ROWS,
             limit: None,
             stable: false,
@@ -51,11 +57,16 @@ impl Default for SortOptions {
     }
 }
 
+/// Returns the bytes of a buffer budget that a sort may use by default: three quarters.
+pub(crate) fn default_memory(budget: usize) -> usize {
+    budget / 4 * 3
+}
+
 /// Default bytes of resident partitions: first-touch page faults on more memory cost more than spilling to a fast disk.
-const RESIDENT_BYTES: usize = 64 << 20;
+pub(crate) const RESIDENT_BYTES: usize = 64 << 20;
 
 /// Default maximum number of partitions: more would make chunks too small for efficient disk requests.
-const PARTITIONS_MAX: usize = 1024;
+pub(crate) const PARTITIONS_MAX: usize = 1024;
 
 /// Default rows of a batch: its columns fit in the L2 cache.
 const BATCH_ROWS: usize = 8192;

@@ -30,6 +30,10 @@ pub(crate) struct Demand {
     pub(crate) resident_bytes: usize,
     /// Maximum number of partitions; 1 for a sort by runs.
     pub(crate) partitions_max: usize,
+    /// Number of partitions that a plan calls for.
+    pub(crate) planned_partitions: Option<usize>,
+    /// Bytes of a run that a plan calls for.
+    pub(crate) planned_run: Option<usize>,
     /// Maximum bytes of a chunk.
     pub(crate) block: usize,
     /// Bytes of heap needed to order one row.
@@ -119,7 +123,7 @@ impl MemoryPlan {
             resident_bytes: resident_max.min(bytes.saturating_sub(open + in_flight)),
             load_bytes,
             load_rows: load_rows(demand, loads, expected_rows(demand, partitions)),
-            run_bytes: RUN_BYTES.max(run_needed).min(run_max).min(PLACES_BYTES / threads),
+            run_bytes: demand.planned_run.unwrap_or(RUN_BYTES.max(run_needed)).min(run_max).min(PLACES_BYTES / threads),
             fan_in,
         }
     }
@@ -164,6 +168,9 @@ const EXPECTED_MIN_ROWS: usize = 1 << 17;
 
 /// Returns the number of partitions that caches, buffers and heap call for.
 fn partitions(demand: &Demand, load_bytes: usize, threads: usize) -> usize {
+    if let Some(planned) = demand.planned_partitions {
+        return planned.clamp(1, demand.partitions_max);
+    }
     let Some(expected) = demand.expected_bytes else {
         return demand.partitions_max.min(CACHED_PARTITIONS as usize);
     };

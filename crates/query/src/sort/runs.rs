@@ -61,6 +61,11 @@ const COLLECTED_PER_KEPT: u64 = 4;
 /// Minimum rows collected before a sort with a limit.
 const COLLECTED_MIN_ROWS: u64 = 1 << 14;
 
+/// Returns the rows that a thread collects before it sorts them, in a sort with a limit.
+pub(crate) fn collected_rows(limit: u64) -> u64 {
+    limit.saturating_mul(COLLECTED_PER_KEPT).max(COLLECTED_MIN_ROWS)
+}
+
 impl Collector {
     /// Creates a collector with memory that other threads may use at the same time.
     pub(crate) fn new(context: &Arc<Context>, memory: &Arc<ChunkMemory>) -> Collector {
@@ -113,7 +118,7 @@ impl Collector {
             let collected = self
                 .context
                 .limit
-                .map_or(u64::MAX, |limit| limit.saturating_mul(COLLECTED_PER_KEPT).max(COLLECTED_MIN_ROWS));
+                .map_or(u64::MAX, collected_rows);
             let is_full = self.bytes + next > plan.run_bytes || self.rows >= plan.load_rows;
             if self.rows > 0 && (is_full || self.rows as u64 >= collected) {
                 self.end_run()?;

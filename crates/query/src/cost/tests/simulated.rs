@@ -8,7 +8,7 @@ use crate::cost::algorithms::{algorithms, stages};
 use crate::cost::flow::Direction;
 use crate::cost::model::Model;
 use crate::cost::operators::Codec;
-use crate::cost::plan::{Plan, SpillPlan};
+use crate::cost::plan::{Algorithm, Plan, SpillPlan};
 use crate::cost::shape::Task;
 use crate::cost::stage::Stage;
 use crate::cost::streams::Streams;
@@ -82,22 +82,24 @@ fn rivals(model: &Model<'_>, task: &Task, chosen: &Plan, random: &mut Pcg64) -> 
     let mut pick = |count: usize| (random.next_u64() % count as u64) as usize;
     let engines = model.engines();
     let mut plans = Vec::new();
-    for algorithm in algorithms(task) {
+    let resources = model.resources(model.limits.threads, 256 << 10);
+    for algorithm in algorithms(task, &resources) {
         for _ in 0..2 {
             let stream = |pick: &mut dyn FnMut(usize) -> usize, plan: &Plan| {
                 let blocks = [1 << 16, 1 << 18, 1 << 20];
                 crate::cost::plan::StreamPlan { block_bytes: blocks[pick(3)], ..plan.input }
             };
             let codec = [Codec::None, Codec::None, Codec::Lz4][pick(3)];
-            let spill = SpillPlan { stream: stream(&mut pick, chosen), codec };
-            let output = chosen.output.map(|_| stream(&mut pick, chosen));
+            let block_bytes = if matches!(algorithm, Algorithm::HashAggregate { .. }) { 128 << 10 } else { 256 << 10 };
+            let spill = SpillPlan { stream: crate::cost::plan::StreamPlan { block_bytes, ..chosen.input }, codec };
+            let output = chosen.output;
             let engine = engines[pick(engines.len())];
             let input = stream(&mut pick, chosen);
-            let threads = 1 + pick(model.limits.threads);
+            let threads = model.limits.threads;
             plans.push(Plan { algorithm, threads, engine, input, spill: Some(spill), output });
         }
     }
-    plans.retain(|plan| model.fits(task, plan).unwrap());
+    plans.retain(|plan| model.fits(task, plan).unwrap_or(false));
     plans
 }
 

@@ -18,7 +18,7 @@ use crate::{Batches, Error};
 const PARTITION_BITS: u32 = 4;
 
 /// Number of partitions of a level.
-pub(super) const PARTITION_COUNT: usize = 1 << PARTITION_BITS;
+pub(crate) const PARTITION_COUNT: usize = 1 << PARTITION_BITS;
 
 /// Maximum levels: suffices for 16^6 times the memory, unless many rows have equal keys or hashes.
 pub(super) const PARTITION_LEVELS_MAX: u32 = 6;

@@ -13,6 +13,8 @@ fn demand(bytes: usize, expected_bytes: Option<u64>) -> Demand {
         resident_bytes: 64 << 20,
         block: CHUNK_BYTES,
         partitions_max: 1024,
+        planned_partitions: None,
+        planned_run: None,
         order_bytes: 44,
     }
 }

@@ -1,0 +1,88 @@
+//! Plans of the cost model as options of the executor (pure).
+
+use sakiyomi_io::Access;
+
+use crate::cost::Plan;
+use crate::cost::plan::{Algorithm, PageCache, SortMethod};
+use crate::cost::shape::Side;
+use crate::join::{JoinMethod, JoinSide};
+use crate::sort::SortOptions;
+use crate::{Job, JobOptions};
+
+impl Plan {
+    /// Options of a job that runs the plan, with the limits and directories of `asked`.
+    #[must_use]
+    pub fn job_options(&self, asked: &JobOptions) -> JobOptions {
+        JobOptions {
+            threads: self.threads,
+            engine: self.engine,
+            block: usize::try_from(self.input.block_bytes).unwrap_or(asked.block),
+            ..asked.clone()
+        }
+    }
+
+    /// How the plan opens the files of tables.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        match self.input.page_cache {
+            PageCache::Bypassed => Access::Direct,
+            PageCache::Used => Access::Buffered,
+        }
+    }
+
+    /// Options of the sort of a statement.
+    pub(super) fn sort_options(&self) -> SortOptions {
+        match self.algorithm {
+            Algorithm::Sort { sort } => self.options_of(sort),
+            _ => SortOptions::default(),
+        }
+    }
+
+    /// The method of a join, and the options of the sorts of both sides.
+    pub(super) fn join_options(&self) -> (JoinMethod, [SortOptions; 2]) {
+        match self.algorithm {
+            Algorithm::MergeJoin { left, right } => {
+                (JoinMethod::Merge, [left, right].map(|method| self.options_of(method)))
+            }
+            Algorithm::HashJoin { build, .. } => {
+                let side = if build == Side::Left { JoinSide::Left } else { JoinSide::Right };
+                (JoinMethod::Hash(side), Default::default())
+            }
+            _ => (JoinMethod::Merge, Default::default()),
+        }
+    }
+
+    fn options_of(&self, method: SortMethod) -> SortOptions {
+        let whole = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let default = SortOptions::default();
+        let block = self.spill.map_or(default.block, |spill| whole(spill.stream.block_bytes));
+        let options = SortOptions { block, ..default };
+        match method {
+            SortMethod::InMemory { partitions, resident_bytes, memory_bytes }
+            | SortMethod::RangePartition { partitions, resident_bytes, memory_bytes } => SortOptions {
+                planned_partitions: Some(whole(partitions)),
+                resident: whole(resident_bytes),
+                memory: Some(whole(memory_bytes)),
+                ..options
+            },
+            SortMethod::RunsAndMerge { run_bytes, memory_bytes, .. } => SortOptions {
+                planned_run: Some(whole(run_bytes)),
+                memory: Some(whole(memory_bytes)),
+                ..options
+            },
+            SortMethod::TopN | SortMethod::AlreadySorted => options,
+        }
+    }
+}
+
+impl SortMethod {
+    /// Whether the sort divides rows at sampled keys.
+    pub(super) fn needs_sample(self) -> bool {
+        matches!(self, SortMethod::InMemory { .. } | SortMethod::RangePartition { .. })
+    }
+}
+
+/// Whether a job runs as a plan says: it has its engine and threads.
+pub(super) fn is_of(job: &Job, plan: &Plan) -> bool {
+    job.options().engine == plan.engine && job.options().threads == plan.threads
+}
