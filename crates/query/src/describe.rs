@@ -1,6 +1,6 @@
 //! Tables as the cost model sees them: rows, widths, bytes and encodings from footers, without reading any row.
 
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field, Schema};
 
 use crate::cost::operators::{Codec, FileFormat, ValueKind};
 use crate::cost::shape::{ColumnShape, TableShape};
@@ -82,6 +82,18 @@ pub fn codec(compression: Compression) -> Codec {
         Compression::Lz4 => Codec::Lz4,
         Compression::Zstd => Codec::Zstd,
     }
+}
+
+/// Returns the shapes of the columns of a computed result, uncompressed.
+#[must_use]
+pub fn columns(schema: &Schema, rows: u64) -> Vec<ColumnShape> {
+    let shape = |field: &std::sync::Arc<Field>| {
+        let (kind, value_bytes) = kind(field.data_type(), TEXT_MEAN_BYTES);
+        let bytes = (value_bytes * rows as f64) as u64;
+        let (codec, is_dictionary) = (Codec::None, false);
+        ColumnShape { kind, value_bytes, file_bytes: bytes, encoded_bytes: bytes, codec, is_dictionary }
+    };
+    schema.fields().iter().map(shape).collect()
 }
 
 /// The kind of a column's values, and their mean bytes in memory.

@@ -10,6 +10,7 @@
 //!
 //! | file | subject |
 //! |---|---|
+//! | `plan.rs` | the plan of the cost model as options of the executor |
 //! | `rows.rs` | the input rows of a statement: `--where` and `--select` over a scan |
 //! | `shape.rs`, `explain.rs` | the tables as the cost model sees them; the plan that it chooses |
 //! | `sink.rs` | the rows of a result, from several threads, in order |
@@ -19,6 +20,7 @@
 mod aggregate;
 mod explain;
 mod join;
+mod plan;
 mod rows;
 mod shape;
 mod sink;
@@ -26,7 +28,10 @@ mod sort;
 mod spread;
 mod workers;
 
+use crate::cost::{Explanation, Plan};
 use crate::preview::Preview;
+use crate::table::Table;
+use crate::{Error, Job};
 
 pub use aggregate::{Aggregate, aggregate, q1};
 pub use explain::{Calibrated, explain_aggregate, explain_join, explain_q1, explain_sort};
@@ -34,6 +39,57 @@ pub use join::{Join, join};
 pub use rows::Input;
 pub use sink::Destination;
 pub use sort::{Sort, sort};
+
+/// A statement with its tables.
+#[derive(Debug)]
+pub enum Statement {
+    /// A sort.
+    Sort(Input, Sort),
+    /// A join of a left and a right table.
+    Join(Table, Table, Join),
+    /// An aggregation.
+    Aggregate(Input, Aggregate),
+    /// TPC-H query 1.
+    Q1(Table),
+}
+
+impl Statement {
+    /// Returns the plan that the cost model chooses, with its predicted times.
+    ///
+    /// # Errors
+    /// As [`Statement::run`]; also if a calibration lacks a measurement that the plan needs.
+    pub fn explain(
+        self,
+        job: &Job,
+        destination: &Destination,
+        calibrated: Calibrated<'_>,
+    ) -> Result<Explanation, Error> {
+        match self {
+            Statement::Sort(input, sort) => explain_sort(job, input, &sort, destination, calibrated),
+            Statement::Join(left, right, join) => {
+                explain_join(job, left, right, &join, destination, calibrated)
+            }
+            Statement::Aggregate(input, aggregate) => {
+                explain_aggregate(job, input, &aggregate, destination, calibrated)
+            }
+            Statement::Q1(table) => explain_q1(job, table, destination, calibrated),
+        }
+    }
+
+    /// Runs the statement as a plan says, or as sizes suggest. The job must have the plan's [`Plan::job_options`].
+    ///
+    /// # Errors
+    /// [`Error::Query`] if a column or expression does not fit; errors of reading, spilling and writing.
+    pub fn run(self, job: &Job, destination: &Destination, plan: Option<&Plan>) -> Result<Outcome, Error> {
+        match self {
+            Statement::Sort(input, statement) => sort(job, input, &statement, destination, plan),
+            Statement::Join(left, right, statement) => join(job, left, right, &statement, destination, plan),
+            // Groups are spilled when they do not fit, whatever the plan expects.
+            Statement::Aggregate(input, statement) => aggregate(job, input, &statement, destination),
+            Statement::Q1(table) => q1(job, table, destination),
+        }
+    }
+}
 
 /// The outcome of a statement.
 #[derive(Debug, Default)]

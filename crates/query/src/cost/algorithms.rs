@@ -67,8 +67,9 @@ pub(crate) fn algorithms(task: &Task, resources: &Resources) -> Vec<Algorithm> {
             let sides = [Side::Left, Side::Right].into_iter();
             let sides = sides.filter(|&side| build.is_none_or(|build| build == side));
             let partitions = || (0..=HASH_PASSES_MAX).map(|passes| HASH_PARTITIONS.pow(passes));
-            let hashed = sides
-                .flat_map(|build| partitions().map(move |partitions| Algorithm::HashJoin { build, partitions }));
+            let hashed = sides.flat_map(|build| {
+                partitions().map(move |partitions| Algorithm::HashJoin { build, partitions })
+            });
             merge_joins(task, resources).into_iter().chain(hashed).collect()
         }
         Operator::Aggregate { .. } => {
@@ -121,8 +122,8 @@ fn memory_plan(
 fn ranges(sorting: &Sorting, resources: &Resources, memory: usize, resident: usize) -> Option<SortMethod> {
     let plan = memory_plan(sorting, resources, (memory, resident), PARTITIONS_MAX);
     let partition = |all: f64| all / plan.partitions as f64 * PARTITION_SKEW_RATIO;
-    let fits =
-        partition(sorting.bytes) <= plan.load_bytes as f64 && partition(sorting.rows) <= plan.load_rows as f64;
+    let fits = partition(sorting.bytes) <= plan.load_bytes as f64
+        && partition(sorting.rows) <= plan.load_rows as f64;
     if !fits || plan.chunk_bytes != resources.block {
         return None;
     }

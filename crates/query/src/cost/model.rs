@@ -228,7 +228,8 @@ impl<'a> Model<'a> {
             let between = powers.filter(|&block| first < block && block < last).collect();
             let wanted = self.limits.block_bytes.map(|block| vec![block]);
             // Where nothing was measured, the estimate of any block says so.
-            let found = if blocks.is_empty() { vec![UNMEASURED_BLOCK_BYTES] } else { [blocks, between].concat() };
+            let found =
+                if blocks.is_empty() { vec![UNMEASURED_BLOCK_BYTES] } else { [blocks, between].concat() };
             let blocks = wanted.unwrap_or(found).into_iter();
             blocks.map(move |block_bytes| StreamPlan { block_bytes, page_cache })
         };
@@ -248,18 +249,26 @@ impl<'a> Model<'a> {
         let measured = measured_blocks(costs, engine, Operation::Write, page_cache);
         let largest = measured.last().copied().unwrap_or(0);
         let always = SPILL_BLOCKS_MIN;
-        let taken = blocks.iter().filter(|&&block| blocks.len() <= always || block <= largest.max(blocks[always - 1]));
+        let taken = blocks
+            .iter()
+            .filter(|&&block| blocks.len() <= always || block <= largest.max(blocks[always - 1]));
         taken.map(|&block_bytes| StreamPlan { block_bytes, page_cache }).collect()
     }
 }
 
 /// Block sizes that were measured, ascending.
-fn measured_blocks(costs: &DeviceCosts, engine: EngineSpec, op: Operation, page_cache: PageCache) -> Vec<u64> {
+fn measured_blocks(
+    costs: &DeviceCosts,
+    engine: EngineSpec,
+    op: Operation,
+    page_cache: PageCache,
+) -> Vec<u64> {
     let is_direct = page_cache == PageCache::Bypassed;
     let is_same = |cost: &&Cost| {
         cost.engine == engine.kind && cost.op == op && (cost.cache == CacheState::Direct) == is_direct
     };
-    let points = costs.costs.iter().filter(is_same).flat_map(|cost| &cost.depths).flat_map(|depth| &depth.points);
+    let points =
+        costs.costs.iter().filter(is_same).flat_map(|cost| &cost.depths).flat_map(|depth| &depth.points);
     let mut blocks: Vec<u64> = points.map(|point| point.block_bytes).collect();
     blocks.sort_unstable();
     blocks.dedup();

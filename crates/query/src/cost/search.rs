@@ -168,12 +168,7 @@ impl Model<'_> {
         Ok(variants)
     }
 
-    fn try_variant(
-        &self,
-        variant: &Variant,
-        options: &[EngineOptions],
-        best: &mut BTreeMap<String, Best>,
-    ) {
+    fn try_variant(&self, variant: &Variant, options: &[EngineOptions], best: &mut BTreeMap<String, Best>) {
         let kind = variant.algorithm.describe();
         for options in options {
             for (index, &stream) in options.spills.iter().enumerate() {

@@ -123,7 +123,11 @@ impl MemoryPlan {
             resident_bytes: resident_max.min(bytes.saturating_sub(open + in_flight)),
             load_bytes,
             load_rows: load_rows(demand, loads, expected_rows(demand, partitions)),
-            run_bytes: demand.planned_run.unwrap_or(RUN_BYTES.max(run_needed)).min(run_max).min(PLACES_BYTES / threads),
+            run_bytes: demand
+                .planned_run
+                .unwrap_or(RUN_BYTES.max(run_needed))
+                .min(run_max)
+                .min(PLACES_BYTES / threads),
             fan_in,
         }
     }

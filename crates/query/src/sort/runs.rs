@@ -115,10 +115,7 @@ impl Collector {
             let plan = self.context.memory;
             let length = row.fixed.len() + row.variable.len();
             let next = plan.chunk_bytes.max(length);
-            let collected = self
-                .context
-                .limit
-                .map_or(u64::MAX, collected_rows);
+            let collected = self.context.limit.map_or(u64::MAX, collected_rows);
             let is_full = self.bytes + next > plan.run_bytes || self.rows >= plan.load_rows;
             if self.rows > 0 && (is_full || self.rows as u64 >= collected) {
                 self.end_run()?;

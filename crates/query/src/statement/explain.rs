@@ -4,6 +4,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 
 use crate::aggregate::Aggregation;
 use crate::cost::{Explanation, Limits, Model, Operator, OperatorCosts, Storage, Task};
+use crate::describe;
 use crate::expression::Expression;
 use crate::join::Condition;
 use crate::order;
@@ -104,19 +105,25 @@ pub fn explain_aggregate(
     job: &Job,
     input: Input,
     aggregate: &Aggregate,
+    destination: &Destination,
     calibrated: Calibrated<'_>,
 ) -> Result<Explanation, Error> {
     let (rows, aggregation) = bound(input, aggregate)?;
-    explain_groups(job, &rows, &aggregation, calibrated)
+    explain_groups(job, &rows, &aggregation, destination, calibrated)
 }
 
 /// The plan of TPC-H query 1.
 ///
 /// # Errors
 /// As [`super::q1`]; also if a calibration lacks a measurement that the plan needs.
-pub fn explain_q1(job: &Job, table: Table, calibrated: Calibrated<'_>) -> Result<Explanation, Error> {
+pub fn explain_q1(
+    job: &Job,
+    table: Table,
+    destination: &Destination,
+    calibrated: Calibrated<'_>,
+) -> Result<Explanation, Error> {
     let (rows, aggregation) = bound_q1(table)?;
-    explain_groups(job, &rows, &aggregation, calibrated)
+    explain_groups(job, &rows, &aggregation, destination, calibrated)
 }
 
 /// Bytes of the state of an aggregate: a 128-bit sum.
@@ -126,6 +133,7 @@ fn explain_groups(
     job: &Job,
     rows: &Rows,
     aggregation: &Aggregation,
+    destination: &Destination,
     calibrated: Calibrated<'_>,
 ) -> Result<Explanation, Error> {
     let mut shaped = calibrated.shaped(job, rows, 0)?;
@@ -146,7 +154,9 @@ fn explain_groups(
     let arguments = aggregation.aggregates().iter().filter_map(|aggregate| aggregate.argument());
     let expressions = arguments.filter(computed).count() + usize::from(aggregation.condition().is_some());
     let operator = Operator::Aggregate { groups, group_bytes, aggregates };
-    calibrated.explain(&task(operator, vec![shaped], rows.expressions() + expressions, None))
+    let columns = describe::columns(&aggregation.schema(), groups);
+    let output = shape::result(groups, &columns, destination);
+    calibrated.explain(&task(operator, vec![shaped], rows.expressions() + expressions, output))
 }
 
 fn keys_of(aggregation: &Aggregation, sample: &RecordBatch) -> Result<Vec<ArrayRef>, Error> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_schema::{Field, Schema, SchemaRef};
 
 use crate::batches::InMemory;
+use crate::cost::Plan;
 use crate::expression::{Expression, Projection, Transform};
 use crate::join::{COLLISION_SUFFIX, Condition, JoinInput, JoinKind, JoinMethod};
 use crate::sort::{SAMPLE_ROWS, SortOptions};
@@ -29,7 +30,7 @@ pub struct Join {
     pub select: Option<String>,
 }
 
-/// Joins two tables into a file.
+/// Joins two tables into a file, as a plan says or by sorting both.
 ///
 /// # Errors
 /// [`Error::Query`] if a column or expression does not fit; errors of reading, spilling and writing.
@@ -39,6 +40,7 @@ pub fn join(
     right: Table,
     join: &Join,
     destination: &Destination,
+    plan: Option<&Plan>,
 ) -> Result<Outcome, Error> {
     let (mut left, mut right) = (Rows::bind(Input::all(left), true)?, Rows::bind(Input::all(right), true)?);
     let condition = Condition::parse(&join.on, &left.schema(), &right.schema())?;
@@ -63,8 +65,12 @@ pub fn join(
     }
     progress.expect(left.scanned_rows().unwrap_or(0) + right.scanned_rows().unwrap_or(0));
     let (lefts, rights) = (condition.left(), condition.right());
-    let (left_input, right_input) = (input(job, &left, &lefts)?, input(job, &right, &rights)?);
-    let rows = crate::join::join(job, left_input, right_input, &condition, join.kind, JoinMethod::Merge)?;
+    let (method, sorts) = plan.map_or((JoinMethod::Merge, Default::default()), Plan::join_options);
+    let is_sampled = plan.map_or([true; 2], Plan::samples_sides);
+    let [left_sort, right_sort] = sorts;
+    let left_input = input(job, &left, &lefts, left_sort, is_sampled[0])?;
+    let right_input = input(job, &right, &rights, right_sort, is_sampled[1])?;
+    let rows = crate::join::join(job, left_input, right_input, &condition, join.kind, method)?;
     spread(job, &mut Transform::new(rows, filter, select), &sink)?;
     let received = sink.finish()?;
     Ok(Outcome {
@@ -78,8 +84,15 @@ pub fn join(
 }
 
 /// An input to be sorted.
-fn input(job: &Job, rows: &Rows, keys: &[usize]) -> Result<JoinInput, Error> {
-    let sort = SortOptions { sample: Some(rows.sample(job, keys, SAMPLE_ROWS)?), ..SortOptions::default() };
+fn input(
+    job: &Job,
+    rows: &Rows,
+    keys: &[usize],
+    sort: SortOptions,
+    is_sampled: bool,
+) -> Result<JoinInput, Error> {
+    let sample = is_sampled.then(|| rows.sample(job, keys, SAMPLE_ROWS)).transpose()?;
+    let sort = SortOptions { sample, ..sort };
     Ok(JoinInput { streams: rows.streams(job, job.options().threads, false)?, is_sorted: false, sort })
 }
 

@@ -2,12 +2,12 @@
 
 use sakiyomi_io::Access;
 
+use crate::JobOptions;
 use crate::cost::Plan;
 use crate::cost::plan::{Algorithm, PageCache, SortMethod};
 use crate::cost::shape::Side;
 use crate::join::{JoinMethod, JoinSide};
 use crate::sort::SortOptions;
-use crate::{Job, JobOptions};
 
 impl Plan {
     /// Options of a job that runs the plan, with the limits and directories of `asked`.
@@ -52,6 +52,14 @@ impl Plan {
         }
     }
 
+    /// Whether each side of a join is divided at sampled keys.
+    pub(super) fn samples_sides(&self) -> [bool; 2] {
+        match self.algorithm {
+            Algorithm::MergeJoin { left, right } => [left, right].map(SortMethod::needs_sample),
+            _ => [false; 2],
+        }
+    }
+
     fn options_of(&self, method: SortMethod) -> SortOptions {
         let whole = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let default = SortOptions::default();
@@ -80,9 +88,4 @@ impl SortMethod {
     pub(super) fn needs_sample(self) -> bool {
         matches!(self, SortMethod::InMemory { .. } | SortMethod::RangePartition { .. })
     }
-}
-
-/// Whether a job runs as a plan says: it has its engine and threads.
-pub(super) fn is_of(job: &Job, plan: &Plan) -> bool {
-    job.options().engine == plan.engine && job.options().threads == plan.threads
 }

@@ -1,6 +1,9 @@
 //! `sort`: rows in the order of some columns.
 
+use crate::cost::Plan;
+use crate::cost::plan::Algorithm;
 use crate::order::{self, SortKey};
+use crate::sort::runs::collected_rows;
 use crate::sort::{SAMPLE_ROWS, SortOptions, Sorted};
 use crate::{Batches, Error, Job};
 
@@ -20,12 +23,18 @@ pub struct Sort {
     pub stable: bool,
 }
 
-/// Sorts a table into a file.
+/// Sorts a table into a file, as a plan says or as sizes suggest.
 ///
 /// # Errors
 /// [`Error::Query`] if a column or expression does not fit, [`Error::Memory`] if the limit is too low; errors of
 /// reading, spilling and writing.
-pub fn sort(job: &Job, input: Input, sort: &Sort, destination: &Destination) -> Result<Outcome, Error> {
+pub fn sort(
+    job: &Job,
+    input: Input,
+    sort: &Sort,
+    destination: &Destination,
+    plan: Option<&Plan>,
+) -> Result<Outcome, Error> {
     let mut rows = Rows::bind(input, true)?;
     let keys = order::parse(&sort.by, &rows.schema())?;
     let destination = destination.clone().sorted_by(&keys);
@@ -37,7 +46,7 @@ pub fn sort(job: &Job, input: Input, sort: &Sort, destination: &Destination) -> 
     }
     progress.expect(2 * rows.scanned_rows().unwrap_or(0));
     let threads = job.options().threads;
-    let options = options(job, &rows, &keys, sort)?;
+    let options = options(job, &rows, &keys, sort, plan)?;
     let sorted = crate::sort::sort(job, rows.streams(job, threads, sort.stable)?, &keys, &options)?;
     progress.begin("writing");
     give_out(job, sorted, &sink)?;
@@ -53,19 +62,33 @@ pub fn sort(job: &Job, input: Input, sort: &Sort, destination: &Destination) -> 
     })
 }
 
-fn options(job: &Job, rows: &Rows, keys: &[SortKey], sort: &Sort) -> Result<SortOptions, Error> {
+fn options(
+    job: &Job,
+    rows: &Rows,
+    keys: &[SortKey],
+    sort: &Sort,
+    plan: Option<&Plan>,
+) -> Result<SortOptions, Error> {
+    let options = plan.map_or_else(SortOptions::default, Plan::sort_options);
+    let needs_sample = match plan.map(|plan| plan.algorithm) {
+        Some(Algorithm::Sort { sort }) => sort.needs_sample(),
+        _ => !keeps_few(job, rows, sort.limit),
+    };
     let columns: Vec<usize> = keys.iter().map(|key| key.column).collect();
-    let sample = rows.sample(job, &columns, SAMPLE_ROWS)?;
-    let limit = sort.limit;
-    let expected_bytes = rows.scanned_rows().filter(|_| rows.is_all()).map(|count| count * row_bytes(rows));
-    Ok(SortOptions {
-        sample: Some(sample),
-        expected_bytes,
-        limit,
-        stable: sort.stable,
-        ..SortOptions::default()
-    })
+    let sample = needs_sample.then(|| rows.sample(job, &columns, SAMPLE_ROWS)).transpose()?;
+    let expected_bytes = rows.table_rows().filter(|_| rows.is_all()).map(|count| count * row_bytes(rows));
+    Ok(SortOptions { sample, expected_bytes, limit: sort.limit, stable: sort.stable, ..options })
 }
+
+/// Whether a sort with a limit keeps so few rows that each thread has the memory for them (top N).
+fn keeps_few(job: &Job, rows: &Rows, limit: Option<u64>) -> bool {
+    let bytes = limit.map(|limit| collected_rows(limit).saturating_mul(row_bytes(rows)));
+    let share = job.io().pool().budget() / TOP_MEMORY_PARTS / job.options().threads.max(1);
+    bytes.is_some_and(|bytes| bytes <= share as u64)
+}
+
+/// Fraction of the buffer budget for the rows that a sort with a limit collects: its rows may be longer than estimated.
+const TOP_MEMORY_PARTS: usize = 8;
 
 /// Approximate bytes of a row in memory; strings are taken as [`STRING_BYTES`].
 fn row_bytes(rows: &Rows) -> u64 {

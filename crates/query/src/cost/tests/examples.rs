@@ -94,7 +94,11 @@ fn a_buffered_spill_of_a_gigabyte_costs_half_a_second_of_the_cpu_and_a_direct_on
         let stream = StreamPlan { block_bytes: MIB, page_cache };
         let plan = Plan {
             algorithm: Algorithm::Sort {
-                sort: SortMethod::RangePartition { partitions: 64, resident_bytes: 0, memory_bytes: 240 << 20 },
+                sort: SortMethod::RangePartition {
+                    partitions: 64,
+                    resident_bytes: 0,
+                    memory_bytes: 240 << 20,
+                },
             },
             threads: 2,
             engine: engine("uring:8"),

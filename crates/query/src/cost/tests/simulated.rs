@@ -90,8 +90,10 @@ fn rivals(model: &Model<'_>, task: &Task, chosen: &Plan, random: &mut Pcg64) -> 
                 crate::cost::plan::StreamPlan { block_bytes: blocks[pick(3)], ..plan.input }
             };
             let codec = [Codec::None, Codec::None, Codec::Lz4][pick(3)];
-            let block_bytes = if matches!(algorithm, Algorithm::HashAggregate { .. }) { 128 << 10 } else { 256 << 10 };
-            let spill = SpillPlan { stream: crate::cost::plan::StreamPlan { block_bytes, ..chosen.input }, codec };
+            let block_bytes =
+                if matches!(algorithm, Algorithm::HashAggregate { .. }) { 128 << 10 } else { 256 << 10 };
+            let spill =
+                SpillPlan { stream: crate::cost::plan::StreamPlan { block_bytes, ..chosen.input }, codec };
             let output = chosen.output;
             let engine = engines[pick(engines.len())];
             let input = stream(&mut pick, chosen);
