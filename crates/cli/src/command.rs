@@ -31,6 +31,7 @@ use clap::{Parser, Subcommand};
 use crate::args::HELP;
 use crate::child;
 use crate::console::{self, Colour, Common, note};
+use crate::tables::run_command;
 
 /// sakiyomi (先読み, "reading ahead"): makes I/O time visible, hides it behind computation, keeps it constant, predicts it
 #[derive(Debug, Parser)]
@@ -226,9 +227,9 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Scenario(scenario) => scenario.run(common),
         Command::Wc(wc) => wc.run(common),
         Command::Grep(grep) => grep.run(common),
-        Command::Sort(sort) => sort.run(common),
-        Command::Join(join) => join.run(common),
-        Command::Aggregate(aggregate) => aggregate.run(common),
+        Command::Sort(sort) => run_command(&*sort, common),
+        Command::Join(join) => run_command(&*join, common),
+        Command::Aggregate(aggregate) => run_command(&*aggregate, common),
         Command::Query(query) => query.run(common),
         Command::Trace(trace) => trace.run(common),
         Command::Drive(drive) => drive.run(common),

@@ -2,6 +2,7 @@
 
 mod args;
 mod calibrations;
+mod command;
 mod job;
 mod plan;
 mod result;
@@ -11,6 +12,7 @@ pub(crate) use args::{
     InputArgs, InputFormatArgs, JobArgs, OutputArgs, OutputFormat, ReportArgs, RowsArgs, format_name,
 };
 pub(crate) use calibrations::Calibrations;
+pub(crate) use command::{Open, TableCommand, execute, run_command};
 pub(crate) use job::run;
-pub(crate) use plan::{Planned, calibrated, describe, plan};
-pub(crate) use result::{Asked, Command, file, inputs};
+pub(crate) use plan::{Planned, describe, explain};
+pub(crate) use result::{Asked, Command, file};

@@ -53,6 +53,16 @@ pub struct Table {
 }
 
 impl Table {
+    /// Returns the files that [`Table::open`] would read, those of directories included; `None` if any of them is not a
+    /// regular file. Opens none of them, so that a pipe is left as it is.
+    ///
+    /// # Errors
+    /// If a path cannot be looked at, or a directory has no file.
+    pub fn files(paths: &[PathBuf]) -> Result<Option<Vec<PathBuf>>, Error> {
+        let Given::Files(files) = source::resolve(paths)? else { return Ok(None) };
+        Ok(Some(files).filter(|files| files.iter().all(|file| file.is_file())))
+    }
+
     /// Opens files, or all files of a directory, as one table; `-` is the standard input. Files are concatenated in the
     /// given order, those of a directory by name; hidden files are skipped.
     ///

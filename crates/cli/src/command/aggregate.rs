@@ -1,17 +1,15 @@
 //! `aggregate`: sums, means, extremes and counts of groups of rows, within a memory limit.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::Args;
 use sakiyomi_query::aggregate::Function;
-use sakiyomi_query::statement::{self, Destination, explain_aggregate};
+use sakiyomi_query::statement::{self, Destination, Statement};
 
 use super::sort::SHOWN_ROWS_MAX;
-use crate::console::Common;
 use crate::tables::{
-    Asked, Command, InputArgs, JobArgs, OutputArgs, ReportArgs, RowsArgs, inputs, plan, run,
+    InputArgs, InputFormatArgs, JobArgs, Open, OutputArgs, ReportArgs, RowsArgs, TableCommand,
 };
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -29,7 +27,7 @@ the first 1000 groups are shown. --where refers to the columns of the file, the 
 )]
 pub(crate) struct Aggregate {
     #[command(flatten)]
-    pub(crate) input: InputArgs,
+    input: InputArgs,
     /// Columns whose values form the groups
     #[arg(long, value_name = "COLUMNS")]
     by: Option<String>,
@@ -52,41 +50,58 @@ pub(crate) struct Aggregate {
     #[arg(long)]
     count: bool,
     #[command(flatten)]
-    pub(crate) rows: RowsArgs,
+    rows: RowsArgs,
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    output: OutputArgs,
     #[command(flatten)]
-    pub(crate) job: JobArgs,
+    job: JobArgs,
     #[command(flatten)]
     report: ReportArgs,
 }
 
-impl Aggregate {
-    pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
-        let command = Command::begin(self.report.directory()?);
-        let shown = Destination::Preview { rows_max: SHOWN_ROWS_MAX as usize };
-        let destination = self.output.destination()?.unwrap_or(shown);
-        let statement = self.statement()?;
-        let first: Vec<&PathBuf> = self.input.files().iter().take(1).collect();
-        let planned = plan(&self.job, &first, &destination, |job, calibrated| {
-            let input = self.rows.input(self.input.open_at_once(&self.job)?);
-            Ok(explain_aggregate(job, input, &statement, calibrated)?)
-        });
-        let job = planned.job.open()?;
-        let table = self.input.open(&planned.job, &job, common)?;
-        let by = self.by.as_ref().map_or("all rows".to_owned(), |by| format!("by {}", by.replace(',', ", ")));
-        let asked = Asked {
-            operation: "aggregate",
-            description: format!("{by}{}", self.rows.describe()),
-            inputs: inputs(self.input.files(), &table),
-            planned,
-        };
-        let (input, to) = (self.rows.input(table), destination.clone());
-        let outcome = run(&job, common, move |job| statement::aggregate(job, input, &statement, &to))?;
-        command.finish(asked, &job, &outcome, &destination, common)
+impl TableCommand for Aggregate {
+    fn operation(&self) -> &'static str {
+        "aggregate"
     }
 
-    pub(crate) fn statement(&self) -> Result<statement::Aggregate> {
+    fn description(&self) -> String {
+        let by = self.by.as_ref().map_or("all rows".to_owned(), |by| format!("by {}", by.replace(',', ", ")));
+        format!("{by}{}", self.rows.describe())
+    }
+
+    fn tables(&self) -> Vec<&[PathBuf]> {
+        vec![self.input.files()]
+    }
+
+    fn format(&self) -> InputFormatArgs {
+        self.input.format()
+    }
+
+    fn job(&self) -> &JobArgs {
+        &self.job
+    }
+
+    fn output(&self) -> &OutputArgs {
+        &self.output
+    }
+
+    fn report(&self) -> &ReportArgs {
+        &self.report
+    }
+
+    fn destination(&self) -> Result<Destination> {
+        let shown = Destination::Preview { rows_max: SHOWN_ROWS_MAX as usize };
+        Ok(self.output.destination()?.unwrap_or(shown))
+    }
+
+    fn statement(&self, open: Open<'_>) -> Result<Statement> {
+        let aggregate = self.aggregate()?;
+        Ok(Statement::Aggregate(self.rows.input(open(self.input.files())?), aggregate))
+    }
+}
+
+impl Aggregate {
+    fn aggregate(&self) -> Result<statement::Aggregate> {
         let of = |function, lists: &[String]| {
             lists.iter().map(|list| (function, list.clone())).collect::<Vec<_>>()
         };

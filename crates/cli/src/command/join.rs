@@ -1,19 +1,14 @@
 //! `join`: pairs of rows of two tables with equal keys, by sorting or hashing, within a memory limit.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::slice;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use sakiyomi_query::Job;
 use sakiyomi_query::join::JoinKind;
-use sakiyomi_query::statement::{self, explain_join};
-use sakiyomi_query::table::Table;
+use sakiyomi_query::statement::{self, Destination, Statement};
 
-use crate::console::Common;
-use crate::tables::{
-    Asked, Command, InputFormatArgs, JobArgs, OutputArgs, ReportArgs, RowsArgs, inputs, plan, run,
-};
+use crate::tables::{InputFormatArgs, JobArgs, Open, OutputArgs, ReportArgs, RowsArgs, TableCommand};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi join lineitem.parquet orders.parquet --on l_orderkey=o_orderkey -o joined.parquet
@@ -46,9 +41,9 @@ pub(crate) struct Join {
     #[command(flatten)]
     rows: RowsArgs,
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    output: OutputArgs,
     #[command(flatten)]
-    pub(crate) job: JobArgs,
+    job: JobArgs,
     #[command(flatten)]
     report: ReportArgs,
 }
@@ -87,55 +82,48 @@ impl Kind {
     }
 }
 
-impl Join {
-    pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
-        let command = Command::begin(self.report.directory()?);
-        let destination = self
-            .output
+impl TableCommand for Join {
+    fn operation(&self) -> &'static str {
+        "join"
+    }
+
+    fn description(&self) -> String {
+        format!("{} on {}{}", self.kind.name(), self.on.replace(',', ", "), self.rows.describe())
+    }
+
+    fn tables(&self) -> Vec<&[PathBuf]> {
+        vec![slice::from_ref(&self.left), slice::from_ref(&self.right)]
+    }
+
+    fn format(&self) -> InputFormatArgs {
+        self.format
+    }
+
+    fn job(&self) -> &JobArgs {
+        &self.job
+    }
+
+    fn output(&self) -> &OutputArgs {
+        &self.output
+    }
+
+    fn report(&self) -> &ReportArgs {
+        &self.report
+    }
+
+    fn destination(&self) -> Result<Destination> {
+        self.output
             .destination()?
-            .context("no output for the joined rows; name a file with --output (`-` is standard output)")?;
-        let planned = plan(&self.job, &self.sides(), &destination, |job, calibrated| {
-            let open =
-                |path: &PathBuf| Table::open(std::slice::from_ref(path), &self.format.options(&self.job));
-            let (left, right) = (open(&self.left)?, open(&self.right)?);
-            Ok(explain_join(job, left, right, &self.statement(), &destination, calibrated)?)
-        });
-        let job = planned.job.open()?;
-        let (left, right) = self.open(&planned.job, &job, common)?;
-        let mut asked = Asked {
-            operation: "join",
-            description: format!(
-                "{} on {}{}",
-                self.kind.name(),
-                self.on.replace(',', ", "),
-                self.rows.describe()
-            ),
-            inputs: inputs(std::slice::from_ref(&self.left), &left),
-            planned,
-        };
-        asked.inputs.extend(inputs(std::slice::from_ref(&self.right), &right));
-        let (join, to) = (self.statement(), destination.clone());
-        let outcome = run(&job, common, move |job| statement::join(job, left, right, &join, &to))?;
-        command.finish(asked, &job, &outcome, &destination, common)
+            .context("no output for the joined rows; name a file with --output (`-` is standard output)")
     }
 
-    /// The files of both tables.
-    pub(crate) fn sides(&self) -> [&PathBuf; 2] {
-        [&self.left, &self.right]
-    }
-
-    /// Opens both tables.
-    pub(crate) fn open(&self, args: &JobArgs, job: &Job, common: &Common) -> Result<(Table, Table)> {
-        let open = |path: &PathBuf| self.format.open(std::slice::from_ref(path), args, job, common);
-        Ok((open(&self.left)?, open(&self.right)?))
-    }
-
-    pub(crate) fn statement(&self) -> statement::Join {
-        statement::Join {
+    fn statement(&self, open: Open<'_>) -> Result<Statement> {
+        let join = statement::Join {
             on: self.on.clone(),
             kind: self.kind.kind(),
             filter: self.rows.filter.clone(),
             select: self.rows.select.clone(),
-        }
+        };
+        Ok(Statement::Join(open(slice::from_ref(&self.left))?, open(slice::from_ref(&self.right))?, join))
     }
 }

@@ -12,6 +12,7 @@ use clap::Subcommand;
 
 use crate::args::HELP;
 use crate::console::Common;
+use crate::tables::run_command;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi query gen --sf 1 --tables lineitem,orders --shuffle 1 -o tpch
@@ -41,7 +42,7 @@ impl Query {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         match self {
             Query::Gen(generate) => generate.run(common),
-            Query::Q1(q1) => q1.run(common),
+            Query::Q1(q1) => run_command(q1, common),
             Query::Calibrate(calibrate) => calibrate.run(common),
             Query::Explain(explain) => explain.run(common),
         }

@@ -1,16 +1,13 @@
 //! `sort`: a table ordered by columns, within a memory limit.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use sakiyomi_query::statement::{self, Destination, explain_sort};
-use sakiyomi_query::table::Table;
+use sakiyomi_query::statement::{self, Destination, Statement};
 
-use crate::console::Common;
 use crate::tables::{
-    Asked, Command, InputArgs, JobArgs, OutputArgs, Planned, ReportArgs, RowsArgs, inputs, plan, run,
+    InputArgs, InputFormatArgs, JobArgs, Open, OutputArgs, ReportArgs, RowsArgs, TableCommand,
 };
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -32,10 +29,10 @@ may replace the input. --where refers to the columns of the file, --by to those 
 )]
 pub(crate) struct Sort {
     #[command(flatten)]
-    pub(crate) input: InputArgs,
+    input: InputArgs,
     /// Columns to order by, the most significant first
     #[arg(long, value_name = "COLUMNS", required = true)]
-    pub(crate) by: String,
+    by: String,
     /// Keep only the first N rows; without --output, up to 1000 are shown
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -43,30 +40,44 @@ pub(crate) struct Sort {
     #[arg(long)]
     stable: bool,
     #[command(flatten)]
-    pub(crate) rows: RowsArgs,
+    rows: RowsArgs,
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    output: OutputArgs,
     #[command(flatten)]
-    pub(crate) job: JobArgs,
+    job: JobArgs,
     #[command(flatten)]
     report: ReportArgs,
 }
 
-impl Sort {
-    pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
-        let command = Command::begin(self.report.directory()?);
-        let destination = self.destination()?;
-        let planned = plan(&self.job, &self.first_file(), &destination, |job, calibrated| {
-            let input = self.rows.input(self.input.open_at_once(&self.job)?);
-            Ok(explain_sort(job, input, &self.statement(), &destination, calibrated)?)
-        });
-        let job = planned.job.open()?;
-        let table = self.input.open(&planned.job, &job, common)?;
-        let asked = self.asked(&table, planned);
-        let input = self.rows.input(table);
-        let (sort, to) = (self.statement(), destination.clone());
-        let outcome = run(&job, common, move |job| statement::sort(job, input, &sort, &to))?;
-        command.finish(asked, &job, &outcome, &destination, common)
+impl TableCommand for Sort {
+    fn operation(&self) -> &'static str {
+        "sort"
+    }
+
+    fn description(&self) -> String {
+        let limit = self.limit.map_or_else(String::new, |limit| format!(", the first {limit} rows"));
+        let by = self.by.replace(',', ", ").replace(':', " ");
+        format!("by {by}{limit}{}", self.rows.describe())
+    }
+
+    fn tables(&self) -> Vec<&[PathBuf]> {
+        vec![self.input.files()]
+    }
+
+    fn format(&self) -> InputFormatArgs {
+        self.input.format()
+    }
+
+    fn job(&self) -> &JobArgs {
+        &self.job
+    }
+
+    fn output(&self) -> &OutputArgs {
+        &self.output
+    }
+
+    fn report(&self) -> &ReportArgs {
+        &self.report
     }
 
     /// The output file, or a preview if `--limit` allows one.
@@ -82,25 +93,8 @@ impl Sort {
         Ok(Destination::Preview { rows_max: SHOWN_ROWS_MAX as usize })
     }
 
-    pub(crate) fn first_file(&self) -> Vec<&PathBuf> {
-        self.input.files().iter().take(1).collect()
-    }
-
-    pub(crate) fn statement(&self) -> statement::Sort {
-        statement::Sort { by: self.by.clone(), limit: self.limit, stable: self.stable }
-    }
-
-    fn asked(&self, table: &Table, planned: Planned) -> Asked {
-        let limit = self.limit.map_or_else(String::new, |limit| format!(", the first {limit} rows"));
-        Asked {
-            operation: "sort",
-            description: format!(
-                "by {}{limit}{}",
-                self.by.replace(',', ", ").replace(':', " "),
-                self.rows.describe()
-            ),
-            inputs: inputs(self.input.files(), table),
-            planned,
-        }
+    fn statement(&self, open: Open<'_>) -> Result<Statement> {
+        let sort = statement::Sort { by: self.by.clone(), limit: self.limit, stable: self.stable };
+        Ok(Statement::Sort(self.rows.input(open(self.input.files())?), sort))
     }
 }

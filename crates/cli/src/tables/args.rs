@@ -9,6 +9,7 @@ use sakiyomi_io::{Access, EngineKind, EngineSpec};
 use sakiyomi_model::Bytes;
 use sakiyomi_os::allocator::{self, Keep};
 use sakiyomi_os::stdio;
+use sakiyomi_query::cost::Plan;
 use sakiyomi_query::cost::plan::PageCache;
 use sakiyomi_query::job::MEMORY_MIN_BYTES;
 use sakiyomi_query::output::{Compression, OutputOptions, Target};
@@ -16,9 +17,7 @@ use sakiyomi_query::statement::{Destination, Input};
 use sakiyomi_query::table::{Format, OpenOptions, Table};
 use sakiyomi_query::{Job, JobOptions};
 
-use super::job::run;
 use crate::args::parse_method;
-use crate::console::Common;
 use crate::output::{OutDir, Overwrite};
 
 // Headings in a command's help.
@@ -38,7 +37,7 @@ pub(crate) struct InputArgs {
 /// Input format options.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct InputFormatArgs {
-    /// Format of the input, if neither its first bytes nor its name identify it
+    /// Read the input in this format [default: recognized by the first bytes]
     #[arg(long, value_enum, value_name = "NAME")]
     input_format: Option<InputFormat>,
 }
@@ -82,32 +81,16 @@ impl InputArgs {
         &self.files
     }
 
-    /// Opens the table without watching for Ctrl-C.
-    pub(crate) fn open_at_once(&self, args: &JobArgs) -> Result<Table> {
-        Ok(Table::open(&self.files, &self.format.options(args))?)
-    }
-
-    /// Opens the files as one table.
-    pub(crate) fn open(&self, args: &JobArgs, job: &Job, common: &Common) -> Result<Table> {
-        self.format.open(&self.files, args, job, common)
+    pub(crate) fn format(&self) -> InputFormatArgs {
+        self.format
     }
 }
 
 impl InputFormatArgs {
     /// Options for opening tables.
-    pub(crate) fn options(self, args: &JobArgs) -> OpenOptions {
-        OpenOptions {
-            format: self.input_format.map(InputFormat::format),
-            access: args.access(),
-            spool: args.spill.first().cloned(),
-        }
-    }
-
-    /// Opens files as one table. May block on standard input, if it is one of them.
-    pub(crate) fn open(self, files: &[PathBuf], args: &JobArgs, job: &Job, common: &Common) -> Result<Table> {
-        let options = self.options(args);
-        let files = files.to_owned();
-        run(job, common, move |_| Table::open(&files, &options))
+    pub(crate) fn options(self, args: &JobArgs, access: Access) -> OpenOptions {
+        let format = self.input_format.map(InputFormat::format);
+        OpenOptions { format, access, spool: args.spill.first().cloned() }
     }
 }
 
@@ -259,18 +242,19 @@ pub(crate) struct JobArgs {
     /// Number of compute threads [default: the number of cores]
     #[arg(long, value_name = "N", help_heading = RESOURCES, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Read and write with this method (read, pread:N, aio:N, uring:N) [default: pread]
+    /// Read and write with this method (read, pread:N, aio:N, uring:N) [default: the fastest by the calibrations, else
+    /// pread]
     #[arg(long, visible_alias = "engine", value_name = "METHOD", value_parser = parse_method, help_heading = RESOURCES)]
     method: Option<EngineSpec>,
-    /// Bypass the page cache
+    /// Bypass the page cache when tables are read
     #[arg(long, help_heading = RESOURCES, conflicts_with = "buffered")]
     direct: bool,
-    /// Use the page cache, which is the default
+    /// Use the page cache when tables are read [default: the faster way by the calibrations, else this]
     #[arg(long, help_heading = RESOURCES)]
     buffered: bool,
-    /// Size of a read or write
-    #[arg(long, value_name = "SIZE", default_value = "1MiB", help_heading = RESOURCES)]
-    block: Bytes,
+    /// Size of a read of a table [default: the fastest by the calibrations, else 1MiB]
+    #[arg(long, value_name = "SIZE", help_heading = RESOURCES)]
+    block: Option<Bytes>,
     /// Directory for spill files; may be repeated [default: $TMPDIR, /var/tmp or the current directory]
     #[arg(long, value_name = "DIR", help_heading = RESOURCES)]
     spill: Vec<PathBuf>,
@@ -288,7 +272,9 @@ impl JobArgs {
             Bytes(MEMORY_MIN_BYTES as u64)
         );
         let block = Bytes(4096)..=Bytes(2 << 30);
-        ensure!(block.contains(&self.block), "--block {}: give 4KiB to 2GiB", self.block);
+        if let Some(given) = self.block {
+            ensure!(block.contains(&given), "--block {given}: give 4KiB to 2GiB");
+        }
         let engine = self.method.unwrap_or(defaults.engine);
         ensure!(
             engine.kind.uses_buffers() && engine.kind != EngineKind::Null,
@@ -301,15 +287,26 @@ impl JobArgs {
             memory,
             threads: self.threads.map_or(defaults.threads, usize::from),
             engine,
-            block: usize::try_from(self.block.0).unwrap_or(usize::MAX),
+            block: self.block.map_or(defaults.block, |block| usize::try_from(block.0).unwrap_or(usize::MAX)),
             spill: if self.spill.is_empty() { defaults.spill } else { self.spill.clone() },
         })
     }
 
     /// Opens the job and its I/O engine.
     pub(crate) fn open(&self) -> Result<Job> {
+        self.open_for(None)
+    }
+
+    /// Opens a job that runs a plan.
+    pub(crate) fn open_for(&self, plan: Option<&Plan>) -> Result<Job> {
         allocator::keep(KEEP);
-        Ok(Job::new(self.options()?)?)
+        let options = self.options()?;
+        Ok(Job::new(plan.map_or(options.clone(), |plan| plan.job_options(&options)))?)
+    }
+
+    /// Read size, if `--block` fixes it.
+    pub(crate) fn block_bytes(&self) -> Option<u64> {
+        self.block.map(|block| block.0)
     }
 
     /// The engine, if `--method` fixes it.
@@ -324,16 +321,6 @@ impl JobArgs {
             (_, true) => Some(PageCache::Used),
             _ => None,
         }
-    }
-
-    /// These options with the engine and page cache mode of a plan.
-    pub(crate) fn planned(&self, method: EngineSpec, direct: bool) -> JobArgs {
-        JobArgs { method: Some(method), direct, ..self.clone() }
-    }
-
-    /// Whether tables bypass the page cache.
-    pub(crate) fn direct(&self) -> bool {
-        self.direct
     }
 
     /// File access mode: buffered or direct.

@@ -1,11 +1,14 @@
 //! Costs of storage and operators that `probe` and `query calibrate` saved.
 
-use std::fs::File;
+use std::collections::BTreeSet;
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use sakiyomi_io::page_cache;
 use sakiyomi_probe::calibration::{self, Calibration, DeviceCosts};
+use sakiyomi_probe::setting::{CacheState, Operation};
 use sakiyomi_probe::target::Device;
 use sakiyomi_query::calibrate::{OperatorCalibration, default_path};
 use sakiyomi_query::cost::{OperatorCosts, Storage};
@@ -23,8 +26,15 @@ impl Calibrations {
     pub(crate) fn load(devices: Option<&Path>, operators: Option<&Path>) -> Result<Calibrations> {
         let operators = match operators {
             Some(path) => path.to_owned(),
-            None => default_path()
-                .context("no costs of operators; measure them with `sakiyomi query calibrate`")?,
+            None => {
+                let path = default_path().context(
+                    "no directory for the costs of operators: neither XDG_STATE_HOME nor HOME is set; name their \
+                     file with --operators",
+                )?;
+                let is_missing = !path.try_exists().unwrap_or(true);
+                ensure!(!is_missing, "no costs of operators; measure them with `sakiyomi query calibrate`");
+                path
+            }
         };
         let devices = match devices {
             Some(path) => vec![Calibration::load(path)?],
@@ -54,10 +64,11 @@ impl Calibrations {
         ))
     }
 
-    /// The costs of the devices that a job uses.
+    /// The costs of the devices that a job uses. A table on several devices counts as one on the device with the slowest
+    /// reads: its files are read together, and end with it.
     pub(crate) fn storage(
         &self,
-        inputs: &[&PathBuf],
+        tables: &[Vec<PathBuf>],
         spills: &[PathBuf],
         destination: &Destination,
     ) -> Result<Storage<'_>> {
@@ -69,10 +80,26 @@ impl Calibrations {
             _ => None,
         };
         Ok(Storage {
-            inputs: inputs.iter().map(|path| self.device(path)).collect::<Result<_>>()?,
+            inputs: tables.iter().map(|files| self.slowest(files)).collect::<Result<_>>()?,
             spills: spills.iter().map(|path| self.device(path)).collect::<Result<_>>()?,
             output,
         })
+    }
+
+    fn slowest(&self, files: &[PathBuf]) -> Result<&DeviceCosts> {
+        let mut devices = BTreeSet::new();
+        let mut slowest: Option<&DeviceCosts> = None;
+        for path in files {
+            // One file of each device is enough.
+            if path.metadata().is_ok_and(|found| !devices.insert(found.dev())) {
+                continue;
+            }
+            let device = self.device(path)?;
+            if slowest.is_none_or(|known| best_read(device) < best_read(known)) {
+                slowest = Some(device);
+            }
+        }
+        slowest.context("a table without a file")
     }
 
     fn device(&self, path: &Path) -> Result<&DeviceCosts> {
@@ -97,10 +124,23 @@ fn saved() -> Vec<Calibration> {
     found.into_iter().flatten().filter_map(|(_, loaded)| loaded.ok()).collect()
 }
 
-/// Fraction of a file in the page cache, 0 to 1; 0 for a directory or a stream.
-pub(crate) fn cached_ratio(path: &Path) -> f64 {
-    let Ok(file) = File::open(path) else { return 0.0 };
-    let length = file.metadata().map_or(0, |metadata| if metadata.is_file() { metadata.len() } else { 0 });
-    let residency = if length > 0 { page_cache::residency(&file, 0..length).ok() } else { None };
-    residency.map_or(0.0, |residency| (residency.cached_bytes() as f64 / length as f64).min(1.0))
+/// The best throughput of reads of a device itself, in bytes a second.
+fn best_read(costs: &DeviceCosts) -> f64 {
+    let reads =
+        costs.costs.iter().filter(|cost| cost.op == Operation::Read && cost.cache != CacheState::Cached);
+    let points = reads.flat_map(|cost| &cost.depths).flat_map(|depth| &depth.points);
+    points.map(|point| point.throughput_bytes_per_s).fold(0.0, f64::max)
+}
+
+/// Fraction of the bytes of files in the page cache, 0 to 1.
+pub(crate) fn cached_ratio(files: &[PathBuf]) -> f64 {
+    let bytes = |path: &PathBuf| {
+        let file = File::open(path).ok()?;
+        let length = file.metadata().ok().filter(Metadata::is_file)?.len();
+        let cached = (length > 0).then(|| page_cache::residency(&file, 0..length).ok()).flatten();
+        Some((cached.map_or(0, |residency| residency.cached_bytes().min(length)), length))
+    };
+    let all = files.iter().filter_map(bytes);
+    let (cached, length) = all.fold((0, 0), |(a, b), (cached, length)| (a + cached, b + length));
+    if length > 0 { cached as f64 / length as f64 } else { 0.0 }
 }

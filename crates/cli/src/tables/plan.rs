@@ -1,22 +1,25 @@
-//! The plan of a job. The cost model chooses it if all its devices and operators are calibrated.
+//! The plan of a command. The cost model chooses it if all its devices and operators are calibrated.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use sakiyomi_io::Access;
 use sakiyomi_query::Job;
-use sakiyomi_query::cost::plan::PageCache;
-use sakiyomi_query::cost::{Explanation, Limits, Node};
+use sakiyomi_query::cost::{Explanation, Limits, Node, Plan};
 use sakiyomi_query::statement::{Calibrated, Destination};
+use sakiyomi_query::table::Table;
 use sakiyomi_report::number::{bytes, count};
 
 use super::args::JobArgs;
 use super::calibrations::{Calibrations, cached_ratio};
+use super::command::TableCommand;
 
 /// A plan that the cost model chose, or the options of the command line.
+#[derive(Default)]
 pub(crate) struct Planned {
-    /// The job's options.
-    pub(crate) job: JobArgs,
+    /// The plan.
+    pub(crate) plan: Option<Plan>,
     /// Steps of the plan, one line each.
     pub(crate) lines: Vec<String>,
     /// Its predicted time.
@@ -24,9 +27,16 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    /// The options of the command line, without a plan.
-    pub(crate) fn asked(args: &JobArgs) -> Planned {
-        Planned { job: args.clone(), lines: Vec::new(), elapsed: None }
+    fn of(explanation: Explanation) -> Planned {
+        let mut lines = Vec::new();
+        describe(&explanation.tree, 0, &mut lines);
+        let elapsed = Duration::from_nanos(explanation.choice.prediction.elapsed_ns);
+        Planned { plan: Some(explanation.choice.plan), lines, elapsed: Some(elapsed) }
+    }
+
+    /// How tables are opened: as the plan says, or as the options do.
+    pub(crate) fn access(&self, args: &JobArgs) -> Access {
+        self.plan.as_ref().map_or(args.access(), Plan::access)
     }
 }
 
@@ -34,11 +44,11 @@ impl Planned {
 ///
 /// # Errors
 /// A device without calibration.
-pub(crate) fn calibrated<'a>(
+fn calibrated<'a>(
     calibrations: &'a Calibrations,
     args: &JobArgs,
     job: &Job,
-    inputs: &[&PathBuf],
+    tables: &[Vec<PathBuf>],
     destination: &Destination,
 ) -> Result<Calibrated<'a>> {
     let options = job.options();
@@ -48,44 +58,48 @@ pub(crate) fn calibrated<'a>(
     let limits = Limits {
         engine: args.method(),
         page_cache: args.page_cache(),
+        block_bytes: args.block_bytes(),
         ..Limits::new(buffers, heap, options.threads, cores)
     };
     Ok(Calibrated {
-        storage: calibrations.storage(inputs, &options.spill, destination)?,
+        storage: calibrations.storage(tables, &options.spill, destination)?,
         operators: calibrations.operators(),
-        cached_ratios: inputs.iter().map(|path| cached_ratio(path)).collect(),
+        cached_ratios: tables.iter().map(|files| cached_ratio(files)).collect(),
         limits,
     })
 }
 
-/// Returns the plan that the cost model chooses, or the options of the command line if calibrations are missing or
-/// planning fails. The command itself reports the errors of tables and expressions.
-pub(crate) fn plan(
-    args: &JobArgs,
-    inputs: &[&PathBuf],
+/// Explains a command whose tables are regular files; a pipe can be read only once, and is not opened.
+///
+/// # Errors
+/// A table that is no regular file, a device without calibration, and all errors of binding the statement.
+pub(crate) fn explain(
+    command: &dyn TableCommand,
+    calibrations: &Calibrations,
     destination: &Destination,
-    explain: impl FnOnce(&Job, Calibrated<'_>) -> Result<Explanation>,
-) -> Planned {
-    let asked = || Planned::asked(args);
-    // The standard input can be read only once.
-    if inputs.iter().any(|path| !path.exists()) {
-        return asked();
-    }
-    let chosen = Calibrations::find().and_then(|calibrations| {
-        let job = args.open().ok()?;
-        let calibrated = calibrated(&calibrations, args, &job, inputs, destination).ok()?;
-        explain(&job, calibrated).ok()
-    });
-    let Some(explanation) = chosen else { return asked() };
-    let plan = &explanation.choice.plan;
-    let direct = plan.input.page_cache == PageCache::Bypassed;
-    let mut lines = Vec::new();
-    describe(&explanation.tree, 0, &mut lines);
-    Planned {
-        job: args.planned(plan.engine, direct),
-        lines,
-        elapsed: Some(Duration::from_nanos(explanation.choice.prediction.elapsed_ns)),
-    }
+) -> Result<Explanation> {
+    let args = command.job();
+    let files = |paths: &&[PathBuf]| {
+        let found = Table::files(paths)?;
+        found.with_context(|| {
+            let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+            format!("{}: only regular files are planned; write the rows to a file first", paths.join(", "))
+        })
+    };
+    let tables: Vec<Vec<PathBuf>> = command.tables().iter().map(files).collect::<Result<_>>()?;
+    let job = args.open()?;
+    let calibrated = calibrated(calibrations, args, &job, &tables, destination)?;
+    let options = command.format().options(args, args.access());
+    let statement = command.statement(&mut |paths| Ok(Table::open(paths, &options)?))?;
+    Ok(statement.explain(&job, destination, calibrated)?)
+}
+
+/// Returns the plan that the cost model chooses, or none if calibrations are missing or planning fails. The command
+/// itself reports the errors of tables and expressions.
+pub(crate) fn plan(command: &dyn TableCommand, destination: &Destination) -> Planned {
+    let calibrations = Calibrations::find();
+    let chosen = calibrations.and_then(|calibrations| explain(command, &calibrations, destination).ok());
+    chosen.map_or_else(Planned::default, Planned::of)
 }
 
 /// Appends the tree of a plan as lines, the inputs of an operator indented below it.

@@ -29,6 +29,8 @@ pub(crate) struct Asked {
     /// Its parameters in words.
     pub(crate) description: String,
     pub(crate) inputs: Vec<QueryFile>,
+    /// Whether tables were read without the page cache.
+    pub(crate) is_direct: bool,
     pub(crate) planned: Planned,
 }
 
@@ -115,7 +117,7 @@ impl Command {
             memory_peak_bytes: memory::peak_resident(),
             threads: options.threads as u64,
             method: options.engine.to_string(),
-            direct: asked.planned.job.direct(),
+            direct: asked.is_direct,
             plan: asked.planned.lines.iter().chain(&outcome.plan).cloned().collect(),
             predicted_ns: asked.planned.elapsed.map(nanos),
             phases: job.phases().list().iter().map(phase).collect(),

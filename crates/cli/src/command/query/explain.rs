@@ -4,24 +4,22 @@ mod text;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use sakiyomi_os::cpu;
-use sakiyomi_query::cost::{Explanation, Measured};
-use sakiyomi_query::job::Job;
-use sakiyomi_query::statement::{
-    self, Destination, Outcome, explain_aggregate, explain_join, explain_q1, explain_sort,
-};
+use sakiyomi_query::cost::{Measured, Plan};
+use sakiyomi_query::statement::Destination;
 
 use super::q1::Q1;
 use crate::args::HELP;
 use crate::command::aggregate::Aggregate;
 use crate::command::join::Join;
-use crate::command::sort::{self, Sort};
+use crate::command::sort::{SHOWN_ROWS_MAX, Sort};
 use crate::console::{Common, say, say_result};
 use crate::provenance::nanos;
-use crate::tables::{Calibrations, JobArgs, calibrated, run};
+use crate::tables::{Calibrations, TableCommand, execute, explain};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi query explain sort lineitem.parquet --by l_partkey --memory 128MiB
@@ -80,11 +78,12 @@ enum Explained {
 impl Explain {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         let calibrations = Calibrations::load(self.calibration.as_deref(), self.operators.as_deref())?;
-        let job = self.job_args().open()?;
-        let destination = self.destination()?;
-        let mut explanation = self.explain(&calibrations, &job, &destination, common)?;
+        let command = self.command.command();
+        let shown = Destination::Preview { rows_max: SHOWN_ROWS_MAX as usize };
+        let destination = command.output().destination()?.unwrap_or(shown);
+        let mut explanation = explain(command, &calibrations, &destination)?;
         if self.analyze {
-            let measured = self.measure(&destination, common)?;
+            let measured = measure(command, &explanation.choice.plan, &destination, common)?;
             explanation = explanation.analyzed(measured);
         }
         if common.json {
@@ -94,100 +93,36 @@ impl Explain {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
 
-    fn job_args(&self) -> &JobArgs {
-        match &self.command {
-            Explained::Sort(sort) => &sort.job,
-            Explained::Join(join) => &join.job,
-            Explained::Aggregate(aggregate) => &aggregate.job,
-            Explained::Q1(q1) => &q1.job,
+impl Explained {
+    fn command(&self) -> &dyn TableCommand {
+        match self {
+            Explained::Sort(sort) => &**sort,
+            Explained::Join(join) => &**join,
+            Explained::Aggregate(aggregate) => &**aggregate,
+            Explained::Q1(q1) => &**q1,
         }
     }
+}
 
-    /// The output file of the command, or a preview.
-    fn destination(&self) -> Result<Destination> {
-        let output = match &self.command {
-            Explained::Sort(sort) => &sort.output,
-            Explained::Join(join) => &join.output,
-            Explained::Aggregate(aggregate) => &aggregate.output,
-            Explained::Q1(q1) => &q1.output,
-        };
-        let shown = Destination::Preview { rows_max: sort::SHOWN_ROWS_MAX as usize };
-        Ok(output.destination()?.unwrap_or(shown))
-    }
-
-    /// The first file of each table.
-    fn inputs(&self) -> Vec<&PathBuf> {
-        match &self.command {
-            Explained::Sort(sort) => sort.input.files().iter().take(1).collect(),
-            Explained::Join(join) => join.sides().to_vec(),
-            Explained::Aggregate(aggregate) => aggregate.input.files().iter().take(1).collect(),
-            Explained::Q1(q1) => q1.input.files().iter().take(1).collect(),
-        }
-    }
-
-    fn explain(
-        &self,
-        calibrations: &Calibrations,
-        job: &Job,
-        destination: &Destination,
-        common: &Common,
-    ) -> Result<Explanation> {
-        let args = self.job_args();
-        let calibrated = calibrated(calibrations, args, job, &self.inputs(), destination)?;
-        let explained = match &self.command {
-            Explained::Sort(sort) => {
-                let input = sort.rows.input(sort.input.open(args, job, common)?);
-                explain_sort(job, input, &sort.statement(), destination, calibrated)
-            }
-            Explained::Join(join) => {
-                let (left, right) = join.open(args, job, common)?;
-                explain_join(job, left, right, &join.statement(), destination, calibrated)
-            }
-            Explained::Aggregate(aggregate) => {
-                let input = aggregate.rows.input(aggregate.input.open(args, job, common)?);
-                explain_aggregate(job, input, &aggregate.statement()?, calibrated)
-            }
-            Explained::Q1(q1) => explain_q1(job, q1.input.open(args, job, common)?, calibrated),
-        };
-        Ok(explained?)
-    }
-
-    /// Runs the command with the options of the command line and measures it.
-    fn measure(&self, destination: &Destination, common: &Common) -> Result<Measured> {
-        let args = self.job_args();
-        let job = args.open()?;
-        let (begun, cpu) = (std::time::Instant::now(), cpu::user_and_system_of_this_process());
-        let to = destination.clone();
-        let _: Outcome = match &self.command {
-            Explained::Sort(sort) => {
-                let input = sort.rows.input(sort.input.open(args, &job, common)?);
-                let statement = sort.statement();
-                run(&job, common, move |job| statement::sort(job, input, &statement, &to))
-            }
-            Explained::Join(join) => {
-                let ((left, right), statement) = (join.open(args, &job, common)?, join.statement());
-                run(&job, common, move |job| statement::join(job, left, right, &statement, &to))
-            }
-            Explained::Aggregate(aggregate) => {
-                let input = aggregate.rows.input(aggregate.input.open(args, &job, common)?);
-                let statement = aggregate.statement()?;
-                run(&job, common, move |job| statement::aggregate(job, input, &statement, &to))
-            }
-            Explained::Q1(q1) => {
-                let table = q1.input.open(args, &job, common)?;
-                run(&job, common, move |job| statement::q1(job, table, &to))
-            }
-        }
-        .context("the explained command failed")?;
-        let elapsed = begun.elapsed();
-        let (user, system) = cpu::user_and_system_of_this_process();
-        Ok(Measured {
-            phases: job.phases().list(),
-            elapsed_ns: nanos(elapsed),
-            user_ns: nanos(user.saturating_sub(cpu.0)),
-            system_ns: nanos(system.saturating_sub(cpu.1)),
-            threads: job.options().threads,
-        })
-    }
+/// Runs a plan and measures it.
+fn measure(
+    command: &dyn TableCommand,
+    plan: &Plan,
+    destination: &Destination,
+    common: &Common,
+) -> Result<Measured> {
+    let (begun, cpu) = (Instant::now(), cpu::user_and_system_of_this_process());
+    let executed =
+        execute(command, Some(plan), destination, common).context("the explained command failed")?;
+    let elapsed = begun.elapsed();
+    let (user, system) = cpu::user_and_system_of_this_process();
+    Ok(Measured {
+        phases: executed.job.phases().list(),
+        elapsed_ns: nanos(elapsed),
+        user_ns: nanos(user.saturating_sub(cpu.0)),
+        system_ns: nanos(system.saturating_sub(cpu.1)),
+        threads: executed.job.options().threads,
+    })
 }

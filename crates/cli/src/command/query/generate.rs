@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use sakiyomi_io::Access;
 use sakiyomi_model::suggest::{did_you_mean, similar};
 use sakiyomi_query::generate::{ColumnTypes, GenerateOptions, TPCH_TABLES, TpchTable, generate_file, schema};
 use sakiyomi_query::output::{OutputOptions, Target};
@@ -71,7 +72,8 @@ impl Generate {
             operation: "gen",
             description: format!("{} at SF {}{shuffled}", self.tables.join(", "), self.sf),
             inputs: Vec::new(),
-            planned: Planned::asked(&self.job),
+            is_direct: self.job.access() == Access::Direct,
+            planned: Planned::default(),
         };
         let outcome = Outcome {
             output_rows: written.iter().map(|(_, rows, _)| rows).sum(),

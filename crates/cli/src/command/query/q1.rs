@@ -1,15 +1,13 @@
 //! `query q1`: query 1 of TPC-H, which reads seven columns of LINEITEM and computes eight aggregates of four groups.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use sakiyomi_query::statement::{self, Destination, explain_q1};
+use sakiyomi_query::statement::{Destination, Statement};
 
 use crate::command::sort::SHOWN_ROWS_MAX;
-use crate::console::Common;
-use crate::tables::{Asked, Command, InputArgs, JobArgs, OutputArgs, ReportArgs, inputs, plan, run};
+use crate::tables::{InputArgs, InputFormatArgs, JobArgs, Open, OutputArgs, ReportArgs, TableCommand};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi query q1 tpch/lineitem.parquet
@@ -25,34 +23,50 @@ avg(l_discount), count(*) from lineitem where l_shipdate <= date '1998-09-02' gr
 )]
 pub(crate) struct Q1 {
     #[command(flatten)]
-    pub(crate) input: InputArgs,
+    input: InputArgs,
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    output: OutputArgs,
     #[command(flatten)]
-    pub(crate) job: JobArgs,
+    job: JobArgs,
     #[command(flatten)]
     report: ReportArgs,
 }
 
-impl Q1 {
-    pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
-        let command = Command::begin(self.report.directory()?);
+impl TableCommand for Q1 {
+    fn operation(&self) -> &'static str {
+        "q1"
+    }
+
+    fn description(&self) -> String {
+        String::new()
+    }
+
+    fn tables(&self) -> Vec<&[PathBuf]> {
+        vec![self.input.files()]
+    }
+
+    fn format(&self) -> InputFormatArgs {
+        self.input.format()
+    }
+
+    fn job(&self) -> &JobArgs {
+        &self.job
+    }
+
+    fn output(&self) -> &OutputArgs {
+        &self.output
+    }
+
+    fn report(&self) -> &ReportArgs {
+        &self.report
+    }
+
+    fn destination(&self) -> Result<Destination> {
         let shown = Destination::Preview { rows_max: SHOWN_ROWS_MAX as usize };
-        let destination = self.output.destination()?.unwrap_or(shown);
-        let first: Vec<&PathBuf> = self.input.files().iter().take(1).collect();
-        let planned = plan(&self.job, &first, &destination, |job, calibrated| {
-            Ok(explain_q1(job, self.input.open_at_once(&self.job)?, calibrated)?)
-        });
-        let job = planned.job.open()?;
-        let table = self.input.open(&planned.job, &job, common)?;
-        let asked = Asked {
-            operation: "q1",
-            description: String::new(),
-            inputs: inputs(self.input.files(), &table),
-            planned,
-        };
-        let to = destination.clone();
-        let outcome = run(&job, common, move |job| statement::q1(job, table, &to))?;
-        command.finish(asked, &job, &outcome, &destination, common)
+        Ok(self.output.destination()?.unwrap_or(shown))
+    }
+
+    fn statement(&self, open: Open<'_>) -> Result<Statement> {
+        Ok(Statement::Q1(open(self.input.files())?))
     }
 }
