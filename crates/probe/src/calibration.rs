@@ -13,6 +13,7 @@
 //! replaces the same points of an earlier one and leaves the others ([`Calibration::complete_with`]).
 
 mod check;
+pub mod document;
 mod estimate;
 mod file;
 mod fit;
@@ -23,8 +24,9 @@ use sakiyomi_io::EngineKind;
 use sakiyomi_os::machine;
 use serde::{Deserialize, Serialize};
 
+pub use document::LoadError;
 pub use estimate::{EXTRAPOLATION_MAX, Estimate, EstimateError, Query};
-pub use file::{CalibrationError, default_directory, saved};
+pub use file::{default_directory, saved};
 
 use crate::case::Case;
 use crate::cores::CoreCost;

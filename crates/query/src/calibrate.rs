@@ -29,8 +29,9 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::cost::operators::OperatorCosts;
 
-pub use file::{LoadError, default_path};
+pub use file::default_path;
 pub use measure::Effort;
+pub use sakiyomi_probe::calibration::LoadError;
 
 /// The name and version of the file's contents.
 pub const SCHEMA: &str = "sakiyomi.operator-costs/1";

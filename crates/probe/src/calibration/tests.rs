@@ -131,7 +131,7 @@ fn queries(costs: &DeviceCosts, factor: f64, depth_factor: f64) -> Vec<Query> {
     queries
 }
 
-fn parse(text: &[u8]) -> Result<Calibration, CalibrationError> {
+fn parse(text: &[u8]) -> Result<Calibration, LoadError> {
     Calibration::parse(text, Path::new("file.json"))
 }
 
@@ -288,11 +288,9 @@ fn what_was_never_measured_has_no_estimate() {
 #[test]
 fn files_of_other_versions_and_other_files_are_told_apart() {
     let old = br#"{"schema": "sakiyomi.calibration/1", "machine": "x"}"#;
-    assert!(
-        matches!(parse(old), Err(CalibrationError::Version { found, .. }) if found == "sakiyomi.calibration/1")
-    );
+    assert!(matches!(parse(old), Err(LoadError::Version { found, .. }) if found == "sakiyomi.calibration/1"));
     for other in [&b""[..], b"[]", b"{}", b"schema = 1", b"\xff", &b"[".repeat(100_000)] {
-        assert!(matches!(parse(other), Err(CalibrationError::Damaged { .. })));
+        assert!(matches!(parse(other), Err(LoadError::Damaged { .. })));
     }
     let missing = Calibration::load(Path::new("/nowhere/file")).unwrap_err();
     assert!(missing.to_string().contains("/nowhere/file"), "{missing}");
