@@ -35,7 +35,7 @@ pub mod stage;
 pub mod streams;
 
 mod aggregate;
-mod algorithms;
+pub(crate) mod algorithms;
 mod flow;
 mod join;
 mod options;

@@ -157,6 +157,12 @@ impl Sorter {
         Ok(Sorter { context, method, workers: 0, results: Arc::default() })
     }
 
+    /// The memory plan of the sort.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> &MemoryPlan {
+        &self.context.memory
+    }
+
     /// Adds a worker. A sort has at most as many workers as the job has threads.
     #[must_use]
     pub fn worker(&mut self) -> Worker {

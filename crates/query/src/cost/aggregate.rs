@@ -3,7 +3,6 @@
 
 use super::error::CostError;
 use super::flow::{Flow, Role};
-use super::operators::Codec;
 use super::records::{GIVING_GROUPS, GROUPING};
 use super::stage::Stage;
 use super::work::{PARTITION_SKEW_RATIO, Work};
@@ -28,56 +27,82 @@ pub(crate) struct Groups {
     pub(crate) aggregates: f64,
 }
 
+impl Groups {
+    /// CPU time of adding rows or groups to a table of some bytes.
+    fn update_ns(&self, work: &Work<'_>, count: f64, table_bytes: f64) -> f64 {
+        let find_ns = work.costs.group_ns_per_row.at(table_bytes.max(1.0));
+        count * (find_ns + self.aggregates * work.costs.update_ns_per_value)
+    }
+
+    /// Groups that each thread meets: nearly all that have several rows.
+    fn of_thread(&self, work: &Work<'_>) -> f64 {
+        self.count.min(work.rows(0).count / work.threads())
+    }
+
+    /// Bytes of a group and its index entry.
+    fn table_bytes(&self) -> f64 {
+        self.bytes + INDEX_BYTES
+    }
+}
+
 /// The stages of an aggregation; with several partitions, groups are spilled.
 pub(crate) fn hash_aggregate(
     work: &Work<'_>,
     groups: Groups,
     partitions: f64,
 ) -> Result<Vec<Stage>, CostError> {
-    let rows = work.rows(0);
-    let threads = work.threads();
-    // Each thread meets nearly all groups that have several rows.
-    let of_thread = groups.count.min(rows.count / threads);
-    let group_bytes = groups.bytes + INDEX_BYTES;
-    let update_ns = |count: f64, table_bytes: f64| {
-        let find_ns = work.costs.group_ns_per_row.at(table_bytes.max(1.0));
-        count * (find_ns + groups.aggregates * work.costs.update_ns_per_value)
-    };
-    let mut read = work.scan("read", GROUPING, 0)?;
-    let mut last = Stage { name: "write", records: GIVING_GROUPS, ..Stage::default() };
-    if partitions <= 1.0 {
-        let table_bytes = of_thread * group_bytes;
-        read.user_ns += update_ns(rows.count, table_bytes);
-        read.heap_bytes += threads * table_bytes / GROUP_MEMORY_RATIO;
-        // The tables of all threads are merged: few groups by one thread.
-        last.user_ns = update_ns(of_thread * (threads - 1.0), table_bytes);
-        if groups.count <= SORTED_GROUPS_MAX as f64 {
-            last.serial_ns = last.user_ns;
-        } else {
-            last.portions = SPILLED_PARTITIONS as f64;
-        }
-        last.heap_bytes = read.heap_bytes;
-    } else {
-        // A full table is spilled; rows whose group it does not have begin it again.
-        let table_bytes = (work.heap * GROUP_MEMORY_RATIO / threads).min(of_thread * group_bytes).max(1.0);
-        let met = (table_bytes / (groups.count * group_bytes).max(1.0)).min(1.0);
-        let spilled_groups = (rows.count * (1.0 - met)).max(of_thread * threads);
-        let spilled = spilled_groups * groups.bytes;
-        read.user_ns += update_ns(rows.count, table_bytes) + spilled * work.costs.copy_ns_per_byte;
-        read.flows.push(Flow::write(Role::Spill, spilled));
-        read.buffer_bytes = partitions * threads * RUN_BLOCKS * work.spill_block;
-        read.heap_bytes += threads * table_bytes;
-        last.flows.push(Flow::read_randomly(Role::Spill, spilled));
-        let part_bytes = groups.count * group_bytes / partitions;
-        last.user_ns = update_ns(spilled_groups, part_bytes) + spilled * work.costs.copy_ns_per_byte;
-        last.portions = partitions;
-        last.fill_bytes = spilled / partitions;
-        last.buffer_bytes = threads * RUN_BLOCKS * work.spill_block;
-        last.heap_bytes = threads * part_bytes.min(table_bytes) * PARTITION_SKEW_RATIO;
-        if work.codec != Codec::None {
-            return Err(CostError::Task("spilled groups are not compressed"));
-        }
-    }
+    let read = work.scan("read", GROUPING, 0)?;
+    let (read, mut last) =
+        if partitions > 1.0 { spilled(work, groups, partitions, read) } else { resident(work, groups, read) };
     work.write_result(&mut last)?;
     Ok(vec![read, last])
+}
+
+fn resident(work: &Work<'_>, groups: Groups, mut read: Stage) -> (Stage, Stage) {
+    let (threads, of_thread) = (work.threads(), groups.of_thread(work));
+    let table_bytes = of_thread * groups.table_bytes();
+    read.user_ns += groups.update_ns(work, work.rows(0).count, table_bytes);
+    read.heap_bytes += threads * table_bytes / GROUP_MEMORY_RATIO;
+    // The tables of all threads are merged: few groups by one thread.
+    let merge_ns = groups.update_ns(work, of_thread * (threads - 1.0), table_bytes);
+    let is_serial = groups.count <= SORTED_GROUPS_MAX as f64;
+    let last = Stage {
+        name: "write",
+        records: GIVING_GROUPS,
+        user_ns: merge_ns,
+        serial_ns: if is_serial { merge_ns } else { 0.0 },
+        portions: if is_serial { 0.0 } else { SPILLED_PARTITIONS as f64 },
+        heap_bytes: read.heap_bytes,
+        ..Stage::default()
+    };
+    (read, last)
+}
+
+/// A full table is spilled, and the rows after it begin an empty one. Codecs do not apply: groups are not compressed.
+fn spilled(work: &Work<'_>, groups: Groups, partitions: f64, mut read: Stage) -> (Stage, Stage) {
+    let (rows, threads, of_thread) = (work.rows(0).count, work.threads(), groups.of_thread(work));
+    let all_bytes = groups.count * groups.table_bytes();
+    let share = work.heap * GROUP_MEMORY_RATIO / threads;
+    let table_bytes = share.min(of_thread * groups.table_bytes()).max(1.0);
+    let met_ratio = (table_bytes / all_bytes.max(1.0)).min(1.0);
+    let spilled_groups = (rows * (1.0 - met_ratio)).max(of_thread * threads);
+    let bytes = spilled_groups * groups.bytes;
+    let copy_ns = bytes * work.costs.copy_ns_per_byte;
+    read.user_ns += groups.update_ns(work, rows, table_bytes) + copy_ns;
+    read.flows.push(Flow::write(Role::Spill, bytes));
+    read.buffer_bytes = partitions * threads * RUN_BLOCKS * work.spill_block;
+    read.heap_bytes += threads * table_bytes;
+    let part_bytes = all_bytes / partitions;
+    let last = Stage {
+        name: "write",
+        records: GIVING_GROUPS,
+        flows: vec![Flow::read_randomly(Role::Spill, bytes)],
+        user_ns: groups.update_ns(work, spilled_groups, part_bytes) + copy_ns,
+        portions: partitions,
+        fill_bytes: bytes / partitions,
+        buffer_bytes: threads * RUN_BLOCKS * work.spill_block,
+        heap_bytes: threads * part_bytes.min(table_bytes) * PARTITION_SKEW_RATIO,
+        ..Stage::default()
+    };
+    (read, last)
 }

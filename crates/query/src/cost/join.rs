@@ -74,42 +74,51 @@ pub(crate) fn hash_join(work: &Work<'_>, build: Side, partitions: u64) -> Result
         work.write_result(&mut join)?;
         return Ok(vec![build, join]);
     }
-    let open_bytes = (HASH_PARTITIONS + 1) as f64 * (1 + BATCH_BLOCKS_AHEAD) as f64 * work.spill_block;
     let mut stages = Vec::new();
     let mut join = Stage { name: "join", records: STREAMING, ..Stage::default() };
     for side in [built, probed] {
+        stages.extend(partitioned(work, side, partitions)?);
         let rows = work.rows(side);
-        let (compress_ns, spilled) = work.compress(rows)?;
-        let divide_ns = work.scatter_ns(rows, HASH_PARTITIONS as f64) + compress_ns;
-        let restore_ns = work.restore_ns(rows)?;
-        let mut read = work.scan("partition", STREAMING, side)?;
-        read.user_ns += divide_ns;
-        read.serial_ns = divide_ns;
-        read.flows.push(Flow::write(Role::Spill, spilled));
-        read.buffer_bytes = open_bytes;
-        stages.push(read);
-        for _ in 1..partitions.ilog(HASH_PARTITIONS) {
-            stages.push(Stage {
-                name: "partition again",
-                records: STREAMING,
-                flows: vec![Flow::read_randomly(Role::Spill, spilled), Flow::write(Role::Spill, spilled)],
-                user_ns: divide_ns + restore_ns,
-                serial_ns: divide_ns + restore_ns,
-                buffer_bytes: open_bytes,
-                ..Stage::default()
-            });
-        }
+        let (_, spilled) = work.compress(rows)?;
         join.flows.push(Flow::read_randomly(Role::Spill, spilled));
-        join.user_ns += restore_ns;
+        join.user_ns += work.restore_ns(rows)?;
         join.fill_bytes += spilled / partitions as f64;
     }
     join.user_ns += build_ns + probe_ns;
     join.serial_ns = join.user_ns;
-    join.buffer_bytes = 2.0 * (1 + BATCH_BLOCKS_AHEAD) as f64 * work.spill_block;
+    join.buffer_bytes = 2.0 * RUN_BLOCKS * work.spill_block;
     join.heap_bytes = needed_bytes * PARTITION_SKEW_RATIO + work.batches_bytes(table);
     work.write_result(&mut join)?;
     stages.push(join);
     Ok(stages)
+}
+
+/// Blocks of a run of batches in memory: one that is filled or decoded, and those in flight.
+const RUN_BLOCKS: f64 = (1 + BATCH_BLOCKS_AHEAD) as f64;
+
+/// Partitions one side, in several passes if there are many partitions.
+fn partitioned(work: &Work<'_>, side: usize, partitions: u64) -> Result<Vec<Stage>, CostError> {
+    let rows = work.rows(side);
+    let (compress_ns, spilled) = work.compress(rows)?;
+    let divide_ns = work.scatter_ns(rows, HASH_PARTITIONS as f64) + compress_ns;
+    let again_ns = divide_ns + work.restore_ns(rows)?;
+    let buffer_bytes = (HASH_PARTITIONS + 1) as f64 * RUN_BLOCKS * work.spill_block;
+    let mut read = work.scan("partition", STREAMING, side)?;
+    read.user_ns += divide_ns;
+    read.serial_ns = divide_ns;
+    read.flows.push(Flow::write(Role::Spill, spilled));
+    read.buffer_bytes = buffer_bytes;
+    let again = Stage {
+        name: "partition again",
+        records: STREAMING,
+        flows: vec![Flow::read_randomly(Role::Spill, spilled), Flow::write(Role::Spill, spilled)],
+        user_ns: again_ns,
+        serial_ns: again_ns,
+        buffer_bytes,
+        ..Stage::default()
+    };
+    let passes = partitions.ilog(HASH_PARTITIONS) as usize;
+    Ok(std::iter::once(read).chain(std::iter::repeat_n(again, passes.saturating_sub(1))).collect())
 }
 
 fn built_ns(work: &Work<'_>, table: Rows, table_bytes: f64) -> f64 {

@@ -54,10 +54,6 @@ impl Model<'_> {
         for engine in self.engines() {
             add(format!("engine {engine}"), Plan { engine, ..plan.clone() });
         }
-        for threads in thread_counts(self.limits.threads) {
-            let word = if threads == 1 { "thread" } else { "threads" };
-            add(format!("{threads} {word}"), Plan { threads, ..plan.clone() });
-        }
         for page_cache in [PageCache::Bypassed, PageCache::Used] {
             let changed = |stream: StreamPlan| StreamPlan { page_cache, ..stream };
             let name = page_cache.name();

@@ -87,12 +87,12 @@ impl Model<'_> {
         let Some(chosen) = kinds.first() else { return Err(self.too_little(task, &options)?) };
         let plan = chosen.plan.clone();
         let prediction = self.predict(task, &plan)?;
-        let others = kinds[1..].iter().map(|best| (best.plan.algorithm.describe(), best.plan.clone()));
-        let rejected = self.rejected(task, &prediction, others.chain(self.neighbours(&plan)));
+        let rejected =
+            self.rejected(task, &prediction, others(&kinds).into_iter().chain(self.neighbours(&plan)));
         Ok(Choice { plan, prediction, rejected })
     }
 
-    /// The best plan of each algorithm that keeps the memory limit, the best first.
+    /// The best plan of each algorithm and number of threads that keeps the memory limit, the best first.
     fn search(&self, task: &Task, options: &[EngineOptions]) -> Result<Vec<Best>, CostError> {
         let mut variants = self.variants(task, options)?;
         variants.sort_by(|a, b| a.bound_ns.total_cmp(&b.bound_ns));
@@ -168,8 +168,13 @@ impl Model<'_> {
         Ok(variants)
     }
 
-    fn try_variant(&self, variant: &Variant, options: &[EngineOptions], best: &mut BTreeMap<String, Best>) {
-        let kind = variant.algorithm.describe();
+    fn try_variant(
+        &self,
+        variant: &Variant,
+        options: &[EngineOptions],
+        best: &mut BTreeMap<(String, usize), Best>,
+    ) {
+        let kind = (variant.algorithm.describe(), variant.threads);
         for options in options {
             for (index, &stream) in options.spills.iter().enumerate() {
                 let known = best.get(&kind).map_or(f64::INFINITY, |best| best.cost);
@@ -193,6 +198,25 @@ impl Model<'_> {
             }
         }
     }
+}
+
+/// Plans of another algorithm, and of the best plan's algorithm with other threads, each with its difference.
+fn others(kinds: &[Best]) -> Vec<(String, Plan)> {
+    let Some(chosen) = kinds.first().map(|best| best.plan.algorithm.describe()) else { return Vec::new() };
+    let mut named: Vec<(String, Plan)> = Vec::new();
+    for best in &kinds[1..] {
+        let (algorithm, threads) = (best.plan.algorithm.describe(), best.plan.threads);
+        let difference = match threads {
+            _ if algorithm != chosen => algorithm,
+            1 => "1 thread".to_owned(),
+            threads => format!("{threads} threads"),
+        };
+        // The best plan of an algorithm is before its others.
+        if !named.iter().any(|(known, _)| *known == difference) {
+            named.push((difference, best.plan.clone()));
+        }
+    }
+    named
 }
 
 /// Whether the executor can spill an algorithm's rows in this form: sorts choose their chunks, others do not.

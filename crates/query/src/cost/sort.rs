@@ -107,26 +107,17 @@ fn runs_and_merge(
     (run_bytes, fan_in, passes): (f64, f64, u64),
     key: KeyShape,
 ) -> Result<Sorted, CostError> {
-    let share = (rows.bytes() / work.threads()).max(rows.row_bytes);
-    let run_bytes = run_bytes.min(share);
+    let run_bytes = run_bytes.min((rows.bytes() / work.threads()).max(rows.row_bytes));
     let run_rows = run_bytes / rows.row_bytes;
+    let runs = (rows.bytes() / run_bytes).ceil().max(1.0);
     let mut read = work.scan("read", MAKING_RUNS, table)?;
     read.user_ns += work.scatter_ns(rows, 1.0) + work.sort_ns(rows, run_rows, key);
     read.buffer_bytes = work.threads() * (run_bytes + 2.0 * work.spill_block);
     read.heap_bytes += work.threads() * run_rows * SORT_ENTRY_BYTES;
-    let merge_ns =
-        |k: f64| rows.count * work.costs.merge_ns_per_row.at(k) + rows.bytes() * work.costs.copy_ns_per_byte;
-    let runs = (rows.bytes() / run_bytes).ceil().max(1.0);
-    let last = |merged: f64, memory_bytes: f64| Stage {
-        name: "write",
-        records: GIVING_MERGED,
-        user_ns: merge_ns(merged) + work.gather_ns(rows, memory_bytes),
-        serial_ns: merge_ns(merged),
-        heap_bytes: work.batches_bytes(rows),
-        ..Stage::default()
-    };
     if passes == 0 {
-        let last = Stage { buffer_bytes: read.buffer_bytes, ..last(runs, run_bytes) };
+        let mut last = merged(work, rows, runs);
+        last.user_ns += work.gather_ns(rows, run_bytes);
+        last.buffer_bytes = read.buffer_bytes;
         return Ok(Sorted { before: vec![read], last });
     }
     let (compress_ns, spilled) = work.compress(rows)?;
@@ -138,26 +129,38 @@ fn runs_and_merge(
     let inputs = fan_in.min(runs);
     let merge_buffers = inputs * (MERGE_AHEAD + 2) as f64 * work.spill_block;
     for _ in 1..passes {
-        before.push(Stage {
-            name: "merge",
-            records: GIVING_MERGED,
-            flows: vec![Flow::read_randomly(Role::Spill, spilled), Flow::write(Role::Spill, spilled)],
-            user_ns: merge_ns(inputs) + compress_ns + restore_ns,
-            serial_ns: merge_ns(inputs) + compress_ns + restore_ns,
-            buffer_bytes: merge_buffers + 2.0 * work.spill_block,
-            ..Stage::default()
-        });
+        let mut again = merged(work, rows, inputs);
+        again.name = "merge";
+        again.flows = vec![Flow::read_randomly(Role::Spill, spilled), Flow::write(Role::Spill, spilled)];
+        again.user_ns += compress_ns + restore_ns;
+        again.serial_ns = again.user_ns;
+        again.buffer_bytes = merge_buffers + 2.0 * work.spill_block;
+        before.push(again);
     }
-    // The fan-in of the last merge is the number of runs that remain after the earlier passes.
-    let merged = (runs / fan_in.powf(passes as f64 - 1.0)).ceil().clamp(1.0, inputs);
-    // Rows come in order: their gathering reads memory one row after the other.
-    let mut last = last(merged, 1.0);
+    // The last merge's fan-in is the number of runs that the passes before leave.
+    let left = (runs / fan_in.powf(passes as f64 - 1.0)).ceil().clamp(1.0, inputs);
+    let mut last = merged(work, rows, left);
     last.flows.push(Flow::read_randomly(Role::Spill, spilled));
-    last.user_ns += restore_ns;
     last.serial_ns += restore_ns;
-    last.fill_bytes = merged * work.spill_block;
+    // Rows come in order: their gathering reads memory one row after the other.
+    last.user_ns += restore_ns + work.gather_ns(rows, 1.0);
+    last.fill_bytes = left * work.spill_block;
     last.buffer_bytes = merge_buffers;
     Ok(Sorted { before, last })
+}
+
+/// Merges runs by one thread at a time.
+fn merged(work: &Work<'_>, rows: Rows, runs: f64) -> Stage {
+    let ns = rows.count * work.costs.merge_ns_per_row.at(runs) + rows.bytes() * work.costs.copy_ns_per_byte;
+    let heap_bytes = work.batches_bytes(rows);
+    Stage {
+        name: "write",
+        records: GIVING_MERGED,
+        user_ns: ns,
+        serial_ns: ns,
+        heap_bytes,
+        ..Stage::default()
+    }
 }
 
 fn top(work: &Work<'_>, table: usize, rows: Rows) -> Result<Sorted, CostError> {

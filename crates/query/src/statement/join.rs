@@ -63,13 +63,8 @@ pub fn join(
     for side in [&mut left, &mut right].into_iter().filter(|side| side.is_stream()) {
         side.spool()?;
     }
-    progress.expect(left.scanned_rows().unwrap_or(0) + right.scanned_rows().unwrap_or(0));
-    let (lefts, rights) = (condition.left(), condition.right());
-    let (method, sorts) = plan.map_or((JoinMethod::Merge, Default::default()), Plan::join_options);
-    let is_sampled = plan.map_or([true; 2], Plan::samples_sides);
-    let [left_sort, right_sort] = sorts;
-    let left_input = input(job, &left, &lefts, left_sort, is_sampled[0])?;
-    let right_input = input(job, &right, &rights, right_sort, is_sampled[1])?;
+    progress.expect(left.table_rows().unwrap_or(0) + right.table_rows().unwrap_or(0));
+    let (method, [left_input, right_input]) = inputs(job, [&left, &right], &condition, plan)?;
     let rows = crate::join::join(job, left_input, right_input, &condition, join.kind, method)?;
     spread(job, &mut Transform::new(rows, filter, select), &sink)?;
     let received = sink.finish()?;
@@ -81,6 +76,21 @@ pub fn join(
         preview: received.preview,
         ..Outcome::default()
     })
+}
+
+/// Both inputs, and the method of a plan; they are sorted without one.
+fn inputs(
+    job: &Job,
+    [left, right]: [&Rows; 2],
+    condition: &Condition,
+    plan: Option<&Plan>,
+) -> Result<(JoinMethod, [JoinInput; 2]), Error> {
+    let (method, sorts) = plan.map_or((JoinMethod::Merge, Default::default()), Plan::join_options);
+    let samples = plan.map_or([true; 2], Plan::samples_sides);
+    let [left_sort, right_sort] = sorts;
+    let left = input(job, left, &condition.left(), left_sort, samples[0])?;
+    let right = input(job, right, &condition.right(), right_sort, samples[1])?;
+    Ok((method, [left, right]))
 }
 
 /// An input to be sorted.

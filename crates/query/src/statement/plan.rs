@@ -89,3 +89,6 @@ impl SortMethod {
         matches!(self, SortMethod::InMemory { .. } | SortMethod::RangePartition { .. })
     }
 }
+
+#[cfg(test)]
+mod tests;
