@@ -19,6 +19,8 @@ use super::worker::{Partial, Plan};
 
 /// Maximum number of groups of a sorted result: small enough for a person to read, and cheap to sort.
 pub(crate) const SORTED_GROUPS_MAX: usize = 1 << 16;
+/// Number of groups that are merged between checks for cancellation.
+const CHECK_GROUPS: usize = 1 << 12;
 /// Rows of a batch of results.
 const BATCH_ROWS: usize = 8192;
 
@@ -151,6 +153,19 @@ impl Merger {
         Ok(None)
     }
 
+    /// Merges the partition of a queue that has only one, and puts the table back. Returns false for other queues, and
+    /// if the table exceeds the budget, so that the queue has several partitions from then on.
+    pub(crate) fn merge_only(&mut self, make: &dyn Fn() -> Result<Groups, Error>) -> Result<bool, Error> {
+        if self.queue.len() != 1 {
+            return Ok(false);
+        }
+        let Some(work) = self.queue.pop() else { return Ok(false) };
+        let level = work.level;
+        let Some(merged) = self.merge(work, make)? else { return Ok(false) };
+        self.queue.push(Work { level, sources: vec![Source::All(merged.groups)] });
+        Ok(true)
+    }
+
     /// Reuses the memory of a table that has been read.
     pub(crate) fn recycle(&mut self, merged: Merged) {
         if let Ok(mut groups) = Arc::try_unwrap(merged.groups) {
@@ -183,7 +198,12 @@ impl Merger {
         let mut target = self.empty.take().map_or_else(make, Ok)?;
         let mut overflow = Overflow::new(&self.place, work.level);
         let budget = self.budget;
+        let mut merged: usize = 0;
         let mut merge = |record: &[u8]| {
+            merged += 1;
+            if merged.is_multiple_of(CHECK_GROUPS) {
+                self.place.check()?;
+            }
             if !target.make_room(1, budget) {
                 overflow.take(&mut target)?;
                 target.make_room(1, budget);

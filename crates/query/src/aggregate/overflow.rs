@@ -48,6 +48,11 @@ impl SpillPlace {
         SpillPlace { job: job.clone(), open: Opener::File(spill) }
     }
 
+    /// Fails if the job is cancelled.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.job.check()
+    }
+
     fn open(&self) -> Result<Spill, Error> {
         match &self.open {
             Opener::Directories { paths, next } => {

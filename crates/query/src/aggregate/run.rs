@@ -76,13 +76,21 @@ pub(crate) fn aggregate_within(
         add_only_group(place, &plan, &mut partials)?;
     }
     let queue = Queue::new(partials, bytes)?;
-    let is_sorted = queue.len() == 1;
+    let mut merger = Merger::new(&queue, place, budget_of(&queue, bytes, 1));
+    let is_sorted = merger.merge_only(&|| plan.groups())?;
     Ok(Aggregated { job: job.clone(), plan, queue, place: place.clone(), is_sorted, memory })
+}
+
+/// The bytes for merging in each of `streams` streams.
+fn budget_of(queue: &Queue, bytes: usize, streams: usize) -> usize {
+    // Workers' groups that are still in memory take one share.
+    let part = if queue.is_spilled { 1 } else { SHARED_PARTS };
+    bytes / part / streams
 }
 
 impl Aggregated {
     /// Whether the result is sorted by its keys, nulls last. Results of up to 65,536 groups are, unless groups were
-    /// spilled.
+    /// spilled or are spilled while workers' groups are merged.
     #[must_use]
     pub fn is_sorted(&self) -> bool {
         self.is_sorted
@@ -102,9 +110,7 @@ impl Aggregated {
     }
 
     fn stream(&self, streams: usize) -> Results {
-        // Workers' groups that are still in memory take one share.
-        let part = if self.queue.is_spilled { 1 } else { SHARED_PARTS };
-        let budget = self.memory.bytes() / part / streams;
+        let budget = budget_of(&self.queue, self.memory.bytes(), streams);
         Results {
             job: self.job.clone(),
             plan: Arc::clone(&self.plan),
@@ -113,6 +119,15 @@ impl Aggregated {
             current: None,
             _memory: Arc::clone(&self.memory),
         }
+    }
+}
+
+/// Stops the other workers when it is dropped, after an error or a panic.
+struct StopOthers<'a>(&'a AtomicBool);
+
+impl Drop for StopOthers<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -129,9 +144,10 @@ fn group_all(
     let budget = budget / inputs.len().max(1);
     let failed = AtomicBool::new(false);
     let work = |input: Box<dyn Batches + '_>| {
+        let stop = StopOthers(&failed);
         let result = group(job, place, plan, budget, input, &failed);
-        if result.is_err() {
-            failed.store(true, Ordering::Relaxed);
+        if result.is_ok() {
+            std::mem::forget(stop);
         }
         result
     };

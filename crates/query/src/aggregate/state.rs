@@ -261,7 +261,7 @@ impl State {
         }
     }
 
-    /// Merges a state from [`State::write`]; `None` if there are too few bytes or an `i128` sum overflows.
+    /// Merges a state from [`State::write`]; `None` if there are too few bytes or a sum overflows.
     pub(crate) fn merge(&mut self, group: u32, bytes: &mut &[u8]) -> Option<()> {
         let place = group as usize;
         match self {
@@ -270,7 +270,7 @@ impl State {
                 values[place] = values[place].checked_add(i128::from_le_bytes(take(bytes)?))?
             }
             State::WideSum(values) => {
-                values[place] = values[place].wrapping_add(i256::from_le_bytes(take(bytes)?))
+                values[place] = values[place].checked_add(i256::from_le_bytes(take(bytes)?))?
             }
             State::FloatSum(values) => {
                 let parts = [f64::from_le_bytes(take(bytes)?), f64::from_le_bytes(take(bytes)?)];

@@ -18,6 +18,7 @@ use crate::batches::InMemory;
 use crate::expression::Expression;
 use crate::{Batches, Error, Job, JobOptions};
 
+mod merging;
 mod oracle;
 
 use oracle::{Row, expected, rows};
