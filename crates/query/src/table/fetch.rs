@@ -222,14 +222,18 @@ impl Fetcher {
                 return self.collect(claim).map(Some);
             }
             // Claims the next split.
-            match self.block()? {
-                Some(block) => self.early = Some(block),
-                None => {
-                    let claimed = lock(&self.claimed);
-                    if claimed.queue.is_empty() && claimed.error.is_none() {
-                        return Ok(None);
-                    }
-                }
+            let block = self.block();
+            let is_claimed = {
+                let claimed = lock(&self.claimed);
+                !claimed.queue.is_empty() || claimed.error.is_some()
+            };
+            match block {
+                Ok(Some(block)) => self.early = Some(block),
+                Ok(None) if !is_claimed => return Ok(None),
+                Ok(None) => {}
+                // No block was read: the claimed split is read in windows, unless memory is released in time.
+                Err(error) if is_claimed && is_all_held(&error) => {}
+                Err(error) => return Err(error),
             }
         }
     }
@@ -238,7 +242,7 @@ impl Fetcher {
         if let Some(bytes) = self.current.take() {
             let mut claimed = lock(&self.claimed);
             claimed.bytes -= bytes;
-            claimed.has_large = false;
+            claimed.has_large = claimed.queue.iter().any(|claim| claim.is_large);
             self.shared.claims.finish(self.worker);
         }
     }
@@ -254,10 +258,11 @@ impl Fetcher {
         while parts.len() < count {
             match self.block() {
                 Ok(Some(block)) => parts.push(Bytes::from_owner(block)),
-                Ok(None) => unreachable!("a range of a claimed split"),
-                // Other workers hold the memory: read this split in windows, which need little.
-                Err(Error::Io(sakiyomi_io::Error::AllHeld { .. })) => {
-                    self.unwanted = count - parts.len();
+                Ok(None) => return Err(ended()),
+                // Other workers hold the memory: read this split in windows, which need little. No block was read, so
+                // that blocks of an earlier split may be left too.
+                Err(error) if is_all_held(&error) => {
+                    self.unwanted += count - parts.len();
                     return Ok(Fetched { split, file, bytes, parts: None });
                 }
                 Err(Error::Io(sakiyomi_io::Error::Budget { .. })) => {
@@ -270,17 +275,30 @@ impl Fetcher {
         Ok(Fetched { split, file, bytes, parts: Some(parts) })
     }
 
-    /// The next block of a split that was not abandoned.
+    /// The next block of a split that was not abandoned. [`sakiyomi_io::Error::AllHeld`] stands for no block; other
+    /// errors stand for one.
     fn block(&mut self) -> Result<Option<Block>, Error> {
         if let Some(block) = self.early.take() {
             return Ok(Some(block));
         }
         while self.unwanted > 0 {
-            self.unwanted -= 1;
-            drop(self.stream.next());
+            match self.stream.next() {
+                Some(Ok(_) | Err(sakiyomi_io::Error::Budget { .. })) => self.unwanted -= 1,
+                Some(Err(error)) => return Err(error.into()),
+                None => return Err(ended()),
+            }
         }
         Ok(self.stream.next().transpose()?)
     }
+}
+
+fn is_all_held(error: &Error) -> bool {
+    matches!(error, Error::Io(sakiyomi_io::Error::AllHeld { .. }))
+}
+
+/// The error of a stream that has failed before.
+fn ended() -> Error {
+    Error::Query("a file cannot be read any more, because an earlier read has failed".into())
 }
 
 impl Drop for Fetcher {
@@ -289,3 +307,6 @@ impl Drop for Fetcher {
         self.shared.claims.leave(self.worker);
     }
 }
+
+#[cfg(test)]
+mod tests;
