@@ -15,7 +15,7 @@ use super::constant;
 use super::convert::{convert, unify, unify_all};
 use super::node::{Conversion, Function, Node, Part};
 use super::parse::shortened;
-use super::types::{flat, is_decimal, is_string};
+use super::types::{flat, is_string};
 
 /// Binds an expression inside another one.
 type Bind<'a> = &'a dyn Fn(&Expr) -> Result<Node, Error>;
@@ -228,13 +228,15 @@ fn numeric(function: Function, arguments: Vec<Node>) -> Result<Node, Error> {
         _ if data_type.is_unsigned_integer() || is_rounding && data_type.is_integer() => Ok(input),
         DataType::Null => Ok(input),
         DataType::Float16 => numeric(function, vec![convert(input, &DataType::Float32)?]),
-        // Rounds in `Float64`, which loses digits beyond 2^53.
-        _ if is_decimal(data_type) && is_rounding => {
-            let input = convert(input, &DataType::Float64)?;
-            Ok(Node::Call { function, arguments: vec![input], data_type: DataType::Float64 })
-        }
         DataType::Decimal32(precision, scale) => {
             numeric(function, vec![convert(input, &DataType::Decimal64(*precision, *scale))?])
+        }
+        _ if is_rounding && let Some(whole) = whole(data_type) => {
+            if whole == *data_type {
+                return Ok(input);
+            }
+            let input = convert(input, data_type)?;
+            Ok(Node::Call { function, arguments: vec![input], data_type: whole })
         }
         _ if data_type.is_integer() => {
             let input = convert(input, &DataType::Int64)?;
@@ -245,6 +247,16 @@ fn numeric(function: Function, arguments: Vec<Node>) -> Result<Node, Error> {
             Ok(Node::Call { function, arguments: vec![input], data_type: data_type.clone() })
         }
         _ => Err(mismatch("a function of numbers", &input, "a number")),
+    }
+}
+
+/// A decimal type without decimal places; `None` for other types.
+fn whole(data_type: &DataType) -> Option<DataType> {
+    match *data_type {
+        DataType::Decimal64(precision, scale) => Some(DataType::Decimal64(precision, scale.min(0))),
+        DataType::Decimal128(precision, scale) => Some(DataType::Decimal128(precision, scale.min(0))),
+        DataType::Decimal256(precision, scale) => Some(DataType::Decimal256(precision, scale.min(0))),
+        _ => None,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Evaluates bound expressions on batches with Arrow's kernels.
 //!
 //! AND, OR, CASE and coalesce report errors only from rows that need an input. They evaluate it on all rows, which
-//! needs no copies, and if that fails, on the needed rows alone. `b <> 0 AND a / b > 1` never divides by zero.
+//! needs no copies, and if that fails, on the needed rows alone. `b <> 0 AND a / b > 1` never divides by zero. The
+//! outermost of them decides for its whole input, so that each node is evaluated at most twice on a batch.
 
 mod arithmetic;
 mod compare;
@@ -24,8 +25,24 @@ use super::node::{Conversion, Node, Test};
 use super::parse::shortened;
 use super::value::Value;
 
+/// The rows on which inputs that only some rows need are evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rows {
+    /// All rows, then the needed ones if that fails.
+    Either,
+    /// All rows; an error may come from a row that is not needed.
+    All,
+    /// The needed rows.
+    Needed,
+}
+
 /// Evaluates an expression on the rows of a batch.
 pub(crate) fn evaluate(node: &Node, batch: &RecordBatch) -> Result<Value, Error> {
+    evaluate_on(Rows::Either, node, batch)
+}
+
+fn evaluate_on(on: Rows, node: &Node, batch: &RecordBatch) -> Result<Value, Error> {
+    let evaluate = |node: &Node, batch| evaluate_on(on, node, batch);
     match node {
         Node::Column { place, name, data_type, .. } => column(batch, *place, name, data_type),
         Node::Literal(literal) => Ok(Value::Scalar(literal.value.clone())),
@@ -47,8 +64,8 @@ pub(crate) fn evaluate(node: &Node, batch: &RecordBatch) -> Result<Value, Error>
             let result = compare::compare(*operator, &left, &right).map_err(|error| named(node, error))?;
             Ok(Value::from_kernel(Arc::new(result), &[&left, &right]))
         }
-        Node::All(inputs) => all(inputs, batch),
-        Node::Any(inputs) => any(inputs, batch),
+        Node::All(inputs) => chain(on, inputs, batch, false, and_kleene),
+        Node::Any(inputs) => chain(on, inputs, batch, true, or_kleene),
         Node::Not(input) => {
             let input = evaluate(input, batch)?;
             Ok(input.map(|array| not(&booleans(array)).map(|result| Arc::new(result) as ArrayRef))?)
@@ -68,8 +85,8 @@ pub(crate) fn evaluate(node: &Node, batch: &RecordBatch) -> Result<Value, Error>
             let result = kernel(&input, &pattern).map_err(|error| named(node, error))?;
             Ok(Value::from_kernel(Arc::new(result), &[&input, &pattern]))
         }
-        Node::Case { branches, otherwise, data_type } => case(branches, otherwise, data_type, batch),
-        Node::Coalesce { inputs, .. } => coalesce(inputs, batch),
+        Node::Case { branches, otherwise, data_type } => case(on, branches, otherwise, data_type, batch),
+        Node::Coalesce { inputs, .. } => coalesce(on, inputs, batch),
         Node::Call { function, arguments, data_type } => {
             let values = arguments.iter().map(|argument| evaluate(argument, batch));
             let values = values.collect::<Result<Vec<Value>, Error>>()?;
@@ -134,20 +151,27 @@ fn is(array: &ArrayRef, test: Test, negated: bool) -> Result<ArrayRef, ArrowErro
 }
 
 /// Evaluates an expression on the selected rows; values of other rows are unspecified.
-fn evaluate_where(node: &Node, batch: &RecordBatch, selected: &BooleanBuffer) -> Result<Value, Error> {
-    let failed = match evaluate(node, batch) {
-        Ok(value) => return Ok(value),
-        Err(failed) => failed,
-    };
+fn evaluate_where(
+    on: Rows,
+    node: &Node,
+    batch: &RecordBatch,
+    selected: &BooleanBuffer,
+) -> Result<Value, Error> {
+    if on != Rows::Needed {
+        let value = evaluate_on(Rows::All, node, batch);
+        if value.is_ok() || on == Rows::All {
+            return value;
+        }
+    }
     let count = selected.count_set_bits();
     if count == batch.num_rows() {
-        return Err(failed);
+        return evaluate_on(Rows::Needed, node, batch);
     }
     if count == 0 {
         return Ok(Value::Scalar(new_null_array(&node.data_type(), 1)));
     }
     let rows = filter_record_batch(batch, &BooleanArray::new(selected.clone(), None))?;
-    let values = evaluate(node, &rows)?.into_array(count)?;
+    let values = evaluate_on(Rows::Needed, node, &rows)?.into_array(count)?;
     let mut next = 0;
     let places = selected.iter().map(|is_selected| {
         is_selected.then(|| {
@@ -168,16 +192,9 @@ fn other_than(condition: &BooleanArray, value: bool) -> BooleanBuffer {
     }
 }
 
-fn all(inputs: &[Node], batch: &RecordBatch) -> Result<Value, Error> {
-    chain(inputs, batch, false, and_kleene)
-}
-
-fn any(inputs: &[Node], batch: &RecordBatch) -> Result<Value, Error> {
-    chain(inputs, batch, true, or_kleene)
-}
-
 /// Evaluates AND or OR; the value `settled` decides the result regardless of later inputs.
 fn chain(
+    on: Rows,
     inputs: &[Node],
     batch: &RecordBatch,
     settled: bool,
@@ -187,19 +204,20 @@ fn chain(
     let Some((first, rest)) = inputs.split_first() else {
         return Ok(Value::Scalar(Arc::new(BooleanArray::from(vec![!settled]))));
     };
-    let mut result = evaluate(first, batch)?.into_booleans(rows)?;
+    let mut result = evaluate_on(on, first, batch)?.into_booleans(rows)?;
     for input in rest {
         let open = other_than(&result, settled);
         if open.count_set_bits() == 0 {
             break;
         }
-        let next = evaluate_where(input, batch, &open)?.into_booleans(rows)?;
+        let next = evaluate_where(on, input, batch, &open)?.into_booleans(rows)?;
         result = kernel(&result, &next)?;
     }
     Ok(Value::Array(Arc::new(result)))
 }
 
 fn case(
+    on: Rows,
     branches: &[(Node, Node)],
     otherwise: &Node,
     data_type: &DataType,
@@ -209,35 +227,35 @@ fn case(
     let mut open = BooleanBuffer::new_set(rows);
     let mut result: Option<ArrayRef> = None;
     for (condition, value) in branches {
-        let condition = evaluate_where(condition, batch, &open)?.into_booleans(rows)?;
+        let condition = evaluate_where(on, condition, batch, &open)?.into_booleans(rows)?;
         let is_true = !&other_than(&condition, true);
         let chosen = &open & &is_true;
         if chosen.count_set_bits() == 0 {
             continue;
         }
-        let value = evaluate_where(value, batch, &chosen)?;
+        let value = evaluate_where(on, value, batch, &chosen)?;
         let mask = BooleanArray::new(chosen.clone(), None);
         let before = result.unwrap_or_else(|| new_null_array(data_type, rows));
         result = Some(zip(&mask, &value, &Value::Array(before))?);
         open = &open & &!&chosen;
     }
     if open.count_set_bits() > 0 {
-        let value = evaluate_where(otherwise, batch, &open)?;
+        let value = evaluate_where(on, otherwise, batch, &open)?;
         let Some(before) = result else { return Ok(value) };
         result = Some(zip(&BooleanArray::new(open, None), &value, &Value::Array(before))?);
     }
     Ok(Value::Array(result.unwrap_or_else(|| new_null_array(data_type, rows))))
 }
 
-fn coalesce(inputs: &[Node], batch: &RecordBatch) -> Result<Value, Error> {
+fn coalesce(on: Rows, inputs: &[Node], batch: &RecordBatch) -> Result<Value, Error> {
     let rows = batch.num_rows();
     let Some((first, rest)) = inputs.split_first() else {
         return Err(Error::Query("coalesce needs an argument".into()));
     };
-    let mut result = evaluate(first, batch)?.into_array(rows)?;
+    let mut result = evaluate_on(on, first, batch)?.into_array(rows)?;
     for input in rest {
         let Some(valid) = result.logical_nulls().filter(|nulls| nulls.null_count() > 0) else { break };
-        let value = evaluate_where(input, batch, &!valid.inner())?;
+        let value = evaluate_where(on, input, batch, &!valid.inner())?;
         result = zip(&BooleanArray::new(valid.into_inner(), None), &Value::Array(result), &value)?;
     }
     Ok(Value::Array(result))

@@ -144,7 +144,15 @@ fn expressions_have_the_values_of_sql() {
         ("abs(small)", "7 7 0"),
         ("abs(price)", "10.50 2.05 0.00"),
         ("ceil(ratio)", "1.0 NaN -0.0"),
-        ("floor(price)", "10.0 -3.0 0.0"),
+        ("floor(price)", "10 -3 0"),
+        ("ceil(price)", "11 -2 0"),
+        ("floor(0.99999999999999999999)", "0 0 0"),
+        ("ceil(-0.99999999999999999999)", "0 0 0"),
+        ("ceil(99999999999999999.1)", "100000000000000000 100000000000000000 100000000000000000"),
+        ("floor(-99999999999999999.1)", "-100000000000000000 -100000000000000000 -100000000000000000"),
+        ("floor(cast(id as decimal(5, 0)))", "1 2 ∅"),
+        ("floor(cast(price as decimal(60, 30)) - 0.000000000000000000000000000001)", "10 -3 -1"),
+        ("ceil(cast(null as decimal(4, 4)))", "∅ ∅ ∅"),
         ("case when id = 1 then 'one' when id = 2 then name end", "one 100% ∅"),
         ("case small when 7 then 1 else 0.5 end", "1.0 0.5 0.5"),
         ("case when small <> 0 then 14 / small end", "2 -2 ∅"),
@@ -195,6 +203,9 @@ fn results_have_the_documented_types() {
         ("day - day", DataType::Int64),
         ("at - at", DataType::Duration(TimeUnit::Microsecond)),
         ("length(name)", DataType::Int64),
+        ("floor(price)", DataType::Decimal128(15, 0)),
+        ("ceil(tax)", DataType::Decimal64(15, 0)),
+        ("floor(ratio)", DataType::Float64),
     ] {
         assert_eq!(type_of(text), expected, "{text}");
     }
@@ -251,6 +262,27 @@ fn deep_and_long_expressions_are_refused_and_do_not_overflow_the_stack() {
     assert!(parse(format!("id{}", " + 1".repeat(90))).is_ok());
     let list = (0..900).map(|i| i.to_string()).collect::<Vec<_>>().join(",");
     assert!(parse(format!("id in ({list})")).is_ok());
+}
+
+#[test]
+fn nested_guards_are_evaluated_in_linear_time() {
+    let rows: ArrayRef = Arc::new(Int64Array::from_iter_values(0..20_000));
+    let batch = RecordBatch::try_from_iter([("n", rows)]).unwrap();
+    // Each guard excludes one row, but only the outermost one that which fails.
+    let guard = |level: usize| format!("case when n <> {level} then ");
+    let nested = |depth: usize| {
+        format!("{}40 / n{}", (1..=depth).map(guard).collect::<String>(), " end".repeat(depth))
+    };
+    let parse = |text: &str| Expression::parse(text, &batch.schema());
+    let guarded = |depth: &usize| parse(&format!("case when n <> 0 then {} end", nested(*depth))).ok();
+    let (depth, expression) =
+        (10..40).rev().find_map(|depth| Some((depth, guarded(&depth)?))).expect("an expression");
+    let begun = std::time::Instant::now();
+    let values = expression.evaluate(&batch).unwrap();
+    assert_eq!((values.null_count(), values.len()), (depth + 1, 20_000));
+    let error = parse(&nested(depth)).unwrap().evaluate(&batch).unwrap_err().to_string();
+    assert!(error.contains("division by zero"), "{error}");
+    assert!(begun.elapsed().as_secs() < 2, "{depth} levels took {:?}", begun.elapsed());
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! Scalar functions.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow_arith::temporal::{DatePart, date_part};
 use arrow_array::builder::StringBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Decimal64Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int64Type,
+    Decimal64Type, Decimal128Type, Decimal256Type, DecimalType, Float32Type, Float64Type, Int64Type,
 };
-use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
+use arrow_array::{Array, ArrayRef, ArrowNativeTypeOp, Int64Array, PrimitiveArray, StringArray};
+use arrow_buffer::ArrowNativeType;
 use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType};
 use arrow_string::{concat_elements, like};
@@ -28,8 +30,8 @@ pub(super) fn call(function: Function, values: &[Value], to: &DataType) -> Resul
     let array = |place: usize| values[place].clone().into_array(rows);
     match function {
         Function::Abs => absolute(&array(0)?),
-        Function::Ceil => Ok(rounded(&array(0)?, f32::ceil, f64::ceil)),
-        Function::Floor => Ok(rounded(&array(0)?, f32::floor, f64::floor)),
+        Function::Ceil => rounded(&array(0)?, true, to),
+        Function::Floor => rounded(&array(0)?, false, to),
         Function::Lower => Ok(texts(&array(0)?, |text, out| out.push_str(&text.to_lowercase()))),
         Function::Upper => Ok(texts(&array(0)?, |text, out| out.push_str(&text.to_uppercase()))),
         Function::Trim => Ok(texts(&array(0)?, |text, out| out.push_str(text.trim_matches(' ')))),
@@ -108,11 +110,45 @@ fn absolute(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     })
 }
 
-fn rounded(array: &ArrayRef, single: fn(f32) -> f32, double: fn(f64) -> f64) -> ArrayRef {
-    match array.data_type() {
-        DataType::Float32 => Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(single)),
-        _ => Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(double)),
-    }
+/// Rounds up or down; decimals exactly.
+fn rounded(array: &ArrayRef, is_up: bool, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    Ok(match array.data_type() {
+        DataType::Float32 => {
+            let round = if is_up { f32::ceil } else { f32::floor };
+            Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(round))
+        }
+        DataType::Float64 => {
+            let round = if is_up { f64::ceil } else { f64::floor };
+            Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(round))
+        }
+        DataType::Decimal64(_, scale) => whole::<Decimal64Type>(array, *scale, is_up, to)?,
+        DataType::Decimal128(_, scale) => whole::<Decimal128Type>(array, *scale, is_up, to)?,
+        DataType::Decimal256(_, scale) => whole::<Decimal256Type>(array, *scale, is_up, to)?,
+        other => {
+            return Err(ArrowError::InvalidArgumentError(format!("rounding of {other} is not defined")));
+        }
+    })
+}
+
+/// Rounds decimals of a positive scale to whole numbers.
+fn whole<T: DecimalType>(
+    array: &ArrayRef,
+    scale: i8,
+    is_up: bool,
+    to: &DataType,
+) -> Result<ArrayRef, ArrowError> {
+    let (zero, one) = (T::Native::ZERO, T::Native::ONE);
+    let unit = T::Native::usize_as(10).pow_checked(u32::from(scale.unsigned_abs()))?;
+    let round = |value: T::Native| {
+        let (towards_zero, rest) = (value.div_checked(unit)?, value.mod_checked(unit)?);
+        match (is_up, rest.compare(zero)) {
+            (true, Ordering::Greater) => towards_zero.add_checked(one),
+            (false, Ordering::Less) => towards_zero.sub_checked(one),
+            _ => Ok(towards_zero),
+        }
+    };
+    let rounded: PrimitiveArray<T> = array.as_primitive::<T>().try_unary(round)?;
+    Ok(Arc::new(rounded.with_data_type(to.clone())))
 }
 
 /// Maps strings to strings; `write` appends a result to an empty string.
