@@ -11,7 +11,7 @@
 //! separate thread for each side produces this output while the caller's thread joins.
 
 use arrow_array::RecordBatch;
-use arrow_schema::{DataType, SchemaRef, SortOptions as Direction};
+use arrow_schema::{SchemaRef, SortOptions as Direction};
 
 use super::ahead::{Ahead, Waited};
 use super::condition::{Condition, KeyPair};
@@ -68,17 +68,15 @@ pub fn join(
     method: JoinMethod,
 ) -> Result<Box<dyn Batches>, Error> {
     let waited = Waited::default();
-    let (pairs, is_same_order) = sortable(&condition.pairs);
-    let inner: Box<dyn Batches> = match (method, pairs) {
-        (JoinMethod::Merge, Some(pairs)) => {
-            let condition = Condition { pairs };
-            let ours = sorted(job, left, &condition.left(), is_same_order, &waited)?;
-            let theirs = sorted(job, right, &condition.right(), is_same_order, &waited)?;
+    let is_trusted = is_order_unique(&condition.pairs);
+    let inner: Box<dyn Batches> = match method {
+        JoinMethod::Merge => {
+            let ours = sorted(job, left, &condition.left(), is_trusted, &waited)?;
+            let theirs = sorted(job, right, &condition.right(), is_trusted, &waited)?;
             let order = vec![KEY_DIRECTION; condition.pairs.len()];
-            Box::new(MergeJoin::new(job, ours, theirs, &condition, &order, kind)?)
+            Box::new(MergeJoin::new(job, ours, theirs, condition, &order, kind)?)
         }
-        (method, _) => {
-            let build = if let JoinMethod::Hash(build) = method { build } else { JoinSide::Right };
+        JoinMethod::Hash(build) => {
             let (ours, theirs) = (ahead(left, &waited)?, ahead(right, &waited)?);
             Box::new(HashJoin::new(job, ours, theirs, condition, kind, build)?)
         }
@@ -87,30 +85,11 @@ pub fn join(
     Ok(Box::new(Joined { job: job.clone(), inner, waited }))
 }
 
-/// Returns the pairs in an order that allows a merge join, if there is one, and whether it is their given order.
-///
-/// A sort orders -0 before 0, but a join considers them equal, so rows ordered by a later key would be out of order. A
-/// float must therefore be the last key, and a condition with two floats cannot be merged.
-fn sortable(pairs: &[KeyPair]) -> (Option<Vec<KeyPair>>, bool) {
-    let is_float = |pair: &&KeyPair| pair.data_type.is_floating() || has_floats(&pair.data_type);
-    let (floats, others): (Vec<&KeyPair>, Vec<&KeyPair>) = pairs.iter().partition(is_float);
-    if floats.len() > 1 {
-        return (None, false);
-    }
-    let ordered: Vec<KeyPair> = others.into_iter().chain(floats).cloned().collect();
-    let is_same_order = ordered == pairs;
-    (Some(ordered), is_same_order)
-}
-
-/// Whether a type is or contains a float.
-fn has_floats(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Struct(fields) => fields.iter().any(|field| has_floats(field.data_type())),
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-            has_floats(field.data_type())
-        }
-        other => other.is_floating(),
-    }
+/// Whether rows that another program sorted by the pairs are in the order of a join. It may have sorted -0 before 0, so
+/// that a later key is out of order.
+fn is_order_unique(pairs: &[KeyPair]) -> bool {
+    let others = &pairs[..pairs.len().saturating_sub(1)];
+    others.iter().all(|pair| !pair.data_type.is_floating())
 }
 
 /// Returns the rows of a side in key order.
@@ -118,10 +97,10 @@ fn sorted(
     job: &Job,
     input: JoinInput,
     places: &[usize],
-    is_same_order: bool,
+    is_trusted: bool,
     waited: &Waited,
 ) -> Result<Box<dyn Batches>, Error> {
-    if input.is_sorted && is_same_order && input.streams.len() == 1 {
+    if input.is_sorted && is_trusted && input.streams.len() == 1 {
         return ahead(input, waited);
     }
     let keys: Vec<SortKey> =

@@ -45,7 +45,7 @@ pub(crate) enum KeyForm {
     Unsigned(usize),
     /// A signed number of 1, 2, 4 or 8 bytes.
     Signed(usize),
-    /// A floating-point number of 2, 4 or 8 bytes. All NaNs are equal and greater than all other numbers.
+    /// A floating-point number of 2, 4 or 8 bytes. -0 equals 0; all NaNs are equal and greater than all other numbers.
     Float(usize),
     /// A signed number of 16 bytes.
     Signed128,

@@ -5,7 +5,7 @@ mod random;
 
 use std::sync::Arc;
 
-use arrow_array::types::Int64Type;
+use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, cast::AsArray};
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, Field, Schema, SortOptions as Direction};
@@ -62,11 +62,19 @@ fn encoded(batches: &[RecordBatch], keys: &[SortKey]) -> Vec<Vec<u8>> {
     });
     let converter = RowConverter::new(fields.collect()).unwrap();
     let rows = batches.iter().flat_map(|batch| {
-        let columns: Vec<ArrayRef> = keys.iter().map(|key| Arc::clone(batch.column(key.column))).collect();
+        let columns: Vec<ArrayRef> = keys.iter().map(|key| canonical(batch.column(key.column))).collect();
         let rows = converter.convert_columns(&columns).unwrap();
         rows.iter().map(|row| row.as_ref().to_vec()).collect::<Vec<_>>()
     });
     rows.collect()
+}
+
+/// Replaces -0 by 0, which is equal to it.
+fn canonical(array: &ArrayRef) -> ArrayRef {
+    match array.as_primitive_opt::<Float64Type>() {
+        Some(floats) => Arc::new(floats.unary::<_, Float64Type>(|value| value + 0.0)),
+        None => Arc::clone(array),
+    }
 }
 
 /// Asserts that `output` has the rows of `input` in sort order.
@@ -260,14 +268,39 @@ fn all_nan_come_last_and_first_if_descending() {
         let sorted =
             sort(&job(&scratch, 1), inputs(std::slice::from_ref(&batch), 1), &[key], &tiny(None)).unwrap();
         let output = collect(sorted).unwrap();
-        let mut values =
-            output[0].column(0).as_primitive::<arrow_array::types::Float64Type>().values().to_vec();
+        let mut values = output[0].column(0).as_primitive::<Float64Type>().values().to_vec();
         if descending {
             values.reverse();
         }
         assert!(values[5].is_nan() && values[6].is_nan());
-        let numbers: Vec<String> = values[..5].iter().map(ToString::to_string).collect();
-        assert_eq!(numbers, ["-inf", "-0", "0", "1", "inf"]);
+        let numbers: Vec<String> = values[..5].iter().map(|value| (value + 0.0).to_string()).collect();
+        assert_eq!(numbers, ["-inf", "0", "0", "1", "inf"]);
+    }
+}
+
+#[test]
+fn later_keys_order_the_rows_of_equal_floats() {
+    let scratch = Scratch::new("sort-zero");
+    let floats = [0.0, -0.0, f64::NAN, -f64::NAN, f64::from_bits(0x7ff0_0000_0000_0001)];
+    let column = Float64Array::from_iter((0..500).map(|row| floats.get(row % 6).copied()));
+    let numbers = Int64Array::from_iter_values((0..500).map(|row| shuffled(row, 499)));
+    for data_type in [DataType::Float64, DataType::Float32, DataType::Float16] {
+        let float = arrow_cast::cast(&column, &data_type).unwrap();
+        let columns = [("f", float), ("n", Arc::new(numbers.clone()) as ArrayRef)];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let keys = [ascending(0), ascending(1)];
+        let sorted = sort(&job(&scratch, 2), inputs(&[batch], 1), &keys, &tiny(None)).unwrap();
+        let output = collect(sorted).unwrap();
+        let all = arrow_select::concat::concat_batches(&output[0].schema(), &output).unwrap();
+        let floats = arrow_cast::cast(all.column(0), &DataType::Float64).unwrap();
+        let numbers = all.column(1).as_primitive::<Int64Type>();
+        // Zeros, NaNs and nulls.
+        let group = |row: usize| match floats.is_null(row) {
+            true => 2,
+            false => i32::from(floats.as_primitive::<Float64Type>().value(row).is_nan()),
+        };
+        let rows: Vec<(i32, i64)> = (0..500).map(|row| (group(row), numbers.value(row))).collect();
+        assert!(rows.is_sorted(), "{rows:?}");
     }
 }
 

@@ -127,3 +127,35 @@ fn a_panic_of_a_worker_stops_the_others() {
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"a defect"));
     assert!(!is_late.load(Ordering::Relaxed), "the other worker was not stopped");
 }
+
+#[test]
+fn zeros_of_both_signs_are_one_group_and_all_nans_another() {
+    let floats = [0.0, -0.0, f64::NAN, -f64::NAN, f64::from_bits(0x7ff0_0000_0000_0001)];
+    let values: Float64Array = (0..600).map(|row| floats.get(row % 6).copied()).collect();
+    for data_type in [DataType::Float64, DataType::Float32, DataType::Float16] {
+        for (keys, count) in [("f", 3), ("f, g", 3), ("f, t", 3)] {
+            let scratch = Scratch::new("aggregate-zero");
+            let floats = arrow_cast::cast(&values, &data_type).unwrap();
+            let texts: ArrayRef = Arc::new(StringArray::from(vec!["a"; 600]));
+            let columns = [("f", Arc::clone(&floats)), ("g", floats), ("t", texts)];
+            let batch =
+                RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)));
+            let batch = batch.unwrap();
+            let schema = batch.schema();
+            let distinct = Aggregate::parse(Function::CountDistinct, "f", &schema).unwrap();
+            let keys = Aggregation::parse_keys(keys, &schema).unwrap();
+            let plans = [(keys, count), (Vec::new(), 1)];
+            for (keys, count) in plans {
+                let plan = Aggregation::new(keys.clone(), vec![distinct.clone()], None, &schema).unwrap();
+                let streams = (0..3).map(|at| {
+                    let batches = vec![batch.slice(at * 200, 100), batch.slice(at * 200 + 100, 100)];
+                    Box::new(InMemory::new(schema.clone(), batches)) as Box<dyn Batches>
+                });
+                let found =
+                    all(aggregate(&job(&scratch), plan, streams.collect()).unwrap().into_stream()).unwrap();
+                let distinct: Vec<&str> = found.iter().map(|row| row[keys.len()].as_str()).collect();
+                assert_eq!(distinct, if count == 1 { vec!["2"] } else { vec!["1", "1", "0"] }, "{data_type}");
+            }
+        }
+    }
+}

@@ -1,5 +1,7 @@
 //! Tests of whole joins of unsorted and sorted sides.
 
+use arrow_array::{ArrayRef, Float64Array};
+
 use super::*;
 
 proptest! {
@@ -36,6 +38,39 @@ proptest! {
         prop_assert_eq!(rows, expected);
         prop_assert!(job.phases().list().iter().any(|phase| phase.name == "join"));
     }
+}
+
+#[test]
+fn several_float_keys_are_merged_and_match_as_in_a_hash_join() {
+    let scratch = Scratch::new("join");
+    let floats = [0.0, -0.0, 1.5, f64::NAN, -f64::NAN, f64::from_bits(0x7ff0_0000_0000_0001)];
+    let table = |seed: usize| {
+        let column = |step: usize| -> ArrayRef {
+            let value = move |row: usize| floats.get((row * step + seed) % 7).copied();
+            Arc::new((0..60).map(value).collect::<Float64Array>())
+        };
+        RecordBatch::try_from_iter([("a", column(1)), ("b", column(3)), ("c", column(5))]).unwrap()
+    };
+    let (left, right) = (table(1), table(4));
+    let condition = Condition::parse("a, b", &left.schema(), &right.schema()).unwrap();
+    let mut results = Vec::new();
+    for method in [JoinMethod::Merge, JoinMethod::Hash(JoinSide::Left)] {
+        let job = job(&scratch);
+        // The order of another program is not trusted if -0 and 0 differ in it.
+        let input = |table: &RecordBatch| JoinInput {
+            streams: vec![stream(table, 7)],
+            is_sorted: method == JoinMethod::Merge,
+            sort: crate::sort::SortOptions::default(),
+        };
+        let found = join(&job, input(&left), input(&right), &condition, JoinKind::Full, method).unwrap();
+        let mut rows: Vec<Vec<String>> = collect(found).unwrap().iter().flat_map(rows_of).collect();
+        rows.sort();
+        results.push(rows);
+        let is_sorted = job.phases().list().iter().any(|phase| phase.name == "sort");
+        assert_eq!(is_sorted, method == JoinMethod::Merge, "{:?}", job.phases().list());
+    }
+    assert!(results[0].len() > 120);
+    assert_eq!(results[0], results[1]);
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn extended(value: &[u8], fill: u8) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// IEEE 754 total order, except that NaNs of either sign are equal and greatest: 0 / 0 can give a negative NaN.
+/// The order of SQL: -0 equals 0, and all NaNs are equal and greatest. 0 / 0 can give a negative NaN.
 fn float(value: &[u8]) -> u64 {
     let bits = extended(value, 0);
     let width = 8 * value.len();
@@ -129,7 +129,7 @@ fn float(value: &[u8]) -> u64 {
     };
     match () {
         () if bits & !sign > infinity => all,
-        () if bits & sign == 0 => bits | sign,
+        () if bits & sign == 0 || bits == sign => bits | sign,
         () => !bits & all,
     }
 }
