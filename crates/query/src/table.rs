@@ -73,7 +73,7 @@ impl Table {
             Given::Files(files) => content::open_files(&files, options)?,
             Given::Stream(path) => match Stream::open(&path, options)? {
                 Opened::Stream(schema, stream) => {
-                    Data { schema, content: Content::Stream(Some(stream).into()) }
+                    Data { schema, content: Content::Stream(stream.format, Some(stream).into()) }
                 }
                 Opened::File(source) => content::open_sources(vec![source], options)?,
             },
@@ -103,10 +103,7 @@ impl Table {
             Content::Parquet(..) => Format::Parquet,
             Content::Arrow(_) => Format::ArrowFile,
             Content::Csv(_) => Format::Csv,
-            Content::Stream(stream) => {
-                let stream = stream.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                stream.as_ref().map_or(Format::Csv, |stream| stream.format)
-            }
+            Content::Stream(format, _) => *format,
         }
     }
 
@@ -120,7 +117,7 @@ impl Table {
             Content::Arrow(files) => {
                 Some(files.iter().map(arrow::ArrowFile::rows).fold(0, u64::saturating_add))
             }
-            Content::Csv(_) | Content::Stream(_) => None,
+            Content::Csv(_) | Content::Stream(..) => None,
         }
     }
 
@@ -129,7 +126,7 @@ impl Table {
     pub fn bytes(&self, columns: &[usize]) -> u64 {
         match &self.data.content {
             Content::Csv(files) => files.iter().map(|(source, _)| source.size).sum(),
-            Content::Stream(_) => 0,
+            Content::Stream(..) => 0,
             Content::Parquet(..) | Content::Arrow(_) => plan::bytes(&self.data, columns),
         }
     }
@@ -188,20 +185,20 @@ impl Table {
     /// allows one scan and no sample; see [`Table::spool`].
     #[must_use]
     pub fn is_stream(&self) -> bool {
-        matches!(self.data.content, Content::Stream(_))
+        matches!(self.data.content, Content::Stream(..))
     }
 
     /// Copies a stream into an unnamed file, so that it can be sampled and scanned again. A table of files is left
     /// unchanged.
     ///
     /// # Errors
-    /// If the stream cannot be read or was already scanned, or the file cannot be written.
-    pub fn spool(&mut self) -> Result<(), Error> {
-        let Content::Stream(stream) = &mut self.data.content else { return Ok(()) };
+    /// If the stream cannot be read or was already scanned, the file cannot be written, or the job is cancelled.
+    pub fn spool(&mut self, job: &Job) -> Result<(), Error> {
+        let Content::Stream(_, stream) = &mut self.data.content else { return Ok(()) };
         let stream = stream.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         let stream = stream.ok_or_else(|| Error::Query("the standard input was read already".into()))?;
         let options = OpenOptions { format: Some(stream.format), ..self.options.clone() };
-        let source = stream.spool(&options)?;
+        let source = stream.spool(&options, &|| job.check())?;
         self.data = content::open_sources(vec![source], &options)?;
         Ok(())
     }

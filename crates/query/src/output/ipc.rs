@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array};
 use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
 use arrow_ipc::convert::IpcSchemaEncoder;
 use arrow_ipc::writer::{DictionaryTracker, IpcWriteOptions, StreamEncoder};
 use arrow_ipc::{Block, CompressionType, FooterBuilder, MetadataVersion, root_as_message};
@@ -43,7 +44,6 @@ const ALIGNMENT_MAX_BYTES: usize = 2 << 20;
 pub(crate) struct Encoder {
     schema: SchemaRef,
     options: IpcWriteOptions,
-    is_compressed: bool,
     dictionaries: Arc<BTreeMap<usize, ArrayRef>>,
 }
 
@@ -51,14 +51,14 @@ pub(crate) struct Encoder {
 #[derive(Debug)]
 pub(crate) struct Message {
     buffers: Vec<Buffer>,
-    /// Whether its memory is not shared with the encoded arrays.
-    is_copied: bool,
+    /// Bytes of memory that are not shared with the encoded arrays.
+    copied: usize,
 }
 
 impl Message {
     /// Bytes of memory that are not shared with arrays.
     pub(crate) fn memory(&self) -> usize {
-        if self.is_copied { self.buffers.iter().map(Buffer::len).sum() } else { 0 }
+        self.copied
     }
 }
 
@@ -89,12 +89,7 @@ impl Encoder {
                 return Err(Error::Query(format!("column {place} does not have the type of its dictionary")));
             }
         }
-        Ok(Encoder {
-            schema: Arc::clone(schema),
-            options,
-            is_compressed: compression.is_some(),
-            dictionaries,
-        })
+        Ok(Encoder { schema: Arc::clone(schema), options, dictionaries })
     }
 
     /// Encodes the rows of `given` as one record batch.
@@ -104,12 +99,11 @@ impl Encoder {
             [batch] => batch.clone(),
             batches => concat_batches(&self.schema, batches)?,
         };
-        let is_copied =
-            self.is_compressed || given.len() > 1 || given.iter().any(|batch| batch.schema() != self.schema);
         let last = self.messages(&batch)?.pop();
         let last =
             last.ok_or_else(|| Error::Query("a record batch was not encoded by Arrow IPC".to_owned()))?;
-        Ok(Message { is_copied, ..last })
+        let copied = copied_bytes(&last.buffers, given);
+        Ok(Message { copied, ..last })
     }
 
     /// Encodes a stream of one batch: messages of the schema, the dictionaries and the batch.
@@ -183,6 +177,26 @@ fn compact(array: &ArrayRef) -> ArrayRef {
         DataType::BinaryView => compacted!(array.as_binary_view()),
         _ => Arc::clone(array),
     }
+}
+
+/// Bytes of buffers that do not lie within the arrays of `given`.
+fn copied_bytes(buffers: &[Buffer], given: &[RecordBatch]) -> usize {
+    // Ends of allocations, by their starts.
+    let mut shared: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut arrays: Vec<ArrayData> =
+        given.iter().flat_map(RecordBatch::columns).map(|a| a.to_data()).collect();
+    while let Some(array) = arrays.pop() {
+        for buffer in array.buffers().iter().chain(array.nulls().map(|nulls| nulls.buffer())) {
+            let end = shared.entry(buffer.data_ptr().as_ptr().addr()).or_default();
+            *end = (*end).max(buffer.data_ptr().as_ptr().addr() + buffer.capacity());
+        }
+        arrays.extend_from_slice(array.child_data());
+    }
+    let is_copied = |buffer: &&Buffer| {
+        let start = buffer.as_ptr().addr();
+        shared.range(..=start).next_back().is_none_or(|(_, &end)| end < start + buffer.len())
+    };
+    buffers.iter().filter(is_copied).map(Buffer::len).sum()
 }
 
 /// A file or stream being written.
@@ -297,7 +311,7 @@ fn messages(buffers: Vec<Buffer>) -> Result<Vec<Message>, Error> {
         let Ok((head, body)) = split(&message) else { continue };
         let wanted = root_as_message(&head).map_err(damaged)?.bodyLength();
         if body.iter().map(|part| part.len() as i64).sum::<i64>() >= wanted {
-            messages.push(Message { buffers: std::mem::take(&mut message), is_copied: true });
+            messages.push(Message { buffers: std::mem::take(&mut message), copied: 0 });
         }
     }
     Ok(messages)

@@ -81,8 +81,44 @@ impl<T: Reusable> DerefMut for Lease<T> {
 
 impl<T: Reusable> Drop for Lease<T> {
     fn drop(&mut self) {
-        if let Some(lent) = self.lent.take() {
+        if let Some(mut lent) = self.lent.take() {
+            let (item, reservation) = &mut lent;
+            // After an error, the object may hold more than was reserved.
+            if item.memory() > reservation.bytes() {
+                *item = T::default();
+            }
             self.pool.free.lock().unwrap_or_else(PoisonError::into_inner).push(lent);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::JobOptions;
+
+    impl Reusable for Vec<u8> {
+        fn memory(&self) -> usize {
+            self.capacity()
+        }
+    }
+
+    #[test]
+    fn a_free_object_never_holds_more_than_was_reserved() {
+        let job = Job::new(JobOptions { memory: 16 << 20, ..JobOptions::default() }).unwrap();
+        let available = job.available();
+        let pool: Pool<Vec<u8>> = Pool::new(&job, "a test");
+        let mut settled = pool.take().unwrap();
+        settled.reserve(1 << 20);
+        settled.settle().unwrap();
+        drop(settled);
+        let mut failed = pool.take().unwrap();
+        assert!(failed.memory() >= 1 << 20, "the object is reused");
+        failed.reserve(2 << 20);
+        drop(failed);
+        let (free, reservation) = pool.free.lock().unwrap().pop().unwrap();
+        assert!(free.memory() <= reservation.bytes());
+        drop((free, reservation, pool));
+        assert_eq!(job.available(), available);
     }
 }

@@ -61,7 +61,7 @@ pub fn join(
     let progress = job.progress();
     progress.begin("reading");
     for side in [&mut left, &mut right].into_iter().filter(|side| side.is_stream()) {
-        side.spool()?;
+        side.spool(job)?;
     }
     progress.expect(left.table_rows().unwrap_or(0) + right.table_rows().unwrap_or(0));
     let (method, [left_input, right_input]) = inputs(job, [&left, &right], &condition, plan)?;

@@ -145,8 +145,8 @@ impl Rows {
     }
 
     /// Spools a table that can be read only once, so that it can be read repeatedly.
-    pub(super) fn spool(&mut self) -> Result<(), Error> {
-        self.table.spool()
+    pub(super) fn spool(&mut self, job: &Job) -> Result<(), Error> {
+        self.table.spool(job)
     }
 
     pub(super) fn is_stream(&self) -> bool {

@@ -42,7 +42,7 @@ pub fn sort(
     let progress = job.progress();
     progress.begin("reading");
     if rows.is_stream() {
-        rows.spool()?;
+        rows.spool(job)?;
     }
     progress.expect(2 * rows.scanned_rows().unwrap_or(0));
     let threads = job.options().threads;

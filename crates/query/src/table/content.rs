@@ -30,7 +30,7 @@ pub(super) enum Content {
     /// CSV files, each with the offset of its first record.
     Csv(Vec<(Source, u64)>),
     /// A stream, taken by its only scan.
-    Stream(Mutex<Option<Stream>>),
+    Stream(Format, Mutex<Option<Stream>>),
 }
 
 /// Opens files in their order.

@@ -90,7 +90,7 @@ pub(super) fn scan(
             scan.of_splits(splits, runs, workers)
         }
         Content::Csv(files) => scan.of_csv(CsvInput::Files(VecDeque::from(files.clone())), workers),
-        Content::Stream(stream) => scan.of_stream(stream, workers),
+        Content::Stream(_, stream) => scan.of_stream(stream, workers),
     }
 }
 
@@ -99,7 +99,7 @@ pub(super) fn splits(table: &Data) -> Vec<Split> {
     let counts: Vec<usize> = match &table.content {
         Content::Parquet(files, _) => files.iter().map(|file| file.metadata.num_row_groups()).collect(),
         Content::Arrow(files) => files.iter().map(|file| file.batches.len()).collect(),
-        Content::Csv(_) | Content::Stream(_) => Vec::new(),
+        Content::Csv(_) | Content::Stream(..) => Vec::new(),
     };
     let of_file = |(file, count)| (0..count).map(move |index| Split { file, index });
     counts.into_iter().enumerate().flat_map(of_file).collect()
@@ -122,7 +122,7 @@ pub(super) fn bytes_of(table: &Data, splits: &[Split], columns: &[usize]) -> u64
             let ranges = files[split.file].ranges(split.index, columns).unwrap_or_default();
             ranges.into_iter().map(|range| range.end - range.start).sum()
         }
-        Content::Csv(_) | Content::Stream(_) => 0u64,
+        Content::Csv(_) | Content::Stream(..) => 0u64,
     };
     splits.iter().map(of_split).fold(0, u64::saturating_add)
 }
@@ -169,7 +169,7 @@ impl Scan<'_> {
                     streams.push(Box::new(ArrowScan::new(self.job, &plan, fetcher, allowance)));
                 }
             }
-            Content::Csv(_) | Content::Stream(_) => unreachable!("these have no splits"),
+            Content::Csv(_) | Content::Stream(..) => unreachable!("these have no splits"),
         }
         Ok(streams)
     }
@@ -197,7 +197,7 @@ impl Scan<'_> {
                 let files = Arc::clone(files);
                 (sources, Box::new(move |split: Split| files[split.file].ranges(split.index, &columns)))
             }
-            Content::Csv(_) | Content::Stream(_) => unreachable!("these have no splits"),
+            Content::Csv(_) | Content::Stream(..) => unreachable!("these have no splits"),
         }
     }
 
@@ -225,7 +225,8 @@ impl Scan<'_> {
         };
         let path = stream.path.clone();
         if stream.format == Format::Csv {
-            return self.of_csv(CsvInput::Stream(path, stream.into_records()), workers);
+            return self
+                .of_csv(CsvInput::Stream(path, stream.header_bytes as u64, stream.into_records()), workers);
         }
         let stream = Arc::new(Mutex::new(ArrowStream::open(&path, stream.into_reader())?));
         let columns = Arc::new(self.columns);

@@ -55,7 +55,7 @@ pub(super) fn sample(table: &Data, job: &Job, columns: &[usize], rows: usize) ->
     let found = match &table.content {
         Content::Parquet(..) | Content::Arrow(_) => of_splits(table, job, columns, rows)?,
         Content::Csv(files) => of_text(files, &table.schema, columns, rows)?,
-        Content::Stream(_) => {
+        Content::Stream(..) => {
             let reason = "a stream has no sample; copy it into a file first (Table::spool)";
             return Err(Error::Query(reason.into()));
         }
@@ -107,7 +107,7 @@ fn rows_of(table: &Data, split: Split) -> u64 {
     match &table.content {
         Content::Parquet(files, _) => files[split.file].metadata.row_group(split.index).num_rows() as u64,
         Content::Arrow(files) => files[split.file].batch_rows(split.index),
-        Content::Csv(_) | Content::Stream(_) => 0,
+        Content::Csv(_) | Content::Stream(..) => 0,
     }
 }
 

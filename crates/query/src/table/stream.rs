@@ -56,7 +56,7 @@ impl Stream {
         let format = format_of(path, &head, options.format)?;
         let mut stream = Stream { path: path.to_owned(), format, header_bytes: 0, head, rest };
         match format {
-            Format::Parquet | Format::ArrowFile => stream.spool(options).map(Opened::File),
+            Format::Parquet | Format::ArrowFile => stream.spool(options, &|| Ok(())).map(Opened::File),
             Format::ArrowStream => {
                 let schema = stream.arrow_schema()?;
                 Ok(Opened::Stream(schema, stream))
@@ -90,8 +90,12 @@ impl Stream {
         self.into_reader()
     }
 
-    /// Copies the stream into an unnamed file.
-    pub(super) fn spool(self, options: &OpenOptions) -> Result<Source, Error> {
+    /// Copies the stream into an unnamed file, as long as `check` succeeds.
+    pub(super) fn spool(
+        self,
+        options: &OpenOptions,
+        check: &dyn Fn() -> Result<(), Error>,
+    ) -> Result<Source, Error> {
         let directory = options.spool.clone().unwrap_or_else(spill_directory);
         let path = self.path.clone();
         let refused = |source: std::io::Error, doing: &str| {
@@ -101,21 +105,22 @@ impl Stream {
         };
         let file =
             create_unnamed(&directory, Access::Buffered).map_err(|error| refused(error, "copied into"))?;
-        copy(&mut *self.into_reader(), &file).map_err(|error| refused(error, "copied into"))?;
+        let mut reader = self.into_reader();
+        let mut bytes = vec![0; COPY_BYTES];
+        while copy(&mut *reader, &file, &mut bytes).map_err(|error| refused(error, "copied into"))? {
+            check()?;
+        }
         let file = IoFile::from_file(file, &path, Access::Buffered)?;
         Ok(Source::unnamed(&path, file.into()))
     }
 }
 
-fn copy(from: &mut dyn Read, mut to: &File) -> std::io::Result<()> {
-    let mut bytes = vec![0; COPY_BYTES];
-    loop {
-        match from.read(&mut bytes) {
-            Ok(0) => return Ok(()),
-            Ok(count) => to.write_all(&bytes[..count])?,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+/// Copies what one read gives; returns false at the end.
+fn copy(from: &mut dyn Read, mut to: &File, bytes: &mut [u8]) -> std::io::Result<bool> {
+    match from.read(bytes) {
+        Ok(count) => to.write_all(&bytes[..count]).map(|()| count > 0),
+        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(true),
+        Err(error) => Err(error),
     }
 }
 

@@ -85,3 +85,27 @@ fn an_invalid_alignment_is_refused() {
     let schema: SchemaRef = Arc::new(Schema::empty());
     assert!(Output::create(&job(), &target, &schema, &options).is_err());
 }
+
+#[test]
+fn bytes_that_are_copied_are_reserved_and_shared_ones_are_not() {
+    let views =
+        StringViewArray::from_iter_values((0..20_000).map(|row| format!("a text of number {row:09}")));
+    let numbers = arrow_array::Int64Array::from_iter_values(0..20_000);
+    let batch = table(&[("v", Arc::new(views)), ("n", Arc::new(numbers))]);
+    let job = job();
+    let encoder = Encoder::new(&job, &batch.schema(), &OutputOptions::new(Format::ArrowFile)).unwrap();
+    let reserved = |batches: &[RecordBatch]| {
+        let before = job.available();
+        let encoded = encoder.encode(batches).unwrap();
+        let reserved = before - job.available();
+        drop(encoded);
+        reserved
+    };
+    let whole = reserved(std::slice::from_ref(&batch));
+    assert!(whole < 4096, "{whole} bytes");
+    // The views of a small slice are copied, as most of their data is unused.
+    let slice = reserved(&[batch.slice(100, 1000)]);
+    assert!((1000 * 26..1000 * 60).contains(&slice), "{slice} bytes");
+    let joined = reserved(&[batch.clone(), batch.clone()]);
+    assert!(joined > 2 * 20_000 * (16 + 8), "{joined} bytes");
+}

@@ -179,6 +179,7 @@ impl Index {
     }
 
     fn add_dictionary(&mut self, header: &Message<'_>, body: u64, length: u64) -> Result<(), Error> {
+        check_dictionary(length)?;
         let bytes = self.reader.read(body, length)?;
         let dictionaries = Arc::make_mut(&mut self.dictionaries);
         load_dictionary(header, bytes, &self.file.schema, dictionaries)
@@ -191,6 +192,14 @@ impl Index {
     fn cut_off(&self) -> Error {
         self.damaged("it ends within a message; it may have been cut off")
     }
+}
+
+/// Refuses a dictionary of too many bytes, before memory is allocated for them.
+pub(super) fn check_dictionary(bytes: u64) -> Result<(), Error> {
+    if bytes > DICTIONARY_MAX_BYTES {
+        return Err(Error::Query(format!("a dictionary has {bytes} bytes, and at most 1 GiB is supported")));
+    }
+    Ok(())
 }
 
 /// Adds the values of a dictionary message.
@@ -207,9 +216,7 @@ pub(super) fn load_dictionary(
     message::check_batch(&data, body.len() as u64).map_err(invalid)?;
     let count = data.buffers().map_or(0, |buffers| buffers.len());
     let bytes = decompressed_bytes(&data, 0..count, &body, 0).map_err(invalid)?;
-    if bytes.max(body.len() as u64) > DICTIONARY_MAX_BYTES {
-        return Err(invalid(format!("a dictionary has {bytes} bytes, and at most 1 GiB is supported")));
-    }
+    check_dictionary(bytes)?;
     let body = Buffer::from_vec(body);
     Ok(read_dictionary(&body, batch, schema, dictionaries, &header.version())?)
 }

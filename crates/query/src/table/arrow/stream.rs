@@ -5,16 +5,17 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, RecordBatch};
 use arrow_ipc::{MessageHeader, MetadataVersion};
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
 
 use super::column::Dictionaries;
-use super::index::load_dictionary;
+use super::index::{check_dictionary, load_dictionary};
 use super::layout::{column_ranges, layouts};
 use super::message::{self, FRAME_BYTES};
 use super::scan::{Cut, decode_columns};
+use crate::job::Reservation;
 use crate::table::allowance::Allowance;
 use crate::table::guard::{damaged, decode, named};
 use crate::table::types::Shape;
@@ -23,6 +24,9 @@ use crate::{Batches, Error, Job};
 /// Maximum initial buffer size: the buffer grows with the data read, not by a message's claimed length.
 const READ_BYTES: u64 = 1 << 20;
 
+/// Purpose that errors name.
+const DICTIONARIES: &str = "keeping the dictionaries of a stream";
+
 /// A stream whose schema was read.
 pub(in crate::table) struct ArrowStream {
     path: PathBuf,
@@ -30,6 +34,10 @@ pub(in crate::table) struct ArrowStream {
     schema: SchemaRef,
     version: MetadataVersion,
     dictionaries: Arc<Dictionaries>,
+    /// Bytes reserved for the dictionaries.
+    reserved: Option<Reservation>,
+    /// Bytes read.
+    offset: u64,
     has_ended: bool,
 }
 
@@ -48,7 +56,9 @@ impl ArrowStream {
         path: &Path,
         mut reader: Box<dyn Read + Send>,
     ) -> Result<ArrowStream, Error> {
-        let header = read_header(path, &mut *reader)?.ok_or_else(|| damaged(path, "it has no schema"))?;
+        let mut offset = 0;
+        let header = read_header(path, &mut *reader, &mut offset)?;
+        let header = header.ok_or_else(|| damaged(path, "it has no schema"))?;
         let (schema, version) = decode(path, || {
             let parsed = message::parse(&header).map_err(|how| damaged(path, how))?;
             message::check_version(parsed.version()).map_err(|how| damaged(path, how))?;
@@ -60,7 +70,8 @@ impl ArrowStream {
             Ok((schema, parsed.version()))
         })?;
         let (path, dictionaries) = (path.to_owned(), Arc::default());
-        Ok(ArrowStream { path, reader, schema, version, dictionaries, has_ended: false })
+        let (reserved, has_ended) = (None, false);
+        Ok(ArrowStream { path, reader, schema, version, dictionaries, reserved, offset, has_ended })
     }
 
     /// Length in bytes of the schema message, whose first bytes are `head`.
@@ -75,9 +86,10 @@ impl ArrowStream {
     }
 
     /// Reads the next record batch, and loads the dictionaries before it.
-    fn next(&mut self, allowance: &Allowance) -> Result<Option<Raw>, Error> {
+    fn next(&mut self, job: &Job, allowance: &Allowance) -> Result<Option<Raw>, Error> {
         while !self.has_ended {
-            let Some(header) = read_header(&self.path, &mut *self.reader)? else {
+            let header = read_header(&self.path, &mut *self.reader, &mut self.offset)?;
+            let Some(header) = header else {
                 self.has_ended = true;
                 break;
             };
@@ -85,50 +97,68 @@ impl ArrowStream {
             let parsed = message::parse(&header).map_err(bad)?;
             let length = message::body_length(&parsed).map_err(bad)?;
             let bytes = usize::try_from(length).unwrap_or(usize::MAX);
-            allowance.exchange(0, bytes, || format!("reading a record batch of {length} bytes"))?;
-            let body = read_body(&self.path, &mut *self.reader, length)?;
+            if parsed.header_type() == MessageHeader::DictionaryBatch {
+                check_dictionary(length).map_err(named(&self.path))?;
+            }
+            allowance.exchange(0, bytes, || format!("reading a message of {length} bytes"))?;
+            let body = read_body(&self.path, &mut *self.reader, &mut self.offset, length)?;
             if parsed.header_type() == MessageHeader::RecordBatch {
                 let (body, dictionaries) = (Bytes::from(body), Arc::clone(&self.dictionaries));
                 return Ok(Some(Raw { header, body, dictionaries, reserved: bytes }));
             }
-            allowance.exchange(bytes, 0, String::new)?;
             if parsed.header_type() != MessageHeader::DictionaryBatch {
                 return Err(bad("a message is neither a record batch nor a dictionary".into()));
             }
             let dictionaries = Arc::make_mut(&mut self.dictionaries);
             decode(&self.path, || load_dictionary(&parsed, body, &self.schema, dictionaries))
                 .map_err(named(&self.path))?;
+            allowance.exchange(bytes, 0, String::new)?;
+            self.reserve_dictionaries(job)?;
         }
         Ok(None)
     }
+
+    /// Reserves the memory of the dictionaries until the end of the scan.
+    fn reserve_dictionaries(&mut self, job: &Job) -> Result<(), Error> {
+        let bytes = self.dictionaries.values().map(|values| values.get_buffer_memory_size()).sum();
+        let reserved = match &mut self.reserved {
+            Some(reserved) => reserved,
+            None => self.reserved.insert(job.reserve(0, DICTIONARIES)?),
+        };
+        reserved.resize(bytes, DICTIONARIES)
+    }
 }
 
-/// Reads the header of the next message; `None` at the end of the stream.
-fn read_header(path: &Path, reader: &mut dyn Read) -> Result<Option<Vec<u8>>, Error> {
-    let frame = read_up_to(path, reader, FRAME_BYTES as u64)?;
+/// Reads the header of the next message; `None` at the end of the stream. `offset` counts the bytes read.
+fn read_header(path: &Path, reader: &mut dyn Read, offset: &mut u64) -> Result<Option<Vec<u8>>, Error> {
+    let frame = read_up_to(path, reader, offset, FRAME_BYTES as u64)?;
     if frame.is_empty() {
         return Ok(None);
     }
     let frame: Result<[u8; FRAME_BYTES], _> = frame.try_into();
     let frame = frame.map_err(|_| cut_off(path))?;
     let length = message::header_length(&frame).map_err(|how| damaged(path, how))?;
-    length.map(|length| read_body(path, reader, length)).transpose()
+    length.map(|length| read_body(path, reader, offset, length)).transpose()
 }
 
-fn read_body(path: &Path, reader: &mut dyn Read, length: u64) -> Result<Vec<u8>, Error> {
-    let bytes = read_up_to(path, reader, length)?;
+fn read_body(path: &Path, reader: &mut dyn Read, offset: &mut u64, length: u64) -> Result<Vec<u8>, Error> {
+    let bytes = read_up_to(path, reader, offset, length)?;
     if bytes.len() as u64 == length { Ok(bytes) } else { Err(cut_off(path)) }
 }
 
-fn read_up_to(path: &Path, reader: &mut dyn Read, length: u64) -> Result<Vec<u8>, Error> {
+fn read_up_to(path: &Path, reader: &mut dyn Read, offset: &mut u64, length: u64) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::with_capacity(length.min(READ_BYTES) as usize);
     loop {
         match reader.take(length - bytes.len() as u64).read_to_end(&mut bytes) {
-            Ok(_) => return Ok(bytes),
+            Ok(_) => {
+                *offset += bytes.len() as u64;
+                return Ok(bytes);
+            }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(source) => {
-                let (path, offset) = (path.to_owned(), 0);
-                return Err(sakiyomi_io::Error::Read { path, offset, length: length as usize, source }.into());
+                let (path, offset) = (path.to_owned(), *offset + bytes.len() as u64);
+                let length = (length - bytes.len() as u64) as usize;
+                return Err(sakiyomi_io::Error::Read { path, offset, length, source }.into());
             }
         }
     }
@@ -216,7 +246,11 @@ impl Batches for StreamScan {
                 drop(done);
                 self.allowance.exchange(reserved, 0, String::new)?;
             }
-            let raw = self.stream.lock().unwrap_or_else(PoisonError::into_inner).next(&self.allowance)?;
+            let raw = self
+                .stream
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .next(&self.job, &self.allowance)?;
             match raw {
                 None => return Ok(None),
                 Some(raw) => self.current = Some(self.decode(raw)?),

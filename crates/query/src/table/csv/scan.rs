@@ -26,8 +26,8 @@ const READ_MIN_BYTES: usize = 64 << 10;
 pub(in crate::table) enum CsvInput {
     /// Files, each with the offset of its first record.
     Files(VecDeque<(Source, u64)>),
-    /// A stream after its header.
-    Stream(PathBuf, Box<dyn Read + Send>),
+    /// A stream after its header, and the bytes of the header.
+    Stream(PathBuf, u64, Box<dyn Read + Send>),
 }
 
 /// The parts of a scan's options that its workers share.
@@ -57,6 +57,7 @@ impl CsvPlan {
         let ahead = (memory / 2 / block).clamp(1, 64);
         let options = SharedOptions { block, ahead, ..SharedOptions::default() };
         let reserved = job.reserve(0, "reading CSV")?;
+        let offset = if let CsvInput::Stream(_, offset, _) = &input { *offset } else { 0 };
         let reader = Reader {
             job: job.clone(),
             input,
@@ -64,7 +65,7 @@ impl CsvPlan {
             current: None,
             scanner: Scanner::default(),
             rest: Vec::new(),
-            offset: 0,
+            offset,
             reserved,
         };
         Ok(CsvPlan { stored, columns, shape, batch_rows, reader: Mutex::new(reader), _decoders: decoders })
@@ -149,10 +150,10 @@ impl Reader {
     /// Reads the next block, or [`Chunk::None`] at the end of a file; `None` after the last file.
     fn chunk(&mut self) -> Result<Option<(PathBuf, Chunk)>, Error> {
         match &mut self.input {
-            CsvInput::Stream(path, reader) => {
+            CsvInput::Stream(path, _, reader) => {
                 let mut bytes = Vec::with_capacity(self.options.block);
                 let read = reader.take(self.options.block as u64).read_to_end(&mut bytes);
-                let offset = self.offset;
+                let offset = self.offset + (self.rest.len() + bytes.len()) as u64;
                 read.map_err(|source| sakiyomi_io::Error::Read {
                     path: path.clone(),
                     offset,

@@ -18,7 +18,7 @@ fn on_disk(path: &Path, disk: &FakeDisk) -> Table {
         Content::Parquet(files, _) => Arc::get_mut(files).unwrap()[0].source = source,
         Content::Arrow(files) => Arc::get_mut(files).unwrap()[0].source = source,
         Content::Csv(files) => files[0].0 = source,
-        Content::Stream(_) => unreachable!("a file"),
+        Content::Stream(..) => unreachable!("a file"),
     }
     table
 }

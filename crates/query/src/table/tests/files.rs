@@ -168,15 +168,64 @@ fn streams_are_read_as_they_come_or_spooled() {
         assert_eq!(rows(&table, &job, &ScanOptions::new(all(&table))).unwrap(), expected, "{name}");
         let again = rows(&table, &job, &ScanOptions::new(all(&table)));
         assert_eq!(again.is_ok(), !is_stream, "{name}");
-        assert_eq!(table.spool().is_ok(), !is_stream, "{name}");
+        assert_eq!(table.format() == Format::ArrowStream, is_stream, "{name}");
+        assert_eq!(table.spool(&job).is_ok(), !is_stream, "{name}");
         let bytes = std::fs::read(scratch.path(name)).unwrap();
         let mut table = Table::open(&[piped(&scratch, bytes)], &options).unwrap();
-        table.spool().unwrap();
+        table.spool(&job).unwrap();
         for _ in 0..2 {
             assert_eq!(rows(&table, &job, &ScanOptions::new(all(&table))).unwrap(), expected, "{name}");
         }
         assert_eq!(table.rows(), Some(150), "{name}");
     }
+}
+
+#[test]
+fn the_dictionaries_of_a_stream_are_reserved_while_it_is_scanned() {
+    let scratch = Scratch::new("stream_dictionary");
+    let values = StringArray::from_iter_values((0..2000).map(|at| format!("{at:01000}")));
+    let keys = arrow_array::Int32Array::from_iter_values(0..2000);
+    let column: ArrayRef = Arc::new(arrow_array::DictionaryArray::new(keys, Arc::new(values)));
+    let batch = RecordBatch::try_from_iter([("d", column)]).unwrap();
+    write_stream(&scratch.path("s"), &[batch.clone(), batch], IpcWriteOptions::default());
+    let table = open(piped(&scratch, std::fs::read(scratch.path("s")).unwrap())).unwrap();
+    let (job, memory) = (job(32 * MIB), 2 * MIB);
+    let before = job.available();
+    let mut streams = table.scan(&job, &ScanOptions { memory, ..ScanOptions::new(vec![0]) }).unwrap();
+    while let Some(batch) = streams[0].next().unwrap() {
+        drop(batch);
+        assert!(before - job.available() >= MIB + 2_000_000, "{} bytes", before - job.available());
+    }
+    drop(streams);
+    assert_eq!(job.available(), before);
+}
+
+#[test]
+fn a_stream_is_not_copied_for_a_cancelled_job() {
+    let scratch = Scratch::new("spool_cancelled");
+    let lines: String = (0..500_000).map(|at| format!("{at},x\n")).collect();
+    let mut table = open(piped(&scratch, format!("a,b\n{lines}").into_bytes())).unwrap();
+    let job = job(32 * MIB);
+    job.cancel();
+    assert!(matches!(table.spool(&job), Err(Error::Cancelled)));
+}
+
+#[test]
+fn errors_of_a_stream_give_its_offsets() {
+    let scratch = Scratch::new("stream_offset");
+    let lines: String = (0..400_000).map(|at| format!("{at},x\n")).collect();
+    let text = format!("a,b\n{lines}bad,x\n");
+    let failed =
+        |table: Table| rows(&table, &job(32 * MIB), &ScanOptions::new(vec![0])).unwrap_err().to_string();
+    let by_file = failed(open(scratch.file("f", &text)).unwrap());
+    let by_pipe = failed(open(piped(&scratch, text.into_bytes())).unwrap());
+    let offset = |error: &str| -> u64 {
+        let rest = error.split("from byte ").nth(1).unwrap_or_else(|| panic!("{error}"));
+        rest.split(' ').next().unwrap().parse().unwrap()
+    };
+    let begins_record = |offset: u64| format!("a,b\n{lines}").as_bytes()[offset as usize - 1] == b'\n';
+    assert!(begins_record(offset(&by_file)), "{by_file}");
+    assert!(begins_record(offset(&by_pipe)), "{by_pipe}");
 }
 
 #[test]
@@ -192,7 +241,7 @@ fn text_comes_by_a_pipe() {
     let mut table =
         Table::open(&[path], &OpenOptions { spool: Some(scratch.root().into()), ..OpenOptions::default() })
             .unwrap();
-    table.spool().unwrap();
+    table.spool(&job(32 * MIB)).unwrap();
     assert_eq!(rows(&table, &job(32 * MIB), &ScanOptions::new(vec![0])).unwrap().num_rows(), 300_000);
 }
 
