@@ -45,6 +45,10 @@ fn from_value(value: &Value) -> Result<Node, Error> {
 }
 
 fn hex(digits: &str) -> Option<Vec<u8>> {
+    // A number, but not a literal, may begin with a sign.
+    if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
     let digit =
         |place: usize| digits.get(place..place + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
     (0..digits.len()).step_by(2).map(digit).collect()

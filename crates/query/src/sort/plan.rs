@@ -160,7 +160,10 @@ fn affordable_rows(demand: &Demand, loads: usize) -> usize {
 
 /// Returns the maximum expected rows of a partition: four times the mean, because partition sizes differ.
 fn expected_rows(demand: &Demand, partitions: usize) -> usize {
-    let rows = demand.expected_rows.filter(|_| partitions > 1).map(|rows| rows / partitions as u64 * 4);
+    let rows = demand
+        .expected_rows
+        .filter(|_| partitions > 1)
+        .map(|rows| (rows / partitions as u64).saturating_mul(4));
     rows.map_or(usize::MAX, |rows| usize::try_from(rows).unwrap_or(usize::MAX).max(EXPECTED_MIN_ROWS))
 }
 
@@ -184,7 +187,7 @@ fn partitions(demand: &Demand, load_bytes: usize, threads: usize) -> usize {
     // Half of `load_bytes`, because splitters from a sample give partitions of different sizes.
     let for_memory = expected.div_ceil((load_bytes / 2).max(1) as u64);
     let affordable = affordable_rows(demand, threads + 1).max(LOAD_MIN_ROWS) as u64;
-    let for_heap = demand.expected_rows.map_or(0, |rows| (rows * 3 / 2).div_ceil(affordable));
+    let for_heap = demand.expected_rows.map_or(0, |rows| (rows.saturating_mul(3) / 2).div_ceil(affordable));
     usize::try_from(for_caches.max(for_memory).max(for_heap)).unwrap_or(usize::MAX).min(demand.partitions_max)
 }
 

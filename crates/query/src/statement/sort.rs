@@ -44,7 +44,7 @@ pub fn sort(
     if rows.is_stream() {
         rows.spool(job)?;
     }
-    progress.expect(2 * rows.scanned_rows().unwrap_or(0));
+    progress.expect(rows.scanned_rows().unwrap_or(0).saturating_mul(2));
     let threads = job.options().threads;
     let options = options(job, &rows, &keys, sort, plan)?;
     let sorted = crate::sort::sort(job, rows.streams(job, threads, sort.stable)?, &keys, &options)?;
@@ -76,7 +76,8 @@ fn options(
     };
     let columns: Vec<usize> = keys.iter().map(|key| key.column).collect();
     let sample = needs_sample.then(|| rows.sample(job, &columns, SAMPLE_ROWS)).transpose()?;
-    let expected_bytes = rows.table_rows().filter(|_| rows.is_all()).map(|count| count * row_bytes(rows));
+    let all_rows = rows.table_rows().filter(|_| rows.is_all());
+    let expected_bytes = all_rows.map(|count| count.saturating_mul(row_bytes(rows)));
     Ok(SortOptions { sample, expected_bytes, limit: sort.limit, stable: sort.stable, ..options })
 }
 

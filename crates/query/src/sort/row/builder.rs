@@ -94,7 +94,7 @@ impl Builder {
         }
         let builder = ArrayDataBuilder::new(data_type.clone()).len(rows);
         let builder = match values {
-            Values::Bytes(bytes, ends) => with_bytes(builder, data_type, bytes, &ends, nulls.as_ref()),
+            Values::Bytes(bytes, ends) => with_bytes(builder, data_type, bytes, &ends, nulls.as_ref())?,
             values => builder.add_buffer(values.into_buffer()),
         };
         builder.nulls(nulls).build()
@@ -160,10 +160,10 @@ fn with_bytes(
     bytes: Vec<u8>,
     ends: &[usize],
     nulls: Option<&NullBuffer>,
-) -> ArrayDataBuilder {
-    match data_type {
+) -> Result<ArrayDataBuilder, ArrowError> {
+    Ok(match data_type {
         DataType::LargeUtf8 | DataType::LargeBinary => {
-            builder.add_buffer(offsets::<i64>(ends)).add_buffer(Buffer::from_vec(bytes))
+            builder.add_buffer(offsets::<i64>(ends)?).add_buffer(Buffer::from_vec(bytes))
         }
         DataType::Utf8View | DataType::BinaryView => {
             let mut begin = 0;
@@ -178,17 +178,18 @@ fn with_bytes(
         DataType::FixedSizeBinary(size) => {
             builder.add_buffer(Buffer::from_vec(padded(bytes, *size as usize, ends.len(), nulls)))
         }
-        _ => builder.add_buffer(offsets::<i32>(ends)).add_buffer(Buffer::from_vec(bytes)),
-    }
+        _ => builder.add_buffer(offsets::<i32>(ends)?).add_buffer(Buffer::from_vec(bytes)),
+    })
 }
 
-fn offsets<T: ArrowNativeType>(ends: &[usize]) -> Buffer {
-    // Offsets fit: a batch is limited to `BATCH_VARIABLE_BYTES`, or holds one value that had such an offset.
-    let offset = |end: usize| T::from_usize(end).unwrap_or_default();
+/// The offsets of values that end at `ends`; an error if a value of almost 2 GiB follows others in its batch.
+fn offsets<T: ArrowNativeType>(ends: &[usize]) -> Result<Buffer, ArrowError> {
     let mut offsets: Vec<T> = Vec::with_capacity(ends.len() + 1);
-    offsets.push(offset(0));
-    offsets.extend(ends.iter().map(|&end| offset(end)));
-    Buffer::from_vec(offsets)
+    offsets.push(T::default());
+    for &end in ends {
+        offsets.push(T::from_usize(end).ok_or(ArrowError::OffsetOverflowError(end))?);
+    }
+    Ok(Buffer::from_vec(offsets))
 }
 
 /// Inserts `size` zero bytes for each null, which has no bytes in a row.
@@ -202,4 +203,17 @@ fn padded(bytes: Vec<u8>, size: usize, rows: usize, nulls: Option<&NullBuffer>) 
         }
     }
     padded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_that_do_not_fit_are_an_error() {
+        let last = i32::MAX as usize;
+        assert_eq!(offsets::<i32>(&[3, last]).unwrap().typed_data::<i32>(), [0, 3, i32::MAX]);
+        assert!(offsets::<i32>(&[3, last + 1]).is_err());
+        assert_eq!(offsets::<i64>(&[last + 1]).unwrap().typed_data::<i64>(), [0, 1 << 31]);
+    }
 }

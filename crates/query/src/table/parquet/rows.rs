@@ -36,7 +36,7 @@ impl RowBytes {
     ) {
         let of_value = fixed_bytes(chunk).unwrap_or_else(|| {
             let densities = pages.map(|page| page.uncompressed.max(0) / page.values.max(1));
-            OFFSET_BYTES + densities.max().unwrap_or(0) as usize
+            OFFSET_BYTES.saturating_add(densities.max().unwrap_or(0) as usize)
         });
         self.add(chunk, of_value, rows);
     }
@@ -47,7 +47,8 @@ impl RowBytes {
             let strings =
                 chunk.unencoded_byte_array_data_bytes().unwrap_or_else(|| chunk.uncompressed_size());
             let average = strings.max(0) / chunk.num_values().max(1);
-            OFFSET_BYTES + usize::try_from(average).unwrap_or(usize::MAX / 4) * UNSEEN_STRING_FACTOR
+            let average = usize::try_from(average).unwrap_or(usize::MAX);
+            average.saturating_mul(UNSEEN_STRING_FACTOR).saturating_add(OFFSET_BYTES)
         });
         self.add(chunk, of_value, rows);
     }
@@ -94,4 +95,36 @@ fn fixed_bytes(chunk: &ColumnChunkMetaData) -> Option<usize> {
         Type::FIXED_LEN_BYTE_ARRAY => chunk.column_descr().type_length().max(0) as usize + VIEW_BYTES,
         Type::BYTE_ARRAY => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parquet::schema::parser::parse_message_type;
+    use parquet::schema::types::SchemaDescriptor;
+
+    use super::*;
+
+    #[test]
+    fn forged_sizes_give_batches_of_one_row() {
+        let schema = parse_message_type("message m { optional binary s; }").unwrap();
+        let schema = SchemaDescriptor::new(Arc::new(schema));
+        for (bytes, values) in [(i64::MAX, 0), (i64::MAX, 1), (i64::MIN, -1), (i64::MAX, i64::MAX)] {
+            for strings in [None, Some(bytes)] {
+                let chunk = ColumnChunkMetaData::builder(schema.column(0)).set_num_values(values);
+                let chunk = chunk.set_total_uncompressed_size(bytes);
+                let chunk = chunk.set_unencoded_byte_array_data_bytes(strings).build().unwrap();
+                let mut row = RowBytes::default();
+                for rows in [0, 1, u64::MAX] {
+                    row.add_unseen(&chunk, rows);
+                    row.add_dictionary(Some(usize::MAX), &DataType::Utf8);
+                }
+                assert_eq!(row.batch_rows(8192, 1 << 20), 1);
+                let page = PageHeader { uncompressed: bytes, values, ..PageHeader::default() };
+                row.add_pages(&chunk, [page].into_iter(), 0);
+                assert_eq!(row.batch_rows(8192, 1 << 20), 1);
+            }
+        }
+    }
 }
