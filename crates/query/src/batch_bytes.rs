@@ -10,7 +10,8 @@ pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(column_bytes).sum()
 }
 
-fn column_bytes(column: &ArrayRef) -> usize {
+/// Bytes of the rows of a column.
+pub(crate) fn column_bytes(column: &ArrayRef) -> usize {
     match column.data_type() {
         DataType::Utf8View => view_bytes(column.as_string_view()),
         DataType::BinaryView => view_bytes(column.as_binary_view()),

@@ -2,7 +2,7 @@
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_cast::cast;
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, DataType};
 use arrow_select::interleave::interleave;
 
 use super::layout::{Layout, Origin};
@@ -17,10 +17,13 @@ pub(super) fn assemble(
 ) -> Result<RecordBatch, ArrowError> {
     let rows = pairs.len();
     let (ours, theirs) = (pairs.take_left(), pairs.take_right());
-    let columns = layout.origins.iter().map(|origin| match *origin {
+    let columns = layout.origins.iter().zip(layout.schema.fields()).map(|(origin, field)| match *origin {
         Origin::Left(place) => ours.gather(left.column(place)),
         Origin::Right(place) => theirs.gather(right.column(place)),
-        Origin::Merged(place, other) => merged(left.column(place), &ours, right.column(other), &theirs, rows),
+        Origin::Merged(place, other) => {
+            let (left, right) = ((left.column(place), &ours), (right.column(other), &theirs));
+            merged(left, right, rows, field.data_type())
+        }
     });
     let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
     pairs.recycle(ours, theirs);
@@ -30,17 +33,16 @@ pub(super) fn assemble(
 
 /// Returns a merged key column: the left value, or the right one if there is no left row.
 fn merged(
-    left: &ArrayRef,
-    ours: &Gather,
-    right: &ArrayRef,
-    theirs: &Gather,
+    (left, ours): (&ArrayRef, &Gather),
+    (right, theirs): (&ArrayRef, &Gather),
     rows: usize,
+    to: &DataType,
 ) -> Result<ArrayRef, ArrowError> {
     match (ours, theirs) {
-        (ours, _) if ours.is_complete() => ours.gather(left),
-        (_, theirs) if theirs.is_complete() => cast(&theirs.gather(right)?, left.data_type()),
+        (ours, _) if ours.is_complete() => cast(&ours.gather(left)?, to),
+        (_, theirs) if theirs.is_complete() => cast(&theirs.gather(right)?, to),
         _ => {
-            let right = cast(right, left.data_type())?;
+            let (left, right) = (cast(left, to)?, cast(right, to)?);
             let place = |row| {
                 let ours = ours.row(row).map(|place| (0, place));
                 ours.or_else(|| theirs.row(row).map(|place| (1, place))).expect("a row of one side")

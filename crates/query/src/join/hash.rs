@@ -31,10 +31,10 @@ pub use rule::JoinSide;
 /// Name of the hash table's memory in errors.
 const TABLE_MEMORY: &str = "the hash table of a join";
 
-/// Estimated bytes of a key: two 64-bit columns.
+/// Bytes of a key of at most two 64-bit columns; longer keys are counted exactly.
 const KEY_BYTES: usize = 16;
 
-/// Bytes of the table of a hash join for each build row, besides the row itself.
+/// Bytes of the table of a hash join for each build row, besides the row itself and what a long key has more.
 pub(crate) const ENTRY_BYTES: usize = TABLE_ROW_BYTES + KEY_BYTES + size_of::<u64>();
 
 /// Copies of the build side while its batches are concatenated.
@@ -237,7 +237,10 @@ fn load(context: &Context, build: &mut dyn Batches, first: Option<RecordBatch>) 
         };
         let batch_bytes = batch_bytes(&batch);
         (rows, all_bytes) = (rows + batch.num_rows(), all_bytes + batch_bytes);
-        let bytes = memory.bytes() + BUILD_COPIES * batch_bytes + ENTRY_BYTES * batch.num_rows();
+        let key_bytes = context.encoder.bytes(&batch, &context.build_places)?;
+        let long_keys = key_bytes.saturating_sub(KEY_BYTES * batch.num_rows());
+        let entries = ENTRY_BYTES * batch.num_rows() + long_keys;
+        let bytes = memory.bytes() + BUILD_COPIES * batch_bytes + entries;
         // Row numbers have 32 bits with one value reserved for the chain end; string offsets have 31 bits.
         let is_too_long = rows >= u32::MAX as usize || all_bytes > i32::MAX as usize;
         if is_too_long || memory.resize(bytes, TABLE_MEMORY).is_err() {

@@ -22,6 +22,7 @@ use arrow_row::{Row, RowConverter, Rows, SortField};
 use arrow_schema::{DataType, SortOptions};
 
 use crate::Error;
+use crate::batch_bytes::column_bytes;
 use normal::{Physical, append, physical};
 
 /// Bits of the fixed-width key forms.
@@ -216,6 +217,30 @@ impl KeyEncoder {
             }
         }
         Ok(nulls.filter(|nulls| nulls.null_count() > 0))
+    }
+
+    /// Returns the bytes of the keys of a batch, or slightly more.
+    ///
+    /// # Errors
+    /// As [`KeyEncoder::encode`].
+    pub(super) fn bytes(&self, batch: &RecordBatch, places: &[usize]) -> Result<usize, Error> {
+        let rows = batch.num_rows();
+        if self.converter.is_none() {
+            return Ok(rows * if self.bits <= NARROW_KEY_BITS { size_of::<u64>() } else { size_of::<u128>() });
+        }
+        if self.columns.iter().any(|column| column.data_type.is_nested()) {
+            let mut keys = self.empty();
+            self.encode(batch, places, &mut keys)?;
+            let KeyValues::Rows(keys) = &keys else { return Ok(0) };
+            return Ok(keys.size());
+        }
+        let mut bytes = rows * size_of::<usize>();
+        for (column, &place) in self.columns.iter().zip(places) {
+            // Strings are encoded in blocks of 8 bytes and one more, of which the last is padded.
+            let column = column_bytes(&cast_key(batch.column(place), &column.data_type)?);
+            bytes += column + column / 8 + rows * (1 + 9);
+        }
+        Ok(bytes)
     }
 
     fn append_all<W: normal::Word>(&self, values: &mut Vec<W>, arrays: &[ArrayRef]) {

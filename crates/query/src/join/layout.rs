@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::coercion::value_type;
 use super::condition::Condition;
@@ -53,6 +53,7 @@ impl Layout {
                 continue;
             };
             let right_null = right.field(theirs).is_nullable() && kind.keeps_right();
+            let field = if kind.keeps_right() { &widened(field) } else { field.as_ref() };
             layout.push(field, field.is_nullable() || right_null, Origin::Merged(ours, theirs));
         }
         if kind.gives_pairs() {
@@ -69,6 +70,16 @@ impl Layout {
             }
         }
         Layout { schema: Arc::new(Schema::new(layout.fields)), origins: layout.origins }
+    }
+}
+
+/// A key column with dictionary keys of 32 bits at least: the values of both sides may be too many for narrow ones.
+fn widened(field: &Field) -> Field {
+    match field.data_type() {
+        DataType::Dictionary(keys, values) if keys.primitive_width() < Some(size_of::<i32>()) => {
+            field.clone().with_data_type(DataType::Dictionary(DataType::Int32.into(), values.clone()))
+        }
+        _ => field.clone(),
     }
 }
 

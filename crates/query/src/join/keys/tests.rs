@@ -77,3 +77,39 @@ fn a_row_has_a_null_key_if_any_column_is_null() {
     let nulls = nulls.unwrap();
     assert_eq!((0..3).map(|row| nulls.is_null(row)).collect::<Vec<_>>(), [false, true, true]);
 }
+
+#[test]
+fn the_bytes_of_keys_are_known_before_they_are_encoded() {
+    use arrow_array::builder::{ListBuilder, StringBuilder};
+    use arrow_array::{DictionaryArray, StringViewArray};
+    let texts = |step: usize| (0..300).map(move |row| (row % 5 > 0).then(|| "x".repeat(row * step % 400)));
+    let values: StringArray = texts(11).collect();
+    let keys = Int32Array::from_iter_values((0..300).map(|row| 299 - row % 7));
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    texts(3).for_each(|text| lists.append_value([text, Some("y".into())]));
+    let columns: Vec<(ArrayRef, DataType)> = vec![
+        (Arc::new(values.clone()), DataType::Utf8),
+        (Arc::new(texts(7).collect::<StringViewArray>()), DataType::Utf8View),
+        (Arc::new(DictionaryArray::new(keys, Arc::new(values))), DataType::Utf8),
+        (Arc::new((0..300).map(Some).collect::<Int64Array>()), DataType::Int64),
+        (Arc::new(lists.finish()), DataType::new_list(DataType::Utf8, true)),
+    ];
+    for places in
+        [vec![0], vec![1], vec![2], vec![3], vec![4], vec![3, 3], vec![0, 1, 2, 3], vec![3, 3, 3, 4]]
+    {
+        let types: Vec<_> =
+            places.iter().map(|&place: &usize| (columns[place].1.clone(), SortOptions::default())).collect();
+        let named = columns.iter().enumerate().map(|(at, (array, _))| (format!("{at}"), Arc::clone(array)));
+        let batch = RecordBatch::try_from_iter(named).unwrap();
+        let encoder = KeyEncoder::new(&types).unwrap();
+        let mut keys = encoder.empty();
+        encoder.encode(&batch, &places, &mut keys).unwrap();
+        let actual = match &keys {
+            KeyValues::Narrow(keys) => size_of_val(&keys[..]),
+            KeyValues::Wide(keys) => size_of_val(&keys[..]),
+            KeyValues::Rows(keys) => keys.iter().map(|key| key.data().len() + size_of::<usize>()).sum(),
+        };
+        let known = encoder.bytes(&batch, &places).unwrap();
+        assert!((actual..2 * actual + 8192).contains(&known), "{places:?}: {known} for {actual} bytes");
+    }
+}

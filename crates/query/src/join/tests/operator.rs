@@ -107,3 +107,38 @@ fn a_result_that_is_dropped_early_ends_its_threads() {
         job.reserve(job.available(), "a test").unwrap();
     }
 }
+
+#[test]
+fn keys_of_both_sides_may_be_more_than_a_narrow_dictionary_holds() {
+    use arrow_array::DictionaryArray;
+    use arrow_array::types::Int8Type;
+    let scratch = Scratch::new("join");
+    let texts = |rows: std::ops::Range<usize>| rows.map(|row| format!("key {row:03}")).collect::<Vec<_>>();
+    let column = |texts: &[String]| -> ArrayRef {
+        Arc::new(texts.iter().map(String::as_str).collect::<DictionaryArray<Int8Type>>())
+    };
+    let plain = |texts: &[String]| -> ArrayRef { Arc::new(StringArray::from_iter_values(texts)) };
+    let table = |keys| RecordBatch::try_from_iter([("k", keys)]).unwrap();
+    let left = table(column(&texts(0..100)));
+    for (right, rows) in [
+        (table(column(&texts(50..170))), 170),
+        (table(plain(&texts(50..900))), 900),
+        (table(plain(&[])), 100),
+    ] {
+        for method in [JoinMethod::Merge, JoinMethod::Hash(JoinSide::Left), JoinMethod::Hash(JoinSide::Right)]
+        {
+            let input = |table: &RecordBatch| JoinInput {
+                streams: vec![stream(table, 1000)],
+                is_sorted: false,
+                sort: crate::sort::SortOptions::default(),
+            };
+            let condition = Condition::parse("k", &left.schema(), &right.schema()).unwrap();
+            let job = job(&scratch);
+            let found = join(&job, input(&left), input(&right), &condition, JoinKind::Full, method).unwrap();
+            let mut found: Vec<Vec<String>> = collect(found).unwrap().iter().flat_map(rows_of).collect();
+            found.sort();
+            let expected: Vec<Vec<String>> = texts(0..rows).into_iter().map(|text| vec![text]).collect();
+            assert_eq!(found, expected, "{method:?}");
+        }
+    }
+}
