@@ -136,7 +136,7 @@ impl Table {
     pub fn extent(&self, options: &ScanOptions) -> Extent {
         match &self.data.content {
             Content::Parquet(..) | Content::Arrow(_) => prune::extent(&self.data, options),
-            Content::Csv(_) | Content::Stream(_) => {
+            Content::Csv(_) | Content::Stream(..) => {
                 Extent { bytes: self.bytes(&options.columns), ..Extent::default() }
             }
         }

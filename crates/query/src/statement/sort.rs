@@ -76,7 +76,7 @@ fn options(
     };
     let columns: Vec<usize> = keys.iter().map(|key| key.column).collect();
     let sample = needs_sample.then(|| rows.sample(job, &columns, SAMPLE_ROWS)).transpose()?;
-    let all_rows = rows.table_rows().filter(|_| rows.is_all());
+    let all_rows = rows.scanned_rows().filter(|_| rows.is_all());
     let expected_bytes = all_rows.map(|count| count.saturating_mul(row_bytes(rows)));
     Ok(SortOptions { sample, expected_bytes, limit: sort.limit, stable: sort.stable, ..options })
 }

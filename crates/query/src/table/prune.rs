@@ -33,7 +33,7 @@ pub(super) fn extent(table: &Data, options: &ScanOptions) -> Extent {
     let rows = |split: &Split| match &table.content {
         Content::Parquet(files, _) => files[split.file].metadata.row_group(split.index).num_rows() as u64,
         Content::Arrow(files) => files[split.file].batches[split.index].rows,
-        Content::Csv(_) | Content::Stream(_) => 0,
+        Content::Csv(_) | Content::Stream(..) => 0,
     };
     let is_known = matches!(table.content, Content::Parquet(..) | Content::Arrow(_));
     Extent {
