@@ -63,7 +63,7 @@ pub fn join(
     for side in [&mut left, &mut right].into_iter().filter(|side| side.is_stream()) {
         side.spool()?;
     }
-    progress.expect(left.table_rows().unwrap_or(0) + right.table_rows().unwrap_or(0));
+    progress.expect(left.scanned_rows().unwrap_or(0) + right.scanned_rows().unwrap_or(0));
     let (method, [left_input, right_input]) = inputs(job, [&left, &right], &condition, plan)?;
     let rows = crate::join::join(job, left_input, right_input, &condition, join.kind, method)?;
     spread(job, &mut Transform::new(rows, filter, select), &sink)?;

@@ -76,7 +76,7 @@ fn options(
     };
     let columns: Vec<usize> = keys.iter().map(|key| key.column).collect();
     let sample = needs_sample.then(|| rows.sample(job, &columns, SAMPLE_ROWS)).transpose()?;
-    let expected_bytes = rows.table_rows().filter(|_| rows.is_all()).map(|count| count * row_bytes(rows));
+    let expected_bytes = rows.scanned_rows().filter(|_| rows.is_all()).map(|count| count * row_bytes(rows));
     Ok(SortOptions { sample, expected_bytes, limit: sort.limit, stable: sort.stable, ..options })
 }
 
