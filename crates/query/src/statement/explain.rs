@@ -144,7 +144,8 @@ fn explain_groups(
     };
     if let Some(condition) = aggregation.condition() {
         let passing = condition.select(&shaped.sample)?.true_count();
-        shaped.selected_ratio = passing as f64 / shaped.sample.num_rows().max(1) as f64;
+        let passing_ratio = passing as f64 / shaped.sample.num_rows().max(1) as f64;
+        shaped.selected_ratio = shaped.of_scanned(passing_ratio);
     }
     let groups = shape::groups(&keys, taken(&shaped))?;
     let aggregates = aggregation.aggregates().len() as u64;

@@ -19,16 +19,36 @@ const SHAPE_SAMPLE_ROWS: usize = 2000;
 pub(super) struct Shaped {
     pub(super) table: TableShape,
     pub(super) sample: RecordBatch,
-    /// Fraction of the sampled rows that pass the condition, 0 to 1.
+    /// Estimated fraction of the scanned rows that pass the condition, 0 to 1.
     pub(super) selected_ratio: f64,
+    /// Fraction of the table's rows that are scanned, 0 to 1.
+    scanned_ratio: f64,
 }
 
 /// Returns the shape of the columns that a statement reads, before filtering.
 pub(super) fn table(job: &Job, rows: &Rows, cached_ratio: f64) -> Result<Shaped, Error> {
     let (sample, taken) = rows.scan_sample(job, SHAPE_SAMPLE_ROWS)?;
     let selected_ratio = if sample.num_rows() == 0 { 1.0 } else { taken as f64 / sample.num_rows() as f64 };
-    let table = describe(rows.table(), rows.columns(), cached_ratio);
-    Ok(Shaped { table, sample, selected_ratio })
+    let mut table = describe(rows.table(), rows.columns(), cached_ratio);
+    // Row groups that the scan skips: all rows that pass the condition are in the others.
+    let scanned = rows.scanned_rows().unwrap_or(table.rows).min(table.rows);
+    let scanned_ratio = scanned as f64 / table.rows.max(1) as f64;
+    if scanned < table.rows {
+        table.rows = scanned;
+        for column in &mut table.columns {
+            column.file_bytes = (column.file_bytes as f64 * scanned_ratio) as u64;
+            column.encoded_bytes = (column.encoded_bytes as f64 * scanned_ratio) as u64;
+        }
+    }
+    let shaped = Shaped { table, sample, selected_ratio: 1.0, scanned_ratio };
+    Ok(Shaped { selected_ratio: shaped.of_scanned(selected_ratio), ..shaped })
+}
+
+impl Shaped {
+    /// Fraction of the scanned rows that pass the condition, from that of all rows.
+    pub(super) fn of_scanned(&self, passing_ratio: f64) -> f64 {
+        (passing_ratio / self.scanned_ratio.max(f64::MIN_POSITIVE)).min(1.0)
+    }
 }
 
 /// Returns the shape of a result in the destination's format; `None` for a preview.

@@ -22,6 +22,19 @@ fn numbers(name: &str, nullable: bool, values: impl IntoIterator<Item = i64>) ->
 }
 
 #[test]
+fn only_regular_files_are_files_of_a_table() {
+    let scratch = Scratch::new("regular");
+    scratch.file("b", "");
+    scratch.file("a", "");
+    let directory = scratch.root().to_owned();
+    let found = Table::files(&[directory.clone(), scratch.path("b")]).unwrap().unwrap();
+    assert_eq!(found, [scratch.path("a"), scratch.path("b"), scratch.path("b")]);
+    assert_eq!(Table::files(&["-".into()]).unwrap(), None);
+    assert_eq!(Table::files(&["/dev/null".into()]).unwrap(), None);
+    assert!(Table::files(&[scratch.path("missing")]).is_err());
+}
+
+#[test]
 fn files_of_a_directory_come_by_their_names() {
     let scratch = Scratch::new("directory");
     write_parquet(&scratch.path("b"), &[numbers("a", true, 3..5)], WriterProperties::default());
