@@ -5,7 +5,9 @@ use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, Schema};
-use sakiyomi_io::{Block, ReadStream, Run, RunReader, RunWriter, SharedOptions, Spill, WriteOptions};
+use sakiyomi_io::{
+    Block, IoStats, ReadStream, Run, RunReader, RunWriter, SharedOptions, Spill, WriteOptions,
+};
 
 use crate::batch_bytes::compact;
 use crate::{Error, Job};
@@ -82,6 +84,11 @@ pub(crate) struct BatchRun {
 }
 
 impl BatchRun {
+    /// Counters of the writes.
+    pub(crate) fn write_stats(&self) -> IoStats {
+        self.run.write_stats()
+    }
+
     /// Reads the batches without freeing their space.
     ///
     /// # Errors

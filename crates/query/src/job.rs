@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sakiyomi_io::{AtomicFile, EngineKind, EngineSpec, Io, IoOptions, Memory};
 
 use crate::Error;
-use crate::phase::Phases;
+use crate::phase::{Phases, SidePhases};
 use crate::progress::Progress;
 
 /// Options of a job.
@@ -65,6 +65,8 @@ const BUFFERS_DENOMINATOR: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Job {
     shared: Arc<Shared>,
+    /// The side of a join that this handle is for: part of the names of its phases.
+    side: Option<&'static str>,
 }
 
 #[derive(Debug)]
@@ -108,7 +110,7 @@ impl Job {
             phases: Phases::default(),
             progress: Progress::default(),
         };
-        Job { shared: Arc::new(shared) }
+        Job { shared: Arc::new(shared), side: None }
     }
 
     /// The options of the job.
@@ -125,8 +127,13 @@ impl Job {
 
     /// The figures of each phase so far.
     #[must_use]
-    pub fn phases(&self) -> &Phases {
-        &self.shared.phases
+    pub fn phases(&self) -> SidePhases<'_> {
+        SidePhases { phases: &self.shared.phases, side: self.side }
+    }
+
+    /// Returns a handle of the same job that appends `side` to the names of its phases.
+    pub(crate) fn side(&self, side: &'static str) -> Job {
+        Job { shared: Arc::clone(&self.shared), side: Some(side) }
     }
 
     /// The progress counters.

@@ -16,8 +16,10 @@
 //! | `group.rs` | groups that span batches: a block nested-loop join, in memory or from a spill file |
 //! | `pairs.rs`, `assemble.rs`, `result.rs` | pairs of rows, and the result batches gathered from them |
 //! | `merge.rs` | the merge join |
-//! | `operator.rs`, `ahead.rs` | the whole join: sides sorted or read by separate threads |
-//! | `hash.rs`, `hash/` | the hash join: hash table, probe, partitions |
+//! | `bounds.rs`, `partitioned.rs` | both sides divided by the same keys; pairs of partitions merged by many threads |
+//! | `hash.rs`, `hash/` | the hash join: hash table, probes on many threads, partitions |
+//! | `operator.rs`, `ahead.rs` | the whole join: sides divided, sorted or read by separate threads |
+//! | `joined.rs` | the result: parts that threads take in turn |
 //!
 //! # Semantics
 //!
@@ -28,27 +30,31 @@
 
 mod ahead;
 mod assemble;
+mod bounds;
 mod coercion;
 mod condition;
 mod cursor;
 mod group;
 pub(crate) mod hash;
+mod joined;
 mod keys;
 mod kind;
 mod layout;
 mod merge;
 mod operator;
 mod pairs;
+mod partitioned;
 mod result;
 mod scan;
 
 pub use condition::{Condition, KeyPair};
 pub use hash::{HashJoin, JoinSide};
+pub use joined::{Joined, JoinedBatches, NextPart};
 pub use kind::{JOIN_KINDS, JoinKind};
 pub use layout::COLLISION_SUFFIX;
 pub use merge::MergeJoin;
 pub(crate) use operator::sort_memory;
-pub use operator::{JoinInput, JoinMethod, join};
+pub use operator::{JoinInput, JoinMethod, OpenStreams, join, schema};
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Bytes, elapsed time, CPU time and I/O wait of each phase of a job.
 
+use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -71,7 +72,35 @@ impl Phases {
     }
 }
 
-impl Phases {
+/// The phases of a job, or of one side of its join, whose name is appended to those of its phases: `read left`.
+#[derive(Clone, Copy, Debug)]
+pub struct SidePhases<'a> {
+    pub(crate) phases: &'a Phases,
+    pub(crate) side: Option<&'static str>,
+}
+
+impl SidePhases<'_> {
+    /// Adds figures to a phase, as [`Phases::add`].
+    pub fn add(&self, mut phase: Phase) {
+        if let Some(side) = self.side {
+            phase.name = format!("{} {side}", phase.name);
+        }
+        self.phases.add(phase);
+    }
+
+    /// All phases of the job so far.
+    #[must_use]
+    pub fn list(&self) -> Vec<Phase> {
+        self.phases.list()
+    }
+
+    /// Bytes of rows that were written to spill files so far.
+    #[must_use]
+    pub fn spilled_bytes(&self) -> u64 {
+        let is_spill = |phase: &Phase| SPILL_PHASE_NAMES.iter().any(|name| phase.name.starts_with(name));
+        self.list().iter().filter(|phase| is_spill(phase)).map(|phase| phase.bytes).sum()
+    }
+
     /// Adds the transferred bytes and the I/O wait of a stream to a phase.
     pub(crate) fn add_io(&self, name: &str, stats: IoStats) {
         let (bytes, waited_ns) = (stats.bytes, nanos(stats.waiting));
@@ -79,36 +108,49 @@ impl Phases {
     }
 }
 
+/// Beginnings of the names of phases that write spill files.
+const SPILL_PHASE_NAMES: [&str; 2] = ["write runs", "write groups"];
+
 /// Returns a duration in nanoseconds, saturating at `u64::MAX`.
 #[must_use]
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Measures the time and CPU time of the calling thread from creation to [`Meter::stop`].
+thread_local! {
+    /// User and system time of the meters that ended within the current one of the thread.
+    static INNER: Cell<[Duration; 2]> = const { Cell::new([Duration::ZERO; 2]) };
+}
+
+/// Measures the time and CPU time of the calling thread from creation to [`Meter::stop`]. The CPU time of a meter that
+/// starts and stops in between counts for that one only: a join that sorts its input is not charged for the sort.
 #[derive(Debug)]
 pub(crate) struct Meter {
     begun: Instant,
-    user: Duration,
-    system: Duration,
+    cpu: [Duration; 2],
+    /// [`INNER`] of the surrounding meter.
+    outer: [Duration; 2],
 }
 
 impl Meter {
     /// Starts measuring the calling thread.
     pub(crate) fn start() -> Meter {
         let (user, system) = user_and_system_of_this_thread();
-        Meter { begun: Instant::now(), user, system }
+        let outer = INNER.replace([Duration::ZERO; 2]);
+        Meter { begun: Instant::now(), cpu: [user, system], outer }
     }
 
     /// Returns the figures since the start; must run on the same thread. The caller supplies bytes and I/O wait.
-    pub(crate) fn stop(&self, name: &str, bytes: u64, waited: Duration) -> Phase {
+    pub(crate) fn stop(self, name: &str, bytes: u64, waited: Duration) -> Phase {
         let (user, system) = user_and_system_of_this_thread();
+        let all = [user.saturating_sub(self.cpu[0]), system.saturating_sub(self.cpu[1])];
+        let inner = INNER.replace([self.outer[0] + all[0], self.outer[1] + all[1]]);
         Phase {
             name: name.to_owned(),
             bytes,
             elapsed_ns: nanos(self.begun.elapsed()),
-            user_ns: nanos(user.saturating_sub(self.user)),
-            system_ns: nanos(system.saturating_sub(self.system)),
+            user_ns: nanos(all[0].saturating_sub(inner[0])),
+            system_ns: nanos(all[1].saturating_sub(inner[1])),
             waited_ns: nanos(waited),
         }
     }
@@ -132,5 +174,41 @@ mod tests {
         add(30, 5);
         let phase = &phases.list()[0];
         assert_eq!((phase.elapsed_ns, phase.user_ns), (17_000_000, 25_000_000));
+    }
+
+    #[test]
+    fn the_cpu_time_of_an_inner_meter_is_not_that_of_the_outer_one() {
+        let cpu = |phase: &Phase| phase.user_ns + phase.system_ns;
+        let outer = Meter::start();
+        let mut inner_ns = 0;
+        for _ in 0..2 {
+            let (inner, begun) = (Meter::start(), Instant::now());
+            while begun.elapsed() < Duration::from_millis(20) {
+                std::hint::spin_loop();
+            }
+            inner_ns += cpu(&inner.stop("inner", 0, Duration::ZERO));
+        }
+        let (user, system) = user_and_system_of_this_thread();
+        let all = nanos((user + system).saturating_sub(outer.cpu.iter().sum()));
+        let phase = outer.stop("outer", 0, Duration::ZERO);
+        // Nothing but the loop's own work is left.
+        assert!(cpu(&phase) <= all.saturating_sub(inner_ns) + 5_000_000, "{phase:?}: {inner_ns} of {all} ns");
+        assert!(phase.elapsed_ns >= 40_000_000);
+    }
+
+    #[test]
+    fn phases_of_a_side_have_its_name_and_spilled_bytes_are_those_of_all_sides() {
+        let phases = Phases::default();
+        let of = |side| SidePhases { phases: &phases, side };
+        let add = |side, name: &str, bytes| {
+            of(side).add(Phase { name: name.to_owned(), bytes, ..Phase::default() });
+        };
+        add(None, "write runs", 1);
+        add(Some("left"), "write runs", 2);
+        add(Some("right"), "write groups", 4);
+        add(Some("right"), "write", 8);
+        let names: Vec<String> = phases.list().into_iter().map(|phase| phase.name).collect();
+        assert_eq!(names, ["write runs", "write runs left", "write groups right", "write right"]);
+        assert_eq!(of(None).spilled_bytes(), 7);
     }
 }

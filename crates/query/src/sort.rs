@@ -36,6 +36,7 @@ pub(crate) mod options;
 mod partition;
 pub(crate) mod plan;
 mod radix;
+pub(crate) mod router;
 mod row;
 pub(crate) mod runs;
 mod sorted;
@@ -54,8 +55,9 @@ pub use sorted::{Partition, Sorted, SortedBatches};
 use chunk::{ChunkMemory, Guarantee};
 use context::Context;
 use key::Keys;
-use partition::{Partitions, Scatter};
+use partition::{Division, Partitions, Scatter};
 use plan::{Demand, MemoryPlan, ORDER_BYTES};
+use router::{Parts, Router};
 use row::stage::Stage;
 use row::view::Viewer;
 use runs::{Collector, Run};
@@ -71,6 +73,7 @@ use crate::{Batches, Error, Job};
 pub struct Sorter {
     context: Arc<Context>,
     method: Method,
+    router: Option<Arc<dyn Router>>,
     workers: usize,
     results: Arc<Mutex<Results>>,
 }
@@ -95,6 +98,9 @@ pub struct Worker {
     viewer: Viewer,
     stage: Stage,
     target: Target,
+    router: Option<Arc<dyn Router>>,
+    /// Partitions of the rows of a batch.
+    routes: Vec<u32>,
     /// Number of the next row.
     number: u64,
     results: Arc<Mutex<Results>>,
@@ -150,11 +156,36 @@ impl Sorter {
                 let types = keys.iter().map(|key| context.layout.columns[key.column].packed_type.clone());
                 let types: Vec<DataType> = types.collect();
                 let splitters = Splitters::new(job, sample, &types, keys, memory.partitions)?;
-                Method::Partition(Arc::new(Partitions::new(&context, splitters, chunks)))
+                let division = Division::Splitters(splitters);
+                Method::Partition(Arc::new(Partitions::new(&context, division, chunks)))
             }
             None => Method::Runs(Arc::new(chunks)),
         };
-        Ok(Sorter { context, method, workers: 0, results: Arc::default() })
+        Ok(Sorter { context, method, router: None, workers: 0, results: Arc::default() })
+    }
+
+    /// Creates a sort whose rows are divided by a router.
+    fn routed(job: &Job, input: router::Routed<'_>, division: router::Division) -> Result<Sorter, Error> {
+        let router::Routed { schema, keys, options } = input;
+        let router::Division { router, memory, spills } = division;
+        let (layout, keys, dictionaries) = Context::rows(job, schema, keys, false)?;
+        let guarantee = Guarantee::new(job, memory.bytes, plan::min_bytes(options.block))?;
+        let heap = memory.load_rows * (ORDER_BYTES + keys.digit_bytes());
+        let context = Arc::new(Context {
+            _heap: job.reserve(heap, "ordering rows")?,
+            job: job.clone(),
+            layout,
+            keys,
+            dictionaries,
+            memory,
+            spills,
+            batch_rows: options.batch_rows.max(1),
+            limit: None,
+        });
+        let division = Division::Router(Arc::clone(&router));
+        let chunks = guarantee.chunks(memory.chunk_bytes);
+        let method = Method::Partition(Arc::new(Partitions::new(&context, division, chunks)));
+        Ok(Sorter { context, method, router: Some(router), workers: 0, results: Arc::default() })
     }
 
     /// The memory plan of the sort.
@@ -178,9 +209,24 @@ impl Sorter {
             stage: Stage::new(&context.layout),
             context,
             target,
+            router: self.router.clone(),
+            routes: Vec::new(),
             number,
             results: Arc::clone(&self.results),
         }
+    }
+
+    /// Returns the partitions of a router after all workers have finished.
+    fn finish_parts(self) -> Result<Parts, Error> {
+        let Method::Partition(partitions) = &self.method else { unreachable!("a sort with a router") };
+        self.check_finished()?;
+        let (pieces, spilled) = partitions.finish()?;
+        Ok(Parts::new(Arc::clone(&self.context), pieces, spilled))
+    }
+
+    fn check_finished(&self) -> Result<(), Error> {
+        let results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        if results.finished < self.workers { Err(Error::Cancelled) } else { Ok(()) }
     }
 
     /// Returns the sorted rows after all workers have finished.
@@ -188,15 +234,13 @@ impl Sorter {
     /// # Errors
     /// [`Error::Cancelled`] if a worker was dropped unfinished; also if rows cannot be written or read.
     pub fn finish(self) -> Result<Sorted, Error> {
+        self.check_finished()?;
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
-        if results.finished < self.workers {
-            return Err(Error::Cancelled);
-        }
         let runs = std::mem::take(&mut results.runs);
         match self.method {
             Method::Partition(partitions) => {
                 let (pieces, spilled) = partitions.finish()?;
-                Ok(Sorted::of_pieces(&self.context, pieces, spilled))
+                Ok(Sorted::of_pieces(&self.context, pieces, spilled, self.context.memory.load_bytes / 2))
             }
             Method::Runs(memory) => {
                 let runs = spilled_together(&self.context, &memory, runs)?;
@@ -250,6 +294,10 @@ impl Worker {
     /// If rows cannot be written or do not fit into memory; the sort then cannot continue.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         self.context.job.check()?;
+        self.routes.clear();
+        if let Some(router) = &self.router {
+            router.route(batch, &mut self.routes)?;
+        }
         let view = self.viewer.view(batch)?;
         let row_bytes = batch.get_array_memory_size() / view.rows.max(1);
         let block_rows = self.context.layout.block_rows.min(STAGED_BYTES / row_bytes.max(1)).max(1);
@@ -258,7 +306,9 @@ impl Worker {
             self.stage.fill(&view, from, rows, self.number);
             self.number += rows as u64;
             match &mut self.target {
-                Target::Partitions(scatter) => scatter.take(&self.stage)?,
+                Target::Partitions(scatter) => {
+                    scatter.take(&self.stage, self.routes.get(from..from + rows).unwrap_or_default())?;
+                }
                 Target::Runs(collector) => collector.take(&self.stage)?,
             }
         }

@@ -5,7 +5,7 @@ use std::slice;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use sakiyomi_query::join::JoinKind;
+use sakiyomi_query::join::{JoinKind, JoinMethod};
 use sakiyomi_query::statement::{self, Destination, Statement};
 
 use crate::tables::{InputFormatArgs, JobArgs, Open, OutputArgs, ReportArgs, RowsArgs, TableCommand};
@@ -21,7 +21,9 @@ pub(crate) const EXAMPLES: &str = "Examples:
 #[command(
     after_help = "A condition is LEFT=RIGHT, or one name that both tables have; several are separated by commas. Null keys \
 never join; NaN equals NaN. A column of the right table with the name of a left one gets the suffix _right.
---where and --select apply to the joined rows. The result is ordered by the key only if both tables are sorted for it."
+--where and --select apply to the joined rows. The result is in ascending order of the key, with null keys last, if
+both tables are sorted and merged, and in no order if the smaller one is loaded into a hash table, as it is by default if
+it takes little of the memory. --ordered always sorts."
 )]
 pub(crate) struct Join {
     /// The left table: a file or a directory; `-` is standard input
@@ -36,6 +38,9 @@ pub(crate) struct Join {
     /// Kind of join
     #[arg(long, value_enum, value_name = "KIND", default_value = "inner")]
     kind: Kind,
+    /// Return the rows in the order of the key, even if a hash join would be faster
+    #[arg(long)]
+    ordered: bool,
     #[command(flatten)]
     format: InputFormatArgs,
     #[command(flatten)]
@@ -123,6 +128,7 @@ impl TableCommand for Join {
             kind: self.kind.kind(),
             filter: self.rows.filter.clone(),
             select: self.rows.select.clone(),
+            method: self.ordered.then_some(JoinMethod::Merge),
         };
         Ok(Statement::Join(open(slice::from_ref(&self.left))?, open(slice::from_ref(&self.right))?, join))
     }

@@ -3,7 +3,7 @@
 use super::error::CostError;
 use super::flow::{Flow, Role};
 use super::plan::SortMethod;
-use super::records::STREAMING;
+use super::records::{STREAMING, of_side};
 use super::shape::{KeyShape, Side};
 use super::sort::sorted;
 use super::stage::Stage;
@@ -28,9 +28,10 @@ pub(crate) fn merge_join(
     let left_sorted = sorted(work, 0, left, methods[0], key)?;
     let right_sorted = sorted(work, 1, right, methods[1], key)?;
     let held = left_sorted.last.buffer_bytes;
-    let mut stages = left_sorted.before;
+    let of = |side| move |stage: Stage| Stage { records: of_side(stage.records, side), ..stage };
+    let mut stages: Vec<Stage> = left_sorted.before.into_iter().map(of(Side::Left)).collect();
     // The first side's rows stay in its memory while the second is read.
-    stages.extend(right_sorted.before.into_iter().map(|stage| {
+    stages.extend(right_sorted.before.into_iter().map(of(Side::Right)).map(|stage| {
         let buffer_bytes = stage.buffer_bytes + held;
         Stage { buffer_bytes, ..stage }
     }));

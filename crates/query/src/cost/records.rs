@@ -1,20 +1,46 @@
-//! Names of the phases that operators record ([`crate::phase::Phases`]), grouped by part of a job.
+//! Names of the phases that operators record ([`crate::phase::Phases`]), grouped by part of a job. A join appends the
+//! side of a phase to its name.
 //!
 //! Recorded phases overlap: one thread sorts a partition while another writes. The phases of one part are therefore
 //! compared with its prediction together.
 
+use super::shape::Side;
+
 /// Reading a table and partitioning its rows, spilled or not.
 pub(crate) const DIVIDING: &[&str] = &["read", "write runs"];
+const DIVIDING_SIDES: [&[&str]; 2] = [&["read left", "write runs left"], &["read right", "write runs right"]];
 /// Reading a table and sorting runs.
 pub(crate) const MAKING_RUNS: &[&str] = &["read", "write runs", "sort"];
+const MAKING_RUNS_SIDES: [&[&str]; 2] =
+    [&["read left", "write runs left", "sort left"], &["read right", "write runs right", "sort right"]];
+
+/// Lists names, and the same ones of both sides of a join; then names that both sides share.
+macro_rules! of_both_sides {
+    ($($name:literal),*; $($shared:literal),*) => {
+        &[$($name, concat!($name, " left"), concat!($name, " right"),)* $($shared),*]
+    };
+}
+
 /// Sorting partitions and emitting them.
-pub(crate) const GIVING_PARTITIONS: &[&str] = &["load", "sort", "gather", "join", "encode", "write"];
+pub(crate) const GIVING_PARTITIONS: &[&str] =
+    of_both_sides!["read runs", "sort", "gather", "merge"; "join", "encode", "write"];
 /// Merging runs and emitting rows.
-pub(crate) const GIVING_MERGED: &[&str] = &["merge", "load", "gather", "join", "encode", "write"];
+pub(crate) const GIVING_MERGED: &[&str] =
+    of_both_sides!["merge", "read runs", "gather"; "join", "encode", "write"];
 /// Reading a table and grouping its rows.
 pub(crate) const GROUPING: &[&str] = &["read", "group", "write runs"];
 /// Emitting groups.
 pub(crate) const GIVING_GROUPS: &[&str] = &["merge groups", "encode", "write"];
 /// A pipelined job, whose parts are not recorded separately.
-pub(crate) const STREAMING: &[&str] =
-    &["read", "build", "join", "write runs", "load", "sort", "merge", "gather", "group", "encode", "write"];
+pub(crate) const STREAMING: &[&str] = of_both_sides![
+    "read", "build", "write runs", "read runs", "sort", "merge", "gather"; "join", "group", "encode", "write"
+];
+
+/// Returns the names of a part of a job for one side of a join, if the sides record them separately.
+pub(crate) fn of_side(records: &'static [&'static str], side: Side) -> &'static [&'static str] {
+    match records {
+        DIVIDING => DIVIDING_SIDES[side.index()],
+        MAKING_RUNS => MAKING_RUNS_SIDES[side.index()],
+        other => other,
+    }
+}

@@ -266,5 +266,7 @@ fn spill_group(job: &Job, right: &mut Cursor, read: Vec<RecordBatch>, key: &Key)
         job.check()?;
         writer.write(&batch)?;
     }
-    writer.finish()
+    let run = writer.finish()?;
+    job.phases().add_io("write runs", run.write_stats());
+    Ok(run)
 }

@@ -3,19 +3,21 @@
 //! If the build side exceeds the memory, both sides are spilled into partitions by key hash. Partitions are joined one
 //! after another, and partitioned again if they are still too large. Equal keys that exceed the memory are joined in
 //! parts: each part of the build side is probed with the whole probe side. The order of the result is undefined.
+//! A build side that fits into memory is probed by many threads ([`start()`]).
 
 pub(crate) mod partition;
 mod probe;
 mod rule;
+mod start;
 pub(crate) mod table;
 
+use std::sync::Arc;
+
 use arrow_array::RecordBatch;
-use arrow_schema::{SchemaRef, SortOptions};
+use arrow_schema::SchemaRef;
 
 use super::condition::Condition;
-use super::keys::KeyEncoder;
 use super::kind::JoinKind;
-use super::layout::Layout;
 use super::pairs::Pairs;
 use super::result::{RESULT_BATCH_ROWS, ResultBatches};
 use crate::batch_bytes::{batch_bytes, compact, row_bytes_max};
@@ -27,6 +29,7 @@ use probe::{Build, Context, Found, Probe};
 use table::TABLE_ROW_BYTES;
 
 pub use rule::JoinSide;
+pub(super) use start::{Started, start};
 
 /// Name of the hash table's memory in errors.
 const TABLE_MEMORY: &str = "the hash table of a join";
@@ -101,20 +104,18 @@ impl HashJoin {
         kind: JoinKind,
         build: JoinSide,
     ) -> Result<HashJoin, Error> {
-        let types = condition.pairs.iter().map(|pair| (pair.data_type.clone(), SortOptions::default()));
-        let encoder = KeyEncoder::new(&types.collect::<Vec<_>>())?;
-        let layout = Layout::new(&left.schema(), &right.schema(), condition, kind);
-        let result = ResultBatches::new(job, layout.schema.clone(), RESULT_BATCH_ROWS);
-        let is_left = build == JoinSide::Left;
-        let (build_input, probe_input) = if is_left { (left, right) } else { (right, left) };
-        let (ours, theirs) = (condition.left(), condition.right());
-        let (build_places, probe_places) = if is_left { (ours, theirs) } else { (theirs, ours) };
-        let rule = rule::Rule::new(kind, build);
-        let context = Context { job: job.clone(), rule, layout, encoder, build_places, probe_places };
-        let (build, probe) = (Source::Input(build_input), Source::Input(probe_input));
-        let tasks = vec![Task { build, probe, level: 0 }];
+        let context = Context::new(job, [&left.schema(), &right.schema()], condition, kind, build)?;
+        let (build, probe) = if build == JoinSide::Left { (left, right) } else { (right, left) };
+        let mut join = HashJoin::of(context);
+        join.tasks.push(Task { build: Source::Input(build), probe: Source::Input(probe), level: 0 });
+        Ok(join)
+    }
+
+    /// Creates a join without tasks.
+    fn of(context: Context) -> HashJoin {
+        let result = ResultBatches::new(&context.job, context.layout.schema.clone(), RESULT_BATCH_ROWS);
         let pairs = Pairs::with_capacity(RESULT_BATCH_ROWS);
-        Ok(HashJoin { context, tasks, current: None, pairs, result })
+        HashJoin { context, tasks: Vec::new(), current: None, pairs, result }
     }
 
     /// Adds rows to the result; returns true at the end.
@@ -146,8 +147,8 @@ impl HashJoin {
             if loaded.batches.is_empty() && context.rule.is_empty_without_build() {
                 return Ok(None);
             }
-            let table = Build::new(context, schema, loaded.batches, loaded.memory)?;
-            let probe = Probe::new(context, table, probe.open()?, None);
+            let table = Build::new(context, schema, loaded.batches, loaded.memory, 1)?;
+            let probe = Probe::new(context, Arc::new(table), probe.open()?, None);
             return Ok(Some(Current::Probe(Box::new(probe))));
         }
         match probe {
@@ -183,7 +184,7 @@ impl HashJoin {
             partitioner.write(&batch)?;
         }
         drop(build);
-        let builds = partitioner.finish(&schema)?;
+        let builds = partitioner.finish(&context.job, &schema)?;
         let mut probe = probe.open()?;
         let schema = probe.schema();
         let mut partitioner =
@@ -192,7 +193,7 @@ impl HashJoin {
             context.job.check()?;
             partitioner.write(&batch)?;
         }
-        let probes = partitioner.finish(&schema)?;
+        let probes = partitioner.finish(&context.job, &schema)?;
         let all: u64 = builds.iter().map(|build| build.rows).sum();
         let tasks = builds.into_iter().zip(probes).map(|(build, probe)| {
             // If all rows have one partition, they probably have one key: further levels would not help.
@@ -259,7 +260,7 @@ impl Parts {
     ) -> Result<Parts, Error> {
         let (part, pending) = Parts::part(context, &mut *build, loaded)?;
         let rows = Box::new(probe.read()?);
-        let stage = Stage::Probe(Box::new(Probe::new(context, part, rows, Some(Found::default()))));
+        let stage = Stage::Probe(Box::new(Probe::new(context, Arc::new(part), rows, Some(Found::default()))));
         Ok(Parts { build, pending, probe, stage })
     }
 
@@ -272,7 +273,7 @@ impl Parts {
         if loaded.batches.is_empty() {
             loaded.batches.extend(loaded.pending.take());
         }
-        let part = Build::new(context, build.schema(), loaded.batches, loaded.memory)?;
+        let part = Build::new(context, build.schema(), loaded.batches, loaded.memory, 1)?;
         Ok((part, loaded.pending))
     }
 
@@ -322,7 +323,7 @@ impl Parts {
         }
         let (part, pending) = Parts::part(context, &mut *self.build, loaded)?;
         self.pending = pending;
-        Ok(Stage::Probe(Box::new(Probe::new(context, part, Box::new(rows), Some(found)))))
+        Ok(Stage::Probe(Box::new(Probe::new(context, Arc::new(part), Box::new(rows), Some(found)))))
     }
 }
 

@@ -42,11 +42,37 @@ pub(super) enum KeyValues {
 }
 
 /// An owned key, which outlives its batch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     Narrow(u64),
     Wide(u128),
     Bytes(Vec<u8>),
+}
+
+impl Key {
+    /// Returns the smallest greater key; `None` if there is none.
+    pub(super) fn after(&self) -> Option<Key> {
+        match self {
+            Key::Narrow(key) => key.checked_add(1).map(Key::Narrow),
+            Key::Wide(key) => key.checked_add(1).map(Key::Wide),
+            Key::Bytes(bytes) => Some(Key::Bytes([bytes.as_slice(), &[0]].concat())),
+        }
+    }
+
+    /// Returns a 64-bit key.
+    pub(super) fn narrow(self) -> Option<u64> {
+        if let Key::Narrow(key) = self { Some(key) } else { None }
+    }
+
+    /// Returns a 128-bit key.
+    pub(super) fn wide(self) -> Option<u128> {
+        if let Key::Wide(key) = self { Some(key) } else { None }
+    }
+
+    /// Returns a key of bytes.
+    pub(super) fn bytes(self) -> Option<Vec<u8>> {
+        if let Key::Bytes(key) = self { Some(key) } else { None }
+    }
 }
 
 /// Keys with access by row.

@@ -1,32 +1,42 @@
-//! The whole join: sorts or hashes its sides, and records the metrics of its phases.
+//! The whole join: divides, sorts or hashes its sides, and records the metrics of its phases by side.
 //!
 //! | phase | work | phase in Ueda (2013), table 1 |
 //! |---|---|---|
-//! | `read` | read both sides; partition or sort their rows | 1, read |
-//! | `write runs` | spill rows that do not fit into memory | 2, write runs |
-//! | `load`, `sort`, `gather`, `merge` | read back partitions or runs, and order their rows | 3, read runs |
+//! | `read left`, `read right` | read and decode a side; partition its rows | 1, read |
+//! | `write runs …` | spill rows that do not fit into memory | 2, write runs |
+//! | `read runs …`; `sort …`, `gather …`, `merge …` | read back partitions or runs; order their rows | 3, read runs |
 //! | `join` | compare the sorted sides and return rows | 5, read during the join |
 //!
-//! Phase 4, writing and reading the sorted tables, is not needed: the join consumes the sorts' output directly. A
-//! separate thread for each side produces this output while the caller's thread joins.
+//! Phase 4, writing and reading the sorted tables, is not needed: the join consumes the sorted rows directly. The CPU
+//! time of each phase excludes that of the others.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{SchemaRef, SortOptions as Direction};
+use arrow_schema::{Schema, SchemaRef, SortOptions as Direction};
 
 use super::ahead::{Ahead, Waited};
 use super::condition::{Condition, KeyPair};
-use super::hash::{HashJoin, JoinSide};
+use super::hash::{self, JoinSide};
+use super::joined::{Joined, Streams};
 use super::kind::JoinKind;
+use super::layout::Layout;
 use super::merge::MergeJoin;
+use super::partitioned::Pairs;
+use crate::batches::InMemory;
 use crate::order::SortKey;
 use crate::phase::Meter;
 use crate::sort::{SortOptions, sort};
 use crate::{Batches, Error, Job};
 
 /// Sort direction of both sides.
-const KEY_DIRECTION: Direction = Direction { descending: false, nulls_first: false };
+pub(super) const KEY_DIRECTION: Direction = Direction { descending: false, nulls_first: false };
 
-/// Fraction of the buffer budget for each of the two sorts; the rest is for scans and groups of equal keys.
+/// Names of the sides in phases.
+pub(super) const SIDE_NAMES: [&str; 2] = ["left", "right"];
+
+/// Fraction of the buffer budget for each of two sorts by runs; the rest is for scans and groups of equal keys.
 const SORT_MEMORY_NUMERATOR: usize = 3;
 /// See [`SORT_MEMORY_NUMERATOR`].
 const SORT_MEMORY_DENOMINATOR: usize = 8;
@@ -36,14 +46,46 @@ pub(crate) fn sort_memory(budget: usize) -> usize {
     budget / SORT_MEMORY_DENOMINATOR * SORT_MEMORY_NUMERATOR
 }
 
+/// A build side takes at most one in this many parts of the free heap, if no plan chose the join method.
+const HASH_MEMORY_PARTS: u64 = 4;
+
+/// Bytes of a build row besides its values: its key, its entry in the hash table, and its place.
+const HASH_ROW_BYTES: u64 = 36;
+
+/// Starts the streams of a side.
+pub type OpenStreams<'a> = Box<dyn FnOnce(&Job) -> Result<Vec<Box<dyn Batches>>, Error> + 'a>;
+
 /// A side of a join.
-pub struct JoinInput {
-    /// Streams of its rows, read concurrently; at least one.
-    pub streams: Vec<Box<dyn Batches>>,
-    /// Whether the rows of a single stream ascend by the key columns in the order of the condition.
+pub struct JoinInput<'a> {
+    /// Names and types of its columns.
+    pub schema: SchemaRef,
+    /// Starts streams of its rows, at least one, which are read concurrently. Called when the join begins to read the
+    /// side, with the job that its phases belong to.
+    pub open: OpenStreams<'a>,
+    /// Whether there is a single stream, whose rows ascend by the key columns in the order of the condition.
     pub is_sorted: bool,
-    /// Options of its sort, if it needs one.
+    /// Options of its sort, if it needs one. The sample has the key columns in the order of the condition.
     pub sort: SortOptions,
+}
+
+impl JoinInput<'static> {
+    /// Creates an input of streams; there is at least one.
+    #[must_use]
+    pub fn of_streams(
+        streams: Vec<Box<dyn Batches>>,
+        is_sorted: bool,
+        sort: SortOptions,
+    ) -> JoinInput<'static> {
+        let schema = streams.first().map_or_else(|| Arc::new(Schema::empty()), |stream| stream.schema());
+        JoinInput { schema, open: Box::new(|_| Ok(streams)), is_sorted, sort }
+    }
+
+    /// Creates an input without rows.
+    #[must_use]
+    pub fn empty(schema: SchemaRef) -> JoinInput<'static> {
+        let stream: Box<dyn Batches> = Box::new(InMemory::new(schema, Vec::new()));
+        JoinInput::of_streams(vec![stream], true, SortOptions::default())
+    }
 }
 
 /// Join algorithm.
@@ -51,38 +93,51 @@ pub struct JoinInput {
 pub enum JoinMethod {
     /// Both sides are sorted and merged; the result is in the order of the keys.
     Merge,
-    /// Hash join with the given build side, which should be the smaller one.
+    /// Hash join with the given build side, which should be the smaller one; the order of the result is undefined.
     Hash(JoinSide),
 }
 
-/// Joins two sides. A side that must be sorted is read completely by this call; other sides are read with the result.
+impl JoinMethod {
+    /// Chooses a method by the estimated bytes and rows of both sides: a hash join if the smaller side takes little of
+    /// the job's memory, else a merge join.
+    #[must_use]
+    pub fn choose(job: &Job, left: Option<(u64, u64)>, right: Option<(u64, u64)>) -> JoinMethod {
+        let table = |(bytes, rows): (u64, u64)| bytes.saturating_add(rows.saturating_mul(HASH_ROW_BYTES));
+        let (left, right) = (left.map_or(u64::MAX, table), right.map_or(u64::MAX, table));
+        let (build, bytes) = if left < right { (JoinSide::Left, left) } else { (JoinSide::Right, right) };
+        let fits = bytes <= job.available() as u64 / HASH_MEMORY_PARTS;
+        if fits { JoinMethod::Hash(build) } else { JoinMethod::Merge }
+    }
+}
+
+/// Joins two sides. A side that must be sorted, and a build side, are read completely by this call; other sides are read
+/// with the result.
+///
+/// A merge join with samples of both sides divides them into pairs of partitions, which threads join one by one.
+/// Without a sample, or if a side is sorted already, one thread merges two sorted streams.
 ///
 /// # Errors
 /// If a side cannot be read, compared or spilled.
 pub fn join(
     job: &Job,
-    left: JoinInput,
-    right: JoinInput,
+    left: JoinInput<'_>,
+    right: JoinInput<'_>,
     condition: &Condition,
     kind: JoinKind,
     method: JoinMethod,
-) -> Result<Box<dyn Batches>, Error> {
-    let waited = Waited::default();
-    let is_trusted = is_order_unique(&condition.pairs);
-    let inner: Box<dyn Batches> = match method {
-        JoinMethod::Merge => {
-            let ours = sorted(job, left, &condition.left(), is_trusted, &waited)?;
-            let theirs = sorted(job, right, &condition.right(), is_trusted, &waited)?;
-            let order = vec![KEY_DIRECTION; condition.pairs.len()];
-            Box::new(MergeJoin::new(job, ours, theirs, condition, &order, kind)?)
-        }
-        JoinMethod::Hash(build) => {
-            let (ours, theirs) = (ahead(left, &waited)?, ahead(right, &waited)?);
-            Box::new(HashJoin::new(job, ours, theirs, condition, kind, build)?)
-        }
+) -> Result<Joined, Error> {
+    let joined = match method {
+        JoinMethod::Merge => merge(job, [left, right], condition, kind)?,
+        JoinMethod::Hash(build) => hash_join(job, [left, right], condition, kind, build)?,
     };
     job.progress().begin("joining");
-    Ok(Box::new(Joined { job: job.clone(), inner, waited }))
+    Ok(joined)
+}
+
+/// Returns the schema of the result of a join.
+#[must_use]
+pub fn schema(left: &Schema, right: &Schema, condition: &Condition, kind: JoinKind) -> SchemaRef {
+    Layout::new(left, right, condition, kind).schema
 }
 
 /// Whether rows that another program sorted by the pairs are in the order of a join. It may have sorted -0 before 0, so
@@ -92,42 +147,105 @@ fn is_order_unique(pairs: &[KeyPair]) -> bool {
     others.iter().all(|pair| !pair.data_type.is_floating())
 }
 
+/// Joins sorted sides, after sorting those that are not.
+fn merge(
+    job: &Job,
+    mut inputs: [JoinInput<'_>; 2],
+    condition: &Condition,
+    kind: JoinKind,
+) -> Result<Joined, Error> {
+    let is_trusted = is_order_unique(&condition.pairs);
+    inputs.iter_mut().for_each(|input| input.is_sorted &= is_trusted);
+    let can_divide = inputs.iter().all(|input| !input.is_sorted && input.sort.sample.is_some());
+    if can_divide && inputs.iter().any(|input| input.sort.usable_sample().is_some()) {
+        let pairs = Pairs::new(job, inputs, condition, kind)?;
+        let schema = pairs.schema();
+        return Ok(Joined { schema, is_ordered: true, is_parallel: true, parts: Arc::new(pairs) });
+    }
+    let waited = Waited::default();
+    let [left, right] = inputs;
+    let ours = sorted(&job.side(SIDE_NAMES[0]), left, &condition.left(), &waited)?;
+    let theirs = sorted(&job.side(SIDE_NAMES[1]), right, &condition.right(), &waited)?;
+    let directions = vec![KEY_DIRECTION; condition.pairs.len()];
+    let inner = MergeJoin::new(job, ours, theirs, condition, &directions, kind)?;
+    let stream = Metered { job: job.clone(), name: "join", inner: Box::new(inner), waited };
+    Ok(Joined::of_stream(Box::new(stream), true))
+}
+
+/// Builds the hash table of a side, and probes it with each stream of the other one.
+fn hash_join(
+    job: &Job,
+    [left, right]: [JoinInput<'_>; 2],
+    condition: &Condition,
+    kind: JoinKind,
+    build: JoinSide,
+) -> Result<Joined, Error> {
+    let schemas = [left.schema.clone(), right.schema.clone()];
+    let (build_side, build_input, probe_input) =
+        if build == JoinSide::Left { (0, left, right) } else { (1, right, left) };
+    let jobs = [build_side, 1 - build_side].map(|side: usize| job.side(SIDE_NAMES[side]));
+    let waited = Waited::default();
+    let build_stream = Ahead::start(opened(&jobs[0], build_input)?, schemas[build_side].clone(), &waited);
+    let probes = || opened(&jobs[1], probe_input);
+    let rule = (condition, kind, build);
+    match hash::start(job, &jobs, &schemas, Box::new(build_stream), probes, rule)? {
+        hash::Started::Probes(schema, probes) => {
+            let metered = |inner| -> Box<dyn Batches> {
+                Box::new(Metered { job: job.clone(), name: "join", inner, waited: Waited::default() })
+            };
+            let parts = Arc::new(Streams::new(probes.into_iter().map(metered).collect()));
+            Ok(Joined { schema, is_ordered: false, is_parallel: true, parts })
+        }
+        hash::Started::Partitioned(join) => {
+            let stream = Metered { job: job.clone(), name: "join", inner: join, waited };
+            Ok(Joined::of_stream(Box::new(stream), false))
+        }
+    }
+}
+
+/// Returns sort keys of columns.
+pub(super) fn sort_keys(places: &[usize]) -> Vec<SortKey> {
+    places.iter().map(|&column| SortKey { column, options: KEY_DIRECTION }).collect()
+}
+
 /// Returns the rows of a side in key order.
 fn sorted(
     job: &Job,
-    input: JoinInput,
+    input: JoinInput<'_>,
     places: &[usize],
-    is_trusted: bool,
     waited: &Waited,
 ) -> Result<Box<dyn Batches>, Error> {
-    if input.is_sorted && is_trusted && input.streams.len() == 1 {
-        return ahead(input, waited);
+    let schema = input.schema.clone();
+    if input.is_sorted {
+        return Ok(Box::new(Ahead::start(opened(job, input)?, schema, waited)));
     }
-    let keys: Vec<SortKey> =
-        places.iter().map(|&column| SortKey { column, options: KEY_DIRECTION }).collect();
     let budget = sort_memory(job.io().pool().budget());
     let options = SortOptions { memory: Some(input.sort.memory.unwrap_or(budget)), ..input.sort };
-    let sorted = sort(job, input.streams, &keys, &options)?;
-    let schema = sorted.schema();
+    let sorted = sort(job, (input.open)(job)?, &sort_keys(places), &options)?;
     Ok(Box::new(Ahead::start(vec![Box::new(sorted.into_batches())], schema, waited)))
 }
 
-/// Returns the rows of a side, read ahead by separate threads.
-fn ahead(input: JoinInput, waited: &Waited) -> Result<Box<dyn Batches>, Error> {
-    let Some(schema) = input.streams.first().map(|stream| stream.schema()) else {
-        return Err(Error::Query("a side of the join has no stream".to_owned()));
+/// Starts the streams of a side, which record the phase `read`.
+fn opened(job: &Job, input: JoinInput<'_>) -> Result<Vec<Box<dyn Batches>>, Error> {
+    let metered = |inner| -> Box<dyn Batches> {
+        Box::new(Metered { job: job.clone(), name: "read", inner, waited: Waited::default() })
     };
-    Ok(Box::new(Ahead::start(input.streams, schema, waited)))
+    let streams = (input.open)(job)?;
+    if streams.is_empty() {
+        return Err(Error::Query("a side of the join has no stream".to_owned()));
+    }
+    Ok(streams.into_iter().map(metered).collect())
 }
 
-/// Result stream of a join; measures the phase `join`.
-struct Joined {
+/// Stream whose reader is charged for a phase.
+struct Metered {
     job: Job,
+    name: &'static str,
     inner: Box<dyn Batches>,
     waited: Waited,
 }
 
-impl Batches for Joined {
+impl Batches for Metered {
     fn schema(&self) -> SchemaRef {
         self.inner.schema()
     }
@@ -135,8 +253,8 @@ impl Batches for Joined {
     fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
         let (meter, before) = (Meter::start(), self.waited.total());
         let next = self.inner.next();
-        let waited = self.waited.total() - before;
-        self.job.phases().add(meter.stop("join", 0, waited));
+        let waited: Duration = self.waited.total() - before;
+        self.job.phases().add(meter.stop(self.name, 0, waited));
         next
     }
 }

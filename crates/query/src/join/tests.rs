@@ -1,5 +1,6 @@
 //! Tests of joins against a nested-loop join.
 
+mod faults;
 mod hash;
 mod operator;
 mod oracle;

@@ -11,6 +11,7 @@ use sakiyomi_io::Buffer;
 use super::chunk::{ChunkMemory, append};
 use super::context::Context;
 use super::in_memory::Coder;
+use super::router::{DROPPED, Router};
 use super::row::stage::Stage;
 use super::row::{BLOCK_ROWS, RowView};
 use super::spill::{SpillWriter, Spilled, SpilledChunks};
@@ -21,9 +22,38 @@ use crate::Error;
 #[derive(Debug)]
 pub(crate) struct Partitions {
     context: Arc<Context>,
-    splitters: Splitters,
+    division: Division,
     memory: ChunkMemory,
     state: Mutex<State>,
+}
+
+/// How rows are assigned to partitions.
+#[derive(Debug)]
+pub(crate) enum Division {
+    /// By their codes.
+    Splitters(Splitters),
+    /// By the caller.
+    Router(Arc<dyn Router>),
+}
+
+impl Division {
+    fn partitions(&self) -> usize {
+        match self {
+            Division::Splitters(splitters) => splitters.partitions(),
+            Division::Router(router) => router.partitions(),
+        }
+    }
+
+    /// Whether the rows of a partition need no order.
+    fn is_single(&self, context: &Context, partition: usize) -> bool {
+        match self {
+            // Row numbers make all rows different.
+            Division::Splitters(splitters) => {
+                context.layout.row_number.is_none() && splitters.is_single(&context.keys, partition)
+            }
+            Division::Router(router) => router.is_single(partition),
+        }
+    }
 }
 
 struct State {
@@ -57,15 +87,12 @@ pub(crate) struct Piece {
 }
 
 impl Partitions {
-    /// Creates the empty partitions between splitters.
-    pub(crate) fn new(context: &Arc<Context>, splitters: Splitters, memory: ChunkMemory) -> Partitions {
-        // Row numbers make all rows different.
-        let is_single =
-            |partition| context.layout.row_number.is_none() && splitters.is_single(&context.keys, partition);
-        let singles = (0..splitters.partitions()).map(is_single);
+    /// Creates empty partitions.
+    pub(crate) fn new(context: &Arc<Context>, division: Division, memory: ChunkMemory) -> Partitions {
+        let singles = (0..division.partitions()).map(|partition| division.is_single(context, partition));
         let pieces: Vec<Piece> = singles.map(|is_single| Piece { is_single, ..Piece::default() }).collect();
         let state = State { spilled_from: pieces.len(), pieces, resident: 0, writer: None };
-        Partitions { context: Arc::clone(context), splitters, memory, state: Mutex::new(state) }
+        Partitions { context: Arc::clone(context), division, memory, state: Mutex::new(state) }
     }
 
     /// Adds a chunk to a partition; spills partitions that exceed the resident memory.
@@ -130,26 +157,40 @@ pub(crate) struct Scatter {
 impl Scatter {
     /// Creates a scatter into partitions that other threads may fill at the same time.
     pub(crate) fn new(partitions: &Arc<Partitions>) -> Scatter {
-        let open = (0..partitions.splitters.partitions()).map(|_| (None, 0)).collect();
+        let open = (0..partitions.division.partitions()).map(|_| (None, 0)).collect();
         Scatter { partitions: Arc::clone(partitions), coder: Coder::default(), codes: Vec::new(), open }
     }
 
-    /// Scatters a block of rows.
+    /// Scatters a block of rows. `routes` has their partitions if a router assigns them.
     ///
     /// # Errors
     /// If a chunk cannot be written or a row does not fit into memory.
-    pub(crate) fn take(&mut self, stage: &Stage) -> Result<(), Error> {
+    pub(crate) fn take(&mut self, stage: &Stage, routes: &[u32]) -> Result<(), Error> {
         let mut views = [RowView::default(); BLOCK_ROWS];
         stage.rows().zip(&mut views).for_each(|(row, view)| *view = row);
         let views = &views[..stage.len()];
+        let partitions = Arc::clone(&self.partitions);
+        match &partitions.division {
+            Division::Router(_) => self.scatter(views, routes.iter().copied()),
+            Division::Splitters(splitters) => {
+                let mut codes = std::mem::take(&mut self.codes);
+                codes.clear();
+                let Context { layout, keys, .. } = &*partitions.context;
+                self.coder.codes(layout, keys, splitters.packing(), views, &mut codes);
+                let scattered =
+                    self.scatter(views, codes.iter().map(|&code| splitters.partition(code) as u32));
+                self.codes = codes;
+                scattered
+            }
+        }
+    }
+
+    /// Copies rows to their partitions.
+    fn scatter(&mut self, rows: &[RowView<'_>], routes: impl Iterator<Item = u32>) -> Result<(), Error> {
         let partitions = &*self.partitions;
-        self.codes.clear();
-        let context = &partitions.context;
-        let packing = partitions.splitters.packing();
-        self.coder.codes(&context.layout, &context.keys, packing, views, &mut self.codes);
-        let chunk_bytes = context.memory.chunk_bytes;
-        for (&row, &code) in views.iter().zip(&self.codes) {
-            let partition = partitions.splitters.partition(code);
+        let chunk_bytes = partitions.context.memory.chunk_bytes;
+        for (&row, partition) in rows.iter().zip(routes).filter(|(_, partition)| *partition != DROPPED) {
+            let partition = partition as usize;
             let (open, rows) = &mut self.open[partition];
             if open.as_mut().is_none_or(|chunk| !append(chunk, chunk_bytes, row)) {
                 if let Some(full) = open.take() {

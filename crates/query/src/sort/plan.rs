@@ -132,6 +132,20 @@ impl MemoryPlan {
         }
     }
 
+    /// Returns the plan of one of two sorts whose partitions are loaded in pairs. A pair may take the memory of all
+    /// `threads` threads, and this side of it the part `bytes` of resident partitions and the part `rows` of ordered rows.
+    pub(crate) fn share(self, threads: usize, bytes: f64, rows: f64) -> MemoryPlan {
+        let of = |all: usize, part: f64| (all as f64 * part) as usize;
+        let loads = threads.max(1) + 1;
+        MemoryPlan {
+            resident_bytes: of(self.resident_bytes, bytes),
+            load_bytes: (self.load_bytes * loads).min(PLACES_BYTES),
+            load_rows: of(self.load_rows * loads, rows).clamp(LOAD_MIN_ROWS, MAX_ROWS),
+            fan_in: (self.fan_in / 2).max(2),
+            ..self
+        }
+    }
+
     /// Returns the bytes of heap that `threads` threads and one load ahead need to order rows.
     pub(crate) fn heap_bytes(&self, threads: usize, order_bytes: usize) -> usize {
         (threads.max(1) + 1) * self.load_rows * order_bytes

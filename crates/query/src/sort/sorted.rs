@@ -53,17 +53,18 @@ struct State {
 }
 
 impl Sorted {
-    /// Creates the result of range partitioning from pieces in order.
+    /// Creates the result of range partitioning from pieces in order. Pieces of equal rows are split into parts of
+    /// `part_bytes`.
     pub(crate) fn of_pieces(
         context: &Arc<Context>,
         pieces: Vec<Piece>,
         spilled: Option<Arc<SpilledChunks>>,
+        part_bytes: usize,
     ) -> Sorted {
         let rows = pieces.iter().map(|piece| piece.rows).sum();
-        let load_bytes = context.memory.load_bytes / 2;
         let pieces = pieces.into_iter().filter(|piece| piece.rows > 0);
         let pieces = pieces.flat_map(|piece| match piece.is_single {
-            true => split(piece, load_bytes),
+            true => split(piece, part_bytes),
             false => vec![piece],
         });
         Sorted::new(context, rows, pieces.collect(), spilled, None)
@@ -163,6 +164,19 @@ impl Sorted {
             }
             return Ok(Some(state.number(Taken::Loading(Box::new(loading)))));
         }
+    }
+
+    /// Starts reading the first partition.
+    ///
+    /// # Errors
+    /// If the job has no memory for the read stream.
+    pub(crate) fn start(&self) -> Result<(), Error> {
+        let context = &self.shared.context;
+        let mut state = self.shared.lock();
+        if state.ahead.is_none() && state.pieces.front().is_some_and(|piece| piece.is_small(context)) {
+            state.ahead = state.next_piece(context)?;
+        }
+        Ok(())
     }
 
     /// Returns all rows as one stream of batches.

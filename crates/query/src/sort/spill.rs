@@ -5,12 +5,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use sakiyomi_io::read::FileRange;
 use sakiyomi_io::{Buffer, IoFile, Order, ReadStream, Run, RunWriter, SharedOptions, Spill, WriteOptions};
 
 use super::chunk::UNIT_BYTES;
-use crate::phase::{Phase, nanos};
+use crate::phase::{Meter, Phase, nanos};
 use crate::{Error, Job};
 
 /// The spill files of a sort, one in each directory, created on first use.
@@ -23,6 +24,9 @@ pub(crate) struct Spills {
 
 /// Maximum writes in flight: enough to keep a fast device busy with chunks of 256 KiB.
 pub(crate) const WRITES_IN_FLIGHT: usize = 8;
+
+/// Phase of writes to spill files.
+const WRITE_PHASE_NAME: &str = "write runs";
 
 /// Buffer bytes of a spill writer: minimal, because all data arrives in the caller's buffers.
 const OWN_BUFFER_BYTES: usize = 4096;
@@ -101,6 +105,7 @@ impl SpillWriter {
     /// # Errors
     /// The error of this or an earlier write.
     pub(crate) fn write(&mut self, mut chunk: Buffer, rows: u64) -> Result<Spilled, Error> {
+        let meter = Meter::start();
         let lane = self.next;
         self.next = (lane + 1) % self.lanes.len();
         let writer = &mut self.lanes[lane].1;
@@ -109,6 +114,7 @@ impl SpillWriter {
         chunk.set_len(spilled.bytes.next_multiple_of(UNIT_BYTES));
         chunk.send();
         writer.submit(chunk)?;
+        self.job.phases().add(meter.stop(WRITE_PHASE_NAME, 0, Duration::ZERO));
         Ok(spilled)
     }
 
@@ -117,13 +123,15 @@ impl SpillWriter {
     /// # Errors
     /// The error of a failed write.
     pub(crate) fn finish(self) -> Result<SpilledChunks, Error> {
+        let meter = Meter::start();
         let lanes = self.lanes.into_iter().map(|(file, writer)| Ok((file, writer.finish()?)));
         let lanes: Vec<(Arc<IoFile>, Run)> = lanes.collect::<Result<_, Error>>()?;
+        self.job.phases().add(meter.stop(WRITE_PHASE_NAME, 0, Duration::ZERO));
         for (_, run) in &lanes {
             let stats = run.write_stats();
             let waited_ns = nanos(stats.waiting);
             self.job.phases().add(Phase {
-                name: "write runs".into(),
+                name: WRITE_PHASE_NAME.into(),
                 bytes: stats.bytes,
                 waited_ns,
                 ..Phase::default()

@@ -141,10 +141,10 @@ fn run(
         output_rows: received.rows,
         read_bytes: rows.bytes(),
         output_bytes: received.bytes,
+        spilled_bytes: job.phases().spilled_bytes(),
         preview: received.preview,
         plan,
         notes: rows.notes(),
-        ..Outcome::default()
     })
 }
 

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use arrow_schema::{Field, Schema, SchemaRef};
 
-use crate::batches::InMemory;
 use crate::cost::Plan;
 use crate::expression::{Expression, Projection, Transform};
-use crate::join::{COLLISION_SUFFIX, Condition, JoinInput, JoinKind, JoinMethod};
+use crate::join::{COLLISION_SUFFIX, Condition, JoinInput, JoinKind, JoinMethod, Joined, OpenStreams};
 use crate::sort::{SAMPLE_ROWS, SortOptions};
 use crate::table::Table;
 use crate::{Batches, Error, Job};
@@ -16,6 +15,7 @@ use super::Outcome;
 use super::rows::{Input, Rows};
 use super::sink::{Destination, Sink};
 use super::spread::spread;
+use super::workers;
 
 /// A join.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub struct Join {
     pub filter: Option<String>,
     /// Expressions that replace the columns of joined rows.
     pub select: Option<String>,
+    /// The method; by default a hash join if the smaller table takes little memory ([`JoinMethod::choose`]).
+    pub method: Option<JoinMethod>,
 }
 
 /// Joins two tables into a file, as a plan says or by sorting both.
@@ -44,15 +46,7 @@ pub fn join(
 ) -> Result<Outcome, Error> {
     let (mut left, mut right) = (Rows::bind(Input::all(left), true)?, Rows::bind(Input::all(right), true)?);
     let condition = Condition::parse(&join.on, &left.schema(), &right.schema())?;
-    // A join of empty inputs gives the schema of the result before any work.
-    let empty = |rows: &Rows| {
-        let streams: Vec<Box<dyn Batches>> = vec![Box::new(InMemory::new(rows.schema(), Vec::new()))];
-        JoinInput { streams, is_sorted: true, sort: SortOptions::default() }
-    };
-    let nothing =
-        crate::join::join(job, empty(&left), empty(&right), &condition, join.kind, JoinMethod::Merge)?;
-    let schema = nothing.schema();
-    drop(nothing);
+    let schema = crate::join::schema(&left.schema(), &right.schema(), &condition, join.kind);
     let stored = stored(&schema, &left.stored_schema(), &right.stored_schema());
     let filter = join.filter.as_ref().map(|text| Expression::condition(text, &schema)).transpose()?;
     let select = join.select.as_ref().map(|text| Projection::parse(text, &schema)).transpose()?;
@@ -64,46 +58,88 @@ pub fn join(
         side.spool(job)?;
     }
     progress.expect(left.scanned_rows().unwrap_or(0).saturating_add(right.scanned_rows().unwrap_or(0)));
-    let (method, [left_input, right_input]) = inputs(job, [&left, &right], &condition, plan)?;
-    let rows = crate::join::join(job, left_input, right_input, &condition, join.kind, method)?;
-    spread(job, &mut Transform::new(rows, filter, select), &sink)?;
+    let (method, [left_input, right_input]) = inputs(job, [&left, &right], &condition, (join, plan))?;
+    let joined = crate::join::join(job, left_input, right_input, &condition, join.kind, method)?;
+    give_out(job, joined, (filter, select), &sink)?;
     let received = sink.finish()?;
     Ok(Outcome {
         input_rows: left.rows_read() + right.rows_read(),
         output_rows: received.rows,
         read_bytes: left.bytes() + right.bytes(),
         output_bytes: received.bytes,
+        spilled_bytes: job.phases().spilled_bytes(),
         preview: received.preview,
         ..Outcome::default()
     })
 }
 
-/// Both inputs, and the method of a plan; they are sorted without one.
-fn inputs(
+/// Both inputs, and the method: that of the caller, of a plan, or of a rule.
+fn inputs<'a>(
     job: &Job,
-    [left, right]: [&Rows; 2],
+    [left, right]: [&'a Rows; 2],
     condition: &Condition,
-    plan: Option<&Plan>,
-) -> Result<(JoinMethod, [JoinInput; 2]), Error> {
-    let (method, sorts) = plan.map_or((JoinMethod::Merge, Default::default()), Plan::join_options);
-    let samples = plan.map_or([true; 2], Plan::samples_sides);
-    let [left_sort, right_sort] = sorts;
-    let left = input(job, left, &condition.left(), left_sort, samples[0])?;
-    let right = input(job, right, &condition.right(), right_sort, samples[1])?;
+    (join, plan): (&Join, Option<&Plan>),
+) -> Result<(JoinMethod, [JoinInput<'a>; 2]), Error> {
+    let size = |rows: &Rows| rows.expected_bytes().zip(rows.scanned_rows());
+    let planned =
+        plan.map(Plan::join_options).filter(|(method, _)| join.method.is_none_or(|asked| asked == *method));
+    let is_planned = planned.is_some();
+    let (method, [left_sort, right_sort]) = planned.unwrap_or_else(|| {
+        let method = join.method.unwrap_or_else(|| JoinMethod::choose(job, size(left), size(right)));
+        (method, Default::default())
+    });
+    let samples = match plan.filter(|_| is_planned) {
+        Some(plan) => plan.samples_sides(),
+        None => [method == JoinMethod::Merge; 2],
+    };
+    let left = input(&job.side("left"), left, &condition.left(), left_sort, samples[0])?;
+    let right = input(&job.side("right"), right, &condition.right(), right_sort, samples[1])?;
     Ok((method, [left, right]))
 }
 
-/// An input to be sorted.
-fn input(
+/// An input to be divided, sorted or hashed.
+fn input<'a>(
     job: &Job,
-    rows: &Rows,
+    rows: &'a Rows,
     keys: &[usize],
     sort: SortOptions,
     is_sampled: bool,
-) -> Result<JoinInput, Error> {
-    let sample = is_sampled.then(|| rows.sample(job, keys, SAMPLE_ROWS)).transpose()?;
-    let sort = SortOptions { sample, ..sort };
-    Ok(JoinInput { streams: rows.streams(job, job.options().threads, false)?, is_sorted: false, sort })
+) -> Result<JoinInput<'a>, Error> {
+    let sort = SortOptions {
+        sample: is_sampled.then(|| rows.sample(job, keys, SAMPLE_ROWS)).transpose()?,
+        expected_bytes: sort.expected_bytes.or_else(|| rows.expected_bytes()),
+        expected_rows: sort.expected_rows.or_else(|| rows.scanned_rows()),
+        ..sort
+    };
+    let open: OpenStreams<'a> = Box::new(|job| rows.streams(job, job.options().threads, false));
+    Ok(JoinInput { schema: rows.schema(), open, is_sorted: false, sort })
+}
+
+/// Writes joined rows to a sink, on all threads.
+fn give_out(
+    job: &Job,
+    joined: Joined,
+    (filter, select): (Option<Expression>, Option<Projection>),
+    sink: &Sink,
+) -> Result<(), Error> {
+    if !joined.is_parallel() {
+        return spread(job, &mut Transform::new(joined.into_batches(), filter, select), sink);
+    }
+    let handles = vec![joined; job.options().threads.max(1)];
+    workers::each(job, handles, |_, joined| {
+        while let Some((number, rows)) = joined.next_part()? {
+            let mut rows = Transform::new(rows, filter.clone(), select.clone());
+            let mut part = if joined.is_ordered() { sink.part(number) } else { sink.unordered() };
+            while let Some(batch) = rows.next()? {
+                part.push(batch)?;
+            }
+            // Frees the memory of the part before the next one is taken.
+            drop(rows);
+            part.finish()?;
+        }
+        Ok(())
+    })?;
+    Ok(())
 }
 
 /// The columns of joined rows with the types of their source files.

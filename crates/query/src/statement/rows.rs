@@ -51,6 +51,9 @@ pub(super) struct Rows {
 const SCAN_MEMORY_PARTS: usize = 4;
 const SCAN_MEMORY_MAX_BYTES: usize = 64 << 20;
 
+/// Bytes assumed for a string and its length: LINEITEM's comments have 27 on average.
+const STRING_BYTES: usize = 32;
+
 impl Rows {
     /// Binds an input. With `compact`, streams have the smallest possible types.
     pub(super) fn bind(input: Input, compact: bool) -> Result<Rows, Error> {
@@ -132,6 +135,19 @@ impl Rows {
         let note =
             format!("skipped {skipped} of {all} row groups: by their bounds, no row satisfies the condition");
         (skipped > 0).then_some(note).into_iter().collect()
+    }
+
+    /// Approximate bytes of a row in memory; strings are taken as [`STRING_BYTES`].
+    pub(super) fn row_bytes(&self) -> u64 {
+        let schema = self.schema();
+        let widths =
+            schema.fields().iter().map(|field| field.data_type().primitive_width().unwrap_or(STRING_BYTES));
+        widths.sum::<usize>() as u64
+    }
+
+    /// Approximate bytes of all scanned rows in memory, if their number is known.
+    pub(super) fn expected_bytes(&self) -> Option<u64> {
+        self.scanned_rows().map(|rows| rows.saturating_mul(self.row_bytes()))
     }
 
     /// Whether no condition filters rows.

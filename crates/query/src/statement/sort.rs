@@ -56,6 +56,7 @@ pub fn sort(
         output_rows: received.rows,
         read_bytes: rows.bytes(),
         output_bytes: received.bytes,
+        spilled_bytes: job.phases().spilled_bytes(),
         preview: received.preview,
         notes: rows.notes(),
         ..Outcome::default()
@@ -76,31 +77,19 @@ fn options(
     };
     let columns: Vec<usize> = keys.iter().map(|key| key.column).collect();
     let sample = needs_sample.then(|| rows.sample(job, &columns, SAMPLE_ROWS)).transpose()?;
-    let all_rows = rows.scanned_rows().filter(|_| rows.is_all());
-    let expected_bytes = all_rows.map(|count| count.saturating_mul(row_bytes(rows)));
+    let expected_bytes = rows.expected_bytes().filter(|_| rows.is_all());
     Ok(SortOptions { sample, expected_bytes, limit: sort.limit, stable: sort.stable, ..options })
 }
 
 /// Whether a sort with a limit keeps so few rows that each thread has the memory for them (top N).
 fn keeps_few(job: &Job, rows: &Rows, limit: Option<u64>) -> bool {
-    let bytes = limit.map(|limit| collected_rows(limit).saturating_mul(row_bytes(rows)));
+    let bytes = limit.map(|limit| collected_rows(limit).saturating_mul(rows.row_bytes()));
     let share = job.io().pool().budget() / TOP_MEMORY_PARTS / job.options().threads.max(1);
     bytes.is_some_and(|bytes| bytes <= share as u64)
 }
 
 /// Fraction of the buffer budget for the rows that a sort with a limit collects: its rows may be longer than estimated.
 const TOP_MEMORY_PARTS: usize = 8;
-
-/// Approximate bytes of a row in memory; strings are taken as [`STRING_BYTES`].
-fn row_bytes(rows: &Rows) -> u64 {
-    let schema = rows.schema();
-    let widths =
-        schema.fields().iter().map(|field| field.data_type().primitive_width().unwrap_or(STRING_BYTES));
-    widths.sum::<usize>() as u64
-}
-
-/// Bytes assumed for a string and its length: LINEITEM's comments have 27 on average.
-const STRING_BYTES: usize = 32;
 
 /// Writes sorted rows to a sink, on all threads.
 pub(super) fn give_out(job: &Job, sorted: Sorted, sink: &Sink) -> Result<(), Error> {

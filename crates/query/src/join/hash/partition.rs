@@ -12,7 +12,7 @@ use sakiyomi_io::Spill;
 use super::table::hash_all;
 use crate::batch_spill::{BatchReader, BatchRun, BatchWriter};
 use crate::join::keys::{KeyEncoder, KeyValues};
-use crate::{Batches, Error};
+use crate::{Batches, Error, Job};
 
 /// Hash bits of one level: 16 partitions have 16 open runs.
 const PARTITION_BITS: u32 = 4;
@@ -128,9 +128,15 @@ impl<'a> Partitioner<'a> {
         (order, ends)
     }
 
-    pub(super) fn finish(self, schema: &SchemaRef) -> Result<Vec<Partition>, Error> {
+    /// Waits for all writes; returns the partitions.
+    ///
+    /// # Errors
+    /// The error of a failed write.
+    pub(super) fn finish(self, job: &Job, schema: &SchemaRef) -> Result<Vec<Partition>, Error> {
         let finish = |(writer, rows): (BatchWriter, u64)| {
-            Ok(Partition { run: writer.finish()?, schema: schema.clone(), rows })
+            let run = writer.finish()?;
+            job.phases().add_io("write runs", run.write_stats());
+            Ok(Partition { run, schema: schema.clone(), rows })
         };
         self.writers.into_iter().map(finish).collect()
     }

@@ -1,8 +1,11 @@
 //! Probe of a build side in memory.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
 use arrow_array::RecordBatch;
 use arrow_buffer::NullBuffer;
-use arrow_schema::SchemaRef;
+use arrow_schema::{Schema, SchemaRef, SortOptions};
 use arrow_select::concat::concat;
 
 use super::rule::{Alone, JoinSide, Rule};
@@ -10,7 +13,9 @@ use super::table::{CHAIN_END, HashSlice, HashTable, hash_all};
 use crate::batch_bytes::row_bytes_max;
 use crate::job::Reservation;
 use crate::join::assemble::assemble;
+use crate::join::condition::Condition;
 use crate::join::keys::{KeyEncoder, KeyValues};
+use crate::join::kind::JoinKind;
 use crate::join::layout::Layout;
 use crate::join::pairs::Pairs;
 use crate::join::result::ResultBatches;
@@ -27,6 +32,27 @@ pub(super) struct Context {
 }
 
 impl Context {
+    /// Creates the state of a join of two schemas.
+    ///
+    /// # Errors
+    /// [`Error::Arrow`] if a type cannot be compared.
+    pub(super) fn new(
+        job: &Job,
+        [left, right]: [&Schema; 2],
+        condition: &Condition,
+        kind: JoinKind,
+        build: JoinSide,
+    ) -> Result<Context, Error> {
+        let types = condition.pairs.iter().map(|pair| (pair.data_type.clone(), SortOptions::default()));
+        let encoder = KeyEncoder::new(&types.collect::<Vec<_>>())?;
+        let layout = Layout::new(left, right, condition, kind);
+        let (ours, theirs) = (condition.left(), condition.right());
+        let (build_places, probe_places) =
+            if build == JoinSide::Left { (ours, theirs) } else { (theirs, ours) };
+        let rule = Rule::new(kind, build);
+        Ok(Context { job: job.clone(), rule, layout, encoder, build_places, probe_places })
+    }
+
     /// Assembles the paired rows of a build and a probe batch.
     pub(super) fn assemble(
         &self,
@@ -39,7 +65,7 @@ impl Context {
     }
 }
 
-/// Build rows with their hash table.
+/// Build rows with their hash table, which several probes share.
 pub(super) struct Build {
     batch: RecordBatch,
     /// Maximum bytes of a copied row.
@@ -47,17 +73,20 @@ pub(super) struct Build {
     keys: KeyValues,
     table: HashTable,
     /// Whether each row has a match; empty if the join does not need it.
-    matched: Vec<bool>,
+    matched: Vec<AtomicBool>,
+    /// Number of probes that have not ended; the last one returns unpaired build rows.
+    probes: AtomicUsize,
     _memory: Reservation,
 }
 
 impl Build {
-    /// Builds the hash table of the rows of `batches`.
+    /// Builds the hash table of the rows of `batches` for a number of probes.
     pub(super) fn new(
         context: &Context,
         schema: SchemaRef,
         batches: Vec<RecordBatch>,
         memory: Reservation,
+        probes: usize,
     ) -> Result<Build, Error> {
         let batch = concat_by_column(schema, batches)?;
         let mut keys = context.encoder.empty();
@@ -66,9 +95,11 @@ impl Build {
         hash_all(&keys, &mut hashes);
         let table = HashTable::new(&hashes, nulls.as_ref());
         let needs_matched = context.rule.build_alone != Alone::Never;
-        let matched = if needs_matched { vec![false; batch.num_rows()] } else { Vec::new() };
+        let matched = if needs_matched { batch.num_rows() } else { 0 };
+        let matched = (0..matched).map(|_| AtomicBool::new(false)).collect();
         let row_bytes = row_bytes_max(&batch);
-        Ok(Build { batch, row_bytes, keys, table, matched, _memory: memory })
+        let probes = AtomicUsize::new(probes);
+        Ok(Build { batch, row_bytes, keys, table, matched, probes, _memory: memory })
     }
 }
 
@@ -107,7 +138,7 @@ impl Found {
 
 /// Probe of a build side with a stream.
 pub(super) struct Probe {
-    build: Build,
+    build: Arc<Build>,
     input: Box<dyn Batches>,
     batch: RecordBatch,
     /// Maximum bytes of a copied row of the batch.
@@ -122,8 +153,9 @@ pub(super) struct Probe {
     has_ended: bool,
     /// Present if the build side has several parts: matches are recorded, and unpaired probe rows returned later.
     pub(super) found: Option<Found>,
-    /// Next build row to check for unpaired output after the probe side.
-    leftover: usize,
+    /// Next build row to check for unpaired output after the probe side; `None` if another probe is still running, or
+    /// returns these rows.
+    leftover: Option<usize>,
 }
 
 /// Position of a probe.
@@ -138,7 +170,7 @@ struct Position {
 impl Probe {
     pub(super) fn new(
         context: &Context,
-        build: Build,
+        build: Arc<Build>,
         input: Box<dyn Batches>,
         found: Option<Found>,
     ) -> Probe {
@@ -156,7 +188,7 @@ impl Probe {
             rows_before: 0,
             has_ended: false,
             found,
-            leftover: 0,
+            leftover: None,
         }
     }
 
@@ -200,6 +232,9 @@ impl Probe {
         let Some(batch) = self.input.next()? else {
             self.batch = RecordBatch::new_empty(self.input.schema());
             self.has_ended = true;
+            // Acquires the matches of the other probes.
+            let is_last = self.build.probes.fetch_sub(1, Ordering::AcqRel) == 1;
+            self.leftover = is_last.then_some(0);
             return Ok(false);
         };
         self.probe_row_bytes = row_bytes_max(&batch);
@@ -225,7 +260,7 @@ impl Probe {
     }
 
     fn scan(&mut self, rule: Rule, pairs: &mut Pairs) {
-        let Build { keys, table, matched, .. } = &mut self.build;
+        let Build { keys, table, matched, .. } = &*self.build;
         let mut sink =
             Sink { rule, table, matched, pairs, found: self.found.as_mut(), rows_before: self.rows_before };
         self.at = match (&self.keys, keys) {
@@ -242,12 +277,13 @@ impl Probe {
 
     /// Adds unpaired build rows, as many as fit.
     fn scan_leftover(&mut self, rule: Rule, pairs: &mut Pairs) {
-        while self.leftover < self.build.matched.len() && pairs.room() > 0 {
-            let row = self.leftover;
-            if rule.build_alone.gives(self.build.matched[row]) {
+        let Some(leftover) = &mut self.leftover else { return };
+        while *leftover < self.build.matched.len() && pairs.room() > 0 {
+            let row = *leftover;
+            if rule.build_alone.gives(self.build.matched[row].load(Ordering::Relaxed)) {
                 rule.give_build_row(row, pairs);
             }
-            self.leftover += 1;
+            *leftover += 1;
         }
     }
 }
@@ -256,7 +292,7 @@ impl Probe {
 struct Sink<'a> {
     rule: Rule,
     table: &'a HashTable,
-    matched: &'a mut Vec<bool>,
+    matched: &'a [AtomicBool],
     pairs: &'a mut Pairs,
     found: Option<&'a mut Found>,
     rows_before: usize,
@@ -297,8 +333,8 @@ impl Sink<'_> {
     }
 
     fn pair(&mut self, probe: u32, build: u32) {
-        if let Some(matched) = self.matched.get_mut(build as usize) {
-            *matched = true;
+        if let Some(matched) = self.matched.get(build as usize) {
+            matched.store(true, Ordering::Relaxed);
         }
         if self.rule.pairs {
             match self.rule.build {

@@ -61,7 +61,7 @@ impl Loading {
                 chunks.push(Chunk::from(block?));
             }
             let stats = stream.stats();
-            context.job.phases().add(meter.stop("load", stats.bytes, stats.waiting));
+            context.job.phases().add(meter.stop("read runs", stats.bytes, stats.waiting));
         }
         Ok(chunks)
     }
@@ -87,7 +87,7 @@ impl Loading {
 
 impl Piece {
     /// Whether the piece can be loaded at once.
-    pub(super) fn is_small(&self, context: &Context) -> bool {
+    pub(crate) fn is_small(&self, context: &Context) -> bool {
         let plan = &context.memory;
         let is_alone = self.memory.len() + self.spilled.len() == 1;
         let is_few = self.is_single || self.rows <= plan.load_rows as u64;

@@ -1,0 +1,190 @@
+//! Partitions that a caller chooses for rows before they are packed, and the result of such a sort.
+//!
+//! A join divides both of its sides by the same keys, whose types can differ, and then sorts the two rows' partitions of
+//! one key range together.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
+use super::context::Context;
+use super::partition::Piece;
+use super::plan::{Demand, ORDER_BYTES};
+use super::sorted::Sorted;
+use super::spill::SpilledChunks;
+use super::{SortOptions, Sorter, feed};
+use crate::order::SortKey;
+use crate::{Batches, Error, Job};
+
+pub(crate) use super::plan::MemoryPlan;
+pub(crate) use super::spill::Spills;
+
+/// Assigns rows to partitions.
+pub(crate) trait Router: fmt::Debug + Send + Sync {
+    /// Number of partitions.
+    fn partitions(&self) -> usize;
+
+    /// Whether the rows of a partition need no order.
+    fn is_single(&self, partition: usize) -> bool;
+
+    /// Appends the partition of each row of a batch; [`DROPPED`] for rows that are not needed.
+    ///
+    /// # Errors
+    /// If the keys of the rows cannot be computed.
+    fn route(&self, batch: &RecordBatch, partitions: &mut Vec<u32>) -> Result<(), Error>;
+}
+
+/// Partition number of rows that are dropped.
+pub(crate) const DROPPED: u32 = u32::MAX;
+
+/// Memory of partitions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Load {
+    /// Bytes of chunks.
+    pub(crate) bytes: usize,
+    /// Rows that are put in order.
+    pub(crate) rows: usize,
+}
+
+/// Parts of partitions without an order that are in memory for each thread: one of each side, and the next one of each.
+const PARTS_PER_THREAD: usize = 4;
+
+/// Partitions of one input, each of which is sorted when it is taken.
+pub(crate) struct Parts {
+    context: Arc<Context>,
+    pieces: Mutex<Vec<Option<Piece>>>,
+    spilled: Option<Arc<SpilledChunks>>,
+}
+
+impl Parts {
+    pub(super) fn new(
+        context: Arc<Context>,
+        pieces: Vec<Piece>,
+        spilled: Option<Arc<SpilledChunks>>,
+    ) -> Parts {
+        Parts { context, pieces: Mutex::new(pieces.into_iter().map(Some).collect()), spilled }
+    }
+
+    /// Returns the schema of the rows.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        self.context.layout.schema.clone()
+    }
+
+    /// Whether a partition has no rows, or was taken.
+    pub(crate) fn is_empty(&self, partition: usize) -> bool {
+        self.piece(partition, |piece| piece.as_ref().is_none_or(|piece| piece.rows == 0))
+    }
+
+    /// Returns the memory that a partition takes; `None` if it is too large to be sorted in memory.
+    pub(crate) fn load(&self, partition: usize) -> Option<Load> {
+        let part_bytes = self.part_bytes();
+        self.piece(partition, |piece| match piece {
+            None => Some(Load::default()),
+            // Read part by part: one is returned while the next one is read.
+            Some(piece) if piece.is_single => {
+                Some(Load { bytes: (piece.bytes as usize).min(2 * part_bytes), rows: 0 })
+            }
+            Some(piece) => piece
+                .is_small(&self.context)
+                .then_some(Load { bytes: piece.bytes as usize, rows: piece.rows as usize }),
+        })
+    }
+
+    /// Returns the memory of all partitions that are taken at the same time.
+    pub(crate) fn capacity(&self) -> Load {
+        Load { bytes: self.context.memory.load_bytes, rows: self.context.memory.load_rows }
+    }
+
+    /// Maximum bytes of a part of a partition without an order.
+    fn part_bytes(&self) -> usize {
+        self.capacity().bytes / (PARTS_PER_THREAD * (self.context.job.options().threads.max(1) + 1))
+    }
+
+    /// Takes a partition; a taken one is empty.
+    pub(crate) fn take(&self, partition: usize) -> Sorted {
+        let piece = self.piece(partition, Option::take);
+        let pieces = piece.into_iter().collect();
+        Sorted::of_pieces(&self.context, pieces, self.spilled.clone(), self.part_bytes())
+    }
+
+    fn piece<T>(&self, partition: usize, work: impl FnOnce(&mut Option<Piece>) -> T) -> T {
+        let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        work(&mut pieces[partition])
+    }
+}
+
+/// Divides the rows of the streams into the partitions of a router, with one thread for each stream.
+///
+/// # Errors
+/// The first error of any thread.
+pub(crate) fn partition(
+    job: &Job,
+    inputs: Vec<Box<dyn Batches>>,
+    routed: Routed<'_>,
+    division: Division,
+) -> Result<Parts, Error> {
+    let mut sorter = Sorter::routed(job, routed, division)?;
+    let workers = inputs.iter().map(|_| sorter.worker()).collect();
+    feed(job, inputs, workers)?;
+    sorter.finish_parts()
+}
+
+/// How an input is divided.
+#[derive(Debug)]
+pub(crate) struct Division {
+    pub(crate) router: Arc<dyn Router>,
+    pub(crate) memory: MemoryPlan,
+    /// Its spill files.
+    pub(crate) spills: Spills,
+}
+
+/// An input of several that are divided by one router.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Routed<'a> {
+    pub(crate) schema: &'a SchemaRef,
+    pub(crate) keys: &'a [SortKey],
+    pub(crate) options: &'a SortOptions,
+}
+
+/// Limits of an input's share of a pair of partitions, so that a partition of a small input may be larger than expected.
+const SHARE_MIN: f64 = 1.0 / 8.0;
+
+/// Plans the memory of two inputs that are divided one after the other, and whose partitions are loaded in pairs, each
+/// by one thread.
+///
+/// # Errors
+/// [`Error::Query`] if a column cannot be sorted.
+pub(crate) fn plan_pair(job: &Job, inputs: [Routed<'_>; 2], bytes: usize) -> Result<[MemoryPlan; 2], Error> {
+    let mut order_bytes = 0;
+    for input in inputs {
+        let (_, keys, _) = Context::rows(job, input.schema, input.keys, false)?;
+        order_bytes = order_bytes.max(ORDER_BYTES + keys.digit_bytes());
+    }
+    let [left, right] = inputs.map(|input| input.options);
+    let sum = |of: fn(&SortOptions) -> Option<u64>| Some(of(left)?.saturating_add(of(right)?));
+    let plan = MemoryPlan::new(&Demand {
+        bytes,
+        heap_bytes: job.available(),
+        threads: job.options().threads,
+        directories: job.options().spill.len(),
+        expected_bytes: sum(|options| options.expected_bytes),
+        expected_rows: sum(|options| options.expected_rows),
+        resident_bytes: left.resident.min(right.resident),
+        partitions_max: left.partitions.min(right.partitions),
+        planned_partitions: left.planned_partitions.max(right.planned_partitions),
+        planned_run: None,
+        block: left.block.min(right.block),
+        order_bytes,
+    });
+    let share = |of: fn(&SortOptions) -> Option<u64>| {
+        let (ours, theirs) = (of(left).unwrap_or(1) as f64, of(right).unwrap_or(1) as f64);
+        (ours / (ours + theirs).max(1.0)).clamp(SHARE_MIN, 1.0 - SHARE_MIN)
+    };
+    let (bytes, rows) = (share(|options| options.expected_bytes), share(|options| options.expected_rows));
+    let threads = job.options().threads;
+    let (left, right) = (plan.share(threads, bytes, rows), plan.share(threads, 1.0 - bytes, 1.0 - rows));
+    // The right rows are divided while the resident partitions of the left ones are in memory.
+    Ok([left, MemoryPlan { bytes: right.bytes.saturating_sub(left.resident_bytes), ..right }])
+}
