@@ -17,8 +17,8 @@ pub(crate) const HASH_PARTITIONS: u64 = PARTITION_COUNT as u64;
 /// Passes at most: 4,096 partitions.
 pub(crate) const HASH_PASSES_MAX: u32 = 3;
 
-/// The stages of a join of sorted tables: both sorts, and the last stages of both together. One thread for each side
-/// puts its rows in order, and one more joins them.
+/// The stages of a join of sorted tables: both sorts, and the last stages of both together. All threads join pairs of
+/// partitions; of other sorts, one thread for each side puts its rows in order, and one more joins them.
 pub(crate) fn merge_join(
     work: &Work<'_>,
     methods: [SortMethod; 2],
@@ -37,12 +37,17 @@ pub(crate) fn merge_join(
     }));
     let (a, b) = (left_sorted.last, right_sorted.last);
     let merge_ns = (left.count + right.count) * work.costs.merge_join_ns_per_row;
+    let is_partitioned = |method: &SortMethod| {
+        matches!(method, SortMethod::InMemory { .. } | SortMethod::RangePartition { .. })
+    };
+    let is_divided = methods.iter().all(is_partitioned);
     let mut join = Stage {
         name: "join",
         records: a.records,
         flows: a.flows.into_iter().chain(b.flows).collect(),
         user_ns: a.user_ns + b.user_ns + merge_ns,
-        serial_ns: a.user_ns.max(b.user_ns).max(merge_ns),
+        serial_ns: if is_divided { 0.0 } else { a.user_ns.max(b.user_ns).max(merge_ns) },
+        portions: if is_divided { a.portions.min(b.portions) } else { 0.0 },
         fill_bytes: a.fill_bytes + b.fill_bytes,
         buffer_bytes: a.buffer_bytes + b.buffer_bytes,
         heap_bytes: a.heap_bytes + b.heap_bytes,
