@@ -62,6 +62,7 @@ use runs::{Collector, Run};
 use spill::Spills;
 use splitters::Splitters;
 
+use crate::batch_bytes::batch_bytes;
 use crate::order::SortKey;
 use crate::phase::Meter;
 use crate::{Batches, Error, Job};
@@ -243,6 +244,13 @@ fn spilled_together(context: &Context, memory: &ChunkMemory, runs: Vec<Run>) -> 
 /// Maximum bytes of rows packed at a time, unless a single row is longer.
 const STAGED_BYTES: usize = 4 << 20;
 
+/// Returns the rows of a batch that are packed at a time, at most `most`.
+fn staged_rows(batch: &RecordBatch, most: usize) -> usize {
+    // A slice of a large batch shares buffers that have other rows as well.
+    let row_bytes = batch_bytes(batch) / batch.num_rows().max(1);
+    most.min(STAGED_BYTES / row_bytes.max(1)).max(1)
+}
+
 impl Worker {
     /// Adds the rows of a batch.
     ///
@@ -251,8 +259,7 @@ impl Worker {
     pub fn push(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         self.context.job.check()?;
         let view = self.viewer.view(batch)?;
-        let row_bytes = batch.get_array_memory_size() / view.rows.max(1);
-        let block_rows = self.context.layout.block_rows.min(STAGED_BYTES / row_bytes.max(1)).max(1);
+        let block_rows = staged_rows(batch, self.context.layout.block_rows);
         for from in (0..view.rows).step_by(block_rows) {
             let rows = block_rows.min(view.rows - from);
             self.stage.fill(&view, from, rows, self.number);

@@ -83,6 +83,12 @@ impl Collector {
         }
     }
 
+    /// Number of rows collected for the next run.
+    #[cfg(test)]
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// Collects a block of rows.
     ///
     /// # Errors
@@ -146,12 +152,14 @@ impl Collector {
         Ok(())
     }
 
-    /// Collects copies of the rows at `places`; returns false if they have more than a quarter of `run_bytes`.
+    /// Collects copies of the rows at `places`. Returns false if they have more than a quarter of `run_bytes`, or leave
+    /// room for less than a quarter of `load_rows`: they would be sorted again for few more rows.
     fn keep(&mut self, rows: Rows<'_, Chunk>, places: &[u32], ranges: &[Range]) -> Result<bool, Error> {
         let context = Arc::clone(&self.context);
         let layout = &context.layout;
         let lengths = places.iter().map(|&place| layout.row_len(rows.at(place)).unwrap_or(0));
-        if lengths.sum::<usize>() > context.memory.run_bytes / 4 {
+        let is_long = lengths.sum::<usize>() > context.memory.run_bytes / 4;
+        if is_long || places.len() > context.memory.load_rows / 4 * 3 {
             return Ok(false);
         }
         if let Some(&last) =
