@@ -25,7 +25,7 @@ pub(crate) fn create_spill(job: &Job) -> Result<Spill, Error> {
     let directory = directory.ok_or_else(|| {
         Error::Query("the data does not fit into memory, and there is no directory to spill to".to_owned())
     })?;
-    Ok(Spill::create(job.io(), directory)?)
+    job.spill_file(directory)
 }
 
 /// Writer of a run of batches.

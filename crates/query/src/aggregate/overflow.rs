@@ -60,7 +60,7 @@ impl SpillPlace {
                 let path = paths.get(turn % paths.len().max(1));
                 let path = path
                     .ok_or_else(|| Error::Query("no spill directory is set; name one with --spill".into()))?;
-                Ok(Spill::create(self.job.io(), path)?)
+                self.job.spill_file(path)
             }
             #[cfg(test)]
             Opener::File(spill) => Ok(spill.clone()),

@@ -2,6 +2,7 @@
 
 mod faults;
 mod random;
+mod stress;
 
 use std::sync::Arc;
 
