@@ -40,8 +40,8 @@ use crate::shared::Io;
 use crate::write::{Destination, WriteOptions, WriteStream};
 use crate::{Error, IoStats};
 
-pub use place::{SpaceLimit, SpillStats};
 use place::{Place, Space};
+pub use place::{SpaceLimit, SpillStats};
 
 /// Bytes behind a reader that become one hole.
 const HOLE_MAX_BYTES: u64 = 1 << 20;

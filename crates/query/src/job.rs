@@ -1,4 +1,24 @@
 //! The shared resources of a job: an I/O engine with a buffer budget, memory, threads, and spill directories.
+//!
+//! # Memory
+//!
+//! The limit is divided into the buffer budget ([`Job::io`]), for which threads may wait, and allocator memory
+//! ([`Job::reserve`]), for which no thread ever waits: it is there or [`Error::Memory`]. No threads wait for each other,
+//! because of one rule: **a thread waits for buffers only if those that it waits for are released by I/O in flight, or by
+//! threads that need no more buffers to release them.** It is kept as follows; a reservation that the limit does not allow
+//! is refused before a row is read.
+//!
+//! | user | reserved before its first row | waits for |
+//! |---|---|---|
+//! | scan, each worker | its share of file data; a row group that does not fit is read in windows of that share | own reads |
+//! | sort, input | open chunks, writes in flight, resident partitions, a long row (`sort/plan.rs`) | own writes; its turn for a long row |
+//! | sort, output | the same bytes, as grants of whole loads and merges, given in output order (`sort/memory.rs`) | holders of earlier partitions, which need no grant |
+//! | merge join | a run to spill a group of equal keys | own transfers |
+//! | aggregation | a run to write and a run to read; other runs use what is left | own transfers; its turn for the reserved run |
+//! | result file | two blocks of its stream | own writes |
+//!
+//! Memory within the guarantee of one user is never waited for by another (`sakiyomi_io::buffer`). Spill files that lie in
+//! memory (tmpfs) are reserved as allocator memory.
 
 use std::io;
 use std::path::{Path, PathBuf};

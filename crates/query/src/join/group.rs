@@ -95,7 +95,8 @@ impl Group {
                     return Ok(None);
                 }
                 Stage::Begin => {
-                    self.stage = Stage::Cross(Box::new(Cross::begin(job, &self.account, &mut sides, &self.key)?));
+                    self.stage =
+                        Stage::Cross(Box::new(Cross::begin(job, &self.account, &mut sides, &self.key)?));
                 }
                 Stage::Cross(cross) => return cross.next(&self.key, sides, layout, pairs, result),
             }
@@ -152,12 +153,7 @@ impl Inner {
 
 impl Cross {
     /// Reads both sides of a group until one ends or the memory is exhausted.
-    fn begin(
-        job: &Job,
-        account: &Arc<Account>,
-        sides: &mut Sides<'_>,
-        key: &Key,
-    ) -> Result<Cross, Error> {
+    fn begin(job: &Job, account: &Arc<Account>, sides: &mut Sides<'_>, key: &Key) -> Result<Cross, Error> {
         let mut reservation = job.reserve(0, GROUP_MEMORY)?;
         let (mut left, mut right) = (Vec::new(), Vec::new());
         let (mut left_bytes, mut right_bytes) = (0, 0);

@@ -205,12 +205,7 @@ impl SortMemory {
     ///
     /// # Errors
     /// [`Error::Memory`] if the sort does not have that much; [`Error::Cancelled`].
-    pub(crate) fn grant(
-        self: &Arc<SortMemory>,
-        job: &Job,
-        bytes: usize,
-        what: &str,
-    ) -> Result<Grant, Error> {
+    pub(crate) fn grant(self: &Arc<SortMemory>, job: &Job, bytes: usize, what: &str) -> Result<Grant, Error> {
         let mut grants = self.lock();
         if bytes > grants.total {
             let (needed, available) = (bytes as u64, grants.total as u64);

@@ -99,7 +99,8 @@ impl Merger {
         resident: Option<Grant>,
         more_bytes: usize,
     ) -> Result<Merger, Error> {
-        let bytes = runs.iter().map(|run| run.merge_bytes(context.memory.chunk_bytes)).sum::<usize>() + more_bytes;
+        let bytes =
+            runs.iter().map(|run| run.merge_bytes(context.memory.chunk_bytes)).sum::<usize>() + more_bytes;
         let longest = runs.iter().map(Run::longest_read).max().unwrap_or(0);
         let group_bytes = runs.iter().map(Run::longest_read).sum::<usize>() + longest;
         let left = context.buffers.total().saturating_sub(bytes + group_bytes);
@@ -114,7 +115,8 @@ impl Merger {
         let tree = LoserTree::new(1, |_, _| false);
         let context = Arc::clone(context);
         let (coder, _grants) = (Coder::default(), (resident, grant));
-        let mut merger = Merger { context, packing, cursors, tree, coder, ranges, group_bytes, read_bytes, _grants };
+        let mut merger =
+            Merger { context, packing, cursors, tree, coder, ranges, group_bytes, read_bytes, _grants };
         for cursor in &mut merger.cursors {
             cursor.refill(&merger.context, &merger.packing, &mut merger.coder)?;
         }

@@ -22,8 +22,8 @@ use super::spill::SpilledChunks;
 use crate::{Batches, Error};
 
 pub use batches::Partition;
-use load::{LOAD_MEMORY, Loading, runs_of, split};
 pub(super) use load::write_memory;
+use load::{LOAD_MEMORY, Loading, runs_of, split};
 
 /// Sorted rows. Clones share one state: each partition is returned once.
 #[derive(Clone)]

@@ -37,8 +37,7 @@ impl Spills {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         if files.is_empty() {
             let directories = job.options().spill.iter();
-            *files =
-                directories.map(|directory| job.spill_file(directory)).collect::<Result<_, _>>()?;
+            *files = directories.map(|directory| job.spill_file(directory)).collect::<Result<_, _>>()?;
         }
         if files.is_empty() {
             return Err(Error::Query(
@@ -146,7 +145,12 @@ impl SpilledChunks {
     ///
     /// # Errors
     /// If the stream cannot be opened.
-    pub(crate) fn read(&self, context: &Context, chunks: &[Spilled], ahead: usize) -> Result<ReadStream, Error> {
+    pub(crate) fn read(
+        &self,
+        context: &Context,
+        chunks: &[Spilled],
+        ahead: usize,
+    ) -> Result<ReadStream, Error> {
         let ranges: Vec<FileRange> = chunks.iter().map(|chunk| self.range(chunk)).collect();
         // Chunks are not joined to one read, whose buffer could be larger than those of both.
         let options = SharedOptions { block: 1, ahead, order: Order::File, gap: 0 };

@@ -81,8 +81,7 @@ fn run(case: &Case, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>, Error> 
         Ok::<_, Error>(parts)
     };
     let mut parts = thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..case.consumers).map(|_| scope.spawn(|| consume(sorted.clone()))).collect();
+        let threads: Vec<_> = (0..case.consumers).map(|_| scope.spawn(|| consume(sorted.clone()))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Result<Vec<_>, Error>>()
     })?
     .concat();
@@ -148,7 +147,8 @@ fn sorts_end_with_the_least_memory_and_any_number_of_threads() {
 fn less_than_the_least_memory_is_refused_before_any_row() {
     for threads in [1, 4, 16] {
         for has_sample in [false, true] {
-            let case = Case { budget: min_bytes(CHUNK_BYTES, threads, 1) - 1, has_sample, ..case(threads, 0) };
+            let case =
+                Case { budget: min_bytes(CHUNK_BYTES, threads, 1) - 1, has_sample, ..case(threads, 0) };
             let error = run(&case, &batches(10, 10, 100)).unwrap_err();
             let text = error.to_string();
             assert!(matches!(error, Error::Memory { .. }), "{text}");
