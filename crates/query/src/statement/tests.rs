@@ -11,7 +11,7 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::properties::WriterProperties;
-use sakiyomi_testing::Scratch;
+use sakiyomi_testing::{Scratch, skipped};
 
 use super::*;
 use crate::aggregate::Function;
@@ -168,7 +168,7 @@ impl Drop for Removed {
 fn a_spill_directory_in_memory_counts_against_the_limit() {
     let directory = PathBuf::from(format!("/dev/shm/sakiyomi-test-{}", std::process::id()));
     if std::fs::create_dir(&directory).is_err() {
-        eprintln!("skipped: /dev/shm cannot be written to");
+        skipped("a_spill_directory_in_memory_counts_against_the_limit", "needs a writable /dev/shm");
         return;
     }
     let directory = Removed(directory);
