@@ -50,7 +50,7 @@ fn numbers(path: &Path) -> Vec<i64> {
 
 fn sorted(table: Table, job: &Job, path: &Path) -> Result<Outcome, Error> {
     let by = Sort { by: "k".to_owned(), limit: None, stable: false };
-    let outcome = sort(job, Input::all(table), &by, &to_file(path.to_owned()));
+    let outcome = sort(job, Input::all(table), &by, &to_file(path.to_owned()), None);
     assert!(job.io().pool().resident() <= job.io().pool().budget());
     outcome
 }
@@ -128,7 +128,7 @@ fn a_group_of_equal_keys_larger_than_the_memory() {
     let on =
         Join { on: "k".to_owned(), kind: JoinKind::Inner, filter: None, select: Some("k as k".to_owned()) };
     let output = scratch.path("o");
-    join(&job, left, right, &on, &to_file(output.clone())).unwrap();
+    join(&job, left, right, &on, &to_file(output.clone()), None).unwrap();
     assert_eq!(numbers(&output), vec![1; 3600]);
 }
 
