@@ -3,6 +3,7 @@
 mod faults;
 mod limits;
 mod random;
+mod stress;
 
 use std::sync::Arc;
 
