@@ -206,7 +206,7 @@ impl Fetcher {
         };
         let ahead = (shared.share as usize / shared.block).clamp(2, READS_AHEAD_MAX);
         let options = SharedOptions { block: shared.block, ahead, ..SharedOptions::default() };
-        let bytes = (shared.share as usize).max(SHARE_MIN_BYTES);
+        let bytes = (shared.share as usize).max(SHARE_MIN_BYTES).min(job.io().pool().budget());
         let account = Arc::new(job.account(bytes, SCAN_MEMORY)?);
         let stream = ReadStream::ranges_within(job.io(), Some(&account), ranges, &options)?;
         let (job, shared) = (job.clone(), Arc::clone(shared));
