@@ -1,10 +1,13 @@
 //! Spilled batches, stored as Arrow IPC in the runs of a spill file.
 
+use std::sync::Arc;
+
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, Schema};
+use sakiyomi_io::buffer::Account;
 use sakiyomi_io::{
     Block, IoStats, ReadStream, Run, RunReader, RunWriter, SharedOptions, Spill, WriteOptions,
 };
@@ -18,6 +21,20 @@ pub(crate) const BATCH_BLOCK_BYTES: usize = 256 << 10;
 /// Blocks in flight per run: one is transferred while another is filled or decoded.
 pub(crate) const BATCH_BLOCKS_AHEAD: usize = 2;
 
+/// Transfer size with reserved memory.
+const RESERVED_BLOCK_BYTES: usize = 64 << 10;
+
+/// Blocks of one run: being filled or decoded, and in flight.
+const RESERVED_BLOCKS: usize = BATCH_BLOCKS_AHEAD + 2;
+
+/// Reserves memory to write a run, and then to read it, so that an operator can spill whatever others use.
+///
+/// # Errors
+/// [`Error::Memory`], with `what` as the operation, if there is not that much.
+pub(crate) fn reserve_spill(job: &Job, what: &str) -> Result<Arc<Account>, Error> {
+    Ok(Arc::new(job.account(RESERVED_BLOCKS * RESERVED_BLOCK_BYTES, what)?))
+}
+
 /// Creates a spill file in the job's first spill directory.
 ///
 /// # Errors
@@ -27,7 +44,7 @@ pub(crate) fn create_spill(job: &Job) -> Result<Spill, Error> {
     let directory = directory.ok_or_else(|| {
         Error::Query("the data does not fit into memory, and there is no directory to spill to".to_owned())
     })?;
-    Ok(Spill::create(job.io(), directory)?)
+    job.spill_file(directory)
 }
 
 /// Writer of a run of batches.
@@ -41,12 +58,22 @@ impl BatchWriter {
     /// # Errors
     /// If the budget has no room for another stream, or the schema cannot be written.
     pub(crate) fn create(spill: &Spill, schema: &Schema) -> Result<BatchWriter, Error> {
-        let options = WriteOptions {
-            block: BATCH_BLOCK_BYTES,
-            in_flight: BATCH_BLOCKS_AHEAD,
-            ..WriteOptions::default()
-        };
-        let writer = StreamWriter::try_new(spill.run(&options)?, schema).map_err(write_error)?;
+        BatchWriter::create_within(spill, schema, None)
+    }
+
+    /// As [`BatchWriter::create`], with memory that was reserved before.
+    ///
+    /// # Errors
+    /// If the schema cannot be written.
+    pub(crate) fn create_within(
+        spill: &Spill,
+        schema: &Schema,
+        account: Option<&Arc<Account>>,
+    ) -> Result<BatchWriter, Error> {
+        let block = account.map_or(BATCH_BLOCK_BYTES, |_| RESERVED_BLOCK_BYTES);
+        let options = WriteOptions { block, in_flight: BATCH_BLOCKS_AHEAD, ..WriteOptions::default() };
+        let run = spill.run_within(account, &options)?;
+        let writer = StreamWriter::try_new(run, schema).map_err(write_error)?;
         Ok(BatchWriter { writer })
     }
 
@@ -95,6 +122,15 @@ impl BatchRun {
     /// If the budget has no room for another stream.
     pub(crate) fn read(&self) -> Result<BatchReader, Error> {
         Ok(BatchReader::new(Blocks::Read(self.run.read(&read_options())?)))
+    }
+
+    /// As [`BatchRun::read`], with memory that was reserved before.
+    ///
+    /// # Errors
+    /// If the engine cannot be used.
+    pub(crate) fn read_within(&self, account: &Arc<Account>) -> Result<BatchReader, Error> {
+        let options = SharedOptions { block: RESERVED_BLOCK_BYTES, ahead: 1, ..read_options() };
+        Ok(BatchReader::new(Blocks::Read(self.run.read_within(Some(account), &options)?)))
     }
 
     /// As [`BatchRun::drain`], with transfers of at most `block` bytes, for reading many runs at the same time.

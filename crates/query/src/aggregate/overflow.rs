@@ -1,9 +1,10 @@
 //! Spills groups that do not fit into memory: records in runs of a spill file, one run per hash partition.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sakiyomi_io::buffer::Account;
 use sakiyomi_io::{Run, RunWriter, SharedOptions, Spill, WriteOptions};
 use std::io::Write;
 
@@ -15,6 +16,12 @@ use super::groups::{Groups, LEVELS_MAX, PARTITION_COUNT};
 pub(crate) const BLOCK_BYTES: usize = 128 << 10;
 /// Transfers in flight: one during the filling or reading of another.
 const TRANSFERS_IN_FLIGHT: usize = 2;
+/// Transfer size with reserved memory.
+const RESERVED_BLOCK_BYTES: usize = 64 << 10;
+/// Blocks of a run: being filled, in flight, and handed over.
+const RESERVED_BLOCKS: usize = TRANSFERS_IN_FLIGHT + 1;
+/// Purpose that errors about this memory name.
+const MEMORY_PURPOSE: &str = "grouping rows";
 /// Size at which buffered records are written to a run.
 const RECORDS_BYTES: usize = 64 << 10;
 
@@ -23,6 +30,10 @@ const RECORDS_BYTES: usize = 64 << 10;
 pub(crate) struct SpillPlace {
     job: Job,
     open: Opener,
+    /// Memory to read a run; of one thread at a time, which may write others meanwhile.
+    reading: Arc<Mutex<Arc<Account>>>,
+    /// Memory to write a run; of one thread at a time.
+    writing: Arc<Mutex<Arc<Account>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -37,15 +48,31 @@ enum Opener {
 
 impl SpillPlace {
     /// Uses the spill directories of a job in turn.
-    pub(crate) fn of(job: &Job) -> SpillPlace {
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the job has no memory left to write a run.
+    pub(crate) fn of(job: &Job) -> Result<SpillPlace, Error> {
         let paths = Arc::new(job.options().spill.clone());
-        SpillPlace { job: job.clone(), open: Opener::Directories { paths, next: Arc::default() } }
+        SpillPlace::new(job, Opener::Directories { paths, next: Arc::default() })
+    }
+
+    fn new(job: &Job, open: Opener) -> Result<SpillPlace, Error> {
+        let reserve = || {
+            let account = job.account(RESERVED_BLOCKS * RESERVED_BLOCK_BYTES, MEMORY_PURPOSE)?;
+            Ok::<_, Error>(Arc::new(Mutex::new(Arc::new(account))))
+        };
+        Ok(SpillPlace { job: job.clone(), open, reading: reserve()?, writing: reserve()? })
+    }
+
+    /// The memory to write a run, once no other thread uses it. Its holder needs no other memory to finish.
+    fn writing(&self) -> MutexGuard<'_, Arc<Account>> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Uses an open spill file, such as one in memory.
     #[cfg(test)]
     pub(crate) fn over(job: &Job, spill: Spill) -> SpillPlace {
-        SpillPlace { job: job.clone(), open: Opener::File(spill) }
+        SpillPlace::new(job, Opener::File(spill)).unwrap()
     }
 
     /// Fails if the job is cancelled.
@@ -60,7 +87,7 @@ impl SpillPlace {
                 let path = paths.get(turn % paths.len().max(1));
                 let path = path
                     .ok_or_else(|| Error::Query("no spill directory is set; name one with --spill".into()))?;
-                Ok(Spill::create(self.job.io(), path)?)
+                self.job.spill_file(path)
             }
             #[cfg(test)]
             Opener::File(spill) => Ok(spill.clone()),
@@ -77,7 +104,17 @@ impl SpillPlace {
             SharedOptions { block: BLOCK_BYTES, ahead: TRANSFERS_IN_FLIGHT, ..SharedOptions::default() };
         // The beginning of a record that ends in a later block.
         let mut begun: Vec<u8> = Vec::new();
-        let mut reader = run.drain(&options)?;
+        // Blocks ahead, and the one in use.
+        let bytes = (TRANSFERS_IN_FLIGHT + 2) * BLOCK_BYTES;
+        let (mut reader, _turn) = match self.job.account(bytes, MEMORY_PURPOSE) {
+            Ok(account) => (run.drain_within(Some(&Arc::new(account)), &options)?, None),
+            // Others have the memory: one thread at a time reads with memory reserved before.
+            Err(_) => {
+                let options = SharedOptions { block: RESERVED_BLOCK_BYTES, ahead: 1, ..options };
+                let turn = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+                (run.drain_within(Some(&*turn), &options)?, Some(turn))
+            }
+        };
         for block in reader.by_ref() {
             let block = block?;
             let mut bytes = &block[..];
@@ -152,15 +189,22 @@ impl Overflow {
                 in_flight: TRANSFERS_IN_FLIGHT,
                 ..WriteOptions::default()
             };
-            let mut run = match spill.run(&options) {
-                Err(sakiyomi_io::Error::Budget { .. }) if !open.is_empty() => {
-                    finish(&mut open, &mut self.runs, &self.place.job)?;
-                    spill.run(&options)?
+            match spill.run(&options) {
+                Ok(mut run) => {
+                    write(&mut run, groups, numbers)?;
+                    open.push((partition, run));
                 }
-                other => other?,
-            };
-            write(&mut run, groups, numbers)?;
-            open.push((partition, run));
+                // Others have the memory: the run is written alone, with memory reserved before.
+                Err(sakiyomi_io::Error::Budget { .. }) => {
+                    finish(&mut open, &mut self.runs, &self.place.job)?;
+                    let turn = self.place.writing();
+                    let options = WriteOptions { block: RESERVED_BLOCK_BYTES, ..options };
+                    let mut run = spill.run_within(Some(&*turn), &options)?;
+                    write(&mut run, groups, numbers)?;
+                    finish(&mut vec![(partition, run)], &mut self.runs, &self.place.job)?;
+                }
+                Err(other) => return Err(other.into()),
+            }
         }
         finish(&mut open, &mut self.runs, &self.place.job)?;
         groups.clear();

@@ -22,7 +22,9 @@ use super::operator::{JoinInput, KEY_DIRECTION, SIDE_NAMES, sort_keys};
 use crate::order::SortKey;
 use crate::phase::Meter;
 use crate::sort::Sorted;
-use crate::sort::router::{self, Division, MemoryPlan, Routed, Spills, partition, plan_pair};
+use crate::sort::router::{
+    self, Division, Guarantee, Load, MemoryPlan, Routed, Spills, partition, plan_pair,
+};
 use crate::{Batches, Error, Job};
 
 /// Pairs of partitions, which threads take in turn.
@@ -60,8 +62,8 @@ struct State {
 /// Memory of pairs.
 #[derive(Clone, Copy, Default)]
 struct Demand {
-    /// Bytes of chunks of both sides.
-    bytes: usize,
+    /// Bytes that are read of each side.
+    bytes: [usize; 2],
     /// Rows of each side that are put in order.
     rows: [usize; 2],
 }
@@ -102,21 +104,24 @@ impl Pairs {
         let encoder = Arc::new(KeyEncoder::new(&types.zip(order.iter().copied()).collect::<Vec<_>>())?);
         let places = [condition.left(), condition.right()];
         let keys = [0, 1].map(|side| sort_keys(&places[side]));
-        let plans = plan(job, &inputs, &keys)?;
+        let (plans, guarantee) = plan(job, &inputs, &keys)?;
         let bounds = Arc::new(Bounds::new(&encoder, &samples(&inputs), plans[0].partitions)?);
         let partitions = bounds.partitions();
-        let divide = |side: usize, input: JoinInput<'_>, spills| {
+        let divide = |side: usize, input: JoinInput<'_>, guarantee: Guarantee, spills| {
             let (bounds, encoder) = (Arc::clone(&bounds), Arc::clone(&encoder));
             let keeps_unmatched = [kind.keeps_left(), kind.keeps_right()][side];
             let router = SideRouter { bounds, encoder, places: places[side].clone(), keeps_unmatched };
-            let division = Division { router: Arc::new(router), memory: plans[side], spills };
+            let division = Division { router: Arc::new(router), memory: plans[side], guarantee, spills };
             let job = job.side(SIDE_NAMES[side]);
             let streams = (input.open)(&job)?;
             let routed = Routed { schema: &input.schema, keys: &keys[side], options: &input.sort };
             partition(&job, streams, routed, division)
         };
         let ([ours, theirs], [our_spills, their_spills]) = (inputs, spills);
-        let sides = [divide(0, ours, our_spills)?, divide(1, theirs, their_spills)?];
+        let mut left = divide(0, ours, guarantee, our_spills)?;
+        let mut right = divide(1, theirs, left.pass_on()?, their_spills)?;
+        router::Parts::begin_output(&mut left, &mut right);
+        let sides = [left, right];
         let (job, condition, shared) = (job.clone(), condition.clone(), Arc::default());
         Ok(Pairs { job, condition, order, kind, sides, partitions, shared })
     }
@@ -151,20 +156,18 @@ impl Pairs {
         let [Some(left), Some(right)] = [0, 1].map(|side: usize| self.sides[side].load(pair)) else {
             return capacity;
         };
-        Demand { bytes: left.bytes.saturating_add(right.bytes), rows: [left.rows, right.rows] }
+        Demand::of(left, right)
     }
 
     fn capacity(&self) -> Demand {
-        let [left, right] = [0, 1].map(|side: usize| self.sides[side].capacity());
-        Demand { bytes: left.bytes, rows: [left.rows, right.rows] }
+        Demand::of(self.sides[0].capacity(), self.sides[1].capacity())
     }
 
     /// Whether a pair fits beside the open ones.
     fn fits(&self, state: &State, demand: Demand) -> bool {
-        let (all, used) = (self.capacity(), state.used);
-        let has_rows =
-            [0, 1].iter().all(|&side: &usize| used.rows[side] + demand.rows[side] <= all.rows[side]);
-        state.open == 0 || has_rows && used.bytes.saturating_add(demand.bytes) <= all.bytes
+        let (all, sum) = (self.capacity(), state.used.plus(demand));
+        let is_within = |sum: [usize; 2], all: [usize; 2]| sum[0] <= all[0] && sum[1] <= all[1];
+        state.open == 0 || is_within(sum.bytes, all.bytes) && is_within(sum.rows, all.rows)
     }
 
     /// Takes the next pair and starts reading it.
@@ -215,22 +218,43 @@ impl Pairs {
     }
 }
 
+impl Demand {
+    fn of(left: Load, right: Load) -> Demand {
+        Demand { bytes: [left.bytes, right.bytes], rows: [left.rows, right.rows] }
+    }
+
+    fn plus(self, other: Demand) -> Demand {
+        self.zip(other, usize::saturating_add)
+    }
+
+    fn minus(self, other: Demand) -> Demand {
+        self.zip(other, usize::saturating_sub)
+    }
+
+    fn zip(self, other: Demand, of: fn(usize, usize) -> usize) -> Demand {
+        let each = |ours: [usize; 2], theirs: [usize; 2]| [of(ours[0], theirs[0]), of(ours[1], theirs[1])];
+        Demand { bytes: each(self.bytes, other.bytes), rows: each(self.rows, other.rows) }
+    }
+}
+
 impl State {
     fn claim(&mut self, demand: Demand) {
         self.open += 1;
-        self.used.bytes += demand.bytes;
-        self.used.rows = [0, 1].map(|side: usize| self.used.rows[side] + demand.rows[side]);
+        self.used = self.used.plus(demand);
     }
 
     fn release(&mut self, demand: Demand) {
         self.open -= 1;
-        self.used.bytes -= demand.bytes;
-        self.used.rows = [0, 1].map(|side: usize| self.used.rows[side] - demand.rows[side]);
+        self.used = self.used.minus(demand);
     }
 }
 
 /// Plans the memory of both sides.
-fn plan(job: &Job, inputs: &[JoinInput<'_>; 2], keys: &[Vec<SortKey>; 2]) -> Result<[MemoryPlan; 2], Error> {
+fn plan(
+    job: &Job,
+    inputs: &[JoinInput<'_>; 2],
+    keys: &[Vec<SortKey>; 2],
+) -> Result<([MemoryPlan; 2], Guarantee), Error> {
     let routed = [0, 1].map(|side: usize| {
         let JoinInput { schema, sort, .. } = &inputs[side];
         Routed { schema, keys: &keys[side], options: sort }

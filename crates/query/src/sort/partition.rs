@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sakiyomi_io::Buffer;
 
-use super::chunk::{ChunkMemory, append};
+use super::chunk::append;
 use super::context::Context;
 use super::in_memory::Coder;
+use super::memory::Grant;
 use super::router::{DROPPED, Router};
 use super::row::stage::Stage;
 use super::row::{BLOCK_ROWS, RowView};
@@ -23,7 +24,6 @@ use crate::Error;
 pub(crate) struct Partitions {
     context: Arc<Context>,
     division: Division,
-    memory: ChunkMemory,
     state: Mutex<State>,
 }
 
@@ -84,15 +84,17 @@ pub(crate) struct Piece {
     pub(crate) bytes: u64,
     /// Whether all rows are equal.
     pub(crate) is_single: bool,
+    /// Memory of the chunks in memory, once all rows have come in.
+    pub(crate) grant: Option<Grant>,
 }
 
 impl Partitions {
     /// Creates empty partitions.
-    pub(crate) fn new(context: &Arc<Context>, division: Division, memory: ChunkMemory) -> Partitions {
+    pub(crate) fn new(context: &Arc<Context>, division: Division) -> Partitions {
         let singles = (0..division.partitions()).map(|partition| division.is_single(context, partition));
         let pieces: Vec<Piece> = singles.map(|is_single| Piece { is_single, ..Piece::default() }).collect();
         let state = State { spilled_from: pieces.len(), pieces, resident: 0, writer: None };
-        Partitions { context: Arc::clone(context), division, memory, state: Mutex::new(state) }
+        Partitions { context: Arc::clone(context), division, state: Mutex::new(state) }
     }
 
     /// Adds a chunk to a partition; spills partitions that exceed the resident memory.
@@ -109,7 +111,12 @@ impl Partitions {
         }
         state.resident += chunk.capacity();
         piece.memory.push((chunk, rows));
-        while state.resident > self.context.memory.resident_bytes && state.spilled_from > 0 {
+        self.spill(state, self.context.memory.resident_bytes)
+    }
+
+    /// Spills partitions from the last on, until the chunks in memory have at most `resident_bytes`.
+    fn spill(&self, state: &mut State, resident_bytes: usize) -> Result<(), Error> {
+        while state.resident > resident_bytes && state.spilled_from > 0 {
             state.spilled_from -= 1;
             let piece = &mut state.pieces[state.spilled_from];
             for (chunk, rows) in piece.memory.drain(..) {
@@ -119,6 +126,11 @@ impl Partitions {
             }
         }
         Ok(())
+    }
+
+    /// Spills all partitions.
+    fn spill_all(&self) -> Result<(), Error> {
+        self.spill(&mut self.lock(), 0)
     }
 
     /// Waits for all writes. Returns the partitions in order, and their spilled chunks.
@@ -140,7 +152,7 @@ impl Partitions {
 fn writer<'a>(writer: &'a mut Option<SpillWriter>, context: &Context) -> Result<&'a mut SpillWriter, Error> {
     match writer {
         Some(writer) => Ok(writer),
-        None => Ok(writer.insert(context.spills.writer(&context.job)?)),
+        None => Ok(writer.insert(context.spills.writer(context)?)),
     }
 }
 
@@ -188,7 +200,8 @@ impl Scatter {
     /// Copies rows to their partitions.
     fn scatter(&mut self, rows: &[RowView<'_>], routes: impl Iterator<Item = u32>) -> Result<(), Error> {
         let partitions = &*self.partitions;
-        let chunk_bytes = partitions.context.memory.chunk_bytes;
+        let context = &partitions.context;
+        let chunk_bytes = context.memory.chunk_bytes;
         for (&row, partition) in rows.iter().zip(routes).filter(|(_, partition)| *partition != DROPPED) {
             let partition = partition as usize;
             let (open, rows) = &mut self.open[partition];
@@ -196,8 +209,15 @@ impl Scatter {
                 if let Some(full) = open.take() {
                     partitions.put(partition, full, std::mem::take(rows))?;
                 }
-                let chunk = open.insert(partitions.memory.chunk(row.fixed.len() + row.variable.len())?);
-                append(chunk, chunk_bytes, row);
+                let length = row.fixed.len() + row.variable.len();
+                let turn = context.buffers.long_turn(length);
+                let mut chunk = context.buffers.chunk(length, || partitions.spill_all())?;
+                append(&mut chunk, chunk_bytes, row);
+                if turn.is_some() {
+                    partitions.put(partition, chunk, 1)?;
+                    continue;
+                }
+                *open = Some(chunk);
             }
             *rows += 1;
         }

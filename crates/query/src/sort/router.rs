@@ -11,13 +11,14 @@ use arrow_schema::SchemaRef;
 
 use super::context::Context;
 use super::partition::Piece;
-use super::plan::{Demand, ORDER_BYTES};
-use super::sorted::Sorted;
+use super::plan::{CHUNK_MIN_BYTES, Demand, ORDER_BYTES, min_bytes};
+use super::sorted::{Sorted, begin_output};
 use super::spill::SpilledChunks;
 use super::{SortOptions, Sorter, feed};
 use crate::order::SortKey;
 use crate::{Batches, Error, Job};
 
+pub(crate) use super::memory::Guarantee;
 pub(crate) use super::plan::MemoryPlan;
 pub(crate) use super::spill::Spills;
 
@@ -56,6 +57,8 @@ pub(crate) struct Parts {
     context: Arc<Context>,
     pieces: Mutex<Vec<Option<Piece>>>,
     spilled: Option<Arc<SpilledChunks>>,
+    /// Bytes of the chunks in memory when the output began.
+    resident: usize,
 }
 
 impl Parts {
@@ -64,7 +67,25 @@ impl Parts {
         pieces: Vec<Piece>,
         spilled: Option<Arc<SpilledChunks>>,
     ) -> Parts {
-        Parts { context, pieces: Mutex::new(pieces.into_iter().map(Some).collect()), spilled }
+        Parts { context, pieces: Mutex::new(pieces.into_iter().map(Some).collect()), spilled, resident: 0 }
+    }
+
+    /// Passes the memory that is not in use on to the next input.
+    ///
+    /// # Errors
+    /// If the job cannot open another account.
+    pub(crate) fn pass_on(&self) -> Result<Guarantee, Error> {
+        self.context.buffers.pass_on(&self.context.job)
+    }
+
+    /// Begins the output of two inputs, which were divided one after the other.
+    pub(crate) fn begin_output(left: &mut Parts, right: &mut Parts) {
+        let bytes = left.context.memory.bytes;
+        right.context.buffers.complete(&left.context.buffers, bytes);
+        for parts in [left, right] {
+            let pieces = parts.pieces.get_mut().unwrap_or_else(PoisonError::into_inner);
+            parts.resident = begin_output(&parts.context, pieces.iter_mut().flatten());
+        }
     }
 
     /// Returns the schema of the rows.
@@ -77,24 +98,28 @@ impl Parts {
         self.piece(partition, |piece| piece.as_ref().is_none_or(|piece| piece.rows == 0))
     }
 
-    /// Returns the memory that a partition takes; `None` if it is too large to be sorted in memory.
+    /// Returns the memory that a partition takes besides that of its chunks in memory; `None` if it is too large to be
+    /// sorted in memory.
     pub(crate) fn load(&self, partition: usize) -> Option<Load> {
         let part_bytes = self.part_bytes();
+        let spilled = self.spilled.as_ref();
         self.piece(partition, |piece| match piece {
             None => Some(Load::default()),
-            // Read part by part: one is returned while the next one is read.
+            // Read part by part: one is returned while the next one is read. Buffers exceed their contents by a quarter
+            // at most.
             Some(piece) if piece.is_single => {
-                Some(Load { bytes: (piece.bytes as usize).min(2 * part_bytes), rows: 0 })
+                Some(Load { bytes: piece.read_bytes(spilled).min(part_bytes * 5 / 2), rows: 0 })
             }
             Some(piece) => piece
                 .is_small(&self.context)
-                .then_some(Load { bytes: piece.bytes as usize, rows: piece.rows as usize }),
+                .then(|| Load { bytes: piece.read_bytes(spilled), rows: piece.rows as usize }),
         })
     }
 
     /// Returns the memory of all partitions that are taken at the same time.
     pub(crate) fn capacity(&self) -> Load {
-        Load { bytes: self.context.memory.load_bytes, rows: self.context.memory.load_rows }
+        let bytes = self.context.buffers.total().saturating_sub(self.resident);
+        Load { bytes, rows: self.context.memory.load_rows }
     }
 
     /// Maximum bytes of a part of a partition without an order.
@@ -104,9 +129,8 @@ impl Parts {
 
     /// Takes a partition; a taken one is empty.
     pub(crate) fn take(&self, partition: usize) -> Sorted {
-        let piece = self.piece(partition, Option::take);
-        let pieces = piece.into_iter().collect();
-        Sorted::of_pieces(&self.context, pieces, self.spilled.clone(), self.part_bytes())
+        let piece = self.piece(partition, Option::take).unwrap_or_default();
+        Sorted::of_piece(&self.context, piece, self.spilled.clone(), self.part_bytes())
     }
 
     fn piece<T>(&self, partition: usize, work: impl FnOnce(&mut Option<Piece>) -> T) -> T {
@@ -136,6 +160,8 @@ pub(crate) fn partition(
 pub(crate) struct Division {
     pub(crate) router: Arc<dyn Router>,
     pub(crate) memory: MemoryPlan,
+    /// The memory that the plan divides.
+    pub(crate) guarantee: Guarantee,
     /// Its spill files.
     pub(crate) spills: Spills,
 }
@@ -149,33 +175,47 @@ pub(crate) struct Routed<'a> {
 }
 
 /// Limits of an input's share of a pair of partitions, so that a partition of a small input may be larger than expected.
-const SHARE_MIN: f64 = 1.0 / 8.0;
+const SHARE_MIN: f64 = 1.0 / 4.0;
+
+/// Minimum chunks in the memory of both inputs: each share holds what an oversized partition needs to be sorted by runs.
+const PAIR_MIN_CHUNKS: usize = 128;
 
 /// Plans the memory of two inputs that are divided one after the other, and whose partitions are loaded in pairs, each
 /// by one thread.
 ///
 /// # Errors
 /// [`Error::Query`] if a column cannot be sorted.
-pub(crate) fn plan_pair(job: &Job, inputs: [Routed<'_>; 2], bytes: usize) -> Result<[MemoryPlan; 2], Error> {
+pub(crate) fn plan_pair(
+    job: &Job,
+    inputs: [Routed<'_>; 2],
+    bytes: usize,
+) -> Result<([MemoryPlan; 2], Guarantee), Error> {
     let mut order_bytes = 0;
     for input in inputs {
         let (_, keys, _) = Context::rows(job, input.schema, input.keys, false)?;
         order_bytes = order_bytes.max(ORDER_BYTES + keys.digit_bytes());
     }
     let [left, right] = inputs.map(|input| input.options);
+    let (threads, directories) = (job.options().threads, job.options().spill.len());
+    let wanted = left.block.min(right.block);
+    let min_bytes =
+        min_bytes(wanted, threads, directories).max(PAIR_MIN_CHUNKS * CHUNK_MIN_BYTES.min(wanted));
+    let guarantee = Guarantee::new(job, bytes.max(min_bytes), min_bytes)?;
+    let bytes = guarantee.bytes;
+    let block = wanted.min((bytes / PAIR_MIN_CHUNKS + 1).next_power_of_two() / 2);
     let sum = |of: fn(&SortOptions) -> Option<u64>| Some(of(left)?.saturating_add(of(right)?));
     let plan = MemoryPlan::new(&Demand {
         bytes,
         heap_bytes: job.available(),
-        threads: job.options().threads,
-        directories: job.options().spill.len(),
+        threads,
+        directories,
         expected_bytes: sum(|options| options.expected_bytes),
         expected_rows: sum(|options| options.expected_rows),
         resident_bytes: left.resident.min(right.resident),
         partitions_max: left.partitions.min(right.partitions),
         planned_partitions: left.planned_partitions.max(right.planned_partitions),
         planned_run: None,
-        block: left.block.min(right.block),
+        block,
         order_bytes,
     });
     let share = |of: fn(&SortOptions) -> Option<u64>| {
@@ -183,8 +223,5 @@ pub(crate) fn plan_pair(job: &Job, inputs: [Routed<'_>; 2], bytes: usize) -> Res
         (ours / (ours + theirs).max(1.0)).clamp(SHARE_MIN, 1.0 - SHARE_MIN)
     };
     let (bytes, rows) = (share(|options| options.expected_bytes), share(|options| options.expected_rows));
-    let threads = job.options().threads;
-    let (left, right) = (plan.share(threads, bytes, rows), plan.share(threads, 1.0 - bytes, 1.0 - rows));
-    // The right rows are divided while the resident partitions of the left ones are in memory.
-    Ok([left, MemoryPlan { bytes: right.bytes.saturating_sub(left.resident_bytes), ..right }])
+    Ok(([plan.share(threads, bytes, rows), plan.share(threads, 1.0 - bytes, 1.0 - rows)], guarantee))
 }

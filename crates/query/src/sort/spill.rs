@@ -11,6 +11,8 @@ use sakiyomi_io::read::FileRange;
 use sakiyomi_io::{Buffer, IoFile, Order, ReadStream, Run, RunWriter, SharedOptions, Spill, WriteOptions};
 
 use super::chunk::UNIT_BYTES;
+use super::context::Context;
+use super::memory::read_bytes;
 use crate::phase::{Meter, Phase, nanos};
 use crate::{Error, Job};
 
@@ -22,13 +24,10 @@ pub(crate) struct Spills {
     writers: AtomicUsize,
 }
 
-/// Maximum writes in flight: enough to keep a fast device busy with chunks of 256 KiB.
-pub(crate) const WRITES_IN_FLIGHT: usize = 8;
-
 /// Phase of writes to spill files.
 const WRITE_PHASE_NAME: &str = "write runs";
 
-/// Buffer bytes of a spill writer: minimal, because all data arrives in the caller's buffers.
+/// Buffer bytes of a spill writer, which uses none: all data arrives in the caller's buffers.
 const OWN_BUFFER_BYTES: usize = 4096;
 
 impl Spills {
@@ -42,8 +41,7 @@ impl Spills {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         if files.is_empty() {
             let directories = job.options().spill.iter();
-            *files =
-                directories.map(|directory| Spill::create(job.io(), directory)).collect::<Result<_, _>>()?;
+            *files = directories.map(|directory| job.spill_file(directory)).collect::<Result<_, _>>()?;
         }
         if files.is_empty() {
             return Err(Error::Query(
@@ -57,18 +55,19 @@ impl Spills {
     ///
     /// # Errors
     /// If a file cannot be created.
-    pub(crate) fn writer(&self, job: &Job) -> Result<SpillWriter, Error> {
-        SpillWriter::new(job, &self.files(job)?)
+    pub(crate) fn writer(&self, context: &Context) -> Result<SpillWriter, Error> {
+        SpillWriter::new(context, &self.files(&context.job)?, context.memory.writes_in_flight)
     }
 
-    /// Creates a writer to one directory; successive writers use the directories in turn.
+    /// Creates a writer to one directory, with at most `in_flight` writes in flight; successive writers use the
+    /// directories in turn.
     ///
     /// # Errors
     /// If a file cannot be created.
-    pub(crate) fn next_writer(&self, job: &Job) -> Result<SpillWriter, Error> {
-        let files = self.files(job)?;
+    pub(crate) fn next_writer(&self, context: &Context, in_flight: usize) -> Result<SpillWriter, Error> {
+        let files = self.files(&context.job)?;
         let next = self.writers.fetch_add(1, Ordering::Relaxed) % files.len();
-        SpillWriter::new(job, &files[next..=next])
+        SpillWriter::new(context, &files[next..=next], in_flight)
     }
 }
 
@@ -93,14 +92,15 @@ pub(crate) struct Spilled {
 }
 
 impl SpillWriter {
-    fn new(job: &Job, files: &[Spill]) -> Result<SpillWriter, Error> {
-        let options =
-            WriteOptions { block: OWN_BUFFER_BYTES, in_flight: WRITES_IN_FLIGHT, ..WriteOptions::default() };
-        let lanes = files.iter().map(|spill| Ok((Arc::clone(spill.file()), spill.run(&options)?)));
-        Ok(SpillWriter { job: job.clone(), lanes: lanes.collect::<Result<_, Error>>()?, next: 0 })
+    fn new(context: &Context, files: &[Spill], in_flight: usize) -> Result<SpillWriter, Error> {
+        let options = WriteOptions { block: OWN_BUFFER_BYTES, in_flight, ..WriteOptions::default() };
+        let account = context.buffers.account();
+        let lane = |spill: &Spill| Ok((Arc::clone(spill.file()), spill.run_within(Some(account), &options)?));
+        let lanes = files.iter().map(lane).collect::<Result<_, Error>>()?;
+        Ok(SpillWriter { job: context.job.clone(), lanes, next: 0 })
     }
 
-    /// Writes a chunk of `rows` rows; blocks while [`WRITES_IN_FLIGHT`] writes are in flight.
+    /// Writes a chunk of `rows` rows; blocks while as many writes as allowed are in flight.
     ///
     /// # Errors
     /// The error of this or an earlier write.
@@ -148,15 +148,27 @@ pub(crate) struct SpilledChunks {
 }
 
 impl SpilledChunks {
-    /// Returns a stream of chunks in the given order, one block for each chunk, with read-ahead of `ahead` chunks.
+    /// Returns a stream of chunks in the given order, one block for each chunk, with read-ahead of `ahead` chunks. The
+    /// caller has a grant for them.
     ///
     /// # Errors
-    /// If the buffer budget has no room for the stream.
-    pub(crate) fn read(&self, job: &Job, chunks: &[Spilled], ahead: usize) -> Result<ReadStream, Error> {
+    /// If the stream cannot be opened.
+    pub(crate) fn read(
+        &self,
+        context: &Context,
+        chunks: &[Spilled],
+        ahead: usize,
+    ) -> Result<ReadStream, Error> {
         let ranges: Vec<FileRange> = chunks.iter().map(|chunk| self.range(chunk)).collect();
-        let block = chunks.iter().map(|chunk| chunk.bytes).max().unwrap_or(1).next_multiple_of(UNIT_BYTES);
-        let options = SharedOptions { block, ahead, order: Order::File, gap: 0 };
-        Ok(ReadStream::ranges(job.io(), ranges, &options)?)
+        // Chunks are not joined to one read, whose buffer could be larger than those of both.
+        let options = SharedOptions { block: 1, ahead, order: Order::File, gap: 0 };
+        let (io, account) = (context.job.io(), context.buffers.account());
+        Ok(ReadStream::ranges_within(io, Some(account), ranges, &options)?)
+    }
+
+    /// Returns the bytes of the buffer into which a chunk is read.
+    pub(crate) fn read_bytes(&self, chunk: &Spilled) -> usize {
+        read_bytes(chunk.bytes, self.lanes[chunk.lane].0.alignment().offset)
     }
 
     /// Returns the file range of a chunk, which is contiguous because one write created it.
