@@ -80,11 +80,13 @@ fn run(case: &Case, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>, Error> 
         }
         Ok::<_, Error>(parts)
     };
-    let mut parts = thread::scope(|scope| {
+    let mut outcomes: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = (0..case.consumers).map(|_| scope.spawn(|| consume(sorted.clone()))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Result<Vec<_>, Error>>()
-    })?
-    .concat();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    // An error of one thread cancels the others.
+    outcomes.sort_by_key(|outcome| matches!(outcome, Err(Error::Cancelled)));
+    let mut parts = outcomes.into_iter().collect::<Result<Vec<_>, Error>>()?.concat();
     parts.sort_by_key(|(number, _)| *number);
     Ok(parts.into_iter().flat_map(|(_, part)| part).collect())
 }
