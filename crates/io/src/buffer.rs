@@ -273,6 +273,25 @@ impl Account {
         Ok(taken(claim, state, capacity))
     }
 
+    /// Takes a buffer as [`Account::take`], and waits until memory for it is released.
+    ///
+    /// # Errors
+    /// [`Error::AllHeld`] if only the calling thread can release memory, and if the system has not as much memory as
+    /// the budget allows.
+    pub fn take_when_released(&self, capacity: usize) -> Result<Buffer, Error> {
+        let pool = BufferPool { shared: Arc::clone(&self.shared) };
+        loop {
+            match self.take(capacity) {
+                Ok(taken) => {
+                    return taken
+                        .map_err(|source| Error::System { what: "get memory for buffers".into(), source });
+                }
+                Err(released) if pool.wait_for_release(released) => {}
+                Err(_) => return Err(Error::AllHeld { budget: pool.budget() as u64 }),
+            }
+        }
+    }
+
     fn claim(&self, capacity: usize) -> Result<(Claim, MutexGuard<'_, State>), Released> {
         let size = match self.shared.fixed {
             Some(fixed) => {

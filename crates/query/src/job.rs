@@ -9,6 +9,7 @@ use sakiyomi_io::{AtomicFile, EngineKind, EngineSpec, Io, IoOptions, Memory};
 use crate::Error;
 use crate::phase::Phases;
 use crate::progress::Progress;
+use crate::spill::{Level, LevelBytes, Regulator, ScratchPool, SpillCompression};
 
 /// Options of a job.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct JobOptions {
     pub block: usize,
     /// Directories for spill files, used in turn.
     pub spill: Vec<PathBuf>,
+    /// Compression of spilled data.
+    pub spill_compression: SpillCompression,
 }
 
 impl Default for JobOptions {
@@ -34,6 +37,7 @@ impl Default for JobOptions {
             engine: EngineSpec::usual(EngineKind::Pread),
             block: DEFAULT_BLOCK_BYTES,
             spill: vec![spill_directory()],
+            spill_compression: SpillCompression::default(),
         }
     }
 }
@@ -78,6 +82,7 @@ struct Shared {
     cancelled: AtomicBool,
     phases: Phases,
     progress: Progress,
+    regulator: Regulator,
 }
 
 /// Smallest memory limit of a statement on files: decoders, buffers and encoders of two threads. Operators on streams
@@ -99,7 +104,11 @@ impl Job {
     #[must_use]
     pub fn over(options: JobOptions, io: Io) -> Job {
         let heap = options.memory.saturating_sub(io.pool().budget());
+        let compresses = options.spill_compression != SpillCompression::Fixed(Level::None);
+        let scratch = ScratchPool::new(options.threads, if compresses { heap } else { 0 });
+        let heap = heap - scratch.bytes();
         let shared = Shared {
+            regulator: Regulator::new(options.spill_compression, options.threads, scratch),
             options,
             io,
             reserved: AtomicUsize::new(0),
@@ -133,6 +142,17 @@ impl Job {
     #[must_use]
     pub fn progress(&self) -> &Progress {
         &self.shared.progress
+    }
+
+    /// Bytes spilled so far with each compression level that was used.
+    #[must_use]
+    pub fn spill_bytes(&self) -> Vec<LevelBytes> {
+        self.shared.regulator.bytes()
+    }
+
+    /// The compression of spilled data.
+    pub(crate) fn regulator(&self) -> &Regulator {
+        &self.shared.regulator
     }
 
     /// Unreserved allocator bytes: for batches, decoders, encoders and tables.

@@ -26,7 +26,7 @@
 //! Both return ordered partitions ([`Sorted`]), which threads take in turn, or one stream of batches. `plan` divides
 //! the memory. All NaNs are equal and greater than all other numbers.
 
-mod chunk;
+pub(crate) mod chunk;
 mod context;
 mod in_memory;
 mod key;
@@ -39,7 +39,6 @@ mod radix;
 mod row;
 pub(crate) mod runs;
 mod sorted;
-mod spill;
 mod splitters;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,11 +58,11 @@ use plan::{Demand, MemoryPlan, ORDER_BYTES};
 use row::stage::Stage;
 use row::view::Viewer;
 use runs::{Collector, Run};
-use spill::Spills;
 use splitters::Splitters;
 
 use crate::order::SortKey;
 use crate::phase::Meter;
+use crate::spill::SpillFiles;
 use crate::{Batches, Error, Job};
 
 /// A sort that is accepting rows.
@@ -120,7 +119,7 @@ impl Sorter {
         keys: &[SortKey],
         options: &SortOptions,
     ) -> Result<Sorter, Error> {
-        Sorter::with_spills(job, schema, keys, options, Spills::default())
+        Sorter::with_spills(job, schema, keys, options, SpillFiles::new(job))
     }
 
     fn with_spills(
@@ -128,7 +127,7 @@ impl Sorter {
         schema: &SchemaRef,
         keys: &[SortKey],
         options: &SortOptions,
-        spills: Spills,
+        spills: SpillFiles,
     ) -> Result<Sorter, Error> {
         let (layout, key_columns, dictionaries) = Context::rows(job, schema, keys, options.stable)?;
         let (memory, chunks) = divide_memory(job, options, &key_columns)?;

@@ -11,7 +11,7 @@ use sakiyomi_query::statement::{Calibrated, Destination};
 use sakiyomi_query::table::Table;
 use sakiyomi_report::number::{bytes, count};
 
-use super::args::JobArgs;
+use super::resources::JobArgs;
 use super::calibrations::{Calibrations, cached_ratio};
 use super::command::TableCommand;
 

@@ -1,12 +1,8 @@
 //! Spills groups that do not fit into memory: records in runs of a spill file, one run per hash partition.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use sakiyomi_io::{SharedOptions, WriteOptions};
 
-use sakiyomi_io::{Run, RunWriter, SharedOptions, Spill, WriteOptions};
-use std::io::Write;
-
+use crate::spill::{FrameRun, FrameWriter, SpillFiles};
 use crate::{Error, Job};
 
 use super::groups::{Groups, LEVELS_MAX, PARTITION_COUNT};
@@ -18,69 +14,47 @@ const TRANSFERS_IN_FLIGHT: usize = 2;
 /// Size at which buffered records are written to a run.
 const RECORDS_BYTES: usize = 64 << 10;
 
-/// The destination of spilled groups.
+/// Phases of spilled groups.
+const WRITE_PHASE: &str = "write groups";
+/// See [`WRITE_PHASE`].
+const READ_PHASE: &str = "read groups";
+
+/// The destination of spilled groups: runs of records in the spill files.
 #[derive(Clone, Debug)]
 pub(crate) struct SpillPlace {
-    job: Job,
-    open: Opener,
-}
-
-#[derive(Clone, Debug)]
-enum Opener {
-    Directories {
-        paths: Arc<Vec<PathBuf>>,
-        next: Arc<AtomicUsize>,
-    },
-    #[cfg(test)]
-    File(Spill),
+    files: SpillFiles,
 }
 
 impl SpillPlace {
     /// Uses the spill directories of a job in turn.
     pub(crate) fn of(job: &Job) -> SpillPlace {
-        let paths = Arc::new(job.options().spill.clone());
-        SpillPlace { job: job.clone(), open: Opener::Directories { paths, next: Arc::default() } }
+        SpillPlace { files: SpillFiles::new(job) }
     }
 
     /// Uses an open spill file, such as one in memory.
     #[cfg(test)]
-    pub(crate) fn over(job: &Job, spill: Spill) -> SpillPlace {
-        SpillPlace { job: job.clone(), open: Opener::File(spill) }
+    pub(crate) fn over(job: &Job, spill: sakiyomi_io::Spill) -> SpillPlace {
+        SpillPlace { files: SpillFiles::over(job, vec![spill]) }
     }
 
     /// Fails if the job is cancelled.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        self.job.check()
-    }
-
-    fn open(&self) -> Result<Spill, Error> {
-        match &self.open {
-            Opener::Directories { paths, next } => {
-                let turn = next.fetch_add(1, Ordering::Relaxed);
-                let path = paths.get(turn % paths.len().max(1));
-                let path = path
-                    .ok_or_else(|| Error::Query("no spill directory is set; name one with --spill".into()))?;
-                Ok(Spill::create(self.job.io(), path)?)
-            }
-            #[cfg(test)]
-            Opener::File(spill) => Ok(spill.clone()),
-        }
+        self.files.job().check()
     }
 
     /// Reads the records of a run and frees its space.
     pub(crate) fn read(
         &self,
-        run: Run,
+        run: FrameRun,
         mut take: impl FnMut(&[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let options =
             SharedOptions { block: BLOCK_BYTES, ahead: TRANSFERS_IN_FLIGHT, ..SharedOptions::default() };
-        // The beginning of a record that ends in a later block.
+        // The beginning of a record that ends in a later frame.
         let mut begun: Vec<u8> = Vec::new();
-        let mut reader = run.drain(&options)?;
-        for block in reader.by_ref() {
-            let block = block?;
-            let mut bytes = &block[..];
+        let mut reader = run.drain(&options, READ_PHASE)?;
+        while let Some(frame) = reader.next()? {
+            let mut bytes = &frame[..];
             while !begun.is_empty() && !bytes.is_empty() {
                 let needed = match begun.first_chunk::<4>() {
                     Some(length) => 4 + u32::from_le_bytes(*length) as usize,
@@ -100,7 +74,6 @@ impl SpillPlace {
             }
             begun.extend_from_slice(bytes);
         }
-        self.job.phases().add_io("read groups", reader.stats());
         if begun.is_empty() { Ok(()) } else { Err(Error::Query("a spilled run ends within a record".into())) }
     }
 }
@@ -110,23 +83,23 @@ impl SpillPlace {
 pub(crate) struct Overflow {
     place: SpillPlace,
     level: u32,
-    spill: Option<Spill>,
-    runs: Vec<Vec<Run>>,
+    is_empty: bool,
+    runs: Vec<Vec<FrameRun>>,
 }
 
 impl Overflow {
     pub(crate) fn new(place: &SpillPlace, level: u32) -> Overflow {
         let runs = (0..PARTITION_COUNT).map(|_| Vec::new()).collect();
-        Overflow { place: place.clone(), level, spill: None, runs }
+        Overflow { place: place.clone(), level, is_empty: true, runs }
     }
 
     /// Whether nothing has been spilled.
     pub(crate) fn is_empty(&self) -> bool {
-        self.spill.is_none()
+        self.is_empty
     }
 
     /// The runs of each partition.
-    pub(crate) fn into_runs(self) -> Vec<Vec<Run>> {
+    pub(crate) fn into_runs(self) -> Vec<Vec<FrameRun>> {
         self.runs
     }
 
@@ -135,13 +108,11 @@ impl Overflow {
         if self.level >= LEVELS_MAX {
             return Err(Error::Query("the groups of one hash do not fit into memory; raise --memory".into()));
         }
-        let spill = match &self.spill {
-            Some(spill) => spill,
-            None => self.spill.insert(self.place.open()?),
-        };
+        self.is_empty = false;
+        let files = &self.place.files;
         let partitioned = groups.partitioned(self.level);
         // Finishing runs together overlaps their last transfers.
-        let mut open: Vec<(usize, RunWriter)> = Vec::new();
+        let mut open: Vec<(usize, FrameWriter)> = Vec::new();
         for partition in 0..PARTITION_COUNT {
             let numbers = partitioned.part(partition);
             if numbers.is_empty() {
@@ -152,35 +123,33 @@ impl Overflow {
                 in_flight: TRANSFERS_IN_FLIGHT,
                 ..WriteOptions::default()
             };
-            let mut run = match spill.run(&options) {
-                Err(sakiyomi_io::Error::Budget { .. }) if !open.is_empty() => {
-                    finish(&mut open, &mut self.runs, &self.place.job)?;
-                    spill.run(&options)?
+            let mut run = match files.run(&options) {
+                Err(Error::Io(sakiyomi_io::Error::Budget { .. })) if !open.is_empty() => {
+                    finish(&mut open, &mut self.runs)?;
+                    files.run(&options)?
                 }
                 other => other?,
             };
             write(&mut run, groups, numbers)?;
             open.push((partition, run));
         }
-        finish(&mut open, &mut self.runs, &self.place.job)?;
+        finish(&mut open, &mut self.runs)?;
         groups.clear();
         Ok(())
     }
 }
 
-fn finish(open: &mut Vec<(usize, RunWriter)>, runs: &mut [Vec<Run>], job: &Job) -> Result<(), Error> {
+fn finish(open: &mut Vec<(usize, FrameWriter)>, runs: &mut [Vec<FrameRun>]) -> Result<(), Error> {
     for (partition, run) in open.drain(..) {
-        let run = run.finish()?;
-        job.phases().add_io("write groups", run.write_stats());
-        runs[partition].push(run);
+        runs[partition].push(run.finish(WRITE_PHASE)?);
     }
     Ok(())
 }
 
-fn write(run: &mut RunWriter, groups: &Groups, numbers: &[u32]) -> Result<(), Error> {
+fn write(run: &mut FrameWriter, groups: &Groups, numbers: &[u32]) -> Result<(), Error> {
     let mut records: Vec<u8> = Vec::with_capacity(RECORDS_BYTES);
     let mut flush = |records: &mut Vec<u8>| {
-        let written = run.write_all(records);
+        let written = run.write(records);
         records.clear();
         written
     };
@@ -191,19 +160,10 @@ fn write(run: &mut RunWriter, groups: &Groups, numbers: &[u32]) -> Result<(), Er
         let bytes = (records.len() - start - 4) as u32;
         records[start..start + 4].copy_from_slice(&bytes.to_le_bytes());
         if records.len() >= RECORDS_BYTES {
-            flush(&mut records).map_err(failed)?;
+            flush(&mut records)?;
         }
     }
-    flush(&mut records).map_err(failed)
-}
-
-/// Unwraps the error of a run from [`std::io::Error`].
-fn failed(error: std::io::Error) -> Error {
-    let text = error.to_string();
-    match error.into_inner().map(|inner| inner.downcast::<sakiyomi_io::Error>()) {
-        Some(Ok(inner)) => Error::Io(*inner),
-        _ => Error::Query(format!("groups cannot be spilled: {text}")),
-    }
+    flush(&mut records)
 }
 
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {

@@ -14,8 +14,9 @@ use super::layout::Layout;
 use super::pairs::Pairs;
 use super::result::ResultBatches;
 use crate::batch_bytes::{batch_bytes, row_bytes_max};
-use crate::batch_spill::{BatchReader, BatchRun, BatchWriter, create_spill};
+use crate::batch_spill::{BatchReader, BatchRun, BatchWriter};
 use crate::job::Reservation;
+use crate::spill::SpillFiles;
 use crate::{Error, Job};
 
 /// Name of a group's memory in errors.
@@ -257,7 +258,7 @@ fn pair(is_left: bool, outer: usize, inner: usize, at: &mut (usize, usize, usize
 
 /// Spills the right side of a group: the rows already read, and the remaining ones.
 fn spill_group(job: &Job, right: &mut Cursor, read: Vec<RecordBatch>, key: &Key) -> Result<BatchRun, Error> {
-    let spill = create_spill(job)?;
+    let spill = SpillFiles::new(job);
     let mut writer = BatchWriter::create(&spill, &right.schema())?;
     for batch in read {
         writer.write(&batch)?;

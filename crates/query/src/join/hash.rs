@@ -19,8 +19,8 @@ use super::layout::Layout;
 use super::pairs::Pairs;
 use super::result::{RESULT_BATCH_ROWS, ResultBatches};
 use crate::batch_bytes::{batch_bytes, compact, row_bytes_max};
-use crate::batch_spill::create_spill;
 use crate::job::Reservation;
+use crate::spill::SpillFiles;
 use crate::{Batches, Error, Job};
 use partition::{PARTITION_LEVELS_MAX, Partition, Partitioner, RunBatches};
 use probe::{Build, Context, Found, Probe};
@@ -170,7 +170,7 @@ impl HashJoin {
         level: u32,
     ) -> Result<(), Error> {
         let context = &self.context;
-        let spill = create_spill(&context.job)?;
+        let spill = SpillFiles::new(&context.job);
         let schema = build.schema();
         let mut partitioner =
             Partitioner::new(&spill, &schema, &context.encoder, &context.build_places, level)?;

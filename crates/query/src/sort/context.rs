@@ -8,9 +8,9 @@ use super::key::Keys;
 use super::plan::MemoryPlan;
 use super::row::dictionary::Dictionary;
 use super::row::layout::{Form, Layout};
-use super::spill::Spills;
 use crate::job::Reservation;
 use crate::order::SortKey;
+use crate::spill::SpillFiles;
 use crate::{Error, Job};
 
 /// Row layout, sort keys and dictionaries.
@@ -24,7 +24,7 @@ pub(crate) struct Context {
     pub(crate) keys: Keys,
     pub(crate) dictionaries: Arc<[Dictionary]>,
     pub(crate) memory: MemoryPlan,
-    pub(crate) spills: Spills,
+    pub(crate) spills: SpillFiles,
     /// Heap reservation for ordering rows.
     pub(crate) _heap: Reservation,
     /// Maximum rows of an output batch.

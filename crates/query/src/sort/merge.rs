@@ -6,8 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sakiyomi_io::ReadStream;
-
 use super::chunk::{Chunk, ChunkMemory};
 use super::context::Context;
 use super::in_memory::{Coder, walk};
@@ -18,9 +16,9 @@ use super::plan::MERGE_AHEAD;
 use super::row::gather::Rows;
 use super::row::{BLOCK_ROWS, RowView};
 use super::runs::{Run, RunData, RunWriter};
-use super::spill::SpilledChunks;
 use crate::Error;
 use crate::phase::Meter;
+use crate::spill::{ChunkReader, WRITES_IN_FLIGHT};
 
 /// Merge of sorted runs.
 pub(crate) struct Merger {
@@ -53,7 +51,7 @@ struct Cursor {
 }
 
 enum Source {
-    Disk { stream: Box<ReadStream>, _chunks: Arc<SpilledChunks>, waited: Duration },
+    Disk { stream: Box<ChunkReader>, waited: Duration },
     Memory { places: Vec<u32>, next: usize },
 }
 
@@ -149,7 +147,7 @@ impl Merger {
         let context = Arc::clone(&self.context);
         let plan = &context.memory;
         // The open chunk, the writes in flight, and one spare chunk.
-        let memory = (super::spill::WRITES_IN_FLIGHT + 2) * plan.chunk_bytes;
+        let memory = (WRITES_IN_FLIGHT + 2) * plan.chunk_bytes;
         let memory = ChunkMemory::new(&context.job, memory, plan.chunk_bytes)?;
         let mut writer = RunWriter::new(&context, &memory)?;
         let mut left = context.limit.unwrap_or(u64::MAX);
@@ -175,7 +173,7 @@ impl Cursor {
             RunData::Memory(chunks, places) => (Source::Memory { places, next: 0 }, chunks),
             RunData::Spilled(chunks, places) => {
                 let stream = Box::new(chunks.read(&context.job, &places, MERGE_AHEAD)?);
-                (Source::Disk { stream, _chunks: chunks, waited: Duration::ZERO }, Vec::new())
+                (Source::Disk { stream, waited: Duration::ZERO }, Vec::new())
             }
         };
         Ok(Cursor { source, chunks, places: Vec::new(), codes: Vec::new(), at: 0, base: None })
@@ -205,14 +203,14 @@ impl Cursor {
         match &mut self.source {
             Source::Disk { stream, waited, .. } => {
                 context.job.check()?;
-                let block = stream.next().transpose()?;
+                let chunk = stream.next()?;
                 *waited = stream.stats().waiting;
                 self.chunks.clear();
                 self.base = None;
-                if let Some(block) = block {
-                    read_bytes = block.len();
-                    walk(&context.layout, &block, 0, context.memory.shift(), &mut self.places)?;
-                    self.chunks.push(Chunk::from(block));
+                if let Some(chunk) = chunk {
+                    read_bytes = chunk.as_ref().len();
+                    walk(&context.layout, chunk.as_ref(), 0, context.memory.shift(), &mut self.places)?;
+                    self.chunks.push(chunk);
                 }
             }
             Source::Memory { places, next } => {

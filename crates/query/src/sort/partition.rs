@@ -13,9 +13,9 @@ use super::context::Context;
 use super::in_memory::Coder;
 use super::row::stage::Stage;
 use super::row::{BLOCK_ROWS, RowView};
-use super::spill::{SpillWriter, Spilled, SpilledChunks};
 use super::splitters::Splitters;
 use crate::Error;
+use crate::spill::{SpillWriter, Spilled, SpilledChunks};
 
 /// The partitions of a sort, filled by its threads.
 #[derive(Debug)]
@@ -24,21 +24,17 @@ pub(crate) struct Partitions {
     splitters: Splitters,
     memory: ChunkMemory,
     state: Mutex<State>,
+    /// Created by the first spilled chunk.
+    writer: Mutex<Option<Arc<SpillWriter>>>,
 }
 
+#[derive(Debug)]
 struct State {
     pieces: Vec<Piece>,
     /// First spilled partition; all later ones are spilled too.
     spilled_from: usize,
     /// Bytes of chunks of resident partitions.
     resident: usize,
-    writer: Option<SpillWriter>,
-}
-
-impl std::fmt::Debug for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("resident", &self.resident).finish_non_exhaustive()
-    }
 }
 
 /// Unordered rows with keys in one range.
@@ -64,34 +60,57 @@ impl Partitions {
             |partition| context.layout.row_number.is_none() && splitters.is_single(&context.keys, partition);
         let singles = (0..splitters.partitions()).map(is_single);
         let pieces: Vec<Piece> = singles.map(|is_single| Piece { is_single, ..Piece::default() }).collect();
-        let state = State { spilled_from: pieces.len(), pieces, resident: 0, writer: None };
-        Partitions { context: Arc::clone(context), splitters, memory, state: Mutex::new(state) }
+        let state = State { spilled_from: pieces.len(), pieces, resident: 0 };
+        let (state, writer) = (Mutex::new(state), Mutex::default());
+        Partitions { context: Arc::clone(context), splitters, memory, state, writer }
     }
 
     /// Adds a chunk to a partition; spills partitions that exceed the resident memory.
+    ///
+    /// Chunks are compressed and written without the lock, which other threads need to add chunks in memory.
     fn put(&self, partition: usize, chunk: Buffer, rows: u64) -> Result<(), Error> {
+        let evicted = self.place(partition, chunk, rows);
+        if evicted.is_empty() {
+            return Ok(());
+        }
+        let writer = self.writer()?;
+        for (partition, chunk, rows) in evicted {
+            let spilled = writer.write(chunk, rows)?;
+            self.lock().pieces[partition].spilled.push(spilled);
+        }
+        Ok(())
+    }
+
+    /// Adds a chunk to the resident ones; returns those to be spilled, with their partitions and numbers of rows.
+    fn place(&self, partition: usize, chunk: Buffer, rows: u64) -> Vec<(usize, Buffer, u64)> {
         let mut state = self.lock();
         let state = &mut *state;
         let piece = &mut state.pieces[partition];
         piece.rows += rows;
         piece.bytes += chunk.len() as u64;
         if partition >= state.spilled_from {
-            let spilled = writer(&mut state.writer, &self.context)?.write(chunk, rows)?;
-            piece.spilled.push(spilled);
-            return Ok(());
+            return vec![(partition, chunk, rows)];
         }
         state.resident += chunk.capacity();
         piece.memory.push((chunk, rows));
+        let mut evicted = Vec::new();
         while state.resident > self.context.memory.resident_bytes && state.spilled_from > 0 {
             state.spilled_from -= 1;
-            let piece = &mut state.pieces[state.spilled_from];
-            for (chunk, rows) in piece.memory.drain(..) {
-                state.resident -= chunk.capacity();
-                let spilled = writer(&mut state.writer, &self.context)?.write(chunk, rows)?;
-                piece.spilled.push(spilled);
-            }
+            let partition = state.spilled_from;
+            let chunks = std::mem::take(&mut state.pieces[partition].memory);
+            state.resident -= chunks.iter().map(|(chunk, _)| chunk.capacity()).sum::<usize>();
+            evicted.extend(chunks.into_iter().map(|(chunk, rows)| (partition, chunk, rows)));
         }
-        Ok(())
+        evicted
+    }
+
+    /// Returns the writer of spilled chunks, which is created now if it does not exist.
+    fn writer(&self) -> Result<Arc<SpillWriter>, Error> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(match &mut *writer {
+            Some(writer) => writer,
+            empty => empty.insert(Arc::new(self.context.spills.writer()?)),
+        }))
     }
 
     /// Waits for all writes. Returns the partitions in order, and their spilled chunks.
@@ -99,21 +118,15 @@ impl Partitions {
     /// # Errors
     /// The error of a failed write.
     pub(crate) fn finish(&self) -> Result<(Vec<Piece>, Option<Arc<SpilledChunks>>), Error> {
-        let mut state = self.lock();
-        let chunks = state.writer.take().map(SpillWriter::finish).transpose()?;
-        Ok((std::mem::take(&mut state.pieces), chunks.map(Arc::new)))
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // The workers, which have finished, do not hold it.
+        let chunks = writer.and_then(Arc::into_inner).map(SpillWriter::finish).transpose()?;
+        Ok((std::mem::take(&mut self.lock().pieces), chunks.map(Arc::new)))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // The worker of a panicked thread never finishes, so `Sorter::finish` fails.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn writer<'a>(writer: &'a mut Option<SpillWriter>, context: &Context) -> Result<&'a mut SpillWriter, Error> {
-    match writer {
-        Some(writer) => Ok(writer),
-        None => Ok(writer.insert(context.spills.writer(&context.job)?)),
     }
 }
 

@@ -9,7 +9,7 @@
 //! Resident partitions get a small share at any limit: first-touch page faults cost more than spilling to a fast disk.
 
 use super::chunk::UNIT_BYTES;
-use super::spill::WRITES_IN_FLIGHT;
+use crate::spill::WRITES_IN_FLIGHT;
 
 /// Inputs of a memory plan.
 #[derive(Clone, Copy, Debug)]

@@ -15,9 +15,9 @@ use super::key::range::Range;
 use super::row::gather::Rows;
 use super::row::stage::Stage;
 use super::row::{BLOCK_ROWS, RowView};
-use super::spill::{SpillWriter, Spilled, SpilledChunks};
 use crate::Error;
 use crate::phase::Meter;
+use crate::spill::{SpillWriter, Spilled, SpilledChunks};
 
 /// A sorted run.
 #[derive(Debug)]
@@ -222,7 +222,7 @@ impl<'a> RunWriter<'a> {
     /// # Errors
     /// If the file cannot be created.
     pub(crate) fn new(context: &'a Context, memory: &'a ChunkMemory) -> Result<RunWriter<'a>, Error> {
-        let writer = context.spills.next_writer(&context.job)?;
+        let writer = context.spills.next_writer()?;
         Ok(RunWriter { context, memory, writer, open: None, chunks: Vec::new(), open_rows: 0, rows: 0 })
     }
 

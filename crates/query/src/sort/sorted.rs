@@ -17,7 +17,7 @@ use super::context::Context;
 use super::merge::Merger;
 use super::partition::Piece;
 use super::runs::Run;
-use super::spill::SpilledChunks;
+use crate::spill::SpilledChunks;
 use crate::{Batches, Error};
 
 pub use batches::Partition;

@@ -7,11 +7,11 @@ use arrow_array::{RecordBatch, UInt32Array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{Schema, SchemaRef};
 use arrow_select::take::take_record_batch;
-use sakiyomi_io::Spill;
 
 use super::table::hash_all;
 use crate::batch_spill::{BatchReader, BatchRun, BatchWriter};
 use crate::join::keys::{KeyEncoder, KeyValues};
+use crate::spill::SpillFiles;
 use crate::{Batches, Error};
 
 /// Hash bits of one level: 16 partitions have 16 open runs.
@@ -75,7 +75,7 @@ pub(super) struct Partitioner<'a> {
 
 impl<'a> Partitioner<'a> {
     pub(super) fn new(
-        spill: &Spill,
+        spill: &SpillFiles,
         schema: &Schema,
         encoder: &'a KeyEncoder,
         places: &'a [usize],

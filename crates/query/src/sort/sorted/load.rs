@@ -3,23 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sakiyomi_io::ReadStream;
-
 use super::batches::Partition;
 use crate::Error;
-use crate::phase::Meter;
+use crate::phase::{Meter, Phase};
 use crate::sort::chunk::{Chunk, ChunkMemory};
 use crate::sort::context::Context;
 use crate::sort::in_memory::Orderer;
 use crate::sort::partition::Piece;
 use crate::sort::row::gather::Rows;
 use crate::sort::runs::{Run, RunData, RunWriter};
-use crate::sort::spill::{Spilled, SpilledChunks, WRITES_IN_FLIGHT};
+use crate::spill::{ChunkReader, Spilled, SpilledChunks, WRITES_IN_FLIGHT};
 
 /// A piece that is being read.
 pub(super) struct Loading {
     memory: Vec<Chunk>,
-    stream: Option<(ReadStream, Arc<SpilledChunks>)>,
+    stream: Option<ChunkReader>,
     /// Number of rows.
     pub(super) rows: u64,
     is_single: bool,
@@ -44,7 +42,7 @@ impl Loading {
             Some(spilled) => {
                 let mut stream = spilled.read(&context.job, chunks, chunks.len().min(READS_IN_FLIGHT))?;
                 stream.start()?;
-                Some((stream, Arc::clone(spilled)))
+                Some(stream)
             }
             None => None,
         };
@@ -54,14 +52,15 @@ impl Loading {
     /// Waits for all chunks.
     fn chunks(self, context: &Context) -> Result<Vec<Chunk>, Error> {
         let mut chunks = self.memory;
-        if let Some((mut stream, _spilled)) = self.stream {
+        if let Some(mut stream) = self.stream {
             let meter = Meter::start();
-            for block in &mut stream {
+            while let Some(chunk) = stream.next()? {
                 context.job.check()?;
-                chunks.push(Chunk::from(block?));
+                chunks.push(chunk);
             }
             let stats = stream.stats();
-            context.job.phases().add(meter.stop("load", stats.bytes, stats.waiting));
+            let phase = meter.stop("load", stream.raw_bytes(), stats.waiting);
+            context.job.phases().add(Phase { stored_bytes: stats.bytes, ..phase });
         }
         Ok(chunks)
     }
