@@ -83,6 +83,8 @@ struct Shared {
     phases: Phases,
     progress: Progress,
     regulator: Regulator,
+    #[cfg(test)]
+    spill_files: std::sync::Mutex<Vec<sakiyomi_io::Spill>>,
 }
 
 /// Smallest memory limit of a statement on files: decoders, buffers and encoders of two threads. Operators on streams
@@ -116,6 +118,8 @@ impl Job {
             cancelled: AtomicBool::new(false),
             phases: Phases::default(),
             progress: Progress::default(),
+            #[cfg(test)]
+            spill_files: std::sync::Mutex::default(),
         };
         Job { shared: Arc::new(shared) }
     }
@@ -148,6 +152,18 @@ impl Job {
     #[must_use]
     pub fn spill_bytes(&self) -> Vec<LevelBytes> {
         self.shared.regulator.bytes()
+    }
+
+    /// Spills to these files, such as ones in memory, instead of the directories.
+    #[cfg(test)]
+    pub(crate) fn spill_to(&self, files: Vec<sakiyomi_io::Spill>) {
+        *self.shared.spill_files.lock().unwrap() = files;
+    }
+
+    /// The files of [`Job::spill_to`].
+    #[cfg(test)]
+    pub(crate) fn spill_files(&self) -> Vec<sakiyomi_io::Spill> {
+        self.shared.spill_files.lock().unwrap().clone()
     }
 
     /// The compression of spilled data.

@@ -209,6 +209,10 @@ impl Controller {
             known => known.map(|known| known.min(device)),
         };
         self.is_full = is_full;
+        if self.lower_windows > 0 && !is_full {
+            // The device has become faster: the next lower level follows at once if it is better as well.
+            self.trials[Level::None as usize] = Trials { next: self.written, interval: 2 * LOWER_BYTES };
+        }
         self.lower_windows = self.lower_windows.saturating_sub(1);
         if self.lower_windows == 0 || !is_full {
             self.lower_windows = 0;

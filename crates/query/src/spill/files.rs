@@ -25,7 +25,11 @@ struct Shared {
 impl SpillFiles {
     /// Uses the spill directories of a job.
     pub(crate) fn new(job: &Job) -> SpillFiles {
-        SpillFiles::with(job, Vec::new())
+        #[cfg(test)]
+        let files = job.spill_files();
+        #[cfg(not(test))]
+        let files = Vec::new();
+        SpillFiles::with(job, files)
     }
 
     /// Uses existing files.

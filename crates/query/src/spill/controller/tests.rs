@@ -189,3 +189,52 @@ fn the_choice_is_near_the_best_fixed_level_on_all_devices_and_data() {
     }
     assert!(bad.is_empty(), "worst {worst:?}\n{}", bad.join("\n"));
 }
+
+/// Spills chunks, and returns how many were written with each level.
+fn levels(controller: &mut Controller, simulation: &mut Simulation<'_>, chunks: usize) -> [usize; LEVELS] {
+    let mut used = [0; LEVELS];
+    for _ in 0..chunks {
+        let chunk = simulation.chunk(|| controller.next());
+        used[chunk.level as usize] += 1;
+        controller.record(chunk);
+    }
+    used
+}
+
+#[test]
+fn a_device_that_is_never_waited_for_gets_no_compressed_chunk() {
+    let mut simulation = Simulation::new(2, &DATA[4], 2.0, 5.0);
+    let mut controller = Controller::new(2);
+    assert_eq!(levels(&mut controller, &mut simulation, 5000), [5000, 0, 0, 0]);
+}
+
+#[test]
+fn incompressible_data_is_tried_rarely() {
+    let mut simulation = Simulation::new(2, &DATA[0], 0.3, 0.1);
+    let mut controller = Controller::new(2);
+    let used = levels(&mut controller, &mut simulation, 10_000);
+    assert!(used[0] > 9950, "{used:?}");
+}
+
+#[test]
+fn a_change_of_the_device_or_the_data_changes_the_level() {
+    let mut simulation = Simulation::new(2, &DATA[3], 2.0, 0.05);
+    let mut controller = Controller::new(2);
+    levels(&mut controller, &mut simulation, 1000);
+    let slow = levels(&mut controller, &mut simulation, 1000);
+    assert!(slow[2] + slow[3] > 950, "{slow:?}");
+    simulation.device = 5.0;
+    levels(&mut controller, &mut simulation, 6_000);
+    let fast = levels(&mut controller, &mut simulation, 1000);
+    assert!(fast[0] > 950, "{fast:?}");
+    simulation.device = 0.05;
+    levels(&mut controller, &mut simulation, 200);
+    let slow = levels(&mut controller, &mut simulation, 1000);
+    assert!(slow[2] + slow[3] > 950, "{slow:?}");
+    simulation.data = &DATA[0];
+    levels(&mut controller, &mut simulation, 500);
+    simulation.data = &DATA[4];
+    levels(&mut controller, &mut simulation, 3000);
+    let used = levels(&mut controller, &mut simulation, 1000);
+    assert!(used[0] < 50, "{used:?}");
+}
