@@ -12,9 +12,9 @@ use sakiyomi_query::table::Table;
 use sakiyomi_report::result::QueryFile;
 
 use super::args::{InputFormatArgs, OutputArgs, ReportArgs};
-use super::resources::JobArgs;
 use super::job::run;
 use super::plan::plan;
+use super::resources::JobArgs;
 use super::result::{Asked, Command, inputs};
 use crate::console::Common;
 
