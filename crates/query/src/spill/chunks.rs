@@ -113,10 +113,10 @@ impl SpillWriter {
         chunk.set_len(stored.next_multiple_of(UNIT_BYTES));
         chunk.send();
         let padded = chunk.len() as u64;
-        let (lane, start, waited) = self.submit(chunk)?;
+        let (lane, start, [waited, locked]) = self.submit(chunk)?;
         self.raw_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         let raw_bytes = bytes as u64;
-        regulator.end(&handover, Stored { level, raw_bytes, stored_bytes: padded, compress, waited });
+        regulator.end(&handover, Stored { level, raw_bytes, stored_bytes: padded, compress, waited, locked });
         Ok(Spilled { lane, start, stored, level, checksum, bytes, rows })
     }
 
@@ -137,8 +137,9 @@ impl SpillWriter {
         compressed.unwrap_or(Ok(Level::None))
     }
 
-    /// Submits a write to the next file with room; returns the file, the offset in its run, and the time waited.
-    fn submit(&self, chunk: Buffer) -> Result<(usize, u64, Duration), Error> {
+    /// Submits a write to the next file with room; returns the file, the offset in its run, and the time waited for the
+    /// device and for other threads.
+    fn submit(&self, chunk: Buffer) -> Result<(usize, u64, [Duration; 2]), Error> {
         let turn = if self.rotates {
             self.turn.fetch_add(1, Ordering::Relaxed)
         } else {
@@ -167,7 +168,7 @@ impl SpillWriter {
         };
         let (start, waited) = (writer.len(), writer.stats().waiting);
         writer.submit(chunk).map_err(|error| spill_error(&self.files, error))?;
-        Ok((lane, start, locked + (writer.stats().waiting - waited)))
+        Ok((lane, start, [writer.stats().waiting - waited, locked]))
     }
 
     /// Waits for all writes.

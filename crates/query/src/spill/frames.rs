@@ -110,7 +110,7 @@ impl FrameWriter {
         written.map_err(|error| self.failed(error))?;
         let waited = self.writer.stats().waiting - waited;
         let stored_bytes = (HEADER_BYTES + stored.len()) as u64;
-        Ok(Stored { level, raw_bytes: raw as u64, stored_bytes, compress, waited })
+        Ok(Stored { level, raw_bytes: raw as u64, stored_bytes, compress, waited, locked: Duration::ZERO })
     }
 
     /// Continues in another file if this one has no room.

@@ -48,7 +48,10 @@ pub(super) struct Stored {
     pub(super) raw_bytes: u64,
     pub(super) stored_bytes: u64,
     pub(super) compress: Duration,
+    /// Time waited for the device.
     pub(super) waited: Duration,
+    /// Time waited for other threads, which says nothing of the device.
+    pub(super) locked: Duration,
 }
 
 impl Handover {
@@ -80,7 +83,7 @@ impl Regulator {
         let now = Instant::now();
         LAST_WRITE.set(Some(now));
         // The rest of the time is copying and submitting, which produces the chunk as well.
-        let other = (now - handover.begun).saturating_sub(stored.compress + stored.waited);
+        let other = (now - handover.begun).saturating_sub(stored.compress + stored.waited + stored.locked);
         let mut state = self.lock();
         let bytes = &mut state.bytes[stored.level as usize];
         *bytes = (bytes.0 + stored.raw_bytes, bytes.1 + stored.stored_bytes);
