@@ -31,7 +31,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 20
 PROBE = ["--op", "read,write", "--method", "pread:4,uring:8", "--block", "64KiB,256KiB,1MiB", "--direct", "--buffered",
-         "--cached", "--buffers", "huge"]
+         "--cached", "--buffers", "huge", "--runtime", "0.5s", "--size", "256MiB", "--no-control-runs"]
 MODELS = {"elapsed_error_ratio": "model", "storage_only_error_ratio": "storage only", "remop_error_ratio": "REMOP"}
 
 
@@ -60,7 +60,8 @@ class Bench:
         self.options = options
         self.out = options.out or Path(tempfile.mkdtemp(prefix="query-predict-"))
         self.out.mkdir(parents=True, exist_ok=True)
-        self.environment = dict(os.environ, XDG_STATE_HOME=str((self.out / "state").absolute()))
+        state = options.state or self.out / "state"
+        self.environment = dict(os.environ, XDG_STATE_HOME=str(state.absolute()))
         self.predictions = open(self.out / "predictions.jsonl", "a")
 
     def run(self, directory, words):
@@ -71,6 +72,8 @@ class Bench:
         return done.stdout
 
     def calibrate(self, directories):
+        if self.options.state:
+            return
         self.run(self.out, ["query", "calibrate", "--quiet"])
         for directory in directories:
             self.run(directory, ["probe", ".", *PROBE, "--quiet"])
@@ -194,6 +197,7 @@ def parsed():
     parser.add_argument("--rivals", type=int, default=3, help="rejected plans of each")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each plan")
     parser.add_argument("--binary", type=Path)
+    parser.add_argument("--state", type=Path, help="use the calibrations in this directory instead of measuring")
     parser.add_argument("--out", type=Path, help="directory of the calibration, the predictions and the results")
     return parser.parse_args()
 

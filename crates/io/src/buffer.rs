@@ -10,6 +10,7 @@
 //!   or not, never exceeds the budget. Each user opens an [`Account`] with a guarantee, and can always reserve that
 //!   much: unused guarantees are not lent to other accounts. [`Account::reserve`] does not block; if it fails, the
 //!   caller decides.
+//!   Streams can share an account that was opened before them, so that their memory is certain before work begins.
 //!
 //! A buffer may outlive its pool and the stream that filled it. Nothing here is ever uninitialised: the kernel gives
 //! zeroed pages, and a buffer that is used again holds old bytes.
@@ -143,7 +144,15 @@ impl BufferPool {
 
     /// Opens an account that can always have `count` buffers of `capacity` bytes.
     pub(crate) fn account_for(&self, count: usize, capacity: usize) -> Result<Account, Error> {
-        let guarantee = count * self.size_of(capacity);
+        self.account_of(count * self.size_of(capacity))
+    }
+
+    /// Opens an account for buffers of several sizes, which have `guarantee` bytes together as rounded up by
+    /// [`class_size`].
+    ///
+    /// # Errors
+    /// As [`BufferPool::account`].
+    pub fn account_of(&self, guarantee: usize) -> Result<Account, Error> {
         let (shared, mut state) = (Arc::clone(&self.shared), self.shared.lock());
         let id = state.open_account(guarantee, shared.budget).ok_or(Error::Budget {
             wanted: guarantee as u64,
@@ -207,13 +216,15 @@ impl BufferPool {
         })
     }
 
-    /// Waits until memory is released after `since`. False, without waiting, if that cannot happen: all that is in
-    /// use was reserved by this thread, or by others that wait here, and not sent elsewhere.
-    pub(crate) fn wait_for_release(&self, since: Released) -> bool {
+    /// Waits until memory is released after `since`. False, without waiting, if that cannot happen or would not help:
+    /// all that is in use was reserved by this thread, by others that wait here, or is within the guarantees of other
+    /// accounts. Memory of `own` always helps.
+    pub(crate) fn wait_for_release(&self, since: Released, own: Option<&Account>) -> bool {
         let me = ThreadNumber::current();
+        let own = own.map(|account| account.id);
         let mut state = self.shared.lock();
         while state.releases() == since.0 {
-            if !state.others_can_release(me) {
+            if !state.others_can_release(me, own) {
                 return false;
             }
             state.begin_waiting(me);
@@ -273,25 +284,6 @@ impl Account {
         Ok(taken(claim, state, capacity))
     }
 
-    /// Takes a buffer as [`Account::take`], and waits until memory for it is released.
-    ///
-    /// # Errors
-    /// [`Error::AllHeld`] if only the calling thread can release memory, and if the system has not as much memory as
-    /// the budget allows.
-    pub fn take_when_released(&self, capacity: usize) -> Result<Buffer, Error> {
-        let pool = BufferPool { shared: Arc::clone(&self.shared) };
-        loop {
-            match self.take(capacity) {
-                Ok(taken) => {
-                    return taken
-                        .map_err(|source| Error::System { what: "get memory for buffers".into(), source });
-                }
-                Err(released) if pool.wait_for_release(released) => {}
-                Err(_) => return Err(Error::AllHeld { budget: pool.budget() as u64 }),
-            }
-        }
-    }
-
     fn claim(&self, capacity: usize) -> Result<(Claim, MutexGuard<'_, State>), Released> {
         let size = match self.shared.fixed {
             Some(fixed) => {
@@ -326,10 +318,65 @@ fn taken(claim: Claim, mut state: MutexGuard<'_, State>, capacity: usize) -> io:
     }
 }
 
+impl Account {
+    /// Bytes that it can always have.
+    #[must_use]
+    pub fn guarantee(&self) -> usize {
+        self.shared.lock().guarantee(self.id)
+    }
+
+    /// Bytes of the guarantee that are not in use.
+    #[must_use]
+    pub fn unused_guarantee(&self) -> usize {
+        self.shared.lock().unused_guarantee(self.id)
+    }
+
+    /// Moves `bytes` of the guarantee to another account of the same pool, or as many as are not in use.
+    ///
+    /// # Panics
+    /// If the other account is of another pool.
+    pub fn give(&self, bytes: usize, to: &Account) {
+        assert!(Arc::ptr_eq(&self.shared, &to.shared), "an account of another pool");
+        self.shared.lock().move_guarantee(self.id, bytes, to.id);
+    }
+
+    /// Lowers the guarantee to `bytes`, so that others can have the rest. A lower guarantee is left as it is.
+    pub fn shrink(&self, bytes: usize) {
+        self.shared.lock().shrink_account(self.id, bytes);
+        self.shared.released.notify_all();
+    }
+}
+
 impl Drop for Account {
     fn drop(&mut self) {
         self.shared.lock().close_account(self.id);
         self.shared.released.notify_all();
+    }
+}
+
+/// The account of a stream.
+#[derive(Debug)]
+pub(crate) enum StreamAccount {
+    /// Opened with the stream.
+    Own(Account),
+    /// Opened before the stream, for several.
+    Shared(Arc<Account>),
+}
+
+impl StreamAccount {
+    pub(crate) fn get(&self) -> &Account {
+        match self {
+            StreamAccount::Own(account) => account,
+            StreamAccount::Shared(account) => account,
+        }
+    }
+
+    /// The account that no other stream uses.
+    pub(crate) fn own(&self) -> Option<&Account> {
+        match self {
+            StreamAccount::Own(account) => Some(account),
+            StreamAccount::Shared(_) => None,
+        }
     }
 }
 
@@ -435,8 +482,8 @@ impl Buffer {
     /// Declares that it will be released whatever the thread that reserved it does, as when it is sent to another
     /// thread.
     pub fn send(&mut self) {
-        let Some((_, holder)) = &mut self.claim.account else { return };
-        self.claim.shared.lock().pass_on(holder, Holder::Elsewhere, self.claim.size);
+        let Some((account, holder)) = &mut self.claim.account else { return };
+        self.claim.shared.lock().pass_on(*account, holder, Holder::Elsewhere, self.claim.size);
     }
 }
 

@@ -45,7 +45,7 @@ pub use single::Single;
 
 pub use crate::shared::Grant;
 
-use crate::buffer::{Account, BufferPool, Memory, Released};
+use crate::buffer::{Account, BufferPool, Memory, Released, StreamAccount};
 use crate::engine::{self, Completion, Engine, EngineKind, EngineSpec, Op, Payload};
 use crate::error::same_error;
 use crate::file::{Access, IoFile};
@@ -132,7 +132,7 @@ pub const BLOCK_MIN: usize = 64 << 10;
 pub struct ReadStream {
     // Before the account: operations in flight hold memory that it has claimed.
     stream: Stream,
-    account: Account,
+    account: StreamAccount,
     plan: Plan,
     block: usize,
     /// Smallest block, and guarantee of the account.
@@ -265,7 +265,7 @@ impl ReadStream {
         let range = options.range.clone().unwrap_or(0..u64::MAX);
         let range = range.start.min(size)..range.end.min(size);
         let plan = Plan::Blocks { file: Arc::clone(file), rest: [range].into() };
-        ReadStream::new(stream, plan, options.order, options.block..options.block, ahead, options.hold)
+        ReadStream::new(stream, None, plan, options.order, options.block..options.block, ahead, options.hold)
     }
 
     /// Reads a range of a file, and shares an engine and a budget with other streams. The range is cut at the file's
@@ -282,14 +282,34 @@ impl ReadStream {
         range: Range<u64>,
         options: &SharedOptions,
     ) -> Result<ReadStream, Error> {
+        ReadStream::shared_within(io, None, file, range, options)
+    }
+
+    /// As [`ReadStream::shared`], with the memory of an account that was opened before. The stream never waits for
+    /// other users of the account: that it has no memory left is an error ([`Error::AllHeld`]), after which the stream
+    /// can continue.
+    ///
+    /// # Errors
+    /// As [`ReadStream::shared`]; none of the budget with an account.
+    ///
+    /// # Panics
+    /// As [`ReadStream::shared`].
+    pub fn shared_within(
+        io: &Io,
+        account: Option<&Arc<Account>>,
+        file: &Arc<IoFile>,
+        range: Range<u64>,
+        options: &SharedOptions,
+    ) -> Result<ReadStream, Error> {
         let size = file.size();
         let range = range.start.min(size)..range.end.min(size);
-        ReadStream::extents(io, file, vec![range], options)
+        ReadStream::extents(io, account, file, vec![range], options)
     }
 
     /// Reads some ranges of a file one after the other, in blocks.
     pub(crate) fn extents(
         io: &Io,
+        account: Option<&Arc<Account>>,
         file: &Arc<IoFile>,
         extents: Vec<Range<u64>>,
         options: &SharedOptions,
@@ -301,7 +321,7 @@ impl ReadStream {
         let plan = Plan::Blocks { file: Arc::clone(file), rest: extents.into() };
         let mut stream = io.stream();
         stream.attach(file);
-        ReadStream::new(stream, plan, options.order, least..block, options.ahead, 1)
+        ReadStream::new(stream, account, plan, options.order, least..block, options.ahead, 1)
     }
 
     /// Reads ranges of files, and shares an engine and a budget with other streams. Each range is a block, even an
@@ -314,14 +334,29 @@ impl ReadStream {
         ranges: impl IntoIterator<Item = FileRange, IntoIter: Send + 'static>,
         options: &SharedOptions,
     ) -> Result<ReadStream, Error> {
+        ReadStream::ranges_within(io, None, ranges, options)
+    }
+
+    /// As [`ReadStream::ranges`], with the memory of an account that was opened before: see
+    /// [`ReadStream::shared_within`].
+    ///
+    /// # Errors
+    /// As [`ReadStream::ranges`]; none of the budget with an account.
+    pub fn ranges_within(
+        io: &Io,
+        account: Option<&Arc<Account>>,
+        ranges: impl IntoIterator<Item = FileRange, IntoIter: Send + 'static>,
+        options: &SharedOptions,
+    ) -> Result<ReadStream, Error> {
         let ranges = Box::new(ranges.into_iter());
         let plan = Plan::Ranges { ranges, next: Default::default(), gap: options.gap };
         let least = BLOCK_MIN.min(options.block);
-        ReadStream::new(io.stream(), plan, options.order, least..options.block, options.ahead, 1)
+        ReadStream::new(io.stream(), account, plan, options.order, least..options.block, options.ahead, 1)
     }
 
     fn new(
         stream: Stream,
+        account: Option<&Arc<Account>>,
         plan: Plan,
         order: Order,
         block: Range<usize>,
@@ -333,7 +368,10 @@ impl ReadStream {
         let maps = stream.traits().maps;
         let most = if maps { usize::MAX } else { stream.pool().budget().max(1) };
         let block = block.start.min(most)..block.end.min(most);
-        let account = stream.pool().account(if maps { 0 } else { block.start })?;
+        let account = match account {
+            Some(account) => StreamAccount::Shared(Arc::clone(account)),
+            None => StreamAccount::Own(stream.pool().account(if maps { 0 } else { block.start })?),
+        };
         Ok(ReadStream {
             stream,
             account,
@@ -448,9 +486,9 @@ impl ReadStream {
             return Ok(Ok(Payload::Nothing));
         }
         if traits.takes_late {
-            return self.account.reserve(length).map(|reserved| Ok(Payload::Reserved(reserved)));
+            return self.account.get().reserve(length).map(|reserved| Ok(Payload::Reserved(reserved)));
         }
-        self.account.take(length).map(|taken| taken.map(Payload::Buffer))
+        self.account.get().take(length).map(|taken| taken.map(Payload::Buffer))
     }
 
     fn submit(&mut self, planned: Planned, span: Span, payload: io::Result<Payload>) {
@@ -595,7 +633,7 @@ impl ReadStream {
     fn wait_for_memory(&mut self, since: Released) -> Result<(), Error> {
         let mut completions = std::mem::take(&mut self.completions);
         let begun = Instant::now();
-        let outcome = self.stream.wait_for_memory(since, &mut completions);
+        let outcome = self.stream.wait_for_memory(since, self.account.own(), &mut completions);
         self.stats.waiting += begun.elapsed();
         self.take_all(completions);
         outcome

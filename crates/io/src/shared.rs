@@ -12,7 +12,7 @@ use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::Error;
-use crate::buffer::{BufferPool, Granted, Memory, Released};
+use crate::buffer::{Account, BufferPool, Granted, Memory, Released};
 use crate::engine::{self, Completion, Engine, EngineSpec, EngineThreads, Op};
 use crate::file::IoFile;
 use crate::stats::EngineCpu;
@@ -152,6 +152,19 @@ impl Io {
     #[must_use]
     pub fn streams(&self) -> usize {
         self.shared.lock().inboxes.len()
+    }
+
+    /// Waits until an operation of any stream has completed, which may have released memory; false if none is in flight.
+    ///
+    /// # Errors
+    /// If the engine cannot be driven.
+    pub fn wait(&self) -> Result<bool, Error> {
+        let state = self.shared.lock();
+        if state.in_flight == 0 {
+            return Ok(false);
+        }
+        self.shared.drive(state, 1).map_err(cannot_wait)?;
+        Ok(true)
     }
 
     /// Opens a stream of operations.
@@ -316,13 +329,14 @@ impl Stream {
     }
 
     /// Waits when the budget is exhausted and this stream has nothing in flight: until any operation has completed,
-    /// or memory was released after `since`.
+    /// or memory was released after `since`. `own` is the account of this stream, unless others share it.
     pub(crate) fn wait_for_memory(
         &mut self,
         since: Released,
+        own: Option<&Account>,
         completions: &mut Vec<Completion>,
     ) -> Result<(), Error> {
-        if self.wait(completions)? || self.pool.wait_for_release(since) {
+        if self.wait(completions)? || self.pool.wait_for_release(since, own) {
             return Ok(());
         }
         Err(Error::AllHeld { budget: self.pool.budget() as u64 })

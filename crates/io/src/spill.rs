@@ -32,7 +32,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::buffer::Buffer;
+use crate::buffer::{Account, Buffer};
 use crate::file::create_unnamed;
 use crate::file::{Access, IoFile};
 use crate::read::{Block, Order, ReadStream, SharedOptions};
@@ -40,8 +40,8 @@ use crate::shared::Io;
 use crate::write::{Destination, WriteOptions, WriteStream};
 use crate::{Error, IoStats};
 
-pub use place::SpillStats;
 use place::{Place, Space};
+pub use place::{SpaceLimit, SpillStats};
 
 /// Bytes behind a reader that become one hole.
 const HOLE_MAX_BYTES: u64 = 1 << 20;
@@ -84,7 +84,14 @@ impl Spill {
     /// Over any file, such as one in memory ([`crate::fake`]); runs begin at its beginning.
     #[must_use]
     pub fn over(io: &Io, file: Arc<IoFile>) -> Spill {
-        Spill { io: io.clone(), space: Arc::new(Space::new(file)) }
+        Spill { io: io.clone(), space: Arc::new(Space::new(file, None)) }
+    }
+
+    /// The same file with a limit of its space; it must not have runs yet.
+    #[must_use]
+    pub fn within(self, limit: Arc<dyn SpaceLimit>) -> Spill {
+        let file = Arc::clone(&self.space.file);
+        Spill { io: self.io, space: Arc::new(Space::new(file, Some(limit))) }
     }
 
     /// Begins a run. Ignores the offset and the expected size of the options.
@@ -92,9 +99,21 @@ impl Spill {
     /// # Errors
     /// [`Error::Budget`] if the budget has no room for another stream.
     pub fn run(&self, options: &WriteOptions) -> Result<RunWriter, Error> {
+        self.run_within(None, options)
+    }
+
+    /// As [`Spill::run`], with the memory of an account that was opened before.
+    ///
+    /// # Errors
+    /// As [`Spill::run`]; none with an account.
+    pub fn run_within(
+        &self,
+        account: Option<&Arc<Account>>,
+        options: &WriteOptions,
+    ) -> Result<RunWriter, Error> {
         let options = WriteOptions { from: 0, expected: None, ..*options };
         let destination = Destination::Spill(Place::new(&self.space));
-        let stream = WriteStream::at(&self.io, &self.space.file, destination, &options)?;
+        let stream = WriteStream::at(&self.io, account, &self.space.file, destination, &options)?;
         Ok(RunWriter { stream, io: self.io.clone() })
     }
 
@@ -157,6 +176,14 @@ impl RunWriter {
     #[must_use]
     pub fn stats(&self) -> IoStats {
         self.stream.stats()
+    }
+
+    /// Waits for the writes in flight.
+    ///
+    /// # Errors
+    /// The error of a failed write.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        self.stream.wait_for_all()
     }
 
     /// Writes the rest and waits for all.
@@ -233,13 +260,25 @@ impl Run {
     /// # Errors
     /// [`Error::Budget`] if the budget has no room for another stream.
     pub fn read(&self, options: &SharedOptions) -> Result<ReadStream, Error> {
+        self.read_within(None, options)
+    }
+
+    /// As [`Run::read`], with the memory of an account that was opened before.
+    ///
+    /// # Errors
+    /// As [`Run::read`]; none with an account.
+    pub fn read_within(
+        &self,
+        account: Option<&Arc<Account>>,
+        options: &SharedOptions,
+    ) -> Result<ReadStream, Error> {
         let mut left = self.length;
         let extents = self.place.extents.iter().map(|extent| {
             let end = extent.end.min(extent.start + left);
             left -= end - extent.start;
             extent.start..end
         });
-        ReadStream::extents(&self.io, &self.place.space.file, extents.collect(), options)
+        ReadStream::extents(&self.io, account, &self.place.space.file, extents.collect(), options)
     }
 
     /// Reads it in order, and returns the space behind the reader to the file system.
@@ -247,7 +286,19 @@ impl Run {
     /// # Errors
     /// As [`Run::read`].
     pub fn drain(self, options: &SharedOptions) -> Result<RunReader, Error> {
-        let stream = self.read(&SharedOptions { order: Order::File, ..*options })?;
+        self.drain_within(None, options)
+    }
+
+    /// As [`Run::drain`], with the memory of an account that was opened before.
+    ///
+    /// # Errors
+    /// As [`Run::read`]; none with an account.
+    pub fn drain_within(
+        self,
+        account: Option<&Arc<Account>>,
+        options: &SharedOptions,
+    ) -> Result<RunReader, Error> {
+        let stream = self.read_within(account, &SharedOptions { order: Order::File, ..*options })?;
         let rest = self.place.extents.iter().cloned().collect();
         let unit = self.place.alignment() as u64;
         let step = (self.length / HOLES_PER_RUN).clamp(unit, HOLE_MAX_BYTES);

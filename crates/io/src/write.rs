@@ -38,7 +38,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::buffer::{Account, Buffer, BufferPool, Memory};
+use crate::buffer::{Account, Buffer, BufferPool, Memory, StreamAccount};
 use crate::engine::{self, Completion, Engine, EngineKind, EngineSpec, Op};
 use crate::error::same_error;
 use crate::file::IoFile;
@@ -141,7 +141,7 @@ pub(crate) enum Destination {
 pub struct WriteStream {
     // Before the account: operations in flight hold memory that it has claimed.
     stream: Stream,
-    account: Account,
+    account: StreamAccount,
     file: Arc<IoFile>,
     destination: Destination,
     /// Lengths and offsets of writes are multiples of it.
@@ -170,12 +170,13 @@ impl WriteStream {
     /// # Panics
     /// If the block is of no bytes, nothing may be in flight, or the file's beginning is not aligned.
     pub fn shared(io: &Io, file: &Arc<IoFile>, options: &WriteOptions) -> Result<WriteStream, Error> {
-        WriteStream::at(io, file, WriteStream::append(file, options)?, options)
+        WriteStream::at(io, None, file, WriteStream::append(file, options)?, options)
     }
 
     /// Appends to a destination of a shared file.
     pub(crate) fn at(
         io: &Io,
+        account: Option<&Arc<Account>>,
         file: &Arc<IoFile>,
         destination: Destination,
         options: &WriteOptions,
@@ -183,11 +184,15 @@ impl WriteStream {
         let alignment = destination.alignment(file);
         let pool = io.pool();
         let mut block = options.block.next_multiple_of(alignment);
+        if let Some(account) = account {
+            let account = StreamAccount::Shared(Arc::clone(account));
+            return Ok(WriteStream::new(io.stream(), account, file, destination, block, options));
+        }
         let share = pool.unclaimed() / BUDGET_PARTS / GUARANTEED_BUFFERS;
         while block > share && block > BLOCK_MIN_BYTES {
             block = (block / 2).max(BLOCK_MIN_BYTES).next_multiple_of(alignment);
         }
-        let account = pool.account_for(GUARANTEED_BUFFERS, block)?;
+        let account = StreamAccount::Own(pool.account_for(GUARANTEED_BUFFERS, block)?);
         Ok(WriteStream::new(io.stream(), account, file, destination, block, options))
     }
 
@@ -211,7 +216,7 @@ impl WriteStream {
         // One of these buffers may be the tail.
         let pool = BufferPool::fixed(ahead + own.hold + 1, options.block, own.memory)?;
         let opened = engine::open(own.spec, options.block, Some(&pool).filter(|_| own.register))?;
-        let account = pool.account(0)?;
+        let account = StreamAccount::Own(pool.account(0)?);
         let stream = Stream::alone(opened.engine, pool, Traits::of(own.spec, opened.registered));
         let options = WriteOptions { in_flight: ahead, ..*options };
         Ok(WriteStream::new(stream, account, file, destination, options.block, &options))
@@ -232,7 +237,7 @@ impl WriteStream {
     ) -> Result<WriteStream, Error> {
         let destination = WriteStream::append(file, options)?;
         let block = options.block.next_multiple_of(file.alignment().offset);
-        let account = pool.account_for(GUARANTEED_BUFFERS, block)?;
+        let account = StreamAccount::Own(pool.account_for(GUARANTEED_BUFFERS, block)?);
         let options = WriteOptions { in_flight: options.in_flight.min(engine.free_slots()), ..*options };
         let stream = Stream::alone(engine, pool, Traits::UNKNOWN);
         Ok(WriteStream::new(stream, account, file, destination, block, &options))
@@ -250,7 +255,7 @@ impl WriteStream {
 
     fn new(
         mut stream: Stream,
-        account: Account,
+        account: StreamAccount,
         file: &Arc<IoFile>,
         destination: Destination,
         block: usize,
@@ -319,7 +324,7 @@ impl WriteStream {
     pub fn buffer(&mut self) -> Result<Buffer, Error> {
         loop {
             self.check()?;
-            match self.account.take(self.block) {
+            match self.account.get().take(self.block) {
                 Ok(taken) => {
                     return taken
                         .map_err(|source| Error::System { what: "get memory for buffers".into(), source });
@@ -327,7 +332,8 @@ impl WriteStream {
                 Err(_) if self.in_flight > 0 => self.wait()?,
                 Err(released) => {
                     let begun = Instant::now();
-                    let outcome = self.stream.wait_for_memory(released, &mut self.completions);
+                    let own = self.account.own();
+                    let outcome = self.stream.wait_for_memory(released, own, &mut self.completions);
                     self.stats.waiting += begun.elapsed();
                     self.take_all(outcome)?;
                 }
@@ -436,7 +442,8 @@ impl WriteStream {
         self.take_all(outcome)
     }
 
-    fn wait_for_all(&mut self) -> Result<(), Error> {
+    /// Waits for all writes in flight.
+    pub(crate) fn wait_for_all(&mut self) -> Result<(), Error> {
         while self.in_flight > 0 {
             self.wait()?;
         }

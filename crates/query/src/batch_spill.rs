@@ -1,17 +1,19 @@
 //! Spilled batches, stored as Arrow IPC in the runs of spill files.
 
 use std::io;
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, Schema};
+use sakiyomi_io::buffer::Account;
 use sakiyomi_io::{SharedOptions, WriteOptions};
 
-use crate::Error;
 use crate::batch_bytes::compact;
 use crate::spill::{FRAME_BYTES, FrameReader, FrameRun, FrameWriter, SpillFiles};
+use crate::{Error, Job};
 
 /// Transfer size; small because many runs share the buffer budget.
 pub(crate) const BATCH_BLOCK_BYTES: usize = 256 << 10;
@@ -23,6 +25,20 @@ pub(crate) const BATCH_BLOCKS_AHEAD: usize = 2;
 const WRITE_PHASE: &str = "write runs";
 /// See [`WRITE_PHASE`].
 const READ_PHASE: &str = "read runs";
+
+/// Transfer size with reserved memory.
+const RESERVED_BLOCK_BYTES: usize = 64 << 10;
+
+/// Blocks of one run: being filled or decoded, and in flight.
+const RESERVED_BLOCKS: usize = BATCH_BLOCKS_AHEAD + 2;
+
+/// Reserves memory to write a run, and then to read it, so that an operator can spill whatever others use.
+///
+/// # Errors
+/// [`Error::Memory`], with `what` as the operation, if there is not that much.
+pub(crate) fn reserve_spill(job: &Job, what: &str) -> Result<Arc<Account>, Error> {
+    Ok(Arc::new(job.account(RESERVED_BLOCKS * RESERVED_BLOCK_BYTES, what)?))
+}
 
 /// Writer of a run of batches.
 pub(crate) struct BatchWriter {
@@ -64,12 +80,22 @@ impl BatchWriter {
     /// # Errors
     /// If the budget has no room for another stream, or the schema cannot be written.
     pub(crate) fn create(spill: &SpillFiles, schema: &Schema) -> Result<BatchWriter, Error> {
-        let options = WriteOptions {
-            block: BATCH_BLOCK_BYTES,
-            in_flight: BATCH_BLOCKS_AHEAD,
-            ..WriteOptions::default()
-        };
-        let frames = Frames { writer: spill.run(&options)?, bytes: Vec::new(), error: None };
+        BatchWriter::create_within(spill, schema, None)
+    }
+
+    /// As [`BatchWriter::create`], with memory that was reserved before.
+    ///
+    /// # Errors
+    /// If the schema cannot be written.
+    pub(crate) fn create_within(
+        spill: &SpillFiles,
+        schema: &Schema,
+        account: Option<&Arc<Account>>,
+    ) -> Result<BatchWriter, Error> {
+        let block = account.map_or(BATCH_BLOCK_BYTES, |_| RESERVED_BLOCK_BYTES);
+        let options = WriteOptions { block, in_flight: BATCH_BLOCKS_AHEAD, ..WriteOptions::default() };
+        let writer = spill.run_within(account, &options)?;
+        let frames = Frames { writer, bytes: Vec::new(), error: None };
         Ok(BatchWriter { writer: StreamWriter::try_new(frames, schema)? })
     }
 
@@ -112,6 +138,15 @@ impl BatchRun {
     /// If the budget has no room for another stream.
     pub(crate) fn read(&self) -> Result<BatchReader, Error> {
         Ok(BatchReader::new(self.run.read(&read_options(), READ_PHASE)?))
+    }
+
+    /// As [`BatchRun::read`], with memory that was reserved before.
+    ///
+    /// # Errors
+    /// If the engine cannot be used.
+    pub(crate) fn read_within(&self, account: &Arc<Account>) -> Result<BatchReader, Error> {
+        let options = SharedOptions { block: RESERVED_BLOCK_BYTES, ahead: 1, ..read_options() };
+        Ok(BatchReader::new(self.run.read_within(Some(account), &options, READ_PHASE)?))
     }
 
     /// As [`BatchRun::drain`], with transfers of at most `block` bytes, for reading many runs at the same time.

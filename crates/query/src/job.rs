@@ -1,10 +1,34 @@
 //! The shared resources of a job: an I/O engine with a buffer budget, memory, threads, and spill directories.
+//!
+//! # Memory
+//!
+//! The limit is divided into the buffer budget ([`Job::io`]), for which threads may wait, and allocator memory
+//! ([`Job::reserve`]), for which no thread ever waits: it is there or [`Error::Memory`]. No threads wait for each other,
+//! because of one rule: **a thread waits for buffers only if those that it waits for are released by I/O in flight, or by
+//! threads that need no more buffers to release them.** It is kept as follows; a reservation that the limit does not allow
+//! is refused before a row is read.
+//!
+//! | user | reserved before its first row | waits for |
+//! |---|---|---|
+//! | scan, each worker | its share of file data; a row group that does not fit is read in windows of that share | own reads |
+//! | sort, input | open chunks, writes in flight, resident partitions, a long row (`sort/plan.rs`) | own writes; its turn for a long row |
+//! | sort, output | the same bytes, as grants of whole loads and merges, given in output order (`sort/memory.rs`) | holders of earlier partitions, which need no grant |
+//! | merge join | a run to spill a group of equal keys | own transfers |
+//! | aggregation | a run to write and a run to read; other runs use what is left | own transfers; its turn for the reserved run |
+//! | result file | two blocks of its stream | own writes |
+//!
+//! Memory within the guarantee of one user is never waited for by another (`sakiyomi_io::buffer`). Spill files that lie in
+//! memory (tmpfs) are reserved as allocator memory.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use sakiyomi_io::{AtomicFile, EngineKind, EngineSpec, Io, IoOptions, Memory};
+use sakiyomi_io::buffer::Account;
+use sakiyomi_io::file::{create_unnamed, lies_in_memory};
+use sakiyomi_io::spill::SpaceLimit;
+use sakiyomi_io::{Access, EngineKind, EngineSpec, Io, IoOptions, Memory, Spill};
 
 use crate::Error;
 use crate::phase::Phases;
@@ -42,15 +66,27 @@ impl Default for JobOptions {
     }
 }
 
-/// Returns the default spill directory: the first of `$TMPDIR`, `/var/tmp` and the current directory in which files can
-/// be created.
+/// Returns the default spill directory: the first of `$TMPDIR`, `/var/tmp` and the current directory on a disk in which
+/// files can be created. If all that can be written to lie in memory, the first of them.
 #[must_use]
 pub fn spill_directory() -> PathBuf {
     let named = std::env::var_os("TMPDIR").map(PathBuf::from);
-    let all = named.into_iter().chain([PathBuf::from("/var/tmp"), PathBuf::from(".")]);
-    // The file is unnamed and is removed on drop.
-    let is_writable = |directory: &PathBuf| AtomicFile::create(directory.join("spill")).is_ok();
-    all.clone().find(is_writable).unwrap_or_else(|| PathBuf::from("/var/tmp"))
+    first_on_disk(named.into_iter().chain([PathBuf::from("/var/tmp"), PathBuf::from(".")]))
+        .unwrap_or_else(|| PathBuf::from("/var/tmp"))
+}
+
+/// Returns the first directory on a disk in which files can be created, or else the first in memory.
+fn first_on_disk(directories: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
+    let mut in_memory = None;
+    for directory in directories {
+        // The file is unnamed and is removed on drop.
+        let Ok(file) = create_unnamed(&directory, Access::Buffered) else { continue };
+        if !lies_in_memory(&file) {
+            return Some(directory);
+        }
+        in_memory.get_or_insert(directory);
+    }
+    in_memory
 }
 
 /// Default memory limit of a job: fits beside other programs on a machine of 2 GiB.
@@ -187,6 +223,31 @@ impl Job {
         Ok(reservation)
     }
 
+    /// Opens an account of the buffer budget that can always have `bytes`.
+    ///
+    /// # Errors
+    /// [`Error::Memory`], with `what` as the operation, if the budget does not have that much left.
+    pub(crate) fn account(&self, bytes: usize, what: &str) -> Result<Account, Error> {
+        self.io().pool().account_of(bytes).map_err(|error| match error {
+            sakiyomi_io::Error::Budget { wanted, left, .. } => {
+                Error::Memory { what: what.to_owned(), needed: wanted, available: left }
+            }
+            other => Error::Io(other),
+        })
+    }
+
+    /// Creates a spill file. The bytes of a file that lies in memory count against the memory limit.
+    ///
+    /// # Errors
+    /// If no file can be created in the directory.
+    pub(crate) fn spill_file(&self, directory: &Path) -> Result<Spill, Error> {
+        let spill = Spill::create(self.io(), directory)?;
+        Ok(match lies_in_memory(spill.file().file()) {
+            true => spill.within(Arc::new(HeapSpace { job: self.clone() })),
+            false => spill,
+        })
+    }
+
     /// Cancels the job: all operators return [`Error::Cancelled`] at their next batch.
     pub fn cancel(&self) {
         self.shared.cancelled.store(true, Ordering::Relaxed);
@@ -198,6 +259,31 @@ impl Job {
     /// [`Error::Cancelled`] if the job was cancelled.
     pub fn check(&self) -> Result<(), Error> {
         if self.shared.cancelled.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
+    }
+}
+
+/// The memory limit of a job as the space of a spill file in memory.
+#[derive(Debug)]
+struct HeapSpace {
+    job: Job,
+}
+
+impl SpaceLimit for HeapSpace {
+    fn take(&self, bytes: u64) -> io::Result<()> {
+        let shared = &self.job.shared;
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let change = |reserved: usize| reserved.checked_add(bytes).filter(|&new| new <= shared.heap);
+        let taken = shared.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+        taken.map(drop).map_err(|_| {
+            io::Error::other(
+                "the spill directory lies in memory (tmpfs), and what is spilled exceeds the memory limit; choose a directory on disk with --spill",
+            )
+        })
+    }
+
+    fn give_back(&self, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.job.shared.reserved.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 

@@ -247,6 +247,12 @@ impl Encoder {
         Ok(Encoded { rows, body })
     }
 
+    /// Releases the memory that is kept for the next groups.
+    pub(crate) fn release(&self) {
+        self.buffers.clear();
+        self.scratch.clear();
+    }
+
     fn check_columns(&self, batches: &[RecordBatch]) -> Result<(), Error> {
         let columns = self.schema.fields().len();
         match batches.iter().map(RecordBatch::num_columns).find(|&given| given != columns) {

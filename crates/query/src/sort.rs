@@ -24,13 +24,14 @@
 //!   partitions that exceed their share of memory.
 //!
 //! Both return ordered partitions ([`Sorted`]), which threads take in turn, or one stream of batches. `plan` divides
-//! the memory. All NaNs are equal and greater than all other numbers.
+//! the memory, and `memory` reserves and grants it. All NaNs are equal and greater than all other numbers.
 
 pub(crate) mod chunk;
 mod context;
 mod in_memory;
 mod key;
 mod loser_tree;
+pub(crate) mod memory;
 mod merge;
 pub(crate) mod options;
 mod partition;
@@ -50,9 +51,9 @@ use arrow_schema::{DataType, SchemaRef};
 pub use options::{SAMPLE_ROWS, SortOptions};
 pub use sorted::{Partition, Sorted, SortedBatches};
 
-use chunk::{ChunkMemory, Guarantee};
 use context::Context;
 use key::Keys;
+use memory::{Guarantee, SortMemory};
 use partition::{Partitions, Scatter};
 use plan::{Demand, MemoryPlan, ORDER_BYTES};
 use row::stage::Stage;
@@ -60,6 +61,7 @@ use row::view::Viewer;
 use runs::{Collector, Run};
 use splitters::Splitters;
 
+use crate::batch_bytes::batch_bytes;
 use crate::order::SortKey;
 use crate::phase::Meter;
 use crate::spill::SpillFiles;
@@ -84,7 +86,7 @@ struct Results {
 #[derive(Clone, Debug)]
 enum Method {
     Partition(Arc<Partitions>),
-    Runs(Arc<ChunkMemory>),
+    Runs,
 }
 
 /// Accepts the rows of one thread.
@@ -130,7 +132,7 @@ impl Sorter {
         spills: SpillFiles,
     ) -> Result<Sorter, Error> {
         let (layout, key_columns, dictionaries) = Context::rows(job, schema, keys, options.stable)?;
-        let (memory, chunks) = divide_memory(job, options, &key_columns)?;
+        let (memory, buffers) = divide_memory(job, options, &key_columns)?;
         let threads = job.options().threads;
         let heap = memory.heap_bytes(threads, ORDER_BYTES + key_columns.digit_bytes());
         let context = Arc::new(Context {
@@ -140,6 +142,7 @@ impl Sorter {
             keys: key_columns,
             dictionaries,
             memory,
+            buffers,
             spills,
             batch_rows: options.batch_rows.max(1),
             limit: options.limit,
@@ -149,9 +152,9 @@ impl Sorter {
                 let types = keys.iter().map(|key| context.layout.columns[key.column].packed_type.clone());
                 let types: Vec<DataType> = types.collect();
                 let splitters = Splitters::new(job, sample, &types, keys, memory.partitions)?;
-                Method::Partition(Arc::new(Partitions::new(&context, splitters, chunks)))
+                Method::Partition(Arc::new(Partitions::new(&context, splitters)))
             }
-            None => Method::Runs(Arc::new(chunks)),
+            None => Method::Runs,
         };
         Ok(Sorter { context, method, workers: 0, results: Arc::default() })
     }
@@ -168,7 +171,7 @@ impl Sorter {
         let context = Arc::clone(&self.context);
         let target = match &self.method {
             Method::Partition(partitions) => Target::Partitions(Scatter::new(partitions)),
-            Method::Runs(memory) => Target::Runs(Box::new(Collector::new(&context, memory))),
+            Method::Runs => Target::Runs(Box::new(Collector::new(&context))),
         };
         let number = (self.workers as u64) << WORKER_SHIFT;
         self.workers += 1;
@@ -197,27 +200,27 @@ impl Sorter {
                 let (pieces, spilled) = partitions.finish()?;
                 Ok(Sorted::of_pieces(&self.context, pieces, spilled))
             }
-            Method::Runs(memory) => {
-                let runs = spilled_together(&self.context, &memory, runs)?;
-                // Releases its reservation for the read streams.
-                drop(memory);
-                Sorted::of_runs(&self.context, runs)
-            }
+            Method::Runs => Sorted::of_runs(&self.context, spilled_together(&self.context, runs)?),
         }
     }
 }
 
 /// Plans the memory that the sort may use, or the part of it that is still free.
-fn divide_memory(job: &Job, options: &SortOptions, keys: &Keys) -> Result<(MemoryPlan, ChunkMemory), Error> {
+fn divide_memory(
+    job: &Job,
+    options: &SortOptions,
+    keys: &Keys,
+) -> Result<(MemoryPlan, Arc<SortMemory>), Error> {
     let budget = job.io().pool().budget();
     let bytes = options.memory.unwrap_or(options::default_memory(budget)).min(budget);
-    let min_bytes = plan::min_bytes(options.block);
+    let (threads, directories) = (job.options().threads, job.options().spill.len());
+    let min_bytes = plan::min_bytes(options.block, threads, directories);
     let guarantee = Guarantee::new(job, bytes.max(min_bytes), min_bytes)?;
     let memory = MemoryPlan::new(&Demand {
         bytes: guarantee.bytes,
         heap_bytes: job.available(),
-        threads: job.options().threads,
-        directories: job.options().spill.len(),
+        threads,
+        directories,
         expected_bytes: options.expected_bytes,
         expected_rows: options.expected_rows,
         resident_bytes: options.resident,
@@ -227,20 +230,31 @@ fn divide_memory(job: &Job, options: &SortOptions, keys: &Keys) -> Result<(Memor
         block: options.block,
         order_bytes: ORDER_BYTES + keys.digit_bytes(),
     });
-    let chunks = guarantee.chunks(memory.chunk_bytes);
-    Ok((memory, chunks))
+    let (input_bytes, row_max_bytes) = match options.usable_sample() {
+        Some(_) => (memory.partition_input_bytes, usize::MAX),
+        None => (memory.run_input_bytes, memory.run_max_bytes),
+    };
+    let buffers = guarantee.divide(job, memory.chunk_bytes, input_bytes, row_max_bytes)?;
+    Ok((memory, buffers))
 }
 
 /// Spills the runs in memory if any run is spilled: the merge needs memory to read the spilled ones.
-fn spilled_together(context: &Context, memory: &ChunkMemory, runs: Vec<Run>) -> Result<Vec<Run>, Error> {
+fn spilled_together(context: &Context, runs: Vec<Run>) -> Result<Vec<Run>, Error> {
     if !runs.iter().any(Run::is_spilled) {
         return Ok(runs);
     }
-    runs.into_iter().map(|run| run.spilled(context, memory)).collect()
+    runs.into_iter().map(|run| run.spilled(context)).collect()
 }
 
 /// Maximum bytes of rows packed at a time, unless a single row is longer.
 const STAGED_BYTES: usize = 4 << 20;
+
+/// Returns the rows of a batch that are packed at a time, at most `most`.
+fn staged_rows(batch: &RecordBatch, most: usize) -> usize {
+    // A slice of a large batch shares buffers that have other rows as well.
+    let row_bytes = batch_bytes(batch) / batch.num_rows().max(1);
+    most.min(STAGED_BYTES / row_bytes.max(1)).max(1)
+}
 
 impl Worker {
     /// Adds the rows of a batch.
@@ -250,8 +264,7 @@ impl Worker {
     pub fn push(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         self.context.job.check()?;
         let view = self.viewer.view(batch)?;
-        let row_bytes = batch.get_array_memory_size() / view.rows.max(1);
-        let block_rows = self.context.layout.block_rows.min(STAGED_BYTES / row_bytes.max(1)).max(1);
+        let block_rows = staged_rows(batch, self.context.layout.block_rows);
         for from in (0..view.rows).step_by(block_rows) {
             let rows = block_rows.min(view.rows - from);
             self.stage.fill(&view, from, rows, self.number);

@@ -16,7 +16,7 @@ mod regulator;
 
 pub use level::{Level, LevelBytes, SpillCompression};
 
-pub(crate) use chunks::{ChunkReader, SpillWriter, Spilled, SpilledChunks, WRITES_IN_FLIGHT};
+pub(crate) use chunks::{ChunkReader, SpillWriter, Spilled, SpilledChunks};
 pub(crate) use codec::ScratchPool;
 pub(crate) use files::SpillFiles;
 pub(crate) use frames::{FRAME_BYTES, FrameReader, FrameRun, FrameWriter};

@@ -111,3 +111,6 @@ pub struct Outcome {
     /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -70,8 +70,8 @@ pub(super) struct State {
     unused_guarantees: usize,
     /// Bytes of slots that are backed.
     resident: usize,
-    /// Bytes of accounts in use, by the party that will release them.
-    holders: Vec<(Holder, usize)>,
+    /// Bytes of accounts in use, by account and the party that will release them.
+    holders: Vec<(AccountId, Holder, usize)>,
     waiting: Vec<ThreadNumber>,
     /// Number of releases so far.
     releases: u64,
@@ -149,6 +149,33 @@ impl State {
         }
     }
 
+    pub(super) fn guarantee(&self, id: AccountId) -> usize {
+        self.accounts[id].as_ref().map_or(0, |account| account.guarantee)
+    }
+
+    pub(super) fn unused_guarantee(&self, id: AccountId) -> usize {
+        self.accounts[id].as_ref().map_or(0, AccountState::unused_guarantee)
+    }
+
+    pub(super) fn move_guarantee(&mut self, from: AccountId, bytes: usize, to: AccountId) {
+        let unused = self.account(from).unused_guarantee().min(bytes);
+        self.account(from).guarantee -= unused;
+        let to = self.account(to);
+        let before = to.unused_guarantee();
+        to.guarantee += unused;
+        let added = to.unused_guarantee() - before;
+        // An account beyond its guarantee covers its use first.
+        self.unused_guarantees -= unused - added;
+    }
+
+    pub(super) fn shrink_account(&mut self, id: AccountId, guarantee: usize) {
+        let account = self.account(id);
+        let before = account.unused_guarantee();
+        account.guarantee = account.guarantee.min(guarantee);
+        self.unused_guarantees -= before - self.account(id).unused_guarantee();
+        self.releases += 1;
+    }
+
     /// Claims `size` bytes for an account, first from its guarantee, then from the rest of the budget.
     pub(super) fn claim(&mut self, account: Option<(AccountId, Holder)>, size: usize, budget: usize) -> bool {
         let unused = account.map_or(0, |(id, _)| self.account(id).unused_guarantee());
@@ -159,7 +186,7 @@ impl State {
         if let Some((id, holder)) = account {
             self.unused_guarantees -= unused.min(size);
             self.account(id).used += size;
-            self.hold(holder, size);
+            self.hold(id, holder, size);
         }
         true
     }
@@ -178,7 +205,7 @@ impl State {
             if is_over {
                 self.accounts[id] = None;
             }
-            self.let_go(holder, size);
+            self.let_go(id, holder, size);
         }
         if let Some(slot) = slot {
             self.arena_mut(slot.arena).free += 1;
@@ -282,29 +309,37 @@ impl State {
         unsafe { NonNull::new_unchecked(arena.region.start().add(slot.index * arena.size)) }
     }
 
-    /// Transfers `size` bytes to another holder.
-    pub(super) fn pass_on(&mut self, from: &mut Holder, to: Holder, size: usize) {
-        self.let_go(*from, size);
-        self.hold(to, size);
+    /// Transfers `size` bytes of an account to another holder.
+    pub(super) fn pass_on(&mut self, account: AccountId, from: &mut Holder, to: Holder, size: usize) {
+        self.let_go(account, *from, size);
+        self.hold(account, to, size);
         *from = to;
     }
 
-    fn hold(&mut self, holder: Holder, size: usize) {
-        match self.holders.iter_mut().find(|(known, _)| *known == holder) {
-            Some((_, bytes)) => *bytes += size,
-            None => self.holders.push((holder, size)),
+    fn hold(&mut self, account: AccountId, holder: Holder, size: usize) {
+        match self.holders.iter_mut().find(|(of, known, _)| (*of, *known) == (account, holder)) {
+            Some((_, _, bytes)) => *bytes += size,
+            None => self.holders.push((account, holder, size)),
         }
     }
 
-    fn let_go(&mut self, holder: Holder, size: usize) {
-        let at = self.holders.iter().position(|&(known, _)| known == holder);
+    fn let_go(&mut self, account: AccountId, holder: Holder, size: usize) {
+        let at = self.holders.iter().position(|&(of, known, _)| (of, known) == (account, holder));
         let at = at.expect("a holder of what is released");
-        self.holders[at].1 -= size;
+        self.holders[at].2 -= size;
+        if self.holders[at].2 == 0 {
+            self.holders.swap_remove(at);
+        }
     }
 
-    /// Whether another party than this thread holds memory, and does not wait for memory itself.
-    pub(super) fn others_can_release(&self, me: ThreadNumber) -> bool {
-        self.holders.iter().filter(|(_, bytes)| *bytes > 0).any(|(holder, _)| match holder {
+    /// Whether another party than this thread holds memory whose release would help an account, and does not wait for
+    /// memory itself. Memory within the guarantee of another account does not help: it stays guaranteed to that one.
+    pub(super) fn others_can_release(&self, me: ThreadNumber, account: Option<AccountId>) -> bool {
+        let helps = |id: AccountId| {
+            let is_beyond = |found: &AccountState| found.used > found.guarantee;
+            account == Some(id) || self.accounts[id].as_ref().is_some_and(is_beyond)
+        };
+        self.holders.iter().filter(|(id, _, _)| helps(*id)).any(|(_, holder, _)| match holder {
             Holder::Elsewhere => true,
             Holder::Thread(thread) => *thread != me && !self.waiting.contains(thread),
         })

@@ -86,7 +86,7 @@ fn a_thread_that_holds_everything_is_told_so_and_does_not_wait() {
     let account = pool.account(0).unwrap();
     let mut held: Vec<Buffer> = (0..2).map(|_| account.reserve(4096).unwrap().take().unwrap()).collect();
     let since = account.reserve(4096).unwrap_err();
-    assert!(!pool.wait_for_release(since), "all of it is here");
+    assert!(!pool.wait_for_release(since, Some(&account)), "all of it is here");
     held[0].send();
     std::thread::scope(|scope| {
         let sent = held.swap_remove(0);
@@ -94,9 +94,28 @@ fn a_thread_that_holds_everything_is_told_so_and_does_not_wait() {
             std::thread::sleep(Duration::from_millis(20));
             drop(sent);
         });
-        assert!(pool.wait_for_release(since), "another thread has one");
+        assert!(pool.wait_for_release(since, Some(&account)), "another thread has one");
     });
-    assert!(pool.wait_for_release(since), "it was released before");
+    assert!(pool.wait_for_release(since, Some(&account)), "it was released before");
+}
+
+#[test]
+fn memory_within_the_guarantee_of_another_account_is_not_waited_for() {
+    let pool = BufferPool::with_budget(16 << 10, Memory::Ordinary);
+    let (sort, scan) = (pool.account(12 << 10).unwrap(), pool.account(0).unwrap());
+    let mut kept = sort.reserve(4096).unwrap().take().unwrap();
+    kept.send();
+    let _held = scan.reserve(4096).unwrap();
+    let since = scan.reserve(4096).unwrap_err();
+    assert!(!pool.wait_for_release(since, Some(&scan)), "a release within a guarantee does not help");
+    sort.shrink(4096);
+    let _more = scan.reserve(8192).unwrap();
+    assert_eq!(sort.unused_guarantee(), 0);
+    drop(kept);
+    assert_eq!(sort.unused_guarantee(), 4096);
+    let (from, to) = (sort, pool.account(0).unwrap());
+    from.give(usize::MAX, &to);
+    assert_eq!((from.guarantee(), to.guarantee()), (0, 4096));
 }
 
 #[test]
@@ -111,7 +130,7 @@ fn of_threads_that_wait_for_each_other_one_is_told() {
                 start.wait();
                 let since = account.reserve(4096).unwrap_err();
                 // The thread that gets the error releases its buffer, so that the other continues.
-                pool.wait_for_release(since)
+                pool.wait_for_release(since, Some(&account))
             })
         });
         threads.map(|thread| thread.join().unwrap())

@@ -24,10 +24,23 @@ pub struct SpillStats {
     pub peak_bytes: u64,
 }
 
+/// A limit of the space of spills, such as those in memory.
+pub trait SpaceLimit: std::fmt::Debug + Send + Sync {
+    /// Takes space for bytes that will be written.
+    ///
+    /// # Errors
+    /// If the limit does not leave that much: the error of the write.
+    fn take(&self, bytes: u64) -> io::Result<()>;
+
+    /// Returns space that was taken.
+    fn give_back(&self, bytes: u64);
+}
+
 /// The file of a spill, and its space.
 #[derive(Debug)]
 pub(super) struct Space {
     pub(super) file: Arc<IoFile>,
+    pub(super) limit: Option<Arc<dyn SpaceLimit>>,
     state: Mutex<State>,
 }
 
@@ -40,9 +53,9 @@ struct State {
 }
 
 impl Space {
-    pub(super) fn new(file: Arc<IoFile>) -> Space {
+    pub(super) fn new(file: Arc<IoFile>, limit: Option<Arc<dyn SpaceLimit>>) -> Space {
         let state = State { stats: SpillStats::default(), has_holes: true, allocation: Allocation::none() };
-        Space { file, state: Mutex::new(state) }
+        Space { file, limit, state: Mutex::new(state) }
     }
 
     pub(super) fn stats(&self) -> SpillStats {
@@ -70,9 +83,22 @@ impl Space {
         let punched = retry_on_intr(|| fallocate(self.file.file(), flags, range.start, length));
         let mut state = self.lock();
         match punched {
-            Ok(()) => state.stats.live_bytes -= length,
+            Ok(()) => {
+                state.stats.live_bytes -= length;
+                if let Some(limit) = &self.limit {
+                    limit.give_back(length);
+                }
+            }
             // The space is occupied until the spill is dropped, which is not an error.
             Err(_) => state.has_holes = false,
+        }
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        if let Some(limit) = &self.limit {
+            limit.give_back(self.lock().stats.live_bytes);
         }
     }
 }
@@ -100,10 +126,13 @@ impl Place {
         let (offset, added) = (state.stats.written_bytes, length as u64);
         let end = offset + added;
         state.allocation.check_limit(end).map_err(|error| (offset, error))?;
+        if let Some(limit) = &self.space.limit {
+            limit.take(added).map_err(|error| (offset, error))?;
+        }
         let SpillStats { live_bytes, peak_bytes, .. } = state.stats;
         let live_bytes = live_bytes + added;
         state.stats = SpillStats { written_bytes: end, live_bytes, peak_bytes: peak_bytes.max(live_bytes) };
-        if self.space.file.alignment().offset > 1 {
+        if self.space.file.alignment().offset > 1 && self.space.limit.is_none() {
             state.allocation.ahead_of(&self.space.file, end);
         }
         drop(state);

@@ -1,5 +1,8 @@
 //! Spills groups that do not fit into memory: records in runs of a spill file, one run per hash partition.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sakiyomi_io::buffer::Account;
 use sakiyomi_io::{SharedOptions, WriteOptions};
 
 use crate::spill::{FrameRun, FrameWriter, SpillFiles};
@@ -11,6 +14,12 @@ use super::groups::{Groups, LEVELS_MAX, PARTITION_COUNT};
 pub(crate) const BLOCK_BYTES: usize = 128 << 10;
 /// Transfers in flight: one during the filling or reading of another.
 const TRANSFERS_IN_FLIGHT: usize = 2;
+/// Transfer size with reserved memory.
+const RESERVED_BLOCK_BYTES: usize = 64 << 10;
+/// Blocks of a run: being filled, in flight, and handed over.
+const RESERVED_BLOCKS: usize = TRANSFERS_IN_FLIGHT + 1;
+/// Purpose that errors about this memory name.
+const MEMORY_PURPOSE: &str = "grouping rows";
 /// Size at which buffered records are written to a run.
 const RECORDS_BYTES: usize = 64 << 10;
 
@@ -23,18 +32,39 @@ const READ_PHASE: &str = "read groups";
 #[derive(Clone, Debug)]
 pub(crate) struct SpillPlace {
     files: SpillFiles,
+    /// Memory to read a run; of one thread at a time, which may write others meanwhile.
+    reading: Arc<Mutex<Arc<Account>>>,
+    /// Memory to write a run; of one thread at a time.
+    writing: Arc<Mutex<Arc<Account>>>,
 }
 
 impl SpillPlace {
     /// Uses the spill directories of a job in turn.
-    pub(crate) fn of(job: &Job) -> SpillPlace {
-        SpillPlace { files: SpillFiles::new(job) }
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the job has no memory left to write a run.
+    pub(crate) fn of(job: &Job) -> Result<SpillPlace, Error> {
+        SpillPlace::new(SpillFiles::new(job))
+    }
+
+    fn new(files: SpillFiles) -> Result<SpillPlace, Error> {
+        let reserve = || {
+            let account = files.job().account(RESERVED_BLOCKS * RESERVED_BLOCK_BYTES, MEMORY_PURPOSE)?;
+            Ok::<_, Error>(Arc::new(Mutex::new(Arc::new(account))))
+        };
+        let (reading, writing) = (reserve()?, reserve()?);
+        Ok(SpillPlace { files, reading, writing })
+    }
+
+    /// The memory to write a run, once no other thread uses it. Its holder needs no other memory to finish.
+    fn writing(&self) -> MutexGuard<'_, Arc<Account>> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Uses an open spill file, such as one in memory.
     #[cfg(test)]
     pub(crate) fn over(job: &Job, spill: sakiyomi_io::Spill) -> SpillPlace {
-        SpillPlace { files: SpillFiles::over(job, vec![spill]) }
+        SpillPlace::new(SpillFiles::over(job, vec![spill])).unwrap()
     }
 
     /// Fails if the job is cancelled.
@@ -52,7 +82,17 @@ impl SpillPlace {
             SharedOptions { block: BLOCK_BYTES, ahead: TRANSFERS_IN_FLIGHT, ..SharedOptions::default() };
         // The beginning of a record that ends in a later frame.
         let mut begun: Vec<u8> = Vec::new();
-        let mut reader = run.drain(&options, READ_PHASE)?;
+        // Blocks ahead, and the one in use.
+        let bytes = (TRANSFERS_IN_FLIGHT + 2) * BLOCK_BYTES;
+        let (mut reader, _turn) = match self.files.job().account(bytes, MEMORY_PURPOSE) {
+            Ok(account) => (run.drain_within(Some(&Arc::new(account)), &options, READ_PHASE)?, None),
+            // Others have the memory: one thread at a time reads with memory reserved before.
+            Err(_) => {
+                let options = SharedOptions { block: RESERVED_BLOCK_BYTES, ahead: 1, ..options };
+                let turn = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+                (run.drain_within(Some(&*turn), &options, READ_PHASE)?, Some(turn))
+            }
+        };
         while let Some(frame) = reader.next()? {
             let mut bytes = &frame[..];
             while !begun.is_empty() && !bytes.is_empty() {
@@ -123,15 +163,22 @@ impl Overflow {
                 in_flight: TRANSFERS_IN_FLIGHT,
                 ..WriteOptions::default()
             };
-            let mut run = match files.run(&options) {
-                Err(Error::Io(sakiyomi_io::Error::Budget { .. })) if !open.is_empty() => {
-                    finish(&mut open, &mut self.runs)?;
-                    files.run(&options)?
+            match files.run(&options) {
+                Ok(mut run) => {
+                    write(&mut run, groups, numbers)?;
+                    open.push((partition, run));
                 }
-                other => other?,
-            };
-            write(&mut run, groups, numbers)?;
-            open.push((partition, run));
+                // Others have the memory: the run is written alone, with memory reserved before.
+                Err(Error::Io(sakiyomi_io::Error::Budget { .. })) => {
+                    finish(&mut open, &mut self.runs)?;
+                    let turn = self.place.writing();
+                    let options = WriteOptions { block: RESERVED_BLOCK_BYTES, ..options };
+                    let mut run = files.run_within(Some(&*turn), &options)?;
+                    write(&mut run, groups, numbers)?;
+                    finish(&mut vec![(partition, run)], &mut self.runs)?;
+                }
+                Err(other) => return Err(other),
+            }
         }
         finish(&mut open, &mut self.runs)?;
         groups.clear();

@@ -53,7 +53,7 @@ pub fn aggregate(
     inputs: Vec<Box<dyn Batches + '_>>,
 ) -> Result<Aggregated, Error> {
     let bytes = group_memory(job.available());
-    aggregate_within(job, &SpillPlace::of(job), bytes, aggregation, inputs)
+    aggregate_within(job, &SpillPlace::of(job)?, bytes, aggregation, inputs)
 }
 
 /// As [`aggregate`], with a given memory and spill destination.

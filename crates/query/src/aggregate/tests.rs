@@ -167,7 +167,7 @@ proptest! {
         let plan = aggregation(keys, &AGGREGATES, condition);
         let key_columns = plan.keys().len();
         let inputs = streams(&rows, threads, batch_rows.max(count / 40));
-        let result = aggregate_within(&job, &SpillPlace::of(&job), bytes, plan, inputs).unwrap();
+        let result = aggregate_within(&job, &SpillPlace::of(&job).unwrap(), bytes, plan, inputs).unwrap();
         let is_sorted = result.is_sorted();
         let mut found = Vec::new();
         for stream in result.into_streams(threads) {

@@ -11,10 +11,13 @@ use super::prediction::Prediction;
 use super::search::can_spill;
 use super::shape::Task;
 
+/// Compressions of spills.
+const SPILL_CODECS: [Codec; 2] = [Codec::Lz4, Codec::Zstd];
+
 /// A rejected plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rejected {
-    /// Its difference from the chosen plan: `hash join built from the right`, `engine pread:4`, `spill buffered`.
+    /// Its difference from the chosen plan: `hash join built from the right`, `engine pread:4`, `input buffered`.
     pub difference: String,
     /// The plan.
     pub plan: Plan,
@@ -73,7 +76,7 @@ impl Model<'_> {
     /// Returns the candidate compressions of spills: none, and all measured ones.
     pub(crate) fn codecs(&self) -> Vec<Codec> {
         let measured = self.operators.codecs.iter().map(|cost| cost.codec);
-        std::iter::once(Codec::None).chain(measured.filter(|&codec| codec != Codec::None)).collect()
+        std::iter::once(Codec::None).chain(measured.filter(|codec| SPILL_CODECS.contains(codec))).collect()
     }
 
     /// Returns the plans that keep the memory limit, the fastest first.

@@ -12,7 +12,7 @@ use super::records::{DIVIDING, GIVING_MERGED, GIVING_PARTITIONS, MAKING_RUNS, ST
 use super::shape::{KeyShape, Operator};
 use super::stage::Stage;
 use super::work::{PARTITION_SKEW_RATIO, Rows, SORT_ENTRY_BYTES, Work};
-use crate::sort::plan::MERGE_AHEAD;
+use crate::sort::plan::MERGE_BLOCKS;
 use crate::sort::runs::collected_rows;
 
 /// The stages of a sort. The consumer adds its work to the last one, which emits the rows.
@@ -127,7 +127,7 @@ fn runs_and_merge(
     read.flows.push(Flow::write(Role::Spill, spilled));
     let mut before = vec![read];
     let inputs = fan_in.min(runs);
-    let merge_buffers = inputs * (MERGE_AHEAD + 2) as f64 * work.spill_block;
+    let merge_buffers = inputs * MERGE_BLOCKS as f64 * work.spill_block;
     for _ in 1..passes {
         let mut again = merged(work, rows, inputs);
         again.name = "merge";

@@ -4,7 +4,10 @@
 //! side fits into the available memory, the right side is spilled and read again for each block of left rows (block
 //! nested-loop join). Memory is bounded for groups of any size.
 
+use std::sync::Arc;
+
 use arrow_array::RecordBatch;
+use sakiyomi_io::buffer::Account;
 
 use super::assemble::assemble;
 use super::cursor::Cursor;
@@ -26,6 +29,8 @@ const GROUP_MEMORY: &str = "joining rows of equal keys";
 pub(super) struct Group {
     key: Key,
     stage: Stage,
+    /// Memory to spill a side.
+    account: Arc<Account>,
 }
 
 enum Stage {
@@ -60,9 +65,10 @@ enum Side {
 
 impl Group {
     /// Creates the group of a key, which is the next one on both sides.
-    pub(super) fn new(kind: JoinKind, key: Key) -> Group {
+    pub(super) fn new(kind: JoinKind, key: Key, account: &Arc<Account>) -> Group {
         let single = Stage::Single { gives_left: kind == JoinKind::Semi };
-        Group { key, stage: if kind.gives_pairs() { Stage::Begin } else { single } }
+        let stage = if kind.gives_pairs() { Stage::Begin } else { single };
+        Group { key, stage, account: Arc::clone(account) }
     }
 
     /// Returns the next result batch and the maximum bytes of its rows; `None` after the group.
@@ -90,7 +96,8 @@ impl Group {
                     return Ok(None);
                 }
                 Stage::Begin => {
-                    self.stage = Stage::Cross(Box::new(Cross::begin(job, &mut sides, &self.key)?));
+                    self.stage =
+                        Stage::Cross(Box::new(Cross::begin(job, &self.account, &mut sides, &self.key)?));
                 }
                 Stage::Cross(cross) => return cross.next(&self.key, sides, layout, pairs, result),
             }
@@ -118,7 +125,7 @@ struct Cross {
 
 enum Inner {
     Memory(std::vec::IntoIter<RecordBatch>, Vec<RecordBatch>),
-    Spilled(Box<BatchReader>, BatchRun),
+    Spilled(Box<BatchReader>, BatchRun, Arc<Account>),
 }
 
 impl Inner {
@@ -129,14 +136,17 @@ impl Inner {
     fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
         match self {
             Inner::Memory(rest, _) => Ok(rest.next()),
-            Inner::Spilled(reader, _) => reader.next(),
+            Inner::Spilled(reader, ..) => reader.next(),
         }
     }
 
     fn rewind(&mut self) -> Result<(), Error> {
         match self {
             Inner::Memory(rest, batches) => *rest = batches.clone().into_iter(),
-            Inner::Spilled(reader, run) => **reader = run.read()?,
+            Inner::Spilled(reader, run, account) => {
+                // The previous reader has read everything, and holds no memory.
+                **reader = run.read_within(account)?;
+            }
         }
         Ok(())
     }
@@ -144,7 +154,7 @@ impl Inner {
 
 impl Cross {
     /// Reads both sides of a group until one ends or the memory is exhausted.
-    fn begin(job: &Job, sides: &mut Sides<'_>, key: &Key) -> Result<Cross, Error> {
+    fn begin(job: &Job, account: &Arc<Account>, sides: &mut Sides<'_>, key: &Key) -> Result<Cross, Error> {
         let mut reservation = job.reserve(0, GROUP_MEMORY)?;
         let (mut left, mut right) = (Vec::new(), Vec::new());
         let (mut left_bytes, mut right_bytes) = (0, 0);
@@ -164,10 +174,11 @@ impl Cross {
             *bytes += batch_bytes(&rows);
             batches.push(rows);
             if reservation.resize(left_bytes + right_bytes, GROUP_MEMORY).is_err() {
-                let run = spill_group(job, sides.right, right, key)?;
+                let run = spill_group(job, account, sides.right, right, key)?;
                 // The block may use the previous reservation.
                 reservation.resize(left_bytes.min(reservation.bytes()), GROUP_MEMORY)?;
-                break (Inner::Spilled(Box::new(run.read()?), run), Side::Left, left, 0);
+                let reader = Box::new(run.read_within(account)?);
+                break (Inner::Spilled(reader, run, Arc::clone(account)), Side::Left, left, 0);
             }
         };
         let has_more = true;
@@ -257,9 +268,15 @@ fn pair(is_left: bool, outer: usize, inner: usize, at: &mut (usize, usize, usize
 }
 
 /// Spills the right side of a group: the rows already read, and the remaining ones.
-fn spill_group(job: &Job, right: &mut Cursor, read: Vec<RecordBatch>, key: &Key) -> Result<BatchRun, Error> {
+fn spill_group(
+    job: &Job,
+    account: &Arc<Account>,
+    right: &mut Cursor,
+    read: Vec<RecordBatch>,
+    key: &Key,
+) -> Result<BatchRun, Error> {
     let spill = SpillFiles::new(job);
-    let mut writer = BatchWriter::create(&spill, &right.schema())?;
+    let mut writer = BatchWriter::create_within(&spill, &right.schema(), Some(account))?;
     for batch in read {
         writer.write(&batch)?;
     }

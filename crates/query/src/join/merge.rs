@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{SchemaRef, SortOptions};
+use sakiyomi_io::buffer::Account;
 
 use super::assemble::assemble;
 use super::condition::Condition;
@@ -16,6 +17,7 @@ use super::layout::Layout;
 use super::pairs::Pairs;
 use super::result::{RESULT_BATCH_ROWS, ResultBatches};
 use super::scan::{Stop, scan};
+use crate::batch_spill::reserve_spill;
 use crate::{Batches, Error, Job};
 
 /// Result stream of a merge join in key order. Rows with null keys keep their position relative to their side.
@@ -27,6 +29,8 @@ pub struct MergeJoin {
     right: Cursor,
     pairs: Pairs,
     group: Option<Group>,
+    /// Memory to spill a side of a group, reserved before any row is joined.
+    account: Arc<Account>,
     result: ResultBatches,
     has_ended: bool,
 }
@@ -36,7 +40,7 @@ impl MergeJoin {
     /// be first or last.
     ///
     /// # Errors
-    /// [`Error::Arrow`] if a type has no order.
+    /// [`Error::Arrow`] if a type has no order; [`Error::Memory`] if the job has no memory left to spill rows.
     ///
     /// # Panics
     /// If `order` does not have one direction for each pair.
@@ -74,6 +78,7 @@ impl MergeJoin {
             right: Cursor::new(right, encoder, condition.right(), "right"),
             pairs: Pairs::with_capacity(batch_rows),
             group: None,
+            account: reserve_spill(job, "joining rows")?,
             result,
             has_ended: false,
         })
@@ -166,7 +171,7 @@ impl MergeJoin {
         };
         self.flush()?;
         if stop == Stop::Group {
-            self.group = Some(Group::new(self.kind, self.left.keys().owned(ours.row)));
+            self.group = Some(Group::new(self.kind, self.left.keys().owned(ours.row), &self.account));
         }
         self.left.advance_to(ours.row)?;
         self.right.advance_to(theirs.row)

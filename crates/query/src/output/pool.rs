@@ -32,6 +32,11 @@ impl<T: Reusable> Pool<T> {
         Pool { job: job.clone(), purpose, free: Arc::default() }
     }
 
+    /// Drops the free objects, and their reservations.
+    pub(crate) fn clear(&self) {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Takes a free object, or makes a new one.
     ///
     /// # Errors

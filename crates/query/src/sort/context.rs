@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, SchemaRef};
 
 use super::key::Keys;
+use super::memory::SortMemory;
 use super::plan::MemoryPlan;
 use super::row::dictionary::Dictionary;
 use super::row::layout::{Form, Layout};
@@ -24,6 +25,8 @@ pub(crate) struct Context {
     pub(crate) keys: Keys,
     pub(crate) dictionaries: Arc<[Dictionary]>,
     pub(crate) memory: MemoryPlan,
+    /// The reserved memory that the plan divides.
+    pub(crate) buffers: Arc<SortMemory>,
     pub(crate) spills: SpillFiles,
     /// Heap reservation for ordering rows.
     pub(crate) _heap: Reservation,

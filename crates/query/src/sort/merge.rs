@@ -6,19 +6,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::chunk::{Chunk, ChunkMemory};
+use super::chunk::Chunk;
 use super::context::Context;
 use super::in_memory::{Coder, walk};
 use super::key::packing::Packing;
 use super::key::range::Range;
 use super::loser_tree::LoserTree;
-use super::plan::MERGE_AHEAD;
+use super::memory::Grant;
+use super::plan::{MERGE_BLOCKS, MemoryPlan};
 use super::row::gather::Rows;
 use super::row::{BLOCK_ROWS, RowView};
 use super::runs::{Run, RunData, RunWriter};
+use super::sorted::{Partition, write_memory};
 use crate::Error;
 use crate::phase::Meter;
-use crate::spill::{ChunkReader, WRITES_IN_FLIGHT};
+use crate::spill::ChunkReader;
 
 /// Merge of sorted runs.
 pub(crate) struct Merger {
@@ -29,6 +31,12 @@ pub(crate) struct Merger {
     coder: Coder,
     /// Ranges of the keys of all runs.
     ranges: Vec<Range>,
+    /// Bytes that a group may keep, besides those read for it: the first chunk of each run, and one chunk more.
+    group_bytes: usize,
+    /// About the bytes that are read for a group.
+    read_bytes: usize,
+    /// Memory of the chunks read ahead and of runs in memory, which are dropped before it.
+    _grants: (Option<Grant>, Grant),
 }
 
 /// Ordered rows, and the chunks that contain them.
@@ -59,22 +67,43 @@ enum Source {
 const MEMORY_ROWS: usize = 8 * BLOCK_ROWS;
 
 impl Merger {
-    /// Starts a merge of runs; first merges the shortest ones if there are more than the fan-in.
+    /// Starts a merge of runs; first merges the shortest ones if there are more than the fan-in, or if some have long
+    /// rows. `resident` is the memory of runs that are not spilled.
     ///
     /// # Errors
-    /// If a run cannot be read or written.
-    pub(crate) fn new(context: &Arc<Context>, mut runs: Vec<Run>) -> Result<Merger, Error> {
-        let fan_in = context.memory.fan_in;
-        while runs.len() > fan_in {
-            runs.sort_by_key(|run| std::cmp::Reverse(run.rows));
-            let count = fan_in.min(runs.len() - fan_in + 1);
-            let shortest = runs.split_off(runs.len() - count);
-            runs.push(Merger::over(context, shortest)?.into_run()?);
+    /// If a run cannot be read or written, or [`Error::Memory`] if long rows do not fit.
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        mut runs: Vec<Run>,
+        resident: Option<Grant>,
+    ) -> Result<Merger, Error> {
+        let plan = &context.memory;
+        let is_spilled = runs.iter().any(Run::is_spilled);
+        while is_spilled && runs.len() > prefix(&runs, plan) {
+            runs.sort_by_key(|run| run.rows);
+            let most = prefix(&runs, plan);
+            let count = most.min(runs.len() + 1 - most).max(2);
+            let rest = runs.split_off(count);
+            let merged = Merger::into_run(context, runs)?;
+            runs = rest;
+            runs.push(merged);
         }
-        Merger::over(context, runs)
+        Merger::over(context, runs, resident, 0)
     }
 
-    fn over(context: &Arc<Context>, runs: Vec<Run>) -> Result<Merger, Error> {
+    fn over(
+        context: &Arc<Context>,
+        runs: Vec<Run>,
+        resident: Option<Grant>,
+        more_bytes: usize,
+    ) -> Result<Merger, Error> {
+        let bytes =
+            runs.iter().map(|run| run.merge_bytes(context.memory.chunk_bytes)).sum::<usize>() + more_bytes;
+        let longest = runs.iter().map(Run::longest_read).max().unwrap_or(0);
+        let group_bytes = runs.iter().map(Run::longest_read).sum::<usize>() + longest;
+        let left = context.buffers.total().saturating_sub(bytes + group_bytes);
+        let read_bytes = context.memory.group_bytes.min(left).max(1);
+        let grant = context.buffers.grant(&context.job, bytes, MERGE_MEMORY)?;
         let mut ranges = vec![Range::none(); context.keys.columns.len()];
         for run in &runs {
             ranges.iter_mut().zip(&run.ranges).for_each(|(range, other)| range.join(other));
@@ -83,7 +112,9 @@ impl Merger {
         let cursors = runs.into_iter().map(|run| Cursor::new(context, run)).collect::<Result<_, _>>()?;
         let tree = LoserTree::new(1, |_, _| false);
         let context = Arc::clone(context);
-        let mut merger = Merger { context, packing, cursors, tree, coder: Coder::default(), ranges };
+        let (coder, _grants) = (Coder::default(), (resident, grant));
+        let mut merger =
+            Merger { context, packing, cursors, tree, coder, ranges, group_bytes, read_bytes, _grants };
         for cursor in &mut merger.cursors {
             cursor.refill(&merger.context, &merger.packing, &mut merger.coder)?;
         }
@@ -96,11 +127,25 @@ impl Merger {
         Ok(merger)
     }
 
-    /// Returns the next rows, at most `rows_max`; `None` at the end.
+    /// Returns the next rows, at most `rows_max`; `None` at the end. Waits for the memory of earlier groups, whose holders
+    /// need no memory to finish.
     ///
     /// # Errors
-    /// If a run cannot be read.
-    pub(crate) fn next_group(&mut self, rows_max: usize) -> Result<Option<Group>, Error> {
+    /// If a run cannot be read, or [`Error::Memory`] if long rows do not fit.
+    pub(crate) fn next_partition(&mut self, rows_max: usize) -> Result<Option<Partition>, Error> {
+        if self.cursors.is_empty() {
+            return Ok(None);
+        }
+        let context = Arc::clone(&self.context);
+        // Runs in memory have their own.
+        let bytes = if self.group_bytes == 0 { 0 } else { self.group_bytes + self.read_bytes };
+        let grant = context.buffers.grant(&context.job, bytes, MERGE_MEMORY)?;
+        let group = self.next_group(rows_max, self.read_bytes)?;
+        Ok(group.map(|group| Partition::new(&context, group.chunks, group.places, (None, grant))))
+    }
+
+    /// Returns the next rows, at most `rows_max`, for which about `read_max` bytes are read; `None` at the end.
+    fn next_group(&mut self, rows_max: usize, read_max: usize) -> Result<Option<Group>, Error> {
         if self.cursors.is_empty() {
             return Ok(None);
         }
@@ -110,7 +155,7 @@ impl Merger {
         self.cursors.iter_mut().for_each(|cursor| cursor.base = None);
         let mut read_bytes = 0;
         let waited = self.waited();
-        while group.places.len() < rows_max && read_bytes < self.context.memory.load_bytes / 2 {
+        while group.places.len() < rows_max && read_bytes < read_max {
             let Merger { context, packing, cursors, tree, coder, .. } = self;
             let winner = tree.winner();
             let cursor = &mut cursors[winner];
@@ -142,17 +187,17 @@ impl Merger {
         self.cursors.iter().map(Cursor::waited).sum()
     }
 
-    /// Writes all rows as one spilled run.
-    fn into_run(mut self) -> Result<Run, Error> {
-        let context = Arc::clone(&self.context);
+    /// Merges runs into one spilled run.
+    fn into_run(context: &Arc<Context>, runs: Vec<Run>) -> Result<Run, Error> {
         let plan = &context.memory;
-        // The open chunk, the writes in flight, and one spare chunk.
-        let memory = (WRITES_IN_FLIGHT + 2) * plan.chunk_bytes;
-        let memory = ChunkMemory::new(&context.job, memory, plan.chunk_bytes)?;
-        let mut writer = RunWriter::new(&context, &memory)?;
+        let longest = runs.iter().map(Run::longest_read).max().unwrap_or(0);
+        let (in_flight, written_bytes) = write_memory(context, longest);
+        // A group ends with the first read, so that it keeps one chunk that its run no longer needs.
+        let mut merger = Merger::over(context, runs, None, written_bytes + longest)?;
+        let mut writer = RunWriter::new(context, in_flight)?;
         let mut left = context.limit.unwrap_or(u64::MAX);
         while left > 0
-            && let Some(group) = self.next_group(GROUP_ROWS)?
+            && let Some(group) = merger.next_group(GROUP_ROWS, 1)?
         {
             let rows = Rows { blocks: &group.chunks, shift: plan.shift() };
             for &place in group.places.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
@@ -160,8 +205,23 @@ impl Merger {
             }
             left = left.saturating_sub(group.places.len() as u64);
         }
-        writer.finish(self.ranges)
+        writer.finish(merger.ranges)
     }
+}
+
+/// Purpose that errors about the memory of a merge name.
+const MERGE_MEMORY: &str = "merging sorted rows";
+
+/// Number of the first runs that can be merged at once, at least 2.
+fn prefix(runs: &[Run], plan: &MemoryPlan) -> usize {
+    let (fan_in, chunk_bytes) = (plan.fan_in, plan.chunk_bytes);
+    let bytes = fan_in * MERGE_BLOCKS * chunk_bytes;
+    let mut sum = 0;
+    let fits = |run: &&Run| {
+        sum += run.merge_bytes(chunk_bytes);
+        sum <= bytes
+    };
+    runs.iter().take(fan_in).take_while(fits).count().max(2)
 }
 
 /// Rows of a group in an intermediate merge pass.
@@ -169,10 +229,11 @@ const GROUP_ROWS: usize = 1 << 14;
 
 impl Cursor {
     fn new(context: &Context, run: Run) -> Result<Cursor, Error> {
+        let ahead = run.read_ahead(context.memory.chunk_bytes);
         let (source, chunks) = match run.data {
             RunData::Memory(chunks, places) => (Source::Memory { places, next: 0 }, chunks),
             RunData::Spilled(chunks, places) => {
-                let stream = Box::new(chunks.read(&context.job, &places, MERGE_AHEAD)?);
+                let stream = Box::new(chunks.read(&context.buffers, &places, ahead)?);
                 (Source::Disk { stream, waited: Duration::ZERO }, Vec::new())
             }
         };
@@ -201,12 +262,13 @@ impl Cursor {
         self.codes.clear();
         let mut read_bytes = 0;
         match &mut self.source {
-            Source::Disk { stream, waited, .. } => {
+            Source::Disk { stream, waited } => {
                 context.job.check()?;
-                let chunk = stream.next()?;
-                *waited = stream.stats().waiting;
+                // Released before the stream reads ahead again.
                 self.chunks.clear();
                 self.base = None;
+                let chunk = stream.next()?;
+                *waited = stream.stats().waiting;
                 if let Some(chunk) = chunk {
                     read_bytes = chunk.as_ref().len();
                     walk(&context.layout, chunk.as_ref(), 0, context.memory.shift(), &mut self.places)?;

@@ -4,13 +4,15 @@
 //! When the resident partitions exceed their memory, the last of them is spilled with all its later chunks. A table
 //! that fits into that memory is therefore never written, whatever its expected size.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use sakiyomi_io::Buffer;
 
-use super::chunk::{ChunkMemory, append};
+use super::chunk::append;
 use super::context::Context;
 use super::in_memory::Coder;
+use super::memory::Grant;
 use super::row::stage::Stage;
 use super::row::{BLOCK_ROWS, RowView};
 use super::splitters::Splitters;
@@ -22,8 +24,9 @@ use crate::spill::{SpillWriter, Spilled, SpilledChunks};
 pub(crate) struct Partitions {
     context: Arc<Context>,
     splitters: Splitters,
-    memory: ChunkMemory,
     state: Mutex<State>,
+    /// Notified when a thread has handed over a chunk that it spills.
+    written: Condvar,
     /// Created by the first spilled chunk.
     writer: Mutex<Option<Arc<SpillWriter>>>,
 }
@@ -33,8 +36,28 @@ struct State {
     pieces: Vec<Piece>,
     /// First spilled partition; all later ones are spilled too.
     spilled_from: usize,
-    /// Bytes of chunks of resident partitions.
+    /// Bytes of chunks of resident partitions, and of those that wait to be spilled.
     resident: usize,
+    /// Chunks that wait to be spilled, with their partitions and numbers of rows.
+    evicted: VecDeque<(usize, Buffer, u64)>,
+    /// Chunks of the resident bytes before that threads are spilling.
+    in_hand: usize,
+}
+
+impl State {
+    /// Returns the next chunk to be spilled for the chunks in memory to have at most `resident_bytes`.
+    fn evict(&mut self, resident_bytes: usize) -> Option<(usize, Buffer, u64)> {
+        while self.evicted.is_empty() && self.resident > resident_bytes && self.spilled_from > 0 {
+            self.spilled_from -= 1;
+            let partition = self.spilled_from;
+            let chunks = self.pieces[partition].memory.drain(..);
+            self.evicted.extend(chunks.map(|(chunk, rows)| (partition, chunk, rows)));
+        }
+        let next = self.evicted.pop_front()?;
+        self.resident -= next.1.capacity();
+        self.in_hand += 1;
+        Some(next)
+    }
 }
 
 /// Unordered rows with keys in one range.
@@ -50,67 +73,77 @@ pub(crate) struct Piece {
     pub(crate) bytes: u64,
     /// Whether all rows are equal.
     pub(crate) is_single: bool,
+    /// Memory of the chunks in memory, once all rows have come in.
+    pub(crate) grant: Option<Grant>,
 }
 
 impl Partitions {
     /// Creates the empty partitions between splitters.
-    pub(crate) fn new(context: &Arc<Context>, splitters: Splitters, memory: ChunkMemory) -> Partitions {
+    pub(crate) fn new(context: &Arc<Context>, splitters: Splitters) -> Partitions {
         // Row numbers make all rows different.
         let is_single =
             |partition| context.layout.row_number.is_none() && splitters.is_single(&context.keys, partition);
         let singles = (0..splitters.partitions()).map(is_single);
         let pieces: Vec<Piece> = singles.map(|is_single| Piece { is_single, ..Piece::default() }).collect();
-        let state = State { spilled_from: pieces.len(), pieces, resident: 0 };
-        let (state, writer) = (Mutex::new(state), Mutex::default());
-        Partitions { context: Arc::clone(context), splitters, memory, state, writer }
+        let state =
+            State { spilled_from: pieces.len(), pieces, resident: 0, evicted: VecDeque::new(), in_hand: 0 };
+        let (state, written, writer) = (Mutex::new(state), Condvar::new(), Mutex::default());
+        Partitions { context: Arc::clone(context), splitters, state, written, writer }
     }
 
     /// Adds a chunk to a partition; spills partitions that exceed the resident memory.
-    ///
-    /// Chunks are compressed and written without the lock, which other threads need to add chunks in memory.
     fn put(&self, partition: usize, chunk: Buffer, rows: u64) -> Result<(), Error> {
-        let evicted = self.place(partition, chunk, rows);
-        if evicted.is_empty() {
-            return Ok(());
-        }
-        let writer = self.writer()?;
-        for (partition, chunk, rows) in evicted {
-            let spilled = writer.write(chunk, rows)?;
-            self.lock().pieces[partition].spilled.push(spilled);
-        }
-        Ok(())
-    }
-
-    /// Adds a chunk to the resident ones; returns those to be spilled, with their partitions and numbers of rows.
-    fn place(&self, partition: usize, chunk: Buffer, rows: u64) -> Vec<(usize, Buffer, u64)> {
         let mut state = self.lock();
-        let state = &mut *state;
         let piece = &mut state.pieces[partition];
         piece.rows += rows;
         piece.bytes += chunk.len() as u64;
         if partition >= state.spilled_from {
-            return vec![(partition, chunk, rows)];
+            drop(state);
+            return self.write(partition, chunk, rows);
         }
         state.resident += chunk.capacity();
-        piece.memory.push((chunk, rows));
-        let mut evicted = Vec::new();
-        while state.resident > self.context.memory.resident_bytes && state.spilled_from > 0 {
-            state.spilled_from -= 1;
-            let partition = state.spilled_from;
-            let chunks = std::mem::take(&mut state.pieces[partition].memory);
-            state.resident -= chunks.iter().map(|(chunk, _)| chunk.capacity()).sum::<usize>();
-            evicted.extend(chunks.into_iter().map(|(chunk, rows)| (partition, chunk, rows)));
+        state.pieces[partition].memory.push((chunk, rows));
+        drop(state);
+        self.spill(self.context.memory.resident_bytes)
+    }
+
+    /// Spills partitions from the last on, until the chunks in memory have at most `resident_bytes`.
+    ///
+    /// Chunks are compressed and written without the lock, which other threads need to add chunks in memory. A thread
+    /// has one of them in hand, in place of the chunk that it has added: all others count as resident until then.
+    fn spill(&self, resident_bytes: usize) -> Result<(), Error> {
+        while let Some((partition, chunk, rows)) = self.lock().evict(resident_bytes) {
+            let written = self.write(partition, chunk, rows);
+            self.lock().in_hand -= 1;
+            self.written.notify_all();
+            written?;
         }
-        evicted
+        Ok(())
+    }
+
+    fn write(&self, partition: usize, chunk: Buffer, rows: u64) -> Result<(), Error> {
+        let spilled = self.writer()?.write(chunk, rows)?;
+        self.lock().pieces[partition].spilled.push(spilled);
+        Ok(())
     }
 
     /// Returns the writer of spilled chunks, which is created now if it does not exist.
     fn writer(&self) -> Result<Arc<SpillWriter>, Error> {
+        let (buffers, in_flight) = (&self.context.buffers, self.context.memory.writes_in_flight);
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::clone(match &mut *writer {
             Some(writer) => writer,
-            empty => empty.insert(Arc::new(self.context.spills.writer()?)),
+            empty => empty.insert(Arc::new(self.context.spills.writer(buffers, in_flight)?)),
         }))
+    }
+
+    /// Spills all partitions, and waits until other threads have handed over what they are spilling, which needs no
+    /// more memory.
+    fn spill_all(&self) -> Result<(), Error> {
+        self.spill(0)?;
+        let is_busy = |state: &mut State| state.in_hand > 0;
+        drop(self.written.wait_while(self.lock(), is_busy).unwrap_or_else(PoisonError::into_inner));
+        Ok(())
     }
 
     /// Waits for all writes. Returns the partitions in order, and their spilled chunks.
@@ -168,8 +201,15 @@ impl Scatter {
                 if let Some(full) = open.take() {
                     partitions.put(partition, full, std::mem::take(rows))?;
                 }
-                let chunk = open.insert(partitions.memory.chunk(row.fixed.len() + row.variable.len())?);
-                append(chunk, chunk_bytes, row);
+                let length = row.fixed.len() + row.variable.len();
+                let turn = context.buffers.long_turn(length);
+                let mut chunk = context.buffers.chunk(length, || partitions.spill_all())?;
+                append(&mut chunk, chunk_bytes, row);
+                if turn.is_some() {
+                    partitions.put(partition, chunk, 1)?;
+                    continue;
+                }
+                *open = Some(chunk);
             }
             *rows += 1;
         }

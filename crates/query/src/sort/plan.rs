@@ -4,12 +4,14 @@
 //! |---|---|
 //! | open chunks: one for each partition and thread | loaded partitions: one for each thread, and the next one |
 //! | resident partitions | resident partitions that have not been returned |
-//! | writes in flight | |
+//! | writes in flight | or the read-ahead of merged runs, and the groups that threads return |
+//! | rows longer than a chunk | |
+//!
+//! The sort reserves all of it before it reads a row. `memory` divides it among threads.
 //!
 //! Resident partitions get a small share at any limit: first-touch page faults cost more than spilling to a fast disk.
 
 use super::chunk::UNIT_BYTES;
-use crate::spill::WRITES_IN_FLIGHT;
 
 /// Inputs of a memory plan.
 #[derive(Clone, Copy, Debug)]
@@ -57,8 +59,18 @@ pub(crate) struct MemoryPlan {
     pub(crate) load_rows: usize,
     /// Maximum bytes of rows that a thread collects for a run.
     pub(crate) run_bytes: usize,
+    /// Maximum bytes of a run, or of a long row in a run.
+    pub(crate) run_max_bytes: usize,
     /// Maximum number of runs merged at once.
     pub(crate) fan_in: usize,
+    /// Maximum bytes read for a group of merged rows, unless one chunk has more.
+    pub(crate) group_bytes: usize,
+    /// Maximum writes in flight of a writer, to each directory.
+    pub(crate) writes_in_flight: usize,
+    /// Bytes of partitioning, without rows longer than a chunk.
+    pub(crate) partition_input_bytes: usize,
+    /// Bytes of collecting and writing runs, without the copy of a long row.
+    pub(crate) run_input_bytes: usize,
 }
 
 /// Default bytes of a chunk if memory allows it: a request size at which most devices reach full bandwidth.
@@ -83,15 +95,29 @@ const RUN_BYTES: usize = 48 << 20;
 /// Blocks read ahead for each run of a merge.
 pub(crate) const MERGE_AHEAD: usize = 2;
 
+/// Blocks read ahead for a run with rows that are longer than a chunk.
+pub(crate) const LONG_MERGE_AHEAD: usize = 1;
+
 /// Minimum number of chunks in the memory of a sort.
 const MIN_CHUNKS: usize = 32;
 
 /// Bytes needed to order a row besides its digits: its place, its code, and its radix-sort item twice.
 pub(crate) const ORDER_BYTES: usize = 4 + 8 + 2 * 8;
 
+/// Minimum number of chunks per thread: a run of two and their copies for a limit, one that is filled, and one that is
+/// written.
+const MIN_CHUNKS_PER_THREAD: usize = 6;
+
+/// Maximum writes in flight: enough to keep a fast device busy with chunks of 256 KiB.
+const WRITES_IN_FLIGHT: usize = 8;
+
+/// Blocks of a merged run in memory: read ahead, and in use.
+pub(crate) const MERGE_BLOCKS: usize = MERGE_AHEAD + 1;
+
 /// Returns the minimum bytes of buffers of a sort with chunks of at most `block` bytes.
-pub(crate) fn min_bytes(block: usize) -> usize {
-    MIN_CHUNKS * block.clamp(UNIT_BYTES, CHUNK_MIN_BYTES).next_power_of_two()
+pub(crate) fn min_bytes(block: usize, threads: usize, directories: usize) -> usize {
+    let chunks = MIN_CHUNKS.max(MIN_CHUNKS_PER_THREAD * threads.max(1) + directories.max(1) + 3);
+    chunks * block.clamp(UNIT_BYTES, CHUNK_MIN_BYTES).next_power_of_two()
 }
 
 impl MemoryPlan {
@@ -100,7 +126,8 @@ impl MemoryPlan {
         let threads = demand.threads.max(1);
         let mut chunk_bytes = demand.block.clamp(UNIT_BYTES, CHUNK_LIMIT_BYTES).next_power_of_two();
         let chunk_min = chunk_bytes.min(CHUNK_MIN_BYTES);
-        let bytes = demand.bytes.max(min_bytes(demand.block));
+        let directories = demand.directories.max(1);
+        let bytes = demand.bytes.max(min_bytes(demand.block, threads, directories));
         let resident_max = demand.resident_bytes.min(bytes / 4);
         let loads = threads + 1;
         let load_bytes = ((bytes - resident_max) / loads).min(PLACES_BYTES);
@@ -108,27 +135,36 @@ impl MemoryPlan {
         while chunk_bytes > chunk_min && (wanted * threads).max(MIN_CHUNKS) * chunk_bytes > bytes / 2 {
             chunk_bytes /= 2;
         }
-        let in_flight = (WRITES_IN_FLIGHT * demand.directories.max(1) + threads + 1) * chunk_bytes;
-        let open_max = bytes.saturating_sub(in_flight) * 2 / 3;
-        let partitions = wanted.min(open_max / (threads * chunk_bytes)).max(1);
+        let chunks = bytes / chunk_bytes;
+        let writes_in_flight = (chunks / 4 / threads.max(directories)).clamp(1, WRITES_IN_FLIGHT);
+        // Each thread also hands one chunk over.
+        let in_flight = (writes_in_flight * directories + threads + 1) * chunk_bytes;
+        let partitions = wanted.min((bytes - in_flight) / 2 / (threads * chunk_bytes)).max(1);
         let open = partitions * threads * chunk_bytes;
-        let fan_in = (bytes / 2 / ((MERGE_AHEAD + 2) * chunk_bytes)).max(2);
-        let run_max = (bytes.saturating_sub(in_flight) / threads * 3 / 4).max(2 * chunk_bytes);
+        let resident_bytes = resident_max.min((bytes - in_flight).saturating_sub(open));
+        let fan_in = (chunks * 3 / 8 / MERGE_BLOCKS).max(2);
+        let groups = bytes.saturating_sub(fan_in * MERGE_BLOCKS * chunk_bytes) / threads;
+        let group_bytes = groups.saturating_sub((fan_in + 1) * chunk_bytes);
+        let run_writes = threads * (writes_in_flight + 1) * chunk_bytes;
+        // The rows, copies of half of them for a limit, and one copy of a long row.
+        let run_max = (2 * bytes.saturating_sub(run_writes) / (3 * threads + 2)).max(2 * chunk_bytes);
+        let run_max = run_max.min(PLACES_BYTES / threads);
         let run_needed = demand.expected_bytes.unwrap_or(0) / (fan_in * threads) as u64;
         let run_needed = usize::try_from(run_needed).unwrap_or(usize::MAX);
         MemoryPlan {
             bytes,
             chunk_bytes,
             partitions,
-            resident_bytes: resident_max.min(bytes.saturating_sub(open + in_flight)),
+            resident_bytes,
             load_bytes,
             load_rows: load_rows(demand, loads, expected_rows(demand, partitions)),
-            run_bytes: demand
-                .planned_run
-                .unwrap_or(RUN_BYTES.max(run_needed))
-                .min(run_max)
-                .min(PLACES_BYTES / threads),
+            run_bytes: demand.planned_run.unwrap_or(RUN_BYTES.max(run_needed)).min(run_max),
+            run_max_bytes: run_max,
             fan_in,
+            group_bytes: group_bytes.clamp(chunk_bytes, (load_bytes / 2).max(chunk_bytes)),
+            writes_in_flight,
+            partition_input_bytes: open + in_flight + resident_bytes,
+            run_input_bytes: run_writes + threads * run_max * 3 / 2,
         }
     }
 

@@ -6,12 +6,14 @@
 use std::sync::Arc;
 
 use sakiyomi_io::Buffer;
+use sakiyomi_io::buffer::class_size;
 
-use super::chunk::{Chunk, ChunkMemory, append};
+use super::chunk::{Chunk, append};
 use super::context::Context;
 use super::in_memory::{Coder, Ordered, Orderer};
 use super::key::packing::Packing;
 use super::key::range::Range;
+use super::plan::{LONG_MERGE_AHEAD, MERGE_AHEAD};
 use super::row::gather::Rows;
 use super::row::stage::Stage;
 use super::row::{BLOCK_ROWS, RowView};
@@ -42,7 +44,6 @@ pub(crate) enum RunData {
 #[derive(Debug)]
 pub(crate) struct Collector {
     context: Arc<Context>,
-    memory: Arc<ChunkMemory>,
     chunks: Vec<Buffer>,
     /// Capacity of the chunks.
     bytes: usize,
@@ -67,11 +68,10 @@ pub(crate) fn collected_rows(limit: u64) -> u64 {
 }
 
 impl Collector {
-    /// Creates a collector with memory that other threads may use at the same time.
-    pub(crate) fn new(context: &Arc<Context>, memory: &Arc<ChunkMemory>) -> Collector {
+    /// Creates an empty collector.
+    pub(crate) fn new(context: &Arc<Context>) -> Collector {
         Collector {
             context: Arc::clone(context),
-            memory: Arc::clone(memory),
             chunks: Vec::new(),
             bytes: 0,
             rows: 0,
@@ -81,6 +81,12 @@ impl Collector {
             bound: None,
             runs: Vec::new(),
         }
+    }
+
+    /// Number of rows collected for the next run.
+    #[cfg(test)]
+    pub(super) fn rows(&self) -> usize {
+        self.rows
     }
 
     /// Collects a block of rows.
@@ -120,7 +126,7 @@ impl Collector {
             if self.rows > 0 && (is_full || self.rows as u64 >= collected) {
                 self.end_run()?;
             }
-            let mut chunk = self.memory.chunk(length)?;
+            let mut chunk = self.context.buffers.run_chunk(length)?;
             append(&mut chunk, chunk_bytes, row);
             self.bytes += chunk.capacity();
             self.chunks.push(chunk);
@@ -138,7 +144,7 @@ impl Collector {
         if context.limit.is_some() && self.keep(rows, &places, &run.ranges)? {
             return Ok(());
         }
-        let mut writer = RunWriter::new(&context, &self.memory)?;
+        let mut writer = RunWriter::new(&context, context.memory.writes_in_flight)?;
         for &place in &places {
             writer.write(rows.at(place))?;
         }
@@ -146,12 +152,14 @@ impl Collector {
         Ok(())
     }
 
-    /// Collects copies of the rows at `places`; returns false if they have more than a quarter of `run_bytes`.
+    /// Collects copies of the rows at `places`. Returns false if they have more than a quarter of `run_bytes`, or leave
+    /// room for less than a quarter of `load_rows`: they would be sorted again for few more rows.
     fn keep(&mut self, rows: Rows<'_, Chunk>, places: &[u32], ranges: &[Range]) -> Result<bool, Error> {
         let context = Arc::clone(&self.context);
         let layout = &context.layout;
         let lengths = places.iter().map(|&place| layout.row_len(rows.at(place)).unwrap_or(0));
-        if lengths.sum::<usize>() > context.memory.run_bytes / 4 {
+        let is_long = lengths.sum::<usize>() > context.memory.run_bytes / 4;
+        if is_long || places.len() > context.memory.load_rows / 4 * 3 {
             return Ok(false);
         }
         if let Some(&last) =
@@ -169,7 +177,7 @@ impl Collector {
             let length = layout.row_len(row).unwrap_or(0);
             let view = layout.view(&row[..length], 0);
             if self.chunks.last_mut().is_none_or(|chunk| !append(chunk, chunk_bytes, view)) {
-                let mut chunk = self.memory.chunk(length)?;
+                let mut chunk = self.context.buffers.run_chunk(length)?;
                 append(&mut chunk, chunk_bytes, view);
                 self.bytes += chunk.capacity();
                 self.chunks.push(chunk);
@@ -207,7 +215,6 @@ impl Collector {
 /// Writer of sorted rows as a spilled run.
 pub(crate) struct RunWriter<'a> {
     context: &'a Context,
-    memory: &'a ChunkMemory,
     writer: SpillWriter,
     open: Option<Buffer>,
     chunks: Vec<Spilled>,
@@ -217,13 +224,13 @@ pub(crate) struct RunWriter<'a> {
 }
 
 impl<'a> RunWriter<'a> {
-    /// Creates an empty run in the next spill file.
+    /// Creates an empty run in the next spill file, with at most `in_flight` writes in flight.
     ///
     /// # Errors
     /// If the file cannot be created.
-    pub(crate) fn new(context: &'a Context, memory: &'a ChunkMemory) -> Result<RunWriter<'a>, Error> {
-        let writer = context.spills.next_writer()?;
-        Ok(RunWriter { context, memory, writer, open: None, chunks: Vec::new(), open_rows: 0, rows: 0 })
+    pub(crate) fn new(context: &'a Context, in_flight: usize) -> Result<RunWriter<'a>, Error> {
+        let writer = context.spills.next_writer(&context.buffers, in_flight)?;
+        Ok(RunWriter { context, writer, open: None, chunks: Vec::new(), open_rows: 0, rows: 0 })
     }
 
     /// Appends the row at the start of `bytes`.
@@ -235,14 +242,18 @@ impl<'a> RunWriter<'a> {
         let layout = &self.context.layout;
         let length = layout.row_len(bytes).unwrap_or(layout.stride);
         let row = layout.view(&bytes[..length], 0);
-        if self.open.as_mut().is_none_or(|chunk| !append(chunk, chunk_bytes, row)) {
-            self.flush()?;
-            self.context.job.check()?;
-            append(self.open.insert(self.memory.chunk(length)?), chunk_bytes, row);
-        }
-        self.open_rows += 1;
         self.rows += 1;
-        Ok(())
+        if self.open.as_mut().is_some_and(|chunk| append(chunk, chunk_bytes, row)) {
+            self.open_rows += 1;
+            return Ok(());
+        }
+        self.flush()?;
+        self.context.job.check()?;
+        let buffers = &self.context.buffers;
+        let turn = buffers.long_turn(length);
+        append(self.open.insert(buffers.chunk(length, || Ok(()))?), chunk_bytes, row);
+        self.open_rows = 1;
+        if turn.is_some() { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<(), Error> {
@@ -269,14 +280,46 @@ impl Run {
         matches!(self.data, RunData::Spilled(..))
     }
 
+    /// Bytes of the longest chunk that is read back; 0 for a run in memory.
+    pub(crate) fn longest_read(&self) -> usize {
+        match &self.data {
+            RunData::Memory(..) => 0,
+            RunData::Spilled(spilled, chunks) => {
+                chunks.iter().map(|chunk| spilled.read_bytes(chunk)).max().unwrap_or(0)
+            }
+        }
+    }
+
+    /// Chunks that are read ahead in a merge.
+    pub(crate) fn read_ahead(&self, chunk_bytes: usize) -> usize {
+        if self.longest_read() > class_size(chunk_bytes) { LONG_MERGE_AHEAD } else { MERGE_AHEAD }
+    }
+
+    /// Bytes of its chunks in memory while it is merged, besides those of a run in memory.
+    pub(crate) fn merge_bytes(&self, chunk_bytes: usize) -> usize {
+        let RunData::Spilled(spilled, chunks) = &self.data else { return 0 };
+        let mut bytes: Vec<usize> = chunks.iter().map(|chunk| spilled.read_bytes(chunk)).collect();
+        bytes.sort_unstable();
+        // The chunks read ahead, and the one in use.
+        bytes.iter().rev().take(self.read_ahead(chunk_bytes) + 1).sum()
+    }
+
+    /// Bytes of the memory of a run that is not spilled.
+    pub(crate) fn resident_bytes(&self) -> usize {
+        match &self.data {
+            RunData::Memory(chunks, _) => chunks.iter().map(Chunk::resident_bytes).sum(),
+            RunData::Spilled(..) => 0,
+        }
+    }
+
     /// Writes the run to disk unless it is there already.
     ///
     /// # Errors
     /// If the run cannot be written.
-    pub(crate) fn spilled(self, context: &Context, memory: &ChunkMemory) -> Result<Run, Error> {
+    pub(crate) fn spilled(self, context: &Context) -> Result<Run, Error> {
         let RunData::Memory(chunks, places) = self.data else { return Ok(self) };
         let rows = Rows { blocks: &chunks, shift: context.memory.shift() };
-        let mut writer = RunWriter::new(context, memory)?;
+        let mut writer = RunWriter::new(context, context.memory.writes_in_flight)?;
         for &place in &places {
             writer.write(rows.at(place))?;
         }

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use sakiyomi_io::buffer::class_size;
 
 use super::context::Context;
 use super::merge::Merger;
@@ -21,7 +22,8 @@ use crate::spill::SpilledChunks;
 use crate::{Batches, Error};
 
 pub use batches::Partition;
-use load::{Loading, runs_of, split};
+pub(super) use load::write_memory;
+use load::{LOAD_MEMORY, Loading, runs_of, split};
 
 /// Sorted rows. Clones share one state: each partition is returned once.
 #[derive(Clone)]
@@ -66,7 +68,14 @@ impl Sorted {
             true => split(piece, load_bytes),
             false => vec![piece],
         });
-        Sorted::new(context, rows, pieces.collect(), spilled, None)
+        let mut pieces: VecDeque<Piece> = pieces.collect();
+        let chunk_bytes = context.memory.chunk_bytes;
+        grant_resident(context, &mut pieces);
+        if spilled.is_none() && pieces.iter().all(|piece| piece.is_small(context)) {
+            // Nothing is read back.
+            context.buffers.shrink(pieces.iter().map(|piece| piece.resident_bytes(chunk_bytes)).sum());
+        }
+        Sorted::new(context, rows, pieces, spilled, None)
     }
 
     /// Creates the result of a merge of runs.
@@ -75,7 +84,12 @@ impl Sorted {
     /// If a run cannot be read, or an intermediate merge pass fails.
     pub(crate) fn of_runs(context: &Arc<Context>, runs: Vec<Run>) -> Result<Sorted, Error> {
         let rows = runs.iter().map(|run| run.rows).sum();
-        let merger = Merger::new(context, runs)?;
+        let resident = runs.iter().map(Run::resident_bytes).sum();
+        let grant = context.buffers.begin_output(resident);
+        if runs.iter().all(|run| !run.is_spilled()) {
+            context.buffers.shrink(resident);
+        }
+        let merger = Merger::new(context, runs, Some(grant))?;
         Ok(Sorted::new(context, rows, VecDeque::new(), None, Some(merger)))
     }
 
@@ -140,11 +154,9 @@ impl Sorted {
                 return Ok(None);
             }
             if let Some(merger) = &mut state.merger {
-                match merger.next_group(context.memory.load_rows.min(GROUP_ROWS))? {
-                    Some(group) => {
-                        let taken =
-                            Taken::Ready(Box::new(Partition::new(context, group.chunks, group.places)));
-                        return Ok(Some(state.number(taken)));
+                match merger.next_partition(context.memory.load_rows.min(GROUP_ROWS))? {
+                    Some(partition) => {
+                        return Ok(Some(state.number(Taken::Ready(Box::new(partition)))));
                     }
                     None => state.merger = None,
                 }
@@ -158,9 +170,7 @@ impl Sorted {
                     None => return Ok(None),
                 },
             };
-            if state.pieces.front().is_some_and(|next| next.is_small(context)) {
-                state.ahead = state.next_piece(context)?;
-            }
+            state.ahead = state.read_ahead(context)?;
             return Ok(Some(state.number(Taken::Loading(Box::new(loading)))));
         }
     }
@@ -204,14 +214,45 @@ impl State {
         (self.partitions - 1, rows, taken)
     }
 
-    /// Starts reading the next piece. Returns `None` if it is large, after starting a merge of its runs, or at the end.
+    /// Starts reading the next piece, after a wait for memory that others have. They hold earlier partitions and need no
+    /// memory to finish. Returns `None` if the piece is large, after starting a merge of its runs, or at the end.
     fn next_piece(&mut self, context: &Arc<Context>) -> Result<Option<Loading>, Error> {
         let Some(piece) = self.pieces.pop_front() else { return Ok(None) };
+        let spilled = self.spilled.as_ref();
         if piece.is_small(context) {
-            return Loading::new(context, piece, self.spilled.as_ref()).map(Some);
+            let grant = context.buffers.grant(&context.job, piece.read_bytes(spilled), LOAD_MEMORY)?;
+            return Loading::new(context, piece, spilled, grant).map(Some);
         }
-        self.merger = Some(Merger::new(context, runs_of(context, piece, self.spilled.as_ref())?)?);
+        self.merger = Some(Merger::new(context, runs_of(context, piece, spilled)?, None)?);
         Ok(None)
+    }
+
+    /// Starts reading the next piece if it is small and there is memory for it now.
+    fn read_ahead(&mut self, context: &Arc<Context>) -> Result<Option<Loading>, Error> {
+        let Some(next) = self.pieces.front().filter(|next| next.is_small(context)) else { return Ok(None) };
+        let Some(grant) = context.buffers.try_grant(next.read_bytes(self.spilled.as_ref())) else {
+            return Ok(None);
+        };
+        let piece = self.pieces.pop_front().expect("the next piece");
+        Loading::new(context, piece, self.spilled.as_ref(), grant).map(Some)
+    }
+}
+
+/// Begins the output: the chunks in memory keep their memory until their pieces have been returned.
+fn grant_resident(context: &Context, pieces: &mut VecDeque<Piece>) {
+    let chunk_bytes = context.memory.chunk_bytes;
+    let resident = pieces.iter().map(|piece| piece.resident_bytes(chunk_bytes)).sum();
+    let mut grant = context.buffers.begin_output(resident);
+    for piece in pieces.iter_mut().filter(|piece| !piece.memory.is_empty()) {
+        piece.grant = Some(grant.split(piece.resident_bytes(chunk_bytes)));
+    }
+}
+
+impl Piece {
+    /// Bytes of its chunks in memory; long rows have memory of their own.
+    fn resident_bytes(&self, chunk_bytes: usize) -> usize {
+        let usual = self.memory.iter().filter(|(chunk, _)| chunk.capacity() <= chunk_bytes);
+        usual.map(|(chunk, _)| class_size(chunk.capacity())).sum()
     }
 }
 

@@ -1,7 +1,9 @@
 //! Tests of the public interface, with Arrow's row format as the oracle of order and equality.
 
 mod faults;
+mod limits;
 mod random;
+mod stress;
 
 use std::sync::Arc;
 
@@ -275,32 +277,6 @@ fn all_nan_come_last_and_first_if_descending() {
         assert!(values[5].is_nan() && values[6].is_nan());
         let numbers: Vec<String> = values[..5].iter().map(|value| (value + 0.0).to_string()).collect();
         assert_eq!(numbers, ["-inf", "0", "0", "1", "inf"]);
-    }
-}
-
-#[test]
-fn later_keys_order_the_rows_of_equal_floats() {
-    let scratch = Scratch::new("sort-zero");
-    let floats = [0.0, -0.0, f64::NAN, -f64::NAN, f64::from_bits(0x7ff0_0000_0000_0001)];
-    let column = Float64Array::from_iter((0..500).map(|row| floats.get(row % 6).copied()));
-    let numbers = Int64Array::from_iter_values((0..500).map(|row| shuffled(row, 499)));
-    for data_type in [DataType::Float64, DataType::Float32, DataType::Float16] {
-        let float = arrow_cast::cast(&column, &data_type).unwrap();
-        let columns = [("f", float), ("n", Arc::new(numbers.clone()) as ArrayRef)];
-        let batch = RecordBatch::try_from_iter(columns).unwrap();
-        let keys = [ascending(0), ascending(1)];
-        let sorted = sort(&job(&scratch, 2), inputs(&[batch], 1), &keys, &tiny(None)).unwrap();
-        let output = collect(sorted).unwrap();
-        let all = arrow_select::concat::concat_batches(&output[0].schema(), &output).unwrap();
-        let floats = arrow_cast::cast(all.column(0), &DataType::Float64).unwrap();
-        let numbers = all.column(1).as_primitive::<Int64Type>();
-        // Zeros, NaNs and nulls.
-        let group = |row: usize| match floats.is_null(row) {
-            true => 2,
-            false => i32::from(floats.as_primitive::<Float64Type>().value(row).is_nan()),
-        };
-        let rows: Vec<(i32, i64)> = (0..500).map(|row| (group(row), numbers.value(row))).collect();
-        assert!(rows.is_sorted(), "{rows:?}");
     }
 }
 

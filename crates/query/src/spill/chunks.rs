@@ -2,15 +2,15 @@
 //!
 //! All chunks of a writer are in one run of each spill file, so thousands of partitions need one descriptor and a few
 //! extents per file. A thread compresses a chunk before it takes the lock of a file. The compressed bytes take the place
-//! of the rows in the chunk's buffer, and a chunk is restored when its rows are needed, so that a chunk never has more
-//! than its own buffer: the memory plan of a sort does not depend on the compression.
+//! of the rows in the chunk's buffer, and a chunk is restored when its rows are needed, in the memory granted for them: the
+//! memory plan of a sort does not depend on the compression. Rows longer than the memory to restore them are not
+//! compressed.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sakiyomi_io::buffer::Account;
 use sakiyomi_io::read::FileRange;
 use sakiyomi_io::{
     Block, Buffer, IoStats, Order, ReadStream, Run, RunWriter, SharedOptions, Spill, WriteOptions,
@@ -22,12 +22,10 @@ use super::level::Level;
 use super::regulator::Stored;
 use crate::phase::{Phase, nanos};
 use crate::sort::chunk::{Chunk, UNIT_BYTES};
+use crate::sort::memory::{SortMemory, read_bytes};
 use crate::{Error, Job};
 
-/// Maximum writes in flight: enough to keep a fast device busy with chunks of 256 KiB.
-pub(crate) const WRITES_IN_FLIGHT: usize = 8;
-
-/// Buffer bytes of a spill writer: minimal, because all data arrives in the caller's buffers.
+/// Buffer bytes of a spill writer, which uses none: all data arrives in the caller's buffers.
 const OWN_BUFFER_BYTES: usize = 4096;
 
 /// Writer of spilled chunks; threads may share it.
@@ -41,6 +39,10 @@ pub(crate) struct SpillWriter {
     turn: AtomicUsize,
     /// Whether successive chunks use the files in turn.
     rotates: bool,
+    /// Memory of the rows.
+    memory: Arc<SortMemory>,
+    /// Maximum writes in flight to each file, or of all if it does not rotate.
+    in_flight: usize,
     raw_bytes: AtomicU64,
 }
 
@@ -73,32 +75,43 @@ pub(crate) struct Spilled {
 }
 
 impl SpillFiles {
-    /// Creates a writer that distributes chunks over all files in turn.
+    /// Creates a writer that distributes chunks over all files in turn, with at most `in_flight` writes in flight to each.
     ///
     /// # Errors
     /// If a file cannot be created.
-    pub(crate) fn writer(&self) -> Result<SpillWriter, Error> {
-        SpillWriter::new(self, true)
+    pub(crate) fn writer(&self, memory: &Arc<SortMemory>, in_flight: usize) -> Result<SpillWriter, Error> {
+        SpillWriter::new(self, memory, in_flight, true)
     }
 
-    /// Creates a writer to one file; successive writers use the files in turn.
+    /// Creates a writer to one file, with at most `in_flight` writes in flight; successive writers use the files in turn.
     ///
     /// # Errors
     /// If a file cannot be created.
-    pub(crate) fn next_writer(&self) -> Result<SpillWriter, Error> {
-        SpillWriter::new(self, false)
+    pub(crate) fn next_writer(
+        &self,
+        memory: &Arc<SortMemory>,
+        in_flight: usize,
+    ) -> Result<SpillWriter, Error> {
+        SpillWriter::new(self, memory, in_flight, false)
     }
 }
 
 impl SpillWriter {
-    fn new(files: &SpillFiles, rotates: bool) -> Result<SpillWriter, Error> {
+    fn new(
+        files: &SpillFiles,
+        memory: &Arc<SortMemory>,
+        in_flight: usize,
+        rotates: bool,
+    ) -> Result<SpillWriter, Error> {
+        let memory = Arc::clone(memory);
         let turn = AtomicUsize::new(files.next_turn());
         let (job, files) = (files.job().clone(), files.files()?);
         let lanes = files.iter().map(|_| Mutex::default()).collect();
-        Ok(SpillWriter { job, files, lanes, turn, rotates, raw_bytes: AtomicU64::new(0) })
+        let raw_bytes = AtomicU64::new(0);
+        Ok(SpillWriter { job, files, lanes, turn, rotates, memory, in_flight, raw_bytes })
     }
 
-    /// Writes a chunk of `rows` rows; blocks while [`WRITES_IN_FLIGHT`] writes of its file are in flight.
+    /// Writes a chunk of `rows` rows; blocks while as many writes as allowed are in flight.
     ///
     /// # Errors
     /// The error of this or an earlier write.
@@ -126,7 +139,7 @@ impl SpillWriter {
             return Ok(Level::None);
         }
         let blocks = chunk.len().div_ceil(UNIT_BYTES);
-        let compressed = self.job.regulator().scratch.try_with(&self.job, chunk.len(), |scratch| {
+        let compressed = self.job.regulator().scratch.try_with(chunk.len(), |scratch| {
             let stored =
                 scratch.compress(level, chunk)?.filter(|stored| stored.len().div_ceil(UNIT_BYTES) < blocks);
             let Some(stored) = stored else { return Ok(Level::None) };
@@ -146,12 +159,16 @@ impl SpillWriter {
             self.turn.load(Ordering::Relaxed)
         };
         // Writes in flight have not taken their space yet.
-        let room = chunk.len() as u64 * (WRITES_IN_FLIGHT as u64 + 1);
+        let room = chunk.len() as u64 * (self.in_flight as u64 + 1);
         let lane = match with_room(&self.files, turn, room) {
             // The last chunk may fit.
             Err(_) => with_room(&self.files, turn, chunk.len() as u64)?,
             found => found?,
         };
+        if !self.rotates && lane != turn % self.files.len() {
+            self.leave(turn % self.files.len())?;
+            self.turn.store(lane, Ordering::Relaxed);
+        }
         let begun = Instant::now();
         let mut state = self.lanes[lane].lock().unwrap_or_else(PoisonError::into_inner);
         let locked = begun.elapsed();
@@ -160,15 +177,22 @@ impl SpillWriter {
             empty => {
                 let options = WriteOptions {
                     block: OWN_BUFFER_BYTES,
-                    in_flight: WRITES_IN_FLIGHT,
+                    in_flight: self.in_flight,
                     ..WriteOptions::default()
                 };
-                empty.insert(self.files[lane].run(&options)?)
+                empty.insert(self.files[lane].run_within(Some(self.memory.account()), &options)?)
             }
         };
         let (start, waited) = (writer.len(), writer.stats().waiting);
         writer.submit(chunk).map_err(|error| spill_error(&self.files, error))?;
         Ok((lane, start, [writer.stats().waiting - waited, locked]))
+    }
+
+    /// Waits for the writes to a file that is full: those to the next one need their memory.
+    fn leave(&self, lane: usize) -> Result<(), Error> {
+        let mut state = self.lanes[lane].lock().unwrap_or_else(PoisonError::into_inner);
+        let settled = state.writer.as_mut().map_or(Ok(()), RunWriter::settle);
+        settled.map_err(|error| spill_error(&self.files, error))
     }
 
     /// Waits for all writes.
@@ -190,36 +214,42 @@ impl SpillWriter {
             runs.push(run);
         }
         self.job.phases().add(phase);
-        Ok(SpilledChunks { files: self.files, runs })
+        Ok(SpilledChunks { job: self.job, files: self.files, runs })
     }
 }
 
 /// The chunks of a writer; dropping it frees their space.
 #[derive(Debug)]
 pub(crate) struct SpilledChunks {
+    job: Job,
     files: Vec<Spill>,
     /// The run in each file, if it has chunks.
     runs: Vec<Option<Run>>,
 }
 
 impl SpilledChunks {
-    /// Returns a reader of chunks in the given order with read-ahead of `ahead` chunks.
+    /// Returns a reader of chunks in the given order with read-ahead of `ahead` chunks. The caller has a grant for them.
     ///
     /// # Errors
-    /// If the buffer budget has no room for the stream.
+    /// If the stream cannot be opened.
     pub(crate) fn read(
         self: &Arc<Self>,
-        job: &Job,
+        memory: &Arc<SortMemory>,
         chunks: &[Spilled],
         ahead: usize,
     ) -> Result<ChunkReader, Error> {
         let ranges: Vec<FileRange> = chunks.iter().map(|chunk| self.range(chunk)).collect();
-        let block = chunks.iter().map(|chunk| chunk.stored).max().unwrap_or(1).next_multiple_of(UNIT_BYTES);
-        let options = SharedOptions { block, ahead, order: Order::File, gap: 0 };
-        let stream = ReadStream::ranges(job.io(), ranges, &options)?;
+        // Chunks are not joined to one read, whose buffer could be larger than those of both.
+        let options = SharedOptions { block: 1, ahead, order: Order::File, gap: 0 };
+        let stream = ReadStream::ranges_within(self.job.io(), Some(memory.account()), ranges, &options)?;
+        let (job, memory) = (self.job.clone(), Arc::clone(memory));
         let places = chunks.iter().copied().collect();
-        let account = job.io().pool().account(0)?;
-        Ok(ChunkReader { job: job.clone(), stream, account, places, raw_bytes: 0, _chunks: Arc::clone(self) })
+        Ok(ChunkReader { job, stream, memory, places, raw_bytes: 0, _chunks: Arc::clone(self) })
+    }
+
+    /// Returns the bytes of the buffers into which a chunk is read and restored.
+    pub(crate) fn read_bytes(&self, chunk: &Spilled) -> usize {
+        read_bytes(chunk.bytes, self.files[chunk.lane].file().alignment().offset)
     }
 
     /// Returns the file range of a chunk, which is contiguous because one write created it.
@@ -234,8 +264,7 @@ impl SpilledChunks {
 pub(crate) struct ChunkReader {
     job: Job,
     stream: ReadStream,
-    /// Takes buffers for restored chunks.
-    account: Account,
+    memory: Arc<SortMemory>,
     /// Chunks that have not been returned.
     places: VecDeque<Spilled>,
     raw_bytes: u64,
@@ -268,34 +297,26 @@ impl ChunkReader {
         self.restore(&place, block).map(Some)
     }
 
+    /// Restores a chunk in the memory that was granted for its rows, of which its block has a part.
     fn restore(&self, place: &Spilled, block: Block) -> Result<Chunk, Error> {
         let error = damaged(block.file().path(), block.offset());
-        self.job.regulator().scratch.with(|scratch| {
-            let mut buffer = match self.account.take(place.bytes) {
-                Ok(taken) => {
-                    let system =
-                        |source| sakiyomi_io::Error::System { what: "get memory for rows".into(), source };
-                    let mut buffer = taken.map_err(system)?;
-                    if !scratch.restore(place.level, &block, &mut buffer.space()[..place.bytes])? {
-                        return Err(error);
-                    }
-                    buffer
-                }
-                // The restored rows take the place of the block.
-                Err(_) => {
-                    let Some(raw) = scratch.restored(place.level, &block, place.bytes)? else {
-                        return Err(error);
-                    };
-                    drop(block);
-                    let mut buffer = self.account.take_when_released(place.bytes)?;
-                    buffer.space()[..place.bytes].copy_from_slice(raw);
-                    buffer
-                }
-            };
-            buffer.set_len(place.bytes);
-            buffer.send();
-            Ok(Chunk::from(buffer))
-        })
+        let more = self.memory.try_grant(read_bytes(block.len(), block.file().alignment().offset));
+        let mut buffer = self.job.regulator().scratch.with(|scratch| {
+            if more.is_some() {
+                let mut buffer = self.memory.restored(place.bytes)?;
+                let is_restored = scratch.restore(place.level, &block, &mut buffer.space()[..place.bytes])?;
+                drop(block);
+                return if is_restored { Ok(buffer) } else { Err(error) };
+            }
+            let Some(raw) = scratch.restored(place.level, &block, place.bytes)? else { return Err(error) };
+            // The restored rows take its place.
+            drop(block);
+            let mut buffer = self.memory.restored(place.bytes)?;
+            buffer.space()[..place.bytes].copy_from_slice(raw);
+            Ok(buffer)
+        })?;
+        buffer.set_len(place.bytes);
+        Ok(Chunk::from(buffer))
     }
 
     /// Counters of its reads so far.

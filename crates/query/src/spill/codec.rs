@@ -10,7 +10,7 @@ use lz4_flex::block::{compress_into, decompress_into, get_maximum_output_size};
 use zstd::bulk::{Compressor, Decompressor};
 
 use super::level::Level;
-use crate::{Error, Job};
+use crate::Error;
 
 /// Returns the checksum of stored bytes.
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
@@ -114,7 +114,7 @@ pub(crate) struct ScratchPool {
     bytes: usize,
 }
 
-/// Maximum bytes of data that is compressed in reserved memory.
+/// Maximum bytes of data that is compressed: its memory is reserved, also for restoring it.
 const RESERVED_DATA_BYTES: usize = 1 << 20;
 
 /// Bytes of a thread's scratch memory: compressed data may be slightly longer, and Zstandard needs tables.
@@ -136,15 +136,12 @@ impl ScratchPool {
         self.bytes
     }
 
-    /// Calls a function with scratch memory to compress `bytes` bytes; returns `None` if there is none.
-    pub(super) fn try_with<T>(
-        &self,
-        job: &Job,
-        bytes: usize,
-        use_it: impl FnOnce(&mut Scratch) -> T,
-    ) -> Option<T> {
-        let more = bytes.saturating_sub(RESERVED_DATA_BYTES) * 9 / 8;
-        let _more = job.reserve(more, "compressing spilled data").ok()?;
+    /// Calls a function with scratch memory to compress `bytes` bytes; returns `None` if there is none, or not for so
+    /// many.
+    pub(super) fn try_with<T>(&self, bytes: usize, use_it: impl FnOnce(&mut Scratch) -> T) -> Option<T> {
+        if bytes > RESERVED_DATA_BYTES {
+            return None;
+        }
         let scratch = self.lock().pop()?;
         Some(self.used(scratch, use_it))
     }
@@ -167,9 +164,6 @@ impl ScratchPool {
     /// Calls a function, and keeps the scratch memory for the next thread.
     fn used<T>(&self, mut scratch: Scratch, use_it: impl FnOnce(&mut Scratch) -> T) -> T {
         let result = use_it(&mut scratch);
-        if scratch.bytes.len() > RESERVED_DATA_BYTES * 9 / 8 {
-            scratch.bytes = Vec::new();
-        }
         if self.bytes > 0 {
             self.lock().push(scratch);
             self.released.notify_one();

@@ -57,8 +57,7 @@ impl SpillFiles {
         let mut files = self.shared.files.lock().unwrap_or_else(PoisonError::into_inner);
         if files.is_empty() {
             let directories = job.options().spill.iter();
-            *files =
-                directories.map(|directory| Spill::create(job.io(), directory)).collect::<Result<_, _>>()?;
+            *files = directories.map(|directory| job.spill_file(directory)).collect::<Result<_, _>>()?;
         }
         if files.is_empty() {
             return Err(Error::Query(

@@ -10,6 +10,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sakiyomi_io::buffer::Account;
 use sakiyomi_io::read::FileRange;
 use sakiyomi_io::{Order, ReadStream, Run, RunWriter, SharedOptions, Spill, WriteOptions};
 
@@ -32,7 +33,10 @@ pub(crate) struct FrameWriter {
     files: Vec<Spill>,
     /// The file in use.
     file: usize,
-    writer: RunWriter,
+    /// `None` after an error.
+    writer: Option<RunWriter>,
+    /// Memory of all parts, unless each has its own.
+    account: Option<Arc<Account>>,
     options: WriteOptions,
     /// Finished parts in other files.
     parts: Vec<(usize, Run)>,
@@ -55,11 +59,24 @@ impl SpillFiles {
     /// # Errors
     /// If no file can be created, all are full, or the budget has no room for another stream.
     pub(crate) fn run(&self, options: &WriteOptions) -> Result<FrameWriter, Error> {
+        self.run_within(None, options)
+    }
+
+    /// As [`SpillFiles::run`], with the memory of an account that was opened before.
+    ///
+    /// # Errors
+    /// As [`SpillFiles::run`]; none of the budget with an account.
+    pub(crate) fn run_within(
+        &self,
+        account: Option<&Arc<Account>>,
+        options: &WriteOptions,
+    ) -> Result<FrameWriter, Error> {
         let files = self.files()?;
         let file = with_room(&files, self.next_turn(), options.block as u64)?;
-        let writer = files[file].run(options)?;
-        let (job, options) = (self.job().clone(), *options);
-        Ok(FrameWriter { job, files, file, writer, options, parts: Vec::new(), count: 0, raw_bytes: 0 })
+        let writer = Some(files[file].run_within(account, options)?);
+        let (job, account, options) = (self.job().clone(), account.cloned(), *options);
+        let parts = Vec::new();
+        Ok(FrameWriter { job, files, file, writer, account, options, parts, count: 0, raw_bytes: 0 })
     }
 }
 
@@ -78,7 +95,7 @@ impl FrameWriter {
         let handover = regulator.begin();
         let compressed = match handover.level {
             Level::None => None,
-            level => regulator.scratch.try_with(&job, raw.len(), |scratch| {
+            level => regulator.scratch.try_with(raw.len(), |scratch| {
                 let stored = scratch.compress(level, raw)?;
                 stored.map(|stored| self.append(&handover, level, raw.len(), stored)).transpose()
             }),
@@ -105,10 +122,11 @@ impl FrameWriter {
         let mut header = Header { checksum: 0, level, raw, stored: stored.len() };
         header.checksum = header.checksum(self.count, stored);
         self.count += 1;
-        let waited = self.writer.stats().waiting;
-        let written = self.writer.write_all(&header.bytes()).and_then(|()| self.writer.write_all(stored));
+        let writer = self.writer.as_mut().ok_or(Error::Cancelled)?;
+        let waited = writer.stats().waiting;
+        let written = writer.write_all(&header.bytes()).and_then(|()| writer.write_all(stored));
+        let waited = writer.stats().waiting - waited;
         written.map_err(|error| self.failed(error))?;
-        let waited = self.writer.stats().waiting - waited;
         let stored_bytes = (HEADER_BYTES + stored.len()) as u64;
         Ok(Stored { level, raw_bytes: raw as u64, stored_bytes, compress, waited, locked: Duration::ZERO })
     }
@@ -123,11 +141,18 @@ impl FrameWriter {
             found => found?,
         };
         if file != self.file {
-            let next = self.files[file].run(&self.options)?;
-            let part = std::mem::replace(&mut self.writer, next);
-            let part = part.finish().map_err(|error| spill_error(&self.files, error))?;
-            self.parts.push((std::mem::replace(&mut self.file, file), part));
+            // Both use the same memory, so this part ends first.
+            self.end_part()?;
+            self.file = file;
+            self.writer = Some(self.files[file].run_within(self.account.as_ref(), &self.options)?);
         }
+        Ok(())
+    }
+
+    fn end_part(&mut self) -> Result<(), Error> {
+        let writer = self.writer.take().ok_or(Error::Cancelled)?;
+        let part = writer.finish().map_err(|error| spill_error(&self.files, error))?;
+        self.parts.push((self.file, part));
         Ok(())
     }
 
@@ -145,8 +170,7 @@ impl FrameWriter {
     /// # Errors
     /// If the remaining bytes cannot be written.
     pub(crate) fn finish(mut self, phase: &str) -> Result<FrameRun, Error> {
-        let part = self.writer.finish().map_err(|error| spill_error(&self.files, error))?;
-        self.parts.push((self.file, part));
+        self.end_part()?;
         let stats = self.parts.iter().map(|(_, run)| run.write_stats());
         let (stored_bytes, waited) = stats.fold((0, Duration::ZERO), |(bytes, waited), stats| {
             (bytes + stats.bytes, waited + stats.waiting)
@@ -163,15 +187,28 @@ impl FrameRun {
     /// # Errors
     /// If the budget has no room for another stream.
     pub(crate) fn read(&self, options: &SharedOptions, phase: &'static str) -> Result<FrameReader, Error> {
-        let mut reader = FrameReader::new(&self.job, &self.files, options, phase);
+        self.read_within(None, options, phase)
+    }
+
+    /// As [`FrameRun::read`], with the memory of an account that was opened before.
+    ///
+    /// # Errors
+    /// As [`FrameRun::read`]; none of the budget with an account.
+    pub(crate) fn read_within(
+        &self,
+        account: Option<&Arc<Account>>,
+        options: &SharedOptions,
+        phase: &'static str,
+    ) -> Result<FrameReader, Error> {
+        let mut reader = FrameReader::new(&self.job, &self.files, account, options, phase);
         reader.file = self.parts[0].0;
         let stream = match &self.parts[..] {
-            [(_, run)] => run.read(options)?,
+            [(_, run)] => run.read_within(account, options)?,
             parts => {
                 let ranges: Vec<FileRange> =
                     parts.iter().flat_map(|part| self.blocks(part, options.block)).collect();
                 let options = SharedOptions { gap: 0, order: Order::File, ..*options };
-                ReadStream::ranges(self.job.io(), ranges, &options)?
+                ReadStream::ranges_within(self.job.io(), account, ranges, &options)?
             }
         };
         reader.blocks = Some(Blocks::Read(stream));
@@ -192,7 +229,20 @@ impl FrameRun {
     /// # Errors
     /// If the budget has no room for another stream.
     pub(crate) fn drain(self, options: &SharedOptions, phase: &'static str) -> Result<FrameReader, Error> {
-        let mut reader = FrameReader::new(&self.job, &self.files, options, phase);
+        self.drain_within(None, options, phase)
+    }
+
+    /// As [`FrameRun::drain`], with the memory of an account that was opened before.
+    ///
+    /// # Errors
+    /// As [`FrameRun::drain`]; none of the budget with an account.
+    pub(crate) fn drain_within(
+        self,
+        account: Option<&Arc<Account>>,
+        options: &SharedOptions,
+        phase: &'static str,
+    ) -> Result<FrameReader, Error> {
+        let mut reader = FrameReader::new(&self.job, &self.files, account, options, phase);
         reader.parts = self.parts.into();
         reader.next_part()?;
         Ok(reader)

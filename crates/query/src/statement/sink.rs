@@ -4,6 +4,8 @@
 //! Groups of the first unfinished part are appended at once. Groups of later parts are parked, up to a limit per
 //! thread, so that a thread that finishes early continues with the next part.
 
+mod scarce;
+
 use std::collections::BTreeMap;
 use std::mem;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -327,8 +329,7 @@ impl Part<'_> {
             return Ok(());
         }
         (self.rows, self.bytes) = (0, 0);
-        let group = self.sink.group(mem::take(&mut self.batches))?;
-        self.sink.put(self.index, group)
+        self.sink.deliver(self.index, mem::take(&mut self.batches))
     }
 }
 

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use sakiyomi_io::buffer::Account;
 use sakiyomi_io::read::FileRange;
 use sakiyomi_io::{Block, IoFile, ReadStream, SharedOptions};
 
@@ -20,6 +21,12 @@ pub(super) const READ_PHASE_NAME: &str = "read";
 
 /// Minimum transfer size, used when memory is short.
 const READ_MIN_BYTES: usize = 64 << 10;
+
+/// Minimum memory of a worker, for one window of each of some columns.
+const SHARE_MIN_BYTES: usize = 64 << 10;
+
+/// Purpose that errors about the memory of a worker name.
+pub(super) const SCAN_MEMORY: &str = "reading a table";
 
 /// Maximum reads in flight per worker: enough for current devices.
 const READS_AHEAD_MAX: usize = 64;
@@ -177,6 +184,8 @@ pub(super) struct Fetcher {
     worker: usize,
     claimed: Arc<Mutex<Claimed>>,
     stream: ReadStream,
+    /// Memory of the worker's blocks and windows.
+    account: Arc<Account>,
     /// A block read before its split was requested.
     early: Option<Block>,
     /// Blocks of an abandoned split that are still to be read and discarded.
@@ -197,9 +206,16 @@ impl Fetcher {
         };
         let ahead = (shared.share as usize / shared.block).clamp(2, READS_AHEAD_MAX);
         let options = SharedOptions { block: shared.block, ahead, ..SharedOptions::default() };
-        let stream = ReadStream::ranges(job.io(), ranges, &options)?;
+        let bytes = (shared.share as usize).max(SHARE_MIN_BYTES).min(job.io().pool().budget());
+        let account = Arc::new(job.account(bytes, SCAN_MEMORY)?);
+        let stream = ReadStream::ranges_within(job.io(), Some(&account), ranges, &options)?;
         let (job, shared) = (job.clone(), Arc::clone(shared));
-        Ok(Fetcher { job, shared, worker, claimed, stream, early: None, unwanted: 0, current: None })
+        Ok(Fetcher { job, shared, worker, claimed, stream, account, early: None, unwanted: 0, current: None })
+    }
+
+    /// Memory of the worker, for windows: while a split is read in windows, no block of it is held.
+    pub(super) fn account(&self) -> &Arc<Account> {
+        &self.account
     }
 
     /// Bytes of file data that one worker may hold.

@@ -32,7 +32,8 @@ fn a_result_that_is_called_sorted_is_sorted_even_if_merging_needs_more_memory_th
         let job = job(&scratch);
         let inputs = vec![stepped(0, 2, GROUP_COUNT), stepped(1, 2, GROUP_COUNT)];
         let result =
-            aggregate_within(&job, &SpillPlace::of(&job), kibibytes << 10, by_number(), inputs).unwrap();
+            aggregate_within(&job, &SpillPlace::of(&job).unwrap(), kibibytes << 10, by_number(), inputs)
+                .unwrap();
         let is_sorted = result.is_sorted();
         let found: Vec<u64> =
             all(result.into_stream()).unwrap().iter().map(|row| row[0].parse().unwrap()).collect();
@@ -89,8 +90,13 @@ fn merging_a_partition_is_cancelled_midway() {
         let stream = stepped(start, 2, GROUP_COUNT);
         Box::new(Cancelling(stream, job.clone(), Arc::clone(&barrier))) as Box<dyn Batches>
     };
-    let result =
-        aggregate_within(&job, &SpillPlace::of(&job), 4 << 20, by_number(), vec![stream(0), stream(1)]);
+    let result = aggregate_within(
+        &job,
+        &SpillPlace::of(&job).unwrap(),
+        4 << 20,
+        by_number(),
+        vec![stream(0), stream(1)],
+    );
     assert!(matches!(result, Err(Error::Cancelled)));
 }
 

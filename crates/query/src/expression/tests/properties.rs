@@ -111,7 +111,7 @@ fn bounds(batch: &RecordBatch, rows: usize, random: &mut Pcg64) -> GroupBounds {
             let of_group = |group: &RecordBatch| {
                 let values = group.column(column);
                 let first = sort_to_indices(values, options, Some(1)).unwrap();
-                let is_known = random.next_u64() % 4 > 0;
+                let is_known = !random.next_u64().is_multiple_of(4);
                 if is_known {
                     take(values, &first, None).unwrap()
                 } else {

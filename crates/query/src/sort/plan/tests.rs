@@ -34,15 +34,28 @@ proptest! {
         let base = demand(bytes, expected);
         let demand = Demand { threads, directories, resident_bytes: resident, block, ..base };
         let plan = MemoryPlan::new(&demand);
-        prop_assert!(plan.bytes == bytes.max(min_bytes(block)));
-        prop_assert!(plan.chunk_bytes.is_power_of_two() && plan.chunk_bytes <= block);
-        let in_flight = (WRITES_IN_FLIGHT * directories + threads + 1) * plan.chunk_bytes;
-        let open = plan.partitions * threads * plan.chunk_bytes;
-        prop_assert!(open + in_flight + plan.resident_bytes <= plan.bytes || plan.partitions == 1, "{:?}", plan);
+        let min = min_bytes(block, threads, directories);
+        prop_assert!(plan.bytes == bytes.max(min));
+        let chunk = plan.chunk_bytes;
+        prop_assert!(chunk.is_power_of_two() && chunk <= block);
+        prop_assert!((1..=WRITES_IN_FLIGHT).contains(&plan.writes_in_flight));
+        // The input of both methods, and a long row.
+        let in_flight = (plan.writes_in_flight * directories + threads + 1) * chunk;
+        let input = plan.partitions * threads * chunk + in_flight + plan.resident_bytes;
+        prop_assert!(input == plan.partition_input_bytes && input <= plan.bytes, "{:?}", plan);
+        let writes = threads * (plan.writes_in_flight + 1) * chunk;
+        let runs = writes + threads * plan.run_max_bytes * 3 / 2;
+        prop_assert!(runs == plan.run_input_bytes && runs + plan.run_max_bytes <= plan.bytes, "{:?}", plan);
+        prop_assert!(plan.run_bytes <= plan.run_max_bytes);
+        // The output: loads, parts of partitions that become runs, a merge to a run, and the last merge with a group.
         prop_assert!((threads + 1) * plan.load_bytes + plan.resident_bytes <= plan.bytes, "{:?}", plan);
         prop_assert!(plan.load_bytes <= PLACES_BYTES && plan.run_bytes * threads <= PLACES_BYTES);
-        let merge = plan.fan_in * (MERGE_AHEAD + 2) * plan.chunk_bytes;
-        prop_assert!(plan.fan_in == 2 || merge <= plan.bytes / 2, "{:?}", plan);
+        let write = (plan.writes_in_flight + 1) * chunk;
+        prop_assert!(plan.load_bytes / 2 + chunk + write <= plan.bytes, "{:?}", plan);
+        let cursors = plan.fan_in * MERGE_BLOCKS * chunk;
+        let group = (plan.fan_in + 1) * chunk;
+        prop_assert!(cursors + write + chunk <= plan.bytes, "{:?}", plan);
+        prop_assert!(cursors + group + plan.group_bytes <= plan.bytes, "{:?}", plan);
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
+use super::load::Grants;
 use crate::phase::Meter;
 use crate::sort::chunk::Chunk;
 use crate::sort::context::Context;
@@ -21,13 +22,20 @@ pub struct Partition {
     places: Vec<u32>,
     at: usize,
     gatherer: Gatherer,
+    /// Memory of the chunks, which are dropped before it.
+    _grants: Grants,
 }
 
 impl Partition {
     /// Creates a partition of the rows at `places` in chunks.
-    pub(super) fn new(context: &Arc<Context>, chunks: Vec<Chunk>, places: Vec<u32>) -> Partition {
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        chunks: Vec<Chunk>,
+        places: Vec<u32>,
+        grants: Grants,
+    ) -> Partition {
         let gatherer = Gatherer::new(&context.layout, &context.dictionaries);
-        Partition { context: Arc::clone(context), chunks, places, at: 0, gatherer }
+        Partition { context: Arc::clone(context), chunks, places, at: 0, gatherer, _grants: grants }
     }
 
     /// Keeps only the first `rows` rows.

@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sakiyomi_io::buffer::class_size;
+
 use super::batches::Partition;
 use crate::Error;
 use crate::phase::{Meter, Phase};
-use crate::sort::chunk::{Chunk, ChunkMemory};
+use crate::sort::chunk::Chunk;
 use crate::sort::context::Context;
 use crate::sort::in_memory::Orderer;
+use crate::sort::memory::Grant;
 use crate::sort::partition::Piece;
 use crate::sort::row::gather::Rows;
 use crate::sort::runs::{Run, RunData, RunWriter};
-use crate::spill::{ChunkReader, Spilled, SpilledChunks, WRITES_IN_FLIGHT};
+use crate::spill::{ChunkReader, Spilled, SpilledChunks};
 
 /// A piece that is being read.
 pub(super) struct Loading {
@@ -21,37 +24,44 @@ pub(super) struct Loading {
     /// Number of rows.
     pub(super) rows: u64,
     is_single: bool,
+    grants: Grants,
 }
+
+/// The memory of the chunks of a piece: of those that were in memory, and of those that are read.
+pub(crate) type Grants = (Option<Grant>, Grant);
 
 /// Maximum reads in flight for a partition.
 const READS_IN_FLIGHT: usize = 64;
 
 impl Loading {
-    /// Starts reading a piece.
+    /// Starts reading a piece into granted memory.
     ///
     /// # Errors
-    /// If the job has no memory for the read stream.
+    /// If the engine cannot be driven.
     pub(super) fn new(
         context: &Context,
         piece: Piece,
         spilled: Option<&Arc<SpilledChunks>>,
+        grant: Grant,
     ) -> Result<Loading, Error> {
         let memory = piece.memory.into_iter().map(|(chunk, _)| Chunk::from(chunk)).collect();
         let chunks: &[Spilled] = &piece.spilled;
         let stream = match spilled.filter(|_| !chunks.is_empty()) {
             Some(spilled) => {
-                let mut stream = spilled.read(&context.job, chunks, chunks.len().min(READS_IN_FLIGHT))?;
+                let mut stream = spilled.read(&context.buffers, chunks, chunks.len().min(READS_IN_FLIGHT))?;
                 stream.start()?;
                 Some(stream)
             }
             None => None,
         };
-        Ok(Loading { memory, stream, rows: piece.rows, is_single: piece.is_single })
+        let grants = (piece.grant, grant);
+        Ok(Loading { memory, stream, rows: piece.rows, is_single: piece.is_single, grants })
     }
 
     /// Waits for all chunks.
-    fn chunks(self, context: &Context) -> Result<Vec<Chunk>, Error> {
+    fn chunks(self, context: &Context) -> Result<(Vec<Chunk>, Grants), Error> {
         let mut chunks = self.memory;
+        let grants = self.grants;
         if let Some(mut stream) = self.stream {
             let meter = Meter::start();
             while let Some(chunk) = stream.next()? {
@@ -62,7 +72,7 @@ impl Loading {
             let phase = meter.stop("load", stream.raw_bytes(), stats.waiting);
             context.job.phases().add(Phase { stored_bytes: stats.bytes, ..phase });
         }
-        Ok(chunks)
+        Ok((chunks, grants))
     }
 
     /// Waits for all chunks and sorts their rows.
@@ -71,7 +81,7 @@ impl Loading {
     /// If a chunk cannot be read.
     pub(super) fn finish(self, context: &Arc<Context>) -> Result<Partition, Error> {
         let is_single = self.is_single;
-        let chunks = self.chunks(context)?;
+        let (chunks, grants) = self.chunks(context)?;
         let meter = Meter::start();
         let rows = Rows { blocks: &chunks, shift: context.memory.shift() };
         let mut orderer = Orderer::default();
@@ -80,7 +90,7 @@ impl Loading {
             false => orderer.order(context, rows)?.places,
         };
         context.job.phases().add(meter.stop("sort", 0, Duration::ZERO));
-        Ok(Partition::new(context, chunks, places))
+        Ok(Partition::new(context, chunks, places, grants))
     }
 }
 
@@ -91,6 +101,11 @@ impl Piece {
         let is_alone = self.memory.len() + self.spilled.len() == 1;
         let is_few = self.is_single || self.rows <= plan.load_rows as u64;
         (self.bytes <= plan.load_bytes as u64 && is_few) || is_alone
+    }
+
+    /// Bytes that reading its chunks takes.
+    pub(super) fn read_bytes(&self, spilled: Option<&Arc<SpilledChunks>>) -> usize {
+        spilled.map_or(0, |spilled| self.spilled.iter().map(|chunk| spilled.read_bytes(chunk)).sum())
     }
 }
 
@@ -114,30 +129,51 @@ pub(super) fn split(piece: Piece, bytes: usize) -> Vec<Piece> {
     pieces
 }
 
+/// Purpose that errors about the memory of a partition name.
+pub(super) const LOAD_MEMORY: &str = "reading sorted rows back";
+
+/// Bytes of the longest chunk of a piece.
+fn longest(piece: &Piece, spilled: Option<&Arc<SpilledChunks>>) -> usize {
+    let memory = piece.memory.iter().map(|(chunk, _)| chunk.capacity());
+    let read = piece.spilled.iter().filter_map(|chunk| Some(spilled?.read_bytes(chunk)));
+    memory.chain(read).max().unwrap_or(0)
+}
+
+/// Returns the writes in flight of a run whose longest chunk has `longest` bytes, and the bytes of its chunks.
+pub(crate) fn write_memory(context: &Context, longest: usize) -> (usize, usize) {
+    let plan = &context.memory;
+    let in_flight = if longest > plan.chunk_bytes { 1 } else { plan.writes_in_flight };
+    // One is filled or handed over.
+    (in_flight, (in_flight + 1) * class_size(longest.max(plan.chunk_bytes)))
+}
+
 /// Sorts a piece that exceeds its share of memory into runs, part by part.
 ///
 /// # Errors
 /// If the piece cannot be read or a run cannot be written.
 pub(super) fn runs_of(
     context: &Arc<Context>,
-    piece: Piece,
+    mut piece: Piece,
     spilled: Option<&Arc<SpilledChunks>>,
 ) -> Result<Vec<Run>, Error> {
     let plan = &context.memory;
     let row_bytes = (piece.bytes / piece.rows.max(1)).max(1);
     let bytes =
         plan.load_bytes.min(usize::try_from(plan.load_rows as u64 * row_bytes).unwrap_or(usize::MAX)) / 2;
-    let memory = ChunkMemory::new(&context.job, (WRITES_IN_FLIGHT + 2) * plan.chunk_bytes, plan.chunk_bytes)?;
+    let (in_flight, written_bytes) = write_memory(context, longest(&piece, spilled));
+    let _resident = piece.grant.take();
     let mut orderer = Orderer::default();
     let mut runs = Vec::new();
     for part in split(piece, bytes) {
         context.job.check()?;
-        let loading = Loading::new(context, part, spilled)?;
-        let chunks = loading.chunks(context)?;
+        let bytes = part.read_bytes(spilled) + written_bytes;
+        let grant = context.buffers.grant(&context.job, bytes, LOAD_MEMORY)?;
+        let loading = Loading::new(context, part, spilled, grant)?;
+        let (chunks, _grants) = loading.chunks(context)?;
         let meter = Meter::start();
         let rows = Rows { blocks: &chunks, shift: plan.shift() };
         let ordered = orderer.order(context, rows)?;
-        let mut writer = RunWriter::new(context, &memory)?;
+        let mut writer = RunWriter::new(context, in_flight)?;
         let limit = usize::try_from(context.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
         for &place in ordered.places.iter().take(limit) {
             writer.write(rows.at(place))?;

@@ -1,8 +1,10 @@
 //! Reader of frames.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use arrow_buffer::Buffer;
+use sakiyomi_io::buffer::Account;
 use sakiyomi_io::{Block, IoStats, ReadStream, Run, RunReader, SharedOptions, Spill};
 
 use super::header::{HEADER_BYTES, Header, frame_length};
@@ -19,6 +21,8 @@ pub(crate) struct FrameReader {
     pub(super) file: usize,
     pub(super) blocks: Option<Blocks>,
     pub(super) parts: VecDeque<(usize, Run)>,
+    /// Memory of all parts, unless each has its own.
+    account: Option<Arc<Account>>,
     options: SharedOptions,
     /// Bytes of a frame that ends in a later block.
     begun: Vec<u8>,
@@ -53,6 +57,7 @@ impl FrameReader {
     pub(super) fn new(
         job: &Job,
         files: &[Spill],
+        account: Option<&Arc<Account>>,
         options: &SharedOptions,
         phase: &'static str,
     ) -> FrameReader {
@@ -62,6 +67,7 @@ impl FrameReader {
             file: 0,
             blocks: None,
             parts: VecDeque::new(),
+            account: account.cloned(),
             options: *options,
             begun: Vec::new(),
             block: None,
@@ -75,7 +81,7 @@ impl FrameReader {
     pub(super) fn next_part(&mut self) -> Result<bool, Error> {
         self.end_part();
         let Some((file, run)) = self.parts.pop_front() else { return Ok(false) };
-        self.blocks = Some(Blocks::Drain(run.drain(&self.options)?));
+        self.blocks = Some(Blocks::Drain(run.drain_within(self.account.as_ref(), &self.options)?));
         self.file = file;
         Ok(true)
     }

@@ -11,6 +11,7 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Schema, SchemaRef};
 use bytes::Bytes;
+use sakiyomi_io::buffer::Account;
 use sakiyomi_io::{IoFile, ReadStream, SharedOptions};
 
 use super::column::Dictionaries;
@@ -55,6 +56,8 @@ struct Part {
 pub(super) struct Rows {
     job: Job,
     file: Arc<IoFile>,
+    /// Memory of the worker.
+    account: Arc<Account>,
     schema: SchemaRef,
     parts: Vec<Part>,
     dictionaries: Arc<Dictionaries>,
@@ -72,6 +75,7 @@ impl Rows {
         at: usize,
         columns: &[usize],
         file: &Arc<IoFile>,
+        account: &Arc<Account>,
         memory: usize,
     ) -> Result<Option<Rows>, Error> {
         let batch = &arrow.batches[at];
@@ -101,7 +105,8 @@ impl Rows {
         let (rows, memory) = (batch.rows, memory as u64);
         let dictionaries = Arc::clone(&batch.dictionaries);
         let (job, file, schema) = (job.clone(), Arc::clone(file), Arc::clone(&arrow.schema));
-        Ok(Some(Rows { job, file, schema, parts, dictionaries, rows, next: 0, memory }))
+        let account = Arc::clone(account);
+        Ok(Some(Rows { job, file, account, schema, parts, dictionaries, rows, next: 0, memory }))
     }
 
     /// Reads the next rows; `None` at the end.
@@ -143,7 +148,7 @@ impl Rows {
         let file = Arc::clone(&self.file);
         let ranges = ranges.into_iter().map(move |range| (Arc::clone(&file), range));
         let options = SharedOptions { ahead: PART_AHEAD, ..SharedOptions::default() };
-        let mut stream = ReadStream::ranges(self.job.io(), ranges, &options)?;
+        let mut stream = ReadStream::ranges_within(self.job.io(), Some(&self.account), ranges, &options)?;
         let mut blocks = Vec::new();
         while let Some(block) = stream.next().transpose()? {
             blocks.push(Bytes::from_owner(block));

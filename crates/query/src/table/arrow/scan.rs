@@ -159,7 +159,8 @@ impl ArrowScan {
             return Ok(true);
         }
         let memory = self.fetcher.share() / 2;
-        let rows = Rows::new(&self.job, file, index, columns, &open, memory).map_err(named(path))?;
+        let account = self.fetcher.account();
+        let rows = Rows::new(&self.job, file, index, columns, &open, account, memory).map_err(named(path))?;
         let Some(rows) = rows else {
             return Err(Error::Memory {
                 what: format!("reading record batch {index} of {}", path.display()),

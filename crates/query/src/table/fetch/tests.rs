@@ -66,7 +66,7 @@ fn splits_have_their_bytes_however_much_the_caller_holds() {
     let mut windowed = 0;
     for seed in 0..24 {
         let mut random = Pcg64::seed_from_u64(seed);
-        let share = 1 << (19 + random.next_u64() % 3);
+        let share = 1 << (18 + random.next_u64() % 3);
         windowed += fetch(share, || (random.next_u64() % 6) as usize).unwrap();
     }
     assert!(windowed > 0);

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use sakiyomi_io::IoFile;
+use sakiyomi_io::buffer::Account;
 
 use super::chunk::{Chunk, Fault};
 use super::footer::ParquetFile;
@@ -39,6 +40,8 @@ pub(super) struct Group {
     pub(super) parts: Option<Vec<Bytes>>,
     /// Bytes of file data that may be in memory.
     pub(super) share: usize,
+    /// Memory of windows.
+    pub(super) account: Arc<Account>,
 }
 
 /// Chunks ready to be decoded.
@@ -111,7 +114,7 @@ impl Group {
         let (start, length) = chunk.byte_range();
         let share = self.share / windows / WINDOW_BLOCKS;
         let block = ((share + 1).next_power_of_two() / 2).clamp(WINDOW_MIN_BYTES, WINDOW_MAX_BYTES);
-        let window = Window::open(&self.job, &self.open, start..start + length, block)?;
+        let window = Window::open(&self.job, &self.account, &self.open, start..start + length, block)?;
         Ok(Chunk::windowed(chunk, window, &self.allowance, &self.fault))
     }
 

@@ -72,6 +72,7 @@ impl ParquetScan {
             open: fetched.file,
             parts: fetched.parts,
             share: self.fetcher.share(),
+            account: Arc::clone(self.fetcher.account()),
         };
         let path = self.path(group.file);
         let begun = decode(path, || self.open(&group)).map_err(named(path));

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use sakiyomi_io::buffer::Account;
 use sakiyomi_io::{Block, IoFile, ReadStream, SharedOptions};
 
 use crate::table::fetch::READ_PHASE_NAME;
@@ -16,6 +17,8 @@ const WINDOW_AHEAD: usize = 1;
 pub(super) struct Window {
     job: Job,
     stream: ReadStream,
+    /// Bytes of a block.
+    bytes: usize,
     /// The block read last. No other block is held, so that the stream's guaranteed buffer suffices.
     block: Option<Block>,
     /// Bytes that may be requested again: a header is read twice.
@@ -26,14 +29,15 @@ pub(super) struct Window {
 impl Window {
     pub(super) fn open(
         job: &Job,
+        account: &Arc<Account>,
         file: &Arc<IoFile>,
         range: Range<u64>,
         block: usize,
     ) -> Result<Window, Error> {
         let options = SharedOptions { block, ahead: WINDOW_AHEAD, ..SharedOptions::default() };
         let kept_at = range.start;
-        let stream = ReadStream::shared(job.io(), file, range, &options)?;
-        Ok(Window { job: job.clone(), stream, block: None, kept: Bytes::new(), kept_at })
+        let stream = ReadStream::shared_within(job.io(), Some(account), file, range, &options)?;
+        Ok(Window { job: job.clone(), stream, bytes: block, block: None, kept: Bytes::new(), kept_at })
     }
 
     /// Copies bytes and keeps them, as they may be requested again. Earlier bytes are discarded.
@@ -70,11 +74,22 @@ impl Window {
                 break;
             }
             self.block = None;
-            let next = self.stream.next().transpose()?;
+            let next = self.stream.next().transpose().map_err(|error| too_many(error, self.bytes))?;
             // The range was checked against the file, and the stream reports a truncated file.
             self.block = Some(next.expect("a byte of the range"));
         }
         Ok(self.block.as_ref().expect("a block with the byte"))
+    }
+}
+
+/// Too many windows for the memory of a worker is an error after which fewer columns are decoded at a time.
+fn too_many(error: sakiyomi_io::Error, needed: usize) -> Error {
+    match error {
+        sakiyomi_io::Error::AllHeld { .. } => {
+            let what = "reading all columns of a row group at once".to_owned();
+            Error::Memory { what, needed: needed as u64, available: 0 }
+        }
+        other => Error::Io(other),
     }
 }
 

@@ -71,7 +71,7 @@ proptest! {
             .set_max_row_group_row_count(Some(group))
             .set_statistics_truncate_length(Some(1 + (seed % 9) as usize));
         let batch = numbers(400);
-        write_parquet(&path, &[batch.clone()], properties.build());
+        write_parquet(&path, std::slice::from_ref(&batch), properties.build());
         let most = least + length;
         let text = match is_text {
             true => format!("name >= 'name {:04}' and name <= 'name {:04}'", least / 25, most / 25),

@@ -1,0 +1,198 @@
+//! Statements on adversarial tables, with a memory limit that is small in proportion: each ends with the right rows, or is
+//! refused with the limit as the reason.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::properties::WriterProperties;
+use sakiyomi_testing::{Scratch, skipped};
+
+use super::*;
+use crate::aggregate::Function;
+use crate::join::JoinKind;
+use crate::output::{OutputOptions, Target};
+use crate::table::{Format, OpenOptions, Table};
+use crate::{Error, Job, JobOptions};
+
+const MIB: usize = 1 << 20;
+
+fn job(spill: &Path, memory: usize, threads: usize) -> Job {
+    Job::new(JobOptions { memory, threads, spill: vec![spill.to_owned()], ..JobOptions::default() }).unwrap()
+}
+
+/// Writes a table of one row group.
+fn write(path: PathBuf, batch: &RecordBatch) -> Table {
+    let properties =
+        WriterProperties::builder().set_max_row_group_row_count(None).set_dictionary_enabled(false);
+    let mut writer =
+        ArrowWriter::try_new(File::create(&path).unwrap(), batch.schema(), Some(properties.build())).unwrap();
+    writer.write(batch).unwrap();
+    writer.close().unwrap();
+    Table::open(&[path], &OpenOptions::default()).unwrap()
+}
+
+fn to_file(path: PathBuf) -> Destination {
+    Destination::File { target: Target::File(path), options: OutputOptions::new(Format::Parquet) }
+}
+
+/// The first column of a file.
+fn numbers(path: &Path) -> Vec<i64> {
+    let reader =
+        ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap().build().unwrap();
+    reader.flat_map(|batch| batch.unwrap().column(0).as_primitive::<Int64Type>().values().to_vec()).collect()
+}
+
+fn sorted(table: Table, job: &Job, path: &Path) -> Result<Outcome, Error> {
+    let by = Sort { by: "k".to_owned(), limit: None, stable: false };
+    let outcome = sort(job, Input::all(table), &by, &to_file(path.to_owned()), None);
+    assert!(job.io().pool().resident() <= job.io().pool().budget());
+    outcome
+}
+
+fn key(row: i64) -> i64 {
+    (row + 1).wrapping_mul(6_364_136_223_846_793_005)
+}
+
+fn rows(rows: i64, key: impl Fn(i64) -> i64, text: impl Fn(i64) -> String) -> RecordBatch {
+    let keys = Int64Array::from_iter_values((0..rows).map(key));
+    let texts = StringArray::from_iter_values((0..rows).map(text));
+    let columns: [(&str, ArrayRef); 2] = [("k", Arc::new(keys)), ("t", Arc::new(texts))];
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+/// Sorts a table with each number of threads.
+fn check_sort(name: &str, batch: &RecordBatch, memory: usize, threads: &[usize]) {
+    let scratch = Scratch::new(name);
+    let mut expected: Vec<i64> = batch.column(0).as_primitive::<Int64Type>().values().to_vec();
+    expected.sort_unstable();
+    for &threads in threads {
+        let job = job(scratch.root(), memory, threads);
+        let output = scratch.path("o");
+        sorted(write(scratch.path("t"), batch), &job, &output).unwrap();
+        assert!(numbers(&output) == expected, "{threads} threads");
+    }
+}
+
+#[test]
+fn one_row_group_larger_than_the_memory() {
+    check_sort("one-group", &rows(150_000, key, |row| format!("{row:060}")), 12 * MIB, &[1, 2]);
+}
+
+#[test]
+fn all_keys_are_equal() {
+    check_sort("equal", &rows(100_000, |_| 7, |row| format!("{row:090}")), 12 * MIB, &[2]);
+}
+
+#[test]
+fn many_threads_share_little_memory() {
+    check_sort("threads", &rows(40_000, key, |row| format!("{row:060}")), 32 * MIB, &[16]);
+}
+
+#[test]
+fn a_thousand_columns() {
+    let column = |at: i64| -> (String, ArrayRef) {
+        let name = if at == 0 { "k".to_owned() } else { format!("c{at}") };
+        (name, Arc::new(Int64Array::from_iter_values((0..1200).map(|row| key(row ^ (at << 20))))))
+    };
+    let batch = RecordBatch::try_from_iter((0..1000).map(column)).unwrap();
+    check_sort("thousand", &batch, 32 * MIB, &[2]);
+}
+
+#[test]
+fn a_long_string_is_sorted_or_refused() {
+    let text = |row: i64| "x".repeat(if row == 500 { 3 * MIB } else { 10 });
+    let batch = rows(1000, key, text);
+    check_sort("long", &batch, 64 * MIB, &[1, 2]);
+    let scratch = Scratch::new("long-refused");
+    for memory in [3 * MIB, 4 * MIB, 6 * MIB] {
+        let table = write(scratch.path("t"), &batch);
+        let output = scratch.path("o");
+        let error = sorted(table, &job(scratch.root(), memory, 2), &output).unwrap_err();
+        assert!(matches!(error, Error::Memory { .. }), "{memory}: {error:?}");
+        assert!(!output.exists(), "a result of a statement that failed");
+    }
+}
+
+#[test]
+fn a_group_of_equal_keys_larger_than_the_memory() {
+    let scratch = Scratch::new("join-group");
+    let batch = rows(60, |_| 1, |row| format!("{row:040000}"));
+    let (left, right) = (write(scratch.path("l"), &batch), write(scratch.path("r"), &batch));
+    let job = job(scratch.root(), 12 * MIB, 2);
+    let on =
+        Join { on: "k".to_owned(), kind: JoinKind::Inner, filter: None, select: Some("k as k".to_owned()) };
+    let output = scratch.path("o");
+    join(&job, left, right, &on, &to_file(output.clone()), None).unwrap();
+    assert_eq!(numbers(&output), vec![1; 3600]);
+}
+
+#[test]
+fn as_many_groups_as_rows() {
+    let scratch = Scratch::new("groups");
+    let batch = rows(60_000, key, |row| format!("{row:020}"));
+    for threads in [1, 4] {
+        let job = job(scratch.root(), 12 * MIB, threads);
+        let by = Aggregate {
+            by: Some("k".to_owned()),
+            functions: vec![(Function::Max, "t".to_owned())],
+            count: true,
+        };
+        let output = scratch.path("o");
+        let table = write(scratch.path("t"), &batch);
+        aggregate(&job, Input::all(table), &by, &to_file(output.clone())).unwrap();
+        let mut found = numbers(&output);
+        found.sort_unstable();
+        let mut expected: Vec<i64> = (0..60_000).map(key).collect();
+        expected.sort_unstable();
+        assert!(found == expected, "{threads} threads");
+        assert!(job.phases().list().iter().any(|phase| phase.name == "write groups"), "nothing was spilled");
+    }
+}
+
+/// A directory that is removed on drop.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_spill_directory_in_memory_counts_against_the_limit() {
+    let directory = PathBuf::from(format!("/dev/shm/sakiyomi-test-{}", std::process::id()));
+    if std::fs::create_dir(&directory).is_err() {
+        skipped("a_spill_directory_in_memory_counts_against_the_limit", "needs a writable /dev/shm");
+        return;
+    }
+    let directory = Removed(directory);
+    let scratch = Scratch::new("tmpfs");
+    let batch = rows(120_000, key, |row| format!("{row:060}"));
+    let output = scratch.path("o");
+    let spilled_too_much =
+        sorted(write(scratch.path("t"), &batch), &job(&directory.0, 8 * MIB, 2), &output).unwrap_err();
+    let mut text = spilled_too_much.to_string();
+    let mut source = std::error::Error::source(&spilled_too_much);
+    while let Some(error) = source {
+        text += &format!(": {error}");
+        source = error.source();
+    }
+    assert!(text.contains("choose a directory on disk"), "{text}");
+    let job = job(&directory.0, 64 * MIB, 2);
+    sorted(write(scratch.path("t"), &batch), &job, &output).unwrap();
+    assert!(numbers(&output).is_sorted());
+    let before = job.available();
+    let spill = job.spill_file(&directory.0).unwrap();
+    let mut run = spill.run(&sakiyomi_io::WriteOptions::default()).unwrap();
+    std::io::Write::write_all(&mut run, &[1; 100_000]).unwrap();
+    let run = run.finish().unwrap();
+    assert!(job.available() <= before - 100_000);
+    drop((run, spill));
+    assert_eq!(job.available(), before);
+}
