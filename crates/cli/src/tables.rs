@@ -5,14 +5,16 @@ mod calibrations;
 mod command;
 mod job;
 mod plan;
+mod resources;
 mod result;
 mod rows;
 
 pub(crate) use args::{
-    InputArgs, InputFormatArgs, JobArgs, OutputArgs, OutputFormat, ReportArgs, RowsArgs, format_name,
+    InputArgs, InputFormatArgs, OutputArgs, OutputFormat, ReportArgs, RowsArgs, format_name,
 };
 pub(crate) use calibrations::Calibrations;
 pub(crate) use command::{Open, TableCommand, execute, run_command};
 pub(crate) use job::run;
 pub(crate) use plan::{Planned, describe, explain};
+pub(crate) use resources::JobArgs;
 pub(crate) use result::{Asked, Command, file};

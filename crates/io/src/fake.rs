@@ -26,6 +26,8 @@ pub struct Faults {
     pub late_of_256: u8,
     /// Transfers that touch one of these bytes of a file fail with this error number.
     pub errors: Vec<(u64, i32)>,
+    /// These bits of a file, counted from its first byte's lowest one, are inverted whenever they are read.
+    pub flips: Vec<u64>,
     /// From this number of calls on, every file has at most this many bytes.
     pub shrinks: Option<(u64, u64)>,
     /// Bytes that a file can have; writes beyond fail with `ENOSPC`. 0 for no limit.
@@ -46,9 +48,19 @@ impl FakeDisk {
     /// # Errors
     /// If `/dev/null` cannot be opened.
     pub fn file(&self, content: Vec<u8>, alignment: usize) -> io::Result<Arc<IoFile>> {
-        let file = IoFile::imaginary(Path::new("memory"), content.len() as u64, alignment)?;
+        let file = IoFile::imaginary(Path::new("memory"), content.len() as u64, alignment, None)?;
         let file = Arc::new(file);
         self.files().push((Arc::clone(&file), content));
+        Ok(file)
+    }
+
+    /// Adds an empty file named `path`, on a file system of its own that has `capacity` bytes.
+    ///
+    /// # Errors
+    /// If `/dev/null` cannot be opened.
+    pub fn limited_file(&self, path: &Path, alignment: usize, capacity: u64) -> io::Result<Arc<IoFile>> {
+        let file = Arc::new(IoFile::imaginary(path, 0, alignment, Some(capacity))?);
+        self.files().push((Arc::clone(&file), Vec::new()));
         Ok(file)
     }
 
@@ -125,8 +137,13 @@ impl Fake {
         if op.kind == OpKind::Read {
             op.payload.buffer().space()[op.done..op.done + count]
                 .copy_from_slice(&bytes[start.min(bytes.len())..][..count]);
+            for bit in self.faults.flips.iter().filter(|&&bit| (at..end).contains(&(bit / 8))) {
+                let place = op.done + (bit / 8 - at) as usize;
+                op.payload.buffer().space()[place] ^= 1 << (bit % 8);
+            }
         } else {
-            if self.faults.capacity > 0 && end > self.faults.capacity {
+            let capacity = op.file.capacity().or(Some(self.faults.capacity).filter(|&bytes| bytes > 0));
+            if capacity.is_some_and(|capacity| end > capacity) {
                 return Err(io::Error::from_raw_os_error(libc::ENOSPC));
             }
             if bytes.len() < start + count {

@@ -71,6 +71,8 @@ pub struct IoFile {
     alignment: Alignment,
     /// Where `read(2)` continues, in bytes.
     position: Mutex<u64>,
+    /// Bytes that an imaginary file can have.
+    capacity: Option<u64>,
 }
 
 impl IoFile {
@@ -139,14 +141,19 @@ impl IoFile {
         let alignment = if access == Access::Direct { direct_alignment(&file) } else { Some(NO_ALIGNMENT) };
         let alignment = alignment.ok_or_else(|| Error::NoDirect { path: path.to_owned() })?;
         let (path, size) = (path.to_owned(), AtomicU64::new(size));
-        Ok(IoFile { file, path, size, access, alignment, position: Mutex::new(0) })
+        Ok(IoFile { file, path, size, access, alignment, position: Mutex::new(0), capacity: None })
     }
 
     /// A file that only [`crate::fake::Fake`] knows, with a size and an alignment of one's choice.
     ///
     /// # Errors
     /// If `/dev/null` cannot be opened.
-    pub(crate) fn imaginary(path: &Path, size: u64, alignment: usize) -> io::Result<IoFile> {
+    pub(crate) fn imaginary(
+        path: &Path,
+        size: u64,
+        alignment: usize,
+        capacity: Option<u64>,
+    ) -> io::Result<IoFile> {
         let alignment = Alignment { memory: 1, offset: alignment };
         let file = File::open("/dev/null")?;
         Ok(IoFile {
@@ -156,6 +163,7 @@ impl IoFile {
             access: Access::Buffered,
             alignment,
             position: Mutex::new(0),
+            capacity,
         })
     }
 
@@ -187,8 +195,16 @@ impl IoFile {
         self.size.fetch_max(end, Ordering::Release);
     }
 
+    /// Bytes that an imaginary file can have.
+    pub(crate) fn capacity(&self) -> Option<u64> {
+        self.capacity
+    }
+
     /// Bytes that its file system has free for unprivileged users; `None` if it reports none.
     pub(crate) fn free_bytes(&self) -> Option<u64> {
+        if let Some(capacity) = self.capacity {
+            return Some(capacity.saturating_sub(self.size()));
+        }
         room::free_of(&fstatvfs(&self.file).ok()?)
     }
 

@@ -123,6 +123,13 @@ impl Spill {
         &self.space.file
     }
 
+    /// Whether `bytes` more bytes can be written, as far as is known: they are allocated, or the file system has that
+    /// much free space.
+    #[must_use]
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.space.has_room(bytes)
+    }
+
     /// Bytes of its runs.
     #[must_use]
     pub fn stats(&self) -> SpillStats {
@@ -163,6 +170,20 @@ impl RunWriter {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.stream.is_empty()
+    }
+
+    /// Counters of its writes so far.
+    #[must_use]
+    pub fn stats(&self) -> IoStats {
+        self.stream.stats()
+    }
+
+    /// Waits for the writes in flight.
+    ///
+    /// # Errors
+    /// The error of a failed write.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        self.stream.wait_for_all()
     }
 
     /// Writes the rest and waits for all.

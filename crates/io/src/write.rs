@@ -442,7 +442,8 @@ impl WriteStream {
         self.take_all(outcome)
     }
 
-    fn wait_for_all(&mut self) -> Result<(), Error> {
+    /// Waits for all writes in flight.
+    pub(crate) fn wait_for_all(&mut self) -> Result<(), Error> {
         while self.in_flight > 0 {
             self.wait()?;
         }

@@ -4,7 +4,8 @@
 //! cargo run --release -p sakiyomi-query --example sort_pieces -- [SCALE [MEMORY_MIB [partition|runs [THREADS]]]]
 //! ```
 //!
-//! The input rows are generated in memory beforehand; the output batches are dropped. `SPILL` is the spill directory.
+//! The input rows are generated in memory beforehand; the output batches are dropped. `SPILL` is the spill directory,
+//! `COMPRESSION` the compression of spilled data (auto, none, lz4, zstd, zstd3).
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use sakiyomi_query::batches::InMemory;
 use sakiyomi_query::generate::{ColumnTypes, GenerateOptions, Generator, TpchTable};
 use sakiyomi_query::order::SortKey;
 use sakiyomi_query::sort::{SAMPLE_ROWS, SortOptions, Sorted, sort};
+use sakiyomi_query::spill::{Level, SpillCompression};
 use sakiyomi_query::{Batches, Error, Job, JobOptions};
 
 use arrow_array::RecordBatch;
@@ -32,7 +34,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let spill = vec![std::env::var_os("SPILL").map_or_else(std::env::temp_dir, PathBuf::from)];
     let (schema, batches) = lineitem(scale)?;
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    let job = Job::new(JobOptions { memory, threads, spill, ..JobOptions::default() })?;
+    let level = std::env::var("COMPRESSION").unwrap_or_default();
+    let level = Level::ALL.into_iter().find(|found| found.name() == level);
+    let spill_compression = level.map_or(SpillCompression::Adaptive, SpillCompression::Fixed);
+    let job = Job::new(JobOptions { memory, threads, spill, spill_compression, ..JobOptions::default() })?;
     let sample = by_partition.then(|| sample(&batches));
     let expected_bytes = Some(rows as u64 * ROW_BYTES);
     let expected_rows = Some(rows as u64);
@@ -55,8 +60,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for phase in job.phases().list() {
         let (user, system) = (phase.user_ns as f64 / 1e9, phase.system_ns as f64 / 1e9);
         let (waited, megabytes) = (phase.waited_ns as f64 / 1e9, phase.bytes / 1_000_000);
-        let name = phase.name;
-        writeln!(out, "  {name:12} user {user:.3}  system {system:.3}  waited {waited:.3}  {megabytes} MB")?;
+        let (name, stored) = (phase.name, phase.stored_bytes / 1_000_000);
+        writeln!(
+            out,
+            "  {name:12} user {user:.3}  system {system:.3}  waited {waited:.3}  {megabytes} MB, {stored} MB stored"
+        )?;
+    }
+    for bytes in job.spill_bytes() {
+        let (raw, stored) = (bytes.raw_bytes / 1_000_000, bytes.stored_bytes / 1_000_000);
+        writeln!(out, "  {:12} {raw} MB, {stored} MB stored", bytes.level.name())?;
     }
     Ok(())
 }

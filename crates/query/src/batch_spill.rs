@@ -1,5 +1,6 @@
-//! Spilled batches, stored as Arrow IPC in the runs of a spill file.
+//! Spilled batches, stored as Arrow IPC in the runs of spill files.
 
+use std::io;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -8,11 +9,10 @@ use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, Schema};
 use sakiyomi_io::buffer::Account;
-use sakiyomi_io::{
-    Block, IoStats, ReadStream, Run, RunReader, RunWriter, SharedOptions, Spill, WriteOptions,
-};
+use sakiyomi_io::{SharedOptions, WriteOptions};
 
 use crate::batch_bytes::compact;
+use crate::spill::{FRAME_BYTES, FrameReader, FrameRun, FrameWriter, SpillFiles};
 use crate::{Error, Job};
 
 /// Transfer size; small because many runs share the buffer budget.
@@ -20,6 +20,11 @@ pub(crate) const BATCH_BLOCK_BYTES: usize = 256 << 10;
 
 /// Blocks in flight per run: one is transferred while another is filled or decoded.
 pub(crate) const BATCH_BLOCKS_AHEAD: usize = 2;
+
+/// Phases of spilled batches.
+const WRITE_PHASE: &str = "write runs";
+/// See [`WRITE_PHASE`].
+const READ_PHASE: &str = "read runs";
 
 /// Transfer size with reserved memory.
 const RESERVED_BLOCK_BYTES: usize = 64 << 10;
@@ -35,29 +40,46 @@ pub(crate) fn reserve_spill(job: &Job, what: &str) -> Result<Arc<Account>, Error
     Ok(Arc::new(job.account(RESERVED_BLOCKS * RESERVED_BLOCK_BYTES, what)?))
 }
 
-/// Creates a spill file in the job's first spill directory.
-///
-/// # Errors
-/// If the job has no spill directory, or the file cannot be created.
-pub(crate) fn create_spill(job: &Job) -> Result<Spill, Error> {
-    let directory = job.options().spill.first();
-    let directory = directory.ok_or_else(|| {
-        Error::Query("the data does not fit into memory, and there is no directory to spill to".to_owned())
-    })?;
-    job.spill_file(directory)
-}
-
 /// Writer of a run of batches.
 pub(crate) struct BatchWriter {
-    writer: StreamWriter<RunWriter>,
+    writer: StreamWriter<Frames>,
+}
+
+/// Collects the encoded bytes of a batch into frames.
+struct Frames {
+    writer: FrameWriter,
+    /// Bytes that are in no frame yet; none between batches.
+    bytes: Vec<u8>,
+    /// The error of a frame.
+    error: Option<Error>,
+}
+
+impl io::Write for Frames {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(FRAME_BYTES - self.bytes.len());
+        self.bytes.extend_from_slice(&bytes[..taken]);
+        if self.bytes.len() == FRAME_BYTES {
+            self.flush()?;
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        // Not kept: hundreds of runs are written at the same time.
+        let bytes = std::mem::take(&mut self.bytes);
+        self.writer.write(&bytes).map_err(|error| {
+            self.error = Some(error);
+            io::Error::other("a frame cannot be written")
+        })
+    }
 }
 
 impl BatchWriter {
-    /// Begins a run.
+    /// Begins a run in the next spill file.
     ///
     /// # Errors
     /// If the budget has no room for another stream, or the schema cannot be written.
-    pub(crate) fn create(spill: &Spill, schema: &Schema) -> Result<BatchWriter, Error> {
+    pub(crate) fn create(spill: &SpillFiles, schema: &Schema) -> Result<BatchWriter, Error> {
         BatchWriter::create_within(spill, schema, None)
     }
 
@@ -66,15 +88,15 @@ impl BatchWriter {
     /// # Errors
     /// If the schema cannot be written.
     pub(crate) fn create_within(
-        spill: &Spill,
+        spill: &SpillFiles,
         schema: &Schema,
         account: Option<&Arc<Account>>,
     ) -> Result<BatchWriter, Error> {
         let block = account.map_or(BATCH_BLOCK_BYTES, |_| RESERVED_BLOCK_BYTES);
         let options = WriteOptions { block, in_flight: BATCH_BLOCKS_AHEAD, ..WriteOptions::default() };
-        let run = spill.run_within(account, &options)?;
-        let writer = StreamWriter::try_new(run, schema).map_err(write_error)?;
-        Ok(BatchWriter { writer })
+        let writer = spill.run_within(account, &options)?;
+        let frames = Frames { writer, bytes: Vec::new(), error: None };
+        Ok(BatchWriter { writer: StreamWriter::try_new(frames, schema)? })
     }
 
     /// Appends a batch.
@@ -82,46 +104,40 @@ impl BatchWriter {
     /// # Errors
     /// If the batch cannot be written.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
-        self.writer.write(&compact(batch)?).map_err(write_error)
+        let written = self.writer.write(&compact(batch)?).and_then(|()| self.writer.flush());
+        written.map_err(|error| self.failed(error))
+    }
+
+    /// Returns the error of a frame, which is more specific than the encoder's.
+    fn failed(&mut self, error: ArrowError) -> Error {
+        self.writer.get_mut().error.take().unwrap_or(Error::Arrow(error))
     }
 
     /// Finishes the run.
     ///
     /// # Errors
     /// If the remaining blocks cannot be written.
-    pub(crate) fn finish(self) -> Result<BatchRun, Error> {
-        let run = self.writer.into_inner().map_err(write_error)?.finish()?;
+    pub(crate) fn finish(mut self) -> Result<BatchRun, Error> {
+        let finished = self.writer.finish().and_then(|()| self.writer.flush());
+        finished.map_err(|error| self.failed(error))?;
+        let run = self.writer.into_inner()?.writer.finish(WRITE_PHASE)?;
         Ok(BatchRun { run })
-    }
-}
-
-/// Unwraps the error of the underlying stream, which is more specific than the encoder's.
-fn write_error(error: ArrowError) -> Error {
-    let ArrowError::IoError(text, source) = error else { return Error::Arrow(error) };
-    match source.downcast::<sakiyomi_io::Error>() {
-        Ok(error) => Error::Io(error),
-        Err(source) => Error::Arrow(ArrowError::IoError(text, source)),
     }
 }
 
 /// A run of spilled batches; its space is freed on drop.
 #[derive(Debug)]
 pub(crate) struct BatchRun {
-    run: Run,
+    run: FrameRun,
 }
 
 impl BatchRun {
-    /// Counters of the writes.
-    pub(crate) fn write_stats(&self) -> IoStats {
-        self.run.write_stats()
-    }
-
     /// Reads the batches without freeing their space.
     ///
     /// # Errors
     /// If the budget has no room for another stream.
     pub(crate) fn read(&self) -> Result<BatchReader, Error> {
-        Ok(BatchReader::new(Blocks::Read(self.run.read(&read_options())?)))
+        Ok(BatchReader::new(self.run.read(&read_options(), READ_PHASE)?))
     }
 
     /// As [`BatchRun::read`], with memory that was reserved before.
@@ -130,7 +146,7 @@ impl BatchRun {
     /// If the engine cannot be used.
     pub(crate) fn read_within(&self, account: &Arc<Account>) -> Result<BatchReader, Error> {
         let options = SharedOptions { block: RESERVED_BLOCK_BYTES, ahead: 1, ..read_options() };
-        Ok(BatchReader::new(Blocks::Read(self.run.read_within(Some(account), &options)?)))
+        Ok(BatchReader::new(self.run.read_within(Some(account), &options, READ_PHASE)?))
     }
 
     /// As [`BatchRun::drain`], with transfers of at most `block` bytes, for reading many runs at the same time.
@@ -139,7 +155,7 @@ impl BatchRun {
     /// If the budget has no room for another stream.
     pub(crate) fn drain_in(self, block: usize) -> Result<BatchReader, Error> {
         let options = SharedOptions { block: block.min(BATCH_BLOCK_BYTES), ..read_options() };
-        Ok(BatchReader::new(Blocks::Drain(self.run.drain(&options)?)))
+        Ok(BatchReader::new(self.run.drain(&options, READ_PHASE)?))
     }
 
     /// Reads the batches and frees their space.
@@ -147,7 +163,7 @@ impl BatchRun {
     /// # Errors
     /// If the budget has no room for another stream.
     pub(crate) fn drain(self) -> Result<BatchReader, Error> {
-        Ok(BatchReader::new(Blocks::Drain(self.run.drain(&read_options())?)))
+        Ok(BatchReader::new(self.run.drain(&read_options(), READ_PHASE)?))
     }
 }
 
@@ -157,29 +173,15 @@ fn read_options() -> SharedOptions {
 
 /// Reader of the batches of a run, in write order.
 pub(crate) struct BatchReader {
-    blocks: Blocks,
+    frames: FrameReader,
     decoder: StreamDecoder,
     /// Bytes read but not decoded yet.
     rest: Buffer,
 }
 
-enum Blocks {
-    Read(ReadStream),
-    Drain(RunReader),
-}
-
-impl Blocks {
-    fn next(&mut self) -> Option<Result<Block, sakiyomi_io::Error>> {
-        match self {
-            Blocks::Read(stream) => stream.next(),
-            Blocks::Drain(stream) => stream.next(),
-        }
-    }
-}
-
 impl BatchReader {
-    fn new(blocks: Blocks) -> BatchReader {
-        BatchReader { blocks, decoder: StreamDecoder::new(), rest: Buffer::from(&[][..]) }
+    fn new(frames: FrameReader) -> BatchReader {
+        BatchReader { frames, decoder: StreamDecoder::new(), rest: Buffer::from(&[][..]) }
     }
 
     /// Returns the next batch, or `None` at the end.
@@ -189,12 +191,11 @@ impl BatchReader {
     pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
         loop {
             if self.rest.is_empty() {
-                let Some(block) = self.blocks.next() else {
+                let Some(frame) = self.frames.next()? else {
                     self.decoder.finish()?;
                     return Ok(None);
                 };
-                // Copied, because a batch that referenced the block would keep its buffer reserved.
-                self.rest = Buffer::from(&block?[..]);
+                self.rest = frame;
             }
             if let Some(batch) = self.decoder.decode(&mut self.rest)? {
                 return Ok(Some(batch));

@@ -33,6 +33,29 @@ pub enum Error {
     /// Reading, writing or spilling failed.
     #[error(transparent)]
     Io(#[from] sakiyomi_io::Error),
+    /// All spill directories are full.
+    #[error(
+        "the spill files have {spilled_bytes} bytes, at least {needed_bytes} more are needed, and no room is left in {}; free some, or name directories with more room by --spill DIR",
+        list(directories)
+    )]
+    SpillFull {
+        /// Bytes that are spilled now.
+        spilled_bytes: u64,
+        /// Bytes of the next write.
+        needed_bytes: u64,
+        /// The directories.
+        directories: Vec<PathBuf>,
+    },
+    /// Spilled data was not read back as it was written.
+    #[error(
+        "a spill file in {} has other bytes at {offset} than were written there: the disk or the memory is faulty; check them, or name another directory by --spill DIR", directory.display()
+    )]
+    SpillDamaged {
+        /// The directory of the file.
+        directory: PathBuf,
+        /// Where the damaged chunk begins, in bytes from the file's start.
+        offset: u64,
+    },
     /// A file's contents are damaged, or a computation failed.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
@@ -45,4 +68,9 @@ pub enum Error {
     /// The job was cancelled.
     #[error("cancelled")]
     Cancelled,
+}
+
+/// Paths as an enumeration.
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }

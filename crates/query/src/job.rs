@@ -33,6 +33,7 @@ use sakiyomi_io::{Access, EngineKind, EngineSpec, Io, IoOptions, Memory, Spill};
 use crate::Error;
 use crate::phase::{Phases, SidePhases};
 use crate::progress::Progress;
+use crate::spill::{Level, LevelBytes, Regulator, ScratchPool, SpillCompression};
 
 /// Options of a job.
 #[derive(Clone, Debug)]
@@ -47,6 +48,8 @@ pub struct JobOptions {
     pub block: usize,
     /// Directories for spill files, used in turn.
     pub spill: Vec<PathBuf>,
+    /// Compression of spilled data.
+    pub spill_compression: SpillCompression,
 }
 
 impl Default for JobOptions {
@@ -58,6 +61,7 @@ impl Default for JobOptions {
             engine: EngineSpec::usual(EngineKind::Pread),
             block: DEFAULT_BLOCK_BYTES,
             spill: vec![spill_directory()],
+            spill_compression: SpillCompression::default(),
         }
     }
 }
@@ -116,6 +120,9 @@ struct Shared {
     cancelled: AtomicBool,
     phases: Phases,
     progress: Progress,
+    regulator: Regulator,
+    #[cfg(test)]
+    spill_files: std::sync::Mutex<Vec<sakiyomi_io::Spill>>,
 }
 
 /// Smallest memory limit of a statement on files: decoders, buffers and encoders of two threads. Operators on streams
@@ -137,7 +144,11 @@ impl Job {
     #[must_use]
     pub fn over(options: JobOptions, io: Io) -> Job {
         let heap = options.memory.saturating_sub(io.pool().budget());
+        let compresses = options.spill_compression != SpillCompression::Fixed(Level::None);
+        let scratch = ScratchPool::new(options.threads, if compresses { heap } else { 0 });
+        let heap = heap - scratch.bytes();
         let shared = Shared {
+            regulator: Regulator::new(options.spill_compression, options.threads, scratch),
             options,
             io,
             reserved: AtomicUsize::new(0),
@@ -145,6 +156,8 @@ impl Job {
             cancelled: AtomicBool::new(false),
             phases: Phases::default(),
             progress: Progress::default(),
+            #[cfg(test)]
+            spill_files: std::sync::Mutex::default(),
         };
         Job { shared: Arc::new(shared), side: None }
     }
@@ -176,6 +189,29 @@ impl Job {
     #[must_use]
     pub fn progress(&self) -> &Progress {
         &self.shared.progress
+    }
+
+    /// Bytes spilled so far with each compression level that was used.
+    #[must_use]
+    pub fn spill_bytes(&self) -> Vec<LevelBytes> {
+        self.shared.regulator.bytes()
+    }
+
+    /// Spills to these files, such as ones in memory, instead of the directories.
+    #[cfg(test)]
+    pub(crate) fn spill_to(&self, files: Vec<sakiyomi_io::Spill>) {
+        *self.shared.spill_files.lock().unwrap() = files;
+    }
+
+    /// The files of [`Job::spill_to`].
+    #[cfg(test)]
+    pub(crate) fn spill_files(&self) -> Vec<sakiyomi_io::Spill> {
+        self.shared.spill_files.lock().unwrap().clone()
+    }
+
+    /// The compression of spilled data.
+    pub(crate) fn regulator(&self) -> &Regulator {
+        &self.shared.regulator
     }
 
     /// Unreserved allocator bytes: for batches, decoders, encoders and tables.

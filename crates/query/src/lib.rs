@@ -14,6 +14,7 @@
 //! | `--where`, `--select`: SQL expressions over batches (pure) | [`expression`] |
 //! | `--by`: columns, directions, placement of nulls (pure) | [`order`] |
 //! | external sort | [`sort`] |
+//! | spill files: compression chosen while spilling, checksums, several directories | [`spill`] |
 //! | merge join of sorted streams | [`join`] |
 //! | hash and sorted aggregation | [`aggregate`] |
 //! | whole statements: from tables to a file | [`statement`] |
@@ -39,6 +40,7 @@ pub mod phase;
 pub mod preview;
 pub mod progress;
 pub mod sort;
+pub mod spill;
 pub mod statement;
 pub mod table;
 

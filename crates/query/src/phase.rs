@@ -14,8 +14,10 @@ use serde::Serialize;
 pub struct Phase {
     /// Its name: `read`, `write runs`.
     pub name: String,
-    /// Bytes transferred by its I/O.
+    /// Bytes transferred by its I/O; those of spilled data before compression.
     pub bytes: u64,
+    /// Bytes of spilled data on disk, after compression; 0 for phases that neither write nor read spilled data.
+    pub stored_bytes: u64,
     /// Time during which at least one thread worked on the phase, in nanoseconds.
     pub elapsed_ns: u64,
     /// CPU time in user mode, I/O engine threads included, in nanoseconds.
@@ -59,6 +61,7 @@ impl Phases {
         known.elapsed_ns += phase.elapsed_ns.min(uncounted);
         *counted = until.or(*counted);
         known.bytes += phase.bytes;
+        known.stored_bytes += phase.stored_bytes;
         known.user_ns += phase.user_ns;
         known.system_ns += phase.system_ns;
         known.waited_ns += phase.waited_ns;
@@ -148,6 +151,7 @@ impl Meter {
         Phase {
             name: name.to_owned(),
             bytes,
+            stored_bytes: 0,
             elapsed_ns: nanos(self.begun.elapsed()),
             user_ns: nanos(all[0].saturating_sub(inner[0])),
             system_ns: nanos(all[1].saturating_sub(inner[1])),

@@ -26,12 +26,12 @@
 //! Both return ordered partitions ([`Sorted`]), which threads take in turn, or one stream of batches. `plan` divides
 //! the memory, and `memory` reserves and grants it. All NaNs are equal and greater than all other numbers.
 
-mod chunk;
+pub(crate) mod chunk;
 mod context;
 mod in_memory;
 mod key;
 mod loser_tree;
-mod memory;
+pub(crate) mod memory;
 mod merge;
 pub(crate) mod options;
 mod partition;
@@ -41,7 +41,6 @@ pub(crate) mod router;
 mod row;
 pub(crate) mod runs;
 mod sorted;
-mod spill;
 mod splitters;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -62,12 +61,12 @@ use router::{Parts, Router};
 use row::stage::Stage;
 use row::view::Viewer;
 use runs::{Collector, Run};
-use spill::Spills;
 use splitters::Splitters;
 
 use crate::batch_bytes::batch_bytes;
 use crate::order::SortKey;
 use crate::phase::Meter;
+use crate::spill::SpillFiles;
 use crate::{Batches, Error, Job};
 
 /// A sort that is accepting rows.
@@ -128,7 +127,7 @@ impl Sorter {
         keys: &[SortKey],
         options: &SortOptions,
     ) -> Result<Sorter, Error> {
-        Sorter::with_spills(job, schema, keys, options, Spills::default())
+        Sorter::with_spills(job, schema, keys, options, SpillFiles::new(job))
     }
 
     fn with_spills(
@@ -136,7 +135,7 @@ impl Sorter {
         schema: &SchemaRef,
         keys: &[SortKey],
         options: &SortOptions,
-        spills: Spills,
+        spills: SpillFiles,
     ) -> Result<Sorter, Error> {
         let (layout, key_columns, dictionaries) = Context::rows(job, schema, keys, options.stable)?;
         let (memory, buffers) = divide_memory(job, options, &key_columns)?;

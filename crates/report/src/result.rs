@@ -20,7 +20,9 @@ pub use crate::document::{Document, Machine, Run};
 pub use iorate::{IorateBypass, IorateDevice, IorateOwner, IorateProgram, IorateResult, IorateTarget};
 pub use mount::{MountClass, MountRates, MountResult, MountTimes, MountWindow};
 pub use probe::{ProbeCase, ProbeChoice, ProbeLatency, ProbeRange, ProbeResult, ProbeTarget, ProbeVerdict};
-pub use query::{QueryBound, QueryCell, QueryColumn, QueryFile, QueryPhase, QueryResult, QueryRows};
+pub use query::{
+    QueryBound, QueryCell, QueryColumn, QueryFile, QueryPhase, QueryResult, QueryRows, SpillLevel,
+};
 pub use run::{RunAdvice, RunIdle, RunPoint, RunReading, RunReason, RunResult};
 pub use scenario::{
     AllowancePoint, DistancePoint, RegulatedProgram, RegulationPoint, ScenarioJob, ScenarioJobRun,

@@ -11,9 +11,10 @@ use sakiyomi_query::statement::{Destination, Outcome, Statement};
 use sakiyomi_query::table::Table;
 use sakiyomi_report::result::QueryFile;
 
-use super::args::{InputFormatArgs, JobArgs, OutputArgs, ReportArgs};
+use super::args::{InputFormatArgs, OutputArgs, ReportArgs};
 use super::job::run;
 use super::plan::plan;
+use super::resources::JobArgs;
 use super::result::{Asked, Command, inputs};
 use crate::console::Common;
 

@@ -11,9 +11,9 @@ use sakiyomi_query::statement::{Calibrated, Destination};
 use sakiyomi_query::table::Table;
 use sakiyomi_report::number::{bytes, count};
 
-use super::args::JobArgs;
 use super::calibrations::{Calibrations, cached_ratio};
 use super::command::TableCommand;
+use super::resources::JobArgs;
 
 /// A plan that the cost model chose, or the options of the command line.
 #[derive(Default)]

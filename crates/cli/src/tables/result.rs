@@ -10,9 +10,10 @@ use sakiyomi_os::process::memory;
 use sakiyomi_query::Job;
 use sakiyomi_query::output::Target;
 use sakiyomi_query::phase::Phase;
+use sakiyomi_query::spill::LevelBytes;
 use sakiyomi_query::statement::{Destination, Outcome};
 use sakiyomi_query::table::Table;
-use sakiyomi_report::result::{QueryFile, QueryPhase};
+use sakiyomi_report::result::{QueryFile, QueryPhase, SpillLevel};
 use sakiyomi_report::{Document, QueryResult};
 
 use super::args::format_name;
@@ -110,6 +111,7 @@ impl Command {
             read_bytes: outcome.read_bytes,
             written_bytes: outcome.output_bytes,
             spilled_bytes: outcome.spilled_bytes,
+            spill_compression: job.spill_bytes().iter().map(spill_level).collect(),
             elapsed_ns: nanos(elapsed),
             user_ns: nanos(user.saturating_sub(self.cpu.0)),
             system_ns: nanos(system.saturating_sub(self.cpu.1)),
@@ -131,12 +133,18 @@ fn phase(phase: &Phase) -> QueryPhase {
     QueryPhase {
         name: phase.name.clone(),
         bytes: phase.bytes,
+        stored_bytes: phase.stored_bytes,
         elapsed_ns: phase.elapsed_ns,
         user_ns: phase.user_ns,
         system_ns: phase.system_ns,
         io_wait_ns: phase.waited_ns,
         bound: QueryPhase::bound_of(phase.user_ns, phase.system_ns, phase.waited_ns),
     }
+}
+
+fn spill_level(bytes: &LevelBytes) -> SpillLevel {
+    let LevelBytes { level, raw_bytes, stored_bytes } = *bytes;
+    SpillLevel { level: level.name().to_owned(), raw_bytes, stored_bytes }
 }
 
 /// Result entries of a table's files. The number of rows is known only for a table of one file.

@@ -67,6 +67,12 @@ impl Space {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn has_room(&self, bytes: u64) -> bool {
+        let state = self.lock();
+        let end = state.stats.written_bytes.saturating_add(bytes);
+        state.allocation.covers(end) || self.file.free_bytes().is_none_or(|free| free >= bytes)
+    }
+
     /// Returns the space of a range to the file system.
     pub(super) fn punch(&self, range: &Range<u64>) {
         if range.is_empty() || !self.lock().has_holes {

@@ -63,6 +63,11 @@ impl Allocation {
         if end > self.limit { Err(io::Error::from_raw_os_error(libc::EFBIG)) } else { Ok(()) }
     }
 
+    /// Whether the bytes before `end` are allocated.
+    pub(crate) fn covers(&self, end: u64) -> bool {
+        self.to.is_some_and(|to| end <= to)
+    }
+
     /// Allocates ahead for writes up to `end`. Only their concurrency depends on it: if there is no room, the write
     /// fails.
     pub(crate) fn ahead_of(&mut self, file: &IoFile, end: u64) {

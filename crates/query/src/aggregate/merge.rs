@@ -7,9 +7,9 @@ use std::time::Duration;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{SchemaRef, SortOptions};
-use sakiyomi_io::Run;
 
 use crate::phase::Meter;
+use crate::spill::FrameRun;
 use crate::{Batches, Error, Job};
 
 use super::groups::{Groups, PARTITION_COUNT, Partitioned};
@@ -29,7 +29,7 @@ const BATCH_ROWS: usize = 8192;
 enum Source {
     Memory { groups: Arc<Groups>, partitioned: Arc<Partitioned>, partition: usize },
     All(Arc<Groups>),
-    Run(Run),
+    Run(FrameRun),
 }
 
 /// All groups of a partition; partitions have disjoint keys.

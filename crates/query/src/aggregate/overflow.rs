@@ -1,13 +1,11 @@
 //! Spills groups that do not fit into memory: records in runs of a spill file, one run per hash partition.
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sakiyomi_io::buffer::Account;
-use sakiyomi_io::{Run, RunWriter, SharedOptions, Spill, WriteOptions};
-use std::io::Write;
+use sakiyomi_io::{SharedOptions, WriteOptions};
 
+use crate::spill::{FrameRun, FrameWriter, SpillFiles};
 use crate::{Error, Job};
 
 use super::groups::{Groups, LEVELS_MAX, PARTITION_COUNT};
@@ -25,25 +23,19 @@ const MEMORY_PURPOSE: &str = "grouping rows";
 /// Size at which buffered records are written to a run.
 const RECORDS_BYTES: usize = 64 << 10;
 
-/// The destination of spilled groups.
+/// Phases of spilled groups.
+const WRITE_PHASE: &str = "write groups";
+/// See [`WRITE_PHASE`].
+const READ_PHASE: &str = "read groups";
+
+/// The destination of spilled groups: runs of records in the spill files.
 #[derive(Clone, Debug)]
 pub(crate) struct SpillPlace {
-    job: Job,
-    open: Opener,
+    files: SpillFiles,
     /// Memory to read a run; of one thread at a time, which may write others meanwhile.
     reading: Arc<Mutex<Arc<Account>>>,
     /// Memory to write a run; of one thread at a time.
     writing: Arc<Mutex<Arc<Account>>>,
-}
-
-#[derive(Clone, Debug)]
-enum Opener {
-    Directories {
-        paths: Arc<Vec<PathBuf>>,
-        next: Arc<AtomicUsize>,
-    },
-    #[cfg(test)]
-    File(Spill),
 }
 
 impl SpillPlace {
@@ -52,16 +44,16 @@ impl SpillPlace {
     /// # Errors
     /// [`Error::Memory`] if the job has no memory left to write a run.
     pub(crate) fn of(job: &Job) -> Result<SpillPlace, Error> {
-        let paths = Arc::new(job.options().spill.clone());
-        SpillPlace::new(job, Opener::Directories { paths, next: Arc::default() })
+        SpillPlace::new(SpillFiles::new(job))
     }
 
-    fn new(job: &Job, open: Opener) -> Result<SpillPlace, Error> {
+    fn new(files: SpillFiles) -> Result<SpillPlace, Error> {
         let reserve = || {
-            let account = job.account(RESERVED_BLOCKS * RESERVED_BLOCK_BYTES, MEMORY_PURPOSE)?;
+            let account = files.job().account(RESERVED_BLOCKS * RESERVED_BLOCK_BYTES, MEMORY_PURPOSE)?;
             Ok::<_, Error>(Arc::new(Mutex::new(Arc::new(account))))
         };
-        Ok(SpillPlace { job: job.clone(), open, reading: reserve()?, writing: reserve()? })
+        let (reading, writing) = (reserve()?, reserve()?);
+        Ok(SpillPlace { files, reading, writing })
     }
 
     /// The memory to write a run, once no other thread uses it. Its holder needs no other memory to finish.
@@ -71,53 +63,38 @@ impl SpillPlace {
 
     /// Uses an open spill file, such as one in memory.
     #[cfg(test)]
-    pub(crate) fn over(job: &Job, spill: Spill) -> SpillPlace {
-        SpillPlace::new(job, Opener::File(spill)).unwrap()
+    pub(crate) fn over(job: &Job, spill: sakiyomi_io::Spill) -> SpillPlace {
+        SpillPlace::new(SpillFiles::over(job, vec![spill])).unwrap()
     }
 
     /// Fails if the job is cancelled.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        self.job.check()
-    }
-
-    fn open(&self) -> Result<Spill, Error> {
-        match &self.open {
-            Opener::Directories { paths, next } => {
-                let turn = next.fetch_add(1, Ordering::Relaxed);
-                let path = paths.get(turn % paths.len().max(1));
-                let path = path
-                    .ok_or_else(|| Error::Query("no spill directory is set; name one with --spill".into()))?;
-                self.job.spill_file(path)
-            }
-            #[cfg(test)]
-            Opener::File(spill) => Ok(spill.clone()),
-        }
+        self.files.job().check()
     }
 
     /// Reads the records of a run and frees its space.
     pub(crate) fn read(
         &self,
-        run: Run,
+        run: FrameRun,
         mut take: impl FnMut(&[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let options =
             SharedOptions { block: BLOCK_BYTES, ahead: TRANSFERS_IN_FLIGHT, ..SharedOptions::default() };
-        // The beginning of a record that ends in a later block.
+        // The beginning of a record that ends in a later frame.
         let mut begun: Vec<u8> = Vec::new();
         // Blocks ahead, and the one in use.
         let bytes = (TRANSFERS_IN_FLIGHT + 2) * BLOCK_BYTES;
-        let (mut reader, _turn) = match self.job.account(bytes, MEMORY_PURPOSE) {
-            Ok(account) => (run.drain_within(Some(&Arc::new(account)), &options)?, None),
+        let (mut reader, _turn) = match self.files.job().account(bytes, MEMORY_PURPOSE) {
+            Ok(account) => (run.drain_within(Some(&Arc::new(account)), &options, READ_PHASE)?, None),
             // Others have the memory: one thread at a time reads with memory reserved before.
             Err(_) => {
                 let options = SharedOptions { block: RESERVED_BLOCK_BYTES, ahead: 1, ..options };
                 let turn = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-                (run.drain_within(Some(&*turn), &options)?, Some(turn))
+                (run.drain_within(Some(&*turn), &options, READ_PHASE)?, Some(turn))
             }
         };
-        for block in reader.by_ref() {
-            let block = block?;
-            let mut bytes = &block[..];
+        while let Some(frame) = reader.next()? {
+            let mut bytes = &frame[..];
             while !begun.is_empty() && !bytes.is_empty() {
                 let needed = match begun.first_chunk::<4>() {
                     Some(length) => 4 + u32::from_le_bytes(*length) as usize,
@@ -137,7 +114,6 @@ impl SpillPlace {
             }
             begun.extend_from_slice(bytes);
         }
-        self.job.phases().add_io("read groups", reader.stats());
         if begun.is_empty() { Ok(()) } else { Err(Error::Query("a spilled run ends within a record".into())) }
     }
 }
@@ -147,23 +123,23 @@ impl SpillPlace {
 pub(crate) struct Overflow {
     place: SpillPlace,
     level: u32,
-    spill: Option<Spill>,
-    runs: Vec<Vec<Run>>,
+    is_empty: bool,
+    runs: Vec<Vec<FrameRun>>,
 }
 
 impl Overflow {
     pub(crate) fn new(place: &SpillPlace, level: u32) -> Overflow {
         let runs = (0..PARTITION_COUNT).map(|_| Vec::new()).collect();
-        Overflow { place: place.clone(), level, spill: None, runs }
+        Overflow { place: place.clone(), level, is_empty: true, runs }
     }
 
     /// Whether nothing has been spilled.
     pub(crate) fn is_empty(&self) -> bool {
-        self.spill.is_none()
+        self.is_empty
     }
 
     /// The runs of each partition.
-    pub(crate) fn into_runs(self) -> Vec<Vec<Run>> {
+    pub(crate) fn into_runs(self) -> Vec<Vec<FrameRun>> {
         self.runs
     }
 
@@ -172,13 +148,11 @@ impl Overflow {
         if self.level >= LEVELS_MAX {
             return Err(Error::Query("the groups of one hash do not fit into memory; raise --memory".into()));
         }
-        let spill = match &self.spill {
-            Some(spill) => spill,
-            None => self.spill.insert(self.place.open()?),
-        };
+        self.is_empty = false;
+        let files = &self.place.files;
         let partitioned = groups.partitioned(self.level);
         // Finishing runs together overlaps their last transfers.
-        let mut open: Vec<(usize, RunWriter)> = Vec::new();
+        let mut open: Vec<(usize, FrameWriter)> = Vec::new();
         for partition in 0..PARTITION_COUNT {
             let numbers = partitioned.part(partition);
             if numbers.is_empty() {
@@ -189,42 +163,40 @@ impl Overflow {
                 in_flight: TRANSFERS_IN_FLIGHT,
                 ..WriteOptions::default()
             };
-            match spill.run(&options) {
+            match files.run(&options) {
                 Ok(mut run) => {
                     write(&mut run, groups, numbers)?;
                     open.push((partition, run));
                 }
                 // Others have the memory: the run is written alone, with memory reserved before.
-                Err(sakiyomi_io::Error::Budget { .. }) => {
-                    finish(&mut open, &mut self.runs, &self.place.job)?;
+                Err(Error::Io(sakiyomi_io::Error::Budget { .. })) => {
+                    finish(&mut open, &mut self.runs)?;
                     let turn = self.place.writing();
                     let options = WriteOptions { block: RESERVED_BLOCK_BYTES, ..options };
-                    let mut run = spill.run_within(Some(&*turn), &options)?;
+                    let mut run = files.run_within(Some(&*turn), &options)?;
                     write(&mut run, groups, numbers)?;
-                    finish(&mut vec![(partition, run)], &mut self.runs, &self.place.job)?;
+                    finish(&mut vec![(partition, run)], &mut self.runs)?;
                 }
-                Err(other) => return Err(other.into()),
+                Err(other) => return Err(other),
             }
         }
-        finish(&mut open, &mut self.runs, &self.place.job)?;
+        finish(&mut open, &mut self.runs)?;
         groups.clear();
         Ok(())
     }
 }
 
-fn finish(open: &mut Vec<(usize, RunWriter)>, runs: &mut [Vec<Run>], job: &Job) -> Result<(), Error> {
+fn finish(open: &mut Vec<(usize, FrameWriter)>, runs: &mut [Vec<FrameRun>]) -> Result<(), Error> {
     for (partition, run) in open.drain(..) {
-        let run = run.finish()?;
-        job.phases().add_io("write groups", run.write_stats());
-        runs[partition].push(run);
+        runs[partition].push(run.finish(WRITE_PHASE)?);
     }
     Ok(())
 }
 
-fn write(run: &mut RunWriter, groups: &Groups, numbers: &[u32]) -> Result<(), Error> {
+fn write(run: &mut FrameWriter, groups: &Groups, numbers: &[u32]) -> Result<(), Error> {
     let mut records: Vec<u8> = Vec::with_capacity(RECORDS_BYTES);
     let mut flush = |records: &mut Vec<u8>| {
-        let written = run.write_all(records);
+        let written = run.write(records);
         records.clear();
         written
     };
@@ -235,19 +207,10 @@ fn write(run: &mut RunWriter, groups: &Groups, numbers: &[u32]) -> Result<(), Er
         let bytes = (records.len() - start - 4) as u32;
         records[start..start + 4].copy_from_slice(&bytes.to_le_bytes());
         if records.len() >= RECORDS_BYTES {
-            flush(&mut records).map_err(failed)?;
+            flush(&mut records)?;
         }
     }
-    flush(&mut records).map_err(failed)
-}
-
-/// Unwraps the error of a run from [`std::io::Error`].
-fn failed(error: std::io::Error) -> Error {
-    let text = error.to_string();
-    match error.into_inner().map(|inner| inner.downcast::<sakiyomi_io::Error>()) {
-        Some(Ok(inner)) => Error::Io(*inner),
-        _ => Error::Query(format!("groups cannot be spilled: {text}")),
-    }
+    flush(&mut records)
 }
 
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {

@@ -16,6 +16,7 @@ use super::run::aggregate_within;
 use super::*;
 use crate::batches::InMemory;
 use crate::expression::Expression;
+use crate::spill::{Level, SpillCompression};
 use crate::{Batches, Error, Job, JobOptions};
 
 mod merging;
@@ -217,6 +218,29 @@ proptest! {
         let found = result.and_then(|result| all(result.into_stream()));
         if let Ok(found) = found {
             check(as_map(1, found), expected(&rows, "i", &AGGREGATES[..6], None));
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_is_an_error_or_never_read(
+        seed: u64,
+        bit in 0u64..800_000,
+        level in prop::sample::select(Level::ALL.to_vec()),
+    ) {
+        let scratch = Scratch::new("aggregate-flips");
+        let mut options = job(&scratch).options().clone();
+        options.spill_compression = SpillCompression::Fixed(level);
+        let disk = FakeDisk::default();
+        let engine = disk.engine(8, Faults { flips: vec![bit], ..Faults::default() });
+        let io = Io::over(engine, BufferPool::with_budget(4 << 20, Memory::Ordinary));
+        let job = Job::over(options, io.clone());
+        let place = SpillPlace::over(&job, Spill::over(&io, disk.file(Vec::new(), 512).unwrap()));
+        let rows = rows(seed, 1500, true);
+        let plan = aggregation("i", &AGGREGATES[..6], None);
+        let result = aggregate_within(&job, &place, 16 << 10, plan, streams(&rows, 1, 100));
+        match result.and_then(|result| all(result.into_stream())) {
+            Ok(found) => check(as_map(1, found), expected(&rows, "i", &AGGREGATES[..6], None)),
+            Err(error) => prop_assert!(matches!(error, Error::SpillDamaged { .. }), "{:?}", error),
         }
     }
 }

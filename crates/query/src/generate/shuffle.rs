@@ -14,13 +14,13 @@ use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use sakiyomi_io::Spill;
 
 use super::columns::{code_schema, from_codes, to_codes};
 use super::ordered::{Make, Ordered};
 use super::plan::{GENERATOR_MEMORY, Plan};
 use super::tables::GENERATED_BATCH_ROWS;
-use crate::batch_spill::{BatchRun, BatchWriter, create_spill};
+use crate::batch_spill::{BatchRun, BatchWriter};
+use crate::spill::SpillFiles;
 use crate::{Error, job::Reservation};
 
 /// Target rows of a bucket: a few buckets fit into the memory of a small job.
@@ -140,7 +140,7 @@ impl<T: Send + 'static> Shuffle<T> {
     #[cfg(test)]
     pub(super) fn merge_buckets(&mut self, rows_max: u64) -> Result<(), Error> {
         self.rows_max = rows_max;
-        let spill = create_spill(self.plan.job())?;
+        let spill = SpillFiles::new(self.plan.job());
         let (mut writer, mut rows) = (BatchWriter::create(&spill, &self.codes)?, 0);
         for bucket in self.buckets.drain(..) {
             let mut reader = bucket.run.drain()?;
@@ -263,12 +263,12 @@ fn scattered(batch: &RecordBatch, buckets: usize, random: &mut Pcg64) -> Result<
 struct Scatter {
     writers: Vec<(BatchWriter, u64)>,
     written: u64,
-    _spill: Spill,
+    _spill: SpillFiles,
 }
 
 impl Scatter {
     fn new<T>(shuffle: &Shuffle<T>, rows: u64) -> Result<Scatter, Error> {
-        let spill = create_spill(shuffle.plan.job())?;
+        let spill = SpillFiles::new(shuffle.plan.job());
         let count = rows.div_ceil(BUCKET_ROWS).clamp(1, BUCKETS_MAX);
         let writer = |_| Ok((BatchWriter::create(&spill, &shuffle.codes)?, 0));
         Ok(Scatter {

@@ -17,8 +17,9 @@ use super::layout::Layout;
 use super::pairs::Pairs;
 use super::result::ResultBatches;
 use crate::batch_bytes::{batch_bytes, row_bytes_max};
-use crate::batch_spill::{BatchReader, BatchRun, BatchWriter, create_spill};
+use crate::batch_spill::{BatchReader, BatchRun, BatchWriter};
 use crate::job::Reservation;
+use crate::spill::SpillFiles;
 use crate::{Error, Job};
 
 /// Name of a group's memory in errors.
@@ -274,7 +275,7 @@ fn spill_group(
     read: Vec<RecordBatch>,
     key: &Key,
 ) -> Result<BatchRun, Error> {
-    let spill = create_spill(job)?;
+    let spill = SpillFiles::new(job);
     let mut writer = BatchWriter::create_within(&spill, &right.schema(), Some(account))?;
     for batch in read {
         writer.write(&batch)?;
@@ -283,7 +284,5 @@ fn spill_group(
         job.check()?;
         writer.write(&batch)?;
     }
-    let run = writer.finish()?;
-    job.phases().add_io("write runs", run.write_stats());
-    Ok(run)
+    writer.finish()
 }

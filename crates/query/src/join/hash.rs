@@ -21,8 +21,8 @@ use super::kind::JoinKind;
 use super::pairs::Pairs;
 use super::result::{RESULT_BATCH_ROWS, ResultBatches};
 use crate::batch_bytes::{batch_bytes, compact, row_bytes_max};
-use crate::batch_spill::create_spill;
 use crate::job::Reservation;
+use crate::spill::SpillFiles;
 use crate::{Batches, Error, Job};
 use partition::{PARTITION_LEVELS_MAX, Partition, Partitioner, RunBatches};
 use probe::{Build, Context, Found, Probe};
@@ -171,7 +171,7 @@ impl HashJoin {
         level: u32,
     ) -> Result<(), Error> {
         let context = &self.context;
-        let spill = create_spill(&context.job)?;
+        let spill = SpillFiles::new(&context.job);
         let schema = build.schema();
         let mut partitioner =
             Partitioner::new(&spill, &schema, &context.encoder, &context.build_places, level)?;
@@ -184,7 +184,7 @@ impl HashJoin {
             partitioner.write(&batch)?;
         }
         drop(build);
-        let builds = partitioner.finish(&context.job, &schema)?;
+        let builds = partitioner.finish(&schema)?;
         let mut probe = probe.open()?;
         let schema = probe.schema();
         let mut partitioner =
@@ -193,7 +193,7 @@ impl HashJoin {
             context.job.check()?;
             partitioner.write(&batch)?;
         }
-        let probes = partitioner.finish(&context.job, &schema)?;
+        let probes = partitioner.finish(&schema)?;
         let all: u64 = builds.iter().map(|build| build.rows).sum();
         let tasks = builds.into_iter().zip(probes).map(|(build, probe)| {
             // If all rows have one partition, they probably have one key: further levels would not help.

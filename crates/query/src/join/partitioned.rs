@@ -23,7 +23,7 @@ use crate::order::SortKey;
 use crate::phase::Meter;
 use crate::sort::Sorted;
 use crate::sort::router::{
-    self, Division, Guarantee, Load, MemoryPlan, Routed, Spills, partition, plan_pair,
+    self, Division, Guarantee, Load, MemoryPlan, Routed, SpillFiles, partition, plan_pair,
 };
 use crate::{Batches, Error, Job};
 
@@ -88,7 +88,8 @@ impl Pairs {
         condition: &Condition,
         kind: JoinKind,
     ) -> Result<Pairs, Error> {
-        Pairs::with_spills(job, inputs, condition, kind, Default::default())
+        let spills = SIDE_NAMES.map(|side| SpillFiles::new(&job.side(side)));
+        Pairs::with_spills(job, inputs, condition, kind, spills)
     }
 
     /// As [`Pairs::new`], with the spill files of both sides.
@@ -97,7 +98,7 @@ impl Pairs {
         inputs: [JoinInput<'_>; 2],
         condition: &Condition,
         kind: JoinKind,
-        spills: [Spills; 2],
+        spills: [SpillFiles; 2],
     ) -> Result<Pairs, Error> {
         let order = vec![KEY_DIRECTION; condition.pairs.len()];
         let types = condition.pairs.iter().map(|pair| pair.data_type.clone());

@@ -9,9 +9,9 @@ use super::memory::SortMemory;
 use super::plan::MemoryPlan;
 use super::row::dictionary::Dictionary;
 use super::row::layout::{Form, Layout};
-use super::spill::Spills;
 use crate::job::Reservation;
 use crate::order::SortKey;
+use crate::spill::SpillFiles;
 use crate::{Error, Job};
 
 /// Row layout, sort keys and dictionaries.
@@ -27,7 +27,7 @@ pub(crate) struct Context {
     pub(crate) memory: MemoryPlan,
     /// The reserved memory that the plan divides.
     pub(crate) buffers: Arc<SortMemory>,
-    pub(crate) spills: Spills,
+    pub(crate) spills: SpillFiles,
     /// Heap reservation for ordering rows.
     pub(crate) _heap: Reservation,
     /// Maximum rows of an output batch.

@@ -163,6 +163,14 @@ impl SortMemory {
         self.take(&self.account, bytes, row_bytes)
     }
 
+    /// Returns a buffer for the rows of a chunk that is read back, whose grant covers it.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the grant does not.
+    pub(crate) fn restored(&self, bytes: usize) -> Result<Buffer, Error> {
+        self.take(&self.account, bytes, bytes)
+    }
+
     fn take(&self, account: &Account, bytes: usize, row_bytes: usize) -> Result<Buffer, Error> {
         let mut taken = account.take(bytes);
         while taken.is_err() && self.io.wait()? {

@@ -6,8 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sakiyomi_io::ReadStream;
-
 use super::chunk::Chunk;
 use super::context::Context;
 use super::in_memory::{Coder, walk};
@@ -20,9 +18,9 @@ use super::row::gather::Rows;
 use super::row::{BLOCK_ROWS, RowView};
 use super::runs::{Run, RunData, RunWriter};
 use super::sorted::{Partition, write_memory};
-use super::spill::SpilledChunks;
 use crate::Error;
 use crate::phase::Meter;
+use crate::spill::ChunkReader;
 
 /// Merge of sorted runs.
 pub(crate) struct Merger {
@@ -61,7 +59,7 @@ struct Cursor {
 }
 
 enum Source {
-    Disk { stream: Box<ReadStream>, _chunks: Arc<SpilledChunks>, waited: Duration },
+    Disk { stream: Box<ChunkReader>, waited: Duration },
     Memory { places: Vec<u32>, next: usize },
 }
 
@@ -235,8 +233,8 @@ impl Cursor {
         let (source, chunks) = match run.data {
             RunData::Memory(chunks, places) => (Source::Memory { places, next: 0 }, chunks),
             RunData::Spilled(chunks, places) => {
-                let stream = Box::new(chunks.read(context, &places, ahead)?);
-                (Source::Disk { stream, _chunks: chunks, waited: Duration::ZERO }, Vec::new())
+                let stream = Box::new(chunks.read(&context.buffers, &places, ahead)?);
+                (Source::Disk { stream, waited: Duration::ZERO }, Vec::new())
             }
         };
         Ok(Cursor { source, chunks, places: Vec::new(), codes: Vec::new(), at: 0, base: None })
@@ -264,17 +262,17 @@ impl Cursor {
         self.codes.clear();
         let mut read_bytes = 0;
         match &mut self.source {
-            Source::Disk { stream, waited, .. } => {
+            Source::Disk { stream, waited } => {
                 context.job.check()?;
                 // Released before the stream reads ahead again.
                 self.chunks.clear();
                 self.base = None;
-                let block = stream.next().transpose()?;
+                let chunk = stream.next()?;
                 *waited = stream.stats().waiting;
-                if let Some(block) = block {
-                    read_bytes = block.len();
-                    walk(&context.layout, &block, 0, context.memory.shift(), &mut self.places)?;
-                    self.chunks.push(Chunk::from(block));
+                if let Some(chunk) = chunk {
+                    read_bytes = chunk.as_ref().len();
+                    walk(&context.layout, chunk.as_ref(), 0, context.memory.shift(), &mut self.places)?;
+                    self.chunks.push(chunk);
                 }
             }
             Source::Memory { places, next } => {

@@ -4,7 +4,8 @@
 //! When the resident partitions exceed their memory, the last of them is spilled with all its later chunks. A table
 //! that fits into that memory is therefore never written, whatever its expected size.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use sakiyomi_io::Buffer;
 
@@ -15,9 +16,9 @@ use super::memory::Grant;
 use super::router::{DROPPED, Router};
 use super::row::stage::Stage;
 use super::row::{BLOCK_ROWS, RowView};
-use super::spill::{SpillWriter, Spilled, SpilledChunks};
 use super::splitters::Splitters;
 use crate::Error;
+use crate::spill::{SpillWriter, Spilled, SpilledChunks};
 
 /// The partitions of a sort, filled by its threads.
 #[derive(Debug)]
@@ -25,6 +26,10 @@ pub(crate) struct Partitions {
     context: Arc<Context>,
     division: Division,
     state: Mutex<State>,
+    /// Notified when a thread has handed over a chunk that it spills.
+    written: Condvar,
+    /// Created by the first spilled chunk.
+    writer: Mutex<Option<Arc<SpillWriter>>>,
 }
 
 /// How rows are assigned to partitions.
@@ -56,18 +61,32 @@ impl Division {
     }
 }
 
+#[derive(Debug)]
 struct State {
     pieces: Vec<Piece>,
     /// First spilled partition; all later ones are spilled too.
     spilled_from: usize,
-    /// Bytes of chunks of resident partitions.
+    /// Bytes of chunks of resident partitions, and of those that wait to be spilled.
     resident: usize,
-    writer: Option<SpillWriter>,
+    /// Chunks that wait to be spilled, with their partitions and numbers of rows.
+    evicted: VecDeque<(usize, Buffer, u64)>,
+    /// Chunks of the resident bytes before that threads are spilling.
+    in_hand: usize,
 }
 
-impl std::fmt::Debug for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("resident", &self.resident).finish_non_exhaustive()
+impl State {
+    /// Returns the next chunk to be spilled for the chunks in memory to have at most `resident_bytes`.
+    fn evict(&mut self, resident_bytes: usize) -> Option<(usize, Buffer, u64)> {
+        while self.evicted.is_empty() && self.resident > resident_bytes && self.spilled_from > 0 {
+            self.spilled_from -= 1;
+            let partition = self.spilled_from;
+            let chunks = self.pieces[partition].memory.drain(..);
+            self.evicted.extend(chunks.map(|(chunk, rows)| (partition, chunk, rows)));
+        }
+        let next = self.evicted.pop_front()?;
+        self.resident -= next.1.capacity();
+        self.in_hand += 1;
+        Some(next)
     }
 }
 
@@ -93,44 +112,65 @@ impl Partitions {
     pub(crate) fn new(context: &Arc<Context>, division: Division) -> Partitions {
         let singles = (0..division.partitions()).map(|partition| division.is_single(context, partition));
         let pieces: Vec<Piece> = singles.map(|is_single| Piece { is_single, ..Piece::default() }).collect();
-        let state = State { spilled_from: pieces.len(), pieces, resident: 0, writer: None };
-        Partitions { context: Arc::clone(context), division, state: Mutex::new(state) }
+        let state =
+            State { spilled_from: pieces.len(), pieces, resident: 0, evicted: VecDeque::new(), in_hand: 0 };
+        let (state, written, writer) = (Mutex::new(state), Condvar::new(), Mutex::default());
+        Partitions { context: Arc::clone(context), division, state, written, writer }
     }
 
     /// Adds a chunk to a partition; spills partitions that exceed the resident memory.
     fn put(&self, partition: usize, chunk: Buffer, rows: u64) -> Result<(), Error> {
         let mut state = self.lock();
-        let state = &mut *state;
         let piece = &mut state.pieces[partition];
         piece.rows += rows;
         piece.bytes += chunk.len() as u64;
         if partition >= state.spilled_from {
-            let spilled = writer(&mut state.writer, &self.context)?.write(chunk, rows)?;
-            piece.spilled.push(spilled);
-            return Ok(());
+            drop(state);
+            return self.write(partition, chunk, rows);
         }
         state.resident += chunk.capacity();
-        piece.memory.push((chunk, rows));
-        self.spill(state, self.context.memory.resident_bytes)
+        state.pieces[partition].memory.push((chunk, rows));
+        drop(state);
+        self.spill(self.context.memory.resident_bytes)
     }
 
     /// Spills partitions from the last on, until the chunks in memory have at most `resident_bytes`.
-    fn spill(&self, state: &mut State, resident_bytes: usize) -> Result<(), Error> {
-        while state.resident > resident_bytes && state.spilled_from > 0 {
-            state.spilled_from -= 1;
-            let piece = &mut state.pieces[state.spilled_from];
-            for (chunk, rows) in piece.memory.drain(..) {
-                state.resident -= chunk.capacity();
-                let spilled = writer(&mut state.writer, &self.context)?.write(chunk, rows)?;
-                piece.spilled.push(spilled);
-            }
+    ///
+    /// Chunks are compressed and written without the lock, which other threads need to add chunks in memory. A thread
+    /// has one of them in hand, in place of the chunk that it has added: all others count as resident until then.
+    fn spill(&self, resident_bytes: usize) -> Result<(), Error> {
+        while let Some((partition, chunk, rows)) = self.lock().evict(resident_bytes) {
+            let written = self.write(partition, chunk, rows);
+            self.lock().in_hand -= 1;
+            self.written.notify_all();
+            written?;
         }
         Ok(())
     }
 
-    /// Spills all partitions.
+    fn write(&self, partition: usize, chunk: Buffer, rows: u64) -> Result<(), Error> {
+        let spilled = self.writer()?.write(chunk, rows)?;
+        self.lock().pieces[partition].spilled.push(spilled);
+        Ok(())
+    }
+
+    /// Returns the writer of spilled chunks, which is created now if it does not exist.
+    fn writer(&self) -> Result<Arc<SpillWriter>, Error> {
+        let (buffers, in_flight) = (&self.context.buffers, self.context.memory.writes_in_flight);
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(match &mut *writer {
+            Some(writer) => writer,
+            empty => empty.insert(Arc::new(self.context.spills.writer(buffers, in_flight)?)),
+        }))
+    }
+
+    /// Spills all partitions, and waits until other threads have handed over what they are spilling, which needs no
+    /// more memory.
     fn spill_all(&self) -> Result<(), Error> {
-        self.spill(&mut self.lock(), 0)
+        self.spill(0)?;
+        let is_busy = |state: &mut State| state.in_hand > 0;
+        drop(self.written.wait_while(self.lock(), is_busy).unwrap_or_else(PoisonError::into_inner));
+        Ok(())
     }
 
     /// Waits for all writes. Returns the partitions in order, and their spilled chunks.
@@ -138,21 +178,15 @@ impl Partitions {
     /// # Errors
     /// The error of a failed write.
     pub(crate) fn finish(&self) -> Result<(Vec<Piece>, Option<Arc<SpilledChunks>>), Error> {
-        let mut state = self.lock();
-        let chunks = state.writer.take().map(SpillWriter::finish).transpose()?;
-        Ok((std::mem::take(&mut state.pieces), chunks.map(Arc::new)))
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // The workers, which have finished, do not hold it.
+        let chunks = writer.and_then(Arc::into_inner).map(SpillWriter::finish).transpose()?;
+        Ok((std::mem::take(&mut self.lock().pieces), chunks.map(Arc::new)))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // The worker of a panicked thread never finishes, so `Sorter::finish` fails.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn writer<'a>(writer: &'a mut Option<SpillWriter>, context: &Context) -> Result<&'a mut SpillWriter, Error> {
-    match writer {
-        Some(writer) => Ok(writer),
-        None => Ok(writer.insert(context.spills.writer(context)?)),
     }
 }
 

@@ -13,14 +13,14 @@ use super::context::Context;
 use super::partition::Piece;
 use super::plan::{CHUNK_MIN_BYTES, Demand, ORDER_BYTES, min_bytes};
 use super::sorted::{Sorted, begin_output};
-use super::spill::SpilledChunks;
 use super::{SortOptions, Sorter, feed};
 use crate::order::SortKey;
+use crate::spill::SpilledChunks;
 use crate::{Batches, Error, Job};
 
 pub(crate) use super::memory::Guarantee;
 pub(crate) use super::plan::MemoryPlan;
-pub(crate) use super::spill::Spills;
+pub(crate) use crate::spill::SpillFiles;
 
 /// Assigns rows to partitions.
 pub(crate) trait Router: fmt::Debug + Send + Sync {
@@ -163,7 +163,7 @@ pub(crate) struct Division {
     /// The memory that the plan divides.
     pub(crate) guarantee: Guarantee,
     /// Its spill files.
-    pub(crate) spills: Spills,
+    pub(crate) spills: SpillFiles,
 }
 
 /// An input of several that are divided by one router.

@@ -17,9 +17,9 @@ use super::plan::{LONG_MERGE_AHEAD, MERGE_AHEAD};
 use super::row::gather::Rows;
 use super::row::stage::Stage;
 use super::row::{BLOCK_ROWS, RowView};
-use super::spill::{SpillWriter, Spilled, SpilledChunks};
 use crate::Error;
 use crate::phase::Meter;
+use crate::spill::{SpillWriter, Spilled, SpilledChunks};
 
 /// A sorted run.
 #[derive(Debug)]
@@ -229,7 +229,7 @@ impl<'a> RunWriter<'a> {
     /// # Errors
     /// If the file cannot be created.
     pub(crate) fn new(context: &'a Context, in_flight: usize) -> Result<RunWriter<'a>, Error> {
-        let writer = context.spills.next_writer(context, in_flight)?;
+        let writer = context.spills.next_writer(&context.buffers, in_flight)?;
         Ok(RunWriter { context, writer, open: None, chunks: Vec::new(), open_rows: 0, rows: 0 })
     }
 

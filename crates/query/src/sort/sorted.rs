@@ -19,7 +19,7 @@ use super::memory::Grant;
 use super::merge::Merger;
 use super::partition::Piece;
 use super::runs::Run;
-use super::spill::SpilledChunks;
+use crate::spill::SpilledChunks;
 use crate::{Batches, Error};
 
 pub use batches::Partition;

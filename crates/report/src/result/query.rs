@@ -34,6 +34,9 @@ pub struct QueryResult {
     pub written_bytes: u64,
     /// Bytes that were written to spill files because they did not fit into memory.
     pub spilled_bytes: u64,
+    /// The spilled bytes of each compression level in use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spill_compression: Vec<SpillLevel>,
     /// Time from opening the first file to the last row.
     pub elapsed_ns: u64,
     /// User CPU time of the process.
@@ -80,13 +83,27 @@ pub struct QueryFile {
     pub size_bytes: Option<u64>,
 }
 
+/// Bytes spilled with one compression level.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpillLevel {
+    /// The level: `none`, `lz4`, `zstd` or `zstd3`.
+    pub level: String,
+    /// Bytes before compression.
+    pub raw_bytes: u64,
+    /// Bytes on disk.
+    pub stored_bytes: u64,
+}
+
 /// A phase of a query, summed over its threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueryPhase {
     /// Its name: `read`, `write runs`.
     pub name: String,
-    /// Bytes that its I/O transferred.
+    /// Bytes that its I/O transferred; those of spilled data before compression.
     pub bytes: u64,
+    /// Bytes of spilled data on disk, after compression.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stored_bytes: u64,
     /// From its beginning to its end.
     pub elapsed_ns: u64,
     /// User CPU time, including that of the I/O engine's threads.
@@ -97,6 +114,10 @@ pub struct QueryPhase {
     pub io_wait_ns: u64,
     /// The resource that limits it.
     pub bound: QueryBound,
+}
+
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// The resource that limits a phase.
@@ -256,6 +277,18 @@ impl QueryResult {
     }
 }
 
+impl QueryResult {
+    /// The compression of spilled data, if any was spilled: `lz4 700 MB to 320 MB, none 20 MB`.
+    fn spill_compression(&self) -> Option<Fact> {
+        let level = |level: &SpillLevel| match level.level.as_str() {
+            "none" => format!("none {}", bytes(level.raw_bytes)),
+            name => format!("{name} {} to {}", bytes(level.raw_bytes), bytes(level.stored_bytes)),
+        };
+        let levels: Vec<String> = self.spill_compression.iter().map(level).collect();
+        (!levels.is_empty()).then(|| Fact::new("spill compression", levels.join(", ")))
+    }
+}
+
 impl Present for QueryResult {
     const SCHEMA: &'static str = "sakiyomi.query/1";
 
@@ -285,6 +318,7 @@ impl Present for QueryResult {
             Fact::new("I/O", format!("{}, {access}", self.method)),
             Fact::count("threads", self.threads),
         ];
+        facts.extend(self.spill_compression());
         facts.extend(self.predicted_ns.map(|ns| Fact::time("predicted", ns)));
         facts
     }

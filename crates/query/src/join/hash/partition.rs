@@ -7,12 +7,12 @@ use arrow_array::{RecordBatch, UInt32Array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{Schema, SchemaRef};
 use arrow_select::take::take_record_batch;
-use sakiyomi_io::Spill;
 
 use super::table::hash_all;
 use crate::batch_spill::{BatchReader, BatchRun, BatchWriter};
 use crate::join::keys::{KeyEncoder, KeyValues};
-use crate::{Batches, Error, Job};
+use crate::spill::SpillFiles;
+use crate::{Batches, Error};
 
 /// Hash bits of one level: 16 partitions have 16 open runs.
 const PARTITION_BITS: u32 = 4;
@@ -75,7 +75,7 @@ pub(super) struct Partitioner<'a> {
 
 impl<'a> Partitioner<'a> {
     pub(super) fn new(
-        spill: &Spill,
+        spill: &SpillFiles,
         schema: &Schema,
         encoder: &'a KeyEncoder,
         places: &'a [usize],
@@ -132,11 +132,9 @@ impl<'a> Partitioner<'a> {
     ///
     /// # Errors
     /// The error of a failed write.
-    pub(super) fn finish(self, job: &Job, schema: &SchemaRef) -> Result<Vec<Partition>, Error> {
+    pub(super) fn finish(self, schema: &SchemaRef) -> Result<Vec<Partition>, Error> {
         let finish = |(writer, rows): (BatchWriter, u64)| {
-            let run = writer.finish()?;
-            job.phases().add_io("write runs", run.write_stats());
-            Ok(Partition { run, schema: schema.clone(), rows })
+            Ok(Partition { run: writer.finish()?, schema: schema.clone(), rows })
         };
         self.writers.into_iter().map(finish).collect()
     }

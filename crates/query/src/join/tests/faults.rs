@@ -6,7 +6,7 @@ use sakiyomi_io::{BufferPool, Io, Memory, Spill};
 use super::operator::{TIGHT, input, large, of_threads, permuted, streams};
 use super::*;
 use crate::join::partitioned::Pairs;
-use crate::sort::router::Spills;
+use crate::sort::router::SpillFiles;
 
 /// A stream that fails after some batches.
 struct Failing(RecordBatch, usize);
@@ -57,7 +57,7 @@ fn joined_with(faults: Faults, left: &RecordBatch, right: &RecordBatch) -> Resul
     let options = JobOptions { memory: TEST_MEMORY_BYTES, threads: 2, ..JobOptions::default() };
     let job = Job::over(options, io.clone());
     let spill = Spill::over(&io, file);
-    let spills = [Spills::over(vec![spill.clone()]), Spills::over(vec![spill])];
+    let spills = [spill.clone(), spill].map(|spill| SpillFiles::over(&job, vec![spill]));
     let condition = Condition::parse("k", &left.schema(), &right.schema()).unwrap();
     let inputs = [input(left, 1, TIGHT), input(right, 1, TIGHT)];
     let pairs = Pairs::with_spills(&job, inputs, &condition, JoinKind::Full, spills)?;

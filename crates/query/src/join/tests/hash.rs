@@ -1,5 +1,8 @@
 //! Tests of hash joins in memory, by partitions and in parts.
 
+use sakiyomi_io::fake::{FakeDisk, Faults};
+use sakiyomi_io::{BufferPool, Io, Memory, Spill};
+
 use super::*;
 
 proptest! {
@@ -59,4 +62,44 @@ fn rows_of_one_key_that_exceed_memory_are_joined_in_parts() {
             assert_eq!(found, rows, "{kind} with {build:?}");
         }
     }
+}
+
+#[test]
+fn a_flipped_bit_of_a_spilled_side_is_an_error_or_never_read() {
+    let key = |row: i64| Some(row % 97);
+    let (left, right) =
+        (ints("k", &Vec::from_iter((0..400).map(key))), ints("k", &Vec::from_iter((0..400).map(key))));
+    let condition = Condition::parse("k", &left.schema(), &right.schema()).unwrap();
+    let rows = |flips: Vec<u64>| {
+        let disk = FakeDisk::default();
+        let engine = disk.engine(8, Faults { flips, ..Faults::default() });
+        let io = Io::over(engine, BufferPool::with_budget(16 << 20, Memory::Ordinary));
+        let options = JobOptions { memory: 96 << 20, threads: 1, ..JobOptions::default() };
+        let job = Job::over(options, io.clone());
+        job.spill_to(vec![Spill::over(&io, disk.file(Vec::new(), 4096).unwrap())]);
+        let _rest = job.reserve(job.available() - (10 << 10), "a test").unwrap();
+        let join = HashJoin::new(
+            &job,
+            stream(&left, 50),
+            stream(&right, 50),
+            &condition,
+            JoinKind::Inner,
+            JoinSide::Left,
+        );
+        let rows = collect(join?)?.iter().map(RecordBatch::num_rows).sum::<usize>();
+        Ok::<_, Error>((rows, job.spill_bytes().iter().map(|bytes| bytes.stored_bytes).sum::<u64>()))
+    };
+    let (expected, stored) = rows(Vec::new()).unwrap();
+    assert!(stored > 0);
+    let mut damaged = 0;
+    for bit in (0..stored * 8).step_by(16_001) {
+        match rows(vec![bit]) {
+            Ok((found, _)) => assert_eq!(found, expected),
+            Err(error) => {
+                assert!(matches!(error, Error::SpillDamaged { .. }), "{error:?}");
+                damaged += 1;
+            }
+        }
+    }
+    assert!(damaged > 0);
 }

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sakiyomi_io::ReadStream;
 use sakiyomi_io::buffer::class_size;
 
 use super::batches::Partition;
 use crate::Error;
-use crate::phase::Meter;
+use crate::phase::{Meter, Phase};
 use crate::sort::chunk::Chunk;
 use crate::sort::context::Context;
 use crate::sort::in_memory::Orderer;
@@ -16,12 +15,12 @@ use crate::sort::memory::Grant;
 use crate::sort::partition::Piece;
 use crate::sort::row::gather::Rows;
 use crate::sort::runs::{Run, RunData, RunWriter};
-use crate::sort::spill::{Spilled, SpilledChunks};
+use crate::spill::{ChunkReader, Spilled, SpilledChunks};
 
 /// A piece that is being read.
 pub(super) struct Loading {
     memory: Vec<Chunk>,
-    stream: Option<(ReadStream, Arc<SpilledChunks>)>,
+    stream: Option<ChunkReader>,
     /// Number of rows.
     pub(super) rows: u64,
     is_single: bool,
@@ -49,9 +48,9 @@ impl Loading {
         let chunks: &[Spilled] = &piece.spilled;
         let stream = match spilled.filter(|_| !chunks.is_empty()) {
             Some(spilled) => {
-                let mut stream = spilled.read(context, chunks, chunks.len().min(READS_IN_FLIGHT))?;
+                let mut stream = spilled.read(&context.buffers, chunks, chunks.len().min(READS_IN_FLIGHT))?;
                 stream.start()?;
-                Some((stream, Arc::clone(spilled)))
+                Some(stream)
             }
             None => None,
         };
@@ -63,14 +62,15 @@ impl Loading {
     fn chunks(self, context: &Context) -> Result<(Vec<Chunk>, Grants), Error> {
         let mut chunks = self.memory;
         let grants = self.grants;
-        if let Some((mut stream, _spilled)) = self.stream {
+        if let Some(mut stream) = self.stream {
             let meter = Meter::start();
-            for block in &mut stream {
+            while let Some(chunk) = stream.next()? {
                 context.job.check()?;
-                chunks.push(Chunk::from(block?));
+                chunks.push(chunk);
             }
             let stats = stream.stats();
-            context.job.phases().add(meter.stop("read runs", stats.bytes, stats.waiting));
+            let phase = meter.stop("read runs", stream.raw_bytes(), stats.waiting);
+            context.job.phases().add(Phase { stored_bytes: stats.bytes, ..phase });
         }
         Ok((chunks, grants))
     }

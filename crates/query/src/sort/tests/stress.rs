@@ -9,7 +9,7 @@ use sakiyomi_io::{BufferPool, Io, Memory, Spill};
 
 use super::*;
 use crate::sort::plan::min_bytes;
-use crate::sort::spill::Spills;
+use crate::spill::SpillFiles;
 
 /// Chunks of the tests.
 const CHUNK_BYTES: usize = 4096;
@@ -52,7 +52,7 @@ fn run(case: &Case, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>, Error> 
     let options =
         JobOptions { memory: 32 << 20, threads: case.threads, spill: Vec::new(), ..JobOptions::default() };
     let job = Job::over(options, io.clone());
-    let spills = Spills::over(vec![Spill::over(&io, file)]);
+    let spills = SpillFiles::over(&job, vec![Spill::over(&io, file)]);
     let options = SortOptions {
         sample: case.has_sample.then(|| batches[0].project(&[0]).unwrap()),
         expected_bytes: Some(1 << 20),

@@ -11,9 +11,9 @@ use arrow_schema::Schema;
 use super::group::{Group, Opened};
 use super::rows::RowBytes;
 use crate::Error;
-use crate::batch_spill::{BatchReader, BatchRun, BatchWriter, create_spill};
+use crate::batch_spill::{BatchReader, BatchRun, BatchWriter};
+use crate::spill::SpillFiles;
 use crate::table::types::with_rows;
-use sakiyomi_io::Spill;
 
 /// Minimum transfer size of the runs.
 const RUN_BLOCK_MIN_BYTES: usize = 4 << 10;
@@ -30,7 +30,7 @@ impl ColumnSets {
     /// Decodes and spills all columns.
     pub(super) fn new(group: &Group) -> Result<ColumnSets, Error> {
         let rows = batch_rows(group);
-        let spill = create_spill(&group.job)?;
+        let spill = SpillFiles::new(&group.job);
         let columns = &group.plan.columns;
         let mut runs = Vec::new();
         let (mut first, mut next) = (0, 0);
@@ -104,7 +104,7 @@ fn opened_again(group: &Group, columns: &[usize], opened: Opened) -> Result<Open
 /// Decodes a set of columns and spills its batches.
 fn spilled(
     group: &Group,
-    spill: &Spill,
+    spill: &SpillFiles,
     columns: &[usize],
     opened: Opened,
     rows: usize,

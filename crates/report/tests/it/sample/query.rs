@@ -12,6 +12,7 @@ pub(crate) fn sorted() -> Document<QueryResult> {
     let phase = |name: &str, mib: u64, elapsed: u64, user: u64, system: u64, waiting: u64| QueryPhase {
         name: name.to_owned(),
         bytes: mib * MIB,
+        stored_bytes: 0,
         elapsed_ns: elapsed * MS,
         user_ns: user * MS,
         system_ns: system * MS,
@@ -34,6 +35,7 @@ pub(crate) fn sorted() -> Document<QueryResult> {
         read_bytes: 220 * MIB,
         written_bytes: 338 * MIB,
         spilled_bytes: 640 * MIB,
+        spill_compression: Vec::new(),
         elapsed_ns: 2_750 * MS,
         user_ns: 2_200 * MS,
         system_ns: 180 * MS,

@@ -1,0 +1,153 @@
+//! Resource options of a job.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+use clap::{Args, ValueEnum};
+use sakiyomi_io::{Access, EngineKind, EngineSpec};
+use sakiyomi_model::Bytes;
+use sakiyomi_os::allocator::{self, Keep};
+use sakiyomi_query::cost::Plan;
+use sakiyomi_query::cost::plan::PageCache;
+use sakiyomi_query::job::MEMORY_MIN_BYTES;
+use sakiyomi_query::spill::{Level, SpillCompression};
+use sakiyomi_query::{Job, JobOptions};
+
+use crate::args::parse_method;
+
+/// Heading in a command's help.
+const RESOURCES: &str = "Resources";
+
+/// Allocator settings while a job runs. Batches and row groups of up to some MiB are allocated and freed all the time;
+/// a separate mapping for each would fault its pages in again. Unused memory that is kept counts against the memory
+/// limit, so the thresholds are low.
+const KEEP: Keep = Keep { arenas: 2, mapped_min_bytes: 8 << 20, trim_bytes: 8 << 20 };
+
+/// Resources of a job.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct JobArgs {
+    /// Memory limit of the process, excluding its code and stacks
+    #[arg(long, value_name = "SIZE", default_value = "512MiB", help_heading = RESOURCES)]
+    memory: Bytes,
+    /// Number of compute threads [default: the number of cores]
+    #[arg(long, value_name = "N", help_heading = RESOURCES, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Read and write with this method (read, pread:N, aio:N, uring:N) [default: the fastest by the calibrations, else
+    /// pread]
+    #[arg(long, visible_alias = "engine", value_name = "METHOD", value_parser = parse_method, help_heading = RESOURCES)]
+    method: Option<EngineSpec>,
+    /// Bypass the page cache when tables are read
+    #[arg(long, help_heading = RESOURCES, conflicts_with = "buffered")]
+    direct: bool,
+    /// Use the page cache when tables are read [default: the faster way by the calibrations, else this]
+    #[arg(long, help_heading = RESOURCES)]
+    buffered: bool,
+    /// Size of a read of a table [default: the fastest by the calibrations, else 1MiB]
+    #[arg(long, value_name = "SIZE", help_heading = RESOURCES)]
+    block: Option<Bytes>,
+    /// Directory for spill files; may be repeated [default: $TMPDIR, /var/tmp or the current directory]
+    #[arg(long, value_name = "DIR", help_heading = RESOURCES)]
+    spill: Vec<PathBuf>,
+    /// Compression of spill files: the fastest choice while spilling, or always the same
+    #[arg(long, value_enum, value_name = "NAME", default_value = "auto", help_heading = RESOURCES)]
+    spill_compression: SpillCompressionArg,
+}
+
+/// Values of `--spill-compression`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SpillCompressionArg {
+    /// The level that makes spilling fastest on this device and data.
+    Auto,
+    /// None.
+    None,
+    /// LZ4.
+    Lz4,
+    /// Zstandard, level 1.
+    Zstd,
+}
+
+impl SpillCompressionArg {
+    fn compression(self) -> SpillCompression {
+        match self {
+            SpillCompressionArg::Auto => SpillCompression::Adaptive,
+            SpillCompressionArg::None => SpillCompression::Fixed(Level::None),
+            SpillCompressionArg::Lz4 => SpillCompression::Fixed(Level::Lz4),
+            SpillCompressionArg::Zstd => SpillCompression::Fixed(Level::Zstd),
+        }
+    }
+}
+
+impl JobArgs {
+    /// Checks the options and returns those of the job.
+    pub(crate) fn options(&self) -> Result<JobOptions> {
+        let defaults = JobOptions::default();
+        let memory = usize::try_from(self.memory.0).unwrap_or(usize::MAX);
+        ensure!(
+            memory >= MEMORY_MIN_BYTES,
+            "--memory {}: too small; give at least {}",
+            self.memory,
+            Bytes(MEMORY_MIN_BYTES as u64)
+        );
+        let block = Bytes(4096)..=Bytes(2 << 30);
+        if let Some(given) = self.block {
+            ensure!(block.contains(&given), "--block {given}: give 4KiB to 2GiB");
+        }
+        let engine = self.method.unwrap_or(defaults.engine);
+        ensure!(
+            engine.kind.uses_buffers() && engine.kind != EngineKind::Null,
+            "--method {engine}: tables are read and written by read, pread, aio, uring or uring-sqpoll"
+        );
+        for directory in &self.spill {
+            ensure!(directory.is_dir(), "--spill {}: it is not a directory", directory.display());
+        }
+        Ok(JobOptions {
+            memory,
+            threads: self.threads.map_or(defaults.threads, usize::from),
+            engine,
+            block: self.block.map_or(defaults.block, |block| usize::try_from(block.0).unwrap_or(usize::MAX)),
+            spill: if self.spill.is_empty() { defaults.spill } else { self.spill.clone() },
+            spill_compression: self.spill_compression.compression(),
+        })
+    }
+
+    /// Opens the job and its I/O engine.
+    pub(crate) fn open(&self) -> Result<Job> {
+        self.open_for(None)
+    }
+
+    /// Opens a job that runs a plan.
+    pub(crate) fn open_for(&self, plan: Option<&Plan>) -> Result<Job> {
+        allocator::keep(KEEP);
+        let options = self.options()?;
+        Ok(Job::new(plan.map_or(options.clone(), |plan| plan.job_options(&options)))?)
+    }
+
+    /// Read size, if `--block` fixes it.
+    pub(crate) fn block_bytes(&self) -> Option<u64> {
+        self.block.map(|block| block.0)
+    }
+
+    /// The directories of `--spill`.
+    pub(crate) fn spill(&self) -> &[PathBuf] {
+        &self.spill
+    }
+
+    /// The engine, if `--method` fixes it.
+    pub(crate) fn method(&self) -> Option<EngineSpec> {
+        self.method
+    }
+
+    /// Use of the page cache, if `--direct` or `--buffered` fixes it.
+    pub(crate) fn page_cache(&self) -> Option<PageCache> {
+        match (self.direct, self.buffered) {
+            (true, _) => Some(PageCache::Bypassed),
+            (_, true) => Some(PageCache::Used),
+            _ => None,
+        }
+    }
+
+    /// File access mode: buffered or direct.
+    pub(crate) fn access(&self) -> Access {
+        if self.direct { Access::Direct } else { Access::Buffered }
+    }
+}

@@ -1,0 +1,23 @@
+//! Spilling: data that does not fit into memory, in unnamed files of the spill directories.
+//!
+//! - `files`: the files of an operator, one in each directory, used in turn while they have room;
+//! - `chunks`: chunks of rows, read by location (sort);
+//! - `frames`: runs of bytes, read in order (aggregation, joins, generator);
+//! - `codec`: compression and checksums, which every read verifies;
+//! - `controller`: the choice of the compression level while spilling.
+
+mod chunks;
+mod codec;
+mod controller;
+mod files;
+mod frames;
+mod level;
+mod regulator;
+
+pub use level::{Level, LevelBytes, SpillCompression};
+
+pub(crate) use chunks::{ChunkReader, SpillWriter, Spilled, SpilledChunks};
+pub(crate) use codec::ScratchPool;
+pub(crate) use files::SpillFiles;
+pub(crate) use frames::{FRAME_BYTES, FrameReader, FrameRun, FrameWriter};
+pub(crate) use regulator::Regulator;
