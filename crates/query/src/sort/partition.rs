@@ -112,13 +112,14 @@ impl Partitions {
     /// Chunks are compressed and written without the lock, which other threads need to add chunks in memory. A thread
     /// has one of them in hand, in place of the chunk that it has added: all others count as resident until then.
     fn spill(&self, resident_bytes: usize) -> Result<(), Error> {
-        while let Some((partition, chunk, rows)) = self.lock().evict(resident_bytes) {
+        loop {
+            let evicted = self.lock().evict(resident_bytes);
+            let Some((partition, chunk, rows)) = evicted else { return Ok(()) };
             let written = self.write(partition, chunk, rows);
             self.lock().in_hand -= 1;
             self.written.notify_all();
             written?;
         }
-        Ok(())
     }
 
     fn write(&self, partition: usize, chunk: Buffer, rows: u64) -> Result<(), Error> {
