@@ -115,10 +115,8 @@ impl Partitions {
         loop {
             let evicted = self.lock().evict(resident_bytes);
             let Some((partition, chunk, rows)) = evicted else { return Ok(()) };
-            let written = self.write(partition, chunk, rows);
-            self.lock().in_hand -= 1;
-            self.written.notify_all();
-            written?;
+            let _in_hand = InHand { partitions: self };
+            self.write(partition, chunk, rows)?;
         }
     }
 
@@ -161,6 +159,18 @@ impl Partitions {
     fn lock(&self) -> MutexGuard<'_, State> {
         // The worker of a panicked thread never finishes, so `Sorter::finish` fails.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A chunk that a thread spills, until it has handed it over or panicked.
+struct InHand<'a> {
+    partitions: &'a Partitions,
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.partitions.lock().in_hand -= 1;
+        self.partitions.written.notify_all();
     }
 }
 
