@@ -18,7 +18,8 @@
 //! | result file | two blocks of its stream | own writes |
 //!
 //! Memory within the guarantee of one user is never waited for by another (`sakiyomi_io::buffer`). Spill files that lie in
-//! memory (tmpfs) are reserved as allocator memory.
+//! memory (tmpfs) are reserved as allocator memory. The memory to compress spilled data is reserved with the job. A thread
+//! that restores data may wait for it: others that have it wait for own writes only.
 
 use std::io;
 use std::path::{Path, PathBuf};

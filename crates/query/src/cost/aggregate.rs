@@ -5,7 +5,7 @@ use super::error::CostError;
 use super::flow::{Flow, Role};
 use super::records::{GIVING_GROUPS, GROUPING};
 use super::stage::Stage;
-use super::work::{PARTITION_SKEW_RATIO, Work};
+use super::work::{PARTITION_SKEW_RATIO, Rows, Work};
 use crate::aggregate::groups::PARTITION_COUNT;
 use crate::aggregate::merge::SORTED_GROUPS_MAX;
 use crate::aggregate::run::GROUP_MEMORY_RATIO;
@@ -52,8 +52,11 @@ pub(crate) fn hash_aggregate(
     partitions: f64,
 ) -> Result<Vec<Stage>, CostError> {
     let read = work.scan("read", GROUPING, 0)?;
-    let (read, mut last) =
-        if partitions > 1.0 { spilled(work, groups, partitions, read) } else { resident(work, groups, read) };
+    let (read, mut last) = if partitions > 1.0 {
+        spilled(work, groups, partitions, read)?
+    } else {
+        resident(work, groups, read)
+    };
     work.write_result(&mut last)?;
     Ok(vec![read, last])
 }
@@ -78,8 +81,13 @@ fn resident(work: &Work<'_>, groups: Groups, mut read: Stage) -> (Stage, Stage) 
     (read, last)
 }
 
-/// A full table is spilled, and the rows after it begin an empty one. Codecs do not apply: groups are not compressed.
-fn spilled(work: &Work<'_>, groups: Groups, partitions: f64, mut read: Stage) -> (Stage, Stage) {
+/// A full table is spilled, and the rows after it begin an empty one.
+fn spilled(
+    work: &Work<'_>,
+    groups: Groups,
+    partitions: f64,
+    mut read: Stage,
+) -> Result<(Stage, Stage), CostError> {
     let (rows, threads, of_thread) = (work.rows(0).count, work.threads(), groups.of_thread(work));
     let all_bytes = groups.count * groups.table_bytes();
     let share = work.heap * GROUP_MEMORY_RATIO / threads;
@@ -88,21 +96,23 @@ fn spilled(work: &Work<'_>, groups: Groups, partitions: f64, mut read: Stage) ->
     let spilled_groups = (rows * (1.0 - met_ratio)).max(of_thread * threads);
     let bytes = spilled_groups * groups.bytes;
     let copy_ns = bytes * work.costs.copy_ns_per_byte;
-    read.user_ns += groups.update_ns(work, rows, table_bytes) + copy_ns;
-    read.flows.push(Flow::write(Role::Spill, bytes));
+    let raw = Rows { count: spilled_groups, row_bytes: groups.bytes };
+    let (compress_ns, stored_bytes) = work.compress(raw)?;
+    read.user_ns += groups.update_ns(work, rows, table_bytes) + copy_ns + compress_ns;
+    read.flows.push(Flow::write(Role::Spill, stored_bytes));
     read.buffer_bytes = partitions * threads * RUN_BLOCKS * work.spill_block;
     read.heap_bytes += threads * table_bytes;
     let part_bytes = all_bytes / partitions;
     let last = Stage {
         name: "write",
         records: GIVING_GROUPS,
-        flows: vec![Flow::read_randomly(Role::Spill, bytes)],
-        user_ns: groups.update_ns(work, spilled_groups, part_bytes) + copy_ns,
+        flows: vec![Flow::read_randomly(Role::Spill, stored_bytes)],
+        user_ns: groups.update_ns(work, spilled_groups, part_bytes) + copy_ns + work.restore_ns(raw)?,
         portions: partitions,
         fill_bytes: bytes / partitions,
         buffer_bytes: threads * RUN_BLOCKS * work.spill_block,
         heap_bytes: threads * part_bytes.min(table_bytes) * PARTITION_SKEW_RATIO,
         ..Stage::default()
     };
-    (read, last)
+    Ok((read, last))
 }

@@ -64,7 +64,7 @@ impl Model<'_> {
         }
         for codec in self.codecs() {
             let spill = plan.spill.map(|spill| SpillPlan { codec, ..spill });
-            let spill = spill.filter(|spill| can_spill(plan.algorithm, spill.stream.block_bytes, codec));
+            let spill = spill.filter(|spill| can_spill(plan.algorithm, spill.stream.block_bytes));
             if spill.is_none() {
                 continue;
             }

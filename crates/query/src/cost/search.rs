@@ -152,7 +152,7 @@ impl Model<'_> {
                 for algorithm in algorithms(task, &self.resources(threads, block_bytes)) {
                     let stream = StreamPlan { block_bytes, page_cache: PageCache::Bypassed };
                     for &codec in &codecs {
-                        if !can_spill(algorithm, block_bytes, codec) {
+                        if !can_spill(algorithm, block_bytes) {
                             continue;
                         }
                         let stages = stages(&self.work(task, threads, Some(stream), codec), algorithm)?;
@@ -219,12 +219,13 @@ fn others(kinds: &[Best]) -> Vec<(String, Plan)> {
     named
 }
 
-/// Whether the executor can spill an algorithm's rows in this form: sorts choose their chunks, others do not.
-pub(crate) fn can_spill(algorithm: Algorithm, block_bytes: u64, codec: Codec) -> bool {
+/// Whether the executor can spill an algorithm's rows in these blocks: sorts choose their chunks, others do not. All choose
+/// the compression while they spill.
+pub(crate) fn can_spill(algorithm: Algorithm, block_bytes: u64) -> bool {
     match algorithm {
         Algorithm::Sort { .. } | Algorithm::MergeJoin { .. } => true,
         Algorithm::HashJoin { .. } => block_bytes == BATCH_BLOCK_BYTES as u64,
-        Algorithm::HashAggregate { .. } => block_bytes == GROUPS_BLOCK_BYTES as u64 && codec == Codec::None,
+        Algorithm::HashAggregate { .. } => block_bytes == GROUPS_BLOCK_BYTES as u64,
     }
 }
 

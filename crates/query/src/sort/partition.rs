@@ -139,13 +139,12 @@ impl Partitions {
     /// Chunks are compressed and written without the lock, which other threads need to add chunks in memory. A thread
     /// has one of them in hand, in place of the chunk that it has added: all others count as resident until then.
     fn spill(&self, resident_bytes: usize) -> Result<(), Error> {
-        while let Some((partition, chunk, rows)) = self.lock().evict(resident_bytes) {
-            let written = self.write(partition, chunk, rows);
-            self.lock().in_hand -= 1;
-            self.written.notify_all();
-            written?;
+        loop {
+            let evicted = self.lock().evict(resident_bytes);
+            let Some((partition, chunk, rows)) = evicted else { return Ok(()) };
+            let _in_hand = InHand { partitions: self };
+            self.write(partition, chunk, rows)?;
         }
-        Ok(())
     }
 
     fn write(&self, partition: usize, chunk: Buffer, rows: u64) -> Result<(), Error> {
@@ -187,6 +186,18 @@ impl Partitions {
     fn lock(&self) -> MutexGuard<'_, State> {
         // The worker of a panicked thread never finishes, so `Sorter::finish` fails.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A chunk that a thread spills, until it has handed it over or panicked.
+struct InHand<'a> {
+    partitions: &'a Partitions,
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.partitions.lock().in_hand -= 1;
+        self.partitions.written.notify_all();
     }
 }
 

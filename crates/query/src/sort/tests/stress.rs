@@ -9,7 +9,7 @@ use sakiyomi_io::{BufferPool, Io, Memory, Spill};
 
 use super::*;
 use crate::sort::plan::min_bytes;
-use crate::spill::SpillFiles;
+use crate::spill::{Level, SpillCompression, SpillFiles};
 
 /// Chunks of the tests.
 const CHUNK_BYTES: usize = 4096;
@@ -42,6 +42,15 @@ fn watched<R: Send + 'static>(what: &str, work: impl FnOnce() -> R + Send + 'sta
     }
 }
 
+/// The compression of a case: spilled rows are restored in the memory that was granted for them.
+fn compression(seed: u64) -> SpillCompression {
+    match seed % 3 {
+        0 => SpillCompression::Adaptive,
+        1 => SpillCompression::Fixed(Level::Lz4),
+        _ => SpillCompression::Fixed(Level::Zstd),
+    }
+}
+
 /// Sorts batches on a disk whose transfers complete in random order.
 fn run(case: &Case, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>, Error> {
     let disk = FakeDisk::default();
@@ -49,8 +58,13 @@ fn run(case: &Case, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>, Error> 
     let pool = BufferPool::with_budget(case.budget, Memory::Ordinary);
     let faults = Faults { seed: case.seed, short_of_256: 20, late_of_256: 100, ..Faults::default() };
     let io = Io::over(disk.engine(16, faults), pool);
-    let options =
-        JobOptions { memory: 32 << 20, threads: case.threads, spill: Vec::new(), ..JobOptions::default() };
+    let options = JobOptions {
+        memory: 32 << 20,
+        threads: case.threads,
+        spill: Vec::new(),
+        spill_compression: compression(case.seed),
+        ..JobOptions::default()
+    };
     let job = Job::over(options, io.clone());
     let spills = SpillFiles::over(&job, vec![Spill::over(&io, file)]);
     let options = SortOptions {
