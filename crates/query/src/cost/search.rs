@@ -17,11 +17,12 @@ use super::options::EngineOptions;
 use super::plan::{Algorithm, PageCache, Plan, SpillPlan, StreamPlan};
 use super::prediction::Prediction;
 use super::rejected::{Rejected, thread_counts};
-use super::shape::Task;
+use super::shape::{TableShape, Task};
 use super::stage::Stage;
 use super::streams::Fastest;
 use crate::aggregate::overflow::BLOCK_BYTES as GROUPS_BLOCK_BYTES;
 use crate::batch_spill::BATCH_BLOCK_BYTES;
+use crate::sort::options::RESIDENT_BYTES;
 
 /// Blocks of plans that spill nothing: the default, and that of little memory.
 const RESIDENT_BLOCKS_BYTES: [u64; 2] = [64 << 10, RESIDENT_CHUNK_BYTES];
@@ -101,7 +102,13 @@ impl Model<'_> {
             self.try_variant(variant, options, &mut best);
         }
         let mut kinds: Vec<Best> = best.into_values().collect();
-        kinds.sort_by(|a, b| a.cost.total_cmp(&b.cost).then_with(|| a.plan.cmp(&b.plan)));
+        // Few rows are not spilled, whatever the estimates: these differ by less than their errors.
+        let few = task.tables.iter().map(TableShape::packed_bytes).sum::<f64>() <= RESIDENT_BYTES as f64;
+        let spills = |best: &Best| few && best.plan.spill.is_some();
+        kinds.sort_by(|a, b| {
+            let by_cost = a.cost.total_cmp(&b.cost).then_with(|| a.plan.cmp(&b.plan));
+            spills(a).cmp(&spills(b)).then(by_cost)
+        });
         Ok(kinds)
     }
 

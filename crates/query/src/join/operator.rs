@@ -49,6 +49,10 @@ pub(crate) fn sort_memory(budget: usize) -> usize {
 /// A build side takes at most one in this many parts of the free heap, if no plan chose the join method.
 const HASH_MEMORY_PARTS: u64 = 4;
 
+/// Smallest buffer budget for a hash join, if no plan chose the join method: should the estimate be wrong, both sides are
+/// spilled to many runs, which have no memory of their own.
+const HASH_BUDGET_MIN_BYTES: usize = 16 << 20;
+
 /// Bytes of a build row besides its values: its key, its entry in the hash table, and its place.
 const HASH_ROW_BYTES: u64 = 36;
 
@@ -105,7 +109,8 @@ impl JoinMethod {
         let table = |(bytes, rows): (u64, u64)| bytes.saturating_add(rows.saturating_mul(HASH_ROW_BYTES));
         let (left, right) = (left.map_or(u64::MAX, table), right.map_or(u64::MAX, table));
         let (build, bytes) = if left < right { (JoinSide::Left, left) } else { (JoinSide::Right, right) };
-        let fits = bytes <= job.available() as u64 / HASH_MEMORY_PARTS;
+        let can_spill = job.io().pool().budget() >= HASH_BUDGET_MIN_BYTES;
+        let fits = can_spill && bytes <= job.available() as u64 / HASH_MEMORY_PARTS;
         if fits { JoinMethod::Hash(build) } else { JoinMethod::Merge }
     }
 }

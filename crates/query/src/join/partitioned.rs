@@ -260,7 +260,8 @@ fn plan(
         let JoinInput { schema, sort, .. } = &inputs[side];
         Routed { schema, keys: &keys[side], options: sort }
     });
-    let budget = job.io().pool().budget() / 4 * 3;
+    // The rest is for the scans of a side, which are opened later, groups of equal keys, and the result.
+    let budget = job.io().pool().budget() / 8 * 5;
     let asked = inputs.iter().map(|input| input.sort.memory).sum::<Option<usize>>();
     plan_pair(job, routed, asked.unwrap_or(budget).min(budget))
 }

@@ -178,7 +178,7 @@ pub(crate) struct Routed<'a> {
 const SHARE_MIN: f64 = 1.0 / 4.0;
 
 /// Minimum chunks in the memory of both inputs: each share holds what an oversized partition needs to be sorted by runs.
-const PAIR_MIN_CHUNKS: usize = 128;
+const PAIR_MIN_CHUNKS: usize = 64;
 
 /// Plans the memory of two inputs that are divided one after the other, and whose partitions are loaded in pairs, each
 /// by one thread.
