@@ -32,7 +32,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SEED = 20
 PROBE = ["--op", "read,write", "--method", "pread:4,uring:8", "--block", "64KiB,256KiB,1MiB", "--direct", "--buffered",
          "--cached", "--buffers", "huge", "--runtime", "0.5s", "--size", "256MiB", "--no-control-runs"]
-MODELS = {"elapsed_error_ratio": "model", "storage_only_error_ratio": "storage only", "remop_error_ratio": "REMOP"}
+MODELS = {"elapsed_error_ratio": "model", "cpu_error_ratio": "CPU time", "storage_only_error_ratio": "storage only",
+          "remop_error_ratio": "REMOP"}
 
 
 def jobs(sf):
@@ -92,7 +93,7 @@ class Bench:
 
     def explain(self, directory, words, analyze):
         flags = ["--analyze"] if analyze else []
-        return json.loads(self.run(directory, ["query", "explain", *flags, *words, "--json", "--quiet"]))
+        return json.loads(self.run(directory, ["query", "explain", *flags, *words, "--json", "--quiet"]))["result"]
 
     def job(self, device, directory, name, words, memory, method):
         """The prediction, written down, then a run with its errors."""
