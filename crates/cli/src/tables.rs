@@ -3,6 +3,7 @@
 mod args;
 mod calibrations;
 mod command;
+mod execute;
 mod job;
 mod plan;
 mod resources;
@@ -13,7 +14,8 @@ pub(crate) use args::{
     InputArgs, InputFormatArgs, OutputArgs, OutputFormat, ReportArgs, RowsArgs, format_name,
 };
 pub(crate) use calibrations::Calibrations;
-pub(crate) use command::{Open, TableCommand, execute, run_command};
+pub(crate) use command::{Open, TableCommand};
+pub(crate) use execute::{execute, run_command};
 pub(crate) use job::run;
 pub(crate) use plan::{Planned, describe, explain};
 pub(crate) use resources::JobArgs;

@@ -36,6 +36,7 @@ mod condition;
 mod cursor;
 mod group;
 pub(crate) mod hash;
+mod input;
 mod joined;
 mod keys;
 mod kind;
@@ -49,12 +50,13 @@ mod scan;
 
 pub use condition::{Condition, KeyPair};
 pub use hash::{HashJoin, JoinSide};
+pub use input::{JoinInput, OpenStreams};
 pub use joined::{Joined, JoinedBatches, NextPart};
 pub use kind::{JOIN_KINDS, JoinKind};
 pub use layout::COLLISION_SUFFIX;
 pub use merge::MergeJoin;
 pub(crate) use operator::sort_memory;
-pub use operator::{JoinInput, JoinMethod, OpenStreams, join, schema};
+pub use operator::{JoinMethod, join, schema};
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@
 //! | `--by`: columns, directions, placement of nulls (pure) | [`order`] |
 //! | external sort | [`sort`] |
 //! | spill files: compression chosen while spilling, checksums, several directories | [`spill`] |
-//! | merge join of sorted streams | [`join`] |
+//! | merge joins, by pairs of partitions or of sorted streams; hash joins | [`join`] |
 //! | hash and sorted aggregation | [`aggregate`] |
 //! | whole statements: from tables to a file | [`statement`] |
 //! | bytes, elapsed time, CPU time and I/O wait of each phase; progress of a job | [`phase`], [`progress`] |

@@ -37,6 +37,7 @@ pub(crate) mod options;
 mod partition;
 pub(crate) mod plan;
 mod radix;
+mod route;
 pub(crate) mod router;
 mod row;
 pub(crate) mod runs;

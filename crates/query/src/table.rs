@@ -25,6 +25,7 @@ mod plan;
 mod prune;
 mod sample;
 mod source;
+mod splits;
 mod stream;
 mod types;
 
@@ -93,7 +94,7 @@ impl Table {
     /// If a column index is out of range.
     #[must_use]
     pub fn scan_schema(&self, columns: &[usize], representation: Representation) -> SchemaRef {
-        plan::scan_schema(&self.data, columns, representation)
+        splits::scan_schema(&self.data, columns, representation)
     }
 
     /// File format of the table.
@@ -127,7 +128,7 @@ impl Table {
         match &self.data.content {
             Content::Csv(files) => files.iter().map(|(source, _)| source.size).sum(),
             Content::Stream(..) => 0,
-            Content::Parquet(..) | Content::Arrow(_) => plan::bytes(&self.data, columns),
+            Content::Parquet(..) | Content::Arrow(_) => splits::bytes(&self.data, columns),
         }
     }
 

@@ -11,6 +11,8 @@ use super::shape::{KeyShape, Operator, Side, Task};
 use super::sort::sorted;
 use super::stage::Stage;
 use super::work::{PARTITION_SKEW_RATIO, ROW_NUMBER_BYTES, Work};
+use crate::aggregate::overflow::BLOCK_BYTES as GROUPS_BLOCK_BYTES;
+use crate::batch_spill::BATCH_BLOCK_BYTES;
 use crate::join::sort_memory;
 use crate::sort::options::{PARTITIONS_MAX, RESIDENT_BYTES, default_memory};
 use crate::sort::plan::{Demand, MemoryPlan, ORDER_BYTES};
@@ -228,5 +230,15 @@ fn charge_fresh_memory(stages: &mut [Stage]) {
         let used = stage.buffer_bytes + stage.heap_bytes;
         stage.fresh_bytes = f64::max(used - known, 0.0);
         known = f64::max(used, known);
+    }
+}
+
+/// Whether the executor can spill an algorithm's rows in these blocks: sorts choose their chunks, others do not. All choose
+/// the compression while they spill.
+pub(crate) fn can_spill(algorithm: Algorithm, block_bytes: u64) -> bool {
+    match algorithm {
+        Algorithm::Sort { .. } | Algorithm::MergeJoin { .. } => true,
+        Algorithm::HashJoin { .. } => block_bytes == BATCH_BLOCK_BYTES as u64,
+        Algorithm::HashAggregate { .. } => block_bytes == GROUPS_BLOCK_BYTES as u64,
     }
 }

@@ -2,13 +2,12 @@
 
 use serde::Serialize;
 
-use super::algorithms::stages;
+use super::algorithms::{can_spill, stages};
 use super::error::CostError;
 use super::model::Model;
 use super::operators::Codec;
 use super::plan::{PageCache, Plan, SpillPlan, StreamPlan};
 use super::prediction::Prediction;
-use super::search::can_spill;
 use super::shape::Task;
 
 /// Compressions of spills.

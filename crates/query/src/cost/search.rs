@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::algorithms::{algorithms, stages};
+use super::algorithms::{algorithms, can_spill, stages};
 use super::error::CostError;
 use super::flow::{Flow, Role};
 use super::model::{Model, RESIDENT_CHUNK_BYTES};
@@ -20,15 +20,14 @@ use super::rejected::{Rejected, thread_counts};
 use super::shape::{TableShape, Task};
 use super::stage::Stage;
 use super::streams::Fastest;
-use crate::aggregate::overflow::BLOCK_BYTES as GROUPS_BLOCK_BYTES;
-use crate::batch_spill::BATCH_BLOCK_BYTES;
 use crate::sort::options::RESIDENT_BYTES;
 
 /// Blocks of plans that spill nothing: the default, and that of little memory.
 const RESIDENT_BLOCKS_BYTES: [u64; 2] = [64 << 10, RESIDENT_CHUNK_BYTES];
 
-/// Multiples of a memory limit that are looked at to say how much is needed, and their precision.
+/// Largest multiple of a memory limit that is tried to find how much a task needs.
 const LIMIT_RATIO_MAX: f64 = (1u64 << 40) as f64;
+/// Precision of the result.
 const LIMIT_PRECISION_RATIO: f64 = 1.01;
 
 /// A chosen plan.
@@ -224,16 +223,6 @@ fn others(kinds: &[Best]) -> Vec<(String, Plan)> {
         }
     }
     named
-}
-
-/// Whether the executor can spill an algorithm's rows in these blocks: sorts choose their chunks, others do not. All choose
-/// the compression while they spill.
-pub(crate) fn can_spill(algorithm: Algorithm, block_bytes: u64) -> bool {
-    match algorithm {
-        Algorithm::Sort { .. } | Algorithm::MergeJoin { .. } => true,
-        Algorithm::HashJoin { .. } => block_bytes == BATCH_BLOCK_BYTES as u64,
-        Algorithm::HashAggregate { .. } => block_bytes == GROUPS_BLOCK_BYTES as u64,
-    }
 }
 
 fn spills_rows(stages: &[Stage]) -> bool {

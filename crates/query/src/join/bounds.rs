@@ -7,7 +7,7 @@ use arrow_buffer::NullBuffer;
 
 use super::keys::{Key, KeyEncoder, KeyValues};
 use crate::Error;
-use crate::sort::router::{DROPPED, Router};
+use crate::sort::router::{DROPPED_ROW_ROUTE, Router};
 
 /// Splitter keys. Partition 0 precedes the first one; the partition after the last one has the rows with null keys.
 #[derive(Debug)]
@@ -134,7 +134,7 @@ pub(super) struct SideRouter {
 
 impl SideRouter {
     fn move_nulls(&self, nulls: &NullBuffer, partitions: &mut [u32]) {
-        let place = if self.keeps_unmatched { self.bounds.nulls() as u32 } else { DROPPED };
+        let place = if self.keeps_unmatched { self.bounds.nulls() as u32 } else { DROPPED_ROW_ROUTE };
         for (row, partition) in partitions.iter_mut().enumerate() {
             if nulls.is_null(row) {
                 *partition = place;

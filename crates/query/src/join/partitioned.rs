@@ -13,12 +13,12 @@ use arrow_schema::{SchemaRef, SortOptions as Direction};
 
 use super::bounds::{Bounds, Sample, SideRouter};
 use super::condition::Condition;
+use super::input::{JoinInput, KEY_DIRECTION, SIDE_NAMES, sort_keys};
 use super::joined::{NextPart, Parts};
 use super::keys::KeyEncoder;
 use super::kind::JoinKind;
 use super::layout::Layout;
 use super::merge::MergeJoin;
-use super::operator::{JoinInput, KEY_DIRECTION, SIDE_NAMES, sort_keys};
 use crate::order::SortKey;
 use crate::phase::Meter;
 use crate::sort::Sorted;

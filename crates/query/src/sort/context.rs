@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, SchemaRef};
+use sakiyomi_io::buffer::class_size;
 
 use super::key::Keys;
 use super::memory::SortMemory;
@@ -58,5 +59,13 @@ impl Context {
         });
         let dictionaries = dictionaries.collect();
         Ok((Arc::new(layout), keys, dictionaries))
+    }
+
+    /// Returns the writes in flight of a run whose longest chunk has `longest` bytes, and the bytes of its chunks.
+    pub(crate) fn write_memory(&self, longest: usize) -> (usize, usize) {
+        let plan = &self.memory;
+        let in_flight = if longest > plan.chunk_bytes { 1 } else { plan.writes_in_flight };
+        // One is filled or handed over.
+        (in_flight, (in_flight + 1) * class_size(longest.max(plan.chunk_bytes)))
     }
 }

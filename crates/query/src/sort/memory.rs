@@ -56,6 +56,9 @@ pub(crate) struct Grant {
     bytes: usize,
 }
 
+/// The memory of the chunks of a piece: of those that were in memory, and of those that are read.
+pub(crate) type PieceGrants = (Option<Grant>, Grant);
+
 /// Period of the checks for cancellation while a thread waits.
 const CHECK_PERIOD: Duration = Duration::from_millis(50);
 

@@ -17,7 +17,7 @@ use super::plan::{MERGE_BLOCKS, MemoryPlan};
 use super::row::gather::Rows;
 use super::row::{BLOCK_ROWS, RowView};
 use super::runs::{Run, RunData, RunWriter};
-use super::sorted::{Partition, write_memory};
+use super::sorted::Partition;
 use crate::Error;
 use crate::phase::Meter;
 use crate::spill::ChunkReader;
@@ -191,7 +191,7 @@ impl Merger {
     fn into_run(context: &Arc<Context>, runs: Vec<Run>) -> Result<Run, Error> {
         let plan = &context.memory;
         let longest = runs.iter().map(Run::longest_read).max().unwrap_or(0);
-        let (in_flight, written_bytes) = write_memory(context, longest);
+        let (in_flight, written_bytes) = context.write_memory(longest);
         // A group ends with the first read, so that it keeps one chunk that its run no longer needs.
         let mut merger = Merger::over(context, runs, None, written_bytes + longest)?;
         let mut writer = RunWriter::new(context, in_flight)?;

@@ -13,7 +13,7 @@ use super::chunk::append;
 use super::context::Context;
 use super::in_memory::Coder;
 use super::memory::Grant;
-use super::router::{DROPPED, Router};
+use super::route::{DROPPED_ROW_ROUTE, Router};
 use super::row::stage::Stage;
 use super::row::{BLOCK_ROWS, RowView};
 use super::splitters::Splitters;
@@ -247,7 +247,9 @@ impl Scatter {
         let partitions = &*self.partitions;
         let context = &partitions.context;
         let chunk_bytes = context.memory.chunk_bytes;
-        for (&row, partition) in rows.iter().zip(routes).filter(|(_, partition)| *partition != DROPPED) {
+        for (&row, partition) in
+            rows.iter().zip(routes).filter(|(_, partition)| *partition != DROPPED_ROW_ROUTE)
+        {
             let partition = partition as usize;
             let (open, rows) = &mut self.open[partition];
             if open.as_mut().is_none_or(|chunk| !append(chunk, chunk_bytes, row)) {

@@ -3,10 +3,8 @@
 //! A join divides both of its sides by the same keys, whose types can differ, and then sorts the two rows' partitions of
 //! one key range together.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
 use super::context::Context;
@@ -20,25 +18,8 @@ use crate::{Batches, Error, Job};
 
 pub(crate) use super::memory::Guarantee;
 pub(crate) use super::plan::MemoryPlan;
+pub(crate) use super::route::{DROPPED_ROW_ROUTE, Router};
 pub(crate) use crate::spill::SpillFiles;
-
-/// Assigns rows to partitions.
-pub(crate) trait Router: fmt::Debug + Send + Sync {
-    /// Number of partitions.
-    fn partitions(&self) -> usize;
-
-    /// Whether the rows of a partition need no order.
-    fn is_single(&self, partition: usize) -> bool;
-
-    /// Appends the partition of each row of a batch; [`DROPPED`] for rows that are not needed.
-    ///
-    /// # Errors
-    /// If the keys of the rows cannot be computed.
-    fn route(&self, batch: &RecordBatch, partitions: &mut Vec<u32>) -> Result<(), Error>;
-}
-
-/// Partition number of rows that are dropped.
-pub(crate) const DROPPED: u32 = u32::MAX;
 
 /// Memory of partitions.
 #[derive(Clone, Copy, Debug, Default)]
@@ -175,7 +156,7 @@ pub(crate) struct Routed<'a> {
 }
 
 /// Limits of an input's share of a pair of partitions, so that a partition of a small input may be larger than expected.
-const SHARE_MIN: f64 = 1.0 / 4.0;
+const SIDE_SHARE_MIN: f64 = 1.0 / 4.0;
 
 /// Minimum chunks in the memory of both inputs: each share holds what an oversized partition needs to be sorted by runs.
 const PAIR_MIN_CHUNKS: usize = 64;
@@ -220,7 +201,7 @@ pub(crate) fn plan_pair(
     });
     let share = |of: fn(&SortOptions) -> Option<u64>| {
         let (ours, theirs) = (of(left).unwrap_or(1) as f64, of(right).unwrap_or(1) as f64);
-        (ours / (ours + theirs).max(1.0)).clamp(SHARE_MIN, 1.0 - SHARE_MIN)
+        (ours / (ours + theirs).max(1.0)).clamp(SIDE_SHARE_MIN, 1.0 - SIDE_SHARE_MIN)
     };
     let (bytes, rows) = (share(|options| options.expected_bytes), share(|options| options.expected_rows));
     Ok(([plan.share(threads, bytes, rows), plan.share(threads, 1.0 - bytes, 1.0 - rows)], guarantee))

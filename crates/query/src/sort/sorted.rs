@@ -23,7 +23,6 @@ use crate::spill::SpilledChunks;
 use crate::{Batches, Error};
 
 pub use batches::Partition;
-pub(super) use load::write_memory;
 use load::{LOAD_MEMORY, Loading, runs_of, split};
 
 /// Sorted rows. Clones share one state: each partition is returned once.

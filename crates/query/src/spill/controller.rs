@@ -16,7 +16,7 @@
 //! - While the CPU limits compressed spilling, the next lower level is tried for a moment, at intervals that double: the
 //!   device may have become faster.
 
-use super::level::{LEVELS, Level};
+use super::level::{LEVEL_COUNT, Level};
 
 /// A chunk that was handed to the device.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +41,8 @@ pub(crate) struct Controller {
     threads: f64,
     current: Level,
     /// Measured costs; known for [`Level::None`].
-    costs: [Option<Cost>; LEVELS],
-    trials: [Trials; LEVELS],
+    costs: [Option<Cost>; LEVEL_COUNT],
+    trials: [Trials; LEVEL_COUNT],
     window: Window,
     /// Time in which the device takes a byte, in nanoseconds.
     device: Option<f64>,
@@ -100,7 +100,7 @@ const FULL_SHARE: f64 = 0.05;
 const PAUSE_NS: u64 = 100_000_000;
 
 /// Weight of a new measurement.
-const WEIGHT: f64 = 0.25;
+const MEASUREMENT_WEIGHT: f64 = 0.25;
 
 /// Chunks of a first trial.
 const FIRST_TRIAL_CHUNKS: usize = 2;
@@ -125,18 +125,18 @@ const LOWER_SHARE: f64 = 0.25;
 const GAIN_MIN: f64 = 0.03;
 
 /// Change of the ratio after which other levels are tried again.
-const DRIFT: f64 = 0.2;
+const RATIO_DRIFT: f64 = 0.2;
 
 impl Controller {
     /// Creates a controller for a number of threads; begins without compression.
     pub(crate) fn new(threads: usize) -> Controller {
-        let mut costs = [None; LEVELS];
+        let mut costs = [None; LEVEL_COUNT];
         costs[Level::None as usize] = Some(Cost { compress_ns: 0.0, ratio: 1.0 });
         Controller {
             threads: threads.max(1) as f64,
             current: Level::None,
             costs,
-            trials: [Trials { next: 0, interval: TRIAL_BYTES }; LEVELS],
+            trials: [Trials { next: 0, interval: TRIAL_BYTES }; LEVEL_COUNT],
             window: Window::default(),
             device: None,
             produce: 0.0,
@@ -257,8 +257,8 @@ impl Controller {
     /// Schedules trials of other levels that may pay.
     fn try_levels(&mut self) {
         let ratio = self.costs[self.current as usize].map_or(1.0, |cost| cost.ratio);
-        if (ratio - self.ratio_tried).abs() > DRIFT * self.ratio_tried {
-            self.trials = [Trials { next: 0, interval: TRIAL_BYTES }; LEVELS];
+        if (ratio - self.ratio_tried).abs() > RATIO_DRIFT * self.ratio_tried {
+            self.trials = [Trials { next: 0, interval: TRIAL_BYTES }; LEVEL_COUNT];
             self.ratio_tried = ratio;
         }
         let now = self.cost(self.current).unwrap_or(f64::INFINITY);
@@ -325,7 +325,7 @@ impl Window {
 }
 
 fn mean(old: f64, new: f64) -> f64 {
-    old + WEIGHT * (new - old)
+    old + MEASUREMENT_WEIGHT * (new - old)
 }
 
 #[cfg(test)]

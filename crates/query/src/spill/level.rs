@@ -18,7 +18,7 @@ pub enum Level {
 }
 
 /// Number of levels.
-pub(crate) const LEVELS: usize = 4;
+pub(crate) const LEVEL_COUNT: usize = 4;
 
 /// The compression of the data that a job spills.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct LevelBytes {
 
 impl Level {
     /// All levels, from the fastest.
-    pub const ALL: [Level; LEVELS] = [Level::None, Level::Lz4, Level::Zstd, Level::Zstd3];
+    pub const ALL: [Level; LEVEL_COUNT] = [Level::None, Level::Lz4, Level::Zstd, Level::Zstd3];
 
     /// Its name in options and results.
     #[must_use]

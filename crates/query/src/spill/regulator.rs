@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::codec::ScratchPool;
 use super::controller::{Controller, Written};
-use super::level::{LEVELS, Level, LevelBytes, SpillCompression};
+use super::level::{LEVEL_COUNT, Level, LevelBytes, SpillCompression};
 use crate::phase::nanos;
 
 /// Chooses levels for all threads of a job, and counts bytes.
@@ -21,7 +21,7 @@ pub(crate) struct Regulator {
 #[derive(Debug)]
 struct State {
     controller: Controller,
-    bytes: [(u64, u64); LEVELS],
+    bytes: [(u64, u64); LEVEL_COUNT],
 }
 
 thread_local! {
@@ -30,7 +30,7 @@ thread_local! {
 }
 
 /// Time between two chunks of a thread above which it did something else.
-const PAUSE: Duration = Duration::from_millis(100);
+const THREAD_PAUSE: Duration = Duration::from_millis(100);
 
 /// A chunk that is being written.
 pub(super) struct Handover {
@@ -63,7 +63,7 @@ impl Handover {
 
 impl Regulator {
     pub(crate) fn new(mode: SpillCompression, threads: usize, scratch: ScratchPool) -> Regulator {
-        let state = State { controller: Controller::new(threads), bytes: [(0, 0); LEVELS] };
+        let state = State { controller: Controller::new(threads), bytes: [(0, 0); LEVEL_COUNT] };
         Regulator { mode, state: Mutex::new(state), begun: Instant::now(), scratch }
     }
 
@@ -75,7 +75,7 @@ impl Regulator {
         };
         let begun = Instant::now();
         let produced = LAST_WRITE.get().map(|last| begun.saturating_duration_since(last));
-        Handover { level, begun, produced: produced.filter(|&produced| produced < PAUSE) }
+        Handover { level, begun, produced: produced.filter(|&produced| produced < THREAD_PAUSE) }
     }
 
     /// Takes a written chunk into account.

@@ -9,8 +9,8 @@ use arrow_select::concat::concat;
 use super::content::{Content, Data};
 use super::fetch::Split;
 use super::parquet::{ParquetFile, group_bounds};
-use super::plan::{scan_schema, splits};
-use super::{Extent, ScanOptions, plan};
+use super::splits::{bytes_of, scan_schema, splits};
+use super::{Extent, ScanOptions};
 use crate::Error;
 use crate::expression::Expression;
 use crate::expression::prune::{GroupBounds, Nulls};
@@ -40,7 +40,7 @@ pub(super) fn extent(table: &Data, options: &ScanOptions) -> Extent {
         groups: selected.len(),
         skipped_groups: splits(table).len() - selected.len(),
         rows: is_known.then(|| selected.iter().map(rows).fold(0, u64::saturating_add)),
-        bytes: plan::bytes_of(table, &selected, &options.columns),
+        bytes: bytes_of(table, &selected, &options.columns),
     }
 }
 

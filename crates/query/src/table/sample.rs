@@ -18,6 +18,7 @@ use super::options::{Representation, ScanOptions};
 use super::parquet::Runs;
 use super::plan::{self, Sampled};
 use super::source::Source;
+use super::splits::{scan_schema, splits};
 use super::types::with_rows;
 use crate::{Error, Job};
 
@@ -51,7 +52,7 @@ const SAMPLE_STREAM: u128 = 1;
 
 /// Returns about `rows` rows of a table.
 pub(super) fn sample(table: &Data, job: &Job, columns: &[usize], rows: usize) -> Result<RecordBatch, Error> {
-    let schema = plan::scan_schema(table, columns, Representation::STORED);
+    let schema = scan_schema(table, columns, Representation::STORED);
     let found = match &table.content {
         Content::Parquet(..) | Content::Arrow(_) => of_splits(table, job, columns, rows)?,
         Content::Csv(files) => of_text(files, &table.schema, columns, rows)?,
@@ -69,8 +70,7 @@ pub(super) fn sample(table: &Data, job: &Job, columns: &[usize], rows: usize) ->
 
 /// Samples row groups or record batches, with rows spread over each of them.
 fn of_splits(table: &Data, job: &Job, columns: &[usize], rows: usize) -> Result<Vec<RecordBatch>, Error> {
-    let all: Vec<Split> =
-        plan::splits(table).into_iter().filter(|&split| rows_of(table, split) > 0).collect();
+    let all: Vec<Split> = splits(table).into_iter().filter(|&split| rows_of(table, split) > 0).collect();
     let is_parquet = matches!(table.content, Content::Parquet(..));
     let count = all.len().min(if is_parquet { GROUPS_MAX } else { BATCHES_MAX });
     // The middle split of each of `count` equal parts.

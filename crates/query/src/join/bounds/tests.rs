@@ -58,7 +58,7 @@ proptest! {
             prop_assert!(!is_single || pair[0].0 == pair[1].0, "{pair:?}");
         }
         let dropped = routes(&bounds, &encoder, &rows_batch, false);
-        prop_assert!(rows.iter().zip(dropped).all(|(value, route)| value.is_none() == (route == DROPPED)));
+        prop_assert!(rows.iter().zip(dropped).all(|(value, route)| value.is_none() == (route == DROPPED_ROW_ROUTE)));
     }
 }
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use super::load::Grants;
 use crate::phase::Meter;
 use crate::sort::chunk::Chunk;
 use crate::sort::context::Context;
+use crate::sort::memory::PieceGrants;
 use crate::sort::row::gather::{Gatherer, Rows};
 use crate::{Batches, Error};
 
@@ -23,7 +23,7 @@ pub struct Partition {
     at: usize,
     gatherer: Gatherer,
     /// Memory of the chunks, which are dropped before it.
-    _grants: Grants,
+    _grants: PieceGrants,
 }
 
 impl Partition {
@@ -32,7 +32,7 @@ impl Partition {
         context: &Arc<Context>,
         chunks: Vec<Chunk>,
         places: Vec<u32>,
-        grants: Grants,
+        grants: PieceGrants,
     ) -> Partition {
         let gatherer = Gatherer::new(&context.layout, &context.dictionaries);
         Partition { context: Arc::clone(context), chunks, places, at: 0, gatherer, _grants: grants }

@@ -3,15 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sakiyomi_io::buffer::class_size;
-
 use super::batches::Partition;
 use crate::Error;
 use crate::phase::{Meter, Phase};
 use crate::sort::chunk::Chunk;
 use crate::sort::context::Context;
 use crate::sort::in_memory::Orderer;
-use crate::sort::memory::Grant;
+use crate::sort::memory::{Grant, PieceGrants};
 use crate::sort::partition::Piece;
 use crate::sort::row::gather::Rows;
 use crate::sort::runs::{Run, RunData, RunWriter};
@@ -24,11 +22,8 @@ pub(super) struct Loading {
     /// Number of rows.
     pub(super) rows: u64,
     is_single: bool,
-    grants: Grants,
+    grants: PieceGrants,
 }
-
-/// The memory of the chunks of a piece: of those that were in memory, and of those that are read.
-pub(crate) type Grants = (Option<Grant>, Grant);
 
 /// Maximum reads in flight for a partition.
 const READS_IN_FLIGHT: usize = 64;
@@ -59,7 +54,7 @@ impl Loading {
     }
 
     /// Waits for all chunks.
-    fn chunks(self, context: &Context) -> Result<(Vec<Chunk>, Grants), Error> {
+    fn chunks(self, context: &Context) -> Result<(Vec<Chunk>, PieceGrants), Error> {
         let mut chunks = self.memory;
         let grants = self.grants;
         if let Some(mut stream) = self.stream {
@@ -139,14 +134,6 @@ fn longest(piece: &Piece, spilled: Option<&Arc<SpilledChunks>>) -> usize {
     memory.chain(read).max().unwrap_or(0)
 }
 
-/// Returns the writes in flight of a run whose longest chunk has `longest` bytes, and the bytes of its chunks.
-pub(crate) fn write_memory(context: &Context, longest: usize) -> (usize, usize) {
-    let plan = &context.memory;
-    let in_flight = if longest > plan.chunk_bytes { 1 } else { plan.writes_in_flight };
-    // One is filled or handed over.
-    (in_flight, (in_flight + 1) * class_size(longest.max(plan.chunk_bytes)))
-}
-
 /// Sorts a piece that exceeds its share of memory into runs, part by part.
 ///
 /// # Errors
@@ -160,7 +147,7 @@ pub(super) fn runs_of(
     let row_bytes = (piece.bytes / piece.rows.max(1)).max(1);
     let bytes =
         plan.load_bytes.min(usize::try_from(plan.load_rows as u64 * row_bytes).unwrap_or(usize::MAX)) / 2;
-    let (in_flight, written_bytes) = write_memory(context, longest(&piece, spilled));
+    let (in_flight, written_bytes) = context.write_memory(longest(&piece, spilled));
     let _resident = piece.grant.take();
     let mut orderer = Orderer::default();
     let mut runs = Vec::new();

@@ -146,9 +146,9 @@ fn measured(mut simulation: Simulation<'_>, chunks: usize, mut step: impl FnMut(
     (simulation.time() - warm) / (chunks - WARM_UP_CHUNKS) as f64
 }
 
-fn adaptive(simulation: Simulation<'_>, chunks: usize) -> (f64, [usize; LEVELS]) {
+fn adaptive(simulation: Simulation<'_>, chunks: usize) -> (f64, [usize; LEVEL_COUNT]) {
     let mut controller = Controller::new(simulation.threads.len());
-    let mut used = [0; LEVELS];
+    let mut used = [0; LEVEL_COUNT];
     let time = measured(simulation, chunks, |simulation| {
         let chunk = simulation.chunk(|| controller.next());
         used[chunk.level as usize] += 1;
@@ -191,8 +191,12 @@ fn the_choice_is_near_the_best_fixed_level_on_all_devices_and_data() {
 }
 
 /// Spills chunks, and returns how many were written with each level.
-fn levels(controller: &mut Controller, simulation: &mut Simulation<'_>, chunks: usize) -> [usize; LEVELS] {
-    let mut used = [0; LEVELS];
+fn levels(
+    controller: &mut Controller,
+    simulation: &mut Simulation<'_>,
+    chunks: usize,
+) -> [usize; LEVEL_COUNT] {
+    let mut used = [0; LEVEL_COUNT];
     for _ in 0..chunks {
         let chunk = simulation.chunk(|| controller.next());
         used[chunk.level as usize] += 1;
