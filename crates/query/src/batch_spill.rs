@@ -149,13 +149,14 @@ impl BatchRun {
         Ok(BatchReader::new(self.run.read_within(Some(account), &options, READ_PHASE)?))
     }
 
-    /// As [`BatchRun::drain`], with transfers of at most `block` bytes, for reading many runs at the same time.
+    /// As [`BatchRun::drain`], with memory that was reserved before and transfers of at most `block` bytes, for reading
+    /// many runs at the same time.
     ///
     /// # Errors
-    /// If the budget has no room for another stream.
-    pub(crate) fn drain_in(self, block: usize) -> Result<BatchReader, Error> {
+    /// If the engine cannot be used.
+    pub(crate) fn drain_within(self, account: &Arc<Account>, block: usize) -> Result<BatchReader, Error> {
         let options = SharedOptions { block: block.min(BATCH_BLOCK_BYTES), ..read_options() };
-        Ok(BatchReader::new(self.run.drain(&options, READ_PHASE)?))
+        Ok(BatchReader::new(self.run.drain_within(Some(account), &options, READ_PHASE)?))
     }
 
     /// Reads the batches and frees their space.

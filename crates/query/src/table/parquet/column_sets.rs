@@ -60,7 +60,9 @@ impl ColumnSets {
         runs.push(spilled(group, &spill, &columns[first..], opened, rows)?);
         let block = group.allowance.share() / 4 / runs.len();
         let block = ((block + 1).next_power_of_two() / 2).max(RUN_BLOCK_MIN_BYTES);
-        let readers = runs.into_iter().map(|run| run.drain_in(block)).collect::<Result<_, Error>>()?;
+        // The windows of the columns are closed, so that all of the worker's memory is there for the runs.
+        let readers = runs.into_iter().map(|run| run.drain_within(&group.account, block));
+        let readers = readers.collect::<Result<_, Error>>()?;
         Ok(ColumnSets { readers })
     }
 
@@ -116,13 +118,13 @@ fn spilled(
     {
         group.job.check()?;
         if writer.is_none() {
-            writer = Some(BatchWriter::create(spill, &batch.schema())?);
+            writer = Some(BatchWriter::create_within(spill, &batch.schema(), Some(&group.account))?);
         }
         writer.as_mut().expect("made above").write(&batch)?;
     }
     let writer = match writer {
         Some(writer) => writer,
-        None => BatchWriter::create(spill, &Schema::empty())?,
+        None => BatchWriter::create_within(spill, &Schema::empty(), Some(&group.account))?,
     };
     writer.finish()
 }
