@@ -5,7 +5,8 @@
     bench/query_methods.py [--sf 10,20,30] [--dirs /var/tmp,/dev/shm] [--rounds 3] [--picture docs/query-methods.svg]
 
 LINEITEM has the seven columns that query 1 reads (38 bytes a row, Arrow IPC, aligned for direct I/O), in two layouts:
-record batches of 65,536 rows, which are read in blocks of up to 1 MiB, and record batches of 2 GiB, as in the report.
+record batches of 65,536 rows, which are read in blocks of up to 1 MiB, and record batches of 2 GiB, as in the report. A scan
+reads the latter in windows of its own memory, 64 MiB at most.
 All reads are direct, on a tmpfs through its own memory. The methods of one table are interleaved; the figures are medians
 of `--rounds` runs. Cores busy near the number of cores means that the CPU is the limit, near 0 that the device is.
 
@@ -95,7 +96,7 @@ def measure(options, directory, sf, layout):
 
 
 def show(rows, threads):
-    print(f"\n{rows[0]['directory']}, SF {rows[0]['sf']:g}, blocks of {rows[0]['layout']}\n")
+    print(f"\n{rows[0]['directory']}, SF {rows[0]['sf']:g}, record batches of {rows[0]['layout']}\n")
     print("| method | elapsed s | GB/s | CPU s | in the kernel | cores busy | peak MiB |")
     print("|---|---|---|---|---|---|---|")
     for row in rows:
@@ -117,7 +118,7 @@ def picture(rows, path):
         w, h = width - left - 20, height - top - bottom
         x = lambda sf: x0 + w * (sf / factors[-1])
         y = lambda s: y0 + h * (1 - s / most)
-        parts.append(f'<text x="{x0}" y="{y0 - 14}" class="title">{directory}, blocks of {layout}</text>')
+        parts.append(f'<text x="{x0}" y="{y0 - 14}" class="title">{directory}, batches of {layout}</text>')
         for part in range(5):
             s = most * part / 4
             parts.append(f'<path d="M{x0} {y(s):.1f}h{w}" class="grid"/>'
@@ -145,7 +146,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sf", default="10,20,30", help="scale factors")
     parser.add_argument("--dirs", default="/var/tmp", help="directories on the devices to measure")
-    parser.add_argument("--layouts", default="1 MiB,2 GiB", help="bytes of blocks: '1 MiB', '2 GiB'")
+    parser.add_argument("--layouts", default="1 MiB,2 GiB", help="bytes of record batches, about: '1 MiB', '2 GiB'")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--venv", type=Path, default=CACHE / "venv", help="where pyarrow is installed from PyPI")
