@@ -72,7 +72,7 @@ fn calibrated<'a>(
 /// Explains a command whose tables are regular files; a pipe can be read only once, and is not opened.
 ///
 /// # Errors
-/// A table that is no regular file, a device without calibration, and all errors of binding the statement.
+/// If a table is not a regular file, a device is not calibrated, or the statement cannot be bound.
 pub(crate) fn explain(
     command: &dyn TableCommand,
     calibrations: &Calibrations,

@@ -31,7 +31,7 @@ pub(super) fn assemble(
     RecordBatch::try_new_with_options(layout.schema.clone(), columns, &options)
 }
 
-/// Returns a merged key column: the left value, or the right one if there is no left row.
+/// Returns a merged key column: the left value, or the right one if the left row is missing.
 fn merged(
     (left, ours): (&ArrayRef, &Gather),
     (right, theirs): (&ArrayRef, &Gather),

@@ -20,7 +20,7 @@ pub(super) enum Origin {
     /// Index of a right column.
     Right(usize),
     /// Left and right index of a key with the same name and value type on both sides, dictionary-encoded or not: the
-    /// left value, or the right one if there is no left row.
+    /// left value, or the right one if the left row is missing.
     Merged(usize, usize),
 }
 
