@@ -1,16 +1,11 @@
 //! `aggregate`: sums, means, extremes and counts of groups of rows, within a memory limit.
 
-use std::path::PathBuf;
-
 use anyhow::{Result, ensure};
 use clap::Args;
 use sakiyomi_query::aggregate::Function;
-use sakiyomi_query::statement::{self, Destination, Statement};
+use sakiyomi_query::statement::{self, Statement};
 
-use super::sort::SHOWN_ROWS_MAX;
-use crate::tables::{
-    InputArgs, InputFormatArgs, JobArgs, Open, OutputArgs, ReportArgs, RowsArgs, TableCommand,
-};
+use crate::tables::{CommandArgs, InputArgs, JobArgs, Open, OutputArgs, ReportArgs, RowsArgs, TableCommand};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi aggregate lineitem.parquet --by l_returnflag,l_linestatus --sum l_quantity --avg l_discount --count
@@ -69,29 +64,8 @@ impl TableCommand for Aggregate {
         format!("{by}{}", self.rows.describe())
     }
 
-    fn tables(&self) -> Vec<&[PathBuf]> {
-        vec![self.input.files()]
-    }
-
-    fn format(&self) -> InputFormatArgs {
-        self.input.format()
-    }
-
-    fn job(&self) -> &JobArgs {
-        &self.job
-    }
-
-    fn output(&self) -> &OutputArgs {
-        &self.output
-    }
-
-    fn report(&self) -> &ReportArgs {
-        &self.report
-    }
-
-    fn destination(&self) -> Result<Destination> {
-        let shown = Destination::Preview { rows_max: SHOWN_ROWS_MAX as usize };
-        Ok(self.output.destination()?.unwrap_or(shown))
+    fn args(&self) -> CommandArgs<'_> {
+        CommandArgs::of_table(&self.input, &self.job, &self.output, &self.report)
     }
 
     fn statement(&self, open: Open<'_>) -> Result<Statement> {

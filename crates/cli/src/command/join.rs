@@ -8,7 +8,9 @@ use clap::{Args, ValueEnum};
 use sakiyomi_query::join::{JoinKind, JoinMethod};
 use sakiyomi_query::statement::{self, Destination, Statement};
 
-use crate::tables::{InputFormatArgs, JobArgs, Open, OutputArgs, ReportArgs, RowsArgs, TableCommand};
+use crate::tables::{
+    CommandArgs, InputFormatArgs, JobArgs, Open, OutputArgs, ReportArgs, RowsArgs, TableCommand,
+};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi join lineitem.parquet orders.parquet --on l_orderkey=o_orderkey -o joined.parquet
@@ -96,24 +98,14 @@ impl TableCommand for Join {
         format!("{} on {}{}", self.kind.name(), self.on.replace(',', ", "), self.rows.describe())
     }
 
-    fn tables(&self) -> Vec<&[PathBuf]> {
-        vec![slice::from_ref(&self.left), slice::from_ref(&self.right)]
-    }
-
-    fn format(&self) -> InputFormatArgs {
-        self.format
-    }
-
-    fn job(&self) -> &JobArgs {
-        &self.job
-    }
-
-    fn output(&self) -> &OutputArgs {
-        &self.output
-    }
-
-    fn report(&self) -> &ReportArgs {
-        &self.report
+    fn args(&self) -> CommandArgs<'_> {
+        CommandArgs {
+            tables: vec![slice::from_ref(&self.left), slice::from_ref(&self.right)],
+            format: self.format,
+            job: &self.job,
+            output: &self.output,
+            report: &self.report,
+        }
     }
 
     fn destination(&self) -> Result<Destination> {

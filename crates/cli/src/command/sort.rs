@@ -1,13 +1,11 @@
 //! `sort`: a table ordered by columns, within a memory limit.
 
-use std::path::PathBuf;
-
 use anyhow::{Result, ensure};
 use clap::Args;
 use sakiyomi_query::statement::{self, Destination, Statement};
 
 use crate::tables::{
-    InputArgs, InputFormatArgs, JobArgs, Open, OutputArgs, ReportArgs, RowsArgs, TableCommand,
+    CommandArgs, InputArgs, JobArgs, Open, OutputArgs, ReportArgs, RowsArgs, SHOWN_ROWS_MAX, TableCommand,
 };
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -15,9 +13,6 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi sort lineitem.parquet --by l_extendedprice:desc --limit 10
   sakiyomi sort logs/ --by time --where 'status >= 500' --select 'time, path' -o errors.csv
 ";
-
-/// Maximum number of rows shown without an output file.
-pub(crate) const SHOWN_ROWS_MAX: u64 = 1000;
 
 /// Sort a table by columns, within a memory limit.
 #[derive(Debug, Args)]
@@ -60,37 +55,20 @@ impl TableCommand for Sort {
         format!("by {by}{limit}{}", self.rows.describe())
     }
 
-    fn tables(&self) -> Vec<&[PathBuf]> {
-        vec![self.input.files()]
-    }
-
-    fn format(&self) -> InputFormatArgs {
-        self.input.format()
-    }
-
-    fn job(&self) -> &JobArgs {
-        &self.job
-    }
-
-    fn output(&self) -> &OutputArgs {
-        &self.output
-    }
-
-    fn report(&self) -> &ReportArgs {
-        &self.report
+    fn args(&self) -> CommandArgs<'_> {
+        CommandArgs::of_table(&self.input, &self.job, &self.output, &self.report)
     }
 
     /// The output file, or a preview if `--limit` allows one.
     fn destination(&self) -> Result<Destination> {
-        if let Some(destination) = self.output.destination()? {
-            return Ok(destination);
-        }
+        let destination = self.output.file_or_preview()?;
         ensure!(
-            self.limit.is_some_and(|limit| limit <= SHOWN_ROWS_MAX),
+            matches!(destination, Destination::File { .. })
+                || self.limit.is_some_and(|limit| limit <= SHOWN_ROWS_MAX),
             "no output for the sorted rows; name a file with --output (`-` is standard output), or give --limit N up \
              to {SHOWN_ROWS_MAX} to see the first ones"
         );
-        Ok(Destination::Preview { rows_max: SHOWN_ROWS_MAX as usize })
+        Ok(destination)
     }
 
     fn statement(&self, open: Open<'_>) -> Result<Statement> {

@@ -155,7 +155,15 @@ enum Compressed {
     Zstd,
 }
 
+/// Maximum rows of a preview.
+pub(crate) const SHOWN_ROWS_MAX: u64 = 1000;
+
 impl OutputArgs {
+    /// Destination of the result: a preview without `--output`.
+    pub(crate) fn file_or_preview(&self) -> Result<Destination> {
+        Ok(self.destination()?.unwrap_or(Destination::Preview { rows_max: SHOWN_ROWS_MAX as usize }))
+    }
+
     /// Destination of the result; none without `--output`.
     pub(crate) fn destination(&self) -> Result<Option<Destination>> {
         let Some(path) = self.output.as_deref() else { return Ok(None) };

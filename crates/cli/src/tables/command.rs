@@ -6,11 +6,37 @@ use anyhow::Result;
 use sakiyomi_query::statement::{Destination, Statement};
 use sakiyomi_query::table::Table;
 
-use super::args::{InputFormatArgs, OutputArgs, ReportArgs};
+use super::args::{InputArgs, InputFormatArgs, OutputArgs, ReportArgs};
 use super::resources::JobArgs;
 
 /// Opens a table of files.
 pub(crate) type Open<'a> = &'a mut dyn FnMut(&[PathBuf]) -> Result<Table>;
+
+/// The tables of a command, and the options that all commands have.
+pub(crate) struct CommandArgs<'a> {
+    /// Files of each table.
+    pub(crate) tables: Vec<&'a [PathBuf]>,
+    /// Format of all tables.
+    pub(crate) format: InputFormatArgs,
+    /// Resources.
+    pub(crate) job: &'a JobArgs,
+    /// File of the result.
+    pub(crate) output: &'a OutputArgs,
+    /// Report of the run.
+    pub(crate) report: &'a ReportArgs,
+}
+
+impl<'a> CommandArgs<'a> {
+    /// The arguments of a command on one table.
+    pub(crate) fn of_table(
+        input: &'a InputArgs,
+        job: &'a JobArgs,
+        output: &'a OutputArgs,
+        report: &'a ReportArgs,
+    ) -> CommandArgs<'a> {
+        CommandArgs { tables: vec![input.files()], format: input.format(), job, output, report }
+    }
+}
 
 /// A command on tables.
 pub(crate) trait TableCommand {
@@ -20,23 +46,16 @@ pub(crate) trait TableCommand {
     /// Parameters in words.
     fn description(&self) -> String;
 
-    /// Files of each table.
-    fn tables(&self) -> Vec<&[PathBuf]>;
-
-    /// Format of all tables.
-    fn format(&self) -> InputFormatArgs;
-
-    /// Resources.
-    fn job(&self) -> &JobArgs;
-
-    /// File of the result.
-    fn output(&self) -> &OutputArgs;
-
-    /// Report of the run.
-    fn report(&self) -> &ReportArgs;
+    /// Its tables, and the options that all commands have.
+    fn args(&self) -> CommandArgs<'_>;
 
     /// The output file, or a preview if the command shows one.
-    fn destination(&self) -> Result<Destination>;
+    ///
+    /// # Errors
+    /// If the options contradict each other.
+    fn destination(&self) -> Result<Destination> {
+        self.args().output.file_or_preview()
+    }
 
     /// The statement, with its tables opened by `open`.
     fn statement(&self, open: Open<'_>) -> Result<Statement>;

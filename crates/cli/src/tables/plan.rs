@@ -12,7 +12,7 @@ use sakiyomi_query::table::Table;
 use sakiyomi_report::number::{bytes, count};
 
 use super::calibrations::{Calibrations, cached_ratio};
-use super::command::TableCommand;
+use super::command::{CommandArgs, TableCommand};
 use super::resources::JobArgs;
 
 /// A plan that the cost model chose, or the options of the command line.
@@ -78,7 +78,7 @@ pub(crate) fn explain(
     calibrations: &Calibrations,
     destination: &Destination,
 ) -> Result<Explanation> {
-    let args = command.job();
+    let CommandArgs { tables, format, job: args, .. } = command.args();
     let files = |paths: &&[PathBuf]| {
         let found = Table::files(paths)?;
         found.with_context(|| {
@@ -86,10 +86,10 @@ pub(crate) fn explain(
             format!("{}: only regular files are planned; write the rows to a file first", paths.join(", "))
         })
     };
-    let tables: Vec<Vec<PathBuf>> = command.tables().iter().map(files).collect::<Result<_>>()?;
+    let tables: Vec<Vec<PathBuf>> = tables.iter().map(files).collect::<Result<_>>()?;
     let job = args.open()?;
     let calibrated = calibrated(calibrations, args, &job, &tables, destination)?;
-    let options = command.format().options(args, args.access());
+    let options = format.options(args, args.access());
     let statement = command.statement(&mut |paths| Ok(Table::open(paths, &options)?))?;
     Ok(statement.explain(&job, destination, calibrated)?)
 }

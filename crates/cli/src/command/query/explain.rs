@@ -16,7 +16,7 @@ use super::q1::Q1;
 use crate::args::HELP;
 use crate::command::aggregate::Aggregate;
 use crate::command::join::Join;
-use crate::command::sort::{SHOWN_ROWS_MAX, Sort};
+use crate::command::sort::Sort;
 use crate::console::{Common, say, say_result};
 use crate::provenance::nanos;
 use crate::tables::{Calibrations, TableCommand, execute, explain};
@@ -79,8 +79,7 @@ impl Explain {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         let calibrations = Calibrations::load(self.calibration.as_deref(), self.operators.as_deref())?;
         let command = self.command.command();
-        let shown = Destination::Preview { rows_max: SHOWN_ROWS_MAX as usize };
-        let destination = command.output().destination()?.unwrap_or(shown);
+        let destination = command.args().output.file_or_preview()?;
         let mut explanation = explain(command, &calibrations, &destination)?;
         if self.analyze {
             let measured = measure(command, &explanation.choice.plan, &destination, common)?;

@@ -1,13 +1,10 @@
 //! `query q1`: query 1 of TPC-H, which reads seven columns of LINEITEM and computes eight aggregates of four groups.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 use clap::Args;
-use sakiyomi_query::statement::{Destination, Statement};
+use sakiyomi_query::statement::Statement;
 
-use crate::command::sort::SHOWN_ROWS_MAX;
-use crate::tables::{InputArgs, InputFormatArgs, JobArgs, Open, OutputArgs, ReportArgs, TableCommand};
+use crate::tables::{CommandArgs, InputArgs, JobArgs, Open, OutputArgs, ReportArgs, TableCommand};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi query q1 tpch/lineitem.parquet
@@ -41,29 +38,8 @@ impl TableCommand for Q1 {
         String::new()
     }
 
-    fn tables(&self) -> Vec<&[PathBuf]> {
-        vec![self.input.files()]
-    }
-
-    fn format(&self) -> InputFormatArgs {
-        self.input.format()
-    }
-
-    fn job(&self) -> &JobArgs {
-        &self.job
-    }
-
-    fn output(&self) -> &OutputArgs {
-        &self.output
-    }
-
-    fn report(&self) -> &ReportArgs {
-        &self.report
-    }
-
-    fn destination(&self) -> Result<Destination> {
-        let shown = Destination::Preview { rows_max: SHOWN_ROWS_MAX as usize };
-        Ok(self.output.destination()?.unwrap_or(shown))
+    fn args(&self) -> CommandArgs<'_> {
+        CommandArgs::of_table(&self.input, &self.job, &self.output, &self.report)
     }
 
     fn statement(&self, open: Open<'_>) -> Result<Statement> {
