@@ -67,12 +67,18 @@ def environment(venv):
     return python
 
 
+def built(binary):
+    """The sakiyomi to measure: the given one, or that of `cargo build --release`."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    binary = binary or target / "release" / "sakiyomi"
+    if not binary.exists():
+        sys.exit(f"{binary} does not exist; run `cargo build --release` first")
+    return binary
+
+
 class Bench:
     def __init__(self, options):
-        build = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-        self.binary = options.binary or build / "release" / "sakiyomi"
-        if not self.binary.exists():
-            sys.exit(f"{self.binary} does not exist; run `cargo build --release` first")
+        self.binary = built(options.binary)
         self.options = options
         self.data = options.data
         self.python = environment(options.venv)

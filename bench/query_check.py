@@ -194,10 +194,11 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--what", default="sort,join,aggregate")
     parser.add_argument("--failures", type=int, default=20, help="give up after this many")
-    parser.add_argument("--binary", type=Path, default=Path(os.environ.get("CARGO_TARGET_DIR", bench.ROOT / "target")) / "release" / "sakiyomi")
+    parser.add_argument("--binary", type=Path)
     parser.add_argument("--directory", type=Path, default=Path("/var/tmp"))
     parser.add_argument("--venv", type=Path, default=bench.CACHE / "venv")
     options = parser.parse_args()
+    options.binary = bench.built(options.binary)
     python = bench.environment(options.venv)
     if Path(sys.prefix) != options.venv:
         os.execv(python, [str(python), *sys.argv])

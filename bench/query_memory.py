@@ -34,7 +34,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from query import CACHE, MIB, ROOT, environment  # noqa: E402
+from query import CACHE, MIB, built, environment  # noqa: E402
 
 SLACK_BYTES = 32 * MIB
 CGROUP = Path("/sys/fs/cgroup/memory")
@@ -179,10 +179,7 @@ def main():
     parser.add_argument("--venv", type=Path, default=CACHE / "venv")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    build = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    options.binary = options.binary or build / "release" / "sakiyomi"
-    if not options.binary.exists():
-        sys.exit(f"{options.binary} does not exist; run `cargo build --release` first")
+    options.binary = built(options.binary)
     made, runs, bad = Tables(options), [], 0
     groups = [False, True] if has_cgroup() else [False]
     if len(groups) == 1:

@@ -22,7 +22,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from query import CACHE, ROOT, environment
+from query import CACHE, built, environment
 
 METHODS = ["read", "aio", "pread:2", "pread:4", "pread:8", "pread:16", "uring"]
 COLUMNS = "l_quantity,l_extendedprice,l_discount,l_tax,l_returnflag,l_linestatus,l_shipdate"
@@ -150,10 +150,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--venv", type=Path, default=CACHE / "venv", help="where pyarrow is installed from PyPI")
-    parser.add_argument("--binary", type=Path, default=ROOT / "target/release/sakiyomi")
+    parser.add_argument("--binary", type=Path)
     parser.add_argument("--picture", type=Path, help="write the picture to this SVG file")
     parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
     options = parser.parse_args()
+    options.binary = built(options.binary)
     found = []
     for directory in options.dirs.split(","):
         for layout in options.layouts.split(","):

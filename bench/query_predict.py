@@ -28,7 +28,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from query import built
 SEED = 20
 PROBE = ["--op", "read,write", "--method", "pread:4,uring:8", "--block", "64KiB,256KiB,1MiB", "--direct", "--buffered",
          "--cached", "--buffers", "huge", "--runtime", "0.5s", "--size", "256MiB", "--no-control-runs"]
@@ -54,10 +54,7 @@ def jobs(sf):
 
 class Bench:
     def __init__(self, options):
-        build = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-        self.binary = options.binary or build / "release" / "sakiyomi"
-        if not self.binary.exists():
-            sys.exit(f"{self.binary} does not exist; run `cargo build --release` first")
+        self.binary = built(options.binary)
         self.options = options
         self.out = options.out or Path(tempfile.mkdtemp(prefix="query-predict-"))
         self.out.mkdir(parents=True, exist_ok=True)
