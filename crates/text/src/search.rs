@@ -161,18 +161,31 @@ impl Searcher {
             let found = self.regex.find_iter(line).map(|found| found.as_bytes());
             return found.filter(|found| !found.is_empty()).for_each(wanted);
         };
-        let characters = unbroken(line);
-        let mut at = 0;
-        while at <= line.len()
-            && let Some(word) = words.captures_at(&characters, at).and_then(|found| found.get(1))
+        let mut characters = unbroken(line);
+        let (mut at, mut put_in_front) = (0, 0);
+        while at <= characters.len()
+            && let Some(found) = words.captures_at(&characters, at)
+            && let Some(word) = found.get(1).map(|word| word.range())
         {
-            if !word.is_empty() {
-                wanted(&line[word.range()]);
+            if word.is_empty() {
+                at = word.end.max(at + 1);
+                continue;
             }
-            // The character behind this word may bound the next word as well.
-            at = word.end().max(at + 1);
+            wanted(&line[word.start - put_in_front..word.end - put_in_front]);
+            // The last character of this match may bound the next one, and so may the one behind it.
+            at = last_character(&characters[..word.end]);
+            if at == 0 {
+                // The next match does not begin at the line's start, which is the only other bound.
+                characters.to_mut().insert(0, INVALID_BYTE);
+                (at, put_in_front) = (1, 1);
+            }
         }
     }
+}
+
+/// Where the last character begins in a text of characters and of `INVALID_BYTE`.
+fn last_character(text: &[u8]) -> usize {
+    text.iter().rposition(|byte| !(0x80..0xc0).contains(byte)).unwrap_or(0)
 }
 
 /// The line, with one and the same byte in place of each that belongs to no character.
@@ -303,6 +316,10 @@ mod tests {
         assert_eq!(matches("b*", any, b"abcbb\n"), [&b"b"[..], b"bb"]);
         assert_eq!(matches("ab|cd", words, b"ab cd abcd\xffab \xc3\xa9ab"), [&b"ab"[..], b"cd", b"ab"]);
         assert_eq!(matches("a+", words, b"aaa"), [&b"aaa"[..]]);
+        assert_eq!(matches("-", words, b"---"), [&b"-"[..]; 3]);
+        assert_eq!(matches("-", words, b"a--a---"), [&b"-"[..]; 2]);
+        assert_eq!(matches("^-|a", words, b"--\xffa"), [&b"-"[..], b"a"]);
+        assert_eq!(matches("。", words, "。。 。".as_bytes()), ["。".as_bytes(); 3]);
         assert_eq!(matches("a.", Meaning { whole_lines: true, ..any }, b"ab\n"), [&b"ab"[..]]);
         assert_eq!(matches("a", Meaning { whole_lines: true, ..any }, b"ab\n"), [&b""[..]; 0]);
     }

@@ -145,6 +145,25 @@ fn grep_prints_what_was_asked_for_last() {
 }
 
 #[test]
+fn grep_leaves_stdin_behind_the_last_line_wanted() {
+    let scratch = with_files("stand_in_rest");
+    let rest = |command: &str| {
+        ours(&scratch, &format!("(OURS {command} > out; head -n 1; tail -n 1 out) < lines")).0
+    };
+    scratch.file("lines", (1..=120_000).map(|number| format!("{number}\n")).collect::<String>());
+    // The last of these counts needs more than a block.
+    for count in [1, 3, 100_000] {
+        let next = count + 1;
+        assert_eq!(rest(&format!("grep -m{count} ^")), format!("{next}\n{count}\n"));
+        assert_eq!(rest(&format!("grep -c -m{count} ^")), format!("{next}\n{count}\n"));
+        assert_eq!(rest(&format!("grep -v -m{count} x -")), format!("{next}\n{count}\n"));
+    }
+    assert_eq!(rest("grep -c -m3 ^ - - -"), "10\n(standard input):3\n");
+    // With fewer lines found than are wanted, all has been read.
+    assert_eq!(rest("grep -c -m2 ^120000$"), "1\n");
+}
+
+#[test]
 fn patterns_are_read_from_a_file() {
     let scratch = with_files("stand_in_patterns");
     scratch.file("patterns", "xyz\nlast\n");

@@ -38,6 +38,15 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
 }
 
+/// The same without the lead bytes of surrogates and of code points above U+10FFFF: GNU grep takes those for characters in
+/// some patterns (`[^a]`, and `.` with `-o`), and for invalid bytes in others.
+fn searched_bytes() -> impl Strategy<Value = Vec<u8>> {
+    bytes().prop_map(|text| {
+        let replace = |byte| if matches!(byte, 0xed | 0xf4..=0xfd) { b'x' } else { byte };
+        text.into_iter().map(replace).collect()
+    })
+}
+
 /// A directory with two files of these bytes, one that is larger than a block, and some that are no texts.
 fn files(test: &str, first: &[u8], second: &[u8]) -> Scratch {
     let scratch = Scratch::new(test);
@@ -90,7 +99,8 @@ proptest! {
 
     #[test]
     fn grep_is_gnu_grep(
-        first in bytes(), second in bytes(), operands in operands(), redirection in redirection(), locale in locale(),
+        first in searched_bytes(), second in searched_bytes(), operands in operands(), redirection in redirection(),
+        locale in locale(),
         options in subsequence(
             vec!["-c", "-v", "-n", "-i", "-l", "-L", "-q", "-x", "-w", "-H", "-h", "-o", "-s", "-m1", "-m3"], 0..=4,
         ),

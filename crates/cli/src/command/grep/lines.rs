@@ -24,6 +24,10 @@ pub(super) struct Found {
     text: Vec<u8>,
     /// Of each, if they are told apart: its number in the block, from 0, and where what is printed of it ends in the text.
     apart: Vec<(u64, usize)>,
+    /// Where each of those ends in the block.
+    pub(super) ends: Vec<usize>,
+    /// Bytes of the block.
+    pub(super) length: usize,
     /// How many were found.
     found: u64,
     /// How many lines the block has, if they are told apart.
@@ -38,7 +42,14 @@ impl Style {
 
     /// The lines of a block; `prefix` is before each that is printed.
     pub(super) fn find(&self, searcher: &Searcher, block: &[u8], prefix: &[u8]) -> Found {
-        let mut found = Found { text: Vec::new(), apart: Vec::new(), found: 0, lines: 0 };
+        let mut found = Found {
+            text: Vec::new(),
+            apart: Vec::new(),
+            ends: Vec::new(),
+            length: block.len(),
+            found: 0,
+            lines: 0,
+        };
         let mut seen = 0;
         searcher.lines(block, |at, line| {
             found.found += 1;
@@ -47,6 +58,7 @@ impl Style {
                 found.lines += lines(&block[seen..at]);
                 seen = at;
                 found.apart.push((found.lines, found.text.len()));
+                found.ends.push(at + line.len());
             }
         });
         if self.tells_apart() {
@@ -124,6 +136,11 @@ impl Printed {
             self.out.write_all(line)?;
         }
         Ok(())
+    }
+
+    /// Lines of the current file that were found so far.
+    pub(super) fn found(&self) -> u64 {
+        self.found
     }
 
     /// The file has ended: says how many lines were found in it.

@@ -1,7 +1,7 @@
 //! Searching files, of which the next is read while the last is searched; and stdin, when it is its turn.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -34,6 +34,15 @@ pub(super) struct Sum {
     pub(super) files: Vec<Value>,
 }
 
+/// Lines found in a block.
+struct Counted {
+    lines: u64,
+    /// Where each of them ends in the block, if that is asked for.
+    ends: Vec<usize>,
+    /// Bytes of the block.
+    length: usize,
+}
+
 /// How many lines a file has, if that can be told.
 type Count = Result<(u64, Report), read::Error>;
 
@@ -63,6 +72,12 @@ impl Search<'_> {
         self.grep.which.max_count.unwrap_or(u64::MAX).min(if one_is_enough { 1 } else { u64::MAX })
     }
 
+    /// Whether stdin is left behind the last line found once there are as many as `--max-count` asks for, as GNU grep
+    /// leaves it for the next reader. Where no lines are counted or printed, it leaves it anywhere.
+    fn leaves_rest(&self, names: &[OsString]) -> bool {
+        names == ["-"] && self.grep.which.max_count.is_some() && !self.common.quiet && !self.lists()
+    }
+
     fn read(&self, names: &[OsString]) -> Result<read::Records, read::Error> {
         let read = self.grep.reading.read_all(names).map_err(|error| read::Error::Stream {
             path: names[0].clone().into(),
@@ -73,25 +88,43 @@ impl Search<'_> {
 
     /// Counts lines, as many as are wanted.
     fn count(&self, names: &[OsString], sum: &mut Sum) -> Result<(), read::Error> {
-        let counts = self.read(names)?.map(|block| self.searcher.count(block));
         let most = self.most();
         if most == u64::MAX && names != ["-"] {
+            let counts = self.read(names)?.map(|block| self.searcher.count(block));
             let add = |first, next| first + next;
             return counts
                 .reduce_each(|| 0, add, |file, count| self.counted(&names[file], count, sum))
                 .map(drop);
         }
+        let leaves_rest = self.leaves_rest(names);
+        let counts = self.read(names)?.map(|block| self.count_block(block, leaves_rest));
+        let mut rest = Rest::new(leaves_rest);
         let mut found = 0u64;
         in_turn(names, counts, |file, event| {
             match event {
-                Event::Result(count) => found = most.min(found + count),
+                Event::Result(counted) => {
+                    let wanted = counted.lines.min(most - found);
+                    found += wanted;
+                    rest.take(&counted.ends, counted.length, wanted, found == most);
+                }
                 Event::End(end) => {
                     let count = std::mem::take(&mut found);
                     self.counted(&names[file], end.map(|report| (count, report)), sum)?;
                 }
             }
             Ok(if found < most { Wanted::More } else { Wanted::NextFile })
-        })
+        })?;
+        rest.leave();
+        Ok(())
+    }
+
+    fn count_block(&self, block: &[u8], with_ends: bool) -> Counted {
+        if !with_ends {
+            return Counted { lines: self.searcher.count(block), ends: Vec::new(), length: block.len() };
+        }
+        let mut ends = Vec::new();
+        self.searcher.lines(block, |at, line| ends.push(at + line.len()));
+        Counted { lines: ends.len() as u64, ends, length: block.len() }
     }
 
     /// Prints what a file came to, if it is to be.
@@ -123,14 +156,22 @@ impl Search<'_> {
         let found = |file: usize, block: &[u8]| style.find(&self.searcher, block, &prefixes[file]);
         let found = self.read(names)?.map_of_each(found);
         let mut printed = Printed::new(style);
+        let mut rest = Rest::new(self.leaves_rest(names));
         in_turn(names, found, |file, event| match event {
-            Event::Result(found) => printed.print(&found, &prefixes[file]),
+            Event::Result(found) => {
+                let before = printed.found();
+                let wanted = printed.print(&found, &prefixes[file])?;
+                rest.take(&found.ends, found.length, printed.found() - before, wanted == Wanted::NextFile);
+                Ok(wanted)
+            }
             Event::End(end) => {
                 let count = printed.end()?;
                 self.note(&names[file], end.map(|report| (count, report)), sum);
                 Ok(Wanted::More)
             }
-        })
+        })?;
+        rest.leave();
+        Ok(())
     }
 
     fn prefix(&self, name: &OsStr) -> Vec<u8> {
@@ -159,6 +200,44 @@ impl Search<'_> {
         sum.failed = true;
         if !self.grep.shown.no_messages {
             complain(&format!("grep: {}: {why}", Path::new(OsStr::from_bytes(label(name))).display()));
+        }
+    }
+}
+
+/// Where stdin is left for the next reader, if it can seek: behind the last line wanted.
+struct Rest {
+    /// The file, and how far the blocks before reached.
+    stdin: Option<(std::fs::File, u64)>,
+    /// Where it is left, once every line wanted was found.
+    from: Option<u64>,
+}
+
+impl Rest {
+    fn new(is_left: bool) -> Rest {
+        let stdin = is_left.then(stdin).and_then(Result::ok).and_then(|mut stdin| {
+            let from = stdin.stream_position().ok()?;
+            Some((stdin, from))
+        });
+        Rest { stdin, from: None }
+    }
+
+    /// Takes note of a block: `wanted` of its lines, which end there, are wanted; maybe none behind them.
+    fn take(&mut self, ends: &[usize], length: usize, wanted: u64, is_last: bool) {
+        let Some((_, at)) = &mut self.stdin else { return };
+        let last = usize::try_from(wanted)
+            .ok()
+            .and_then(|wanted| wanted.checked_sub(1))
+            .and_then(|last| ends.get(last));
+        if let (true, Some(&end)) = (is_last, last) {
+            self.from = Some(*at + end as u64);
+        }
+        *at += length as u64;
+    }
+
+    fn leave(self) {
+        if let (Some((mut stdin, _)), Some(from)) = (self.stdin, self.from) {
+            // A reader that finds it elsewhere was not promised more; GNU grep goes on too.
+            let _ = stdin.seek(SeekFrom::Start(from));
         }
     }
 }
