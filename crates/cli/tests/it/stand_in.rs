@@ -159,7 +159,8 @@ fn grep_leaves_stdin_behind_the_last_line_wanted() {
         assert_eq!(rest(&format!("grep -v -m{count} x -")), format!("{next}\n{count}\n"));
     }
     assert_eq!(rest("grep -c -m3 ^ - - -"), "10\n(standard input):3\n");
-    // With fewer lines found than are wanted, all has been read.
+    // All of it is read where fewer lines are found.
+    assert_eq!(rest("grep -l -m1 ^"), "2\n(standard input)\n");
     assert_eq!(rest("grep -c -m2 ^120000$"), "1\n");
 }
 

@@ -114,8 +114,17 @@ proptest! {
         ),
         fixed: bool,
     ) {
-        // Which of several patterns is the longest is asked of one only.
-        let patterns = if options.contains(&"-o") { &patterns[..1] } else { &patterns[..] };
+        // Which match of several patterns is the longest, and with -w which shorter one is a word, is asked of one only.
+        let one_pattern = options.contains(&"-o") || options.contains(&"-w");
+        let patterns = if one_pattern { &patterns[..1] } else { &patterns[..] };
+        // Where names are printed, GNU grep leaves stdin behind the buffer that the first match is in.
+        let mut stdins = if options.contains(&"-l") || options.contains(&"-L") { 1 } else { usize::MAX };
+        let operands = operands.into_iter().filter(|&name| {
+            let is_kept = name != "-" || stdins > 0;
+            stdins -= usize::from(is_kept && name == "-");
+            is_kept
+        });
+        let operands: Vec<&str> = operands.collect();
         if is_gnu("grep") {
             let scratch = files("random_grep", &first, &second);
             let patterns: Vec<String> = patterns.iter().map(|pattern| format!("-e '{pattern}'")).collect();

@@ -1,6 +1,7 @@
 //! Searching files, of which the next is read while the last is searched; and stdin, when it is its turn.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -72,10 +73,10 @@ impl Search<'_> {
         self.grep.which.max_count.unwrap_or(u64::MAX).min(if one_is_enough { 1 } else { u64::MAX })
     }
 
-    /// Whether stdin is left behind the last line found once there are as many as `--max-count` asks for, as GNU grep
-    /// leaves it for the next reader. Where no lines are counted or printed, it leaves it anywhere.
-    fn leaves_rest(&self, names: &[OsString]) -> bool {
-        names == ["-"] && self.grep.which.max_count.is_some() && !self.common.quiet && !self.lists()
+    /// Where stdin is left, which GNU grep promises with `-m` alone.
+    fn rest(&self, names: &[OsString]) -> Option<Rest> {
+        let is_promised = names == ["-"] && self.grep.which.max_count == Some(self.most());
+        if is_promised { Rest::of(stdin().ok()?) } else { None }
     }
 
     fn read(&self, names: &[OsString]) -> Result<read::Records, read::Error> {
@@ -96,16 +97,18 @@ impl Search<'_> {
                 .reduce_each(|| 0, add, |file, count| self.counted(&names[file], count, sum))
                 .map(drop);
         }
-        let leaves_rest = self.leaves_rest(names);
-        let counts = self.read(names)?.map(|block| self.count_block(block, leaves_rest));
-        let mut rest = Rest::new(leaves_rest);
+        let mut rest = self.rest(names);
+        let with_ends = rest.is_some();
+        let counts = self.read(names)?.map(|block| self.count_block(block, with_ends));
         let mut found = 0u64;
         in_turn(names, counts, |file, event| {
             match event {
                 Event::Result(counted) => {
                     let wanted = counted.lines.min(most - found);
                     found += wanted;
-                    rest.take(&counted.ends, counted.length, wanted, found == most);
+                    if let Some(rest) = &mut rest {
+                        rest.note(&counted.ends, counted.length, wanted, found == most);
+                    }
                 }
                 Event::End(end) => {
                     let count = std::mem::take(&mut found);
@@ -114,7 +117,9 @@ impl Search<'_> {
             }
             Ok(if found < most { Wanted::More } else { Wanted::NextFile })
         })?;
-        rest.leave();
+        if let Some(rest) = rest {
+            rest.leave();
+        }
         Ok(())
     }
 
@@ -156,12 +161,19 @@ impl Search<'_> {
         let found = |file: usize, block: &[u8]| style.find(&self.searcher, block, &prefixes[file]);
         let found = self.read(names)?.map_of_each(found);
         let mut printed = Printed::new(style);
-        let mut rest = Rest::new(self.leaves_rest(names));
+        let mut rest = self.rest(names);
         in_turn(names, found, |file, event| match event {
             Event::Result(found) => {
                 let before = printed.found();
                 let wanted = printed.print(&found, &prefixes[file])?;
-                rest.take(&found.ends, found.length, printed.found() - before, wanted == Wanted::NextFile);
+                if let Some(rest) = &mut rest {
+                    rest.note(
+                        &found.ends,
+                        found.length,
+                        printed.found() - before,
+                        wanted == Wanted::NextFile,
+                    );
+                }
                 Ok(wanted)
             }
             Event::End(end) => {
@@ -170,7 +182,9 @@ impl Search<'_> {
                 Ok(Wanted::More)
             }
         })?;
-        rest.leave();
+        if let Some(rest) = rest {
+            rest.leave();
+        }
         Ok(())
     }
 
@@ -206,38 +220,34 @@ impl Search<'_> {
 
 /// Where stdin is left for the next reader, if it can seek: behind the last line wanted.
 struct Rest {
-    /// The file, and how far the blocks before reached.
-    stdin: Option<(std::fs::File, u64)>,
-    /// Where it is left, once every line wanted was found.
-    from: Option<u64>,
+    stdin: File,
+    /// Where the blocks so far end.
+    read: u64,
+    /// Where the last line wanted ends, once it is found.
+    end: Option<u64>,
 }
 
 impl Rest {
-    fn new(is_left: bool) -> Rest {
-        let stdin = is_left.then(stdin).and_then(Result::ok).and_then(|mut stdin| {
-            let from = stdin.stream_position().ok()?;
-            Some((stdin, from))
-        });
-        Rest { stdin, from: None }
+    fn of(mut stdin: File) -> Option<Rest> {
+        let read = stdin.stream_position().ok()?;
+        Some(Rest { stdin, read, end: None })
     }
 
-    /// Takes note of a block: `wanted` of its lines, which end there, are wanted; maybe none behind them.
-    fn take(&mut self, ends: &[usize], length: usize, wanted: u64, is_last: bool) {
-        let Some((_, at)) = &mut self.stdin else { return };
-        let last = usize::try_from(wanted)
-            .ok()
-            .and_then(|wanted| wanted.checked_sub(1))
-            .and_then(|last| ends.get(last));
-        if let (true, Some(&end)) = (is_last, last) {
-            self.from = Some(*at + end as u64);
+    /// Notes a block of `length` bytes, of whose lines that were found, which end at `ends`, the first `wanted` are
+    /// wanted; whether these are the last.
+    fn note(&mut self, ends: &[usize], length: usize, wanted: u64, is_last: bool) {
+        let last = usize::try_from(wanted).ok().and_then(|wanted| wanted.checked_sub(1));
+        if let (true, Some(last)) = (is_last, last) {
+            self.end = ends.get(last).map(|&end| self.read + end as u64);
         }
-        *at += length as u64;
+        self.read += length as u64;
     }
 
-    fn leave(self) {
-        if let (Some((mut stdin, _)), Some(from)) = (self.stdin, self.from) {
-            // A reader that finds it elsewhere was not promised more; GNU grep goes on too.
-            let _ = stdin.seek(SeekFrom::Start(from));
+    /// Moves stdin there.
+    fn leave(mut self) {
+        if let Some(end) = self.end {
+            // What was printed is right even if this fails.
+            let _ = self.stdin.seek(SeekFrom::Start(end));
         }
     }
 }
@@ -274,6 +284,6 @@ fn label(name: &OsStr) -> &[u8] {
     if name == "-" { b"(standard input)" } else { name.as_bytes() }
 }
 
-fn stream() -> Result<std::fs::File, read::Error> {
+fn stream() -> Result<File, read::Error> {
     stdin().map_err(|source| read::Error::Stream { path: "standard input".into(), source })
 }
