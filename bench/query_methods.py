@@ -5,8 +5,8 @@
     bench/query_methods.py [--sf 10,20,30] [--dirs /var/tmp,/dev/shm] [--rounds 3] [--picture docs/query-methods.svg]
 
 LINEITEM has the seven columns that query 1 reads (38 bytes a row, Arrow IPC, aligned for direct I/O), in two layouts:
-record batches of 65,536 rows, which are read in blocks of up to 1 MiB, and record batches of 2 GiB, as in the report. A scan
-reads the latter in windows of its own memory, 64 MiB at most.
+record batches of 65,536 rows, which are read in blocks of up to 1 MiB, and record batches of 2 GiB, each read at once, as in
+the report: one thread computes on a batch while the next one is read, in 4 GiB of buffers.
 All reads are direct, on a tmpfs through its own memory. The methods of one table are interleaved; the figures are medians
 of `--rounds` runs. Cores busy near the number of cores means that the CPU is the limit, near 0 that the device is.
 
@@ -29,8 +29,10 @@ COLUMNS = "l_quantity,l_extendedprice,l_discount,l_tax,l_returnflag,l_linestatus
 ROW_BYTES = 38
 SMALL_ROWS = 65_536
 LARGE_BYTES = 2 << 30
-# The batch that is read and the one that is computed on, with the rest of the job.
-LARGE_MEMORY = "8GiB"
+# Rows whose columns have no more than these bytes, with their padding.
+LARGE_ROWS = LARGE_BYTES // ROW_BYTES - 64
+# A block of 2 GiB that is read and one that is computed on are half of the buffers, which are five eighths of this.
+LARGE_MEMORY = "13108MiB"
 # Rewrites an Arrow file with larger record batches: the file, rows of a batch.
 COMBINE = """
 import os, sys, pyarrow as pa
@@ -39,11 +41,13 @@ reader = pa.ipc.open_file(path)
 def combined():
     held, count = [], 0
     for index in range(reader.num_record_batches):
-        held.append(reader.get_batch(index))
-        count += held[-1].num_rows
-        if count >= rows or index == reader.num_record_batches - 1:
+        batch = reader.get_batch(index)
+        if count + batch.num_rows > rows:
             yield pa.concat_batches(held)
             held, count = [], 0
+        held.append(batch)
+        count += batch.num_rows
+    yield pa.concat_batches(held)
 with pa.ipc.new_file(path + '.part', reader.schema) as writer:
     for batch in combined():
         writer.write_batch(batch)
@@ -64,13 +68,16 @@ def table(options, directory, sf, layout):
                          "--compression", "none", "--row-group", SMALL_ROWS, "--output", directory, "--quiet"])
     path = directory / "lineitem.arrow"
     if layout == "2 GiB":
-        subprocess.run([environment(options.venv), "-c", COMBINE, path, str(LARGE_BYTES // ROW_BYTES)], check=True)
+        subprocess.run([environment(options.venv), "-c", COMBINE, path, str(LARGE_ROWS)], check=True)
     return path
 
 
 def q1(binary, path, method, layout, threads):
-    words = ["query", "q1", path, "--method", method, "--threads", threads, "--direct", "--quiet", "--json"]
-    words += ["--block", "1MiB"] if layout == "1 MiB" else ["--block", "2GiB", "--memory", LARGE_MEMORY]
+    words = ["query", "q1", path, "--method", method, "--direct", "--quiet", "--json"]
+    if layout == "1 MiB":
+        words += ["--threads", threads, "--block", "1MiB"]
+    else:
+        words += ["--threads", 1, "--block", "2GiB", "--memory", LARGE_MEMORY]
     result = run(binary, words)
     return {"elapsed_s": result["elapsed_ns"] / 1e9, "bytes": result["read_bytes"],
             "cpu_s": (result["user_ns"] + result["system_ns"]) / 1e9, "system_s": result["system_ns"] / 1e9,

@@ -102,6 +102,25 @@ const BUFFERS_NUMERATOR: usize = 5;
 /// See [`BUFFERS_NUMERATOR`].
 const BUFFERS_DENOMINATOR: usize = 8;
 
+/// Part of the buffer budget that scans may use for the bytes of files.
+const SCAN_DENOMINATOR: usize = 2;
+
+/// Blocks of a scan's worker: the one that it decodes, and the one that is read meanwhile.
+const SCAN_BLOCKS: usize = 2;
+
+/// Bytes that a scan on `workers` threads needs for reads of `block` bytes.
+pub(crate) fn scan_blocks_bytes(block: usize, workers: usize) -> usize {
+    block.saturating_mul(SCAN_BLOCKS).saturating_mul(workers)
+}
+
+/// Smallest [`JobOptions::memory`], in bytes, with which a table is read by `threads` threads in blocks of `block`
+/// bytes. With less memory the blocks are smaller.
+#[must_use]
+pub fn memory_of_blocks(block: usize, threads: usize) -> usize {
+    let budget = scan_blocks_bytes(block, threads).saturating_mul(SCAN_DENOMINATOR);
+    budget.saturating_mul(BUFFERS_DENOMINATOR).div_ceil(BUFFERS_NUMERATOR)
+}
+
 /// The resources of one job; clones share them.
 #[derive(Clone, Debug)]
 pub struct Job {
@@ -229,6 +248,11 @@ impl Job {
         let mut reservation = Reservation { job: self.clone(), bytes: 0 };
         reservation.resize(bytes, what)?;
         Ok(reservation)
+    }
+
+    /// Bytes of the buffer budget that scans may use for the bytes of files.
+    pub(crate) fn scan_budget(&self) -> usize {
+        self.io().pool().budget() / SCAN_DENOMINATOR
     }
 
     /// Opens an account of the buffer budget that can always have `bytes`.

@@ -9,7 +9,7 @@ use sakiyomi_model::Bytes;
 use sakiyomi_os::allocator::{self, Keep};
 use sakiyomi_query::cost::Plan;
 use sakiyomi_query::cost::plan::PageCache;
-use sakiyomi_query::job::MEMORY_MIN_BYTES;
+use sakiyomi_query::job::{MEMORY_MIN_BYTES, memory_of_blocks};
 use sakiyomi_query::spill::{Level, SpillCompression};
 use sakiyomi_query::{Job, JobOptions};
 
@@ -91,6 +91,14 @@ impl JobArgs {
         let block = Bytes(4096)..=Bytes(2 << 30);
         if let Some(given) = self.block {
             ensure!(block.contains(&given), "--block {given}: give 4KiB to 2GiB");
+            let threads = self.threads.map_or(defaults.threads, usize::from);
+            let needed = memory_of_blocks(usize::try_from(given.0).unwrap_or(usize::MAX), threads);
+            ensure!(
+                memory >= needed,
+                "--block {given}: --threads {threads} needs --memory {} for reads of this size; give smaller blocks, more \
+                 memory or fewer threads",
+                Bytes((needed as u64).next_multiple_of(1 << 20))
+            );
         }
         let engine = self.method.unwrap_or(defaults.engine);
         ensure!(

@@ -188,6 +188,7 @@ fn bad_input_is_one_sentence() {
         ("sort people.csv --by id -o x.csv --method mmap:4", "tables are read and written by"),
         ("sort people.csv --by id -o x.csv --method preads", "is not a method"),
         ("sort people.csv --by id -o x.csv --block 1", "give 4KiB to 2GiB"),
+        ("sort people.csv --by id -o x.csv --block 64MiB --threads 4", "--threads 4 needs --memory 1639MiB"),
         ("sort people.csv --by id -o x.csv --spill people.csv", "it is not a directory"),
         ("sort people.csv --by id -o x.csv --threads 0", "1..=1024"),
         ("sort people.csv --by id -o x.csv --where height>", "height>"),

@@ -27,8 +27,13 @@ impl Single {
     /// # Errors
     /// If it cannot be opened so.
     pub fn open(path: &Path, access: Access) -> Result<Single, Error> {
-        let file = Arc::new(IoFile::open(path, access)?);
-        Ok(Single { file })
+        Ok(Single::of(Arc::new(IoFile::open(path, access)?)))
+    }
+
+    /// A file that is open already.
+    #[must_use]
+    pub fn of(file: Arc<IoFile>) -> Single {
+        Single { file }
     }
 
     /// The file, which streams may read as well.

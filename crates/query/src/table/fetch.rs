@@ -2,6 +2,11 @@
 //!
 //! A worker's [`ReadStream`] takes its ranges from an iterator that claims splits. So a split is claimed only when its
 //! first byte is about to be read, and faster workers get more splits.
+//!
+//! A split whose pages are in the page cache is not read ahead: its worker copies it when it comes to it, so that few
+//! buffers are used, which stay in the core's caches, and no other thread is involved.
+
+mod resident;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -10,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use sakiyomi_io::buffer::Account;
 use sakiyomi_io::read::FileRange;
-use sakiyomi_io::{Block, IoFile, ReadStream, SharedOptions};
+use sakiyomi_io::{Block, IoFile, IoStats, ReadStream, SharedOptions};
 
 use super::claims::Claims;
 use super::source::Source;
@@ -66,7 +71,9 @@ impl Shared {
         block: usize,
     ) -> Shared {
         let share = memory / workers.max(1);
-        let block = block.min(share / 4).max(READ_MIN_BYTES);
+        // One block is decoded while the next one is read; smaller blocks keep more reads in flight.
+        let block = if block <= share / 2 { block } else { share / 4 };
+        let block = block.max(READ_MIN_BYTES);
         let claims = Claims::new(splits.len(), workers);
         Shared { sources, splits, ranges, claims, share: share as u64, block }
     }
@@ -76,11 +83,25 @@ impl Shared {
 struct Claim {
     split: Split,
     file: Arc<IoFile>,
-    /// Number of ranges, and their total bytes.
-    ranges: usize,
+    ranges: Vec<Range<u64>>,
+    /// Total bytes of the ranges.
     bytes: u64,
-    is_large: bool,
+    way: Way,
 }
+
+/// How the bytes of a split are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Ahead of the worker, by the stream.
+    Ahead,
+    /// By the worker itself, from the page cache.
+    Resident,
+    /// In windows, because two such splits exceed the share.
+    Windows,
+}
+
+/// Splits that a worker claims ahead of reading them from the page cache.
+const RESIDENT_CLAIMS_MAX: usize = 2;
 
 /// State that the range iterator shares with its worker.
 #[derive(Default)]
@@ -125,7 +146,9 @@ impl Ranges {
     fn claim(&mut self) -> Option<()> {
         let claimed = Arc::clone(&self.claimed);
         let mut claimed = lock(&claimed);
-        if claimed.has_large || claimed.error.is_some() || claimed.bytes > self.shared.share / 2 {
+        let resident = claimed.queue.iter().filter(|claim| claim.way == Way::Resident).count();
+        let is_full = claimed.bytes > self.shared.share / 2 || resident == RESIDENT_CLAIMS_MAX;
+        if claimed.has_large || claimed.error.is_some() || is_full {
             return None;
         }
         let split = self.shared.splits[self.shared.claims.claim(self.worker)?];
@@ -139,15 +162,21 @@ impl Ranges {
         };
         let bytes = ranges.iter().map(|range| range.end - range.start).fold(0, u64::saturating_add);
         // Each range is read into one buffer, unless two such splits exceed the share.
-        let is_large = bytes > self.shared.share / 2;
-        claimed.queue.push_back(Claim { split, file, ranges: ranges.len(), bytes, is_large });
-        if is_large {
-            claimed.has_large = true;
-            return None;
+        let way = match () {
+            () if bytes > self.shared.share / 2 => Way::Windows,
+            () if resident::is_resident(&file, &ranges) => Way::Resident,
+            () => Way::Ahead,
+        };
+        match way {
+            Way::Windows => claimed.has_large = true,
+            Way::Resident => claimed.bytes += bytes,
+            Way::Ahead => {
+                claimed.bytes += bytes;
+                self.current = ranges.clone().into_iter();
+            }
         }
-        claimed.bytes += bytes;
-        self.current = ranges.into_iter();
-        Some(())
+        claimed.queue.push_back(Claim { split, file, ranges, bytes, way });
+        (way != Way::Windows).then_some(())
     }
 
     fn open(&mut self, file: usize) -> Result<Arc<IoFile>, Error> {
@@ -192,6 +221,8 @@ pub(super) struct Fetcher {
     unwanted: usize,
     /// Bytes of the split being decoded.
     current: Option<u64>,
+    /// Bytes copied from the page cache so far.
+    copied_bytes: u64,
 }
 
 impl Fetcher {
@@ -210,7 +241,18 @@ impl Fetcher {
         let account = Arc::new(job.account(bytes, SCAN_MEMORY)?);
         let stream = ReadStream::ranges_within(job.io(), Some(&account), ranges, &options)?;
         let (job, shared) = (job.clone(), Arc::clone(shared));
-        Ok(Fetcher { job, shared, worker, claimed, stream, account, early: None, unwanted: 0, current: None })
+        Ok(Fetcher {
+            job,
+            shared,
+            worker,
+            claimed,
+            stream,
+            account,
+            early: None,
+            unwanted: 0,
+            current: None,
+            copied_bytes: 0,
+        })
     }
 
     /// Memory of the worker, for windows: while a split is read in windows, no block of it is held.
@@ -258,17 +300,29 @@ impl Fetcher {
         if let Some(bytes) = self.current.take() {
             let mut claimed = lock(&self.claimed);
             claimed.bytes -= bytes;
-            claimed.has_large = claimed.queue.iter().any(|claim| claim.is_large);
+            claimed.has_large = claimed.queue.iter().any(|claim| claim.way == Way::Windows);
             self.shared.claims.finish(self.worker);
         }
     }
 
     fn collect(&mut self, claim: Claim) -> Result<Fetched, Error> {
-        let Claim { split, file, ranges: count, bytes, is_large } = claim;
-        if is_large {
-            self.current = Some(0);
-            return Ok(Fetched { split, file, bytes, parts: None });
+        let Claim { split, file, ranges, bytes, way } = claim;
+        match way {
+            Way::Windows => {
+                self.current = Some(0);
+                return Ok(Fetched { split, file, bytes, parts: None });
+            }
+            Way::Resident => {
+                self.current = Some(bytes);
+                // The splits behind this one may have to be read ahead.
+                self.stream.start()?;
+                let parts = resident::copy(&file, ranges, &self.account)?;
+                self.copied_bytes += if parts.is_some() { bytes } else { 0 };
+                return Ok(Fetched { split, file, bytes, parts });
+            }
+            Way::Ahead => {}
         }
+        let count = ranges.len();
         self.current = Some(bytes);
         let mut parts = Vec::with_capacity(count);
         while parts.len() < count {
@@ -320,6 +374,7 @@ fn ended() -> Error {
 impl Drop for Fetcher {
     fn drop(&mut self) {
         self.job.phases().add_io(READ_PHASE_NAME, self.stream.stats());
+        self.job.phases().add_io(READ_PHASE_NAME, IoStats { bytes: self.copied_bytes, ..IoStats::default() });
         self.shared.claims.leave(self.worker);
     }
 }

@@ -14,6 +14,7 @@ use super::prune;
 use super::source::Source;
 use super::splits::{scan_fields, scan_schema};
 use super::types::Shape;
+use crate::job::scan_blocks_bytes;
 use crate::{Batches, Error, Job};
 
 /// Bytes that the CSV decoder needs per field, including its value.
@@ -58,8 +59,9 @@ pub(super) fn scan(
     let places = options.columns.iter().map(place).collect();
     let shape = Shape { schema: scan_schema(table, &options.columns, options.representation), places };
     let workers = if options.ordered { 1 } else { options.streams.max(1) };
-    // Half of the memory is for file bytes and half for decoding; less if the job has less left.
-    let io_bytes = (options.memory / 2).min(job.io().pool().budget() / 2);
+    // Half of the memory is for file bytes and half for decoding; large blocks need more, and less is used if the job
+    // has less left.
+    let io_bytes = (options.memory / 2).max(scan_blocks_bytes(options.block, workers)).min(job.scan_budget());
     let decoder_bytes = (options.memory / 2).min(job.available() / 2) / workers;
     let scan = Scan { table, job, options, columns, shape, io_bytes, decoder_bytes };
     match &table.content {

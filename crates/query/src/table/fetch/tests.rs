@@ -3,7 +3,9 @@
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use sakiyomi_io::fake::{FakeDisk, Faults};
-use sakiyomi_io::{BufferPool, Io, Memory};
+use sakiyomi_io::page_cache::residency;
+use sakiyomi_io::{Access, BufferPool, EngineKind, EngineSpec, Io, IoOptions, Memory};
+use sakiyomi_testing::Scratch;
 
 use super::*;
 use crate::JobOptions;
@@ -23,13 +25,25 @@ fn ranges_of(split: usize) -> Vec<Range<u64>> {
     (0..SPLIT_RANGES).map(|at| start + at * RANGE_BYTES..start + (at + 1) * RANGE_BYTES).collect()
 }
 
-/// Fetches all splits and checks their bytes; `keep` gives the number of splits whose bytes are kept for a while.
-fn fetch(share: usize, mut keep: impl FnMut() -> usize) -> Result<usize, Error> {
+fn contents() -> Vec<u8> {
+    (0..SPLIT_COUNT).flat_map(ranges_of).flat_map(content).collect()
+}
+
+/// A table on a disk that is read with direct transfers.
+fn on_fake_disk() -> (Job, Source) {
     let disk = FakeDisk::default();
-    let bytes = (0..SPLIT_COUNT).flat_map(ranges_of).flat_map(content).collect();
-    let source = Source::unnamed(std::path::Path::new("table"), disk.file(bytes, 512).unwrap());
+    let source = Source::unnamed(std::path::Path::new("table"), disk.file(contents(), 512).unwrap());
     let pool = BufferPool::with_budget(BUDGET_BYTES, Memory::Ordinary);
-    let job = Job::over(JobOptions::default(), Io::over(disk.engine(4, Faults::default()), pool));
+    (Job::over(JobOptions::default(), Io::over(disk.engine(4, Faults::default()), pool)), source)
+}
+
+/// Fetches all splits and checks their bytes; `keep` gives the number of splits whose bytes are kept for a while.
+/// Returns the number of splits that were left to windows, and the bytes copied from the page cache.
+fn fetch(
+    (job, source): (Job, Source),
+    share: usize,
+    mut keep: impl FnMut() -> usize,
+) -> Result<(usize, u64), Error> {
     let splits = (0..SPLIT_COUNT).map(|index| Split { file: 0, index }).collect();
     let ranges: RangesOf = Box::new(|split| Ok(ranges_of(split.index)));
     let shared = Arc::new(Shared::new(vec![source], splits, ranges, 1, share, 64 << 10));
@@ -58,16 +72,45 @@ fn fetch(share: usize, mut keep: impl FnMut() -> usize) -> Result<usize, Error> 
         }
     }
     assert!(fetcher.next()?.is_none());
-    Ok(windowed)
+    Ok((windowed, fetcher.copied_bytes))
+}
+
+/// Numbers of kept splits, and a share, by a seed.
+fn random(seed: u64) -> (usize, impl FnMut() -> usize) {
+    let mut random = Pcg64::seed_from_u64(seed);
+    let share = 1 << (18 + random.next_u64() % 3);
+    (share, move || (random.next_u64() % 6) as usize)
 }
 
 #[test]
 fn splits_have_their_bytes_however_much_the_caller_holds() {
     let mut windowed = 0;
     for seed in 0..24 {
-        let mut random = Pcg64::seed_from_u64(seed);
-        let share = 1 << (18 + random.next_u64() % 3);
-        windowed += fetch(share, || (random.next_u64() % 6) as usize).unwrap();
+        let (share, keep) = random(seed);
+        windowed += fetch(on_fake_disk(), share, keep).unwrap().0;
     }
     assert!(windowed > 0);
+}
+
+#[test]
+fn splits_in_the_page_cache_are_copied_by_their_worker() {
+    let scratch = Scratch::new("fetch_resident");
+    let path = scratch.path("table");
+    std::fs::write(&path, contents()).unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    let in_memory = residency(&file, 0..u64::MAX).is_ok_and(|found| found.is_whole());
+    let mut copied = 0;
+    for seed in 0..24 {
+        let (share, keep) = random(seed);
+        let job = Job::over(JobOptions::default(), small_io());
+        let source = Source::named(&path, Access::Buffered).unwrap();
+        let (_, bytes) = fetch((job, source), share, keep).unwrap();
+        copied += bytes;
+    }
+    assert!(copied > 0 || !in_memory);
+}
+
+fn small_io() -> Io {
+    let engine = EngineSpec::usual(EngineKind::Pread);
+    Io::open(&IoOptions { engine, budget: BUDGET_BYTES, memory: Memory::Ordinary }).unwrap()
 }
