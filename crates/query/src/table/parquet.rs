@@ -8,8 +8,10 @@
 mod chunk;
 mod column_sets;
 mod declared_order;
+mod delta;
 mod footer;
 mod group;
+mod levels;
 mod pages;
 mod plan;
 mod rows;

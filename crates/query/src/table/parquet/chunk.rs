@@ -25,6 +25,9 @@ const HEADER_BYTES: usize = 256;
 /// Maximum size of a page header. It contains the page's statistics, whose bounds are values of the column.
 const HEADER_MAX_BYTES: usize = 16 << 20;
 
+/// Bytes of a decoded length of a string.
+const LENGTH_BYTES: u64 = 4;
+
 /// Holds an error that the library would reduce to its text.
 pub(super) type Fault = Arc<Mutex<Option<Error>>>;
 
@@ -158,6 +161,16 @@ impl Chunk {
         Ok(())
     }
 
+    /// Reserves memory for the `count` lengths of a page's strings, which the library decodes at once.
+    pub(super) fn reserve_lengths(&self, count: u64) -> Result<(), ParquetError> {
+        let bytes = usize::try_from(count.saturating_mul(LENGTH_BYTES)).unwrap_or(usize::MAX);
+        let what = || format!("decoding {count} lengths of column {}", self.column);
+        let mut state = self.state();
+        self.allowance.exchange(0, bytes, what).map_err(|error| self.failed(error))?;
+        state.page = state.page.saturating_add(bytes);
+        Ok(())
+    }
+
     fn bytes(&self, offset: u64, length: usize, of_window: OfWindow) -> Result<Bytes, ParquetError> {
         let end = offset.checked_add(length as u64);
         let is_within = offset >= self.start && end.is_some_and(|end| end <= self.start + self.length);
@@ -176,7 +189,7 @@ impl Chunk {
         }
     }
 
-    fn damaged(&self, how: &str) -> ParquetError {
+    pub(super) fn damaged(&self, how: &str) -> ParquetError {
         ParquetError::General(format!("column {}: {how}", self.column))
     }
 
