@@ -12,6 +12,7 @@ mod delta;
 mod footer;
 mod group;
 mod levels;
+mod page_memory;
 mod pages;
 mod plan;
 mod rows;
@@ -23,6 +24,7 @@ mod window;
 
 pub(super) use declared_order::declared_order;
 pub(super) use footer::ParquetFile;
+pub(super) use page_memory::page_memory;
 pub(super) use plan::{ParquetPlan, Runs};
 pub(super) use scan::ParquetScan;
 pub(super) use statistics::{dictionary_columns, group_bounds, statistics};

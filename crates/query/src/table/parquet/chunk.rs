@@ -20,7 +20,7 @@ use crate::Error;
 use crate::table::allowance::Allowance;
 
 /// Bytes read first for a page header. Most headers have less than 100; statistics can be longer.
-const HEADER_BYTES: usize = 256;
+pub(super) const HEADER_BYTES: usize = 256;
 
 /// Maximum size of a page header. It contains the page's statistics, whose bounds are values of the column.
 const HEADER_MAX_BYTES: usize = 16 << 20;
@@ -155,9 +155,11 @@ impl Chunk {
         }
         let mut state = self.state();
         let old = if is_dictionary { state.dictionary } else { state.page };
+        let is_windowed = matches!(self.storage, Storage::Window(_));
+        let bytes = page_bytes(self.compression, is_windowed, header);
         let what = || format!("decoding a page of {uncompressed} bytes of column {}", self.column);
-        self.allowance.exchange(old, uncompressed as usize, what).map_err(|error| self.failed(error))?;
-        *(if is_dictionary { &mut state.dictionary } else { &mut state.page }) = uncompressed as usize;
+        self.allowance.exchange(old, bytes, what).map_err(|error| self.failed(error))?;
+        *(if is_dictionary { &mut state.dictionary } else { &mut state.page }) = bytes;
         Ok(())
     }
 
@@ -199,6 +201,13 @@ impl Chunk {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         ParquetError::External(Box::new(io::Error::other(text)))
     }
+}
+
+/// Memory of a page in bytes. A compressed page that is read through a window is copied before it is decompressed.
+pub(super) fn page_bytes(compression: Compression, is_windowed: bool, header: &PageHeader) -> usize {
+    let is_copied = is_windowed && compression != Compression::UNCOMPRESSED;
+    let bytes = header.uncompressed.saturating_add(if is_copied { header.compressed } else { 0 });
+    usize::try_from(bytes).unwrap_or(0)
 }
 
 /// Maximum decompressed size of `compressed` bytes: the longest copy of the codec's shortest element.
