@@ -13,6 +13,9 @@
 //! (`parquet/page_memory.rs`), before its operator divides the rest. Files are not trusted: each number is checked
 //! against the file's size before use, and a decoder's panic becomes an error (`guard`).
 
+#[doc(hidden)]
+pub mod fuzz;
+
 mod allowance;
 mod arrow;
 mod claims;
