@@ -25,6 +25,10 @@ pub(super) const HEADER_BYTES: usize = 256;
 /// Maximum size of a page header. It contains the page's statistics, whose bounds are values of the column.
 const HEADER_MAX_BYTES: usize = 16 << 20;
 
+/// Size from which a page is counted until the next one is decompressed: usual pages of 1 MiB are not worth twice the
+/// memory of a scan.
+pub(super) const HELD_MIN_BYTES: usize = 4 << 20;
+
 /// Bytes of a decoded length of a string.
 const LENGTH_BYTES: u64 = 4;
 
@@ -61,6 +65,15 @@ struct State {
     /// Bytes of the pages that the decoder holds: the dictionary and a data page.
     dictionary: usize,
     page: usize,
+    /// Decompressed bytes of the last data page.
+    decoded: usize,
+}
+
+impl State {
+    /// Bytes that the decoder still holds while it gets the next page, if they are many.
+    fn held_bytes(&self, is_dictionary: bool) -> usize {
+        if is_dictionary || self.decoded < HELD_MIN_BYTES { 0 } else { self.decoded }
+    }
 }
 
 impl Chunk {
@@ -156,10 +169,14 @@ impl Chunk {
         let mut state = self.state();
         let old = if is_dictionary { state.dictionary } else { state.page };
         let is_windowed = matches!(self.storage, Storage::Window(_));
-        let bytes = page_bytes(self.compression, is_windowed, header);
+        let held = state.held_bytes(is_dictionary);
+        let bytes = page_bytes(self.compression, is_windowed, header).saturating_add(held);
         let what = || format!("decoding a page of {uncompressed} bytes of column {}", self.column);
         self.allowance.exchange(old, bytes, what).map_err(|error| self.failed(error))?;
         *(if is_dictionary { &mut state.dictionary } else { &mut state.page }) = bytes;
+        if !is_dictionary {
+            state.decoded = uncompressed as usize;
+        }
         Ok(())
     }
 

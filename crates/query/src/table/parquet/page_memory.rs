@@ -5,7 +5,7 @@
 
 use parquet::file::metadata::ColumnChunkMetaData;
 
-use super::chunk::{HEADER_BYTES, page_bytes};
+use super::chunk::{HEADER_BYTES, HELD_MIN_BYTES, page_bytes};
 use super::footer::ParquetFile;
 use super::thrift;
 use crate::Error;
@@ -75,6 +75,10 @@ fn first_pages(
             usize::try_from(chunk.uncompressed_size().saturating_add(length as i64)).unwrap_or(usize::MAX);
         bytes = bytes.saturating_add(page_bytes(chunk.compression(), is_windowed, &header).min(most));
         let behind = at.saturating_add(header.length as u64).checked_add_signed(header.compressed.max(0));
+        let held = usize::try_from(header.uncompressed).unwrap_or(0);
+        if behind.is_some_and(|behind| behind < end) && (HELD_MIN_BYTES..most).contains(&held) {
+            bytes = bytes.saturating_add(held);
+        }
         match behind {
             Some(behind) if header.kind == thrift::DICTIONARY_PAGE_KIND && behind < end => at = behind,
             _ => break,

@@ -142,12 +142,17 @@ fn memory_is_returned_when_a_scan_is_dropped() {
 
 /// One row group of one page for each of two columns.
 fn one_page(path: &Path, rows: usize, compression: Compression) -> RecordBatch {
+    pages(path, rows, rows, compression)
+}
+
+/// One row group of pages of `page_rows` rows for each of two columns.
+fn pages(path: &Path, rows: usize, page_rows: usize, compression: Compression) -> RecordBatch {
     let batch = wide(2, rows);
     let properties = WriterProperties::builder()
         .set_max_row_group_row_count(Some(rows))
-        .set_data_page_row_count_limit(rows)
+        .set_data_page_row_count_limit(page_rows)
         .set_data_page_size_limit(1 << 30)
-        .set_write_batch_size(rows)
+        .set_write_batch_size(page_rows)
         .set_dictionary_enabled(false)
         .set_compression(compression);
     write_parquet(path, std::slice::from_ref(&batch), properties.build());
@@ -189,4 +194,20 @@ fn the_copy_of_a_compressed_page_is_counted() {
     let error = rows(&table, &job(16 * MIB), &options).unwrap_err().to_string();
     assert!(error.contains("a page of 8000") && error.contains("raise --memory"), "{error}");
     assert_eq!(rows(&table, &job(32 * MIB), &options).unwrap().num_rows(), 1_000_000);
+}
+
+#[test]
+fn a_large_page_counts_until_the_next_one_is_decompressed() {
+    let scratch = Scratch::new("two_pages");
+    pages(&scratch.path("p"), 2_000_000, 1_000_000, Compression::UNCOMPRESSED);
+    let table = open(scratch.path("p")).unwrap();
+    let options = ScanOptions { memory: 4 * MIB, ..ScanOptions::new(vec![0]) };
+    let error = rows(&table, &job(16 * MIB), &options).unwrap_err().to_string();
+    assert!(error.contains("a page of 8000") && error.contains("raise --memory"), "{error}");
+    let mut stream = table.scan(&job(32 * MIB), &options).unwrap().remove(0);
+    let mut found = 0;
+    while let Some(batch) = stream.next().unwrap() {
+        found += batch.num_rows();
+    }
+    assert_eq!(found, 2_000_000);
 }
