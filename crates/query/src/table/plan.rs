@@ -95,6 +95,10 @@ impl Scan<'_> {
         let memory = page_memory(files, splits, &self.columns, share / 2, whole as u64)?;
         // Half of a share is for the batch.
         let beyond = |pages: usize| pages.saturating_sub(share / 2);
+        // Small pages of many columns are decoded in turn.
+        if beyond(memory.largest) == 0 {
+            return Ok(0);
+        }
         let budget = self.job.io().pool().budget();
         let most = budget / LENT_DENOMINATOR * LENT_NUMERATOR / workers;
         let fits = beyond(memory.all) <= most + self.job.available() / 2 / workers;
