@@ -12,10 +12,13 @@
 //!   caller decides.
 //!   Streams can share an account that was opened before them, so that their memory is certain before work begins.
 //!
+//! A [`Loan`] lets other memory of the process use a part of the budget.
+//!
 //! A buffer may outlive its pool and the stream that filled it. Nothing here is ever uninitialised: the kernel gives
 //! zeroed pages, and a buffer that is used again holds old bytes.
 #![allow(unsafe_code)]
 
+mod loan;
 mod region;
 mod state;
 
@@ -24,6 +27,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+pub use loan::Loan;
 use region::Region;
 pub use region::available_memory;
 pub use region::page_size;
@@ -186,7 +190,8 @@ impl BufferPool {
     }
 
     /// Bytes that are neither in use nor guaranteed.
-    pub(crate) fn unclaimed(&self) -> usize {
+    #[must_use]
+    pub fn unclaimed(&self) -> usize {
         self.shared.budget.saturating_sub(self.shared.lock().claimed())
     }
 

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-pub use allocations::{CountingAllocator, allocations};
+pub use allocations::{CountingAllocator, allocations, peak_bytes};
 
 /// Number of the capability to mount file systems (linux/capability.h).
 const CAP_SYS_ADMIN: u32 = 21;

@@ -64,11 +64,11 @@ pub(super) struct State {
     /// By size. They are few.
     classes: Vec<(usize, Class)>,
     accounts: Vec<Option<AccountState>>,
-    /// Bytes of buffers and reservations.
+    /// Bytes of buffers, reservations and loans.
     used: usize,
     /// Bytes guaranteed to accounts beyond their use.
     unused_guarantees: usize,
-    /// Bytes of slots that are backed.
+    /// Bytes of slots that are backed, and of loans.
     resident: usize,
     /// Bytes of accounts in use, by account and the party that will release them.
     holders: Vec<(AccountId, Holder, usize)>,
@@ -211,6 +211,24 @@ impl State {
             self.arena_mut(slot.arena).free += 1;
             self.class(size).backed.push(slot);
         }
+    }
+
+    /// Takes `bytes` of the budget for memory outside of the pool, if they are not claimed. Free slots make room.
+    pub(super) fn lend(&mut self, bytes: usize, budget: usize) -> bool {
+        let is_free = self.claimed().checked_add(bytes).is_some_and(|claimed| claimed <= budget);
+        if !is_free || self.make_room(bytes, budget).is_err() {
+            return false;
+        }
+        self.used += bytes;
+        self.resident += bytes;
+        true
+    }
+
+    /// Returns bytes of [`State::lend`].
+    pub(super) fn take_back(&mut self, bytes: usize) {
+        self.used -= bytes;
+        self.resident -= bytes;
+        self.releases += 1;
     }
 
     /// A slot of `size` bytes that is backed; they must have been claimed.

@@ -207,3 +207,22 @@ fn fill(buffers: &mut [Buffer]) -> Result<(), TestCaseError> {
     }
     Ok(())
 }
+
+#[test]
+fn a_loan_takes_free_memory_and_no_guarantees() {
+    let pool = BufferPool::with_budget(1 << 20, Memory::Ordinary);
+    drop(pool.account(0).unwrap().take(1 << 20).unwrap().unwrap());
+    assert_eq!(pool.resident(), 1 << 20, "kept for the next buffer");
+    let account = pool.account_of(1 << 18).unwrap();
+    let mut loan = pool.loan();
+    assert!(!loan.resize(1 << 20), "a quarter is guaranteed");
+    assert!(loan.resize(3 << 18));
+    assert_eq!((pool.unclaimed(), loan.bytes()), (0, 3 << 18));
+    assert!(pool.resident() <= 1 << 20, "free buffers made room");
+    let buffer = account.take(1 << 18).unwrap().unwrap();
+    assert!(account.reserve(4096).is_err());
+    assert!(loan.resize(1 << 18));
+    assert!(account.reserve(1 << 19).is_ok());
+    drop((loan, buffer, account));
+    assert_eq!(pool.unclaimed(), 1 << 20);
+}

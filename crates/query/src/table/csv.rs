@@ -18,6 +18,11 @@ mod scan;
 pub(super) use infer::{INFERRED_BYTES, Inferred, infer};
 pub(super) use scan::{CsvInput, CsvPlan, CsvScan};
 
+/// Whether records are UTF-8, as the decoder assumes of each value.
+pub(super) fn is_utf8(text: &[u8]) -> bool {
+    records::not_utf8(&[], text).is_none()
+}
+
 /// Offset after the last complete record of `text`, which starts at a record.
 pub(super) fn last_record_end(text: &[u8]) -> Option<usize> {
     records::Scanner::default().last_record_end(text)

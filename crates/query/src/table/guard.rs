@@ -2,11 +2,15 @@
 //! on some damaged files.
 
 use std::cell::Cell;
+use std::fmt::Display;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Once;
 
 use crate::Error;
+
+/// Length at which the message of a decoder is cut.
+const MESSAGE_MAX_BYTES: usize = 400;
 
 thread_local! {
     /// Whether this thread is decoding, so that its panics become errors.
@@ -22,13 +26,36 @@ pub(super) fn decode<T>(path: &Path, decoding: impl FnOnce() -> Result<T, Error>
     outcome.unwrap_or_else(|payload| {
         let message = payload.downcast_ref::<String>().map(String::as_str);
         let message = message.or_else(|| payload.downcast_ref::<&str>().copied());
-        Err(damaged(path, message.unwrap_or("it cannot be decoded")))
+        let message = message.unwrap_or("it cannot be decoded");
+        // Assertions have several lines, of which the first says what was wrong.
+        Err(damaged(
+            path,
+            format_args!("decoding it failed ({})", message.lines().next().unwrap_or_default()),
+        ))
     })
 }
 
 /// Returns the error of a damaged file.
-pub(super) fn damaged(path: &Path, how: impl std::fmt::Display) -> Error {
-    Error::Table { path: path.to_owned(), reason: format!("the file is damaged: {how}") }
+pub(super) fn damaged(path: &Path, how: impl Display) -> Error {
+    Error::Table { path: path.to_owned(), reason: format!("the file is damaged: {}", printable(how)) }
+}
+
+/// A decoder's message as part of a sentence: it may contain values of the file, of any length and with any characters.
+pub(super) fn printable(message: impl Display) -> String {
+    let message = message.to_string();
+    let mut text = String::new();
+    for character in message.chars() {
+        if text.len() >= MESSAGE_MAX_BYTES {
+            text.push('…');
+            break;
+        }
+        if character.is_control() {
+            text.extend(character.escape_default());
+        } else {
+            text.push(character);
+        }
+    }
+    text
 }
 
 /// Adds the file's name to the errors of decoders and of checks.
@@ -52,4 +79,26 @@ fn silence_guarded_panics() {
             }
         }));
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_assertion_of_a_decoder_is_one_sentence() {
+        let error = decode(Path::new("t"), || -> Result<(), Error> {
+            assert_eq!(1, 2, "both");
+            Ok(())
+        });
+        let sentence = "t: the file is damaged: decoding it failed (assertion `left == right` failed: both)";
+        assert_eq!(error.unwrap_err().to_string(), sentence);
+    }
+
+    #[test]
+    fn values_in_messages_are_cut_and_escaped() {
+        assert_eq!(printable("value 'a\nb\u{1b}ü'"), "value 'a\\nb\\u{1b}ü'");
+        let long = printable("ü".repeat(1000));
+        assert!(long.len() <= MESSAGE_MAX_BYTES + 4 && long.ends_with("ü…"), "{}", long.len());
+    }
 }

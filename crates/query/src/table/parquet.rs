@@ -8,8 +8,11 @@
 mod chunk;
 mod column_sets;
 mod declared_order;
+mod delta;
 mod footer;
 mod group;
+mod levels;
+mod page_memory;
 mod pages;
 mod plan;
 mod rows;
@@ -21,6 +24,7 @@ mod window;
 
 pub(super) use declared_order::declared_order;
 pub(super) use footer::ParquetFile;
+pub(super) use page_memory::page_memory;
 pub(super) use plan::{ParquetPlan, Runs};
 pub(super) use scan::ParquetScan;
 pub(super) use statistics::{dictionary_columns, group_bounds, statistics};

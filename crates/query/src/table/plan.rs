@@ -9,16 +9,23 @@ use super::content::{Content, Data};
 use super::csv::{CsvInput, CsvPlan, CsvScan};
 use super::fetch::{Fetcher, RangesOf, Shared, Split};
 use super::options::{Format, ScanOptions};
-use super::parquet::{ParquetPlan, ParquetScan, Runs};
+use super::parquet::{ParquetPlan, ParquetScan, Runs, page_memory};
 use super::prune;
 use super::source::Source;
 use super::splits::{scan_fields, scan_schema};
 use super::types::Shape;
+use crate::batches::InMemory;
 use crate::job::scan_blocks_bytes;
 use crate::{Batches, Error, Job};
 
 /// Bytes that the CSV decoder needs per field, including its value.
 const CSV_FIELD_BYTES: usize = 64;
+
+/// Thirteen sixteenths of the buffer budget can be lent to decoders of large pages. One sixteenth is then for file data,
+/// and two are left to operators, which need 2 MiB or more.
+const LENT_NUMERATOR: usize = 13;
+/// See [`LENT_NUMERATOR`].
+const LENT_DENOMINATOR: usize = 16;
 
 /// The part of a table that is sampled.
 pub(super) struct Sampled {
@@ -63,12 +70,18 @@ pub(super) fn scan(
     // has less left.
     let io_bytes = (options.memory / 2).max(scan_blocks_bytes(options.block, workers)).min(job.scan_budget());
     let decoder_bytes = (options.memory / 2).min(job.available() / 2) / workers;
-    let scan = Scan { table, job, options, columns, shape, io_bytes, decoder_bytes };
+    let mut scan = Scan { table, job, options, columns, shape, io_bytes, decoder_bytes };
     match &table.content {
         Content::Parquet(..) | Content::Arrow(_) => {
             let Sampled { splits, runs } =
                 sample.unwrap_or_else(|| Sampled { splits: prune::selected(table, options), runs: None });
-            scan.of_splits(splits, runs, workers)
+            // Workers without a split need no memory.
+            let busy = workers.min(splits.len()).max(1);
+            scan.decoder_bytes = decoder_bytes * workers / busy;
+            let mut streams = scan.of_splits(splits, runs, busy)?;
+            let schema = scan_schema(table, &options.columns, options.representation);
+            streams.resize_with(workers, || Box::new(InMemory::new(Arc::clone(&schema), Vec::new())));
+            Ok(streams)
         }
         Content::Csv(files) => scan.of_csv(CsvInput::Files(VecDeque::from(files.clone())), workers),
         Content::Stream(_, stream) => scan.of_stream(stream, workers),
@@ -76,19 +89,42 @@ pub(super) fn scan(
 }
 
 impl Scan<'_> {
+    /// Bytes that each of `workers` decoders needs beyond its share, and takes from the buffer budget. The budget then has
+    /// fewer bytes for file data.
+    fn page_bytes(&mut self, splits: &[Split], workers: usize) -> Result<usize, Error> {
+        let Content::Parquet(files, _) = &self.table.content else { return Ok(0) };
+        let (share, whole) = (self.decoder_bytes, self.io_bytes / workers / 2);
+        let memory = page_memory(files, splits, &self.columns, share / 2, whole as u64)?;
+        // Half of a share is for the batch.
+        let beyond = |pages: usize| pages.saturating_sub(share / 2);
+        // Small pages of many columns are decoded in turn.
+        if beyond(memory.largest) == 0 {
+            return Ok(0);
+        }
+        let budget = self.job.io().pool().budget();
+        let most = budget / LENT_DENOMINATOR * LENT_NUMERATOR / workers;
+        let fits = beyond(memory.all) <= most + self.job.available() / 2 / workers;
+        let wanted = beyond(if fits { memory.all } else { memory.largest }).min(most);
+        if wanted > 0 {
+            self.io_bytes = self.io_bytes.min(budget / LENT_DENOMINATOR);
+        }
+        Ok(wanted)
+    }
+
     fn of_splits(
-        self,
+        mut self,
         splits: Vec<Split>,
         runs: Option<Runs>,
         workers: usize,
     ) -> Result<Vec<Box<dyn Batches>>, Error> {
+        let extra = self.page_bytes(&splits, workers)?;
         let (sources, ranges) = self.ranges();
         let block = self.options.block;
         let shared = Arc::new(Shared::new(sources, splits, ranges, workers, self.io_bytes, block));
         let mut streams: Vec<Box<dyn Batches>> = Vec::with_capacity(workers);
         let fetchers = (0..workers).map(|worker| {
-            let allowance = Allowance::new(self.job, self.decoder_bytes)?;
-            Ok((Fetcher::new(self.job, &shared, worker)?, allowance))
+            let fetcher = Fetcher::new(self.job, &shared, worker)?;
+            Ok((fetcher, Allowance::new(self.job, self.decoder_bytes, extra)?))
         });
         let fetchers = fetchers.collect::<Result<Vec<_>, Error>>()?;
         match &self.table.content {
@@ -181,7 +217,7 @@ impl Scan<'_> {
         let mut streams: Vec<Box<dyn Batches>> = Vec::with_capacity(workers);
         for _ in 0..workers {
             // Bodies are read into allocated memory, not into the job's buffers.
-            let allowance = Allowance::new(self.job, self.decoder_bytes)?;
+            let allowance = Allowance::new(self.job, self.decoder_bytes, 0)?;
             let (shape, rows) = (self.shape.clone(), self.options.batch_rows.max(1));
             streams.push(Box::new(StreamScan::new(self.job, &stream, &columns, shape, rows, allowance)));
         }

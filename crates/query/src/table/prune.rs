@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, new_null_array};
-use arrow_schema::{Field, Schema};
+use arrow_schema::{DataType, Field, Schema};
 use arrow_select::concat::concat;
 
 use super::content::{Content, Data};
@@ -44,7 +44,8 @@ pub(super) fn extent(table: &Data, options: &ScanOptions) -> Extent {
     }
 }
 
-/// The bounds of the row groups of all files; those of columns without a part in the condition are unknown.
+/// The bounds of the row groups of all files. Columns without a part in the condition have the null type: nulls of
+/// another type take memory.
 fn bounds(
     table: &Data,
     files: &[ParquetFile],
@@ -53,25 +54,40 @@ fn bounds(
 ) -> Result<GroupBounds, Error> {
     let used = condition.columns();
     let schema = scan_schema(table, &options.columns, options.representation);
+    let fields = schema.fields().iter().enumerate().map(|(place, field)| {
+        let data_type = if used.contains(&place) { field.data_type().clone() } else { DataType::Null };
+        Field::new(field.name(), data_type, true)
+    });
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let (mut min, mut max, mut nulls) = (Vec::new(), Vec::new(), Vec::new());
     for (place, (field, &column)) in schema.fields().iter().zip(&options.columns).enumerate() {
-        let of_file = |file: &ParquetFile| {
+        let of_file = |file: &ParquetFile| -> Result<(ArrayRef, ArrayRef, Vec<Nulls>), Error> {
             let known =
                 used.contains(&place).then(|| group_bounds(file, column, field.data_type())).flatten();
-            known.unwrap_or_else(|| {
-                let groups = file.metadata.num_row_groups();
-                let unknown = new_null_array(field.data_type(), groups);
-                (Arc::clone(&unknown), unknown, vec![Nulls::Unknown; groups])
-            })
+            if let Some(known) = known {
+                return Ok(known);
+            }
+            if is_long(field.data_type()) {
+                return Err(Error::Query(format!("column {} has no bounds", field.name())));
+            }
+            let groups = file.metadata.num_row_groups();
+            let unknown = new_null_array(field.data_type(), groups);
+            Ok((Arc::clone(&unknown), unknown, vec![Nulls::Unknown; groups]))
         };
-        let of_files: Vec<(ArrayRef, ArrayRef, Vec<Nulls>)> = files.iter().map(of_file).collect();
+        let of_files: Vec<_> = files.iter().map(of_file).collect::<Result<_, _>>()?;
         min.push(concat(&of_files.iter().map(|(min, ..)| min.as_ref()).collect::<Vec<_>>())?);
         max.push(concat(&of_files.iter().map(|(_, max, _)| max.as_ref()).collect::<Vec<_>>())?);
         nulls.push(of_files.into_iter().flat_map(|(.., nulls)| nulls).collect());
     }
-    let fields: Vec<Field> =
-        schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
-    let schema = Arc::new(Schema::new(fields));
     let batch = |columns| RecordBatch::try_new(Arc::clone(&schema), columns);
     Ok(GroupBounds { min: batch(min)?, max: batch(max)?, nulls })
+}
+
+/// Whether a null of the type may take many bytes: the file gives its length.
+fn is_long(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::FixedSizeBinary(_) | DataType::FixedSizeList(..) => true,
+        DataType::Struct(fields) => fields.iter().any(|field| is_long(field.data_type())),
+        _ => false,
+    }
 }

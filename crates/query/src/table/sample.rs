@@ -178,6 +178,9 @@ fn records_at(
 
 fn records(text: &[u8], is_last: bool, stored: &SchemaRef, columns: &[usize]) -> Option<RecordBatch> {
     let end = if is_last { text.len() } else { super::csv::last_record_end(text)? };
+    if !super::csv::is_utf8(&text[..end]) {
+        return None;
+    }
     let builder = ReaderBuilder::new(Arc::clone(stored))
         .with_header(false)
         .with_batch_size(end.clamp(1, TEXT_BATCH_ROWS));

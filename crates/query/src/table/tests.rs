@@ -5,6 +5,7 @@ mod csv;
 mod damage;
 mod faults;
 mod files;
+mod hostile;
 mod memory;
 mod prune;
 mod round_trip;

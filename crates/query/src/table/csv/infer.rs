@@ -12,9 +12,9 @@ use arrow_csv::ReaderBuilder;
 use arrow_csv::reader::Format as CsvFormat;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
-use super::records::{Scanner, first_record};
+use super::records::{Scanner, first_record, not_text, not_utf8};
 use crate::Error;
-use crate::table::guard::decode;
+use crate::table::guard::{decode, printable};
 
 /// Bytes at the start of a file from which its types are inferred.
 pub(in crate::table) const INFERRED_BYTES: usize = 1 << 20;
@@ -166,13 +166,18 @@ pub(in crate::table) fn infer(path: &Path, head: &[u8], is_whole: bool) -> Resul
     decode(path, || {
         let format = CsvFormat::default().with_header(true);
         let named = format.infer_schema(Cursor::new(&text[..header]), Some(0));
-        let (named, _) = named.map_err(|error| bad(format!("the header is not readable: {error}")))?;
+        let (named, _) =
+            named.map_err(|error| bad(format!("the header is not readable: {}", printable(error))))?;
         let names: Vec<String> = named.fields().iter().map(|field| field.name().clone()).collect();
         let records = &text[header..];
         let end =
             if is_whole { records.len() } else { Scanner::default().last_record_end(records).unwrap_or(0) };
-        let kinds = kinds(&names, &records[..end])
-            .map_err(|error| bad(format!("the first records are not readable as CSV: {error}")))?;
+        if let Some(at) = not_utf8(&text[..header], &records[..end]) {
+            return Err(bad(not_text(mark + at)));
+        }
+        let kinds = kinds(&names, &records[..end]).map_err(|error| {
+            bad(format!("the first records are not readable as CSV: {}", printable(error)))
+        })?;
         Ok(Inferred { header_bytes: mark + header, names, kinds })
     })
 }

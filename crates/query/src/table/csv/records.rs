@@ -2,6 +2,9 @@
 
 use memchr::{memchr, memchr_iter, memrchr};
 
+/// Maximum bytes of a character in UTF-8.
+const CHARACTER_MAX_BYTES: usize = 4;
+
 /// Scanner state after the bytes seen so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
@@ -113,6 +116,27 @@ pub(super) fn first_record(bytes: &[u8]) -> Option<usize> {
     None
 }
 
+/// The offset of the first byte of two consecutive parts of a text that is not UTF-8, if any. The decoder checks only
+/// the values together, without the separators between them, and would return halves of characters as strings.
+pub(super) fn not_utf8(head: &[u8], rest: &[u8]) -> Option<usize> {
+    let (tail, valid) = match str::from_utf8(head) {
+        Ok(_) => (&head[head.len()..], head.len()),
+        // The parts are cut within a character.
+        Err(error) if error.error_len().is_none() => (&head[error.valid_up_to()..], error.valid_up_to()),
+        Err(error) => return Some(error.valid_up_to()),
+    };
+    let missing = (0..=CHARACTER_MAX_BYTES - tail.len().min(CHARACTER_MAX_BYTES)).find(|&missing| {
+        rest.get(..missing).is_some_and(|start| str::from_utf8(&[tail, start].concat()).is_ok())
+    });
+    let Some(missing) = missing else { return Some(valid) };
+    str::from_utf8(&rest[missing..]).err().map(|error| head.len() + missing + error.valid_up_to())
+}
+
+/// Reason to refuse a file whose byte `at` is not UTF-8.
+pub(super) fn not_text(at: usize) -> String {
+    format!("byte {at} is not UTF-8; convert the file to UTF-8, such as by iconv")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -139,6 +163,20 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn parts_are_utf8_if_the_whole_is(
+            text in "[a,\u{fc}\u{20ac}\u{1f600}]{0,12}",
+            change in prop::option::of((0usize..40, any::<u8>())),
+            cut in 0usize..40,
+        ) {
+            let mut bytes = text.into_bytes();
+            if let Some((at, byte)) = change && let Some(place) = bytes.get_mut(at) {
+                *place = byte;
+            }
+            let (head, rest) = bytes.split_at(cut.min(bytes.len()));
+            prop_assert_eq!(not_utf8(head, rest), str::from_utf8(&bytes).err().map(|error| error.valid_up_to()));
+        }
+
         #[test]
         fn records_end_where_a_reader_of_single_bytes_finds_it(
             text in "[a,\"\n\r]{0,60}",

@@ -11,10 +11,10 @@ use arrow_csv::reader::Decoder;
 use arrow_schema::SchemaRef;
 use sakiyomi_io::{Block, ReadStream, SharedOptions};
 
-use super::records::Scanner;
+use super::records::{Scanner, not_text, not_utf8};
 use crate::job::Reservation;
 use crate::table::fetch::READ_PHASE_NAME;
-use crate::table::guard::decode;
+use crate::table::guard::{decode, printable};
 use crate::table::source::Source;
 use crate::table::types::{Shape, with_rows};
 use crate::{Batches, Error, Job};
@@ -254,6 +254,7 @@ impl Batches for CsvScan {
                 let (path, offset) = (piece.path.clone(), piece.offset);
                 let batch = decode(&path, || {
                     self.advance().map_err(|error| {
+                        let error = printable(error);
                         let reason = format!(
                             "the records from byte {offset} on do not match the types of the first MiB: {error}"
                         );
@@ -270,6 +271,10 @@ impl Batches for CsvScan {
             }
             let next = self.plan.reader.lock().unwrap_or_else(PoisonError::into_inner).next()?;
             let Some(next) = next else { return Ok(None) };
+            if let Some(at) = not_utf8(&next.head, &next.block.bytes()[..next.end]) {
+                let reason = not_text(next.offset as usize + at);
+                return Err(Error::Table { path: next.path, reason });
+            }
             (self.piece, self.at) = (Some(next), 0);
         }
     }

@@ -20,10 +20,17 @@ use crate::Error;
 use crate::table::allowance::Allowance;
 
 /// Bytes read first for a page header. Most headers have less than 100; statistics can be longer.
-const HEADER_BYTES: usize = 256;
+pub(super) const HEADER_BYTES: usize = 256;
 
 /// Maximum size of a page header. It contains the page's statistics, whose bounds are values of the column.
 const HEADER_MAX_BYTES: usize = 16 << 20;
+
+/// Size from which a page is counted until the next one is decompressed: usual pages of 1 MiB are not worth twice the
+/// memory of a scan.
+pub(super) const HELD_MIN_BYTES: usize = 4 << 20;
+
+/// Bytes of a decoded length of a string.
+const LENGTH_BYTES: u64 = 4;
 
 /// Holds an error that the library would reduce to its text.
 pub(super) type Fault = Arc<Mutex<Option<Error>>>;
@@ -58,6 +65,15 @@ struct State {
     /// Bytes of the pages that the decoder holds: the dictionary and a data page.
     dictionary: usize,
     page: usize,
+    /// Decompressed bytes of the last data page.
+    decoded: usize,
+}
+
+impl State {
+    /// Bytes that the decoder still holds while it gets the next page, if they are many.
+    fn held_bytes(&self, is_dictionary: bool) -> usize {
+        if is_dictionary || self.decoded < HELD_MIN_BYTES { 0 } else { self.decoded }
+    }
 }
 
 impl Chunk {
@@ -152,9 +168,25 @@ impl Chunk {
         }
         let mut state = self.state();
         let old = if is_dictionary { state.dictionary } else { state.page };
+        let is_windowed = matches!(self.storage, Storage::Window(_));
+        let held = state.held_bytes(is_dictionary);
+        let bytes = page_bytes(self.compression, is_windowed, header).saturating_add(held);
         let what = || format!("decoding a page of {uncompressed} bytes of column {}", self.column);
-        self.allowance.exchange(old, uncompressed as usize, what).map_err(|error| self.failed(error))?;
-        *(if is_dictionary { &mut state.dictionary } else { &mut state.page }) = uncompressed as usize;
+        self.allowance.exchange(old, bytes, what).map_err(|error| self.failed(error))?;
+        *(if is_dictionary { &mut state.dictionary } else { &mut state.page }) = bytes;
+        if !is_dictionary {
+            state.decoded = uncompressed as usize;
+        }
+        Ok(())
+    }
+
+    /// Reserves memory for the `count` lengths of a page's strings, which the library decodes at once.
+    pub(super) fn reserve_lengths(&self, count: u64) -> Result<(), ParquetError> {
+        let bytes = usize::try_from(count.saturating_mul(LENGTH_BYTES)).unwrap_or(usize::MAX);
+        let what = || format!("decoding {count} lengths of column {}", self.column);
+        let mut state = self.state();
+        self.allowance.exchange(0, bytes, what).map_err(|error| self.failed(error))?;
+        state.page = state.page.saturating_add(bytes);
         Ok(())
     }
 
@@ -176,7 +208,7 @@ impl Chunk {
         }
     }
 
-    fn damaged(&self, how: &str) -> ParquetError {
+    pub(super) fn damaged(&self, how: &str) -> ParquetError {
         ParquetError::General(format!("column {}: {how}", self.column))
     }
 
@@ -186,6 +218,13 @@ impl Chunk {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         ParquetError::External(Box::new(io::Error::other(text)))
     }
+}
+
+/// Memory of a page in bytes. A compressed page that is read through a window is copied before it is decompressed.
+pub(super) fn page_bytes(compression: Compression, is_windowed: bool, header: &PageHeader) -> usize {
+    let is_copied = is_windowed && compression != Compression::UNCOMPRESSED;
+    let bytes = header.uncompressed.saturating_add(if is_copied { header.compressed } else { 0 });
+    usize::try_from(bytes).unwrap_or(0)
 }
 
 /// Maximum decompressed size of `compressed` bytes: the longest copy of the codec's shortest element.

@@ -49,6 +49,7 @@ impl ParquetFile {
         let start = start.ok_or_else(|| damaged(&path, "its footer is longer than the file"))?;
         let footer = reader.read(start, length)?;
         thrift::length(&footer).map_err(|_| damaged(&path, "its footer is not readable"))?;
+        thrift::check_schema(&footer).map_err(|how| damaged(&path, how))?;
         let (metadata, schema) = decode(&path, || parse(&footer)).map_err(named(&path))?;
         let file = ParquetFile { source, metadata: Arc::new(metadata), schema };
         decode(&path, || file.check())?;

@@ -3,19 +3,23 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use parquet::basic::Type;
+use parquet::basic::{Encoding, Type};
 use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::SerializedPageReader;
 
 use super::chunk::Chunk;
+use super::delta;
+use super::levels::Levels;
 use parquet::arrow::arrow_reader::RowGroups;
 
 /// The pages of a chunk. The dictionary is decompressed early, because a row group's memory and its batch size depend
 /// on it.
 pub(super) struct Pages {
     inner: SerializedPageReader<Chunk>,
+    chunk: Arc<Chunk>,
+    levels: Levels,
     dictionary: Option<Page>,
     /// Bytes of the longest string in the dictionary, if any.
     longest: Option<usize>,
@@ -23,7 +27,9 @@ pub(super) struct Pages {
 
 impl Pages {
     pub(super) fn new(chunk: Chunk, metadata: &ColumnChunkMetaData, rows: usize) -> Result<Pages> {
-        let mut inner = SerializedPageReader::new(Arc::new(chunk), metadata, rows, None)?;
+        let chunk = Arc::new(chunk);
+        let levels = Levels::of(metadata.column_descr());
+        let mut inner = SerializedPageReader::new(Arc::clone(&chunk), metadata, rows, None)?;
         let mut dictionary = None;
         if inner.peek_next_page()?.is_some_and(|page| page.is_dict) {
             dictionary = inner.get_next_page()?;
@@ -32,7 +38,22 @@ impl Pages {
         }
         let is_string = metadata.column_type() == Type::BYTE_ARRAY;
         let longest = dictionary.as_ref().filter(|_| is_string).map(longest_value);
-        Ok(Pages { inner, dictionary, longest })
+        Ok(Pages { inner, chunk, levels, dictionary, longest })
+    }
+
+    /// Checks and reserves the lengths of strings that the library decodes before the first string is requested.
+    fn check_lengths(&self, page: &Page) -> Result<()> {
+        let streams = match page.encoding() {
+            Encoding::DELTA_LENGTH_BYTE_ARRAY => 1,
+            // Lengths of the prefixes and of the rest.
+            Encoding::DELTA_BYTE_ARRAY => 2,
+            _ => return Ok(()),
+        };
+        let counts = self.levels.values(page).and_then(|values| delta::counts(values, streams));
+        let counts =
+            counts.filter(|counts| counts.iter().all(|&count| count <= u64::from(page.num_values())));
+        let bad = || self.chunk.damaged("the lengths of a page's strings are not readable");
+        self.chunk.reserve_lengths(counts.ok_or_else(bad)?.iter().sum())
     }
 
     /// Bytes of the longest string in the dictionary; `None` without a dictionary of strings.
@@ -64,10 +85,12 @@ impl Iterator for Pages {
 
 impl PageReader for Pages {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
-        match self.dictionary.take() {
-            None => self.inner.get_next_page(),
-            dictionary => Ok(dictionary),
+        if let Some(dictionary) = self.dictionary.take() {
+            return Ok(Some(dictionary));
         }
+        let page = self.inner.get_next_page()?;
+        page.iter().try_for_each(|page| self.check_lengths(page))?;
+        Ok(page)
     }
 
     fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {

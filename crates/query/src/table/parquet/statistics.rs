@@ -21,6 +21,10 @@ use crate::table::types::converted;
 /// cache.
 const DICTIONARY_MAX_BYTES: i64 = 16 << 10;
 
+/// Maximum length of fixed-length values that have bounds. Also the absent bounds of row groups take that memory, and
+/// the length is only a claim of the footer.
+const BOUND_MAX_BYTES: i32 = 1 << 10;
+
 /// Bounds and null count of a column; unknown if a file does not record them.
 pub(in crate::table) fn statistics(files: &[ParquetFile], column: usize) -> ColumnStatistics {
     let Some(file) = files.first() else { return ColumnStatistics::default() };
@@ -138,12 +142,14 @@ fn extreme(arrays: &[ArrayRef], greatest: bool) -> Option<ArrayRef> {
     (first.len() == 1).then(|| take(&all, &first, None).ok()).flatten()
 }
 
-/// The leaf of a column that is not a list, structure or map.
+/// The leaf of a column that is not a list, structure or map, and whose bounds are not longer than
+/// [`BOUND_MAX_BYTES`].
 pub(super) fn flat_leaf(file: &ParquetFile, column: usize) -> Option<usize> {
     let schema = file.metadata.file_metadata().schema_descr();
     let leaf = (0..schema.num_columns()).find(|&leaf| schema.get_column_root_idx(leaf) == column)?;
     let descriptor = schema.column(leaf);
-    (descriptor.path().parts().len() == 1 && descriptor.max_rep_level() == 0).then_some(leaf)
+    let is_flat = descriptor.path().parts().len() == 1 && descriptor.max_rep_level() == 0;
+    (is_flat && descriptor.type_length() <= BOUND_MAX_BYTES).then_some(leaf)
 }
 
 /// For each column, whether its strings are dictionary-encoded throughout, with small dictionaries.

@@ -6,6 +6,14 @@
 /// Maximum nesting depth. Parquet's structures have less than ten levels.
 const DEPTH_MAX: usize = 32;
 
+/// Maximum nesting depth of a schema, as of Arrow IPC's: functions on schemas and on their arrays are recursive.
+const SCHEMA_DEPTH_MAX: usize = 64;
+
+/// Field of the footer (`FileMetaData`) with the elements of its schema.
+const SCHEMA_FIELD: i64 = 2;
+/// Field of an element (`SchemaElement`) with its number of children.
+const CHILDREN_FIELD: i64 = 5;
+
 /// The byte after the last field of a structure.
 const STRUCTURE_END: u8 = 0;
 
@@ -79,6 +87,32 @@ pub(super) fn length(bytes: &[u8]) -> Result<usize, Problem> {
     Ok(walker.at)
 }
 
+/// Checks the tree of a footer's schema, which the library builds recursively. On a violation, returns the reason.
+pub(super) fn check_schema(footer: &[u8]) -> Result<(), String> {
+    let unreadable = |_| "its footer is not readable".to_owned();
+    let children = Walker { bytes: footer, at: 0 }.children().map_err(unreadable)?;
+    // Children that each open group still lacks.
+    let mut open: Vec<i64> = Vec::new();
+    for (at, &count) in children.iter().enumerate() {
+        if let Some(missing) = open.last_mut() {
+            *missing -= 1;
+        }
+        if count < 0 || count > (children.len() - at - 1) as i64 {
+            return Err("its schema claims more columns than it has".into());
+        }
+        if count > 0 {
+            open.push(count);
+        }
+        if open.len() > SCHEMA_DEPTH_MAX {
+            return Err(format!("its schema has more than {SCHEMA_DEPTH_MAX} levels"));
+        }
+        while open.last() == Some(&0) {
+            open.pop();
+        }
+    }
+    if open.is_empty() { Ok(()) } else { Err("its schema claims more columns than it has".into()) }
+}
+
 /// Parses the page header at the start of `bytes`.
 pub(super) fn page_header(bytes: &[u8]) -> Result<PageHeader, Problem> {
     let mut header = PageHeader::default();
@@ -128,22 +162,57 @@ impl Walker<'_> {
         Err(Problem::Invalid)
     }
 
+    /// Reads the head of the field after `field`: its number and type. `None` at the end of the structure.
+    fn field(&mut self, field: i64) -> Result<Option<(i64, Kind)>, Problem> {
+        let head = self.byte()?;
+        if head == STRUCTURE_END {
+            return Ok(None);
+        }
+        let field = match head >> 4 {
+            0 => unzigzag(self.varint()?),
+            delta => field.checked_add(i64::from(delta)).ok_or(Problem::Invalid)?,
+        };
+        Ok(Some((field, Kind::of(head & 0xf)?)))
+    }
+
+    /// The number of children of each element of a footer's schema.
+    fn children(&mut self) -> Result<Vec<i64>, Problem> {
+        let (mut last, mut children) = (0, Vec::new());
+        while let Some((field, kind)) = self.field(last)? {
+            last = field;
+            match kind {
+                // The field's type contains the value.
+                Kind::Boolean => continue,
+                Kind::List if field == SCHEMA_FIELD => {}
+                other => {
+                    self.value(other, 1)?;
+                    continue;
+                }
+            }
+            let head = self.byte()?;
+            let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
+            for _ in 0..count {
+                let mut own = 0;
+                self.structure(1, &mut |depth, field, value| {
+                    if (depth, field) == (1, CHILDREN_FIELD) {
+                        own = value;
+                    }
+                })?;
+                children.push(own);
+            }
+        }
+        Ok(children)
+    }
+
     /// Walks a structure and passes its numbers to `number`, with their depth and field.
     fn structure(&mut self, depth: usize, number: &mut impl FnMut(usize, i64, i64)) -> Result<(), Problem> {
         if depth > DEPTH_MAX {
             return Err(Problem::Invalid);
         }
-        let mut field = 0i64;
-        loop {
-            let head = self.byte()?;
-            if head == STRUCTURE_END {
-                return Ok(());
-            }
-            field = match head >> 4 {
-                0 => unzigzag(self.varint()?),
-                delta => field.checked_add(i64::from(delta)).ok_or(Problem::Invalid)?,
-            };
-            match Kind::of(head & 0xf)? {
+        let mut last = 0i64;
+        while let Some((field, kind)) = self.field(last)? {
+            last = field;
+            match kind {
                 // The field's type contains the value.
                 Kind::Boolean => {}
                 Kind::Number => {
@@ -154,6 +223,7 @@ impl Walker<'_> {
                 other => self.value(other, depth + 1)?,
             }
         }
+        Ok(())
     }
 
     fn value(&mut self, kind: Kind, depth: usize) -> Result<(), Problem> {

@@ -121,3 +121,19 @@ fn a_record_that_is_larger_than_the_memory_is_refused() {
     assert!(matches!(error, Error::Memory { .. }), "{error}");
     assert_eq!(rows(&table, &job(256 * MIB), &options).unwrap().num_rows(), 2);
 }
+
+#[test]
+fn halves_of_a_character_are_not_values() {
+    let scratch = Scratch::new("csv_halves");
+    // Together, the values are UTF-8.
+    let text = b"a,b\n\xc3,\xbc\n";
+    let error = read(scratch.file("t.csv", text)).unwrap_err().to_string();
+    assert!(error.ends_with("byte 4 is not UTF-8; convert the file to UTF-8, such as by iconv"), "{error}");
+    // Behind the records that types come from, and behind the sample's first section.
+    let text = [&b"a,b\n"[..], &b"x,y\n".repeat(300_000), b"\xc3,\xbc\n"].concat();
+    let path = scratch.file("long.csv", &text);
+    let error = read(&path).unwrap_err().to_string();
+    assert!(error.contains("byte 1200004 is not UTF-8"), "{error}");
+    let sample = open(&path).unwrap().sample(&job(32 * MIB), &[0, 1], 100_000).unwrap();
+    assert!(sample.columns().iter().all(|column| column.to_data().validate_full().is_ok()));
+}

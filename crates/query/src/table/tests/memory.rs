@@ -139,3 +139,75 @@ fn memory_is_returned_when_a_scan_is_dropped() {
     assert_eq!(job.available(), available);
     assert!(job.io().pool().account(job.io().pool().budget() / 2).is_ok());
 }
+
+/// One row group of one page for each of two columns.
+fn one_page(path: &Path, rows: usize, compression: Compression) -> RecordBatch {
+    pages(path, rows, rows, compression)
+}
+
+/// One row group of pages of `page_rows` rows for each of two columns.
+fn pages(path: &Path, rows: usize, page_rows: usize, compression: Compression) -> RecordBatch {
+    let batch = wide(2, rows);
+    let properties = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(rows))
+        .set_data_page_row_count_limit(page_rows)
+        .set_data_page_size_limit(1 << 30)
+        .set_write_batch_size(page_rows)
+        .set_dictionary_enabled(false)
+        .set_compression(compression);
+    write_parquet(path, std::slice::from_ref(&batch), properties.build());
+    batch
+}
+
+#[test]
+fn a_page_larger_than_the_heap_borrows_from_the_buffers() {
+    let scratch = Scratch::new("large_page");
+    // A page has 8 MB, the heap 6 MiB.
+    let batch = one_page(&scratch.path("p"), 1_000_000, Compression::UNCOMPRESSED);
+    let (table, job) = (open(scratch.path("p")).unwrap(), job(16 * MIB));
+    let options = ScanOptions { memory: 4 * MIB, ..ScanOptions::new(vec![0]) };
+    let (available, unclaimed) = (job.available(), job.io().pool().unclaimed());
+    let mut streams =
+        table.scan(&job, &ScanOptions { streams: 2, ordered: false, ..options.clone() }).unwrap();
+    // Borrowed before the operator takes the rest; the second worker has no row group and takes nothing.
+    assert!(job.io().pool().unclaimed() < 4 * MIB, "{}", job.io().pool().unclaimed());
+    let rest = job.io().pool().account_of(job.io().pool().unclaimed()).unwrap();
+    assert!(streams.remove(1).next().unwrap().is_none());
+    let mut rows_read = 0;
+    while let Some(batch) = streams[0].next().unwrap() {
+        rows_read += batch.num_rows();
+    }
+    assert_eq!(rows_read, 1_000_000);
+    drop((streams, rest));
+    assert_eq!((job.available(), job.io().pool().unclaimed()), (available, unclaimed));
+    // Two such pages do not fit at once: the columns are decoded in turn.
+    let both = rows(&table, &job, &ScanOptions { columns: vec![0, 1], ..options }).unwrap();
+    assert_eq!(both, batch);
+}
+
+#[test]
+fn the_copy_of_a_compressed_page_is_counted() {
+    let scratch = Scratch::new("compressed_page");
+    one_page(&scratch.path("p"), 1_000_000, Compression::SNAPPY);
+    let table = open(scratch.path("p")).unwrap();
+    let options = ScanOptions { memory: 4 * MIB, ..ScanOptions::new(vec![0]) };
+    let error = rows(&table, &job(16 * MIB), &options).unwrap_err().to_string();
+    assert!(error.contains("a page of 8000") && error.contains("raise --memory"), "{error}");
+    assert_eq!(rows(&table, &job(32 * MIB), &options).unwrap().num_rows(), 1_000_000);
+}
+
+#[test]
+fn a_large_page_counts_until_the_next_one_is_decompressed() {
+    let scratch = Scratch::new("two_pages");
+    pages(&scratch.path("p"), 2_000_000, 1_000_000, Compression::UNCOMPRESSED);
+    let table = open(scratch.path("p")).unwrap();
+    let options = ScanOptions { memory: 4 * MIB, ..ScanOptions::new(vec![0]) };
+    let error = rows(&table, &job(16 * MIB), &options).unwrap_err().to_string();
+    assert!(error.contains("a page of 8000") && error.contains("raise --memory"), "{error}");
+    let mut stream = table.scan(&job(32 * MIB), &options).unwrap().remove(0);
+    let mut found = 0;
+    while let Some(batch) = stream.next().unwrap() {
+        found += batch.num_rows();
+    }
+    assert_eq!(found, 2_000_000);
+}

@@ -1,0 +1,88 @@
+//! Estimate of the memory for the pages of a row group, before a scan divides its memory.
+//!
+//! A footer gives the sizes of column chunks only. So the headers of the first pages are read if the chunks of a row
+//! group are larger than a worker's share; later pages of a chunk are rarely larger.
+
+use parquet::file::metadata::ColumnChunkMetaData;
+
+use super::chunk::{HEADER_BYTES, HELD_MIN_BYTES, page_bytes};
+use super::footer::ParquetFile;
+use super::thrift;
+use crate::Error;
+use crate::table::fetch::Split;
+use crate::table::source::SourceReader;
+
+/// Memory in bytes for the pages of a row group that are decoded at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::table) struct PageMemory {
+    /// Of all columns.
+    pub(in crate::table) all: usize,
+    /// Of the column with the largest pages: columns can be decoded in turn.
+    pub(in crate::table) largest: usize,
+}
+
+/// Memory for the pages of the largest row group; nothing if all its pages fit into `share` bytes. Row groups of more
+/// than `whole` bytes are read in windows.
+pub(in crate::table) fn page_memory(
+    files: &[ParquetFile],
+    splits: &[Split],
+    columns: &[usize],
+    share: usize,
+    whole: u64,
+) -> Result<PageMemory, Error> {
+    let chunks = |split: &Split| {
+        let file = &files[split.file];
+        let group = file.metadata.row_group(split.index);
+        file.leaves(columns).into_iter().map(move |(leaf, _)| group.column(leaf))
+    };
+    let decoded = |split: &Split| {
+        chunks(split).map(|chunk| chunk.uncompressed_size().max(0) as u64).fold(0, u64::saturating_add)
+    };
+    let Some((bytes, split)) =
+        splits.iter().map(|split| (decoded(split), split)).max_by_key(|(bytes, _)| *bytes)
+    else {
+        return Ok(PageMemory::default());
+    };
+    if bytes <= share as u64 {
+        return Ok(PageMemory::default());
+    }
+    let is_windowed = chunks(split).map(|chunk| chunk.byte_range().1).fold(0, u64::saturating_add) > whole;
+    let reader = files[split.file].source.reader()?;
+    let mut memory = PageMemory::default();
+    for chunk in chunks(split) {
+        let pages = first_pages(&reader, chunk, is_windowed)?;
+        memory.all = memory.all.saturating_add(pages);
+        memory.largest = memory.largest.max(pages);
+    }
+    Ok(memory)
+}
+
+/// Bytes of a chunk's dictionary and its first data page. A header that is damaged or long counts as none: decoding
+/// reports the error.
+fn first_pages(
+    reader: &SourceReader,
+    chunk: &ColumnChunkMetaData,
+    is_windowed: bool,
+) -> Result<usize, Error> {
+    let (mut at, length) = chunk.byte_range();
+    let end = at + length;
+    let mut bytes = 0usize;
+    for _ in 0..2 {
+        let head = reader.read(at, (end - at).min(HEADER_BYTES as u64))?;
+        let Ok(header) = thrift::page_header(&head) else { break };
+        // No page is larger than its chunk claims to be.
+        let most =
+            usize::try_from(chunk.uncompressed_size().saturating_add(length as i64)).unwrap_or(usize::MAX);
+        bytes = bytes.saturating_add(page_bytes(chunk.compression(), is_windowed, &header).min(most));
+        let behind = at.saturating_add(header.length as u64).checked_add_signed(header.compressed.max(0));
+        let held = usize::try_from(header.uncompressed).unwrap_or(0);
+        if behind.is_some_and(|behind| behind < end) && (HELD_MIN_BYTES..most).contains(&held) {
+            bytes = bytes.saturating_add(held);
+        }
+        match behind {
+            Some(behind) if header.kind == thrift::DICTIONARY_PAGE_KIND && behind < end => at = behind,
+            _ => break,
+        }
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,4 @@
+//! An Arrow IPC file that is opened and scanned.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| sakiyomi_query::table::fuzz::arrow_file(data));

@@ -1,0 +1,4 @@
+//! An Arrow IPC stream that is opened and scanned, in a file and through a pipe.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| sakiyomi_query::table::fuzz::arrow_stream(data));
