@@ -37,10 +37,6 @@ use crate::{Arrivals, Error, Figures, Idle, Model, Pipeline, Placement, Topology
 use descent::Candidate;
 use segments::Segments;
 
-/// Domains up to which the plan of a chain is exact where the distance of a hop costs CPU time: the number of
-/// ways in which cores can be left grows with each.
-const EXACT_DOMAINS_MAX: usize = 8;
-
 /// What makes a plan acceptable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
@@ -71,11 +67,11 @@ impl Settings {
 }
 
 /// Whether a plan is known to be the best.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Optimality {
     /// No plan of segments has fewer cores within the slack, nor less latency on as many.
     Exact,
-    /// Found by local search.
+    /// Found by local search, or from a sample of states that were too many.
     Heuristic,
 }
 
@@ -121,9 +117,9 @@ impl<'a> Planner<'a> {
         Ok(Planner { pipeline, topology, settings })
     }
 
-    /// The fewest cores within the slack of the best latency, and the least latency on them. Of a chain it is
-    /// exact up to 8 cache domains, and whenever near and far hops differ in transit alone; otherwise local
-    /// search finds it.
+    /// The fewest cores within the slack of the best latency, and the least latency on them. It is exact for
+    /// chains unless they are large, on several domains, and the distance of a hop costs CPU time or
+    /// operators have keys; [`Plan::optimality`] tells.
     ///
     /// # Errors
     /// The shortfall if no plan holds the rate.
@@ -139,12 +135,11 @@ impl<'a> Planner<'a> {
 
     fn try_plan(&self, arrivals: Arrivals) -> Option<Plan> {
         let model = self.model(arrivals);
-        let (best, optimality) = match self.method() {
-            Method::Search => (search::best(&model, &self.settings), Optimality::Heuristic),
-            method => {
-                let segments = Segments::new(&model, &self.settings);
-                (descent::best(|limit| method.solve(&segments, limit), &self.settings), Optimality::Exact)
-            }
+        let (best, optimality) = if self.pipeline.is_chain() {
+            let segments = Segments::new(&model, &self.settings);
+            Method::of(self.pipeline, self.topology).best(&segments, &self.settings)
+        } else {
+            (search::best(&model, &self.settings), Optimality::Heuristic)
         };
         let placement = parts::placement(&best?.parts, self.topology);
         let figures = model.figures_of_valid(&placement);
@@ -154,42 +149,54 @@ impl<'a> Planner<'a> {
     /// Whether a plan exists for these arrivals, as far as the planner can find one.
     fn holds(&self, arrivals: Arrivals) -> bool {
         let model = self.model(arrivals);
-        match self.method() {
-            Method::Search => search::best(&model, &self.settings).is_some(),
-            method => {
-                let segments = Segments::new(&model, &self.settings);
-                !method.solve(&segments, f64::INFINITY).is_empty()
-            }
-        }
-    }
-
-    fn method(&self) -> Method {
-        if !self.pipeline.is_chain() {
-            Method::Search
-        } else if simple::is_exact(self.pipeline, self.topology) {
-            Method::Simple
-        } else if self.topology.domains().len() <= EXACT_DOMAINS_MAX {
-            Method::Capacity
+        if self.pipeline.is_chain() {
+            let segments = Segments::new(&model, &self.settings);
+            !Method::of(self.pipeline, self.topology).solve(&segments, f64::INFINITY).0.is_empty()
         } else {
-            Method::Search
+            search::best(&model, &self.settings).is_some()
         }
     }
 }
 
-/// How a plan is found.
+/// How the plan of a chain is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     Simple,
-    Capacity,
-    Search,
+    Capacity {
+        /// States kept for each operator.
+        states_max: usize,
+    },
 }
 
 impl Method {
-    /// Least latencies of a chain, apart from waits, with segments that wait less than `limit`.
-    fn solve(self, segments: &Segments<'_>, limit: f64) -> Vec<Candidate> {
+    /// The quickest that is exact.
+    fn of(pipeline: &Pipeline, topology: &Topology) -> Method {
+        if simple::is_exact(pipeline, topology) {
+            Method::Simple
+        } else {
+            Method::Capacity { states_max: capacity::STATES_MAX }
+        }
+    }
+
+    /// The best plan.
+    fn best(self, segments: &Segments<'_>, settings: &Settings) -> (Option<Candidate>, Optimality) {
+        let mut optimality = Optimality::Exact;
+        let best = descent::best(
+            |limit| {
+                let (plans, proof) = self.solve(segments, limit);
+                optimality = optimality.max(proof);
+                plans
+            },
+            settings,
+        );
+        (best, optimality)
+    }
+
+    /// Least latencies, apart from waits, with segments that wait less than `limit` nanoseconds.
+    fn solve(self, segments: &Segments<'_>, limit: f64) -> (Vec<Candidate>, Optimality) {
         match self {
-            Method::Simple => simple::solve(segments, limit),
-            _ => capacity::solve(segments, limit),
+            Method::Simple => (simple::solve(segments, limit), Optimality::Exact),
+            Method::Capacity { states_max } => capacity::solve(segments, limit, states_max),
         }
     }
 }

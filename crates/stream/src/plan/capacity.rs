@@ -4,10 +4,12 @@
 //! It is needed where a far hop costs CPU time: the best plan may then leave a domain and return to it, to
 //! receive from far where a core has time for that. Only states that no other one is better than are kept,
 //! one that has as many cores left and took no longer; domains count by the cores that they have left, not by
-//! name.
+//! name. Large chains on many domains have more such states than can be gone through; then a sample of them
+//! is continued, and the plan is good but not proven.
 
 use std::cmp::Reverse;
 
+use super::Optimality;
 use super::descent::Candidate;
 use super::parts::Part;
 use super::segments::{Segment, Segments};
@@ -61,22 +63,43 @@ impl State {
     }
 }
 
-/// Plans of segments that wait less than `limit` nanoseconds: for each number of cores there is one on as
-/// many or fewer with the least `path_ns`.
-pub(super) fn solve(segments: &Segments<'_>, limit: f64) -> Vec<Candidate> {
+/// States kept for each operator; every second is dropped where there are more. It is enough for all
+/// states of 20 operators on two domains.
+pub(super) const STATES_MAX: usize = 512;
+
+/// Plans of segments that wait less than `limit` nanoseconds, and whether all states were continued, of which
+/// `states_max` are kept for each operator: then for
+/// each number of cores there is one on as many or fewer with the least `path_ns`.
+pub(super) fn solve(segments: &Segments<'_>, limit: f64, states_max: usize) -> (Vec<Candidate>, Optimality) {
+    let mut optimality = Optimality::Exact;
     let mut layers: Vec<Vec<State>> = (0..=segments.operators()).map(|_| Vec::new()).collect();
     layers[0].push(start(segments.model.topology.domains()));
     for first in 0..segments.operators() {
         for index in 0..layers[first].len() {
             for segment in segments.from(first) {
                 for state in successors(segments, segment, &layers[first][index], index, limit) {
-                    keep(&mut layers[segment.end], state);
+                    let states = &mut layers[segment.end];
+                    keep(states, state);
+                    if states.len() > states_max {
+                        sample(states);
+                        optimality = Optimality::Heuristic;
+                    }
                 }
             }
         }
     }
     let complete = &layers[segments.operators()];
-    complete.iter().map(|state| candidate(&layers, state)).collect()
+    (complete.iter().map(|state| candidate(&layers, state)).collect(), optimality)
+}
+
+/// Keeps half of the states, from the fastest to those with the most cores left.
+fn sample(states: &mut Vec<State>) {
+    states.sort_by(|one, other| one.path_ns.total_cmp(&other.path_ns));
+    let mut is_kept = false;
+    states.retain(|_| {
+        is_kept = !is_kept;
+        is_kept
+    });
 }
 
 fn start(domains: &[usize]) -> State {

@@ -30,20 +30,22 @@ impl Candidate {
 
 /// The best plan among those that `solve` finds below a limit of the wait. For each number of cores that it
 /// can use `solve` returns one on as many or fewer with the least `path_ns`.
-pub(super) fn best(solve: impl Fn(f64) -> Vec<Candidate>, settings: &Settings) -> Option<Candidate> {
+pub(super) fn best(mut solve: impl FnMut(f64) -> Vec<Candidate>, settings: &Settings) -> Option<Candidate> {
     let mut by_cores: BTreeMap<usize, Candidate> = BTreeMap::new();
-    let mut limit = f64::INFINITY;
+    let (mut limit, mut accepted_ns) = (f64::INFINITY, f64::INFINITY);
     while limit > 0.0 {
         let mut next: f64 = 0.0;
         for found in solve(limit) {
             let known = by_cores.range(..=found.cores()).map(|(_, other)| other.latency_ns());
             let known = known.fold(f64::INFINITY, f64::min);
-            // With a lower limit the sum can only grow: what exceeds the best already is out of the race.
-            if found.path_ns >= known {
+            // With a lower limit the sum can only grow: what exceeds a known plan already, or the slack of
+            // the best, is out of the race.
+            if found.path_ns >= known || found.path_ns > accepted_ns {
                 continue;
             }
             next = next.max(found.wait_ns);
             if found.latency_ns() < known {
+                accepted_ns = accepted_ns.min(found.latency_ns() * (1.0 + settings.latency_slack_ratio));
                 by_cores.insert(found.cores(), found);
             }
         }

@@ -3,18 +3,24 @@
 use super::brute::best_chain;
 use super::random::{FarHops, Instance, Random};
 use crate::Planner;
-use crate::plan::descent::{self, Candidate};
+use crate::plan::descent::Candidate;
+use crate::plan::parts::placement;
 use crate::plan::segments::Segments;
 use crate::plan::{Method, Optimality, simple};
 
 /// Random chains of each kind.
 const INSTANCES: u64 = 1000;
 
+/// The programme that is exact on every topology.
+const EXACT: Method = Method::Capacity { states_max: usize::MAX };
+
 fn by(method: Method, instance: &Instance) -> Option<Candidate> {
     let Instance { pipeline, topology, settings, arrivals } = instance;
     let model = Planner::new(pipeline, topology, *settings).unwrap().model(*arrivals);
     let segments = Segments::new(&model, settings);
-    descent::best(|limit| method.solve(&segments, limit), settings)
+    let (best, optimality) = method.best(&segments, settings);
+    assert_eq!(optimality, Optimality::Exact);
+    best
 }
 
 fn is_same(one: &Option<Candidate>, other: &Option<Candidate>) -> bool {
@@ -34,7 +40,7 @@ fn compare(far: FarHops, operators: usize, is_keyed: bool) -> (u64, u64) {
     for seed in 0..INSTANCES {
         let instance = Random::new(seed).chain(operators, far, is_keyed);
         let best = best_chain(&instance);
-        let exact = by(Method::Capacity, &instance);
+        let exact = by(EXACT, &instance);
         assert!(is_same(&exact, &best), "seed {seed}: {exact:?} instead of {best:?} of {instance:?}");
         let is_equal = is_same(&by(Method::Simple, &instance), &best);
         if simple::is_exact(&instance.pipeline, &instance.topology) {
@@ -84,7 +90,28 @@ fn the_figures_of_a_plan_are_those_of_its_placement() {
         assert_eq!(plan.optimality, Optimality::Exact);
         let figures = planner.model(*arrivals).figures(&plan.placement);
         assert_eq!(figures.as_ref(), Ok(&plan.figures), "seed {seed}");
-        let claimed = by(planner.method(), &instance).unwrap().latency_ns();
+        let claimed = by(Method::of(pipeline, topology), &instance).unwrap().latency_ns();
         assert!((plan.figures.latency_ns / claimed - 1.0).abs() < 1e-9, "seed {seed}: {plan:?}");
     }
+}
+
+#[test]
+fn a_sample_of_states_gives_valid_plans_that_are_nearly_the_best() {
+    let (mut sampled, mut planned, mut near) = (0, 0, 0);
+    for seed in 0..INSTANCES {
+        let instance = Random::new(seed).chain(8, FarHops::Dear, false);
+        let Instance { pipeline, topology, settings, arrivals } = &instance;
+        let model = Planner::new(pipeline, topology, *settings).unwrap().model(*arrivals);
+        let segments = Segments::new(&model, settings);
+        let (found, optimality) = Method::Capacity { states_max: 6 }.best(&segments, settings);
+        sampled += u64::from(optimality == Optimality::Heuristic);
+        let Some(best) = by(EXACT, &instance) else { continue };
+        planned += 1;
+        let Some(found) = found else { continue };
+        let figures = model.figures(&placement(&found.parts, topology)).unwrap();
+        assert_eq!(settings.excess(figures.utilisation_max()), 0.0, "seed {seed}: {found:?}");
+        let ratio = figures.latency_ns / best.latency_ns();
+        near += u64::from(ratio < 1.0 + 2.0 * settings.latency_slack_ratio);
+    }
+    assert!(sampled > INSTANCES / 10 && near * 100 >= planned * 95, "{sampled}, {near} of {planned}");
 }
