@@ -24,7 +24,7 @@ pub struct ArrivalBounds {
     pub rate_per_s: f64,
 }
 
-/// What a stage, a group of operators on a core, does at worst.
+/// Worst case of a stage, a group of operators on a core.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StageBounds {
     /// Longest CPU time per tuple taken, with receiving and sending, in nanoseconds.
@@ -77,8 +77,9 @@ impl Certificate {
         })
     }
 
-    /// What a step of the rate to `rate_per_s` adds to the rings if it takes `reaction_ns` until a plan that
-    /// holds `capacity_per_s` is live; until then this certificate's capacity works off the input.
+    /// The backlog that a step of the rate to `rate_per_s` adds to the rings if it takes `reaction_ns` until
+    /// a plan that holds `capacity_per_s` is live; until then this certificate's capacity works off the
+    /// input.
     ///
     /// # Errors
     /// If a figure is out of range, or the new capacity is not above the rate.
@@ -94,7 +95,7 @@ impl Certificate {
     }
 }
 
-/// What piles up before a new plan is live.
+/// The backlog that builds up before a new plan is live.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Surge {
     /// Tuples of the input beyond the sizes of the certificate.

@@ -14,7 +14,7 @@ pub enum Error {
         what: &'static str,
         /// The figure.
         value: f64,
-        /// What is allowed.
+        /// Allowed values.
         range: &'static str,
     },
     /// A pipeline is inconsistent.
@@ -38,7 +38,7 @@ pub enum Error {
     },
 }
 
-/// What is wrong with a pipeline.
+/// Faults of a pipeline.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PipelineFault {
@@ -77,7 +77,7 @@ pub enum PipelineFault {
     Key(usize),
 }
 
-/// What is wrong with a placement.
+/// Faults of a placement.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlacementFault {

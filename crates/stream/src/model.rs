@@ -25,6 +25,7 @@
 //! - *Own path.* A result has passed each filter on its way: it is charged their service times in full,
 //!   although few tuples go so far. Charged by the mean occupancy, a cut after a filter would seem to make
 //!   the same work longer.
+//! - Tuples from outside cost no hop: the source runs on the core of the first group.
 //! - In a graph the latency is that of the longest path, and `W` is taken over all groups: an upper bound for
 //!   other paths.
 //!
@@ -53,7 +54,7 @@ pub use placement::{Group, Placement};
 
 use crate::Topology;
 
-/// What a receiver does while its ring is empty.
+/// Behaviour of a receiver while its ring is empty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Idle {
     /// It spins.
@@ -72,9 +73,9 @@ pub struct Model<'a> {
     pub(crate) topology: &'a Topology,
     /// Tuples per nanosecond at the pipeline.
     per_ns: f64,
-    /// What passes each edge.
+    /// Tuples on each edge.
     streams: Vec<Stream>,
-    /// What enters each operator from outside.
+    /// Tuples from outside.
     outside: Stream,
     /// Probability that a tuple finds the receiver parked, for each operator as the first of its group: an
     /// upper bound.

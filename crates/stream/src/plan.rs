@@ -37,14 +37,14 @@ use crate::{Arrivals, Error, Figures, Idle, Model, Pipeline, Placement, Topology
 use descent::Candidate;
 use segments::Segments;
 
-/// What makes a plan acceptable.
+/// Requirements on a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// Largest utilisation of a core, above 0 and below 1. The rest is for what the means do not show.
+    /// Largest utilisation of a core, above 0 and below 1. The rest is a reserve for fluctuations.
     pub utilisation_max: f64,
     /// Latency given up for fewer cores, as a share of the best.
     pub latency_slack_ratio: f64,
-    /// What receivers do while they wait.
+    /// Behaviour of receivers while they wait.
     pub idle: Idle,
 }
 

@@ -99,7 +99,7 @@ struct Work {
     occupancy_ns: f64,
     /// Squared coefficient of variation of it.
     occupancy_scv: f64,
-    /// What enters.
+    /// Tuples that enter.
     input: Stream,
     /// Mean wait for siblings that arise in the group, on the path with the longest.
     siblings_ns: f64,

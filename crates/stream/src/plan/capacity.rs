@@ -67,9 +67,9 @@ impl State {
 /// states of 20 operators on two domains.
 pub(super) const STATES_MAX: usize = 512;
 
-/// Plans of segments that wait less than `limit` nanoseconds, and whether all states were continued, of which
-/// `states_max` are kept for each operator: then for
-/// each number of cores there is one on as many or fewer with the least `path_ns`.
+/// Plans of segments that wait less than `limit` nanoseconds, from at most `states_max` states per operator.
+/// Exact if these were all: then for each number of cores there is a plan on as many or fewer with the least
+/// `path_ns`.
 pub(super) fn solve(segments: &Segments<'_>, limit: f64, states_max: usize) -> (Vec<Candidate>, Optimality) {
     let mut optimality = Optimality::Exact;
     let mut layers: Vec<Vec<State>> = (0..=segments.operators()).map(|_| Vec::new()).collect();

@@ -16,10 +16,10 @@ use super::parts::{Part, placement};
 use crate::Model;
 
 /// Steps without a better plan after which a walk ends. On 1,500 random graphs of up to 7 operators 12 find
-/// the best plan of each, 4 of all but 4, and 0 of all but 16.
+/// the best plan of each, 4 of all but 4, and 0 of all but 14.
 const PATIENCE_STEPS: usize = 12;
 
-/// What the search minimises, the first first.
+/// Objective of the search, compared field by field.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 struct Score {
     /// Utilisation above the limit, summed over parts.

@@ -19,7 +19,7 @@ pub(super) struct Segment {
     pub(super) replicas: usize,
 }
 
-/// What a segment adds to the latency, in nanoseconds.
+/// Contribution of a segment to the latency, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cost {
     /// Time that adds up over segments, with the hop into it.

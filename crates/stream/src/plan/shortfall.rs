@@ -15,11 +15,11 @@ pub struct Shortfall {
     pub asked_per_s: f64,
     /// Tuples per second that a plan holds, less than 0.05 % below the most that the planner finds.
     pub held_per_s: f64,
-    /// What limits it.
+    /// The limiting resource.
     pub limit: Limit,
 }
 
-/// What limits the rate of a pipeline.
+/// The resource that limits the rate of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// This operator, by index, even on cores of its own.

@@ -30,7 +30,7 @@ struct Case {
     groups: Vec<(usize, usize)>,
     hop: Hop,
     idle: Idle,
-    /// Of the busiest core.
+    /// Utilisation of the busiest core.
     utilisation: f64,
     dispersion: f64,
 }

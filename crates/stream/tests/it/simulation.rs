@@ -65,7 +65,7 @@ impl Simulation<'_> {
         stream.iter().map(|tuple| tuple.ready - tuple.origin).sum::<f64>() / stream.len() as f64
     }
 
-    /// What a group makes of its input; replicas restore the order.
+    /// The output of a group; replicas restore the order.
     fn pass(&self, group: usize, input: &[Tuple], random: &mut Random) -> Vec<Tuple> {
         let replicas = self.placement.groups[group].cores.len();
         let shares = self.shares(group);

@@ -8,7 +8,7 @@ use crate::plan::search;
 /// Random graphs of each kind.
 const INSTANCES: u64 = 100;
 
-/// What the search found on graphs of a kind.
+/// Results of the search on graphs of a kind.
 #[derive(Debug, Default)]
 struct Found {
     /// Graphs that can be placed.

@@ -8,7 +8,7 @@ use crate::{Arrivals, Edge, Hop, Idle, Key, Operator, Pipeline, Settings, Topolo
 /// A seeded source of figures.
 pub(super) struct Random(Pcg64);
 
-/// What to plan.
+/// A planning problem.
 #[derive(Debug)]
 pub(super) struct Instance {
     pub(super) pipeline: Pipeline,
