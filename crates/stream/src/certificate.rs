@@ -1,0 +1,137 @@
+//! "Never overflows": ring sizes and a bound of the delay that hold for every input within declared bounds.
+//!
+//! Network calculus (Le Boudec and Thiran, *Network Calculus*, 2001) on a row of stages. The input is bounded
+//! by a burst and a rate: at most `b + r t` tuples arrive in any `t`. Stage `k` takes `B` at most per tuple,
+//! stalls `T` at most in all while its ring is not empty, and sends `g` tuples at most per tuple taken. `G`
+//! is the product of the `g` before it, so `G B` is its time per tuple of the input, and
+//!
+//! ```text
+//! ring k  <=  G_k (b + r sum over l <= k of (T_l + G_l B_l))      delay  <=  b max (G B) + sum of (T + G B)
+//! ```
+//!
+//! if `r G B <= 1` for each stage: the stages up to `k` together hold no more of the input, and what is in
+//! ring `k` stems from it. The `G B` in the sums are the tuple in progress, which leaves its ring when it is
+//! done. Outside the bounds the certificate is void.
+
+use crate::Error;
+
+/// Tuples that arrive at most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ArrivalBounds {
+    /// Tuples that may arrive at once, 1 or more.
+    pub burst_tuples: f64,
+    /// Tuples per second in the long run.
+    pub rate_per_s: f64,
+}
+
+/// Worst case of a stage, a group of operators on a core.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StageBounds {
+    /// Longest CPU time per tuple taken, with receiving and sending, in nanoseconds.
+    pub service_max_ns: f64,
+    /// Longest time, in nanoseconds, that it does not work in all between two moments when its ring is empty:
+    /// wake-up, preemption, a relocation's pause, and the transit of the hop into it.
+    pub stall_max_ns: f64,
+    /// Largest number of tuples sent per tuple taken, 1 or more.
+    pub outputs_max: u32,
+}
+
+/// Sizes with which no ring of a row of stages overflows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Certificate {
+    /// Tuples for which the ring into each stage needs room, that in progress included.
+    pub ring_tuples: Vec<u64>,
+    /// Longest time from the arrival of a tuple until the last stage has done with it, in nanoseconds.
+    pub delay_max_ns: f64,
+    /// The most that the slowest stage is guaranteed to hold, in tuples of the input per second.
+    pub capacity_per_s: f64,
+}
+
+impl Certificate {
+    /// # Errors
+    /// If a figure is out of range, or a stage is slower than its input.
+    pub fn new(arrivals: ArrivalBounds, stages: &[StageBounds]) -> Result<Certificate, Error> {
+        check(arrivals, stages)?;
+        let per_ns = arrivals.rate_per_s * 1e-9;
+        let (mut amplification, mut latency_ns, mut slowest_ns) = (1.0, 0.0, 0.0_f64);
+        let mut ring_tuples = Vec::new();
+        for (stage, bounds) in stages.iter().enumerate() {
+            let service_ns = amplification * bounds.service_max_ns;
+            if per_ns * service_ns > 1.0 {
+                return Err(Error::Overflow {
+                    stage,
+                    served_per_s: 1e9 / bounds.service_max_ns,
+                    arriving_per_s: arrivals.rate_per_s * amplification,
+                });
+            }
+            latency_ns += bounds.stall_max_ns + service_ns;
+            slowest_ns = slowest_ns.max(service_ns);
+            let backlog = amplification * (arrivals.burst_tuples + per_ns * latency_ns);
+            ring_tuples.push(backlog.ceil() as u64);
+            amplification *= f64::from(bounds.outputs_max);
+        }
+        Ok(Certificate {
+            ring_tuples,
+            delay_max_ns: latency_ns + arrivals.burst_tuples * slowest_ns,
+            capacity_per_s: 1e9 / slowest_ns,
+        })
+    }
+
+    /// The backlog that a step of the rate to `rate_per_s` adds to the rings if it takes `reaction_ns` until
+    /// a plan that holds `capacity_per_s` is live; until then this certificate's capacity works off the
+    /// input.
+    ///
+    /// # Errors
+    /// If a figure is out of range, or the new capacity is not above the rate.
+    pub fn surge(&self, rate_per_s: f64, reaction_ns: f64, capacity_per_s: f64) -> Result<Surge, Error> {
+        at_least("rate after a step in tuples/s", rate_per_s, 0.0)?;
+        at_least("reaction time in ns", reaction_ns, 0.0)?;
+        if capacity_per_s.is_nan() || capacity_per_s <= rate_per_s {
+            let (what, range) = ("capacity after a step in tuples/s", "above the rate");
+            return Err(Error::Value { what, value: capacity_per_s, range });
+        }
+        let tuples = (rate_per_s - self.capacity_per_s).max(0.0) * reaction_ns * 1e-9;
+        Ok(Surge { tuples: tuples.ceil() as u64, drain_ns: tuples / (capacity_per_s - rate_per_s) * 1e9 })
+    }
+}
+
+/// The backlog that builds up before a new plan is live.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Surge {
+    /// Tuples of the input beyond the sizes of the certificate.
+    pub tuples: u64,
+    /// Time that the new plan takes to work them off, in nanoseconds.
+    pub drain_ns: f64,
+}
+
+/// The rate, in tuples per second, at which to move to a plan for higher rates: the present plan holds
+/// `held_per_s`, the rate grows by up to `slope_per_s2` tuples per second each second, and a move takes
+/// `reaction_ns`. It is 0 if a move would always come too late.
+#[must_use]
+pub fn move_up_at_per_s(held_per_s: f64, slope_per_s2: f64, reaction_ns: f64) -> f64 {
+    (held_per_s - slope_per_s2 * reaction_ns * 1e-9).max(0.0)
+}
+
+fn check(arrivals: ArrivalBounds, stages: &[StageBounds]) -> Result<(), Error> {
+    at_least("burst in tuples", arrivals.burst_tuples, 1.0)?;
+    at_least("declared rate in tuples/s", arrivals.rate_per_s, 0.0)?;
+    at_least("number of stages", stages.len() as f64, 1.0)?;
+    for stage in stages {
+        at_least("longest service time in ns", stage.service_max_ns, f64::MIN_POSITIVE)?;
+        at_least("longest stall in ns", stage.stall_max_ns, 0.0)?;
+        at_least("largest number of outputs", f64::from(stage.outputs_max), 1.0)?;
+    }
+    Ok(())
+}
+
+fn at_least(what: &'static str, value: f64, least: f64) -> Result<(), Error> {
+    if value.is_finite() && value >= least {
+        return Ok(());
+    }
+    let range = match least {
+        0.0 => "0 or more",
+        1.0 => "1 or more",
+        _ => "more than 0",
+    };
+    Err(Error::Value { what, value, range })
+}

@@ -1,0 +1,52 @@
+//! Planning of low-latency streams: which operator runs on which core (Ueda et al., IEICE Trans. D 96(5),
+//! 2013; the report of 2013, section 4 (3)).
+//!
+//! A continuous query is a pipeline of operators. On too few cores its input outruns it; each further core
+//! adds a hop, and so latency. The planner finds the fewest cores that hold the rate with nearly the least
+//! latency.
+//!
+//! ```text
+//! Pipeline ─┐
+//! Topology ─┼─► Planner ─ plan(Arrivals) ─► Plan: placement, latency, utilisation │ Shortfall
+//! Settings ─┘          └─ table(Arrivals) ─► PlanTable: the plan of any rate, looked up
+//! StageBounds ───────────► Certificate: ring sizes and a bound of the delay
+//! ```
+//!
+//! | what | where |
+//! |---|---|
+//! | cores in cache domains, costs of a hop | [`topology`] |
+//! | operators, arrivals; utilisation and latency of a placement | [`model`] |
+//! | the best placement of a chain, a good one of a graph | [`plan`] |
+//! | rings that never overflow | [`certificate`] |
+//!
+//! Times are nanoseconds, rates tuples per second, both `f64`: they are means. The crate is pure: no clock,
+//! no thread, no file; the same input gives the same plan.
+//!
+//! ```
+//! use sakiyomi_stream::{Arrivals, Hop, Operator, Pipeline, Planner, Settings, Topology};
+//!
+//! let pipeline = Pipeline::chain(vec![Operator::new(300.0), Operator::new(500.0)], &[1.0])?;
+//! let topology = Topology::uniform(4, Hop { transit_ns: 150.0, ..Hop::FREE })?;
+//! let planner = Planner::new(&pipeline, &topology, Settings::default())?;
+//!
+//! let slow = planner.plan(Arrivals::constant(1.0e6)?).expect("one core is enough");
+//! assert_eq!(slow.placement.cores_used(), 1);
+//! let fast = planner.plan(Arrivals::constant(1.5e6)?).expect("two cores are enough");
+//! assert_eq!(fast.placement.cores_used(), 2);
+//! let short = planner.plan(Arrivals::constant(2.0e6)?).unwrap_err();
+//! assert!((short.held_per_s / 1.7e6 - 1.0).abs() < 0.001, "{short}");
+//! # Ok::<(), sakiyomi_stream::Error>(())
+//! ```
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
+
+pub mod certificate;
+mod error;
+pub mod model;
+pub mod plan;
+pub mod topology;
+
+pub use certificate::{Certificate, StageBounds};
+pub use error::Error;
+pub use model::{Arrivals, Edge, Figures, Group, Idle, Key, Model, Operator, Pipeline, Placement};
+pub use plan::{Limit, Optimality, Plan, PlanTable, Planner, Settings, Shortfall};
+pub use topology::{Distance, Hop, Topology};

@@ -1,0 +1,253 @@
+//! Operators and the edges between them.
+
+use crate::Error;
+use crate::error::PipelineFault;
+
+/// An operator. It takes a tuple, computes, and sends its results before it takes the next one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operator {
+    /// Mean CPU time per tuple taken, in nanoseconds.
+    pub service_ns: f64,
+    /// Squared coefficient of variation of that time: 0 if it is constant, 1 if it is exponential.
+    pub service_scv: f64,
+    /// Index of the key by which tuples may be divided among replicas; `None` if the operator cannot be
+    /// replicated.
+    pub key: Option<usize>,
+}
+
+impl Operator {
+    /// An operator of constant service time, in nanoseconds, which cannot be replicated.
+    #[must_use]
+    pub fn new(service_ns: f64) -> Operator {
+        Operator { service_ns, service_scv: 0.0, key: None }
+    }
+}
+
+/// A partition key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Key {
+    /// Share of the tuples that the busiest of 1, 2, 3, … replicas takes, as measured: skew makes it more
+    /// than 1/r. The first is 1, and none is more than the one before it; the length is the largest number of
+    /// replicas.
+    pub max_share: Vec<f64>,
+}
+
+/// A connection of two operators.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Edge {
+    /// Index of the sender.
+    pub from: usize,
+    /// Index of the receiver, above that of the sender.
+    pub to: usize,
+    /// Mean number of tuples sent here per tuple that the sender takes. Below 1 it is a filter, which passes
+    /// each tuple independently; above 1 each tuple yields this many, rounded down or up.
+    pub selectivity: f64,
+}
+
+impl Edge {
+    /// Variance of the number of tuples sent per tuple taken.
+    pub(crate) fn count_variance(&self) -> f64 {
+        let part = self.selectivity.fract();
+        part * (1.0 - part)
+    }
+
+    /// Mean number of tuples sent before one that is sent, for the same tuple taken.
+    pub(crate) fn earlier_siblings(&self) -> f64 {
+        (self.selectivity.max(1.0) - 1.0) / 2.0
+    }
+}
+
+/// A directed acyclic graph of operators, numbered topologically.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pipeline {
+    operators: Vec<Operator>,
+    keys: Vec<Key>,
+    edges: Vec<Edge>,
+    /// For each operator the indices of its edges, in the order in which it sends.
+    outgoing: Vec<Vec<usize>>,
+    /// For each operator the indices of the edges to it.
+    incoming: Vec<Vec<usize>>,
+    /// Tuples that enter each operator from outside per tuple that arrives at the pipeline.
+    entry: Vec<f64>,
+}
+
+impl Pipeline {
+    /// Operators in a row, with the selectivity of each link; see [`Edge::selectivity`].
+    ///
+    /// # Errors
+    /// As [`Pipeline::graph`], and unless there is one link less than there are operators.
+    pub fn chain(operators: Vec<Operator>, selectivities: &[f64]) -> Result<Pipeline, Error> {
+        Pipeline::keyed_chain(operators, selectivities, Vec::new())
+    }
+
+    /// A chain whose operators have keys.
+    ///
+    /// # Errors
+    /// As [`Pipeline::chain`].
+    pub fn keyed_chain(
+        operators: Vec<Operator>,
+        selectivities: &[f64],
+        keys: Vec<Key>,
+    ) -> Result<Pipeline, Error> {
+        if !operators.is_empty() && selectivities.len() + 1 != operators.len() {
+            return Err(Error::Pipeline(PipelineFault::Links { operators: operators.len() }));
+        }
+        let link = |(from, &selectivity): (usize, &f64)| Edge { from, to: from + 1, selectivity };
+        let edges = selectivities.iter().enumerate().map(link).collect();
+        Pipeline::graph(operators, edges, &[(0, 1.0)], keys)
+    }
+
+    /// Any graph. `entries` are operators that receive tuples from outside, each with its tuples per tuple
+    /// that arrives at the pipeline. An operator sends along its edges in the order given.
+    ///
+    /// # Errors
+    /// If the graph is empty, an edge does not lead to a later operator, an operator receives nothing, or a
+    /// figure is out of range.
+    pub fn graph(
+        operators: Vec<Operator>,
+        edges: Vec<Edge>,
+        entries: &[(usize, f64)],
+        keys: Vec<Key>,
+    ) -> Result<Pipeline, Error> {
+        let count = operators.len();
+        if count == 0 {
+            return Err(Error::Pipeline(PipelineFault::Empty));
+        }
+        check_figures(&operators, &edges, entries, &keys)?;
+        check_edges(&edges, count)?;
+        let mut entry = vec![0.0; count];
+        for &(operator, tuples) in entries {
+            *entry.get_mut(operator).ok_or(Error::Pipeline(PipelineFault::Unreached(operator)))? += tuples;
+        }
+        let edges_of = |end: fn(&Edge) -> usize| {
+            let of = |operator| (0..edges.len()).filter(|&edge| end(&edges[edge]) == operator).collect();
+            (0..count).map(of).collect::<Vec<Vec<usize>>>()
+        };
+        let (outgoing, incoming) = (edges_of(|edge| edge.from), edges_of(|edge| edge.to));
+        let unreached = (0..count).find(|&operator| entry[operator] == 0.0 && incoming[operator].is_empty());
+        if let Some(operator) = unreached {
+            return Err(Error::Pipeline(PipelineFault::Unreached(operator)));
+        }
+        Ok(Pipeline { operators, keys, edges, outgoing, incoming, entry })
+    }
+
+    /// The operators.
+    #[must_use]
+    pub fn operators(&self) -> &[Operator] {
+        &self.operators
+    }
+
+    /// The edges.
+    #[must_use]
+    pub fn edges(&self) -> &[Edge] {
+        &self.edges
+    }
+
+    /// The partition keys.
+    #[must_use]
+    pub fn keys(&self) -> &[Key] {
+        &self.keys
+    }
+
+    /// Whether each operator sends to the next one alone, and tuples enter at the first.
+    #[must_use]
+    pub fn is_chain(&self) -> bool {
+        self.edges.len() + 1 == self.operators.len()
+            && self.edges.iter().all(|edge| edge.to == edge.from + 1)
+            && self.entry[1..].iter().all(|&tuples| tuples == 0.0)
+    }
+
+    /// The edges by which an operator sends, in order.
+    pub(crate) fn outgoing(&self, operator: usize) -> &[usize] {
+        &self.outgoing[operator]
+    }
+
+    /// The edges by which an operator receives.
+    pub(crate) fn incoming(&self, operator: usize) -> &[usize] {
+        &self.incoming[operator]
+    }
+
+    /// Tuples that enter an operator from outside per tuple that arrives at the pipeline.
+    pub(crate) fn entry(&self, operator: usize) -> f64 {
+        self.entry[operator]
+    }
+
+    /// Largest number of replicas of these operators on one key; 1 if they have none or different ones.
+    pub(crate) fn replicas_max(&self, operators: impl IntoIterator<Item = usize>) -> usize {
+        self.shared_key(operators).map_or(1, |key| key.max_share.len())
+    }
+
+    /// Share of the busiest of `replicas` of these operators; `None` if they cannot be replicated so.
+    pub(crate) fn max_share(&self, operators: &[usize], replicas: usize) -> Option<f64> {
+        if replicas == 1 {
+            return Some(1.0);
+        }
+        self.shared_key(operators.iter().copied())?.max_share.get(replicas - 1).copied()
+    }
+
+    /// The key that all of these operators have.
+    fn shared_key(&self, operators: impl IntoIterator<Item = usize>) -> Option<&Key> {
+        let mut keys = operators.into_iter().map(|operator| self.operators[operator].key);
+        let first = keys.next()??;
+        keys.all(|key| key == Some(first)).then(|| &self.keys[first])
+    }
+}
+
+fn check_edges(edges: &[Edge], operators: usize) -> Result<(), Error> {
+    for (index, &Edge { from, to, .. }) in edges.iter().enumerate() {
+        if from >= to || to >= operators {
+            return Err(Error::Pipeline(PipelineFault::Edge { from, to }));
+        }
+        if edges[..index].iter().any(|other| (other.from, other.to) == (from, to)) {
+            return Err(Error::Pipeline(PipelineFault::Parallel { from, to }));
+        }
+    }
+    Ok(())
+}
+
+fn check_figures(
+    operators: &[Operator],
+    edges: &[Edge],
+    entries: &[(usize, f64)],
+    keys: &[Key],
+) -> Result<(), Error> {
+    for (index, operator) in operators.iter().enumerate() {
+        positive("service time in ns", operator.service_ns)?;
+        if !(operator.service_scv.is_finite() && operator.service_scv >= 0.0) {
+            let (what, value) = ("squared variation of a service time", operator.service_scv);
+            return Err(Error::Value { what, value, range: "0 or more" });
+        }
+        if operator.key.is_some_and(|key| key >= keys.len()) {
+            return Err(Error::Pipeline(PipelineFault::Key(index)));
+        }
+    }
+    edges.iter().try_for_each(|edge| positive("selectivity", edge.selectivity))?;
+    entries.iter().try_for_each(|&(_, tuples)| positive("tuples at an entry", tuples))?;
+    keys.iter().try_for_each(check_key)
+}
+
+fn check_key(key: &Key) -> Result<(), Error> {
+    let mut limit = 1.0;
+    for (index, &share) in key.max_share.iter().enumerate() {
+        let least = 1.0 / (index + 1) as f64;
+        // Shares are measured: rounding may put an even one a trifle below 1/r.
+        if !(least * 0.999..=limit).contains(&share) {
+            let range = "from 1/r to that of r - 1 replicas, and 1 for one replica";
+            return Err(Error::Value { what: "share of the busiest of r replicas", value: share, range });
+        }
+        limit = share;
+    }
+    if key.max_share.is_empty() {
+        let (what, range) = ("number of shares of a key", "1 or more");
+        return Err(Error::Value { what, value: 0.0, range });
+    }
+    Ok(())
+}
+
+fn positive(what: &'static str, value: f64) -> Result<(), Error> {
+    if value.is_finite() && value > 0.0 {
+        Ok(())
+    } else {
+        Err(Error::Value { what, value, range: "more than 0" })
+    }
+}

@@ -1,0 +1,100 @@
+//! Groups of operators on cores.
+
+use super::Model;
+use crate::error::PlacementFault;
+use crate::{Distance, Error};
+
+/// Operators that share a core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Their indices, in ascending order.
+    pub operators: Vec<usize>,
+    /// Their core; several if the group is replicated.
+    pub cores: Vec<usize>,
+}
+
+/// Where each operator runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The groups, in the order of their first operators.
+    pub groups: Vec<Group>,
+}
+
+impl Placement {
+    /// Number of cores that have operators.
+    #[must_use]
+    pub fn cores_used(&self) -> usize {
+        self.groups.iter().map(|group| group.cores.len()).sum()
+    }
+
+    /// The group of each of `operators` operators; those in none get `usize::MAX`.
+    pub(crate) fn group_of(&self, operators: usize) -> Vec<usize> {
+        let mut group_of = vec![usize::MAX; operators];
+        for (index, group) in self.groups.iter().enumerate() {
+            group.operators.iter().for_each(|&operator| group_of[operator] = index);
+        }
+        group_of
+    }
+}
+
+impl Model<'_> {
+    /// # Errors
+    /// If the placement does not place each operator once, on cores that exist, in groups that may be
+    /// replicated so and do not send to each other in a circle.
+    pub fn check(&self, placement: &Placement) -> Result<(), Error> {
+        self.check_members(placement)
+            .and_then(|()| self.check_replicas(placement))
+            .and_then(|()| if self.has_circle(placement) { Err(PlacementFault::Circle) } else { Ok(()) })
+            .map_err(Error::Placement)
+    }
+
+    fn check_members(&self, placement: &Placement) -> Result<(), PlacementFault> {
+        let mut operators = vec![0; self.pipeline.operators().len()];
+        let mut cores = vec![0; self.topology.cores()];
+        for (index, group) in placement.groups.iter().enumerate() {
+            if group.operators.is_empty() || group.cores.is_empty() {
+                return Err(PlacementFault::Empty(index));
+            }
+            for &operator in &group.operators {
+                *operators.get_mut(operator).ok_or(PlacementFault::Operator(operator))? += 1;
+            }
+            if let Some(pair) = group.operators.windows(2).find(|pair| pair[0] >= pair[1]) {
+                return Err(PlacementFault::Operator(pair[1]));
+            }
+            for &core in &group.cores {
+                *cores.get_mut(core).ok_or(PlacementFault::Core(core))? += 1;
+            }
+        }
+        if let Some(operator) = operators.iter().position(|&count| count != 1) {
+            return Err(PlacementFault::Operator(operator));
+        }
+        cores.iter().position(|&count| count > 1).map_or(Ok(()), |core| Err(PlacementFault::Core(core)))
+    }
+
+    fn check_replicas(&self, placement: &Placement) -> Result<(), PlacementFault> {
+        let is_allowed = |group: &Group| {
+            let near = |&core: &usize| self.topology.distance(group.cores[0], core) == Distance::Near;
+            group.cores.iter().all(near)
+                && self.pipeline.max_share(&group.operators, group.cores.len()).is_some()
+        };
+        match placement.groups.iter().position(|group| !is_allowed(group)) {
+            Some(index) => Err(PlacementFault::Replicas(index)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether groups send to each other in a circle: each would wait for room in the other's ring.
+    pub(crate) fn has_circle(&self, placement: &Placement) -> bool {
+        let group_of = placement.group_of(self.pipeline.operators().len());
+        let ends = |edge: &super::Edge| (group_of[edge.from], group_of[edge.to]);
+        let mut links: Vec<(usize, usize)> =
+            self.pipeline.edges().iter().map(ends).filter(|(from, to)| from != to).collect();
+        let mut left: Vec<usize> = (0..placement.groups.len()).collect();
+        // A group that receives nothing from those left is in no circle.
+        while let Some(index) = left.iter().position(|&group| links.iter().all(|&(_, to)| to != group)) {
+            let group = left.swap_remove(index);
+            links.retain(|&(from, _)| from != group);
+        }
+        !left.is_empty()
+    }
+}

@@ -1,0 +1,202 @@
+//! Plans: the fewest cores whose latency is within a few percent of the best.
+//!
+//! The plan of a chain divides it into *segments* of neighbouring operators, one core each or one for each
+//! replica. Interval mapping to equal cores has polynomial dynamic programmes (Subhlok and Vondran, SPAA
+//! 1996); these here add distances, replicas and the wait:
+//!
+//! | file | subject |
+//! |---|---|
+//! | `segments` | cost of every segment |
+//! | `capacity` | the exact programme: cores left in each domain are its state |
+//! | `simple` | the short one, exact where the distance of a hop costs no CPU time |
+//! | `descent` | the wait, which is a maximum and not a sum; the choice among numbers of cores |
+//! | `search` | graphs: local search |
+//! | `parts` | from groups in domains to cores |
+//! | [`shortfall`], [`table`] | rates that no plan holds; plans of all rates |
+//!
+//! *Neighbouring* operators lose nothing while cores are plenty. On scarce cores any set of operators may fit
+//! where no segments do (0.6, 0.6, 0.4, 0.4 on two cores), which is bin packing; `search` finds those of a
+//! graph.
+
+mod capacity;
+mod descent;
+mod parts;
+mod search;
+mod segments;
+pub mod shortfall;
+mod simple;
+pub mod table;
+
+#[cfg(test)]
+mod tests;
+
+pub use shortfall::{Limit, Shortfall};
+pub use table::PlanTable;
+
+use crate::{Arrivals, Error, Figures, Idle, Model, Pipeline, Placement, Topology};
+use descent::Candidate;
+use segments::Segments;
+
+/// Requirements on a plan.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Largest utilisation of a core, above 0 and below 1. The rest is a reserve for fluctuations.
+    pub utilisation_max: f64,
+    /// Latency given up for fewer cores, as a share of the best.
+    pub latency_slack_ratio: f64,
+    /// Behaviour of receivers while they wait.
+    pub idle: Idle,
+}
+
+impl Default for Settings {
+    /// Utilisation up to 0.85, 5 % of latency for fewer cores, spinning receivers.
+    fn default() -> Settings {
+        Settings { utilisation_max: 0.85, latency_slack_ratio: 0.05, idle: Idle::Spin }
+    }
+}
+
+/// Relative error of a utilisation that is computed in another order.
+const ROUNDING_RATIO: f64 = 1e-9;
+
+impl Settings {
+    /// Utilisation above the limit.
+    fn excess(&self, utilisation: f64) -> f64 {
+        let limit = self.utilisation_max * (1.0 + ROUNDING_RATIO);
+        if utilisation > limit { utilisation - self.utilisation_max } else { 0.0 }
+    }
+}
+
+/// Whether a plan is known to be the best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Optimality {
+    /// No plan of segments has fewer cores within the slack, nor less latency on as many.
+    Exact,
+    /// Found by local search, or from a sample of states that were too many.
+    Heuristic,
+}
+
+/// A placement that holds the rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Where operators run.
+    pub placement: Placement,
+    /// Its figures at the rate that it was made for.
+    pub figures: Figures,
+    /// Whether it is the best.
+    pub optimality: Optimality,
+}
+
+/// Makes plans of one pipeline on one topology.
+#[derive(Clone, Copy, Debug)]
+pub struct Planner<'a> {
+    pipeline: &'a Pipeline,
+    topology: &'a Topology,
+    settings: Settings,
+}
+
+impl<'a> Planner<'a> {
+    /// # Errors
+    /// If a setting is out of range.
+    pub fn new(
+        pipeline: &'a Pipeline,
+        topology: &'a Topology,
+        settings: Settings,
+    ) -> Result<Planner<'a>, Error> {
+        let Settings { utilisation_max, latency_slack_ratio, idle } = settings;
+        if !(utilisation_max > 0.0 && utilisation_max < 1.0) {
+            let (what, range) = ("largest utilisation of a core", "above 0 and below 1");
+            return Err(Error::Value { what, value: utilisation_max, range });
+        }
+        let spin_ns = if let Idle::Park { spin_ns } = idle { spin_ns } else { 0.0 };
+        let figures = [("latency slack ratio", latency_slack_ratio), ("time of spinning in ns", spin_ns)];
+        for (what, value) in figures {
+            if !(value.is_finite() && value >= 0.0) {
+                return Err(Error::Value { what, value, range: "0 or more" });
+            }
+        }
+        Ok(Planner { pipeline, topology, settings })
+    }
+
+    /// The fewest cores within the slack of the best latency, and the least latency on them. It is exact for
+    /// chains unless they are large, on several domains, and the distance of a hop costs CPU time or
+    /// operators have keys; [`Plan::optimality`] tells.
+    ///
+    /// # Errors
+    /// The shortfall if no plan holds the rate.
+    pub fn plan(&self, arrivals: Arrivals) -> Result<Plan, Shortfall> {
+        self.try_plan(arrivals).ok_or_else(|| self.shortfall(arrivals))
+    }
+
+    /// The model at these arrivals.
+    #[must_use]
+    pub fn model(&self, arrivals: Arrivals) -> Model<'a> {
+        Model::new(self.pipeline, self.topology, self.settings.idle, arrivals)
+    }
+
+    fn try_plan(&self, arrivals: Arrivals) -> Option<Plan> {
+        let model = self.model(arrivals);
+        let (best, optimality) = if self.pipeline.is_chain() {
+            let segments = Segments::new(&model, &self.settings);
+            Method::of(self.pipeline, self.topology).best(&segments, &self.settings)
+        } else {
+            (search::best(&model, &self.settings), Optimality::Heuristic)
+        };
+        let placement = parts::placement(&best?.parts, self.topology);
+        let figures = model.figures_of_valid(&placement);
+        Some(Plan { placement, figures, optimality })
+    }
+
+    /// Whether a plan exists for these arrivals, as far as the planner can find one.
+    fn holds(&self, arrivals: Arrivals) -> bool {
+        let model = self.model(arrivals);
+        if self.pipeline.is_chain() {
+            let segments = Segments::new(&model, &self.settings);
+            !Method::of(self.pipeline, self.topology).solve(&segments, f64::INFINITY).0.is_empty()
+        } else {
+            search::best(&model, &self.settings).is_some()
+        }
+    }
+}
+
+/// How the plan of a chain is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    Simple,
+    Capacity {
+        /// States kept for each operator.
+        states_max: usize,
+    },
+}
+
+impl Method {
+    /// The quickest that is exact.
+    fn of(pipeline: &Pipeline, topology: &Topology) -> Method {
+        if simple::is_exact(pipeline, topology) {
+            Method::Simple
+        } else {
+            Method::Capacity { states_max: capacity::STATES_MAX }
+        }
+    }
+
+    /// The best plan.
+    fn best(self, segments: &Segments<'_>, settings: &Settings) -> (Option<Candidate>, Optimality) {
+        let mut optimality = Optimality::Exact;
+        let best = descent::best(
+            |limit| {
+                let (plans, proof) = self.solve(segments, limit);
+                optimality = optimality.max(proof);
+                plans
+            },
+            settings,
+        );
+        (best, optimality)
+    }
+
+    /// Least latencies, apart from waits, with segments that wait less than `limit` nanoseconds.
+    fn solve(self, segments: &Segments<'_>, limit: f64) -> (Vec<Candidate>, Optimality) {
+        match self {
+            Method::Simple => (simple::solve(segments, limit), Optimality::Exact),
+            Method::Capacity { states_max } => capacity::solve(segments, limit, states_max),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The exact dynamic programme on cache domains: its state is the operators placed, the domain reached, how
+//! far the next hop goes, and the cores left in each domain.
+//!
+//! It is needed where a far hop costs CPU time: the best plan may then leave a domain and return to it, to
+//! receive from far where a core has time for that. Only states that no other one is better than are kept,
+//! one that has as many cores left and took no longer; domains count by the cores that they have left, not by
+//! name. Large chains on many domains have more such states than can be gone through; then a sample of them
+//! is continued, and the plan is good but not proven.
+
+use std::cmp::Reverse;
+
+use super::Optimality;
+use super::descent::Candidate;
+use super::parts::Part;
+use super::segments::{Segment, Segments};
+use crate::Distance;
+
+/// A way to place the first operators.
+struct State {
+    path_ns: f64,
+    wait_ns: f64,
+    /// The domain of the last segment; none before the first.
+    domain: Option<usize>,
+    /// How far the next hop goes.
+    hop: Option<Distance>,
+    /// Cores left in each domain.
+    left: Vec<usize>,
+    /// The same in the domain reached, then in the others, the most first.
+    left_by_rank: Vec<usize>,
+    /// The last segment, and the state before it by its index.
+    last: Option<(Segment, usize)>,
+}
+
+impl State {
+    /// Whether this one is as good as `other` for whatever follows.
+    fn dominates(&self, other: &State) -> bool {
+        self.hop == other.hop
+            && self.path_ns <= other.path_ns
+            && self.left_by_rank.iter().zip(&other.left_by_rank).all(|(own, others)| own >= others)
+    }
+
+    /// The domains to which the next segment can go: those that are different for the future.
+    fn next_domains(&self, cores: usize) -> Vec<usize> {
+        let is_reached = |&domain: &usize| match self.hop {
+            None => true,
+            Some(Distance::Near) => self.domain == Some(domain),
+            Some(Distance::Far) => self.domain != Some(domain),
+        };
+        let fits = |&domain: &usize| self.left[domain] >= cores;
+        let mut domains: Vec<usize> = (0..self.left.len()).filter(is_reached).filter(fits).collect();
+        domains.sort_by_key(|&domain| self.left[domain]);
+        domains.dedup_by_key(|domain| self.left[*domain]);
+        domains
+    }
+
+    /// Whether the next hop has a core to go to.
+    fn has_way_on(&self) -> bool {
+        match self.hop {
+            None => true,
+            Some(Distance::Near) => self.left_by_rank[0] > 0,
+            Some(Distance::Far) => self.left_by_rank.get(1).is_some_and(|&cores| cores > 0),
+        }
+    }
+}
+
+/// States kept for each operator; every second is dropped where there are more. It is enough for all
+/// states of 20 operators on two domains.
+pub(super) const STATES_MAX: usize = 512;
+
+/// Plans of segments that wait less than `limit` nanoseconds, from at most `states_max` states per operator.
+/// Exact if these were all: then for each number of cores there is a plan on as many or fewer with the least
+/// `path_ns`.
+pub(super) fn solve(segments: &Segments<'_>, limit: f64, states_max: usize) -> (Vec<Candidate>, Optimality) {
+    let mut optimality = Optimality::Exact;
+    let mut layers: Vec<Vec<State>> = (0..=segments.operators()).map(|_| Vec::new()).collect();
+    layers[0].push(start(segments.model.topology.domains()));
+    for first in 0..segments.operators() {
+        for index in 0..layers[first].len() {
+            for segment in segments.from(first) {
+                for state in successors(segments, segment, &layers[first][index], index, limit) {
+                    let states = &mut layers[segment.end];
+                    keep(states, state);
+                    if states.len() > states_max {
+                        sample(states);
+                        optimality = Optimality::Heuristic;
+                    }
+                }
+            }
+        }
+    }
+    let complete = &layers[segments.operators()];
+    (complete.iter().map(|state| candidate(&layers, state)).collect(), optimality)
+}
+
+/// Keeps half of the states, from the fastest to those with the most cores left.
+fn sample(states: &mut Vec<State>) {
+    states.sort_by(|one, other| one.path_ns.total_cmp(&other.path_ns));
+    let mut is_kept = false;
+    states.retain(|_| {
+        is_kept = !is_kept;
+        is_kept
+    });
+}
+
+fn start(domains: &[usize]) -> State {
+    State {
+        path_ns: 0.0,
+        wait_ns: 0.0,
+        domain: None,
+        hop: None,
+        left: domains.to_vec(),
+        left_by_rank: Vec::new(),
+        last: None,
+    }
+}
+
+/// The states after a segment that follows `before`.
+fn successors(
+    segments: &Segments<'_>,
+    segment: Segment,
+    before: &State,
+    index: usize,
+    limit: f64,
+) -> Vec<State> {
+    let mut found = Vec::new();
+    for &hop in segments.hops_after(segment) {
+        let cost = segments.cost(segment, before.hop, hop).filter(|cost| cost.wait_ns < limit);
+        let Some(cost) = cost else { continue };
+        for domain in before.next_domains(segment.replicas) {
+            let mut left = before.left.clone();
+            left[domain] -= segment.replicas;
+            let state = State {
+                path_ns: before.path_ns + cost.path_ns,
+                wait_ns: before.wait_ns.max(cost.wait_ns),
+                domain: Some(domain),
+                hop,
+                left_by_rank: ranked(&left, domain),
+                left,
+                last: Some((segment, index)),
+            };
+            if state.has_way_on() {
+                found.push(state);
+            }
+        }
+    }
+    found
+}
+
+fn ranked(left: &[usize], domain: usize) -> Vec<usize> {
+    let mut ranked = left.to_vec();
+    ranked.swap(0, domain);
+    ranked[1..].sort_by_key(|&cores| Reverse(cores));
+    ranked
+}
+
+/// Adds a state unless another is as good, and drops those that it is as good as.
+fn keep(states: &mut Vec<State>, state: State) {
+    if !states.iter().any(|other| other.dominates(&state)) {
+        states.retain(|other| !state.dominates(other));
+        states.push(state);
+    }
+}
+
+fn candidate(layers: &[Vec<State>], complete: &State) -> Candidate {
+    let mut parts = Vec::new();
+    let mut state = complete;
+    while let (Some((segment, before)), Some(domain)) = (state.last, state.domain) {
+        let operators = (segment.first..segment.end).collect();
+        parts.push(Part { operators, domain, replicas: segment.replicas });
+        state = &layers[segment.first][before];
+    }
+    parts.reverse();
+    Candidate { parts, path_ns: complete.path_ns, wait_ns: complete.wait_ns }
+}

@@ -1,0 +1,159 @@
+//! Where the local search starts, and the single changes that it tries.
+
+use std::cmp::Reverse;
+
+use crate::Model;
+use crate::plan::parts::Part;
+
+/// Topological orders cut into at most `cores` parts of about equal load, on domains filled one by one.
+pub(super) fn balanced(model: &Model<'_>, cores: usize) -> Vec<Vec<Part>> {
+    let mut orders = vec![(0..model.pipeline.operators().len()).collect(), depth_first(model)];
+    orders.dedup();
+    let mut starts: Vec<Vec<Part>> = orders.iter().map(|order| cut(model, order, cores)).collect();
+    starts.dedup();
+    starts
+}
+
+/// Operators in an order in which each is followed by what it sends to, as soon as the inputs of that are
+/// placed.
+fn depth_first(model: &Model<'_>) -> Vec<usize> {
+    fn visit(model: &Model<'_>, operator: usize, order: &mut Vec<usize>) {
+        let is_placed = |edge: &usize| order.contains(&model.pipeline.edges()[*edge].from);
+        if order.contains(&operator) || !model.pipeline.incoming(operator).iter().all(is_placed) {
+            return;
+        }
+        order.push(operator);
+        for &edge in model.pipeline.outgoing(operator) {
+            visit(model, model.pipeline.edges()[edge].to, order);
+        }
+    }
+    let mut order = Vec::new();
+    (0..model.pipeline.operators().len()).for_each(|operator| visit(model, operator, &mut order));
+    order
+}
+
+fn cut(model: &Model<'_>, order: &[usize], cores: usize) -> Vec<Part> {
+    let flows = model.flows();
+    let load = |operator: usize| flows[operator] * model.pipeline.operators()[operator].service_ns;
+    let share = order.iter().map(|&operator| load(operator)).sum::<f64>() / cores as f64;
+    let mut groups: Vec<Vec<usize>> = vec![Vec::new(); cores];
+    let mut before = 0.0;
+    for &operator in order {
+        let middle = before + load(operator) / 2.0;
+        groups[((middle / share) as usize).min(cores - 1)].push(operator);
+        before += load(operator);
+    }
+    let mut domains: Vec<usize> = (0..model.topology.domains().len()).collect();
+    domains.sort_by_key(|&domain| Reverse(model.topology.domains()[domain]));
+    let domains = domains.into_iter().flat_map(|domain| vec![domain; model.topology.domains()[domain]]);
+    let groups = groups.into_iter().filter(|operators| !operators.is_empty());
+    groups.zip(domains).map(|(operators, domain)| part(operators, domain)).collect()
+}
+
+fn part(mut operators: Vec<usize>, domain: usize) -> Part {
+    operators.sort_unstable();
+    Part { operators, domain, replicas: 1 }
+}
+
+/// All plans that a single change makes of `parts`, on at most `cores` cores and no more than each domain
+/// has. Some may send in a circle.
+pub(super) fn all(model: &Model<'_>, parts: &[Part], cores: usize) -> Vec<Vec<Part>> {
+    let mut changes = Vec::new();
+    for from in 0..parts.len() {
+        for &operator in &parts[from].operators {
+            move_operator(model, parts, from, operator, &mut changes);
+        }
+        for other in 0..parts.len() {
+            if other != from {
+                join(parts, from, other, &mut changes);
+            }
+        }
+        reshape(model, parts, from, &mut changes);
+    }
+    changes.retain_mut(|changed| is_allowed(model, changed, cores));
+    changes
+}
+
+/// One operator to another part, to a new one in any domain, or exchanged with one of a later part; and all
+/// operators of a part from this one on to a new part.
+fn move_operator(
+    model: &Model<'_>,
+    parts: &[Part],
+    from: usize,
+    operator: usize,
+    changes: &mut Vec<Vec<Part>>,
+) {
+    let mut without = parts.to_vec();
+    without[from].operators.retain(|&other| other != operator);
+    for to in (0..parts.len()).filter(|&to| to != from) {
+        let mut moved = without.clone();
+        insert(&mut moved[to], operator);
+        changes.push(moved);
+        for &other in parts[to].operators.iter().filter(|_| to > from) {
+            let mut exchanged = without.clone();
+            exchanged[to].operators.retain(|&kept| kept != other);
+            insert(&mut exchanged[to], operator);
+            insert(&mut exchanged[from], other);
+            changes.push(exchanged);
+        }
+    }
+    for domain in 0..model.topology.domains().len() {
+        let mut alone = without.clone();
+        alone.push(part(vec![operator], domain));
+        changes.push(alone);
+        let (head, tail): (Vec<usize>, Vec<usize>) =
+            parts[from].operators.iter().partition(|&&other| other < operator);
+        let mut split = parts.to_vec();
+        split[from].operators = head;
+        split.push(part(tail, domain));
+        changes.push(split);
+    }
+}
+
+/// Two parts made one, on the cores of the second, or their domains exchanged.
+fn join(parts: &[Part], from: usize, to: usize, changes: &mut Vec<Vec<Part>>) {
+    let mut merged = parts.to_vec();
+    let operators = std::mem::take(&mut merged[from].operators);
+    operators.into_iter().for_each(|operator| insert(&mut merged[to], operator));
+    changes.push(merged);
+    if from < to && parts[from].domain != parts[to].domain {
+        let mut exchanged = parts.to_vec();
+        (exchanged[from].domain, exchanged[to].domain) = (parts[to].domain, parts[from].domain);
+        changes.push(exchanged);
+    }
+}
+
+/// A part in another domain, or with a replica more or less.
+fn reshape(model: &Model<'_>, parts: &[Part], index: usize, changes: &mut Vec<Vec<Part>>) {
+    for domain in (0..model.topology.domains().len()).filter(|&domain| domain != parts[index].domain) {
+        let mut moved = parts.to_vec();
+        moved[index].domain = domain;
+        changes.push(moved);
+    }
+    for replicas in [parts[index].replicas - 1, parts[index].replicas + 1] {
+        let mut replicated = parts.to_vec();
+        replicated[index].replicas = replicas;
+        changes.push(replicated);
+    }
+}
+
+fn insert(part: &mut Part, operator: usize) {
+    let at = part.operators.partition_point(|&other| other < operator);
+    part.operators.insert(at, operator);
+}
+
+/// Removes empty parts; whether the rest fits.
+fn is_allowed(model: &Model<'_>, parts: &mut Vec<Part>, cores: usize) -> bool {
+    parts.retain(|part| !part.operators.is_empty());
+    let mut left = model.topology.domains().to_vec();
+    for part in parts.iter() {
+        if part.replicas == 0
+            || part.replicas > left[part.domain]
+            || model.pipeline.max_share(&part.operators, part.replicas).is_none()
+        {
+            return false;
+        }
+        left[part.domain] -= part.replicas;
+    }
+    parts.iter().map(|part| part.replicas).sum::<usize>() <= cores
+}

@@ -1,0 +1,90 @@
+//! The short dynamic programme: `path(j, k)`, the least time to the end of operator `j` on `k` cores.
+//!
+//! Cores are taken domain by domain, the largest first, so `k` cores cost as few far hops as any. That is
+//! exact if it does not matter which hop is far: near and far hops differ in transit alone. A replicated
+//! segment may not fit into what is left of a domain, so with replicas it is exact on one domain alone.
+
+use std::cmp::Reverse;
+
+use super::descent::Candidate;
+use super::parts::Part;
+use super::segments::{Segment, Segments};
+use crate::{Distance, Pipeline, Topology};
+
+/// Whether the result is the best of all.
+pub(super) fn is_exact(pipeline: &Pipeline, topology: &Topology) -> bool {
+    let one_domain = topology.domains().len() == 1;
+    let [near, far] = Distance::ALL.map(|distance| topology.hop(distance).transit_ns);
+    one_domain || topology.differs_in_transit_only() && near <= far && pipeline.keys().is_empty()
+}
+
+/// The best way to the end of an operator on a number of cores.
+#[derive(Clone, Copy)]
+struct Step {
+    path_ns: f64,
+    wait_ns: f64,
+    /// The last segment.
+    segment: Segment,
+}
+
+/// The plan with the least `path_ns` on each number of cores, of segments that wait less than `limit`
+/// nanoseconds.
+pub(super) fn solve(segments: &Segments<'_>, limit: f64) -> Vec<Candidate> {
+    let topology = segments.model.topology;
+    let steps = steps(segments, limit);
+    let complete =
+        (1..=topology.cores()).filter_map(|cores| Some((cores, steps[segments.operators()][cores]?)));
+    let candidate = |(cores, last): (usize, Step)| {
+        let parts = parts(&steps, cores, topology, last);
+        let far_hops = parts.windows(2).filter(|pair| pair[0].domain != pair[1].domain).count() as f64;
+        let [near, far] = Distance::ALL.map(|distance| topology.hop(distance).transit_ns);
+        Candidate { parts, path_ns: last.path_ns + far_hops * (far - near), wait_ns: last.wait_ns }
+    };
+    complete.map(candidate).collect()
+}
+
+/// By operators placed and cores used; hops are near.
+fn steps(segments: &Segments<'_>, limit: f64) -> Vec<Vec<Option<Step>>> {
+    let (operators, cores) = (segments.operators(), segments.model.topology.cores());
+    let mut steps: Vec<Vec<Option<Step>>> = vec![vec![None; cores + 1]; operators + 1];
+    for first in 0..operators {
+        let input = (first > 0).then_some(Distance::Near);
+        for segment in segments.from(first) {
+            let output = (segment.end < operators).then_some(Distance::Near);
+            let Some(cost) = segments.cost(segment, input, output).filter(|cost| cost.wait_ns < limit) else {
+                continue;
+            };
+            for used in 0..=cores.saturating_sub(segment.replicas) {
+                let (path_ns, wait_ns) = match steps[first][used] {
+                    Some(before) => (before.path_ns, before.wait_ns),
+                    None if first == 0 && used == 0 => (0.0, 0.0),
+                    None => continue,
+                };
+                let step =
+                    Step { path_ns: path_ns + cost.path_ns, wait_ns: cost.wait_ns.max(wait_ns), segment };
+                let best = &mut steps[segment.end][used + segment.replicas];
+                if best.is_none_or(|best| step.path_ns < best.path_ns) {
+                    *best = Some(step);
+                }
+            }
+        }
+    }
+    steps
+}
+
+/// The segments of a result, on cores domain by domain.
+fn parts(steps: &[Vec<Option<Step>>], cores: usize, topology: &Topology, last: Step) -> Vec<Part> {
+    let mut domains: Vec<usize> = (0..topology.domains().len()).collect();
+    domains.sort_by_key(|&domain| Reverse(topology.domains()[domain]));
+    let domain_of: Vec<usize> =
+        domains.iter().flat_map(|&domain| vec![domain; topology.domains()[domain]]).collect();
+    let (mut parts, mut used, mut step) = (Vec::new(), cores, Some(last));
+    while let Some(Step { segment, .. }) = step {
+        used -= segment.replicas;
+        let operators = (segment.first..segment.end).collect();
+        parts.push(Part { operators, domain: domain_of[used], replicas: segment.replicas });
+        step = steps[segment.first][used];
+    }
+    parts.reverse();
+    parts
+}

@@ -1,0 +1,86 @@
+//! Plans of all rates, made beforehand: the best plan changes at a few rates only, and between them it stays.
+
+use std::ops::RangeInclusive;
+
+use super::{Plan, Planner, Shortfall};
+use crate::Arrivals;
+
+/// Ratio of neighbouring rates at which plans are made at first.
+const RATE_STEP_RATIO: f64 = 1.1;
+/// Precision of the rates at which the plan changes.
+const BREAK_PRECISION_RATIO: f64 = 1.01;
+
+/// For each rate a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanTable {
+    /// The highest rate that each plan is for, ascending, and the plan with its figures at that rate.
+    entries: Vec<(f64, Plan)>,
+}
+
+impl PlanTable {
+    /// The plan of a rate in tuples per second: that of the next rate from there up at which the plan
+    /// changes. `None` above the highest rate of the table.
+    #[must_use]
+    pub fn get(&self, rate_per_s: f64) -> Option<&Plan> {
+        let index = self.entries.partition_point(|&(up_to, _)| up_to < rate_per_s);
+        self.entries.get(index).map(|(_, plan)| plan)
+    }
+
+    /// The highest rate that each plan is for, in tuples per second, ascending, and the plan with its figures
+    /// there.
+    #[must_use]
+    pub fn entries(&self) -> &[(f64, Plan)] {
+        &self.entries
+    }
+}
+
+impl Planner<'_> {
+    /// The plans of a range of rates, in tuples per second. The arrivals give the dispersion. Each plan holds
+    /// the rates below it, as the utilisation falls with the rate; with receivers that park, wake-ups may
+    /// cost more at a lower rate, and a plan was made for rates 10 % apart at most.
+    ///
+    /// # Errors
+    /// The shortfall if no plan holds the highest rate.
+    ///
+    /// # Panics
+    /// If the range is empty, or not of positive, finite rates.
+    pub fn table(
+        &self,
+        arrivals: Arrivals,
+        rates_per_s: RangeInclusive<f64>,
+    ) -> Result<PlanTable, Shortfall> {
+        let (&lowest, &highest) = (rates_per_s.start(), rates_per_s.end());
+        assert!(0.0 < lowest && lowest <= highest && highest < f64::INFINITY, "no rates: {rates_per_s:?}");
+        let mut table = PlanTable { entries: vec![(lowest, self.plan(arrivals.at(lowest))?)] };
+        let mut rate = lowest;
+        while rate < highest {
+            let below = rate;
+            rate = (rate * RATE_STEP_RATIO).min(highest);
+            let plan = self.plan(arrivals.at(rate))?;
+            self.refine(&mut table, arrivals, below, (rate, plan))?;
+        }
+        Ok(table)
+    }
+
+    /// Adds `next`, and the plans of rates between `below` and it.
+    fn refine(
+        &self,
+        table: &mut PlanTable,
+        arrivals: Arrivals,
+        below: f64,
+        next: (f64, Plan),
+    ) -> Result<(), Shortfall> {
+        let (up_to, last) = table.entries.last_mut().expect("the table begins with the lowest rate");
+        if last.placement == next.1.placement {
+            (*up_to, *last) = next;
+        } else if next.0 <= below * BREAK_PRECISION_RATIO {
+            table.entries.push(next);
+        } else {
+            let middle = (below * next.0).sqrt();
+            let plan = self.plan(arrivals.at(middle))?;
+            self.refine(table, arrivals, below, (middle, plan))?;
+            self.refine(table, arrivals, middle, next)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,7 @@
+//! Plans against all placements of small pipelines.
+
+mod brute;
+mod chain;
+mod graph;
+mod random;
+mod rates;

@@ -1,0 +1,117 @@
+//! The dynamic programmes are exact.
+
+use super::brute::best_chain;
+use super::random::{FarHops, Instance, Random};
+use crate::Planner;
+use crate::plan::descent::Candidate;
+use crate::plan::parts::placement;
+use crate::plan::segments::Segments;
+use crate::plan::{Method, Optimality, simple};
+
+/// Random chains of each kind.
+const INSTANCES: u64 = 1000;
+
+/// The programme that is exact on every topology.
+const EXACT: Method = Method::Capacity { states_max: usize::MAX };
+
+fn by(method: Method, instance: &Instance) -> Option<Candidate> {
+    let Instance { pipeline, topology, settings, arrivals } = instance;
+    let model = Planner::new(pipeline, topology, *settings).unwrap().model(*arrivals);
+    let segments = Segments::new(&model, settings);
+    let (best, optimality) = method.best(&segments, settings);
+    assert_eq!(optimality, Optimality::Exact);
+    best
+}
+
+fn is_same(one: &Option<Candidate>, other: &Option<Candidate>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => {
+            one.cores() == other.cores() && (one.latency_ns() / other.latency_ns() - 1.0).abs() < 1e-9
+        }
+        _ => false,
+    }
+}
+
+/// Compares both programmes with all plans; the number of instances that have a plan, and that the simple one
+/// misses.
+fn compare(far: FarHops, operators: usize, is_keyed: bool) -> (u64, u64) {
+    let (mut planned, mut missed, mut multi) = (0, 0, 0);
+    for seed in 0..INSTANCES {
+        let instance = Random::new(seed).chain(operators, far, is_keyed);
+        let best = best_chain(&instance);
+        let exact = by(EXACT, &instance);
+        assert!(is_same(&exact, &best), "seed {seed}: {exact:?} instead of {best:?} of {instance:?}");
+        let is_equal = is_same(&by(Method::Simple, &instance), &best);
+        if simple::is_exact(&instance.pipeline, &instance.topology) {
+            assert!(is_equal, "seed {seed}: the simple programme misses {best:?} of {instance:?}");
+        }
+        planned += u64::from(best.is_some());
+        missed += u64::from(!is_equal);
+        multi += u64::from(best.is_some_and(|best| best.cores() > 1));
+    }
+    assert!(multi > INSTANCES / 5, "only {multi} need several cores");
+    (planned, missed)
+}
+
+#[test]
+fn the_programmes_find_the_best_plan_on_equal_cores() {
+    let (planned, missed) = compare(FarHops::Uniform, 6, false);
+    assert!(planned > INSTANCES / 2 && missed == 0, "{planned} planned, {missed} missed");
+}
+
+#[test]
+fn the_programmes_find_the_best_plan_where_far_hops_are_slower() {
+    let (planned, _) = compare(FarHops::Slower, 5, false);
+    assert!(planned > INSTANCES / 2, "{planned}");
+}
+
+#[test]
+fn only_the_exact_programme_finds_the_best_plan_where_receiving_from_far_is_dear() {
+    let (planned, missed) = compare(FarHops::Dear, 5, false);
+    assert!(planned > INSTANCES / 2 && missed > INSTANCES / 50, "{planned} planned, {missed} missed");
+}
+
+#[test]
+fn the_programmes_find_the_best_replicas() {
+    for far in [FarHops::Uniform, FarHops::Slower, FarHops::Dear] {
+        let (planned, _) = compare(far, 4, true);
+        assert!(planned > INSTANCES / 2, "{far:?}: {planned}");
+    }
+}
+
+#[test]
+fn the_figures_of_a_plan_are_those_of_its_placement() {
+    for seed in 0..INSTANCES {
+        let instance = Random::new(seed).chain(8, FarHops::Dear, seed % 2 == 0);
+        let Instance { pipeline, topology, settings, arrivals } = &instance;
+        let planner = Planner::new(pipeline, topology, *settings).unwrap();
+        let Ok(plan) = planner.plan(*arrivals) else { continue };
+        assert_eq!(plan.optimality, Optimality::Exact);
+        let figures = planner.model(*arrivals).figures(&plan.placement);
+        assert_eq!(figures.as_ref(), Ok(&plan.figures), "seed {seed}");
+        let claimed = by(Method::of(pipeline, topology), &instance).unwrap().latency_ns();
+        assert!((plan.figures.latency_ns / claimed - 1.0).abs() < 1e-9, "seed {seed}: {plan:?}");
+    }
+}
+
+#[test]
+fn a_sample_of_states_gives_valid_plans_that_are_nearly_the_best() {
+    let (mut sampled, mut planned, mut near) = (0, 0, 0);
+    for seed in 0..INSTANCES {
+        let instance = Random::new(seed).chain(8, FarHops::Dear, false);
+        let Instance { pipeline, topology, settings, arrivals } = &instance;
+        let model = Planner::new(pipeline, topology, *settings).unwrap().model(*arrivals);
+        let segments = Segments::new(&model, settings);
+        let (found, optimality) = Method::Capacity { states_max: 6 }.best(&segments, settings);
+        sampled += u64::from(optimality == Optimality::Heuristic);
+        let Some(best) = by(EXACT, &instance) else { continue };
+        planned += 1;
+        let Some(found) = found else { continue };
+        let figures = model.figures(&placement(&found.parts, topology)).unwrap();
+        assert_eq!(settings.excess(figures.utilisation_max()), 0.0, "seed {seed}: {found:?}");
+        let ratio = figures.latency_ns / best.latency_ns();
+        near += u64::from(ratio < 1.0 + 2.0 * settings.latency_slack_ratio);
+    }
+    assert!(sampled > INSTANCES / 10 && near * 100 >= planned * 95, "{sampled}, {near} of {planned}");
+}

@@ -1,0 +1,54 @@
+//! How near local search comes to the best of all placements of a graph.
+
+use super::brute::best_graph;
+use super::random::{FarHops, Random};
+use crate::Planner;
+use crate::plan::search;
+
+/// Random graphs of each kind.
+const INSTANCES: u64 = 100;
+
+/// Results of the search on graphs of a kind.
+#[derive(Debug, Default)]
+struct Found {
+    /// Graphs that can be placed.
+    placeable: u64,
+    /// Those without a plan by the search.
+    missed: u64,
+    /// Those whose plan is the best, on as many cores.
+    best: u64,
+    /// Ratio of the latency to the best one: the largest.
+    worst_ratio: f64,
+}
+
+fn search_all(far: FarHops, is_tree: bool) -> Found {
+    let mut found = Found::default();
+    for seed in 0..INSTANCES {
+        let instance = Random::new(seed).graph(6, far, is_tree);
+        let Some(best) = best_graph(&instance) else { continue };
+        found.placeable += 1;
+        let planner = Planner::new(&instance.pipeline, &instance.topology, instance.settings).unwrap();
+        match search::best(&planner.model(instance.arrivals), &instance.settings) {
+            None => found.missed += 1,
+            Some(plan) => {
+                let ratio = plan.latency_ns() / best.latency_ns();
+                let is_best = ratio < 1.0 + 1e-9 && plan.cores() == best.cores();
+                found.best += u64::from(is_best);
+                found.worst_ratio = found.worst_ratio.max(ratio);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn local_search_finds_nearly_always_the_best_placement_of_a_small_graph() {
+    for far in [FarHops::Uniform, FarHops::Slower, FarHops::Dear] {
+        for is_tree in [true, false] {
+            let found = search_all(far, is_tree);
+            let is_good = found.missed == 0 && found.best * 100 >= found.placeable * 98;
+            assert!(found.placeable > INSTANCES / 3, "{far:?}, tree {is_tree}: {found:?}");
+            assert!(is_good && found.worst_ratio < 1.1, "{far:?}, tree {is_tree}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Cores in cache domains, and the costs of handing a tuple from one core to another.
+//!
+//! Two levels: cores of one domain share a cache and are *near*, all others are *far*. The costs are data,
+//! measured or assumed; nothing here looks at a machine.
+
+use crate::Error;
+
+/// Costs of a hop: a tuple handed over through a ring between two cores. All are nanoseconds per tuple.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hop {
+    /// CPU time of the sender: the push.
+    pub send_ns: f64,
+    /// Time on the way, which no core spends.
+    pub transit_ns: f64,
+    /// CPU time of the receiver: the pop, with the cache misses that stall it.
+    pub receive_ns: f64,
+    /// Time from the wake-up call until a parked receiver runs.
+    pub wake_ns: f64,
+    /// CPU time of the sender that wakes a parked receiver.
+    pub waker_ns: f64,
+}
+
+impl Hop {
+    /// A hop that costs nothing, to be completed by struct update.
+    pub const FREE: Hop = Hop { send_ns: 0.0, transit_ns: 0.0, receive_ns: 0.0, wake_ns: 0.0, waker_ns: 0.0 };
+
+    /// All costs, in the order of the fields.
+    fn costs_ns(&self) -> [f64; 5] {
+        [self.send_ns, self.transit_ns, self.receive_ns, self.wake_ns, self.waker_ns]
+    }
+}
+
+/// How far a hop goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Distance {
+    /// Between cores of one cache domain.
+    Near,
+    /// Between cores of different cache domains.
+    Far,
+}
+
+impl Distance {
+    /// Both of them, the nearer first.
+    pub const ALL: [Distance; 2] = [Distance::Near, Distance::Far];
+}
+
+/// Cores in cache domains. Core numbers count through the domains: the first domain has the lowest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Topology {
+    /// Cores of each domain.
+    domains: Vec<usize>,
+    /// The domain of each core.
+    domain_of: Vec<usize>,
+    near: Hop,
+    far: Hop,
+}
+
+impl Topology {
+    /// `cores` cores that are all near each other.
+    ///
+    /// # Errors
+    /// As [`Topology::two_level`].
+    pub fn uniform(cores: usize, hop: Hop) -> Result<Topology, Error> {
+        Topology::two_level(vec![cores], hop, hop)
+    }
+
+    /// Cache domains with so many cores each, the costs of a hop within one, and between two.
+    ///
+    /// # Errors
+    /// If no domain is given, one has no core, or a cost is negative or not finite.
+    pub fn two_level(domains: Vec<usize>, near: Hop, far: Hop) -> Result<Topology, Error> {
+        if domains.is_empty() || domains.contains(&0) {
+            return Err(Error::NoCores);
+        }
+        let costs = near.costs_ns().into_iter().chain(far.costs_ns());
+        if let Some(cost) = costs.into_iter().find(|cost| !(cost.is_finite() && *cost >= 0.0)) {
+            return Err(Error::Value { what: "cost of a hop in ns", value: cost, range: "0 or more" });
+        }
+        let domain_of = domains.iter().enumerate().flat_map(|(domain, &cores)| vec![domain; cores]).collect();
+        Ok(Topology { domains, domain_of, near, far })
+    }
+
+    /// Number of cores.
+    #[must_use]
+    pub fn cores(&self) -> usize {
+        self.domain_of.len()
+    }
+
+    /// Number of cores of each domain.
+    #[must_use]
+    pub fn domains(&self) -> &[usize] {
+        &self.domains
+    }
+
+    /// The domain of a core.
+    ///
+    /// # Panics
+    /// If `core` is not below [`Topology::cores`].
+    #[must_use]
+    pub fn domain_of(&self, core: usize) -> usize {
+        self.domain_of[core]
+    }
+
+    /// The cores of a domain.
+    pub(crate) fn cores_of(&self, domain: usize) -> std::ops::Range<usize> {
+        let first = self.domains[..domain].iter().sum();
+        first..first + self.domains[domain]
+    }
+
+    /// How far two different cores are apart.
+    ///
+    /// # Panics
+    /// If a core is not below [`Topology::cores`].
+    #[must_use]
+    pub fn distance(&self, from: usize, to: usize) -> Distance {
+        if self.domain_of[from] == self.domain_of[to] { Distance::Near } else { Distance::Far }
+    }
+
+    /// The costs of a hop.
+    #[must_use]
+    pub fn hop(&self, distance: Distance) -> &Hop {
+        match distance {
+            Distance::Near => &self.near,
+            Distance::Far => &self.far,
+        }
+    }
+
+    /// Whether near and far hops differ in transit alone, so that neither the load of a core nor a wake-up
+    /// depends on the distance.
+    pub(crate) fn differs_in_transit_only(&self) -> bool {
+        Hop { transit_ns: 0.0, ..self.near } == Hop { transit_ns: 0.0, ..self.far }
+    }
+}
