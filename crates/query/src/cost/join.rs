@@ -9,8 +9,8 @@ use super::sort::sorted;
 use super::stage::Stage;
 use super::work::{PARTITION_SKEW_RATIO, Rows, Work};
 use crate::batch_spill::BATCH_BLOCKS_AHEAD;
+use crate::join::hash::build::{BUILD_COPIES, ENTRY_BYTES};
 use crate::join::hash::partition::PARTITION_COUNT;
-use crate::join::hash::{BUILD_COPIES, ENTRY_BYTES};
 
 /// Partitions of a pass over both sides.
 pub(crate) const HASH_PARTITIONS: u64 = PARTITION_COUNT as u64;

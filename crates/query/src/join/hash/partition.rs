@@ -1,44 +1,74 @@
 //! Partitioning of rows by key hash into spill files (Grace hash join: Kitsuregawa et al. 1983).
 //!
 //! Equal keys of both sides have the same partition number. A partition that is too large is partitioned again by other
-//! bits of the hash.
+//! bits of the hash. Threads share the run of each partition.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_buffer::NullBuffer;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{DataType, SchemaRef};
+use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
+use sakiyomi_io::buffer::Account;
 
+use super::build::BuildSize;
+use super::probe::Context;
 use super::table::hash_all;
+use crate::batch_bytes::batch_bytes;
 use crate::batch_spill::{BatchReader, BatchRun, BatchWriter};
-use crate::join::keys::{KeyEncoder, KeyValues};
+use crate::join::keys::KeyValues;
+use crate::phase::Meter;
 use crate::spill::SpillFiles;
-use crate::{Batches, Error};
+use crate::{Batches, Error, Job, workers};
 
-/// Hash bits of one level: 16 partitions have 16 open runs.
-const PARTITION_BITS: u32 = 4;
+/// Hash bits of a division: 16 partitions have 16 open runs.
+pub(super) const PARTITION_BITS: u32 = 4;
 
-/// Number of partitions of a level.
+/// Number of partitions of a division.
 pub(crate) const PARTITION_COUNT: usize = 1 << PARTITION_BITS;
 
-/// Maximum levels: suffices for 16^6 times the memory, unless many rows have equal keys or hashes.
-pub(super) const PARTITION_LEVELS_MAX: u32 = 6;
+/// Hash bits of all divisions of a row at most: they suffice for 16^6 times the memory, unless many rows have equal keys
+/// or hashes.
+pub(super) const DIVIDED_BITS_MAX: u32 = 24;
+
+/// Rows that are divided at a time, so that the batches of a partition do not become ever smaller.
+const DIVIDED_BATCH_ROWS: usize = 8192;
+
+/// Bytes of rows that are divided at a time.
+const DIVIDED_BATCH_BYTES: usize = 512 << 10;
+
+/// A division of rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Division {
+    /// Bits of the hash by which the rows were divided before.
+    pub(super) used_bits: u32,
+    pub(super) bits: u32,
+    /// Bytes of a block of the runs.
+    pub(super) block: usize,
+    /// Whether the rows are those of the build side.
+    pub(super) is_build: bool,
+}
 
 /// Spilled rows of one side.
 pub(super) struct Partition {
-    pub(super) run: BatchRun,
-    pub(super) schema: SchemaRef,
-    pub(super) rows: u64,
+    run: BatchRun,
+    schema: SchemaRef,
+    /// Their size; only its number of rows on the probe side.
+    pub(super) size: BuildSize,
 }
 
 impl Partition {
     /// Returns a stream of the rows, and keeps them on disk.
-    pub(super) fn read(&self) -> Result<RunBatches, Error> {
-        Ok(RunBatches { reader: self.run.read()?, schema: self.schema.clone() })
+    pub(super) fn read(&self, account: &Arc<Account>, block: usize) -> Result<RunBatches, Error> {
+        let reader = self.run.read_blocks_within(account, block)?;
+        Ok(RunBatches { reader, schema: self.schema.clone() })
     }
 
     /// Returns a stream of the rows that frees their disk space.
-    pub(super) fn drain(self) -> Result<RunBatches, Error> {
-        Ok(RunBatches { reader: self.run.drain()?, schema: self.schema })
+    pub(super) fn drain(self, account: &Arc<Account>, block: usize) -> Result<RunBatches, Error> {
+        Ok(RunBatches { reader: self.run.drain_within(account, block)?, schema: self.schema })
     }
 }
 
@@ -63,57 +93,171 @@ impl Batches for RunBatches {
     }
 }
 
-/// Writes the rows of one side into partitions.
-pub(super) struct Partitioner<'a> {
-    encoder: &'a KeyEncoder,
-    places: &'a [usize],
-    level: u32,
-    writers: Vec<(BatchWriter, u64)>,
+/// Stream of the same rows in larger batches.
+struct Coalesced(RunBatches);
+
+impl Batches for Coalesced {
+    fn schema(&self) -> SchemaRef {
+        self.0.schema()
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
+        let is_dictionary =
+            |field: &Arc<arrow_schema::Field>| matches!(field.data_type(), DataType::Dictionary(..));
+        if self.0.schema.fields().iter().any(is_dictionary) {
+            // The values of several dictionaries may be too many for the type of their keys.
+            return self.0.next();
+        }
+        let (mut batches, mut rows, mut bytes) = (Vec::new(), 0, 0);
+        while rows < DIVIDED_BATCH_ROWS
+            && bytes < DIVIDED_BATCH_BYTES
+            && let Some(batch) = self.0.next()?
+        {
+            (rows, bytes) = (rows + batch.num_rows(), bytes + batch_bytes(&batch));
+            batches.push(batch);
+        }
+        Ok(if batches.is_empty() { None } else { Some(concat_batches(&self.0.schema, &batches)?) })
+    }
+}
+
+/// Writes the rows of one side into partitions; threads share it.
+struct Partitioner<'a> {
+    context: &'a Context,
+    division: Division,
+    runs: Vec<Mutex<(BatchWriter, BuildSize)>>,
+}
+
+/// The part of a thread.
+struct Divider<'a> {
+    partitioner: &'a Partitioner<'a>,
+    /// The partition that the thread writes first, so that threads do not wait for each other.
+    first: usize,
     keys: KeyValues,
     hashes: Vec<u64>,
 }
 
+/// Divides streams and batches in memory, with a thread for each item.
+pub(super) fn divide_streams(
+    context: &Context,
+    job: &Job,
+    (files, account): (&SpillFiles, &Arc<Account>),
+    schema: &SchemaRef,
+    items: Vec<(Vec<RecordBatch>, Option<Box<dyn Batches>>)>,
+    division: Division,
+) -> Result<Vec<Partition>, Error> {
+    let partitioner = Partitioner::new(context, (files, account), schema, division)?;
+    workers::each(&context.job, items, |index, (batches, stream)| {
+        let meter = Meter::start();
+        let mut divider = partitioner.divider(index);
+        for batch in batches {
+            context.job.check()?;
+            divider.write(&batch)?;
+        }
+        if let Some(mut stream) = stream {
+            divider.write_all(&mut *stream)?;
+        }
+        job.phases().add(meter.stop("partition", 0, Duration::ZERO));
+        Ok(())
+    })?;
+    partitioner.finish(schema)
+}
+
+/// Divides a partition again, with the calling thread.
+pub(super) fn divide_again(
+    context: &Context,
+    (files, account): (&SpillFiles, &Arc<Account>),
+    partition: Partition,
+    division: Division,
+) -> Result<Vec<Partition>, Error> {
+    let schema = partition.schema.clone();
+    let partitioner = Partitioner::new(context, (files, account), &schema, division)?;
+    let mut rows = Coalesced(partition.drain(account, division.block)?);
+    partitioner.divider(0).write_all(&mut rows)?;
+    partitioner.finish(&schema)
+}
+
 impl<'a> Partitioner<'a> {
-    pub(super) fn new(
-        spill: &SpillFiles,
-        schema: &Schema,
-        encoder: &'a KeyEncoder,
-        places: &'a [usize],
-        level: u32,
+    fn new(
+        context: &'a Context,
+        (files, account): (&SpillFiles, &Arc<Account>),
+        schema: &SchemaRef,
+        division: Division,
     ) -> Result<Partitioner<'a>, Error> {
-        let writers = (0..PARTITION_COUNT).map(|_| Ok((BatchWriter::create(spill, schema)?, 0)));
-        let writers = writers.collect::<Result<_, Error>>()?;
-        Ok(Partitioner { encoder, places, level, writers, keys: encoder.empty(), hashes: Vec::new() })
+        let run = |_| {
+            let writer = BatchWriter::create_with(files, schema, account, division.block)?;
+            Ok(Mutex::new((writer, BuildSize::default())))
+        };
+        let runs = (0..1_usize << division.bits).map(run).collect::<Result<_, Error>>()?;
+        Ok(Partitioner { context, division, runs })
+    }
+
+    /// Returns the part of the thread `index`.
+    fn divider(&self, index: usize) -> Divider<'_> {
+        let first = index * self.runs.len() / self.context.job.options().threads.max(1) % self.runs.len();
+        Divider { partitioner: self, first, keys: self.context.encoder.empty(), hashes: Vec::new() }
+    }
+
+    /// Appends rows to a partition.
+    fn append(&self, partition: usize, rows: &RecordBatch) -> Result<(), Error> {
+        let size = match self.division.is_build {
+            true => BuildSize::of(self.context, rows)?,
+            false => BuildSize::of_rows(rows.num_rows()),
+        };
+        let mut run = self.runs[partition].lock().unwrap_or_else(PoisonError::into_inner);
+        run.1 = run.1.plus(size);
+        run.0.write(rows)
+    }
+
+    /// Waits for all writes; returns the partitions.
+    fn finish(self, schema: &SchemaRef) -> Result<Vec<Partition>, Error> {
+        let finish = |run: Mutex<(BatchWriter, BuildSize)>| {
+            let (writer, size) = run.into_inner().unwrap_or_else(PoisonError::into_inner);
+            Ok(Partition { run: writer.finish()?, schema: schema.clone(), size })
+        };
+        self.runs.into_iter().map(finish).collect()
+    }
+}
+
+impl Divider<'_> {
+    /// Writes the rows of a stream.
+    fn write_all(&mut self, stream: &mut dyn Batches) -> Result<(), Error> {
+        while let Some(batch) = stream.next()? {
+            self.partitioner.context.job.check()?;
+            self.write(&batch)?;
+        }
+        Ok(())
     }
 
     /// Writes the rows of a batch.
-    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
-        let nulls = self.encoder.encode(batch, self.places, &mut self.keys)?;
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        let Partitioner { context, division, runs } = self.partitioner;
+        let places = if division.is_build { &context.build_places } else { &context.probe_places };
+        let nulls = context.encoder.encode(batch, places, &mut self.keys)?;
         hash_all(&self.keys, &mut self.hashes);
         let (order, ends) = self.order(nulls.as_ref());
         let rows = take_record_batch(batch, &UInt32Array::from(order))?;
-        let mut start = 0;
-        for ((writer, written), end) in self.writers.iter_mut().zip(ends) {
-            if end > start {
-                writer.write(&rows.slice(start, end - start))?;
-                *written += (end - start) as u64;
+        for turn in 0..runs.len() {
+            let partition = (self.first + turn) % runs.len();
+            let start = if partition == 0 { 0 } else { ends[partition - 1] };
+            if ends[partition] > start {
+                self.partitioner.append(partition, &rows.slice(start, ends[partition] - start))?;
             }
-            start = end;
         }
         Ok(())
     }
 
     /// Returns the rows of the batch in partition order, and the end of each partition.
-    fn order(&self, nulls: Option<&NullBuffer>) -> (Vec<u32>, [usize; PARTITION_COUNT]) {
-        let shift = u64::BITS - PARTITION_BITS * (self.level + 1);
+    fn order(&self, nulls: Option<&NullBuffer>) -> (Vec<u32>, Vec<usize>) {
+        let Division { used_bits, bits, .. } = self.partitioner.division;
+        let (shift, count) = (u64::BITS - used_bits - bits, 1 << bits);
         let partition = |row: usize| match nulls {
             // Null keys match no key: they are spread evenly.
-            Some(nulls) if nulls.is_null(row) => row % PARTITION_COUNT,
-            _ => (self.hashes[row] >> shift) as usize % PARTITION_COUNT,
+            Some(nulls) if nulls.is_null(row) => row % count,
+            _ => (self.hashes[row] >> shift) as usize % count,
         };
-        let mut ends = [0; PARTITION_COUNT];
+        let mut ends = vec![0; count];
         (0..self.hashes.len()).for_each(|row| ends[partition(row)] += 1);
-        let (mut next, mut end) = ([0; PARTITION_COUNT], 0);
+        let (mut next, mut end) = (vec![0; count], 0);
         for (next, count) in next.iter_mut().zip(&mut ends) {
             *next = end;
             end += *count;
@@ -126,16 +270,5 @@ impl<'a> Partitioner<'a> {
             *place += 1;
         }
         (order, ends)
-    }
-
-    /// Waits for all writes; returns the partitions.
-    ///
-    /// # Errors
-    /// The error of a failed write.
-    pub(super) fn finish(self, schema: &SchemaRef) -> Result<Vec<Partition>, Error> {
-        let finish = |(writer, rows): (BatchWriter, u64)| {
-            Ok(Partition { run: writer.finish()?, schema: schema.clone(), rows })
-        };
-        self.writers.into_iter().map(finish).collect()
     }
 }

@@ -9,6 +9,7 @@ use arrow_schema::{Schema, SchemaRef, SortOptions};
 use arrow_select::concat::concat;
 
 use super::rule::{Alone, JoinSide, Rule};
+use super::stream::Source;
 use super::table::{CHAIN_END, HashSlice, HashTable, hash_all};
 use crate::batch_bytes::row_bytes_max;
 use crate::job::Reservation;
@@ -76,16 +77,16 @@ pub(super) struct Build {
     matched: Vec<AtomicBool>,
     /// Number of probes that have not ended; the last one returns unpaired build rows.
     probes: AtomicUsize,
-    _memory: Reservation,
+    _memory: Option<Reservation>,
 }
 
 impl Build {
-    /// Builds the hash table of the rows of `batches` for a number of probes.
+    /// Builds the hash table of the rows of `batches`, with its memory unless another holds it, for a number of probes.
     pub(super) fn new(
         context: &Context,
         schema: SchemaRef,
         batches: Vec<RecordBatch>,
-        memory: Reservation,
+        memory: Option<Reservation>,
         probes: usize,
     ) -> Result<Build, Error> {
         let batch = concat_by_column(schema, batches)?;
@@ -192,27 +193,6 @@ impl Probe {
         }
     }
 
-    /// Returns the next result batch and the maximum bytes of its rows; `None` at the end.
-    pub(super) fn next(
-        &mut self,
-        context: &Context,
-        pairs: &mut Pairs,
-        result: &ResultBatches,
-    ) -> Result<Option<(RecordBatch, usize)>, Error> {
-        while pairs.is_empty() && self.load(context)? {
-            pairs.set_capacity(result.rows_of(self.row_bytes()));
-            self.scan(context.rule, pairs);
-        }
-        if pairs.is_empty() {
-            pairs.set_capacity(result.rows_of(self.row_bytes()));
-            self.scan_leftover(context.rule, pairs);
-        }
-        if pairs.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some((context.assemble(&self.build.batch, &self.batch, pairs)?, self.row_bytes())))
-    }
-
     /// Returns the maximum bytes of a result row.
     fn row_bytes(&self) -> usize {
         self.build.row_bytes + self.probe_row_bytes
@@ -285,6 +265,28 @@ impl Probe {
             }
             *leftover += 1;
         }
+    }
+}
+
+impl Source for Probe {
+    fn next(
+        &mut self,
+        context: &Context,
+        pairs: &mut Pairs,
+        result: &ResultBatches,
+    ) -> Result<Option<(RecordBatch, usize)>, Error> {
+        while pairs.is_empty() && self.load(context)? {
+            pairs.set_capacity(result.rows_of(self.row_bytes()));
+            self.scan(context.rule, pairs);
+        }
+        if pairs.is_empty() {
+            pairs.set_capacity(result.rows_of(self.row_bytes()));
+            self.scan_leftover(context.rule, pairs);
+        }
+        if pairs.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some((context.assemble(&self.build.batch, &self.batch, pairs)?, self.row_bytes())))
     }
 }
 
