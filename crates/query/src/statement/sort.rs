@@ -48,6 +48,9 @@ pub fn sort(
     let threads = job.options().threads;
     let options = options(job, &rows, &keys, sort, plan)?;
     let sorted = crate::sort::sort(job, rows.streams(job, threads, sort.stable)?, &keys, &options)?;
+    if progress.look().total_rows > 0 {
+        progress.expect_more(sorted.rows());
+    }
     progress.begin("writing");
     give_out(job, sorted, &sink)?;
     let received = sink.finish()?;
