@@ -41,7 +41,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         target: Target::File(PathBuf::from(output)),
         options: OutputOptions::new(Format::Parquet),
     };
-    let statement = Join { on: on.clone(), kind: JoinKind::Inner, filter: None, select: None, method };
+    let statement = Join {
+        on: on.clone(),
+        kind: JoinKind::Inner,
+        filter: None,
+        select: std::env::var("SEL").ok(),
+        method,
+    };
     let (begun, cpu) = (Instant::now(), sakiyomi_os::cpu::user_and_system_of_this_process());
     let outcome = join(&job, open(left)?, open(right)?, &statement, &destination, None)?;
     let (user, system) = sakiyomi_os::cpu::user_and_system_of_this_process();

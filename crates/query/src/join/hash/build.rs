@@ -56,15 +56,11 @@ impl BuildSize {
         }
     }
 
-    /// Whether one table can hold the rows: row numbers have 32 bits with one value reserved for the chain end; string
-    /// offsets have 31 bits.
-    pub(super) fn is_within_offsets(&self) -> bool {
-        self.rows < u64::from(u32::MAX) && self.bytes <= i32::MAX as usize
-    }
-
     /// Whether a table of the rows takes at most `bytes` bytes.
     pub(super) fn fits(&self, bytes: usize) -> bool {
-        self.is_within_offsets() && self.table_bytes <= bytes
+        // Row numbers have 32 bits with one value reserved for the chain end; string offsets have 31 bits.
+        let is_within_offsets = self.rows < u64::from(u32::MAX) && self.bytes <= i32::MAX as usize;
+        is_within_offsets && self.table_bytes <= bytes
     }
 }
 
@@ -73,6 +69,8 @@ pub(super) struct Loaded {
     pub(super) batches: Vec<RecordBatch>,
     size: BuildSize,
     pub(super) memory: Reservation,
+    /// Maximum bytes of the table.
+    bytes_max: usize,
     /// Whether the rows exceed the memory; up to one batch of each thread is beyond it.
     pub(super) is_too_large: bool,
 }
@@ -81,14 +79,14 @@ impl Loaded {
     fn push(&mut self, batch: RecordBatch, size: BuildSize) {
         self.size = self.size.plus(size);
         let fits =
-            self.size.is_within_offsets() && self.memory.resize(self.size.table_bytes, TABLE_MEMORY).is_ok();
+            self.size.fits(self.bytes_max) && self.memory.resize(self.size.table_bytes, TABLE_MEMORY).is_ok();
         self.is_too_large |= !fits;
         self.batches.push(batch);
     }
 }
 
-/// Loads the build side, with a thread for each stream, until it exceeds the memory. Returns the streams that have not
-/// ended.
+/// Loads the build side, with a thread for each stream, until its table exceeds `bytes_max` bytes or the memory. Returns
+/// the streams that have not ended.
 ///
 /// # Errors
 /// If a stream fails.
@@ -96,10 +94,11 @@ pub(super) fn load_streams(
     context: &Context,
     job: &Job,
     streams: Vec<Box<dyn Batches>>,
+    bytes_max: usize,
 ) -> Result<(Loaded, Vec<Box<dyn Batches>>), Error> {
     let memory = context.job.reserve(0, TABLE_MEMORY)?;
-    let loaded = Loaded { batches: Vec::new(), size: BuildSize::default(), memory, is_too_large: false };
-    let loaded = Mutex::new(loaded);
+    let (batches, size) = (Vec::new(), BuildSize::default());
+    let loaded = Mutex::new(Loaded { batches, size, memory, bytes_max, is_too_large: false });
     let lock = || loaded.lock().unwrap_or_else(PoisonError::into_inner);
     let rest = workers::each(&context.job, streams, |_, mut stream| {
         let meter = Meter::start();

@@ -10,6 +10,7 @@ use sakiyomi_io::buffer::Account;
 
 use super::partition::PARTITION_BITS;
 use crate::batch_spill::{BATCH_BLOCK_BYTES, BATCH_BLOCKS_AHEAD};
+use crate::job::Reservation;
 use crate::{Error, Job};
 
 /// Smallest blocks, if memory is short: the alignment of direct transfers, and few enough calls.
@@ -28,6 +29,15 @@ const FIRST_BITS_MAX: u32 = 6;
 /// a pair of each thread.
 const PARTITIONS_PER_THREAD: usize = 8;
 
+/// One part in this many of the free heap is for rows that are not written yet.
+const BATCHES_PARTS: usize = 8;
+
+/// Most rows that are written together: larger batches are not faster.
+const BATCH_MAX_BYTES: usize = 32 << 10;
+
+/// Name of this memory in errors.
+const SPILL_MEMORY: &str = "joining rows";
+
 /// Memory of spilled rows.
 pub(super) struct SpillMemory {
     pub(super) account: Arc<Account>,
@@ -39,6 +49,10 @@ pub(super) struct SpillMemory {
     pub(super) first_bits: u32,
     /// Bytes of a block of the first division, which has all of the memory.
     pub(super) first_block: usize,
+    /// Bytes of rows of a partition that are written together: smaller batches would take more memory than their rows.
+    pub(super) batch_bytes: usize,
+    /// Memory of these rows, of all partitions of all threads.
+    _batches: Reservation,
 }
 
 /// Blocks to divide rows by a number of bits of their hashes.
@@ -62,7 +76,7 @@ impl SpillMemory {
         let least = blocks(PARTITION_BITS) * BLOCK_MIN_BYTES;
         let most = threads * blocks(PARTITION_BITS) * BATCH_BLOCK_BYTES;
         let bytes = (job.io().pool().budget() / BUDGET_PARTS).min(most).max(least);
-        let account = Arc::new(job.account(bytes, "joining rows")?);
+        let account = Arc::new(job.account(bytes, SPILL_MEMORY)?);
         let wanted = (threads * PARTITIONS_PER_THREAD).next_power_of_two().ilog2();
         let mut first_bits = wanted.clamp(PARTITION_BITS, FIRST_BITS_MAX);
         while first_bits > PARTITION_BITS && blocks(first_bits) * BLOCK_MIN_BYTES > bytes {
@@ -71,7 +85,10 @@ impl SpillMemory {
         let threads = threads.min(bytes / least);
         let block = block_of(bytes, threads * blocks(PARTITION_BITS));
         let first_block = block_of(bytes, blocks(first_bits));
-        Ok(SpillMemory { account, threads, block, first_bits, first_block })
+        let batches = (threads << PARTITION_BITS).max(1 << first_bits);
+        let batch_bytes = (job.available() / BATCHES_PARTS / batches).min(BATCH_MAX_BYTES);
+        let _batches = job.reserve(batches * batch_bytes, SPILL_MEMORY)?;
+        Ok(SpillMemory { account, threads, block, first_bits, first_block, batch_bytes, _batches })
     }
 }
 
@@ -90,6 +107,7 @@ mod tests {
                 assert!((1..=threads).contains(&memory.threads));
                 assert!(memory.threads * blocks(PARTITION_BITS) * memory.block <= bytes);
                 assert!(blocks(memory.first_bits) * memory.first_block <= bytes);
+                assert!(memory.batch_bytes >= 512, "{mebibytes} MiB, {threads} threads");
             }
         }
     }

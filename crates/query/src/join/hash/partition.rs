@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_buffer::NullBuffer;
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use sakiyomi_io::buffer::Account;
 
 use super::build::BuildSize;
+use super::memory::SpillMemory;
 use super::probe::Context;
 use super::table::hash_all;
-use crate::batch_bytes::batch_bytes;
+use crate::batch_bytes::{batch_bytes as bytes_of, compact};
 use crate::batch_spill::{BatchReader, BatchRun, BatchWriter};
 use crate::join::keys::KeyValues;
 use crate::phase::Meter;
@@ -32,12 +33,6 @@ pub(crate) const PARTITION_COUNT: usize = 1 << PARTITION_BITS;
 /// Hash bits of all divisions of a row at most: they suffice for 16^6 times the memory, unless many rows have equal keys
 /// or hashes.
 pub(super) const DIVIDED_BITS_MAX: u32 = 24;
-
-/// Rows that are divided at a time, so that the batches of a partition do not become ever smaller.
-const DIVIDED_BATCH_ROWS: usize = 8192;
-
-/// Bytes of rows that are divided at a time.
-const DIVIDED_BATCH_BYTES: usize = 512 << 10;
 
 /// A division of rows.
 #[derive(Clone, Copy, Debug)]
@@ -93,38 +88,48 @@ impl Batches for RunBatches {
     }
 }
 
-/// Stream of the same rows in larger batches.
-struct Coalesced(RunBatches);
-
-impl Batches for Coalesced {
-    fn schema(&self) -> SchemaRef {
-        self.0.schema()
-    }
-
-    fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
-        let is_dictionary =
-            |field: &Arc<arrow_schema::Field>| matches!(field.data_type(), DataType::Dictionary(..));
-        if self.0.schema.fields().iter().any(is_dictionary) {
-            // The values of several dictionaries may be too many for the type of their keys.
-            return self.0.next();
-        }
-        let (mut batches, mut rows, mut bytes) = (Vec::new(), 0, 0);
-        while rows < DIVIDED_BATCH_ROWS
-            && bytes < DIVIDED_BATCH_BYTES
-            && let Some(batch) = self.0.next()?
-        {
-            (rows, bytes) = (rows + batch.num_rows(), bytes + batch_bytes(&batch));
-            batches.push(batch);
-        }
-        Ok(if batches.is_empty() { None } else { Some(concat_batches(&self.0.schema, &batches)?) })
-    }
-}
-
 /// Writes the rows of one side into partitions; threads share it.
 struct Partitioner<'a> {
     context: &'a Context,
     division: Division,
-    runs: Vec<Mutex<(BatchWriter, BuildSize)>>,
+    /// Bytes of rows that are written together.
+    batch_bytes: usize,
+    runs: Vec<Mutex<PartitionWriter>>,
+}
+
+/// The run of a partition.
+struct PartitionWriter {
+    writer: BatchWriter,
+    size: BuildSize,
+    /// Rows that are not written yet.
+    pending: Vec<RecordBatch>,
+    pending_bytes: usize,
+}
+
+impl PartitionWriter {
+    /// Appends rows, which share no memory with others, and writes them if there are `batch_bytes` bytes.
+    fn push(&mut self, rows: RecordBatch, size: BuildSize, batch_bytes: usize) -> Result<(), Error> {
+        self.size = self.size.plus(size);
+        self.pending_bytes += bytes_of(&rows);
+        self.pending.push(rows);
+        if self.pending_bytes >= batch_bytes { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<(), Error> {
+        let pending = std::mem::take(&mut self.pending);
+        self.pending_bytes = 0;
+        let Some(first) = pending.first() else { return Ok(()) };
+        match concat_batches(first.schema_ref(), &pending) {
+            Ok(rows) => self.writer.write(&rows),
+            // The values of several dictionaries may be too many for the type of their keys.
+            Err(_) => pending.iter().try_for_each(|rows| self.writer.write(rows)),
+        }
+    }
+
+    fn finish(mut self, schema: &SchemaRef) -> Result<Partition, Error> {
+        self.write()?;
+        Ok(Partition { run: self.writer.finish()?, schema: schema.clone(), size: self.size })
+    }
 }
 
 /// The part of a thread.
@@ -140,12 +145,12 @@ struct Divider<'a> {
 pub(super) fn divide_streams(
     context: &Context,
     job: &Job,
-    (files, account): (&SpillFiles, &Arc<Account>),
+    (files, memory): (&SpillFiles, &SpillMemory),
     schema: &SchemaRef,
     items: Vec<(Vec<RecordBatch>, Option<Box<dyn Batches>>)>,
     division: Division,
 ) -> Result<Vec<Partition>, Error> {
-    let partitioner = Partitioner::new(context, (files, account), schema, division)?;
+    let partitioner = Partitioner::new(context, (files, memory), schema, division)?;
     workers::each(&context.job, items, |index, (batches, stream)| {
         let meter = Meter::start();
         let mut divider = partitioner.divider(index);
@@ -165,13 +170,13 @@ pub(super) fn divide_streams(
 /// Divides a partition again, with the calling thread.
 pub(super) fn divide_again(
     context: &Context,
-    (files, account): (&SpillFiles, &Arc<Account>),
+    (files, memory): (&SpillFiles, &SpillMemory),
     partition: Partition,
     division: Division,
 ) -> Result<Vec<Partition>, Error> {
     let schema = partition.schema.clone();
-    let partitioner = Partitioner::new(context, (files, account), &schema, division)?;
-    let mut rows = Coalesced(partition.drain(account, division.block)?);
+    let partitioner = Partitioner::new(context, (files, memory), &schema, division)?;
+    let mut rows = partition.drain(&memory.account, division.block)?;
     partitioner.divider(0).write_all(&mut rows)?;
     partitioner.finish(&schema)
 }
@@ -179,16 +184,17 @@ pub(super) fn divide_again(
 impl<'a> Partitioner<'a> {
     fn new(
         context: &'a Context,
-        (files, account): (&SpillFiles, &Arc<Account>),
+        (files, memory): (&SpillFiles, &SpillMemory),
         schema: &SchemaRef,
         division: Division,
     ) -> Result<Partitioner<'a>, Error> {
         let run = |_| {
-            let writer = BatchWriter::create_with(files, schema, account, division.block)?;
-            Ok(Mutex::new((writer, BuildSize::default())))
+            let writer = BatchWriter::create_with(files, schema, &memory.account, division.block)?;
+            let size = BuildSize::default();
+            Ok(Mutex::new(PartitionWriter { writer, size, pending: Vec::new(), pending_bytes: 0 }))
         };
         let runs = (0..1_usize << division.bits).map(run).collect::<Result<_, Error>>()?;
-        Ok(Partitioner { context, division, runs })
+        Ok(Partitioner { context, division, batch_bytes: memory.batch_bytes, runs })
     }
 
     /// Returns the part of the thread `index`.
@@ -197,22 +203,21 @@ impl<'a> Partitioner<'a> {
         Divider { partitioner: self, first, keys: self.context.encoder.empty(), hashes: Vec::new() }
     }
 
-    /// Appends rows to a partition.
-    fn append(&self, partition: usize, rows: &RecordBatch) -> Result<(), Error> {
+    /// Appends rows of a batch to a partition.
+    fn append(&self, partition: usize, batch: &RecordBatch, rows: UInt32Array) -> Result<(), Error> {
+        let rows = compact(&take_record_batch(batch, &rows)?)?;
         let size = match self.division.is_build {
-            true => BuildSize::of(self.context, rows)?,
+            true => BuildSize::of(self.context, &rows)?,
             false => BuildSize::of_rows(rows.num_rows()),
         };
         let mut run = self.runs[partition].lock().unwrap_or_else(PoisonError::into_inner);
-        run.1 = run.1.plus(size);
-        run.0.write(rows)
+        run.push(rows, size, self.batch_bytes)
     }
 
     /// Waits for all writes; returns the partitions.
     fn finish(self, schema: &SchemaRef) -> Result<Vec<Partition>, Error> {
-        let finish = |run: Mutex<(BatchWriter, BuildSize)>| {
-            let (writer, size) = run.into_inner().unwrap_or_else(PoisonError::into_inner);
-            Ok(Partition { run: writer.finish()?, schema: schema.clone(), size })
+        let finish = |run: Mutex<PartitionWriter>| {
+            run.into_inner().unwrap_or_else(PoisonError::into_inner).finish(schema)
         };
         self.runs.into_iter().map(finish).collect()
     }
@@ -230,17 +235,18 @@ impl Divider<'_> {
 
     /// Writes the rows of a batch.
     fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
-        let Partitioner { context, division, runs } = self.partitioner;
+        let Partitioner { context, division, runs, .. } = self.partitioner;
         let places = if division.is_build { &context.build_places } else { &context.probe_places };
         let nulls = context.encoder.encode(batch, places, &mut self.keys)?;
         hash_all(&self.keys, &mut self.hashes);
         let (order, ends) = self.order(nulls.as_ref());
-        let rows = take_record_batch(batch, &UInt32Array::from(order))?;
+        let order = UInt32Array::from(order);
         for turn in 0..runs.len() {
             let partition = (self.first + turn) % runs.len();
             let start = if partition == 0 { 0 } else { ends[partition - 1] };
             if ends[partition] > start {
-                self.partitioner.append(partition, &rows.slice(start, ends[partition] - start))?;
+                let rows = order.slice(start, ends[partition] - start);
+                self.partitioner.append(partition, batch, rows)?;
             }
         }
         Ok(())

@@ -159,11 +159,12 @@ impl SpilledPairs {
 
     /// Divides both partitions of a task again.
     fn divide(&self, build: Partition, probe: Partition, used_bits: u32) -> Result<(), Error> {
-        let SpillMemory { account, block, .. } = &*self.memory;
-        let division = Division { used_bits, bits: PARTITION_BITS, block: *block, is_build: true };
-        let builds = divide_again(&self.context, (&self.files, account), build, division)?;
+        let spill = (&self.files, &*self.memory);
+        let block = self.memory.block;
+        let division = Division { used_bits, bits: PARTITION_BITS, block, is_build: true };
+        let builds = divide_again(&self.context, spill, build, division)?;
         let division = Division { is_build: false, ..division };
-        let probes = divide_again(&self.context, (&self.files, account), probe, division)?;
+        let probes = divide_again(&self.context, spill, probe, division)?;
         self.add(&mut self.shared.lock(), [builds, probes], used_bits + PARTITION_BITS);
         Ok(())
     }

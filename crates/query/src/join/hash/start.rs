@@ -18,9 +18,6 @@ use crate::join::kind::JoinKind;
 use crate::spill::SpillFiles;
 use crate::{Batches, Error, Job};
 
-/// Name of the memory that is kept for the probe side.
-const PROBE_MEMORY: &str = "reading the probe side of a join";
-
 /// Name of the memory of the tables of spilled partitions.
 const TABLES_MEMORY: &str = "the hash tables of a join";
 
@@ -46,9 +43,9 @@ pub(in crate::join) fn start(
     let (build, probe) = if side == JoinSide::Left { (left, right) } else { (right, left) };
     let result_schema = context.layout.schema.clone();
     let memory = SpillMemory::reserve(job)?;
-    let spare = job.reserve(job.available() / 2, PROBE_MEMORY)?;
-    let (loaded, rest) = load_streams(&context, &build.job, (build.open)()?)?;
-    drop(spare);
+    // The rest is for the scans of both sides, one after the other, and the result.
+    let table_max_bytes = job.available() / 2;
+    let (loaded, rest) = load_streams(&context, &build.job, (build.open)()?, table_max_bytes)?;
     if loaded.is_too_large {
         let build = HashInput { open: Box::new(|| Ok(rest)), ..build };
         let pairs = spill(context, memory, loaded, build, probe)?;
@@ -79,7 +76,7 @@ fn spill(
 ) -> Result<SpilledPairs, Error> {
     let job = context.job.clone();
     let files = SpillFiles::new(&job);
-    let spill = (&files, &memory.account);
+    let spill = (&files, &memory);
     let (bits, block) = (memory.first_bits, memory.first_block);
     let division = Division { used_bits: 0, bits, block, is_build: true };
     // The threads share the loaded batches, and go on with a stream each.

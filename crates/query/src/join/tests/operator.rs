@@ -8,12 +8,12 @@ use crate::sort::SortOptions as Sort;
 /// How the sides of a random join are given.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given {
-    streams: usize,
-    batch_rows: usize,
+    pub(super) streams: usize,
+    pub(super) batch_rows: usize,
     /// Bytes of buffers, if few.
-    memory: Option<usize>,
+    pub(super) memory: Option<usize>,
     /// Whether a side has a sample; it comes from that many of its rows.
-    sample_rows: Option<usize>,
+    pub(super) sample_rows: Option<usize>,
 }
 
 fn given() -> impl Strategy<Value = Given> {
@@ -56,7 +56,7 @@ pub(super) fn input(table: &RecordBatch, keys: usize, given: Given) -> JoinInput
 }
 
 /// Reads all parts with several threads; returns the rows in the order of the parts.
-fn in_parallel(joined: &Joined, threads: usize) -> Vec<RecordBatch> {
+pub(super) fn in_parallel(joined: &Joined, threads: usize) -> Vec<RecordBatch> {
     let parts = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -88,7 +88,7 @@ fn methods() -> impl Strategy<Value = JoinMethod> {
 }
 
 /// Key values: few distinct ones, one of which may be frequent, and some nulls.
-fn skewed() -> impl Strategy<Value = Vec<Vec<Option<i64>>>> {
+pub(super) fn skewed() -> impl Strategy<Value = Vec<Vec<Option<i64>>>> {
     let frequent = prop_oneof![Just(0_u32), Just(8), Just(1000)];
     let rows = prop_oneof![1 => Just(0_usize), 6 => 1_usize..80];
     (frequent, rows).prop_flat_map(|(weight, rows)| {
