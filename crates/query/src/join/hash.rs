@@ -47,7 +47,7 @@ impl HashJoin {
         let input = |stream: Box<dyn Batches>| HashInput {
             job: job.clone(),
             schema: stream.schema(),
-            open: Box::new(|| Ok(vec![stream])),
+            open: Box::new(|_| Ok(vec![stream])),
         };
         let (schema, parts) = start(job, [input(left), input(right)], (condition, kind, build))?;
         let joined = Joined { schema, is_ordered: false, is_parallel: true, parts };

@@ -140,7 +140,7 @@ fn hash_join(
 ) -> Result<Joined, Error> {
     let inputs = [(0, left), (1, right)].map(|(side, input): (usize, JoinInput<'_>)| {
         let (job, schema) = (job.side(SIDE_NAMES[side]), input.schema.clone());
-        HashInput { job: job.clone(), schema, open: Box::new(move || opened(&job, input)) }
+        HashInput { job, schema, open: Box::new(|job| opened(job, input)) }
     });
     let (schema, parts) = hash::start(job, inputs, (condition, kind, build))?;
     let parts = Arc::new(MeteredParts { job: job.clone(), parts });

@@ -39,7 +39,7 @@ enum Stage {
     Probe(Box<Probe>),
     /// Returns unpaired probe rows; `before` counts the probe rows of previous batches.
     Alone {
-        rows: RunBatches,
+        rows: Box<RunBatches>,
         found: Found,
         before: usize,
     },
@@ -74,7 +74,7 @@ impl Blocks {
             return Ok(Stage::Probe(Box::new(Probe::new(context, Arc::new(build), rows, found))));
         }
         let Some(found) = found else { return Ok(Stage::Ended) };
-        let rows = self.probe.read(&self.memory.account, self.memory.block)?;
+        let rows = Box::new(self.probe.read(&self.memory.account, self.memory.block)?);
         Ok(Stage::Alone { rows, found, before: 0 })
     }
 }

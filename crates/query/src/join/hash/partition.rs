@@ -19,6 +19,7 @@ use super::probe::Context;
 use super::table::hash_all;
 use crate::batch_bytes::{batch_bytes as bytes_of, compact};
 use crate::batch_spill::{BatchReader, BatchRun, BatchWriter};
+use crate::job::Reservation;
 use crate::join::keys::KeyValues;
 use crate::phase::Meter;
 use crate::spill::SpillFiles;
@@ -141,23 +142,34 @@ struct Divider<'a> {
     hashes: Vec<u64>,
 }
 
-/// Divides streams and batches in memory, with a thread for each item.
+/// Rows that a thread divides.
+#[derive(Default)]
+pub(super) struct Item {
+    pub(super) batches: Vec<RecordBatch>,
+    /// Memory of the batches of all items, released once all of these are written.
+    pub(super) memory: Option<Arc<Reservation>>,
+    /// Rows after the batches.
+    pub(super) stream: Option<Box<dyn Batches>>,
+}
+
+/// Divides the rows of items, with a thread for each.
 pub(super) fn divide_streams(
     context: &Context,
     job: &Job,
-    (files, memory): (&SpillFiles, &SpillMemory),
+    spill: (&SpillFiles, &SpillMemory),
     schema: &SchemaRef,
-    items: Vec<(Vec<RecordBatch>, Option<Box<dyn Batches>>)>,
+    items: Vec<Item>,
     division: Division,
 ) -> Result<Vec<Partition>, Error> {
-    let partitioner = Partitioner::new(context, (files, memory), schema, division)?;
-    workers::each(&context.job, items, |index, (batches, stream)| {
+    let partitioner = Partitioner::new(context, spill, schema, division)?;
+    workers::each(&context.job, items, |index, Item { batches, memory, stream }| {
         let meter = Meter::start();
         let mut divider = partitioner.divider(index);
         for batch in batches {
             context.job.check()?;
             divider.write(&batch)?;
         }
+        drop(memory);
         if let Some(mut stream) = stream {
             divider.write_all(&mut *stream)?;
         }

@@ -7,12 +7,13 @@ use arrow_schema::SchemaRef;
 
 use super::build::{Loaded, load_streams};
 use super::memory::SpillMemory;
-use super::partition::{Division, divide_streams};
+use super::partition::{Division, Item, divide_streams};
 use super::probe::{Build, Context, Probe};
 use super::rule::JoinSide;
 use super::spilled::SpilledPairs;
 use super::stream::ResultStream;
 use crate::join::condition::Condition;
+use crate::join::input::OpenStreams;
 use crate::join::joined::{Parts, Streams};
 use crate::join::kind::JoinKind;
 use crate::spill::SpillFiles;
@@ -26,7 +27,7 @@ pub(in crate::join) struct HashInput<'a> {
     /// The job that records its phases.
     pub(in crate::join) job: Job,
     pub(in crate::join) schema: SchemaRef,
-    pub(in crate::join) open: Box<dyn FnOnce() -> Result<Vec<Box<dyn Batches>>, Error> + 'a>,
+    pub(in crate::join) open: OpenStreams<'a>,
 }
 
 /// Reads the build side; returns the parts of the result and its schema. If the build side exceeds half of the free
@@ -45,9 +46,9 @@ pub(in crate::join) fn start(
     let memory = SpillMemory::reserve(job)?;
     // The rest is for the scans of both sides, one after the other, and the result.
     let table_max_bytes = job.available() / 2;
-    let (loaded, rest) = load_streams(&context, &build.job, (build.open)()?, table_max_bytes)?;
+    let (loaded, rest) = load_streams(&context, &build.job, (build.open)(&build.job)?, table_max_bytes)?;
     if loaded.is_too_large {
-        let build = HashInput { open: Box::new(|| Ok(rest)), ..build };
+        let build = HashInput { open: Box::new(|_| Ok(rest)), ..build };
         let pairs = spill(context, memory, loaded, build, probe)?;
         return Ok((result_schema, Arc::new(pairs)));
     }
@@ -55,7 +56,7 @@ pub(in crate::join) fn start(
     if loaded.batches.is_empty() && context.rule.is_empty_without_build() {
         return Ok((result_schema, Arc::new(Streams::new(Vec::new()))));
     }
-    let streams = (probe.open)()?;
+    let streams = (probe.open)(&probe.job)?;
     let Loaded { batches, memory, .. } = loaded;
     let table = Arc::new(Build::new(&context, build.schema, batches, Some(memory), streams.len())?);
     let context = Arc::new(context);
@@ -80,18 +81,18 @@ fn spill(
     let (bits, block) = (memory.first_bits, memory.first_block);
     let division = Division { used_bits: 0, bits, block, is_build: true };
     // The threads share the loaded batches, and go on with a stream each.
-    let threads = job.options().threads.max(1);
-    let mut items: Vec<_> = (build.open)()?.into_iter().map(|stream| (Vec::new(), Some(stream))).collect();
-    items.resize_with(threads.max(items.len()), || (Vec::new(), None));
-    let count = items.len();
-    for (number, batch) in loaded.batches.into_iter().enumerate() {
-        items[number % count].0.push(batch);
-    }
+    let item = |stream| Item { stream: Some(stream), ..Item::default() };
+    let mut items: Vec<Item> = (build.open)(&build.job)?.into_iter().map(item).collect();
+    items.resize_with(job.options().threads.max(1).max(items.len()), Item::default);
+    let Loaded { batches, memory: loaded, .. } = loaded;
+    let (count, loaded) = (items.len(), Arc::new(loaded));
+    items.iter_mut().for_each(|item| item.memory = Some(Arc::clone(&loaded)));
+    drop(loaded);
+    batches.into_iter().enumerate().for_each(|(at, batch)| items[at % count].batches.push(batch));
     let builds = divide_streams(&context, &build.job, spill, &build.schema, items, division)?;
-    drop(loaded.memory);
-    let streams = (probe.open)()?.into_iter().map(|stream| (Vec::new(), Some(stream))).collect();
+    let items = (probe.open)(&probe.job)?.into_iter().map(item).collect();
     let division = Division { is_build: false, ..division };
-    let probes = divide_streams(&context, &probe.job, spill, &probe.schema, streams, division)?;
+    let probes = divide_streams(&context, &probe.job, spill, &probe.schema, items, division)?;
     // The rest is for the rows of each thread, and the result.
     let tables = job.reserve(job.available() / 2, TABLES_MEMORY)?;
     Ok(SpilledPairs::new(context, files, memory, tables, [builds, probes], bits))

@@ -51,7 +51,7 @@ fn pairs_of_spilled_partitions_are_joined_at_the_same_time_as_far_as_memory_allo
         let method = JoinMethod::Hash(JoinSide::Left);
         let found = join(&job, inputs.0, inputs.1, &condition, JoinKind::Inner, method).unwrap();
         let mut open: Vec<_> = (0..threads.min(2)).map(|_| found.next_part().unwrap().unwrap().1).collect();
-        let mut rows: usize = open.drain(..).map(|part| counted(part)).sum();
+        let mut rows: usize = open.drain(..).map(counted).sum();
         while let Some((_, part)) = found.next_part().unwrap() {
             rows += counted(part);
         }
