@@ -7,6 +7,7 @@
 
 mod blocks;
 pub(crate) mod build;
+mod context;
 mod memory;
 pub(crate) mod partition;
 mod probe;

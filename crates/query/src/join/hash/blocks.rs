@@ -7,9 +7,10 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 
 use super::build::load_block;
+use super::context::Context;
 use super::memory::SpillMemory;
 use super::partition::{Partition, RunBatches};
-use super::probe::{Build, Context, Found, Probe};
+use super::probe::{Build, Found, Probe};
 use super::rule::Alone;
 use super::stream::Source;
 use crate::batch_bytes::row_bytes_max;

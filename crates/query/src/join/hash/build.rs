@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 
-use super::probe::Context;
+use super::context::Context;
 use super::table::TABLE_ROW_BYTES;
 use crate::batch_bytes::{batch_bytes, compact};
 use crate::job::Reservation;

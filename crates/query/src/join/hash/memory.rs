@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use sakiyomi_io::buffer::Account;
 
-use super::partition::PARTITION_BITS;
 use crate::batch_spill::{BATCH_BLOCK_BYTES, BATCH_BLOCKS_AHEAD};
 use crate::job::Reservation;
 use crate::{Error, Job};
+
+/// Hash bits of a division after the first one: 16 partitions have 16 open runs.
+pub(super) const PARTITION_BITS: u32 = 4;
 
 /// Smallest blocks, if memory is short: the alignment of direct transfers, and few enough calls.
 const BLOCK_MIN_BYTES: usize = 16 << 10;

@@ -14,8 +14,8 @@ use arrow_select::take::take_record_batch;
 use sakiyomi_io::buffer::Account;
 
 use super::build::BuildSize;
-use super::memory::SpillMemory;
-use super::probe::Context;
+use super::context::Context;
+use super::memory::{PARTITION_BITS, SpillMemory};
 use super::table::hash_all;
 use crate::batch_bytes::{batch_bytes as bytes_of, compact};
 use crate::batch_spill::{BatchReader, BatchRun, BatchWriter};
@@ -24,9 +24,6 @@ use crate::join::keys::KeyValues;
 use crate::phase::Meter;
 use crate::spill::SpillFiles;
 use crate::{Batches, Error, Job, workers};
-
-/// Hash bits of a division: 16 partitions have 16 open runs.
-pub(super) const PARTITION_BITS: u32 = 4;
 
 /// Number of partitions of a division.
 pub(crate) const PARTITION_COUNT: usize = 1 << PARTITION_BITS;

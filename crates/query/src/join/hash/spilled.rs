@@ -7,9 +7,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::blocks::Blocks;
 use super::build::load_block;
-use super::memory::SpillMemory;
-use super::partition::{DIVIDED_BITS_MAX, Division, PARTITION_BITS, Partition, divide_again};
-use super::probe::{Build, Context, Probe};
+use super::context::Context;
+use super::memory::{PARTITION_BITS, SpillMemory};
+use super::partition::{DIVIDED_BITS_MAX, Division, Partition, divide_again};
+use super::probe::{Build, Probe};
 use super::rule::Alone;
 use super::stream::ResultStream;
 use crate::job::Reservation;

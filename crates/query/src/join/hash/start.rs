@@ -6,9 +6,10 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 
 use super::build::{Loaded, load_streams};
+use super::context::Context;
 use super::memory::SpillMemory;
 use super::partition::{Division, Item, divide_streams};
-use super::probe::{Build, Context, Probe};
+use super::probe::{Build, Probe};
 use super::rule::JoinSide;
 use super::spilled::SpilledPairs;
 use super::stream::ResultStream;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use super::probe::Context;
+use super::context::Context;
 use crate::join::pairs::Pairs;
 use crate::join::result::{RESULT_BATCH_ROWS, ResultBatches};
 use crate::{Batches, Error};
