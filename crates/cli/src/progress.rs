@@ -70,6 +70,13 @@ impl Progress {
         Progress { bar, shown }
     }
 
+    /// Changes the total of a bar that has one.
+    pub(crate) fn set_total(&mut self, total: u64) {
+        if self.shown.is_some() && self.bar.length().is_some_and(|length| length != total) {
+            self.bar.set_length(total);
+        }
+    }
+
     /// `done` of the total; `message` says what was done.
     ///
     /// # Errors

@@ -1,4 +1,6 @@
-//! Measures a join of two files: `cargo run --release --example join_files -- LEFT RIGHT ON OUTPUT [MEMORY_MIB]`.
+//! Measures a join of two files:
+//! `cargo run --release --example join_files -- LEFT RIGHT ON OUTPUT [MEMORY_MIB [THREADS [merge|left|right]]]`.
+//! `left` and `right` are the build side of a hash join.
 //!
 //! Prints wall time, CPU time, peak memory, and the figures of each phase.
 
@@ -8,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use sakiyomi_os::allocator::Keep;
-use sakiyomi_query::join::JoinKind;
+use sakiyomi_query::join::{JoinKind, JoinMethod, JoinSide};
 use sakiyomi_query::output::{OutputOptions, Target};
 use sakiyomi_query::statement::{Destination, Join, join};
 use sakiyomi_query::table::{Format, OpenOptions, Table};
@@ -20,18 +22,32 @@ const KEEP: Keep = Keep { arenas: 2, mapped_min_bytes: 8 << 20, trim_bytes: 8 <<
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [left, right, on, output, rest @ ..] = &arguments[..] else {
-        return Err("expected LEFT RIGHT ON OUTPUT [MEMORY_MIB]".into());
+        return Err("expected LEFT RIGHT ON OUTPUT [MEMORY_MIB [THREADS [merge|left|right]]]".into());
     };
     sakiyomi_os::allocator::keep(KEEP);
     let mebibytes: usize = rest.first().map_or(Ok(512), |text| text.parse())?;
-    let job = Job::new(JobOptions { memory: mebibytes << 20, ..JobOptions::default() })?;
+    let threads = rest.get(1).map_or(Ok(JobOptions::default().threads), |text| text.parse())?;
+    let method = match rest.get(2).map(String::as_str) {
+        None => None,
+        Some("merge") => Some(JoinMethod::Merge),
+        Some("left") => Some(JoinMethod::Hash(JoinSide::Left)),
+        Some("right") => Some(JoinMethod::Hash(JoinSide::Right)),
+        Some(other) => return Err(format!("unknown method {other}").into()),
+    };
+    let job = Job::new(JobOptions { memory: mebibytes << 20, threads, ..JobOptions::default() })?;
     let options = OpenOptions { access: sakiyomi_io::Access::Direct, ..OpenOptions::default() };
     let open = |path: &String| Table::open(&[PathBuf::from(path)], &options);
     let destination = Destination::File {
         target: Target::File(PathBuf::from(output)),
         options: OutputOptions::new(Format::Parquet),
     };
-    let statement = Join { on: on.clone(), kind: JoinKind::Inner, filter: None, select: None, method: None };
+    let statement = Join {
+        on: on.clone(),
+        kind: JoinKind::Inner,
+        filter: None,
+        select: std::env::var("SEL").ok(),
+        method,
+    };
     let (begun, cpu) = (Instant::now(), sakiyomi_os::cpu::user_and_system_of_this_process());
     let outcome = join(&job, open(left)?, open(right)?, &statement, &destination, None)?;
     let (user, system) = sakiyomi_os::cpu::user_and_system_of_this_process();

@@ -93,6 +93,28 @@ impl BatchWriter {
         account: Option<&Arc<Account>>,
     ) -> Result<BatchWriter, Error> {
         let block = account.map_or(BATCH_BLOCK_BYTES, |_| RESERVED_BLOCK_BYTES);
+        BatchWriter::of_blocks(spill, schema, account, block)
+    }
+
+    /// As [`BatchWriter::create_within`], with transfers of `block` bytes, for writing many runs at the same time.
+    ///
+    /// # Errors
+    /// If the schema cannot be written.
+    pub(crate) fn create_with(
+        spill: &SpillFiles,
+        schema: &Schema,
+        account: &Arc<Account>,
+        block: usize,
+    ) -> Result<BatchWriter, Error> {
+        BatchWriter::of_blocks(spill, schema, Some(account), block)
+    }
+
+    fn of_blocks(
+        spill: &SpillFiles,
+        schema: &Schema,
+        account: Option<&Arc<Account>>,
+        block: usize,
+    ) -> Result<BatchWriter, Error> {
         let options = WriteOptions { block, in_flight: BATCH_BLOCKS_AHEAD, ..WriteOptions::default() };
         let writer = spill.run_within(account, &options)?;
         let frames = Frames { writer, bytes: Vec::new(), error: None };
@@ -132,21 +154,26 @@ pub(crate) struct BatchRun {
 }
 
 impl BatchRun {
-    /// Reads the batches without freeing their space.
-    ///
-    /// # Errors
-    /// If the budget has no room for another stream.
-    pub(crate) fn read(&self) -> Result<BatchReader, Error> {
-        Ok(BatchReader::new(self.run.read(&read_options(), READ_PHASE)?))
-    }
-
-    /// As [`BatchRun::read`], with memory that was reserved before.
+    /// Reads the batches without freeing their space, with memory that was reserved before.
     ///
     /// # Errors
     /// If the engine cannot be used.
     pub(crate) fn read_within(&self, account: &Arc<Account>) -> Result<BatchReader, Error> {
         let options = SharedOptions { block: RESERVED_BLOCK_BYTES, ahead: 1, ..read_options() };
-        Ok(BatchReader::new(self.run.read_within(Some(account), &options, READ_PHASE)?))
+        Ok(BatchReader::new(self.run.read_within(account, &options, READ_PHASE)?))
+    }
+
+    /// As [`BatchRun::read_within`], with transfers of at most `block` bytes.
+    ///
+    /// # Errors
+    /// If the engine cannot be used.
+    pub(crate) fn read_blocks_within(
+        &self,
+        account: &Arc<Account>,
+        block: usize,
+    ) -> Result<BatchReader, Error> {
+        let options = SharedOptions { block: block.min(BATCH_BLOCK_BYTES), ..read_options() };
+        Ok(BatchReader::new(self.run.read_within(account, &options, READ_PHASE)?))
     }
 
     /// As [`BatchRun::drain`], with memory that was reserved before and transfers of at most `block` bytes, for reading

@@ -14,6 +14,14 @@ const LISTED_NAMES_MAX: usize = 20;
 /// # Errors
 /// [`Error::Query`] if no column matches, or more than one.
 pub(crate) fn find(name: &str, quoted: bool, schema: &Schema) -> Result<usize, Error> {
+    find_of("", name, quoted, schema)
+}
+
+/// As [`find()`], with the table in errors, such as `the left table`.
+///
+/// # Errors
+/// As [`find()`].
+pub(crate) fn find_of(table: &str, name: &str, quoted: bool, schema: &Schema) -> Result<usize, Error> {
     let exact = places(schema, |known| known == name);
     let found = if exact.is_empty() && !quoted {
         let folded = name.to_lowercase();
@@ -23,7 +31,7 @@ pub(crate) fn find(name: &str, quoted: bool, schema: &Schema) -> Result<usize, E
     };
     match found[..] {
         [place] => Ok(place),
-        [] => Err(unknown(name, schema)),
+        [] => Err(unknown(table, name, schema)),
         _ => Err(ambiguous(name, &found, schema)),
     }
 }
@@ -41,18 +49,20 @@ fn ambiguous(name: &str, found: &[usize], schema: &Schema) -> Error {
     })
 }
 
-fn unknown(name: &str, schema: &Schema) -> Error {
+fn unknown(table: &str, name: &str, schema: &Schema) -> Error {
+    let of = if table.is_empty() { "" } else { " of " };
+    let sentence = format!("no column{of}{table} is named {name}");
     let known = || schema.fields().iter().map(|field| field.name().as_str());
     let meant = similar(name, known());
     if !meant.is_empty() {
-        return Error::Query(format!("no column is named {name}{}", did_you_mean(&meant)));
+        return Error::Query(sentence + &did_you_mean(&meant));
     }
     let mut names: Vec<&str> = known().take(LISTED_NAMES_MAX).collect();
     if names.is_empty() {
-        return Error::Query(format!("no column is named {name}; the table has no columns"));
+        return Error::Query(sentence + "; the table has no columns");
     }
     if schema.fields().len() > LISTED_NAMES_MAX {
         names.push("…");
     }
-    Error::Query(format!("no column is named {name}; the columns are {}", names.join(", ")))
+    Error::Query(format!("{sentence}; the columns are {}", names.join(", ")))
 }

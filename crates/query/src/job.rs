@@ -15,6 +15,7 @@
 //! | sort, input | open chunks, writes in flight, resident partitions, a long row (`sort/plan.rs`) | own writes; its turn for a long row |
 //! | sort, output | the same bytes, as grants of whole loads and merges, given in output order (`sort/memory.rs`) | holders of earlier partitions, which need no grant |
 //! | merge join | a run to spill a group of equal keys | own transfers |
+//! | hash join | blocks to divide rows, on as many threads as they suffice for; batches of rows to be written (`join/hash/memory.rs`) | own writes; tables of pairs that other threads join, which need no more |
 //! | aggregation | a run to write and a run to read; other runs use what is left | own transfers; its turn for the reserved run |
 //! | result file | two blocks of its stream | own writes |
 //!

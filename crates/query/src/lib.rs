@@ -48,6 +48,7 @@ mod batch_bytes;
 mod batch_spill;
 mod columns;
 mod error;
+mod workers;
 
 pub use batches::Batches;
 pub use error::Error;

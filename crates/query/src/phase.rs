@@ -1,5 +1,7 @@
 //! Bytes, elapsed time, CPU time and I/O wait of each phase of a job.
 
+mod busy;
+
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,6 +10,8 @@ use sakiyomi_os::cpu::user_and_system_of_this_thread;
 
 use sakiyomi_io::IoStats;
 use serde::Serialize;
+
+use busy::BusyTime;
 
 /// The figures of one phase, summed over its threads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -38,8 +42,8 @@ pub struct Phases {
 #[derive(Debug)]
 struct Known {
     phase: Phase,
-    /// End of the elapsed time counted so far.
-    until: Option<Instant>,
+    /// The elapsed time counted so far.
+    busy: BusyTime,
 }
 
 impl Phases {
@@ -51,15 +55,14 @@ impl Phases {
 
     fn add_at(&self, phase: Phase, now: Instant) {
         let mut phases = self.phases.lock().unwrap_or_else(PoisonError::into_inner);
-        let until = Some(now).filter(|_| phase.elapsed_ns > 0);
-        let Some(Known { phase: known, until: counted }) =
-            phases.iter_mut().find(|known| known.phase.name == phase.name)
-        else {
-            return phases.push(Known { phase, until });
-        };
-        let uncounted = counted.map_or(u64::MAX, |counted| nanos(now.saturating_duration_since(counted)));
-        known.elapsed_ns += phase.elapsed_ns.min(uncounted);
-        *counted = until.or(*counted);
+        let place = phases.iter().position(|known| known.phase.name == phase.name).unwrap_or_else(|| {
+            let known = Phase { name: phase.name.clone(), ..Phase::default() };
+            phases.push(Known { phase: known, busy: BusyTime::default() });
+            phases.len() - 1
+        });
+        let Known { phase: known, busy } = &mut phases[place];
+        let begun = now.checked_sub(Duration::from_nanos(phase.elapsed_ns));
+        known.elapsed_ns += begun.map_or(phase.elapsed_ns, |begun| nanos(busy.add(begun..now)));
         known.bytes += phase.bytes;
         known.stored_bytes += phase.stored_bytes;
         known.user_ns += phase.user_ns;
@@ -178,6 +181,9 @@ mod tests {
         add(30, 5);
         let phase = &phases.list()[0];
         assert_eq!((phase.elapsed_ns, phase.user_ns), (17_000_000, 25_000_000));
+        // A thread that worked all the time reports last.
+        add(31, 31);
+        assert_eq!(phases.list()[0].elapsed_ns, 31_000_000);
     }
 
     #[test]

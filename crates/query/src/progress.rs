@@ -19,7 +19,7 @@ pub struct Snapshot {
     pub step: &'static str,
     /// Rows processed so far, counted once per step.
     pub done_rows: u64,
-    /// Rows processed when the job ends; 0 if unknown.
+    /// Rows processed when the job ends, as far as is known so far; 0 if unknown.
     pub total_rows: u64,
     /// Bytes of output so far.
     pub output_bytes: u64,
@@ -29,6 +29,18 @@ impl Progress {
     /// Sets the total rows of all steps.
     pub fn expect(&self, rows: u64) {
         self.total.store(rows, Ordering::Relaxed);
+    }
+
+    /// Sets the rows that are still to be processed, once they are known.
+    pub fn expect_more(&self, rows: u64) {
+        self.expect(self.done.load(Ordering::Relaxed).saturating_add(rows));
+    }
+
+    /// Ends all steps: the total is what was processed.
+    pub fn finish(&self) {
+        if self.total.load(Ordering::Relaxed) > 0 {
+            self.expect_more(0);
+        }
     }
 
     /// Begins a step.
@@ -49,10 +61,12 @@ impl Progress {
     /// Returns the current progress.
     #[must_use]
     pub fn look(&self) -> Snapshot {
+        let (done_rows, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
         Snapshot {
             step: *self.step.lock().unwrap_or_else(PoisonError::into_inner),
-            done_rows: self.done.load(Ordering::Relaxed),
-            total_rows: self.total.load(Ordering::Relaxed),
+            done_rows,
+            // Rows of a result whose number was unknown are beyond what was expected.
+            total_rows: if total > 0 { total.max(done_rows) } else { 0 },
             output_bytes: self.bytes.load(Ordering::Relaxed),
         }
     }

@@ -15,7 +15,6 @@
 //! | `shape.rs`, `explain.rs` | the tables as the cost model sees them; the plan that it chooses |
 //! | `sink.rs` | the rows of a result, from several threads, in order |
 //! | `spread.rs` | one stream of rows, encoded on several threads |
-//! | `workers.rs` | worker threads; the first error ends all |
 
 mod aggregate;
 mod explain;
@@ -26,7 +25,6 @@ mod shape;
 mod sink;
 mod sort;
 mod spread;
-mod workers;
 
 use crate::cost::{Explanation, Plan};
 use crate::preview::Preview;

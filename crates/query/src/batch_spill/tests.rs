@@ -58,7 +58,8 @@ fn round_trip(spill: &SpillFiles, batches: &[RecordBatch]) -> Result<Vec<RecordB
         writer.write(batch)?;
     }
     let run = writer.finish()?;
-    let mut first = run.read()?;
+    let account = Arc::new(spill.job().account(1 << 20, "a test")?);
+    let mut first = run.read_blocks_within(&account, BATCH_BLOCK_BYTES)?;
     while first.next()?.is_some() {}
     drop(first);
     let (mut second, mut found) = (run.drain()?, Vec::new());

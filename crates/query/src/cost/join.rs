@@ -9,8 +9,8 @@ use super::sort::sorted;
 use super::stage::Stage;
 use super::work::{PARTITION_SKEW_RATIO, Rows, Work};
 use crate::batch_spill::BATCH_BLOCKS_AHEAD;
+use crate::join::hash::build::{BUILD_COPIES, ENTRY_BYTES};
 use crate::join::hash::partition::PARTITION_COUNT;
-use crate::join::hash::{BUILD_COPIES, ENTRY_BYTES};
 
 /// Partitions of a pass over both sides.
 pub(crate) const HASH_PARTITIONS: u64 = PARTITION_COUNT as u64;
@@ -91,7 +91,7 @@ pub(crate) fn hash_join(work: &Work<'_>, build: Side, partitions: u64) -> Result
         join.fill_bytes += spilled / partitions as f64;
     }
     join.user_ns += build_ns + probe_ns;
-    join.serial_ns = join.user_ns;
+    join.portions = partitions as f64;
     join.buffer_bytes = 2.0 * RUN_BLOCKS * work.spill_block;
     join.heap_bytes = needed_bytes * PARTITION_SKEW_RATIO + work.batches_bytes(table);
     work.write_result(&mut join)?;
@@ -111,7 +111,6 @@ fn partitioned(work: &Work<'_>, side: usize, partitions: u64) -> Result<Vec<Stag
     let buffer_bytes = (HASH_PARTITIONS + 1) as f64 * RUN_BLOCKS * work.spill_block;
     let mut read = work.scan("partition", STREAMING, side)?;
     read.user_ns += divide_ns;
-    read.serial_ns = divide_ns;
     read.flows.push(Flow::write(Role::Spill, spilled));
     read.buffer_bytes = buffer_bytes;
     let again = Stage {
@@ -119,7 +118,7 @@ fn partitioned(work: &Work<'_>, side: usize, partitions: u64) -> Result<Vec<Stag
         records: STREAMING,
         flows: vec![Flow::read_randomly(Role::Spill, spilled), Flow::write(Role::Spill, spilled)],
         user_ns: again_ns,
-        serial_ns: again_ns,
+        portions: HASH_PARTITIONS as f64,
         buffer_bytes,
         ..Stage::default()
     };

@@ -33,7 +33,7 @@ pub(crate) const GROUPING: &[&str] = &["read", "group", "write runs"];
 pub(crate) const GIVING_GROUPS: &[&str] = &["merge groups", "encode", "write"];
 /// A pipelined job, whose parts are not recorded separately.
 pub(crate) const STREAMING: &[&str] = of_both_sides![
-    "read", "build", "write runs", "read runs", "sort", "merge", "gather"; "join", "group", "encode", "write"
+    "read", "build", "partition", "write runs", "read runs", "sort", "merge", "gather"; "join", "group", "encode", "write"
 ];
 
 /// Returns the names of a part of a job for one side of a join, if the sides record them separately.

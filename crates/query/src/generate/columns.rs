@@ -10,7 +10,7 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::tables::TpchTable;
-use crate::Error;
+use crate::{Error, columns};
 
 /// Types of TPC-H columns in memory and in Arrow files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,13 +51,7 @@ impl Projection {
     /// Selects columns by name; all columns if `names` is empty.
     pub(super) fn new(table: TpchTable, names: &[String], types: ColumnTypes) -> Result<Projection, Error> {
         let schema = table.schema();
-        let place = |name: &String| {
-            schema.index_of(name).map_err(|_| {
-                let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-                let known = known.join(", ");
-                Error::Query(format!("{} has no column `{name}`; its columns are {known}", table.name()))
-            })
-        };
+        let place = |name: &String| columns::find_of(table.name(), name, false, &schema);
         let places = match names {
             [] => (0..schema.fields().len()).collect(),
             names => names.iter().map(place).collect::<Result<Vec<_>, _>>()?,

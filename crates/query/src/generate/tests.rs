@@ -231,7 +231,7 @@ fn options_that_are_not_possible_are_refused_with_a_sentence() {
     let error = refused(&options(TpchTable::Nation, 1.0, &["x"], None));
     assert_eq!(
         error,
-        "nation has no column `x`; its columns are n_nationkey, n_name, n_regionkey, n_comment"
+        "no column of nation is named x; the columns are n_nationkey, n_name, n_regionkey, n_comment"
     );
     assert!("line".parse::<TpchTable>().unwrap_err().to_string().contains("lineitem"));
     // A scale factor too small for any rows.

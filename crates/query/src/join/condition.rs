@@ -3,7 +3,7 @@
 use arrow_schema::{DataType, Schema};
 
 use super::coercion::common_type;
-use crate::Error;
+use crate::{Error, columns};
 
 /// A left and a right column that are equal in joined rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,8 @@ impl Condition {
                     "`{text}` is not a join condition; write NAME or LEFT=RIGHT, separated by commas"
                 )));
             }
-            Ok((place(first, left, "left")?, place(second, right, "right")?))
+            let left_place = columns::find_of("the left table", first, false, left)?;
+            Ok((left_place, columns::find_of("the right table", second, false, right)?))
         });
         Condition::new(&pairs.collect::<Result<Vec<_>, Error>>()?, left, right)
     }
@@ -83,12 +84,5 @@ fn field(schema: &Schema, place: usize) -> Result<&arrow_schema::Field, Error> {
     let columns = schema.fields();
     columns.get(place).map(|field| &**field).ok_or_else(|| {
         Error::Query(format!("column {place} does not exist; the table has {} columns", columns.len()))
-    })
-}
-
-fn place(name: &str, schema: &Schema, side: &str) -> Result<usize, Error> {
-    schema.index_of(name).map_err(|_| {
-        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-        Error::Query(format!("the {side} table has no column `{name}`; its columns are {}", names.join(", ")))
     })
 }

@@ -5,7 +5,8 @@
 //! | `read left`, `read right` | read and decode a side; partition its rows | 1, read |
 //! | `write runs …` | spill rows that do not fit into memory | 2, write runs |
 //! | `read runs …`; `sort …`, `gather …`, `merge …` | read back partitions or runs; order their rows | 3, read runs |
-//! | `join` | compare the sorted sides and return rows | 5, read during the join |
+//! | `build …`, `partition …` | build the table of a hash join; divide its sides by key hash | – |
+//! | `join` | compare the sorted sides, or probe the table, and return rows | 5, read during the join |
 //!
 //! Phase 4, writing and reading the sorted tables, is not needed: the join consumes the sorted rows directly. The CPU
 //! time of each phase excludes that of the others.
@@ -18,9 +19,9 @@ use arrow_schema::{Schema, SchemaRef};
 
 use super::ahead::{Ahead, Waited};
 use super::condition::{Condition, KeyPair};
-use super::hash::{self, JoinSide};
+use super::hash::{self, HashInput, JoinSide};
 use super::input::{JoinInput, KEY_DIRECTION, SIDE_NAMES, sort_keys};
-use super::joined::{Joined, Streams};
+use super::joined::{Joined, NextPart, Parts};
 use super::kind::JoinKind;
 use super::layout::Layout;
 use super::merge::MergeJoin;
@@ -42,10 +43,6 @@ pub(crate) fn sort_memory(budget: usize) -> usize {
 /// A build side takes at most one in this many parts of the free heap, if no plan chose the join method.
 const HASH_MEMORY_PARTS: u64 = 4;
 
-/// Smallest buffer budget for a hash join, if no plan chose the join method: should the estimate be wrong, both sides are
-/// spilled to many runs, which have no memory of their own.
-const HASH_BUDGET_MIN_BYTES: usize = 16 << 20;
-
 /// Bytes of a build row besides its values: its key, its entry in the hash table, and its place.
 const HASH_ROW_BYTES: u64 = 36;
 
@@ -66,8 +63,7 @@ impl JoinMethod {
         let table = |(bytes, rows): (u64, u64)| bytes.saturating_add(rows.saturating_mul(HASH_ROW_BYTES));
         let (left, right) = (left.map_or(u64::MAX, table), right.map_or(u64::MAX, table));
         let (build, bytes) = if left < right { (JoinSide::Left, left) } else { (JoinSide::Right, right) };
-        let can_spill = job.io().pool().budget() >= HASH_BUDGET_MIN_BYTES;
-        let fits = can_spill && bytes <= job.available() as u64 / HASH_MEMORY_PARTS;
+        let fits = bytes <= job.available() as u64 / HASH_MEMORY_PARTS;
         if fits { JoinMethod::Hash(build) } else { JoinMethod::Merge }
     }
 }
@@ -142,26 +138,31 @@ fn hash_join(
     kind: JoinKind,
     build: JoinSide,
 ) -> Result<Joined, Error> {
-    let schemas = [left.schema.clone(), right.schema.clone()];
-    let (build_side, build_input, probe_input) =
-        if build == JoinSide::Left { (0, left, right) } else { (1, right, left) };
-    let jobs = [build_side, 1 - build_side].map(|side: usize| job.side(SIDE_NAMES[side]));
-    let waited = Waited::default();
-    let build_stream = Ahead::start(opened(&jobs[0], build_input)?, schemas[build_side].clone(), &waited);
-    let probes = || opened(&jobs[1], probe_input);
-    let rule = (condition, kind, build);
-    match hash::start(job, &jobs, &schemas, Box::new(build_stream), probes, rule)? {
-        hash::Started::Probes(schema, probes) => {
-            let metered = |inner| -> Box<dyn Batches> {
-                Box::new(Metered { job: job.clone(), name: "join", inner, waited: Waited::default() })
-            };
-            let parts = Arc::new(Streams::new(probes.into_iter().map(metered).collect()));
-            Ok(Joined { schema, is_ordered: false, is_parallel: true, parts })
-        }
-        hash::Started::Partitioned(join) => {
-            let stream = Metered { job: job.clone(), name: "join", inner: join, waited };
-            Ok(Joined::of_stream(Box::new(stream), false))
-        }
+    let inputs = [(0, left), (1, right)].map(|(side, input): (usize, JoinInput<'_>)| {
+        let (job, schema) = (job.side(SIDE_NAMES[side]), input.schema.clone());
+        HashInput { job, schema, open: Box::new(|job| opened(job, input)) }
+    });
+    let (schema, parts) = hash::start(job, inputs, (condition, kind, build))?;
+    let parts = Arc::new(MeteredParts { job: job.clone(), parts });
+    Ok(Joined { schema, is_ordered: false, is_parallel: true, parts })
+}
+
+/// Parts of a hash join, which are charged for the phase `join`.
+struct MeteredParts {
+    job: Job,
+    parts: Arc<dyn Parts>,
+}
+
+impl Parts for MeteredParts {
+    fn next_part(&self) -> Result<NextPart, Error> {
+        let meter = Meter::start();
+        let part = self.parts.next_part();
+        self.job.phases().add(meter.stop("join", 0, Duration::ZERO));
+        Ok(part?.map(|(number, inner)| {
+            let (job, waited) = (self.job.clone(), Waited::default());
+            let part: Box<dyn Batches> = Box::new(Metered { job, name: "join", inner, waited });
+            (number, part)
+        }))
     }
 }
 

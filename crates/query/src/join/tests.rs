@@ -291,6 +291,8 @@ fn columns_of_a_name_that_is_taken_get_a_suffix_and_equal_keys_appear_once() {
     assert_eq!(names("k", JoinKind::Inner), ["k", "a", "x", "x_right", "b", "x_right_right"]);
     assert_eq!(names("a=x", JoinKind::Left), ["k", "a", "x", "k_right?", "x_right?", "b?", "x_right_right?"]);
     assert_eq!(names("k", JoinKind::Right), ["k", "a?", "x?", "x_right", "b", "x_right_right"]);
+    // Names are found as elsewhere, whatever their case.
+    assert_eq!(names("K", JoinKind::Anti), ["k", "a", "x"]);
     assert_eq!(names("k", JoinKind::Anti), ["k", "a", "x"]);
 }
 
@@ -304,8 +306,8 @@ fn conditions_that_are_not_possible_are_refused_with_a_sentence() {
     for (on, sentence) in [
         ("", "is not a join condition"),
         ("i,", "is not a join condition"),
-        ("x", "the left table has no column `x`; its columns are i, f, s"),
-        ("i=x", "the right table has no column `x`; its columns are i, f, s"),
+        ("x", "no column of the left table is named x; the columns are i, f, s"),
+        ("i=x", "no column of the right table is named x; the columns are i, f, s"),
         ("i=f", "cannot compare `i` (Int64) with `f` (Float64); cast one of them with --select"),
         ("s=i", "cannot compare `s` (Utf8) with `i` (Int64); cast one of them with --select"),
     ] {

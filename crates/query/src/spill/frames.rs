@@ -182,24 +182,18 @@ impl FrameWriter {
 }
 
 impl FrameRun {
-    /// Reads the run without freeing its space; adds the figures to a phase.
+    /// Reads the run without freeing its space, with the memory of an account that was opened before; adds the figures to a
+    /// phase.
     ///
     /// # Errors
-    /// If the budget has no room for another stream.
-    pub(crate) fn read(&self, options: &SharedOptions, phase: &'static str) -> Result<FrameReader, Error> {
-        self.read_within(None, options, phase)
-    }
-
-    /// As [`FrameRun::read`], with the memory of an account that was opened before.
-    ///
-    /// # Errors
-    /// As [`FrameRun::read`]; none of the budget with an account.
+    /// If the engine cannot be used.
     pub(crate) fn read_within(
         &self,
-        account: Option<&Arc<Account>>,
+        account: &Arc<Account>,
         options: &SharedOptions,
         phase: &'static str,
     ) -> Result<FrameReader, Error> {
+        let account = Some(account);
         let mut reader = FrameReader::new(&self.job, &self.files, account, options, phase);
         reader.file = self.parts[0].0;
         let stream = match &self.parts[..] {

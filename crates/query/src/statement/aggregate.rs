@@ -10,7 +10,7 @@ use crate::{Batches, Error, Job};
 use super::Outcome;
 use super::rows::{Input, Rows};
 use super::sink::{Destination, Sink};
-use super::workers;
+use crate::workers;
 
 /// A grouping and its aggregate functions.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use super::Outcome;
 use super::rows::{Input, Rows};
 use super::sink::{Destination, Sink};
 use super::spread::spread;
-use super::workers;
+use crate::workers;
 
 /// A join.
 #[derive(Clone, Debug)]

@@ -172,6 +172,7 @@ impl Sink {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         assert!(state.parked.is_empty() && !state.failed, "a part is missing");
         let rows = state.rows;
+        self.job.progress().finish();
         Ok(match state.end {
             End::File(output) => {
                 let (meter, waiting) = (Meter::start(), output.stats().waiting);

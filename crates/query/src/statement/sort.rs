@@ -10,7 +10,7 @@ use crate::{Batches, Error, Job};
 use super::Outcome;
 use super::rows::{Input, Rows};
 use super::sink::{Destination, Sink};
-use super::workers;
+use crate::workers;
 
 /// Options of a sort.
 #[derive(Clone, Debug)]
@@ -48,6 +48,9 @@ pub fn sort(
     let threads = job.options().threads;
     let options = options(job, &rows, &keys, sort, plan)?;
     let sorted = crate::sort::sort(job, rows.streams(job, threads, sort.stable)?, &keys, &options)?;
+    if progress.look().total_rows > 0 {
+        progress.expect_more(sorted.rows());
+    }
     progress.begin("writing");
     give_out(job, sorted, &sink)?;
     let received = sink.finish()?;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::RecordBatch;
 
 use super::sink::Sink;
-use super::workers;
+use crate::workers;
 use crate::{Batches, Error, Job};
 
 /// Maximum groups queued for an encoder; each takes as much memory as one being encoded.

@@ -160,6 +160,31 @@ fn as_many_groups_as_rows() {
     }
 }
 
+#[test]
+fn progress_ends_at_its_total_however_many_rows_pass() {
+    let scratch = Scratch::new("progress");
+    let batch = rows(3000, |row| row % 1500, |row| format!("{row:020}"));
+    for filter in [None, Some("k < 500"), Some("k < 0")] {
+        let input = || Input {
+            table: write(scratch.path("t"), &batch),
+            filter: filter.map(str::to_owned),
+            select: None,
+        };
+        for limit in [None, Some(100)] {
+            let job = job(scratch.root(), 32 * MIB, 2);
+            let by = Sort { by: "k".to_owned(), limit, stable: false };
+            let outcome = sort(&job, input(), &by, &to_file(scratch.path("o")), None).unwrap();
+            let (end, expected) = (job.progress().look(), outcome.input_rows + outcome.output_rows);
+            assert_eq!((end.done_rows, end.total_rows), (expected, expected), "{filter:?}, {limit:?}");
+        }
+        let job = job(scratch.root(), 32 * MIB, 2);
+        let by = Aggregate { by: Some("k".to_owned()), functions: Vec::new(), count: true };
+        aggregate(&job, input(), &by, &to_file(scratch.path("o"))).unwrap();
+        let end = job.progress().look();
+        assert_eq!(end.done_rows, end.total_rows, "{filter:?}");
+    }
+}
+
 /// A directory that is removed on drop.
 struct Removed(PathBuf);
 

@@ -5,65 +5,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrow_array::RecordBatch;
 use arrow_buffer::NullBuffer;
-use arrow_schema::{Schema, SchemaRef, SortOptions};
+use arrow_schema::SchemaRef;
 use arrow_select::concat::concat;
 
+use super::context::Context;
 use super::rule::{Alone, JoinSide, Rule};
+use super::stream::Source;
 use super::table::{CHAIN_END, HashSlice, HashTable, hash_all};
 use crate::batch_bytes::row_bytes_max;
 use crate::job::Reservation;
-use crate::join::assemble::assemble;
-use crate::join::condition::Condition;
-use crate::join::keys::{KeyEncoder, KeyValues};
-use crate::join::kind::JoinKind;
-use crate::join::layout::Layout;
+use crate::join::keys::KeyValues;
 use crate::join::pairs::Pairs;
 use crate::join::result::ResultBatches;
-use crate::{Batches, Error, Job};
-
-/// State shared by all parts of a hash join.
-pub(super) struct Context {
-    pub(super) job: Job,
-    pub(super) rule: Rule,
-    pub(super) layout: Layout,
-    pub(super) encoder: KeyEncoder,
-    pub(super) build_places: Vec<usize>,
-    pub(super) probe_places: Vec<usize>,
-}
-
-impl Context {
-    /// Creates the state of a join of two schemas.
-    ///
-    /// # Errors
-    /// [`Error::Arrow`] if a type cannot be compared.
-    pub(super) fn new(
-        job: &Job,
-        [left, right]: [&Schema; 2],
-        condition: &Condition,
-        kind: JoinKind,
-        build: JoinSide,
-    ) -> Result<Context, Error> {
-        let types = condition.pairs.iter().map(|pair| (pair.data_type.clone(), SortOptions::default()));
-        let encoder = KeyEncoder::new(&types.collect::<Vec<_>>())?;
-        let layout = Layout::new(left, right, condition, kind);
-        let (ours, theirs) = (condition.left(), condition.right());
-        let (build_places, probe_places) =
-            if build == JoinSide::Left { (ours, theirs) } else { (theirs, ours) };
-        let rule = Rule::new(kind, build);
-        Ok(Context { job: job.clone(), rule, layout, encoder, build_places, probe_places })
-    }
-
-    /// Assembles the paired rows of a build and a probe batch.
-    pub(super) fn assemble(
-        &self,
-        build: &RecordBatch,
-        probe: &RecordBatch,
-        pairs: &mut Pairs,
-    ) -> Result<RecordBatch, Error> {
-        let (left, right) = if self.rule.build == JoinSide::Left { (build, probe) } else { (probe, build) };
-        Ok(assemble(&self.layout, left, right, pairs)?)
-    }
-}
+use crate::{Batches, Error};
 
 /// Build rows with their hash table, which several probes share.
 pub(super) struct Build {
@@ -76,16 +30,16 @@ pub(super) struct Build {
     matched: Vec<AtomicBool>,
     /// Number of probes that have not ended; the last one returns unpaired build rows.
     probes: AtomicUsize,
-    _memory: Reservation,
+    _memory: Option<Reservation>,
 }
 
 impl Build {
-    /// Builds the hash table of the rows of `batches` for a number of probes.
+    /// Builds the hash table of the rows of `batches`, with its memory unless another holds it, for a number of probes.
     pub(super) fn new(
         context: &Context,
         schema: SchemaRef,
         batches: Vec<RecordBatch>,
-        memory: Reservation,
+        memory: Option<Reservation>,
         probes: usize,
     ) -> Result<Build, Error> {
         let batch = concat_by_column(schema, batches)?;
@@ -192,27 +146,6 @@ impl Probe {
         }
     }
 
-    /// Returns the next result batch and the maximum bytes of its rows; `None` at the end.
-    pub(super) fn next(
-        &mut self,
-        context: &Context,
-        pairs: &mut Pairs,
-        result: &ResultBatches,
-    ) -> Result<Option<(RecordBatch, usize)>, Error> {
-        while pairs.is_empty() && self.load(context)? {
-            pairs.set_capacity(result.rows_of(self.row_bytes()));
-            self.scan(context.rule, pairs);
-        }
-        if pairs.is_empty() {
-            pairs.set_capacity(result.rows_of(self.row_bytes()));
-            self.scan_leftover(context.rule, pairs);
-        }
-        if pairs.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some((context.assemble(&self.build.batch, &self.batch, pairs)?, self.row_bytes())))
-    }
-
     /// Returns the maximum bytes of a result row.
     fn row_bytes(&self) -> usize {
         self.build.row_bytes + self.probe_row_bytes
@@ -285,6 +218,28 @@ impl Probe {
             }
             *leftover += 1;
         }
+    }
+}
+
+impl Source for Probe {
+    fn next(
+        &mut self,
+        context: &Context,
+        pairs: &mut Pairs,
+        result: &ResultBatches,
+    ) -> Result<Option<(RecordBatch, usize)>, Error> {
+        while pairs.is_empty() && self.load(context)? {
+            pairs.set_capacity(result.rows_of(self.row_bytes()));
+            self.scan(context.rule, pairs);
+        }
+        if pairs.is_empty() {
+            pairs.set_capacity(result.rows_of(self.row_bytes()));
+            self.scan_leftover(context.rule, pairs);
+        }
+        if pairs.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some((context.assemble(&self.build.batch, &self.batch, pairs)?, self.row_bytes())))
     }
 }
 

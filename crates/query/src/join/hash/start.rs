@@ -1,110 +1,100 @@
 //! Start of a hash join: a build side that fits into memory is shared by a probe for each stream of the probe side.
+//! Otherwise both sides are spilled into partitions.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use super::probe::{Build, Context, Probe};
+use super::build::{Loaded, load_streams};
+use super::context::Context;
+use super::memory::SpillMemory;
+use super::partition::{Division, Item, divide_streams};
+use super::probe::{Build, Probe};
 use super::rule::JoinSide;
-use super::{HashJoin, Source, load};
-use crate::join::ahead::{Ahead, Waited};
+use super::spilled::SpilledPairs;
+use super::stream::ResultStream;
 use crate::join::condition::Condition;
+use crate::join::input::OpenStreams;
+use crate::join::joined::{Parts, Streams};
 use crate::join::kind::JoinKind;
-use crate::join::pairs::Pairs;
-use crate::join::result::{RESULT_BATCH_ROWS, ResultBatches};
-use crate::phase::Meter;
+use crate::spill::SpillFiles;
 use crate::{Batches, Error, Job};
 
-/// Name of the memory that is kept for the probe side.
-const PROBE_MEMORY: &str = "reading the probe side of a join";
+/// Name of the memory of the tables of spilled partitions.
+const TABLES_MEMORY: &str = "the hash tables of a join";
 
-/// A hash join whose build side was read.
-pub(in crate::join) enum Started {
-    /// Streams of the result, which can be read concurrently.
-    Probes(SchemaRef, Vec<Box<dyn Batches>>),
-    /// Both sides were spilled into partitions.
-    Partitioned(Box<HashJoin>),
+/// A side of a hash join.
+pub(in crate::join) struct HashInput<'a> {
+    /// The job that records its phases.
+    pub(in crate::join) job: Job,
+    pub(in crate::join) schema: SchemaRef,
+    pub(in crate::join) open: OpenStreams<'a>,
 }
 
-/// Reads the build side. If it exceeds half of the free memory, both sides are spilled into partitions. `jobs` record the
-/// phases of the build side and of the probe side; `schemas` are those of the left and of the right side.
+/// Reads the build side; returns the parts of the result and its schema. If the build side exceeds half of the free
+/// memory, both sides are spilled.
 ///
 /// # Errors
 /// If a side cannot be read, compared or spilled.
 pub(in crate::join) fn start(
     job: &Job,
-    jobs: &[Job; 2],
-    schemas: &[SchemaRef; 2],
-    mut build: Box<dyn Batches>,
-    open_probes: impl FnOnce() -> Result<Vec<Box<dyn Batches>>, Error>,
+    [left, right]: [HashInput<'_>; 2],
     (condition, kind, side): (&Condition, JoinKind, JoinSide),
-) -> Result<Started, Error> {
-    let context = Context::new(job, [&schemas[0], &schemas[1]], condition, kind, side)?;
-    let schema = build.schema();
-    let meter = Meter::start();
-    let spare = job.reserve(job.available() / 2, PROBE_MEMORY)?;
-    let loaded = load(&context, &mut *build, None)?;
-    drop(spare);
-    if loaded.pending.is_some() {
-        jobs[0].phases().add(meter.stop("build", 0, Duration::ZERO));
-        let streams = open_probes()?;
-        let probe_schema = streams.first().map_or_else(|| schema.clone(), |stream| stream.schema());
-        let probe = Box::new(Ahead::start(streams, probe_schema, &Waited::default()));
-        let mut join = HashJoin::of(context);
-        join.partition(loaded, build, Source::Input(probe), 0)?;
-        return Ok(Started::Partitioned(Box::new(join)));
-    }
-    // Frees the buffers of the scan.
-    drop(build);
+) -> Result<(SchemaRef, Arc<dyn Parts>), Error> {
+    let context = Context::new(job, [&left.schema, &right.schema], condition, kind, side)?;
+    let (build, probe) = if side == JoinSide::Left { (left, right) } else { (right, left) };
     let result_schema = context.layout.schema.clone();
+    let memory = SpillMemory::reserve(job)?;
+    // The rest is for the scans of both sides, one after the other, and the result.
+    let table_max_bytes = job.available() / 2;
+    let (loaded, rest) = load_streams(&context, &build.job, (build.open)(&build.job)?, table_max_bytes)?;
+    if loaded.is_too_large {
+        let build = HashInput { open: Box::new(|_| Ok(rest)), ..build };
+        let pairs = spill(context, memory, loaded, build, probe)?;
+        return Ok((result_schema, Arc::new(pairs)));
+    }
+    drop(memory);
     if loaded.batches.is_empty() && context.rule.is_empty_without_build() {
-        return Ok(Started::Probes(result_schema, Vec::new()));
+        return Ok((result_schema, Arc::new(Streams::new(Vec::new()))));
     }
-    let streams = open_probes()?;
-    let build = Build::new(&context, schema, loaded.batches, loaded.memory, streams.len())?;
-    jobs[0].phases().add(meter.stop("build", 0, Duration::ZERO));
-    let (context, build) = (Arc::new(context), Arc::new(build));
+    let streams = (probe.open)(&probe.job)?;
+    let Loaded { batches, memory, .. } = loaded;
+    let table = Arc::new(Build::new(&context, build.schema, batches, Some(memory), streams.len())?);
+    let context = Arc::new(context);
     let probes = streams.into_iter().map(|stream| -> Box<dyn Batches> {
-        let probe = Probe::new(&context, Arc::clone(&build), stream, None);
-        let result = ResultBatches::new(job, context.layout.schema.clone(), RESULT_BATCH_ROWS);
-        let pairs = Pairs::with_capacity(RESULT_BATCH_ROWS);
-        Box::new(ProbeStream { context: Arc::clone(&context), probe, pairs, result, has_ended: false })
+        let probe = Probe::new(&context, Arc::clone(&table), stream, None);
+        Box::new(ResultStream::new(&context, probe, ()))
     });
-    Ok(Started::Probes(result_schema, probes.collect()))
+    Ok((result_schema, Arc::new(Streams::new(probes.collect()))))
 }
 
-/// Rows that one stream of the probe side gives.
-struct ProbeStream {
-    context: Arc<Context>,
-    probe: Probe,
-    pairs: Pairs,
-    result: ResultBatches,
-    has_ended: bool,
-}
-
-impl Batches for ProbeStream {
-    fn schema(&self) -> SchemaRef {
-        self.context.layout.schema.clone()
-    }
-
-    fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
-        loop {
-            if let Some(batch) = self.result.pop() {
-                return Ok(Some(batch));
-            }
-            if self.has_ended {
-                return Ok(None);
-            }
-            self.context.job.check()?;
-            match self.probe.next(&self.context, &mut self.pairs, &self.result)? {
-                Some((batch, row_bytes)) => self.result.push(batch, row_bytes)?,
-                None => {
-                    self.has_ended = true;
-                    self.result.finish()?;
-                }
-            }
-        }
-    }
+/// Spills both sides into partitions; `build` has the rows that were not loaded.
+fn spill(
+    context: Context,
+    memory: SpillMemory,
+    loaded: Loaded,
+    build: HashInput<'_>,
+    probe: HashInput<'_>,
+) -> Result<SpilledPairs, Error> {
+    let job = context.job.clone();
+    let files = SpillFiles::new(&job);
+    let spill = (&files, &memory);
+    let (bits, block) = (memory.first_bits, memory.first_block);
+    let division = Division { used_bits: 0, bits, block, is_build: true };
+    // The threads share the loaded batches, and go on with a stream each.
+    let item = |stream| Item { stream: Some(stream), ..Item::default() };
+    let mut items: Vec<Item> = (build.open)(&build.job)?.into_iter().map(item).collect();
+    items.resize_with(job.options().threads.max(1).max(items.len()), Item::default);
+    let Loaded { batches, memory: loaded, .. } = loaded;
+    let (count, loaded) = (items.len(), Arc::new(loaded));
+    items.iter_mut().for_each(|item| item.memory = Some(Arc::clone(&loaded)));
+    drop(loaded);
+    batches.into_iter().enumerate().for_each(|(at, batch)| items[at % count].batches.push(batch));
+    let builds = divide_streams(&context, &build.job, spill, &build.schema, items, division)?;
+    let items = (probe.open)(&probe.job)?.into_iter().map(item).collect();
+    let division = Division { is_build: false, ..division };
+    let probes = divide_streams(&context, &probe.job, spill, &probe.schema, items, division)?;
+    // The rest is for the rows of each thread, and the result.
+    let tables = job.reserve(job.available() / 2, TABLES_MEMORY)?;
+    Ok(SpilledPairs::new(context, files, memory, tables, [builds, probes], bits))
 }

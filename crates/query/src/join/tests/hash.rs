@@ -3,7 +3,112 @@
 use sakiyomi_io::fake::{FakeDisk, Faults};
 use sakiyomi_io::{BufferPool, Io, Memory, Spill};
 
+use super::operator::{Given, TIGHT, in_parallel, input, large, of_threads, permuted, skewed};
 use super::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_spilled_hash_join_on_any_number_of_threads_gives_what_a_nested_loop_gives(
+        kind in kinds(),
+        (left, right) in (skewed(), skewed()),
+        types in prop::collection::vec(0..KEY_TYPES.len(), 1..4),
+        (streams, batch_rows) in (1_usize..5, 1_usize..30),
+        build in prop::sample::select(vec![JoinSide::Left, JoinSide::Right]),
+        (threads, spare) in (1_usize..17, 0_usize..16_000),
+    ) {
+        let scratch = Scratch::new("join");
+        let job = of_threads(&scratch, threads);
+        let _rest = job.reserve(job.available() - spare, "a test").unwrap();
+        let (left, right) = (table(Side::Left, &types, &left), table(Side::Right, &types, &right));
+        let places: Vec<(usize, usize)> = (0..types.len()).map(|place| (place, place)).collect();
+        let condition = Condition::new(&places, &left.schema(), &right.schema()).unwrap();
+        let given = Given { streams, batch_rows, ..TIGHT };
+        let inputs = (input(&left, types.len(), given), input(&right, types.len(), given));
+        let found = join(&job, inputs.0, inputs.1, &condition, kind, JoinMethod::Hash(build)).unwrap();
+        let schema = found.schema();
+        let mut rows: Vec<Vec<String>> = in_parallel(&found, threads).iter().flat_map(rows_of).collect();
+        drop(found);
+        let mut expected = joined(kind, &left, &right, &condition, &schema);
+        rows.sort();
+        expected.sort();
+        prop_assert_eq!(rows, expected);
+        job.reserve(job.available(), "a test").unwrap();
+        prop_assert_eq!(job.available(), spare);
+    }
+}
+
+#[test]
+fn pairs_of_spilled_partitions_are_joined_at_the_same_time_as_far_as_memory_allows() {
+    let scratch = Scratch::new("join");
+    let (left, right) = (large("a", permuted(30_000).map(Some)), large("b", permuted(30_000).map(Some)));
+    let condition = Condition::parse("k", &left.schema(), &right.schema()).unwrap();
+    for threads in [1, 4, 16] {
+        let job = of_threads(&scratch, threads);
+        let _rest = job.reserve(job.available() - (2 << 20), "a test").unwrap();
+        let inputs = (input(&left, 1, TIGHT), input(&right, 1, TIGHT));
+        let method = JoinMethod::Hash(JoinSide::Left);
+        let found = join(&job, inputs.0, inputs.1, &condition, JoinKind::Inner, method).unwrap();
+        let mut open: Vec<_> = (0..threads.min(2)).map(|_| found.next_part().unwrap().unwrap().1).collect();
+        let mut rows: usize = open.drain(..).map(counted).sum();
+        while let Some((_, part)) = found.next_part().unwrap() {
+            rows += counted(part);
+        }
+        assert_eq!(rows, 30_000, "{threads} threads");
+        assert!(job.phases().spilled_bytes() > 0);
+        assert!(job.io().pool().resident() <= job.io().pool().budget());
+    }
+}
+
+fn counted(part: Box<dyn Batches>) -> usize {
+    collect(part).unwrap().iter().map(RecordBatch::num_rows).sum()
+}
+
+#[test]
+fn a_hash_join_without_the_memory_to_spill_is_refused_before_any_row() {
+    let scratch = Scratch::new("join");
+    let table = large("a", permuted(1000).map(Some));
+    let condition = Condition::parse("k", &table.schema(), &table.schema()).unwrap();
+    let job = Job::new(JobOptions {
+        memory: 400 << 10,
+        spill: vec![scratch.root().to_owned()],
+        ..JobOptions::default()
+    });
+    let unread = || {
+        let open = Box::new(|_: &Job| panic!("a side was opened"));
+        JoinInput { open, ..input(&table, 1, TIGHT) }
+    };
+    let method = JoinMethod::Hash(JoinSide::Left);
+    let refused = join(&job.unwrap(), unread(), unread(), &condition, JoinKind::Inner, method);
+    assert!(matches!(refused.err(), Some(Error::Memory { .. })));
+}
+
+#[test]
+fn one_frequent_key_is_joined_in_blocks_beside_the_pairs_of_others() {
+    let scratch = Scratch::new("join");
+    let frequent = |row: i64| Some(if row % 5 == 0 { row } else { 7 });
+    let left = large("a", permuted(20_000).map(frequent));
+    let right = large("b", [Some(7), None, Some(10), Some(15), Some(99)].into_iter().cycle().take(50));
+    let condition = Condition::parse("k", &left.schema(), &right.schema()).unwrap();
+    for (kind, rows) in [
+        (JoinKind::Inner, 10 * (16_000 + 2)),
+        (JoinKind::Full, 10 * (16_000 + 2) + 10 + 10 + 4_000 - 2),
+        (JoinKind::Semi, 16_002),
+        (JoinKind::Anti, 3_998),
+    ] {
+        for threads in [1, 4] {
+            let job = of_threads(&scratch, threads);
+            let _rest = job.reserve(job.available() - (300 << 10), "a test").unwrap();
+            let inputs = (input(&left, 1, TIGHT), input(&right, 1, TIGHT));
+            let method = JoinMethod::Hash(JoinSide::Left);
+            let found = join(&job, inputs.0, inputs.1, &condition, kind, method).unwrap();
+            let found = in_parallel(&found, threads);
+            let found: usize = found.iter().map(RecordBatch::num_rows).sum();
+            assert_eq!(found, rows, "{kind} on {threads} threads");
+        }
+    }
+}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]

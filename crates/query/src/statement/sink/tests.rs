@@ -7,11 +7,11 @@ use arrow_schema::{DataType, Field, Schema};
 use proptest::prelude::*;
 use sakiyomi_testing::Scratch;
 
-use super::super::workers;
 use super::*;
 use crate::JobOptions;
 use crate::preview::Cell;
 use crate::table::Format;
+use crate::workers;
 
 fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]))

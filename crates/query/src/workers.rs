@@ -8,7 +8,7 @@ use crate::{Error, Job};
 
 /// Runs `work` for each item on a separate thread, and returns the results in the order of the items. The first error
 /// cancels the job, so that the other threads end at their next batch.
-pub(super) fn each<T: Send, R: Send>(
+pub(crate) fn each<T: Send, R: Send>(
     job: &Job,
     items: Vec<T>,
     work: impl Fn(usize, T) -> Result<R, Error> + Sync,
