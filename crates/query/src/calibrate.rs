@@ -34,7 +34,7 @@ pub use measure::Effort;
 pub use sakiyomi_probe::calibration::LoadError;
 
 /// The name and version of the file's contents.
-pub const SCHEMA: &str = "sakiyomi.operator-costs/1";
+pub const SCHEMA: &str = "sakiyomi.operator-costs/2";
 
 /// CPU costs of operators, with the machine on which they were measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,6 +77,7 @@ pub fn calibrate(
         codecs: formats.codecs,
         scatter: rows.scatter,
         radix_sort_ns_per_row: rows.radix_sort,
+        text_key_ns: rows.text_key_ns,
         comparison_ns: rows.comparison_ns,
         gather: rows.gather,
         merge_ns_per_row: rows.merge,
@@ -84,11 +85,15 @@ pub fn calibrate(
         hash_build_ns_per_row: tables.build,
         hash_probe_ns_per_row: tables.probe,
         group_ns_per_row: tables.group,
+        group_text_ns_per_value: tables.group_text_ns_per_value,
+        merge_ns_per_group: tables.merge_groups,
         update_ns_per_value: tables.update_ns_per_value,
         expression_ns_per_value: tables.expression_ns_per_value,
         filter_ns_per_value: tables.filter_ns_per_value,
         copy_ns_per_byte: rows.copy_ns_per_byte,
         fresh_memory_system_ns_per_byte: memory.fresh_ns_per_byte,
+        fresh_heap_system_ns_per_byte: memory.fresh_heap_ns_per_byte,
+        start_ns_per_thread: memory.start_ns_per_thread,
         parallel_slowdown: memory.slowdown,
         cores: memory.cores,
     };

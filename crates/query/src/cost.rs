@@ -59,4 +59,4 @@ pub use streams::Storage;
 pub use tree::Node;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -20,6 +20,7 @@
 mod aggregate;
 mod explain;
 mod join;
+mod key;
 mod plan;
 mod rows;
 mod shape;

@@ -4,6 +4,7 @@
 use super::error::CostError;
 use super::flow::{Flow, Role};
 use super::records::{GIVING_GROUPS, GROUPING};
+use super::shape::RowShape;
 use super::stage::Stage;
 use super::work::{PARTITION_SKEW_RATIO, Rows, Work};
 use crate::aggregate::groups::PARTITION_COUNT;
@@ -18,11 +19,13 @@ const INDEX_BYTES: f64 = 8.0;
 const RUN_BLOCKS: f64 = 3.0;
 
 /// The groups and the aggregates of a task.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Groups {
     pub(crate) count: f64,
     /// Bytes of a group in the hash table.
     pub(crate) bytes: f64,
+    /// Number of texts in the key.
+    pub(crate) text_keys: f64,
     /// Number of aggregates.
     pub(crate) aggregates: f64,
 }
@@ -31,12 +34,24 @@ impl Groups {
     /// CPU time of adding rows or groups to a table of some bytes.
     fn update_ns(&self, work: &Work<'_>, count: f64, table_bytes: f64) -> f64 {
         let find_ns = work.costs.group_ns_per_row.at(table_bytes.max(1.0));
-        count * (find_ns + self.aggregates * work.costs.update_ns_per_value)
+        let text_ns = self.text_keys * work.costs.group_text_ns_per_value;
+        count * (find_ns + text_ns + self.aggregates * work.costs.update_ns_per_value)
     }
 
-    /// Groups that each thread meets: nearly all that have several rows.
+    /// CPU time of merging groups of several tables, which have `bytes` bytes together, into one.
+    fn merge_ns(&self, work: &Work<'_>, count: f64, bytes: f64) -> f64 {
+        let text_ns = self.text_keys * work.costs.group_text_ns_per_value;
+        let update_ns = self.aggregates * work.costs.update_ns_per_value;
+        count * (work.costs.merge_ns_per_group.at(bytes.max(1.0)) + text_ns + update_ns)
+    }
+
+    /// Groups that each thread meets: of a group with `k` rows, which are divided at random, a thread of `p` meets none
+    /// with the probability `(1 - 1 / p)^k`.
     fn of_thread(&self, work: &Work<'_>) -> f64 {
-        self.count.min(work.rows(0).count / work.threads())
+        let (rows, threads) = (work.rows(0).count, work.threads());
+        let rows_per_group = rows / self.count.max(1.0);
+        let met = self.count * (1.0 - (1.0 - 1.0 / threads).powf(rows_per_group));
+        met.clamp(0.0, rows / threads)
     }
 
     /// Bytes of a group and its index entry.
@@ -67,8 +82,13 @@ fn resident(work: &Work<'_>, groups: Groups, mut read: Stage) -> (Stage, Stage) 
     read.user_ns += groups.update_ns(work, work.rows(0).count, table_bytes);
     read.heap_bytes += threads * table_bytes / GROUP_MEMORY_RATIO;
     // The tables of all threads are merged: few groups by one thread.
-    let merge_ns = groups.update_ns(work, of_thread * (threads - 1.0), table_bytes);
+    let merged = if threads > 1.0 { of_thread * threads } else { 0.0 };
+    let merge_ns = groups.merge_ns(work, merged, table_bytes * threads);
     let is_serial = groups.count <= SORTED_GROUPS_MAX as f64;
+    if threads > 1.0 && !is_serial {
+        // Tables that take more than half of the memory are spilled before they are merged.
+        read.heap_bytes += threads * table_bytes / GROUP_MEMORY_RATIO;
+    }
     let last = Stage {
         name: "write",
         records: GIVING_GROUPS,
@@ -96,7 +116,8 @@ fn spilled(
     let spilled_groups = (rows * (1.0 - met_ratio)).max(of_thread * threads);
     let bytes = spilled_groups * groups.bytes;
     let copy_ns = bytes * work.costs.copy_ns_per_byte;
-    let raw = Rows { count: spilled_groups, row_bytes: groups.bytes };
+    let shape = RowShape { bytes: groups.bytes, ..RowShape::default() };
+    let raw = Rows { count: spilled_groups, shape };
     let (compress_ns, stored_bytes) = work.compress(raw)?;
     read.user_ns += groups.update_ns(work, rows, table_bytes) + copy_ns + compress_ns;
     read.flows.push(Flow::write(Role::Spill, stored_bytes));
@@ -107,7 +128,7 @@ fn spilled(
         name: "write",
         records: GIVING_GROUPS,
         flows: vec![Flow::read_randomly(Role::Spill, stored_bytes)],
-        user_ns: groups.update_ns(work, spilled_groups, part_bytes) + copy_ns + work.restore_ns(raw)?,
+        user_ns: groups.merge_ns(work, spilled_groups, all_bytes) + copy_ns + work.restore_ns(raw)?,
         portions: partitions,
         fill_bytes: bytes / partitions,
         buffer_bytes: threads * RUN_BLOCKS * work.spill_block,

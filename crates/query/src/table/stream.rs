@@ -50,7 +50,12 @@ impl Stream {
         Stream::begin(path, open_stream(path)?, options)
     }
 
-    fn begin(path: &Path, mut rest: Box<dyn Read + Send>, options: &OpenOptions) -> Result<Opened, Error> {
+    /// As [`Stream::open`], with its bytes.
+    pub(super) fn begin(
+        path: &Path,
+        mut rest: Box<dyn Read + Send>,
+        options: &OpenOptions,
+    ) -> Result<Opened, Error> {
         let mut head = Vec::new();
         read_more(path, &mut *rest, &mut head, MAGIC_BYTES)?;
         let format = format_of(path, &head, options.format)?;
