@@ -5,7 +5,7 @@ use std::thread;
 
 use sakiyomi_io::{BufferPool, Memory};
 use sakiyomi_os::cpu::{self, of_this_thread};
-use sakiyomi_os::machine;
+use sakiyomi_os::{allocator, machine};
 
 use super::data::{generator, job, packed_rows};
 use super::measure::{Effort, median};
@@ -23,6 +23,7 @@ pub(super) struct MemoryCosts {
 
 /// Bytes of memory faulted in.
 const FRESH_BYTES: usize = 32 << 20;
+const FRESH_RUNS: usize = 11;
 /// Smallest bytes that a page fault maps.
 const PAGE_BYTES: usize = 4096;
 /// Jobs that are started, and their memory limit in bytes.
@@ -49,17 +50,21 @@ pub(super) fn measure(effort: Effort) -> Result<MemoryCosts, Error> {
     Ok(MemoryCosts { fresh_ns_per_byte, fresh_heap_ns_per_byte, start_ns_per_thread, slowdown, cores })
 }
 
-/// CPU time of the first use of a byte that was allocated.
+/// CPU time of the first use of a byte that was allocated, in nanoseconds.
 fn fresh_heap(effort: Effort) -> f64 {
     let bytes = effort.amount(FRESH_BYTES);
-    effort.measure(bytes, || {
+    let run = |_| {
+        // Free memory that the allocator kept would have its pages.
+        allocator::trim();
+        let before = of_this_thread();
         let mut memory: Vec<u8> = Vec::with_capacity(bytes);
-        // One byte of each page; the compiler cannot know that nobody reads them.
-        for byte in memory.spare_capacity_mut().iter_mut().step_by(PAGE_BYTES) {
+        memory.spare_capacity_mut().iter_mut().step_by(PAGE_BYTES).for_each(|byte| {
             byte.write(1);
-        }
+        });
         drop(std::hint::black_box(memory));
-    })
+        (of_this_thread() - before).as_nanos() as f64 / bytes as f64
+    };
+    median(&mut (0..if effort == Effort::Full { FRESH_RUNS } else { 1 }).map(run).collect::<Vec<_>>())
 }
 
 /// CPU time of a job with a thread per core and its I/O engine that does nothing, per thread, in nanoseconds.

@@ -21,9 +21,8 @@ use crate::{Batches, Error, Job};
 pub(super) struct TableCosts {
     pub(super) build: Curve,
     pub(super) probe: Curve,
-    pub(super) group: Curve,
+    pub(super) grouped: Grouped,
     pub(super) group_text_ns_per_value: f64,
-    pub(super) merge_groups: Curve,
     pub(super) update_ns_per_value: f64,
     pub(super) merge_join_ns_per_row: f64,
     pub(super) expression_ns_per_value: f64,
@@ -66,20 +65,10 @@ pub(super) fn measure(effort: Effort) -> Result<TableCosts, Error> {
         build.push(CurvePoint { size, ns: build_ns });
         probe.push(CurvePoint { size, ns: probe_ns });
     }
-    let (mut group, mut merge_groups) = (Vec::new(), Vec::new());
-    for groups in GROUP_COUNTS {
-        let groups = if groups > BATCH_ROWS { effort.amount(groups) } else { groups };
-        let size = groups as f64 * GROUP_BYTES;
-        let numbers = grouped_table(
-            &random_keys(effort.amount(GROUPED_ROWS).max(ROWS_PER_GROUP * groups), groups, 32),
-            None,
-        )?;
-        group.push(CurvePoint { size, ns: grouping(effort, &numbers, 0)? });
-        merge_groups.push(CurvePoint { size: 2.0 * size, ns: merging(effort, groups)? });
-    }
+    let grouped = grouped(effort)?;
     let few = random_keys(effort.amount(GROUPED_ROWS), GROUP_COUNTS[0], 32);
     let updated = grouping(effort, &grouped_table(&few, None)?, SUM_COUNT)?;
-    let update_ns_per_value = ((updated - group[0].ns) / SUM_COUNT as f64).max(0.0);
+    let update_ns_per_value = ((updated - grouped.find.at(1.0)) / SUM_COUNT as f64).max(0.0);
     let keys = random_keys(effort.amount(GROUPED_ROWS), TEXT_GROUPS, 36);
     let [numbers, texts] =
         [None, Some(GROUPED_TEXT_BYTES)].map(|text| grouping(effort, &grouped_table(&keys, text)?, 0));
@@ -88,9 +77,8 @@ pub(super) fn measure(effort: Effort) -> Result<TableCosts, Error> {
     Ok(TableCosts {
         build: Curve::new(build),
         probe: Curve::new(probe),
-        group: Curve::new(group),
+        grouped,
         group_text_ns_per_value,
-        merge_groups: Curve::new(merge_groups),
         update_ns_per_value,
         merge_join_ns_per_row: merge_join(effort)?,
         expression_ns_per_value,
@@ -185,20 +173,61 @@ fn grouping(effort: Effort, input: &InMemory, sums: usize) -> Result<f64, Error>
     Ok(spent / input.row_count().max(1) as f64)
 }
 
-/// CPU time per group of two threads with the same groups to merge them, in nanoseconds.
-fn merging(effort: Effort, groups: usize) -> Result<f64, Error> {
+/// Costs of groups by the bytes of their table.
+pub(super) struct Grouped {
+    /// Finding the group of a row, and adding a new one.
+    pub(super) find: Curve,
+    pub(super) insert: Curve,
+    /// The same, for a group of a thread that is merged into a table of all groups.
+    pub(super) merge: Curve,
+    pub(super) merge_insert: Curve,
+}
+
+fn grouped(effort: Effort) -> Result<Grouped, Error> {
+    let mut points: [Vec<CurvePoint>; 4] = Default::default();
+    for groups in GROUP_COUNTS {
+        let groups = if groups > BATCH_ROWS { effort.amount(groups) } else { groups };
+        let rows = effort.amount(GROUPED_ROWS).max(ROWS_PER_GROUP * groups);
+        let mixed = grouping(effort, &grouped_table(&random_keys(rows, groups, 32), None)?, 0)?;
+        let new = grouping(effort, &grouped_table(&random_permutation(groups, 38), None)?, 0)?;
+        // Groups that random keys meet.
+        let met = groups as f64 * (1.0 - (-(rows as f64) / groups as f64).exp());
+        let (find, insert) = separate(mixed, new, met / rows as f64);
+        let [same, other] = [0, groups].map(|offset| merging(effort, groups, offset));
+        let (merge, merge_insert) = separate(same?, other?, 1.0 / MERGED_TABLES as f64);
+        let size = groups as f64 * GROUP_BYTES;
+        let merged_size = size * MERGED_TABLES as f64;
+        let all = [(size, find), (size, insert), (merged_size, merge), (merged_size, merge_insert)];
+        points.iter_mut().zip(all).for_each(|(points, (size, ns))| points.push(CurvePoint { size, ns }));
+    }
+    let [find, insert, merge, merge_insert] = points.map(Curve::new);
+    Ok(Grouped { find, insert, merge, merge_insert })
+}
+
+/// Separates the cost of a row from that of a new group, by the cost if a part of the rows is new and if all are.
+fn separate(mixed_ns: f64, new_ns: f64, new_ratio: f64) -> (f64, f64) {
+    let insert = ((new_ns - mixed_ns) / (1.0 - new_ratio).max(0.1)).max(0.0).min(new_ns);
+    ((mixed_ns - new_ratio * insert).max(0.0), insert)
+}
+
+/// Tables that are merged.
+const MERGED_TABLES: usize = 2;
+
+/// CPU time per group of two threads to merge them, in nanoseconds; the keys of the second are greater by `offset`.
+fn merging(effort: Effort, groups: usize, offset: usize) -> Result<f64, Error> {
     let keys: Vec<i64> = random_permutation(groups, 37);
-    let input = table(&keys, ["k", "v"])?;
+    let others: Vec<i64> = keys.iter().map(|key| key + offset as i64).collect();
+    let [first, second] = [table(&keys, ["k", "v"])?, table(&others, ["k", "v"])?];
     let spent = operator_ns(effort, || {
         let job: Job = job(JOB_MEMORY_BYTES, 1)?;
-        let inputs: Vec<Box<dyn Batches>> = vec![Box::new(input.clone()), Box::new(input.clone())];
-        let mut result = aggregate(&job, aggregation(&input, 0)?, inputs)?.into_stream();
+        let inputs: Vec<Box<dyn Batches>> = vec![Box::new(first.clone()), Box::new(second.clone())];
+        let mut result = aggregate(&job, aggregation(&first, 0)?, inputs)?.into_stream();
         while let Some(batch) = result.next()? {
             std::hint::black_box(batch);
         }
         Ok(cpu_ns(&job, "merge"))
     })?;
-    Ok(spent / (2 * groups).max(1) as f64)
+    Ok(spent / (MERGED_TABLES * groups) as f64)
 }
 
 /// The numbers from 0 in random order.

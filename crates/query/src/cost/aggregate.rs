@@ -1,6 +1,7 @@
 //! The stages of an aggregation in tables of groups, one for each thread. Groups that do not fit into memory are spilled
 //! in partitions of their hash, and merged partition by partition.
 
+use super::curve::Curve;
 use super::error::CostError;
 use super::flow::{Flow, Role};
 use super::records::{GIVING_GROUPS, GROUPING};
@@ -31,18 +32,23 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// CPU time of adding rows or groups to a table of some bytes.
-    fn update_ns(&self, work: &Work<'_>, count: f64, table_bytes: f64) -> f64 {
-        let find_ns = work.costs.group_ns_per_row.at(table_bytes.max(1.0));
-        let text_ns = self.text_keys * work.costs.group_text_ns_per_value;
-        count * (find_ns + text_ns + self.aggregates * work.costs.update_ns_per_value)
+    /// CPU time of adding rows to tables of some bytes, in which they make `new` groups.
+    fn update_ns(&self, work: &Work<'_>, rows: f64, new: f64, table_bytes: f64) -> f64 {
+        let at = |curve: &Curve| curve.at(table_bytes.max(1.0));
+        let row_ns = at(&work.costs.group_ns_per_row) + self.value_ns(work);
+        rows * row_ns + new * at(&work.costs.insert_ns_per_group)
     }
 
-    /// CPU time of merging groups of several tables, which have `bytes` bytes together, into one.
+    /// CPU time of merging `count` groups of several tables, which have `bytes` bytes together, into one.
     fn merge_ns(&self, work: &Work<'_>, count: f64, bytes: f64) -> f64 {
-        let text_ns = self.text_keys * work.costs.group_text_ns_per_value;
-        let update_ns = self.aggregates * work.costs.update_ns_per_value;
-        count * (work.costs.merge_ns_per_group.at(bytes.max(1.0)) + text_ns + update_ns)
+        let at = |curve: &Curve| curve.at(bytes.max(1.0));
+        let group_ns = at(&work.costs.merge_ns_per_group) + self.value_ns(work);
+        count * group_ns + self.count.min(count) * at(&work.costs.merge_insert_ns_per_group)
+    }
+
+    /// CPU time of the texts of a key and of the aggregates, in nanoseconds.
+    fn value_ns(&self, work: &Work<'_>) -> f64 {
+        self.text_keys * work.costs.group_text_ns_per_value + self.aggregates * work.costs.update_ns_per_value
     }
 
     /// Groups that each thread meets: of a group with `k` rows, which are divided at random, a thread of `p` meets none
@@ -79,7 +85,7 @@ pub(crate) fn hash_aggregate(
 fn resident(work: &Work<'_>, groups: Groups, mut read: Stage) -> (Stage, Stage) {
     let (threads, of_thread) = (work.threads(), groups.of_thread(work));
     let table_bytes = of_thread * groups.table_bytes();
-    read.user_ns += groups.update_ns(work, work.rows(0).count, table_bytes);
+    read.user_ns += groups.update_ns(work, work.rows(0).count, of_thread * threads, table_bytes);
     read.heap_bytes += threads * table_bytes / GROUP_MEMORY_RATIO;
     // The tables of all threads are merged: few groups by one thread.
     let merged = if threads > 1.0 { of_thread * threads } else { 0.0 };
@@ -119,7 +125,7 @@ fn spilled(
     let shape = RowShape { bytes: groups.bytes, ..RowShape::default() };
     let raw = Rows { count: spilled_groups, shape };
     let (compress_ns, stored_bytes) = work.compress(raw)?;
-    read.user_ns += groups.update_ns(work, rows, table_bytes) + copy_ns + compress_ns;
+    read.user_ns += groups.update_ns(work, rows, spilled_groups, table_bytes) + copy_ns + compress_ns;
     read.flows.push(Flow::write(Role::Spill, stored_bytes));
     read.buffer_bytes = partitions * threads * RUN_BLOCKS * work.spill_block;
     read.heap_bytes += threads * table_bytes;

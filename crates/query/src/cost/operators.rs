@@ -137,10 +137,14 @@ pub struct OperatorCosts {
     pub hash_probe_ns_per_row: Curve,
     /// Finding the group of a row; by the bytes of the aggregation table.
     pub group_ns_per_row: Curve,
+    /// Adding a group to a table, in addition; by the bytes of the aggregation table.
+    pub insert_ns_per_group: Curve,
     /// Finding the group of a row, for each text in its key, in addition to [`Self::group_ns_per_row`].
     pub group_text_ns_per_value: f64,
     /// Merging a group of one thread into a table of all groups; by the bytes of all of them.
     pub merge_ns_per_group: Curve,
+    /// Adding a group to the table of all groups, in addition; by the bytes of all of them.
+    pub merge_insert_ns_per_group: Curve,
     /// Updating one aggregate of a known group.
     pub update_ns_per_value: f64,
     /// An arithmetic operation or comparison of an expression, on a row.
@@ -223,7 +227,7 @@ impl OperatorCosts {
         }
     }
 
-    fn curves(&self) -> [&Curve; 8] {
+    fn curves(&self) -> [&Curve; 10] {
         [
             &self.scatter.ns_per_row,
             &self.gather.ns_per_row,
@@ -232,7 +236,9 @@ impl OperatorCosts {
             &self.hash_build_ns_per_row,
             &self.hash_probe_ns_per_row,
             &self.group_ns_per_row,
+            &self.insert_ns_per_group,
             &self.merge_ns_per_group,
+            &self.merge_insert_ns_per_group,
         ]
     }
 

@@ -3,7 +3,7 @@
 use super::error::CostError;
 use super::flow::{Flow, Role};
 use super::operators::{Codec, CodecCost, OperatorCosts};
-use super::shape::{KeyShape, RowShape, Task};
+use super::shape::{KeyShape, Operator, RowShape, Task};
 use super::stage::Stage;
 use crate::output::GROUP_ROWS_MIN;
 
@@ -83,7 +83,8 @@ impl Work<'_> {
         let mut user_ns = shape.decode_ns(self.costs)?;
         if table == 0 {
             user_ns += rows * self.task.expressions as f64 * self.costs.expression_ns_per_value;
-            if self.task.selected_ratio < 1.0 {
+            // An aggregation skips the other rows where they are.
+            if self.task.selected_ratio < 1.0 && !matches!(self.task.operator, Operator::Aggregate { .. }) {
                 user_ns += selected.count * shape.columns.len() as f64 * self.costs.filter_ns_per_value;
             }
         }

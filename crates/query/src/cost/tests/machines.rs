@@ -158,6 +158,8 @@ pub(crate) fn operators(cores: usize, noise: &mut dyn FnMut() -> f64) -> Operato
         hash_build_ns_per_row: curve(&[(16384.0, 5.0), (1048576.0, 12.0), (67108864.0, 60.0)], noise()),
         hash_probe_ns_per_row: curve(&[(16384.0, 4.0), (1048576.0, 10.0), (67108864.0, 50.0)], noise()),
         group_ns_per_row: curve(&[(16384.0, 4.0), (1048576.0, 10.0), (67108864.0, 50.0)], noise()),
+        insert_ns_per_group: curve(&[(16384.0, 4.0), (1048576.0, 10.0), (67108864.0, 50.0)], noise()),
+        merge_insert_ns_per_group: curve(&[(16384.0, 4.0), (1048576.0, 10.0), (67108864.0, 50.0)], noise()),
         group_text_ns_per_value: 20.0 * noise(),
         merge_ns_per_group: curve(&[(16384.0, 10.0), (1048576.0, 20.0), (67108864.0, 100.0)], noise()),
         update_ns_per_value: 1.0,
