@@ -1,4 +1,5 @@
-//! `query calibrate`: the CPU costs of operators on this machine, measured in memory in about ten seconds.
+//! `query calibrate`: the CPU costs of operators on this machine, measured in memory and in unnamed files in about
+//! fifteen seconds.
 //!
 //! The data is generated from separate seeds and schemas and never taken from a tested table, because a prediction is
 //! only valid if its constants are independent. Each cost is the median CPU time of repeated runs on one thread, which

@@ -41,6 +41,7 @@ mod join;
 mod options;
 mod records;
 mod rejected;
+mod row;
 mod sort;
 mod transfer;
 mod tree;

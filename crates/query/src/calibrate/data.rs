@@ -15,8 +15,9 @@ use crate::{Error, Job, JobOptions};
 
 /// A seed that no test and no benchmark uses: the digits of e.
 const CALIBRATION_SEED: u64 = 2_718_281_828;
-/// Distinct values of a dictionary-encoded column of numbers, and of one of texts: too many for codes.
+/// Distinct values of a dictionary-encoded column of numbers.
 const DISTINCT_VALUES: u64 = 97;
+/// Distinct values of one of texts: too many for codes.
 const DISTINCT_TEXTS: u64 = 5003;
 /// Distinct values of codes.
 const DISTINCT_CODES: u64 = 6;

@@ -23,6 +23,7 @@ pub(super) struct MemoryCosts {
 
 /// Bytes of memory faulted in.
 const FRESH_BYTES: usize = 32 << 20;
+/// Measurements of them.
 const FRESH_RUNS: usize = 11;
 /// Smallest bytes that a page fault maps.
 const PAGE_BYTES: usize = 4096;

@@ -39,8 +39,9 @@ const BUILD_ROW_BYTES: f64 = 40.0;
 const GROUP_COUNTS: [usize; 4] = [4, 1 << 12, 1 << 17, 1 << 20];
 /// Bytes of a group of the calibration: a key and its index entry.
 const GROUP_BYTES: f64 = 16.0;
-/// Rows of the input of an aggregation, and rows for each group of more groups.
+/// Rows of the input of an aggregation.
 const GROUPED_ROWS: usize = 1 << 20;
+/// Rows for each group, if there are many groups.
 const ROWS_PER_GROUP: usize = 2;
 /// Distinct texts that are grouped: too many for codes.
 const TEXT_GROUPS: usize = 1 << 12;

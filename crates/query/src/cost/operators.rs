@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::curve::{Curve, is_cost};
-use super::shape::RowShape;
+use super::row::RowShape;
 
 /// Cost class of a file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

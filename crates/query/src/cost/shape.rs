@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::error::CostError;
 use super::operators::{Codec, FileFormat, OperatorCosts, ValueKind};
+pub use super::row::RowShape;
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -95,19 +96,6 @@ impl TableShape {
         };
         self.columns.iter().map(column).sum()
     }
-}
-
-/// The values of a row between operators.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct RowShape {
-    /// Number of values of fixed width.
-    pub values: f64,
-    /// Number of texts.
-    pub texts: f64,
-    /// Bytes of the texts.
-    pub text_bytes: f64,
-    /// Bytes of the packed row.
-    pub bytes: f64,
 }
 
 impl RowShape {

@@ -15,7 +15,7 @@ use crate::describe;
 use super::shape::{distinct, encoded};
 
 /// Parts of the sample, about as many as a sort has partitions.
-const PARTS: usize = 16;
+const SAMPLE_PARTS: usize = 16;
 /// Bits of a code.
 const CODE_BITS: u32 = 64;
 /// Values of a column in a code besides those in its range.
@@ -53,7 +53,7 @@ pub(super) fn key(columns: &[ArrayRef], rows: u64, sampled_ratio: f64) -> Result
         (rows as f64 / codes.max(1.0)).max(1.0)
     };
     let [rows_per_code, rows_per_run_code] =
-        [places.len().div_ceil(PARTS), places.len()].map(&mut rows_per_code);
+        [places.len().div_ceil(SAMPLE_PARTS), places.len()].map(&mut rows_per_code);
     Ok(KeyShape { rows_per_code, rows_per_run_code, texts: texts as f64, sampled_ratio })
 }
 
