@@ -27,9 +27,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from random import Random
 
 from query import built
 SEED = 20
+WIDE_COLUMNS = 40
 PROBE = ["--op", "read,write", "--method", "pread:4,uring:8", "--block", "64KiB,256KiB,1MiB", "--direct", "--buffered",
          "--cached", "--buffers", "huge", "--runtime", "0.5s", "--size", "256MiB", "--no-control-runs"]
 MODELS = {"elapsed_error_ratio": "model", "cpu_error_ratio": "CPU time", "storage_only_error_ratio": "storage only",
@@ -49,7 +51,36 @@ def jobs(sf):
          limits),
         ("aggregate", ["aggregate", "lineitem.parquet", "--by", "l_orderkey", "--sum", "l_quantity", "--count", "-o",
                        "out.parquet"], limits),
+        ("narrow", ["sort", "narrow.parquet", "--by", "k", "-o", "out.parquet"], limits),
+        ("wide", ["sort", "wide.parquet", "--by", "k", "-o", "out.parquet"], limits),
+        ("log", ["sort", "log.parquet", "--by", "agent,url", "-o", "out.parquet"], limits),
+        ("log-groups", ["aggregate", "log.parquet", "--by", "url", "--count", "-o", "out.parquet"], limits),
     ]
+
+
+def write_others(directory, sf):
+    """Tables unlike those of TPC-H, as CSV: two columns; many columns; long texts with common prefixes."""
+    random = Random(SEED)
+    agents = [f"Mozilla/5.0 (agent {number}; {'x' * (number % 40)})" for number in range(300)]
+
+    def narrow(row):
+        return random.getrandbits(40), row % 1000
+
+    def wide(_):
+        return [random.getrandbits(30), f"{random.random():.6f}", *(random.getrandbits(20) for _ in range(WIDE_COLUMNS))]
+
+    def log(_):
+        url = f"https://example.org/site/{random.randrange(3000)}/page/{random.randrange(100000)}"
+        return url, random.choice(agents), f"{random.getrandbits(128):032x}", f"{100 * random.random():.3f}"
+
+    tables = {"narrow": (5e6, ["k", "v"], narrow),
+              "wide": (4e5, ["k", "f", *(f"c{number}" for number in range(WIDE_COLUMNS))], wide),
+              "log": (1.5e6, ["url", "agent", "id", "ms"], log)}
+    for name, (rows, columns, row) in tables.items():
+        with open(directory / f"{name}.csv", "w") as file:
+            file.write(",".join(columns) + "\n")
+            file.writelines(",".join(map(str, row(number))) + "\n" for number in range(round(rows * sf)))
+    return tables
 
 
 class Bench:
@@ -80,6 +111,10 @@ class Bench:
         words = ["query", "gen", "--sf", self.options.sf, "--tables", "lineitem,orders", "--shuffle", SEED, "-o", ".",
                  "--quiet"]
         self.run(directory, words)
+        for name, (_, columns, _) in write_others(directory, self.options.sf).items():
+            # By the last column: in no order of the keys of the jobs.
+            self.run(directory, ["sort", f"{name}.csv", "--by", columns[-1], "-o", f"{name}.parquet", "--quiet"])
+            (directory / f"{name}.csv").unlink()
         # Writes of the generator must not disturb the first run.
         os.sync()
 

@@ -18,5 +18,5 @@ pub(crate) use command::{CommandArgs, Open, TableCommand};
 pub(crate) use execute::{execute, run_command};
 pub(crate) use job::run;
 pub(crate) use plan::{Planned, describe, explain};
-pub(crate) use resources::JobArgs;
+pub(crate) use resources::{JobArgs, keep_memory};
 pub(crate) use result::{Asked, Command, file};

@@ -29,7 +29,7 @@
 //! - *Memory*: groups take up to three quarters of the job's free memory. More are spilled by hash partition and merged
 //!   recursively, one partition at a time. A single group must fit.
 
-mod direct;
+pub(crate) mod direct;
 mod fused;
 pub(crate) mod groups;
 mod index;

@@ -42,6 +42,11 @@ impl InMemory {
     pub fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> InMemory {
         InMemory { schema, batches: batches.into_iter() }
     }
+
+    /// Number of the rows that are left.
+    pub(crate) fn row_count(&self) -> usize {
+        self.batches.as_slice().iter().map(RecordBatch::num_rows).sum()
+    }
 }
 
 impl Batches for InMemory {

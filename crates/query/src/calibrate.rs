@@ -1,4 +1,5 @@
-//! `query calibrate`: the CPU costs of operators on this machine, measured in memory in about ten seconds.
+//! `query calibrate`: the CPU costs of operators on this machine, measured in memory and in unnamed files in about
+//! fifteen seconds.
 //!
 //! The data is generated from separate seeds and schemas and never taken from a tested table, because a prediction is
 //! only valid if its constants are independent. Each cost is the median CPU time of repeated runs on one thread, which
@@ -34,7 +35,7 @@ pub use measure::Effort;
 pub use sakiyomi_probe::calibration::LoadError;
 
 /// The name and version of the file's contents.
-pub const SCHEMA: &str = "sakiyomi.operator-costs/1";
+pub const SCHEMA: &str = "sakiyomi.operator-costs/2";
 
 /// CPU costs of operators, with the machine on which they were measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,18 +78,25 @@ pub fn calibrate(
         codecs: formats.codecs,
         scatter: rows.scatter,
         radix_sort_ns_per_row: rows.radix_sort,
+        text_key_ns: rows.text_key_ns,
         comparison_ns: rows.comparison_ns,
         gather: rows.gather,
         merge_ns_per_row: rows.merge,
         merge_join_ns_per_row: tables.merge_join_ns_per_row,
         hash_build_ns_per_row: tables.build,
         hash_probe_ns_per_row: tables.probe,
-        group_ns_per_row: tables.group,
+        group_ns_per_row: tables.grouped.find,
+        insert_ns_per_group: tables.grouped.insert,
+        group_text_ns_per_value: tables.group_text_ns_per_value,
+        merge_ns_per_group: tables.grouped.merge,
+        merge_insert_ns_per_group: tables.grouped.merge_insert,
         update_ns_per_value: tables.update_ns_per_value,
         expression_ns_per_value: tables.expression_ns_per_value,
         filter_ns_per_value: tables.filter_ns_per_value,
         copy_ns_per_byte: rows.copy_ns_per_byte,
         fresh_memory_system_ns_per_byte: memory.fresh_ns_per_byte,
+        fresh_heap_system_ns_per_byte: memory.fresh_heap_ns_per_byte,
+        start_ns_per_thread: memory.start_ns_per_thread,
         parallel_slowdown: memory.slowdown,
         cores: memory.cores,
     };

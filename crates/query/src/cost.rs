@@ -41,6 +41,7 @@ mod join;
 mod options;
 mod records;
 mod rejected;
+mod row;
 mod sort;
 mod transfer;
 mod tree;
@@ -59,4 +60,4 @@ pub use streams::Storage;
 pub use tree::Node;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

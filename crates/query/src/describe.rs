@@ -1,6 +1,14 @@
 //! Tables as the cost model sees them: rows, widths, bytes and encodings from footers, without reading any row.
 
+use std::sync::Arc;
+
+use arrow_arith::aggregate::sum;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef};
+use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema};
+use arrow_string::length::length;
 
 use crate::cost::operators::{Codec, FileFormat, ValueKind};
 use crate::cost::shape::{ColumnShape, TableShape};
@@ -45,7 +53,10 @@ pub fn describe(table: &Table, columns: &[usize], cached_ratio: f64) -> TableSha
     if table.format() == Format::Csv {
         // Lines are read whole, so each column was given the bytes of all.
         let count = columns.len().max(1) as u64;
-        columns.iter_mut().for_each(|column| column.file_bytes /= count);
+        columns.iter_mut().for_each(|column| {
+            column.file_bytes /= count;
+            column.encoded_bytes /= count;
+        });
     }
     TableShape { rows, format: file_format(table.format()), columns, cached_ratio, is_sorted: false }
 }
@@ -87,13 +98,35 @@ pub fn codec(compression: Compression) -> Codec {
 /// Returns the shapes of the columns of a computed result, uncompressed.
 #[must_use]
 pub fn columns(schema: &Schema, rows: u64) -> Vec<ColumnShape> {
-    let shape = |field: &std::sync::Arc<Field>| {
-        let (kind, value_bytes) = kind(field.data_type(), TEXT_MEAN_BYTES);
-        let bytes = (value_bytes * rows as f64) as u64;
-        let (codec, is_dictionary) = (Codec::None, false);
-        ColumnShape { kind, value_bytes, file_bytes: bytes, encoded_bytes: bytes, codec, is_dictionary }
-    };
+    let shape = |field: &Arc<Field>| computed(kind(field.data_type(), TEXT_MEAN_BYTES), rows);
     schema.fields().iter().map(shape).collect()
+}
+
+/// Returns the shapes of computed columns of `rows` rows, uncompressed, with the widths of sampled values.
+#[must_use]
+pub fn sampled_columns(sample: &[ArrayRef], rows: u64) -> Vec<ColumnShape> {
+    sample.iter().map(|column| computed(sampled(column), rows)).collect()
+}
+
+fn computed((kind, value_bytes): (ValueKind, f64), rows: u64) -> ColumnShape {
+    let offset = if kind == ValueKind::Text { TEXT_OFFSET_BYTES } else { 0.0 };
+    let bytes = ((value_bytes + offset) * rows as f64) as u64;
+    let (codec, is_dictionary) = (Codec::None, kind == ValueKind::Code);
+    ColumnShape { kind, value_bytes, file_bytes: bytes, encoded_bytes: bytes, codec, is_dictionary }
+}
+
+/// The kind of sampled values, and their mean bytes in memory.
+#[must_use]
+pub fn sampled(values: &ArrayRef) -> (ValueKind, f64) {
+    kind(values.data_type(), mean_bytes(values).unwrap_or(TEXT_MEAN_BYTES))
+}
+
+/// The mean length of texts; `None` if there is no text.
+fn mean_bytes(values: &ArrayRef) -> Option<f64> {
+    let is_text = kind(values.data_type(), TEXT_MEAN_BYTES).0 == ValueKind::Text;
+    let lengths = length(values).ok().filter(|_| is_text && !values.is_empty())?;
+    let lengths = cast(&lengths, &DataType::Int64).ok()?;
+    Some(sum(lengths.as_primitive::<Int64Type>()).unwrap_or(0) as f64 / values.len() as f64)
 }
 
 /// The kind of a column's values, and their mean bytes in memory.

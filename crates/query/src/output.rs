@@ -32,6 +32,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
 use sakiyomi_io::IoStats;
 
+pub(crate) use options::GROUP_ROWS_MIN;
 pub use options::{Compression, OutputOptions, Target, group_rows};
 
 use crate::job::Reservation;

@@ -12,13 +12,14 @@
 //! |---|---|
 //! | `plan.rs` | the plan of the cost model as options of the executor |
 //! | `rows.rs` | the input rows of a statement: `--where` and `--select` over a scan |
-//! | `shape.rs`, `explain.rs` | the tables as the cost model sees them; the plan that it chooses |
+//! | `shape.rs`, `key.rs`, `explain.rs` | the tables and keys as the cost model sees them; the plan that it chooses |
 //! | `sink.rs` | the rows of a result, from several threads, in order |
 //! | `spread.rs` | one stream of rows, encoded on several threads |
 
 mod aggregate;
 mod explain;
 mod join;
+mod key;
 mod plan;
 mod rows;
 mod shape;

@@ -33,7 +33,8 @@ mod splits;
 mod stream;
 mod types;
 
-use std::path::PathBuf;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -206,6 +207,19 @@ impl Table {
         let source = stream.spool(&options, &|| job.check())?;
         self.data = content::open_sources(vec![source], &options)?;
         Ok(())
+    }
+
+    /// Writes the bytes of a generated file to an unnamed one, and opens it.
+    ///
+    /// # Errors
+    /// If the unnamed file cannot be written, or the bytes are not a table.
+    pub(crate) fn of_bytes(bytes: Vec<u8>, options: &OpenOptions) -> Result<Table, Error> {
+        let source = match Stream::begin(Path::new("generated rows"), Box::new(Cursor::new(bytes)), options)?
+        {
+            Opened::Stream(_, stream) => stream.spool(options, &|| Ok(()))?,
+            Opened::File(source) => source,
+        };
+        Ok(Table { data: content::open_sources(vec![source], options)?, options: options.clone() })
     }
 
     /// Starts a scan with one stream per thread. Half of its memory is taken from the job's buffers as it reads. The

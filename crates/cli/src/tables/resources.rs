@@ -23,6 +23,11 @@ const RESOURCES: &str = "Resources";
 /// limit, so the thresholds are low.
 const KEEP: Keep = Keep { arenas: 2, mapped_min_bytes: 8 << 20, trim_bytes: 8 << 20 };
 
+/// Sets the allocator as jobs need it.
+pub(crate) fn keep_memory() {
+    allocator::keep(KEEP);
+}
+
 /// Resources of a job.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct JobArgs {
@@ -125,7 +130,7 @@ impl JobArgs {
 
     /// Opens a job that runs a plan.
     pub(crate) fn open_for(&self, plan: Option<&Plan>) -> Result<Job> {
-        allocator::keep(KEEP);
+        keep_memory();
         let options = self.options()?;
         Ok(Job::new(plan.map_or(options.clone(), |plan| plan.job_options(&options)))?)
     }

@@ -10,9 +10,9 @@ use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
 use arrow_schema::DataType;
 
 /// Maximum number of key columns: they have 65,536 combinations, of which few are touched.
-const COLUMNS_MAX: usize = 2;
+pub(crate) const COLUMNS_MAX: usize = 2;
 /// Number of codes of a column.
-const COLUMN_CODES: usize = 256;
+pub(crate) const COLUMN_CODES: usize = 256;
 /// Marks a combination without a known group.
 const UNKNOWN_GROUP: u32 = u32::MAX;
 

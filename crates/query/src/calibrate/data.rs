@@ -15,8 +15,10 @@ use crate::{Error, Job, JobOptions};
 
 /// A seed that no test and no benchmark uses: the digits of e.
 const CALIBRATION_SEED: u64 = 2_718_281_828;
-/// Distinct values of a dictionary-encoded column.
+/// Distinct values of a dictionary-encoded column of numbers.
 const DISTINCT_VALUES: u64 = 97;
+/// Distinct values of one of texts: too many for codes.
+const DISTINCT_TEXTS: u64 = 5003;
 /// Distinct values of codes.
 const DISTINCT_CODES: u64 = 6;
 /// Precision and scale of decimals.
@@ -36,7 +38,11 @@ pub(super) fn generator(stream: u64) -> Pcg64 {
 /// Random values of a kind, with few distinct values for a dictionary; texts have a mean of `text_bytes`.
 pub(super) fn column(kind: ValueKind, is_dictionary: bool, rows: usize, text_bytes: u64) -> ArrayRef {
     let mut random = generator(kind as u64);
-    let distinct = if is_dictionary { DISTINCT_VALUES } else { u64::MAX };
+    let distinct = match kind {
+        _ if !is_dictionary => u64::MAX,
+        ValueKind::Text => DISTINCT_TEXTS,
+        _ => DISTINCT_VALUES,
+    };
     let mut number = move || random.next_u64() % distinct;
     match kind {
         ValueKind::Fixed4 => Arc::new(Int32Array::from_iter_values((0..rows).map(|_| number() as i32))),
@@ -60,7 +66,7 @@ pub(super) fn column(kind: ValueKind, is_dictionary: bool, rows: usize, text_byt
 }
 
 /// A text derived from a number, with a length of 0.5 to 1.5 times the mean.
-fn text(number: u64, mean_bytes: u64) -> String {
+pub(super) fn text(number: u64, mean_bytes: u64) -> String {
     let length = mean_bytes / 2 + number % (mean_bytes + 1);
     let letter = |at: u64| char::from(b'a' + (number.rotate_left(at as u32 * 7) % 26) as u8);
     (0..length).map(letter).collect()

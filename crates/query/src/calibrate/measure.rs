@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use sakiyomi_os::cpu::of_this_thread;
 
+use crate::Job;
+
 /// Duration and data volume of the measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
@@ -66,6 +68,13 @@ impl Effort {
         });
         failed.map_or(Ok(ns), Err)
     }
+}
+
+/// CPU time of a phase of a job so far, in nanoseconds.
+pub(super) fn cpu_ns(job: &Job, name: &str) -> f64 {
+    let phases = job.phases().list();
+    let same = phases.iter().filter(|phase| phase.name == name);
+    same.map(|phase| (phase.user_ns + phase.system_ns) as f64).sum()
 }
 
 /// Returns the median, or 0 if there are no figures. Sorts its argument.

@@ -4,10 +4,10 @@ use std::sync::Barrier;
 use std::thread;
 
 use sakiyomi_io::{BufferPool, Memory};
-use sakiyomi_os::cpu::of_this_thread;
-use sakiyomi_os::machine;
+use sakiyomi_os::cpu::{self, of_this_thread};
+use sakiyomi_os::{allocator, machine};
 
-use super::data::{generator, packed_rows};
+use super::data::{generator, job, packed_rows};
 use super::measure::{Effort, median};
 use crate::Error;
 use rand_core::Rng;
@@ -15,12 +15,21 @@ use rand_core::Rng;
 /// Measured costs of memory and of parallel threads.
 pub(super) struct MemoryCosts {
     pub(super) fresh_ns_per_byte: f64,
+    pub(super) fresh_heap_ns_per_byte: f64,
+    pub(super) start_ns_per_thread: f64,
     pub(super) slowdown: f64,
     pub(super) cores: usize,
 }
 
 /// Bytes of memory faulted in.
 const FRESH_BYTES: usize = 32 << 20;
+/// Measurements of them.
+const FRESH_RUNS: usize = 11;
+/// Smallest bytes that a page fault maps.
+const PAGE_BYTES: usize = 4096;
+/// Jobs that are started, and their memory limit in bytes.
+const START_RUNS: usize = 31;
+const START_MEMORY_BYTES: usize = 64 << 20;
 /// Bytes of the rows of each parallel thread: more than a private cache.
 const PARALLEL_BYTES: usize = 8 << 20;
 /// Bytes of one of these rows.
@@ -37,7 +46,43 @@ pub(super) fn measure(effort: Effort) -> Result<MemoryCosts, Error> {
     })?;
     let cores = machine::cores().clamp(1, PARALLEL_CORES_MAX);
     let slowdown = if cores > 1 { slowdown(effort, cores).clamp(1.0, cores as f64) } else { 1.0 };
-    Ok(MemoryCosts { fresh_ns_per_byte, slowdown, cores })
+    let fresh_heap_ns_per_byte = fresh_heap(effort);
+    let start_ns_per_thread = start(effort, cores)?;
+    Ok(MemoryCosts { fresh_ns_per_byte, fresh_heap_ns_per_byte, start_ns_per_thread, slowdown, cores })
+}
+
+/// CPU time of the first use of a byte that was allocated, in nanoseconds.
+fn fresh_heap(effort: Effort) -> f64 {
+    let bytes = effort.amount(FRESH_BYTES);
+    let run = |_| {
+        // Free memory that the allocator kept would have its pages.
+        allocator::trim();
+        let before = of_this_thread();
+        let mut memory: Vec<u8> = Vec::with_capacity(bytes);
+        memory.spare_capacity_mut().iter_mut().step_by(PAGE_BYTES).for_each(|byte| {
+            byte.write(1);
+        });
+        drop(std::hint::black_box(memory));
+        (of_this_thread() - before).as_nanos() as f64 / bytes as f64
+    };
+    median(&mut (0..if effort == Effort::Full { FRESH_RUNS } else { 1 }).map(run).collect::<Vec<_>>())
+}
+
+/// CPU time of a job with a thread per core and its I/O engine that does nothing, per thread, in nanoseconds.
+fn start(effort: Effort, cores: usize) -> Result<f64, Error> {
+    let before = || cpu::user_and_system_of_this_process();
+    let mut times = Vec::new();
+    for _ in 0..if effort == Effort::Full { START_RUNS } else { 1 } {
+        let (user, system) = before();
+        let job = job(START_MEMORY_BYTES, cores)?;
+        thread::scope(|scope| {
+            (0..cores).for_each(|_| drop(scope.spawn(|| std::hint::black_box(job.available()))));
+        });
+        drop(job);
+        let now = before();
+        times.push(((now.0 + now.1).saturating_sub(user + system)).as_nanos() as f64 / cores as f64);
+    }
+    Ok(median(&mut times))
 }
 
 /// Ratio of the CPU time of work on all cores at once to that on one core.

@@ -2,38 +2,47 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use arrow_schema::{Field, Schema, SortOptions as KeyOptions};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, SortOptions as KeyOptions};
 use rand_core::Rng;
+use rand_pcg::Pcg64;
 use sakiyomi_os::cpu::of_this_thread;
 
-use super::data::{generator, job};
-use super::measure::{Effort, median, split};
+use super::data::{generator, job, text};
+use super::measure::{Effort, cpu_ns, median, split};
 use crate::cost::curve::{Curve, CurvePoint};
 use crate::cost::operators::RowCost;
 use crate::order::SortKey;
 use crate::sort::{SortOptions, Sorted, Sorter};
-use crate::{Batches, Error, Job};
+use crate::{Batches, Error};
 
 /// Measured costs of packed rows.
 pub(super) struct RowCosts {
     pub(super) scatter: RowCost,
     pub(super) radix_sort: Curve,
+    pub(super) text_key_ns: f64,
     pub(super) comparison_ns: f64,
     pub(super) gather: RowCost,
     pub(super) merge: Curve,
     pub(super) copy_ns_per_byte: f64,
 }
 
-/// Columns of narrow and of wide rows, to separate the cost per byte from the cost per row.
+/// Columns of narrow and of wide rows of numbers, to separate the cost per value from the cost per row.
 const COLUMN_COUNTS: [usize; 2] = [4, 16];
-/// Bytes of a column.
-const COLUMN_BYTES: usize = 8;
+/// Bytes of a number.
+const NUMBER_BYTES: usize = 8;
+/// Columns of text besides a number, and their mean bytes, to separate the cost per byte from the cost per text.
+const TEXT_COLUMNS: usize = 3;
+const TEXT_MEAN_BYTES: [usize; 2] = [12, 60];
+/// Distinct values of the first column of a key whose codes are often equal.
+const TIED_VALUES: u64 = 97;
+/// Bytes of all rows, and number of partitions, of sorts by text.
+const TEXT_SORT_CASE: (usize, usize) = (16 << 20, 4);
 /// Bytes of all rows and number of partitions: partitions within private caches, and beyond.
 const SORT_CASES: [(usize, usize); 5] =
     [(16 << 20, 4), (16 << 20, 16), (16 << 20, 64), (16 << 20, 256), (64 << 20, 2)];
-/// Index of the sort case that is also measured with wide rows.
-const WIDE_SORT_CASE: usize = 1;
+/// Index of the sort case that is also measured with wide rows and with texts.
+const TYPICAL_SORT_CASE: usize = 1;
 /// Repetitions of a sort, including a warm-up.
 const SORT_RUNS: usize = 4;
 /// Numbers of merged runs.
@@ -48,46 +57,65 @@ const SAMPLE_ROWS: usize = 1 << 14;
 const SORT_MEMORY_BYTES: usize = 1 << 30;
 /// Expected bytes passed to a sort, so that it uses the maximum number of partitions.
 const EXPECTED_BYTES: u64 = 1 << 40;
-/// Number of compared keys, and bytes of each.
-const COMPARED_KEYS: usize = 1 << 14;
-const COMPARED_KEY_BYTES: usize = 24;
 /// Bytes that are copied.
 const COPIED_BYTES: usize = 32 << 20;
 
 pub(super) fn measure(effort: Effort) -> Result<RowCosts, Error> {
     let narrow =
-        SORT_CASES.map(|(bytes, partitions)| (Sizes::new(effort, bytes, COLUMN_COUNTS[0]), partitions));
-    let wide = Sizes::new(effort, SORT_CASES[WIDE_SORT_CASE].0, COLUMN_COUNTS[1]);
+        SORT_CASES.map(|(bytes, partitions)| (Sizes::numbers(effort, bytes, COLUMN_COUNTS[0]), partitions));
     let narrow_costs: Vec<[f64; 3]> = narrow
         .iter()
         .map(|&(sizes, partitions)| sort(effort, sizes, partitions))
         .collect::<Result<_, _>>()?;
-    let wide_costs = sort(effort, wide, SORT_CASES[WIDE_SORT_CASE].1)?;
+    let (bytes, partitions) = SORT_CASES[TYPICAL_SORT_CASE];
+    let wide = sort(effort, Sizes::numbers(effort, bytes, COLUMN_COUNTS[1]), partitions)?;
+    let [short, long] =
+        TEXT_MEAN_BYTES.map(|text| sort(effort, Sizes::texts(effort, bytes, text), partitions));
+    let (short, long) = (short?, long?);
     // Scattering depends on the number of partitions, gathering on bytes and sorting on rows per partition.
     let cost = |which: usize, size: fn((Sizes, usize)) -> f64| {
-        let widths = COLUMN_COUNTS.map(|columns| (columns * COLUMN_BYTES) as f64);
-        let typical = narrow_costs[WIDE_SORT_CASE][which];
-        let (_, ns_per_byte) = split((widths[0], typical), (widths[1], wide_costs[which]));
-        let of_row = |ns: f64| (ns - ns_per_byte * widths[0]).max(0.0);
-        let points = narrow
-            .iter()
-            .zip(&narrow_costs)
-            .map(|(&sort, costs)| CurvePoint { size: size(sort), ns: of_row(costs[which]) });
-        RowCost { ns_per_row: mean_curve(points.collect()), ns_per_byte }
+        let typical = narrow_costs[TYPICAL_SORT_CASE][which];
+        let counts = COLUMN_COUNTS.map(|count| count as f64);
+        let (row_ns, ns_per_value) = split((counts[0], typical), (counts[1], wide[which]));
+        let texts = TEXT_COLUMNS as f64;
+        let [short_bytes, long_bytes] = TEXT_MEAN_BYTES.map(|bytes| bytes as f64 * texts);
+        let (texts_ns, ns_per_byte) = split((short_bytes, short[which]), (long_bytes, long[which]));
+        let ns_per_text = ((texts_ns - row_ns - ns_per_value) / texts).max(0.0);
+        let points = narrow.iter().zip(&narrow_costs).map(|(&sort, costs)| CurvePoint {
+            size: size(sort),
+            ns: (costs[which] - ns_per_value * counts[0]).max(0.0),
+        });
+        RowCost { ns_per_row: mean_curve(points.collect()), ns_per_value, ns_per_text, ns_per_byte }
     };
     let points = narrow.iter().zip(&narrow_costs);
     let sort_points = points.map(|(&(sizes, partitions), costs)| CurvePoint {
         size: sizes.rows as f64 / partitions as f64,
         ns: costs[1],
     });
+    let radix_sort = mean_curve(sort_points.collect());
+    let (text_key_ns, comparison_ns) = text_keys(effort, &radix_sort)?;
     Ok(RowCosts {
         scatter: cost(0, |(_, partitions)| partitions as f64),
-        radix_sort: mean_curve(sort_points.collect()),
+        radix_sort,
+        text_key_ns,
+        comparison_ns,
         gather: cost(2, |(sizes, partitions)| (sizes.rows * sizes.width()) as f64 / partitions as f64),
-        comparison_ns: comparison(effort),
         merge: merges(effort)?,
         copy_ns_per_byte: copy(effort),
     })
+}
+
+/// CPU times of the code of a text, and of a comparison of whole keys, in nanoseconds.
+fn text_keys(effort: Effort, radix_sort: &Curve) -> Result<(f64, f64), Error> {
+    let (bytes, partitions) = TEXT_SORT_CASE;
+    let [plain, tied] = [Key::Text, Key::TiedTexts].map(|key| {
+        let sizes = Sizes { key, ..Sizes::texts(effort, bytes, TEXT_MEAN_BYTES[0]) };
+        Ok::<_, Error>((sizes.rows as f64, sort(effort, sizes, partitions)?[1]))
+    });
+    let ((rows, plain_ns), (_, tied_ns)) = (plain?, tied?);
+    let text_key_ns = (plain_ns - radix_sort.at(rows / partitions as f64)).max(0.0);
+    let rows_per_code = (rows / TIED_VALUES as f64).max(2.0);
+    Ok((text_key_ns, (tied_ns - plain_ns).max(0.0) / rows_per_code.log2()))
 }
 
 /// A curve through points; points of the same size are averaged.
@@ -100,51 +128,110 @@ fn mean_curve(mut points: Vec<CurvePoint>) -> Curve {
     Curve::new(same.collect())
 }
 
-/// Number and width of sorted rows.
+/// Columns by which rows are sorted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Key {
+    /// The number in the first column.
+    Number,
+    /// The text in the second column, whose first bytes are random.
+    Text,
+    /// A text with few values, then another one.
+    TiedTexts,
+}
+
+/// Number, width and key of sorted rows.
 #[derive(Clone, Copy)]
 struct Sizes {
     rows: usize,
-    columns: usize,
+    /// Columns of numbers.
+    numbers: usize,
+    /// Columns of text after them, and their mean bytes.
+    texts: usize,
+    text_bytes: usize,
+    key: Key,
 }
 
 impl Sizes {
-    fn new(effort: Effort, bytes: usize, columns: usize) -> Sizes {
-        Sizes { rows: effort.amount(bytes) / (columns * COLUMN_BYTES) + 1, columns }
+    fn numbers(effort: Effort, bytes: usize, numbers: usize) -> Sizes {
+        let rows = effort.amount(bytes) / (numbers * NUMBER_BYTES) + 1;
+        Sizes { rows, numbers, texts: 0, text_bytes: 0, key: Key::Number }
+    }
+
+    fn texts(effort: Effort, bytes: usize, text_bytes: usize) -> Sizes {
+        let of_row = Sizes { rows: 0, numbers: 1, texts: TEXT_COLUMNS, text_bytes, key: Key::Number };
+        Sizes { rows: effort.amount(bytes) / of_row.width() + 1, ..of_row }
     }
 
     fn width(self) -> usize {
-        self.columns * COLUMN_BYTES
+        self.numbers * NUMBER_BYTES + self.texts * (self.text_bytes + TEXT_LENGTH_BYTES)
     }
 
-    /// Batches of random numbers; the first column is the key.
+    fn schema(self) -> SchemaRef {
+        let field = |column: usize| {
+            let data_type = if column < self.numbers { DataType::Int64 } else { DataType::Utf8 };
+            Field::new(format!("c{column}"), data_type, false)
+        };
+        Arc::new(Schema::new((0..self.numbers + self.texts).map(field).collect::<Vec<_>>()))
+    }
+
+    /// Batches of random values.
     fn batches(self) -> Result<Vec<RecordBatch>, Error> {
         let mut random = generator(1);
-        let name = |column: usize| Field::new(format!("c{column}"), arrow_schema::DataType::Int64, false);
-        let schema = Arc::new(Schema::new((0..self.columns).map(name).collect::<Vec<_>>()));
+        let schema = self.schema();
         let batch = |from: usize| {
             let rows = BATCH_ROWS.min(self.rows - from);
-            // Keys of 40 bits, as of two columns with typical ranges.
-            let mut column =
-                || Int64Array::from_iter_values((0..rows).map(|_| (random.next_u64() >> 24) as i64));
-            let columns = (0..self.columns).map(|_| Arc::new(column()) as ArrayRef).collect();
-            Ok(RecordBatch::try_new(schema.clone(), columns)?)
+            let columns = (0..schema.fields().len()).map(|column| self.column(column, rows, &mut random));
+            Ok(RecordBatch::try_new(schema.clone(), columns.collect())?)
         };
         (0..self.rows).step_by(BATCH_ROWS).map(batch).collect()
     }
+
+    fn column(self, column: usize, rows: usize, random: &mut Pcg64) -> ArrayRef {
+        if column < self.numbers {
+            // Keys of 40 bits, as of two columns with typical ranges.
+            return Arc::new(Int64Array::from_iter_values(
+                (0..rows).map(|_| (random.next_u64() >> 24) as i64),
+            ));
+        }
+        let is_tied = self.key == Key::TiedTexts && column == self.numbers;
+        let mut text = || {
+            let number = random.next_u64();
+            // Two digits, and more than the bytes that a code has.
+            if is_tied {
+                format!("{:02} of many", number % TIED_VALUES)
+            } else {
+                text(number, self.text_bytes as u64)
+            }
+        };
+        Arc::new(StringArray::from_iter_values((0..rows).map(|_| text())))
+    }
+
+    fn key(self) -> Vec<SortKey> {
+        let of = |column| SortKey { column, options: KeyOptions { descending: false, nulls_first: false } };
+        match self.key {
+            Key::Number => vec![of(0)],
+            Key::Text => vec![of(self.numbers)],
+            Key::TiedTexts => vec![of(self.numbers), of(self.numbers + 1)],
+        }
+    }
+
+    /// A sample of the key columns.
+    fn sample(self) -> Result<RecordBatch, Error> {
+        let batches = Sizes { rows: SAMPLE_ROWS.min(self.rows), ..self }.batches()?;
+        let columns: Vec<usize> = self.key().iter().map(|key| key.column).collect();
+        Ok(arrow_select::concat::concat_batches(&self.schema(), &batches)?.project(&columns)?)
+    }
 }
 
-fn key() -> [SortKey; 1] {
-    [SortKey { column: 0, options: KeyOptions { descending: false, nulls_first: false } }]
-}
+/// Bytes of the length of a text in a packed row.
+const TEXT_LENGTH_BYTES: usize = 4;
 
 /// CPU times to scatter, sort and gather a row, in nanoseconds.
 fn sort(effort: Effort, sizes: Sizes, partitions: usize) -> Result<[f64; 3], Error> {
     let batches = sizes.batches()?;
     let job = job(SORT_MEMORY_BYTES, 1)?;
-    let sampled = Sizes { rows: SAMPLE_ROWS.min(sizes.rows), columns: 1 }.batches()?;
-    let sample = arrow_select::concat::concat_batches(&sampled[0].schema(), &sampled)?;
     let options = SortOptions {
-        sample: Some(sample),
+        sample: Some(sizes.sample()?),
         expected_bytes: Some(EXPECTED_BYTES),
         resident: SORT_MEMORY_BYTES,
         partitions,
@@ -154,7 +241,7 @@ fn sort(effort: Effort, sizes: Sizes, partitions: usize) -> Result<[f64; 3], Err
     for run in 0..if effort == Effort::Full { SORT_RUNS } else { 2 } {
         let known = ["sort", "gather"].map(|phase| cpu_ns(&job, phase));
         let begun = of_this_thread();
-        let mut sorter = Sorter::new(&job, &batches[0].schema(), &key(), &options)?;
+        let mut sorter = Sorter::new(&job, &batches[0].schema(), &sizes.key(), &options)?;
         let mut worker = sorter.worker();
         batches.iter().try_for_each(|batch| worker.push(batch))?;
         worker.finish()?;
@@ -178,16 +265,9 @@ fn drain(sorted: &Sorted) -> Result<(), Error> {
     Ok(())
 }
 
-/// CPU time of a phase of a job so far, in nanoseconds.
-fn cpu_ns(job: &Job, name: &str) -> f64 {
-    let phases = job.phases().list();
-    let same = phases.iter().filter(|phase| phase.name == name);
-    same.map(|phase| (phase.user_ns + phase.system_ns) as f64).sum()
-}
-
 /// CPU time per row of a merge, by the number of runs.
 fn merges(effort: Effort) -> Result<Curve, Error> {
-    let sizes = Sizes::new(effort, MERGED_BYTES, COLUMN_COUNTS[0]);
+    let sizes = Sizes::numbers(effort, MERGED_BYTES, COLUMN_COUNTS[0]);
     let batches = sizes.batches()?;
     let point = |runs: usize| {
         let job = job(SORT_MEMORY_BYTES, runs)?;
@@ -195,7 +275,7 @@ fn merges(effort: Effort) -> Result<Curve, Error> {
         for run in 0..if effort == Effort::Full { SORT_RUNS } else { 2 } {
             let known = cpu_ns(&job, "merge");
             // Each worker produces one in-memory run.
-            let mut sorter = Sorter::new(&job, &batches[0].schema(), &key(), &SortOptions::default())?;
+            let mut sorter = Sorter::new(&job, &batches[0].schema(), &sizes.key(), &SortOptions::default())?;
             let mut workers: Vec<_> = (0..runs).map(|_| sorter.worker()).collect();
             for (number, batch) in batches.iter().enumerate() {
                 workers[number % runs].push(batch)?;
@@ -209,25 +289,6 @@ fn merges(effort: Effort) -> Result<Curve, Error> {
         Ok(CurvePoint { size: runs as f64, ns: median(&mut times) })
     };
     Ok(Curve::new(RUN_COUNTS.into_iter().map(point).collect::<Result<_, Error>>()?))
-}
-
-/// CPU time of a comparison of whole keys, as for ties of prefixes, in nanoseconds.
-fn comparison(effort: Effort) -> f64 {
-    let count = effort.amount(COMPARED_KEYS);
-    let mut random = generator(4);
-    let mut bytes = vec![b'k'; count * COMPARED_KEY_BYTES];
-    for key in bytes.chunks_exact_mut(COMPARED_KEY_BYTES) {
-        key[COMPARED_KEY_BYTES - 8..].copy_from_slice(&random.next_u64().to_be_bytes());
-    }
-    let key = |at: u32| &bytes[at as usize * COMPARED_KEY_BYTES..][..COMPARED_KEY_BYTES];
-    let mut order: Vec<u32> = Vec::with_capacity(count);
-    let comparisons = count as f64 * (count as f64).log2();
-    let sorted = effort.measure(1, || {
-        order.clear();
-        order.extend(0..count as u32);
-        order.sort_unstable_by(|&a, &b| key(a).cmp(key(b)));
-    });
-    sorted / comparisons
 }
 
 fn copy(effort: Effort) -> f64 {

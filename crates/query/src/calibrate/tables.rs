@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SortOptions};
 use rand_core::Rng;
 use sakiyomi_os::cpu::of_this_thread;
 
-use super::data::{batch, column, generator, job};
-use super::measure::{Effort, median};
+use super::data::{batch, column, generator, job, text};
+use super::measure::{Effort, cpu_ns, median};
 use crate::aggregate::{Aggregate, Aggregation, Function, aggregate};
 use crate::batches::InMemory;
 use crate::cost::curve::{Curve, CurvePoint};
@@ -21,7 +21,8 @@ use crate::{Batches, Error, Job};
 pub(super) struct TableCosts {
     pub(super) build: Curve,
     pub(super) probe: Curve,
-    pub(super) group: Curve,
+    pub(super) grouped: Grouped,
+    pub(super) group_text_ns_per_value: f64,
     pub(super) update_ns_per_value: f64,
     pub(super) merge_join_ns_per_row: f64,
     pub(super) expression_ns_per_value: f64,
@@ -35,11 +36,16 @@ const PROBE_ROWS: usize = 1 << 18;
 /// Bytes of a row of the build side: a key, a number, and the hash table entry.
 const BUILD_ROW_BYTES: f64 = 40.0;
 /// Numbers of groups.
-const GROUP_COUNTS: [usize; 3] = [4, 1 << 12, 1 << 19];
-/// Bytes of a group of the calibration: a key and a state.
-const GROUP_BYTES: f64 = 32.0;
+const GROUP_COUNTS: [usize; 4] = [4, 1 << 12, 1 << 17, 1 << 20];
+/// Bytes of a group of the calibration: a key and its index entry.
+const GROUP_BYTES: f64 = 16.0;
 /// Rows of the input of an aggregation.
 const GROUPED_ROWS: usize = 1 << 20;
+/// Rows for each group, if there are many groups.
+const ROWS_PER_GROUP: usize = 2;
+/// Distinct texts that are grouped: too many for codes.
+const TEXT_GROUPS: usize = 1 << 12;
+const GROUPED_TEXT_BYTES: u64 = 16;
 /// Sums per row, to measure the cost of an update.
 const SUM_COUNT: usize = 4;
 /// Rows of each side of a merge join.
@@ -60,18 +66,20 @@ pub(super) fn measure(effort: Effort) -> Result<TableCosts, Error> {
         build.push(CurvePoint { size, ns: build_ns });
         probe.push(CurvePoint { size, ns: probe_ns });
     }
-    let mut group = Vec::new();
-    for groups in GROUP_COUNTS {
-        let groups = if groups > BATCH_ROWS { effort.amount(groups) } else { groups };
-        group.push(CurvePoint { size: groups as f64 * GROUP_BYTES, ns: grouping(effort, groups, 0)? });
-    }
-    let updated = grouping(effort, GROUP_COUNTS[0], SUM_COUNT)?;
-    let update_ns_per_value = ((updated - group[0].ns) / SUM_COUNT as f64).max(0.0);
+    let grouped = grouped(effort)?;
+    let few = random_keys(effort.amount(GROUPED_ROWS), GROUP_COUNTS[0], 32);
+    let updated = grouping(effort, &grouped_table(&few, None)?, SUM_COUNT)?;
+    let update_ns_per_value = ((updated - grouped.find.at(1.0)) / SUM_COUNT as f64).max(0.0);
+    let keys = random_keys(effort.amount(GROUPED_ROWS), TEXT_GROUPS, 36);
+    let [numbers, texts] =
+        [None, Some(GROUPED_TEXT_BYTES)].map(|text| grouping(effort, &grouped_table(&keys, text)?, 0));
+    let group_text_ns_per_value = (texts? - numbers?).max(0.0);
     let (expression_ns_per_value, filter_ns_per_value) = expressions(effort)?;
     Ok(TableCosts {
         build: Curve::new(build),
         probe: Curve::new(probe),
-        group: Curve::new(group),
+        grouped,
+        group_text_ns_per_value,
         update_ns_per_value,
         merge_join_ns_per_row: merge_join(effort)?,
         expression_ns_per_value,
@@ -115,11 +123,7 @@ fn random_keys(rows: usize, distinct: usize, stream: u64) -> Vec<i64> {
 /// CPU times of a hash join per row of the build side and of the probe side, in nanoseconds.
 fn hash_join(effort: Effort, rows: usize) -> Result<(f64, f64), Error> {
     let job = job(JOB_MEMORY_BYTES, 1)?;
-    let mut keys: Vec<i64> = (0..rows as i64).collect();
-    let mut random = generator(30);
-    // Fisher-Yates shuffle.
-    (1..rows).rev().for_each(|last| keys.swap(last, (random.next_u64() % (last as u64 + 1)) as usize));
-    let build = table(&keys, ["k", "a"])?;
+    let build = table(&random_permutation(rows, 30), ["k", "a"])?;
     let probes = random_keys(effort.amount(PROBE_ROWS), rows, 31);
     let (one, many) = (table(&probes[..1], ["k2", "b"])?, table(&probes, ["k2", "b"])?);
     let condition = Condition::parse("k=k2", &build.schema(), &many.schema())?;
@@ -133,24 +137,107 @@ fn hash_join(effort: Effort, rows: usize) -> Result<(f64, f64), Error> {
     Ok((built / rows as f64, (probed - built).max(0.0) / probes.len() as f64))
 }
 
-/// CPU time per row to find its group and update some sums, in nanoseconds.
-fn grouping(effort: Effort, groups: usize, sums: usize) -> Result<f64, Error> {
-    let rows = effort.amount(GROUPED_ROWS).max(groups);
-    let input = table(&random_keys(rows, groups, 32), ["k", "v"])?;
+/// Batches of a key and a number; the key is a text of some mean bytes, or a number.
+fn grouped_table(keys: &[i64], text_bytes: Option<u64>) -> Result<InMemory, Error> {
+    let Some(mean) = text_bytes else { return table(keys, ["k", "v"]) };
+    let fields = [("k", DataType::Utf8), ("v", DataType::Int64)];
+    let fields = fields.map(|(name, data_type)| Field::new(name, data_type, false));
+    let schema = Arc::new(Schema::new(fields.to_vec()));
+    let batch = |keys: &[i64]| {
+        let texts = keys.iter().map(|key| format!("{key:016}{}", text(key.cast_unsigned(), mean)));
+        let columns: [ArrayRef; 2] =
+            [Arc::new(StringArray::from_iter_values(texts)), Arc::new(Int64Array::from(keys.to_vec()))];
+        Ok(RecordBatch::try_new(schema.clone(), columns.to_vec())?)
+    };
+    let batches = keys.chunks(BATCH_ROWS).map(batch).collect::<Result<_, Error>>()?;
+    Ok(InMemory::new(schema, batches))
+}
+
+/// The groups of the first column with some sums of the second.
+fn aggregation(input: &InMemory, sums: usize) -> Result<Aggregation, Error> {
     let schema = input.schema();
-    let sum = || Aggregate::new(Function::Sum, Expression::column(1, &schema), "s");
-    let aggregates =
-        (0..sums).map(|at| Ok(sum()?.named(&format!("s{at}")))).collect::<Result<Vec<_>, Error>>()?;
-    let key = Expression::column(0, &schema);
+    let sum = |at: usize| {
+        let sum = Aggregate::new(Function::Sum, Expression::column(1, &schema), "s")?;
+        Ok(sum.named(&format!("s{at}")))
+    };
+    let aggregates = (0..sums).map(sum).collect::<Result<Vec<_>, Error>>()?;
+    Aggregation::new(vec![("k".to_owned(), Expression::column(0, &schema))], aggregates, None, &schema)
+}
+
+/// CPU time per row to find its group and update some sums, in nanoseconds.
+fn grouping(effort: Effort, input: &InMemory, sums: usize) -> Result<f64, Error> {
     let spent = operator_ns(effort, || {
         let job: Job = job(JOB_MEMORY_BYTES, 1)?;
-        let aggregation =
-            Aggregation::new(vec![("k".to_owned(), key.clone())], aggregates.clone(), None, &schema)?;
-        aggregate(&job, aggregation, vec![Box::new(input.clone())])?;
-        let phases = job.phases().list();
-        Ok(phases.iter().map(|phase| (phase.user_ns + phase.system_ns) as f64).sum())
+        aggregate(&job, aggregation(input, sums)?, vec![Box::new(input.clone())])?;
+        Ok(cpu_ns(&job, "group"))
     })?;
-    Ok(spent / rows as f64)
+    Ok(spent / input.row_count().max(1) as f64)
+}
+
+/// Costs of groups by the bytes of their table.
+pub(super) struct Grouped {
+    /// Finding the group of a row, and adding a new one.
+    pub(super) find: Curve,
+    pub(super) insert: Curve,
+    /// The same, for a group of a thread that is merged into a table of all groups.
+    pub(super) merge: Curve,
+    pub(super) merge_insert: Curve,
+}
+
+fn grouped(effort: Effort) -> Result<Grouped, Error> {
+    let mut points: [Vec<CurvePoint>; 4] = Default::default();
+    for groups in GROUP_COUNTS {
+        let groups = if groups > BATCH_ROWS { effort.amount(groups) } else { groups };
+        let rows = effort.amount(GROUPED_ROWS).max(ROWS_PER_GROUP * groups);
+        let mixed = grouping(effort, &grouped_table(&random_keys(rows, groups, 32), None)?, 0)?;
+        let new = grouping(effort, &grouped_table(&random_permutation(groups, 38), None)?, 0)?;
+        // Groups that random keys meet.
+        let met = groups as f64 * (1.0 - (-(rows as f64) / groups as f64).exp());
+        let (find, insert) = separate(mixed, new, met / rows as f64);
+        let [same, other] = [0, groups].map(|offset| merging(effort, groups, offset));
+        let (merge, merge_insert) = separate(same?, other?, 1.0 / MERGED_TABLES as f64);
+        let size = groups as f64 * GROUP_BYTES;
+        let merged_size = size * MERGED_TABLES as f64;
+        let all = [(size, find), (size, insert), (merged_size, merge), (merged_size, merge_insert)];
+        points.iter_mut().zip(all).for_each(|(points, (size, ns))| points.push(CurvePoint { size, ns }));
+    }
+    let [find, insert, merge, merge_insert] = points.map(Curve::new);
+    Ok(Grouped { find, insert, merge, merge_insert })
+}
+
+/// Separates the cost of a row from that of a new group, by the cost if a part of the rows is new and if all are.
+fn separate(mixed_ns: f64, new_ns: f64, new_ratio: f64) -> (f64, f64) {
+    let insert = ((new_ns - mixed_ns) / (1.0 - new_ratio).max(0.1)).max(0.0).min(new_ns);
+    ((mixed_ns - new_ratio * insert).max(0.0), insert)
+}
+
+/// Tables that are merged.
+const MERGED_TABLES: usize = 2;
+
+/// CPU time per group of two threads to merge them, in nanoseconds; the keys of the second are greater by `offset`.
+fn merging(effort: Effort, groups: usize, offset: usize) -> Result<f64, Error> {
+    let keys: Vec<i64> = random_permutation(groups, 37);
+    let others: Vec<i64> = keys.iter().map(|key| key + offset as i64).collect();
+    let [first, second] = [table(&keys, ["k", "v"])?, table(&others, ["k", "v"])?];
+    let spent = operator_ns(effort, || {
+        let job: Job = job(JOB_MEMORY_BYTES, 1)?;
+        let inputs: Vec<Box<dyn Batches>> = vec![Box::new(first.clone()), Box::new(second.clone())];
+        let mut result = aggregate(&job, aggregation(&first, 0)?, inputs)?.into_stream();
+        while let Some(batch) = result.next()? {
+            std::hint::black_box(batch);
+        }
+        Ok(cpu_ns(&job, "merge"))
+    })?;
+    Ok(spent / (MERGED_TABLES * groups) as f64)
+}
+
+/// The numbers from 0 in random order.
+fn random_permutation(count: usize, stream: u64) -> Vec<i64> {
+    let mut random = generator(stream);
+    let mut numbers: Vec<i64> = (0..count as i64).collect();
+    // Fisher-Yates shuffle.
+    (1..count).rev().for_each(|last| numbers.swap(last, (random.next_u64() % (last as u64 + 1)) as usize));
+    numbers
 }
 
 /// CPU time of a merge join per row of either side, in nanoseconds.

@@ -5,12 +5,12 @@
 
 use super::aggregate::{Groups, SPILLED_PARTITIONS, hash_aggregate};
 use super::error::CostError;
-use super::join::{HASH_PARTITIONS, HASH_PASSES_MAX, hash_join, merge_join};
+use super::join::{HASH_PARTITIONS, HASH_PASSES_MAX, hash_join, merge_join, table_bytes};
 use super::plan::{Algorithm, SortMethod};
 use super::shape::{KeyShape, Operator, Side, Task};
 use super::sort::sorted;
 use super::stage::Stage;
-use super::work::{PARTITION_SKEW_RATIO, ROW_NUMBER_BYTES, Work};
+use super::work::{PARTITION_SKEW_RATIO, ROW_NUMBER_BYTES, Rows, Work};
 use crate::aggregate::overflow::BLOCK_BYTES as GROUPS_BLOCK_BYTES;
 use crate::batch_spill::BATCH_BLOCK_BYTES;
 use crate::join::sort_memory;
@@ -58,9 +58,8 @@ struct Sorting {
 pub(crate) fn algorithms(task: &Task, resources: &Resources) -> Vec<Algorithm> {
     match task.operator {
         Operator::Sort { limit_rows, is_stable, .. } => {
-            let shape = &task.tables[0];
-            let rows = shape.rows as f64 * task.selected_ratio;
-            let row_bytes = shape.row_bytes() + if is_stable { ROW_NUMBER_BYTES } else { 0.0 };
+            let rows = task.rows(0);
+            let row_bytes = task.row(0).bytes + if is_stable { ROW_NUMBER_BYTES } else { 0.0 };
             let memory = default_memory(resources.buffers);
             let sorting = Sorting { bytes: rows * row_bytes, rows, memory, limit: limit_rows };
             sort_methods(&sorting, resources).into_iter().map(|sort| Algorithm::Sort { sort }).collect()
@@ -69,8 +68,14 @@ pub(crate) fn algorithms(task: &Task, resources: &Resources) -> Vec<Algorithm> {
             let sides = [Side::Left, Side::Right].into_iter();
             let sides = sides.filter(|&side| build.is_none_or(|build| build == side));
             let partitions = || (0..=HASH_PASSES_MAX).map(|passes| HASH_PARTITIONS.pow(passes));
+            let rows = |side: Side| Rows { count: task.rows(side.index()), shape: task.row(side.index()) };
+            // A table of all rows may take half of the free memory.
+            let fits = |side, partitions| {
+                partitions > 1 || table_bytes(rows(side), partitions) <= resources.heap as f64 / 2.0
+            };
             let hashed = sides.flat_map(|build| {
-                partitions().map(move |partitions| Algorithm::HashJoin { build, partitions })
+                let fitting = partitions().filter(move |&partitions| fits(build, partitions));
+                fitting.map(move |partitions| Algorithm::HashJoin { build, partitions })
             });
             merge_joins(task, resources).into_iter().chain(hashed).collect()
         }
@@ -176,12 +181,11 @@ fn merge_passes(bytes: f64, run_bytes: u64, fan_in: u64) -> u64 {
 /// Merge joins of tables that are sorted, each in its share of the memory, or are sorted already.
 fn merge_joins(task: &Task, resources: &Resources) -> Vec<Algorithm> {
     let methods = |table: usize| {
-        let shape = &task.tables[table];
-        if shape.is_sorted {
+        if task.tables[table].is_sorted {
             return vec![SortMethod::AlreadySorted];
         }
-        let rows = shape.rows as f64 * if table == 0 { task.selected_ratio } else { 1.0 };
-        let (bytes, memory) = (rows * shape.row_bytes(), sort_memory(resources.buffers));
+        let rows = task.rows(table);
+        let (bytes, memory) = (rows * task.row(table).bytes, sort_memory(resources.buffers));
         sort_methods(&Sorting { bytes, rows, memory, limit: None }, resources)
     };
     let (lefts, rights) = (methods(0), methods(1));
@@ -196,10 +200,13 @@ pub(crate) fn stages(work: &Work<'_>, algorithm: Algorithm) -> Result<Vec<Stage>
         Operator::Aggregate { .. } => KeyShape::EXACT,
     };
     let groups = || match work.task.operator {
-        Operator::Aggregate { groups, group_bytes, aggregates } => {
-            Groups { count: groups as f64, bytes: group_bytes, aggregates: aggregates as f64 }
-        }
-        _ => Groups { count: 0.0, bytes: 0.0, aggregates: 0.0 },
+        Operator::Aggregate { groups, group_bytes, text_keys, aggregates } => Groups {
+            count: groups as f64,
+            bytes: group_bytes,
+            text_keys: text_keys as f64,
+            aggregates: aggregates as f64,
+        },
+        _ => Groups::default(),
     };
     let mut stages = match algorithm {
         Algorithm::Sort { sort } => {
@@ -220,16 +227,20 @@ pub(crate) fn stages(work: &Work<'_>, algorithm: Algorithm) -> Result<Vec<Stage>
         Algorithm::HashAggregate { partitions } => hash_aggregate(work, groups(), partitions as f64)?,
     };
     charge_fresh_memory(&mut stages);
+    if let Some(first) = stages.first_mut() {
+        first.user_ns += work.threads() * work.costs.start_ns_per_thread;
+    }
     Ok(stages)
 }
 
 /// Charges page faults for the memory that a stage needs beyond all earlier stages (facts section 7).
 fn charge_fresh_memory(stages: &mut [Stage]) {
-    let mut known = 0.0;
+    let mut known = [0.0; 2];
     for stage in stages {
-        let used = stage.buffer_bytes + stage.heap_bytes;
-        stage.fresh_bytes = f64::max(used - known, 0.0);
-        known = f64::max(used, known);
+        let used = [stage.buffer_bytes, stage.heap_bytes];
+        let fresh = |at: usize| f64::max(used[at] - known[at], 0.0);
+        (stage.fresh_buffer_bytes, stage.fresh_heap_bytes) = (fresh(0), fresh(1) + stage.passing_heap_bytes);
+        known = [0, 1].map(|at| f64::max(used[at], known[at]));
     }
 }
 

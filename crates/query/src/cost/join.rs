@@ -58,14 +58,17 @@ pub(crate) fn merge_join(
     Ok(stages)
 }
 
-/// The stages of a join by a table of one side's rows. Threads read and decode both sides; one thread builds and looks
-/// up, and partitions both sides before if the table exceeds the memory.
+/// Bytes of the table of a partition of one side's rows. Batches are concatenated.
+pub(crate) fn table_bytes(rows: Rows, partitions: u64) -> f64 {
+    rows.count * (rows.shape.bytes * BUILD_COPIES as f64 + ENTRY_BYTES as f64) / partitions as f64
+}
+
+/// The stages of a join by a table of one side's rows. Threads read and decode both sides; one thread builds a table, and
+/// all look up. If the table exceeds the memory, one thread partitions both sides, builds and looks up.
 pub(crate) fn hash_join(work: &Work<'_>, build: Side, partitions: u64) -> Result<Vec<Stage>, CostError> {
     let [built, probed] = [build.index(), build.other().index()];
     let table = work.rows(built);
-    // The batches of the table are concatenated.
-    let row_bytes = table.row_bytes * BUILD_COPIES as f64 + ENTRY_BYTES as f64;
-    let needed_bytes = table.count * row_bytes / partitions as f64;
+    let needed_bytes = table_bytes(table, partitions);
     let build_ns = built_ns(work, table, needed_bytes);
     let probe_ns = probed_ns(work, work.rows(probed), table, needed_bytes);
     if partitions <= 1 {
@@ -75,7 +78,6 @@ pub(crate) fn hash_join(work: &Work<'_>, build: Side, partitions: u64) -> Result
         build.heap_bytes += needed_bytes;
         let mut join = work.scan("join", STREAMING, probed)?;
         join.user_ns += probe_ns;
-        join.serial_ns = probe_ns;
         join.heap_bytes += needed_bytes;
         work.write_result(&mut join)?;
         return Ok(vec![build, join]);

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::curve::{Curve, is_cost};
+use super::row::RowShape;
 
 /// Cost class of a file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -85,20 +86,25 @@ pub struct CodecCost {
     pub compressed_ratio: f64,
 }
 
-/// Cost of moving rows: a part per row, which depends on a size, and a part per byte.
+/// Cost of moving rows: a part per row, which depends on a size, and parts per value and per byte.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RowCost {
     /// Nanoseconds per row.
     pub ns_per_row: Curve,
-    /// Nanoseconds per byte.
+    /// Nanoseconds per value of fixed width.
+    pub ns_per_value: f64,
+    /// Nanoseconds per text, without its bytes.
+    pub ns_per_text: f64,
+    /// Nanoseconds per byte of text.
     pub ns_per_byte: f64,
 }
 
 impl RowCost {
-    /// Returns the cost of `rows` rows with `bytes` bytes, in nanoseconds; `size` is that of the curve.
+    /// Returns the cost of `count` rows of a shape, in nanoseconds; `size` is that of the curve.
     #[must_use]
-    pub fn ns(&self, rows: f64, bytes: f64, size: f64) -> f64 {
-        rows * self.ns_per_row.at(size) + bytes * self.ns_per_byte
+    pub fn ns(&self, count: f64, shape: RowShape, size: f64) -> f64 {
+        let values = shape.values * self.ns_per_value + shape.texts * self.ns_per_text;
+        count * (self.ns_per_row.at(size) + values + shape.text_bytes * self.ns_per_byte)
     }
 }
 
@@ -115,7 +121,9 @@ pub struct OperatorCosts {
     pub scatter: RowCost,
     /// Radix sort of a 64-bit key with a reference to a row; by the number of rows.
     pub radix_sort_ns_per_row: Curve,
-    /// A comparison of two whole keys.
+    /// Extracting the 64-bit key of a text from a row, in addition to that of a number.
+    pub text_key_ns: f64,
+    /// A comparison of the whole keys of two rows in memory.
     pub comparison_ns: f64,
     /// Gathering packed rows into columns in sort order; by the bytes of the rows.
     pub gather: RowCost,
@@ -129,6 +137,14 @@ pub struct OperatorCosts {
     pub hash_probe_ns_per_row: Curve,
     /// Finding the group of a row; by the bytes of the aggregation table.
     pub group_ns_per_row: Curve,
+    /// Adding a group to a table, in addition; by the bytes of the aggregation table.
+    pub insert_ns_per_group: Curve,
+    /// Finding the group of a row, for each text in its key, in addition to [`Self::group_ns_per_row`].
+    pub group_text_ns_per_value: f64,
+    /// Merging a group of one thread into a table of all groups; by the bytes of all of them.
+    pub merge_ns_per_group: Curve,
+    /// Adding a group to the table of all groups, in addition; by the bytes of all of them.
+    pub merge_insert_ns_per_group: Curve,
     /// Updating one aggregate of a known group.
     pub update_ns_per_value: f64,
     /// An arithmetic operation or comparison of an expression, on a row.
@@ -137,8 +153,12 @@ pub struct OperatorCosts {
     pub filter_ns_per_value: f64,
     /// Copying a byte of uncached memory.
     pub copy_ns_per_byte: f64,
-    /// First use of a byte of memory, in kernel mode: page faults and zeroing.
+    /// First use of a byte of I/O buffers, in kernel mode: page faults and zeroing.
     pub fresh_memory_system_ns_per_byte: f64,
+    /// First use of a byte of the allocator's memory, in kernel mode.
+    pub fresh_heap_system_ns_per_byte: f64,
+    /// CPU time of starting and ending a job and one of its threads, per thread.
+    pub start_ns_per_thread: f64,
     /// CPU time of work with all cores busy over that with one core busy, at least 1.
     pub parallel_slowdown: f64,
     /// Busy cores in the measurement of [`Self::parallel_slowdown`].
@@ -207,7 +227,7 @@ impl OperatorCosts {
         }
     }
 
-    fn curves(&self) -> [&Curve; 7] {
+    fn curves(&self) -> [&Curve; 10] {
         [
             &self.scatter.ns_per_row,
             &self.gather.ns_per_row,
@@ -216,13 +236,24 @@ impl OperatorCosts {
             &self.hash_build_ns_per_row,
             &self.hash_probe_ns_per_row,
             &self.group_ns_per_row,
+            &self.insert_ns_per_group,
+            &self.merge_ns_per_group,
+            &self.merge_insert_ns_per_group,
         ]
     }
 
-    fn figures(&self) -> [f64; 9] {
+    fn figures(&self) -> [f64; 17] {
         [
+            self.scatter.ns_per_value,
+            self.scatter.ns_per_text,
             self.scatter.ns_per_byte,
+            self.gather.ns_per_value,
+            self.gather.ns_per_text,
             self.gather.ns_per_byte,
+            self.text_key_ns,
+            self.group_text_ns_per_value,
+            self.fresh_heap_system_ns_per_byte,
+            self.start_ns_per_thread,
             self.comparison_ns,
             self.merge_join_ns_per_row,
             self.update_ns_per_value,

@@ -28,9 +28,9 @@ pub(crate) const GIVING_PARTITIONS: &[&str] =
 pub(crate) const GIVING_MERGED: &[&str] =
     of_both_sides!["merge", "read runs", "gather"; "join", "encode", "write"];
 /// Reading a table and grouping its rows.
-pub(crate) const GROUPING: &[&str] = &["read", "group", "write runs"];
+pub(crate) const GROUPING: &[&str] = &["read", "group", "write groups"];
 /// Emitting groups.
-pub(crate) const GIVING_GROUPS: &[&str] = &["merge groups", "encode", "write"];
+pub(crate) const GIVING_GROUPS: &[&str] = &["merge", "read groups", "encode", "write"];
 /// A pipelined job, whose parts are not recorded separately.
 pub(crate) const STREAMING: &[&str] = of_both_sides![
     "read", "build", "partition", "write runs", "read runs", "sort", "merge", "gather"; "join", "group", "encode", "write"

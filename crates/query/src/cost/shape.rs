@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::error::CostError;
 use super::operators::{Codec, FileFormat, OperatorCosts, ValueKind};
+pub use super::row::RowShape;
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -56,16 +57,16 @@ impl TableShape {
         self.columns.iter().map(|column| column.file_bytes as f64).sum()
     }
 
-    /// Bytes of a packed row.
+    /// The shape of its rows.
     #[must_use]
-    pub fn row_bytes(&self) -> f64 {
-        self.columns.iter().map(ColumnShape::packed_bytes).sum::<f64>().max(1.0)
+    pub fn row(&self) -> RowShape {
+        RowShape::of(&self.columns)
     }
 
     /// Bytes of all packed rows.
     #[must_use]
     pub fn packed_bytes(&self) -> f64 {
-        self.rows as f64 * self.row_bytes()
+        self.rows as f64 * self.row().bytes
     }
 
     /// Returns the CPU time to decompress and decode all values, in nanoseconds.
@@ -97,20 +98,49 @@ impl TableShape {
     }
 }
 
+impl RowShape {
+    /// Returns the shape of rows with some columns.
+    #[must_use]
+    pub fn of(columns: &[ColumnShape]) -> RowShape {
+        let texts = || columns.iter().filter(|column| column.kind == ValueKind::Text);
+        RowShape {
+            values: columns.len() as f64 - texts().count() as f64,
+            texts: texts().count() as f64,
+            text_bytes: texts().map(|column| column.value_bytes).sum(),
+            bytes: columns.iter().map(ColumnShape::packed_bytes).sum::<f64>().max(1.0),
+        }
+    }
+}
+
 /// The key of a sort or of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct KeyShape {
-    /// Mean number of rows with the same 64-bit key prefix; 1 if the prefix determines the order.
-    pub rows_per_prefix: f64,
+    /// Mean number of rows of the table with the same 64-bit code of their key, if codes are those of partitions in key
+    /// order; 1 if codes determine the order.
+    pub rows_per_code: f64,
+    /// The same, if codes are those of the ranges of the whole table, as in runs.
+    pub rows_per_run_code: f64,
+    /// Texts in the key that a code has bits of.
+    pub texts: f64,
+    /// Part of the table's values that a sample for splitters decodes, 0 to 1.
+    pub sampled_ratio: f64,
 }
 
 impl KeyShape {
-    /// A key whose 64-bit prefix determines the order.
-    pub const EXACT: KeyShape = KeyShape { rows_per_prefix: 1.0 };
+    /// A key whose 64-bit code determines the order.
+    pub const EXACT: KeyShape =
+        KeyShape { rows_per_code: 1.0, rows_per_run_code: 1.0, texts: 0.0, sampled_ratio: 0.1 };
 
-    /// Returns the CPU time to order rows with equal prefixes, in nanoseconds: `n log2 k` comparisons.
-    pub(crate) fn ties_ns(self, rows: f64, costs: &OperatorCosts) -> f64 {
-        rows * self.rows_per_prefix.clamp(1.0, rows.max(1.0)).log2() * costs.comparison_ns
+    /// The key in runs, each of which has `part` of the rows.
+    pub(crate) fn in_runs(self, part: f64) -> KeyShape {
+        KeyShape { rows_per_code: self.rows_per_run_code * part, ..self }
+    }
+
+    /// Returns the CPU time to extract the codes of a row's texts and to order it among `rows` rows beyond its code, in
+    /// nanoseconds: `log2 k` comparisons with `k` rows of the same code.
+    pub(crate) fn ns(self, rows: f64, costs: &OperatorCosts) -> f64 {
+        let comparisons = self.rows_per_code.clamp(1.0, rows.max(1.0)).log2();
+        self.texts * costs.text_key_ns + comparisons * costs.comparison_ns
     }
 }
 
@@ -164,6 +194,8 @@ pub enum Operator {
         groups: u64,
         /// Bytes of a group in the hash table: its key and aggregate states.
         group_bytes: f64,
+        /// Number of texts in the key.
+        text_keys: u64,
         /// Number of aggregates.
         aggregates: u64,
     },
@@ -180,11 +212,24 @@ pub struct Task {
     pub expressions: u64,
     /// Fraction of the first table's rows that pass its filter, 0 to 1.
     pub selected_ratio: f64,
+    /// Rows of the first table after its projection, if it has one.
+    pub projected: Option<RowShape>,
     /// The result; `None` if it is not written to a file.
     pub output: Option<TableShape>,
 }
 
 impl Task {
+    /// The shape of the rows of a table that reach the operator.
+    pub(crate) fn row(&self, table: usize) -> RowShape {
+        self.projected.filter(|_| table == 0).unwrap_or_else(|| self.tables[table].row())
+    }
+
+    /// Number of the rows of a table that reach the operator.
+    pub(crate) fn rows(&self, table: usize) -> f64 {
+        let selected = if table == 0 { self.selected_ratio } else { 1.0 };
+        self.tables[table].rows as f64 * selected
+    }
+
     /// Returns a description of the first inconsistency, if any.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let tables = if matches!(self.operator, Operator::Join { .. }) { 2 } else { 1 };

@@ -57,7 +57,7 @@ fn in_memory(
     read.buffer_bytes = rows.bytes() + partitions * work.threads() * work.spill_block;
     let mut last = emit(work, rows, partitions, key);
     last.buffer_bytes = read.buffer_bytes;
-    Ok(Sorted { before: vec![work.sample(DIVIDING, table), read], last })
+    Ok(Sorted { before: vec![work.sample(DIVIDING, table, key)?, read], last })
 }
 
 fn range_partition(
@@ -68,7 +68,7 @@ fn range_partition(
     key: KeyShape,
 ) -> Result<Sorted, CostError> {
     let resident = resident.min(rows.bytes());
-    let spilled_rows = Rows { count: (rows.bytes() - resident) / rows.row_bytes, ..rows };
+    let spilled_rows = Rows { count: (rows.bytes() - resident) / rows.shape.bytes, ..rows };
     let (compress_ns, spilled) = work.compress(spilled_rows)?;
     let restore_ns = work.restore_ns(spilled_rows)?;
     let mut read = work.scan("read", DIVIDING, table)?;
@@ -81,7 +81,7 @@ fn range_partition(
     last.fill_bytes = spilled / partitions;
     // One partition for each thread, and one that is loaded ahead.
     last.buffer_bytes = resident + rows.bytes() / partitions * PARTITION_SKEW_RATIO * (work.threads() + 1.0);
-    Ok(Sorted { before: vec![work.sample(DIVIDING, table), read], last })
+    Ok(Sorted { before: vec![work.sample(DIVIDING, table, key)?, read], last })
 }
 
 /// The stage that sorts and gathers partitions, one thread per partition.
@@ -107,15 +107,16 @@ fn runs_and_merge(
     (run_bytes, fan_in, passes): (f64, f64, u64),
     key: KeyShape,
 ) -> Result<Sorted, CostError> {
-    let run_bytes = run_bytes.min((rows.bytes() / work.threads()).max(rows.row_bytes));
-    let run_rows = run_bytes / rows.row_bytes;
+    let run_bytes = run_bytes.min((rows.bytes() / work.threads()).max(rows.shape.bytes));
+    let run_rows = run_bytes / rows.shape.bytes;
     let runs = (rows.bytes() / run_bytes).ceil().max(1.0);
     let mut read = work.scan("read", MAKING_RUNS, table)?;
-    read.user_ns += work.scatter_ns(rows, 1.0) + work.sort_ns(rows, run_rows, key);
+    read.user_ns += work.scatter_ns(rows, 1.0);
+    read.user_ns += work.sort_ns(rows, run_rows, key.in_runs(run_rows / rows.count.max(1.0)));
     read.buffer_bytes = work.threads() * (run_bytes + 2.0 * work.spill_block);
     read.heap_bytes += work.threads() * run_rows * SORT_ENTRY_BYTES;
     if passes == 0 {
-        let mut last = merged(work, rows, runs);
+        let mut last = merged(work, rows, runs, key);
         last.user_ns += work.gather_ns(rows, run_bytes);
         last.buffer_bytes = read.buffer_bytes;
         return Ok(Sorted { before: vec![read], last });
@@ -129,7 +130,7 @@ fn runs_and_merge(
     let inputs = fan_in.min(runs);
     let merge_buffers = inputs * MERGE_BLOCKS as f64 * work.spill_block;
     for _ in 1..passes {
-        let mut again = merged(work, rows, inputs);
+        let mut again = merged(work, rows, inputs, key);
         again.name = "merge";
         again.flows = vec![Flow::read_randomly(Role::Spill, spilled), Flow::write(Role::Spill, spilled)];
         again.user_ns += compress_ns + restore_ns;
@@ -139,7 +140,7 @@ fn runs_and_merge(
     }
     // The last merge's fan-in is the number of runs that the passes before leave.
     let left = (runs / fan_in.powf(passes as f64 - 1.0)).ceil().clamp(1.0, inputs);
-    let mut last = merged(work, rows, left);
+    let mut last = merged(work, rows, left, key);
     last.flows.push(Flow::read_randomly(Role::Spill, spilled));
     last.serial_ns += restore_ns;
     // Rows come in order: their gathering reads memory one row after the other.
@@ -150,8 +151,9 @@ fn runs_and_merge(
 }
 
 /// Merges runs by one thread at a time.
-fn merged(work: &Work<'_>, rows: Rows, runs: f64) -> Stage {
-    let ns = rows.count * work.costs.merge_ns_per_row.at(runs) + rows.bytes() * work.costs.copy_ns_per_byte;
+fn merged(work: &Work<'_>, rows: Rows, runs: f64, key: KeyShape) -> Stage {
+    let merge_ns = work.costs.merge_ns_per_row.at(runs) + key.in_runs(1.0).ns(runs, work.costs);
+    let ns = rows.count * merge_ns + rows.bytes() * work.costs.copy_ns_per_byte;
     let heap_bytes = work.batches_bytes(rows);
     Stage {
         name: "write",
@@ -165,8 +167,8 @@ fn merged(work: &Work<'_>, rows: Rows, runs: f64) -> Stage {
 
 fn top(work: &Work<'_>, table: usize, rows: Rows) -> Result<Sorted, CostError> {
     let mut read = work.scan("read", MAKING_RUNS, table)?;
-    // Each row is packed and compared with the last one that is kept.
-    read.user_ns += work.scatter_ns(rows, 1.0) + rows.count * work.costs.comparison_ns;
+    // The code of each row is compared with that of the last row that is kept; most rows are not packed.
+    read.user_ns += rows.count * work.costs.scatter.ns_per_row.at(1.0);
     let limit = match work.task.operator {
         Operator::Sort { limit_rows: Some(limit), .. } => limit,
         _ => u64::MAX,

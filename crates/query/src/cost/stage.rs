@@ -52,8 +52,12 @@ pub(crate) struct Stage {
     pub(crate) buffer_bytes: f64,
     /// Bytes of allocator memory.
     pub(crate) heap_bytes: f64,
-    /// Bytes of memory used for the first time in this stage.
-    pub(crate) fresh_bytes: f64,
+    /// Bytes of allocator memory for groups of rows that are encoded: as many as the limit allows.
+    pub(crate) passing_heap_bytes: f64,
+    /// Bytes of buffers used for the first time in this stage.
+    pub(crate) fresh_buffer_bytes: f64,
+    /// Bytes of allocator memory used for the first time in this stage.
+    pub(crate) fresh_heap_bytes: f64,
 }
 
 /// The limiting resource of a stage.
@@ -123,7 +127,8 @@ impl Stage {
         let computing = cores.threads.min(cores.available()).max(1);
         let slowdown = cores.operators.slowdown(computing);
         let user = self.user_ns * slowdown;
-        let faults = self.fresh_bytes * cores.operators.fresh_memory_system_ns_per_byte;
+        let faults = self.fresh_buffer_bytes * cores.operators.fresh_memory_system_ns_per_byte
+            + self.fresh_heap_bytes * cores.operators.fresh_heap_system_ns_per_byte;
         let sum = |of: &dyn Fn(&Flow) -> f64| self.flows.iter().map(of).sum::<f64>();
         let io = sum(&|flow| flow.bytes * streams.transfer(flow).cpu_ns_per_byte);
         let kernel = match cores.engine.kind {

@@ -1,6 +1,6 @@
 //! Tests of the model: hand-computed examples, properties, and simulated machines.
 
 mod examples;
-mod machines;
+pub(crate) mod machines;
 mod properties;
 mod simulated;

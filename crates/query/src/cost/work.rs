@@ -3,20 +3,20 @@
 use super::error::CostError;
 use super::flow::{Flow, Role};
 use super::operators::{Codec, CodecCost, OperatorCosts};
-use super::shape::{KeyShape, Task};
+use super::shape::{KeyShape, Operator, RowShape, Task};
 use super::stage::Stage;
+use crate::output::GROUP_ROWS_MIN;
 
 /// Number and width of the rows of an operator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rows {
     pub(crate) count: f64,
-    /// Bytes of a packed row.
-    pub(crate) row_bytes: f64,
+    pub(crate) shape: RowShape,
 }
 
 impl Rows {
     pub(crate) fn bytes(self) -> f64 {
-        self.count * self.row_bytes
+        self.count * self.shape.bytes
     }
 }
 
@@ -38,6 +38,8 @@ pub(crate) struct Work<'a> {
 const BATCH_ROWS: f64 = 8192.0;
 /// Ratio of the bytes of a row in batches to the packed row: arrays, offsets, and the preceding batch.
 const BATCH_BYTES_RATIO: f64 = 3.0;
+/// Copies of the rows of an encoded group: as arrays, and as pages.
+const ENCODED_COPIES: f64 = 2.0;
 /// Minimum bytes of the decoders or encoders of a thread: pages and dictionaries.
 const DECODER_BYTES: f64 = (1u64 << 20) as f64;
 /// Ratio of the largest partition to the mean with sampled splitters.
@@ -46,10 +48,10 @@ pub(crate) const PARTITION_SKEW_RATIO: f64 = 1.25;
 pub(crate) const SORT_ENTRY_BYTES: f64 = 24.0;
 /// Bytes of the row number that a stable sort adds to a row.
 pub(crate) const ROW_NUMBER_BYTES: f64 = 8.0;
-/// Read ranges of a sample: places all over a table, so that splitters hold for all of it.
-const SAMPLE_RANGES: f64 = 32.0;
-/// Bytes of a range of a sample.
-const SAMPLE_RANGE_BYTES: f64 = 64.0 * 1024.0;
+/// Runs of rows in a sample, each in another page: places all over a table, so that splitters hold for all of it.
+const SAMPLE_RUNS: f64 = 256.0;
+/// Rows of a page: the limit of most Parquet writers.
+const PAGE_ROWS: f64 = 20_000.0;
 
 impl Work<'_> {
     /// Number of compute threads, at least 1.
@@ -59,14 +61,14 @@ impl Work<'_> {
 
     /// Rows of a table that pass its filter.
     pub(crate) fn rows(&self, table: usize) -> Rows {
-        let shape = &self.task.tables[table];
-        let selected = if table == 0 { self.task.selected_ratio } else { 1.0 };
-        Rows { count: shape.rows as f64 * selected, row_bytes: shape.row_bytes() }
+        Rows { count: self.task.rows(table), shape: self.task.row(table) }
     }
 
     /// Adds a row number to rows.
     pub(crate) fn numbered(rows: Rows) -> Rows {
-        Rows { row_bytes: rows.row_bytes + ROW_NUMBER_BYTES, ..rows }
+        let RowShape { values, bytes, .. } = rows.shape;
+        let shape = RowShape { values: values + 1.0, bytes: bytes + ROW_NUMBER_BYTES, ..rows.shape };
+        Rows { shape, ..rows }
     }
 
     /// Returns a stage that reads and decodes a table and evaluates expressions.
@@ -81,7 +83,8 @@ impl Work<'_> {
         let mut user_ns = shape.decode_ns(self.costs)?;
         if table == 0 {
             user_ns += rows * self.task.expressions as f64 * self.costs.expression_ns_per_value;
-            if self.task.selected_ratio < 1.0 {
+            // An aggregation skips the other rows where they are.
+            if self.task.selected_ratio < 1.0 && !matches!(self.task.operator, Operator::Aggregate { .. }) {
                 user_ns += selected.count * shape.columns.len() as f64 * self.costs.filter_ns_per_value;
             }
         }
@@ -96,20 +99,32 @@ impl Work<'_> {
         })
     }
 
-    /// Returns a stage that samples the keys of a table for splitters.
-    pub(crate) fn sample(&self, records: &'static [&'static str], table: usize) -> Stage {
-        let bytes = self.task.tables[table].file_bytes().min(SAMPLE_RANGES * SAMPLE_RANGE_BYTES);
-        Stage {
+    /// Returns a stage that samples the keys of a table for splitters, on one thread.
+    pub(crate) fn sample(
+        &self,
+        records: &'static [&'static str],
+        table: usize,
+        key: KeyShape,
+    ) -> Result<Stage, CostError> {
+        let shape = &self.task.tables[table];
+        // Whole pages are read and decoded.
+        let pages_ratio = (SAMPLE_RUNS * PAGE_ROWS / (shape.rows as f64).max(1.0)).min(1.0);
+        let ratio = pages_ratio * key.sampled_ratio;
+        let decode_ns = shape.decode_ns(self.costs)? * ratio;
+        let flows = vec![Flow::read_randomly(Role::Input(table), shape.file_bytes() * ratio)];
+        Ok(Stage {
             name: "sample",
             records,
-            flows: vec![Flow::read_randomly(Role::Input(table), bytes)],
+            flows,
+            user_ns: decode_ns,
+            serial_ns: decode_ns,
             ..Stage::default()
-        }
+        })
     }
 
     /// Bytes of the batches and decoders of all threads.
     pub(crate) fn batches_bytes(&self, rows: Rows) -> f64 {
-        let batch = rows.count.min(BATCH_ROWS) * rows.row_bytes * BATCH_BYTES_RATIO;
+        let batch = rows.count.min(BATCH_ROWS) * rows.shape.bytes * BATCH_BYTES_RATIO;
         self.threads() * (batch + DECODER_BYTES)
     }
 
@@ -130,18 +145,18 @@ impl Work<'_> {
 
     /// CPU time to sort rows in portions of `portion_rows`, in nanoseconds.
     pub(crate) fn sort_ns(&self, rows: Rows, portion_rows: f64, key: KeyShape) -> f64 {
-        rows.count * self.costs.radix_sort_ns_per_row.at(portion_rows.max(1.0))
-            + key.ties_ns(rows.count, self.costs)
+        let radix_ns = self.costs.radix_sort_ns_per_row.at(portion_rows.max(1.0));
+        rows.count * (radix_ns + key.ns(portion_rows, self.costs))
     }
 
     /// CPU time to scatter rows to partitions, in nanoseconds.
     pub(crate) fn scatter_ns(&self, rows: Rows, partitions: f64) -> f64 {
-        self.costs.scatter.ns(rows.count, rows.bytes(), partitions)
+        self.costs.scatter.ns(rows.count, rows.shape, partitions)
     }
 
     /// CPU time to gather rows in sort order from `memory_bytes` of memory, in nanoseconds.
     pub(crate) fn gather_ns(&self, rows: Rows, memory_bytes: f64) -> f64 {
-        self.costs.gather.ns(rows.count, rows.bytes(), memory_bytes.max(1.0))
+        self.costs.gather.ns(rows.count, rows.shape, memory_bytes.max(1.0))
     }
 
     /// Adds the encoding and writing of the result to a stage.
@@ -150,6 +165,9 @@ impl Work<'_> {
             stage.user_ns += output.encode_ns(self.costs)?;
             stage.flows.push(Flow::write(Role::Output, output.file_bytes()));
             stage.heap_bytes += self.threads() * DECODER_BYTES;
+            // Rows of groups, and their encoded pages.
+            let rows = (output.rows as f64 / self.threads()).min(GROUP_ROWS_MIN as f64);
+            stage.passing_heap_bytes += self.threads() * rows * output.row().bytes * ENCODED_COPIES;
         }
         Ok(())
     }

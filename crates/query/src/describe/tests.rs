@@ -56,6 +56,17 @@ fn a_parquet_table_tells_rows_widths_bytes_and_encodings() {
 }
 
 #[test]
+fn the_columns_of_csv_have_the_bytes_of_the_file_together() {
+    let scratch = Scratch::new("describe-csv");
+    let path = scratch.path("table.csv");
+    std::fs::write(&path, "a,b,c,d\n".to_owned() + &"1,2,3,4\n".repeat(ROWS)).unwrap();
+    let table = Table::open(&[path], &OpenOptions::default()).unwrap();
+    let shape = describe(&table, &[0, 1, 2, 3], 0.0);
+    let encoded: u64 = shape.columns.iter().map(|column| column.encoded_bytes).sum();
+    assert!(encoded <= table.bytes(&[0]), "{encoded}");
+}
+
+#[test]
 fn compression_and_dictionaries_are_seen_and_a_result_without_them_is_larger() {
     let (_scratch, table) = written(ParquetCompression::SNAPPY, true);
     let shape = describe(&table, &[1, 3], 0.0);

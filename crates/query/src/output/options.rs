@@ -70,7 +70,7 @@ pub enum Target {
 }
 
 /// Minimum rows of a group for efficient analytical readers; DuckDB's default.
-const GROUP_ROWS_MIN: usize = 122_880;
+pub(crate) const GROUP_ROWS_MIN: usize = 122_880;
 /// Maximum rows of a group, as in other writers.
 const GROUP_ROWS_MAX: usize = 1 << 20;
 

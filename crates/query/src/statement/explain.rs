@@ -1,18 +1,26 @@
 //! The plan of a statement with its predicted times, and the rejected plans.
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_cast::cast;
+use arrow_schema::DataType;
+use arrow_select::filter::filter_record_batch;
 
-use crate::aggregate::Aggregation;
-use crate::cost::{Explanation, Limits, Model, Operator, OperatorCosts, Storage, Task};
+use crate::aggregate::{Aggregation, direct};
+use crate::cost::operators::ValueKind;
+use crate::cost::shape::RowShape;
+use crate::cost::{ColumnShape, Explanation, Limits, Model, Operator, OperatorCosts, Storage, Task};
 use crate::describe;
 use crate::expression::Expression;
 use crate::join::Condition;
 use crate::order;
-use crate::table::Table;
+use crate::table::{ColumnStatistics, Table};
 use crate::{Error, Job};
 
 use super::aggregate::{Aggregate, bound, bound_q1};
 use super::join::Join;
+use super::key::key;
 use super::rows::{Input, Rows};
 use super::shape::{self, Shaped};
 use super::sink::Destination;
@@ -57,13 +65,40 @@ pub fn explain_sort(
     let keys = order::parse(&sort.by, &rows.schema())?;
     let shaped = calibrated.shaped(job, &rows, 0)?;
     let places: Vec<usize> = keys.iter().map(|key| key.column).collect();
-    let keys = rows.sample(job, &places, shaped.sample.num_rows().max(1))?;
-    let all: Vec<usize> = (0..places.len()).collect();
-    let operator =
-        Operator::Sort { key: shape::key(&keys, &all)?, limit_rows: sort.limit, is_stable: sort.stable };
-    let taken = taken(&shaped).min(sort.limit.unwrap_or(u64::MAX));
-    let output = shape::result(taken, &shaped.table.columns, destination);
-    calibrated.explain(&task(operator, vec![shaped], rows.expressions(), output))
+    let sample = rows.typed_sample(job, &places, KEY_SAMPLE_ROWS)?;
+    let key = key(sample.columns(), passing(&shaped), sampled_ratio(&rows, &shaped, &places))?;
+    let operator = Operator::Sort { key, limit_rows: sort.limit, is_stable: sort.stable };
+    let columns = result_columns(job, &rows, &shaped)?;
+    let taken = passing(&shaped).min(sort.limit.unwrap_or(u64::MAX));
+    let output = shape::result(taken, &scaled_to(&columns, &shaped, taken), destination);
+    let projected = rows.is_projected().then(|| RowShape::of(&columns));
+    calibrated.explain(&Task { projected, ..task(operator, vec![shaped], rows.expressions(), output) })
+}
+
+/// Rows of a sample of keys: enough to see pairs of equal keys among millions.
+const KEY_SAMPLE_ROWS: usize = 1 << 14;
+
+/// The columns of all rows of the table after the projection.
+fn result_columns(job: &Job, rows: &Rows, shaped: &Shaped) -> Result<Vec<ColumnShape>, Error> {
+    if !rows.is_projected() {
+        return Ok(shaped.table.columns.clone());
+    }
+    let places: Vec<usize> = (0..rows.schema().fields().len()).collect();
+    let sample = rows.typed_sample(job, &places, shaped.sample.num_rows().max(1))?;
+    Ok(describe::sampled_columns(sample.columns(), shaped.table.rows))
+}
+
+/// The columns of `taken` of the rows of a table.
+fn scaled_to(columns: &[ColumnShape], shaped: &Shaped, taken: u64) -> Vec<ColumnShape> {
+    shape::scaled(columns, taken as f64 / shaped.table.rows.max(1) as f64)
+}
+
+/// Part of the values that a sample of some columns decodes: a condition or a projection needs all that are read.
+fn sampled_ratio(rows: &Rows, shaped: &Shaped, places: &[usize]) -> f64 {
+    let bytes = |column: &ColumnShape| column.encoded_bytes as f64;
+    let all: f64 = shaped.table.columns.iter().map(bytes).sum();
+    let sampled: f64 = places.iter().filter_map(|&place| shaped.table.columns.get(place)).map(bytes).sum();
+    if rows.is_plain() && all > 0.0 { (sampled / all).min(1.0) } else { 1.0 }
 }
 
 /// The plan of a join.
@@ -81,17 +116,15 @@ pub fn explain_join(
     let (left, right) = (Rows::bind(Input::all(left), true)?, Rows::bind(Input::all(right), true)?);
     let condition = Condition::parse(&join.on, &left.schema(), &right.schema())?;
     let sides = vec![calibrated.shaped(job, &left, 0)?, calibrated.shaped(job, &right, 1)?];
-    let key = shape::key(&sides[0].sample, &condition.left())?;
+    let places = condition.left();
+    let sample = left.typed_sample(job, &places, KEY_SAMPLE_ROWS)?;
+    let ratio = sampled_ratio(&left, &sides[0], &places);
+    let key = key(sample.columns(), sides[0].table.rows, ratio)?;
     // Assumes a foreign key: each row of the larger table joins one row of the smaller.
     let rows = sides.iter().map(|side| side.table.rows).max().unwrap_or(0);
     let mut columns = Vec::new();
     for side in &sides {
-        let growth = rows as f64 / side.table.rows.max(1) as f64;
-        columns.extend(side.table.columns.iter().map(|column| crate::cost::ColumnShape {
-            file_bytes: (column.file_bytes as f64 * growth) as u64,
-            encoded_bytes: (column.encoded_bytes as f64 * growth) as u64,
-            ..*column
-        }));
+        columns.extend(scaled_to(&side.table.columns, side, rows));
     }
     let output = shape::result(rows, &columns, destination);
     calibrated.explain(&task(Operator::Join { key, build: None }, sides, 0, output))
@@ -137,27 +170,68 @@ fn explain_groups(
     calibrated: Calibrated<'_>,
 ) -> Result<Explanation, Error> {
     let mut shaped = calibrated.shaped(job, rows, 0)?;
-    // Without expressions, the keys are evaluated on the scanned columns.
-    let keys = match rows.expressions() {
-        0 => keys_of(aggregation, &shaped.sample)?,
-        _ => Vec::new(),
-    };
+    let places: Vec<usize> = (0..rows.schema().fields().len()).collect();
+    let mut sample = rows.typed_sample(job, &places, KEY_SAMPLE_ROWS)?;
     if let Some(condition) = aggregation.condition() {
-        let passing = condition.select(&shaped.sample)?.true_count();
-        let passing_ratio = passing as f64 / shaped.sample.num_rows().max(1) as f64;
+        let passing = condition.select(&sample)?;
+        let passing_ratio = passing.true_count() as f64 / sample.num_rows().max(1) as f64;
         shaped.selected_ratio = shaped.of_scanned(passing_ratio);
+        sample = filter_record_batch(&sample, &passing)?;
     }
-    let groups = shape::groups(&keys, taken(&shaped))?;
+    let keys = keys_of(aggregation, &sample)?;
+    let groups = shape::groups(&keys, passing(&shaped), groups_max(rows, aggregation))?;
     let aggregates = aggregation.aggregates().len() as u64;
-    let key_bytes: usize = keys.iter().map(|key| key.get_array_memory_size() / key.len().max(1)).sum();
-    let group_bytes = key_bytes as f64 + aggregates as f64 * STATE_BYTES;
+    let kinds: Vec<(ValueKind, f64)> = keys.iter().map(describe::sampled).collect();
+    let text_keys = text_keys(&keys);
+    let group_bytes = kinds.iter().map(|(_, bytes)| bytes).sum::<f64>() + aggregates as f64 * STATE_BYTES;
     let computed = |argument: &&Expression| argument.as_column().is_none();
     let arguments = aggregation.aggregates().iter().filter_map(|aggregate| aggregate.argument());
     let expressions = arguments.filter(computed).count() + usize::from(aggregation.condition().is_some());
-    let operator = Operator::Aggregate { groups, group_bytes, aggregates };
-    let columns = describe::columns(&aggregation.schema(), groups);
+    let operator = Operator::Aggregate { groups, group_bytes, text_keys, aggregates };
+    let mut columns = describe::columns(&aggregation.schema(), groups);
+    columns.splice(..keys.len(), describe::sampled_columns(&keys, groups));
     let output = shape::result(groups, &columns, destination);
     calibrated.explain(&task(operator, vec![shaped], rows.expressions() + expressions, output))
+}
+
+/// The most groups that the bounds of integer keys allow.
+fn groups_max(rows: &Rows, aggregation: &Aggregation) -> u64 {
+    let of_key = |key: &Expression| {
+        let column = key.as_column().filter(|_| !rows.is_projected())?;
+        values_max(&rows.table().statistics(*rows.columns().get(column)?))
+    };
+    let sizes = aggregation.keys().iter().map(|key| of_key(key).unwrap_or(u64::MAX));
+    sizes.fold(1, u64::saturating_mul)
+}
+
+/// The number of integers or days within the bounds of a column, and null.
+fn values_max(statistics: &ColumnStatistics) -> Option<u64> {
+    let bound = |bound: &Option<ArrayRef>| {
+        let bound = bound.as_ref()?;
+        // Days are cast to 64 bits by way of 32.
+        let bound = match bound.data_type() {
+            DataType::Date32 => cast(bound, &DataType::Int32).ok()?,
+            other if other.is_integer() => bound.clone(),
+            _ => return None,
+        };
+        let bound = cast(&bound, &DataType::Int64).ok()?;
+        bound.as_primitive_opt::<Int64Type>()?.iter().next()?
+    };
+    let (least, most) = (bound(&statistics.min)?, bound(&statistics.max)?);
+    Some(most.abs_diff(least).saturating_add(2))
+}
+
+/// Keys whose texts are hashed and compared. A few codes are looked up directly.
+fn text_keys(keys: &[ArrayRef]) -> u64 {
+    let codes = |key: &ArrayRef| key.as_any_dictionary_opt().map_or(0, |codes| codes.values().len());
+    let is_direct =
+        keys.len() <= direct::COLUMNS_MAX && keys.iter().all(|key| codes(key) <= direct::COLUMN_CODES);
+    let is_text = |key: &&ArrayRef| match describe::sampled(key).0 {
+        ValueKind::Text => true,
+        ValueKind::Code => !is_direct,
+        _ => false,
+    };
+    keys.iter().filter(is_text).count() as u64
 }
 
 fn keys_of(aggregation: &Aggregation, sample: &RecordBatch) -> Result<Vec<ArrayRef>, Error> {
@@ -165,7 +239,7 @@ fn keys_of(aggregation: &Aggregation, sample: &RecordBatch) -> Result<Vec<ArrayR
 }
 
 /// Estimated rows that pass the condition.
-fn taken(shaped: &Shaped) -> u64 {
+fn passing(shaped: &Shaped) -> u64 {
     (shaped.table.rows as f64 * shaped.selected_ratio) as u64
 }
 
@@ -177,5 +251,9 @@ fn task(
 ) -> Task {
     let selected_ratio = shaped.first().map_or(1.0, |first| first.selected_ratio);
     let tables = shaped.into_iter().map(|shaped| shaped.table).collect();
-    Task { operator, tables, expressions: expressions as u64, selected_ratio, output }
+    let expressions = expressions as u64;
+    Task { operator, tables, expressions, selected_ratio, projected: None, output }
 }
+
+#[cfg(test)]
+mod tests;

@@ -231,6 +231,32 @@ impl Rows {
             None => RecordBatch::new_empty(Arc::new(self.schema().project(places)?)),
         })
     }
+
+    /// Returns a sample of result rows in the types of streams, with only the columns at `places`: about `rows` rows
+    /// before the condition.
+    pub(super) fn typed_sample(
+        &self,
+        job: &Job,
+        places: &[usize],
+        rows: usize,
+    ) -> Result<RecordBatch, Error> {
+        if self.is_plain() {
+            let columns: Vec<usize> = places.iter().map(|&place| self.columns[place]).collect();
+            let sample = self.table.sample(job, &columns, rows)?;
+            return cast_to(&sample, &self.table.scan_schema(&columns, self.representation));
+        }
+        self.sample(job, places, rows)
+    }
+
+    /// Whether rows are taken as they are, without a condition or a projection.
+    pub(super) fn is_plain(&self) -> bool {
+        self.condition.is_none() && self.projection.is_none()
+    }
+
+    /// Whether expressions replace the columns.
+    pub(super) fn is_projected(&self) -> bool {
+        self.projection.is_some()
+    }
 }
 
 /// Casts a sample from the types of the file to those of the scan.

@@ -1,10 +1,10 @@
 //! A statement's tables as the cost model sees them: sizes by column, and widths of texts and frequencies of keys from
 //! a sample.
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_row::{RowConverter, SortField};
 
-use crate::cost::{ColumnShape, KeyShape, TableShape};
+use crate::cost::{ColumnShape, TableShape};
 use crate::describe::{self, describe};
 use crate::output::OutputOptions;
 use crate::{Error, Job};
@@ -30,18 +30,31 @@ pub(super) fn table(job: &Job, rows: &Rows, cached_ratio: f64) -> Result<Shaped,
     let (sample, taken) = rows.scan_sample(job, SHAPE_SAMPLE_ROWS)?;
     let selected_ratio = if sample.num_rows() == 0 { 1.0 } else { taken as f64 / sample.num_rows() as f64 };
     let mut table = describe(rows.table(), rows.columns(), cached_ratio);
+    if sample.num_rows() > 0 {
+        for (column, values) in table.columns.iter_mut().zip(sample.columns()) {
+            (column.kind, column.value_bytes) = describe::sampled(values);
+        }
+    }
     // Row groups that the scan skips: all rows that pass the condition are in the others.
     let scanned = rows.scanned_rows().unwrap_or(table.rows).min(table.rows);
     let scanned_ratio = scanned as f64 / table.rows.max(1) as f64;
     if scanned < table.rows {
         table.rows = scanned;
-        for column in &mut table.columns {
-            column.file_bytes = (column.file_bytes as f64 * scanned_ratio) as u64;
-            column.encoded_bytes = (column.encoded_bytes as f64 * scanned_ratio) as u64;
-        }
+        table.columns = scaled(&table.columns, scanned_ratio);
     }
     let shaped = Shaped { table, sample, selected_ratio: 1.0, scanned_ratio };
     Ok(Shaped { selected_ratio: shaped.of_scanned(selected_ratio), ..shaped })
+}
+
+/// Returns the columns of a multiple or of a part of the rows.
+pub(super) fn scaled(columns: &[ColumnShape], ratio: f64) -> Vec<ColumnShape> {
+    let of = |bytes: u64| (bytes as f64 * ratio) as u64;
+    let scaled = |column: &ColumnShape| ColumnShape {
+        file_bytes: of(column.file_bytes),
+        encoded_bytes: of(column.encoded_bytes),
+        ..*column
+    };
+    columns.iter().map(scaled).collect()
 }
 
 impl Shaped {
@@ -59,46 +72,37 @@ pub(super) fn result(rows: u64, columns: &[ColumnShape], destination: &Destinati
     Some(describe::result(columns.to_vec(), rows, *format, *compression))
 }
 
-/// Returns the mean number of sampled rows that share the first 64 bits of a key: 1 if the prefix distinguishes as many
-/// rows as the whole key.
-pub(super) fn key(sample: &RecordBatch, places: &[usize]) -> Result<KeyShape, Error> {
-    let columns: Vec<ArrayRef> = places.iter().map(|&place| sample.column(place).clone()).collect();
-    let keys = encoded(&columns)?;
-    let bits: usize =
-        columns.iter().map(|column| column.data_type().primitive_width().map_or(64, |width| 8 * width)).sum();
-    let is_text = columns.iter().any(|column| column.data_type().primitive_width().is_none());
-    if keys.is_empty() || (!is_text && bits <= PREFIX_BITS) {
-        return Ok(KeyShape::EXACT);
-    }
-    // The row format has a null byte before each value.
-    let prefix = |key: &Vec<u8>| key.iter().take(PREFIX_BITS / 8 + 1).copied().collect::<Vec<u8>>();
-    let prefixes = distinct(keys.iter().map(prefix).collect());
-    Ok(KeyShape { rows_per_prefix: (distinct(keys) as f64 / prefixes.max(1) as f64).max(1.0) })
-}
-
-/// Bits of the key prefix by which rows are sorted first.
-const PREFIX_BITS: usize = 64;
-
-/// Estimates the groups of a table of `rows` rows from a sample (GEE; Charikar et al., PODS 2000): each value that
-/// occurs once in the sample counts as `sqrt(rows / sampled)` groups.
-pub(super) fn groups(sample: &[ArrayRef], rows: u64) -> Result<u64, Error> {
+/// Estimates the groups of a table of `rows` rows, of which `sample` has the keys in sampled order, with at most
+/// `groups_max` groups by other knowledge.
+pub(super) fn groups(sample: &[ArrayRef], rows: u64, groups_max: u64) -> Result<u64, Error> {
     let mut keys = encoded(sample)?;
     if keys.is_empty() {
         return Ok(1);
     }
+    // A sample has runs of neighbours: rows with equal keys that follow each other in the table count once.
     let sampled = keys.len() as f64;
-    keys.sort_unstable();
-    let runs = keys.chunk_by(|a, b| a == b).map(<[Vec<u8>]>::len);
-    let (once, more) = runs.fold((0.0, 0.0), |(once, more), length| match length {
-        1 => (once + 1.0, more),
-        _ => (once, more + 1.0),
-    });
-    let estimate = (rows as f64 / sampled).max(1.0).sqrt() * once + more;
-    Ok((estimate as u64).clamp(1, rows.max(1)))
+    keys.dedup();
+    let units = rows as f64 * keys.len() as f64 / sampled;
+    Ok((distinct(keys, units) as u64).min(groups_max).clamp(1, rows.max(1)))
+}
+
+/// Estimates the distinct values of a population from a sample (Chao 1984, bias-corrected): `d + f1 (f1 - 1) / 2 (f2 + 1)`
+/// for `d` distinct values, of which `f1` occur once and `f2` twice; less the part of the population that was sampled.
+pub(super) fn distinct<T: Ord>(mut sample: Vec<T>, population: f64) -> f64 {
+    sample.sort_unstable();
+    let (mut all, mut once, mut twice) = (0.0, 0.0, 0.0);
+    for same in sample.chunk_by(|a, b| a == b) {
+        all += 1.0;
+        once += if same.len() == 1 { 1.0 } else { 0.0 };
+        twice += if same.len() == 2 { 1.0 } else { 0.0 };
+    }
+    let unseen_ratio = (1.0 - sample.len() as f64 / population.max(1.0)).max(0.0);
+    let unseen = once * (once - 1.0_f64).max(0.0) / (2.0 * (twice + 1.0)) * unseen_ratio;
+    (all + unseen).min(population.max(all))
 }
 
 /// Encodes rows as byte strings with the same order.
-fn encoded(columns: &[ArrayRef]) -> Result<Vec<Vec<u8>>, Error> {
+pub(super) fn encoded(columns: &[ArrayRef]) -> Result<Vec<Vec<u8>>, Error> {
     if columns.is_empty() {
         return Ok(Vec::new());
     }
@@ -107,39 +111,41 @@ fn encoded(columns: &[ArrayRef]) -> Result<Vec<Vec<u8>>, Error> {
     Ok(rows.iter().map(|row| row.as_ref().to_vec()).collect())
 }
 
-fn distinct(mut keys: Vec<Vec<u8>>) -> usize {
-    keys.sort_unstable();
-    keys.dedup();
-    keys.len()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::{Int64Array, StringArray};
+    use arrow_array::Int64Array;
+    use rand_core::{Rng, SeedableRng};
+    use rand_pcg::Pcg64;
 
     use super::*;
 
-    #[test]
-    fn groups_are_those_of_the_sample_where_it_has_each_often_and_many_more_where_it_has_each_once() {
-        let few: ArrayRef = Arc::new(Int64Array::from_iter_values((0..1000).map(|n| n % 4)));
-        assert_eq!(groups(&[few], 6_000_000).unwrap(), 4);
-        let many: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
-        assert!(groups(&[many], 1_000_000).unwrap() > 20_000);
-        assert_eq!(groups(&[], 10).unwrap(), 1);
+    fn numbers(values: impl Iterator<Item = i64>) -> [ArrayRef; 1] {
+        [Arc::new(Int64Array::from_iter_values(values))]
     }
 
     #[test]
-    fn a_key_with_a_common_prefix_is_not_told_apart_by_64_bits() {
-        let texts = |prefix: &str| {
-            let texts = StringArray::from_iter_values((0..100).map(|n| format!("{prefix}{n:03}")));
-            RecordBatch::try_from_iter([("t", Arc::new(texts) as ArrayRef)]).unwrap()
-        };
-        assert!(key(&texts(""), &[0]).unwrap().rows_per_prefix < 1.01);
-        assert!(key(&texts("common prefix "), &[0]).unwrap().rows_per_prefix > 99.0);
-        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 1, 2]));
-        let batch = RecordBatch::try_from_iter([("n", numbers)]).unwrap();
-        assert_eq!(key(&batch, &[0]).unwrap(), KeyShape::EXACT);
+    fn groups_are_those_of_the_sample_where_it_has_each_often_and_many_more_where_it_has_each_once() {
+        assert_eq!(groups(&numbers((0..1000).map(|n| n % 4)), 6_000_000, u64::MAX).unwrap(), 4);
+        assert!(groups(&numbers(0..1000), 1_000_000, u64::MAX).unwrap() > 20_000);
+        assert_eq!(groups(&numbers(0..1000), 1_000_000, 30_000).unwrap(), 30_000, "the bounds of the column");
+        assert_eq!(groups(&[], 10, u64::MAX).unwrap(), 1);
+    }
+
+    #[test]
+    fn groups_of_a_few_rows_each_are_estimated_within_a_third() {
+        let mut random = Pcg64::seed_from_u64(21);
+        let sample = numbers((0..16_000).map(|_| (random.next_u64() % 400_000).cast_signed()));
+        let found = groups(&sample, 1_600_000, u64::MAX).unwrap() as f64;
+        assert!((found / 400_000.0 - 1.0).abs() < 1.0 / 3.0, "{found}");
+    }
+
+    #[test]
+    fn groups_of_neighbours_are_as_many_as_their_runs() {
+        // Runs of 64 neighbours of a table that is in the order of its groups, which have 4 rows each.
+        let row = |n: i64| n / 64 * 6400 + n % 64;
+        let found = groups(&numbers((0..16_000).map(|n| row(n) / 4)), 1_600_000, u64::MAX).unwrap() as f64;
+        assert!((found / 400_000.0 - 1.0).abs() < 0.1, "{found}");
     }
 }

@@ -22,12 +22,12 @@ use crate::{Error, Job, JobOptions};
 
 const MIB: usize = 1 << 20;
 
-fn job(spill: &Path, memory: usize, threads: usize) -> Job {
+pub(super) fn job(spill: &Path, memory: usize, threads: usize) -> Job {
     Job::new(JobOptions { memory, threads, spill: vec![spill.to_owned()], ..JobOptions::default() }).unwrap()
 }
 
 /// Writes a table of one row group.
-fn write(path: PathBuf, batch: &RecordBatch) -> Table {
+pub(super) fn write(path: PathBuf, batch: &RecordBatch) -> Table {
     let properties =
         WriterProperties::builder().set_max_row_group_row_count(None).set_dictionary_enabled(false);
     let mut writer =
@@ -37,7 +37,7 @@ fn write(path: PathBuf, batch: &RecordBatch) -> Table {
     Table::open(&[path], &OpenOptions::default()).unwrap()
 }
 
-fn to_file(path: PathBuf) -> Destination {
+pub(super) fn to_file(path: PathBuf) -> Destination {
     Destination::File { target: Target::File(path), options: OutputOptions::new(Format::Parquet) }
 }
 
@@ -55,11 +55,11 @@ fn sorted(table: Table, job: &Job, path: &Path) -> Result<Outcome, Error> {
     outcome
 }
 
-fn key(row: i64) -> i64 {
+pub(super) fn key(row: i64) -> i64 {
     (row + 1).wrapping_mul(6_364_136_223_846_793_005)
 }
 
-fn rows(rows: i64, key: impl Fn(i64) -> i64, text: impl Fn(i64) -> String) -> RecordBatch {
+pub(super) fn rows(rows: i64, key: impl Fn(i64) -> i64, text: impl Fn(i64) -> String) -> RecordBatch {
     let keys = Int64Array::from_iter_values((0..rows).map(key));
     let texts = StringArray::from_iter_values((0..rows).map(text));
     let columns: [(&str, ArrayRef); 2] = [("k", Arc::new(keys)), ("t", Arc::new(texts))];

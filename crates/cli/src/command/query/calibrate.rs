@@ -12,6 +12,7 @@ use sakiyomi_query::calibrate::{Effort, GROUPS, OperatorCalibration, SCHEMA, cal
 use crate::console::{Common, say, say_result};
 use crate::output::OutFile;
 use crate::progress::{Interrupted, Progress};
+use crate::tables::keep_memory;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi query calibrate
@@ -21,7 +22,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Measure the CPU time of operators on this machine, for predictions.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The costs are medians of CPU time of one thread, on data that is generated; no file is read. They are saved \
+    after_help = "The costs are medians of CPU time of one thread, on data that is generated, in memory and in unnamed temporary files. They are saved \
 beside the calibrations of `sakiyomi probe`, which measures the storage, and `query explain` loads both. Measure on a quiet \
 machine: a busy one gives costs that are too high."
 )]
@@ -69,6 +70,8 @@ impl Calibrate {
         let effort = if self.glance { Effort::Glance } else { Effort::Full };
         let mut progress = Progress::new(Some(GROUPS.len() as u64), common.quiet);
         let mut done = 0;
+        // Memory costs as much as in a job.
+        keep_memory();
         let measured = calibrate(now.as_secs(), effort, &mut |group| {
             done += 1;
             progress.set(done - 1, || group.to_owned()).is_ok()

@@ -28,8 +28,15 @@ fn first_query() -> (Task, crate::cost::OperatorCosts) {
     let widths = [8.0, 8.0, 8.0, 8.0, 4.0, 1.0, 1.0];
     let columns = widths.map(|width| column(ValueKind::Fixed8, width, rows)).to_vec();
     let table = TableShape { rows, format: FileFormat::Arrow, columns, cached_ratio: 0.0, is_sorted: false };
-    let operator = Operator::Aggregate { groups: 4, group_bytes: 64.0, aggregates: 8 };
-    let task = Task { operator, tables: vec![table], expressions: 0, selected_ratio: 1.0, output: None };
+    let operator = Operator::Aggregate { groups: 4, group_bytes: 64.0, text_keys: 0, aggregates: 8 };
+    let task = Task {
+        operator,
+        tables: vec![table],
+        expressions: 0,
+        selected_ratio: 1.0,
+        projected: None,
+        output: None,
+    };
     let mut costs = operators(1, &mut || 1.0);
     let free = ValueCost {
         format: FileFormat::Arrow,
@@ -42,6 +49,8 @@ fn first_query() -> (Task, crate::cost::OperatorCosts) {
     costs.group_ns_per_row = Curve::constant(6.0);
     costs.update_ns_per_value = 0.0;
     costs.fresh_memory_system_ns_per_byte = 0.0;
+    costs.fresh_heap_system_ns_per_byte = 0.0;
+    costs.start_ns_per_thread = 0.0;
     (task, costs)
 }
 

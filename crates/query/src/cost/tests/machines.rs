@@ -11,29 +11,29 @@ use crate::cost::operators::{Codec, CodecCost, FileFormat, OperatorCosts, RowCos
 use crate::cost::shape::{ColumnShape, KeyShape, Operator, TableShape, Task};
 use crate::cost::streams::Storage;
 
-pub(super) const GIB: u64 = 1 << 30;
-pub(super) const MIB: u64 = 1 << 20;
+pub(crate) const GIB: u64 = 1 << 30;
+pub(crate) const MIB: u64 = 1 << 20;
 
 /// Parameters of a device, from which its calibration is computed.
 #[derive(Clone, Debug)]
-pub(super) struct DeviceSpec {
+pub(crate) struct DeviceSpec {
     /// Bytes per second with many operations in flight, reading and writing.
-    pub(super) bandwidth: [f64; 2],
+    pub(crate) bandwidth: [f64; 2],
     /// Latency of an operation, and additional latency of a random one, in nanoseconds.
-    pub(super) latency_ns: f64,
-    pub(super) seek_ns: f64,
+    pub(crate) latency_ns: f64,
+    pub(crate) seek_ns: f64,
     /// CPU time of an operation and of a byte, direct, in nanoseconds.
-    pub(super) op_ns: f64,
-    pub(super) byte_ns: f64,
+    pub(crate) op_ns: f64,
+    pub(crate) byte_ns: f64,
     /// Additional CPU time per byte through the page cache, in nanoseconds.
-    pub(super) buffered_byte_ns: f64,
+    pub(crate) buffered_byte_ns: f64,
     /// Whether the calibration has writes.
-    pub(super) writes: bool,
+    pub(crate) writes: bool,
 }
 
 impl DeviceSpec {
     /// A fast drive.
-    pub(super) fn fast() -> DeviceSpec {
+    pub(crate) fn fast() -> DeviceSpec {
         DeviceSpec {
             bandwidth: [2.6e9, 1.5e9],
             latency_ns: 110_000.0,
@@ -46,16 +46,16 @@ impl DeviceSpec {
     }
 
     /// A drive of 7,200 rpm.
-    pub(super) fn disk() -> DeviceSpec {
+    pub(crate) fn disk() -> DeviceSpec {
         DeviceSpec { bandwidth: [150e6, 140e6], latency_ns: 200_000.0, seek_ns: 12e6, ..DeviceSpec::fast() }
     }
 
-    pub(super) fn calibrated(&self) -> DeviceCosts {
+    pub(crate) fn calibrated(&self) -> DeviceCosts {
         self.measured(&mut || 1.0)
     }
 
     /// Its calibration; `noise` is a factor on each measurement.
-    pub(super) fn measured(&self, noise: &mut dyn FnMut() -> f64) -> DeviceCosts {
+    pub(crate) fn measured(&self, noise: &mut dyn FnMut() -> f64) -> DeviceCosts {
         let mut costs = Vec::new();
         let engines =
             [(EngineKind::Read, vec![1]), (EngineKind::Pread, vec![4]), (EngineKind::Uring, vec![1, 8])];
@@ -111,7 +111,7 @@ fn curve(points: &[(f64, f64)], factor: f64) -> Curve {
 }
 
 /// Operator costs of about the machine of the facts sheet; `noise` is a factor on each cost.
-pub(super) fn operators(cores: usize, noise: &mut dyn FnMut() -> f64) -> OperatorCosts {
+pub(crate) fn operators(cores: usize, noise: &mut dyn FnMut() -> f64) -> OperatorCosts {
     let kinds = [
         (ValueKind::Fixed4, 1.5, 0.0),
         (ValueKind::Fixed8, 2.0, 0.0),
@@ -140,12 +140,17 @@ pub(super) fn operators(cores: usize, noise: &mut dyn FnMut() -> f64) -> Operato
         codecs,
         scatter: RowCost {
             ns_per_row: curve(&[(1.0, 10.0), (64.0, 25.0), (512.0, 60.0)], noise()),
+            ns_per_value: 0.8,
+            ns_per_text: 5.0,
             ns_per_byte: 0.1,
         },
         radix_sort_ns_per_row: curve(&[(4096.0, 8.0), (65536.0, 15.0), (1048576.0, 40.0)], noise()),
+        text_key_ns: 10.0 * noise(),
         comparison_ns: 10.0 * noise(),
         gather: RowCost {
             ns_per_row: curve(&[(524288.0, 10.0), (8388608.0, 25.0), (134217728.0, 80.0)], noise()),
+            ns_per_value: 1.2,
+            ns_per_text: 5.0,
             ns_per_byte: 0.15,
         },
         merge_ns_per_row: curve(&[(4.0, 8.0), (32.0, 15.0), (256.0, 45.0)], noise()),
@@ -153,49 +158,62 @@ pub(super) fn operators(cores: usize, noise: &mut dyn FnMut() -> f64) -> Operato
         hash_build_ns_per_row: curve(&[(16384.0, 5.0), (1048576.0, 12.0), (67108864.0, 60.0)], noise()),
         hash_probe_ns_per_row: curve(&[(16384.0, 4.0), (1048576.0, 10.0), (67108864.0, 50.0)], noise()),
         group_ns_per_row: curve(&[(16384.0, 4.0), (1048576.0, 10.0), (67108864.0, 50.0)], noise()),
+        insert_ns_per_group: curve(&[(16384.0, 4.0), (1048576.0, 10.0), (67108864.0, 50.0)], noise()),
+        merge_insert_ns_per_group: curve(&[(16384.0, 4.0), (1048576.0, 10.0), (67108864.0, 50.0)], noise()),
+        group_text_ns_per_value: 20.0 * noise(),
+        merge_ns_per_group: curve(&[(16384.0, 10.0), (1048576.0, 20.0), (67108864.0, 100.0)], noise()),
         update_ns_per_value: 1.0,
         expression_ns_per_value: 0.5,
         filter_ns_per_value: 1.0,
         copy_ns_per_byte: 0.1,
         fresh_memory_system_ns_per_byte: 1.0,
+        fresh_heap_system_ns_per_byte: 1.0,
+        start_ns_per_thread: 50_000.0 * noise(),
         parallel_slowdown: if cores > 1 { 1.3 } else { 1.0 },
         cores,
     }
 }
 
-pub(super) fn column(kind: ValueKind, value_bytes: f64, rows: u64) -> ColumnShape {
+pub(crate) fn column(kind: ValueKind, value_bytes: f64, rows: u64) -> ColumnShape {
     let file_bytes = (rows as f64 * value_bytes) as u64;
     let (codec, is_dictionary) = (Codec::None, false);
     ColumnShape { kind, value_bytes, file_bytes, encoded_bytes: file_bytes, codec, is_dictionary }
 }
 
 /// A table of numbers, codes and a text.
-pub(super) fn table(rows: u64) -> TableShape {
+pub(crate) fn table(rows: u64) -> TableShape {
     let fixed = (0..6).map(|_| column(ValueKind::Fixed8, 8.0, rows));
     let codes = (0..3).map(|_| column(ValueKind::Code, 1.0, rows));
     let columns = fixed.chain(codes).chain([column(ValueKind::Text, 26.0, rows)]).collect();
     TableShape { rows, format: FileFormat::Parquet, columns, cached_ratio: 0.0, is_sorted: false }
 }
 
-pub(super) fn sort_of(rows: u64) -> Task {
+pub(crate) fn sort_of(rows: u64) -> Task {
     let operator = Operator::Sort { key: KeyShape::EXACT, limit_rows: None, is_stable: false };
     let (tables, output) = (vec![table(rows)], Some(table(rows)));
-    Task { operator, tables, expressions: 0, selected_ratio: 1.0, output }
+    Task { operator, tables, expressions: 0, selected_ratio: 1.0, projected: None, output }
 }
 
-pub(super) fn join_of(left: u64, right: u64) -> Task {
+pub(crate) fn join_of(left: u64, right: u64) -> Task {
     let operator = Operator::Join { key: KeyShape::EXACT, build: None };
     let (tables, output) = (vec![table(left), table(right)], Some(table(left.max(right))));
-    Task { operator, tables, expressions: 0, selected_ratio: 1.0, output }
+    Task { operator, tables, expressions: 0, selected_ratio: 1.0, projected: None, output }
 }
 
-pub(super) fn aggregate_of(rows: u64, groups: u64) -> Task {
-    let operator = Operator::Aggregate { groups, group_bytes: 64.0, aggregates: 4 };
-    Task { operator, tables: vec![table(rows)], expressions: 2, selected_ratio: 0.98, output: None }
+pub(crate) fn aggregate_of(rows: u64, groups: u64) -> Task {
+    let operator = Operator::Aggregate { groups, group_bytes: 64.0, text_keys: 0, aggregates: 4 };
+    Task {
+        operator,
+        tables: vec![table(rows)],
+        expressions: 2,
+        selected_ratio: 0.98,
+        projected: None,
+        output: None,
+    }
 }
 
 /// A model of a job on one device, with a total memory limit.
-pub(super) fn model<'a>(
+pub(crate) fn model<'a>(
     device: &'a DeviceCosts,
     operators: &'a OperatorCosts,
     tables: usize,

@@ -33,7 +33,7 @@ fn task(rows: u64, columns: usize, limit_rows: Option<u64>) -> Task {
         is_sorted: false,
     };
     let operator = Operator::Sort { key: KeyShape::EXACT, limit_rows, is_stable: false };
-    Task { operator, tables: vec![table], expressions: 0, selected_ratio: 1.0, output: None }
+    Task { operator, tables: vec![table], expressions: 0, selected_ratio: 1.0, projected: None, output: None }
 }
 
 fn plan(algorithm: Algorithm, threads: usize, block_bytes: u64) -> Plan {
