@@ -8,8 +8,9 @@
 //! ```
 //!
 //! *Below* and *above* stand for digits outside of the range of the packing. They set all later columns to their
-//! minimum or maximum. Codes therefore never contradict the order of rows, but such rows can have equal codes. A range
-//! that needs more bits than are left loses its lower bits, and no later column is packed.
+//! minimum or maximum. Codes therefore never contradict the order of rows, but such rows can have equal codes. So can
+//! rows whose texts are longer than a digit, where the later columns are 0. A range that needs more bits than are left
+//! loses its lower bits, and no later column is packed.
 
 use super::digit::{Digits, Prefix, is_narrow, is_whole};
 use super::range::Range;
@@ -224,7 +225,8 @@ impl Field {
         }
     }
 
-    /// Packs digits of a nullable or wide column; a null keeps the bits of the later columns.
+    /// Packs digits of a nullable or wide column; a null keeps the bits of the later columns. Texts that are longer than
+    /// assumed and have the same digit may differ: the later columns must not order them, so their bits are cleared.
     fn put_nullable(&self, values: impl Iterator<Item = u128>, digits: &Digits, codes: &mut [u64]) {
         let (first, last) = (self.first(), self.last());
         let null = (self.null_code() as u64) << self.shift;
@@ -241,7 +243,9 @@ impl Field {
             }
             let step = difference >> self.drop;
             let step = if self.descending { last - step } else { step };
-            *code |= ((first + step) as u64) << self.shift;
+            let is_cut = self.prefix.is_short && !is_whole(digit, &self.prefix);
+            let later = if is_cut { 0 } else { *code };
+            *code = later | ((first + step) as u64) << self.shift;
         }
     }
 
