@@ -21,6 +21,9 @@ impl Loan {
     /// Changes the loan to `bytes`. False, without an effect, if the budget, less the memory used by and guaranteed to
     /// others, is smaller than that.
     pub fn resize(&mut self, bytes: usize) -> bool {
+        if bytes == self.bytes {
+            return true;
+        }
         let mut state = self.shared.lock();
         if bytes > self.bytes && !state.lend(bytes - self.bytes, self.shared.budget) {
             return false;

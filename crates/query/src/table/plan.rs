@@ -22,7 +22,7 @@ use crate::{Batches, Error, Job};
 const CSV_FIELD_BYTES: usize = 64;
 
 /// Thirteen sixteenths of the buffer budget can be lent to decoders of large pages. One sixteenth is then for file data,
-/// and two are left to operators, which need 2 MiB or more.
+/// and two are left to operators, which need 2 MiB or more, besides what they have reserved already.
 const LENT_NUMERATOR: usize = 13;
 /// See [`LENT_NUMERATOR`].
 const LENT_DENOMINATOR: usize = 16;
@@ -68,7 +68,8 @@ pub(super) fn scan(
     let workers = if options.ordered { 1 } else { options.streams.max(1) };
     // Half of the memory is for file bytes and half for decoding; large blocks need more, and less is used if the job
     // has less left.
-    let io_bytes = (options.memory / 2).max(scan_blocks_bytes(options.block, workers)).min(job.scan_budget());
+    let blocks_bytes = scan_blocks_bytes(options.block, workers).min(job.io().pool().unclaimed() / 4 * 3);
+    let io_bytes = (options.memory / 2).max(blocks_bytes).min(job.scan_budget());
     let decoder_bytes = (options.memory / 2).min(job.available() / 2) / workers;
     let mut scan = Scan { table, job, options, columns, shape, io_bytes, decoder_bytes };
     match &table.content {
@@ -102,11 +103,15 @@ impl Scan<'_> {
             return Ok(0);
         }
         let budget = self.job.io().pool().budget();
-        let most = budget / LENT_DENOMINATOR * LENT_NUMERATOR / workers;
+        let part = budget / LENT_DENOMINATOR;
+        let io_bytes = self.io_bytes.min(part);
+        let left = (LENT_DENOMINATOR - LENT_NUMERATOR - 1) * part;
+        let free = self.job.io().pool().unclaimed().saturating_sub(io_bytes + left);
+        let most = (part * LENT_NUMERATOR).min(free) / workers;
         let fits = beyond(memory.all) <= most + self.job.available() / 2 / workers;
         let wanted = beyond(if fits { memory.all } else { memory.largest }).min(most);
         if wanted > 0 {
-            self.io_bytes = self.io_bytes.min(budget / LENT_DENOMINATOR);
+            self.io_bytes = io_bytes;
         }
         Ok(wanted)
     }
@@ -122,9 +127,11 @@ impl Scan<'_> {
         let block = self.options.block;
         let shared = Arc::new(Shared::new(sources, splits, ranges, workers, self.io_bytes, block));
         let mut streams: Vec<Box<dyn Batches>> = Vec::with_capacity(workers);
-        let fetchers = (0..workers).map(|worker| {
-            let fetcher = Fetcher::new(self.job, &shared, worker)?;
-            Ok((fetcher, Allowance::new(self.job, self.decoder_bytes, extra)?))
+        // All accounts are opened before anything is borrowed.
+        let fetchers = (0..workers).map(|worker| Fetcher::new(self.job, &shared, worker));
+        let fetchers = fetchers.collect::<Result<Vec<_>, Error>>()?.into_iter().map(|fetcher| {
+            let allowance = Allowance::new(self.job, self.decoder_bytes, extra)?;
+            Ok((fetcher, allowance))
         });
         let fetchers = fetchers.collect::<Result<Vec<_>, Error>>()?;
         match &self.table.content {

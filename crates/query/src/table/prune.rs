@@ -83,10 +83,14 @@ fn bounds(
     Ok(GroupBounds { min: batch(min)?, max: batch(max)?, nulls })
 }
 
+/// Largest null that is made for each row group without bounds.
+const NULL_MAX_BYTES: i32 = 1024;
+
 /// Whether a null of the type may take many bytes: the file gives its length.
 fn is_long(data_type: &DataType) -> bool {
     match data_type {
-        DataType::FixedSizeBinary(_) | DataType::FixedSizeList(..) => true,
+        DataType::FixedSizeBinary(width) => *width > NULL_MAX_BYTES,
+        DataType::FixedSizeList(..) => true,
         DataType::Struct(fields) => fields.iter().any(|field| is_long(field.data_type())),
         _ => false,
     }

@@ -103,7 +103,7 @@ impl SpilledPairs {
                 (false, false) => true,
             };
             let is_one_key = all - build.size.rows <= all / OTHER_KEYS_PARTS;
-            let work = match build.size.fits(tables) {
+            let work = match build.size.merged().fits(tables) {
                 true => Work::Join,
                 false if is_one_key || used_bits >= DIVIDED_BITS_MAX => Work::JoinBlocks,
                 false => Work::Divide { used_bits },
@@ -174,7 +174,14 @@ impl SpilledPairs {
     fn probe(&self, build: Partition, probe: Partition) -> Result<Probe, Error> {
         let SpillMemory { account, block, .. } = &*self.memory;
         let mut rows = build.drain(account, *block)?;
-        let batches = load_block(&self.context, &mut rows, &mut None, usize::MAX)?;
+        let mut left = None;
+        let batches = load_block(&self.context, &mut rows, &mut left, usize::MAX)?;
+        if left.is_some() {
+            // Rows take more bytes in the batches that are read than in those that were counted.
+            return Err(Error::Query(
+                "a partition of the smaller side exceeds the 2 GiB of a hash table".into(),
+            ));
+        }
         let schema = rows.schema();
         drop(rows);
         let table = Arc::new(Build::new(&self.context, schema, batches, None, 1)?);

@@ -14,8 +14,7 @@ use crate::Error;
 
 /// Whether the file is read through the page cache, which has all pages of the ranges.
 pub(super) fn is_resident(file: &IoFile, ranges: &[Range<u64>]) -> bool {
-    std::env::var_os("NO_RESIDENT").is_none()
-        && file.access() == Access::Buffered
+    file.access() == Access::Buffered
         && ranges.iter().all(|range| {
             let found = residency(file.file(), range.clone());
             range.end <= file.size() && found.is_ok_and(|found| found.is_whole())
