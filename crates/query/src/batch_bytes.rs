@@ -10,6 +10,15 @@ pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(column_bytes).sum()
 }
 
+/// Bytes of the rows of a batch without the values of dictionaries, which batches share.
+pub(crate) fn bytes_without_dictionaries(batch: &RecordBatch) -> usize {
+    let own = |column: &ArrayRef| match column.as_any_dictionary_opt() {
+        Some(dictionary) => dictionary.keys().get_buffer_memory_size().min(column_bytes(column)),
+        None => column_bytes(column),
+    };
+    batch.columns().iter().map(own).sum()
+}
+
 /// Bytes of the rows of a column.
 pub(crate) fn column_bytes(column: &ArrayRef) -> usize {
     match column.data_type() {

@@ -69,10 +69,8 @@ pub(crate) fn algorithms(task: &Task, resources: &Resources) -> Vec<Algorithm> {
             let sides = sides.filter(|&side| build.is_none_or(|build| build == side));
             let partitions = || (0..=HASH_PASSES_MAX).map(|passes| HASH_PARTITIONS.pow(passes));
             let rows = |side: Side| Rows { count: task.rows(side.index()), shape: task.row(side.index()) };
-            // A table of all rows may take half of the free memory.
-            let fits = |side, partitions| {
-                partitions > 1 || table_bytes(rows(side), partitions) <= resources.heap as f64 / 2.0
-            };
+            // Tables may take half of the free memory.
+            let fits = |side, partitions| table_bytes(rows(side), partitions) <= resources.heap as f64 / 2.0;
             let hashed = sides.flat_map(|build| {
                 let fitting = partitions().filter(move |&partitions| fits(build, partitions));
                 fitting.map(move |partitions| Algorithm::HashJoin { build, partitions })

@@ -64,7 +64,8 @@ pub(crate) fn table_bytes(rows: Rows, partitions: u64) -> f64 {
 }
 
 /// The stages of a join by a table of one side's rows. Threads read and decode both sides; one thread builds a table, and
-/// all look up. If the table exceeds the memory, one thread partitions both sides, builds and looks up.
+/// all look up. If the table exceeds the memory, all threads partition both sides and join pairs of partitions, as many at
+/// once as have their tables in half of the memory.
 pub(crate) fn hash_join(work: &Work<'_>, build: Side, partitions: u64) -> Result<Vec<Stage>, CostError> {
     let [built, probed] = [build.index(), build.other().index()];
     let table = work.rows(built);
@@ -93,6 +94,8 @@ pub(crate) fn hash_join(work: &Work<'_>, build: Side, partitions: u64) -> Result
         join.fill_bytes += spilled / partitions as f64;
     }
     join.user_ns += build_ns + probe_ns;
+    let tables = work.heap / 2.0 / (needed_bytes * PARTITION_SKEW_RATIO).max(1.0);
+    join.serial_ns = join.user_ns / tables.floor().clamp(1.0, work.threads());
     join.portions = partitions as f64;
     join.buffer_bytes = 2.0 * RUN_BLOCKS * work.spill_block;
     join.heap_bytes = needed_bytes * PARTITION_SKEW_RATIO + work.batches_bytes(table);

@@ -2,7 +2,7 @@
 
 use super::error::CostError;
 use super::flow::{Flow, Role};
-use super::operators::{Codec, CodecCost, OperatorCosts};
+use super::operators::{Codec, CodecCost, FileFormat, OperatorCosts};
 use super::shape::{KeyShape, Operator, RowShape, Task};
 use super::stage::Stage;
 use crate::output::GROUP_ROWS_MIN;
@@ -52,6 +52,10 @@ pub(crate) const ROW_NUMBER_BYTES: f64 = 8.0;
 const SAMPLE_RUNS: f64 = 256.0;
 /// Rows of a page: the limit of most Parquet writers.
 const PAGE_ROWS: f64 = 20_000.0;
+/// Record batches that are sampled at most.
+const SAMPLE_BATCHES: f64 = 32.0;
+/// Bytes of the sections of CSV text that are sampled.
+const SAMPLE_TEXT_BYTES: f64 = (4 << 20) as f64;
 
 impl Work<'_> {
     /// Number of compute threads, at least 1.
@@ -107,9 +111,15 @@ impl Work<'_> {
         key: KeyShape,
     ) -> Result<Stage, CostError> {
         let shape = &self.task.tables[table];
-        // Whole pages are read and decoded.
-        let pages_ratio = (SAMPLE_RUNS * PAGE_ROWS / (shape.rows as f64).max(1.0)).min(1.0);
-        let ratio = pages_ratio * key.sampled_ratio;
+        let rows_ratio = |rows: f64| (rows / (shape.rows as f64).max(1.0)).min(1.0);
+        let ratio = match shape.format {
+            // Whole pages of the keys are read and decoded.
+            FileFormat::Parquet => rows_ratio(SAMPLE_RUNS * PAGE_ROWS) * key.sampled_ratio,
+            // Whole record batches of the keys.
+            FileFormat::Arrow => rows_ratio(SAMPLE_BATCHES * GROUP_ROWS_MIN as f64) * key.sampled_ratio,
+            // Sections of the text, with all columns.
+            FileFormat::Csv => (SAMPLE_TEXT_BYTES / shape.file_bytes().max(1.0)).min(1.0),
+        };
         let decode_ns = shape.decode_ns(self.costs)? * ratio;
         let flows = vec![Flow::read_randomly(Role::Input(table), shape.file_bytes() * ratio)];
         Ok(Stage {

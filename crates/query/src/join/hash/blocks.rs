@@ -55,12 +55,13 @@ impl Blocks {
         table_bytes: usize,
     ) -> Result<Blocks, Error> {
         let needs_found = context.rule.probe_alone != Alone::Never;
-        let bytes = if needs_found { probe.size.rows as usize / 8 } else { 0 };
-        let _found = context.job.reserve(bytes, FOUND_MEMORY)?;
+        let rows = usize::try_from(probe.size.rows).unwrap_or(usize::MAX);
+        let _found = context.job.reserve(if needs_found { Found::bytes(rows) } else { 0 }, FOUND_MEMORY)?;
+        let found = needs_found.then(|| Found::new(rows));
         let build = build.drain(&memory.account, memory.block)?;
         let (memory, stage) = (Arc::clone(memory), Stage::Ended);
         let mut blocks = Blocks { build, pending: None, table_bytes, probe, memory, stage, _found };
-        blocks.stage = blocks.next_stage(context, needs_found.then(Found::default))?;
+        blocks.stage = blocks.next_stage(context, found)?;
         Ok(blocks)
     }
 

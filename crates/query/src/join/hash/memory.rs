@@ -77,7 +77,8 @@ impl SpillMemory {
         let threads = job.options().threads.max(1);
         let least = blocks(PARTITION_BITS) * BLOCK_MIN_BYTES;
         let most = threads * blocks(PARTITION_BITS) * BATCH_BLOCK_BYTES;
-        let bytes = (job.io().pool().budget() / BUDGET_PARTS).min(most).max(least);
+        let pool = job.io().pool();
+        let bytes = (pool.budget() / BUDGET_PARTS).min(pool.unclaimed() / 2).min(most).max(least);
         let account = Arc::new(job.account(bytes, SPILL_MEMORY)?);
         let wanted = (threads * PARTITIONS_PER_THREAD).next_power_of_two().ilog2();
         let mut first_bits = wanted.clamp(PARTITION_BITS, FIRST_BITS_MAX);

@@ -17,7 +17,7 @@ use super::build::BuildSize;
 use super::context::Context;
 use super::memory::{PARTITION_BITS, SpillMemory};
 use super::table::hash_all;
-use crate::batch_bytes::{batch_bytes as bytes_of, compact};
+use crate::batch_bytes::{bytes_without_dictionaries, compact};
 use crate::batch_spill::{BatchReader, BatchRun, BatchWriter};
 use crate::job::Reservation;
 use crate::join::keys::KeyValues;
@@ -99,33 +99,43 @@ struct Partitioner<'a> {
 struct PartitionWriter {
     writer: BatchWriter,
     size: BuildSize,
+    is_build: bool,
     /// Rows that are not written yet.
     pending: Vec<RecordBatch>,
     pending_bytes: usize,
 }
 
 impl PartitionWriter {
-    /// Appends rows, which share no memory with others, and writes them if there are `batch_bytes` bytes.
-    fn push(&mut self, rows: RecordBatch, size: BuildSize, batch_bytes: usize) -> Result<(), Error> {
-        self.size = self.size.plus(size);
-        self.pending_bytes += bytes_of(&rows);
+    /// Appends rows, which share no memory with others but dictionaries, and writes them if they have `batch_bytes` bytes.
+    fn push(&mut self, context: &Context, rows: RecordBatch, batch_bytes: usize) -> Result<(), Error> {
+        self.pending_bytes += bytes_without_dictionaries(&rows);
         self.pending.push(rows);
-        if self.pending_bytes >= batch_bytes { self.write() } else { Ok(()) }
+        if self.pending_bytes >= batch_bytes { self.write(context) } else { Ok(()) }
     }
 
-    fn write(&mut self) -> Result<(), Error> {
+    fn write(&mut self, context: &Context) -> Result<(), Error> {
         let pending = std::mem::take(&mut self.pending);
         self.pending_bytes = 0;
         let Some(first) = pending.first() else { return Ok(()) };
         match concat_batches(first.schema_ref(), &pending) {
-            Ok(rows) => self.writer.write(&rows),
+            Ok(rows) => self.write_batch(context, &rows),
             // The values of several dictionaries may be too many for the type of their keys.
-            Err(_) => pending.iter().try_for_each(|rows| self.writer.write(rows)),
+            Err(_) => pending.iter().try_for_each(|rows| self.write_batch(context, rows)),
         }
     }
 
-    fn finish(mut self, schema: &SchemaRef) -> Result<Partition, Error> {
-        self.write()?;
+    /// Writes a batch, whose dictionaries then count once.
+    fn write_batch(&mut self, context: &Context, rows: &RecordBatch) -> Result<(), Error> {
+        let size = match self.is_build {
+            true => BuildSize::of(context, rows)?,
+            false => BuildSize::of_rows(rows.num_rows()),
+        };
+        self.size = self.size.plus(size);
+        self.writer.write(rows)
+    }
+
+    fn finish(mut self, context: &Context, schema: &SchemaRef) -> Result<Partition, Error> {
+        self.write(context)?;
         Ok(Partition { run: self.writer.finish()?, schema: schema.clone(), size: self.size })
     }
 }
@@ -200,7 +210,8 @@ impl<'a> Partitioner<'a> {
         let run = |_| {
             let writer = BatchWriter::create_with(files, schema, &memory.account, division.block)?;
             let size = BuildSize::default();
-            Ok(Mutex::new(PartitionWriter { writer, size, pending: Vec::new(), pending_bytes: 0 }))
+            let (pending, is_build) = (Vec::new(), division.is_build);
+            Ok(Mutex::new(PartitionWriter { writer, size, is_build, pending, pending_bytes: 0 }))
         };
         let runs = (0..1_usize << division.bits).map(run).collect::<Result<_, Error>>()?;
         Ok(Partitioner { context, division, batch_bytes: memory.batch_bytes, runs })
@@ -215,18 +226,14 @@ impl<'a> Partitioner<'a> {
     /// Appends rows of a batch to a partition.
     fn append(&self, partition: usize, batch: &RecordBatch, rows: UInt32Array) -> Result<(), Error> {
         let rows = compact(&take_record_batch(batch, &rows)?)?;
-        let size = match self.division.is_build {
-            true => BuildSize::of(self.context, &rows)?,
-            false => BuildSize::of_rows(rows.num_rows()),
-        };
         let mut run = self.runs[partition].lock().unwrap_or_else(PoisonError::into_inner);
-        run.push(rows, size, self.batch_bytes)
+        run.push(self.context, rows, self.batch_bytes)
     }
 
     /// Waits for all writes; returns the partitions.
     fn finish(self, schema: &SchemaRef) -> Result<Vec<Partition>, Error> {
         let finish = |run: Mutex<PartitionWriter>| {
-            run.into_inner().unwrap_or_else(PoisonError::into_inner).finish(schema)
+            run.into_inner().unwrap_or_else(PoisonError::into_inner).finish(self.context, schema)
         };
         self.runs.into_iter().map(finish).collect()
     }

@@ -73,20 +73,26 @@ fn concat_by_column(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Reco
 }
 
 /// Bitmap of the probe rows that matched in previous parts of the build side, by row number.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Found(Vec<u64>);
 
 impl Found {
+    /// Bytes of a bitmap for `rows` rows.
+    pub(super) fn bytes(rows: usize) -> usize {
+        rows.div_ceil(64) * size_of::<u64>()
+    }
+
+    /// A bitmap for `rows` rows, none of which has matched.
+    pub(super) fn new(rows: usize) -> Found {
+        Found(vec![0; rows.div_ceil(64)])
+    }
+
     pub(super) fn set(&mut self, row: usize) {
-        let word = row / 64;
-        if word >= self.0.len() {
-            self.0.resize(word + 1, 0);
-        }
-        self.0[word] |= 1 << (row % 64);
+        self.0[row / 64] |= 1 << (row % 64);
     }
 
     pub(super) fn get(&self, row: usize) -> bool {
-        self.0.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
+        self.0[row / 64] >> (row % 64) & 1 == 1
     }
 }
 

@@ -1,7 +1,7 @@
 //! Estimate of the memory for the pages of a row group, before a scan divides its memory.
 //!
-//! A footer gives the sizes of column chunks only. So the headers of the first pages are read if the chunks of a row
-//! group are larger than a worker's share; later pages of a chunk are rarely larger.
+//! A footer gives the sizes of column chunks only. So the headers of the first pages of large chunks are read if the chunks
+//! of a row group are larger than a worker's share; later pages of a chunk are rarely larger.
 
 use parquet::file::metadata::ColumnChunkMetaData;
 
@@ -50,7 +50,12 @@ pub(in crate::table) fn page_memory(
     let reader = files[split.file].source.reader()?;
     let mut memory = PageMemory::default();
     for chunk in chunks(split) {
-        let pages = first_pages(&reader, chunk, is_windowed)?;
+        let size = usize::try_from(chunk.uncompressed_size()).unwrap_or(0);
+        // A page and its copy while the next one is decompressed: a small chunk is not worth a read of its headers.
+        let pages = match size.saturating_mul(2) {
+            most if most <= share => most,
+            _ => first_pages(&reader, chunk, is_windowed)?,
+        };
         memory.all = memory.all.saturating_add(pages);
         memory.largest = memory.largest.max(pages);
     }
