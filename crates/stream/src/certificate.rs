@@ -45,6 +45,11 @@ pub struct Certificate {
     pub delay_max_ns: f64,
     /// The most that the slowest stage is guaranteed to hold, in tuples of the input per second.
     pub capacity_per_s: f64,
+    /// The declared rate, in tuples of the input per second.
+    pub rate_per_s: f64,
+    /// Time for which tuples of the input can pile up before the row works at its capacity, in nanoseconds:
+    /// the sum of `T + G B`.
+    pub latency_ns: f64,
 }
 
 impl Certificate {
@@ -67,6 +72,9 @@ impl Certificate {
             latency_ns += bounds.stall_max_ns + service_ns;
             slowest_ns = slowest_ns.max(service_ns);
             let backlog = amplification * (arrivals.burst_tuples + per_ns * latency_ns);
+            if !backlog.is_finite() {
+                return Err(Error::Value { what: "tuples in a ring", value: backlog, range: "finite" });
+            }
             ring_tuples.push(backlog.ceil() as u64);
             amplification *= f64::from(bounds.outputs_max);
         }
@@ -74,12 +82,18 @@ impl Certificate {
             ring_tuples,
             delay_max_ns: latency_ns + arrivals.burst_tuples * slowest_ns,
             capacity_per_s: 1e9 / slowest_ns,
+            rate_per_s: arrivals.rate_per_s,
+            latency_ns,
         })
     }
 
     /// The backlog that a step of the rate to `rate_per_s` adds to the rings if it takes `reaction_ns` until
-    /// a plan that holds `capacity_per_s` is live; until then this certificate's capacity works off the
-    /// input.
+    /// a plan that holds `capacity_per_s` is live, whose stalls are not longer. The faster input piles up
+    /// during the stalls, and then for as long as this certificate's capacity is below it:
+    ///
+    /// ```text
+    /// surge  <=  (rate - declared rate)+ sum of (T + G B)  +  (rate - capacity)+ reaction
+    /// ```
     ///
     /// # Errors
     /// If a figure is out of range, or the new capacity is not above the rate.
@@ -90,7 +104,9 @@ impl Certificate {
             let (what, range) = ("capacity after a step in tuples/s", "above the rate");
             return Err(Error::Value { what, value: capacity_per_s, range });
         }
-        let tuples = (rate_per_s - self.capacity_per_s).max(0.0) * reaction_ns * 1e-9;
+        let stalled = (rate_per_s - self.rate_per_s).max(0.0) * self.latency_ns;
+        let overloaded = (rate_per_s - self.capacity_per_s).max(0.0) * reaction_ns;
+        let tuples = (stalled + overloaded) * 1e-9;
         Ok(Surge { tuples: tuples.ceil() as u64, drain_ns: tuples / (capacity_per_s - rate_per_s) * 1e9 })
     }
 }
@@ -98,9 +114,9 @@ impl Certificate {
 /// The backlog that builds up before a new plan is live.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Surge {
-    /// Tuples of the input beyond the sizes of the certificate.
+    /// Tuples of the input beyond the sizes of the certificate; ring `k` needs room for `G_k` times as many.
     pub tuples: u64,
-    /// Time that the new plan takes to work them off, in nanoseconds.
+    /// Time that the new plan takes to work them off while it does not stall, in nanoseconds.
     pub drain_ns: f64,
 }
 
