@@ -40,7 +40,8 @@ pub struct Edge {
     /// Index of the receiver, above that of the sender.
     pub to: usize,
     /// Mean number of tuples sent here per tuple that the sender takes. Below 1 it is a filter, which passes
-    /// each tuple independently; above 1 each tuple yields this many, rounded down or up.
+    /// each tuple independently; above 1 each tuple yields this many, rounded down or up. Edges are
+    /// independent of each other.
     pub selectivity: f64,
 }
 
@@ -51,9 +52,11 @@ impl Edge {
         part * (1.0 - part)
     }
 
-    /// Mean number of tuples sent before one that is sent, for the same tuple taken.
+    /// Mean number of tuples sent before one that is sent, for the same tuple taken. A tuple is more likely
+    /// to be one of many.
     pub(crate) fn earlier_siblings(&self) -> f64 {
-        (self.selectivity.max(1.0) - 1.0) / 2.0
+        let siblings = self.selectivity + self.count_variance() / self.selectivity;
+        ((siblings - 1.0) / 2.0).max(0.0)
     }
 }
 
@@ -98,7 +101,8 @@ impl Pipeline {
     }
 
     /// Any graph. `entries` are operators that receive tuples from outside, each with its tuples per tuple
-    /// that arrives at the pipeline. An operator sends along its edges in the order given.
+    /// that arrives at the pipeline; they are independent of each other. An operator sends along its edges in
+    /// the order given.
     ///
     /// # Errors
     /// If the graph is empty, an edge does not lead to a later operator, an operator receives nothing, or a

@@ -1,6 +1,7 @@
 //! The planner from outside, in one binary: its model against simulations.
 
 mod certificate;
+mod graphs;
 mod inputs;
 mod latency;
 mod simulation;
