@@ -27,7 +27,8 @@
 //! - *Own path.* A result has passed each filter on its way: it is charged their service times in full,
 //!   although few tuples go so far. Charged by the mean occupancy, a cut after a filter would seem to make
 //!   the same work longer.
-//! - Tuples from outside cost no hop: the source runs on the core of the first group.
+//! - Tuples from outside cost no hop: the source runs on the core of the first group, the sink on that of the
+//!   last. Neither group is replicated, for these could not be on the core of each replica.
 //! - In a graph the latency is that of the longest path, and `W` is taken over all groups: an upper bound for
 //!   other paths.
 //!
@@ -59,7 +60,7 @@ pub use pipeline::{Edge, Key, Operator, Pipeline};
 pub use placement::{Group, Placement};
 
 use crate::Topology;
-use counts::Counts;
+use counts::{Counts, Stream};
 
 /// Behaviour of a receiver while its ring is empty.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -81,9 +82,33 @@ pub struct Model<'a> {
     arrivals: Arrivals,
     /// Numbers of tuples on the edges.
     counts: Counts,
-    /// Probability that a tuple finds the receiver parked, for each operator as the first of its group: an
-    /// upper bound.
-    parked: Vec<f64>,
+    /// For each operator as the first of its group.
+    parked: Vec<Parked>,
+}
+
+/// Probability that a tuple finds its receiver parked.
+#[derive(Clone, Copy, Debug)]
+struct Parked {
+    /// As if tuples came at random, for the mean wait.
+    typical: f64,
+    /// An upper bound, for the CPU time of waking it.
+    most: f64,
+}
+
+impl Parked {
+    /// Of a receiver that spins for `spin_ns` and takes `rate` tuples per nanosecond from `input`, all
+    /// replicas together.
+    fn new(rate: f64, spin_ns: f64, replicas: usize, input: Stream) -> Parked {
+        let expected = rate / replicas as f64 * spin_ns;
+        // Gaps have a mean of 1/rate, and by Markov's inequality few are much longer. Skew of replicas
+        // does not change their sum.
+        let by_mean = 1.0 / expected;
+        // Poisson arrivals at `a` that have passed queues with constant services `S`: a gap is longer than `x`
+        // with probability e^(aS - ax) at most, and aS < 1.
+        let is_poisson = (input.dispersion - 1.0).abs() < 1e-9 && input.batch < 1.0 + 1e-9 && replicas == 1;
+        let by_tail = if is_poisson { (1.0 - expected).exp() } else { 1.0 };
+        Parked { typical: (-expected).exp(), most: by_mean.min(by_tail).min(1.0) }
+    }
 }
 
 impl<'a> Model<'a> {
@@ -92,21 +117,28 @@ impl<'a> Model<'a> {
     pub fn new(pipeline: &'a Pipeline, topology: &'a Topology, idle: Idle, arrivals: Arrivals) -> Model<'a> {
         let mut model =
             Model { pipeline, topology, arrivals, counts: Counts::new(pipeline), parked: Vec::new() };
-        let probability = |(operator, flow): (usize, f64)| {
-            let replicas = pipeline.replicas_max([operator]) as f64;
-            match idle {
-                Idle::Spin => 0.0,
-                Idle::Park { spin_ns } => (-arrivals.per_ns() * flow / replicas * spin_ns.max(0.0)).exp(),
+        let parked = |operator: usize| match idle {
+            Idle::Spin => Parked { typical: 0.0, most: 0.0 },
+            Idle::Park { spin_ns } => {
+                let links = model.links_to(operator);
+                let input = model.counts.stream(&links, arrivals.dispersion());
+                let replicas = pipeline.replicas_max([operator]);
+                Parked::new(arrivals.per_ns() * input.flow, spin_ns.max(0.0), replicas, input)
             }
         };
-        model.parked = model.flows().into_iter().enumerate().map(probability).collect();
+        model.parked = (0..pipeline.operators().len()).map(parked).collect();
         model
+    }
+
+    /// The links by which an operator receives: its edges and its entry.
+    fn links_to(&self, operator: usize) -> Vec<usize> {
+        let entry = (self.pipeline.entry(operator) > 0.0).then(|| self.counts.entry(operator));
+        self.pipeline.incoming(operator).iter().copied().chain(entry).collect()
     }
 
     /// Tuples that each operator takes per tuple that arrives at the pipeline.
     pub(crate) fn flows(&self) -> Vec<f64> {
-        let edges = |operator| self.pipeline.incoming(operator).iter().map(|&edge| self.counts.flow(edge));
-        let flow = |operator| self.pipeline.entry(operator) + edges(operator).sum::<f64>();
+        let flow = |operator| self.links_to(operator).iter().map(|&link| self.counts.flow(link)).sum();
         (0..self.pipeline.operators().len()).map(flow).collect()
     }
 }

@@ -11,7 +11,9 @@ pub struct Operator {
     /// Squared coefficient of variation of that time: 0 if it is constant, 1 if it is exponential.
     pub service_scv: f64,
     /// Index of the key by which tuples may be divided among replicas; `None` if the operator cannot be
-    /// replicated.
+    /// replicated. An operator with an entry, or without edges from it, has a single core in any case: that of
+    /// the source, which would have to divide the tuples, or of the sink, which would have to restore their
+    /// order. Give these operators of their own.
     pub key: Option<usize>,
 }
 
@@ -176,7 +178,8 @@ impl Pipeline {
         self.entry[operator]
     }
 
-    /// Largest number of replicas of these operators on one key; 1 if they have none or different ones.
+    /// Largest number of replicas of these operators on one key; 1 if they have none or different ones, or
+    /// are an end of the pipeline.
     pub(crate) fn replicas_max(&self, operators: impl IntoIterator<Item = usize>) -> usize {
         self.shared_key(operators).map_or(1, |key| key.max_share.len())
     }
@@ -189,9 +192,12 @@ impl Pipeline {
         self.shared_key(operators.iter().copied())?.max_share.get(replicas - 1).copied()
     }
 
-    /// The key that all of these operators have.
+    /// The key that all of these operators have, of which none is an end of the pipeline: the source runs on
+    /// the core of an entry, and results are put in order on the core of an exit.
     fn shared_key(&self, operators: impl IntoIterator<Item = usize>) -> Option<&Key> {
-        let mut keys = operators.into_iter().map(|operator| self.operators[operator].key);
+        let is_end = |operator: usize| self.entry[operator] > 0.0 || self.outgoing[operator].is_empty();
+        let key = |operator: usize| self.operators[operator].key.filter(|_| !is_end(operator));
+        let mut keys = operators.into_iter().map(key);
         let first = keys.next()??;
         keys.all(|key| key == Some(first)).then(|| &self.keys[first])
     }

@@ -58,7 +58,7 @@ impl Stage {
     pub(crate) fn hop_ns(&self, model: &Model<'_>, edge: usize, distance: Distance) -> f64 {
         let hop = model.topology.hop(distance);
         let to = model.pipeline.edges()[edge].to;
-        let set_up = waiting::set_up(self.rate, hop.wake_ns, model.parked[to]);
+        let set_up = waiting::set_up(self.rate, hop.wake_ns, model.parked[to].typical);
         hop.transit_ns + hop.receive_ns + set_up + self.service_wait_ns
     }
 
@@ -180,6 +180,6 @@ impl Model<'_> {
     /// CPU time of sending a tuple along an edge, with that of waking a parked receiver: an upper bound.
     fn send_ns(&self, edge: usize, distance: Distance) -> f64 {
         let hop = self.topology.hop(distance);
-        hop.send_ns + hop.waker_ns * self.parked[self.pipeline.edges()[edge].to]
+        hop.send_ns + hop.waker_ns * self.parked[self.pipeline.edges()[edge].to].most
     }
 }

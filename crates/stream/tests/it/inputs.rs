@@ -94,3 +94,25 @@ fn a_cut_after_a_filter_adds_its_hop_and_no_work() {
         (latency_ns(vec![group(&[0, 1], 0)]), latency_ns(vec![group(&[0], 0), group(&[1], 1)]));
     assert!((fused - 1000.0).abs() < 0.01 && (cut - 1210.0).abs() < 0.01, "{fused}, {cut}");
 }
+
+#[test]
+fn the_cores_of_source_and_sink_are_not_replicated() {
+    let topology = Topology::uniform(8, HOP).unwrap();
+    let key = || vec![Key { max_share: vec![1.0, 0.5, 0.34, 0.25] }];
+    let keyed = Operator { key: Some(0), ..Operator::new(1000.0) };
+    let rate = Arrivals::constant(2e6).unwrap();
+    let alone = Pipeline::keyed_chain(vec![keyed.clone()], &[], key()).unwrap();
+    let replicas = Placement { groups: vec![Group { operators: vec![0], cores: vec![0, 1, 2, 3] }] };
+    let model = Model::new(&alone, &topology, Idle::Spin, rate);
+    assert!(refused(model.figures(&replicas)).contains("before and after"));
+    assert!(Planner::new(&alone, &topology, Settings::default()).unwrap().plan(rate).is_err());
+    // With operators for the source and the sink each has its core, which pays for pushes and pops.
+    let operators = vec![Operator::new(100.0), keyed, Operator::new(100.0)];
+    let between = Pipeline::keyed_chain(operators, &[1.0, 1.0], key()).unwrap();
+    let plan = Planner::new(&between, &topology, Settings::default()).unwrap().plan(rate).unwrap();
+    assert_eq!(plan.placement.cores_used(), 6, "{plan:?}");
+    let expected = [0.24, 0.53, 0.28];
+    let is_expected =
+        plan.figures.utilisation.iter().zip(expected).all(|(one, other)| (one - other).abs() < 0.01);
+    assert!(is_expected, "{plan:?}");
+}

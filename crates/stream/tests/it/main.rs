@@ -5,3 +5,4 @@ mod graphs;
 mod inputs;
 mod latency;
 mod simulation;
+mod wake_ups;

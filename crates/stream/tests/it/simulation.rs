@@ -82,6 +82,11 @@ impl<'a> Simulation<'a> {
     /// Mean latency of the results of so many tuples, in nanoseconds, of the operator with the longest.
     /// Arrivals are constant or Poisson.
     pub(crate) fn mean_latency_ns(&self, arrivals: Arrivals, tuples: usize, random: &mut Random) -> f64 {
+        self.observe(arrivals, tuples, random).0
+    }
+
+    /// The mean latency as above, and for each group the share of its tuples that wake it.
+    pub(crate) fn observe(&self, arrivals: Arrivals, tuples: usize, random: &mut Random) -> (f64, Vec<f64>) {
         let interval = 1e9 / arrivals.rate_per_s();
         let mut now = 0.0;
         let mut tuples: Vec<Tuple> = (0..tuples)
@@ -90,13 +95,15 @@ impl<'a> Simulation<'a> {
                 Tuple { origin: now, ready: now, edge: None, operator: 0 }
             })
             .collect();
-        let mut results = Vec::new();
+        let (mut results, mut woken) = (Vec::new(), Vec::new());
         for group in 0..self.placement.groups.len() {
             let (mut input, rest): (Vec<Tuple>, Vec<Tuple>) =
                 tuples.into_iter().partition(|tuple| self.group_of[tuple.operator] == group);
             input.sort_by(|one, other| one.ready.total_cmp(&other.ready));
-            let output = self.pass(group, &input, random).into_iter();
-            let (emitted, sent): (Vec<Tuple>, Vec<Tuple>) = output.partition(|tuple| tuple.edge.is_none());
+            let (output, wake_ups) = self.pass(group, &input, random);
+            woken.push(wake_ups as f64 / input.len() as f64);
+            let (emitted, sent): (Vec<Tuple>, Vec<Tuple>) =
+                output.into_iter().partition(|tuple| tuple.edge.is_none());
             results.extend(emitted);
             tuples = [rest, sent].concat();
         }
@@ -106,14 +113,14 @@ impl<'a> Simulation<'a> {
             results.map(|tuple| tuple.ready - tuple.origin).sum::<f64>() / count as f64
         };
         // Operators without results give NaN, which the maximum passes over.
-        (0..self.pipeline.operators().len()).map(latency).fold(0.0, f64::max)
+        ((0..self.pipeline.operators().len()).map(latency).fold(0.0, f64::max), woken)
     }
 
-    /// The output of a group; replicas restore the order.
-    fn pass(&self, group: usize, input: &[Tuple], random: &mut Random) -> Vec<Tuple> {
+    /// The output of a group, and how often it was woken; replicas restore the order.
+    fn pass(&self, group: usize, input: &[Tuple], random: &mut Random) -> (Vec<Tuple>, usize) {
         let shares = self.shares(group);
         let mut free = vec![0.0_f64; shares.len()];
-        let (mut output, mut latest) = (Vec::new(), 0.0_f64);
+        let (mut output, mut latest, mut wake_ups) = (Vec::new(), 0.0_f64, 0);
         for tuple in input {
             let replica = pick(&shares, random);
             let hop = tuple.edge.and_then(|edge| self.hops[edge]);
@@ -122,6 +129,7 @@ impl<'a> Simulation<'a> {
                 && tuple.ready > free[replica] + spin_ns
             {
                 begin += hop.wake_ns;
+                wake_ups += 1;
             }
             let mut now = begin + hop.map_or(0.0, |hop| hop.receive_ns);
             let first = output.len();
@@ -136,7 +144,7 @@ impl<'a> Simulation<'a> {
             let hop = tuple.edge.and_then(|edge| self.hops[edge]);
             tuple.ready += hop.map_or(0.0, |hop| hop.transit_ns);
         }
-        output
+        (output, wake_ups)
     }
 
     /// Runs an operator and all that follows it in its group.
