@@ -146,14 +146,16 @@ impl<'a> Planner<'a> {
         Some(Plan { placement, figures, optimality })
     }
 
-    /// Whether a plan exists for these arrivals, as far as the planner can find one.
-    fn holds(&self, arrivals: Arrivals) -> bool {
+    /// Whether the planner finds a plan for these arrivals; if it does not, whether none of segments exists.
+    fn holds(&self, arrivals: Arrivals) -> (bool, Optimality) {
         let model = self.model(arrivals);
         if self.pipeline.is_chain() {
             let segments = Segments::new(&model, &self.settings);
-            !Method::of(self.pipeline, self.topology).solve(&segments, f64::INFINITY).0.is_empty()
+            let method = Method::of(self.pipeline, self.topology);
+            let (plans, proof) = method.solve(&segments, f64::INFINITY);
+            (!plans.is_empty(), proof)
         } else {
-            search::best(&model, &self.settings).is_some()
+            (search::best(&model, &self.settings).is_some(), Optimality::Heuristic)
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use sakiyomi_stream::certificate::{ArrivalBounds, move_up_at_per_s};
-use sakiyomi_stream::{Certificate, Error, StageBounds};
+use sakiyomi_stream::certificate::move_up_at_per_s;
+use sakiyomi_stream::{ArrivalBounds, Certificate, Error, StageBounds};
 
 use crate::simulation::Random;
 
