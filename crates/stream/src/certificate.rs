@@ -26,6 +26,7 @@ pub struct ArrivalBounds {
 
 /// Worst case of a stage, a group of operators on a core.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct StageBounds {
     /// Longest CPU time per tuple taken, with receiving and sending, in nanoseconds.
     pub service_max_ns: f64,
@@ -34,6 +35,21 @@ pub struct StageBounds {
     pub stall_max_ns: f64,
     /// Largest number of tuples sent per tuple taken, 1 or more.
     pub outputs_max: u32,
+}
+
+impl StageBounds {
+    /// A stage by its longest CPU time per tuple and its longest stall, in nanoseconds, that sends a tuple at
+    /// most per tuple taken.
+    #[must_use]
+    pub fn new(service_max_ns: f64, stall_max_ns: f64) -> StageBounds {
+        StageBounds { service_max_ns, stall_max_ns, outputs_max: 1 }
+    }
+
+    /// The same with another largest number of tuples sent per tuple taken.
+    #[must_use]
+    pub fn with_outputs(self, outputs_max: u32) -> StageBounds {
+        StageBounds { outputs_max, ..self }
+    }
 }
 
 /// Sizes with which no ring of a row of stages overflows.

@@ -39,6 +39,7 @@ use segments::Segments;
 
 /// Requirements on a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Settings {
     /// Largest utilisation of a core, above 0 and below 1. The rest is a reserve for fluctuations.
     pub utilisation_max: f64,
@@ -59,6 +60,24 @@ impl Default for Settings {
 const ROUNDING_RATIO: f64 = 1e-9;
 
 impl Settings {
+    /// The same with another largest utilisation, above 0 and below 1.
+    #[must_use]
+    pub fn with_utilisation_max(self, utilisation_max: f64) -> Settings {
+        Settings { utilisation_max, ..self }
+    }
+
+    /// The same with another slack, 0 or more.
+    #[must_use]
+    pub fn with_latency_slack_ratio(self, latency_slack_ratio: f64) -> Settings {
+        Settings { latency_slack_ratio, ..self }
+    }
+
+    /// The same with other waiting receivers.
+    #[must_use]
+    pub fn with_idle(self, idle: Idle) -> Settings {
+        Settings { idle, ..self }
+    }
+
     /// Utilisation above the limit.
     fn excess(&self, utilisation: f64) -> f64 {
         let limit = self.utilisation_max * (1.0 + ROUNDING_RATIO);

@@ -55,7 +55,7 @@ impl Row {
                 slowest_ns = slowest_ns.max(service_max_ns * amplification);
                 let outputs_max = [1, 1, 1, 2, 3][random.below(5)];
                 amplification *= f64::from(outputs_max);
-                StageBounds { service_max_ns, stall_max_ns: random.between(0.0, 50_000.0), outputs_max }
+                StageBounds::new(service_max_ns, random.between(0.0, 50_000.0)).with_outputs(outputs_max)
             })
             .collect();
         let rate_per_s = random.between(0.3, 0.95) / slowest_ns * 1e9;
@@ -231,7 +231,7 @@ fn the_worst_input_is_delayed_by_four_fifths_of_the_bound() {
 }
 
 fn stage(service_max_ns: f64) -> StageBounds {
-    StageBounds { service_max_ns, stall_max_ns: 10_000.0, outputs_max: 1 }
+    StageBounds::new(service_max_ns, 10_000.0)
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn a_step_of_the_rate_adds_what_piles_up_in_stalls_and_by_overload() {
 
 #[test]
 fn a_backlog_that_is_not_finite_is_refused() {
-    let stages = vec![StageBounds { outputs_max: u32::MAX, ..stage(1e-300) }; 40];
+    let stages = vec![stage(1e-300).with_outputs(u32::MAX); 40];
     let arrivals = ArrivalBounds { burst_tuples: 1e300, rate_per_s: 0.0 };
     assert!(matches!(Certificate::new(arrivals, &stages), Err(Error::Value { .. })));
 }

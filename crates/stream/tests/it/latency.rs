@@ -75,7 +75,7 @@ impl Case {
 }
 
 fn chain(services_ns: &[f64], scv: f64, selectivities: &[f64]) -> Pipeline {
-    let operator = |&service_ns: &f64| Operator { service_scv: scv, ..Operator::new(service_ns) };
+    let operator = |&service_ns: &f64| Operator::new(service_ns).with_scv(scv);
     Pipeline::chain(services_ns.iter().map(operator).collect(), selectivities).unwrap()
 }
 
@@ -171,7 +171,7 @@ fn wake_ups_are_counted() {
 fn the_wait_of_replicas_is_an_upper_bound() {
     for share in [0.25, 0.4] {
         for (utilisation, dispersion) in [(0.3, 0.0), (0.3, 1.0), (0.8, 0.0), (0.8, 1.0)] {
-            let keyed = Operator { key: Some(0), ..Operator::new(1000.0) };
+            let keyed = Operator::new(1000.0).with_key(0);
             let operators = vec![Operator::new(100.0), keyed, Operator::new(100.0)];
             let key = Key { max_share: vec![1.0, 0.6, 0.5, share] };
             let pipeline = Pipeline::keyed_chain(operators, &[1.0, 1.0], vec![key]).unwrap();

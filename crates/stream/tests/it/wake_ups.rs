@@ -26,8 +26,8 @@ struct Case {
 impl Case {
     /// Share of tuples that wake the receiver: as charged to the sender, and as simulated.
     fn woken(&self) -> (f64, f64) {
-        let receiver =
-            Operator { key: (self.replicas > 1).then_some(0), ..Operator::new(self.services_ns[1]) };
+        let receiver = Operator::new(self.services_ns[1]);
+        let receiver = if self.replicas > 1 { receiver.with_key(0) } else { receiver };
         let operators = vec![Operator::new(self.services_ns[0]), receiver, Operator::new(1.0)];
         let key = Key { max_share: vec![1.0, 0.7, 0.6, 0.5] };
         let pipeline = Pipeline::keyed_chain(operators, &[self.selectivity, 1.0], vec![key]).unwrap();
