@@ -52,10 +52,14 @@ impl Row {
         let stages: Vec<StageBounds> = (0..1 + random.below(5))
             .map(|_| {
                 let service_max_ns = random.between(100.0, 2000.0);
-                slowest_ns = slowest_ns.max(service_max_ns * amplification);
+                let stall_ratio = if random.below(2) == 0 { 0.0 } else { random.between(0.0, 0.4) };
+                slowest_ns = slowest_ns.max(service_max_ns * amplification / (1.0 - stall_ratio));
                 let outputs_max = [1, 1, 1, 2, 3][random.below(5)];
                 amplification *= f64::from(outputs_max);
-                StageBounds::new(service_max_ns, random.between(0.0, 50_000.0)).with_outputs(outputs_max)
+                StageBounds::new(service_max_ns, random.between(0.0, 50_000.0))
+                    .with_outputs(outputs_max)
+                    .with_stall_ratio(stall_ratio)
+                    .with_transit(random.between(0.0, 5000.0))
             })
             .collect();
         let rate_per_s = random.between(0.3, 0.95) / slowest_ns * 1e9;
@@ -82,17 +86,21 @@ impl Row {
         let mut ring: Vec<Tuple> = input.iter().enumerate().map(source).collect();
         let (mut ring_tuples, mut done_ns) = (Vec::new(), Vec::new());
         for (stage, bounds) in self.stages.iter().enumerate() {
-            let (mut now, mut stall_left) = (0.0_f64, bounds.stall_max_ns);
+            let (mut now, mut stalled_ns, mut busy_since) = (0.0_f64, 0.0, 0.0);
             let mut sent = Vec::new();
             done_ns = Vec::new();
             for (index, tuple) in ring.iter().enumerate() {
-                if tuple.sent_ns > now {
-                    // The ring was empty.
-                    (now, stall_left) = (tuple.sent_ns, bounds.stall_max_ns);
+                let arrival_ns = tuple.sent_ns + bounds.transit_ns;
+                if arrival_ns > now {
+                    // It had no tuple to take.
+                    (now, stalled_ns, busy_since) = (arrival_ns, 0.0, arrival_ns);
                 }
+                let earned_ns = bounds.stall_max_ns + bounds.stall_ratio * (now - busy_since);
+                // A stall earns its share of itself.
+                let stall_left = (earned_ns - stalled_ns).max(0.0) / (1.0 - bounds.stall_ratio);
                 let action = act(stage, index, stall_left, now);
                 assert!(action.stall_ns <= stall_left && action.service_ns <= bounds.service_max_ns);
-                stall_left -= action.stall_ns;
+                stalled_ns += action.stall_ns;
                 let begin = now + action.stall_ns;
                 now = begin + action.service_ns;
                 done_ns.push(now);
@@ -127,15 +135,20 @@ impl Row {
         (0..TUPLES).map(|index| ((index as f64 + 1.0 - burst_tuples) / rate_per_s * 1e9).max(0.0)).collect()
     }
 
-    /// A stage is slow for the tuples of these numbers, and stalls at the first of them.
+    /// A stage is slow for the tuples of these numbers, and stalls as soon as it may.
     fn worst(&self, stage: usize, index: usize, stall_left: f64, slow: Range<usize>) -> Action {
         let bounds = &self.stages[stage];
         Action {
-            stall_ns: if index == slow.start { stall_left } else { 0.0 },
+            stall_ns: if slow.contains(&index) { stall_left } else { 0.0 },
             service_ns: if slow.contains(&index) { bounds.service_max_ns } else { 0.0 },
             outputs: bounds.outputs_max,
             is_sent_last: true,
         }
+    }
+
+    /// Time that a stage takes per tuple at most, with its share of the stalls.
+    fn tuple_ns(&self, stage: usize) -> f64 {
+        self.stages[stage].service_max_ns / (1.0 - self.stages[stage].stall_ratio)
     }
 
     /// Tuples per tuple of the input in the ring of each stage.
@@ -214,7 +227,7 @@ fn the_worst_input_fills_each_ring_to_four_fifths() {
 fn the_worst_input_is_delayed_by_four_fifths_of_the_bound() {
     for seed in 0..ROWS {
         let row = Row::with_bursts(seed);
-        let work_ns = |stage: usize| row.stages[stage].service_max_ns * row.amplification(stage) as f64;
+        let work_ns = |stage: usize| row.tuple_ns(stage) * row.amplification(stage) as f64;
         let stages = 0..row.stages.len();
         let slowest = stages.max_by(|&one, &other| work_ns(one).total_cmp(&work_ns(other))).unwrap();
         let last_of_burst = row.arrivals.burst_tuples as usize - 1;
@@ -240,6 +253,9 @@ fn a_stage_slower_than_its_input_is_refused() {
     let refused = Certificate::new(arrivals, &[stage(500.0), stage(1250.0)]);
     let expected = Error::Overflow { stage: 1, served_per_s: 8e5, arriving_per_s: 1e6 };
     assert_eq!(refused, Err(expected));
+    // Half of the time is too little for 800 ns, and all of it is refused.
+    assert!(Certificate::new(arrivals, &[stage(800.0).with_stall_ratio(0.5)]).is_err());
+    assert!(Certificate::new(arrivals, &[stage(100.0).with_stall_ratio(1.0)]).is_err());
 }
 
 /// A row whose last stage is the slowest, and a step of its input.
@@ -256,7 +272,7 @@ impl Step {
         let mut row = Row::random(random);
         row.arrivals.burst_tuples += 10.0;
         let certificate = Certificate::new(row.arrivals, &row.stages).unwrap();
-        let work_ns = |stage: usize| row.stages[stage].service_max_ns * row.amplification(stage) as f64;
+        let work_ns = |stage: usize| row.tuple_ns(stage) * row.amplification(stage) as f64;
         let slowest =
             (0..row.stages.len()).find(|&stage| work_ns(stage) * certificate.capacity_per_s > 0.999e9);
         row.stages.truncate(slowest.unwrap() + 1);
@@ -312,7 +328,7 @@ fn no_ring_exceeds_its_certificate_and_the_surge_after_a_step_of_the_rate() {
 }
 
 #[test]
-fn the_worst_step_of_the_rate_fills_the_last_ring_to_seven_tenths() {
+fn the_worst_step_of_the_rate_fills_the_last_ring_to_three_fifths() {
     for seed in 0..ROWS {
         let step = Step::random(&mut Random::new(seed));
         let last = step.row.stages.len() - 1;
@@ -321,7 +337,7 @@ fn the_worst_step_of_the_rate_fills_the_last_ring_to_seven_tenths() {
             let end = if stage == last { usize::MAX } else { step.row.amplification(stage) };
             step.row.worst(stage, index, stall_left, 0..end)
         });
-        assert!((0.7..=1.0).contains(&ratios[last]), "seed {seed}: {ratios:?}");
+        assert!((0.6..=1.0).contains(&ratios[last]), "seed {seed}: {ratios:?}");
     }
 }
 
