@@ -90,7 +90,7 @@ impl Settings {
 pub enum Optimality {
     /// No plan of segments has fewer cores within the slack, nor less latency on as many.
     Exact,
-    /// Found by local search, or from a sample of states that were too many.
+    /// Found by local search, from a sample of states that were too many, or without all limits of the wait.
     Heuristic,
 }
 
@@ -156,7 +156,7 @@ impl<'a> Planner<'a> {
         let model = self.model(arrivals);
         let (best, optimality) = if self.pipeline.is_chain() {
             let segments = Segments::new(&model, &self.settings);
-            Method::of(self.pipeline, self.topology).best(&segments, &self.settings)
+            Method::of(self.pipeline, self.topology).best(&segments, &self.settings, descent::SOLVED_MAX)
         } else {
             (search::best(&model, &self.settings), Optimality::Heuristic)
         };
@@ -199,18 +199,21 @@ impl Method {
         }
     }
 
-    /// The best plan.
-    fn best(self, segments: &Segments<'_>, settings: &Settings) -> (Option<Candidate>, Optimality) {
-        let mut optimality = Optimality::Exact;
-        let best = descent::best(
-            |limit| {
-                let (plans, proof) = self.solve(segments, limit);
-                optimality = optimality.max(proof);
-                plans
-            },
-            settings,
-        );
-        (best, optimality)
+    /// The best plan, by at most `solved_max` programmes.
+    fn best(
+        self,
+        segments: &Segments<'_>,
+        settings: &Settings,
+        solved_max: usize,
+    ) -> (Option<Candidate>, Optimality) {
+        let mut sampled = Optimality::Exact;
+        let solve = |limit| {
+            let (plans, proof) = self.solve(segments, limit);
+            sampled = sampled.max(proof);
+            plans
+        };
+        let (best, optimality) = descent::best(solve, settings, solved_max);
+        (best, optimality.max(sampled))
     }
 
     /// Least latencies, apart from waits, with segments that wait less than `limit` nanoseconds.
