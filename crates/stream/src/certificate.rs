@@ -1,9 +1,11 @@
 //! "Never overflows": ring sizes and a bound of the delay that hold for every input within declared bounds.
 //!
 //! Network calculus (Le Boudec and Thiran, *Network Calculus*, 2001) on a row of stages. The input is bounded
-//! by a burst and a rate: at most `b + r t` tuples arrive in any `t`. Stage `k` takes `B` at most per tuple,
-//! stalls `T` at most in all while its ring is not empty, and sends `g` tuples at most per tuple taken. `G`
-//! is the product of the `g` before it, so `G B` is its time per tuple of the input, and
+//! by a burst and a rate: at most `b + r t` tuples arrive in any `t`. Tuples reach stage `k` after a transit
+//! `D` at most. It takes CPU time `C` at most per tuple, does not work for `S + q t` at most in a time `t` in
+//! which it has tuples, and sends `g` tuples at most per tuple taken. So it works as if it took `B = C / (1 -
+//! q)` per tuple and stalled `T = D + S / (1 - q)` in all. `G` is the product of the `g` before it, `G B` its
+//! time per tuple of the input, and
 //!
 //! ```text
 //! ring k  <=  G_k (b + r sum over l <= k of (T_l + G_l B_l))      delay  <=  b max (G B) + sum of (T + G B)
@@ -26,14 +28,56 @@ pub struct ArrivalBounds {
 
 /// Worst case of a stage, a group of operators on a core.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct StageBounds {
     /// Longest CPU time per tuple taken, with receiving and sending, in nanoseconds.
     pub service_max_ns: f64,
-    /// Longest time, in nanoseconds, that it does not work in all between two moments when its ring is empty:
-    /// wake-up, preemption, a relocation's pause, and the transit of the hop into it.
+    /// Longest time, in nanoseconds, that it does not work in all between two moments when it has no tuple to
+    /// take, apart from the share `stall_ratio`: wake-up, a long preemption, a relocation's pause.
     pub stall_max_ns: f64,
+    /// Share of the time that it does not work in the long run, below 1: interrupts, short preemptions.
+    pub stall_ratio: f64,
+    /// Longest transit of the hop into it, in nanoseconds.
+    pub transit_ns: f64,
     /// Largest number of tuples sent per tuple taken, 1 or more.
     pub outputs_max: u32,
+}
+
+impl StageBounds {
+    /// A stage by its longest CPU time per tuple and its longest stall, in nanoseconds, without other stalls
+    /// or a transit, that sends a tuple at most per tuple taken.
+    #[must_use]
+    pub fn new(service_max_ns: f64, stall_max_ns: f64) -> StageBounds {
+        StageBounds { service_max_ns, stall_max_ns, stall_ratio: 0.0, transit_ns: 0.0, outputs_max: 1 }
+    }
+
+    /// The same with another share of time in which it does not work.
+    #[must_use]
+    pub fn with_stall_ratio(self, stall_ratio: f64) -> StageBounds {
+        StageBounds { stall_ratio, ..self }
+    }
+
+    /// The same with another transit into it, in nanoseconds.
+    #[must_use]
+    pub fn with_transit(self, transit_ns: f64) -> StageBounds {
+        StageBounds { transit_ns, ..self }
+    }
+
+    /// The same with another largest number of tuples sent per tuple taken.
+    #[must_use]
+    pub fn with_outputs(self, outputs_max: u32) -> StageBounds {
+        StageBounds { outputs_max, ..self }
+    }
+
+    /// `B`: longest time per tuple taken, in nanoseconds, with its share of the stalls.
+    fn tuple_ns(&self) -> f64 {
+        self.service_max_ns / (1.0 - self.stall_ratio)
+    }
+
+    /// `T`: longest time, in nanoseconds, that tuples pile up before it works at its rate.
+    fn pause_ns(&self) -> f64 {
+        self.transit_ns + self.stall_max_ns / (1.0 - self.stall_ratio)
+    }
 }
 
 /// Sizes with which no ring of a row of stages overflows.
@@ -45,6 +89,11 @@ pub struct Certificate {
     pub delay_max_ns: f64,
     /// The most that the slowest stage is guaranteed to hold, in tuples of the input per second.
     pub capacity_per_s: f64,
+    /// The declared rate, in tuples of the input per second.
+    pub rate_per_s: f64,
+    /// Time for which tuples of the input can pile up before the row works at its capacity, in nanoseconds:
+    /// the sum of `T + G B`.
+    pub latency_ns: f64,
 }
 
 impl Certificate {
@@ -56,17 +105,20 @@ impl Certificate {
         let (mut amplification, mut latency_ns, mut slowest_ns) = (1.0, 0.0, 0.0_f64);
         let mut ring_tuples = Vec::new();
         for (stage, bounds) in stages.iter().enumerate() {
-            let service_ns = amplification * bounds.service_max_ns;
+            let service_ns = amplification * bounds.tuple_ns();
             if per_ns * service_ns > 1.0 {
                 return Err(Error::Overflow {
                     stage,
-                    served_per_s: 1e9 / bounds.service_max_ns,
+                    served_per_s: 1e9 / bounds.tuple_ns(),
                     arriving_per_s: arrivals.rate_per_s * amplification,
                 });
             }
-            latency_ns += bounds.stall_max_ns + service_ns;
+            latency_ns += bounds.pause_ns() + service_ns;
             slowest_ns = slowest_ns.max(service_ns);
             let backlog = amplification * (arrivals.burst_tuples + per_ns * latency_ns);
+            if !backlog.is_finite() {
+                return Err(Error::Value { what: "tuples in a ring", value: backlog, range: "finite" });
+            }
             ring_tuples.push(backlog.ceil() as u64);
             amplification *= f64::from(bounds.outputs_max);
         }
@@ -74,12 +126,18 @@ impl Certificate {
             ring_tuples,
             delay_max_ns: latency_ns + arrivals.burst_tuples * slowest_ns,
             capacity_per_s: 1e9 / slowest_ns,
+            rate_per_s: arrivals.rate_per_s,
+            latency_ns,
         })
     }
 
     /// The backlog that a step of the rate to `rate_per_s` adds to the rings if it takes `reaction_ns` until
-    /// a plan that holds `capacity_per_s` is live; until then this certificate's capacity works off the
-    /// input.
+    /// a plan that holds `capacity_per_s` is live, whose stalls are not longer. The faster input piles up
+    /// during the stalls, and then for as long as this certificate's capacity is below it:
+    ///
+    /// ```text
+    /// surge  <=  (rate - declared rate)+ sum of (T + G B)  +  (rate - capacity)+ reaction
+    /// ```
     ///
     /// # Errors
     /// If a figure is out of range, or the new capacity is not above the rate.
@@ -90,7 +148,9 @@ impl Certificate {
             let (what, range) = ("capacity after a step in tuples/s", "above the rate");
             return Err(Error::Value { what, value: capacity_per_s, range });
         }
-        let tuples = (rate_per_s - self.capacity_per_s).max(0.0) * reaction_ns * 1e-9;
+        let stalled = (rate_per_s - self.rate_per_s).max(0.0) * self.latency_ns;
+        let overloaded = (rate_per_s - self.capacity_per_s).max(0.0) * reaction_ns;
+        let tuples = (stalled + overloaded) * 1e-9;
         Ok(Surge { tuples: tuples.ceil() as u64, drain_ns: tuples / (capacity_per_s - rate_per_s) * 1e9 })
     }
 }
@@ -98,9 +158,9 @@ impl Certificate {
 /// The backlog that builds up before a new plan is live.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Surge {
-    /// Tuples of the input beyond the sizes of the certificate.
+    /// Tuples of the input beyond the sizes of the certificate; ring `k` needs room for `G_k` times as many.
     pub tuples: u64,
-    /// Time that the new plan takes to work them off, in nanoseconds.
+    /// Time that the new plan takes to work them off while it does not stall, in nanoseconds.
     pub drain_ns: f64,
 }
 
@@ -119,6 +179,11 @@ fn check(arrivals: ArrivalBounds, stages: &[StageBounds]) -> Result<(), Error> {
     for stage in stages {
         at_least("longest service time in ns", stage.service_max_ns, f64::MIN_POSITIVE)?;
         at_least("longest stall in ns", stage.stall_max_ns, 0.0)?;
+        at_least("longest transit in ns", stage.transit_ns, 0.0)?;
+        if !(0.0..1.0).contains(&stage.stall_ratio) {
+            let (what, range) = ("share of time without work", "0 or more and below 1");
+            return Err(Error::Value { what, value: stage.stall_ratio, range });
+        }
         at_least("largest number of outputs", f64::from(stage.outputs_max), 1.0)?;
     }
     Ok(())

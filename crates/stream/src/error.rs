@@ -93,7 +93,7 @@ pub enum PlacementFault {
     /// A group cannot have so many replicas.
     #[error(
         "group {0} cannot be replicated so: its operators need one key with a measured share for that many \
-         replicas, and cores of one cache domain"
+         replicas, cores of one cache domain, and other operators before and after them"
     )]
     Replicas(usize),
     /// Groups wait for each other in a circle.

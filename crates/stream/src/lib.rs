@@ -45,8 +45,8 @@ pub mod model;
 pub mod plan;
 pub mod topology;
 
-pub use certificate::{Certificate, StageBounds};
-pub use error::Error;
+pub use certificate::{ArrivalBounds, Certificate, StageBounds, Surge};
+pub use error::{Error, PipelineFault, PlacementFault};
 pub use model::{Arrivals, Edge, Figures, Group, Idle, Key, Model, Operator, Pipeline, Placement};
 pub use plan::{Limit, Optimality, Plan, PlanTable, Planner, Settings, Shortfall};
 pub use topology::{Distance, Hop, Topology};

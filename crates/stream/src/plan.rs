@@ -39,6 +39,7 @@ use segments::Segments;
 
 /// Requirements on a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Settings {
     /// Largest utilisation of a core, above 0 and below 1. The rest is a reserve for fluctuations.
     pub utilisation_max: f64,
@@ -59,6 +60,24 @@ impl Default for Settings {
 const ROUNDING_RATIO: f64 = 1e-9;
 
 impl Settings {
+    /// The same with another largest utilisation, above 0 and below 1.
+    #[must_use]
+    pub fn with_utilisation_max(self, utilisation_max: f64) -> Settings {
+        Settings { utilisation_max, ..self }
+    }
+
+    /// The same with another slack, 0 or more.
+    #[must_use]
+    pub fn with_latency_slack_ratio(self, latency_slack_ratio: f64) -> Settings {
+        Settings { latency_slack_ratio, ..self }
+    }
+
+    /// The same with other waiting receivers.
+    #[must_use]
+    pub fn with_idle(self, idle: Idle) -> Settings {
+        Settings { idle, ..self }
+    }
+
     /// Utilisation above the limit.
     fn excess(&self, utilisation: f64) -> f64 {
         let limit = self.utilisation_max * (1.0 + ROUNDING_RATIO);
@@ -71,7 +90,7 @@ impl Settings {
 pub enum Optimality {
     /// No plan of segments has fewer cores within the slack, nor less latency on as many.
     Exact,
-    /// Found by local search, or from a sample of states that were too many.
+    /// Found by local search, from a sample of states that were too many, or without all limits of the wait.
     Heuristic,
 }
 
@@ -137,7 +156,7 @@ impl<'a> Planner<'a> {
         let model = self.model(arrivals);
         let (best, optimality) = if self.pipeline.is_chain() {
             let segments = Segments::new(&model, &self.settings);
-            Method::of(self.pipeline, self.topology).best(&segments, &self.settings)
+            Method::of(self.pipeline, self.topology).best(&segments, &self.settings, descent::SOLVED_MAX)
         } else {
             (search::best(&model, &self.settings), Optimality::Heuristic)
         };
@@ -146,14 +165,16 @@ impl<'a> Planner<'a> {
         Some(Plan { placement, figures, optimality })
     }
 
-    /// Whether a plan exists for these arrivals, as far as the planner can find one.
-    fn holds(&self, arrivals: Arrivals) -> bool {
+    /// Whether the planner finds a plan for these arrivals; if it does not, whether none of segments exists.
+    fn holds(&self, arrivals: Arrivals) -> (bool, Optimality) {
         let model = self.model(arrivals);
         if self.pipeline.is_chain() {
             let segments = Segments::new(&model, &self.settings);
-            !Method::of(self.pipeline, self.topology).solve(&segments, f64::INFINITY).0.is_empty()
+            let method = Method::of(self.pipeline, self.topology);
+            let (plans, proof) = method.solve(&segments, f64::INFINITY);
+            (!plans.is_empty(), proof)
         } else {
-            search::best(&model, &self.settings).is_some()
+            (search::best(&model, &self.settings).is_some(), Optimality::Heuristic)
         }
     }
 }
@@ -178,18 +199,21 @@ impl Method {
         }
     }
 
-    /// The best plan.
-    fn best(self, segments: &Segments<'_>, settings: &Settings) -> (Option<Candidate>, Optimality) {
-        let mut optimality = Optimality::Exact;
-        let best = descent::best(
-            |limit| {
-                let (plans, proof) = self.solve(segments, limit);
-                optimality = optimality.max(proof);
-                plans
-            },
-            settings,
-        );
-        (best, optimality)
+    /// The best plan, by at most `solved_max` programmes.
+    fn best(
+        self,
+        segments: &Segments<'_>,
+        settings: &Settings,
+        solved_max: usize,
+    ) -> (Option<Candidate>, Optimality) {
+        let mut sampled = Optimality::Exact;
+        let solve = |limit| {
+            let (plans, proof) = self.solve(segments, limit);
+            sampled = sampled.max(proof);
+            plans
+        };
+        let (best, optimality) = descent::best(solve, settings, solved_max);
+        (best, optimality.max(sampled))
     }
 
     /// Least latencies, apart from waits, with segments that wait less than `limit` nanoseconds.

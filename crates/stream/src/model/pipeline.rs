@@ -5,13 +5,16 @@ use crate::error::PipelineFault;
 
 /// An operator. It takes a tuple, computes, and sends its results before it takes the next one.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Operator {
     /// Mean CPU time per tuple taken, in nanoseconds.
     pub service_ns: f64,
     /// Squared coefficient of variation of that time: 0 if it is constant, 1 if it is exponential.
     pub service_scv: f64,
     /// Index of the key by which tuples may be divided among replicas; `None` if the operator cannot be
-    /// replicated.
+    /// replicated. An operator with an entry, or without edges from it, has a single core in any case: that of
+    /// the source, which would have to divide the tuples, or of the sink, which would have to restore their
+    /// order. Give these operators of their own.
     pub key: Option<usize>,
 }
 
@@ -21,14 +24,26 @@ impl Operator {
     pub fn new(service_ns: f64) -> Operator {
         Operator { service_ns, service_scv: 0.0, key: None }
     }
+
+    /// The same with another squared coefficient of variation of the service time.
+    #[must_use]
+    pub fn with_scv(self, service_scv: f64) -> Operator {
+        Operator { service_scv, ..self }
+    }
+
+    /// The same with a key, by its index.
+    #[must_use]
+    pub fn with_key(self, key: usize) -> Operator {
+        Operator { key: Some(key), ..self }
+    }
 }
 
 /// A partition key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Key {
-    /// Share of the tuples that the busiest of 1, 2, 3, … replicas takes, as measured: skew makes it more
-    /// than 1/r. The first is 1, and none is more than the one before it; the length is the largest number of
-    /// replicas.
+    /// Share of the tuples that the busiest of 1, 2, 3, … replicas takes, as measured, from 1/r to 1: skew
+    /// makes it more than 1/r, and an unlucky division may give more replicas a larger share than fewer. The
+    /// length is the largest number of replicas.
     pub max_share: Vec<f64>,
 }
 
@@ -40,7 +55,8 @@ pub struct Edge {
     /// Index of the receiver, above that of the sender.
     pub to: usize,
     /// Mean number of tuples sent here per tuple that the sender takes. Below 1 it is a filter, which passes
-    /// each tuple independently; above 1 each tuple yields this many, rounded down or up.
+    /// each tuple independently; above 1 each tuple yields this many, rounded down or up. Edges are
+    /// independent of each other. 0, of a filter that has passed nothing yet, counts as 1e-9.
     pub selectivity: f64,
 }
 
@@ -51,11 +67,17 @@ impl Edge {
         part * (1.0 - part)
     }
 
-    /// Mean number of tuples sent before one that is sent, for the same tuple taken.
+    /// Mean number of tuples sent before one that is sent, for the same tuple taken. A tuple is more likely
+    /// to be one of many.
     pub(crate) fn earlier_siblings(&self) -> f64 {
-        (self.selectivity.max(1.0) - 1.0) / 2.0
+        let siblings = self.selectivity + self.count_variance() / self.selectivity;
+        ((siblings - 1.0) / 2.0).max(0.0)
     }
 }
+
+/// Selectivity of a filter that was not seen to pass a tuple: small, and not 0, for averages over what it
+/// passes.
+const SELECTIVITY_MIN: f64 = 1e-9;
 
 /// A directed acyclic graph of operators, numbered topologically.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,14 +120,15 @@ impl Pipeline {
     }
 
     /// Any graph. `entries` are operators that receive tuples from outside, each with its tuples per tuple
-    /// that arrives at the pipeline. An operator sends along its edges in the order given.
+    /// that arrives at the pipeline; they are independent of each other. An operator sends along its edges in
+    /// the order given.
     ///
     /// # Errors
     /// If the graph is empty, an edge does not lead to a later operator, an operator receives nothing, or a
     /// figure is out of range.
     pub fn graph(
         operators: Vec<Operator>,
-        edges: Vec<Edge>,
+        mut edges: Vec<Edge>,
         entries: &[(usize, f64)],
         keys: Vec<Key>,
     ) -> Result<Pipeline, Error> {
@@ -115,6 +138,7 @@ impl Pipeline {
         }
         check_figures(&operators, &edges, entries, &keys)?;
         check_edges(&edges, count)?;
+        edges.iter_mut().for_each(|edge| edge.selectivity = edge.selectivity.max(SELECTIVITY_MIN));
         let mut entry = vec![0.0; count];
         for &(operator, tuples) in entries {
             *entry.get_mut(operator).ok_or(Error::Pipeline(PipelineFault::Unreached(operator)))? += tuples;
@@ -172,7 +196,8 @@ impl Pipeline {
         self.entry[operator]
     }
 
-    /// Largest number of replicas of these operators on one key; 1 if they have none or different ones.
+    /// Largest number of replicas of these operators on one key; 1 if they have none or different ones, or
+    /// are an end of the pipeline.
     pub(crate) fn replicas_max(&self, operators: impl IntoIterator<Item = usize>) -> usize {
         self.shared_key(operators).map_or(1, |key| key.max_share.len())
     }
@@ -185,9 +210,12 @@ impl Pipeline {
         self.shared_key(operators.iter().copied())?.max_share.get(replicas - 1).copied()
     }
 
-    /// The key that all of these operators have.
+    /// The key that all of these operators have, of which none is an end of the pipeline: the source runs on
+    /// the core of an entry, and results are put in order on the core of an exit.
     fn shared_key(&self, operators: impl IntoIterator<Item = usize>) -> Option<&Key> {
-        let mut keys = operators.into_iter().map(|operator| self.operators[operator].key);
+        let is_end = |operator: usize| self.entry[operator] > 0.0 || self.outgoing[operator].is_empty();
+        let key = |operator: usize| self.operators[operator].key.filter(|_| !is_end(operator));
+        let mut keys = operators.into_iter().map(key);
         let first = keys.next()??;
         keys.all(|key| key == Some(first)).then(|| &self.keys[first])
     }
@@ -213,35 +241,38 @@ fn check_figures(
 ) -> Result<(), Error> {
     for (index, operator) in operators.iter().enumerate() {
         positive("service time in ns", operator.service_ns)?;
-        if !(operator.service_scv.is_finite() && operator.service_scv >= 0.0) {
-            let (what, value) = ("squared variation of a service time", operator.service_scv);
-            return Err(Error::Value { what, value, range: "0 or more" });
-        }
+        not_negative("squared variation of a service time", operator.service_scv)?;
         if operator.key.is_some_and(|key| key >= keys.len()) {
             return Err(Error::Pipeline(PipelineFault::Key(index)));
         }
     }
-    edges.iter().try_for_each(|edge| positive("selectivity", edge.selectivity))?;
+    edges.iter().try_for_each(|edge| not_negative("selectivity", edge.selectivity))?;
     entries.iter().try_for_each(|&(_, tuples)| positive("tuples at an entry", tuples))?;
     keys.iter().try_for_each(check_key)
 }
 
 fn check_key(key: &Key) -> Result<(), Error> {
-    let mut limit = 1.0;
     for (index, &share) in key.max_share.iter().enumerate() {
         let least = 1.0 / (index + 1) as f64;
         // Shares are measured: rounding may put an even one a trifle below 1/r.
-        if !(least * 0.999..=limit).contains(&share) {
-            let range = "from 1/r to that of r - 1 replicas, and 1 for one replica";
+        if !(least * 0.999..=1.0).contains(&share) {
+            let range = "from 1/r to 1";
             return Err(Error::Value { what: "share of the busiest of r replicas", value: share, range });
         }
-        limit = share;
     }
     if key.max_share.is_empty() {
         let (what, range) = ("number of shares of a key", "1 or more");
         return Err(Error::Value { what, value: 0.0, range });
     }
     Ok(())
+}
+
+fn not_negative(what: &'static str, value: f64) -> Result<(), Error> {
+    if value.is_finite() && value >= 0.0 {
+        Ok(())
+    } else {
+        Err(Error::Value { what, value, range: "0 or more" })
+    }
 }
 
 fn positive(what: &'static str, value: f64) -> Result<(), Error> {

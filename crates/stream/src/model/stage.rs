@@ -1,6 +1,7 @@
 //! One group of operators that share a core: its occupancy, its utilisation, and the delays of tuples in it.
 
-use super::{Edge, Model, Stream, waiting};
+use super::counts::Stream;
+use super::{Edge, Model, waiting};
 use crate::Distance;
 
 /// How far each edge goes; `None` inside a group.
@@ -31,7 +32,7 @@ impl Stage {
     ) -> Option<Stage> {
         let share = model.pipeline.max_share(operators, replicas)?;
         let work = Work::new(model, operators, hop_of);
-        let rate = model.per_ns * work.input.flow * share;
+        let rate = model.arrivals.per_ns() * work.input.flow * share;
         let utilisation = rate * work.occupancy_ns;
         let resequencing = waiting::resequencing(utilisation, share, replicas);
         // Tuples are divided among replicas as by a filter for each.
@@ -57,7 +58,7 @@ impl Stage {
     pub(crate) fn hop_ns(&self, model: &Model<'_>, edge: usize, distance: Distance) -> f64 {
         let hop = model.topology.hop(distance);
         let to = model.pipeline.edges()[edge].to;
-        let set_up = waiting::set_up(self.rate, hop.wake_ns, model.parked[to]);
+        let set_up = waiting::set_up(self.rate, hop.wake_ns, model.parked[to].typical);
         hop.transit_ns + hop.receive_ns + set_up + self.service_wait_ns
     }
 
@@ -132,47 +133,53 @@ impl Work {
             to_go[operator] = sum;
         }
         let siblings_ns = to_go.iter().map(|to_go| to_go.siblings_ns).fold(0.0, f64::max);
-        let input = Stream::default();
-        let mut work = Work { occupancy_ns: 0.0, occupancy_scv: 0.0, input, siblings_ns, along_ns };
-        work.mix(model, operators, &to_go, hop_of);
-        work
+        let (links, occupancy) = mixed(model, operators, &to_go, hop_of);
+        let input = model.counts.stream(&links, model.arrivals.dispersion());
+        Work { occupancy_ns: occupancy.mean_ns, occupancy_scv: occupancy.scv, input, siblings_ns, along_ns }
     }
+}
 
-    /// Takes the mean over all tuples that enter.
-    fn mix(&mut self, model: &Model<'_>, operators: &[usize], to_go: &[ToGo], hop_of: HopOf<'_>) {
-        let mut squares = 0.0;
-        let mut enter = |stream: Stream, operator: usize, receive_ns: f64| {
-            let occupancy = to_go[operator].mean_ns + receive_ns;
-            self.input.flow += stream.flow;
-            self.input.dispersion += stream.flow * stream.dispersion;
-            self.input.batch += stream.flow * stream.batch;
-            self.occupancy_ns += stream.flow * occupancy;
-            squares += stream.flow * (occupancy.powi(2) + to_go[operator].variance_ns2);
-        };
-        for &operator in operators {
-            let flow = model.pipeline.entry(operator);
-            if flow > 0.0 {
-                enter(Stream { flow, ..model.outside }, operator, 0.0);
-            }
-            for &edge in model.pipeline.incoming(operator) {
-                if let Some(distance) = hop_of(edge) {
-                    enter(model.streams[edge], operator, model.topology.hop(distance).receive_ns);
-                }
+/// Moments of a time.
+struct Occupancy {
+    mean_ns: f64,
+    scv: f64,
+}
+
+/// The links by which tuples enter a group, and its occupancy by the mean over all tuples that enter.
+fn mixed(
+    model: &Model<'_>,
+    operators: &[usize],
+    to_go: &[ToGo],
+    hop_of: HopOf<'_>,
+) -> (Vec<usize>, Occupancy) {
+    let mut links = Vec::new();
+    let (mut flow, mut sum_ns, mut squares_ns2) = (0.0, 0.0, 0.0);
+    let mut enter = |link: usize, operator: usize, receive_ns: f64| {
+        let occupancy_ns = to_go[operator].mean_ns + receive_ns;
+        flow += model.counts.flow(link);
+        sum_ns += model.counts.flow(link) * occupancy_ns;
+        squares_ns2 += model.counts.flow(link) * (occupancy_ns.powi(2) + to_go[operator].variance_ns2);
+        links.push(link);
+    };
+    for &operator in operators {
+        if model.pipeline.entry(operator) > 0.0 {
+            enter(model.counts.entry(operator), operator, 0.0);
+        }
+        for &edge in model.pipeline.incoming(operator) {
+            if let Some(distance) = hop_of(edge) {
+                enter(edge, operator, model.topology.hop(distance).receive_ns);
             }
         }
-        let flow = self.input.flow;
-        self.input.dispersion /= flow;
-        self.input.batch /= flow;
-        self.occupancy_ns /= flow;
-        // Rounding may take a variance of zero below it.
-        self.occupancy_scv = (squares / flow / self.occupancy_ns.powi(2) - 1.0).max(0.0);
     }
+    let mean_ns = sum_ns / flow;
+    // Rounding may take a variance of zero below it.
+    (links, Occupancy { mean_ns, scv: (squares_ns2 / flow / mean_ns.powi(2) - 1.0).max(0.0) })
 }
 
 impl Model<'_> {
     /// CPU time of sending a tuple along an edge, with that of waking a parked receiver: an upper bound.
     fn send_ns(&self, edge: usize, distance: Distance) -> f64 {
         let hop = self.topology.hop(distance);
-        hop.send_ns + hop.waker_ns * self.parked[self.pipeline.edges()[edge].to]
+        hop.send_ns + hop.waker_ns * self.parked[self.pipeline.edges()[edge].to].most
     }
 }

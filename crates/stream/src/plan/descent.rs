@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Settings;
 use super::parts::Part;
+use super::{Optimality, Settings};
 
 /// A plan, and what it costs.
 #[derive(Clone, Debug)]
@@ -28,12 +28,20 @@ impl Candidate {
     }
 }
 
+/// Programmes solved for a plan; 48 are enough for random chains of 30 operators on up to 4 cores.
+pub(super) const SOLVED_MAX: usize = 256;
+
 /// The best plan among those that `solve` finds below a limit of the wait. For each number of cores that it
-/// can use `solve` returns one on as many or fewer with the least `path_ns`.
-pub(super) fn best(mut solve: impl FnMut(f64) -> Vec<Candidate>, settings: &Settings) -> Option<Candidate> {
+/// can use `solve` returns one on as many or fewer with the least `path_ns`. After `solved_max` limits it is
+/// the best so far, which may not be the best of all.
+pub(super) fn best(
+    mut solve: impl FnMut(f64) -> Vec<Candidate>,
+    settings: &Settings,
+    solved_max: usize,
+) -> (Option<Candidate>, Optimality) {
     let mut by_cores: BTreeMap<usize, Candidate> = BTreeMap::new();
     let (mut limit, mut accepted_ns) = (f64::INFINITY, f64::INFINITY);
-    while limit > 0.0 {
+    for _ in 0..solved_max {
         let mut next: f64 = 0.0;
         for found in solve(limit) {
             let known = by_cores.range(..=found.cores()).map(|(_, other)| other.latency_ns());
@@ -50,8 +58,11 @@ pub(super) fn best(mut solve: impl FnMut(f64) -> Vec<Candidate>, settings: &Sett
             }
         }
         limit = next;
+        if limit == 0.0 {
+            return (fewest_cores(by_cores, settings.latency_slack_ratio), Optimality::Exact);
+        }
     }
-    fewest_cores(by_cores, settings.latency_slack_ratio)
+    (fewest_cores(by_cores, settings.latency_slack_ratio), Optimality::Heuristic)
 }
 
 /// The plan on the fewest cores whose latency is within the slack of the best.

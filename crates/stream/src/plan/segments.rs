@@ -44,7 +44,7 @@ impl<'a> Segments<'a> {
         assert!(model.pipeline.is_chain());
         let operators = model.pipeline.operators().len();
         let replicas_max = model.pipeline.keys().iter().map(|key| key.max_share.len()).max();
-        let replicas_max = replicas_max.unwrap_or(1).min(model.topology.cores());
+        let replicas_max = replicas_max.unwrap_or(1).min(model.topology.largest_domain());
         let costs = vec![None; operators * operators * replicas_max * HOPS.len() * HOPS.len()];
         let mut segments = Segments { model, costs, operators, replicas_max };
         for first in 0..operators {
@@ -85,6 +85,16 @@ impl<'a> Segments<'a> {
         output: Option<Distance>,
     ) -> Option<Cost> {
         self.costs[self.index(segment, input, output)]
+    }
+
+    /// Whether a segment with this operator is fast enough, on as many cores as it needs.
+    pub(super) fn can_hold(&self, operator: usize) -> bool {
+        (0..=operator).flat_map(|first| self.from(first)).filter(|segment| segment.end > operator).any(
+            |segment| {
+                let begin = self.index(segment, HOPS[0], HOPS[0]);
+                self.costs[begin..begin + HOPS.len() * HOPS.len()].iter().any(Option::is_some)
+            },
+        )
     }
 
     fn replicas_max_of(&self, first: usize, end: usize) -> usize {

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::Planner;
+use super::segments::Segments;
+use super::{Optimality, Planner};
 use crate::Arrivals;
 
 /// Precision of the rate that can be held.
@@ -17,13 +18,20 @@ pub struct Shortfall {
     pub held_per_s: f64,
     /// The limiting resource.
     pub limit: Limit,
+    /// Whether no plan of segments exists at rates that are not held, or none was found.
+    pub optimality: Optimality,
 }
 
 /// The resource that limits the rate of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// This operator, by index, even on cores of its own.
-    Operator(usize),
+    /// An operator, on any number of cores.
+    Operator {
+        /// Its index.
+        operator: usize,
+        /// Replicas that it can have: as many as its key has shares, or a cache domain has cores.
+        replicas_max: usize,
+    },
     /// The number of cores.
     Cores(usize),
 }
@@ -41,10 +49,25 @@ impl std::error::Error for Shortfall {}
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (asked, missing) = (self.asked_per_s, self.missing_per_s());
-        write!(f, "no plan holds {asked:.0} tuples/s: short by {missing:.0}; ")?;
+        let found = match self.optimality {
+            Optimality::Exact => "no plan holds",
+            Optimality::Heuristic => "no plan was found that holds",
+        };
+        write!(f, "{found} {asked:.0} tuples/s: short by {missing:.0}; ")?;
         match self.limit {
-            Limit::Operator(index) => {
-                write!(f, "operator {index} alone is too slow: make it faster or replicate it by a key")
+            Limit::Operator { operator, replicas_max: 1 } => {
+                write!(
+                    f,
+                    "operator {operator} alone is too slow: make it faster, or replicate it by a key between \
+                     other operators"
+                )
+            }
+            Limit::Operator { operator, replicas_max } => {
+                write!(
+                    f,
+                    "operator {operator} is too slow even with {replicas_max} replicas: make it or its hops \
+                     faster, or divide its tuples more finely"
+                )
             }
             Limit::Cores(cores) => write!(f, "{cores} cores are too few: add cores"),
         }
@@ -56,15 +79,19 @@ impl Planner<'_> {
     pub(super) fn shortfall(&self, asked: Arrivals) -> Shortfall {
         let mut too_much = asked.rate_per_s();
         let mut held = self.one_core_per_s(asked).min(too_much);
+        let mut optimality = self.holds(asked).1;
         while too_much > held * RATE_PRECISION_RATIO {
-            let middle = (held * too_much).sqrt();
-            if self.holds(asked.at(middle)) {
-                held = middle;
-            } else {
-                too_much = middle;
+            // The product itself may overflow.
+            let middle = held.sqrt() * too_much.sqrt();
+            match self.holds(asked.at(middle)) {
+                (true, _) => held = middle,
+                (false, proof) => {
+                    too_much = middle;
+                    optimality = optimality.max(proof);
+                }
             }
         }
-        Shortfall { asked_per_s: asked.rate_per_s(), held_per_s: held, limit: self.limit(asked) }
+        Shortfall { asked_per_s: asked.rate_per_s(), held_per_s: held, limit: self.limit(asked), optimality }
     }
 
     /// The rate that a single core holds with all operators.
@@ -75,20 +102,28 @@ impl Planner<'_> {
         self.settings.utilisation_max / work_ns * 1e9
     }
 
+    /// An operator that fits no core, or the number of cores.
     fn limit(&self, asked: Arrivals) -> Limit {
-        let flows = self.model(asked).flows();
+        let model = self.model(asked);
+        let flows = model.flows();
         let utilisation = |operator: usize| {
-            let replicas = self.pipeline.replicas_max([operator]).min(self.topology.cores());
-            let share = self.pipeline.max_share(&[operator], replicas).unwrap_or(1.0);
+            let share = self.pipeline.max_share(&[operator], self.replicas_max(operator)).unwrap_or(1.0);
             let service_ns = self.pipeline.operators()[operator].service_ns;
             asked.rate_per_s() * 1e-9 * flows[operator] * service_ns * share
         };
-        let slowest = (0..flows.len()).max_by(|&one, &other| utilisation(one).total_cmp(&utilisation(other)));
-        match slowest {
-            Some(operator) if utilisation(operator) > self.settings.utilisation_max => {
-                Limit::Operator(operator)
-            }
-            _ => Limit::Cores(self.topology.cores()),
+        let segments = self.pipeline.is_chain().then(|| Segments::new(&model, &self.settings));
+        let is_too_slow = |&operator: &usize| match &segments {
+            Some(segments) => !segments.can_hold(operator),
+            None => utilisation(operator) > self.settings.utilisation_max,
+        };
+        let too_slow = (0..flows.len()).filter(is_too_slow);
+        match too_slow.max_by(|&one, &other| utilisation(one).total_cmp(&utilisation(other))) {
+            Some(operator) => Limit::Operator { operator, replicas_max: self.replicas_max(operator) },
+            None => Limit::Cores(self.topology.cores()),
         }
+    }
+
+    fn replicas_max(&self, operator: usize) -> usize {
+        self.pipeline.replicas_max([operator]).min(self.topology.largest_domain())
     }
 }

@@ -19,10 +19,10 @@ pub struct PlanTable {
 
 impl PlanTable {
     /// The plan of a rate in tuples per second: that of the next rate from there up at which the plan
-    /// changes. `None` above the highest rate of the table.
+    /// changes. `None` above the highest rate of the table, and for NaN.
     #[must_use]
     pub fn get(&self, rate_per_s: f64) -> Option<&Plan> {
-        let index = self.entries.partition_point(|&(up_to, _)| up_to < rate_per_s);
+        let index = self.entries.partition_point(|&(up_to, _)| up_to < rate_per_s || rate_per_s.is_nan());
         self.entries.get(index).map(|(_, plan)| plan)
     }
 
@@ -51,12 +51,14 @@ impl Planner<'_> {
     ) -> Result<PlanTable, Shortfall> {
         let (&lowest, &highest) = (rates_per_s.start(), rates_per_s.end());
         assert!(0.0 < lowest && lowest <= highest && highest < f64::INFINITY, "no rates: {rates_per_s:?}");
+        // If any, it is this rate that is too high: the shortfall is to tell by how much.
+        let last = self.plan(arrivals.at(highest))?;
         let mut table = PlanTable { entries: vec![(lowest, self.plan(arrivals.at(lowest))?)] };
         let mut rate = lowest;
         while rate < highest {
             let below = rate;
             rate = (rate * RATE_STEP_RATIO).min(highest);
-            let plan = self.plan(arrivals.at(rate))?;
+            let plan = if rate < highest { self.plan(arrivals.at(rate))? } else { last.clone() };
             self.refine(&mut table, arrivals, below, (rate, plan))?;
         }
         Ok(table)

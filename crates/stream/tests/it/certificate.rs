@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use sakiyomi_stream::certificate::{ArrivalBounds, move_up_at_per_s};
-use sakiyomi_stream::{Certificate, Error, StageBounds};
+use sakiyomi_stream::certificate::move_up_at_per_s;
+use sakiyomi_stream::{ArrivalBounds, Certificate, Error, StageBounds};
 
 use crate::simulation::Random;
 
@@ -52,10 +52,14 @@ impl Row {
         let stages: Vec<StageBounds> = (0..1 + random.below(5))
             .map(|_| {
                 let service_max_ns = random.between(100.0, 2000.0);
-                slowest_ns = slowest_ns.max(service_max_ns * amplification);
+                let stall_ratio = if random.below(2) == 0 { 0.0 } else { random.between(0.0, 0.4) };
+                slowest_ns = slowest_ns.max(service_max_ns * amplification / (1.0 - stall_ratio));
                 let outputs_max = [1, 1, 1, 2, 3][random.below(5)];
                 amplification *= f64::from(outputs_max);
-                StageBounds { service_max_ns, stall_max_ns: random.between(0.0, 50_000.0), outputs_max }
+                StageBounds::new(service_max_ns, random.between(0.0, 50_000.0))
+                    .with_outputs(outputs_max)
+                    .with_stall_ratio(stall_ratio)
+                    .with_transit(random.between(0.0, 5000.0))
             })
             .collect();
         let rate_per_s = random.between(0.3, 0.95) / slowest_ns * 1e9;
@@ -73,21 +77,30 @@ impl Row {
     /// Runs the input through all stages; `act` is told the stage, the tuple's number there, and the stall
     /// that is left.
     fn run(&self, input: &[f64], mut act: impl FnMut(usize, usize, f64) -> Action) -> Observed {
+        self.run_timed(input, |stage, index, stall_left, _| act(stage, index, stall_left))
+    }
+
+    /// As `run`; `act` is told the moment as well.
+    fn run_timed(&self, input: &[f64], mut act: impl FnMut(usize, usize, f64, f64) -> Action) -> Observed {
         let source = |(origin, &sent_ns): (usize, &f64)| Tuple { sent_ns, origin };
         let mut ring: Vec<Tuple> = input.iter().enumerate().map(source).collect();
         let (mut ring_tuples, mut done_ns) = (Vec::new(), Vec::new());
         for (stage, bounds) in self.stages.iter().enumerate() {
-            let (mut now, mut stall_left) = (0.0_f64, bounds.stall_max_ns);
+            let (mut now, mut stalled_ns, mut busy_since) = (0.0_f64, 0.0, 0.0);
             let mut sent = Vec::new();
             done_ns = Vec::new();
             for (index, tuple) in ring.iter().enumerate() {
-                if tuple.sent_ns > now {
-                    // The ring was empty.
-                    (now, stall_left) = (tuple.sent_ns, bounds.stall_max_ns);
+                let arrival_ns = tuple.sent_ns + bounds.transit_ns;
+                if arrival_ns > now {
+                    // It had no tuple to take.
+                    (now, stalled_ns, busy_since) = (arrival_ns, 0.0, arrival_ns);
                 }
-                let action = act(stage, index, stall_left);
+                let earned_ns = bounds.stall_max_ns + bounds.stall_ratio * (now - busy_since);
+                // A stall earns its share of itself.
+                let stall_left = (earned_ns - stalled_ns).max(0.0) / (1.0 - bounds.stall_ratio);
+                let action = act(stage, index, stall_left, now);
                 assert!(action.stall_ns <= stall_left && action.service_ns <= bounds.service_max_ns);
-                stall_left -= action.stall_ns;
+                stalled_ns += action.stall_ns;
                 let begin = now + action.stall_ns;
                 now = begin + action.service_ns;
                 done_ns.push(now);
@@ -122,15 +135,20 @@ impl Row {
         (0..TUPLES).map(|index| ((index as f64 + 1.0 - burst_tuples) / rate_per_s * 1e9).max(0.0)).collect()
     }
 
-    /// A stage is slow for the tuples of these numbers, and stalls at the first of them.
+    /// A stage is slow for the tuples of these numbers, and stalls as soon as it may.
     fn worst(&self, stage: usize, index: usize, stall_left: f64, slow: Range<usize>) -> Action {
         let bounds = &self.stages[stage];
         Action {
-            stall_ns: if index == slow.start { stall_left } else { 0.0 },
+            stall_ns: if slow.contains(&index) { stall_left } else { 0.0 },
             service_ns: if slow.contains(&index) { bounds.service_max_ns } else { 0.0 },
             outputs: bounds.outputs_max,
             is_sent_last: true,
         }
+    }
+
+    /// Time that a stage takes per tuple at most, with its share of the stalls.
+    fn tuple_ns(&self, stage: usize) -> f64 {
+        self.stages[stage].service_max_ns / (1.0 - self.stages[stage].stall_ratio)
     }
 
     /// Tuples per tuple of the input in the ring of each stage.
@@ -209,7 +227,7 @@ fn the_worst_input_fills_each_ring_to_four_fifths() {
 fn the_worst_input_is_delayed_by_four_fifths_of_the_bound() {
     for seed in 0..ROWS {
         let row = Row::with_bursts(seed);
-        let work_ns = |stage: usize| row.stages[stage].service_max_ns * row.amplification(stage) as f64;
+        let work_ns = |stage: usize| row.tuple_ns(stage) * row.amplification(stage) as f64;
         let stages = 0..row.stages.len();
         let slowest = stages.max_by(|&one, &other| work_ns(one).total_cmp(&work_ns(other))).unwrap();
         let last_of_burst = row.arrivals.burst_tuples as usize - 1;
@@ -226,7 +244,7 @@ fn the_worst_input_is_delayed_by_four_fifths_of_the_bound() {
 }
 
 fn stage(service_max_ns: f64) -> StageBounds {
-    StageBounds { service_max_ns, stall_max_ns: 10_000.0, outputs_max: 1 }
+    StageBounds::new(service_max_ns, 10_000.0)
 }
 
 #[test]
@@ -235,18 +253,113 @@ fn a_stage_slower_than_its_input_is_refused() {
     let refused = Certificate::new(arrivals, &[stage(500.0), stage(1250.0)]);
     let expected = Error::Overflow { stage: 1, served_per_s: 8e5, arriving_per_s: 1e6 };
     assert_eq!(refused, Err(expected));
+    // Half of the time is too little for 800 ns, and all of it is refused.
+    assert!(Certificate::new(arrivals, &[stage(800.0).with_stall_ratio(0.5)]).is_err());
+    assert!(Certificate::new(arrivals, &[stage(100.0).with_stall_ratio(1.0)]).is_err());
+}
+
+/// A row whose last stage is the slowest, and a step of its input.
+struct Step {
+    row: Row,
+    rate_per_s: f64,
+    reaction_ns: f64,
+    /// Capacity of the new plan over that of the old one.
+    speed_up: f64,
+}
+
+impl Step {
+    fn random(random: &mut Random) -> Step {
+        let mut row = Row::random(random);
+        row.arrivals.burst_tuples += 10.0;
+        let certificate = Certificate::new(row.arrivals, &row.stages).unwrap();
+        let work_ns = |stage: usize| row.tuple_ns(stage) * row.amplification(stage) as f64;
+        let slowest =
+            (0..row.stages.len()).find(|&stage| work_ns(stage) * certificate.capacity_per_s > 0.999e9);
+        row.stages.truncate(slowest.unwrap() + 1);
+        let rate_per_s = row.arrivals.rate_per_s * random.between(1.0, 3.0);
+        let speed_up = (rate_per_s / certificate.capacity_per_s).max(1.0) * random.between(1.05, 2.0);
+        Step { row, rate_per_s, reaction_ns: random.between(0.0, 500_000.0), speed_up }
+    }
+
+    /// The burst at the step, then the higher rate: as many tuples as fit in time for which the old plan works
+    /// and the stalls last, and some more.
+    fn input(&self, certificate: &Certificate) -> Vec<f64> {
+        let span_ns = self.reaction_ns + 2.0 * certificate.latency_ns;
+        let burst = self.row.arrivals.burst_tuples;
+        let tuples = burst + span_ns * self.rate_per_s * 1e-9;
+        let arrival = |index: usize| ((index as f64 + 1.0 - burst) / self.rate_per_s * 1e9).max(0.0);
+        (0..tuples as usize).map(arrival).collect()
+    }
+
+    /// Shares of the rings and surges that are filled, by stage.
+    fn ratios(&self, mut act: impl FnMut(usize, usize, f64) -> Action) -> Vec<f64> {
+        let certificate = Certificate::new(self.row.arrivals, &self.row.stages).unwrap();
+        let capacity_per_s = certificate.capacity_per_s * self.speed_up;
+        let surge = certificate.surge(self.rate_per_s, self.reaction_ns, capacity_per_s).unwrap();
+        let observed = self.row.run_timed(&self.input(&certificate), |stage, index, stall_left, now| {
+            let mut action = act(stage, index, stall_left);
+            if now + action.stall_ns >= self.reaction_ns {
+                action.service_ns /= self.speed_up;
+            }
+            action
+        });
+        let size = |stage: usize| {
+            certificate.ring_tuples[stage] + surge.tuples * self.row.amplification(stage) as u64
+        };
+        let seen = observed.ring_tuples.iter().enumerate();
+        seen.map(|(stage, &seen)| seen as f64 / size(stage) as f64).collect()
+    }
 }
 
 #[test]
-fn a_step_of_the_rate_adds_what_the_old_plan_cannot_work_off() {
+fn no_ring_exceeds_its_certificate_and_the_surge_after_a_step_of_the_rate() {
+    for seed in 0..ROWS {
+        let mut random = Random::new(seed);
+        let step = Step::random(&mut random);
+        let stall_odds = 1 + random.below(30);
+        let ratios = step.ratios(|stage, _, stall_left| {
+            let bounds = &step.row.stages[stage];
+            let stall_ns = if random.below(stall_odds) == 0 { stall_left } else { 0.0 };
+            let service_ns = bounds.service_max_ns * if random.below(4) > 0 { 1.0 } else { random.unit() };
+            Action { stall_ns, service_ns, outputs: bounds.outputs_max, is_sent_last: random.below(2) == 0 }
+        });
+        assert!(ratios.iter().all(|&ratio| ratio <= 1.0), "seed {seed}: {ratios:?}");
+    }
+}
+
+#[test]
+fn the_worst_step_of_the_rate_fills_the_last_ring_to_three_fifths() {
+    for seed in 0..ROWS {
+        let step = Step::random(&mut Random::new(seed));
+        let last = step.row.stages.len() - 1;
+        // All stages stall at the first tuple; the last one is slow after that.
+        let ratios = step.ratios(|stage, index, stall_left| {
+            let end = if stage == last { usize::MAX } else { step.row.amplification(stage) };
+            step.row.worst(stage, index, stall_left, 0..end)
+        });
+        assert!((0.6..=1.0).contains(&ratios[last]), "seed {seed}: {ratios:?}");
+    }
+}
+
+#[test]
+fn a_step_of_the_rate_adds_what_piles_up_in_stalls_and_by_overload() {
     let arrivals = ArrivalBounds { burst_tuples: 1.0, rate_per_s: 1e6 };
     let certificate = Certificate::new(arrivals, &[stage(800.0)]).unwrap();
-    // The old plan holds 1.25e6/s; 10 ms at 1.5e6/s leave 2500 tuples, which 0.5e6/s work off in 5 ms.
+    // 0.5e6/s more for 10.8 us of stall and service are 5.4. The old plan holds 1.25e6/s: 10 ms at 1.5e6/s
+    // leave 2500, and the new one works off 0.5e6/s.
     let surge = certificate.surge(1.5e6, 10e6, 2e6).unwrap();
-    assert_eq!(surge.tuples, 2500);
-    assert!((surge.drain_ns - 5e6).abs() < 1.0, "{surge:?}");
+    assert_eq!(surge.tuples, 2506);
+    assert!((surge.drain_ns - 5.0108e6).abs() < 1.0, "{surge:?}");
     assert!(certificate.surge(1.5e6, 10e6, 1.5e6).is_err());
-    assert_eq!(certificate.surge(1.2e6, 10e6, 2e6).unwrap().tuples, 0);
+    assert_eq!(certificate.surge(1.2e6, 10e6, 2e6).unwrap().tuples, 3);
+    assert_eq!(certificate.surge(0.9e6, 10e6, 2e6).unwrap().tuples, 0);
+}
+
+#[test]
+fn a_backlog_that_is_not_finite_is_refused() {
+    let stages = vec![stage(1e-300).with_outputs(u32::MAX); 40];
+    let arrivals = ArrivalBounds { burst_tuples: 1e300, rate_per_s: 0.0 };
+    assert!(matches!(Certificate::new(arrivals, &stages), Err(Error::Value { .. })));
 }
 
 #[test]

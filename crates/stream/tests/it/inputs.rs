@@ -22,6 +22,7 @@ fn figures_out_of_range_are_refused_by_name_and_range() {
     let text = refused(Pipeline::chain(vec![Operator::new(-1.0)], &[]));
     assert_eq!(text, "service time in ns is -1; it must be more than 0");
     assert!(Pipeline::chain(operators(2), &[f64::NAN]).is_err());
+    assert!(refused(Pipeline::chain(operators(2), &[-0.5])).contains("selectivity"));
     let key = Key { max_share: vec![1.0, 0.4] };
     assert!(refused(Pipeline::keyed_chain(operators(1), &[], vec![key])).contains("share of the busiest"));
     assert!(Arrivals::constant(0.0).is_err() && Arrivals::new(1.0, -1.0).is_err());
@@ -29,7 +30,7 @@ fn figures_out_of_range_are_refused_by_name_and_range() {
     assert!(Topology::uniform(1, Hop { send_ns: f64::INFINITY, ..HOP }).is_err());
     let (pipeline, topology) =
         (Pipeline::chain(operators(1), &[]).unwrap(), Topology::uniform(1, HOP).unwrap());
-    let settings = Settings { utilisation_max: 1.0, ..Settings::default() };
+    let settings = Settings::default().with_utilisation_max(1.0);
     assert!(refused(Planner::new(&pipeline, &topology, settings)).contains("above 0 and below 1"));
 }
 
@@ -77,10 +78,10 @@ fn the_latency_of_a_graph_is_that_of_its_longest_path() {
     let one_core = diamond(&[(&[0, 1, 2, 3], &[0])]).unwrap().latency_ns;
     // Operator 3 runs once for each branch, and the first run delays the second branch too.
     assert!((one_core - 5.0 * 500.0).abs() < 1e-6, "{one_core}");
-    // Branches on cores of their own: three services, two hops, and the push to the first branch before the
-    // second.
+    // Branches on cores of their own: three services, two hops, the push to the first branch before the
+    // second, and the mean wait for the sibling at the join, half of an occupancy of 540 ns.
     let apart = diamond(&[(&[0], &[0]), (&[1], &[1]), (&[2], &[2]), (&[3], &[3])]).unwrap().latency_ns;
-    assert!((apart - (3.0 * 500.0 + 2.0 * 210.0 + 20.0)).abs() < 1e-6, "{apart}");
+    assert!((apart - (3.0 * 500.0 + 2.0 * 210.0 + 20.0 + 270.0)).abs() < 1e-6, "{apart}");
 }
 
 #[test]
@@ -93,4 +94,38 @@ fn a_cut_after_a_filter_adds_its_hop_and_no_work() {
     let (fused, cut) =
         (latency_ns(vec![group(&[0, 1], 0)]), latency_ns(vec![group(&[0], 0), group(&[1], 1)]));
     assert!((fused - 1000.0).abs() < 0.01 && (cut - 1210.0).abs() < 0.01, "{fused}, {cut}");
+}
+
+#[test]
+fn the_cores_of_source_and_sink_are_not_replicated() {
+    let topology = Topology::uniform(8, HOP).unwrap();
+    let key = || vec![Key { max_share: vec![1.0, 0.5, 0.34, 0.25] }];
+    let keyed = Operator::new(1000.0).with_key(0);
+    let rate = Arrivals::constant(2e6).unwrap();
+    let alone = Pipeline::keyed_chain(vec![keyed.clone()], &[], key()).unwrap();
+    let replicas = Placement { groups: vec![Group { operators: vec![0], cores: vec![0, 1, 2, 3] }] };
+    let model = Model::new(&alone, &topology, Idle::Spin, rate);
+    assert!(refused(model.figures(&replicas)).contains("before and after"));
+    assert!(Planner::new(&alone, &topology, Settings::default()).unwrap().plan(rate).is_err());
+    // With operators for the source and the sink each has its core, which pays for pushes and pops.
+    let operators = vec![Operator::new(100.0), keyed, Operator::new(100.0)];
+    let between = Pipeline::keyed_chain(operators, &[1.0, 1.0], key()).unwrap();
+    let plan = Planner::new(&between, &topology, Settings::default()).unwrap().plan(rate).unwrap();
+    assert_eq!(plan.placement.cores_used(), 6, "{plan:?}");
+    let expected = [0.24, 0.53, 0.28];
+    let is_expected =
+        plan.figures.utilisation.iter().zip(expected).all(|(one, other)| (one - other).abs() < 0.01);
+    assert!(is_expected, "{plan:?}");
+}
+
+#[test]
+fn measured_figures_are_accepted() {
+    // A filter that has passed nothing, and keys that four replicas divide worse than three.
+    let key = Key { max_share: vec![1.0, 0.6, 0.4, 0.45] };
+    let pipeline = Pipeline::keyed_chain(operators(4), &[0.0, 1.0, 0.0], vec![key]).unwrap();
+    let topology = Topology::uniform(4, HOP).unwrap();
+    let planner = Planner::new(&pipeline, &topology, Settings::default()).unwrap();
+    let plan = planner.plan(Arrivals::poisson(1.5e6).unwrap()).unwrap();
+    let latency_ns = plan.figures.latency_ns;
+    assert!(latency_ns.is_finite() && latency_ns > 2000.0, "{plan:?}");
 }

@@ -5,9 +5,10 @@ use sakiyomi_stream::{Arrivals, Group, Hop, Idle, Key, Model, Operator, Pipeline
 use crate::simulation::{Random, Simulation};
 
 /// Simulated tuples: the mean wait at utilisation 0.8 is then within about a percent.
-const TUPLES: usize = 300_000;
+pub(crate) const TUPLES: usize = 300_000;
 
-const HOP: Hop = Hop { send_ns: 20.0, transit_ns: 150.0, receive_ns: 40.0, wake_ns: 0.0, waker_ns: 0.0 };
+pub(crate) const HOP: Hop =
+    Hop { send_ns: 20.0, transit_ns: 150.0, receive_ns: 40.0, wake_ns: 0.0, waker_ns: 0.0 };
 
 /// Groups of so many operators in a row, a core for each, or as many as it has replicas.
 fn placement(groups: &[(usize, usize)]) -> Placement {
@@ -53,8 +54,11 @@ impl Case {
         };
         let (arrivals, figures) = at(self.utilisation / at(1.0).1.utilisation_max());
         let (pipeline, placement) = (&self.pipeline, &placement);
-        let simulation = Simulation { pipeline, topology: &topology, placement, idle: self.idle };
-        figures.latency_ns / simulation.mean_latency_ns(arrivals, TUPLES, &mut Random::new(1))
+        // About as many on each edge.
+        let most = pipeline.edges().iter().map(|edge| edge.selectivity).fold(4.0, f64::max);
+        let tuples = (TUPLES as f64 * 4.0 / most) as usize;
+        let simulation = Simulation::new(pipeline, &topology, placement, self.idle);
+        figures.latency_ns / simulation.mean_latency_ns(arrivals, tuples, &mut Random::new(1))
     }
 
     /// The ratio is within these bounds.
@@ -71,7 +75,7 @@ impl Case {
 }
 
 fn chain(services_ns: &[f64], scv: f64, selectivities: &[f64]) -> Pipeline {
-    let operator = |&service_ns: &f64| Operator { service_scv: scv, ..Operator::new(service_ns) };
+    let operator = |&service_ns: &f64| Operator::new(service_ns).with_scv(scv);
     Pipeline::chain(services_ns.iter().map(operator).collect(), selectivities).unwrap()
 }
 
@@ -115,11 +119,34 @@ fn siblings_wait_for_each_other_once() {
 }
 
 #[test]
+fn a_varying_number_of_siblings_is_near() {
+    for groups in [&APART[..], &[(1, 1), (2, 1)], &[(2, 1), (1, 1)], &[(3, 1)]] {
+        for dispersion in [0.0, 1.0] {
+            let pipeline = chain(&[400.0, 700.0, 500.0], 0.0, &[1.5, 1.0]);
+            Case { dispersion, ..Case::new(pipeline, groups, 0.8) }.assert_ratio(0.98, 1.15);
+        }
+    }
+}
+
+#[test]
 fn filters_are_near() {
     for groups in [&APART[..], &[(1, 1), (2, 1)], &[(2, 1), (1, 1)]] {
         for (selectivity, dispersion) in [(0.1, 0.0), (0.1, 1.0), (0.5, 0.0), (0.5, 1.0)] {
             let pipeline = chain(&[400.0, 700.0, 500.0], 0.0, &[selectivity, 1.0]);
             Case { dispersion, ..Case::new(pipeline, groups, 0.8) }.assert_ratio(0.85, 1.1);
+        }
+    }
+}
+
+#[test]
+fn few_of_many_siblings_pass_a_filter() {
+    for groups in [&APART[..], &[(1, 1), (2, 1)], &[(2, 1), (1, 1)]] {
+        for selectivities in [[4.0, 0.1], [20.0, 0.05]] {
+            for dispersion in [0.0, 1.0] {
+                // The last operator is the slowest: siblings that the filter has left would wait there.
+                let pipeline = chain(&[40.0, 7.0, 500.0], 0.0, &selectivities);
+                Case { dispersion, ..Case::new(pipeline, groups, 0.8) }.assert_ratio(0.85, 1.1);
+            }
         }
     }
 }
@@ -144,7 +171,7 @@ fn wake_ups_are_counted() {
 fn the_wait_of_replicas_is_an_upper_bound() {
     for share in [0.25, 0.4] {
         for (utilisation, dispersion) in [(0.3, 0.0), (0.3, 1.0), (0.8, 0.0), (0.8, 1.0)] {
-            let keyed = Operator { key: Some(0), ..Operator::new(1000.0) };
+            let keyed = Operator::new(1000.0).with_key(0);
             let operators = vec![Operator::new(100.0), keyed, Operator::new(100.0)];
             let key = Key { max_share: vec![1.0, 0.6, 0.5, share] };
             let pipeline = Pipeline::keyed_chain(operators, &[1.0, 1.0], vec![key]).unwrap();

@@ -1,6 +1,8 @@
 //! The planner from outside, in one binary: its model against simulations.
 
 mod certificate;
+mod graphs;
 mod inputs;
 mod latency;
 mod simulation;
+mod wake_ups;

@@ -1,8 +1,8 @@
-//! A chain on cores, tuple by tuple: what the model predicts by formulas.
+//! A pipeline on cores, tuple by tuple: what the model predicts by formulas.
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
-use sakiyomi_stream::{Arrivals, Idle, Pipeline, Placement, Topology};
+use sakiyomi_stream::{Arrivals, Edge, Hop, Idle, Pipeline, Placement, Topology};
 
 /// A seeded source of figures.
 pub(crate) struct Random(Pcg64);
@@ -31,13 +31,18 @@ impl Random {
     }
 }
 
-/// A chain that is placed on cores. Operators have constant (squared variation 0) or exponential (1) service
-/// times.
+/// A pipeline that is placed on cores; tuples enter at operator 0. Operators have constant (squared variation
+/// 0) or exponential (1) service times. Groups receive from those before them alone.
 pub(crate) struct Simulation<'a> {
-    pub(crate) pipeline: &'a Pipeline,
-    pub(crate) topology: &'a Topology,
-    pub(crate) placement: &'a Placement,
-    pub(crate) idle: Idle,
+    pipeline: &'a Pipeline,
+    placement: &'a Placement,
+    idle: Idle,
+    /// The group of each operator.
+    group_of: Vec<usize>,
+    /// The edges from each operator.
+    outgoing: Vec<Vec<usize>>,
+    /// The hop of each edge.
+    hops: Vec<Option<&'a Hop>>,
 }
 
 /// A tuple in a ring.
@@ -47,92 +52,122 @@ struct Tuple {
     origin: f64,
     /// When it can be taken.
     ready: f64,
+    /// Its edge; that of an input or a result is `None`.
+    edge: Option<usize>,
+    /// The operator that takes it, or that has emitted the result.
+    operator: usize,
 }
 
-impl Simulation<'_> {
-    /// Mean latency of the results of so many tuples, in nanoseconds. Arrivals are constant or Poisson.
-    pub(crate) fn mean_latency_ns(&self, arrivals: Arrivals, tuples: usize, random: &mut Random) -> f64 {
-        let interval = 1e9 / arrivals.rate_per_s();
-        let mut now = 0.0;
-        let mut stream = Vec::with_capacity(tuples);
-        for _ in 0..tuples {
-            now += if arrivals.dispersion() == 0.0 { interval } else { random.exponential(interval) };
-            stream.push(Tuple { origin: now, ready: now });
-        }
-        for group in 0..self.placement.groups.len() {
-            stream = self.pass(group, &stream, random);
-        }
-        stream.iter().map(|tuple| tuple.ready - tuple.origin).sum::<f64>() / stream.len() as f64
+impl<'a> Simulation<'a> {
+    pub(crate) fn new(
+        pipeline: &'a Pipeline,
+        topology: &'a Topology,
+        placement: &'a Placement,
+        idle: Idle,
+    ) -> Simulation<'a> {
+        let (groups, edges) = (&placement.groups, pipeline.edges());
+        let group = |operator| groups.iter().position(|group| group.operators.contains(&operator)).unwrap();
+        let group_of: Vec<usize> = (0..pipeline.operators().len()).map(group).collect();
+        let of = |operator| (0..edges.len()).filter(|&edge| edges[edge].from == operator).collect();
+        let outgoing = (0..pipeline.operators().len()).map(of).collect();
+        let core = |operator: usize| groups[group_of[operator]].cores[0];
+        let hop = |edge: &Edge| {
+            (group_of[edge.from] != group_of[edge.to])
+                .then(|| topology.hop(topology.distance(core(edge.from), core(edge.to))))
+        };
+        let hops = edges.iter().map(hop).collect();
+        Simulation { pipeline, placement, idle, group_of, outgoing, hops }
     }
 
-    /// The output of a group; replicas restore the order.
-    fn pass(&self, group: usize, input: &[Tuple], random: &mut Random) -> Vec<Tuple> {
-        let replicas = self.placement.groups[group].cores.len();
+    /// Mean latency of the results of so many tuples, in nanoseconds, of the operator with the longest.
+    /// Arrivals are constant or Poisson.
+    pub(crate) fn mean_latency_ns(&self, arrivals: Arrivals, tuples: usize, random: &mut Random) -> f64 {
+        self.observe(arrivals, tuples, random).0
+    }
+
+    /// The mean latency as above, and for each group the share of its tuples that wake it.
+    pub(crate) fn observe(&self, arrivals: Arrivals, tuples: usize, random: &mut Random) -> (f64, Vec<f64>) {
+        let interval = 1e9 / arrivals.rate_per_s();
+        let mut now = 0.0;
+        let mut tuples: Vec<Tuple> = (0..tuples)
+            .map(|_| {
+                now += if arrivals.dispersion() == 0.0 { interval } else { random.exponential(interval) };
+                Tuple { origin: now, ready: now, edge: None, operator: 0 }
+            })
+            .collect();
+        let (mut results, mut woken) = (Vec::new(), Vec::new());
+        for group in 0..self.placement.groups.len() {
+            let (mut input, rest): (Vec<Tuple>, Vec<Tuple>) =
+                tuples.into_iter().partition(|tuple| self.group_of[tuple.operator] == group);
+            input.sort_by(|one, other| one.ready.total_cmp(&other.ready));
+            let (output, wake_ups) = self.pass(group, &input, random);
+            woken.push(wake_ups as f64 / input.len() as f64);
+            let (emitted, sent): (Vec<Tuple>, Vec<Tuple>) =
+                output.into_iter().partition(|tuple| tuple.edge.is_none());
+            results.extend(emitted);
+            tuples = [rest, sent].concat();
+        }
+        let latency = |operator: usize| {
+            let results = results.iter().filter(|tuple| tuple.operator == operator);
+            let count = results.clone().count();
+            results.map(|tuple| tuple.ready - tuple.origin).sum::<f64>() / count as f64
+        };
+        // Operators without results give NaN, which the maximum passes over.
+        ((0..self.pipeline.operators().len()).map(latency).fold(0.0, f64::max), woken)
+    }
+
+    /// The output of a group, and how often it was woken; replicas restore the order.
+    fn pass(&self, group: usize, input: &[Tuple], random: &mut Random) -> (Vec<Tuple>, usize) {
         let shares = self.shares(group);
-        let hop = group.checked_sub(1).map(|before| *self.hop(before));
-        let mut free = vec![0.0_f64; replicas];
-        let (mut output, mut latest) = (Vec::new(), 0.0_f64);
+        let mut free = vec![0.0_f64; shares.len()];
+        let (mut output, mut latest, mut wake_ups) = (Vec::new(), 0.0_f64, 0);
         for tuple in input {
             let replica = pick(&shares, random);
+            let hop = tuple.edge.and_then(|edge| self.hops[edge]);
             let mut begin = free[replica].max(tuple.ready);
             if let (Idle::Park { spin_ns }, Some(hop)) = (self.idle, hop)
                 && tuple.ready > free[replica] + spin_ns
             {
                 begin += hop.wake_ns;
+                wake_ups += 1;
             }
             let mut now = begin + hop.map_or(0.0, |hop| hop.receive_ns);
             let first = output.len();
-            self.run(
-                group,
-                self.placement.groups[group].operators[0],
-                tuple.origin,
-                &mut now,
-                &mut output,
-                random,
-            );
+            self.run(tuple.operator, tuple.origin, &mut now, &mut output, random);
             free[replica] = now;
             for sent in &mut output[first..] {
                 latest = latest.max(sent.ready);
                 sent.ready = latest;
             }
         }
-        let transit_ns =
-            if group + 1 < self.placement.groups.len() { self.hop(group).transit_ns } else { 0.0 };
-        output.iter_mut().for_each(|tuple| tuple.ready += transit_ns);
-        output
+        for tuple in &mut output {
+            let hop = tuple.edge.and_then(|edge| self.hops[edge]);
+            tuple.ready += hop.map_or(0.0, |hop| hop.transit_ns);
+        }
+        (output, wake_ups)
     }
 
     /// Runs an operator and all that follows it in its group.
-    fn run(
-        &self,
-        group: usize,
-        operator: usize,
-        origin: f64,
-        now: &mut f64,
-        output: &mut Vec<Tuple>,
-        random: &mut Random,
-    ) {
+    fn run(&self, operator: usize, origin: f64, now: &mut f64, output: &mut Vec<Tuple>, random: &mut Random) {
         let data = &self.pipeline.operators()[operator];
         let is_constant = data.service_scv == 0.0;
         *now += if is_constant { data.service_ns } else { random.exponential(data.service_ns) };
-        let Some(edge) = self.pipeline.edges().get(operator) else {
-            return output.push(Tuple { origin, ready: *now });
-        };
-        let sent = edge.selectivity.floor() + f64::from(random.unit() < edge.selectivity.fract());
-        for _ in 0..sent as usize {
-            if self.placement.groups[group].operators.contains(&edge.to) {
-                self.run(group, edge.to, origin, now, output, random);
-            } else {
-                *now += self.hop(group).send_ns;
-                output.push(Tuple { origin, ready: *now });
+        for &index in &self.outgoing[operator] {
+            let edge = &self.pipeline.edges()[index];
+            let sent = edge.selectivity.floor() + f64::from(random.unit() < edge.selectivity.fract());
+            for _ in 0..sent as usize {
+                match self.hops[index] {
+                    None => self.run(edge.to, origin, now, output, random),
+                    Some(hop) => {
+                        *now += hop.send_ns;
+                        output.push(Tuple { origin, ready: *now, edge: Some(index), operator: edge.to });
+                    }
+                }
             }
         }
-    }
-
-    /// The hop from a group to the next one.
-    fn hop(&self, group: usize) -> &sakiyomi_stream::Hop {
-        let core = |index: usize| self.placement.groups[index].cores[0];
-        self.topology.hop(self.topology.distance(core(group), core(group + 1)))
+        if self.outgoing[operator].is_empty() {
+            output.push(Tuple { origin, ready: *now, edge: None, operator });
+        }
     }
 
     /// Shares of the replicas of a group: the busiest first, the others alike.

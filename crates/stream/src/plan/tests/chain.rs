@@ -3,7 +3,7 @@
 use super::brute::best_chain;
 use super::random::{FarHops, Instance, Random};
 use crate::Planner;
-use crate::plan::descent::Candidate;
+use crate::plan::descent::{Candidate, SOLVED_MAX};
 use crate::plan::parts::placement;
 use crate::plan::segments::Segments;
 use crate::plan::{Method, Optimality, simple};
@@ -18,7 +18,7 @@ fn by(method: Method, instance: &Instance) -> Option<Candidate> {
     let Instance { pipeline, topology, settings, arrivals } = instance;
     let model = Planner::new(pipeline, topology, *settings).unwrap().model(*arrivals);
     let segments = Segments::new(&model, settings);
-    let (best, optimality) = method.best(&segments, settings);
+    let (best, optimality) = method.best(&segments, settings, SOLVED_MAX);
     assert_eq!(optimality, Optimality::Exact);
     best
 }
@@ -75,7 +75,7 @@ fn only_the_exact_programme_finds_the_best_plan_where_receiving_from_far_is_dear
 #[test]
 fn the_programmes_find_the_best_replicas() {
     for far in [FarHops::Uniform, FarHops::Slower, FarHops::Dear] {
-        let (planned, _) = compare(far, 4, true);
+        let (planned, _) = compare(far, 5, true);
         assert!(planned > INSTANCES / 2, "{far:?}: {planned}");
     }
 }
@@ -103,7 +103,7 @@ fn a_sample_of_states_gives_valid_plans_that_are_nearly_the_best() {
         let Instance { pipeline, topology, settings, arrivals } = &instance;
         let model = Planner::new(pipeline, topology, *settings).unwrap().model(*arrivals);
         let segments = Segments::new(&model, settings);
-        let (found, optimality) = Method::Capacity { states_max: 6 }.best(&segments, settings);
+        let (found, optimality) = Method::Capacity { states_max: 6 }.best(&segments, settings, SOLVED_MAX);
         sampled += u64::from(optimality == Optimality::Heuristic);
         let Some(best) = by(EXACT, &instance) else { continue };
         planned += 1;
@@ -114,4 +114,32 @@ fn a_sample_of_states_gives_valid_plans_that_are_nearly_the_best() {
         near += u64::from(ratio < 1.0 + 2.0 * settings.latency_slack_ratio);
     }
     assert!(sampled > INSTANCES / 10 && near * 100 >= planned * 95, "{sampled}, {near} of {planned}");
+}
+
+#[test]
+fn a_plan_without_all_limits_of_the_wait_does_not_claim_to_be_the_best() {
+    let mut unproven = 0;
+    for seed in 0..INSTANCES {
+        let instance = Random::new(seed).chain(8, FarHops::Uniform, false);
+        let Instance { pipeline, topology, settings, arrivals } = &instance;
+        let model = Planner::new(pipeline, topology, *settings).unwrap().model(*arrivals);
+        let segments = Segments::new(&model, settings);
+        let (found, optimality) = Method::Simple.best(&segments, settings, 2);
+        let best = by(Method::Simple, &instance);
+        assert_eq!(found.is_some(), best.is_some(), "seed {seed}");
+        unproven += u64::from(optimality == Optimality::Heuristic);
+        assert!(optimality == Optimality::Heuristic || is_same(&found, &best), "seed {seed}: {found:?}");
+    }
+    assert!(unproven > INSTANCES / 20, "{unproven}");
+}
+
+#[test]
+fn long_chains_on_few_cores_need_a_few_dozen_programmes() {
+    for seed in 0..20 {
+        let instance = Random::new(seed).chain(30, FarHops::Uniform, false);
+        let Instance { pipeline, topology, settings, arrivals } = &instance;
+        let model = Planner::new(pipeline, topology, *settings).unwrap().model(*arrivals);
+        let segments = Segments::new(&model, settings);
+        assert_eq!(Method::Simple.best(&segments, settings, 48).1, Optimality::Exact, "seed {seed}");
+    }
 }

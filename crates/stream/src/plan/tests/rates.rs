@@ -1,7 +1,10 @@
 //! Tables of plans, and rates that no plan holds.
 
 use super::random::{FarHops, Instance, Random};
-use crate::{Arrivals, Hop, Idle, Limit, Operator, Pipeline, Planner, Settings, Topology};
+use crate::{
+    Arrivals, Edge, Hop, Idle, Key, Limit, Operator, Optimality, Pipeline, Planner, Settings, Shortfall,
+    Topology,
+};
 
 /// Random chains.
 const INSTANCES: u64 = 60;
@@ -60,14 +63,77 @@ fn a_shortfall_says_what_limits_the_rate() {
         (shortfall.limit, shortfall.held_per_s.round(), shortfall.to_string())
     };
     let (limit, held, text) = said(&[100.0, 800.0]);
-    assert_eq!(limit, Limit::Operator(1));
+    assert_eq!(limit, Limit::Operator { operator: 1, replicas_max: 1 });
     assert!((held / 1e6 - 1.0).abs() < 0.001, "{held}");
     assert!(text.starts_with("no plan holds 2000000 tuples/s: short by 1000"), "{text}");
-    assert!(
-        text.ends_with("operator 1 alone is too slow: make it faster or replicate it by a key"),
-        "{text}"
-    );
+    let advice =
+        "operator 1 alone is too slow: make it faster, or replicate it by a key between other operators";
+    assert!(text.ends_with(advice), "{text}");
     let (limit, _, text) = said(&[300.0, 300.0, 300.0]);
     assert_eq!(limit, Limit::Cores(2));
     assert!(text.ends_with("2 cores are too few: add cores"), "{text}");
+}
+
+/// The shortfall of a keyed operator of 1000 ns between two quick ones.
+fn of_replicas(topology: &Topology, rate_per_s: f64) -> Shortfall {
+    let keyed = Operator { key: Some(0), ..Operator::new(1000.0) };
+    let operators = vec![Operator::new(10.0), keyed, Operator::new(10.0)];
+    let key = Key { max_share: vec![1.0, 0.5, 0.34, 0.25] };
+    let pipeline = Pipeline::keyed_chain(operators, &[1.0, 1.0], vec![key]).unwrap();
+    let planner = Planner::new(&pipeline, topology, Settings::default()).unwrap();
+    planner.plan(Arrivals::constant(rate_per_s).unwrap()).unwrap_err()
+}
+
+#[test]
+fn what_is_replicated_already_is_not_to_be_replicated() {
+    let shortfall = of_replicas(&Topology::uniform(8, Hop::FREE).unwrap(), 5e6);
+    assert_eq!(shortfall.limit, Limit::Operator { operator: 1, replicas_max: 4 });
+    assert!(shortfall.to_string().contains("too slow even with 4 replicas"), "{shortfall}");
+    // Replicas share a domain: six cores in threes are three for each operator.
+    let shortfall = of_replicas(&Topology::two_level(vec![3, 3], Hop::FREE, Hop::FREE).unwrap(), 3e6);
+    assert_eq!(shortfall.limit, Limit::Operator { operator: 1, replicas_max: 3 });
+}
+
+#[test]
+fn more_cores_are_not_asked_for_where_hops_use_all_their_time() {
+    let hop = Hop { send_ns: 200.0, receive_ns: 300.0, ..Hop::FREE };
+    let topology = Topology::uniform(8, hop).unwrap();
+    let operators = vec![Operator::new(400.0); 4];
+    let pipeline = Pipeline::chain(operators, &[1.0; 3]).unwrap();
+    let planner = Planner::new(&pipeline, &topology, Settings::default()).unwrap();
+    // 900 ns with both hops are too much, and 800 ns of two operators without.
+    let shortfall = planner.plan(Arrivals::constant(1.2e6).unwrap()).unwrap_err();
+    assert!(matches!(shortfall.limit, Limit::Operator { operator: 1 | 2, .. }), "{shortfall}");
+    assert!(shortfall.to_string().starts_with("no plan holds"), "{shortfall}");
+}
+
+#[test]
+fn a_search_says_that_it_found_none() {
+    let topology = Topology::uniform(2, Hop::FREE).unwrap();
+    let edges = [(0, 1), (0, 2)].map(|(from, to)| Edge { from, to, selectivity: 1.0 });
+    let operators = vec![Operator::new(500.0); 3];
+    let tree = Pipeline::graph(operators, edges.to_vec(), &[(0, 1.0)], Vec::new()).unwrap();
+    let planner = Planner::new(&tree, &topology, Settings::default()).unwrap();
+    let shortfall = planner.plan(Arrivals::constant(1e6).unwrap()).unwrap_err();
+    assert_eq!(shortfall.optimality, Optimality::Heuristic);
+    assert!(shortfall.to_string().starts_with("no plan was found that holds 1000000"), "{shortfall}");
+}
+
+#[test]
+fn rates_of_any_size_have_a_shortfall() {
+    let topology = Topology::uniform(2, Hop::FREE).unwrap();
+    let pipeline = Pipeline::chain(vec![Operator::new(500.0); 2], &[1.0]).unwrap();
+    let planner = Planner::new(&pipeline, &topology, Settings::default()).unwrap();
+    let shortfall = planner.plan(Arrivals::constant(1e303).unwrap()).unwrap_err();
+    assert!((shortfall.held_per_s / 1.7e6 - 1.0).abs() < 0.001, "{shortfall}");
+}
+
+#[test]
+fn a_table_says_what_was_asked_and_has_no_plan_of_an_unknown_rate() {
+    let topology = Topology::uniform(2, Hop::FREE).unwrap();
+    let pipeline = Pipeline::chain(vec![Operator::new(500.0); 2], &[1.0]).unwrap();
+    let planner = Planner::new(&pipeline, &topology, Settings::default()).unwrap();
+    let arrivals = Arrivals::constant(1.0).unwrap();
+    assert_eq!(planner.table(arrivals, 1e6..=3e6).unwrap_err().asked_per_s, 3e6);
+    assert_eq!(planner.table(arrivals, 1e5..=1e6).unwrap().get(f64::NAN), None);
 }
