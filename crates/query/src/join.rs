@@ -55,8 +55,8 @@ pub use joined::{Joined, JoinedBatches, NextPart};
 pub use kind::{JOIN_KINDS, JoinKind};
 pub use layout::COLLISION_SUFFIX;
 pub use merge::MergeJoin;
-pub(crate) use operator::sort_memory;
 pub use operator::{JoinMethod, join, schema};
+pub(crate) use operator::{schema_with_types, sort_memory};
 
 #[cfg(test)]
 mod tests;

@@ -109,7 +109,8 @@ impl Layout {
     }
 
     fn argument(&mut self, expression: &Expression) -> usize {
-        let name = format!("{expression} {}", expression.data_type());
+        // Not as it is printed, which leaves out conversions.
+        let name = format!("{expression:?}");
         let known = self.names.iter().position(|known| *known == name);
         known.unwrap_or_else(|| {
             self.names.push(name);

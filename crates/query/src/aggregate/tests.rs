@@ -147,6 +147,21 @@ fn check(found: Map, expected: Map) {
     }
 }
 
+#[test]
+fn expressions_that_are_printed_alike_are_summed_apart() {
+    let rows: ArrayRef = Arc::new(Int64Array::from(vec![7]));
+    let batch =
+        RecordBatch::try_from_iter([("a", Arc::clone(&rows)), ("b", Arc::new(Int64Array::from(vec![3])))]);
+    let batch = batch.unwrap();
+    let texts = ["cast(a / 2 * b as bigint)", "cast(a / cast(2 as decimal(5)) * b as bigint)"];
+    let sum = |text: &str| Aggregate::parse(Function::Sum, text, &batch.schema()).unwrap();
+    let plan = Aggregation::new(Vec::new(), texts.map(sum).to_vec(), None, &batch.schema()).unwrap();
+    let scratch = Scratch::new("aggregate_alike");
+    let input = InMemory::new(batch.schema(), vec![batch]);
+    let result = all(aggregate(&job(&scratch), plan, vec![Box::new(input)]).unwrap().into_stream()).unwrap();
+    assert_eq!(result, [["9", "10"]]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

@@ -83,6 +83,9 @@ fn from_interval(interval: &Interval) -> Result<Node, Error> {
         Some(DateTimeField::Second | DateTimeField::Seconds) => " seconds",
         Some(other) => return Err(unsupported(&format!("INTERVAL … {other}"))),
     };
+    if unit.is_empty() && text.trim().parse::<f64>().is_ok() {
+        return Err(Error::Query(format!("INTERVAL '{text}' needs a unit, such as INTERVAL '{text} days'")));
+    }
     if interval.last_field.is_some() {
         return Err(unsupported("INTERVAL … TO …"));
     }

@@ -14,7 +14,7 @@ use arrow_arith::boolean::{and_kleene, is_not_null, is_null, not, or_kleene};
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array, new_null_array};
 use arrow_buffer::BooleanBuffer;
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::{ArrowError, DataType, TimeUnit};
 use arrow_select::filter::filter_record_batch;
 use arrow_select::zip::zip;
 use arrow_string::like;
@@ -131,6 +131,12 @@ fn cast(array: &ArrayRef, to: &DataType, kind: Conversion) -> Result<ArrayRef, A
         return Ok(same);
     }
     let options = CastOptions { safe: kind == Conversion::TryCast, ..CastOptions::default() };
+    if *array.data_type() == DataType::Date64 && matches!(to, DataType::Timestamp(..)) {
+        // The library does not check this multiplication, but that of timestamps.
+        let milliseconds =
+            cast_with_options(array, &DataType::Timestamp(TimeUnit::Millisecond, None), &options)?;
+        return cast_with_options(&milliseconds, to, &options);
+    }
     cast_with_options(array, to, &options)
 }
 

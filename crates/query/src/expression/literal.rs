@@ -78,6 +78,11 @@ pub(crate) fn integer_digits(value: &ArrayRef) -> Option<u8> {
 /// Converts a value to another type; `None` if that fails.
 pub(crate) fn converted(value: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     let options = CastOptions { safe: false, ..CastOptions::default() };
+    if value.data_type().is_decimal() && to.is_floating() {
+        // By way of its digits, which are rounded once: a division by a power of ten rounds twice.
+        let digits = cast_with_options(value, &DataType::Utf8, &options).ok()?;
+        return cast_with_options(&digits, to, &options).ok();
+    }
     cast_with_options(value, to, &options).ok()
 }
 

@@ -96,6 +96,36 @@ fn conditions_exclude_groups_by_their_bounds() {
 }
 
 #[test]
+fn a_number_of_many_digits_equals_the_float_that_is_printed_so() {
+    let value: f64 = "0.10000000000000005".parse().unwrap();
+    let floats: ArrayRef = Arc::new(Float64Array::from(vec![value.next_down(), value, value.next_up()]));
+    let batch = RecordBatch::try_from_iter([("x", floats)]).unwrap();
+    let equal =
+        Expression::parse("x = 0.10000000000000005", &batch.schema()).unwrap().evaluate(&batch).unwrap();
+    assert_eq!(array_value_to_string(&equal, 1).unwrap(), "true");
+    assert_eq!(equal.as_any().downcast_ref::<BooleanArray>().unwrap().true_count(), 1);
+}
+
+#[test]
+fn an_interval_without_a_unit_is_refused() {
+    for text in ["day - interval '3'", "at + interval '1.5'"] {
+        assert!(shown(text).contains("needs a unit"), "{}", shown(text));
+    }
+    assert_eq!(shown("day - interval '3 days'"), shown("day - interval '3' day"));
+}
+
+#[test]
+fn a_date_beyond_the_range_of_nanoseconds_is_an_error() {
+    let late: ArrayRef = Arc::new(Date64Array::from(vec![253_402_214_400_000]));
+    let batch = RecordBatch::try_from_iter([("d", late)]).unwrap();
+    let cast = |to: &str| {
+        Expression::parse(&format!("cast(d as {to})"), &batch.schema()).and_then(|cast| cast.evaluate(&batch))
+    };
+    assert!(cast("timestamp(9)").is_err());
+    assert!(cast("timestamp(6)").is_ok());
+}
+
+#[test]
 fn expressions_have_the_values_of_sql() {
     for (text, expected) in [
         ("id + 1", "2 3 ∅"),

@@ -23,7 +23,7 @@ use super::hash::{self, HashInput, JoinSide};
 use super::input::{JoinInput, KEY_DIRECTION, SIDE_NAMES, sort_keys};
 use super::joined::{Joined, NextPart, Parts};
 use super::kind::JoinKind;
-use super::layout::Layout;
+use super::layout::{Layout, Origin};
 use super::merge::MergeJoin;
 use super::partitioned::Pairs;
 use crate::phase::Meter;
@@ -96,6 +96,24 @@ pub fn join(
 #[must_use]
 pub fn schema(left: &Schema, right: &Schema, condition: &Condition, kind: JoinKind) -> SchemaRef {
     Layout::new(left, right, condition, kind).schema
+}
+
+/// The schema of a join of `sides`, with the types that the same columns have in other schemas of the sides.
+pub(crate) fn schema_with_types(
+    sides: [&Schema; 2],
+    condition: &Condition,
+    kind: JoinKind,
+    typed: [&Schema; 2],
+) -> SchemaRef {
+    let layout = Layout::new(sides[0], sides[1], condition, kind);
+    let fields = layout.schema.fields().iter().zip(&layout.origins).map(|(field, origin)| {
+        let source = match *origin {
+            Origin::Left(column) | Origin::Merged(column, _) => typed[0].field(column),
+            Origin::Right(column) => typed[1].field(column),
+        };
+        field.as_ref().clone().with_data_type(source.data_type().clone())
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 /// Whether rows that another program sorted by the pairs are in the order of a join. It may have sorted -0 before 0, so

@@ -297,6 +297,28 @@ fn columns_of_a_name_that_is_taken_get_a_suffix_and_equal_keys_appear_once() {
 }
 
 #[test]
+fn columns_have_the_types_of_their_own_source_whatever_they_are_called() {
+    let schema = |fields: &[(&str, DataType)]| {
+        let field = |(name, data_type): &(&str, DataType)| Field::new(*name, data_type.clone(), false);
+        Schema::new(fields.iter().map(field).collect::<Vec<_>>())
+    };
+    let int = || DataType::Int64;
+    let left = schema(&[("k", int()), ("a", int())]);
+    for right in [
+        [("k", int()), ("a", DataType::Float64), ("a_right", DataType::Int32)],
+        [("k", int()), ("a_right", DataType::Int32), ("a", DataType::Float64)],
+    ] {
+        let right = schema(&right);
+        let condition = Condition::parse("k", &left, &right).unwrap();
+        for kind in [JoinKind::Inner, JoinKind::Full, JoinKind::Semi] {
+            let joined = crate::join::schema(&left, &right, &condition, kind);
+            let typed = crate::join::schema_with_types([&left, &right], &condition, kind, [&left, &right]);
+            assert_eq!(typed, joined, "{kind}");
+        }
+    }
+}
+
+#[test]
 fn conditions_that_are_not_possible_are_refused_with_a_sentence() {
     let schema = Schema::new(vec![
         Field::new("i", DataType::Int64, false),

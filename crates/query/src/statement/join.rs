@@ -1,12 +1,8 @@
 //! `join`: rows of two tables with equal keys.
 
-use std::sync::Arc;
-
-use arrow_schema::{Field, Schema, SchemaRef};
-
 use crate::cost::Plan;
 use crate::expression::{Expression, Projection, Transform};
-use crate::join::{COLLISION_SUFFIX, Condition, JoinInput, JoinKind, JoinMethod, Joined, OpenStreams};
+use crate::join::{Condition, JoinInput, JoinKind, JoinMethod, Joined, OpenStreams, schema_with_types};
 use crate::sort::{SAMPLE_ROWS, SortOptions};
 use crate::table::Table;
 use crate::{Batches, Error, Job};
@@ -47,7 +43,9 @@ pub fn join(
     let (mut left, mut right) = (Rows::bind(Input::all(left), true)?, Rows::bind(Input::all(right), true)?);
     let condition = Condition::parse(&join.on, &left.schema(), &right.schema())?;
     let schema = crate::join::schema(&left.schema(), &right.schema(), &condition, join.kind);
-    let stored = stored(&schema, &left.stored_schema(), &right.stored_schema());
+    let (sides, stored) =
+        ([&*left.schema(), &right.schema()], [&*left.stored_schema(), &right.stored_schema()]);
+    let stored = schema_with_types(sides, &condition, join.kind, stored);
     let filter = join.filter.as_ref().map(|text| Expression::condition(text, &schema)).transpose()?;
     let select = join.select.as_ref().map(|text| Projection::parse(text, &schema)).transpose()?;
     let result = select.as_ref().map_or(stored, Projection::schema);
@@ -140,21 +138,4 @@ fn give_out(
         Ok(())
     })?;
     Ok(())
-}
-
-/// The columns of joined rows with the types of their source files.
-fn stored(joined: &Schema, left: &Schema, right: &Schema) -> SchemaRef {
-    let field = |(place, field): (usize, &Arc<Field>)| {
-        let name = field.name().as_str();
-        let original = name.strip_suffix(COLLISION_SUFFIX).unwrap_or(name);
-        let source = if place < left.fields().len() {
-            Some(left.field(place))
-        } else {
-            right.field_with_name(name).or_else(|_| right.field_with_name(original)).ok()
-        };
-        let data_type = source.map_or(field.data_type(), Field::data_type).clone();
-        field.as_ref().clone().with_data_type(data_type)
-    };
-    let fields: Vec<Field> = joined.fields().iter().enumerate().map(field).collect();
-    Arc::new(Schema::new(fields))
 }

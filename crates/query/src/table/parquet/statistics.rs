@@ -67,7 +67,11 @@ fn of_groups(
     // Bounds of old writers are in the order of signed bytes, whatever the type.
     let is_deprecated = |statistics: &Statistics| statistics.is_min_max_deprecated();
     let has_old_bounds = groups().any(|group| group.column(leaf).statistics().is_some_and(is_deprecated));
-    if has_old_bounds && schema.column(leaf).sort_order() != SortOrder::SIGNED {
+    let is_bytes = matches!(
+        schema.column(leaf).physical_type(),
+        Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY | Type::INT96
+    );
+    if has_old_bounds && (is_bytes || schema.column(leaf).sort_order() != SortOrder::SIGNED) {
         return Ok(None);
     }
     let converter = StatisticsConverter::from_column_index(leaf, file.schema.field(column), schema)?;
