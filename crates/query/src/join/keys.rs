@@ -19,7 +19,7 @@ use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatch};
 use arrow_buffer::NullBuffer;
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_row::{Row, RowConverter, Rows, SortField};
-use arrow_schema::{DataType, SortOptions};
+use arrow_schema::{DataType, SortOptions, TimeUnit};
 
 use crate::Error;
 use crate::batch_bytes::column_bytes;
@@ -278,7 +278,15 @@ impl KeyEncoder {
 }
 
 fn cast_key(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Error> {
-    if array.data_type() == to { Ok(array.clone()) } else { Ok(cast_with_options(array, to, &KEY_CAST)?) }
+    let milliseconds = DataType::Timestamp(TimeUnit::Millisecond, None);
+    match array.data_type() {
+        from if from == to => Ok(array.clone()),
+        // The library does not check this multiplication, but that of timestamps.
+        DataType::Date64 if matches!(to, DataType::Timestamp(..)) && *to != milliseconds => {
+            cast_key(&cast_with_options(array, &milliseconds, &KEY_CAST)?, to)
+        }
+        _ => Ok(cast_with_options(array, to, &KEY_CAST)?),
+    }
 }
 
 /// Normalizes NaNs and zeros of floats; returns other columns unchanged.

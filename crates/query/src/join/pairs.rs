@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use arrow_array::{Array, ArrayRef, UInt32Array};
+use arrow_array::{Array, ArrayRef, UInt32Array, make_array};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, DataType, UnionMode};
+use arrow_select::concat::concat;
 use arrow_select::take::take;
 
 /// Marks a missing row.
@@ -187,6 +188,7 @@ impl Gather {
             Gather::Nulls(rows) => Ok(arrow_array::new_null_array(column.data_type(), *rows)),
             Gather::Slice(start, rows) if *start == 0 && *rows == column.len() => Ok(column.clone()),
             Gather::Slice(start, rows) => Ok(column.slice(*start, *rows)),
+            Gather::Take(rows, false) if ignores_missing(column.data_type()) => take_or_null(column, rows),
             Gather::Take(rows, _) => take(column, rows, None),
         }
     }
@@ -197,6 +199,59 @@ impl Gather {
             Gather::Nulls(_) => None,
             Gather::Slice(start, _) => Some(start + at),
             Gather::Take(rows, _) => (!rows.is_null(at)).then(|| rows.value(at) as usize),
+        }
+    }
+}
+
+/// Whether the library takes the row at a missing index, too.
+fn ignores_missing(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::RunEndEncoded(..) | DataType::Union(_, UnionMode::Dense))
+}
+
+/// Gathers rows, with a null that is appended to the column for each missing row.
+fn take_or_null(column: &ArrayRef, rows: &UInt32Array) -> Result<ArrayRef, ArrowError> {
+    let none = arrow_array::new_null_array(column.data_type(), 1);
+    let with_null = concat(&[column.as_ref(), none.as_ref()])?;
+    let places = rows.iter().map(|row| row.unwrap_or(column.len() as u32)).collect::<UInt32Array>();
+    let gathered = take(&with_null, &places, None)?;
+    // The library gives the children of some types other names.
+    let data = gathered.to_data().into_builder().data_type(column.data_type().clone()).build()?;
+    Ok(make_array(data))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::types::Int32Type;
+    use arrow_array::{Int64Array, RunArray, UnionArray};
+    use arrow_cast::display::array_value_to_string;
+    use arrow_schema::{Field, UnionFields};
+
+    use super::*;
+
+    #[test]
+    fn a_missing_row_is_null_in_columns_of_any_type() {
+        let runs =
+            RunArray::<Int32Type>::try_new(&vec![2, 3].into(), &Int64Array::from(vec![10, 20])).unwrap();
+        let fields = UnionFields::from_fields(vec![Field::new("n", DataType::Int64, true)]);
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![10, 10, 20]));
+        let union =
+            UnionArray::try_new(fields, vec![0; 3].into(), Some(vec![0, 1, 2].into()), vec![numbers.clone()]);
+        let columns: [ArrayRef; 3] = [Arc::new(runs), Arc::new(union.unwrap()), numbers];
+        for column in columns {
+            let mut pairs = Pairs::with_capacity(4);
+            for (row, is_paired) in [(2, true), (0, false), (1, true)] {
+                if is_paired { pairs.push(row, 0) } else { pairs.right_only(0..1) }
+            }
+            let gathered = pairs.left.take().gather(&column).unwrap();
+            assert_eq!(gathered.data_type(), column.data_type());
+            let shown: Vec<String> =
+                (0..3).map(|row| array_value_to_string(&gathered, row).unwrap()).collect();
+            assert!(
+                shown[0].contains("20") && !shown[1].contains("10") && shown[2].contains("10"),
+                "{shown:?}"
+            );
         }
     }
 }
