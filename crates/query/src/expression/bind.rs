@@ -277,18 +277,25 @@ fn adapted(node: Node, other: &Node) -> Node {
     literal::converted(&literal.value, &to).map_or(node.clone(), literal::typed)
 }
 
-/// Converts a date to a timestamp if the added interval may have a time of day.
+/// Converts a date or a timestamp to one of finer units if the added interval may have a part of its unit.
 fn with_time(left: Node, right: &Node) -> Result<Node, Error> {
     use arrow_array::cast::AsArray;
     use arrow_array::types::IntervalMonthDayNanoType;
-    let is_date = matches!(flat(&left.data_type()), DataType::Date32 | DataType::Date64);
-    if !is_date || right.data_type() != DataType::Interval(IntervalUnit::MonthDayNano) {
+    let left_type = left.data_type();
+    let (unit_ns, zone) = match flat(&left_type) {
+        DataType::Date32 | DataType::Date64 => (i64::MAX, &None),
+        DataType::Timestamp(TimeUnit::Second, zone) => (1_000_000_000, zone),
+        DataType::Timestamp(TimeUnit::Millisecond, zone) => (1_000_000, zone),
+        _ => return Ok(left),
+    };
+    if right.data_type() != DataType::Interval(IntervalUnit::MonthDayNano) {
         return Ok(left);
     }
-    let has_time = right.as_literal().is_none_or(|literal| {
-        literal.value.as_primitive::<IntervalMonthDayNanoType>().value(0).nanoseconds != 0
+    let has_part = right.as_literal().is_none_or(|literal| {
+        literal.value.as_primitive::<IntervalMonthDayNanoType>().value(0).nanoseconds % unit_ns != 0
     });
-    if has_time { convert(left, &DataType::Timestamp(TimeUnit::Microsecond, None)) } else { Ok(left) }
+    let finer = DataType::Timestamp(TimeUnit::Microsecond, zone.clone());
+    if has_part { convert(left, &finer) } else { Ok(left) }
 }
 
 /// Folds an expression over constants. An expression that fails is kept, because it may never be evaluated:

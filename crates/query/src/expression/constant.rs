@@ -16,12 +16,24 @@ pub(crate) fn bind(expr: &Expr) -> Result<Node, Error> {
     match expr {
         Expr::Value(value) => from_value(&value.value),
         Expr::TypedString(typed) => match (&typed.value.value, target(&typed.data_type)) {
-            (Value::SingleQuotedString(text), Ok(to)) => read(text, &to),
+            (Value::SingleQuotedString(text), Ok(to)) => read(text, &with_all_digits(text, to)),
             (_, Err(error)) => Err(error),
             _ => Err(unsupported(&typed.value.value.to_string())),
         },
         Expr::Interval(interval) => from_interval(interval),
         other => Err(unsupported(&other.to_string())),
+    }
+}
+
+/// The type of a timestamp, in nanoseconds if its text has more digits of a second than the type.
+fn with_all_digits(text: &str, to: DataType) -> DataType {
+    let digits = |fraction: &str| fraction.bytes().take_while(u8::is_ascii_digit).count();
+    let is_finer = text.split_once('.').is_some_and(|(_, fraction)| digits(fraction) > 6);
+    match to {
+        DataType::Timestamp(TimeUnit::Microsecond, None) if is_finer => {
+            DataType::Timestamp(TimeUnit::Nanosecond, None)
+        }
+        other => other,
     }
 }
 

@@ -107,6 +107,23 @@ fn a_number_of_many_digits_equals_the_float_that_is_printed_so() {
 }
 
 #[test]
+fn parts_of_the_unit_of_a_time_are_kept() {
+    let seconds: ArrayRef = Arc::new(TimestampSecondArray::from(vec![0]));
+    let nanoseconds: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![123_456_789]));
+    let batch = RecordBatch::try_from_iter([("s", seconds), ("n", nanoseconds)]).unwrap();
+    for (text, expected) in [
+        ("s + interval '500 milliseconds'", "1970-01-01T00:00:00.500"),
+        ("s + interval '90 seconds'", "1970-01-01T00:01:30"),
+        ("s + (n - timestamp '1970-01-01 00:00:00')", "1970-01-01T00:00:00.123456789"),
+        ("n = timestamp '1970-01-01 00:00:00.123456789'", "true"),
+        ("n < timestamp '1970-01-01 00:00:00.12345678901'", "false"),
+    ] {
+        let value = Expression::parse(text, &batch.schema()).unwrap().evaluate(&batch).unwrap();
+        assert_eq!(array_value_to_string(&value, 0).unwrap(), expected, "{text}");
+    }
+}
+
+#[test]
 fn an_interval_without_a_unit_is_refused() {
     for text in ["day - interval '3'", "at + interval '1.5'"] {
         assert!(shown(text).contains("needs a unit"), "{}", shown(text));

@@ -150,9 +150,12 @@ pub(crate) fn common(a: &DataType, b: &DataType) -> Option<DataType> {
             Some(wider(a, b, &[DataType::LargeBinary, DataType::BinaryView, DataType::Binary]))
         }
         (DataType::Date32 | DataType::Date64, DataType::Date32 | DataType::Date64) => Some(DataType::Date64),
-        (DataType::Date32 | DataType::Date64, DataType::Timestamp(unit, None))
-        | (DataType::Timestamp(unit, None), DataType::Date32 | DataType::Date64) => {
-            Some(DataType::Timestamp(*unit, None))
+        (DataType::Date32, DataType::Timestamp(unit, None))
+        | (DataType::Timestamp(unit, None), DataType::Date32) => Some(DataType::Timestamp(*unit, None)),
+        // These dates have milliseconds.
+        (DataType::Date64, DataType::Timestamp(unit, None))
+        | (DataType::Timestamp(unit, None), DataType::Date64) => {
+            Some(DataType::Timestamp(*unit.max(&TimeUnit::Millisecond), None))
         }
         (DataType::Timestamp(unit, zone), DataType::Timestamp(other, other_zone))
             if zone.is_some() == other_zone.is_some() =>
@@ -280,8 +283,10 @@ fn temporal(operator: Arithmetic, a: &DataType, b: &DataType) -> Option<Signatur
         (Date32, Date32) if is_difference => keep(DataType::Int64),
         (Date32 | Date64, Interval(IntervalUnit::YearMonth | IntervalUnit::MonthDayNano)) => keep(a.clone()),
         (Timestamp(..), Interval(_)) => keep(a.clone()),
-        (Timestamp(unit, _), Duration(_)) => {
-            Some(Signature { left: a.clone(), right: Duration(*unit), result: a.clone() })
+        (Timestamp(unit, zone), Duration(other)) => {
+            let finer = *unit.max(other);
+            let same = Timestamp(finer, zone.clone());
+            Some(Signature { left: same.clone(), right: Duration(finer), result: same })
         }
         (Timestamp(unit, None), Date32) | (Date32, Timestamp(unit, None)) if is_difference => {
             let same = Timestamp(*unit, None);
