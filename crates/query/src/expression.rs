@@ -28,7 +28,7 @@ mod evaluate;
 mod literal;
 pub(crate) mod narrow;
 mod node;
-mod parse;
+pub(crate) mod parse;
 mod print;
 mod projection;
 pub(crate) mod prune;

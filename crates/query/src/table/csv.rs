@@ -14,6 +14,7 @@
 mod infer;
 mod records;
 mod scan;
+mod typed;
 
 pub(super) use infer::{INFERRED_BYTES, Inferred, infer};
 pub(super) use scan::{CsvInput, CsvPlan, CsvScan};

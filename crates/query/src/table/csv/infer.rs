@@ -41,12 +41,50 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// The kind of a column whose values are parsed; `None` for texts and truth values.
+    pub(super) fn of_type(data_type: &DataType) -> Option<Kind> {
+        Some(match data_type {
+            DataType::Int64 => Kind::Integer,
+            DataType::Float64 => Kind::Float,
+            DataType::Date32 => Kind::Date,
+            DataType::Timestamp(TimeUnit::Second, None) => Kind::Second,
+            DataType::Timestamp(TimeUnit::Millisecond, None) => Kind::Millisecond,
+            DataType::Timestamp(TimeUnit::Microsecond, None) => Kind::Microsecond,
+            DataType::Timestamp(TimeUnit::Nanosecond, None) => Kind::Nanosecond,
+            _ => return None,
+        })
+    }
+
+    /// In words, for errors.
+    pub(super) fn in_words(self) -> &'static str {
+        match self {
+            Kind::Nothing => "empty",
+            Kind::Boolean => "true or false",
+            Kind::Integer => "an integer without leading zeros",
+            Kind::Float => "a number",
+            Kind::Date => "a date",
+            Kind::Second => "a time in seconds",
+            Kind::Millisecond => "a time in milliseconds",
+            Kind::Microsecond => "a time in microseconds",
+            Kind::Nanosecond => "a time in nanoseconds",
+            Kind::Text => "a text",
+        }
+    }
+
+    /// The value of an integer that is written as one.
+    pub(super) fn integer(text: &str) -> Option<i64> {
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        let has_leading_zero = digits.len() > 1 && digits.starts_with('0');
+        let is_written_so = digits.bytes().all(|byte| byte.is_ascii_digit()) && !has_leading_zero;
+        if is_written_so { text.parse().ok() } else { None }
+    }
+
     /// The kind of one value.
-    fn of(text: &str) -> Kind {
+    pub(super) fn of(text: &str) -> Kind {
         match text {
             "" => Kind::Nothing,
             _ if text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false") => Kind::Boolean,
-            _ if is_integer(text) => Kind::Integer,
+            _ if Kind::integer(text).is_some() => Kind::Integer,
             _ if is_float(text) => Kind::Float,
             _ => time_kind(text).unwrap_or(Kind::Text),
         }
@@ -80,13 +118,6 @@ impl Kind {
     }
 }
 
-/// Whether `text` is a 64-bit integer without plus sign or leading zeros.
-fn is_integer(text: &str) -> bool {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let has_leading_zero = digits.len() > 1 && digits.starts_with('0');
-    digits.bytes().all(|byte| byte.is_ascii_digit()) && !has_leading_zero && text.parse::<i64>().is_ok()
-}
-
 /// Whether `text` is a number with a point or an exponent (so not an integer beyond 64 bits), `NaN` or `inf`.
 fn is_float(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -98,20 +129,23 @@ fn is_float(text: &str) -> bool {
     (is_name || (is_number && !is_whole && !has_leading_zero)) && Float64Type::parse(text).is_some()
 }
 
+/// Whether `text` is `shape` but for other digits in the places of zeros.
+fn has_shape(text: &str, shape: &str) -> bool {
+    let is_like = |(byte, place): (u8, u8)| byte == place || (place == b'0' && byte.is_ascii_digit());
+    text.len() == shape.len() && text.bytes().zip(shape.bytes()).all(is_like)
+}
+
 /// The kind of a date or a timestamp.
 fn time_kind(text: &str) -> Option<Kind> {
     let (date, time) = text.split_at_checked(10)?;
-    let shape_of = |text: &str| -> String {
-        text.chars().map(|char| if char.is_ascii_digit() { '0' } else { char }).collect()
-    };
-    if shape_of(date) != "0000-00-00" {
+    if !has_shape(date, "0000-00-00") {
         return None;
     }
     if time.is_empty() {
         return Date32Type::parse(date).map(|_| Kind::Date);
     }
     let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
-    let is_clock = matches!(shape_of(clock).as_str(), "T00:00:00" | " 00:00:00");
+    let is_clock = has_shape(clock, "T00:00:00") || has_shape(clock, " 00:00:00");
     let is_fraction = (1..=FRACTION_DIGITS_MAX).contains(&fraction.len())
         && fraction.bytes().all(|byte| byte.is_ascii_digit());
     if !is_clock || !is_fraction || TimestampNanosecondType::parse(text).is_none() {

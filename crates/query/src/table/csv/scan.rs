@@ -12,6 +12,7 @@ use arrow_schema::SchemaRef;
 use sakiyomi_io::{Block, ReadStream, SharedOptions};
 
 use super::records::{Scanner, not_text, not_utf8};
+use super::typed::{decoded_schema, typed};
 use crate::job::Reservation;
 use crate::table::fetch::READ_PHASE_NAME;
 use crate::table::guard::{decode, printable};
@@ -220,13 +221,19 @@ impl CsvScan {
             let count = self.decoder.decode(left)?;
             self.at += count;
             if count == 0 || self.decoder.capacity() == 0 {
-                return self.decoder.flush();
+                return self.flush();
             }
         }
         if piece.is_last {
             self.decoder.decode(&[])?;
         }
-        self.decoder.flush()
+        self.flush()
+    }
+
+    /// Returns the decoded records with their types.
+    fn flush(&mut self) -> Result<Option<RecordBatch>, arrow_schema::ArrowError> {
+        let Some(texts) = self.decoder.flush()? else { return Ok(None) };
+        typed(&texts, &self.plan.stored, &self.plan.columns).map(Some)
     }
 
     fn shaped(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
@@ -238,7 +245,7 @@ impl CsvScan {
 }
 
 fn decoder(plan: &CsvPlan) -> Decoder {
-    let builder = ReaderBuilder::new(Arc::clone(&plan.stored)).with_header(false);
+    let builder = ReaderBuilder::new(decoded_schema(&plan.stored)).with_header(false);
     builder.with_batch_size(plan.batch_rows).with_projection(plan.columns.clone()).build_decoder()
 }
 

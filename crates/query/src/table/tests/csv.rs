@@ -112,6 +112,28 @@ fn invalid_csv_is_refused_in_one_sentence() {
 }
 
 #[test]
+fn values_behind_the_first_mebibyte_lose_nothing() {
+    let scratch = Scratch::new("csv_late");
+    for (first, late) in [
+        ("10115", "01067"),
+        ("10115", "+5"),
+        ("10115", " 5"),
+        ("7.5", "007.5"),
+        ("7.5", "12345678901234567890"),
+        ("2024-01-01", "2024-01-01 12:00:00"),
+        ("2024-01-01 12:00:00", "2024-01-01 12:00:00.750"),
+        ("2024-01-01 12:00:00.750", "2024-01-01 12:00:00.000999"),
+        ("2024-01-01 12:00:00", "2024-01-01T00:30:00+02:00"),
+    ] {
+        let text = format!("a\n{}{late}\n", format!("{first}\n").repeat((1 << 20) / first.len()));
+        let error = read(scratch.file("t", text)).unwrap_err().to_string();
+        assert!(error.contains("first MiB") && error.contains(late), "{first}, {late}: {error}");
+    }
+    let text = format!("a,b\n{}1.5,2024-01-01\n,\n", "1.5,2024-01-01 12:00:00\n".repeat(50_000));
+    assert_eq!(read(scratch.file("t", text)).unwrap().num_rows(), 50_002);
+}
+
+#[test]
 fn a_record_that_is_larger_than_the_memory_is_refused() {
     let scratch = Scratch::new("csv_large");
     let path = scratch.file("t.csv", format!("a,b\n1,\"{}\"\n2,3\n", "x\n".repeat(8 << 20)));
