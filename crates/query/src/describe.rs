@@ -121,7 +121,7 @@ pub fn sampled(values: &ArrayRef) -> (ValueKind, f64) {
     kind(values.data_type(), mean_bytes(values).unwrap_or(TEXT_MEAN_BYTES))
 }
 
-/// The mean length of texts; `None` if there is no text.
+/// The mean length of texts; `None` without texts.
 fn mean_bytes(values: &ArrayRef) -> Option<f64> {
     let is_text = kind(values.data_type(), TEXT_MEAN_BYTES).0 == ValueKind::Text;
     let lengths = length(values).ok().filter(|_| is_text && !values.is_empty())?;

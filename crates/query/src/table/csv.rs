@@ -5,7 +5,8 @@
 //! (`1998-09-02`), timestamp (`1998-09-02T12:00:00`, or with a space; fractions make it microseconds or nanoseconds),
 //! and text for everything else. A mix of integers and floats becomes float, a mix of dates and timestamps becomes
 //! timestamp, and any other mix text. Integers with leading zeros, which a number would lose, and integers beyond 64
-//! bits are text. So is a column without any value.
+//! bits are text. So is a column without any value. Behind the first MiB a value of another kind is an error, because its
+//! column's type would change it.
 //!
 //! Record boundaries depend on everything before them, because a line end within quotes does not end a record. So one
 //! stream reads the file's blocks in order. A worker scans its block for quotes and line ends, which is fast, then

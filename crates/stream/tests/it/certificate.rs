@@ -19,7 +19,7 @@ struct Row {
     stages: Vec<StageBounds>,
 }
 
-/// What a stage does with a tuple.
+/// Processing of a tuple by a stage.
 struct Action {
     /// Time for which it does nothing first, which its bounds limit.
     stall_ns: f64,
@@ -37,7 +37,7 @@ struct Tuple {
     origin: usize,
 }
 
-/// What a row showed.
+/// Results of the simulation of a row.
 struct Observed {
     /// Largest number of tuples in each ring.
     ring_tuples: Vec<u64>,

@@ -246,7 +246,7 @@ impl Rest {
     /// Moves stdin there.
     fn leave(mut self) {
         if let Some(end) = self.end {
-            // What was printed is right even if this fails.
+            // The printed lines are right even if this fails.
             let _ = self.stdin.seek(SeekFrom::Start(end));
         }
     }
