@@ -1,4 +1,4 @@
-//! What the fuzz targets run, as plain functions that the tests run, too. Not part of the interface.
+//! Entry points of the fuzz targets, as plain functions that the tests run, too. Not part of the interface.
 
 use std::io::{Cursor, Write};
 use std::path::Path;
