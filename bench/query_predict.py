@@ -130,7 +130,7 @@ class Bench:
     def job(self, device, directory, name, words, memory, method):
         """The prediction, written down, then a run with its errors."""
         forced = ["--method", method] if method else []
-        words = [*words, "--memory", f"{memory}MiB", "--spill", ".", *forced]
+        words = [*words, "--memory", f"{memory}MiB", "--spill", self.options.spill, *forced]
         label = f"{name} {memory} MiB {method or 'chosen'}"
         try:
             predicted = self.explain(directory, words, analyze=False)
@@ -153,7 +153,7 @@ class Bench:
 
     def choice(self, device, directory, name, words, memory):
         """The chosen plan against the rejected ones that options can force, in turns."""
-        base = [*words, "--memory", f"{memory}MiB", "--spill", "."]
+        base = [*words, "--memory", f"{memory}MiB", "--spill", self.options.spill]
         chosen = self.explain(directory, base, analyze=False)
         rivals = []
         for rejected in chosen["rejected"]:
@@ -225,6 +225,7 @@ def parsed():
     parser.add_argument("--dirs", default=".", help="directories on the devices, separated by commas")
     parser.add_argument("--sf", type=float, default=1)
     parser.add_argument("--methods", default="pread:4,uring:8", help="methods to force, besides the chosen one")
+    parser.add_argument("--spill", default=".", help="directory of spills: a tmpfs is refused beyond the memory limit")
     parser.add_argument("--only", help="names of jobs, separated by commas")
     parser.add_argument("--choices", type=int, default=4, help="jobs of each device whose rejected plans run, too")
     parser.add_argument("--rivals", type=int, default=3, help="rejected plans of each")

@@ -23,7 +23,7 @@
 //! no thread, no file; the same input gives the same plan.
 //!
 //! ```
-//! use sakiyomi_stream::{Arrivals, Hop, Operator, Pipeline, Planner, Settings, Topology};
+//! use sakiyomi_placement::{Arrivals, Hop, Operator, Pipeline, Planner, Settings, Topology};
 //!
 //! let pipeline = Pipeline::chain(vec![Operator::new(300.0), Operator::new(500.0)], &[1.0])?;
 //! let topology = Topology::uniform(4, Hop { transit_ns: 150.0, ..Hop::FREE })?;
@@ -35,7 +35,7 @@
 //! assert_eq!(fast.placement.cores_used(), 2);
 //! let short = planner.plan(Arrivals::constant(2.0e6)?).unwrap_err();
 //! assert!((short.held_per_s / 1.7e6 - 1.0).abs() < 0.001, "{short}");
-//! # Ok::<(), sakiyomi_stream::Error>(())
+//! # Ok::<(), sakiyomi_placement::Error>(())
 //! ```
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 

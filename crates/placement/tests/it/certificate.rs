@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use sakiyomi_stream::certificate::move_up_at_per_s;
-use sakiyomi_stream::{ArrivalBounds, Certificate, Error, StageBounds};
+use sakiyomi_placement::certificate::move_up_at_per_s;
+use sakiyomi_placement::{ArrivalBounds, Certificate, Error, StageBounds};
 
 use crate::simulation::Random;
 

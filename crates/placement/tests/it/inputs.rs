@@ -1,6 +1,6 @@
 //! Bad input is an error that helps; a graph that sends in a circle is never placed.
 
-use sakiyomi_stream::{
+use sakiyomi_placement::{
     Arrivals, Edge, Error, Figures, Group, Hop, Idle, Key, Model, Operator, Pipeline, Placement, Planner,
     Settings, Topology,
 };

@@ -1,6 +1,6 @@
 //! The model's latency of graphs against a simulation.
 
-use sakiyomi_stream::{Arrivals, Edge, Group, Idle, Model, Operator, Pipeline, Placement, Topology};
+use sakiyomi_placement::{Arrivals, Edge, Group, Idle, Model, Operator, Pipeline, Placement, Topology};
 
 use crate::latency::HOP;
 use crate::simulation::{Random, Simulation};

@@ -1,6 +1,6 @@
 //! The model's latency against a simulation.
 
-use sakiyomi_stream::{Arrivals, Group, Hop, Idle, Key, Model, Operator, Pipeline, Placement, Topology};
+use sakiyomi_placement::{Arrivals, Group, Hop, Idle, Key, Model, Operator, Pipeline, Placement, Topology};
 
 use crate::simulation::{Random, Simulation};
 

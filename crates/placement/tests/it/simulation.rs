@@ -2,7 +2,7 @@
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
-use sakiyomi_stream::{Arrivals, Edge, Hop, Idle, Pipeline, Placement, Topology};
+use sakiyomi_placement::{Arrivals, Edge, Hop, Idle, Pipeline, Placement, Topology};
 
 /// A seeded source of figures.
 pub(crate) struct Random(Pcg64);

@@ -1,6 +1,6 @@
 //! The CPU time of wake-ups against a simulation.
 
-use sakiyomi_stream::{Arrivals, Group, Hop, Idle, Key, Model, Operator, Pipeline, Placement, Topology};
+use sakiyomi_placement::{Arrivals, Group, Hop, Idle, Key, Model, Operator, Pipeline, Placement, Topology};
 
 use crate::latency::HOP;
 use crate::simulation::{Random, Simulation};
