@@ -118,7 +118,8 @@ impl Output {
         let sink = SharedSink::new(sink);
         let writer = match &encoder.kind {
             EncoderKind::Parquet(parquet) => {
-                let writer = parquet::Writer::new(parquet, &sink, &encoder.schema, &options.sorted_by)?;
+                let (job, schema) = (&encoder.job, &encoder.schema);
+                let writer = parquet::Writer::new(job, parquet, &sink, schema, &options.sorted_by)?;
                 Writer::Parquet(Box::new(writer))
             }
             EncoderKind::Ipc(ipc) => Writer::Ipc(ipc::Writer::new(ipc, &sink, options)?),

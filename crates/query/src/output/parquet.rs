@@ -12,6 +12,7 @@
 //! | `physical.rs`, `extremes.rs` | order and statistics of numbers, of strings |
 //! | `dictionary.rs`, `bits.rs` | codes of distinct values; runs and bit packing |
 //! | `chunk.rs`, `header.rs`, `codec.rs` | pages, their headers, their compression |
+//! | `footer.rs`, `group_log.rs` | page indexes and metadata at the end of a file; where they are until then |
 
 mod bits;
 mod booleans;
@@ -20,7 +21,9 @@ mod codec;
 mod columns;
 mod dictionary;
 mod extremes;
+mod footer;
 mod gather;
+mod group_log;
 mod header;
 mod nested;
 mod numbers;
@@ -29,33 +32,25 @@ mod strings;
 mod validity;
 mod visit;
 
-use std::io::Write;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, IntervalUnit, Schema};
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, encode_arrow_schema};
-use parquet::file::metadata::{
-    FileMetaData, KeyValue, ParquetMetaDataBuilder, ParquetMetaDataWriter, RowGroupMetaData, SortingColumn,
-};
-use parquet::file::page_index::column_index::ColumnIndexMetaData;
-use parquet::file::page_index::offset_index::OffsetIndexMetaData;
-use parquet::file::writer::TrackedWrite;
+use parquet::file::metadata::{FileMetaData, KeyValue, RowGroupMetaData, SortingColumn};
 
 pub(crate) use chunk::Chunk;
 use columns::Columns;
 pub(crate) use columns::Scratch;
+use footer::{Footer, Indexes, MAGIC};
 
-use crate::Error;
 use crate::order::SortKey;
 use crate::output::buffer::Buf;
 use crate::output::options::Compression;
 use crate::output::plain::find_type;
 use crate::output::pool::Lease;
 use crate::output::sink::SharedSink;
-
-/// Magic number at the start and the end of a file.
-const MAGIC: &[u8] = b"PAR1";
+use crate::{Error, Job};
 
 /// Format version of pages and types.
 const FORMAT_VERSION: i32 = 1;
@@ -107,60 +102,42 @@ fn is_refused(data_type: &DataType) -> bool {
 /// A file being written.
 pub(crate) struct Writer {
     columns: Arc<Columns>,
-    out: TrackedWrite<SharedSink>,
     sink: SharedSink,
     sorting: Option<Vec<SortingColumn>>,
-    schema: KeyValue,
-    rows: i64,
-    groups: Vec<RowGroupMetaData>,
-    column_indexes: Vec<Vec<ColumnIndexMetaData>>,
-    offset_indexes: Vec<Vec<OffsetIndexMetaData>>,
+    footer: Footer,
 }
 
 impl std::fmt::Debug for Writer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Writer")
-            .field("rows", &self.rows)
-            .field("groups", &self.groups.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Writer").field("groups", &self.footer.groups()).finish_non_exhaustive()
     }
 }
 
 impl Writer {
     /// Starts a file.
     pub(crate) fn new(
+        job: &Job,
         encoder: &Encoder,
         sink: &SharedSink,
         schema: &Schema,
         sorted_by: &[SortKey],
     ) -> Result<Writer, Error> {
         let columns = Arc::clone(&encoder.columns);
-        let mut out = TrackedWrite::new(sink.clone());
-        sink.check(out.write_all(MAGIC).map_err(parquet::errors::ParquetError::from))?;
-        Ok(Writer {
-            sorting: sorting_columns(&columns, sorted_by),
-            columns,
-            out,
-            sink: sink.clone(),
-            schema: KeyValue::new(ARROW_SCHEMA_META_KEY.to_owned(), encode_arrow_schema(schema)),
-            rows: 0,
-            groups: Vec::new(),
-            column_indexes: Vec::new(),
-            offset_indexes: Vec::new(),
-        })
+        sink.append(MAGIC)?;
+        let schema = KeyValue::new(ARROW_SCHEMA_META_KEY.to_owned(), encode_arrow_schema(schema));
+        let (version, writer) = (FORMAT_VERSION, Some(CREATED_BY.to_owned()));
+        let descr = Arc::clone(&columns.descr);
+        let file = FileMetaData::new(version, 0, writer, Some(vec![schema]), descr, None);
+        let sorting = sorting_columns(&columns, sorted_by);
+        Ok(Writer { columns, sink: sink.clone(), sorting, footer: Footer::new(job, file)? })
     }
 
     /// Appends a row group.
     pub(crate) fn append(&mut self, bytes: &[u8], chunks: Vec<Chunk>, rows: usize) -> Result<(), Error> {
-        let base = self.out.bytes_written() as i64;
-        self.sink.check(self.out.write_all(bytes).map_err(parquet::errors::ParquetError::from))?;
+        let base = self.sink.written() as i64;
+        self.sink.append(bytes)?;
         let placed: Result<Vec<Chunk>, Error> = chunks.into_iter().map(|chunk| chunk.placed(base)).collect();
-        let (mut columns, mut column_index, mut offset_index) = (Vec::new(), Vec::new(), Vec::new());
-        for chunk in placed? {
-            columns.push(chunk.metadata);
-            column_index.push(chunk.column_index);
-            offset_index.push(chunk.offset_index);
-        }
+        let (columns, indexes) = Indexes::of(placed?);
         let mut group = RowGroupMetaData::builder(Arc::clone(&self.columns.descr))
             .set_num_rows(rows as i64)
             .set_total_byte_size(columns.iter().map(|column| column.uncompressed_size()).sum())
@@ -168,35 +145,16 @@ impl Writer {
             .set_file_offset(base)
             .set_column_metadata(columns);
         // The field is optional and has only 16 bits.
-        if let Ok(ordinal) = i16::try_from(self.groups.len()) {
+        if let Ok(ordinal) = i16::try_from(self.footer.groups()) {
             group = group.set_ordinal(ordinal);
         }
-        self.groups.push(group.build()?);
-        self.column_indexes.push(column_index);
-        self.offset_indexes.push(offset_index);
-        self.rows += rows as i64;
-        Ok(())
+        self.footer.add(group.build()?, indexes)
     }
 
-    /// Writes the page indexes and the footer.
+    /// Writes the page indexes and the metadata.
     pub(crate) fn finish(self) -> Result<(), Error> {
-        let file = FileMetaData::new(
-            FORMAT_VERSION,
-            self.rows,
-            Some(CREATED_BY.to_owned()),
-            Some(vec![self.schema]),
-            Arc::clone(&self.columns.descr),
-            None,
-        );
-        let has_groups = !self.groups.is_empty();
-        let metadata = ParquetMetaDataBuilder::new(file)
-            .set_row_groups(self.groups)
-            .set_column_index(Some(self.column_indexes).filter(|_| has_groups))
-            .set_offset_index(Some(self.offset_indexes).filter(|_| has_groups))
-            .build();
-        let mut out = self.out;
-        self.sink.check(out.flush().map_err(parquet::errors::ParquetError::from))?;
-        self.sink.check(ParquetMetaDataWriter::new_with_tracked(out, &metadata).finish())
+        let base = self.sink.written();
+        self.footer.finish(base, |bytes| self.sink.append(bytes))
     }
 }
 

@@ -1,13 +1,17 @@
 //! Parquet results are read back by the library, and their statistics equal those of the library's writer.
 
 use std::fs::File;
+use std::io::Write;
 
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use ::parquet::basic::Encoding;
-use ::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use ::parquet::file::metadata::{
+    PageIndexPolicy, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetMetaDataWriter,
+};
 use ::parquet::file::page_index::column_index::ColumnIndexMetaData;
 use ::parquet::file::statistics::Statistics;
+use ::parquet::file::writer::TrackedWrite;
 use arrow_array::types::{Int32Type, UInt8Type};
 use arrow_array::{Decimal64Array, Decimal128Array, DictionaryArray, Int64Array, StringArray, UInt8Array};
 use arrow_schema::SortOptions;
@@ -321,4 +325,87 @@ fn a_table_without_rows_or_columns_is_a_file() {
     write(&path, &schema, &[], &options(0)).unwrap();
     assert_eq!(metadata(&path).num_row_groups(), 0);
     assert_eq!(read(&path).1.len(), 0);
+}
+
+/// The whole file, with the page indexes and the metadata as the library writes them.
+fn rewritten(path: &Path) -> Vec<u8> {
+    let reader = ParquetMetaDataReader::new()
+        .with_page_index_policy(PageIndexPolicy::Required)
+        .with_metadata_options(Some(ParquetMetaDataOptions::new().with_encoding_stats_as_mask(false)));
+    let metadata = reader.parse_and_finish(&File::open(path).unwrap()).unwrap();
+    let bytes = std::fs::read(path).unwrap();
+    let columns = || metadata.row_groups().iter().flat_map(|group| group.columns());
+    let indexes = columns().flat_map(|column| [column.column_index_offset(), column.offset_index_offset()]);
+    let length = u32::from_le_bytes(*bytes.strip_suffix(b"PAR1").unwrap().last_chunk().unwrap());
+    let start = indexes.flatten().min().map_or(bytes.len() - 8 - length as usize, |start| start as usize);
+    let mut rewritten = Vec::new();
+    let mut tracked = TrackedWrite::new(&mut rewritten);
+    tracked.write_all(&bytes[..start]).unwrap();
+    ParquetMetaDataWriter::new_with_tracked(tracked, &metadata).finish().unwrap();
+    rewritten
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn the_end_of_a_file_is_what_the_library_writes(seed: u64, groups in 0_usize..40, columns in 1_usize..6) {
+        let scratch = Scratch::new("parquet-footer");
+        let path = scratch.path("footer.parquet");
+        let mut random = Random::new(seed);
+        let rows: Vec<usize> = (0..groups).map(|_| 1 + random.below(300)).collect();
+        let columns: Vec<(String, ArrayRef)> = (0..columns)
+            .map(|column| (format!("c{column}"), random.column(rows.iter().sum(), true)))
+            .collect();
+        let columns: Vec<(&str, ArrayRef)> =
+            columns.iter().map(|(name, array)| (name.as_str(), Arc::clone(array))).collect();
+        let batch = table(&columns);
+        let mut first = 0;
+        let groups: Vec<_> = rows
+            .iter()
+            .map(|&rows| {
+                first += rows;
+                vec![batch.slice(first - rows, rows)]
+            })
+            .collect();
+        let key = SortKey { column: 0, options: SortOptions::default() };
+        let options = OutputOptions { sorted_by: vec![key], ..options(1) };
+        write(&path, &batch.schema(), &groups, &options).unwrap();
+        prop_assert!(std::fs::read(&path).unwrap() == rewritten(&path));
+    }
+}
+
+/// 16 columns in 1,500 row groups: some megabytes of metadata.
+#[test]
+fn metadata_of_many_row_groups_are_spilled() {
+    let scratch = Scratch::new("parquet-groups");
+    let (path, spill) = (scratch.path("groups.parquet"), scratch.path("spill"));
+    std::fs::create_dir(&spill).unwrap();
+    let options = JobOptions { memory: 16 << 20, threads: 1, spill: vec![spill], ..JobOptions::default() };
+    let job = Job::new(options).unwrap();
+    let columns: Vec<(String, ArrayRef)> = (0..16)
+        .map(|column| {
+            (format!("c{column}"), Arc::new(Int64Array::from_iter_values(column..column + 3)) as ArrayRef)
+        })
+        .collect();
+    let columns: Vec<(&str, ArrayRef)> =
+        columns.iter().map(|(name, array)| (name.as_str(), Arc::clone(array))).collect();
+    let batch = table(&columns);
+    let target = Target::File(path.clone());
+    let mut output =
+        Output::create(&job, &target, &batch.schema(), &OutputOptions::new(Format::Parquet)).unwrap();
+    let encoder = output.encoder();
+    let available = job.available();
+    for _ in 0..1500 {
+        output.append(encoder.encode(&[batch.clone()]).unwrap()).unwrap();
+    }
+    encoder.release();
+    assert_eq!(job.available(), available, "the memory was reserved before");
+    output.finish().unwrap();
+    let phases = job.phases().list();
+    let write = phases.iter().find(|phase| phase.name == "write").unwrap();
+    assert!(write.stored_bytes > 1 << 20, "{write:?}");
+    assert_eq!(metadata(&path).num_row_groups(), 1500);
+    assert_eq!(read(&path).1.iter().map(RecordBatch::num_rows).sum::<usize>(), 4500);
+    assert!(std::fs::read(&path).unwrap() == rewritten(&path));
 }
