@@ -397,7 +397,7 @@ fn metadata_of_many_row_groups_are_spilled() {
     let encoder = output.encoder();
     let available = job.available();
     for _ in 0..1500 {
-        output.append(encoder.encode(&[batch.clone()]).unwrap()).unwrap();
+        output.append(encoder.encode(std::slice::from_ref(&batch)).unwrap()).unwrap();
     }
     encoder.release();
     assert_eq!(job.available(), available, "the memory was reserved before");
