@@ -125,6 +125,7 @@ fn groups(batches: Vec<RecordBatch>, group_rows: usize) -> Vec<Vec<RecordBatch>>
 
 /// A generated table as a stream.
 pub struct Generator {
+    job: Job,
     schema: SchemaRef,
     state: GeneratorState,
     batches: std::vec::IntoIter<RecordBatch>,
@@ -146,7 +147,7 @@ impl Generator {
         let plan = Plan::new(job, options)?;
         let schema = plan.schema().clone();
         let state = GeneratorState::Idle(Box::new(plan), options.shuffle);
-        Ok(Generator { schema, state, batches: Vec::new().into_iter() })
+        Ok(Generator { job: job.clone(), schema, state, batches: Vec::new().into_iter() })
     }
 }
 
@@ -156,6 +157,8 @@ impl Batches for Generator {
     }
 
     fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
+        // The threads may have made all rows ahead of the reader.
+        self.job.check()?;
         loop {
             if let Some(batch) = self.batches.find(|batch| batch.num_rows() > 0) {
                 return Ok(Some(batch));
