@@ -13,7 +13,11 @@
 //!
 //! if `r G B <= 1` for each stage: the stages up to `k` together hold no more of the input, and what is in
 //! ring `k` stems from it. The `G B` in the sums are the tuple in progress, which leaves its ring when it is
-//! done. Outside the bounds the certificate is void.
+//! done. Outside the bounds the certificate is void. [`graph`] does the same for a placement of any pipeline.
+
+pub mod graph;
+
+pub use graph::{PlacementCertificate, RingBound, WorkBounds};
 
 use crate::Error;
 
@@ -172,21 +176,32 @@ pub fn move_up_at_per_s(held_per_s: f64, slope_per_s2: f64, reaction_ns: f64) ->
     (held_per_s - slope_per_s2 * reaction_ns * 1e-9).max(0.0)
 }
 
+impl ArrivalBounds {
+    fn check(&self) -> Result<(), Error> {
+        at_least("burst in tuples", self.burst_tuples, 1.0)?;
+        at_least("declared rate in tuples/s", self.rate_per_s, 0.0)
+    }
+}
+
 fn check(arrivals: ArrivalBounds, stages: &[StageBounds]) -> Result<(), Error> {
-    at_least("burst in tuples", arrivals.burst_tuples, 1.0)?;
-    at_least("declared rate in tuples/s", arrivals.rate_per_s, 0.0)?;
+    arrivals.check()?;
     at_least("number of stages", stages.len() as f64, 1.0)?;
     for stage in stages {
         at_least("longest service time in ns", stage.service_max_ns, f64::MIN_POSITIVE)?;
-        at_least("longest stall in ns", stage.stall_max_ns, 0.0)?;
+        check_stalls(stage.stall_max_ns, stage.stall_ratio)?;
         at_least("longest transit in ns", stage.transit_ns, 0.0)?;
-        if !(0.0..1.0).contains(&stage.stall_ratio) {
-            let (what, range) = ("share of time without work", "0 or more and below 1");
-            return Err(Error::Value { what, value: stage.stall_ratio, range });
-        }
         at_least("largest number of outputs", f64::from(stage.outputs_max), 1.0)?;
     }
     Ok(())
+}
+
+fn check_stalls(stall_max_ns: f64, stall_ratio: f64) -> Result<(), Error> {
+    at_least("longest stall in ns", stall_max_ns, 0.0)?;
+    if (0.0..1.0).contains(&stall_ratio) {
+        return Ok(());
+    }
+    let (what, range) = ("share of time without work", "0 or more and below 1");
+    Err(Error::Value { what, value: stall_ratio, range })
 }
 
 fn at_least(what: &'static str, value: f64, least: f64) -> Result<(), Error> {

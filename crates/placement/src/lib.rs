@@ -9,7 +9,7 @@
 //! Pipeline ─┐
 //! Topology ─┼─► Planner ─ plan(Arrivals) ─► Plan: placement, latency, utilisation │ Shortfall
 //! Settings ─┘          └─ table(Arrivals) ─► PlanTable: the plan of any rate, looked up
-//! StageBounds ───────────► Certificate: ring sizes and a bound of the delay
+//! StageBounds, WorkBounds ─► Certificate, PlacementCertificate: ring sizes and a bound of the delay
 //! ```
 //!
 //! | what | where |
@@ -45,7 +45,9 @@ pub mod model;
 pub mod plan;
 pub mod topology;
 
-pub use certificate::{ArrivalBounds, Certificate, StageBounds, Surge};
+pub use certificate::{
+    ArrivalBounds, Certificate, PlacementCertificate, RingBound, StageBounds, Surge, WorkBounds,
+};
 pub use error::{Error, PipelineFault, PlacementFault};
 pub use model::{Arrivals, Edge, Figures, Group, Idle, Key, Model, Operator, Pipeline, Placement};
 pub use plan::{Limit, Optimality, Plan, PlanTable, Planner, Settings, Shortfall};

@@ -79,6 +79,7 @@ pub enum Idle {
 pub struct Model<'a> {
     pub(crate) pipeline: &'a Pipeline,
     pub(crate) topology: &'a Topology,
+    pub(crate) idle: Idle,
     arrivals: Arrivals,
     /// Numbers of tuples on the edges.
     counts: Counts,
@@ -116,7 +117,7 @@ impl<'a> Model<'a> {
     #[must_use]
     pub fn new(pipeline: &'a Pipeline, topology: &'a Topology, idle: Idle, arrivals: Arrivals) -> Model<'a> {
         let mut model =
-            Model { pipeline, topology, arrivals, counts: Counts::new(pipeline), parked: Vec::new() };
+            Model { pipeline, topology, idle, arrivals, counts: Counts::new(pipeline), parked: Vec::new() };
         let parked = |operator: usize| match idle {
             Idle::Spin => Parked { typical: 0.0, most: 0.0 },
             Idle::Park { spin_ns } => {

@@ -85,16 +85,22 @@ impl Model<'_> {
 
     /// Whether groups send to each other in a circle: each would wait for room in the other's ring.
     pub(crate) fn has_circle(&self, placement: &Placement) -> bool {
+        self.sending_order(placement).len() < placement.groups.len()
+    }
+
+    /// The groups, each after those that it receives from; without those in a circle, and behind one.
+    pub(crate) fn sending_order(&self, placement: &Placement) -> Vec<usize> {
         let group_of = placement.group_of(self.pipeline.operators().len());
         let ends = |edge: &super::Edge| (group_of[edge.from], group_of[edge.to]);
         let mut links: Vec<(usize, usize)> =
             self.pipeline.edges().iter().map(ends).filter(|(from, to)| from != to).collect();
         let mut left: Vec<usize> = (0..placement.groups.len()).collect();
-        // A group that receives nothing from those left is in no circle.
+        let mut order = Vec::with_capacity(left.len());
         while let Some(index) = left.iter().position(|&group| links.iter().all(|&(_, to)| to != group)) {
-            let group = left.swap_remove(index);
+            let group = left.remove(index);
             links.retain(|&(from, _)| from != group);
+            order.push(group);
         }
-        !left.is_empty()
+        order
     }
 }

@@ -4,5 +4,6 @@ mod certificate;
 mod graphs;
 mod inputs;
 mod latency;
+mod placement_certificate;
 mod simulation;
 mod wake_ups;

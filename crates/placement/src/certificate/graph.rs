@@ -1,0 +1,361 @@
+//! The certificate of a placement of any graph, with joins and replicas.
+//!
+//! A *flow* is the tuples that enter a group along one edge that is cut, or at an entry. Flow `i` is bounded
+//! by a burst and a rate, `s_i + p_i t`, and each of its tuples costs its group `B_i` of CPU time at most. The
+//! bounds of a flow follow from those of the group that sends it (Le Boudec and Thiran, *Network Calculus*,
+//! 2001, sections 1.4 and 6.2), group by group:
+//!
+//! ```text
+//! one flow on one core       ring  <=  s + p (T + B)                          output burst  g (s + p (T + B))
+//! several flows, replicas    delay <=  (S + max B + sum B s) / (1 - sum over others of p B)  + transit
+//!                            ring  <=  s + p delay                            output burst  g (s + p delay)
+//! ```
+//!
+//! Several flows may be served in any order, as long as the core does not idle while it has a tuple. A
+//! replica takes the whole burst, and the share of the rate that its key declares; results are put in order
+//! again, so a tuple may wait as long as the slowest replica takes. A flow through groups that receive nothing
+//! else pays for its burst once, at the slowest of them, as in a row of stages.
+
+use super::{ArrivalBounds, at_least};
+use crate::{Error, Hop, Idle, Model, Pipeline, Placement, Topology};
+
+/// Worst case of the operators and cores of a placement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkBounds {
+    /// Longest CPU time of each operator per tuple taken, in nanoseconds.
+    pub service_max_ns: Vec<f64>,
+    /// Largest number of tuples sent along each edge per tuple that its sender takes.
+    pub outputs_max: Vec<u32>,
+    /// Longest time, in nanoseconds, that a core does not work in all between two moments when its group has
+    /// no tuple to take, apart from the share `stall_ratio`.
+    pub stall_max_ns: f64,
+    /// Share of the time that a core does not work in the long run, below 1.
+    pub stall_ratio: f64,
+}
+
+impl WorkBounds {
+    /// Operators that take at most `service_max_ratio` times their mean service time, and send along each
+    /// edge at most its selectivity, rounded up; cores that do not stall.
+    #[must_use]
+    pub fn of_means(pipeline: &Pipeline, service_max_ratio: f64) -> WorkBounds {
+        let service_max_ns = |operator: &crate::Operator| operator.service_ns * service_max_ratio;
+        WorkBounds {
+            service_max_ns: pipeline.operators().iter().map(service_max_ns).collect(),
+            // A selectivity of 1e10 has no certificate anyway: the largest count stands for it.
+            outputs_max: pipeline.edges().iter().map(|edge| edge.selectivity.ceil() as u32).collect(),
+            stall_max_ns: 0.0,
+            stall_ratio: 0.0,
+        }
+    }
+
+    /// The same with cores that stall.
+    #[must_use]
+    pub fn with_stalls(self, stall_max_ns: f64, stall_ratio: f64) -> WorkBounds {
+        WorkBounds { stall_max_ns, stall_ratio, ..self }
+    }
+
+    fn check(&self, pipeline: &Pipeline) -> Result<(), Error> {
+        let lengths = [
+            ("number of longest service times", self.service_max_ns.len(), pipeline.operators().len()),
+            ("number of largest outputs", self.outputs_max.len(), pipeline.edges().len()),
+        ];
+        for (what, given, needed) in lengths {
+            if given != needed {
+                let range = "one for each operator, or edge, of the pipeline";
+                return Err(Error::Value { what, value: given as f64, range });
+            }
+        }
+        for &service_max_ns in &self.service_max_ns {
+            at_least("longest service time in ns", service_max_ns, f64::MIN_POSITIVE)?;
+        }
+        for &outputs_max in &self.outputs_max {
+            at_least("largest number of outputs", f64::from(outputs_max), 1.0)?;
+        }
+        super::check_stalls(self.stall_max_ns, self.stall_ratio)
+    }
+}
+
+/// Room that a ring needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingBound {
+    /// The edge that passes through the ring; `None` for the queue of tuples from outside.
+    pub edge: Option<usize>,
+    /// The operator that takes the tuples.
+    pub operator: usize,
+    /// Tuples for which it needs room, that in progress included. Between replicas each ring of the edge needs
+    /// as much.
+    pub tuples: u64,
+}
+
+/// Rings of a placement that never overflow, and a bound of the delay.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlacementCertificate {
+    /// The rings, in the order of the operators that take from them.
+    pub rings: Vec<RingBound>,
+    /// Longest time from the arrival of a tuple until all that stems from it is done, in nanoseconds.
+    pub delay_max_ns: f64,
+    /// Share of the guaranteed time of each group's core that the declared rate can take, 1 at most.
+    pub load_max: Vec<f64>,
+}
+
+impl Model<'_> {
+    /// The certificate of a placement while the input keeps to `arrivals` and operators and cores to `work`.
+    /// The rate of this model is not looked at, and the costs of hops count as the largest.
+    ///
+    /// # Errors
+    /// As [`Model::check`]; if a bound is out of range; if a group is slower than its input.
+    pub fn certificate(
+        &self,
+        placement: &Placement,
+        arrivals: ArrivalBounds,
+        work: &WorkBounds,
+    ) -> Result<PlacementCertificate, Error> {
+        self.check(placement)?;
+        arrivals.check()?;
+        work.check(self.pipeline)?;
+        let propagation = Propagation::new(self, placement, work);
+        propagation.certificate(arrivals)
+    }
+}
+
+/// A path through groups that receive nothing else, over which a burst is paid for once: the row of stages of
+/// [`super::Certificate`].
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    /// Delay before the row, in nanoseconds.
+    before_ns: f64,
+    burst_tuples: f64,
+    /// Tuples per tuple at the beginning of the row: `G`.
+    amplification: f64,
+    /// Sum of `T + G B`.
+    latency_ns: f64,
+    /// Largest `G B`.
+    slowest_ns: f64,
+}
+
+impl Row {
+    fn new(before_ns: f64, burst_tuples: f64) -> Row {
+        Row { before_ns, burst_tuples, amplification: 1.0, latency_ns: 0.0, slowest_ns: 0.0 }
+    }
+
+    /// After a stage.
+    fn pass(self, pause_ns: f64, tuple_ns: f64) -> Row {
+        let service_ns = self.amplification * tuple_ns;
+        let latency_ns = self.latency_ns + pause_ns + service_ns;
+        Row { latency_ns, slowest_ns: self.slowest_ns.max(service_ns), ..self }
+    }
+
+    fn delay_ns(&self) -> f64 {
+        self.before_ns + self.latency_ns + self.burst_tuples * self.slowest_ns
+    }
+}
+
+/// Tuples that enter a group at an operator.
+#[derive(Clone, Debug)]
+struct Flow {
+    edge: Option<usize>,
+    operator: usize,
+    burst_tuples: f64,
+    per_ns: f64,
+    row: Row,
+}
+
+/// Bounds of a flow in its group.
+struct Passed {
+    ring_tuples: f64,
+    /// Tuples that may leave at once, per tuple sent for each taken.
+    burst_tuples: f64,
+    /// Until the group is done with a tuple.
+    delay_ns: f64,
+    /// The row, if it goes on.
+    row: Option<Row>,
+}
+
+/// The bounds of all flows, computed from the entries on.
+struct Propagation<'a> {
+    model: &'a Model<'a>,
+    placement: &'a Placement,
+    work: &'a WorkBounds,
+    group_of: Vec<usize>,
+}
+
+impl<'a> Propagation<'a> {
+    fn new(model: &'a Model<'a>, placement: &'a Placement, work: &'a WorkBounds) -> Propagation<'a> {
+        let group_of = placement.group_of(model.pipeline.operators().len());
+        Propagation { model, placement, work, group_of }
+    }
+
+    fn certificate(&self, arrivals: ArrivalBounds) -> Result<PlacementCertificate, Error> {
+        let mut flows_to = self.entries(arrivals);
+        let mut rings = Vec::new();
+        let mut load_max = vec![0.0; self.placement.groups.len()];
+        let mut delay_max_ns: f64 = 0.0;
+        for group in self.model.sending_order(self.placement) {
+            let flows = std::mem::take(&mut flows_to[group]);
+            load_max[group] = self.load(group, &flows)?;
+            let passed: Vec<Passed> = (0..flows.len()).map(|flow| self.pass(group, &flows, flow)).collect();
+            for (flow, passed) in flows.iter().zip(&passed) {
+                delay_max_ns = delay_max_ns.max(passed.delay_ns);
+                let tuples = finite_tuples(passed.ring_tuples)?;
+                rings.push(RingBound { edge: flow.edge, operator: flow.operator, tuples });
+            }
+            for edge in self.cut_edges(group) {
+                let to = self.model.pipeline.edges()[edge].to;
+                flows_to[self.group_of[to]].push(self.output(edge, &flows, &passed));
+            }
+        }
+        rings.sort_by_key(|ring| (ring.operator, ring.edge));
+        Ok(PlacementCertificate { rings, delay_max_ns, load_max })
+    }
+
+    fn entries(&self, arrivals: ArrivalBounds) -> Vec<Vec<Flow>> {
+        let mut flows = vec![Vec::new(); self.placement.groups.len()];
+        for (operator, &group) in self.group_of.iter().enumerate() {
+            let tuples = self.model.pipeline.entry(operator);
+            if tuples > 0.0 {
+                let burst_tuples = (arrivals.burst_tuples * tuples).max(1.0);
+                let per_ns = arrivals.rate_per_s * 1e-9 * tuples;
+                let row = Row::new(0.0, burst_tuples);
+                flows[group].push(Flow { edge: None, operator, burst_tuples, per_ns, row });
+            }
+        }
+        flows
+    }
+
+    /// The edges from a group to others.
+    fn cut_edges(&self, group: usize) -> impl Iterator<Item = usize> {
+        let edges = self.model.pipeline.edges().iter().enumerate();
+        edges
+            .filter(move |(_, edge)| self.group_of[edge.from] == group && self.group_of[edge.to] != group)
+            .map(|(index, _)| index)
+    }
+
+    /// Share of the rate that a replica of a group takes.
+    fn share(&self, group: usize) -> f64 {
+        let group = &self.placement.groups[group];
+        self.model.pipeline.max_share(&group.operators, group.cores.len()).unwrap_or(1.0)
+    }
+
+    /// Load of a group's core, or an error if it is too much.
+    fn load(&self, group: usize, flows: &[Flow]) -> Result<f64, Error> {
+        let share = self.share(group);
+        let load: f64 = flows.iter().map(|flow| flow.per_ns * share * self.tuple_ns(flow)).sum();
+        if load <= 1.0 {
+            return Ok(load);
+        }
+        let arriving_per_s = flows.iter().map(|flow| flow.per_ns * share).sum::<f64>() * 1e9;
+        Err(Error::Overflow { stage: group, served_per_s: arriving_per_s / load, arriving_per_s })
+    }
+
+    fn pass(&self, group: usize, flows: &[Flow], index: usize) -> Passed {
+        let flow = &flows[index];
+        let tuple_ns = self.tuple_ns(flow);
+        let stall_ns = self.stall_ns(flow);
+        if flows.len() == 1 && self.placement.groups[group].cores.len() == 1 {
+            let pause_ns = self.transit_ns(flow) + stall_ns;
+            let ring_tuples = flow.burst_tuples + flow.per_ns * (pause_ns + tuple_ns);
+            let row = flow.row.pass(pause_ns, tuple_ns);
+            return Passed {
+                ring_tuples,
+                burst_tuples: ring_tuples,
+                delay_ns: row.delay_ns(),
+                row: Some(row),
+            };
+        }
+        let share = self.share(group);
+        // A transit that varies lets tuples meet that were sent apart.
+        let queued = |flow: &Flow| flow.burst_tuples + flow.per_ns * self.transit_ns(flow);
+        let work_ns: f64 = flows.iter().map(|flow| self.tuple_ns(flow) * queued(flow)).sum();
+        let longest = |of: &dyn Fn(&Flow) -> f64| flows.iter().map(of).fold(0.0, f64::max);
+        let others = flows.iter().enumerate().filter(|&(other, _)| other != index);
+        let others: f64 = others.map(|(_, flow)| flow.per_ns * share * self.tuple_ns(flow)).sum();
+        let stalls_ns = longest(&|flow| self.stall_ns(flow));
+        let tuple_max_ns = longest(&|flow| self.tuple_ns(flow));
+        let delay_ns = (stalls_ns + tuple_max_ns + work_ns) / (1.0 - others) + self.transit_ns(flow);
+        let ring_tuples = flow.burst_tuples + flow.per_ns * delay_ns;
+        let delay_ns = flow.row.delay_ns() + delay_ns;
+        Passed { ring_tuples, burst_tuples: ring_tuples, delay_ns, row: None }
+    }
+
+    /// What leaves along an edge.
+    fn output(&self, edge: usize, flows: &[Flow], passed: &[Passed]) -> Flow {
+        let sent: Vec<f64> = flows.iter().map(|flow| self.sent(flow.operator, edge)).collect();
+        let sum = |of: &dyn Fn(usize) -> f64| (0..flows.len()).map(|flow| sent[flow] * of(flow)).sum::<f64>();
+        let burst_tuples = sum(&|flow| passed[flow].burst_tuples);
+        let per_ns = sum(&|flow| flows[flow].per_ns);
+        let row = match passed {
+            [Passed { row: Some(row), .. }] => Row { amplification: row.amplification * sent[0], ..*row },
+            _ => Row::new(passed.iter().map(|passed| passed.delay_ns).fold(0.0, f64::max), burst_tuples),
+        };
+        Flow { edge: Some(edge), operator: self.model.pipeline.edges()[edge].to, burst_tuples, per_ns, row }
+    }
+
+    /// Largest number of tuples sent along an edge from a group per tuple that enters it at an operator.
+    fn sent(&self, operator: usize, edge: usize) -> f64 {
+        let pipeline = self.model.pipeline;
+        let group = self.group_of[operator];
+        let mut taken = vec![0.0; pipeline.operators().len()];
+        taken[operator] = 1.0;
+        for from in operator..taken.len() {
+            for &inner in pipeline.outgoing(from) {
+                let to = pipeline.edges()[inner].to;
+                if self.group_of[from] == group && self.group_of[to] == group {
+                    taken[to] += taken[from] * f64::from(self.work.outputs_max[inner]);
+                }
+            }
+        }
+        taken[pipeline.edges()[edge].from] * f64::from(self.work.outputs_max[edge])
+    }
+
+    /// `B`: longest time per tuple of a flow, in nanoseconds, with its share of the stalls.
+    fn tuple_ns(&self, flow: &Flow) -> f64 {
+        let receive_ns = flow.edge.map_or(0.0, |edge| self.hop(edge).receive_ns);
+        (receive_ns + self.work_ns(flow.operator)) / (1.0 - self.work.stall_ratio)
+    }
+
+    /// Longest CPU time of an operator and of all that follows it in its group, per tuple taken.
+    fn work_ns(&self, operator: usize) -> f64 {
+        let pipeline = self.model.pipeline;
+        let along = |&edge: &usize| {
+            let data = &pipeline.edges()[edge];
+            let is_inside = self.group_of[data.from] == self.group_of[data.to];
+            let each_ns = if is_inside { self.work_ns(data.to) } else { self.send_ns(edge) };
+            f64::from(self.work.outputs_max[edge]) * each_ns
+        };
+        self.work.service_max_ns[operator] + pipeline.outgoing(operator).iter().map(along).sum::<f64>()
+    }
+
+    fn send_ns(&self, edge: usize) -> f64 {
+        let hop = self.hop(edge);
+        hop.send_ns + if self.is_parking() { hop.waker_ns } else { 0.0 }
+    }
+
+    /// Longest time that tuples of a flow pile up while the core does not work.
+    fn stall_ns(&self, flow: &Flow) -> f64 {
+        let wake_ns = flow.edge.filter(|_| self.is_parking()).map_or(0.0, |edge| self.hop(edge).wake_ns);
+        (self.work.stall_max_ns + wake_ns) / (1.0 - self.work.stall_ratio)
+    }
+
+    fn transit_ns(&self, flow: &Flow) -> f64 {
+        flow.edge.map_or(0.0, |edge| self.hop(edge).transit_ns)
+    }
+
+    fn is_parking(&self) -> bool {
+        matches!(self.model.idle, Idle::Park { .. })
+    }
+
+    /// The hop of an edge that is cut.
+    fn hop(&self, edge: usize) -> &Hop {
+        let topology: &Topology = self.model.topology;
+        let edge = &self.model.pipeline.edges()[edge];
+        let core = |operator: usize| self.placement.groups[self.group_of[operator]].cores[0];
+        topology.hop(topology.distance(core(edge.from), core(edge.to)))
+    }
+}
+
+fn finite_tuples(tuples: f64) -> Result<u64, Error> {
+    if tuples.is_finite() {
+        return Ok(tuples.ceil() as u64);
+    }
+    Err(Error::Value { what: "tuples in a ring", value: tuples, range: "finite" })
+}
