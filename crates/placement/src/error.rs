@@ -23,6 +23,12 @@ pub enum Error {
     /// A placement does not fit its pipeline or topology.
     #[error("the placement is invalid: {0}")]
     Placement(PlacementFault),
+    /// No order of changes was found from one placement to another.
+    #[error(
+        "no order of changes leads from one placement to the other, as pinned operators leave too few cores; \
+         drain the pipeline and start it anew"
+    )]
+    Moves,
     /// A stage is slower than its input.
     #[error(
         "stage {stage} is guaranteed {served_per_s:.0} tuples/s and {arriving_per_s:.0} may arrive, so its ring \
@@ -85,7 +91,7 @@ pub enum PlacementFault {
     #[error("operator {0} must be in exactly one group")]
     Operator(usize),
     /// A core is unknown, or has several groups.
-    #[error("core {0} must exist and have one group at most")]
+    #[error("core {0} must exist, have one group at most, and not be reserved")]
     Core(usize),
     /// A group has no core or no operator.
     #[error("group {0} needs a core and an operator")]
@@ -96,6 +102,14 @@ pub enum PlacementFault {
          replicas, cores of one cache domain, and other operators before and after them"
     )]
     Replicas(usize),
+    /// A pinned operator is not on its core alone.
+    #[error("operator {operator} must stay on core {core}, which must not be reserved, and without replicas")]
+    Pinned {
+        /// Index of the operator.
+        operator: usize,
+        /// Its core.
+        core: usize,
+    },
     /// Groups wait for each other in a circle.
     #[error("groups send tuples to each other in a circle, which can deadlock with bounded rings")]
     Circle,

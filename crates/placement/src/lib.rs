@@ -18,6 +18,7 @@
 //! | operators, arrivals; utilisation and latency of a placement | [`model`] |
 //! | the best placement of a chain, a good one of a graph | [`plan`] |
 //! | rings that never overflow | [`certificate`] |
+//! | from one placement to another while tuples flow | [`transition`] |
 //!
 //! Times are nanoseconds, rates tuples per second, both `f64`: they are means. The crate is pure: no clock,
 //! no thread, no file; the same input gives the same plan.
@@ -39,16 +40,19 @@
 //! ```
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod assignment;
 pub mod certificate;
 mod error;
 pub mod model;
 pub mod plan;
 pub mod topology;
+pub mod transition;
 
 pub use certificate::{
     ArrivalBounds, Certificate, PlacementCertificate, RingBound, StageBounds, Surge, WorkBounds,
 };
 pub use error::{Error, PipelineFault, PlacementFault};
 pub use model::{Arrivals, Edge, Figures, Group, Idle, Key, Model, Operator, Pipeline, Placement};
-pub use plan::{Limit, Optimality, Plan, PlanTable, Planner, Settings, Shortfall};
+pub use plan::{Constraints, Limit, Optimality, Plan, PlanTable, Planner, Settings, Shortfall};
 pub use topology::{Distance, Hop, Topology};
+pub use transition::Move;

@@ -59,7 +59,8 @@ pub use figures::Figures;
 pub use pipeline::{Edge, Key, Operator, Pipeline};
 pub use placement::{Group, Placement};
 
-use crate::Topology;
+use crate::plan::constraints::UNCONSTRAINED;
+use crate::{Constraints, Topology};
 use counts::{Counts, Stream};
 
 /// Behaviour of a receiver while its ring is empty.
@@ -79,6 +80,7 @@ pub enum Idle {
 pub struct Model<'a> {
     pub(crate) pipeline: &'a Pipeline,
     pub(crate) topology: &'a Topology,
+    pub(crate) constraints: &'a Constraints,
     pub(crate) idle: Idle,
     arrivals: Arrivals,
     /// Numbers of tuples on the edges.
@@ -116,8 +118,8 @@ impl<'a> Model<'a> {
     /// The model at these arrivals.
     #[must_use]
     pub fn new(pipeline: &'a Pipeline, topology: &'a Topology, idle: Idle, arrivals: Arrivals) -> Model<'a> {
-        let mut model =
-            Model { pipeline, topology, idle, arrivals, counts: Counts::new(pipeline), parked: Vec::new() };
+        let (constraints, counts) = (&UNCONSTRAINED, Counts::new(pipeline));
+        let mut model = Model { pipeline, topology, constraints, idle, arrivals, counts, parked: Vec::new() };
         let parked = |operator: usize| match idle {
             Idle::Spin => Parked { typical: 0.0, most: 0.0 },
             Idle::Park { spin_ns } => {
@@ -129,6 +131,11 @@ impl<'a> Model<'a> {
         };
         model.parked = (0..pipeline.operators().len()).map(parked).collect();
         model
+    }
+
+    /// The same under constraints, which must fit the pipeline and the topology.
+    pub(crate) fn under(self, constraints: &'a Constraints) -> Model<'a> {
+        Model { constraints, ..self }
     }
 
     /// The links by which an operator receives: its edges and its entry.

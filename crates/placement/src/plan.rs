@@ -9,6 +9,7 @@
 //! | `segments` | cost of every segment |
 //! | `capacity` | the exact programme: cores left in each domain are its state |
 //! | `simple` | the short one, exact where the distance of a hop costs no CPU time |
+//! | [`constraints`] | operators that stay on a core, cores that are not used |
 //! | `descent` | the wait, which is a maximum and not a sum; the choice among numbers of cores |
 //! | `search` | graphs: local search |
 //! | `parts` | from groups in domains to cores |
@@ -19,6 +20,7 @@
 //! graph.
 
 mod capacity;
+pub mod constraints;
 mod descent;
 mod parts;
 mod search;
@@ -30,10 +32,12 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
+pub use constraints::Constraints;
 pub use shortfall::{Limit, Shortfall};
 pub use table::PlanTable;
 
 use crate::{Arrivals, Error, Figures, Idle, Model, Pipeline, Placement, Topology};
+use constraints::UNCONSTRAINED;
 use descent::Candidate;
 use segments::Segments;
 
@@ -111,6 +115,7 @@ pub struct Planner<'a> {
     pipeline: &'a Pipeline,
     topology: &'a Topology,
     settings: Settings,
+    constraints: &'a Constraints,
 }
 
 impl<'a> Planner<'a> {
@@ -133,7 +138,17 @@ impl<'a> Planner<'a> {
                 return Err(Error::Value { what, value, range: "0 or more" });
             }
         }
-        Ok(Planner { pipeline, topology, settings })
+        Ok(Planner { pipeline, topology, settings, constraints: &UNCONSTRAINED })
+    }
+
+    /// The same under constraints, which plans and tables honour.
+    ///
+    /// # Errors
+    /// If an operator or a core is unknown, a pinned operator's core is reserved, all cores are reserved, or
+    /// pins force groups to send to each other in a circle.
+    pub fn with_constraints(self, constraints: &'a Constraints) -> Result<Planner<'a>, Error> {
+        constraints.check(self.pipeline, self.topology)?;
+        Ok(Planner { constraints, ..self })
     }
 
     /// The fewest cores within the slack of the best latency, and the least latency on them. It is exact for
@@ -149,18 +164,18 @@ impl<'a> Planner<'a> {
     /// The model at these arrivals.
     #[must_use]
     pub fn model(&self, arrivals: Arrivals) -> Model<'a> {
-        Model::new(self.pipeline, self.topology, self.settings.idle, arrivals)
+        Model::new(self.pipeline, self.topology, self.settings.idle, arrivals).under(self.constraints)
     }
 
     fn try_plan(&self, arrivals: Arrivals) -> Option<Plan> {
         let model = self.model(arrivals);
         let (best, optimality) = if self.pipeline.is_chain() {
             let segments = Segments::new(&model, &self.settings);
-            Method::of(self.pipeline, self.topology).best(&segments, &self.settings, descent::SOLVED_MAX)
+            Method::of(&model).best(&segments, &self.settings, descent::SOLVED_MAX)
         } else {
             (search::best(&model, &self.settings), Optimality::Heuristic)
         };
-        let placement = parts::placement(&best?.parts, self.topology);
+        let placement = parts::placement(&best?.parts, &model);
         let figures = model.figures_of_valid(&placement);
         Some(Plan { placement, figures, optimality })
     }
@@ -170,7 +185,7 @@ impl<'a> Planner<'a> {
         let model = self.model(arrivals);
         if self.pipeline.is_chain() {
             let segments = Segments::new(&model, &self.settings);
-            let method = Method::of(self.pipeline, self.topology);
+            let method = Method::of(&model);
             let (plans, proof) = method.solve(&segments, f64::INFINITY);
             (!plans.is_empty(), proof)
         } else {
@@ -191,8 +206,8 @@ enum Method {
 
 impl Method {
     /// The quickest that is exact.
-    fn of(pipeline: &Pipeline, topology: &Topology) -> Method {
-        if simple::is_exact(pipeline, topology) {
+    fn of(model: &Model<'_>) -> Method {
+        if simple::is_exact(model) {
             Method::Simple
         } else {
             Method::Capacity { states_max: capacity::STATES_MAX }

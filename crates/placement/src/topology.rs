@@ -107,11 +107,6 @@ impl Topology {
         first..first + self.domains[domain]
     }
 
-    /// Number of cores of the largest domain.
-    pub(crate) fn largest_domain(&self) -> usize {
-        self.domains.iter().copied().max().unwrap_or(0)
-    }
-
     /// How far two different cores are apart.
     ///
     /// # Panics

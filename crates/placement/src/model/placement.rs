@@ -40,10 +40,12 @@ impl Placement {
 impl Model<'_> {
     /// # Errors
     /// If the placement does not place each operator once, on cores that exist, in groups that may be
-    /// replicated so and do not send to each other in a circle.
+    /// replicated so and do not send to each other in a circle; or if it does not keep to the constraints of
+    /// the planner that made this model.
     pub fn check(&self, placement: &Placement) -> Result<(), Error> {
         self.check_members(placement)
             .and_then(|()| self.check_replicas(placement))
+            .and_then(|()| self.constraints.check_placement(placement))
             .and_then(|()| if self.has_circle(placement) { Err(PlacementFault::Circle) } else { Ok(()) })
             .map_err(Error::Placement)
     }

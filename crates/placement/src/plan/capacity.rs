@@ -13,7 +13,7 @@ use super::Optimality;
 use super::descent::Candidate;
 use super::parts::Part;
 use super::segments::{Segment, Segments};
-use crate::Distance;
+use crate::{Distance, Model};
 
 /// A way to place the first operators.
 struct State {
@@ -21,11 +21,15 @@ struct State {
     wait_ns: f64,
     /// The domain of the last segment; none before the first.
     domain: Option<usize>,
+    /// The same where domains count by their names, as pinned operators make them.
+    place: Option<usize>,
     /// How far the next hop goes.
     hop: Option<Distance>,
-    /// Cores left in each domain.
+    /// Whether domains count by their names.
+    is_by_name: bool,
+    /// Open cores left in each domain.
     left: Vec<usize>,
-    /// The same in the domain reached, then in the others, the most first.
+    /// The same in the domain reached, then in the others, the most first; by name if these count.
     left_by_rank: Vec<usize>,
     /// The last segment, and the state before it by its index.
     last: Option<(Segment, usize)>,
@@ -35,19 +39,25 @@ impl State {
     /// Whether this one is as good as `other` for whatever follows.
     fn dominates(&self, other: &State) -> bool {
         self.hop == other.hop
+            && self.place == other.place
             && self.path_ns <= other.path_ns
             && self.left_by_rank.iter().zip(&other.left_by_rank).all(|(own, others)| own >= others)
     }
 
     /// The domains to which the next segment can go: those that are different for the future.
-    fn next_domains(&self, cores: usize) -> Vec<usize> {
+    fn next_domains(&self, cores: usize, pinned: Option<usize>) -> Vec<usize> {
+        let is_allowed = |&domain: &usize| pinned.is_none_or(|pinned| pinned == domain);
         let is_reached = |&domain: &usize| match self.hop {
             None => true,
             Some(Distance::Near) => self.domain == Some(domain),
             Some(Distance::Far) => self.domain != Some(domain),
         };
         let fits = |&domain: &usize| self.left[domain] >= cores;
-        let mut domains: Vec<usize> = (0..self.left.len()).filter(is_reached).filter(fits).collect();
+        let domains = (0..self.left.len()).filter(is_allowed).filter(is_reached).filter(fits);
+        let mut domains: Vec<usize> = domains.collect();
+        if self.is_by_name {
+            return domains;
+        }
         domains.sort_by_key(|&domain| self.left[domain]);
         domains.dedup_by_key(|domain| self.left[*domain]);
         domains
@@ -57,6 +67,8 @@ impl State {
     fn has_way_on(&self) -> bool {
         match self.hop {
             None => true,
+            // A pinned operator has its core.
+            _ if self.is_by_name => true,
             Some(Distance::Near) => self.left_by_rank[0] > 0,
             Some(Distance::Far) => self.left_by_rank.get(1).is_some_and(|&cores| cores > 0),
         }
@@ -73,7 +85,7 @@ pub(super) const STATES_MAX: usize = 512;
 pub(super) fn solve(segments: &Segments<'_>, limit: f64, states_max: usize) -> (Vec<Candidate>, Optimality) {
     let mut optimality = Optimality::Exact;
     let mut layers: Vec<Vec<State>> = (0..=segments.operators()).map(|_| Vec::new()).collect();
-    layers[0].push(start(segments.model.topology.domains()));
+    layers[0].push(start(segments.model));
     for first in 0..segments.operators() {
         for index in 0..layers[first].len() {
             for segment in segments.from(first) {
@@ -102,13 +114,15 @@ fn sample(states: &mut Vec<State>) {
     });
 }
 
-fn start(domains: &[usize]) -> State {
+fn start(model: &Model<'_>) -> State {
     State {
         path_ns: 0.0,
         wait_ns: 0.0,
         domain: None,
+        place: None,
         hop: None,
-        left: domains.to_vec(),
+        is_by_name: !model.constraints.has_no_pins(),
+        left: model.constraints.room(model.topology),
         left_by_rank: Vec::new(),
         last: None,
     }
@@ -123,18 +137,22 @@ fn successors(
     limit: f64,
 ) -> Vec<State> {
     let mut found = Vec::new();
+    let taken = segments.taken(segment);
+    let pinned = segments.core(segment).map(|core| segments.model.topology.domain_of(core));
     for &hop in segments.hops_after(segment) {
         let cost = segments.cost(segment, before.hop, hop).filter(|cost| cost.wait_ns < limit);
         let Some(cost) = cost else { continue };
-        for domain in before.next_domains(segment.replicas) {
+        for domain in before.next_domains(taken, pinned) {
             let mut left = before.left.clone();
-            left[domain] -= segment.replicas;
+            left[domain] -= taken;
             let state = State {
                 path_ns: before.path_ns + cost.path_ns,
                 wait_ns: before.wait_ns.max(cost.wait_ns),
                 domain: Some(domain),
+                place: before.is_by_name.then_some(domain),
                 hop,
-                left_by_rank: ranked(&left, domain),
+                is_by_name: before.is_by_name,
+                left_by_rank: if before.is_by_name { left.clone() } else { ranked(&left, domain) },
                 left,
                 last: Some((segment, index)),
             };

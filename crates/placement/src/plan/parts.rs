@@ -1,6 +1,7 @@
 //! Groups of operators that have a domain, but no cores yet.
 
-use crate::{Group, Placement, Topology};
+use super::constraints::Pin;
+use crate::{Group, Model, Placement};
 
 /// A group, and how many cores of which domain it takes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,13 +13,18 @@ pub(super) struct Part {
     pub(super) replicas: usize,
 }
 
-/// Gives each part the first free cores of its domain.
+/// Gives each part the core of its pinned operators, or the first open cores of its domain.
 ///
 /// # Panics
 /// If a domain has too few.
-pub(super) fn placement(parts: &[Part], topology: &Topology) -> Placement {
-    let mut free: Vec<_> = (0..topology.domains().len()).map(|domain| topology.cores_of(domain)).collect();
+pub(super) fn placement(parts: &[Part], model: &Model<'_>) -> Placement {
+    let Model { topology, constraints, .. } = *model;
+    let open = |domain| topology.cores_of(domain).filter(|&core| constraints.is_open(core));
+    let mut free: Vec<_> = (0..topology.domains().len()).map(open).collect();
     let group = |part: &Part| {
+        if let Pin::Core(core) = constraints.pin_of(&part.operators) {
+            return Group { operators: part.operators.clone(), cores: vec![core] };
+        }
         let cores: Vec<usize> = free[part.domain].by_ref().take(part.replicas).collect();
         assert_eq!(cores.len(), part.replicas, "domain {} has too few cores", part.domain);
         Group { operators: part.operators.clone(), cores }

@@ -40,7 +40,9 @@ pub(super) fn best(model: &Model<'_>, settings: &Settings) -> Option<Candidate> 
     let useful: usize = (0..operators).map(|operator| model.pipeline.replicas_max([operator])).sum();
     let mut by_cores: BTreeMap<usize, Candidate> = BTreeMap::new();
     let mut last: Option<Scored> = None;
-    for cores in 1..=useful.min(model.topology.cores()) {
+    let pinned = model.constraints.pinned_cores().len();
+    let usable = pinned + model.constraints.room(model.topology).into_iter().sum::<usize>();
+    for cores in pinned.max(1)..=useful.min(usable) {
         let mut starts = changes::balanced(model, cores);
         starts.extend(last.take().map(|scored| scored.parts));
         let found = starts.into_iter().map(|parts| walk(model, settings, parts, cores));
@@ -58,7 +60,7 @@ pub(super) fn best(model: &Model<'_>, settings: &Settings) -> Option<Candidate> 
 }
 
 fn candidate(model: &Model<'_>, scored: &Scored) -> Candidate {
-    let figures = model.figures_of_valid(&placement(&scored.parts, model.topology));
+    let figures = model.figures_of_valid(&placement(&scored.parts, model));
     Candidate {
         parts: scored.parts.clone(),
         path_ns: figures.latency_ns - figures.arrival_wait_ns,
@@ -99,7 +101,7 @@ fn best_change(
     let mut best: Option<Scored> = None;
     for mut parts in changes::all(model, parts, cores) {
         parts.sort();
-        if visited.contains(&parts) || model.has_circle(&placement(&parts, model.topology)) {
+        if visited.contains(&parts) || model.has_circle(&placement(&parts, model)) {
             continue;
         }
         let score = score(model, settings, &parts);
@@ -111,7 +113,7 @@ fn best_change(
 }
 
 fn score(model: &Model<'_>, settings: &Settings, parts: &[Part]) -> Score {
-    let figures = model.figures_of_valid(&placement(parts, model.topology));
+    let figures = model.figures_of_valid(&placement(parts, model));
     let excess = |&utilisation: &f64| settings.excess(utilisation);
     Score { overload: figures.utilisation.iter().map(excess).sum(), latency_ns: figures.latency_ns }
 }

@@ -2,6 +2,7 @@
 //! out of it.
 
 use super::Settings;
+use super::constraints::Pin;
 use crate::model::stage::Stage;
 use crate::{Distance, Model};
 
@@ -44,7 +45,8 @@ impl<'a> Segments<'a> {
         assert!(model.pipeline.is_chain());
         let operators = model.pipeline.operators().len();
         let replicas_max = model.pipeline.keys().iter().map(|key| key.max_share.len()).max();
-        let replicas_max = replicas_max.unwrap_or(1).min(model.topology.largest_domain());
+        let room = model.constraints.room(model.topology);
+        let replicas_max = replicas_max.unwrap_or(1).min(room.into_iter().max().unwrap_or(0)).max(1);
         let costs = vec![None; operators * operators * replicas_max * HOPS.len() * HOPS.len()];
         let mut segments = Segments { model, costs, operators, replicas_max };
         for first in 0..operators {
@@ -107,7 +109,31 @@ impl<'a> Segments<'a> {
         (interval * HOPS.len() + hop_index(input)) * HOPS.len() + hop_index(output)
     }
 
+    /// The core of a segment with pinned operators.
+    pub(super) fn core(&self, segment: Segment) -> Option<usize> {
+        match self.pin(segment) {
+            Pin::Core(core) => Some(core),
+            Pin::Open | Pin::Torn => None,
+        }
+    }
+
+    /// Number of open cores that a segment takes.
+    pub(super) fn taken(&self, segment: Segment) -> usize {
+        if self.core(segment).is_some() { 0 } else { segment.replicas }
+    }
+
+    fn pin(&self, segment: Segment) -> Pin {
+        if self.model.constraints.has_no_pins() {
+            return Pin::Open;
+        }
+        self.model.constraints.pin_of(&(segment.first..segment.end).collect::<Vec<usize>>())
+    }
+
     fn fill(&mut self, segment: Segment, settings: &Settings) {
+        let pin = self.pin(segment);
+        if pin == Pin::Torn || pin != Pin::Open && segment.replicas > 1 {
+            return;
+        }
         let inputs = if segment.first == 0 { &HOPS[..1] } else { &HOPS[1..] };
         for &input in inputs {
             for &output in self.hops_after(segment) {

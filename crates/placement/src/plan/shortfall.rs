@@ -8,6 +8,8 @@ use crate::Arrivals;
 
 /// Precision of the rate that can be held.
 const RATE_PRECISION_RATIO: f64 = 1.0005;
+/// Halvings of a rate until no plan is looked for any more: hops that take 1e9 times as long as operators.
+const HALVINGS_MAX: i32 = 30;
 
 /// No plan holds a rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,8 +34,10 @@ pub enum Limit {
         /// Replicas that it can have: as many as its key has shares, or a cache domain has cores.
         replicas_max: usize,
     },
-    /// The number of cores.
+    /// The number of cores that may be used.
     Cores(usize),
+    /// Operators that stay on their cores: without them there would be a plan.
+    Pins,
 }
 
 impl Shortfall {
@@ -70,6 +74,7 @@ impl fmt::Display for Shortfall {
                 )
             }
             Limit::Cores(cores) => write!(f, "{cores} cores are too few: add cores"),
+            Limit::Pins => write!(f, "operators that stay on given cores leave no plan: let them move"),
         }
     }
 }
@@ -78,9 +83,9 @@ impl Planner<'_> {
     /// How far a rate that no plan holds exceeds what one holds.
     pub(super) fn shortfall(&self, asked: Arrivals) -> Shortfall {
         let mut too_much = asked.rate_per_s();
-        let mut held = self.one_core_per_s(asked).min(too_much);
+        let mut held = self.sure_per_s(asked).min(too_much);
         let mut optimality = self.holds(asked).1;
-        while too_much > held * RATE_PRECISION_RATIO {
+        while held > 0.0 && too_much > held * RATE_PRECISION_RATIO {
             // The product itself may overflow.
             let middle = held.sqrt() * too_much.sqrt();
             match self.holds(asked.at(middle)) {
@@ -102,8 +107,29 @@ impl Planner<'_> {
         self.settings.utilisation_max / work_ns * 1e9
     }
 
-    /// An operator that fits no core, or the number of cores.
+    /// A rate that a plan holds; 0 if none was found.
+    fn sure_per_s(&self, asked: Arrivals) -> f64 {
+        let one_core_per_s = self.one_core_per_s(asked);
+        if self.constraints.pinned_cores().len() < 2 {
+            return one_core_per_s;
+        }
+        // Hops between pinned cores take a share of the time that no rate is too low for.
+        let rates = (0..HALVINGS_MAX).map(|halvings| one_core_per_s / 2.0_f64.powi(halvings));
+        rates.into_iter().find(|&rate| rate > 0.0 && self.holds(asked.at(rate)).0).unwrap_or(0.0)
+    }
+
+    /// An operator that fits no core, the number of cores, or the pins.
     fn limit(&self, asked: Arrivals) -> Limit {
+        let unpinned = self.constraints.without_pins();
+        let planner = Planner { constraints: &unpinned, ..*self };
+        if !self.constraints.has_no_pins() && planner.holds(asked).0 {
+            return Limit::Pins;
+        }
+        planner.limit_without_pins(asked)
+    }
+
+    /// An operator that fits no core, or the number of cores.
+    fn limit_without_pins(&self, asked: Arrivals) -> Limit {
         let model = self.model(asked);
         let flows = model.flows();
         let utilisation = |operator: usize| {
@@ -119,11 +145,12 @@ impl Planner<'_> {
         let too_slow = (0..flows.len()).filter(is_too_slow);
         match too_slow.max_by(|&one, &other| utilisation(one).total_cmp(&utilisation(other))) {
             Some(operator) => Limit::Operator { operator, replicas_max: self.replicas_max(operator) },
-            None => Limit::Cores(self.topology.cores()),
+            None => Limit::Cores(self.constraints.room(self.topology).into_iter().sum()),
         }
     }
 
     fn replicas_max(&self, operator: usize) -> usize {
-        self.pipeline.replicas_max([operator]).min(self.topology.largest_domain())
+        let room = self.constraints.room(self.topology).into_iter().max().unwrap_or(0);
+        self.pipeline.replicas_max([operator]).min(room.max(1))
     }
 }

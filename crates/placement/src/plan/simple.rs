@@ -9,13 +9,15 @@ use std::cmp::Reverse;
 use super::descent::Candidate;
 use super::parts::Part;
 use super::segments::{Segment, Segments};
-use crate::{Distance, Pipeline, Topology};
+use crate::{Distance, Model};
 
 /// Whether the result is the best of all.
-pub(super) fn is_exact(pipeline: &Pipeline, topology: &Topology) -> bool {
+pub(super) fn is_exact(model: &Model<'_>) -> bool {
+    let Model { pipeline, topology, constraints, .. } = *model;
     let one_domain = topology.domains().len() == 1;
     let [near, far] = Distance::ALL.map(|distance| topology.hop(distance).transit_ns);
-    one_domain || topology.differs_in_transit_only() && near <= far && pipeline.keys().is_empty()
+    let is_free = pipeline.keys().is_empty() && constraints.has_no_pins();
+    one_domain || topology.differs_in_transit_only() && near <= far && is_free
 }
 
 /// The best way to the end of an operator on a number of cores.
@@ -33,9 +35,9 @@ pub(super) fn solve(segments: &Segments<'_>, limit: f64) -> Vec<Candidate> {
     let topology = segments.model.topology;
     let steps = steps(segments, limit);
     let complete =
-        (1..=topology.cores()).filter_map(|cores| Some((cores, steps[segments.operators()][cores]?)));
+        (0..).zip(&steps[segments.operators()]).filter_map(|(cores, step)| Some((cores, (*step)?)));
     let candidate = |(cores, last): (usize, Step)| {
-        let parts = parts(&steps, cores, topology, last);
+        let parts = parts(segments, &steps, cores, last);
         let far_hops = parts.windows(2).filter(|pair| pair[0].domain != pair[1].domain).count() as f64;
         let [near, far] = Distance::ALL.map(|distance| topology.hop(distance).transit_ns);
         Candidate { parts, path_ns: last.path_ns + far_hops * (far - near), wait_ns: last.wait_ns }
@@ -43,9 +45,10 @@ pub(super) fn solve(segments: &Segments<'_>, limit: f64) -> Vec<Candidate> {
     complete.map(candidate).collect()
 }
 
-/// By operators placed and cores used; hops are near.
+/// By operators placed and open cores used; hops are near.
 fn steps(segments: &Segments<'_>, limit: f64) -> Vec<Vec<Option<Step>>> {
-    let (operators, cores) = (segments.operators(), segments.model.topology.cores());
+    let operators = segments.operators();
+    let cores: usize = segments.model.constraints.room(segments.model.topology).into_iter().sum();
     let mut steps: Vec<Vec<Option<Step>>> = vec![vec![None; cores + 1]; operators + 1];
     for first in 0..operators {
         let input = (first > 0).then_some(Distance::Near);
@@ -54,7 +57,8 @@ fn steps(segments: &Segments<'_>, limit: f64) -> Vec<Vec<Option<Step>>> {
             let Some(cost) = segments.cost(segment, input, output).filter(|cost| cost.wait_ns < limit) else {
                 continue;
             };
-            for used in 0..=cores.saturating_sub(segment.replicas) {
+            let taken = segments.taken(segment);
+            for used in 0..(cores + 1).saturating_sub(taken) {
                 let (path_ns, wait_ns) = match steps[first][used] {
                     Some(before) => (before.path_ns, before.wait_ns),
                     None if first == 0 && used == 0 => (0.0, 0.0),
@@ -62,7 +66,7 @@ fn steps(segments: &Segments<'_>, limit: f64) -> Vec<Vec<Option<Step>>> {
                 };
                 let step =
                     Step { path_ns: path_ns + cost.path_ns, wait_ns: cost.wait_ns.max(wait_ns), segment };
-                let best = &mut steps[segment.end][used + segment.replicas];
+                let best = &mut steps[segment.end][used + taken];
                 if best.is_none_or(|best| step.path_ns < best.path_ns) {
                     *best = Some(step);
                 }
@@ -73,16 +77,18 @@ fn steps(segments: &Segments<'_>, limit: f64) -> Vec<Vec<Option<Step>>> {
 }
 
 /// The segments of a result, on cores domain by domain.
-fn parts(steps: &[Vec<Option<Step>>], cores: usize, topology: &Topology, last: Step) -> Vec<Part> {
-    let mut domains: Vec<usize> = (0..topology.domains().len()).collect();
-    domains.sort_by_key(|&domain| Reverse(topology.domains()[domain]));
-    let domain_of: Vec<usize> =
-        domains.iter().flat_map(|&domain| vec![domain; topology.domains()[domain]]).collect();
+fn parts(segments: &Segments<'_>, steps: &[Vec<Option<Step>>], cores: usize, last: Step) -> Vec<Part> {
+    let topology = segments.model.topology;
+    let room = segments.model.constraints.room(topology);
+    let mut domains: Vec<usize> = (0..room.len()).collect();
+    domains.sort_by_key(|&domain| Reverse(room[domain]));
+    let domain_of: Vec<usize> = domains.iter().flat_map(|&domain| vec![domain; room[domain]]).collect();
     let (mut parts, mut used, mut step) = (Vec::new(), cores, Some(last));
     while let Some(Step { segment, .. }) = step {
-        used -= segment.replicas;
+        used -= segments.taken(segment);
         let operators = (segment.first..segment.end).collect();
-        parts.push(Part { operators, domain: domain_of[used], replicas: segment.replicas });
+        let domain = segments.core(segment).map_or_else(|| domain_of[used], |core| topology.domain_of(core));
+        parts.push(Part { operators, domain, replicas: segment.replicas });
         step = steps[segment.first][used];
     }
     parts.reverse();

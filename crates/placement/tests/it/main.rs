@@ -6,4 +6,5 @@ mod inputs;
 mod latency;
 mod placement_certificate;
 mod simulation;
+mod transition;
 mod wake_ups;

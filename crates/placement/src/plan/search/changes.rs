@@ -1,17 +1,33 @@
 //! Where the local search starts, and the single changes that it tries.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use crate::Model;
+use crate::plan::constraints::Pin;
 use crate::plan::parts::Part;
 
 /// Topological orders cut into at most `cores` parts of about equal load, on domains filled one by one.
 pub(super) fn balanced(model: &Model<'_>, cores: usize) -> Vec<Vec<Part>> {
+    if !model.constraints.has_no_pins() {
+        return vec![pinned(model)];
+    }
     let mut orders = vec![(0..model.pipeline.operators().len()).collect(), depth_first(model)];
     orders.dedup();
     let mut starts: Vec<Vec<Part>> = orders.iter().map(|order| cut(model, order, cores)).collect();
     starts.dedup();
     starts
+}
+
+/// All operators on the cores of pinned ones.
+fn pinned(model: &Model<'_>) -> Vec<Part> {
+    let blocks = model.constraints.blocks(model.pipeline).expect("the constraints were checked");
+    let mut operators: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    blocks
+        .into_iter()
+        .enumerate()
+        .for_each(|(operator, core)| operators.entry(core).or_default().push(operator));
+    operators.into_iter().map(|(core, operators)| part(operators, model.topology.domain_of(core))).collect()
 }
 
 /// Operators in an order in which each is followed by what it sends to, as soon as the inputs of that are
@@ -43,9 +59,10 @@ fn cut(model: &Model<'_>, order: &[usize], cores: usize) -> Vec<Part> {
         groups[((middle / share) as usize).min(cores - 1)].push(operator);
         before += load(operator);
     }
-    let mut domains: Vec<usize> = (0..model.topology.domains().len()).collect();
-    domains.sort_by_key(|&domain| Reverse(model.topology.domains()[domain]));
-    let domains = domains.into_iter().flat_map(|domain| vec![domain; model.topology.domains()[domain]]);
+    let room = model.constraints.room(model.topology);
+    let mut domains: Vec<usize> = (0..room.len()).collect();
+    domains.sort_by_key(|&domain| Reverse(room[domain]));
+    let domains = domains.into_iter().flat_map(|domain| vec![domain; room[domain]]);
     let groups = groups.into_iter().filter(|operators| !operators.is_empty());
     groups.zip(domains).map(|(operators, domain)| part(operators, domain)).collect()
 }
@@ -145,8 +162,17 @@ fn insert(part: &mut Part, operator: usize) {
 /// Removes empty parts; whether the rest fits.
 fn is_allowed(model: &Model<'_>, parts: &mut Vec<Part>, cores: usize) -> bool {
     parts.retain(|part| !part.operators.is_empty());
-    let mut left = model.topology.domains().to_vec();
-    for part in parts.iter() {
+    let mut left = model.constraints.room(model.topology);
+    for part in parts.iter_mut() {
+        match model.constraints.pin_of(&part.operators) {
+            Pin::Torn => return false,
+            Pin::Core(_) if part.replicas != 1 => return false,
+            Pin::Core(core) => {
+                part.domain = model.topology.domain_of(core);
+                continue;
+            }
+            Pin::Open => {}
+        }
         if part.replicas == 0
             || part.replicas > left[part.domain]
             || model.pipeline.max_share(&part.operators, part.replicas).is_none()

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::random::Instance;
 use crate::plan::descent::{Candidate, fewest_cores};
-use crate::plan::parts::{Part, placement};
-use crate::{Model, Placement};
+use crate::plan::parts::Part;
+use crate::{Group, Model, Placement};
 
 /// All plans of an instance, and the least latency on each number of cores.
 struct Trial<'a> {
@@ -16,20 +16,46 @@ struct Trial<'a> {
 
 /// The best plan of segments of a chain.
 pub(super) fn best_chain(instance: &Instance) -> Option<Candidate> {
-    best(instance, |trial| trial.extend_chain(0, &mut Vec::new(), &mut instance.topology.domains().to_vec()))
+    best(instance, |trial| trial.extend_chain(0, &mut Vec::new(), &mut all_cores(instance)))
 }
 
 /// The best placement of a graph whose groups do not send in a circle.
 pub(super) fn best_graph(instance: &Instance) -> Option<Candidate> {
-    best(instance, |trial| trial.extend_graph(0, &mut Vec::new(), &mut instance.topology.domains().to_vec()))
+    best(instance, |trial| trial.extend_graph(0, &mut Vec::new(), &mut all_cores(instance)))
+}
+
+fn all_cores(instance: &Instance) -> Vec<usize> {
+    instance.topology.domains().to_vec()
+}
+
+/// Gives each part cores of its domain, with regard to constraints; `None` if it cannot.
+fn place(instance: &Instance, parts: &[Part]) -> Option<Placement> {
+    let Instance { topology, constraints, .. } = instance;
+    let is_used = |core: usize| !constraints.reserved().any(|other| other == core);
+    let pin = |operators: &[usize]| {
+        constraints.pinned().find(|(operator, _)| operators.contains(operator)).map(|(_, core)| core)
+    };
+    let mut free: Vec<usize> = (0..topology.cores()).filter(|&core| is_used(core)).collect();
+    free.retain(|&core| constraints.pinned().all(|(_, pinned)| pinned != core));
+    let mut groups = Vec::new();
+    for part in parts {
+        let mut cores: Vec<usize> = pin(&part.operators).into_iter().collect();
+        while cores.len() < part.replicas {
+            let is_in = |&core: &usize| topology.domain_of(core) == part.domain;
+            cores.push(free.remove(free.iter().position(is_in)?));
+        }
+        if topology.domain_of(cores[0]) != part.domain {
+            return None;
+        }
+        groups.push(Group { operators: part.operators.clone(), cores });
+    }
+    Some(Placement { groups })
 }
 
 fn best(instance: &Instance, try_all: impl Fn(&mut Trial<'_>)) -> Option<Candidate> {
-    let Instance { pipeline, topology, settings, arrivals } = instance;
-    let model = Model::new(pipeline, topology, settings.idle, *arrivals);
-    let mut trial = Trial { instance, model, best: BTreeMap::new() };
+    let mut trial = Trial { instance, model: instance.model(), best: BTreeMap::new() };
     try_all(&mut trial);
-    fewest_cores(trial.best, settings.latency_slack_ratio)
+    fewest_cores(trial.best, instance.settings.latency_slack_ratio)
 }
 
 impl Trial<'_> {
@@ -76,7 +102,7 @@ impl Trial<'_> {
     }
 
     fn try_one(&mut self, parts: &[Part]) {
-        let placement: Placement = placement(parts, &self.instance.topology);
+        let Some(placement) = place(self.instance, parts) else { return };
         let Ok(figures) = self.model.figures(&placement) else { return };
         if self.instance.settings.excess(figures.utilisation_max()) > 0.0 {
             return;

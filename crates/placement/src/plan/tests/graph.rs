@@ -2,7 +2,6 @@
 
 use super::brute::best_graph;
 use super::random::{FarHops, Random};
-use crate::Planner;
 use crate::plan::search;
 
 /// Random graphs of each kind.
@@ -21,14 +20,17 @@ struct Found {
     worst_ratio: f64,
 }
 
-fn search_all(far: FarHops, is_tree: bool) -> Found {
+fn search_all(far: FarHops, is_tree: bool, is_constrained: bool) -> Found {
     let mut found = Found::default();
     for seed in 0..INSTANCES {
-        let instance = Random::new(seed).graph(6, far, is_tree);
+        let random = &mut Random::new(seed);
+        let mut instance = random.graph(6, far, is_tree);
+        if is_constrained {
+            instance = random.constrain(instance);
+        }
         let Some(best) = best_graph(&instance) else { continue };
         found.placeable += 1;
-        let planner = Planner::new(&instance.pipeline, &instance.topology, instance.settings).unwrap();
-        match search::best(&planner.model(instance.arrivals), &instance.settings) {
+        match search::best(&instance.model(), &instance.settings) {
             None => found.missed += 1,
             Some(plan) => {
                 let ratio = plan.latency_ns() / best.latency_ns();
@@ -45,10 +47,20 @@ fn search_all(far: FarHops, is_tree: bool) -> Found {
 fn local_search_finds_nearly_always_the_best_placement_of_a_small_graph() {
     for far in [FarHops::Uniform, FarHops::Slower, FarHops::Dear] {
         for is_tree in [true, false] {
-            let found = search_all(far, is_tree);
+            let found = search_all(far, is_tree, false);
             let is_good = found.missed == 0 && found.best * 100 >= found.placeable * 98;
             assert!(found.placeable > INSTANCES / 3, "{far:?}, tree {is_tree}: {found:?}");
             assert!(is_good && found.worst_ratio < 1.1, "{far:?}, tree {is_tree}: {found:?}");
         }
+    }
+}
+
+#[test]
+fn local_search_honours_pinned_operators_and_reserved_cores() {
+    for far in [FarHops::Uniform, FarHops::Dear] {
+        let found = search_all(far, false, true);
+        let is_good = found.missed * 100 <= found.placeable && found.best * 100 >= found.placeable * 95;
+        assert!(found.placeable > INSTANCES / 4, "{far:?}: {found:?}");
+        assert!(is_good && found.worst_ratio < 1.1, "{far:?}: {found:?}");
     }
 }

@@ -3,7 +3,9 @@
 use rand_core::Rng;
 use rand_pcg::Pcg64;
 
-use crate::{Arrivals, Edge, Hop, Idle, Key, Operator, Pipeline, Settings, Topology};
+use crate::{
+    Arrivals, Constraints, Edge, Hop, Idle, Key, Model, Operator, Pipeline, Planner, Settings, Topology,
+};
 
 /// A seeded source of figures.
 pub(super) struct Random(Pcg64);
@@ -15,6 +17,18 @@ pub(super) struct Instance {
     pub(super) topology: Topology,
     pub(super) settings: Settings,
     pub(super) arrivals: Arrivals,
+    pub(super) constraints: Constraints,
+}
+
+impl Instance {
+    pub(super) fn planner(&self) -> Planner<'_> {
+        let planner = Planner::new(&self.pipeline, &self.topology, self.settings).unwrap();
+        planner.with_constraints(&self.constraints).unwrap()
+    }
+
+    pub(super) fn model(&self) -> Model<'_> {
+        self.planner().model(self.arrivals)
+    }
 }
 
 /// How far hops differ from near ones.
@@ -31,6 +45,23 @@ pub(super) enum FarHops {
 impl Random {
     pub(super) fn new(seed: u64) -> Random {
         Random(Pcg64::new(u128::from(seed), 1))
+    }
+
+    /// The same problem with up to two pinned operators and up to one reserved core.
+    pub(super) fn constrain(&mut self, instance: Instance) -> Instance {
+        let (operators, cores) = (instance.pipeline.operators().len(), instance.topology.cores());
+        loop {
+            let mut constraints = Constraints::default();
+            for _ in 0..self.below(3) {
+                constraints = constraints.pin(self.below(operators), self.below(cores));
+            }
+            if self.one_in(2) {
+                constraints = constraints.reserve(self.below(cores));
+            }
+            if constraints.check(&instance.pipeline, &instance.topology).is_ok() {
+                return Instance { constraints, ..instance };
+            }
+        }
     }
 
     fn unit(&mut self) -> f64 {
@@ -144,6 +175,7 @@ impl Random {
         let useful = topology.cores().min(pipeline.operators().len() + 1);
         let rate_per_s = 1e9 / work_ns * self.between(0.05, 0.6 * useful as f64);
         let dispersion = if self.one_in(3) { 0.0 } else { self.between(0.0, 3.0) };
-        Instance { pipeline, topology, settings, arrivals: Arrivals::new(rate_per_s, dispersion).unwrap() }
+        let arrivals = Arrivals::new(rate_per_s, dispersion).unwrap();
+        Instance { pipeline, topology, settings, arrivals, constraints: Constraints::default() }
     }
 }

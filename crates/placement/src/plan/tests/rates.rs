@@ -2,8 +2,8 @@
 
 use super::random::{FarHops, Instance, Random};
 use crate::{
-    Arrivals, Edge, Hop, Idle, Key, Limit, Operator, Optimality, Pipeline, Planner, Settings, Shortfall,
-    Topology,
+    Arrivals, Constraints, Edge, Hop, Idle, Key, Limit, Operator, Optimality, Pipeline, Planner, Settings,
+    Shortfall, Topology,
 };
 
 /// Random chains.
@@ -12,7 +12,7 @@ const INSTANCES: u64 = 60;
 #[test]
 fn a_table_has_nearly_the_best_plan_of_each_rate() {
     for seed in 0..INSTANCES {
-        let Instance { pipeline, topology, settings, arrivals } =
+        let Instance { pipeline, topology, settings, arrivals, .. } =
             Random::new(seed).chain(8, FarHops::Dear, false);
         let settings = Settings { idle: Idle::Spin, ..settings };
         let planner = Planner::new(&pipeline, &topology, settings).unwrap();
@@ -39,7 +39,7 @@ fn the_rate_that_is_held_has_a_plan_and_a_little_more_has_none() {
     let mut short = 0;
     for seed in 0..INSTANCES * 5 {
         let instance = Random::new(seed).chain(6, FarHops::Dear, seed % 2 == 0);
-        let Instance { pipeline, topology, settings, arrivals } = instance;
+        let Instance { pipeline, topology, settings, arrivals, .. } = instance;
         let settings = Settings { idle: Idle::Spin, ..settings };
         let planner = Planner::new(&pipeline, &topology, settings).unwrap();
         let Err(shortfall) = planner.plan(arrivals) else { continue };
@@ -136,4 +136,55 @@ fn a_table_says_what_was_asked_and_has_no_plan_of_an_unknown_rate() {
     let arrivals = Arrivals::constant(1.0).unwrap();
     assert_eq!(planner.table(arrivals, 1e6..=3e6).unwrap_err().asked_per_s, 3e6);
     assert_eq!(planner.table(arrivals, 1e5..=1e6).unwrap().get(f64::NAN), None);
+}
+
+#[test]
+fn constrained_plans_hold_what_their_shortfall_says() {
+    let mut short = 0;
+    for seed in 0..INSTANCES * 2 {
+        let random = &mut Random::new(seed);
+        let instance = random.chain(6, FarHops::Dear, seed % 2 == 0);
+        let mut instance = random.constrain(instance);
+        instance.settings.idle = Idle::Spin;
+        let (planner, arrivals) = (instance.planner(), instance.arrivals);
+        let Err(shortfall) = planner.plan(arrivals) else { continue };
+        short += 1;
+        let plan = planner.plan(arrivals.at(shortfall.held_per_s)).unwrap();
+        assert_eq!(instance.model().check(&plan.placement), Ok(()), "seed {seed}: {shortfall}");
+        assert!(planner.plan(arrivals.at(shortfall.held_per_s * 1.001)).is_err(), "seed {seed}: {shortfall}");
+    }
+    assert!(short > INSTANCES / 4, "{short}");
+}
+
+#[test]
+fn a_shortfall_names_pins_that_leave_no_plan() {
+    let topology = Topology::uniform(3, Hop::FREE).unwrap();
+    let pipeline = Pipeline::chain(vec![Operator::new(500.0); 3], &[1.0; 2]).unwrap();
+    let constraints = Constraints::default().pin(0, 0).pin(1, 0).pin(2, 0);
+    let planner = Planner::new(&pipeline, &topology, Settings::default()).unwrap();
+    let planner = planner.with_constraints(&constraints).unwrap();
+    let shortfall = planner.plan(Arrivals::constant(1.5e6).unwrap()).unwrap_err();
+    assert_eq!(shortfall.limit, Limit::Pins);
+    assert!(shortfall.to_string().ends_with("on given cores leave no plan: let them move"), "{shortfall}");
+    let reserved = Constraints::default().reserve(1).reserve(2);
+    let planner = planner.with_constraints(&reserved).unwrap();
+    assert_eq!(planner.plan(Arrivals::constant(1.5e6).unwrap()).unwrap_err().limit, Limit::Cores(1));
+}
+
+#[test]
+fn constraints_that_cannot_be_kept_are_refused() {
+    let topology = Topology::uniform(3, Hop::FREE).unwrap();
+    let pipeline = Pipeline::chain(vec![Operator::new(500.0); 3], &[1.0; 2]).unwrap();
+    let planner = Planner::new(&pipeline, &topology, Settings::default()).unwrap();
+    let none = Constraints::default;
+    for refused in [
+        none().pin(3, 0),
+        none().pin(0, 3),
+        none().reserve(3),
+        none().pin(0, 1).reserve(1),
+        none().pin(0, 0).pin(1, 1).pin(2, 0),
+        none().reserve(0).reserve(1).reserve(2),
+    ] {
+        assert!(planner.with_constraints(&refused).is_err(), "{refused:?}");
+    }
 }
