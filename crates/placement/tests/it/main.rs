@@ -1,5 +1,6 @@
 //! The planner from outside, in one binary: its model against simulations.
 
+mod bounded_simulation;
 mod certificate;
 mod graphs;
 mod inputs;
