@@ -18,6 +18,8 @@
 //! | operators, arrivals; utilisation and latency of a placement | [`model`] |
 //! | the best placement of a chain, a good one of a graph | [`plan`] |
 //! | rings that never overflow | [`certificate`] |
+//! | when to change the plan | [`control`] |
+//! | keys on replicas | [`bins`] |
 //! | from one placement to another while tuples flow | [`transition`] |
 //!
 //! Times are nanoseconds, rates tuples per second, both `f64`: they are means. The crate is pure: no clock,
@@ -41,16 +43,20 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod assignment;
+pub mod bins;
 pub mod certificate;
+pub mod control;
 mod error;
 pub mod model;
 pub mod plan;
 pub mod topology;
 pub mod transition;
 
+pub use bins::Bins;
 pub use certificate::{
     ArrivalBounds, Certificate, PlacementCertificate, RingBound, StageBounds, Surge, WorkBounds,
 };
+pub use control::{Action, ControlSettings, Controller};
 pub use error::{Error, PipelineFault, PlacementFault};
 pub use model::{Arrivals, Edge, Figures, Group, Idle, Key, Model, Operator, Pipeline, Placement};
 pub use plan::{Constraints, Limit, Optimality, Plan, PlanTable, Planner, Settings, Shortfall};

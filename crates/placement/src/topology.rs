@@ -45,6 +45,7 @@ impl Distance {
 }
 
 /// Cores in cache domains. Core numbers count through the domains: the first domain has the lowest.
+/// The operating system numbers them otherwise ([`Topology::cpu_of`]).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     /// Cores of each domain.
@@ -53,6 +54,8 @@ pub struct Topology {
     domain_of: Vec<usize>,
     near: Hop,
     far: Hop,
+    /// The operating system's number of each core.
+    cpus: Vec<usize>,
 }
 
 impl Topology {
@@ -76,8 +79,43 @@ impl Topology {
         if let Some(cost) = costs.into_iter().find(|cost| !(cost.is_finite() && *cost >= 0.0)) {
             return Err(Error::Value { what: "cost of a hop in ns", value: cost, range: "0 or more" });
         }
-        let domain_of = domains.iter().enumerate().flat_map(|(domain, &cores)| vec![domain; cores]).collect();
-        Ok(Topology { domains, domain_of, near, far })
+        let domain_of: Vec<usize> =
+            domains.iter().enumerate().flat_map(|(domain, &cores)| vec![domain; cores]).collect();
+        let cpus = (0..domain_of.len()).collect();
+        Ok(Topology { domains, domain_of, near, far, cpus })
+    }
+
+    /// The same with the operating system's number of each core, in the order of cores: the first domain's
+    /// first. Without them core 0 is CPU 0, and so on.
+    ///
+    /// # Errors
+    /// Unless there is one number for each core, each different.
+    pub fn with_cpus(self, cpus: Vec<usize>) -> Result<Topology, Error> {
+        if cpus.len() != self.cores() {
+            let (what, range) = ("number of CPU numbers", "the number of cores");
+            return Err(Error::Value { what, value: cpus.len() as f64, range });
+        }
+        let is_repeated = |&(index, cpu): &(usize, &usize)| cpus[..index].contains(cpu);
+        if let Some((_, &cpu)) = cpus.iter().enumerate().find(is_repeated) {
+            let (what, range) = ("CPU number", "that of one core alone");
+            return Err(Error::Value { what, value: cpu as f64, range });
+        }
+        Ok(Topology { cpus, ..self })
+    }
+
+    /// The operating system's number of a core.
+    ///
+    /// # Panics
+    /// If `core` is not below [`Topology::cores`].
+    #[must_use]
+    pub fn cpu_of(&self, core: usize) -> usize {
+        self.cpus[core]
+    }
+
+    /// The core that the operating system knows by a number.
+    #[must_use]
+    pub fn core_of_cpu(&self, cpu: usize) -> Option<usize> {
+        self.cpus.iter().position(|&other| other == cpu)
     }
 
     /// Number of cores.

@@ -129,3 +129,14 @@ fn measured_figures_are_accepted() {
     let latency_ns = plan.figures.latency_ns;
     assert!(latency_ns.is_finite() && latency_ns > 2000.0, "{plan:?}");
 }
+
+#[test]
+fn cores_have_the_numbers_of_the_operating_system() {
+    let topology = || Topology::two_level(vec![2, 2], HOP, HOP).unwrap();
+    assert_eq!((topology().cpu_of(3), topology().core_of_cpu(3)), (3, Some(3)));
+    let numbered = topology().with_cpus(vec![0, 8, 1, 9]).unwrap();
+    assert_eq!((0..4).map(|core| numbered.cpu_of(core)).collect::<Vec<_>>(), [0, 8, 1, 9]);
+    assert_eq!((numbered.core_of_cpu(9), numbered.core_of_cpu(2)), (Some(3), None));
+    assert!(refused(topology().with_cpus(vec![0, 1, 2])).contains("number of CPU numbers is 3"));
+    assert!(refused(topology().with_cpus(vec![0, 1, 2, 0])).contains("CPU number is 0"));
+}

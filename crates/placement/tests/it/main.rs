@@ -1,7 +1,9 @@
 //! The planner from outside, in one binary: its model against simulations.
 
+mod bins;
 mod bounded_simulation;
 mod certificate;
+mod control;
 mod graphs;
 mod inputs;
 mod latency;

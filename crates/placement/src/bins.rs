@@ -1,0 +1,146 @@
+//! Bins of a partition key on replicas, by the load that was measured.
+//!
+//! Keys are hashed to bins, and bins are what replicas own and hand over (Hoffmann et al., *Megaphone*, PVLDB
+//! 12(9), 2019, section 3). The first division is that of the longest processing time first, whose busiest
+//! replica has at most `4/3 - 1/(3r)` of the load of the best division's (Graham, SIAM Journal on Applied
+//! Mathematics 17, 1969). Later ones move few bins: those of a replica that ends, those that a new replica
+//! takes, and those that bring the busiest replica down to what is wanted.
+
+use crate::Error;
+
+/// The replica of each bin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bins {
+    /// By bin.
+    replica_of: Vec<usize>,
+    replicas: usize,
+}
+
+impl Bins {
+    /// Divides bins by their loads, in any unit, among replicas: the heaviest bin first, each to the replica
+    /// that has the least so far.
+    ///
+    /// # Errors
+    /// If a load is negative or not finite, or there are no replicas.
+    pub fn divided(loads: &[f64], replicas: usize) -> Result<Bins, Error> {
+        check(loads, loads.len(), replicas)?;
+        let mut bins = Bins { replica_of: vec![0; loads.len()], replicas };
+        bins.place((0..loads.len()).collect(), loads, &mut vec![0.0; replicas]);
+        Ok(bins)
+    }
+
+    /// The same bins on another number of replicas, and with loads that have changed. A bin stays where it is
+    /// unless its replica ends, or has more than the mean load by `excess_ratio` and the bin evens that out.
+    ///
+    /// # Errors
+    /// If a load or the ratio is negative or not finite, there is not one load for each bin, or there are no
+    /// replicas.
+    pub fn redivided(&self, loads: &[f64], replicas: usize, excess_ratio: f64) -> Result<Bins, Error> {
+        check(loads, self.replica_of.len(), replicas)?;
+        check(&[excess_ratio], 1, replicas)?;
+        let mut bins = Bins { replica_of: self.replica_of.clone(), replicas };
+        let (stay, homeless): (Vec<usize>, Vec<usize>) =
+            (0..loads.len()).partition(|&bin| self.replica_of[bin] < replicas);
+        let mut load_of = vec![0.0; replicas];
+        stay.iter().for_each(|&bin| load_of[self.replica_of[bin]] += loads[bin]);
+        bins.place(homeless, loads, &mut load_of);
+        let wanted = loads.iter().sum::<f64>() / replicas as f64 * (1.0 + excess_ratio);
+        // Each bin moves once at most: a second move would have been better as the first.
+        let mut is_moved = vec![false; loads.len()];
+        while let Some((bin, to)) = bins.best_move(loads, &load_of, wanted, &is_moved) {
+            load_of[bins.replica_of[bin]] -= loads[bin];
+            load_of[to] += loads[bin];
+            bins.replica_of[bin] = to;
+            is_moved[bin] = true;
+        }
+        Ok(bins)
+    }
+
+    /// The replica of each bin.
+    #[must_use]
+    pub fn replica_of(&self) -> &[usize] {
+        &self.replica_of
+    }
+
+    /// Number of replicas.
+    #[must_use]
+    pub fn replicas(&self) -> usize {
+        self.replicas
+    }
+
+    /// Load of each replica, in the unit of the bins' loads.
+    #[must_use]
+    pub fn load_of(&self, loads: &[f64]) -> Vec<f64> {
+        let mut load_of = vec![0.0; self.replicas];
+        self.replica_of.iter().zip(loads).for_each(|(&replica, load)| load_of[replica] += load);
+        load_of
+    }
+
+    /// Share of the load that the busiest replica has, as [`crate::Key::max_share`] wants it; 1 without load.
+    #[must_use]
+    pub fn max_share(&self, loads: &[f64]) -> f64 {
+        let sum: f64 = loads.iter().sum();
+        let busiest = self.load_of(loads).into_iter().fold(0.0, f64::max);
+        if sum > 0.0 { (busiest / sum).min(1.0) } else { 1.0 }
+    }
+
+    /// The bins that are elsewhere in another division of the same bins, each with its replica there.
+    #[must_use]
+    pub fn moved(&self, to: &Bins) -> Vec<(usize, usize)> {
+        let all = self.replica_of.iter().zip(&to.replica_of).enumerate();
+        all.filter(|(_, (one, other))| one != other).map(|(bin, (_, &other))| (bin, other)).collect()
+    }
+
+    /// Places bins, the heaviest first.
+    fn place(&mut self, mut bins: Vec<usize>, loads: &[f64], load_of: &mut [f64]) {
+        bins.sort_by(|&one, &other| loads[other].total_cmp(&loads[one]));
+        for bin in bins {
+            let to = least(load_of);
+            self.replica_of[bin] = to;
+            load_of[to] += loads[bin];
+        }
+    }
+
+    /// The heaviest bin of the busiest replica that leaves it, and the least busy one, below what the busiest
+    /// has now; `None` if the busiest has no more than wanted.
+    fn best_move(
+        &self,
+        loads: &[f64],
+        load_of: &[f64],
+        wanted: f64,
+        is_moved: &[bool],
+    ) -> Option<(usize, usize)> {
+        let busiest = (0..load_of.len()).max_by(|&one, &other| load_of[one].total_cmp(&load_of[other]))?;
+        let to = least(load_of);
+        if load_of[busiest] <= wanted {
+            return None;
+        }
+        let gap = load_of[busiest] - load_of[to];
+        // Half of the gap evens both; what is moved beyond that would come back.
+        let fits = |&bin: &usize| {
+            self.replica_of[bin] == busiest && !is_moved[bin] && loads[bin] > 0.0 && loads[bin] < gap
+        };
+        let bins = (0..loads.len()).filter(fits);
+        let distance = |bin: usize| (loads[bin] - gap / 2.0).abs();
+        bins.min_by(|&one, &other| distance(one).total_cmp(&distance(other))).map(|bin| (bin, to))
+    }
+}
+
+/// The replica with the least load, the first of several.
+fn least(load_of: &[f64]) -> usize {
+    (0..load_of.len()).min_by(|&one, &other| load_of[one].total_cmp(&load_of[other])).unwrap_or(0)
+}
+
+fn check(loads: &[f64], bins: usize, replicas: usize) -> Result<(), Error> {
+    if loads.len() != bins {
+        let (what, range) = ("number of loads", "the number of bins");
+        return Err(Error::Value { what, value: loads.len() as f64, range });
+    }
+    if replicas == 0 {
+        return Err(Error::Value { what: "number of replicas", value: 0.0, range: "1 or more" });
+    }
+    match loads.iter().find(|load| !(load.is_finite() && **load >= 0.0)) {
+        Some(&value) => Err(Error::Value { what: "load of a bin", value, range: "0 or more" }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,190 @@
+//! The controller under constant rates, steps and ramps with the noise of counts.
+
+use sakiyomi_placement::{
+    Action, Arrivals, ControlSettings, Controller, Hop, Operator, Pipeline, PlanTable, Planner, Settings,
+    Topology,
+};
+
+use crate::simulation::Random;
+
+/// Random runs of each kind.
+const RUNS: u64 = 60;
+
+/// Time between samples.
+const SAMPLE_NS: u64 = 10_000_000;
+
+/// Plans on one to eight cores, for rates up to `highest_per_s`.
+fn table(highest_per_s: f64) -> PlanTable {
+    let operators = vec![Operator::new(1e9 * 0.8 / highest_per_s); 8];
+    let pipeline = Pipeline::chain(operators, &[1.0; 7]).unwrap();
+    let topology = Topology::uniform(8, Hop { transit_ns: 0.1 / highest_per_s * 1e9, ..Hop::FREE }).unwrap();
+    let planner = Planner::new(&pipeline, &topology, Settings::default()).unwrap();
+    let table = planner.table(Arrivals::poisson(1.0).unwrap(), highest_per_s / 50.0..=highest_per_s).unwrap();
+    assert!(table.entries().len() > 3, "{table:?}");
+    table
+}
+
+/// A number of tuples that arrive at random: Poisson's, by the normal distribution where it is large.
+fn count(mean: f64, random: &mut Random) -> u64 {
+    if mean < 50.0 {
+        let mut left = mean;
+        return (0..)
+            .take_while(|_| {
+                left -= random.exponential(1.0);
+                left >= 0.0
+            })
+            .count() as u64;
+    }
+    let normal = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
+    (mean + normal * mean.sqrt()).round().max(0.0) as u64
+}
+
+/// The controller's actions, each with its time in seconds, while the rate at each second is `rate_per_s`.
+fn run(
+    controller: &mut Controller,
+    seconds: f64,
+    random: &mut Random,
+    rate_per_s: impl Fn(f64) -> f64,
+) -> Vec<(f64, Action)> {
+    let (mut actions, mut arrived) = (Vec::new(), 0);
+    let sample_s = SAMPLE_NS as f64 * 1e-9;
+    for sample in 0..(seconds / sample_s) as u64 {
+        let now_s = sample as f64 * sample_s;
+        let action = controller.on_count(sample * SAMPLE_NS, arrived);
+        actions.extend(action.map(|action| (now_s, action)));
+        // A step falls anywhere into a sample.
+        let parts = (0..10).map(|part| rate_per_s(now_s + (f64::from(part) + 0.5) * sample_s / 10.0));
+        arrived += count(parts.sum::<f64>() / 10.0 * sample_s, random);
+    }
+    actions
+}
+
+/// A rate between the lowest and highest of `table`, often near a limit of a plan.
+fn any_rate(table: &PlanTable, random: &mut Random) -> f64 {
+    let (highest, _) = table.entries().last().unwrap();
+    if random.below(2) == 0 {
+        return random.between(0.05, 0.95) * highest;
+    }
+    let (limit, _) = table.entries()[random.below(table.entries().len() - 1)];
+    limit * random.between(0.88, 1.05)
+}
+
+#[test]
+fn a_constant_rate_with_noise_changes_the_plan_once_at_most() {
+    let mut changes = 0;
+    for highest_per_s in [2e3, 1e5, 3e6] {
+        let table = table(highest_per_s);
+        for seed in 0..RUNS {
+            let random = &mut Random::new(seed);
+            let rate = any_rate(&table, random);
+            let mut controller = Controller::new(table.clone(), ControlSettings::default()).unwrap();
+            let actions = run(&mut controller, 10.0, random, |_| rate);
+            // The first action chooses the plan to begin with.
+            assert!((1..=2).contains(&actions.len()), "seed {seed}, {rate} of {highest_per_s}: {actions:?}");
+            changes += actions.len() - 1;
+            let held_per_s = table.entries()[controller.plan().unwrap()].0;
+            assert!(held_per_s > rate * 0.9, "seed {seed}, {rate}: {held_per_s}");
+        }
+    }
+    assert!(changes > 0);
+}
+
+#[test]
+fn a_step_of_the_rate_has_its_plan_within_a_tenth_of_a_second() {
+    let table = table(1e6);
+    for seed in 0..RUNS {
+        let random = &mut Random::new(seed);
+        let before = any_rate(&table, random) * 0.5;
+        let after = (before * random.between(1.3, 10.0)).min(9.5e5);
+        let at_s = random.between(1.0, 1.2);
+        let mut controller = Controller::new(table.clone(), ControlSettings::default()).unwrap();
+        let actions = run(&mut controller, at_s + 0.1, random, |now| if now < at_s { before } else { after });
+        let held_per_s = table.entries()[controller.plan().unwrap()].0;
+        // A limit that noise hides is not seen to be exceeded.
+        assert!(
+            held_per_s > after * (1.0 - 6.0 / (after * 0.06).sqrt()),
+            "seed {seed}, {before} to {after}: {actions:?}"
+        );
+        assert!(actions.len() <= 3, "seed {seed}, {before} to {after}: {actions:?}");
+    }
+}
+
+#[test]
+fn a_step_down_gives_cores_back_within_a_second() {
+    let table = table(1e6);
+    for seed in 0..RUNS {
+        let random = &mut Random::new(seed);
+        let (before, after) = (random.between(0.7, 0.95) * 1e6, random.between(0.02, 0.4) * 1e6);
+        let mut controller = Controller::new(table.clone(), ControlSettings::default()).unwrap();
+        let actions = run(&mut controller, 2.0, random, |now| if now < 1.0 { before } else { after });
+        let plan = controller.plan().unwrap();
+        let needed = table.entries().partition_point(|&(up_to, _)| up_to < after / 0.85);
+        assert!(plan <= needed, "seed {seed}, {before} to {after}: {plan}, {needed}, {actions:?}");
+    }
+}
+
+#[test]
+fn a_rising_rate_has_its_plan_by_the_time_that_the_present_one_is_exceeded() {
+    let table = table(1e6);
+    let (mut early, mut in_time) = (0, 0);
+    for seed in 0..RUNS {
+        let random = &mut Random::new(seed);
+        let limit = table.entries()[random.below(table.entries().len() - 1)].0;
+        let slope_per_s2 = limit * random.between(0.1, 1.0);
+        let begin = limit * 0.5;
+        let settings = ControlSettings::default().with_reaction_ns(50_000_000);
+        let mut controller = Controller::new(table.clone(), settings).unwrap();
+        let steady_s = 0.6;
+        let crossing_s = steady_s + (limit - begin) / slope_per_s2;
+        let actions = run(&mut controller, crossing_s + 0.6, random, |now| {
+            begin + slope_per_s2 * (now - steady_s).max(0.0)
+        });
+        let live_s = actions.iter().filter_map(|&(at_s, action)| match action {
+            Action::Adopt { plan, .. } if table.entries()[plan].0 > limit => Some(at_s + 0.05),
+            _ => None,
+        });
+        let live_s = live_s.fold(f64::INFINITY, f64::min);
+        // Plans keep 15 % of each core free: a rate that noise hides may use two thirds of that.
+        let excess = slope_per_s2 * (live_s - crossing_s) / limit;
+        assert!(excess < 0.1, "seed {seed}: {live_s} after {crossing_s}, {actions:?}");
+        in_time += u64::from(excess < 0.01);
+        early += u64::from(live_s <= crossing_s);
+    }
+    assert!(early * 2 > RUNS && in_time * 5 > RUNS * 4, "{early} early, {in_time} in time");
+}
+
+#[test]
+fn more_than_all_plans_hold_is_said_once() {
+    let table = table(1e6);
+    let mut controller = Controller::new(table, ControlSettings::default()).unwrap();
+    let random = &mut Random::new(1);
+    let actions = run(&mut controller, 5.0, random, |now| if now < 1.0 { 5e5 } else { 1.5e6 });
+    let overloads = actions.iter().filter(|(_, action)| matches!(action, Action::Overload { .. }));
+    assert_eq!(overloads.count(), 1, "{actions:?}");
+    assert_eq!(controller.plan(), Some(controller.table().entries().len() - 1));
+}
+
+#[test]
+fn counts_that_begin_again_and_times_that_stand_still_are_passed_over() {
+    let mut controller = Controller::new(table(1e6), ControlSettings::default()).unwrap();
+    for sample in 0..10 {
+        controller.on_count(sample * SAMPLE_NS, sample * 1000);
+    }
+    let plan = controller.plan();
+    assert!(plan.is_some());
+    assert_eq!(controller.on_count(9 * SAMPLE_NS, 1 << 40), None);
+    assert_eq!(controller.on_count(10 * SAMPLE_NS, 0), None);
+    for sample in 11..20 {
+        assert_eq!(controller.on_count(sample * SAMPLE_NS, (sample - 10) * 1000), None);
+    }
+    assert_eq!(controller.plan(), plan);
+    assert!((controller.rate_per_s().unwrap() / 1e5 - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn settings_out_of_range_are_refused() {
+    let refused = |settings| Controller::new(table(1e6), settings).is_err();
+    assert!(refused(ControlSettings::default().with_hysteresis_ratio(1.0)));
+    assert!(refused(ControlSettings::default().with_dispersion(f64::NAN)));
+    assert!(refused(ControlSettings::default().with_settle_ns(0)));
+}
