@@ -18,6 +18,7 @@
 //! | operators, arrivals; utilisation and latency of a placement | [`model`] |
 //! | the best placement of a chain, a good one of a graph | [`plan`] |
 //! | rings that never overflow | [`certificate`] |
+//! | figures from samples, with their doubt and age | [`measure`] |
 //! | when to change the plan | [`control`] |
 //! | keys on replicas | [`bins`] |
 //! | from one placement to another while tuples flow | [`transition`] |
@@ -47,6 +48,7 @@ pub mod bins;
 pub mod certificate;
 pub mod control;
 mod error;
+pub mod measure;
 pub mod model;
 pub mod plan;
 pub mod topology;
@@ -58,6 +60,7 @@ pub use certificate::{
 };
 pub use control::{Action, ControlSettings, Controller};
 pub use error::{Error, PipelineFault, PlacementFault};
+pub use measure::{ArrivalFigures, ArrivalMeter, Estimate, SelectivityMeter, ServiceFigures, ServiceMeter};
 pub use model::{Arrivals, Edge, Figures, Group, Idle, Key, Model, Operator, Pipeline, Placement};
 pub use plan::{Constraints, Limit, Optimality, Plan, PlanTable, Planner, Settings, Shortfall};
 pub use topology::{Distance, Hop, Topology};

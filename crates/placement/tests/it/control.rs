@@ -5,7 +5,7 @@ use sakiyomi_placement::{
     Topology,
 };
 
-use crate::simulation::Random;
+use crate::simulation::{Random, count};
 
 /// Random runs of each kind.
 const RUNS: u64 = 60;
@@ -22,21 +22,6 @@ fn table(highest_per_s: f64) -> PlanTable {
     let table = planner.table(Arrivals::poisson(1.0).unwrap(), highest_per_s / 50.0..=highest_per_s).unwrap();
     assert!(table.entries().len() > 3, "{table:?}");
     table
-}
-
-/// A number of tuples that arrive at random: Poisson's, by the normal distribution where it is large.
-fn count(mean: f64, random: &mut Random) -> u64 {
-    if mean < 50.0 {
-        let mut left = mean;
-        return (0..)
-            .take_while(|_| {
-                left -= random.exponential(1.0);
-                left >= 0.0
-            })
-            .count() as u64;
-    }
-    let normal = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
-    (mean + normal * mean.sqrt()).round().max(0.0) as u64
 }
 
 /// The controller's actions, each with its time in seconds, while the rate at each second is `rate_per_s`.

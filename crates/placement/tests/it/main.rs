@@ -7,6 +7,7 @@ mod control;
 mod graphs;
 mod inputs;
 mod latency;
+mod measure;
 mod placement_certificate;
 mod simulation;
 mod transition;

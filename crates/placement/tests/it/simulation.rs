@@ -193,3 +193,18 @@ fn pick(shares: &[f64], random: &mut Random) -> usize {
     });
     found.unwrap_or(shares.len() - 1)
 }
+
+/// A number of tuples that arrive at random: Poisson's, by the normal distribution where it is large.
+pub(crate) fn count(mean: f64, random: &mut Random) -> u64 {
+    if mean < 50.0 {
+        let mut left = mean;
+        return (0..)
+            .take_while(|_| {
+                left -= random.exponential(1.0);
+                left >= 0.0
+            })
+            .count() as u64;
+    }
+    let normal = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
+    (mean + normal * mean.sqrt()).round().max(0.0) as u64
+}

@@ -1,0 +1,195 @@
+//! Selectivities, and rate and dispersion of arrivals, from counts.
+
+use std::collections::VecDeque;
+
+use super::{Estimate, check_half_life, weight};
+use crate::{Arrivals, Error};
+
+/// Windows kept: the dispersion of as many is known to a tenth.
+const COUNT_WINDOWS_MAX: usize = 256;
+
+/// Windows below which there are no figures: two say little about their scatter.
+const COUNT_WINDOWS_MIN: usize = 4;
+
+/// What was counted between two calls.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    at_ns: u64,
+    /// To what counts are set in relation: seconds, or tuples taken.
+    base: f64,
+    tuples: f64,
+}
+
+/// Counts in relation to a base.
+#[derive(Clone, Debug)]
+struct Ratio {
+    windows: VecDeque<Window>,
+    half_life_ns: u64,
+}
+
+/// Sums over windows, weighted by age.
+struct Sums {
+    base: f64,
+    value: f64,
+    /// Of squared weights and bases.
+    base_squared: f64,
+    /// Of weights and squared deviations, over the base.
+    scatter: f64,
+    /// Of squared weights and deviations.
+    deviation_squared: f64,
+    weights: f64,
+    /// Number of windows of equal weight.
+    windows: f64,
+}
+
+impl Ratio {
+    fn new(half_life_ns: u64) -> Result<Ratio, Error> {
+        check_half_life(half_life_ns)?;
+        Ok(Ratio { windows: VecDeque::with_capacity(COUNT_WINDOWS_MAX), half_life_ns })
+    }
+
+    fn add(&mut self, window: Window) {
+        if self.windows.len() == COUNT_WINDOWS_MAX {
+            self.windows.pop_front();
+        }
+        self.windows.push_back(window);
+    }
+
+    fn sums(&self) -> Option<Sums> {
+        let newest_ns = self.windows.back()?.at_ns;
+        if self.windows.len() < COUNT_WINDOWS_MIN {
+            return None;
+        }
+        let sum = |of: &dyn Fn(&Window, f64) -> f64| -> f64 {
+            let weighted = |window: &Window| of(window, weight(newest_ns - window.at_ns, self.half_life_ns));
+            self.windows.iter().map(weighted).sum()
+        };
+        let base = sum(&|window, weight| weight * window.base);
+        let value = sum(&|window, weight| weight * window.tuples) / base;
+        let deviation = |window: &Window| (window.tuples - value * window.base).powi(2);
+        let weights = sum(&|_, weight| weight);
+        Some(Sums {
+            base,
+            value,
+            base_squared: sum(&|window, weight| weight.powi(2) * window.base),
+            scatter: sum(&|window, weight| weight * deviation(window) / window.base),
+            deviation_squared: sum(&|window, weight| weight.powi(2) * deviation(window)),
+            weights,
+            windows: weights.powi(2) / sum(&|_, weight| weight.powi(2)),
+        })
+    }
+
+    fn newest_ns(&self) -> u64 {
+        self.windows.back().map_or(0, |window| window.at_ns)
+    }
+}
+
+/// Measures the selectivity of an edge.
+#[derive(Clone, Debug)]
+pub struct SelectivityMeter {
+    ratio: Ratio,
+    /// Tuples taken and sent until the last call.
+    last: Option<(u64, u64)>,
+}
+
+impl SelectivityMeter {
+    /// # Errors
+    /// If the half-life, in nanoseconds, is 0.
+    pub fn new(half_life_ns: u64) -> Result<SelectivityMeter, Error> {
+        Ok(SelectivityMeter { ratio: Ratio::new(half_life_ns)?, last: None })
+    }
+
+    /// Told that until `now_ns` the sender has taken `taken` tuples and sent `sent` along the edge, in all. A
+    /// call without new tuples taken is passed over; counts that are smaller than before begin anew.
+    pub fn add(&mut self, now_ns: u64, taken: u64, sent: u64) {
+        let last = self.last.replace((taken, sent));
+        if let Some((before, sent_before)) = last
+            && now_ns >= self.ratio.newest_ns()
+        {
+            if taken == before {
+                self.last = last;
+            } else if taken > before && sent >= sent_before {
+                let (base, tuples) = ((taken - before) as f64, (sent - sent_before) as f64);
+                self.ratio.add(Window { at_ns: now_ns, base, tuples });
+            }
+        }
+    }
+
+    /// Tuples sent per tuple taken; `None` with fewer than four calls that counted. A filter that has passed
+    /// nothing yet has the doubt of one tuple.
+    #[must_use]
+    pub fn selectivity(&self) -> Option<Estimate> {
+        let sums = self.ratio.sums()?;
+        // The variance of a ratio estimator (Cochran, Sampling Techniques, 1977, section 6.4).
+        let variance = sums.deviation_squared / sums.base.powi(2);
+        let samples = sums.base.powi(2) / sums.base_squared;
+        let deviation = if sums.value > 0.0 { variance.sqrt() } else { 1.0 / samples };
+        Some(Estimate { value: sums.value, deviation, samples, newest_ns: self.ratio.newest_ns() })
+    }
+}
+
+/// Figures of arrivals.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ArrivalFigures {
+    /// Mean, in tuples per second.
+    pub rate_per_s: Estimate,
+    /// Index of dispersion of the counts: variance over mean.
+    pub dispersion: Estimate,
+}
+
+impl ArrivalFigures {
+    /// The arrivals for a planner.
+    ///
+    /// # Errors
+    /// If nothing has arrived.
+    pub fn arrivals(&self) -> Result<Arrivals, Error> {
+        Arrivals::new(self.rate_per_s.value, self.dispersion.value)
+    }
+}
+
+/// Measures rate and dispersion of arrivals.
+#[derive(Clone, Debug)]
+pub struct ArrivalMeter {
+    ratio: Ratio,
+    /// Time and count of the last call.
+    last: Option<(u64, u64)>,
+}
+
+impl ArrivalMeter {
+    /// # Errors
+    /// If the half-life, in nanoseconds, is 0.
+    pub fn new(half_life_ns: u64) -> Result<ArrivalMeter, Error> {
+        Ok(ArrivalMeter { ratio: Ratio::new(half_life_ns)?, last: None })
+    }
+
+    /// Told that `arrived_tuples` have arrived until `now_ns`, in all. The dispersion is that of the counts
+    /// between calls. A time that is not later is passed over; a count that is smaller begins anew.
+    pub fn add(&mut self, now_ns: u64, arrived_tuples: u64) {
+        if self.last.is_some_and(|(last_ns, _)| now_ns <= last_ns) {
+            return;
+        }
+        if let Some((last_ns, before)) = self.last.replace((now_ns, arrived_tuples))
+            && arrived_tuples >= before
+        {
+            let base = (now_ns - last_ns) as f64 * 1e-9;
+            self.ratio.add(Window { at_ns: now_ns, base, tuples: (arrived_tuples - before) as f64 });
+        }
+    }
+
+    /// The figures; `None` with fewer than four counts.
+    #[must_use]
+    pub fn figures(&self) -> Option<ArrivalFigures> {
+        let sums = self.ratio.sums()?;
+        let newest_ns = self.ratio.newest_ns();
+        // The rate is that of the same counts, which makes them seem nearer.
+        let variance_per_s = sums.scatter / sums.weights * sums.windows / (sums.windows - 1.0).max(1.0);
+        let dispersion = if sums.value > 0.0 { variance_per_s / sums.value } else { 0.0 };
+        let seconds = sums.base.powi(2) / sums.base_squared;
+        let estimate = |value, deviation| Estimate { value, deviation, samples: sums.windows, newest_ns };
+        Some(ArrivalFigures {
+            rate_per_s: estimate(sums.value, (variance_per_s / seconds).sqrt()),
+            // As of normal counts: their variance has a relative deviation of the root of 2 / (n - 1).
+            dispersion: estimate(dispersion, dispersion * (2.0 / (sums.windows - 1.0).max(1.0)).sqrt()),
+        })
+    }
+}
