@@ -6,10 +6,14 @@
 //! Mathematics 17, 1969). Later ones move few bins: those of a replica that ends, those that a new replica
 //! takes, and those that bring the busiest replica down to what is wanted.
 
+use serde::{Deserialize, Serialize};
+
 use crate::Error;
+use crate::saved::SavedBins;
 
 /// The replica of each bin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "SavedBins", into = "SavedBins")]
 pub struct Bins {
     /// By bin.
     replica_of: Vec<usize>,
@@ -17,6 +21,19 @@ pub struct Bins {
 }
 
 impl Bins {
+    /// # Errors
+    /// If there are no replicas, or a bin is on one that does not exist.
+    pub(crate) fn from_parts(replica_of: Vec<usize>, replicas: usize) -> Result<Bins, Error> {
+        check(&[], 0, replicas)?;
+        match replica_of.iter().find(|&&replica| replica >= replicas) {
+            Some(&replica) => {
+                let (what, range) = ("replica of a bin", "less than the number of replicas");
+                Err(Error::Value { what, value: replica as f64, range })
+            }
+            None => Ok(Bins { replica_of, replicas }),
+        }
+    }
+
     /// Divides bins by their loads, in any unit, among replicas: the heaviest bin first, each to the replica
     /// that has the least so far.
     ///

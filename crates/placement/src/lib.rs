@@ -51,6 +51,7 @@ mod error;
 pub mod measure;
 pub mod model;
 pub mod plan;
+mod saved;
 pub mod topology;
 pub mod transition;
 

@@ -10,10 +10,13 @@ mod service;
 pub use counts::{ArrivalFigures, ArrivalMeter, SelectivityMeter};
 pub use service::{ServiceFigures, ServiceMeter};
 
+use serde::{Deserialize, Serialize};
+
 use crate::Error;
 
 /// A mean that was measured.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Estimate {
     /// The mean.
     pub value: f64,

@@ -59,12 +59,15 @@ pub use figures::Figures;
 pub use pipeline::{Edge, Key, Operator, Pipeline};
 pub use placement::{Group, Placement};
 
+use serde::{Deserialize, Serialize};
+
 use crate::plan::constraints::UNCONSTRAINED;
 use crate::{Constraints, Topology};
 use counts::{Counts, Stream};
 
 /// Behaviour of a receiver while its ring is empty.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Idle {
     /// It spins.
     Spin,

@@ -36,16 +36,20 @@ pub use constraints::Constraints;
 pub use shortfall::{Limit, Shortfall};
 pub use table::PlanTable;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Arrivals, Error, Figures, Idle, Model, Pipeline, Placement, Topology};
 use constraints::UNCONSTRAINED;
 use descent::Candidate;
 use segments::Segments;
 
 /// Requirements on a plan.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Settings {
     /// Largest utilisation of a core, above 0 and below 1. The rest is a reserve for fluctuations.
+    #[serde(rename = "utilisation_max_ratio")]
     pub utilisation_max: f64,
     /// Latency given up for fewer cores, as a share of the best.
     pub latency_slack_ratio: f64,
@@ -90,7 +94,8 @@ impl Settings {
 }
 
 /// Whether a plan is known to be the best.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Optimality {
     /// No plan of segments has fewer cores within the slack, nor less latency on as many.
     Exact,
@@ -99,7 +104,8 @@ pub enum Optimality {
 }
 
 /// A placement that holds the rate.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Plan {
     /// Where operators run.
     pub placement: Placement,

@@ -3,10 +3,14 @@
 //! Two levels: cores of one domain share a cache and are *near*, all others are *far*. The costs are data,
 //! measured or assumed; nothing here looks at a machine.
 
+use serde::{Deserialize, Serialize};
+
 use crate::Error;
+use crate::saved::SavedTopology;
 
 /// Costs of a hop: a tuple handed over through a ring between two cores. All are nanoseconds per tuple.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Hop {
     /// CPU time of the sender: the push.
     pub send_ns: f64,
@@ -46,7 +50,8 @@ impl Distance {
 
 /// Cores in cache domains. Core numbers count through the domains: the first domain has the lowest.
 /// The operating system numbers them otherwise ([`Topology::cpu_of`]).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "SavedTopology", into = "SavedTopology")]
 pub struct Topology {
     /// Cores of each domain.
     domains: Vec<usize>,

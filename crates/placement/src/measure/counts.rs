@@ -1,5 +1,7 @@
 //! Selectivities, and rate and dispersion of arrivals, from counts.
 
+use serde::{Deserialize, Serialize};
+
 use std::collections::VecDeque;
 
 use super::{Estimate, check_half_life, weight};
@@ -129,11 +131,13 @@ impl SelectivityMeter {
 }
 
 /// Figures of arrivals.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ArrivalFigures {
     /// Mean, in tuples per second.
     pub rate_per_s: Estimate,
     /// Index of dispersion of the counts: variance over mean.
+    #[serde(rename = "dispersion_ratio")]
     pub dispersion: Estimate,
 }
 

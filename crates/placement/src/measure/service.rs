@@ -1,5 +1,7 @@
 //! Service times, without those that a preemption has stretched.
 
+use serde::{Deserialize, Serialize};
+
 use std::collections::VecDeque;
 
 use super::{Estimate, check_half_life, weight};
@@ -19,11 +21,13 @@ const FENCE_RANGES: f64 = 10.0;
 const FENCE_MEDIANS: f64 = 3.0;
 
 /// Figures of an operator's service time.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ServiceFigures {
     /// Mean, in nanoseconds.
     pub mean_ns: Estimate,
     /// Squared coefficient of variation.
+    #[serde(rename = "scv_ratio")]
     pub scv: f64,
     /// Share of the samples that was taken for preempted and left out. More than a few percent say that the
     /// core is not the operator's own, or that its times have two very different sizes.

@@ -1,9 +1,13 @@
 //! Tuples that arrive at a pipeline.
 
+use serde::{Deserialize, Serialize};
+
 use crate::Error;
+use crate::saved::SavedArrivals;
 
 /// How tuples arrive.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "SavedArrivals", into = "SavedArrivals")]
 pub struct Arrivals {
     rate_per_s: f64,
     dispersion: f64,

@@ -1,17 +1,21 @@
 //! Latency and utilisation of a placement.
 
+use serde::{Deserialize, Serialize};
+
 use super::stage::Stage;
 use super::{Model, Placement};
 use crate::{Distance, Error};
 
 /// Figures of a placement.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Figures {
     /// Mean latency of a result on the longest path, in nanoseconds; infinite if a core is overloaded.
     pub latency_ns: f64,
     /// Part of it that tuples wait because they arrive irregularly or together, in nanoseconds.
     pub arrival_wait_ns: f64,
     /// Utilisation of each group's core, of its busiest replica: 1 or more is an overload.
+    #[serde(rename = "utilisation_ratio")]
     pub utilisation: Vec<f64>,
 }
 

@@ -1,20 +1,26 @@
 //! Operators and the edges between them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::Error;
 use crate::error::PipelineFault;
+use crate::saved::SavedPipeline;
 
 /// An operator. It takes a tuple, computes, and sends its results before it takes the next one.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Operator {
     /// Mean CPU time per tuple taken, in nanoseconds.
     pub service_ns: f64,
     /// Squared coefficient of variation of that time: 0 if it is constant, 1 if it is exponential.
+    #[serde(default, rename = "service_scv_ratio")]
     pub service_scv: f64,
     /// Index of the key by which tuples may be divided among replicas; `None` if the operator cannot be
     /// replicated. An operator with an entry, or without edges from it, has a single core in any case: that of
     /// the source, which would have to divide the tuples, or of the sink, which would have to restore their
     /// order. Give these operators of their own.
+    #[serde(default)]
     pub key: Option<usize>,
 }
 
@@ -39,16 +45,19 @@ impl Operator {
 }
 
 /// A partition key.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Key {
     /// Share of the tuples that the busiest of 1, 2, 3, … replicas takes, as measured, from 1/r to 1: skew
     /// makes it more than 1/r, and an unlucky division may give more replicas a larger share than fewer. The
     /// length is the largest number of replicas.
+    #[serde(rename = "max_share_ratio")]
     pub max_share: Vec<f64>,
 }
 
 /// A connection of two operators.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Edge {
     /// Index of the sender.
     pub from: usize,
@@ -57,6 +66,7 @@ pub struct Edge {
     /// Mean number of tuples sent here per tuple that the sender takes. Below 1 it is a filter, which passes
     /// each tuple independently; above 1 each tuple yields this many, rounded down or up. Edges are
     /// independent of each other. 0, of a filter that has passed nothing yet, counts as 1e-9.
+    #[serde(rename = "selectivity_ratio")]
     pub selectivity: f64,
 }
 
@@ -80,7 +90,8 @@ impl Edge {
 const SELECTIVITY_MIN: f64 = 1e-9;
 
 /// A directed acyclic graph of operators, numbered topologically.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "SavedPipeline", into = "SavedPipeline")]
 pub struct Pipeline {
     operators: Vec<Operator>,
     keys: Vec<Key>,

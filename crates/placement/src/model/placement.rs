@@ -1,11 +1,14 @@
 //! Groups of operators on cores.
 
+use serde::{Deserialize, Serialize};
+
 use super::Model;
 use crate::error::PlacementFault;
 use crate::{Distance, Error};
 
 /// Operators that share a core.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Group {
     /// Their indices, in ascending order.
     pub operators: Vec<usize>,
@@ -14,7 +17,8 @@ pub struct Group {
 }
 
 /// Where each operator runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Placement {
     /// The groups, in the order of their first operators.
     pub groups: Vec<Group>,

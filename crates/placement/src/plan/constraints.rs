@@ -1,12 +1,16 @@
 //! Operators that stay on a given core, and cores that plans leave alone.
 
+use serde::{Deserialize, Serialize};
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::PlacementFault;
+use crate::saved::SavedConstraints;
 use crate::{Error, Pipeline, Placement, Topology};
 
 /// Cores that plans must use, and cores that they must not use.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "SavedConstraints", into = "SavedConstraints")]
 pub struct Constraints {
     /// The core of each operator that has one.
     pinned: BTreeMap<usize, usize>,

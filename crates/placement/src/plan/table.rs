@@ -1,9 +1,12 @@
 //! Plans of all rates, made beforehand: the best plan changes at a few rates only, and between them it stays.
 
+use serde::{Deserialize, Serialize};
+
 use std::ops::RangeInclusive;
 
 use super::{Plan, Planner, Shortfall};
-use crate::Arrivals;
+use crate::saved::SavedPlan;
+use crate::{Arrivals, Error};
 
 /// Ratio of neighbouring rates at which plans are made at first.
 const RATE_STEP_RATIO: f64 = 1.1;
@@ -11,13 +14,32 @@ const RATE_STEP_RATIO: f64 = 1.1;
 const BREAK_PRECISION_RATIO: f64 = 1.01;
 
 /// For each rate a plan.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<SavedPlan>", into = "Vec<SavedPlan>")]
 pub struct PlanTable {
     /// The highest rate that each plan is for, ascending, and the plan with its figures at that rate.
     entries: Vec<(f64, Plan)>,
 }
 
 impl PlanTable {
+    /// # Errors
+    /// Unless there are entries, whose rates are positive, finite and ascending.
+    pub(crate) fn from_entries(entries: Vec<(f64, Plan)>) -> Result<PlanTable, Error> {
+        let what = "highest rate of a plan in tuples/s";
+        let mut below = 0.0;
+        for &(up_to, _) in &entries {
+            if !(up_to.is_finite() && up_to > below) {
+                let range = "more than that of the plan before it, and of the first more than 0";
+                return Err(Error::Value { what, value: up_to, range });
+            }
+            below = up_to;
+        }
+        if entries.is_empty() {
+            return Err(Error::Value { what: "number of plans", value: 0.0, range: "1 or more" });
+        }
+        Ok(PlanTable { entries })
+    }
+
     /// The plan of a rate in tuples per second: that of the next rate from there up at which the plan
     /// changes. `None` above the highest rate of the table, and for NaN.
     #[must_use]

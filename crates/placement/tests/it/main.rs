@@ -9,6 +9,7 @@ mod inputs;
 mod latency;
 mod measure;
 mod placement_certificate;
+mod saved;
 mod simulation;
 mod transition;
 mod wake_ups;
