@@ -6,10 +6,12 @@
 //! Mathematics 17, 1969). Later ones move few bins: those of a replica that ends, those that a new replica
 //! takes, and those that bring the busiest replica down to what is wanted.
 
+mod saved;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::saved::SavedBins;
+use saved::SavedBins;
 
 /// The replica of each bin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -51,7 +51,6 @@ mod error;
 pub mod measure;
 pub mod model;
 pub mod plan;
-mod saved;
 pub mod topology;
 pub mod transition;
 
@@ -62,7 +61,9 @@ pub use certificate::{
 pub use control::{Action, ControlSettings, Controller};
 pub use error::{Error, PipelineFault, PlacementFault};
 pub use measure::{ArrivalFigures, ArrivalMeter, Estimate, SelectivityMeter, ServiceFigures, ServiceMeter};
-pub use model::{Arrivals, Edge, Figures, Group, Idle, Key, Model, Operator, Pipeline, Placement};
-pub use plan::{Constraints, Limit, Optimality, Plan, PlanTable, Planner, Settings, Shortfall};
+pub use model::{
+    Arrivals, Constraints, Edge, Figures, Group, Idle, Key, Model, Operator, Pipeline, Placement,
+};
+pub use plan::{Limit, Optimality, Plan, PlanTable, Planner, Settings, Shortfall};
 pub use topology::{Distance, Hop, Topology};
 pub use transition::Move;

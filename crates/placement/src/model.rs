@@ -43,10 +43,12 @@
 //! | [`pipeline`], [`arrivals`] | inputs |
 //! | `counts` | tuples on edges: how many, and how many come together |
 //! | [`placement`] | groups of operators on cores |
+//! | [`constraints`] | operators that stay on a core, cores that are not used |
 //! | `stage`, `waiting` | occupancy, utilisation, delays of one group |
 //! | [`figures`] | those of a placement |
 
 pub mod arrivals;
+pub mod constraints;
 mod counts;
 pub mod figures;
 pub mod pipeline;
@@ -55,14 +57,15 @@ pub(crate) mod stage;
 mod waiting;
 
 pub use arrivals::Arrivals;
+pub use constraints::Constraints;
 pub use figures::Figures;
 pub use pipeline::{Edge, Key, Operator, Pipeline};
 pub use placement::{Group, Placement};
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::constraints::UNCONSTRAINED;
-use crate::{Constraints, Topology};
+use crate::Topology;
+use constraints::UNCONSTRAINED;
 use counts::{Counts, Stream};
 
 /// Behaviour of a receiver while its ring is empty.

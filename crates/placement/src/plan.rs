@@ -9,7 +9,6 @@
 //! | `segments` | cost of every segment |
 //! | `capacity` | the exact programme: cores left in each domain are its state |
 //! | `simple` | the short one, exact where the distance of a hop costs no CPU time |
-//! | [`constraints`] | operators that stay on a core, cores that are not used |
 //! | `descent` | the wait, which is a maximum and not a sum; the choice among numbers of cores |
 //! | `search` | graphs: local search |
 //! | `parts` | from groups in domains to cores |
@@ -20,7 +19,6 @@
 //! graph.
 
 mod capacity;
-pub mod constraints;
 mod descent;
 mod parts;
 mod search;
@@ -32,14 +30,13 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
-pub use constraints::Constraints;
 pub use shortfall::{Limit, Shortfall};
 pub use table::PlanTable;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Arrivals, Error, Figures, Idle, Model, Pipeline, Placement, Topology};
-use constraints::UNCONSTRAINED;
+use crate::model::constraints::UNCONSTRAINED;
+use crate::{Arrivals, Constraints, Error, Figures, Idle, Model, Pipeline, Placement, Topology};
 use descent::Candidate;
 use segments::Segments;
 

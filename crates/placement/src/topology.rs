@@ -3,10 +3,12 @@
 //! Two levels: cores of one domain share a cache and are *near*, all others are *far*. The costs are data,
 //! measured or assumed; nothing here looks at a machine.
 
+mod saved;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::saved::SavedTopology;
+use saved::SavedTopology;
 
 /// Costs of a hop: a tuple handed over through a ring between two cores. All are nanoseconds per tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ mod moves;
 pub use moves::Move;
 
 use crate::assignment::greatest_sum;
-use crate::plan::constraints::Pin;
+use crate::model::constraints::Pin;
 use crate::{Arrivals, Error, Group, Model, Placement, Planner};
 
 impl<'a> Planner<'a> {

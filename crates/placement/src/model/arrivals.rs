@@ -1,9 +1,11 @@
 //! Tuples that arrive at a pipeline.
 
+mod saved;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::saved::SavedArrivals;
+use saved::SavedArrivals;
 
 /// How tuples arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

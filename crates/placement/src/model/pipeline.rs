@@ -1,10 +1,12 @@
 //! Operators and the edges between them.
 
+mod saved;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::error::PipelineFault;
-use crate::saved::SavedPipeline;
+use saved::SavedPipeline;
 
 /// An operator. It takes a tuple, computes, and sends its results before it takes the next one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! Groups of operators that have a domain, but no cores yet.
 
-use super::constraints::Pin;
+use crate::model::constraints::Pin;
 use crate::{Group, Model, Placement};
 
 /// A group, and how many cores of which domain it takes.

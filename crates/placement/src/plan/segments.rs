@@ -2,7 +2,7 @@
 //! out of it.
 
 use super::Settings;
-use super::constraints::Pin;
+use crate::model::constraints::Pin;
 use crate::model::stage::Stage;
 use crate::{Distance, Model};
 

@@ -1,12 +1,14 @@
 //! Plans of all rates, made beforehand: the best plan changes at a few rates only, and between them it stays.
 
+mod saved;
+
 use serde::{Deserialize, Serialize};
 
 use std::ops::RangeInclusive;
 
 use super::{Plan, Planner, Shortfall};
-use crate::saved::SavedPlan;
 use crate::{Arrivals, Error};
+use saved::SavedPlan;
 
 /// Ratio of neighbouring rates at which plans are made at first.
 const RATE_STEP_RATIO: f64 = 1.1;

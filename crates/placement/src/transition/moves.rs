@@ -6,7 +6,7 @@
 //! wanted group that have no others between them. Where no core is free, two groups that share a wanted group
 //! are fused, and split where they should be; and as a last resort all groups that may be are fused first.
 
-use crate::plan::constraints::Pin;
+use crate::model::constraints::Pin;
 use crate::{Group, Model, Placement};
 
 /// A change of a placement. Cores are named by their index in the topology.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::Model;
-use crate::plan::constraints::Pin;
+use crate::model::constraints::Pin;
 use crate::plan::parts::Part;
 
 /// Topological orders cut into at most `cores` parts of about equal load, on domains filled one by one.

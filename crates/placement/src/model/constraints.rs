@@ -1,12 +1,14 @@
 //! Operators that stay on a given core, and cores that plans leave alone.
 
+mod saved;
+
 use serde::{Deserialize, Serialize};
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::PlacementFault;
-use crate::saved::SavedConstraints;
 use crate::{Error, Pipeline, Placement, Topology};
+use saved::SavedConstraints;
 
 /// Cores that plans must use, and cores that they must not use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
