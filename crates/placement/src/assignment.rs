@@ -1,7 +1,7 @@
 //! The assignment problem: rows to different columns with the greatest sum of weights (Kuhn, Naval Research
 //! Logistics 2, 1955; here by shortest augmenting paths with potentials, in `O(rows^2 columns)`).
 
-/// For each row its column. Of equal sums the one found first is taken, always the same.
+/// For each row its column. Among equal sums it takes the first that it finds, always the same.
 ///
 /// # Panics
 /// If there are more rows than columns, or rows of different length.

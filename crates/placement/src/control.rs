@@ -84,7 +84,7 @@ impl ControlSettings {
     }
 }
 
-/// What a controller asks for.
+/// A request of a controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Action {
     /// The plan of this index in [`PlanTable::entries`].

@@ -277,7 +277,7 @@ impl<'a> Propagation<'a> {
         Passed { ring_tuples, burst_tuples: ring_tuples, delay_ns, row: None }
     }
 
-    /// What leaves along an edge.
+    /// The flow that leaves along an edge.
     fn output(&self, edge: usize, flows: &[Flow], passed: &[Passed]) -> Flow {
         let sent: Vec<f64> = flows.iter().map(|flow| self.sent(flow.operator, edge)).collect();
         let sum = |of: &dyn Fn(usize) -> f64| (0..flows.len()).map(|flow| sent[flow] * of(flow)).sum::<f64>();

@@ -130,7 +130,7 @@ impl RateWindow {
         };
         let is_scatter_known = length >= SCATTER_SAMPLES_MIN;
         let scatter = if is_scatter_known { sum(&residual) / (length - 2) as f64 } else { 0.0 };
-        // None that arrived are less than one.
+        // A count of 0 has the noise of a count of 1.
         let variance = (self.dispersion * mean_per_s.max(1.0 / seconds)).max(scatter);
         let slope_doubt =
             if spread > 0.0 { deviations_max * (variance / spread).sqrt() } else { f64::INFINITY };

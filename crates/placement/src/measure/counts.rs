@@ -13,7 +13,7 @@ const COUNT_WINDOWS_MAX: usize = 256;
 /// Windows below which there are no figures: two say little about their scatter.
 const COUNT_WINDOWS_MIN: usize = 4;
 
-/// What was counted between two calls.
+/// Counts between two calls.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     at_ns: u64,
@@ -33,11 +33,11 @@ struct Ratio {
 struct Sums {
     base: f64,
     value: f64,
-    /// Of squared weights and bases.
+    /// Sum of squared weights and bases.
     base_squared: f64,
-    /// Of weights and squared deviations, over the base.
+    /// Sum of weights and squared deviations, over the base.
     scatter: f64,
-    /// Of squared weights and deviations.
+    /// Sum of squared weights and deviations.
     deviation_squared: f64,
     weights: f64,
     /// Number of windows of equal weight.

@@ -14,7 +14,7 @@ const SERVICE_SAMPLES_MAX: usize = 1024;
 const SERVICE_SAMPLES_MIN: usize = 8;
 
 /// A sample this many interquartile ranges above the upper quartile is taken for preempted (Tukey's fence, far
-/// out). Of exponential times 4 in a million are.
+/// out): 4 in a million of exponential times are.
 const FENCE_RANGES: f64 = 10.0;
 
 /// Constant times vary by caches and interrupts: up to so many times their median none counts as preempted.

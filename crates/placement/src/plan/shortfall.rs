@@ -8,7 +8,7 @@ use crate::Arrivals;
 
 /// Precision of the rate that can be held.
 const RATE_PRECISION_RATIO: f64 = 1.0005;
-/// Halvings of a rate until no plan is looked for any more: hops that take 1e9 times as long as operators.
+/// Halvings of a rate after which the search for a plan ends: hops that take 1e9 times as long as operators.
 const HALVINGS_MAX: i32 = 30;
 
 /// No plan holds a rate.
@@ -113,7 +113,7 @@ impl Planner<'_> {
         if self.constraints.pinned_cores().len() < 2 {
             return one_core_per_s;
         }
-        // Hops between pinned cores take a share of the time that no rate is too low for.
+        // Hops between pinned cores cost CPU time, so one core's rate may be too high.
         let rates = (0..HALVINGS_MAX).map(|halvings| one_core_per_s / 2.0_f64.powi(halvings));
         rates.into_iter().find(|&rate| rate > 0.0 && self.holds(asked.at(rate)).0).unwrap_or(0.0)
     }

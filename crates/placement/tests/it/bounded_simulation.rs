@@ -179,7 +179,7 @@ pub(crate) fn most_in_ring(done: &[&Done]) -> usize {
 }
 
 impl Run<'_> {
-    /// What the group has done with, and what it has sent to others.
+    /// Tuples that the group has done with, and those that it has sent to others.
     fn pass(
         &mut self,
         input: Vec<Tuple>,
@@ -206,7 +206,7 @@ impl Run<'_> {
         (done, sent.into_iter().map(in_order).collect())
     }
 
-    /// A core takes the tuples of its rings, in any order among rings. What it sends comes with the time at
+    /// A core takes the tuples of its rings, in any order among rings. Its outputs come with the time at
     /// which the tuple that it stems from came in.
     fn serve(
         &mut self,

@@ -1,4 +1,4 @@
-//! What is written is read as it was, and what is damaged is refused.
+//! Values are read as they were written, and damaged ones are refused.
 
 use std::fmt::Debug;
 
