@@ -43,6 +43,7 @@
 //! | an executor's | `exec::executor` | runs of tasks: computing, and lanes for what waits. Blocked reads, and what the command does to many items (`cli/parallel.rs`), are runs | a run ends with its last task, the threads with their executor |
 //! | a pool's | `io::thread_pool` | system calls that wait: of engines, and a mount's backing I/O | jobs are awaited |
 //! | expendable ones | `prefetch::fetcher` | reads on behalf of a program that must not wait for them | never awaited |
+//! | workers | `stream::runtime` | the segments of one stream, each of which belongs to one worker until it is moved | the stream's end |
 //! | single ones | each with its owner | a device in real time, a watcher, a bar of progress | their owner's |
 //!
 //! The threads of `fetcher` do not form a pool, because a pool promises the opposite: it starts its threads at once,

@@ -1,0 +1,66 @@
+//! Errors and failures.
+
+use thiserror::Error;
+
+use crate::tuple::OperatorId;
+
+/// Reasons why a stream cannot be built, started or changed.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// A flow was dropped before a sink was attached.
+    #[error("the output of operator {0} has no consumer: end each flow with `sink`, `split` or `join`")]
+    Open(String),
+    /// The policy of an operator is to restart, and `snapshot` returned none.
+    #[error("operator {0} is to restart after a panic, and has no snapshot: implement `Recover::snapshot`")]
+    NoSnapshot(String),
+    /// A placement has another number of operators than the stream.
+    #[error("the placement has {given} operators and the stream has {operators}")]
+    Operators {
+        /// Operators of the placement.
+        given: usize,
+        /// Operators of the stream.
+        operators: usize,
+    },
+    /// A worker that does not exist.
+    #[error("worker {worker} does not exist: the stream has {workers}")]
+    Worker {
+        /// The worker that was asked for.
+        worker: usize,
+        /// Number of workers.
+        workers: usize,
+    },
+    /// An operator that is not the first of a segment, or cannot become it or cease to be it.
+    #[error("operator {operator} {reason}")]
+    Segment {
+        /// The operator.
+        operator: OperatorId,
+        /// The reason.
+        reason: &'static str,
+    },
+    /// A group with several cores.
+    #[error("the group of operator {0} has replicas, which this runtime does not support")]
+    Replicas(OperatorId),
+    /// A thread cannot be pinned to its CPU.
+    #[error(transparent)]
+    System(#[from] sakiyomi_os::Error),
+    /// A thread cannot be started.
+    #[error("cannot start a worker thread")]
+    Thread(#[source] std::io::Error),
+    /// A worker thread has ended by a panic outside of any operator.
+    #[error("a worker thread has panicked outside of any operator: this is a bug of the runtime")]
+    WorkerLost,
+}
+
+/// An operator that was stopped by a panic.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("operator {name} stopped at {}: {message}", match .tuple { Some(tuple) => format!("tuple {tuple}"), None => "a watermark or the end".to_owned() })]
+pub struct Failure {
+    /// The operator.
+    pub operator: OperatorId,
+    /// Its name.
+    pub name: String,
+    /// Number of the tuple on the operator's input edge; none if it stopped at a watermark or the end.
+    pub tuple: Option<u64>,
+    /// Message of the panic.
+    pub message: String,
+}

@@ -1,0 +1,88 @@
+//! A segment that a ring feeds.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::board::Context;
+use crate::ring::{Inlet, Link};
+use crate::stage::{Part, Segment, Stage};
+use crate::tree;
+
+/// A ring and the stage that takes what comes.
+pub(crate) struct Fed<T> {
+    pub(crate) inlet: Inlet<T>,
+    pub(crate) stage: Box<dyn Stage<T>>,
+    pub(crate) edges: Edges,
+}
+
+impl<T: Send + 'static> Segment for Fed<T> {
+    fn root(&mut self) -> &mut dyn Part {
+        &mut *self.stage
+    }
+
+    fn inlet(&self) -> Option<&Arc<Link>> {
+        Some(self.inlet.link())
+    }
+
+    fn backlog(&self) -> usize {
+        self.inlet.backlog()
+    }
+
+    fn run(&mut self, cx: &mut Context) {
+        if !self.edges.prepare(&mut *self.stage, cx) {
+            return;
+        }
+        let (overflows, progress) = (cx.overflows, cx.progress);
+        self.inlet.backlog();
+        while cx.overflows == overflows
+            && cx.goes_on()
+            && let Some(item) = self.inlet.pop()
+        {
+            cx.taken();
+            self.stage.accept(item, cx);
+        }
+        if cx.progress != progress {
+            self.inlet.wake_producer(cx);
+        }
+        self.edges.are_clear &= cx.overflows == overflows;
+    }
+
+    fn edges_changed(&mut self) {
+        self.edges = Edges::of(&mut *self.stage);
+    }
+
+    fn end(&mut self) {}
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// State of the edges of a segment.
+pub(crate) struct Edges {
+    /// Nothing waits for room in a ring.
+    pub(crate) are_clear: bool,
+    /// An operator has a second input.
+    sides: bool,
+}
+
+impl Edges {
+    /// The edges below `part`, of which nothing is known.
+    pub(crate) fn of(part: &mut dyn Part) -> Edges {
+        Edges { are_clear: false, sides: tree::has_sides(part) }
+    }
+
+    /// Serves second inputs, and sends what waits for room. Whether the first input may be read.
+    pub(crate) fn prepare(&mut self, part: &mut dyn Part, cx: &mut Context) -> bool {
+        // Even if an edge is full: it may be the ring of a second input in this very segment.
+        if self.sides {
+            let overflows = cx.overflows;
+            tree::poll_sides(part, cx);
+            self.are_clear &= cx.overflows == overflows;
+        }
+        if !self.are_clear {
+            self.are_clear = tree::flush(part, cx);
+        }
+        self.are_clear
+    }
+}

@@ -1,0 +1,81 @@
+//! Streams of tuples: operators that run on cores, and move between cores while tuples flow (Ueda et al., IEICE
+//! Trans. D 96(5), 2013; the report of 2013, section 4 (3)).
+//!
+//! Operators on one core call each other directly; between cores there is a ring. Which operators share a core is
+//! planned by `sakiyomi-placement` and changes with the rate of the input, without a stop, and without a tuple that
+//! is lost, doubled or out of order.
+//!
+//! ```text
+//!  source ─ then ─ split ─┬─ then ─ sink      builder: the graph, typed
+//!                         └─ join ─ sink
+//!
+//!  worker 0                     worker 1      one pinned thread a core
+//!  ┌ segment ──────────┐  ring  ┌ segment ─┐
+//!  │ source ► a ► b ───┼──▒▒▒▒──┼► c ► sink│   ► a call
+//!  └───────────────────┘        └──────────┘
+//!
+//!  MOVE   a worker gives a segment to another one, with its state and its ends of all rings
+//!  SPLIT  a call becomes a ring                            } between two tuples,
+//!  FUSE   a ring becomes a call, after it has been drained } when nothing is in progress
+//! ```
+//!
+//! | what | where |
+//! |---|---|
+//! | operators, joins, sources, sinks, and what they declare | [`Operator`], [`Join`], [`Source`], [`Sink`] |
+//! | graphs | [`StreamBuilder`], [`Flow`] |
+//! | running, moving, splitting, fusing, counters | [`Running`] |
+//!
+//! | file | what |
+//! |---|---|
+//! | `stage.rs`, `tree.rs` | stages and edges without their types; what concerns a whole segment |
+//! | `nodes/`, `port.rs`, `fed.rs` | operators in their places; an edge; a segment that a ring feeds |
+//! | `ring.rs`, `waker.rs`, `mailbox.rs` | what threads share: rings, parking, hand-over |
+//! | `guard.rs` | panics, samples, numbers of tuples |
+//! | `worker.rs`, `runtime.rs` | the loop of a thread; the stream from outside |
+//!
+//! # Why nothing is lost or out of order
+//!
+//! A segment is a linear value: it is `Send`, not `Clone`, and is handed over by the lock of a mailbox, so one
+//! thread runs it and sees all that was done before. The order in a ring does not depend on who pops. The producer's
+//! end of an output ring travels with the state, so outputs of the old worker precede those of the new one. A segment
+//! is handed over between tuples, so none is half done. Each edge numbers its tuples, and each operator checks the
+//! numbers.
+//!
+//! # Back-pressure
+//!
+//! No thread waits for room in a ring. A segment whose ring is full keeps the outputs of its tuple and is passed over
+//! until they have been sent; the worker goes on with its other segments. This holds back the segments before it, up
+//! to the source, whose tuples wait or are shed ([`Overload`]).
+
+mod board;
+mod builder;
+mod counters;
+mod error;
+mod fed;
+mod guard;
+mod latency;
+mod mailbox;
+#[cfg(all(test, loom))]
+mod model;
+mod nodes;
+mod operator;
+mod port;
+mod relocations;
+mod ring;
+mod runtime;
+mod shape;
+mod stage;
+mod sync;
+mod tree;
+mod tuple;
+mod waker;
+mod worker;
+
+pub use builder::{Flow, Stream, StreamBuilder};
+pub use counters::OperatorReport;
+pub use error::{Error, Failure};
+pub use latency::{Latency, LatencyBin};
+pub use operator::{Each, Emitter, Join, Next, OnPanic, Operator, Overload, Recover, Sink, Source, each};
+pub use relocations::Relocations;
+pub use runtime::{Report, Running, Settings};
+pub use tuple::{OperatorId, Tuple};

@@ -1,0 +1,109 @@
+//! Messages to workers. A segment is handed over in one: its release by one worker and its receipt by another are
+//! ordered by the lock of the mailbox.
+
+use std::sync::Arc;
+
+use crate::board::Board;
+use crate::stage::Segment;
+use crate::sync::{Condvar, Mutex, Ordering, fence, lock, wait};
+use crate::tuple::OperatorId;
+
+/// A segment that has one owner: a slot of a worker, or a message.
+pub(crate) struct Capsule {
+    pub(crate) segment: Box<dyn Segment>,
+    /// When another worker released it, until the first tuple here has been processed.
+    pub(crate) released_ns: Option<u64>,
+}
+
+/// A message to a worker. A reply is sent when the change has been made.
+pub(crate) enum Mail {
+    /// Run this segment.
+    Install(Capsule, Option<Reply>),
+    /// Give the segment that begins with `head` to another worker.
+    Move { head: OperatorId, to: usize, reply: Reply },
+    /// Split the segment that begins with `head` before `at`, and give the tail to a worker.
+    Split { head: OperatorId, at: OperatorId, to: usize, slots: usize, reply: Reply },
+    /// Give the segment that begins with `head` to the worker with the operator before it.
+    Fuse { head: OperatorId, to: usize, reply: Reply },
+    /// Fuse this segment with the one before it.
+    Attach(Capsule, Reply),
+    /// End the sources.
+    End,
+    /// Return, whatever is in the rings.
+    Quit,
+}
+
+/// The mailboxes of all workers.
+pub(crate) struct Post {
+    boxes: Box<[Mutex<Vec<Mail>>]>,
+    board: Arc<Board>,
+}
+
+impl Post {
+    pub(crate) fn new(board: Arc<Board>) -> Post {
+        Post { boxes: board.wakers.iter().map(|_| Mutex::new(Vec::new())).collect(), board }
+    }
+
+    /// Sends a message and wakes the worker.
+    pub(crate) fn send(&self, worker: usize, mail: Mail) {
+        let waker = &self.board.wakers[worker];
+        {
+            let mut mailbox = lock(&self.boxes[worker]);
+            mailbox.push(mail);
+            waker.set_mail(true);
+        }
+        fence(Ordering::SeqCst);
+        waker.wake();
+    }
+
+    /// Takes all messages to a worker.
+    pub(crate) fn take(&self, worker: usize) -> Vec<Mail> {
+        let mut mailbox = lock(&self.boxes[worker]);
+        self.board.wakers[worker].set_mail(false);
+        std::mem::take(&mut *mailbox)
+    }
+}
+
+/// A reply that is owed; dropped without an answer, it says so.
+pub(crate) struct Reply(Arc<Answer>);
+
+/// A reply that is awaited.
+pub(crate) struct Awaited(Arc<Answer>);
+
+struct Answer {
+    /// Whether the change was made, once that is known.
+    done: Mutex<Option<bool>>,
+    known: Condvar,
+}
+
+pub(crate) fn reply() -> (Reply, Awaited) {
+    let answer = Arc::new(Answer { done: Mutex::new(None), known: Condvar::new() });
+    (Reply(Arc::clone(&answer)), Awaited(answer))
+}
+
+impl Reply {
+    /// The change has been made.
+    pub(crate) fn done(self) {
+        *lock(&self.0.done) = Some(true);
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        lock(&self.0.done).get_or_insert(false);
+        self.0.known.notify_all();
+    }
+}
+
+impl Awaited {
+    /// Waits for the reply; false if the worker was lost.
+    pub(crate) fn wait(self) -> bool {
+        let mut done = lock(&self.0.done);
+        loop {
+            if let Some(done) = *done {
+                return done;
+            }
+            done = wait(&self.0.known, done);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Interfaces of operators, sources and sinks.
+
+use std::marker::PhantomData;
+
+use crate::tuple::Tuple;
+
+/// Reaction to a panic of an operator.
+///
+/// Outputs leave an operator only after the call that emitted them has returned, so a call that panics emits
+/// nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnPanic {
+    /// The operator receives no more tuples; a [`Failure`](crate::Failure) names it and the tuple. Later tuples are
+    /// discarded and counted; watermarks and the end pass, so that all other operators go on.
+    #[default]
+    Stop,
+    /// The tuple is dropped and counted as a dead letter; the operator goes on with the state that the call left.
+    Skip,
+    /// As [`OnPanic::Skip`], but the operator goes on from its last snapshot. Changes of the state since then are
+    /// lost; outputs since then have been sent.
+    Restart {
+        /// Tuples between two snapshots, at least 1.
+        snapshot_every: u64,
+    },
+}
+
+/// Recovery of an operator that panics. The defaults stop it.
+pub trait Recover: Sized + Send + 'static {
+    /// The declared reaction; asked once, when the stream is built.
+    fn on_panic(&self) -> OnPanic {
+        OnPanic::Stop
+    }
+
+    /// A copy of the state; required by [`OnPanic::Restart`].
+    fn snapshot(&self) -> Option<Self> {
+        None
+    }
+}
+
+/// An operator with one input. Its state is the value itself, which moves between threads.
+pub trait Operator: Recover {
+    /// Values that it receives.
+    type In: Send + 'static;
+    /// Values that it emits.
+    type Out: Send + 'static;
+
+    /// Processes one value.
+    fn process(&mut self, value: Self::In, out: &mut Emitter<Self::Out>);
+
+    /// No later input has an event time before `time_ns`. The watermark is forwarded after the outputs.
+    fn watermark(&mut self, time_ns: u64, out: &mut Emitter<Self::Out>) {
+        let _ = (time_ns, out);
+    }
+
+    /// The input has ended.
+    fn end(&mut self, out: &mut Emitter<Self::Out>) {
+        let _ = out;
+    }
+}
+
+/// An operator with two inputs. Values of the two sides arrive in an order that depends on the placement: the
+/// outputs should not depend on it but for their order, unless the application can tolerate it.
+pub trait Join: Recover {
+    /// Values of the first input.
+    type Left: Send + 'static;
+    /// Values of the second input.
+    type Right: Send + 'static;
+    /// Values that it emits.
+    type Out: Send + 'static;
+
+    /// Processes one value of the first input.
+    fn left(&mut self, value: Self::Left, out: &mut Emitter<Self::Out>);
+
+    /// Processes one value of the second input.
+    fn right(&mut self, value: Self::Right, out: &mut Emitter<Self::Out>);
+
+    /// No later input of either side has an event time before `time_ns`.
+    fn watermark(&mut self, time_ns: u64, out: &mut Emitter<Self::Out>) {
+        let _ = (time_ns, out);
+    }
+
+    /// Both inputs have ended.
+    fn end(&mut self, out: &mut Emitter<Self::Out>) {
+        let _ = out;
+    }
+}
+
+/// The last operator of a branch.
+pub trait Sink: Recover {
+    /// Values that it receives.
+    type In: Send + 'static;
+
+    /// Consumes one tuple.
+    fn consume(&mut self, tuple: Tuple<Self::In>);
+
+    /// No later tuple has an event time before `time_ns`.
+    fn watermark(&mut self, time_ns: u64) {
+        let _ = time_ns;
+    }
+
+    /// The input has ended.
+    fn end(&mut self) {}
+}
+
+/// Reaction of a source that cannot emit in time, because rings are full or its core is busy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overload {
+    /// Tuples wait; their latency counts from their scheduled arrival.
+    #[default]
+    Wait,
+    /// Tuples that are later than this when the source reaches them are dropped and counted.
+    Shed {
+        /// Largest accepted delay, in nanoseconds.
+        late_max_ns: u64,
+    },
+}
+
+/// A reply of a source.
+pub enum Next<T> {
+    /// A value that was due at `arrival_ns`. Time 0 is the start of the stream.
+    Value {
+        /// The value.
+        value: T,
+        /// Its scheduled arrival.
+        arrival_ns: u64,
+    },
+    /// No later value has an event time before this one.
+    Watermark(u64),
+    /// Nothing is due before this time.
+    At(u64),
+    /// Nothing follows.
+    End,
+}
+
+/// A source, called by the core that runs the first segment. A source that panics ends with a
+/// [`Failure`](crate::Failure).
+pub trait Source: Send + 'static {
+    /// Values that it emits.
+    type Out: Send + 'static;
+
+    /// The next value that is due at `now_ns`, which may lag behind the clock by a few tuples. Must not block.
+    fn next(&mut self, now_ns: u64) -> Next<Self::Out>;
+
+    /// The declared reaction to overload; asked once, when the stream is built.
+    fn overload(&self) -> Overload {
+        Overload::Wait
+    }
+}
+
+/// Collects the outputs of one call of an operator.
+pub struct Emitter<T> {
+    staged: Vec<T>,
+    arrival_ns: u64,
+}
+
+impl<T> Emitter<T> {
+    pub(crate) fn new() -> Emitter<T> {
+        Emitter { staged: Vec::new(), arrival_ns: 0 }
+    }
+
+    /// Emits a value.
+    pub fn emit(&mut self, value: T) {
+        self.staged.push(value);
+    }
+
+    /// Scheduled arrival of the current tuple; of the latest one in `watermark` and `end`. Outputs inherit it.
+    #[must_use]
+    pub fn arrival_ns(&self) -> u64 {
+        self.arrival_ns
+    }
+
+    pub(crate) fn set_arrival_ns(&mut self, arrival_ns: u64) {
+        self.arrival_ns = arrival_ns;
+    }
+
+    pub(crate) fn staged(&mut self) -> &mut Vec<T> {
+        &mut self.staged
+    }
+}
+
+/// A stateless operator made of a function.
+pub struct Each<In, Out, F> {
+    function: F,
+    types: PhantomData<fn(In) -> Out>,
+}
+
+/// An operator that calls `function` for each value and stops when it panics.
+pub fn each<In, Out, F: FnMut(In, &mut Emitter<Out>)>(function: F) -> Each<In, Out, F> {
+    Each { function, types: PhantomData }
+}
+
+impl<In: 'static, Out: 'static, F: Send + 'static> Recover for Each<In, Out, F> {}
+
+impl<In, Out, F> Operator for Each<In, Out, F>
+where
+    In: Send + 'static,
+    Out: Send + 'static,
+    F: FnMut(In, &mut Emitter<Out>) + Send + 'static,
+{
+    type In = In;
+    type Out = Out;
+
+    fn process(&mut self, value: In, out: &mut Emitter<Out>) {
+        (self.function)(value, out);
+    }
+}

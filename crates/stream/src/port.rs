@@ -1,0 +1,101 @@
+//! An edge from one operator to the next: a direct call, or a ring to another segment.
+//!
+//! Live SPLIT and FUSE swap the two between tuples. The tuples keep their numbers, so that the receiver notices each
+//! one that is lost, doubled or out of order.
+
+use std::mem;
+use std::sync::Arc;
+
+use crate::board::Context;
+use crate::fed::{Edges, Fed};
+use crate::ring::{Link, Outlet, ring};
+use crate::stage::{AnyPort, Part, Segment, Stage};
+use crate::tuple::{Item, OperatorId, Tuple};
+
+/// The edge.
+pub(crate) struct Port<T> {
+    target: Option<OperatorId>,
+    /// Number of the next tuple.
+    sequence: u64,
+    edge: Edge<T>,
+}
+
+enum Edge<T> {
+    Direct(Box<dyn Stage<T>>),
+    Ring(Outlet<T>),
+}
+
+impl<T: Send + 'static> Port<T> {
+    /// A call of `stage`.
+    pub(crate) fn direct(stage: Box<dyn Stage<T>>) -> Port<T> {
+        Port { target: Some(stage.operator()), sequence: 0, edge: Edge::Direct(stage) }
+    }
+
+    /// A ring to a second input, which stays one.
+    pub(crate) fn second(outlet: Outlet<T>) -> Port<T> {
+        Port { target: None, sequence: 0, edge: Edge::Ring(outlet) }
+    }
+
+    /// Sends a value.
+    pub(crate) fn send(&mut self, value: T, arrival_ns: u64, cx: &mut Context) {
+        let sequence = self.sequence;
+        self.sequence += 1;
+        self.forward(Item::Tuple(Tuple { value, arrival_ns, sequence }), cx);
+    }
+
+    /// Sends a watermark or the end.
+    pub(crate) fn forward(&mut self, item: Item<T>, cx: &mut Context) {
+        match &mut self.edge {
+            Edge::Direct(stage) => stage.accept(item, cx),
+            Edge::Ring(outlet) => outlet.push(item, cx),
+        }
+    }
+}
+
+impl<T: Send + 'static> AnyPort for Port<T> {
+    fn target(&self) -> Option<OperatorId> {
+        self.target
+    }
+
+    fn next(&mut self) -> Option<&mut dyn Part> {
+        match &mut self.edge {
+            Edge::Direct(stage) => Some(&mut **stage),
+            Edge::Ring(_) => None,
+        }
+    }
+
+    fn link(&self) -> Option<&Arc<Link>> {
+        match &self.edge {
+            Edge::Direct(_) => None,
+            Edge::Ring(outlet) => Some(outlet.link()),
+        }
+    }
+
+    fn flush(&mut self, cx: &mut Context) -> bool {
+        match &mut self.edge {
+            Edge::Direct(_) => true,
+            Edge::Ring(outlet) => outlet.flush(cx),
+        }
+    }
+
+    fn cut(&mut self, slots: usize, worker: usize) -> Option<Box<dyn Segment>> {
+        let Edge::Direct(stage) = &self.edge else { return None };
+        let (outlet, inlet) = ring(slots, worker, Arc::clone(&stage.counters().ring));
+        let Edge::Direct(mut stage) = mem::replace(&mut self.edge, Edge::Ring(outlet)) else {
+            unreachable!("the edge was a call a line ago")
+        };
+        let edges = Edges::of(&mut *stage);
+        Some(Box::new(Fed { inlet, stage, edges }))
+    }
+
+    fn fuse(&mut self, segment: Box<dyn Segment>, cx: &mut Context) {
+        let fed = segment.into_any().downcast::<Fed<T>>();
+        let Fed { mut inlet, mut stage, .. } = *fed.expect("the segment takes what this edge carries");
+        while let Some(item) = inlet.pop() {
+            stage.accept(item, cx);
+        }
+        if let Edge::Ring(outlet) = mem::replace(&mut self.edge, Edge::Direct(stage)) {
+            outlet.into_pending().into_iter().for_each(|item| self.forward(item, cx));
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! A worker: one thread, usually pinned to a core, that runs the segments in its slots in turn.
+//!
+//! Messages are read between tuples. A worker without work polls for a while, then parks; see `waker.rs`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::board::{Context, SLICE_TUPLES};
+use crate::mailbox::{Capsule, Mail, Post};
+use crate::sync::{lock, thread};
+use crate::tree;
+use crate::tuple::OperatorId;
+
+/// Items of a ring that may be left when its segment is given away to be fused: their processing by the receiver
+/// delays the tuples behind them by less than a hand-over.
+const FUSION_BACKLOG_MAX: usize = 8;
+
+/// Slices in which a segment works its ring down before a fusion. Under overload a ring stays full: then the receiver
+/// drains it.
+const FUSION_SLICES_MAX: usize = 16;
+
+/// Rounds of waiting between two looks at the rings: 16 × 19 ns, about the time of a hop.
+const POLL_PAUSES: usize = 16;
+
+/// How a worker waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Idle {
+    /// Time of polling before it parks, and before a source is due.
+    pub(crate) spin: Duration,
+    /// Gives the CPU to other threads while polling, because the worker does not have one for itself.
+    pub(crate) yields: bool,
+}
+
+pub(crate) struct Worker {
+    slots: Vec<Capsule>,
+    cx: Context,
+    post: Arc<Post>,
+    idle: Idle,
+    /// When the worker ran out of work.
+    idle_since_ns: Option<u64>,
+}
+
+/// Result of reading the messages.
+#[derive(PartialEq)]
+enum Next {
+    GoOn,
+    Quit,
+}
+
+impl Worker {
+    pub(crate) fn new(cx: Context, post: Arc<Post>, idle: Idle) -> Worker {
+        Worker { slots: Vec::new(), cx, post, idle, idle_since_ns: None }
+    }
+
+    /// Runs until a message tells it to quit.
+    pub(crate) fn run(mut self) {
+        let board = Arc::clone(&self.cx.board);
+        let waker = &board.wakers[self.cx.worker];
+        loop {
+            if waker.has_mail() && self.read_mail() == Next::Quit {
+                return;
+            }
+            if self.pass() {
+                self.idle_since_ns = None;
+            } else {
+                self.wait();
+            }
+        }
+    }
+
+    /// One turn for each segment; whether anything was done.
+    fn pass(&mut self) -> bool {
+        let before = self.cx.progress;
+        self.cx.due_ns = u64::MAX;
+        for Capsule { segment, released_ns } in &mut self.slots {
+            // A pause ends with the first tuple, not with the first slice.
+            self.cx.budget = if released_ns.is_some() { 1 } else { SLICE_TUPLES };
+            let progress = self.cx.progress;
+            segment.run(&mut self.cx);
+            if self.cx.progress != progress
+                && let Some(released_ns) = released_ns.take()
+            {
+                let pause_ns = self.cx.board.now_ns().saturating_sub(released_ns);
+                lock(&self.cx.board.relocations).pause_ns.saturating_record(pause_ns);
+            }
+        }
+        self.cx.progress != before
+    }
+
+    /// Polls a while longer, or parks.
+    fn wait(&mut self) {
+        let now_ns = self.cx.board.now_ns();
+        let spin_ns = u64::try_from(self.idle.spin.as_nanos()).unwrap_or(u64::MAX);
+        let since_ns = *self.idle_since_ns.get_or_insert(now_ns);
+        let due = self.cx.until(now_ns);
+        if now_ns.saturating_sub(since_ns) < spin_ns || due.is_some_and(|due| due <= self.idle.spin) {
+            return self.poll_pause();
+        }
+        let board = Arc::clone(&self.cx.board);
+        let waker = &board.wakers[self.cx.worker];
+        waker.announce();
+        if !self.pass() {
+            waker.park(self.cx.until(board.now_ns()).map(|due| due.saturating_sub(self.idle.spin)));
+        }
+        waker.retract();
+        self.idle_since_ns = None;
+    }
+
+    fn poll_pause(&self) {
+        if self.idle.yields {
+            thread::yield_now();
+        } else {
+            (0..POLL_PAUSES).for_each(|_| std::hint::spin_loop());
+        }
+    }
+
+    fn read_mail(&mut self) -> Next {
+        for mail in self.post.take(self.cx.worker) {
+            match mail {
+                Mail::Install(capsule, reply) => {
+                    self.note_handover(&capsule);
+                    self.slots.push(capsule);
+                    reply.into_iter().for_each(|reply| reply.done());
+                }
+                Mail::Move { head, to, reply } => {
+                    lock(&self.cx.board.relocations).moves += 1;
+                    let capsule = self.take(head);
+                    self.post.send(to, Mail::Install(self.release(capsule, to), Some(reply)));
+                }
+                Mail::Split { head, at, to, slots, reply } => {
+                    lock(&self.cx.board.relocations).splits += 1;
+                    let capsule = self.split(head, at, slots);
+                    self.post.send(to, Mail::Install(self.release(capsule, to), Some(reply)));
+                }
+                Mail::Fuse { head, to, reply } => {
+                    let capsule = self.take_drained(head);
+                    self.post.send(to, Mail::Attach(self.release(capsule, to), reply));
+                }
+                Mail::Attach(capsule, reply) => {
+                    self.attach(capsule);
+                    reply.done();
+                }
+                Mail::End => self.slots.iter_mut().for_each(|capsule| capsule.segment.end()),
+                Mail::Quit => return Next::Quit,
+            }
+        }
+        Next::GoOn
+    }
+
+    /// Takes the segment that begins with `head` out of its slot.
+    fn take(&mut self, head: OperatorId) -> Capsule {
+        let slot = self.slot(head);
+        self.slots.remove(slot)
+    }
+
+    fn slot(&mut self, head: OperatorId) -> usize {
+        let slot = self.slots.iter_mut().position(|capsule| capsule.segment.root().operator() == head);
+        slot.expect("the runtime knows on which worker each segment is")
+    }
+
+    /// As [`Worker::take`], after the segment has worked its ring down.
+    fn take_drained(&mut self, head: OperatorId) -> Capsule {
+        let mut capsule = self.take(head);
+        for _ in 0..FUSION_SLICES_MAX {
+            let progress = self.cx.progress;
+            if capsule.segment.backlog() <= FUSION_BACKLOG_MAX {
+                break;
+            }
+            self.cx.budget = SLICE_TUPLES;
+            capsule.segment.run(&mut self.cx);
+            if self.cx.progress == progress {
+                break;
+            }
+        }
+        capsule
+    }
+
+    fn split(&mut self, head: OperatorId, at: OperatorId, slots: usize) -> Capsule {
+        let (slot, worker) = (self.slot(head), self.cx.worker);
+        let tail = tree::cut(&mut *self.slots[slot].segment, at, slots, worker);
+        Capsule { segment: tail, released_ns: None }
+    }
+
+    /// Prepares a segment for another worker. Whoever sends to it sees its new place from now on.
+    fn release(&self, mut capsule: Capsule, to: usize) -> Capsule {
+        tree::set_segment_worker(&mut *capsule.segment, to);
+        capsule.released_ns = (to != self.cx.worker).then(|| self.cx.board.now_ns());
+        capsule
+    }
+
+    /// Makes the ring to a segment a call.
+    fn attach(&mut self, capsule: Capsule) {
+        self.note_handover(&capsule);
+        let Capsule { mut segment, released_ns } = capsule;
+        let head = segment.root().operator();
+        let mut segment = Some(segment);
+        for before in self.slots.iter_mut().map(|capsule| &mut capsule.segment) {
+            let fused = tree::with_port(before.root(), head, &mut |port| {
+                segment.take().into_iter().for_each(|segment| port.fuse(segment, &mut self.cx));
+            });
+            if fused.is_some() {
+                before.edges_changed();
+                break;
+            }
+        }
+        assert!(segment.is_none(), "the runtime knows on which worker each segment is");
+        self.cx.progress += 1;
+        let mut relocations = lock(&self.cx.board.relocations);
+        relocations.fusions += 1;
+        if let Some(released_ns) = released_ns {
+            relocations.pause_ns.saturating_record(self.cx.board.now_ns().saturating_sub(released_ns));
+        }
+    }
+
+    fn note_handover(&self, capsule: &Capsule) {
+        if let Some(released_ns) = capsule.released_ns {
+            let handover_ns = self.cx.board.now_ns().saturating_sub(released_ns);
+            lock(&self.cx.board.relocations).handover_ns.saturating_record(handover_ns);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Sources, sinks and random numbers of tests.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Once};
+
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+use sakiyomi_stream::{Next, OnPanic, Recover, Sink, Source, Tuple};
+
+/// Text of the panics that tests cause.
+pub(crate) const POISON: &str = "poison";
+
+/// Keeps the panics that tests cause out of their output.
+pub(crate) fn hush_poison() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if info.payload().downcast_ref::<&str>() != Some(&POISON) {
+                usual(info);
+            }
+        }));
+    });
+}
+
+/// A seeded generator; the seed is printed, which a failing test shows.
+pub(crate) fn random(seed: u64) -> Pcg64 {
+    eprintln!("seed {seed}");
+    Pcg64::seed_from_u64(seed)
+}
+
+/// A number below `bound`.
+pub(crate) fn below(random: &mut Pcg64, bound: usize) -> usize {
+    (random.next_u64() % bound as u64) as usize
+}
+
+/// Numbers from 0, at least `count_min` of them, and until `is_enough` is set.
+pub(crate) struct Numbers {
+    pub(crate) next: u64,
+    pub(crate) count_min: u64,
+    pub(crate) is_enough: Arc<AtomicBool>,
+    /// Numbers between two pauses, which let the rings run empty; 0 for none.
+    pub(crate) burst: u64,
+    pub(crate) is_pausing: bool,
+}
+
+/// Pause between two bursts.
+const PAUSE_NS: u64 = 30_000;
+
+impl Numbers {
+    pub(crate) fn count(count: u64) -> Numbers {
+        let is_enough = Arc::new(AtomicBool::new(true));
+        Numbers { next: 0, count_min: count, is_enough, burst: 0, is_pausing: false }
+    }
+}
+
+impl Source for Numbers {
+    type Out = u64;
+
+    fn next(&mut self, now_ns: u64) -> Next<u64> {
+        if self.next >= self.count_min && self.is_enough.load(Ordering::Relaxed) {
+            return Next::End;
+        }
+        if self.burst > 0 && self.next.is_multiple_of(self.burst) && !self.is_pausing {
+            self.is_pausing = true;
+            return Next::At(now_ns + PAUSE_NS);
+        }
+        self.is_pausing = false;
+        if is_watermark(self.next) {
+            // In place of this number.
+            self.next += 1;
+            return Next::Watermark(self.next);
+        }
+        self.next += 1;
+        Next::Value { value: self.next - 1, arrival_ns: now_ns }
+    }
+}
+
+/// Whether [`Numbers`] emits a watermark in place of this number.
+fn is_watermark(number: u64) -> bool {
+    number % 2_000 == 999
+}
+
+/// The numbers that [`Numbers`] emits before it has reached `next`.
+pub(crate) fn emitted(next: u64) -> impl Iterator<Item = u64> {
+    (0..next).filter(|number| !is_watermark(*number))
+}
+
+/// Values in the order of their arrival, and the end.
+#[derive(Debug)]
+pub(crate) struct Collected<T> {
+    pub(crate) values: Vec<T>,
+    pub(crate) watermarks: usize,
+    pub(crate) ends: usize,
+}
+
+/// A sink that keeps what it receives.
+pub(crate) struct Collect<T>(Arc<Mutex<Collected<T>>>);
+
+impl<T> Collect<T> {
+    pub(crate) fn new() -> (Collect<T>, Arc<Mutex<Collected<T>>>) {
+        let collected = Collected { values: Vec::new(), watermarks: 0, ends: 0 };
+        let collected = Arc::new(Mutex::new(collected));
+        (Collect(Arc::clone(&collected)), collected)
+    }
+}
+
+impl<T: Send + 'static> Recover for Collect<T> {
+    fn on_panic(&self) -> OnPanic {
+        OnPanic::Stop
+    }
+}
+
+impl<T: Send + 'static> Sink for Collect<T> {
+    type In = T;
+
+    fn consume(&mut self, tuple: Tuple<T>) {
+        self.0.lock().unwrap().values.push(tuple.value);
+    }
+
+    fn watermark(&mut self, _: u64) {
+        self.0.lock().unwrap().watermarks += 1;
+    }
+
+    fn end(&mut self) {
+        self.0.lock().unwrap().ends += 1;
+    }
+}
+
+/// A digest of values that depends on their order, and one that does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Digest {
+    pub(crate) count: u64,
+    pub(crate) ordered: u64,
+    pub(crate) unordered: u64,
+}
+
+impl Digest {
+    pub(crate) fn add(&mut self, value: u64) {
+        self.count += 1;
+        self.ordered = mix(self.ordered ^ value);
+        self.unordered = self.unordered.wrapping_add(mix(value));
+    }
+
+    /// Without the order.
+    pub(crate) fn as_set(self) -> Digest {
+        Digest { ordered: 0, ..self }
+    }
+}
+
+/// A bijection that spreads numbers (SplitMix64).
+pub(crate) fn mix(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ (number >> 31)
+}
+
+/// A sink that digests what it receives.
+pub(crate) struct Digests {
+    digest: Digest,
+    result: Arc<Mutex<Option<Digest>>>,
+}
+
+impl Digests {
+    pub(crate) fn new() -> (Digests, Arc<Mutex<Option<Digest>>>) {
+        let result = Arc::new(Mutex::new(None));
+        (Digests { digest: Digest::default(), result: Arc::clone(&result) }, result)
+    }
+}
+
+impl Recover for Digests {}
+
+impl Sink for Digests {
+    type In = u64;
+
+    fn consume(&mut self, tuple: Tuple<u64>) {
+        self.digest.add(tuple.value);
+    }
+
+    fn end(&mut self) {
+        *self.result.lock().unwrap() = Some(self.digest);
+    }
+}

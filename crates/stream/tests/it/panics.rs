@@ -1,0 +1,136 @@
+//! Panics end at the operator that caused them.
+
+use sakiyomi_stream::{
+    Emitter, Error, Failure, Next, OnPanic, Operator, OperatorId, Recover, Report, Settings, Source,
+    StreamBuilder,
+};
+
+use crate::inputs::{Collect, Numbers, POISON, hush_poison};
+
+/// Counts its input, and panics at each tenth number.
+struct Counts {
+    count: u64,
+    on_panic: OnPanic,
+    copies: bool,
+}
+
+impl Recover for Counts {
+    fn on_panic(&self) -> OnPanic {
+        self.on_panic
+    }
+
+    fn snapshot(&self) -> Option<Counts> {
+        self.copies.then_some(Counts { ..*self })
+    }
+}
+
+impl Operator for Counts {
+    type In = u64;
+    type Out = u64;
+
+    fn process(&mut self, number: u64, out: &mut Emitter<u64>) {
+        self.count += 1;
+        out.emit(self.count);
+        if number % 10 == 9 {
+            std::panic::panic_any(POISON);
+        }
+    }
+}
+
+/// Counts of 30 numbers, on one core and on three.
+fn counts(on_panic: OnPanic) -> (Vec<u64>, Report) {
+    hush_poison();
+    let run = |workers: [usize; 3]| {
+        let builder = StreamBuilder::new(4);
+        let (collect, collected) = Collect::new();
+        let counts = Counts { count: 0, on_panic, copies: true };
+        builder.source("numbers", Numbers::count(30)).then("counts", counts).sink("sink", collect);
+        let report =
+            builder.build().unwrap().start(Settings::unpinned(3), &workers).unwrap().finish().unwrap();
+        let collected = collected.lock().unwrap();
+        assert_eq!(collected.ends, 1, "the end passes");
+        (collected.values.clone(), report)
+    };
+    let (values, report) = run([0, 1, 2]);
+    assert_eq!(run([0, 0, 0]).0, values);
+    (values, report)
+}
+
+#[test]
+fn an_operator_that_stops_names_the_tuple_and_the_others_go_on() {
+    let (values, report) = counts(OnPanic::Stop);
+    assert_eq!(values, (1..10).collect::<Vec<u64>>());
+    let failure = Failure {
+        operator: OperatorId(1),
+        name: "counts".to_owned(),
+        tuple: Some(9),
+        message: POISON.to_owned(),
+    };
+    assert_eq!(failure.to_string(), "operator counts stopped at tuple 9: poison");
+    assert_eq!(report.failures, [failure]);
+    assert_eq!((report.operators[0].tuples_out, report.operators[1].discarded), (30, 20));
+}
+
+#[test]
+fn an_operator_that_skips_keeps_its_state_and_emits_nothing_of_the_tuple() {
+    let (values, report) = counts(OnPanic::Skip);
+    assert_eq!(values, (1..=30).filter(|count| count % 10 != 0).collect::<Vec<u64>>());
+    assert_eq!(report.operators[1].dead_letters, 3);
+    assert!(report.failures.is_empty());
+}
+
+#[test]
+fn an_operator_that_restarts_goes_on_from_its_last_snapshot() {
+    let (values, report) = counts(OnPanic::Restart { snapshot_every: 4 });
+    // Snapshots are taken before tuples 4, 8, 12, …: at tuple 9 the state is that of before tuple 8.
+    let mut expected = Vec::new();
+    let (mut count, mut saved) = (0, 0);
+    for number in 0..30 {
+        if number % 4 == 0 {
+            saved = count;
+        }
+        count += 1;
+        if number % 10 == 9 {
+            count = saved;
+        } else {
+            expected.push(count);
+        }
+    }
+    assert_eq!(values, expected);
+    assert_eq!((report.operators[1].restarts, report.operators[1].dead_letters), (3, 3));
+}
+
+#[test]
+fn an_operator_without_a_snapshot_may_not_restart() {
+    let builder = StreamBuilder::new(4);
+    let on_panic = OnPanic::Restart { snapshot_every: 1 };
+    let counts = Counts { count: 0, on_panic, copies: false };
+    builder.source("numbers", Numbers::count(1)).then("counts", counts).sink("sink", Collect::new().0);
+    assert!(matches!(builder.build(), Err(Error::NoSnapshot(name)) if name == "counts"));
+}
+
+/// Panics at its third number.
+struct Poisoned(u64);
+
+impl Source for Poisoned {
+    type Out = u64;
+
+    fn next(&mut self, arrival_ns: u64) -> Next<u64> {
+        self.0 += 1;
+        if self.0 == 3 {
+            std::panic::panic_any(POISON);
+        }
+        Next::Value { value: self.0, arrival_ns }
+    }
+}
+
+#[test]
+fn a_source_that_panics_ends() {
+    hush_poison();
+    let builder = StreamBuilder::new(4);
+    let (collect, collected) = Collect::new();
+    builder.source("poisoned", Poisoned(0)).sink("sink", collect);
+    let report = builder.build().unwrap().start(Settings::unpinned(1), &[0, 0]).unwrap().finish().unwrap();
+    assert_eq!(collected.lock().unwrap().values, [1, 2]);
+    assert_eq!(report.failures[0].to_string(), "operator poisoned stopped at tuple 2: poison");
+}
