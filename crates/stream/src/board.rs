@@ -52,6 +52,11 @@ impl Board {
         self.ended.notify_all();
     }
 
+    /// Whether a worker thread panicked outside of any operator.
+    pub(crate) fn is_worker_lost(&self) -> bool {
+        lock(&self.sinks).worker_lost
+    }
+
     /// Waits until the end has reached all sinks; false if a worker was lost before.
     pub(crate) fn wait_for_sinks(&self) -> bool {
         let mut sinks = lock(&self.sinks);

@@ -151,7 +151,7 @@ impl<T: Send + 'static> Flow<T> {
         Flow { draft, from, attach }
     }
 
-    /// Sends each tuple to two flows. Watermarks and the end go to both.
+    /// Sends each tuple to two flows. Watermarks and the end go to both. A `clone` that panics stops the split.
     #[must_use]
     pub fn split(self, name: &str) -> (Flow<T>, Flow<T>)
     where

@@ -56,18 +56,13 @@ impl<O: Recover> Guard<O> {
         cx: &Context,
         work: impl FnOnce(&mut O),
     ) -> bool {
-        let counters = Arc::clone(&self.of.counters);
+        let number = self.of.counters.tuples_in.get();
+        self.of.counters.tuples_in.add(1);
         if sequence != *expected {
-            counters.sequence_violations.add(1);
+            self.of.counters.sequence_violations.add(1);
         }
         *expected = sequence + 1;
-        let number = counters.tuples_in.get();
-        counters.tuples_in.add(1);
-        if let OnPanic::Restart { snapshot_every } = self.policy
-            && number.is_multiple_of(snapshot_every.max(1))
-            && number > 0
-            && !self.stopped
-        {
+        if self.is_snapshot_due(number) {
             self.save(sequence, cx);
         }
         if !number.is_multiple_of(SAMPLE_TUPLES) {
@@ -75,9 +70,19 @@ impl<O: Recover> Guard<O> {
         }
         let start = Instant::now();
         let done = self.call(Some(sequence), cx, work);
-        counters.sampled.add(1);
-        counters.sampled_ns.add(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        self.of.counters.sampled.add(1);
+        self.of.counters.sampled_ns.add(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
         done
+    }
+
+    /// Whether to take a snapshot before the tuple of this number. The first one is from the building.
+    fn is_snapshot_due(&self, number: u64) -> bool {
+        match self.policy {
+            OnPanic::Restart { snapshot_every } => {
+                number > 0 && number.is_multiple_of(snapshot_every.max(1)) && !self.stopped
+            }
+            OnPanic::Stop | OnPanic::Skip => false,
+        }
     }
 
     /// Calls the operator for a tuple of this number, or for a watermark or the end. Whether it succeeded.

@@ -140,7 +140,8 @@ impl Running {
             let idle = Idle { spin: settings.spin, yields };
             let worker =
                 Worker::new(Context::new(index, Arc::clone(&self.board)), Arc::clone(&self.post), idle);
-            let (lost, tell) = (Lost(Arc::clone(&self.board)), tell.clone());
+            let lost = Lost { board: Arc::clone(&self.board), post: Arc::clone(&self.post), worker: index };
+            let tell = tell.clone();
             let thread = std::thread::Builder::new().name(format!("stream-{index}"));
             let thread = thread.spawn(move || {
                 let _lost = lost;
@@ -246,6 +247,10 @@ impl Running {
     fn change(&self, worker: usize, mail: impl FnOnce(Reply) -> Mail) -> Result<(), Error> {
         let (reply, awaited): (Reply, Awaited) = reply();
         self.post.send(worker, mail(reply));
+        // A worker that panics says so before it empties its mailbox for the last time.
+        if self.board.is_worker_lost() {
+            drop(self.post.take(worker));
+        }
         if awaited.wait() { Ok(()) } else { Err(Error::WorkerLost) }
     }
 
@@ -274,13 +279,57 @@ impl Drop for Running {
     }
 }
 
-/// Tells the board if a worker panics.
-struct Lost(Arc<Board>);
+/// Tells the board if a worker panics, and drops its messages, so that nobody waits for a reply.
+struct Lost {
+    board: Arc<Board>,
+    post: Arc<Post>,
+    worker: usize,
+}
 
 impl Drop for Lost {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.worker_lost();
+            self.board.worker_lost();
+            drop(self.post.take(self.worker));
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{Next, Recover, Sink, Source, StreamBuilder, Tuple};
+
+    struct Endless;
+
+    impl Source for Endless {
+        type Out = ();
+
+        fn next(&mut self, arrival_ns: u64) -> Next<()> {
+            Next::Value { value: (), arrival_ns }
+        }
+    }
+
+    struct Nowhere;
+
+    impl Recover for Nowhere {}
+
+    impl Sink for Nowhere {
+        type In = ();
+
+        fn consume(&mut self, _: Tuple<()>) {}
+    }
+
+    #[test]
+    fn a_worker_that_is_lost_is_an_error_and_no_wait() {
+        let builder = StreamBuilder::new(4);
+        builder.source("endless", Endless).sink("nowhere", Nowhere);
+        let running = builder.build().unwrap().start(Settings::unpinned(2), &[0, 1]).unwrap();
+        // The runtime never asks for a segment that does not exist.
+        let unknown = |reply| Mail::Move { head: OperatorId(99), to: 1, reply };
+        for _ in 0..2 {
+            assert!(matches!(running.change(0, unknown), Err(Error::WorkerLost)));
+        }
+        assert!(matches!(running.finish(), Err(Error::WorkerLost)));
     }
 }

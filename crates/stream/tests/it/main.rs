@@ -1,5 +1,5 @@
 //! Tests from outside.
-#![allow(clippy::print_stderr)] // seeds, and figures of the long run
+#![allow(clippy::print_stderr)] // seeds, and figures of the long test
 
 mod graph;
 mod inputs;

@@ -3,20 +3,35 @@
 use crate::graph::Run;
 use crate::inputs::{below, random};
 
-/// Tuples of the long tests, with and without optimisation.
-const TUPLES: u64 = if cfg!(debug_assertions) { 200_000 } else { 10_000_000 };
+/// Tuples of the long test, with and without optimisation.
+const LONG_TEST_TUPLES: u64 = if cfg!(debug_assertions) { 200_000 } else { 10_000_000 };
 
-/// Changes of the placement of the long tests.
-const RELOCATIONS: usize = if cfg!(debug_assertions) { 200 } else { 1_000 };
+/// Tuples per change of the placement in the long test; short ones have more changes.
+const TUPLES_PER_CHANGE: u64 = 10_000;
 
+/// Least changes of the placement in the long test.
+const CHANGES_MIN: u64 = 200;
+
+/// `SAKIYOMI_STREAM_TUPLES=1000000000` makes it 10⁹ tuples and 10⁵ changes.
 #[test]
 fn nothing_is_lost_or_out_of_order_in_many_relocations_with_panics() {
     let mut random = random(1);
-    let run = Run { tuples_min: TUPLES, relocations: RELOCATIONS, workers: 3, ring_slots: 128, burst: 0 };
-    let report = run.check(&mut random);
+    let tuples = std::env::var("SAKIYOMI_STREAM_TUPLES").ok().and_then(|tuples| tuples.parse().ok());
+    let tuples_min = tuples.unwrap_or(LONG_TEST_TUPLES);
+    let relocations = usize::try_from((tuples_min / TUPLES_PER_CHANGE).max(CHANGES_MIN)).unwrap();
+    let report = Run { tuples_min, relocations, workers: 3, ring_slots: 128, burst: 0 }.check(&mut random);
     assert!(report.operators[1].restarts > 0 && report.operators[3].dead_letters > 0, "{report:?}");
     let changes = &report.relocations;
     assert!(changes.moves > 0 && changes.splits > 0 && changes.fusions > 0, "{changes:?}");
+    eprintln!(
+        "{} tuples; {} moves, {} splits, {} fusions; hand-over p50 {} ns, p99 {} ns",
+        report.operators[0].tuples_out,
+        changes.moves,
+        changes.splits,
+        changes.fusions,
+        changes.handover_ns.value_at_quantile(0.5),
+        changes.handover_ns.value_at_quantile(0.99),
+    );
 }
 
 #[test]
@@ -32,22 +47,4 @@ fn any_sequence_of_changes_gives_the_result_of_a_loop() {
         };
         run.check(&mut random);
     }
-}
-
-#[test]
-#[ignore = "a thousand million tuples take minutes: cargo test --release -p sakiyomi-stream -- --ignored"]
-fn nothing_is_lost_or_out_of_order_in_a_hundred_thousand_relocations() {
-    let mut random = random(2);
-    let run = Run { tuples_min: 1_000_000_000, relocations: 100_000, workers: 2, ring_slots: 1024, burst: 0 };
-    let report = run.check(&mut random);
-    let quantile = |quantile| report.relocations.handover_ns.value_at_quantile(quantile);
-    eprintln!(
-        "{} tuples, {} moves, {} splits, {} fusions; hand-over p50 {} ns, p99 {} ns",
-        report.operators[0].tuples_out,
-        report.relocations.moves,
-        report.relocations.splits,
-        report.relocations.fusions,
-        quantile(0.5),
-        quantile(0.99),
-    );
 }
