@@ -141,7 +141,7 @@ fn a_consumer_moves_to_a_worker_without_any_segment() {
 
 #[test]
 fn a_call_becomes_a_ring_to_another_worker() {
-    check(2, || {
+    check(1, || {
         let chain = Chain::start(2, false);
         chain.change(0, |reply| Mail::Split { head: OperatorId(0), at: MIDDLE, to: 1, slots: 1, reply });
         chain.finish();
