@@ -2,8 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-/// Significant digits of a recorded pause.
-const PRECISION_DIGITS: u8 = 2;
+use crate::latency::histogram;
 
 /// Changes of a running stream, and how long they stopped the operators that they moved.
 #[derive(Clone, Debug)]
@@ -23,7 +22,21 @@ pub struct Relocations {
 
 impl Default for Relocations {
     fn default() -> Relocations {
-        let histogram = || Histogram::new(PRECISION_DIGITS).expect("the precision is a constant");
         Relocations { moves: 0, splits: 0, fusions: 0, handover_ns: histogram(), pause_ns: histogram() }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_of_microseconds_and_of_seconds_are_told_apart() {
+        let mut relocations = Relocations::default();
+        for pause_ns in [1_000, 1_000_000_000] {
+            relocations.pause_ns.saturating_record(pause_ns);
+            let recorded_ns = relocations.pause_ns.max();
+            assert!((recorded_ns as f64 / pause_ns as f64 - 1.0).abs() < 0.01, "{recorded_ns}");
+        }
     }
 }
