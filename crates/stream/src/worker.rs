@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::board::{Context, SLICE_TUPLES};
-use crate::mailbox::{Capsule, Mail, Post};
+use crate::mailbox::{Capsule, Mail, Post, Reply};
 use crate::sync::{lock, thread};
 use crate::tree;
 use crate::tuple::OperatorId;
@@ -36,6 +36,9 @@ pub(crate) struct Worker {
     cx: Context,
     post: Arc<Post>,
     idle: Idle,
+    /// Replies to changes that have been made. They are sent after the next tuples, because waking the thread that waits
+    /// for one takes longer than a hand-over.
+    replies: Vec<Reply>,
     /// When the worker ran out of work.
     idle_since_ns: Option<u64>,
 }
@@ -49,7 +52,7 @@ enum Next {
 
 impl Worker {
     pub(crate) fn new(cx: Context, post: Arc<Post>, idle: Idle) -> Worker {
-        Worker { slots: Vec::new(), cx, post, idle, idle_since_ns: None }
+        Worker { slots: Vec::new(), cx, post, idle, replies: Vec::new(), idle_since_ns: None }
     }
 
     /// Runs until a message tells it to quit.
@@ -60,7 +63,9 @@ impl Worker {
             if waker.has_mail() && self.read_mail() == Next::Quit {
                 return;
             }
-            if self.pass() {
+            let progress = self.pass();
+            self.replies.drain(..).for_each(Reply::done);
+            if progress {
                 self.idle_since_ns = None;
             } else {
                 self.wait();
@@ -120,7 +125,7 @@ impl Worker {
                 Mail::Install(capsule, reply) => {
                     self.note_handover(&capsule);
                     self.slots.push(capsule);
-                    reply.into_iter().for_each(|reply| reply.done());
+                    self.replies.extend(reply);
                 }
                 Mail::Move { head, to, reply } => {
                     lock(&self.cx.board.relocations).moves += 1;
@@ -138,7 +143,7 @@ impl Worker {
                 }
                 Mail::Attach(capsule, reply) => {
                     self.attach(capsule);
-                    reply.done();
+                    self.replies.push(reply);
                 }
                 Mail::End => self.slots.iter_mut().for_each(|capsule| capsule.segment.end()),
                 Mail::Quit => return Next::Quit,
