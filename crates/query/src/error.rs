@@ -70,6 +70,15 @@ pub enum Error {
     Cancelled,
 }
 
+impl From<sakiyomi_expression::Error> for Error {
+    fn from(error: sakiyomi_expression::Error) -> Error {
+        match error {
+            sakiyomi_expression::Error::Arrow(error) => Error::Arrow(error),
+            other => Error::Query(other.to_string()),
+        }
+    }
+}
+
 /// Paths as an enumeration.
 fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")

@@ -11,7 +11,7 @@
 //! | streams of record batches; a job's engine, threads, memory and spill directories | [`batches`], [`job`] |
 //! | files as tables: Parquet, Arrow IPC, CSV; the bytes that a scan reads | [`table`] |
 //! | files as results: encoding on many threads, appended in order | [`output`] |
-//! | `--where`, `--select`: SQL expressions over batches (pure) | [`expression`] |
+//! | streams of batches filtered and projected by the expressions of `--where` and `--select` | [`transform`] |
 //! | `--by`: columns, directions, placement of nulls (pure) | [`order`] |
 //! | external sort | [`sort`] |
 //! | spill files: compression chosen while spilling, checksums, several directories | [`spill`] |
@@ -30,7 +30,6 @@ pub mod batches;
 pub mod calibrate;
 pub mod cost;
 pub mod describe;
-pub mod expression;
 pub mod generate;
 pub mod job;
 pub mod join;
@@ -43,10 +42,10 @@ pub mod sort;
 pub mod spill;
 pub mod statement;
 pub mod table;
+pub mod transform;
 
 mod batch_bytes;
 mod batch_spill;
-mod columns;
 mod error;
 mod workers;
 

@@ -6,7 +6,9 @@
 
 use arrow_schema::{DataType, Schema, SortOptions};
 
-use crate::{Error, columns};
+use sakiyomi_expression::columns;
+
+use crate::Error;
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use arrow_schema::DataType;
 
-use crate::expression::Expression;
+use sakiyomi_expression::Expression;
 
 use super::plan::{Aggregate, Aggregation, Function, SUM_DIGITS_EXTRA};
 use super::types::flat;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use arrow_array::types::{Decimal128Type, Decimal256Type, DecimalType};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use crate::expression::Expression;
 use crate::{Error, order};
+use sakiyomi_expression::Expression;
 
 use super::types::flat;
 
@@ -223,7 +223,7 @@ impl Aggregation {
         if text.trim().is_empty() {
             return Ok(Vec::new());
         }
-        let projection = crate::expression::Projection::parse(text, schema)?;
+        let projection = sakiyomi_expression::Projection::parse(text, schema)?;
         let names = projection.schema();
         let names = names.fields().iter().map(|field| field.name().clone());
         Ok(names.zip(projection.expressions().iter().cloned()).collect())

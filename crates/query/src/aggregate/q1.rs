@@ -4,7 +4,7 @@
 use arrow_schema::Schema;
 
 use crate::Error;
-use crate::expression::Expression;
+use sakiyomi_expression::Expression;
 
 use super::plan::{Aggregate, Aggregation, Function};
 

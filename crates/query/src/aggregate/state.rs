@@ -11,7 +11,7 @@ use arrow_row::{RowConverter, SortField};
 use arrow_schema::DataType;
 
 use crate::Error;
-use crate::expression::narrow::Narrow;
+use sakiyomi_expression::narrow::Narrow;
 
 use super::layout::Kind;
 use super::types::canonical;

@@ -15,9 +15,9 @@ use super::overflow::SpillPlace;
 use super::run::aggregate_within;
 use super::*;
 use crate::batches::InMemory;
-use crate::expression::Expression;
 use crate::spill::{Level, SpillCompression};
 use crate::{Batches, Error, Job, JobOptions};
+use sakiyomi_expression::Expression;
 
 mod merging;
 mod oracle;

@@ -9,8 +9,8 @@ use arrow_schema::DataType;
 use arrow_select::filter::filter_record_batch;
 
 use crate::Error;
-use crate::expression::Expression;
-use crate::expression::narrow::Program;
+use sakiyomi_expression::Expression;
+use sakiyomi_expression::narrow::Program;
 
 use super::direct::Direct;
 use super::fused;
@@ -182,7 +182,7 @@ impl Worker {
     /// Adds all rows, or those of a mask. Returns false and adds nothing if the batch must be filtered first.
     fn add_rows(&mut self, batch: &RecordBatch, mask: Option<&BooleanBuffer>) -> Result<bool, Error> {
         let plan = Arc::clone(&self.plan);
-        let evaluate = |expression: &Expression| expression.evaluate(batch);
+        let evaluate = |expression: &Expression| Ok(expression.evaluate(batch)?);
         let keys = plan.aggregation.keys().iter().map(evaluate).collect::<Result<Vec<ArrayRef>, Error>>();
         self.program.run(batch);
         let program = std::mem::take(&mut self.program);

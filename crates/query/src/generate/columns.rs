@@ -10,7 +10,9 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::tables::TpchTable;
-use crate::{Error, columns};
+use sakiyomi_expression::columns;
+
+use crate::Error;
 
 /// Types of TPC-H columns in memory and in Arrow files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,9 @@
 use arrow_schema::{DataType, Schema};
 
 use super::coercion::common_type;
-use crate::{Error, columns};
+use sakiyomi_expression::columns;
+
+use crate::Error;
 
 /// A left and a right column that are equal in joined rows.
 #[derive(Clone, Debug, PartialEq, Eq)]

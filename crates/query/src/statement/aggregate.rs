@@ -3,9 +3,9 @@
 use arrow_schema::Schema;
 
 use crate::aggregate::{self, Aggregation, Function};
-use crate::expression::Expression;
 use crate::table::Table;
 use crate::{Batches, Error, Job};
+use sakiyomi_expression::Expression;
 
 use super::Outcome;
 use super::rows::{Input, Rows};

@@ -12,11 +12,11 @@ use crate::cost::operators::ValueKind;
 use crate::cost::shape::RowShape;
 use crate::cost::{ColumnShape, Explanation, Limits, Model, Operator, OperatorCosts, Storage, Task};
 use crate::describe;
-use crate::expression::Expression;
 use crate::join::Condition;
 use crate::order;
 use crate::table::{ColumnStatistics, Table};
 use crate::{Error, Job};
+use sakiyomi_expression::Expression;
 
 use super::aggregate::{Aggregate, bound, bound_q1};
 use super::join::Join;
@@ -235,7 +235,7 @@ fn text_keys(keys: &[ArrayRef]) -> u64 {
 }
 
 fn keys_of(aggregation: &Aggregation, sample: &RecordBatch) -> Result<Vec<ArrayRef>, Error> {
-    aggregation.keys().iter().map(|key| key.evaluate(sample)).collect()
+    aggregation.keys().iter().map(|key| Ok(key.evaluate(sample)?)).collect()
 }
 
 /// Estimated rows that pass the condition.

@@ -1,11 +1,12 @@
 //! `join`: rows of two tables with equal keys.
 
 use crate::cost::Plan;
-use crate::expression::{Expression, Projection, Transform};
 use crate::join::{Condition, JoinInput, JoinKind, JoinMethod, Joined, OpenStreams, schema_with_types};
 use crate::sort::{SAMPLE_ROWS, SortOptions};
 use crate::table::Table;
+use crate::transform::Transform;
 use crate::{Batches, Error, Job};
+use sakiyomi_expression::{Expression, Projection};
 
 use super::Outcome;
 use super::rows::{Input, Rows};

@@ -8,9 +8,10 @@ use arrow_cast::cast;
 use arrow_schema::SchemaRef;
 
 use crate::batches::InMemory;
-use crate::expression::{Expression, Projection, Transform, needed};
 use crate::table::{Extent, Representation, ScanOptions, Table};
+use crate::transform::{Transform, needed};
 use crate::{Batches, Error, Job};
+use sakiyomi_expression::{Expression, Projection};
 
 /// A table with an optional filter and projection.
 #[derive(Debug)]

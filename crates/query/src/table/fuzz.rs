@@ -12,8 +12,8 @@ use super::content::{self, Content, Data};
 use super::source::Source;
 use super::stream::{Opened, Stream};
 use super::{Format, OpenOptions, Representation, ScanOptions, Table};
-use crate::expression::Expression;
 use crate::{Error, Job, JobOptions};
+use sakiyomi_expression::Expression;
 
 /// Memory limit of the job in which tables are scanned.
 pub const JOB_BYTES: usize = 16 << 20;

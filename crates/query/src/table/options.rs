@@ -6,7 +6,7 @@ use arrow_array::ArrayRef;
 use sakiyomi_io::Access;
 
 use crate::cost::operators::Codec;
-use crate::expression::Expression;
+use sakiyomi_expression::Expression;
 
 /// Options for opening files.
 #[derive(Clone, Debug, Default)]

@@ -12,8 +12,8 @@ use super::parquet::{ParquetFile, group_bounds};
 use super::splits::{bytes_of, scan_schema, splits};
 use super::{Extent, ScanOptions};
 use crate::Error;
-use crate::expression::Expression;
-use crate::expression::prune::{GroupBounds, Nulls};
+use sakiyomi_expression::Expression;
+use sakiyomi_expression::prune::{GroupBounds, Nulls};
 
 /// The row groups or record batches that a scan reads, in order.
 pub(super) fn selected(table: &Data, options: &ScanOptions) -> Vec<Split> {

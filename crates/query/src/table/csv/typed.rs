@@ -13,7 +13,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
 use super::infer::Kind;
-use crate::expression::parse::shortened;
+use sakiyomi_expression::shortened;
 
 /// The schema in which the library decodes: texts in place of the types that are parsed here.
 pub(super) fn decoded_schema(stored: &Schema) -> SchemaRef {

@@ -12,10 +12,10 @@ use parquet::file::statistics::Statistics;
 
 use super::ParquetFile;
 use crate::Error;
-use crate::expression::prune::Nulls;
 use crate::table::guard::decode;
 use crate::table::options::ColumnStatistics;
 use crate::table::types::converted;
+use sakiyomi_expression::prune::Nulls;
 
 /// Maximum dictionary page, in file bytes, of a column scanned as dictionary arrays: its values stay in the first-level
 /// cache.

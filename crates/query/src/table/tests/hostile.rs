@@ -4,7 +4,7 @@ use ::parquet::basic::Encoding;
 use arrow_array::{ArrayRef, FixedSizeBinaryArray, Int32Array, StringArray};
 
 use super::*;
-use crate::expression::Expression;
+use sakiyomi_expression::Expression;
 
 /// A variable-length integer of Thrift's compact protocol.
 fn varint(mut number: u64) -> Vec<u8> {

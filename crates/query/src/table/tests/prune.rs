@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use sakiyomi_testing::Scratch;
 
 use super::{MIB, job, open, write_parquet};
-use crate::expression::Expression;
 use crate::table::{Representation, ScanOptions, Table};
+use sakiyomi_expression::Expression;
 
 /// Number of selected rows, and of skipped row groups, of a scan with a condition; the rows are filtered as operators do.
 fn selected(table: &Table, text: &str, representation: Representation) -> (usize, usize) {

@@ -10,20 +10,20 @@ use arrow_buffer::i256;
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType};
 
-use crate::expression::types::{Arithmetic, DIGITS_128_BITS};
-use crate::expression::value::Value;
+use crate::types::{Arithmetic, DIGITS_128_BITS};
+use crate::values::Values;
 
 /// Computes an operator with a result of type `to`.
 pub(super) fn compute(
     operator: Arithmetic,
-    left: &Value,
-    right: &Value,
+    left: &Values,
+    right: &Values,
     to: &DataType,
 ) -> Result<ArrayRef, ArrowError> {
     match (left.data_type(), right.data_type(), operator) {
         (DataType::Date32, DataType::Int64, _) => move_days(operator, left, right),
         (DataType::Date32, DataType::Date32, _) => {
-            let days = |value: &Value| value.map(as_days);
+            let days = |value: &Values| value.map(as_days);
             numeric::sub(&days(left)?, &days(right)?)
         }
         (
@@ -52,7 +52,7 @@ fn as_days(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     exactly(&exactly(array, &DataType::Int32)?, &DataType::Int64)
 }
 
-fn move_days(operator: Arithmetic, date: &Value, days: &Value) -> Result<ArrayRef, ArrowError> {
+fn move_days(operator: Arithmetic, date: &Values, days: &Values) -> Result<ArrayRef, ArrowError> {
     let kernel = if operator == Arithmetic::Subtract { numeric::sub } else { numeric::add };
     let moved = kernel(&date.map(as_days)?, days)?;
     exactly(&exactly(&moved, &DataType::Int32)?, &DataType::Date32)
@@ -98,7 +98,7 @@ fn fitted(array: ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
 }
 
 /// Divides decimals, rounding half away from zero.
-fn divide(left: &Value, right: &Value, to: &DataType) -> Result<ArrayRef, ArrowError> {
+fn divide(left: &Values, right: &Values, to: &DataType) -> Result<ArrayRef, ArrowError> {
     let (scales, to_scale) = match (left.data_type(), right.data_type(), to) {
         (DataType::Decimal64(_, a), DataType::Decimal64(_, b), DataType::Decimal64(_, c))
         | (DataType::Decimal128(_, a), DataType::Decimal128(_, b), DataType::Decimal128(_, c))
@@ -122,13 +122,13 @@ fn divide(left: &Value, right: &Value, to: &DataType) -> Result<ArrayRef, ArrowE
 }
 
 fn divided<T: DecimalType>(
-    left: &Value,
-    right: &Value,
+    left: &Values,
+    right: &Values,
     _shift: u32,
     quotient: impl Fn(T::Native, T::Native) -> Option<T::Native>,
 ) -> Result<ArrayRef, ArrowError> {
     let rows = match (left, right) {
-        (Value::Array(array), _) | (_, Value::Array(array)) => array.len(),
+        (Values::Array(array), _) | (_, Values::Array(array)) => array.len(),
         _ => 1,
     };
     let (left, right) = (left.clone().into_array(rows)?, right.clone().into_array(rows)?);
@@ -143,7 +143,7 @@ fn divided<T: DecimalType>(
 }
 
 /// Returns `a * 10^shift / b`, or `None` on overflow.
-fn divide_128(a: i128, b: i128, shift: u32) -> Option<i128> {
+pub(crate) fn divide_128(a: i128, b: i128, shift: u32) -> Option<i128> {
     let Some(dividend) = 10i128.checked_pow(shift).and_then(|factor| a.checked_mul(factor)) else {
         return divide_256(i256::from_i128(a), i256::from_i128(b), shift)?.to_i128();
     };

@@ -5,10 +5,10 @@ use arrow_schema::DataType;
 
 use crate::Error;
 
-use super::literal;
-use super::node::{Conversion, Node};
-use super::parse::shortened;
-use super::types::{self, common, flat, is_string};
+use crate::literal;
+use crate::node::{Conversion, Node};
+use crate::parse::shortened;
+use crate::types::{self, common, flat, is_string};
 
 /// Converts an expression to a type unless it already has that type.
 pub(crate) fn convert(node: Node, to: &DataType) -> Result<Node, Error> {
@@ -19,12 +19,12 @@ pub(crate) fn convert(node: Node, to: &DataType) -> Result<Node, Error> {
     if let Some(literal) = node.as_literal() {
         return match literal::converted(&literal.value, to) {
             Some(value) => Ok(literal::typed(value)),
-            None => Err(Error::Query(format!("{node} cannot be read as {}", literal::type_name(to)))),
+            None => Err(Error::Expression(format!("{node} cannot be read as {}", literal::type_name(to)))),
         };
     }
     if !can_cast_types(&from, to) {
         let text = shortened(&node.to_string());
-        return Err(Error::Query(format!("{text} is of type {from} where {to} is needed")));
+        return Err(Error::Expression(format!("{text} is of type {from} where {to} is needed")));
     }
     Ok(Node::Cast { input: node.into(), to: to.clone(), kind: Conversion::Implicit })
 }
@@ -48,7 +48,7 @@ pub(crate) fn boolean(node: Node) -> Result<Node, Error> {
         DataType::Dictionary(_, values) if *values == DataType::Boolean => convert(node, &DataType::Boolean),
         other => {
             let text = shortened(&node.to_string());
-            Err(Error::Query(format!(
+            Err(Error::Expression(format!(
                 "{text} is of type {other} where a condition is needed; compare it to something"
             )))
         }
@@ -63,7 +63,7 @@ pub(crate) fn unify(left: Node, right: Node, sign: &str) -> Result<(Node, Node),
     let (a, b) = (left.data_type(), right.data_type());
     for (node, other) in [(&left, &b), (&right, &a)] {
         if node.as_literal().is_some_and(|literal| literal.untyped) && !is_string(flat(other)) {
-            return Err(Error::Query(format!(
+            return Err(Error::Expression(format!(
                 "{node} cannot be read as {}",
                 literal::type_name(flat(other))
             )));
@@ -72,7 +72,7 @@ pub(crate) fn unify(left: Node, right: Node, sign: &str) -> Result<(Node, Node),
     let same = common(&a, &b).filter(types::is_comparable);
     let same = same.ok_or_else(|| {
         let text = shortened(&format!("{left} {sign} {right}"));
-        Error::Query(format!("{text} is not defined: {a} and {b} cannot be compared; CAST one of them"))
+        Error::Expression(format!("{text} is not defined: {a} and {b} cannot be compared; CAST one of them"))
     })?;
     let convert = |node: Node| {
         let is_same = *flat(&node.data_type()) == same;
@@ -85,9 +85,11 @@ pub(crate) fn unify(left: Node, right: Node, sign: &str) -> Result<(Node, Node),
 fn exact_precision(node: Node, to: &DataType) -> Result<Node, Error> {
     if !is_same_scale(&node.data_type(), to) || node.as_literal().is_some() {
         return match node.as_literal() {
-            Some(literal) if types::is_decimal(to) => literal::converted(&literal.value, to)
-                .map(literal::typed)
-                .ok_or_else(|| Error::Query(format!("{node} cannot be read as {}", literal::type_name(to)))),
+            Some(literal) if types::is_decimal(to) => {
+                literal::converted(&literal.value, to).map(literal::typed).ok_or_else(|| {
+                    Error::Expression(format!("{node} cannot be read as {}", literal::type_name(to)))
+                })
+            }
             _ => convert(node, to),
         };
     }
@@ -143,7 +145,7 @@ fn joined<'a>(nodes: impl IntoIterator<Item = &'a Node>, first: DataType) -> Res
         let own = node.data_type();
         common(&same, &own).ok_or_else(|| {
             let text = shortened(&node.to_string());
-            Error::Query(format!("{text} is of type {own} where {same} is needed; CAST one of them"))
+            Error::Expression(format!("{text} is of type {own} where {same} is needed; CAST one of them"))
         })
     })
 }

@@ -6,10 +6,9 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
 
-use crate::{Batches, Error};
+use sakiyomi_expression::{Expression, Projection};
 
-use super::bound::Expression;
-use super::projection::Projection;
+use crate::{Batches, Error};
 
 /// A stream that filters rows and computes columns. A batch whose rows all pass is not copied. Columns that only the
 /// condition uses are never copied.
@@ -73,4 +72,48 @@ pub fn needed(condition: Option<&Expression>, projection: Option<&Projection>, c
     let mut needed: BTreeSet<usize> = projection.columns().into_iter().collect();
     needed.extend(condition.into_iter().flat_map(Expression::columns));
     needed.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, BooleanArray, Int64Array, StringArray};
+
+    use super::*;
+    use crate::batches::InMemory;
+
+    fn batch() -> RecordBatch {
+        let columns: [(&str, ArrayRef); 4] = [
+            ("id", Arc::new(Int64Array::from(vec![Some(1), Some(2), None]))),
+            ("small", Arc::new(Int64Array::from(vec![7, -7, 0]))),
+            ("name", Arc::new(StringArray::from(vec![Some("Ärger"), Some("100%"), None]))),
+            ("ok", Arc::new(BooleanArray::from(vec![Some(true), Some(false), None]))),
+        ];
+        RecordBatch::try_from_iter(columns).unwrap()
+    }
+
+    #[test]
+    fn a_transform_filters_and_projects_without_copies_where_it_can() {
+        let batch = batch();
+        let schema = batch.schema();
+        let run = |condition: &str, select: Option<&str>| {
+            let condition = Expression::condition(condition, &schema).unwrap();
+            let projection = select.map(|select| Projection::parse(select, &schema).unwrap());
+            let input = InMemory::new(schema.clone(), vec![batch.clone(), batch.clone()]);
+            let mut transform = Transform::new(input, Some(condition), projection);
+            let mut batches = Vec::new();
+            while let Some(batch) = transform.next().unwrap() {
+                batches.push(batch);
+            }
+            batches
+        };
+        assert!(run("id > 5", None).is_empty());
+        let all = run("small > -100", None);
+        assert!(Arc::ptr_eq(all[0].column(0), batch.column(0)));
+        let some = run("id = 2", Some("name, small * 2 as twice"));
+        assert_eq!((some.len(), some[0].num_rows(), some[0].num_columns()), (2, 1, 2));
+        assert_eq!(run("ok", Some("1 as one"))[0].num_rows(), 1);
+        assert!(Expression::condition("id", &schema).is_err());
+    }
 }

@@ -1,4 +1,4 @@
-//! `--where` and `--select`: SQL expressions over batches. Pure: no file, no clock, no thread.
+//! SQL expressions over Arrow batches. Pure: no file, no clock, no thread.
 //!
 //! ```text
 //! text ─► parse ─► bind to a schema ─► evaluate on batches
@@ -19,26 +19,31 @@
 //! - *Floats* compare as in PostgreSQL: NaN equals NaN and is greater than every number; -0 equals 0.
 //! - *Casts* to integers truncate floats and round decimals half away from zero, as Arrow does.
 
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
+
+pub mod columns;
+pub mod narrow;
+pub mod prune;
+
 mod bind;
 mod bound;
 mod call;
 mod constant;
 mod convert;
+mod error;
 mod evaluate;
 mod literal;
-pub(crate) mod narrow;
 mod node;
-pub(crate) mod parse;
+mod parse;
 mod print;
 mod projection;
-pub(crate) mod prune;
-mod transform;
 mod types;
-mod value;
+mod values;
 
 #[cfg(test)]
 mod tests;
 
 pub use bound::Expression;
+pub use error::Error;
+pub use parse::shortened;
 pub use projection::Projection;
-pub use transform::{Transform, needed};

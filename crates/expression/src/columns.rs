@@ -12,8 +12,8 @@ const LISTED_NAMES_MAX: usize = 20;
 /// that name.
 ///
 /// # Errors
-/// [`Error::Query`] if no column matches, or more than one.
-pub(crate) fn find(name: &str, quoted: bool, schema: &Schema) -> Result<usize, Error> {
+/// [`Error::Expression`] if no column matches, or more than one.
+pub fn find(name: &str, quoted: bool, schema: &Schema) -> Result<usize, Error> {
     find_of("", name, quoted, schema)
 }
 
@@ -21,7 +21,7 @@ pub(crate) fn find(name: &str, quoted: bool, schema: &Schema) -> Result<usize, E
 ///
 /// # Errors
 /// As [`find()`].
-pub(crate) fn find_of(table: &str, name: &str, quoted: bool, schema: &Schema) -> Result<usize, Error> {
+pub fn find_of(table: &str, name: &str, quoted: bool, schema: &Schema) -> Result<usize, Error> {
     let exact = places(schema, |known| known == name);
     let found = if exact.is_empty() && !quoted {
         let folded = name.to_lowercase();
@@ -43,7 +43,7 @@ fn places(schema: &Schema, is_meant: impl Fn(&str) -> bool) -> Vec<usize> {
 
 fn ambiguous(name: &str, found: &[usize], schema: &Schema) -> Error {
     let names: Vec<&str> = found.iter().map(|&place| schema.field(place).name().as_str()).collect();
-    Error::Query(match names.iter().all(|other| *other == names[0]) {
+    Error::Expression(match names.iter().all(|other| *other == names[0]) {
         true => format!("{} columns are named {name}; rename them to use one", names.len()),
         false => format!("{name} may be {}; write the name with its capital letters", names.join(" or ")),
     })
@@ -55,14 +55,14 @@ fn unknown(table: &str, name: &str, schema: &Schema) -> Error {
     let known = || schema.fields().iter().map(|field| field.name().as_str());
     let meant = similar(name, known());
     if !meant.is_empty() {
-        return Error::Query(sentence + &did_you_mean(&meant));
+        return Error::Expression(sentence + &did_you_mean(&meant));
     }
     let mut names: Vec<&str> = known().take(LISTED_NAMES_MAX).collect();
     if names.is_empty() {
-        return Error::Query(sentence + "; the table has no columns");
+        return Error::Expression(sentence + "; the table has no columns");
     }
     if schema.fields().len() > LISTED_NAMES_MAX {
         names.push("…");
     }
-    Error::Query(format!("{sentence}; the columns are {}", names.join(", ")))
+    Error::Expression(format!("{sentence}; the columns are {}", names.join(", ")))
 }

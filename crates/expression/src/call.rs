@@ -11,11 +11,11 @@ use sakiyomi_model::suggest::{did_you_mean, similar};
 
 use crate::Error;
 
-use super::constant;
-use super::convert::{convert, unify, unify_all};
-use super::node::{Conversion, Function, Node, Part};
-use super::parse::shortened;
-use super::types::{flat, is_string};
+use crate::constant;
+use crate::convert::{convert, unify, unify_all};
+use crate::node::{Conversion, Function, Node, Part};
+use crate::parse::shortened;
+use crate::types::{flat, is_string};
 
 /// Binds an expression inside another one.
 type Bind<'a> = &'a dyn Fn(&Expr) -> Result<Node, Error>;
@@ -76,7 +76,7 @@ fn unsupported(expr: &Expr) -> Error {
         Expr::Cast { .. } | Expr::Convert { .. } => "a cast with a format",
         _ => "a part of the expression",
     };
-    Error::Query(format!("{piece} is not supported"))
+    Error::Expression(format!("{piece} is not supported"))
 }
 
 fn function(called: &Called, bind: Bind<'_>) -> Result<Node, Error> {
@@ -87,11 +87,11 @@ fn function(called: &Called, bind: Bind<'_>) -> Result<Node, Error> {
         && called.within_group.is_empty()
         && matches!(called.parameters, FunctionArguments::None);
     if !is_plain {
-        return Err(Error::Query(format!("{name} with OVER, FILTER or WITHIN GROUP is not supported")));
+        return Err(Error::Expression(format!("{name} with OVER, FILTER or WITHIN GROUP is not supported")));
     }
     let mut arguments = Vec::new();
     for argument in expressions(called)
-        .ok_or_else(|| Error::Query(format!("the arguments of {name} are not supported")))?
+        .ok_or_else(|| Error::Expression(format!("the arguments of {name} are not supported")))?
     {
         arguments.push(bind(argument)?);
     }
@@ -103,14 +103,14 @@ fn function(called: &Called, bind: Bind<'_>) -> Result<Node, Error> {
         Function::NAMES.iter().find(|(known, ..)| *known == name).ok_or_else(|| unknown(&name))?;
     if !(*least..=*most).contains(&arguments.len()) {
         let number = if least == most { least.to_string() } else { format!("{least} to {most}") };
-        return Err(Error::Query(format!("{name} takes {number} argument(s), not {}", arguments.len())));
+        return Err(Error::Expression(format!("{name} takes {number} argument(s), not {}", arguments.len())));
     }
     match function {
         Function::Extract(_) => {
             let input = arguments.pop();
             let part = arguments.pop().and_then(|part| part.as_literal().cloned());
             let (Some(input), Some(part)) = (input, part) else {
-                return Err(Error::Query(
+                return Err(Error::Expression(
                     "date_part takes the name of a part, such as 'year', and a date".into(),
                 ));
             };
@@ -122,17 +122,17 @@ fn function(called: &Called, bind: Bind<'_>) -> Result<Node, Error> {
 
 fn unknown(name: &str) -> Error {
     if ["sum", "avg", "min", "max", "count"].contains(&name) {
-        return Error::Query(format!(
+        return Error::Expression(format!(
             "{name} is an aggregate function; compute it with sakiyomi aggregate --{name}"
         ));
     }
     let known = || Function::NAMES.iter().map(|(known, ..)| *known).chain(["coalesce", "extract"]);
     match similar(name, known()).as_slice() {
-        [] => Error::Query(format!(
+        [] => Error::Expression(format!(
             "no function is named {name}; the functions are {}",
             known().collect::<Vec<_>>().join(", ")
         )),
-        meant => Error::Query(format!("no function is named {name}{}", did_you_mean(meant))),
+        meant => Error::Expression(format!("no function is named {name}{}", did_you_mean(meant))),
     }
 }
 
@@ -150,7 +150,7 @@ fn expressions(called: &Called) -> Option<Vec<&Expr>> {
 
 fn mismatch(function: &str, node: &Node, needed: &str) -> Error {
     let (text, data_type) = (shortened(&node.to_string()), node.data_type());
-    Error::Query(format!("{function} takes {needed}, and {text} is of type {data_type}"))
+    Error::Expression(format!("{function} takes {needed}, and {text} is of type {data_type}"))
 }
 
 /// Converts an expression to a string.
@@ -204,7 +204,7 @@ fn call(function: Function, arguments: Vec<Node>) -> Result<Node, Error> {
         Function::NullIf => {
             let (arguments, data_type) = unify_all(arguments)?;
             if !super::types::is_comparable(&data_type) {
-                return Err(Error::Query(format!("nullif does not compare values of type {data_type}")));
+                return Err(Error::Expression(format!("nullif does not compare values of type {data_type}")));
             }
             (arguments, data_type)
         }
@@ -219,7 +219,7 @@ fn strings(arguments: Vec<Node>) -> Result<Vec<Node>, Error> {
 
 fn numeric(function: Function, arguments: Vec<Node>) -> Result<Node, Error> {
     let Some(input) = arguments.into_iter().next() else {
-        return Err(Error::Query("a number is missing".into()));
+        return Err(Error::Expression("a number is missing".into()));
     };
     let data_type = input.data_type();
     let data_type = flat(&data_type);
@@ -266,7 +266,7 @@ fn extract(part: &str, input: Node) -> Result<Node, Error> {
     let found = Part::NAMES.iter().find(|(known, _)| *known == name);
     let Some((_, part)) = found else {
         let known: Vec<&str> = Part::NAMES.iter().map(|(known, _)| *known).collect();
-        return Err(Error::Query(format!(
+        return Err(Error::Expression(format!(
             "no part of a date is named {part}; the parts are {}",
             known.join(", ")
         )));
@@ -293,7 +293,7 @@ fn like(
         _ => false,
     };
     if !escape.is_none_or(is_backslash) {
-        return Err(Error::Query("LIKE with an escape character other than \\ is not supported".into()));
+        return Err(Error::Expression("LIKE with an escape character other than \\ is not supported".into()));
     }
     let text = |node: Node| match flat(&node.data_type()) {
         data_type if is_string(data_type) => Ok(node),
@@ -314,7 +314,7 @@ fn cast(input: Node, to: &DataType, kind: &CastKind) -> Result<Node, Error> {
     let from = input.data_type();
     if !can_cast_types(&from, to) {
         let text = shortened(&input.to_string());
-        return Err(Error::Query(format!("{text} cannot be cast from {from} to {to}")));
+        return Err(Error::Expression(format!("{text} cannot be cast from {from} to {to}")));
     }
     let kind = match kind {
         CastKind::Cast | CastKind::DoubleColon => Conversion::Cast,

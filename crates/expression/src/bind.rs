@@ -8,14 +8,14 @@ use sqlparser::ast::{BinaryOperator, CaseWhen, Expr, Ident, UnaryOperator};
 
 use crate::{Error, columns};
 
-use super::call;
-use super::constant;
-use super::convert::{boolean, convert, unify, unify_all};
-use super::evaluate::evaluate;
-use super::literal;
-use super::node::{Comparison, Node, Test};
-use super::parse::shortened;
-use super::types::{self, Arithmetic, flat};
+use crate::call;
+use crate::constant;
+use crate::convert::{boolean, convert, unify, unify_all};
+use crate::evaluate::evaluate;
+use crate::literal;
+use crate::node::{Comparison, Node, Test};
+use crate::parse::shortened;
+use crate::types::{self, Arithmetic, flat};
 
 /// Maximum depth of a bound expression. Chains of AND and OR are one level.
 const DEPTH_MAX: usize = 100;
@@ -34,7 +34,9 @@ impl Binder<'_> {
     /// Binds a subexpression at a depth.
     fn bind(self, expr: &Expr, depth: usize) -> Result<Node, Error> {
         if depth > DEPTH_MAX {
-            return Err(Error::Query(format!("the expression has more than {DEPTH_MAX} levels; split it")));
+            return Err(Error::Expression(format!(
+                "the expression has more than {DEPTH_MAX} levels; split it"
+            )));
         }
         self.bind_any(expr, depth + 1).map(folded)
     }
@@ -95,7 +97,7 @@ impl Binder<'_> {
             }
             _ => {
                 let operator = arithmetic_operator(operator)
-                    .ok_or_else(|| Error::Query(format!("the operator {operator} is not supported")))?;
+                    .ok_or_else(|| Error::Expression(format!("the operator {operator} is not supported")))?;
                 return arithmetic(operator, self.bind(left, depth)?, self.bind(right, depth)?);
             }
         };
@@ -137,7 +139,7 @@ impl Binder<'_> {
             UnaryOperator::Not => Ok(Node::Not(boolean(input)?.into())),
             UnaryOperator::Plus if flat(&input.data_type()).is_numeric() => Ok(input),
             UnaryOperator::Minus => negate(input),
-            _ => Err(Error::Query(format!("{operator} {} is not supported", printed(&input)))),
+            _ => Err(Error::Expression(format!("{operator} {} is not supported", printed(&input)))),
         }
     }
 
@@ -229,7 +231,10 @@ fn negate(input: Node) -> Result<Node, Error> {
             Ok(Node::Negate(convert(input, flat)?.into()))
         }
         DataType::Null => Ok(input),
-        _ => Err(Error::Query(format!("{} is of type {data_type} and cannot be negated", printed(&input)))),
+        _ => Err(Error::Expression(format!(
+            "{} is of type {data_type} and cannot be negated",
+            printed(&input)
+        ))),
     }
 }
 
@@ -244,7 +249,9 @@ fn arithmetic(operator: Arithmetic, left: Node, right: Node) -> Result<Node, Err
     let signature = types::arithmetic(operator, &a, &b).ok_or_else(|| {
         let sign = operator.sign();
         let text = format!("{} {sign} {}", printed(&left), printed(&right));
-        Error::Query(format!("{text} is not defined: {sign} does not take {a} and {b}; CAST one of them"))
+        Error::Expression(format!(
+            "{text} is not defined: {sign} does not take {a} and {b}; CAST one of them"
+        ))
     })?;
     let (left, right) = (convert(left, &signature.left)?.into(), convert(right, &signature.right)?.into());
     Ok(Node::Arithmetic { operator, left, right, data_type: signature.result })

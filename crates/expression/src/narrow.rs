@@ -14,9 +14,9 @@ use arrow_array::{Array, ArrowPrimitiveType, RecordBatch};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 
-use super::bound::Expression;
-use super::node::{Conversion, Node};
-use super::types::Arithmetic;
+use crate::bound::Expression;
+use crate::node::{Conversion, Node};
+use crate::types::Arithmetic;
 
 /// A step of a program; operands are the indices of earlier steps.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +31,7 @@ enum Step {
 
 /// Expressions compiled to 64-bit arithmetic.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Program {
+pub struct Program {
     steps: Vec<Step>,
     /// The step of each expression's result; `None` if the expression is not supported.
     outputs: Vec<Option<usize>>,
@@ -61,15 +61,19 @@ enum Content {
 
 /// The values of an expression on a batch: integers, or unscaled decimals.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Narrow<'a> {
-    pub(crate) values: &'a [i64],
-    pub(crate) nulls: Option<&'a NullBuffer>,
-    pub(crate) bound: u64,
+pub struct Narrow<'a> {
+    /// The values, unscaled; those of null rows are unspecified.
+    pub values: &'a [i64],
+    /// The null bits, if a value is null.
+    pub nulls: Option<&'a NullBuffer>,
+    /// Upper bound of the absolute values.
+    pub bound: u64,
 }
 
 impl Program {
     /// Compiles expressions. Unsupported expressions have no results.
-    pub(crate) fn new<'a>(expressions: impl IntoIterator<Item = &'a Expression>) -> Program {
+    #[must_use]
+    pub fn new<'a>(expressions: impl IntoIterator<Item = &'a Expression>) -> Program {
         let mut program = Program::default();
         for expression in expressions {
             let output = program.compile(expression.node());
@@ -110,7 +114,7 @@ impl Program {
     }
 
     /// Computes all expressions on a batch.
-    pub(crate) fn run(&mut self, batch: &RecordBatch) {
+    pub fn run(&mut self, batch: &RecordBatch) {
         for place in 0..self.steps.len() {
             let mut register = std::mem::take(&mut self.registers[place]);
             register.nulls = None;
@@ -136,8 +140,12 @@ impl Program {
         }
     }
 
-    /// The values of an expression on the last batch; `None` if 64 bits may not be enough.
-    pub(crate) fn output(&self, expression: usize) -> Option<Narrow<'_>> {
+    /// The values of an expression, by its index, on the last batch; `None` if 64 bits may not be enough.
+    ///
+    /// # Panics
+    /// If the program has fewer expressions.
+    #[must_use]
+    pub fn output(&self, expression: usize) -> Option<Narrow<'_>> {
         let register = &self.registers[self.outputs[expression]?];
         let values = register.values()?;
         Some(Narrow { values, nulls: register.nulls.as_ref(), bound: register.bound })

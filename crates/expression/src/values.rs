@@ -6,58 +6,60 @@ use arrow_schema::{ArrowError, DataType};
 
 /// The values of an expression.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub(crate) enum Values {
     Array(ArrayRef),
     /// An array of one row, the value of all rows.
     Scalar(ArrayRef),
 }
 
-impl Datum for Value {
+impl Datum for Values {
     fn get(&self) -> (&dyn Array, bool) {
         match self {
-            Value::Array(array) => (array.as_ref(), false),
-            Value::Scalar(array) => (array.as_ref(), true),
+            Values::Array(array) => (array.as_ref(), false),
+            Values::Scalar(array) => (array.as_ref(), true),
         }
     }
 }
 
-impl Value {
+impl Values {
     pub(crate) fn data_type(&self) -> &DataType {
         self.inner().data_type()
     }
 
     pub(crate) fn inner(&self) -> &ArrayRef {
         match self {
-            Value::Array(array) | Value::Scalar(array) => array,
+            Values::Array(array) | Values::Scalar(array) => array,
         }
     }
 
     pub(crate) fn into_inner(self) -> ArrayRef {
         match self {
-            Value::Array(array) | Value::Scalar(array) => array,
+            Values::Array(array) | Values::Scalar(array) => array,
         }
     }
 
     /// Applies `compute` to the array, which must keep the number of values.
-    pub(crate) fn map<E>(&self, compute: impl FnOnce(&ArrayRef) -> Result<ArrayRef, E>) -> Result<Value, E> {
+    pub(crate) fn map<E>(&self, compute: impl FnOnce(&ArrayRef) -> Result<ArrayRef, E>) -> Result<Values, E> {
         Ok(match self {
-            Value::Array(array) => Value::Array(compute(array)?),
-            Value::Scalar(array) => Value::Scalar(compute(array)?),
+            Values::Array(array) => Values::Array(compute(array)?),
+            Values::Scalar(array) => Values::Scalar(compute(array)?),
         })
     }
 
     /// The result of a kernel: a scalar if all inputs are scalars.
-    pub(crate) fn from_kernel(array: ArrayRef, inputs: &[&Value]) -> Value {
-        let is_scalar = inputs.iter().all(|input| matches!(input, Value::Scalar(_)));
-        if is_scalar { Value::Scalar(array) } else { Value::Array(array) }
+    pub(crate) fn from_kernel(array: ArrayRef, inputs: &[&Values]) -> Values {
+        let is_scalar = inputs.iter().all(|input| matches!(input, Values::Scalar(_)));
+        if is_scalar { Values::Scalar(array) } else { Values::Array(array) }
     }
 
     /// Converts to an array with one value for each row.
     pub(crate) fn into_array(self, rows: usize) -> Result<ArrayRef, ArrowError> {
         match self {
-            Value::Array(array) => Ok(array),
-            Value::Scalar(array) if rows == 1 => Ok(array),
-            Value::Scalar(array) => arrow_select::take::take(&array, &UInt32Array::from(vec![0; rows]), None),
+            Values::Array(array) => Ok(array),
+            Values::Scalar(array) if rows == 1 => Ok(array),
+            Values::Scalar(array) => {
+                arrow_select::take::take(&array, &UInt32Array::from(vec![0; rows]), None)
+            }
         }
     }
 

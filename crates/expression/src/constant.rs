@@ -8,9 +8,9 @@ use sqlparser::ast::{DataType as SqlType, DateTimeField, Expr, Interval, Value};
 
 use crate::Error;
 
-use super::literal;
-use super::node::Node;
-use super::parse::shortened;
+use crate::literal;
+use crate::node::Node;
+use crate::parse::shortened;
 
 pub(crate) fn bind(expr: &Expr) -> Result<Node, Error> {
     match expr {
@@ -38,13 +38,13 @@ fn with_all_digits(text: &str, to: DataType) -> DataType {
 }
 
 fn unsupported(text: &str) -> Error {
-    Error::Query(format!("{} is not supported here", shortened(text)))
+    Error::Expression(format!("{} is not supported here", shortened(text)))
 }
 
 fn from_value(value: &Value) -> Result<Node, Error> {
     match value {
         Value::Number(text, _) => literal::number(text)
-            .ok_or_else(|| Error::Query(format!("the number {} has too many digits", shortened(text)))),
+            .ok_or_else(|| Error::Expression(format!("the number {} has too many digits", shortened(text)))),
         Value::SingleQuotedString(text) => Ok(literal::string(text)),
         Value::Boolean(value) => Ok(literal::boolean(*value)),
         Value::Null => Ok(literal::null()),
@@ -71,7 +71,7 @@ fn read(text: &str, to: &DataType) -> Result<Node, Error> {
     let value: ArrayRef = Arc::new(StringArray::from(vec![text]));
     let value = literal::converted(&value, to).filter(|value| !arrow_array::Array::is_null(value, 0));
     value.map(literal::typed).ok_or_else(|| {
-        Error::Query(format!("'{}' cannot be read as {}", shortened(text), literal::type_name(to)))
+        Error::Expression(format!("'{}' cannot be read as {}", shortened(text), literal::type_name(to)))
     })
 }
 
@@ -82,7 +82,11 @@ fn from_interval(interval: &Interval) -> Result<Node, Error> {
             Value::SingleQuotedString(text) | Value::Number(text, _) => text.clone(),
             other => return Err(unsupported(&format!("INTERVAL {other}"))),
         },
-        _ => return Err(Error::Query("an interval must be a constant, such as INTERVAL '3 months'".into())),
+        _ => {
+            return Err(Error::Expression(
+                "an interval must be a constant, such as INTERVAL '3 months'".into(),
+            ));
+        }
     };
     let unit = match &interval.leading_field {
         None => "",
@@ -96,7 +100,9 @@ fn from_interval(interval: &Interval) -> Result<Node, Error> {
         Some(other) => return Err(unsupported(&format!("INTERVAL … {other}"))),
     };
     if unit.is_empty() && text.trim().parse::<f64>().is_ok() {
-        return Err(Error::Query(format!("INTERVAL '{text}' needs a unit, such as INTERVAL '{text} days'")));
+        return Err(Error::Expression(format!(
+            "INTERVAL '{text}' needs a unit, such as INTERVAL '{text} days'"
+        )));
     }
     if interval.last_field.is_some() {
         return Err(unsupported("INTERVAL … TO …"));
@@ -144,7 +150,10 @@ pub(crate) fn target(data_type: &SqlType) -> Result<DataType, Error> {
         SqlType::Datetime(digits) => timestamp(*digits),
         SqlType::Interval { fields: None, .. } => DataType::Interval(IntervalUnit::MonthDayNano),
         other => {
-            return Err(Error::Query(format!("the type {} is not supported", shortened(&other.to_string()))));
+            return Err(Error::Expression(format!(
+                "the type {} is not supported",
+                shortened(&other.to_string())
+            )));
         }
     })
 }
@@ -159,7 +168,7 @@ fn decimal(info: &sqlparser::ast::ExactNumberInfo) -> Result<DataType, Error> {
     };
     let valid = (1..=76).contains(&precision) && (0..=precision as i64).contains(&scale);
     if !valid {
-        return Err(Error::Query(format!(
+        return Err(Error::Expression(format!(
             "DECIMAL({precision}, {scale}) is not supported; use 1 to 76 digits and a scale from 0 to that number"
         )));
     }

@@ -15,16 +15,16 @@ use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType};
 use arrow_string::{concat_elements, like};
 
-use crate::expression::node::{Comparison, Function, Part};
-use crate::expression::value::Value;
+use crate::node::{Comparison, Function, Part};
+use crate::values::Values;
 
 use super::compare::compare;
 
 /// Computes a function. The result has one row if all arguments are constants, else one for each row of the batch.
-pub(super) fn call(function: Function, values: &[Value], to: &DataType) -> Result<ArrayRef, ArrowError> {
+pub(super) fn call(function: Function, values: &[Values], to: &DataType) -> Result<ArrayRef, ArrowError> {
     let rows = values.iter().find_map(|value| match value {
-        Value::Array(array) => Some(array.len()),
-        Value::Scalar(_) => None,
+        Values::Array(array) => Some(array.len()),
+        Values::Scalar(_) => None,
     });
     let rows = rows.unwrap_or(1);
     let array = |place: usize| values[place].clone().into_array(rows);
@@ -56,7 +56,7 @@ pub(super) fn call(function: Function, values: &[Value], to: &DataType) -> Resul
         Function::Extract(part) => cast(&date_part(&array(0)?, date_part_of(part))?, to),
         Function::NullIf => {
             let (left, right) = (array(0)?, array(1)?);
-            let is_equal = compare(Comparison::Equal, &Value::Array(left.clone()), &Value::Array(right))?;
+            let is_equal = compare(Comparison::Equal, &Values::Array(left.clone()), &Values::Array(right))?;
             arrow_select::nullif::nullif(&left, &is_equal)
         }
     }

@@ -10,7 +10,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_ord::cmp;
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
-use super::node::{Literal, Node};
+use crate::node::{Literal, Node};
 
 /// Makes a constant whose type is fixed.
 pub(crate) fn typed(value: ArrayRef) -> Node {

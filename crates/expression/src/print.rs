@@ -4,8 +4,8 @@ use std::fmt;
 
 use sqlparser::keywords::ALL_KEYWORDS;
 
-use super::literal;
-use super::node::{Conversion, Function, Node, Test};
+use crate::literal;
+use crate::node::{Conversion, Function, Node, Test};
 
 /// Quotes a name unless it is a lowercase word that is not a SQL keyword.
 pub(crate) fn quoted(name: &str) -> String {

@@ -10,9 +10,9 @@ use sqlparser::ast::{ExcludeSelectItem, Ident, ObjectName, SelectItem, WildcardA
 
 use crate::{Error, columns};
 
-use super::bound::Expression;
-use super::parse;
-use super::print::quoted;
+use crate::bound::Expression;
+use crate::parse;
+use crate::print::quoted;
 
 /// A list of named expressions. `Display` prints SQL.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ impl Projection {
     /// text.
     ///
     /// # Errors
-    /// [`Error::Query`] if `text` cannot be parsed, or two results have the same name.
+    /// [`Error::Expression`] if `text` cannot be parsed, or two results have the same name.
     pub fn parse(text: &str, schema: &Schema) -> Result<Projection, Error> {
         let mut items = Vec::new();
         for item in parse::projection(text)? {
@@ -45,7 +45,7 @@ impl Projection {
                     items.extend(kept.map(|place| named_column(place, schema)));
                 }
                 _ => {
-                    return Err(Error::Query("use only *, EXPRESSION or EXPRESSION AS NAME".into()));
+                    return Err(Error::Expression("use only *, EXPRESSION or EXPRESSION AS NAME".into()));
                 }
             }
         }
@@ -55,11 +55,11 @@ impl Projection {
     /// Makes a projection of named expressions over the columns of a schema.
     ///
     /// # Errors
-    /// [`Error::Query`] if two expressions have the same name.
+    /// [`Error::Expression`] if two expressions have the same name.
     pub fn new(items: Vec<(String, Expression)>, schema: &Schema) -> Result<Projection, Error> {
         let mut names = BTreeSet::new();
         if let Some((name, _)) = items.iter().find(|(name, _)| !names.insert(name.as_str())) {
-            return Err(Error::Query(format!(
+            return Err(Error::Expression(format!(
                 "two columns of the result are named {name}; rename one by AS"
             )));
         }
@@ -129,7 +129,7 @@ fn named_column(place: usize, schema: &Schema) -> (String, Expression) {
 /// The indices of the columns that `* EXCEPT (…)` names.
 fn left_out(options: &WildcardAdditionalOptions, schema: &Schema) -> Result<BTreeSet<usize>, Error> {
     if options.opt_ilike.is_some() || options.opt_replace.is_some() || options.opt_rename.is_some() {
-        return Err(Error::Query("after * only EXCEPT (…) is supported".into()));
+        return Err(Error::Expression("after * only EXCEPT (…) is supported".into()));
     }
     let mut names: Vec<&Ident> = Vec::new();
     if let Some(except) = &options.opt_except {
@@ -146,8 +146,8 @@ fn left_out(options: &WildcardAdditionalOptions, schema: &Schema) -> Result<BTre
         None => Vec::new(),
     };
     let excluded = excluded.into_iter().collect::<Option<Vec<Ident>>>();
-    let excluded =
-        excluded.ok_or_else(|| Error::Query("a column after EXCLUDE must not have a table name".into()))?;
+    let excluded = excluded
+        .ok_or_else(|| Error::Expression("a column after EXCLUDE must not have a table name".into()))?;
     let all = names.into_iter().chain(&excluded);
     all.map(|name| columns::find(&name.value, name.quote_style.is_some(), schema)).collect()
 }

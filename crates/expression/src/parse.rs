@@ -78,18 +78,18 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, Error> {
     let tokens = tokens.map_err(|error| refuse(text, &error.message))?;
     let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).count();
     match words {
-        0 => Err(Error::Query("the expression is empty; write one such as l_quantity < 24".into())),
+        0 => Err(Error::Expression("the expression is empty; write one such as l_quantity < 24".into())),
         1..=TOKENS_MAX => Ok(tokens),
         _ => Err(refuse(text, &format!("it has more than {TOKENS_MAX} tokens"))),
     }
 }
 
 fn refuse(text: &str, reason: &str) -> Error {
-    Error::Query(format!("the expression '{}' cannot be read: {reason}", shortened(text)))
+    Error::Expression(format!("the expression '{}' cannot be read: {reason}", shortened(text)))
 }
 
-/// Truncates a text to [`QUOTED_CHARS_MAX`] characters.
-pub(crate) fn shortened(text: &str) -> String {
+/// Truncates a text to the 80 characters of it that an error quotes.
+pub fn shortened(text: &str) -> String {
     let mut short: String = text.chars().take(QUOTED_CHARS_MAX).collect();
     if short.len() < text.len() {
         short.push('…');

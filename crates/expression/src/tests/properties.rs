@@ -15,11 +15,11 @@ use rand_pcg::Pcg64;
 use super::batch;
 use super::oracle::{self, Cell};
 use super::random;
-use crate::expression::prune::{GroupBounds, Nulls};
-use crate::expression::{Expression, Projection};
+use crate::prune::{GroupBounds, Nulls};
+use crate::{Expression, Projection};
 
 /// Converts rows of the oracle to a batch.
-fn oracle_batch(rows: &[Vec<Cell>]) -> RecordBatch {
+pub(super) fn oracle_batch(rows: &[Vec<Cell>]) -> RecordBatch {
     let numbers = |place: usize| {
         rows.iter().map(move |row| if let Cell::Number(value) = &row[place] { Some(*value) } else { None })
     };

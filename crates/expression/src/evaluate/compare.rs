@@ -11,12 +11,16 @@ use arrow_cast::cast;
 use arrow_ord::cmp;
 use arrow_schema::ArrowError;
 
-use crate::expression::node::Comparison;
-use crate::expression::types::flat;
-use crate::expression::value::Value;
+use crate::node::Comparison;
+use crate::types::flat;
+use crate::values::Values;
 
 /// Compares values of one type.
-pub(crate) fn compare(operator: Comparison, left: &Value, right: &Value) -> Result<BooleanArray, ArrowError> {
+pub(crate) fn compare(
+    operator: Comparison,
+    left: &Values,
+    right: &Values,
+) -> Result<BooleanArray, ArrowError> {
     let kernel = match flat(left.data_type()) {
         arrow_schema::DataType::Float16 => floats::<Float16Type>,
         arrow_schema::DataType::Float32 => floats::<Float32Type>,
@@ -26,14 +30,14 @@ pub(crate) fn compare(operator: Comparison, left: &Value, right: &Value) -> Resu
     kernel(operator, &without_dictionary(left)?, &without_dictionary(right)?)
 }
 
-fn without_dictionary(value: &Value) -> Result<Value, ArrowError> {
+fn without_dictionary(value: &Values) -> Result<Values, ArrowError> {
     value.map(|array| match flat(array.data_type()) {
         same if same == array.data_type() => Ok(array.clone()),
         values => cast(array, values),
     })
 }
 
-fn others(operator: Comparison, left: &Value, right: &Value) -> Result<BooleanArray, ArrowError> {
+fn others(operator: Comparison, left: &Values, right: &Values) -> Result<BooleanArray, ArrowError> {
     let kernel = match operator {
         Comparison::Equal => cmp::eq,
         Comparison::NotEqual => cmp::neq,
@@ -68,15 +72,15 @@ impl<T: Copy> Side<'_, T> {
 
 fn floats<T: ArrowPrimitiveType>(
     operator: Comparison,
-    left: &Value,
-    right: &Value,
+    left: &Values,
+    right: &Values,
 ) -> Result<BooleanArray, ArrowError>
 where
     T::Native: PartialOrd,
 {
-    fn side<T: ArrowPrimitiveType>(value: &Value) -> Side<'_, T::Native> {
+    fn side<T: ArrowPrimitiveType>(value: &Values) -> Side<'_, T::Native> {
         let array = value.inner().as_primitive::<T>();
-        Side { values: array.values(), nulls: array.nulls(), is_scalar: matches!(value, Value::Scalar(_)) }
+        Side { values: array.values(), nulls: array.nulls(), is_scalar: matches!(value, Values::Scalar(_)) }
     }
     let (left, right) = (side::<T>(left), side::<T>(right));
     let rows = if left.is_scalar { right.values.len() } else { left.values.len() };

@@ -11,10 +11,10 @@ use sqlparser::ast::{Expr, SelectItem};
 use crate::Error;
 
 use super::bind::bind;
-use super::convert::boolean;
-use super::evaluate::evaluate;
-use super::node::Node;
-use super::parse;
+use crate::convert::boolean;
+use crate::evaluate::evaluate;
+use crate::node::Node;
+use crate::parse;
 
 /// An expression over the columns of a schema. `Display` prints SQL.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ impl Expression {
     /// Parses an expression and binds it to the columns of a schema.
     ///
     /// # Errors
-    /// [`Error::Query`] if `text` is not an expression, names a missing column, or has a type error.
+    /// [`Error::Expression`] if `text` is not an expression, names a missing column, or has a type error.
     pub fn parse(text: &str, schema: &Schema) -> Result<Expression, Error> {
         Expression::bind(&parse::expression(text)?, schema)
     }
@@ -49,11 +49,11 @@ impl Expression {
             SelectItem::ExprWithAlias { expr, alias } => {
                 Ok((Expression::bind(&expr, schema)?, Some(alias.value)))
             }
-            _ => Err(Error::Query(format!("{} is not one expression", parse::shortened(text)))),
+            _ => Err(Error::Expression(format!("{} is not one expression", parse::shortened(text)))),
         }
     }
 
-    pub(super) fn bind(expr: &Expr, schema: &Schema) -> Result<Expression, Error> {
+    pub(crate) fn bind(expr: &Expr, schema: &Schema) -> Result<Expression, Error> {
         Ok(Expression { node: bind(expr, schema)? })
     }
 
@@ -113,7 +113,7 @@ impl Expression {
     /// Evaluates the expression on the rows of a batch.
     ///
     /// # Errors
-    /// [`Error::Query`] if a value cannot be computed; the message names the failed subexpression.
+    /// [`Error::Expression`] if a value cannot be computed; the message names the failed subexpression.
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef, Error> {
         Ok(evaluate(&self.node, batch)?.into_array(batch.num_rows())?)
     }
@@ -125,14 +125,18 @@ impl Expression {
     pub fn select(&self, batch: &RecordBatch) -> Result<BooleanArray, Error> {
         let value = evaluate(&self.node, batch)?;
         if *value.data_type() != DataType::Boolean {
-            return Err(Error::Query(format!("{self} is not a condition")));
+            return Err(Error::Expression(format!("{self} is not a condition")));
         }
         let mask = value.into_booleans(batch.num_rows())?;
         Ok(if mask.null_count() > 0 { prep_null_mask_filter(&mask) } else { mask })
     }
 
-    /// The result field, which keeps the metadata of a plain column.
-    pub(crate) fn field(&self, name: &str, schema: &Schema) -> Field {
+    /// The field of the results under a name; it keeps the metadata of a plain column.
+    ///
+    /// # Panics
+    /// If the expression is a column that the schema does not have.
+    #[must_use]
+    pub fn field(&self, name: &str, schema: &Schema) -> Field {
         match self.as_column() {
             Some(place) => schema.field(place).clone().with_name(name),
             None => Field::new(name, self.data_type(), self.nullable()),

@@ -7,24 +7,24 @@
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 
-use super::bound::Expression;
-use super::evaluate::evaluate;
-use super::node::{Comparison, Conversion, Literal, Node, Test};
+use crate::bound::Expression;
+use crate::evaluate::evaluate;
+use crate::node::{Comparison, Conversion, Literal, Node, Test};
 
 /// Bounds of the columns of some groups of rows.
 #[derive(Clone, Debug)]
-pub(crate) struct GroupBounds {
+pub struct GroupBounds {
     /// A lower bound of each column, a row for each group; null if unknown.
-    pub(crate) min: RecordBatch,
+    pub min: RecordBatch,
     /// An upper bound of each column, a row for each group; null if unknown.
-    pub(crate) max: RecordBatch,
+    pub max: RecordBatch,
     /// Nulls of each column in each group.
-    pub(crate) nulls: Vec<Vec<Nulls>>,
+    pub nulls: Vec<Vec<Nulls>>,
 }
 
 /// Nulls of a column in a group of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Nulls {
+pub enum Nulls {
     /// No value is null.
     None,
     /// Some values may be null.
@@ -35,7 +35,8 @@ pub(crate) enum Nulls {
 
 impl Expression {
     /// For each group, whether the condition may be true on one of its rows.
-    pub(crate) fn may_select(&self, bounds: &GroupBounds) -> Vec<bool> {
+    #[must_use]
+    pub fn may_select(&self, bounds: &GroupBounds) -> Vec<bool> {
         possible(self.node(), bounds).can_be_true
     }
 }
