@@ -1,9 +1,10 @@
-//! SQL expressions over Arrow batches. Pure: no file, no clock, no thread.
+//! SQL expressions over Arrow batches and single rows. Pure: no file, no clock, no thread.
 //!
 //! ```text
-//! text ─► parse ─► bind to a schema ─► evaluate on batches
-//!         limits   names, types,       Arrow's kernels
-//!                  constants folded
+//! text ─► parse ─► bind to a schema ─┬─► evaluate on batches: Arrow's kernels
+//!         limits   names, types,     ├─► evaluate on rows: row
+//!                  constants folded  ├─► exact 64-bit arithmetic on batches: narrow
+//!                                    └─► groups of rows that a condition excludes: prune
 //! ```
 //!
 //! - *Names* match columns exactly, or case-insensitively if only one column matches. `"Quoted"` names match exactly.
@@ -24,6 +25,7 @@
 pub mod columns;
 pub mod narrow;
 pub mod prune;
+pub mod row;
 
 mod bind;
 mod bound;

@@ -14,6 +14,7 @@ mod limits;
 mod oracle;
 mod properties;
 mod random;
+mod rows;
 
 fn batch() -> RecordBatch {
     let dictionary: DictionaryArray<arrow_array::types::Int8Type> =
@@ -123,6 +124,16 @@ fn parts_of_the_unit_of_a_time_are_kept() {
 }
 
 #[test]
+fn a_value_of_a_dictionary_that_no_row_has_is_not_cast() {
+    let texts: DictionaryArray<arrow_array::types::Int8Type> = vec!["7", "x", "8"].into_iter().collect();
+    let batch = RecordBatch::try_from_iter([("s", Arc::new(texts) as ArrayRef)]).unwrap();
+    let cast = Expression::parse("cast(s as int)", &batch.schema()).unwrap();
+    assert!(cast.evaluate(&batch).is_err());
+    let value = cast.evaluate(&batch.slice(2, 1)).unwrap();
+    assert_eq!(array_value_to_string(&value, 0).unwrap(), "8");
+}
+
+#[test]
 fn an_interval_without_a_unit_is_refused() {
     for text in ["day - interval '3'", "at + interval '1.5'"] {
         assert!(shown(text).contains("needs a unit"), "{}", shown(text));
@@ -151,6 +162,7 @@ fn expressions_have_the_values_of_sql() {
         ("price * 2", "21.00 -4.10 0.00"),
         ("price / 3", "3.500000 -0.683333 0.000000"),
         ("2.00 / 3", "0.666667 0.666667 0.666667"),
+        ("cast(7 as decimal(3, 0)) / id", "7.0000 3.5000 ∅"),
         ("price % 0.5", "0.00 -0.05 0.00"),
         ("1 - tax", "0.95 ∅ 0.92"),
         ("price * (1 - tax)", "9.9750 ∅ 0.0000"),
@@ -207,6 +219,7 @@ fn expressions_have_the_values_of_sql() {
         ("small = 0 or 14 / small > 0", "true false true"),
         ("cast(small as varchar)", "7 -7 0"),
         ("cast('12' as int) + small", "19 5 12"),
+        ("cast(case when small > 0 then '7' end as int)", "7 ∅ ∅"),
         ("try_cast(name as int)", "∅ ∅ ∅"),
         ("name::varchar is null", "false false true"),
         ("day = date '1998-09-02'", "true false ∅"),

@@ -238,7 +238,11 @@ fn integers(operator: Arithmetic, a: &DataType, b: &DataType) -> Option<Signatur
 }
 
 fn decimals(operator: Arithmetic, a: Decimal, b: Decimal) -> Option<Signature> {
-    let bits = a.bits.max(b.bits);
+    let bits = match operator {
+        // The quotient of a decimal of few digits and one of many has few digits.
+        Arithmetic::Divide if a.precision.max(b.precision) > DIGITS_64_BITS => a.bits.max(b.bits).max(128),
+        _ => a.bits.max(b.bits),
+    };
     let scale = a.scale.max(b.scale);
     let (precision, scale) = match operator {
         Arithmetic::Add | Arithmetic::Subtract => {

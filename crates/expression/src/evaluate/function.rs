@@ -191,7 +191,7 @@ fn substring(array: &ArrayRef, numbers: &[ArrayRef]) -> Result<ArrayRef, ArrowEr
 }
 
 /// The characters `start..end`, numbered from 1.
-fn characters(text: &str, start: i128, end: i128) -> &str {
+pub(crate) fn characters(text: &str, start: i128, end: i128) -> &str {
     if end <= start {
         return "";
     }

@@ -91,6 +91,11 @@ fn cast(array: &ArrayRef, to: &DataType, kind: Conversion) -> Result<ArrayRef, A
         return Ok(same);
     }
     let options = CastOptions { safe: kind == Conversion::TryCast, ..CastOptions::default() };
+    if let DataType::Dictionary(_, values) = array.data_type() {
+        // The library casts all values of the dictionary, and fails if a value cannot be cast that no row has.
+        return cast_with_options(array, to, &options)
+            .or_else(|_| cast(&cast_with_options(array, values, &options)?, to, kind));
+    }
     if *array.data_type() == DataType::Date64 && matches!(to, DataType::Timestamp(..)) {
         // The library does not check this multiplication, but that of timestamps.
         let milliseconds =
