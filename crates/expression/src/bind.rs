@@ -265,7 +265,7 @@ fn is_temporal(node: &Node) -> bool {
     is_date_like(node)
 }
 
-/// Converts a constant to the type that loses least with the other operand. A string is read as the other type, an
+/// Converts a constant to the type that loses least with the other operand. A string is read beside the other type, an
 /// integer with a decimal keeps its number of digits, and a number with a `Float32` becomes a `Float32`.
 fn adapted(node: Node, other: &Node) -> Node {
     let Some(literal) = node.as_literal() else { return node };
@@ -273,7 +273,9 @@ fn adapted(node: Node, other: &Node) -> Node {
     let other_type = flat(&other_type);
     let digits = literal::integer_digits(&literal.value);
     let to = match other_type {
-        _ if literal.untyped && !types::is_string(other_type) => other_type.clone(),
+        _ if literal.untyped && !types::is_string(other_type) => {
+            return literal::read(&literal.value, other_type).map_or(node.clone(), literal::typed);
+        }
         DataType::Float32 | DataType::Float16 if literal.value.data_type().is_numeric() => other_type.clone(),
         _ if types::is_decimal(other_type) && digits.is_some() => {
             DataType::Decimal64(digits.unwrap_or(1).min(18), 0)

@@ -97,16 +97,14 @@ fn exact_precision(node: Node, to: &DataType) -> Result<Node, Error> {
 }
 
 /// Converts a constant to the type of the other operand if that loses nothing. A string takes any type that parses it,
-/// and a number takes any float type.
+/// with its own number of decimal places and unit of time if they are finer, and a number takes any float type.
 fn beside(node: Node, to: &DataType, other: &Node) -> Node {
     let Some(literal) = node.as_literal() else { return node };
     let from = literal.value.data_type();
     let other_is_untyped = other.as_literal().is_some_and(|other| other.untyped);
     let value = match to {
         _ if from == to => return node,
-        _ if literal.untyped && !is_string(to) && *to != DataType::Null => {
-            literal::converted(&literal.value, to)
-        }
+        _ if literal.untyped && !is_string(to) && *to != DataType::Null => literal::read(&literal.value, to),
         _ if other_is_untyped && !is_string(from) => None,
         _ if to.is_floating() && from.is_numeric() => literal::converted(&literal.value, to),
         // A constant with more decimal places keeps them, and so does the result.

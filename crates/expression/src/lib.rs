@@ -18,7 +18,11 @@
 //!   names the expression, as in PostgreSQL. AND, OR, CASE and coalesce evaluate their inputs from left to right and
 //!   only as needed, so that `b <> 0 AND a / b > 1` is safe.
 //! - *Floats* compare as in PostgreSQL: NaN equals NaN and is greater than every number; -0 equals 0.
-//! - *Casts* to integers truncate floats and round decimals half away from zero, as Arrow does.
+//! - *Casts* follow PostgreSQL: to integers, floats are rounded half to even and decimals half away from zero; decimals
+//!   are rounded to fewer places; a string that is not an integer, such as `'1.5'`, is not cast to one. Timestamps lose
+//!   the digits that a coarser unit does not have, where PostgreSQL rounds them.
+//! - *Constants* keep their digits: `price = '1.555'` is false for each price of two decimal places, and `at =
+//!   '2000-01-01 00:00:00.5'` for each time in seconds.
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 

@@ -44,12 +44,17 @@ pub(crate) fn number(text: &str) -> Option<Node> {
         return Some(integer(value));
     }
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let digits = format!("{whole}{fraction}");
+    decimal("", &format!("{whole}{fraction}"), fraction.len()).map(typed)
+}
+
+/// Makes a decimal of a sign, digits, and the number of digits after the point; `None` if it has too many digits.
+fn decimal(sign: &str, digits: &str, places: usize) -> Option<ArrayRef> {
     if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
-    let scale = i8::try_from(fraction.len()).ok()?;
-    let precision = u8::try_from(digits.trim_start_matches('0').len()).ok()?.max(fraction.len() as u8).max(1);
+    let scale = i8::try_from(places).ok()?;
+    let precision = u8::try_from(digits.trim_start_matches('0').len()).ok()?.max(places as u8).max(1);
+    let digits = format!("{sign}{digits}");
     let value: ArrayRef = if precision <= Decimal64Type::MAX_PRECISION {
         let array = arrow_array::Decimal64Array::from(vec![digits.parse::<i64>().ok()?]);
         Arc::new(array.with_precision_and_scale(precision, scale).ok()?)
@@ -62,7 +67,61 @@ pub(crate) fn number(text: &str) -> Option<Node> {
     } else {
         return None;
     };
-    Some(typed(value))
+    Some(value)
+}
+
+/// Reads a string constant as a value beside one of type `to`. Digits that `to` has not are kept: the value is then a
+/// decimal with more places, or a time in a finer unit. `None` if the string is not such a value.
+pub(crate) fn read(text: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
+    use arrow_array::cast::AsArray;
+    if to.is_decimal() {
+        let value = decimal_text(text.as_string::<i32>().value(0))?;
+        return Some(exactly(&value, to).unwrap_or(value));
+    }
+    let units = finer_units(to);
+    let finest = units.iter().rev().find_map(|unit| converted(text, unit));
+    match finest {
+        Some(finest) => units.iter().find_map(|unit| exactly(&finest, unit)),
+        None => converted(text, to),
+    }
+}
+
+/// Reads `-12.50` or `1.25e1` as a decimal with as many places as are needed, as PostgreSQL reads a `numeric`.
+fn decimal_text(text: &str) -> Option<ArrayRef> {
+    let text = text.trim();
+    let (sign, text) = match text.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if !mantissa.contains(|letter: char| letter.is_ascii_digit()) {
+        return None;
+    }
+    // Beyond two digits the value has too many places anyway, and its text would take memory.
+    let exponent = exponent.parse::<i8>().ok()?;
+    let fraction = fraction.trim_end_matches('0');
+    let places = isize::try_from(fraction.len()).ok()? - isize::from(exponent);
+    let zeros = "0".repeat(places.min(0).unsigned_abs());
+    decimal(sign, &format!("0{whole}{fraction}{zeros}"), places.max(0).unsigned_abs())
+}
+
+/// The types of times that have a unit as that of a type or finer, beginning with the type; empty for other types.
+fn finer_units(data_type: &DataType) -> Vec<DataType> {
+    use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
+    let all: Vec<DataType> = match data_type {
+        DataType::Timestamp(_, zone) => [Second, Millisecond, Microsecond, Nanosecond]
+            .map(|unit| DataType::Timestamp(unit, zone.clone()))
+            .to_vec(),
+        DataType::Time32(_) | DataType::Time64(_) => vec![
+            DataType::Time32(Second),
+            DataType::Time32(Millisecond),
+            DataType::Time64(Microsecond),
+            DataType::Time64(Nanosecond),
+        ],
+        _ => Vec::new(),
+    };
+    all.into_iter().skip_while(|finer| finer != data_type).collect()
 }
 
 /// The number of digits of an `Int64` constant, for conversion to a decimal.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow_arith::boolean::{is_not_null, is_null, not};
 use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
 use arrow_array::{Array, ArrayRef, BooleanArray};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
@@ -96,6 +97,11 @@ fn cast(array: &ArrayRef, to: &DataType, kind: Conversion) -> Result<ArrayRef, A
         return cast_with_options(array, to, &options)
             .or_else(|_| cast(&cast_with_options(array, values, &options)?, to, kind));
     }
+    if to.is_integer()
+        && let Some(whole) = whole(array)?
+    {
+        return cast_with_options(&whole, to, &options);
+    }
     if *array.data_type() == DataType::Date64 && matches!(to, DataType::Timestamp(..)) {
         // The library does not check this multiplication, but that of timestamps.
         let milliseconds =
@@ -103,6 +109,27 @@ fn cast(array: &ArrayRef, to: &DataType, kind: Conversion) -> Result<ArrayRef, A
         return cast_with_options(&milliseconds, to, &options);
     }
     cast_with_options(array, to, &options)
+}
+
+/// Rounds floats half to even and decimals half away from zero, as PostgreSQL does before it casts them to integers: the
+/// library cuts their digits off. `None` for other types.
+fn whole(array: &ArrayRef) -> Result<Option<ArrayRef>, ArrowError> {
+    let to = match *array.data_type() {
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => DataType::Float64,
+        DataType::Decimal32(precision, 1..) => DataType::Decimal32(precision, 0),
+        DataType::Decimal64(precision, 1..) => DataType::Decimal64(precision, 0),
+        DataType::Decimal128(precision, 1..) => DataType::Decimal128(precision, 0),
+        DataType::Decimal256(precision, 1..) => DataType::Decimal256(precision, 0),
+        _ => return Ok(None),
+    };
+    let array = cast_with_options(array, &to, &CastOptions { safe: false, ..CastOptions::default() })?;
+    Ok(Some(match to {
+        DataType::Float64 => {
+            let floats = array.as_primitive::<Float64Type>();
+            Arc::new(floats.unary::<_, Float64Type>(f64::round_ties_even))
+        }
+        _ => array,
+    }))
 }
 
 fn is(array: &ArrayRef, test: Test, negated: bool) -> Result<ArrayRef, ArrowError> {
