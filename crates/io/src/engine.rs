@@ -388,7 +388,23 @@ pub struct Opened {
 /// # Errors
 /// If the system does not offer the engine.
 pub fn open(spec: EngineSpec, block: usize, registered: Option<&BufferPool>) -> Result<Opened, Error> {
-    let ahead = spec.ahead(block);
+    open_with(spec, spec.ahead(block), registered)
+}
+
+/// Opens an engine for many streams. Its threads, if it has any, find as much to do as is submitted, whether or not
+/// somebody looks at it meanwhile.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn open_shared(spec: EngineSpec) -> Result<Opened, Error> {
+    open_with(spec, SHARED_QUEUE_OPS, None)
+}
+
+/// Slots of a shared engine with threads. Memory of operations that wait is bounded by the budget of their streams.
+const SHARED_QUEUE_OPS: usize = 4096;
+
+/// As [`open`], with `ahead` slots of an engine with threads.
+fn open_with(spec: EngineSpec, ahead: usize, registered: Option<&BufferPool>) -> Result<Opened, Error> {
     let plain = |engine: Box<dyn Engine>| Opened { engine, registered: false };
     let refused = |hint| {
         let method = spec.to_string();

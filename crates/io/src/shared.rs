@@ -4,19 +4,25 @@
 //! thread that has to wait drives the engine for all: it reaps completions and passes them to their streams; others
 //! wait for it meanwhile. So an engine for each thread is faster where threads have much I/O of their own, and one
 //! engine for all is smaller.
+//!
+//! Operations beyond the engine's slots wait in a queue. While any do, a thread of the [`Io`] itself also drives the
+//! engine (`driver`), because those that submitted them may compute for long.
 
-use std::collections::{BTreeMap, VecDeque};
+mod core;
+mod driver;
+
 use std::fmt;
 use std::io;
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::Error;
 use crate::buffer::{Account, BufferPool, Granted, Memory, Released};
-use crate::engine::{self, Completion, Engine, EngineSpec, EngineThreads, Op};
+use crate::engine::{self, Completion, Engine, EngineSpec, Op};
 use crate::file::IoFile;
 use crate::stats::EngineCpu;
-use crate::write::progress::continues;
+
+use core::{Core, Driver, extract_continued};
 
 /// Resources that the streams of a job share.
 #[derive(Clone, Copy, Debug)]
@@ -48,12 +54,9 @@ pub struct Io {
 
 struct Shared {
     // Before the pool: the kernel may use its memory until the engine is dropped.
-    state: Mutex<State>,
-    /// Notified when completions have been passed to their streams.
-    reaped: Condvar,
+    core: Arc<Core>,
     pool: BufferPool,
     traits: Traits,
-    threads: EngineThreads,
 }
 
 /// The part of the requested memory and registration that was granted.
@@ -86,21 +89,6 @@ impl Traits {
     pub(crate) const UNKNOWN: Traits = Traits { takes_late: false, maps: false, registered: false };
 }
 
-struct State {
-    /// `None` while a thread drives it.
-    engine: Option<Box<dyn Engine>>,
-    /// Kept for its capacity.
-    completions: Vec<Completion>,
-    /// Submitted by streams, for which there was no free slot yet.
-    queued: VecDeque<Op>,
-    /// Operations of the engine and the queue.
-    in_flight: usize,
-    inboxes: BTreeMap<u64, Vec<Completion>>,
-    next_stream: u64,
-    /// Files of streams that ended while a thread drove the engine.
-    detached: Vec<Arc<IoFile>>,
-}
-
 /// The upper half of a tag identifies the stream of an [`Io`], the lower half its operation.
 const STREAM_SHIFT: u32 = 32;
 
@@ -111,29 +99,20 @@ impl Io {
     /// If the system does not offer the engine.
     pub fn open(options: &IoOptions) -> Result<Io, Error> {
         let pool = BufferPool::with_budget(options.budget, options.memory);
-        let opened = engine::open(options.engine, DEFAULT_BUDGET_BYTES, None)?;
-        Ok(Io::with(opened.engine, pool, Traits::of(options.engine, false)))
+        let opened = engine::open_shared(options.engine)?;
+        Ok(Io::with(opened.engine, pool, Traits::of(options.engine, false), Driver::allowed()))
     }
 
-    /// Over any engine, such as one over files in memory ([`crate::fake`]).
+    /// Over any engine, such as one over files in memory ([`crate::fake`]). Only threads that use its streams drive it,
+    /// so that a single one repeats what a seed has decided.
     #[must_use]
     pub fn over(engine: Box<dyn Engine>, pool: BufferPool) -> Io {
-        Io::with(engine, pool, Traits::UNKNOWN)
+        Io::with(engine, pool, Traits::UNKNOWN, Driver::default())
     }
 
-    fn with(engine: Box<dyn Engine>, pool: BufferPool, traits: Traits) -> Io {
-        let threads = engine.threads();
-        let state = State {
-            engine: Some(engine),
-            completions: Vec::new(),
-            queued: VecDeque::new(),
-            in_flight: 0,
-            inboxes: BTreeMap::new(),
-            next_stream: 0,
-            detached: Vec::new(),
-        };
-        let (state, reaped) = (Mutex::new(state), Condvar::new());
-        Io { shared: Arc::new(Shared { state, reaped, pool, traits, threads }) }
+    fn with(engine: Box<dyn Engine>, pool: BufferPool, traits: Traits, driver: Driver) -> Io {
+        let core = Arc::new(Core::new(engine, driver));
+        Io { shared: Arc::new(Shared { core, pool, traits }) }
     }
 
     /// The memory that its streams share.
@@ -145,13 +124,13 @@ impl Io {
     /// CPU time of the engine's threads so far; that of a phase is the difference ([`EngineCpu::since`]).
     #[must_use]
     pub fn engine_cpu(&self) -> EngineCpu {
-        self.shared.threads.cpu()
+        self.shared.core.threads.cpu()
     }
 
     /// Number of streams that are open.
     #[must_use]
     pub fn streams(&self) -> usize {
-        self.shared.lock().inboxes.len()
+        self.shared.core.lock().inboxes.len()
     }
 
     /// Waits until an operation of any stream has completed, which may have released memory; false if none is in flight.
@@ -159,17 +138,17 @@ impl Io {
     /// # Errors
     /// If the engine cannot be driven.
     pub fn wait(&self) -> Result<bool, Error> {
-        let state = self.shared.lock();
+        let state = self.shared.core.lock();
         if state.in_flight == 0 {
             return Ok(false);
         }
-        self.shared.drive(state, 1).map_err(cannot_wait)?;
+        self.shared.core.drive(state, 1).map_err(cannot_wait)?;
         Ok(true)
     }
 
     /// Opens a stream of operations.
     pub(crate) fn stream(&self) -> Stream {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.core.lock();
         let id = state.next_stream;
         state.next_stream += 1;
         state.inboxes.insert(id, Vec::new());
@@ -185,57 +164,9 @@ impl fmt::Debug for Io {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Its lists are whole whatever its holder was doing when it panicked.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Reaps `at_least` completions and passes them on, or waits until another thread has. Does not wait if it is 0.
-    fn drive(&self, mut state: MutexGuard<'_, State>, at_least: usize) -> io::Result<()> {
-        let Some(mut engine) = state.engine.take() else {
-            if at_least > 0 {
-                drop(self.reaped.wait(state).unwrap_or_else(PoisonError::into_inner));
-            }
-            return Ok(());
-        };
-        state.submit_queued(&mut *engine);
-        let mut completions = mem::take(&mut state.completions);
-        drop(state);
-        let outcome = engine.reap(at_least, &mut completions);
-        // Memory of completed writes is released here, before their streams look at them: another may wait for it.
-        let continued: Vec<Op> = extract_continued(&mut completions).collect();
-        let mut state = self.lock();
-        state.in_flight -= completions.len();
-        state.queued.extend(continued);
-        for completion in completions.drain(..) {
-            // The memory of a stream that is gone is released here.
-            if let Some(inbox) = state.inboxes.get_mut(&(completion.op.tag >> STREAM_SHIFT)) {
-                inbox.push(completion);
-            }
-        }
-        state.completions = completions;
-        state.submit_queued(&mut *engine);
-        state.detached.drain(..).for_each(|file| engine.detach(&file));
-        state.engine = Some(engine);
-        drop(state);
-        self.reaped.notify_all();
-        outcome
-    }
-}
-
-/// Removes the completions of operations that are to be submitted again.
-fn extract_continued(completions: &mut Vec<Completion>) -> impl Iterator<Item = Op> {
-    completions.extract_if(.., continues).map(|completion| completion.op)
-}
-
-impl State {
-    fn submit_queued(&mut self, engine: &mut dyn Engine) {
-        while engine.free_slots() > 0
-            && let Some(op) = self.queued.pop_front()
-        {
-            engine.submit(op);
-        }
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.core.stop_driver();
     }
 }
 
@@ -294,7 +225,7 @@ impl Stream {
     pub(crate) fn attach(&mut self, file: &Arc<IoFile>) {
         match &mut self.handle {
             Handle::Own { engine, .. } => engine.attach(file),
-            Handle::Shared { io, .. } => match &mut io.shared.lock().engine {
+            Handle::Shared { io, .. } => match &mut io.shared.core.lock().engine {
                 Some(engine) => engine.attach(file),
                 None => return,
             },
@@ -312,11 +243,18 @@ impl Stream {
             }
             Handle::Shared { io, id } => {
                 op.tag |= *id << STREAM_SHIFT;
-                let mut state = io.shared.lock();
+                let mut state = io.shared.core.lock();
                 state.in_flight += 1;
                 match &mut state.engine {
                     Some(engine) if engine.free_slots() > 0 => engine.submit(op),
-                    _ => state.queued.push_back(op),
+                    engine => {
+                        let is_idle = engine.is_some();
+                        state.queued.push_back(op);
+                        // A thread that has the engine looks at the queue when it returns it.
+                        if is_idle {
+                            io.shared.core.call_driver(&mut state);
+                        }
+                    }
                 }
             }
         }
@@ -358,16 +296,16 @@ impl Stream {
                 outcome.map(|()| was_in_flight)
             }
             Handle::Shared { io, id } => {
-                let state = io.shared.lock();
+                let state = io.shared.core.lock();
                 let has_completed = !state.inboxes[id].is_empty();
                 let is_in_flight = has_completed || state.in_flight > 0;
                 if is_in_flight {
-                    io.shared.drive(state, if has_completed { 0 } else { at_least })?;
+                    io.shared.core.drive(state, if has_completed { 0 } else { at_least })?;
                 } else {
                     drop(state);
                 }
                 debug_assert!(completions.is_empty());
-                let mut state = io.shared.lock();
+                let mut state = io.shared.core.lock();
                 completions.append(state.inboxes.get_mut(id).expect("an open stream"));
                 drop(state);
                 for completion in completions {
@@ -382,7 +320,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let Handle::Shared { io, id } = &self.handle else { return };
-        let mut state = io.shared.lock();
+        let mut state = io.shared.core.lock();
         let before = state.queued.len();
         state.queued.retain(|op| op.tag >> STREAM_SHIFT != *id);
         state.in_flight -= before - state.queued.len();

@@ -31,11 +31,11 @@ impl IoStats {
 /// CPU time of an engine's own threads; `None` if it has no such threads, or if the system does not report it.
 ///
 /// A call that a waiting caller makes itself counts as the caller's time; for engines without threads (`aio`,
-/// `uring`, `mmap`, `null`) these are all calls. The kernel's workers that serve many processes (block layer, loop
+/// `uring`, `mmap`, `null`) these are all calls but those of the thread that submits what callers have queued. The kernel's workers that serve many processes (block layer, loop
 /// device, io-wq) cannot be attributed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineCpu {
-    /// Threads of this process (`read`, `pread`, `populate`).
+    /// Threads of this process: those of `read`, `pread`, `populate`, and the one that submits queued operations.
     pub threads: Option<Duration>,
     /// Threads of the kernel that serve this engine alone (`uring-sqpoll`).
     pub kernel_threads: Option<Duration>,

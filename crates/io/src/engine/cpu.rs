@@ -12,8 +12,10 @@ use crate::stats::EngineCpu;
 /// The threads of an engine, by their numbers.
 #[derive(Clone, Debug, Default)]
 pub struct EngineThreads {
-    /// Threads of this process that the engine has started; `None` if its calls run on the threads of its callers.
-    own: Option<Arc<Mutex<Vec<i32>>>>,
+    /// Threads of this process that were started for the engine.
+    own: Arc<Mutex<Vec<i32>>>,
+    /// Whether the engine starts threads.
+    is_threaded: bool,
     /// The kernel's thread that polls for a ring.
     kernel: Option<i32>,
 }
@@ -21,14 +23,13 @@ pub struct EngineThreads {
 impl EngineThreads {
     /// For an engine with threads of its own, each of which calls [`EngineThreads::enlist`].
     pub(super) fn listed() -> EngineThreads {
-        EngineThreads { own: Some(Arc::default()), kernel: None }
+        EngineThreads { is_threaded: true, ..EngineThreads::default() }
     }
 
     /// Adds the calling thread.
-    pub(super) fn enlist(&self) {
-        if let Some(own) = &self.own {
-            own.lock().unwrap_or_else(PoisonError::into_inner).push(gettid().as_raw_nonzero().get());
-        }
+    pub(crate) fn enlist(&self) {
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        own.push(gettid().as_raw_nonzero().get());
     }
 
     /// For a ring for which a thread of the kernel polls (`IORING_SETUP_SQPOLL`).
@@ -36,15 +37,15 @@ impl EngineThreads {
         let about = fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).unwrap_or_default();
         let thread = about.lines().find_map(|line| line.strip_prefix("SqThread:"));
         let kernel = thread.and_then(|thread| thread.trim().parse().ok()).filter(|&thread| thread > 0);
-        EngineThreads { own: None, kernel }
+        EngineThreads { kernel, ..EngineThreads::default() }
     }
 
     /// The CPU time of the threads so far.
     pub(crate) fn cpu(&self) -> EngineCpu {
-        let own = self.own.as_ref().and_then(|own| {
-            own.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|&thread| cpu_of(thread)).sum()
-        });
-        EngineCpu { threads: own, kernel_threads: self.kernel.and_then(cpu_of) }
+        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_own = self.is_threaded || !own.is_empty();
+        let threads = has_own.then(|| own.iter().map(|&thread| cpu_of(thread)).sum()).flatten();
+        EngineCpu { threads, kernel_threads: self.kernel.and_then(cpu_of) }
     }
 }
 
