@@ -1,10 +1,11 @@
 //! Partition-wise merge join: both sides are divided by the same keys, and each pair of partitions is sorted and merged
 //! by one thread.
 //!
-//! The next pair is read while the current ones are joined. Pairs are open at the same time as far as memory allows: if
+//! The next pairs, one for each thread, are read while the current ones are joined. Pairs are open at the same time as far as memory allows: if
 //! memory is short, one thread joins while the others wait. A pair that exceeds all of the memory is sorted by runs. A
 //! pair that gives no rows, such as one with an empty side in an inner join, is not read.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -51,8 +52,8 @@ struct State {
     next: usize,
     /// Number of pairs given out.
     given: usize,
-    /// The pair before `next`, if it is being read.
-    ahead: Option<Opened>,
+    /// The pairs before `next` that are being read and were not given out.
+    ahead: VecDeque<Opened>,
     /// Memory of the pairs that are open.
     used: Demand,
     /// Number of these pairs.
@@ -180,23 +181,25 @@ impl Pairs {
         Ok(Opened { sides, demand })
     }
 
-    /// Starts reading the next pair if there is memory for it.
+    /// Starts reading the next pairs, one for each thread, as long as there is memory for them.
     fn open_ahead(&self, state: &mut State) -> Result<(), Error> {
-        if self.find(state) {
+        while state.ahead.len() < self.job.options().threads.max(1) && self.find(state) {
             let demand = self.demand(state.next);
-            if self.fits(state, demand) {
-                state.ahead = Some(self.open(state, demand)?);
+            if !self.fits(state, demand) {
+                break;
             }
+            let opened = self.open(state, demand)?;
+            state.ahead.push_back(opened);
         }
         Ok(())
     }
 
-    /// Takes the next pair, and starts reading the one after it; waits for memory.
+    /// Takes the next pair, and starts reading those after it; waits for memory.
     fn take(&self) -> Result<Option<(usize, [Sorted; 2], Claim)>, Error> {
         let mut state = self.shared.lock();
         let Opened { sides, demand } = loop {
             self.job.check()?;
-            if let Some(opened) = state.ahead.take() {
+            if let Some(opened) = state.ahead.pop_front() {
                 break opened;
             }
             if !self.find(&mut state) {

@@ -108,8 +108,17 @@ pub(crate) const ORDER_BYTES: usize = 4 + 8 + 2 * 8;
 /// written.
 const MIN_CHUNKS_PER_THREAD: usize = 6;
 
-/// Maximum writes in flight: enough to keep a fast device busy with chunks of 256 KiB.
-const WRITES_IN_FLIGHT: usize = 8;
+/// Bytes of the writes in flight: enough to keep a fast device busy while the threads that write compute.
+const WRITES_BYTES: usize = 2 << 20;
+
+/// Limits of the number of writes in flight, whatever their size: enough for the queue of a device, and no more than its
+/// bandwidth needs.
+const WRITES_IN_FLIGHT: std::ops::RangeInclusive<usize> = 8..=32;
+
+/// Maximum writes in flight of chunks of this many bytes.
+fn writes_max(chunk_bytes: usize) -> usize {
+    (WRITES_BYTES / chunk_bytes).clamp(*WRITES_IN_FLIGHT.start(), *WRITES_IN_FLIGHT.end())
+}
 
 /// Blocks of a merged run in memory: read ahead, and in use.
 pub(crate) const MERGE_BLOCKS: usize = MERGE_AHEAD + 1;
@@ -136,7 +145,7 @@ impl MemoryPlan {
             chunk_bytes /= 2;
         }
         let chunks = bytes / chunk_bytes;
-        let writes_in_flight = (chunks / 4 / threads.max(directories)).clamp(1, WRITES_IN_FLIGHT);
+        let writes_in_flight = (chunks / 4 / threads.max(directories)).clamp(1, writes_max(chunk_bytes));
         // Each thread also hands one chunk over.
         let in_flight = (writes_in_flight * directories + threads + 1) * chunk_bytes;
         let partitions = wanted.min((bytes - in_flight) / 2 / (threads * chunk_bytes)).max(1);

@@ -1,7 +1,7 @@
 //! Result of a sort: ordered partitions, which threads take in turn and turn into batches.
 //!
-//! With range partitioning, the thread that takes a partition reads and sorts it while the next one is read ahead. With
-//! runs, one thread at a time merges the next group of rows and gathers its batches while other threads merge. A
+//! With range partitioning, the thread that takes a partition reads and sorts it while those that threads will take next
+//! are read ahead. With runs, one thread at a time merges the next group of rows and gathers its batches while other threads merge. A
 //! partition that exceeds its share of memory is sorted into runs. If all of its rows are equal, it is split instead.
 
 mod batches;
@@ -42,8 +42,8 @@ struct State {
     pieces: VecDeque<Piece>,
     /// Spilled chunks of the pieces.
     spilled: Option<Arc<SpilledChunks>>,
-    /// The next piece, if it is being read ahead.
-    ahead: Option<Loading>,
+    /// The next pieces, which are being read ahead.
+    ahead: VecDeque<Loading>,
     /// Merge that supplies the rows before the remaining pieces.
     merger: Option<Merger>,
     /// Number of partitions returned.
@@ -124,7 +124,8 @@ impl Sorted {
         merger: Option<Merger>,
     ) -> Sorted {
         let left = context.limit.unwrap_or(u64::MAX);
-        let state = State { pieces, spilled, ahead: None, merger, partitions: 0, left, has_failed: false };
+        let ahead = VecDeque::new();
+        let state = State { pieces, spilled, ahead, merger, partitions: 0, left, has_failed: false };
         let rows = rows.min(left);
         Sorted { shared: Arc::new(Shared { context: Arc::clone(context), rows, state: Mutex::new(state) }) }
     }
@@ -173,7 +174,8 @@ impl Sorted {
             }
             if state.left == 0 {
                 state.pieces.clear();
-                (state.merger, state.ahead) = (None, None);
+                state.ahead.clear();
+                state.merger = None;
                 return Ok(None);
             }
             if let Some(merger) = &mut state.merger {
@@ -185,7 +187,7 @@ impl Sorted {
                 }
                 continue;
             }
-            let loading = match state.ahead.take() {
+            let loading = match state.ahead.pop_front() {
                 Some(loading) => loading,
                 None => match state.next_piece(context)? {
                     Some(loading) => loading,
@@ -193,7 +195,7 @@ impl Sorted {
                     None => return Ok(None),
                 },
             };
-            state.ahead = state.read_ahead(context)?;
+            state.read_ahead(context)?;
             return Ok(Some(state.number(Taken::Loading(Box::new(loading)))));
         }
     }
@@ -205,8 +207,9 @@ impl Sorted {
     pub(crate) fn start(&self) -> Result<(), Error> {
         let context = &self.shared.context;
         let mut state = self.shared.lock();
-        if state.ahead.is_none() && state.pieces.front().is_some_and(|piece| piece.is_small(context)) {
-            state.ahead = state.next_piece(context)?;
+        if state.ahead.is_empty() && state.pieces.front().is_some_and(|piece| piece.is_small(context)) {
+            let first = state.next_piece(context)?;
+            state.ahead.extend(first);
         }
         Ok(())
     }
@@ -263,14 +266,20 @@ impl State {
         Ok(None)
     }
 
-    /// Starts reading the next piece if it is small and there is memory for it now.
-    fn read_ahead(&mut self, context: &Arc<Context>) -> Result<Option<Loading>, Error> {
-        let Some(next) = self.pieces.front().filter(|next| next.is_small(context)) else { return Ok(None) };
-        let Some(grant) = context.buffers.try_grant(next.read_bytes(self.spilled.as_ref())) else {
-            return Ok(None);
-        };
-        let piece = self.pieces.pop_front().expect("the next piece");
-        Loading::new(context, piece, self.spilled.as_ref(), grant).map(Some)
+    /// Starts reading the next pieces, one for each thread, as long as they are small and there is memory for them now.
+    fn read_ahead(&mut self, context: &Arc<Context>) -> Result<(), Error> {
+        while self.ahead.len() < context.job.options().threads.max(1) {
+            let Some(next) = self.pieces.front().filter(|next| next.is_small(context)) else { return Ok(()) };
+            let bytes = next.read_bytes(self.spilled.as_ref());
+            let grant = match self.ahead.is_empty() {
+                true => context.buffers.try_grant(bytes),
+                false => context.buffers.try_grant_early(bytes),
+            };
+            let Some(grant) = grant else { return Ok(()) };
+            let piece = self.pieces.pop_front().expect("the next piece");
+            self.ahead.push_back(Loading::new(context, piece, self.spilled.as_ref(), grant)?);
+        }
+        Ok(())
     }
 }
 

@@ -38,7 +38,7 @@ proptest! {
         prop_assert!(plan.bytes == bytes.max(min));
         let chunk = plan.chunk_bytes;
         prop_assert!(chunk.is_power_of_two() && chunk <= block);
-        prop_assert!((1..=WRITES_IN_FLIGHT).contains(&plan.writes_in_flight));
+        prop_assert!((1..=writes_max(chunk)).contains(&plan.writes_in_flight));
         // The input of both methods, and a long row.
         let in_flight = (plan.writes_in_flight * directories + threads + 1) * chunk;
         let input = plan.partitions * threads * chunk + in_flight + plan.resident_bytes;

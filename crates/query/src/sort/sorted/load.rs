@@ -25,9 +25,6 @@ pub(super) struct Loading {
     grants: PieceGrants,
 }
 
-/// Maximum reads in flight for a partition.
-const READS_IN_FLIGHT: usize = 64;
-
 impl Loading {
     /// Starts reading a piece into granted memory.
     ///
@@ -43,7 +40,8 @@ impl Loading {
         let chunks: &[Spilled] = &piece.spilled;
         let stream = match spilled.filter(|_| !chunks.is_empty()) {
             Some(spilled) => {
-                let mut stream = spilled.read(&context.buffers, chunks, chunks.len().min(READS_IN_FLIGHT))?;
+                // All of them, because nobody looks at the stream before the piece is needed.
+                let mut stream = spilled.read(&context.buffers, chunks, chunks.len())?;
                 stream.start()?;
                 Some(stream)
             }
