@@ -111,7 +111,7 @@ const TRIAL_BYTES: u64 = 32 << 20;
 const TRIAL_MAX_BYTES: u64 = 512 << 20;
 
 /// Data between two attempts of a lower level: first, and at most.
-const LOWER_BYTES: u64 = 512 << 20;
+const LOWER_BYTES: u64 = 128 << 20;
 /// See [`LOWER_BYTES`].
 const LOWER_MAX_BYTES: u64 = 8 << 30;
 

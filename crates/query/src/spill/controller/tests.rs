@@ -242,3 +242,15 @@ fn a_change_of_the_device_or_the_data_changes_the_level() {
     let used = levels(&mut controller, &mut simulation, 1000);
     assert!(used[0] < 50, "{used:?}");
 }
+
+#[test]
+fn a_device_that_was_slow_for_a_moment_does_not_leave_the_data_compressed() {
+    let mut simulation = Simulation::new(2, &DATA[2], 2.0, 0.05);
+    let mut controller = Controller::new(2);
+    let slow = levels(&mut controller, &mut simulation, 200);
+    assert!(slow[0] < 150, "{slow:?}");
+    simulation.device = 5.0;
+    levels(&mut controller, &mut simulation, 800);
+    let fast = levels(&mut controller, &mut simulation, 500);
+    assert!(fast[0] > 450, "{fast:?}");
+}
