@@ -20,6 +20,7 @@ use super::plan::{self, Sampled};
 use super::source::Source;
 use super::splits::{scan_schema, splits};
 use super::types::with_rows;
+use crate::batch_bytes::compact;
 use crate::{Error, Job};
 
 /// Maximum record batches to read: each is decoded in full.
@@ -87,7 +88,8 @@ fn of_splits(table: &Data, job: &Job, columns: &[usize], rows: usize) -> Result<
     for mut stream in plan::scan(table, job, &options, Some(Sampled { splits, runs }))? {
         while let Some(batch) = stream.next()? {
             if runs.is_some() {
-                found.push(batch);
+                // Views of few texts would keep the pages of all, beyond the memory of the scan.
+                found.push(compact(&batch)?);
                 continue;
             }
             seen += batch.num_rows() as u64;

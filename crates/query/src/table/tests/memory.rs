@@ -1,11 +1,12 @@
 //! Memory of scans: row groups, columns and rows that are larger than their share.
 
 use ::parquet::basic::Compression;
-use arrow_array::{ArrayRef, Int64Array, StringArray};
+use arrow_array::{ArrayRef, Int64Array, StringArray, StringViewArray};
 use arrow_schema::DataType;
 
 use super::arrays::{Random, common};
 use super::*;
+use crate::batch_bytes::batch_bytes;
 
 fn wide(columns: usize, rows: usize) -> RecordBatch {
     let column =
@@ -210,4 +211,18 @@ fn a_large_page_counts_until_the_next_one_is_decompressed() {
         found += batch.num_rows();
     }
     assert_eq!(found, 2_000_000);
+}
+
+#[test]
+fn a_sample_does_not_keep_the_pages_of_its_texts() {
+    let scratch = Scratch::new("sampled_pages");
+    let texts = (0..200_000).map(|row| format!("a text that is too long for its view, {row}"));
+    let column: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
+    let batch = RecordBatch::try_from_iter([("c", column)]).unwrap();
+    let properties = WriterProperties::builder().set_dictionary_enabled(false);
+    write_parquet(&scratch.path("p"), std::slice::from_ref(&batch), properties.build());
+    let sample = open(scratch.path("p")).unwrap().sample(&job(32 * MIB), &[0], 1000).unwrap();
+    assert_eq!(sample.column(0).data_type(), &DataType::Utf8View);
+    let (held, rows) = (sample.get_array_memory_size(), batch_bytes(&sample));
+    assert!(sample.num_rows() >= 1000 && held < 2 * rows, "{held} bytes are held for {rows}");
 }
