@@ -1,7 +1,7 @@
 //! Results as CSV (RFC 4180): a header, comma-separated fields, quotes where needed, and lines that end in `\n`.
 //!
-//! Nulls are empty fields, and empty strings are `""`. Integers, decimals and dates have their own fast formatting;
-//! other types use Arrow's display format.
+//! Nulls are empty fields, and empty strings are `""`, as in PostgreSQL's CSV: a row of one null is an empty line.
+//! Integers, decimals and dates have their own fast formatting; other types use Arrow's display format.
 
 mod format;
 
@@ -65,13 +65,9 @@ fn is_refused(data_type: &DataType) -> bool {
     data_type.is_nested() && !matches!(data_type, DataType::RunEndEncoded(..))
 }
 
-/// Replaces the last comma by the line end. A single empty field is quoted, because most readers skip empty lines.
+/// Replaces the last comma by the line end.
 fn end_line(line: &mut Buf, columns: usize) {
     line.truncate(line.len().saturating_sub(usize::from(columns > 0)));
-    let is_empty = line.as_slice().last().is_none_or(|&byte| byte == b'\n');
-    if columns == 1 && is_empty {
-        line.extend(b"\"\"");
-    }
     line.push(b'\n');
 }
 

@@ -1,11 +1,8 @@
 //! Sampling of rows from a whole table, for sort splitters and cost estimates. Reads only some row groups or record
 //! batches, or some sections of CSV text.
 
-use std::sync::Arc;
-
 use arrow_array::{RecordBatch, UInt32Array};
-use arrow_csv::ReaderBuilder;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use memchr::memchr;
@@ -38,9 +35,6 @@ const TEXT_PLACE_BYTES: u64 = 64 << 10;
 
 /// Line ends that are tried as the start of a record in a section.
 const TEXT_TRIALS: usize = 8;
-
-/// Rows of a section decoded at a time.
-const TEXT_BATCH_ROWS: usize = 1024;
 
 /// Memory of a sample's scan: less than the minimum budget of a job.
 const SAMPLE_BYTES: usize = 8 << 20;
@@ -180,14 +174,12 @@ fn records_at(
 
 fn records(text: &[u8], is_last: bool, stored: &SchemaRef, columns: &[usize]) -> Option<RecordBatch> {
     let end = if is_last { text.len() } else { super::csv::last_record_end(text)? };
-    if !super::csv::is_utf8(&text[..end]) {
-        return None;
-    }
-    let builder = ReaderBuilder::new(Arc::clone(stored))
-        .with_header(false)
-        .with_batch_size(end.clamp(1, TEXT_BATCH_ROWS));
-    let reader = builder.with_projection(columns.to_vec()).build(&text[..end]).ok()?;
-    let batches = reader.collect::<Result<Vec<_>, _>>().ok()?;
-    let schema: Schema = stored.project(columns).ok()?;
-    concat_batches(&Arc::new(schema), &batches).ok()
+    let text = str::from_utf8(&text[..end]).ok()?;
+    let mut unique = columns.to_vec();
+    unique.sort_unstable();
+    unique.dedup();
+    let mut decoder = super::csv::Decoder::new(stored, &unique, usize::MAX);
+    decoder.decode(text.as_bytes()).ok()?;
+    let places: Vec<usize> = columns.iter().filter_map(|column| unique.binary_search(column).ok()).collect();
+    decoder.flush().ok()??.project(&places).ok()
 }

@@ -2,9 +2,6 @@
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-/// Maximum bytes of a character in UTF-8.
-const CHARACTER_MAX_BYTES: usize = 4;
-
 /// Scanner state after the bytes seen so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
@@ -25,6 +22,20 @@ impl State {
         let mut scanner = Scanner { state: self, last_end: None };
         scanner.scan(bytes);
         scanner.state
+    }
+
+    /// Length of the rest of a record with its line end; `None` if it does not end in `bytes`.
+    pub(super) fn record_end(self, bytes: &[u8]) -> Option<usize> {
+        let (mut state, mut from) = (self, 0);
+        for end in memchr_iter(b'\n', bytes) {
+            // The line end itself is excluded.
+            state = state.after(&bytes[from..end]);
+            if state != State::Quoted {
+                return Some(end + 1);
+            }
+            from = end;
+        }
+        None
     }
 }
 
@@ -103,33 +114,7 @@ impl Scanner {
 
 /// Length of the first record with its line end; `None` if it does not end in `bytes`.
 pub(super) fn first_record(bytes: &[u8]) -> Option<usize> {
-    let mut state = State::default();
-    let mut from = 0;
-    for end in memchr_iter(b'\n', bytes) {
-        // The line end itself is excluded.
-        state = state.after(&bytes[from..end]);
-        if state != State::Quoted {
-            return Some(end + 1);
-        }
-        from = end;
-    }
-    None
-}
-
-/// The offset of the first byte of two consecutive parts of a text that is not UTF-8, if any. The decoder checks only
-/// the values together, without the separators between them, and would return halves of characters as strings.
-pub(super) fn not_utf8(head: &[u8], rest: &[u8]) -> Option<usize> {
-    let (tail, valid) = match str::from_utf8(head) {
-        Ok(_) => (&head[head.len()..], head.len()),
-        // The parts are cut within a character.
-        Err(error) if error.error_len().is_none() => (&head[error.valid_up_to()..], error.valid_up_to()),
-        Err(error) => return Some(error.valid_up_to()),
-    };
-    let missing = (0..=CHARACTER_MAX_BYTES - tail.len().min(CHARACTER_MAX_BYTES)).find(|&missing| {
-        rest.get(..missing).is_some_and(|start| str::from_utf8(&[tail, start].concat()).is_ok())
-    });
-    let Some(missing) = missing else { return Some(valid) };
-    str::from_utf8(&rest[missing..]).err().map(|error| head.len() + missing + error.valid_up_to())
+    State::default().record_end(bytes)
 }
 
 /// Reason to refuse a file whose byte `at` is not UTF-8.
@@ -164,20 +149,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_are_utf8_if_the_whole_is(
-            text in "[a,\u{fc}\u{20ac}\u{1f600}]{0,12}",
-            change in prop::option::of((0usize..40, any::<u8>())),
-            cut in 0usize..40,
-        ) {
-            let mut bytes = text.into_bytes();
-            if let Some((at, byte)) = change && let Some(place) = bytes.get_mut(at) {
-                *place = byte;
-            }
-            let (head, rest) = bytes.split_at(cut.min(bytes.len()));
-            prop_assert_eq!(not_utf8(head, rest), str::from_utf8(&bytes).err().map(|error| error.valid_up_to()));
-        }
-
-        #[test]
         fn records_end_where_a_reader_of_single_bytes_finds_it(
             text in "[a,\"\n\r]{0,60}",
             cuts in prop::collection::vec(0usize..60, 0..4),
@@ -194,6 +165,11 @@ mod tests {
                 prop_assert_eq!(found, last);
             }
             prop_assert_eq!(first_record(bytes), expected.first().copied());
+            let (head, rest) = bytes.split_at(cuts[cuts.len() / 2]);
+            if first_record(head).is_none() {
+                let end = State::default().after(head).record_end(rest).map(|end| head.len() + end);
+                prop_assert_eq!(end, expected.first().copied());
+            }
         }
     }
 }

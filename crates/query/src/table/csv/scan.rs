@@ -2,20 +2,19 @@
 
 use std::collections::VecDeque;
 use std::io::Read;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
-use arrow_csv::ReaderBuilder;
-use arrow_csv::reader::Decoder;
 use arrow_schema::SchemaRef;
 use sakiyomi_io::{Block, ReadStream, SharedOptions};
 
-use super::records::{Scanner, not_text, not_utf8};
-use super::typed::{decoded_schema, typed};
+use super::records::{Scanner, State, not_text};
+use super::typed::Decoder;
 use crate::job::Reservation;
 use crate::table::fetch::READ_PHASE_NAME;
-use crate::table::guard::{decode, printable};
+use crate::table::guard::printable;
 use crate::table::source::Source;
 use crate::table::types::{Shape, with_rows};
 use crate::{Batches, Error, Job};
@@ -92,13 +91,28 @@ struct Reader {
 struct Piece {
     path: PathBuf,
     offset: u64,
-    /// The start of the first record, from previous blocks.
+    /// The first record, if it begins in a previous block, or ends with the file.
     head: Vec<u8>,
     block: Chunk,
-    /// Bytes of the block that belong to the piece.
-    end: usize,
-    /// Whether the piece ends with the file.
-    is_last: bool,
+    /// Bytes of the block that belong to the piece, without those in `head`.
+    range: Range<usize>,
+}
+
+impl Piece {
+    /// The records in the order of the file, in two parts.
+    fn parts(&self) -> [&[u8]; 2] {
+        [&self.head, &self.block.bytes()[self.range.clone()]]
+    }
+
+    /// File offset of the first byte that is not UTF-8.
+    fn not_utf8(&self) -> Option<usize> {
+        let mut offset = self.offset as usize;
+        self.parts().into_iter().find_map(|part| {
+            let invalid = str::from_utf8(part).err().map(|error| offset + error.valid_up_to());
+            offset += part.len();
+            invalid
+        })
+    }
 }
 
 enum Chunk {
@@ -130,7 +144,7 @@ impl Reader {
                     continue;
                 }
                 let offset = self.offset;
-                return Ok(Some(Piece { path, offset, head, block: chunk, end: 0, is_last: true }));
+                return Ok(Some(Piece { path, offset, head, block: chunk, range: 0..0 }));
             }
             let bytes = chunk.bytes();
             let Some(end) = self.scanner.last_record_end(bytes) else {
@@ -140,11 +154,16 @@ impl Reader {
                 continue;
             };
             let rest = bytes[end..].to_vec();
-            let head = std::mem::replace(&mut self.rest, rest);
+            let mut head = std::mem::replace(&mut self.rest, rest);
             self.reserved.resize(self.rest.len(), "reading CSV")?;
             let offset = self.offset;
             self.offset += (head.len() + end) as u64;
-            return Ok(Some(Piece { path, offset, head, block: chunk, end, is_last: false }));
+            let mut start = 0;
+            if !head.is_empty() {
+                start = State::default().after(&head).record_end(bytes).unwrap_or(end);
+                head.extend_from_slice(&bytes[..start]);
+            }
+            return Ok(Some(Piece { path, offset, head, block: chunk, range: start..end }));
         }
     }
 
@@ -196,44 +215,26 @@ pub(in crate::table) struct CsvScan {
     plan: Arc<CsvPlan>,
     decoder: Decoder,
     piece: Option<Piece>,
-    /// Bytes of the piece decoded so far.
-    at: usize,
+    /// Bytes of each part of the piece decoded so far.
+    done: [usize; 2],
 }
 
 impl CsvScan {
     pub(in crate::table) fn new(job: &Job, plan: &Arc<CsvPlan>) -> CsvScan {
-        let decoder = decoder(plan);
-        CsvScan { job: job.clone(), plan: Arc::clone(plan), decoder, piece: None, at: 0 }
+        let decoder = Decoder::new(&plan.stored, &plan.columns, plan.batch_rows);
+        CsvScan { job: job.clone(), plan: Arc::clone(plan), decoder, piece: None, done: [0; 2] }
     }
 
     /// Decodes the next batch of the piece; `None` at its end.
     fn advance(&mut self) -> Result<Option<RecordBatch>, arrow_schema::ArrowError> {
         let Some(piece) = &self.piece else { return Ok(None) };
-        let head = piece.head.len();
-        loop {
-            let left = match self.at.checked_sub(head) {
-                None => &piece.head[self.at..],
-                Some(at) => &piece.block.bytes()[at..piece.end],
-            };
-            if left.is_empty() {
+        for (part, done) in piece.parts().into_iter().zip(&mut self.done) {
+            *done += self.decoder.decode(&part[*done..])?;
+            if *done < part.len() {
                 break;
             }
-            let count = self.decoder.decode(left)?;
-            self.at += count;
-            if count == 0 || self.decoder.capacity() == 0 {
-                return self.flush();
-            }
         }
-        if piece.is_last {
-            self.decoder.decode(&[])?;
-        }
-        self.flush()
-    }
-
-    /// Returns the decoded records with their types.
-    fn flush(&mut self) -> Result<Option<RecordBatch>, arrow_schema::ArrowError> {
-        let Some(texts) = self.decoder.flush()? else { return Ok(None) };
-        typed(&texts, &self.plan.stored, &self.plan.columns).map(Some)
+        self.decoder.flush()
     }
 
     fn shaped(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
@@ -242,11 +243,6 @@ impl CsvScan {
         }
         self.plan.shape.apply(batch)
     }
-}
-
-fn decoder(plan: &CsvPlan) -> Decoder {
-    let builder = ReaderBuilder::new(decoded_schema(&plan.stored)).with_header(false);
-    builder.with_batch_size(plan.batch_rows).with_projection(plan.columns.clone()).build_decoder()
 }
 
 impl Batches for CsvScan {
@@ -259,30 +255,23 @@ impl Batches for CsvScan {
         loop {
             if let Some(piece) = &self.piece {
                 let (path, offset) = (piece.path.clone(), piece.offset);
-                let batch = decode(&path, || {
-                    self.advance().map_err(|error| {
-                        let error = printable(error);
-                        let reason = format!(
-                            "the records from byte {offset} on do not match the types of the first MiB: {error}"
-                        );
-                        Error::Table { path: path.clone(), reason }
-                    })
+                let batch = self.advance().map_err(|error| {
+                    let error = printable(error);
+                    let reason = format!(
+                        "the records from byte {offset} on do not match the types of the first MiB: {error}"
+                    );
+                    Error::Table { path, reason }
                 })?;
-                if let Some(batch) = batch.filter(|batch| batch.num_rows() > 0) {
+                if let Some(batch) = batch {
                     return self.shaped(&batch).map(Some);
                 }
-                if self.piece.take().is_some_and(|piece| piece.is_last) {
-                    // The decoder has seen the end of a file.
-                    self.decoder = decoder(&self.plan);
-                }
             }
-            let next = self.plan.reader.lock().unwrap_or_else(PoisonError::into_inner).next()?;
-            let Some(next) = next else { return Ok(None) };
-            if let Some(at) = not_utf8(&next.head, &next.block.bytes()[..next.end]) {
-                let reason = not_text(next.offset as usize + at);
-                return Err(Error::Table { path: next.path, reason });
+            self.piece = self.plan.reader.lock().unwrap_or_else(PoisonError::into_inner).next()?;
+            self.done = [0; 2];
+            let Some(piece) = &self.piece else { return Ok(None) };
+            if let Some(at) = piece.not_utf8() {
+                return Err(Error::Table { path: piece.path.clone(), reason: not_text(at) });
             }
-            (self.piece, self.at) = (Some(next), 0);
         }
     }
 }

@@ -8,6 +8,7 @@ use arrow_schema::DataType;
 use proptest::prelude::*;
 
 use super::*;
+use crate::output::{Output, OutputOptions, Target};
 
 fn types(table: &Table) -> Vec<DataType> {
     table.schema().fields().iter().map(|field| field.data_type().clone()).collect()
@@ -46,6 +47,46 @@ proptest! {
         prop_assert_eq!(sample.num_columns(), 2);
         prop_assert!(sample.num_rows() > 0);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn nulls_and_empty_strings_survive_a_result(
+        records in prop::collection::vec((prop::option::of("[a,\"\n]{0,3}"), prop::option::of(any::<i64>())), 1..60),
+        columns in prop::sample::select(vec![vec![0], vec![1], vec![0, 1]]),
+    ) {
+        // The first row makes the types those of the columns.
+        let texts = StringArray::from_iter([Some("x")].into_iter().chain(records.iter().map(|row| row.0.as_deref())));
+        let numbers = Int64Array::from_iter([Some(1)].into_iter().chain(records.iter().map(|row| row.1)));
+        let both: [(&str, ArrayRef, bool); 2] = [("t", Arc::new(texts), true), ("n", Arc::new(numbers), true)];
+        let written = RecordBatch::try_from_iter_with_nullable(both).unwrap().project(&columns).unwrap();
+        let (scratch, job) = (Scratch::new("csv_nulls"), job(32 * MIB));
+        let path = scratch.path("t.csv");
+        let options = OutputOptions::new(Format::Csv);
+        let mut output = Output::create(&job, &Target::File(path.clone()), &written.schema(), &options).unwrap();
+        output.append(output.encoder().encode(std::slice::from_ref(&written)).unwrap()).unwrap();
+        output.finish().unwrap();
+        prop_assert_eq!(read(&path).unwrap(), written.clone());
+        let table = open(&path).unwrap();
+        let reversed: Vec<usize> = (0..columns.len()).rev().collect();
+        let sample = table.sample(&job, &reversed, 1000).unwrap();
+        let expected = written.project(&reversed).unwrap();
+        prop_assert_eq!(sample.columns(), expected.columns());
+    }
+}
+
+#[test]
+fn an_empty_string_makes_a_column_of_texts_and_is_no_number_later() {
+    let scratch = Scratch::new("csv_empty");
+    let path = scratch.file("t", "a,b\n1,\"\"\n,2\n");
+    assert_eq!(types(&open(&path).unwrap()), [DataType::Int64, DataType::Utf8]);
+    let found = read(&path).unwrap();
+    assert!(found.column(0).is_null(1) && found.column(1).is_valid(0));
+    let late = format!("a\n{}\"\"\n", "1\n".repeat(600_000));
+    let error = read(scratch.file("t", late)).unwrap_err().to_string();
+    assert!(error.ends_with("'' in column a is not an integer without leading zeros"), "{error}");
 }
 
 #[test]
@@ -97,6 +138,8 @@ fn invalid_csv_is_refused_in_one_sentence() {
         ("\n\n", "no header"),
         ("a,b\n1\n", "incorrect number of fields"),
         ("a,b\n1,2,3\n", "incorrect number of fields"),
+        ("a,b\n1,\"2\n", "no closing quote"),
+        ("a,b\r1,2\r", "carriage returns"),
         ("a\n\u{0}", "neither Parquet, nor Arrow IPC, nor text"),
     ] {
         let path = scratch.file("t", text);
