@@ -161,6 +161,42 @@ fn partitions_are_taken_by_many_threads_and_their_numbers_give_the_order() {
 }
 
 #[test]
+fn run_end_encoded_values_have_the_order_of_plain_ones() {
+    let values = [1.5, -f64::NAN, 0.0, f64::NAN, -0.0, f64::INFINITY, -2.0, 0.0, -f64::NAN];
+    let plain = Float64Array::from_iter(values.iter().map(|&value| Some(value)).chain([None]));
+    let rows: ArrayRef = Arc::new(Int64Array::from_iter_values(0..plain.len() as i64));
+    // Names that the library does not give by itself.
+    let ends = Arc::new(Field::new("ends", DataType::Int32, false));
+    let runs = DataType::RunEndEncoded(ends, Arc::new(Field::new("value", DataType::Float64, true)));
+    let runs_of = |array: &ArrayRef| {
+        let encoded = arrow_cast::cast(array, &runs).unwrap().to_data();
+        arrow_array::make_array(encoded.into_builder().data_type(runs.clone()).build().unwrap())
+    };
+    for descending in [false, true] {
+        for nulls_first in [false, true] {
+            let sorted = |array: ArrayRef, scratch: &Scratch| {
+                let columns = [("f", array, true), ("row", Arc::clone(&rows), false)];
+                let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+                let key = SortKey { column: 0, options: Direction { descending, nulls_first } };
+                let options = SortOptions { stable: true, ..tiny(None) };
+                let output =
+                    sort(&job(scratch, 1), inputs(std::slice::from_ref(&batch), 1), &[key], &options);
+                let output = collect(output.unwrap()).unwrap();
+                assert!(output.iter().all(|sorted| sorted.schema() == batch.schema()));
+                concat(output.iter().map(|batch| Arc::clone(batch.column(1))))
+            };
+            let scratch = Scratch::new("sort-runs-of-values");
+            let plain: ArrayRef = Arc::new(plain.clone());
+            assert_eq!(sorted(runs_of(&plain), &scratch), sorted(plain, &scratch));
+        }
+    }
+}
+
+fn concat(arrays: impl Iterator<Item = ArrayRef>) -> Vec<i64> {
+    arrays.flat_map(|array| array.as_primitive::<Int64Type>().values().to_vec()).collect()
+}
+
+#[test]
 fn a_sample_may_be_of_other_types_than_the_rows() {
     let scratch = Scratch::new("sort-types");
     let batches: Vec<RecordBatch> = (0..20)

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, make_array};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, make_array};
 use arrow_schema::{ArrowError, DataType};
 
 use super::builder::Builder;
@@ -143,14 +143,24 @@ impl Gatherer {
                 (Form::Encoded(_, converter), _) => builder.decode(converter)?,
                 _ => make_array(builder.finish(&column.packed_type, rows)?),
             };
-            arrays.push(match array.data_type() == field.data_type() {
-                true => array,
-                false => arrow_cast::cast(&array, field.data_type())?,
-            });
+            arrays.push(as_type(array, field.data_type())?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(layout.schema.clone(), arrays, &options)
     }
+}
+
+/// Casts values that were packed in another type than their column's.
+fn as_type(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+    if array.data_type() == data_type {
+        return Ok(array);
+    }
+    let array = arrow_cast::cast(&array, data_type)?;
+    if array.data_type() == data_type {
+        return Ok(array);
+    }
+    // The library gives the children of run-end encoded arrays other names.
+    Ok(make_array(array.to_data().into_builder().data_type(data_type.clone()).build()?))
 }
 
 /// Bytes of variable values after which a batch ends, so that long rows form small batches.

@@ -205,6 +205,10 @@ fn form_of(data_type: &DataType, place: &Place) -> Result<(Form, DataType), &'st
             Form::Code { width, dictionary: place.dictionary }
         }
         Dictionary(_, values) => return form_of(values, place),
+        // Arrow's row format orders NaN and -0 otherwise than the values' own form.
+        RunEndEncoded(_, values) if place.key.is_some() && !values.data_type().is_nested() => {
+            return form_of(values.data_type(), place);
+        }
         _ => match data_type.primitive_width() {
             Some(width) => Form::Fixed(width),
             None => encoded(data_type, place)?,
