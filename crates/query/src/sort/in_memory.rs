@@ -14,7 +14,7 @@ use crate::Error;
 /// Appends the places of the rows in `bytes`, the block with index `block`.
 ///
 /// # Errors
-/// If the bytes do not end at a row boundary.
+/// If the bytes do not end at a row boundary, or a place does not fit into 32 bits.
 pub(crate) fn walk(
     layout: &Layout,
     bytes: &[u8],
@@ -22,14 +22,24 @@ pub(crate) fn walk(
     shift: u32,
     places: &mut Vec<u32>,
 ) -> Result<(), Error> {
-    let first = (block as u32) << shift;
+    let block =
+        u32::try_from(block).ok().filter(|block| block.leading_zeros() >= shift).ok_or_else(too_many)?;
+    let first = block << shift;
     let mut offset = 0;
     while offset < bytes.len() {
+        if offset >> shift > 0 {
+            return Err(too_many());
+        }
         let length = layout.row_len(&bytes[offset..]).ok_or_else(damaged)?;
         places.push(first | offset as u32);
         offset += length;
     }
     Ok(())
+}
+
+/// Error for rows that 32-bit places cannot address, which the memory plan excludes.
+fn too_many() -> Error {
+    Error::Query("the rows of a partition exceed what is sorted at once; use a smaller --memory".into())
 }
 
 /// Error for rows that were changed in a spill file.

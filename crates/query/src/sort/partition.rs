@@ -178,8 +178,9 @@ impl Partitions {
     /// The error of a failed write.
     pub(crate) fn finish(&self) -> Result<(Vec<Piece>, Option<Arc<SpilledChunks>>), Error> {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // The workers, which have finished, do not hold it.
-        let chunks = writer.and_then(Arc::into_inner).map(SpillWriter::finish).transpose()?;
+        // The workers, which have finished, do not hold it. If one did, its chunks would be missing from the result.
+        let writer = writer.map(|writer| Arc::into_inner(writer).expect("no worker spills any more"));
+        let chunks = writer.map(SpillWriter::finish).transpose()?;
         Ok((std::mem::take(&mut self.lock().pieces), chunks.map(Arc::new)))
     }
 
