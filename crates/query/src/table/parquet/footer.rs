@@ -64,8 +64,14 @@ impl ParquetFile {
     /// Leaves of `columns`, in file order, as (leaf, column).
     pub(in crate::table) fn leaves(&self, columns: &[usize]) -> Vec<(usize, usize)> {
         let schema = self.metadata.file_metadata().schema_descr();
+        let mut is_wanted = vec![false; self.schema.fields().len()];
+        for &column in columns {
+            if let Some(is_wanted) = is_wanted.get_mut(column) {
+                *is_wanted = true;
+            }
+        }
         let leaves = (0..schema.num_columns()).map(|leaf| (leaf, schema.get_column_root_idx(leaf)));
-        leaves.filter(|(_, column)| columns.contains(column)).collect()
+        leaves.filter(|&(_, column)| is_wanted[column]).collect()
     }
 
     fn check(&self) -> Result<(), Error> {
