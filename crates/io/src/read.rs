@@ -306,8 +306,14 @@ impl ReadStream {
         ReadStream::extents(io, account, file, vec![range], options)
     }
 
-    /// Reads some ranges of a file one after the other, in blocks.
-    pub(crate) fn extents(
+    /// Reads some ranges of a file one after the other, in blocks, as [`ReadStream::shared_within`] reads one.
+    ///
+    /// # Errors
+    /// As [`ReadStream::shared`]; none of the budget with an account.
+    ///
+    /// # Panics
+    /// As [`ReadStream::shared`].
+    pub fn extents(
         io: &Io,
         account: Option<&Arc<Account>>,
         file: &Arc<IoFile>,

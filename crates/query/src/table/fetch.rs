@@ -36,13 +36,15 @@ pub(super) const SCAN_MEMORY: &str = "reading a table";
 /// Maximum reads in flight per worker: enough for current devices.
 const READS_AHEAD_MAX: usize = 64;
 
-/// The unit of a table that one worker decodes: a row group or a record batch.
+/// The unit of a table that one worker decodes: a row group, a part of a large one, or a record batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Split {
     /// Index of the file.
     pub(super) file: usize,
     /// Index of the row group or record batch in the file.
     pub(super) index: usize,
+    /// Index of the part of a divided row group; 0 for others.
+    pub(super) part: usize,
 }
 
 /// Returns the byte ranges of a split's projected columns, one per chunk.

@@ -9,7 +9,7 @@ use super::content::{Content, Data};
 use super::csv::{CsvInput, CsvPlan, CsvScan};
 use super::fetch::{Fetcher, RangesOf, Shared, Split};
 use super::options::{Format, ScanOptions};
-use super::parquet::{ParquetPlan, ParquetScan, Runs, page_memory};
+use super::parquet::{self, Divisions, ParquetPlan, ParquetScan, Runs, page_memory};
 use super::prune;
 use super::source::Source;
 use super::splits::{scan_fields, scan_schema};
@@ -46,6 +46,8 @@ struct Scan<'a> {
     io_bytes: usize,
     /// Decoder memory per worker, in bytes.
     decoder_bytes: usize,
+    /// Row groups that can be decoded in parts.
+    divisions: Divisions,
 }
 
 /// Starts a scan of the sampled part, or of the whole table.
@@ -71,14 +73,20 @@ pub(super) fn scan(
     let blocks_bytes = scan_blocks_bytes(options.block, workers).min(job.io().pool().unclaimed() / 4 * 3);
     let io_bytes = (options.memory / 2).max(blocks_bytes).min(job.scan_budget());
     let decoder_bytes = (options.memory / 2).min(job.available() / 2) / workers;
-    let mut scan = Scan { table, job, options, columns, shape, io_bytes, decoder_bytes };
+    let divisions = Divisions::new();
+    let mut scan = Scan { table, job, options, columns, shape, io_bytes, decoder_bytes, divisions };
     match &table.content {
         Content::Parquet(..) | Content::Arrow(_) => {
             let Sampled { splits, runs } =
                 sample.unwrap_or_else(|| Sampled { splits: prune::selected(table, options), runs: None });
+            if let (Content::Parquet(files, _), None) = (&table.content, runs) {
+                scan.divisions = parquet::divisions(files, &splits, &scan.columns, workers)?;
+            }
             // Workers without a split need no memory.
-            let busy = workers.min(splits.len()).max(1);
-            scan.decoder_bytes = decoder_bytes * workers / busy;
+            let busy = parquet::workers(&splits, &scan.divisions, workers);
+            scan.decoder_bytes = decoder_bytes * workers;
+            let busy = scan.affordable(&splits, busy)?;
+            scan.decoder_bytes /= busy;
             let mut streams = scan.of_splits(splits, runs, busy)?;
             let schema = scan_schema(table, &options.columns, options.representation);
             streams.resize_with(workers, || Box::new(InMemory::new(Arc::clone(&schema), Vec::new())));
@@ -102,18 +110,40 @@ impl Scan<'_> {
         if beyond(memory.largest) == 0 {
             return Ok(0);
         }
-        let budget = self.job.io().pool().budget();
-        let part = budget / LENT_DENOMINATOR;
-        let io_bytes = self.io_bytes.min(part);
-        let left = (LENT_DENOMINATOR - LENT_NUMERATOR - 1) * part;
-        let free = self.job.io().pool().unclaimed().saturating_sub(io_bytes + left);
-        let most = (part * LENT_NUMERATOR).min(free) / workers;
+        let (most, io_bytes) = self.lendable(workers);
         let fits = beyond(memory.all) <= most + self.job.available() / 2 / workers;
         let wanted = beyond(if fits { memory.all } else { memory.largest }).min(most);
         if wanted > 0 {
             self.io_bytes = io_bytes;
         }
         Ok(wanted)
+    }
+
+    /// Bytes that each of `workers` decoders can take from the buffer budget, and those left for file data then.
+    fn lendable(&self, workers: usize) -> (usize, usize) {
+        let pool = self.job.io().pool();
+        let part = pool.budget() / LENT_DENOMINATOR;
+        let io_bytes = self.io_bytes.min(part);
+        let left = (LENT_DENOMINATOR - LENT_NUMERATOR - 1) * part;
+        let free = pool.unclaimed().saturating_sub(io_bytes + left);
+        ((part * LENT_NUMERATOR).min(free) / workers, io_bytes)
+    }
+
+    /// The largest number of workers, at most `workers`, for each of which there is memory for the largest pages of a
+    /// column: too many would fail when they decode them. One worker is there always, and may fail.
+    fn affordable(&self, splits: &[Split], workers: usize) -> Result<usize, Error> {
+        let Content::Parquet(files, _) = &self.table.content else { return Ok(workers) };
+        let all = self.decoder_bytes;
+        let mut workers = workers;
+        while workers > 1 {
+            let (share, whole) = (all / workers, self.io_bytes / workers / 2);
+            let pages = page_memory(files, splits, &self.columns, share / 2, whole as u64)?.largest;
+            if pages.saturating_sub(share / 2) <= self.lendable(workers).0 {
+                break;
+            }
+            workers -= workers.div_ceil(4);
+        }
+        Ok(workers)
     }
 
     fn of_splits(
@@ -123,7 +153,10 @@ impl Scan<'_> {
         workers: usize,
     ) -> Result<Vec<Box<dyn Batches>>, Error> {
         let extra = self.page_bytes(&splits, workers)?;
-        let (sources, ranges) = self.ranges();
+        let mut divisions = std::mem::take(&mut self.divisions);
+        let splits = parquet::divided(splits, &mut divisions, workers, (self.io_bytes / workers / 2) as u64);
+        let divisions = Arc::new(divisions);
+        let (sources, ranges) = self.ranges(&divisions);
         let block = self.options.block;
         let shared = Arc::new(Shared::new(sources, splits, ranges, workers, self.io_bytes, block));
         let mut streams: Vec<Box<dyn Batches>> = Vec::with_capacity(workers);
@@ -144,6 +177,7 @@ impl Scan<'_> {
                     shape: self.shape,
                     batch_rows: self.options.batch_rows.max(1),
                     runs,
+                    divisions,
                 });
                 for (fetcher, allowance) in fetchers {
                     streams.push(Box::new(ParquetScan::new(self.job, &plan, fetcher, allowance)));
@@ -166,13 +200,16 @@ impl Scan<'_> {
     }
 
     /// The files, and a function that returns the byte ranges of a split's columns.
-    fn ranges(&self) -> (Vec<Source>, RangesOf) {
-        let columns = self.columns.clone();
+    fn ranges(&self, divisions: &Arc<Divisions>) -> (Vec<Source>, RangesOf) {
+        let (columns, divisions) = (self.columns.clone(), Arc::clone(divisions));
         match &self.table.content {
             Content::Parquet(files, _) => {
                 let sources = files.iter().map(|file| file.source.clone()).collect();
                 let files = Arc::clone(files);
                 let ranges = move |split: Split| {
+                    if let Some(division) = divisions.get(&(split.file, split.index)) {
+                        return Ok(division.ranges(split.part));
+                    }
                     let file = &files[split.file];
                     let group = file.metadata.row_group(split.index);
                     let range = |(leaf, _)| {

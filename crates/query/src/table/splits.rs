@@ -36,7 +36,7 @@ pub(super) fn splits(table: &Data) -> Vec<Split> {
         Content::Arrow(files) => files.iter().map(|file| file.batches.len()).collect(),
         Content::Csv(_) | Content::Stream(..) => Vec::new(),
     };
-    let of_file = |(file, count)| (0..count).map(move |index| Split { file, index });
+    let of_file = |(file, count)| (0..count).map(move |index| Split { file, index, part: 0 });
     counts.into_iter().enumerate().flat_map(of_file).collect()
 }
 

@@ -3,6 +3,7 @@
 mod arrays;
 mod csv;
 mod damage;
+mod division;
 mod faults;
 mod files;
 mod hostile;

@@ -44,7 +44,7 @@ fn fetch(
     share: usize,
     mut keep: impl FnMut() -> usize,
 ) -> Result<(usize, u64), Error> {
-    let splits = (0..SPLIT_COUNT).map(|index| Split { file: 0, index }).collect();
+    let splits = (0..SPLIT_COUNT).map(|index| Split { file: 0, index, part: 0 }).collect();
     let ranges: RangesOf = Box::new(|split| Ok(ranges_of(split.index)));
     let shared = Arc::new(Shared::new(vec![source], splits, ranges, 1, share, 64 << 10));
     let mut fetcher = Fetcher::new(&job, &shared, 0)?;

@@ -1,8 +1,8 @@
 //! The bytes of a column chunk for the library's page reader. They are either all in memory or read through a moving
 //! window, so that a chunk larger than the memory can be decoded.
 //!
-//! The page reader allocates the sizes that page headers claim. So each header is checked first against the chunk, the
-//! codec and the worker's memory.
+//! The page reader allocates the sizes that page headers claim. So each header is checked first against the chunk and the
+//! codec. A page's memory is reserved when its bytes are requested, as many pages of a sample are skipped.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +12,10 @@ use bytes::{Buf, Bytes};
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::reader::{ChunkReader, Length};
 
+use super::division::Located;
 use super::thrift::{self, PageHeader, Problem};
 use super::window::Window;
 use crate::Error;
@@ -45,13 +47,17 @@ pub(super) struct Chunk {
     values: u64,
     compression: Compression,
     storage: Storage,
+    located: Option<Located>,
     state: Mutex<State>,
     allowance: Arc<Allowance>,
     fault: Fault,
 }
 
+/// Bytes of a chunk with their offsets in the file.
+pub(super) type Pieces = Vec<(u64, Bytes)>;
+
 enum Storage {
-    Whole(Bytes),
+    Whole(Pieces),
     Window(Box<Mutex<Window>>),
 }
 
@@ -62,10 +68,24 @@ type OfWindow = fn(&mut Window, u64, usize) -> Result<Bytes, Error>;
 struct State {
     /// End offset of the last returned header, and the compressed size of its page.
     header: Option<(u64, i64)>,
+    /// The page of the last checked header, until its memory is reserved.
+    next: Option<NextPage>,
     /// Bytes of the pages that the decoder holds: the dictionary and a data page.
     dictionary: usize,
     page: usize,
     /// Decompressed bytes of the last data page.
+    decoded: usize,
+    /// Whether the bytes of the page whose memory was reserved last were requested.
+    is_read: bool,
+    /// Offset of a page whose memory was reserved before it was requested.
+    early: Option<u64>,
+}
+
+struct NextPage {
+    is_dictionary: bool,
+    /// Bytes for the page.
+    bytes: usize,
+    /// Its decompressed bytes.
     decoded: usize,
 }
 
@@ -80,26 +100,29 @@ impl Chunk {
     /// A chunk whose bytes are all in memory.
     pub(super) fn whole(
         metadata: &ColumnChunkMetaData,
-        bytes: Bytes,
+        pieces: Pieces,
+        located: Option<Located>,
         allowance: &Arc<Allowance>,
         fault: &Fault,
     ) -> Chunk {
-        Chunk::new(metadata, Storage::Whole(bytes), allowance, fault)
+        Chunk::new(metadata, Storage::Whole(pieces), located, allowance, fault)
     }
 
     /// A chunk read through a window.
     pub(super) fn windowed(
         metadata: &ColumnChunkMetaData,
         window: Window,
+        located: Option<Located>,
         allowance: &Arc<Allowance>,
         fault: &Fault,
     ) -> Chunk {
-        Chunk::new(metadata, Storage::Window(Box::new(Mutex::new(window))), allowance, fault)
+        Chunk::new(metadata, Storage::Window(Box::new(Mutex::new(window))), located, allowance, fault)
     }
 
     fn new(
         metadata: &ColumnChunkMetaData,
         storage: Storage,
+        located: Option<Located>,
         allowance: &Arc<Allowance>,
         fault: &Fault,
     ) -> Chunk {
@@ -111,23 +134,35 @@ impl Chunk {
             values: metadata.num_values() as u64,
             compression: metadata.compression(),
             storage,
+            located,
             state: Mutex::default(),
             allowance: Arc::clone(allowance),
             fault: Arc::clone(fault),
         }
     }
 
+    /// The places of all data pages of a divided chunk, for the library.
+    pub(super) fn locations(&self) -> Option<Vec<PageLocation>> {
+        self.located.as_ref().map(Located::locations)
+    }
+
     /// Headers of the data pages up to the first damaged one. Empty for a windowed chunk.
-    pub(super) fn data_pages(&self) -> impl Iterator<Item = PageHeader> {
-        let mut at = 0usize;
-        std::iter::from_fn(move || {
-            let Storage::Whole(bytes) = &self.storage else { return None };
-            let header = thrift::page_header(bytes.get(at..)?).ok()?;
-            let compressed = usize::try_from(header.compressed).ok()?;
-            at = at.checked_add(header.length)?.checked_add(compressed)?;
+    pub(super) fn data_pages(&self) -> Vec<PageHeader> {
+        let Storage::Whole(pieces) = &self.storage else { return Vec::new() };
+        if let Some(located) = &self.located {
+            let header = |(offset, bytes)| thrift::page_header(&piece(pieces, offset, bytes as usize)?).ok();
+            return located.pages().map_while(header).collect();
+        }
+        let (mut at, end) = (self.start, self.start + self.length);
+        let headers = std::iter::from_fn(|| {
+            let left = piece(pieces, at, end.checked_sub(at)? as usize)?;
+            let header = thrift::page_header(&left).ok()?;
+            at = at.checked_add(header.length as u64)?.checked_add(u64::try_from(header.compressed).ok()?)?;
             Some(header)
-        })
-        .filter(|header| matches!(header.kind, thrift::DATA_PAGE_KIND | thrift::DATA_PAGE_V2_KIND))
+        });
+        headers
+            .filter(|header| matches!(header.kind, thrift::DATA_PAGE_KIND | thrift::DATA_PAGE_V2_KIND))
+            .collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -135,9 +170,9 @@ impl Chunk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the page header at an offset, and its bytes.
-    fn header(&self, offset: u64) -> Result<(PageHeader, Bytes), ParquetError> {
-        let left = (self.start + self.length).saturating_sub(offset);
+    /// Returns the page header at an offset, and its bytes, which end before `end`.
+    fn header(&self, offset: u64, end: u64) -> Result<(PageHeader, Bytes), ParquetError> {
+        let left = end.saturating_sub(offset);
         let mut wanted = HEADER_BYTES;
         loop {
             let length = left.min(wanted as u64) as usize;
@@ -150,7 +185,7 @@ impl Chunk {
         }
     }
 
-    /// Checks the sizes of a page against the chunk, the codec and the memory, and reserves its memory.
+    /// Checks the sizes of a page against the chunk and the codec.
     fn check(&self, offset: u64, header: &PageHeader) -> Result<(), ParquetError> {
         let left = (self.start + self.length).saturating_sub(offset + header.length as u64);
         let compressed = u64::try_from(header.compressed).ok().filter(|&bytes| bytes <= left);
@@ -166,18 +201,67 @@ impl Chunk {
         if values > values_max {
             return Err(self.damaged("a page claims more values than there can be"));
         }
-        let mut state = self.state();
-        let old = if is_dictionary { state.dictionary } else { state.page };
         let is_windowed = matches!(self.storage, Storage::Window(_));
-        let held = state.held_bytes(is_dictionary);
-        let bytes = page_bytes(self.compression, is_windowed, header).saturating_add(held);
-        let what = || format!("decoding a page of {uncompressed} bytes of column {}", self.column);
+        let bytes = page_bytes(self.compression, is_windowed, header);
+        self.state().next = Some(NextPage { is_dictionary, bytes, decoded: uncompressed as usize });
+        Ok(())
+    }
+
+    /// Reserves the memory of the page whose header was checked last.
+    pub(super) fn reserve(&self) -> Result<(), ParquetError> {
+        let mut state = self.state();
+        let Some(NextPage { is_dictionary, bytes, decoded }) = state.next.take() else { return Ok(()) };
+        let old = if is_dictionary { state.dictionary } else { state.page };
+        let bytes = bytes.saturating_add(state.held_bytes(is_dictionary));
+        let what = || format!("decoding a page of {decoded} bytes of column {}", self.column);
         self.allowance.exchange(old, bytes, what).map_err(|error| self.failed(error))?;
         *(if is_dictionary { &mut state.dictionary } else { &mut state.page }) = bytes;
         if !is_dictionary {
-            state.decoded = uncompressed as usize;
+            state.decoded = decoded;
         }
+        state.is_read = false;
         Ok(())
+    }
+
+    /// Reserves the memory of the first data page, before it is requested.
+    pub(super) fn reserve_first(&self) -> Result<(), ParquetError> {
+        let Some((offset, bytes)) = self.located.as_ref().and_then(|located| located.pages().next()) else {
+            return self.reserve();
+        };
+        let (header, _) = self.header(offset, offset + bytes)?;
+        self.check(offset, &header)?;
+        self.reserve()?;
+        self.state().early = Some(offset);
+        Ok(())
+    }
+
+    /// Releases what was reserved for a page that is skipped. The decoder still holds the page before it.
+    pub(super) fn skip_page(&self) {
+        let mut state = self.state();
+        if state.next.take().is_none() && !state.is_read {
+            // Shrinking never fails.
+            let _ = self.allowance.exchange(state.page, 0, String::new);
+            (state.page, state.decoded) = (0, 0);
+        }
+    }
+
+    /// Returns a page of a divided chunk with its header, which the library reads without this chunk.
+    fn located_page(&self, located: &Located, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        let page = self.bytes(start, length, Window::take)?;
+        let header = thrift::page_header(&page).map_err(|_| self.damaged("a page header is not readable"))?;
+        let rows = located.rows_at(start);
+        let is_wrong = rows.is_some_and(|rows| {
+            let bytes = i64::try_from(header.length).unwrap_or(i64::MAX).saturating_add(header.compressed);
+            u64::try_from(header.values) != Ok(rows) || u64::try_from(bytes) != Ok(length as u64)
+        });
+        if is_wrong {
+            return Err(self.damaged("a page has other rows or bytes than the page index says"));
+        }
+        if self.state().early.take() != Some(start) {
+            self.check(start, &header)?;
+            self.reserve()?;
+        }
+        Ok(page)
     }
 
     /// Reserves memory for the `count` lengths of a page's strings, which the library decodes at once.
@@ -197,9 +281,8 @@ impl Chunk {
             return Err(self.damaged("a page ends beyond its column chunk"));
         }
         match &self.storage {
-            Storage::Whole(bytes) => {
-                let at = (offset - self.start) as usize;
-                Ok(bytes.slice(at..at + length))
+            Storage::Whole(pieces) => {
+                piece(pieces, offset, length).ok_or_else(|| self.damaged("a page lies outside of its rows"))
             }
             Storage::Window(window) => {
                 let mut window = window.lock().unwrap_or_else(PoisonError::into_inner);
@@ -218,6 +301,15 @@ impl Chunk {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         ParquetError::External(Box::new(io::Error::other(text)))
     }
+}
+
+/// Bytes at an offset of the file; `None` if no piece has all of them.
+fn piece(pieces: &Pieces, offset: u64, length: usize) -> Option<Bytes> {
+    pieces.iter().find_map(|(start, bytes)| {
+        let from = usize::try_from(offset.checked_sub(*start)?).ok()?;
+        let to = from.checked_add(length).filter(|&to| to <= bytes.len())?;
+        Some(bytes.slice(from..to))
+    })
 }
 
 /// Memory of a page in bytes. A compressed page that is read through a window is copied before it is decompressed.
@@ -261,7 +353,7 @@ impl ChunkReader for Chunk {
         if is_behind && last.is_some_and(|(_, compressed)| compressed > 0) {
             return Ok(Bytes::new().reader());
         }
-        let header = self.header(start);
+        let header = self.header(start, self.start + self.length);
         let (header, bytes) = match header {
             Err(_) if is_behind => return Ok(Bytes::new().reader()),
             header => header?,
@@ -272,7 +364,15 @@ impl ChunkReader for Chunk {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        self.bytes(start, length, Window::take)
+        let bytes = match &self.located {
+            Some(located) => self.located_page(located, start, length)?,
+            None => {
+                self.reserve()?;
+                self.bytes(start, length, Window::take)?
+            }
+        };
+        self.state().is_read = true;
+        Ok(bytes)
     }
 }
 

@@ -91,8 +91,7 @@ impl ColumnSets {
 
 /// Reopens `columns` if `opened` also has some leaves of a column that did not fit.
 fn opened_again(group: &Group, columns: &[usize], opened: Opened) -> Result<Opened, Error> {
-    let file = group.file();
-    if opened.len() == file.leaves(columns).len() {
+    if opened.len() == group.leaf_count(columns) {
         return Ok(opened);
     }
     drop(opened);
@@ -133,7 +132,7 @@ fn spilled(
 fn batch_rows(group: &Group) -> usize {
     let metadata = group.file().metadata.row_group(group.index);
     let mut row_bytes = RowBytes::default();
-    for (leaf, _) in group.file().leaves(&group.plan.columns) {
+    for &(leaf, _) in &group.leaves {
         row_bytes.add_unseen(metadata.column(leaf), group.rows());
     }
     row_bytes.batch_rows(group.plan.batch_rows, group.allowance.share() / BATCH_SHARE)

@@ -1,5 +1,6 @@
 //! Opening the column chunks of a row group for decoding.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_schema::Fields;
@@ -9,13 +10,15 @@ use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use sakiyomi_io::IoFile;
 use sakiyomi_io::buffer::Account;
 
-use super::chunk::{Chunk, Fault};
+use super::chunk::{Chunk, Fault, Pieces};
+use super::division::{Division, LeafPages, Located};
 use super::footer::ParquetFile;
 use super::pages::{GroupPages, Pages};
 use super::plan::ParquetPlan;
 use super::rows::RowBytes;
 use super::window::Window;
 use crate::table::allowance::Allowance;
+use crate::table::fetch::Split;
 use crate::table::types::retyped;
 use crate::{Error, Job};
 
@@ -36,8 +39,12 @@ pub(super) struct Group {
     pub(super) fault: Fault,
     /// The open file, for windows.
     pub(super) open: Arc<IoFile>,
-    /// The bytes of each leaf, if the row group was read whole.
-    pub(super) parts: Option<Vec<Bytes>>,
+    /// The part of a divided row group.
+    pub(super) part: usize,
+    /// The bytes of each leaf with their offsets in the file, if they were read whole.
+    pub(super) pieces: Option<Vec<Pieces>>,
+    /// Projected leaves with their columns, in file order.
+    pub(super) leaves: Vec<(usize, usize)>,
     /// Bytes of file data that may be in memory.
     pub(super) share: usize,
     /// Memory of windows.
@@ -59,12 +66,47 @@ impl Opened {
 }
 
 impl Group {
+    /// Assigns the bytes of a split to its leaves.
+    pub(super) fn pieces(
+        plan: &ParquetPlan,
+        split: Split,
+        leaves: &[(usize, usize)],
+        parts: Vec<Bytes>,
+    ) -> Vec<Pieces> {
+        let group = plan.files[split.file].metadata.row_group(split.index);
+        let mut parts = parts.into_iter();
+        match plan.divisions.get(&(split.file, split.index)) {
+            Some(division) => {
+                let rows = division.rows(split.part);
+                let of_leaf = |leaf: &Arc<LeafPages>| {
+                    let starts = leaf.ranges(&leaf.span(&rows)).into_iter().map(|range| range.start);
+                    starts.zip(&mut parts).collect()
+                };
+                division.leaves.iter().map(of_leaf).collect()
+            }
+            None => {
+                let start = |&(leaf, _): &(usize, usize)| group.column(leaf).byte_range().0;
+                leaves.iter().map(start).zip(parts).map(|piece| vec![piece]).collect()
+            }
+        }
+    }
+
     pub(super) fn file(&self) -> &ParquetFile {
         &self.plan.files[self.file]
     }
 
-    /// The sampled rows; `None` for all.
+    /// The division that this is a part of.
+    fn division(&self) -> Option<&Division> {
+        self.plan.divisions.get(&(self.file, self.index))
+    }
+
+    /// The rows of the part, or the sampled ones; `None` for all.
     fn selection(&self) -> Option<RowSelection> {
+        if let Some(division) = self.division() {
+            let rows = division.rows(self.part);
+            let rows = rows.start as usize..rows.end as usize;
+            return Some(RowSelection::from_consecutive_ranges([rows].into_iter(), self.rows() as usize));
+        }
         self.plan.runs.map(|runs| runs.selection(self.index, self.rows()))
     }
 
@@ -83,21 +125,38 @@ impl Group {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// The projected leaves of a column, as places in `leaves`.
+    fn leaves_of(&self, column: usize) -> Range<usize> {
+        let from = self.leaves.partition_point(|&(_, other)| other < column);
+        from..self.leaves.partition_point(|&(_, other)| other <= column)
+    }
+
+    /// Number of leaves of some columns.
+    pub(super) fn leaf_count(&self, columns: &[usize]) -> usize {
+        columns.iter().map(|&column| self.leaves_of(column).len()).sum()
+    }
+
     /// Adds the chunks of a column to `opened`.
-    pub(super) fn open_column(&self, wanted: usize, opened: &mut Opened) -> Result<(), Error> {
+    pub(super) fn open_column(&self, column: usize, opened: &mut Opened) -> Result<(), Error> {
         let metadata = self.file().metadata.row_group(self.index);
-        let leaves = self.file().leaves(&self.plan.columns);
-        for (at, &(leaf, column)) in leaves.iter().enumerate().filter(|(_, (_, column))| *column == wanted) {
+        for at in self.leaves_of(column) {
+            let leaf = self.leaves[at].0;
             let chunk = metadata.column(leaf);
-            let pages = match &self.parts {
-                Some(parts) => {
-                    let pages = Chunk::whole(chunk, parts[at].clone(), &self.allowance, &self.fault);
+            let located =
+                self.division().map(|division| Located::new(&division.leaves[at], &division.rows(self.part)));
+            let pages = match &self.pieces {
+                Some(pieces) => {
+                    let pages =
+                        Chunk::whole(chunk, pieces[at].clone(), located, &self.allowance, &self.fault);
                     opened.row_bytes.add_pages(chunk, pages.data_pages(), self.rows());
                     pages
                 }
                 None => {
                     opened.row_bytes.add_unseen(chunk, self.rows());
-                    self.windowed(leaf, leaves.len())?
+                    let (start, length) = chunk.byte_range();
+                    let ranges =
+                        located.as_ref().map_or_else(|| vec![start..start + length], Located::ranges);
+                    Chunk::windowed(chunk, self.window(ranges)?, located, &self.allowance, &self.fault)
                 }
             };
             let pages = Pages::new(pages, chunk, metadata.num_rows() as usize)?;
@@ -108,14 +167,11 @@ impl Group {
         Ok(())
     }
 
-    /// Opens a chunk through one of `windows` windows that share the memory.
-    fn windowed(&self, leaf: usize, windows: usize) -> Result<Chunk, Error> {
-        let chunk = self.file().metadata.row_group(self.index).column(leaf);
-        let (start, length) = chunk.byte_range();
-        let share = self.share / windows / WINDOW_BLOCKS;
+    /// Opens a window on ranges of a chunk. The windows of all leaves share the memory.
+    fn window(&self, ranges: Vec<Range<u64>>) -> Result<Window, Error> {
+        let share = self.share / self.leaves.len() / WINDOW_BLOCKS;
         let block = ((share + 1).next_power_of_two() / 2).clamp(WINDOW_MIN_BYTES, WINDOW_MAX_BYTES);
-        let window = Window::open(&self.job, &self.account, &self.open, start..start + length, block)?;
-        Ok(Chunk::windowed(chunk, window, &self.allowance, &self.fault))
+        Window::open(&self.job, &self.account, &self.open, ranges, block)
     }
 
     /// Returns a decoder of the opened chunks, with `rows` rows per batch.

@@ -29,13 +29,14 @@ impl Pages {
     pub(super) fn new(chunk: Chunk, metadata: &ColumnChunkMetaData, rows: usize) -> Result<Pages> {
         let chunk = Arc::new(chunk);
         let levels = Levels::of(metadata.column_descr());
-        let mut inner = SerializedPageReader::new(Arc::clone(&chunk), metadata, rows, None)?;
+        let mut inner = SerializedPageReader::new(Arc::clone(&chunk), metadata, rows, chunk.locations())?;
         let mut dictionary = None;
         if inner.peek_next_page()?.is_some_and(|page| page.is_dict) {
             dictionary = inner.get_next_page()?;
-            // Reads the header of the first data page, so that its memory is reserved as well.
             inner.peek_next_page()?;
         }
+        // Whether all columns fit into memory is known before the first row is decoded.
+        chunk.reserve_first()?;
         let is_string = metadata.column_type() == Type::BYTE_ARRAY;
         let longest = dictionary.as_ref().filter(|_| is_string).map(longest_value);
         Ok(Pages { inner, chunk, levels, dictionary, longest })
@@ -102,7 +103,11 @@ impl PageReader for Pages {
 
     fn skip_next_page(&mut self) -> Result<()> {
         match self.dictionary.take() {
-            None => self.inner.skip_next_page(),
+            None => {
+                self.inner.skip_next_page()?;
+                self.chunk.skip_page();
+                Ok(())
+            }
             Some(_) => Ok(()),
         }
     }

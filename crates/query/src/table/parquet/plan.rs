@@ -7,6 +7,7 @@ use parquet::arrow::arrow_reader::RowSelection;
 use rand_core::Rng;
 use rand_pcg::Pcg64;
 
+use super::division::Divisions;
 use super::footer::ParquetFile;
 use crate::table::types::Shape;
 
@@ -22,6 +23,8 @@ pub(in crate::table) struct ParquetPlan {
     pub(in crate::table) batch_rows: usize,
     /// Sampled rows of each row group; all if `None`.
     pub(in crate::table) runs: Option<Runs>,
+    /// Row groups that are decoded in parts.
+    pub(in crate::table) divisions: Arc<Divisions>,
 }
 
 /// A sample: runs of consecutive rows, spread over each row group.

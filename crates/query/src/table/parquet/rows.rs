@@ -28,14 +28,9 @@ pub(super) struct RowBytes {
 
 impl RowBytes {
     /// Adds a column whose pages are in memory: strings get the average length of the page where it is largest.
-    pub(super) fn add_pages(
-        &mut self,
-        chunk: &ColumnChunkMetaData,
-        pages: impl Iterator<Item = PageHeader>,
-        rows: u64,
-    ) {
+    pub(super) fn add_pages(&mut self, chunk: &ColumnChunkMetaData, pages: Vec<PageHeader>, rows: u64) {
         let of_value = fixed_bytes(chunk).unwrap_or_else(|| {
-            let densities = pages.map(|page| page.uncompressed.max(0) / page.values.max(1));
+            let densities = pages.iter().map(|page| page.uncompressed.max(0) / page.values.max(1));
             OFFSET_BYTES.saturating_add(densities.max().unwrap_or(0) as usize)
         });
         self.add(chunk, of_value, rows);
@@ -122,7 +117,7 @@ mod tests {
                 }
                 assert_eq!(row.batch_rows(8192, 1 << 20), 1);
                 let page = PageHeader { uncompressed: bytes, values, ..PageHeader::default() };
-                row.add_pages(&chunk, [page].into_iter(), 0);
+                row.add_pages(&chunk, vec![page], 0);
                 assert_eq!(row.batch_rows(8192, 1 << 20), 1);
             }
         }

@@ -62,15 +62,19 @@ impl ParquetScan {
     /// Starts the next row group; false if there is none.
     fn begin(&mut self) -> Result<bool, Error> {
         let Some(fetched) = self.fetcher.next()? else { return Ok(false) };
+        let leaves = self.plan.files[fetched.split.file].leaves(&self.plan.columns);
+        let pieces = fetched.parts.map(|parts| Group::pieces(&self.plan, fetched.split, &leaves, parts));
         let group = Group {
             job: self.job.clone(),
             plan: Arc::clone(&self.plan),
             file: fetched.split.file,
             index: fetched.split.index,
+            part: fetched.split.part,
+            leaves,
             allowance: Arc::clone(&self.allowance),
             fault: Fault::default(),
             open: fetched.file,
-            parts: fetched.parts,
+            pieces,
             share: self.fetcher.share(),
             account: Arc::clone(self.fetcher.account()),
         };

@@ -12,7 +12,13 @@ const SCHEMA_DEPTH_MAX: usize = 64;
 /// Field of the footer (`FileMetaData`) with the elements of its schema.
 const SCHEMA_FIELD: i64 = 2;
 /// Field of an element (`SchemaElement`) with its number of children.
-const CHILDREN_FIELD: i64 = 5;
+const CHILDREN_FIELD: usize = 5;
+
+/// Fields of a structure in a list that are looked at, from 0 on.
+const FIELDS: usize = CHILDREN_FIELD + 1;
+
+/// Field of an offset index (`OffsetIndex`) with the places of the pages.
+const LOCATIONS_FIELD: i64 = 1;
 
 /// The byte after the last field of a structure.
 const STRUCTURE_END: u8 = 0;
@@ -113,6 +119,13 @@ pub(super) fn check_schema(footer: &[u8]) -> Result<(), String> {
     if open.is_empty() { Ok(()) } else { Err("its schema claims more columns than it has".into()) }
 }
 
+/// Passes the numbers of each page in an offset index to `each`: its offset, its bytes with the header, its first row.
+pub(super) fn page_locations(index: &[u8], mut each: impl FnMut([i64; 3])) -> Result<(), Problem> {
+    Walker { bytes: index, at: 0 }.structures(LOCATIONS_FIELD, |[_, offset, bytes, first_row, ..]| {
+        each([offset, bytes, first_row]);
+    })
+}
+
 /// Parses the page header at the start of `bytes`.
 pub(super) fn page_header(bytes: &[u8]) -> Result<PageHeader, Problem> {
     let mut header = PageHeader::default();
@@ -177,13 +190,21 @@ impl Walker<'_> {
 
     /// The number of children of each element of a footer's schema.
     fn children(&mut self) -> Result<Vec<i64>, Problem> {
-        let (mut last, mut children) = (0, Vec::new());
+        let mut children = Vec::new();
+        self.structures(SCHEMA_FIELD, |numbers| children.push(numbers[CHILDREN_FIELD]))?;
+        Ok(children)
+    }
+
+    /// Walks a structure and passes the numbers of each structure in the list `list` to `each`, by their fields; 0 for
+    /// those without.
+    fn structures(&mut self, list: i64, mut each: impl FnMut([i64; FIELDS])) -> Result<(), Problem> {
+        let mut last = 0;
         while let Some((field, kind)) = self.field(last)? {
             last = field;
             match kind {
                 // The field's type contains the value.
                 Kind::Boolean => continue,
-                Kind::List if field == SCHEMA_FIELD => {}
+                Kind::List if field == list => {}
                 other => {
                     self.value(other, 1)?;
                     continue;
@@ -192,16 +213,17 @@ impl Walker<'_> {
             let head = self.byte()?;
             let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
             for _ in 0..count {
-                let mut own = 0;
+                let mut numbers = [0; FIELDS];
                 self.structure(1, &mut |depth, field, value| {
-                    if (depth, field) == (1, CHILDREN_FIELD) {
-                        own = value;
+                    let field = usize::try_from(field).ok().filter(|_| depth == 1);
+                    if let Some(number) = field.and_then(|field| numbers.get_mut(field)) {
+                        *number = value;
                     }
                 })?;
-                children.push(own);
+                each(numbers);
             }
         }
-        Ok(children)
+        Ok(())
     }
 
     /// Walks a structure and passes its numbers to `number`, with their depth and field.

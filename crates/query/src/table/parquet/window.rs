@@ -1,4 +1,4 @@
-//! Forward window over a file range, with few bytes in memory at a time.
+//! Forward window over ranges of a file, with few bytes in memory at a time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,16 +27,17 @@ pub(super) struct Window {
 }
 
 impl Window {
+    /// Opens a window on ranges in the order of the file, with reads of `block` bytes.
     pub(super) fn open(
         job: &Job,
         account: &Arc<Account>,
         file: &Arc<IoFile>,
-        range: Range<u64>,
+        ranges: Vec<Range<u64>>,
         block: usize,
     ) -> Result<Window, Error> {
         let options = SharedOptions { block, ahead: WINDOW_AHEAD, ..SharedOptions::default() };
-        let kept_at = range.start;
-        let stream = ReadStream::shared_within(job.io(), Some(account), file, range, &options)?;
+        let kept_at = ranges.first().map_or(0, |range| range.start);
+        let stream = ReadStream::extents(job.io(), Some(account), file, ranges, &options)?;
         Ok(Window { job: job.clone(), stream, bytes: block, block: None, kept: Bytes::new(), kept_at })
     }
 
