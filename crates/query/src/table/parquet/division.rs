@@ -73,11 +73,9 @@ impl LeafPages {
         let last = self.pages[span.end - 1];
         let (dictionary, pages) =
             (self.start..self.pages[0].offset, self.pages[span.start].offset..last.offset + last.bytes);
-        match () {
-            () if dictionary.end == pages.start => vec![dictionary.start..pages.end],
-            () if dictionary.is_empty() => vec![pages],
-            () => vec![dictionary, pages],
-        }
+        let joined = dictionary.start..pages.end;
+        let ranges = if dictionary.end == pages.start { [joined, 0..0] } else { [dictionary, pages] };
+        ranges.into_iter().filter(|range| !range.is_empty()).collect()
     }
 
     /// Bytes of the data pages.

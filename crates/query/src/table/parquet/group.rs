@@ -154,8 +154,9 @@ impl Group {
                 None => {
                     opened.row_bytes.add_unseen(chunk, self.rows());
                     let (start, length) = chunk.byte_range();
-                    let ranges =
-                        located.as_ref().map_or_else(|| vec![start..start + length], Located::ranges);
+                    let ranges = located
+                        .as_ref()
+                        .map_or_else(|| std::iter::once(start..start + length).collect(), Located::ranges);
                     Chunk::windowed(chunk, self.window(ranges)?, located, &self.allowance, &self.fault)
                 }
             };

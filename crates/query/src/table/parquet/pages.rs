@@ -157,3 +157,61 @@ impl Iterator for OneChunk {
 }
 
 impl PageIterator for OneChunk {}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::properties::WriterProperties;
+    use sakiyomi_io::Access;
+    use sakiyomi_testing::Scratch;
+
+    use super::*;
+    use crate::table::allowance::Allowance;
+    use crate::table::parquet::chunk::Fault;
+    use crate::table::parquet::footer::ParquetFile;
+    use crate::table::source::Source;
+    use crate::{Job, JobOptions};
+
+    /// Rows of a page of 4.8 MB, which counts until the next one is decompressed.
+    const PAGE_ROWS: usize = 600_000;
+
+    #[test]
+    fn pages_that_are_skipped_hold_no_memory() {
+        let scratch = Scratch::new("skipped_pages");
+        let rows = 4 * PAGE_ROWS;
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows as i64));
+        let batch = RecordBatch::try_from_iter([("n", numbers)]).unwrap();
+        let properties = WriterProperties::builder()
+            .set_max_row_group_row_count(None)
+            .set_data_page_row_count_limit(PAGE_ROWS)
+            .set_data_page_size_limit(1 << 30)
+            .set_write_batch_size(PAGE_ROWS)
+            .set_dictionary_enabled(false);
+        let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties.build())).unwrap();
+        writer.write(&batch).unwrap();
+        let path = scratch.file("t", writer.into_inner().unwrap());
+        let file = ParquetFile::open(Source::named(&path, Access::Buffered).unwrap()).unwrap();
+        let metadata = file.metadata.row_group(0).column(0);
+        let (start, length) = metadata.byte_range();
+        let bytes = file.source.reader().unwrap().read(start, length).unwrap();
+        let job = Job::new(JobOptions { memory: 64 << 20, threads: 1, ..JobOptions::default() }).unwrap();
+        let allowance = Arc::new(Allowance::new(&job, 1 << 20, 0).unwrap());
+        let pieces = vec![(start, bytes.into())];
+        let chunk = Chunk::whole(metadata, pieces, None, &allowance, &Fault::default());
+        let mut pages = Pages::new(chunk, metadata, rows).unwrap();
+        let page = allowance.used();
+        assert!(page >= 8 * PAGE_ROWS, "the first page is reserved before it is read");
+        pages.skip_next_page().unwrap();
+        assert_eq!(allowance.used(), 0);
+        pages.get_next_page().unwrap();
+        assert_eq!(allowance.used(), page);
+        pages.peek_next_page().unwrap();
+        pages.skip_next_page().unwrap();
+        assert_eq!(allowance.used(), page);
+        pages.get_next_page().unwrap();
+        assert_eq!(allowance.used(), 2 * page, "the decoder holds the page before the skipped one");
+        drop(pages);
+        assert_eq!(allowance.used(), 0);
+    }
+}

@@ -161,6 +161,26 @@ fn pages(path: &Path, rows: usize, page_rows: usize, compression: Compression) -
 }
 
 #[test]
+fn fewer_workers_decode_pages_that_all_have_no_memory_for() {
+    let scratch = Scratch::new("many_workers");
+    for file in 0..8 {
+        // A page has 4 MB.
+        one_page(&scratch.path(&format!("{file}")), 500_000, Compression::UNCOMPRESSED);
+    }
+    let (table, job) = (open(scratch.root()).unwrap(), job(32 * MIB));
+    let options = ScanOptions { memory: 8 * MIB, streams: 8, ordered: false, ..ScanOptions::new(vec![0]) };
+    let mut streams = table.scan(&job, &options).unwrap();
+    let mut rows_read = 0;
+    // All workers have a page in memory at the same time.
+    while rows_read < 8 * 500_000 {
+        let batches = streams.iter_mut().map(|stream| stream.next().unwrap());
+        let rows: usize = batches.flatten().map(|batch| batch.num_rows()).sum();
+        assert!(rows > 0, "rows are missing");
+        rows_read += rows;
+    }
+}
+
+#[test]
 fn a_page_larger_than_the_heap_borrows_from_the_buffers() {
     let scratch = Scratch::new("large_page");
     // A page has 8 MB, the heap 6 MiB.
