@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::allowance::Allowance;
-use super::arrow::{ArrowPlan, ArrowScan, ArrowStream, StreamScan};
+use super::arrow::{ArrowFile, ArrowPlan, ArrowScan, ArrowStream, StreamScan};
 use super::content::{Content, Data};
 use super::csv::{CsvInput, CsvPlan, CsvScan};
 use super::fetch::{Fetcher, RangesOf, Shared, Split};
@@ -83,8 +83,13 @@ pub(super) fn scan(
                 scan.divisions = parquet::divisions(files, &splits, &scan.columns, workers)?;
             }
             // Workers without a split need no memory.
-            let busy = parquet::workers(&splits, &scan.divisions, workers);
+            let few = workers.min(splits.len()).max(1);
+            let mut busy = parquet::workers(&splits, &scan.divisions, workers);
             scan.decoder_bytes = decoder_bytes * workers;
+            if busy > few && !scan.has_memory(&splits, busy)? {
+                scan.divisions.clear();
+                busy = few;
+            }
             let busy = scan.affordable(&splits, busy)?;
             scan.decoder_bytes /= busy;
             let mut streams = scan.of_splits(splits, runs, busy)?;
@@ -127,6 +132,16 @@ impl Scan<'_> {
         let left = (LENT_DENOMINATOR - LENT_NUMERATOR - 1) * part;
         let free = pool.unclaimed().saturating_sub(io_bytes + left);
         ((part * LENT_NUMERATOR).min(free) / workers, io_bytes)
+    }
+
+    /// Whether each of `workers` decoders has the memory for the pages of all columns, without any of the buffer budget:
+    /// workers that decode parts of row groups must not leave less to operators, or decode columns in turn.
+    fn has_memory(&self, splits: &[Split], workers: usize) -> Result<bool, Error> {
+        let Content::Parquet(files, _) = &self.table.content else { return Ok(true) };
+        let (share, whole) = (self.decoder_bytes / workers, self.io_bytes / workers / 2);
+        let pages = page_memory(files, splits, &self.columns, share / 2, whole as u64)?;
+        let beyond = |pages: usize| pages.saturating_sub(share / 2);
+        Ok(beyond(pages.largest) == 0 && beyond(pages.all) <= self.job.available() / 2 / workers)
     }
 
     /// The largest number of workers, at most `workers`, for each of which there is memory for the largest pages of a
@@ -184,11 +199,14 @@ impl Scan<'_> {
                 }
             }
             Content::Arrow(files) => {
+                let bytes = files.iter().map(ArrowFile::dictionary_bytes).sum();
+                let dictionaries = self.job.reserve(bytes, "keeping the dictionaries of a table")?;
                 let plan = Arc::new(ArrowPlan {
                     files: Arc::clone(files),
                     columns: self.columns,
                     shape: self.shape,
                     batch_rows: self.options.batch_rows.max(1),
+                    dictionaries,
                 });
                 for (fetcher, allowance) in fetchers {
                     streams.push(Box::new(ArrowScan::new(self.job, &plan, fetcher, allowance)));

@@ -1,7 +1,9 @@
 //! Index of an Arrow IPC file: its schema and the locations of its record batches.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use arrow_array::Array;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::read_dictionary;
 use arrow_ipc::{Block, Message, MessageHeader, MetadataVersion, root_as_footer};
@@ -59,6 +61,15 @@ impl ArrowFile {
     /// Rows of the file.
     pub(in crate::table) fn rows(&self) -> u64 {
         self.batches.iter().map(|batch| batch.rows).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes of the dictionaries, which stay in memory with the table.
+    pub(in crate::table) fn dictionary_bytes(&self) -> usize {
+        let mut known = BTreeSet::new();
+        let all = self.batches.iter().flat_map(|batch| batch.dictionaries.values());
+        // Most record batches share their dictionaries.
+        let each = all.filter(|values| known.insert(Arc::as_ptr(values).cast::<()>()));
+        each.map(|values| values.get_buffer_memory_size()).sum()
     }
 }
 

@@ -12,6 +12,7 @@ use super::index::{ArrowFile, Batch};
 use super::layout::{column_ranges, layouts};
 use super::message;
 use super::rows::Rows;
+use crate::job::Reservation;
 use crate::table::allowance::Allowance;
 use crate::table::fetch::{Fetched, Fetcher};
 use crate::table::guard::{damaged, decode, named};
@@ -26,6 +27,8 @@ pub(in crate::table) struct ArrowPlan {
     pub(in crate::table) columns: Vec<usize>,
     pub(in crate::table) shape: Shape,
     pub(in crate::table) batch_rows: usize,
+    #[expect(dead_code, reason = "holds the memory")]
+    pub(in crate::table) dictionaries: Reservation,
 }
 
 impl ArrowFile {

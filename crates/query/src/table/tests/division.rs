@@ -94,7 +94,8 @@ proptest! {
         let (table, job) = (open(path).unwrap(), job(128 * MIB));
         let available = job.available();
         let streams = streams(&table, &job, memory).unwrap();
-        prop_assert!(streams.iter().all(|batches| !batches.is_empty()), "a worker is idle");
+        // With less memory than for the pages of both, one worker decodes all rows.
+        prop_assert!(memory < 64 * MIB || streams.iter().all(|batches| !batches.is_empty()), "a worker is idle");
         prop_assert_eq!(in_order(&streams), expected);
         prop_assert_eq!(job.available(), available);
     }

@@ -246,3 +246,27 @@ fn a_sample_does_not_keep_the_pages_of_its_texts() {
     let (held, rows) = (sample.get_array_memory_size(), batch_bytes(&sample));
     assert!(sample.num_rows() >= 1000 && held < 2 * rows, "{held} bytes are held for {rows}");
 }
+
+#[test]
+fn dictionaries_of_an_arrow_file_count_while_it_is_scanned() {
+    let scratch = Scratch::new("dictionaries");
+    let values = StringArray::from_iter_values((0..8).map(|value| format!("{value}").repeat(MIB)));
+    let keys = arrow_array::Int32Array::from_iter_values((0..100).map(|row| row % 8));
+    let column: ArrayRef = Arc::new(arrow_array::DictionaryArray::new(keys, Arc::new(values)));
+    let batch = RecordBatch::try_from_iter([("d", column)]).unwrap();
+    let options = IpcWriteOptions::default().try_with_compression(Some(arrow_ipc::CompressionType::ZSTD));
+    write_file(&scratch.path("t"), &[batch.clone(), batch], options.unwrap());
+    let table = open(scratch.path("t")).unwrap();
+    let options = ScanOptions { memory: 2 * MIB, ..ScanOptions::new(vec![0]) };
+    // The heap has 6 MiB.
+    let refused = table.scan(&job(16 * MIB), &options).map(drop);
+    assert!(matches!(refused, Err(Error::Memory { .. })), "{refused:?}");
+    let job = job(64 * MIB);
+    let available = job.available();
+    let mut streams = table.scan(&job, &options).unwrap();
+    let reserved = available - job.available();
+    assert!((8 * MIB..12 * MIB).contains(&reserved), "{reserved} bytes");
+    assert_eq!(streams[0].next().unwrap().unwrap().num_rows(), 100);
+    drop(streams);
+    assert_eq!(job.available(), available);
+}
