@@ -16,13 +16,10 @@ use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::division::Located;
-use super::thrift::{self, PageHeader, Problem};
+use super::thrift::{self, HEADER_BYTES, PageHeader, Problem};
 use super::window::Window;
 use crate::Error;
 use crate::table::allowance::Allowance;
-
-/// Bytes read first for a page header. Most headers have less than 100; statistics can be longer.
-pub(super) const HEADER_BYTES: usize = 256;
 
 /// Maximum size of a page header. It contains the page's statistics, whose bounds are values of the column.
 const HEADER_MAX_BYTES: usize = 16 << 20;

@@ -16,9 +16,8 @@ use std::sync::Arc;
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::page_index::offset_index::PageLocation;
 
-use super::chunk::HEADER_BYTES;
 use super::footer::ParquetFile;
-use super::thrift::{self, Problem};
+use super::thrift::{self, HEADER_BYTES, Problem};
 use crate::Error;
 use crate::table::fetch::Split;
 use crate::table::source::SourceReader;

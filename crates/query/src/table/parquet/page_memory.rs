@@ -5,9 +5,9 @@
 
 use parquet::file::metadata::ColumnChunkMetaData;
 
-use super::chunk::{HEADER_BYTES, HELD_MIN_BYTES, page_bytes};
+use super::chunk::{HELD_MIN_BYTES, page_bytes};
 use super::footer::ParquetFile;
-use super::thrift;
+use super::thrift::{self, HEADER_BYTES};
 use crate::Error;
 use crate::table::fetch::Split;
 use crate::table::source::SourceReader;

@@ -14,8 +14,8 @@ const SCHEMA_FIELD: i64 = 2;
 /// Field of an element (`SchemaElement`) with its number of children.
 const CHILDREN_FIELD: usize = 5;
 
-/// Fields of a structure in a list that are looked at, from 0 on.
-const FIELDS: usize = CHILDREN_FIELD + 1;
+/// Fields of a structure in a list that are passed on, from 0 on.
+const PASSED_FIELDS: usize = CHILDREN_FIELD + 1;
 
 /// Field of an offset index (`OffsetIndex`) with the places of the pages.
 const LOCATIONS_FIELD: i64 = 1;
@@ -54,6 +54,9 @@ impl Kind {
         })
     }
 }
+
+/// Bytes read first for a page header. Most headers have less than 100; statistics can be longer.
+pub(super) const HEADER_BYTES: usize = 256;
 
 /// `PageType` of a data page.
 pub(super) const DATA_PAGE_KIND: i64 = 0;
@@ -197,7 +200,7 @@ impl Walker<'_> {
 
     /// Walks a structure and passes the numbers of each structure in the list `list` to `each`, by their fields; 0 for
     /// those without.
-    fn structures(&mut self, list: i64, mut each: impl FnMut([i64; FIELDS])) -> Result<(), Problem> {
+    fn structures(&mut self, list: i64, mut each: impl FnMut([i64; PASSED_FIELDS])) -> Result<(), Problem> {
         let mut last = 0;
         while let Some((field, kind)) = self.field(last)? {
             last = field;
@@ -213,7 +216,7 @@ impl Walker<'_> {
             let head = self.byte()?;
             let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
             for _ in 0..count {
-                let mut numbers = [0; FIELDS];
+                let mut numbers = [0; PASSED_FIELDS];
                 self.structure(1, &mut |depth, field, value| {
                     let field = usize::try_from(field).ok().filter(|_| depth == 1);
                     if let Some(number) = field.and_then(|field| numbers.get_mut(field)) {
