@@ -51,3 +51,4 @@ mod tests;
 pub use plan::{Aggregate, Aggregation, Function};
 pub use run::{Aggregated, aggregate};
 pub use sorted::SortedAggregate;
+pub(crate) use worker::group_bytes;

@@ -1,5 +1,5 @@
-//! `query calibrate`: the CPU costs of operators on this machine, measured in memory and in unnamed files in about
-//! fifteen seconds.
+//! `query calibrate`: the CPU costs of operators on this machine, measured in memory and in unnamed files in less
+//! than a minute.
 //!
 //! The data is generated from separate seeds and schemas and never taken from a tested table, because a prediction is
 //! only valid if its constants are independent. Each cost is the median CPU time of repeated runs on one thread, which
@@ -35,7 +35,7 @@ pub use measure::Effort;
 pub use sakiyomi_probe::calibration::LoadError;
 
 /// The name and version of the file's contents.
-pub const SCHEMA: &str = "sakiyomi.operator-costs/2";
+pub const SCHEMA: &str = "sakiyomi.operator-costs/3";
 
 /// CPU costs of operators, with the machine on which they were measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,6 +90,7 @@ pub fn calibrate(
         group_text_ns_per_value: tables.group_text_ns_per_value,
         merge_ns_per_group: tables.grouped.merge,
         merge_insert_ns_per_group: tables.grouped.merge_insert,
+        merge_ns_per_value: tables.merge_ns_per_value,
         update_ns_per_value: tables.update_ns_per_value,
         expression_ns_per_value: tables.expression_ns_per_value,
         filter_ns_per_value: tables.filter_ns_per_value,

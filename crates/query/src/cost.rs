@@ -10,14 +10,15 @@
 //! a sort-merge join are CPU-bound, and concludes that the CPU time of I/O belongs in the model. This model includes it
 //! per engine, depth, block, use of the page cache and memory, as measured by `probe`. The CPU time of operators is
 //! measured by `query calibrate`. A job is a sequence of stages ([`stage`]). The device, the cores and the longest
-//! serial part each give a lower bound of a stage's time; the largest bound is the prediction.
+//! serial part each give a lower bound of a stage's time; how far device and cores overlap follows from the number of
+//! units in flight (`network`).
 //!
 //! | file | subject |
 //! |---|---|
 //! | [`operators`], [`curve`] | CPU costs of operators; costs that depend on a size |
 //! | [`shape`] | tables, keys, results, the task |
 //! | `transfer`, `streams`, `flow` | device time and CPU time of bytes between memory and files |
-//! | [`stage`] | the time of a stage |
+//! | [`stage`], `network` | the time of a stage |
 //! | `work`, `sort`, `join`, `aggregate`, `algorithms` | the stages of each algorithm |
 //! | [`plan`], [`model`], `options`, [`search`], `rejected` | plans, their prediction and choice |
 //! | [`prediction`], [`explain`], `tree` | results |
@@ -38,6 +39,7 @@ mod aggregate;
 pub(crate) mod algorithms;
 mod flow;
 mod join;
+mod network;
 mod options;
 mod records;
 mod rejected;
@@ -55,7 +57,7 @@ pub use plan::Plan;
 pub use prediction::Prediction;
 pub use rejected::Rejected;
 pub use search::Choice;
-pub use shape::{ColumnShape, KeyShape, Operator, TableShape, Task};
+pub use shape::{ColumnShape, GroupSize, KeyShape, Operator, TableShape, Task};
 pub use streams::Storage;
 pub use tree::Node;
 

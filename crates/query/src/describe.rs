@@ -58,7 +58,14 @@ pub fn describe(table: &Table, columns: &[usize], cached_ratio: f64) -> TableSha
             column.encoded_bytes /= count;
         });
     }
-    TableShape { rows, format: file_format(table.format()), columns, cached_ratio, is_sorted: false }
+    TableShape {
+        rows,
+        format: file_format(table.format()),
+        columns,
+        splits: 0,
+        cached_ratio,
+        is_sorted: false,
+    }
 }
 
 /// Returns the shape of a written result with the columns and the encodings of a table.
@@ -70,8 +77,9 @@ pub fn result(columns: Vec<ColumnShape>, rows: u64, format: Format, compression:
         let file_bytes = if codec == Codec::None { column.encoded_bytes } else { column.file_bytes };
         ColumnShape { codec, file_bytes, ..column }
     });
-    let (cached_ratio, is_sorted) = (0.0, false);
-    TableShape { rows, format: file_format(format), columns: columns.collect(), cached_ratio, is_sorted }
+    let (splits, cached_ratio, is_sorted) = (0, 0.0, false);
+    let columns = columns.collect();
+    TableShape { rows, format: file_format(format), columns, splits, cached_ratio, is_sorted }
 }
 
 /// The format as a cost class.

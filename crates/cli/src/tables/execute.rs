@@ -56,7 +56,7 @@ pub(crate) fn execute(
 pub(crate) fn run_command(command: &dyn TableCommand, common: &Common) -> Result<ExitCode> {
     let begun = Command::begin(command.args().report.directory()?);
     let destination = command.destination()?;
-    let planned = plan(command, &destination);
+    let planned = plan(command, &destination)?;
     let executed = execute(command, planned.plan.as_ref(), &destination, common)?;
     let asked = Asked {
         operation: command.operation(),

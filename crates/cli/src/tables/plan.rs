@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use sakiyomi_io::Access;
 use sakiyomi_query::Job;
-use sakiyomi_query::cost::{Explanation, Limits, Node, Plan};
+use sakiyomi_query::cost::{CostError, Explanation, Limits, Node, Plan};
 use sakiyomi_query::statement::{Calibrated, Destination};
 use sakiyomi_query::table::Table;
 use sakiyomi_report::number::{bytes, count};
@@ -96,10 +96,20 @@ pub(crate) fn explain(
 
 /// Returns the plan that the cost model chooses, or none if calibrations are missing or planning fails. The command
 /// itself reports the errors of tables and expressions.
-pub(crate) fn plan(command: &dyn TableCommand, destination: &Destination) -> Planned {
-    let calibrations = Calibrations::find();
-    let chosen = calibrations.and_then(|calibrations| explain(command, &calibrations, destination).ok());
-    chosen.map_or_else(Planned::default, Planned::of)
+///
+/// # Errors
+/// If rows would be spilled to a directory in memory beyond the memory limit: the command would fail after much work.
+pub(crate) fn plan(command: &dyn TableCommand, destination: &Destination) -> Result<Planned> {
+    let Some(calibrations) = Calibrations::find() else { return Ok(Planned::default()) };
+    match explain(command, &calibrations, destination) {
+        Ok(chosen) => Ok(Planned::of(chosen)),
+        Err(error) if is_spill_in_memory(&error) => Err(error),
+        Err(_) => Ok(Planned::default()),
+    }
+}
+
+fn is_spill_in_memory(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(sakiyomi_query::Error::Cost(CostError::SpillMemory { .. })))
 }
 
 /// Appends the tree of a plan as lines, the inputs of an operator indented below it.

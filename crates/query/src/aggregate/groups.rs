@@ -68,7 +68,8 @@ impl Groups {
         self.bytes(self.capacity)
     }
 
-    fn variable_bytes(&self) -> usize {
+    /// Bytes of variable-length keys and values.
+    pub(crate) fn variable_bytes(&self) -> usize {
         self.keys.variable_bytes() + self.states.iter().map(State::variable_bytes).sum::<usize>()
     }
 

@@ -23,6 +23,9 @@ const MEMORY_PURPOSE: &str = "grouping rows";
 /// Size at which buffered records are written to a run.
 const RECORDS_BYTES: usize = 64 << 10;
 
+/// Place of the length of a record in a run, before the record.
+pub(super) const RECORD_LENGTH: [u8; 4] = [0; 4];
+
 /// Phases of spilled groups.
 const WRITE_PHASE: &str = "write groups";
 /// See [`WRITE_PHASE`].
@@ -202,7 +205,7 @@ fn write(run: &mut FrameWriter, groups: &Groups, numbers: &[u32]) -> Result<(), 
     };
     for &group in numbers {
         let start = records.len();
-        records.extend([0; 4]);
+        records.extend(RECORD_LENGTH);
         groups.write(group, &mut records);
         let bytes = (records.len() - start - 4) as u32;
         records[start..start + 4].copy_from_slice(&bytes.to_le_bytes());

@@ -261,6 +261,19 @@ proptest! {
 }
 
 #[test]
+fn the_bytes_of_a_group_are_those_of_its_key_and_its_states() {
+    let numbers: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 2, 3]));
+    let sums = aggregation("k", &[(Function::Sum, "i"), (Function::Count, "i")], None);
+    // A word, a sum of 128 bits with the number of its values, and a count; spilled, with the lengths of the record and
+    // of the key.
+    assert_eq!(group_bytes(&sums, &[numbers]).unwrap(), [40.0, 48.0]);
+    let text = |length: usize| -> ArrayRef { Arc::new(StringArray::from(vec!["x".repeat(length); 5])) };
+    let counts = aggregation("s", &[(Function::Count, "i")], None);
+    let [short, long] = [10, 1000].map(|length| group_bytes(&counts, &[text(length)]).unwrap());
+    assert!(short[1] >= 26.0 && long[1] >= 1016.0 && long[0] > 2000.0, "{short:?} {long:?}");
+}
+
+#[test]
 fn a_sum_that_does_not_fit_is_an_error_that_names_it() {
     let scratch = Scratch::new("aggregate-overflow");
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));

@@ -18,7 +18,7 @@ use super::groups::Groups;
 use super::index::NO_GROUP;
 use super::keys::Keys;
 use super::layout::{Kind, Layout};
-use super::overflow::Overflow;
+use super::overflow::{Overflow, RECORD_LENGTH};
 use super::plan::Aggregation;
 use super::state::Values;
 use super::types::{canonical, flat};
@@ -51,6 +51,25 @@ impl Plan {
         let types: Vec<(DataType, bool)> = self.aggregation.keys().iter().map(key_type).collect();
         Ok(Groups::new(Keys::new(&types)?, &self.layout.specs))
     }
+}
+
+/// Returns the mean bytes of a group of sampled keys: in the table without its index, and in a spill file.
+///
+/// # Errors
+/// If the types of the keys cannot be grouped.
+pub(crate) fn group_bytes(aggregation: &Aggregation, keys: &[ArrayRef]) -> Result<[f64; 2], Error> {
+    let mut groups = Plan::new(aggregation.clone()).groups()?;
+    let rows = keys.first().map_or(0, |key| key.len());
+    groups.make_room(rows, usize::MAX);
+    groups.keys.assign(keys, rows, &mut Vec::new())?;
+    groups.grow_states();
+    let mut records = Vec::new();
+    for group in groups.numbers() {
+        records.extend(RECORD_LENGTH);
+        groups.write(group, &mut records);
+    }
+    let mean = |bytes: usize| bytes as f64 / groups.len().max(1) as f64;
+    Ok([groups.bytes_per_group() as f64 + mean(groups.variable_bytes()), mean(records.len())])
 }
 
 /// The distinct values of an argument in each group: a table whose keys are a group's key and a value.

@@ -24,6 +24,7 @@ pub(super) struct TableCosts {
     pub(super) grouped: Grouped,
     pub(super) group_text_ns_per_value: f64,
     pub(super) update_ns_per_value: f64,
+    pub(super) merge_ns_per_value: f64,
     pub(super) merge_join_ns_per_row: f64,
     pub(super) expression_ns_per_value: f64,
     pub(super) filter_ns_per_value: f64,
@@ -35,19 +36,22 @@ const BUILD_ROW_COUNTS: [usize; 3] = [1 << 12, 1 << 16, 1 << 20];
 const PROBE_ROWS: usize = 1 << 18;
 /// Bytes of a row of the build side: a key, a number, and the hash table entry.
 const BUILD_ROW_BYTES: f64 = 40.0;
-/// Numbers of groups.
-const GROUP_COUNTS: [usize; 4] = [4, 1 << 12, 1 << 17, 1 << 20];
+/// Numbers of groups: tables in the caches of a core, in a shared cache, and beyond.
+const GROUP_COUNTS: [usize; 5] = [4, 1 << 12, 1 << 17, 1 << 20, 1 << 22];
+/// Number of the first of them that are also merged.
+const MERGED_COUNTS: usize = 4;
 /// Bytes of a group of the calibration: a key and its index entry.
-const GROUP_BYTES: f64 = 16.0;
+const GROUP_BYTES: f64 = 24.0;
 /// Rows of the input of an aggregation.
 const GROUPED_ROWS: usize = 1 << 20;
-/// Rows for each group, if there are many groups.
-const ROWS_PER_GROUP: usize = 2;
 /// Distinct texts that are grouped: too many for codes.
 const TEXT_GROUPS: usize = 1 << 12;
 const GROUPED_TEXT_BYTES: u64 = 16;
-/// Sums per row, to measure the cost of an update.
-const SUM_COUNT: usize = 4;
+/// Aggregates of a row whose states differ, to measure the cost of an update and of merging: equal states are shared.
+const STATES: [(Function, usize); 4] =
+    [(Function::Sum, 1), (Function::Sum, 0), (Function::Min, 1), (Function::Max, 1)];
+/// Index of the number of groups with which merging is measured: the tables of partitions exceed private caches.
+const MERGED_GROUPS: usize = 3;
 /// Rows of each side of a merge join.
 const JOINED_ROWS: usize = 1 << 18;
 /// Rows of a batch.
@@ -68,11 +72,14 @@ pub(super) fn measure(effort: Effort) -> Result<TableCosts, Error> {
     }
     let grouped = grouped(effort)?;
     let few = random_keys(effort.amount(GROUPED_ROWS), GROUP_COUNTS[0], 32);
-    let updated = grouping(effort, &grouped_table(&few, None)?, SUM_COUNT)?;
-    let update_ns_per_value = ((updated - grouped.find.at(1.0)) / SUM_COUNT as f64).max(0.0);
+    let updated = grouping(effort, &grouped_table(&few, None)?, &STATES)?;
+    let update_ns_per_value = ((updated - grouped.find.at(1.0)) / STATES.len() as f64).max(0.0);
+    let groups = effort.amount(GROUP_COUNTS[MERGED_GROUPS]);
+    let [without, with] = [&[][..], &STATES].map(|states| merging(effort, groups, 0, states));
+    let merge_ns_per_value = ((with? - without?) / STATES.len() as f64).max(0.0);
     let keys = random_keys(effort.amount(GROUPED_ROWS), TEXT_GROUPS, 36);
     let [numbers, texts] =
-        [None, Some(GROUPED_TEXT_BYTES)].map(|text| grouping(effort, &grouped_table(&keys, text)?, 0));
+        [None, Some(GROUPED_TEXT_BYTES)].map(|text| grouping(effort, &grouped_table(&keys, text)?, &[]));
     let group_text_ns_per_value = (texts? - numbers?).max(0.0);
     let (expression_ns_per_value, filter_ns_per_value) = expressions(effort)?;
     Ok(TableCosts {
@@ -81,6 +88,7 @@ pub(super) fn measure(effort: Effort) -> Result<TableCosts, Error> {
         grouped,
         group_text_ns_per_value,
         update_ns_per_value,
+        merge_ns_per_value,
         merge_join_ns_per_row: merge_join(effort)?,
         expression_ns_per_value,
         filter_ns_per_value,
@@ -153,22 +161,22 @@ fn grouped_table(keys: &[i64], text_bytes: Option<u64>) -> Result<InMemory, Erro
     Ok(InMemory::new(schema, batches))
 }
 
-/// The groups of the first column with some sums of the second.
-fn aggregation(input: &InMemory, sums: usize) -> Result<Aggregation, Error> {
+/// The groups of the first column with some aggregates of columns.
+fn aggregation(input: &InMemory, states: &[(Function, usize)]) -> Result<Aggregation, Error> {
     let schema = input.schema();
-    let sum = |at: usize| {
-        let sum = Aggregate::new(Function::Sum, Expression::column(1, &schema), "s")?;
-        Ok(sum.named(&format!("s{at}")))
+    let aggregate = |(at, &(function, column)): (usize, &(Function, usize))| {
+        let aggregate = Aggregate::new(function, Expression::column(column, &schema), "s")?;
+        Ok(aggregate.named(&format!("s{at}")))
     };
-    let aggregates = (0..sums).map(sum).collect::<Result<Vec<_>, Error>>()?;
+    let aggregates = states.iter().enumerate().map(aggregate).collect::<Result<Vec<_>, Error>>()?;
     Aggregation::new(vec![("k".to_owned(), Expression::column(0, &schema))], aggregates, None, &schema)
 }
 
-/// CPU time per row to find its group and update some sums, in nanoseconds.
-fn grouping(effort: Effort, input: &InMemory, sums: usize) -> Result<f64, Error> {
+/// CPU time per row to find its group and update some aggregates, in nanoseconds.
+fn grouping(effort: Effort, input: &InMemory, states: &[(Function, usize)]) -> Result<f64, Error> {
     let spent = operator_ns(effort, || {
         let job: Job = job(JOB_MEMORY_BYTES, 1)?;
-        aggregate(&job, aggregation(input, sums)?, vec![Box::new(input.clone())])?;
+        aggregate(&job, aggregation(input, states)?, vec![Box::new(input.clone())])?;
         Ok(cpu_ns(&job, "group"))
     })?;
     Ok(spent / input.row_count().max(1) as f64)
@@ -186,20 +194,25 @@ pub(super) struct Grouped {
 
 fn grouped(effort: Effort) -> Result<Grouped, Error> {
     let mut points: [Vec<CurvePoint>; 4] = Default::default();
-    for groups in GROUP_COUNTS {
+    for (at, groups) in GROUP_COUNTS.into_iter().enumerate() {
         let groups = if groups > BATCH_ROWS { effort.amount(groups) } else { groups };
-        let rows = effort.amount(GROUPED_ROWS).max(ROWS_PER_GROUP * groups);
-        let mixed = grouping(effort, &grouped_table(&random_keys(rows, groups, 32), None)?, 0)?;
-        let new = grouping(effort, &grouped_table(&random_permutation(groups, 38), None)?, 0)?;
+        let rows = effort.amount(GROUPED_ROWS).max(groups);
+        let mixed = grouping(effort, &grouped_table(&random_keys(rows, groups, 32), None)?, &[])?;
+        let new = grouping(effort, &grouped_table(&random_permutation(groups, 38), None)?, &[])?;
         // Groups that random keys meet.
         let met = groups as f64 * (1.0 - (-(rows as f64) / groups as f64).exp());
         let (find, insert) = separate(mixed, new, met / rows as f64);
-        let [same, other] = [0, groups].map(|offset| merging(effort, groups, offset));
-        let (merge, merge_insert) = separate(same?, other?, 1.0 / MERGED_TABLES as f64);
         let size = groups as f64 * GROUP_BYTES;
-        let merged_size = size * MERGED_TABLES as f64;
-        let all = [(size, find), (size, insert), (merged_size, merge), (merged_size, merge_insert)];
-        points.iter_mut().zip(all).for_each(|(points, (size, ns))| points.push(CurvePoint { size, ns }));
+        points[0].push(CurvePoint { size, ns: find });
+        points[1].push(CurvePoint { size, ns: insert });
+        if at >= MERGED_COUNTS {
+            continue;
+        }
+        let [same, other] = [0, groups].map(|offset| merging(effort, groups, offset, &[]));
+        let (merge, merge_insert) = separate(same?, other?, 1.0 / MERGED_TABLES as f64);
+        let size = size * MERGED_TABLES as f64;
+        points[2].push(CurvePoint { size, ns: merge });
+        points[3].push(CurvePoint { size, ns: merge_insert });
     }
     let [find, insert, merge, merge_insert] = points.map(Curve::new);
     Ok(Grouped { find, insert, merge, merge_insert })
@@ -215,14 +228,15 @@ fn separate(mixed_ns: f64, new_ns: f64, new_ratio: f64) -> (f64, f64) {
 const MERGED_TABLES: usize = 2;
 
 /// CPU time per group of two threads to merge them, in nanoseconds; the keys of the second are greater by `offset`.
-fn merging(effort: Effort, groups: usize, offset: usize) -> Result<f64, Error> {
+fn merging(effort: Effort, groups: usize, offset: usize, states: &[(Function, usize)]) -> Result<f64, Error> {
     let keys: Vec<i64> = random_permutation(groups, 37);
-    let others: Vec<i64> = keys.iter().map(|key| key + offset as i64).collect();
+    // In another order: the groups of threads have none in common.
+    let others: Vec<i64> = random_permutation(groups, 39).iter().map(|key| key + offset as i64).collect();
     let [first, second] = [table(&keys, ["k", "v"])?, table(&others, ["k", "v"])?];
     let spent = operator_ns(effort, || {
         let job: Job = job(JOB_MEMORY_BYTES, 1)?;
         let inputs: Vec<Box<dyn Batches>> = vec![Box::new(first.clone()), Box::new(second.clone())];
-        let mut result = aggregate(&job, aggregation(&first, 0)?, inputs)?.into_stream();
+        let mut result = aggregate(&job, aggregation(&first, states)?, inputs)?.into_stream();
         while let Some(batch) = result.next()? {
             std::hint::black_box(batch);
         }

@@ -44,7 +44,7 @@ fn a_damaged_file_or_another_version_is_refused_with_advice() {
     for cut in [0, 1, text.len() / 2, text.len() - 3] {
         assert!(matches!(parse(&text[..cut]), Err(LoadError::Damaged { .. })));
     }
-    let other = text.replacen("operator-costs/2", "operator-costs/99", 1);
+    let other = text.replacen("operator-costs/3", "operator-costs/99", 1);
     let error = parse(&other).unwrap_err().to_string();
     assert!(error.contains("operator-costs/99") && error.contains("sakiyomi query calibrate"), "{error}");
     let key = "\"comparison_ns\": ";

@@ -5,6 +5,7 @@
 
 use super::aggregate::{Groups, SPILLED_PARTITIONS, hash_aggregate};
 use super::error::CostError;
+use super::flow::{Direction, Flow, Role};
 use super::join::{HASH_PARTITIONS, HASH_PASSES_MAX, hash_join, merge_join, table_bytes};
 use super::plan::{Algorithm, SortMethod};
 use super::shape::{KeyShape, Operator, Side, Task};
@@ -198,9 +199,9 @@ pub(crate) fn stages(work: &Work<'_>, algorithm: Algorithm) -> Result<Vec<Stage>
         Operator::Aggregate { .. } => KeyShape::EXACT,
     };
     let groups = || match work.task.operator {
-        Operator::Aggregate { groups, group_bytes, text_keys, aggregates } => Groups {
-            count: groups as f64,
-            bytes: group_bytes,
+        Operator::Aggregate { groups, size, text_keys, aggregates } => Groups {
+            count: (groups as f64).max(1.0),
+            size,
             text_keys: text_keys as f64,
             aggregates: aggregates as f64,
         },
@@ -225,10 +226,26 @@ pub(crate) fn stages(work: &Work<'_>, algorithm: Algorithm) -> Result<Vec<Stage>
         Algorithm::HashAggregate { partitions } => hash_aggregate(work, groups(), partitions as f64)?,
     };
     charge_fresh_memory(&mut stages);
+    charge_spill_space(&mut stages);
     if let Some(first) = stages.first_mut() {
         first.user_ns += work.threads() * work.costs.start_ns_per_thread;
     }
     Ok(stages)
+}
+
+/// Sets the space in spill files that stages need; what is read again frees its space.
+fn charge_spill_space(stages: &mut [Stage]) {
+    let mut live = 0.0;
+    for stage in stages {
+        let sum = |direction| -> f64 {
+            let same = |flow: &&Flow| flow.role == Role::Spill && flow.direction == direction;
+            stage.flows.iter().filter(same).map(|flow| flow.bytes).sum()
+        };
+        let (written, read) = (sum(Direction::Write), sum(Direction::Read));
+        let after = f64::max(live + written - read, 0.0);
+        stage.spilled_bytes = f64::max(live, after);
+        live = after;
+    }
 }
 
 /// Charges page faults for the memory that a stage needs beyond all earlier stages (facts section 7).

@@ -47,6 +47,17 @@ pub enum CostError {
         /// The limit.
         limit_bytes: u64,
     },
+    /// No plan keeps the memory limit, of which spilled rows take a part.
+    #[error(
+        "the spill directory lies in memory (tmpfs), so that each plan needs {needed_bytes} bytes of memory at least, and \
+         the limit is {limit_bytes}; choose a directory on disk with --spill, or raise --memory"
+    )]
+    SpillMemory {
+        /// Bytes that the smallest plan needs.
+        needed_bytes: u64,
+        /// The limit.
+        limit_bytes: u64,
+    },
     /// The task is inconsistent.
     #[error("this cannot be planned: {0}")]
     Task(&'static str),

@@ -26,12 +26,15 @@ pub(crate) struct Flow {
     /// Whether the access is random.
     pub(crate) random: bool,
     pub(crate) bytes: f64,
+    /// Units of work whose transfers are in flight besides those that the threads compute; `None` if the transfers in
+    /// flight are limited by the engine only, as those of tables and results.
+    pub(crate) ahead: Option<usize>,
 }
 
 impl Flow {
     /// A sequential read.
     pub(crate) fn read(role: Role, bytes: f64) -> Flow {
-        Flow { role, direction: Direction::Read, random: false, bytes }
+        Flow { role, direction: Direction::Read, random: false, bytes, ahead: None }
     }
 
     /// A random read.
@@ -39,8 +42,13 @@ impl Flow {
         Flow { random: true, ..Flow::read(role, bytes) }
     }
 
+    /// The same flow, of which threads wait for all but `ahead` units of their work.
+    pub(crate) fn ahead(self, ahead: usize) -> Flow {
+        Flow { ahead: Some(ahead), ..self }
+    }
+
     /// A sequential write.
     pub(crate) fn write(role: Role, bytes: f64) -> Flow {
-        Flow { role, direction: Direction::Write, random: false, bytes }
+        Flow { role, direction: Direction::Write, random: false, bytes, ahead: None }
     }
 }

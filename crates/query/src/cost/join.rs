@@ -4,7 +4,7 @@ use super::error::CostError;
 use super::flow::{Flow, Role};
 use super::plan::SortMethod;
 use super::records::{STREAMING, of_side};
-use super::shape::{KeyShape, Side};
+use super::shape::{KeyShape, RowShape, Side};
 use super::sort::sorted;
 use super::stage::Stage;
 use super::work::{PARTITION_SKEW_RATIO, Rows, Work};
@@ -58,9 +58,18 @@ pub(crate) fn merge_join(
     Ok(stages)
 }
 
+/// Bytes of rows in batches over those of packed rows: validity, padding, and dictionaries, which each batch has.
+const BATCH_RATIO: f64 = 1.2;
+
+/// Rows as they are in batches, in memory and spilled.
+fn in_batches(rows: Rows) -> Rows {
+    Rows { shape: RowShape { bytes: rows.shape.bytes * BATCH_RATIO, ..rows.shape }, ..rows }
+}
+
 /// Bytes of the table of a partition of one side's rows. Batches are concatenated.
 pub(crate) fn table_bytes(rows: Rows, partitions: u64) -> f64 {
-    rows.count * (rows.shape.bytes * BUILD_COPIES as f64 + ENTRY_BYTES as f64) / partitions as f64
+    let row_bytes = in_batches(rows).shape.bytes * BUILD_COPIES as f64 + ENTRY_BYTES as f64;
+    rows.count * row_bytes / partitions as f64
 }
 
 /// The stages of a join by a table of one side's rows. Threads read and decode both sides; one thread builds a table, and
@@ -87,9 +96,9 @@ pub(crate) fn hash_join(work: &Work<'_>, build: Side, partitions: u64) -> Result
     let mut join = Stage { name: "join", records: STREAMING, ..Stage::default() };
     for side in [built, probed] {
         stages.extend(partitioned(work, side, partitions)?);
-        let rows = work.rows(side);
+        let rows = in_batches(work.rows(side));
         let (_, spilled) = work.compress(rows)?;
-        join.flows.push(Flow::read_randomly(Role::Spill, spilled));
+        join.flows.push(Flow::read_randomly(Role::Spill, spilled).ahead(0));
         join.user_ns += work.restore_ns(rows)?;
         join.fill_bytes += spilled / partitions as f64;
     }
@@ -109,19 +118,24 @@ const RUN_BLOCKS: f64 = (1 + BATCH_BLOCKS_AHEAD) as f64;
 
 /// Partitions one side, in several passes if there are many partitions.
 fn partitioned(work: &Work<'_>, side: usize, partitions: u64) -> Result<Vec<Stage>, CostError> {
-    let rows = work.rows(side);
+    let rows = in_batches(work.rows(side));
     let (compress_ns, spilled) = work.compress(rows)?;
-    let divide_ns = work.scatter_ns(rows, HASH_PARTITIONS as f64) + compress_ns;
+    // Rows are found by their hashes, and taken from a batch in caches.
+    let taken_ns = work.scatter_ns(rows, HASH_PARTITIONS as f64) + work.gather_ns(rows, 1.0);
+    let divide_ns = taken_ns + compress_ns;
     let again_ns = divide_ns + work.restore_ns(rows)?;
     let buffer_bytes = (HASH_PARTITIONS + 1) as f64 * RUN_BLOCKS * work.spill_block;
     let mut read = work.scan("partition", STREAMING, side)?;
     read.user_ns += divide_ns;
-    read.flows.push(Flow::write(Role::Spill, spilled));
+    read.flows.push(Flow::write(Role::Spill, spilled).ahead(0));
     read.buffer_bytes = buffer_bytes;
     let again = Stage {
         name: "partition again",
         records: STREAMING,
-        flows: vec![Flow::read_randomly(Role::Spill, spilled), Flow::write(Role::Spill, spilled)],
+        flows: vec![
+            Flow::read_randomly(Role::Spill, spilled).ahead(0),
+            Flow::write(Role::Spill, spilled).ahead(0),
+        ],
         user_ns: again_ns,
         portions: HASH_PARTITIONS as f64,
         buffer_bytes,
@@ -135,9 +149,11 @@ fn built_ns(work: &Work<'_>, table: Rows, table_bytes: f64) -> f64 {
     table.count * work.costs.hash_build_ns_per_row.at(table_bytes.max(1.0)) + work.scatter_ns(table, 1.0)
 }
 
-/// CPU time to probe the table and gather its matching rows, in nanoseconds.
+/// CPU time to probe the table and gather the matching rows of both sides, in nanoseconds.
 fn probed_ns(work: &Work<'_>, probe: Rows, table: Rows, table_bytes: f64) -> f64 {
     let result = work.task.output.as_ref().map_or(probe.count, |output| output.rows as f64);
-    let met = Rows { count: result, ..table };
-    probe.count * work.costs.hash_probe_ns_per_row.at(table_bytes.max(1.0)) + work.gather_ns(met, table_bytes)
+    let [met, own] = [table, probe].map(|side| Rows { count: result, ..side });
+    let probe_ns = probe.count * work.costs.hash_probe_ns_per_row.at(table_bytes.max(1.0));
+    // The rows of a batch of the probe side are in caches.
+    probe_ns + work.gather_ns(met, table_bytes) + work.gather_ns(own, 1.0)
 }

@@ -111,7 +111,8 @@ impl<'a> Model<'a> {
     pub(crate) fn prediction(&self, stages: &[Stage], plan: &Plan, streams: &Streams) -> Prediction {
         let cores = self.cores(plan.threads, plan.engine);
         let memory = |stage: &Stage| {
-            let (buffers, heap) = stage_memory(stage, plan.engine, plan.threads, plan.input, plan.output);
+            let (buffers, heap) =
+                self.stage_memory(stage, plan.engine, plan.threads, plan.input, plan.output);
             buffers + heap
         };
         let block = |role: Role| match role {
@@ -284,22 +285,30 @@ const SPILL_BLOCKS_MIN: usize = 3;
 /// Writes of a result in flight, and the buffer that is being filled.
 const OUTPUT_BLOCKS: f64 = 4.0;
 
-/// Buffer bytes and allocator bytes of a stage.
-pub(crate) fn stage_memory(
-    stage: &Stage,
-    engine: EngineSpec,
-    threads: usize,
-    input: StreamPlan,
-    output: Option<StreamPlan>,
-) -> (f64, f64) {
-    let has = |wanted: fn(Role) -> bool| stage.flows.iter().any(|flow| wanted(flow.role));
-    let mut buffers = stage.buffer_bytes;
-    if has(|role| matches!(role, Role::Input(_))) {
-        // Blocks in flight or queued, and one being decoded per thread.
-        buffers += (engine.ahead(input.block_bytes as usize) + threads) as f64 * input.block_bytes as f64;
+/// Part of the predicted spill that a plan must have memory for if the spill directories lie in memory: estimates of
+/// rows and widths are not exact.
+const SPILL_IN_MEMORY_RATIO: f64 = 0.8;
+
+impl Model<'_> {
+    /// Buffer bytes and allocator bytes of a stage. Spilled rows in memory count as the latter, as in the executor.
+    pub(crate) fn stage_memory(
+        &self,
+        stage: &Stage,
+        engine: EngineSpec,
+        threads: usize,
+        input: StreamPlan,
+        output: Option<StreamPlan>,
+    ) -> (f64, f64) {
+        let has = |wanted: fn(Role) -> bool| stage.flows.iter().any(|flow| wanted(flow.role));
+        let mut buffers = stage.buffer_bytes;
+        if has(|role| matches!(role, Role::Input(_))) {
+            // Blocks in flight or queued, and one being decoded per thread.
+            buffers += (engine.ahead(input.block_bytes as usize) + threads) as f64 * input.block_bytes as f64;
+        }
+        if has(|role| role == Role::Output) {
+            buffers += OUTPUT_BLOCKS * output.map_or(0.0, |output| output.block_bytes as f64);
+        }
+        let spilled = stage.spilled_bytes * self.storage.spills_in_memory() * SPILL_IN_MEMORY_RATIO;
+        (buffers, stage.heap_bytes + spilled)
     }
-    if has(|role| role == Role::Output) {
-        buffers += OUTPUT_BLOCKS * output.map_or(0.0, |output| output.block_bytes as f64);
-    }
-    (buffers, stage.heap_bytes)
 }

@@ -145,6 +145,8 @@ pub struct OperatorCosts {
     pub merge_ns_per_group: Curve,
     /// Adding a group to the table of all groups, in addition; by the bytes of all of them.
     pub merge_insert_ns_per_group: Curve,
+    /// Merging one aggregate of a group.
+    pub merge_ns_per_value: f64,
     /// Updating one aggregate of a known group.
     pub update_ns_per_value: f64,
     /// An arithmetic operation or comparison of an expression, on a row.
@@ -242,8 +244,9 @@ impl OperatorCosts {
         ]
     }
 
-    fn figures(&self) -> [f64; 17] {
+    fn figures(&self) -> [f64; 18] {
         [
+            self.merge_ns_per_value,
             self.scatter.ns_per_value,
             self.scatter.ns_per_text,
             self.scatter.ns_per_byte,

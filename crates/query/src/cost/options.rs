@@ -9,7 +9,7 @@ use sakiyomi_probe::calibration::EstimateError;
 
 use super::error::CostError;
 use super::flow::Role;
-use super::model::{Model, SPILL_BLOCKS_BYTES, stage_memory};
+use super::model::{Model, SPILL_BLOCKS_BYTES};
 use super::plan::StreamPlan;
 use super::shape::Task;
 use super::stage::Stage;
@@ -214,7 +214,7 @@ impl Model<'_> {
     ) -> f64 {
         let (buffers, heap) = (self.limits.buffer_bytes as f64, self.limits.heap_bytes as f64);
         let ratio = |stage: &Stage| {
-            let used = stage_memory(stage, engine, threads, input, output);
+            let used = self.stage_memory(stage, engine, threads, input, output);
             f64::max(used.0 / buffers, used.1 / heap)
         };
         stages.iter().map(ratio).fold(0.0, f64::max)

@@ -40,7 +40,8 @@ pub struct SpillPlan {
     /// Transfers of the spill files. A block is the chunk of a partition, or the read-ahead of a run.
     #[serde(flatten)]
     pub stream: StreamPlan,
-    /// Compression of the rows.
+    /// The compression of which the job will make most use: it chooses the level of each chunk while it spills, by the
+    /// time that the device takes ([`crate::spill`]).
     pub codec: Codec,
 }
 

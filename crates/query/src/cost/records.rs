@@ -6,6 +6,9 @@
 
 use super::shape::Side;
 
+/// Sampling the keys of a table.
+pub(crate) const SAMPLING: &[&str] = &["sample"];
+const SAMPLING_SIDES: [&[&str]; 2] = [&["sample left"], &["sample right"]];
 /// Reading a table and partitioning its rows, spilled or not.
 pub(crate) const DIVIDING: &[&str] = &["read", "write runs"];
 const DIVIDING_SIDES: [&[&str]; 2] = [&["read left", "write runs left"], &["read right", "write runs right"]];
@@ -39,6 +42,7 @@ pub(crate) const STREAMING: &[&str] = of_both_sides![
 /// Returns the names of a part of a job for one side of a join, if the sides record them separately.
 pub(crate) fn of_side(records: &'static [&'static str], side: Side) -> &'static [&'static str] {
     match records {
+        SAMPLING => SAMPLING_SIDES[side.index()],
         DIVIDING => DIVIDING_SIDES[side.index()],
         MAKING_RUNS => MAKING_RUNS_SIDES[side.index()],
         other => other,

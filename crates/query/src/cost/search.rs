@@ -131,7 +131,10 @@ impl Model<'_> {
             if is_enough(middle)? { high = middle } else { low = middle }
         }
         let needed_bytes = (high * limit_bytes as f64).ceil() as u64;
-        Ok(CostError::Memory { needed_bytes, limit_bytes })
+        Ok(match self.storage.spills_in_memory() > 0.0 {
+            true => CostError::SpillMemory { needed_bytes, limit_bytes },
+            false => CostError::Memory { needed_bytes, limit_bytes },
+        })
     }
 
     /// All algorithms with all numbers of threads, and with all blocks and compressions if they spill.

@@ -44,6 +44,8 @@ pub struct TableShape {
     pub format: FileFormat,
     /// Columns that are read or written.
     pub columns: Vec<ColumnShape>,
+    /// Number of parts of which a scan gives each to one thread: row groups or record batches; 0 if parts are small.
+    pub splits: u64,
     /// Fraction of its bytes in the page cache, 0 to 1.
     pub cached_ratio: f64,
     /// Whether its rows are in the order that the operator needs.
@@ -192,13 +194,22 @@ pub enum Operator {
     Aggregate {
         /// Number of groups.
         groups: u64,
-        /// Bytes of a group in the hash table: its key and aggregate states.
-        group_bytes: f64,
+        /// Bytes of a group: its key and aggregate states.
+        size: GroupSize,
         /// Number of texts in the key.
         text_keys: u64,
         /// Number of aggregates.
         aggregates: u64,
     },
+}
+
+/// Mean bytes of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct GroupSize {
+    /// In the hash table, without its index.
+    pub table_bytes: f64,
+    /// In a spill file.
+    pub record_bytes: f64,
 }
 
 /// A task: an operator with its inputs and output.

@@ -15,6 +15,10 @@ use super::work::{PARTITION_SKEW_RATIO, Rows, SORT_ENTRY_BYTES, Work};
 use crate::sort::plan::MERGE_BLOCKS;
 use crate::sort::runs::collected_rows;
 
+/// Partitions that are read ahead of the threads, and runs that are written behind them. While rows come in, the chunks of
+/// all partitions become full at about the same time, so that writes overlap no better than that.
+const UNITS_AHEAD: usize = 1;
+
 /// The stages of a sort. The consumer adds its work to the last one, which emits the rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sorted {
@@ -57,7 +61,7 @@ fn in_memory(
     read.buffer_bytes = rows.bytes() + partitions * work.threads() * work.spill_block;
     let mut last = emit(work, rows, partitions, key);
     last.buffer_bytes = read.buffer_bytes;
-    Ok(Sorted { before: vec![work.sample(DIVIDING, table, key)?, read], last })
+    Ok(Sorted { before: vec![work.sample(table, key)?, read], last })
 }
 
 fn range_partition(
@@ -73,15 +77,15 @@ fn range_partition(
     let restore_ns = work.restore_ns(spilled_rows)?;
     let mut read = work.scan("read", DIVIDING, table)?;
     read.user_ns += work.scatter_ns(rows, partitions) + compress_ns;
-    read.flows.push(Flow::write(Role::Spill, spilled));
+    read.flows.push(Flow::write(Role::Spill, spilled).ahead(UNITS_AHEAD));
     read.buffer_bytes = resident + partitions * work.threads() * work.spill_block;
     let mut last = emit(work, rows, partitions, key);
-    last.flows.push(Flow::read_randomly(Role::Spill, spilled));
+    last.flows.push(Flow::read_randomly(Role::Spill, spilled).ahead(UNITS_AHEAD));
     last.user_ns += restore_ns;
     last.fill_bytes = spilled / partitions;
     // One partition for each thread, and one that is loaded ahead.
     last.buffer_bytes = resident + rows.bytes() / partitions * PARTITION_SKEW_RATIO * (work.threads() + 1.0);
-    Ok(Sorted { before: vec![work.sample(DIVIDING, table, key)?, read], last })
+    Ok(Sorted { before: vec![work.sample(table, key)?, read], last })
 }
 
 /// The stage that sorts and gathers partitions, one thread per partition.
@@ -94,7 +98,6 @@ fn emit(work: &Work<'_>, rows: Rows, partitions: f64, key: KeyShape) -> Stage {
         records: GIVING_PARTITIONS,
         user_ns,
         portions: partitions,
-        drain_ns: 0.0,
         heap_bytes: work.threads() * entries + work.batches_bytes(rows),
         ..Stage::default()
     }
@@ -125,14 +128,17 @@ fn runs_and_merge(
     let restore_ns = work.restore_ns(rows)?;
     // The rows of a run are copied to its chunks in order, from all over its memory.
     read.user_ns += work.gather_ns(rows, run_bytes) + compress_ns;
-    read.flows.push(Flow::write(Role::Spill, spilled));
+    read.flows.push(Flow::write(Role::Spill, spilled).ahead(UNITS_AHEAD));
     let mut before = vec![read];
     let inputs = fan_in.min(runs);
     let merge_buffers = inputs * MERGE_BLOCKS as f64 * work.spill_block;
     for _ in 1..passes {
         let mut again = merged(work, rows, inputs, key);
         again.name = "merge";
-        again.flows = vec![Flow::read_randomly(Role::Spill, spilled), Flow::write(Role::Spill, spilled)];
+        again.flows = vec![
+            Flow::read_randomly(Role::Spill, spilled).ahead(UNITS_AHEAD),
+            Flow::write(Role::Spill, spilled).ahead(UNITS_AHEAD),
+        ];
         again.user_ns += compress_ns + restore_ns;
         again.serial_ns = again.user_ns;
         again.buffer_bytes = merge_buffers + 2.0 * work.spill_block;
@@ -141,7 +147,7 @@ fn runs_and_merge(
     // The last merge's fan-in is the number of runs that the passes before leave.
     let left = (runs / fan_in.powf(passes as f64 - 1.0)).ceil().clamp(1.0, inputs);
     let mut last = merged(work, rows, left, key);
-    last.flows.push(Flow::read_randomly(Role::Spill, spilled));
+    last.flows.push(Flow::read_randomly(Role::Spill, spilled).ahead(UNITS_AHEAD));
     last.serial_ns += restore_ns;
     // Rows come in order: their gathering reads memory one row after the other.
     last.user_ns += restore_ns + work.gather_ns(rows, 1.0);

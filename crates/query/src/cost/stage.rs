@@ -1,14 +1,14 @@
 //! Stages: consecutive parts of a job, and the predicted time of each.
 //!
-//! The model follows facts section 5. In a stage whose I/O overlaps with computation (*asynchronous*),
-//!
 //! ```text
-//! T = max(D, C / p, S) + fill and drain
+//! T = max(network(C, D, p + q), network(C, D', p + a), S) + fill and drain
 //! ```
 //!
-//! `D` is the time of the busiest device (reads and writes add up). `C` is the CPU time of operators and I/O on `p`
-//! cores, and `S` the longest single-threaded part. In a stage whose threads wait for each transfer (*synchronous*),
-//! `T = D + C_op / p`: device times are measured as wall time of calls, and include the CPU time of the I/O.
+//! `C` is the CPU time of operators and I/O on `p` cores, `D` the time of the busiest device (reads and writes add up),
+//! and `S` the longest single-threaded part. `p` units of work are computed, and the transfers of others are in flight:
+//! `q` blocks are read ahead or written behind the threads by the engine. `D'` is the time of the flows of which only
+//! `a` units are ([`Flow::ahead`]). [`super::network`] gives the time of cores and device for a number of units: it tends
+//! to `max(D, C / p)` for many, and is `C + D` for one.
 //!
 //! The CPU time of kernel threads counts against all cores, and io_uring's polling thread occupies one core. Engines
 //! with separate I/O threads do I/O beside the compute threads; other engines do it on the compute threads.
@@ -17,18 +17,9 @@ use sakiyomi_io::{EngineKind, EngineSpec};
 use serde::Serialize;
 
 use super::flow::{Direction, Flow};
+use super::network::Network;
 use super::operators::OperatorCosts;
 use super::streams::Streams;
-
-/// Whether the threads of a stage wait for each transfer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Overlap {
-    /// Transfers are in flight while threads compute.
-    #[default]
-    Asynchronous,
-    /// Threads wait for each transfer.
-    Synchronous,
-}
 
 /// A part of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,17 +34,16 @@ pub(crate) struct Stage {
     pub(crate) serial_ns: f64,
     /// Number of work units distributed over threads; 0 if there are very many.
     pub(crate) portions: f64,
-    pub(crate) overlap: Overlap,
     /// Bytes read before computation can begin.
     pub(crate) fill_bytes: f64,
-    /// CPU time of the last portion, which does not overlap with reads, in nanoseconds.
-    pub(crate) drain_ns: f64,
     /// Bytes of I/O buffers and rows in them, without the buffers of table reads and result writes.
     pub(crate) buffer_bytes: f64,
     /// Bytes of allocator memory.
     pub(crate) heap_bytes: f64,
     /// Bytes of allocator memory for groups of rows that are encoded: as many as the limit allows.
     pub(crate) passing_heap_bytes: f64,
+    /// Most bytes that are in spill files at a time.
+    pub(crate) spilled_bytes: f64,
     /// Bytes of buffers used for the first time in this stage.
     pub(crate) fresh_buffer_bytes: f64,
     /// Bytes of allocator memory used for the first time in this stage.
@@ -136,17 +126,22 @@ impl Stage {
             _ => sum(&|flow| flow.bytes * streams.transfer(flow).kernel_ns_per_byte),
         };
         let device = streams.device_ns(&self.flows);
-        // In a synchronous stage the device time includes the CPU time of the calls.
-        let within = if self.overlap == Overlap::Synchronous || cores.has_io_threads() { 0.0 } else { io };
+        let within = if cores.has_io_threads() { 0.0 } else { io };
         let of_threads = (user + faults) * self.imbalance(computing) + within;
         let all = (user + faults + io + kernel) / cores.available() as f64;
         let cpu = (of_threads / computing as f64).max(all);
         let serial = self.serial_ns * slowdown;
-        let body = match self.overlap {
-            Overlap::Asynchronous => device.max(cpu).max(serial),
-            Overlap::Synchronous => device + cpu.max(serial),
+        let cpu_ns = cpu * computing as f64;
+        let time = |device_ns, ahead: usize| {
+            let units = computing.saturating_add(ahead);
+            Network { cpu_ns, device_ns, servers: computing, units }.time_ns()
         };
-        let elapsed = body + self.fill_and_drain(streams) + self.drain_ns * slowdown;
+        let queued = self.flows.iter().map(|flow| streams.transfer(flow).ahead).min().unwrap_or(0);
+        let (limited, ahead): (Vec<Flow>, Vec<usize>) =
+            self.flows.iter().filter_map(|flow| Some((*flow, flow.ahead?))).unzip();
+        let waiting = time(streams.device_ns(&limited), ahead.into_iter().min().unwrap_or(0));
+        let body = time(device, queued).max(waiting).max(serial);
+        let elapsed = body + self.fill_and_drain(streams);
         Figures {
             bytes: sum(&|flow| flow.bytes),
             device_ns: device,
@@ -171,9 +166,6 @@ impl Stage {
 
     /// Time until the first bytes arrive plus time to write the last bytes, in nanoseconds.
     fn fill_and_drain(&self, streams: &Streams) -> f64 {
-        if self.overlap == Overlap::Synchronous {
-            return 0.0;
-        }
         let latency = |direction: Direction| {
             let same = self.flows.iter().filter(move |flow| flow.direction == direction && flow.bytes > 0.0);
             same.map(|flow| streams.transfer(flow).latency_ns).fold(0.0, f64::max)

@@ -19,6 +19,9 @@ pub struct Storage<'a> {
     pub output: Option<&'a DeviceCosts>,
 }
 
+/// File systems in memory.
+const MEMORY_FILE_SYSTEMS: [&str; 2] = ["tmpfs", "ramfs"];
+
 impl<'a> Storage<'a> {
     /// Uses one device for all roles.
     #[must_use]
@@ -35,6 +38,13 @@ impl<'a> Storage<'a> {
             }
         }
         devices
+    }
+
+    /// Part of the spilled bytes that lie in memory, 0 to 1.
+    pub(crate) fn spills_in_memory(&self) -> f64 {
+        let in_memory =
+            self.spills.iter().filter(|costs| MEMORY_FILE_SYSTEMS.contains(&&*costs.device.file_system));
+        in_memory.count() as f64 / self.spills.len().max(1) as f64
     }
 
     /// The index of a device in [`Storage::devices`].
@@ -116,6 +126,7 @@ const NO_TRANSFER: Transfer = Transfer {
     cpu_ns_per_byte: 0.0,
     kernel_ns_per_byte: 0.0,
     latency_ns: 0.0,
+    ahead: usize::MAX,
     assumptions: Assumptions { extrapolated: false, sequential: false, memory: false },
 };
 

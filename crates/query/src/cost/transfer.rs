@@ -25,6 +25,8 @@ pub(crate) struct Transfer {
     pub(crate) kernel_ns_per_byte: f64,
     /// Latency of the first operation, in nanoseconds.
     pub(crate) latency_ns: f64,
+    /// Number of operations in flight or queued beside the blocks that threads compute on.
+    pub(crate) ahead: usize,
     /// Assumptions made for missing measurements.
     pub(crate) assumptions: Assumptions,
 }
@@ -205,6 +207,7 @@ fn transfer(found: &Estimate, engine: EngineSpec, block_bytes: u64, assumptions:
         cpu_ns_per_byte: found.cpu_ns_per_op / block,
         kernel_ns_per_byte: found.kernel_threads_cpu_ns_per_op / block,
         latency_ns: latency,
+        ahead: engine.ahead(usize::try_from(block_bytes).unwrap_or(usize::MAX)),
         assumptions,
     }
 }
@@ -216,6 +219,7 @@ fn mean(a: &Transfer, b: &Transfer, ratio: f64) -> Transfer {
         cpu_ns_per_byte: of(|transfer| transfer.cpu_ns_per_byte),
         kernel_ns_per_byte: of(|transfer| transfer.kernel_ns_per_byte),
         latency_ns: of(|transfer| transfer.latency_ns),
+        ahead: a.ahead.min(b.ahead),
         assumptions: a.assumptions.and(b.assumptions),
     }
 }

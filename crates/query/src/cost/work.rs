@@ -3,6 +3,7 @@
 use super::error::CostError;
 use super::flow::{Flow, Role};
 use super::operators::{Codec, CodecCost, FileFormat, OperatorCosts};
+use super::records::SAMPLING;
 use super::shape::{KeyShape, Operator, RowShape, Task};
 use super::stage::Stage;
 use crate::output::GROUP_ROWS_MIN;
@@ -98,18 +99,14 @@ impl Work<'_> {
             records,
             flows,
             user_ns,
+            portions: shape.splits as f64,
             heap_bytes: self.batches_bytes(selected),
             ..Stage::default()
         })
     }
 
     /// Returns a stage that samples the keys of a table for splitters, on one thread.
-    pub(crate) fn sample(
-        &self,
-        records: &'static [&'static str],
-        table: usize,
-        key: KeyShape,
-    ) -> Result<Stage, CostError> {
+    pub(crate) fn sample(&self, table: usize, key: KeyShape) -> Result<Stage, CostError> {
         let shape = &self.task.tables[table];
         let rows_ratio = |rows: f64| (rows / (shape.rows as f64).max(1.0)).min(1.0);
         let ratio = match shape.format {
@@ -124,7 +121,7 @@ impl Work<'_> {
         let flows = vec![Flow::read_randomly(Role::Input(table), shape.file_bytes() * ratio)];
         Ok(Stage {
             name: "sample",
-            records,
+            records: SAMPLING,
             flows,
             user_ns: decode_ns,
             serial_ns: decode_ns,

@@ -7,10 +7,12 @@ use arrow_cast::cast;
 use arrow_schema::DataType;
 use arrow_select::filter::filter_record_batch;
 
-use crate::aggregate::{Aggregation, direct};
+use crate::aggregate::{Aggregation, direct, group_bytes};
 use crate::cost::operators::ValueKind;
 use crate::cost::shape::RowShape;
-use crate::cost::{ColumnShape, Explanation, Limits, Model, Operator, OperatorCosts, Storage, Task};
+use crate::cost::{
+    ColumnShape, Explanation, GroupSize, Limits, Model, Operator, OperatorCosts, Storage, Task,
+};
 use crate::describe;
 use crate::join::Condition;
 use crate::order;
@@ -159,9 +161,6 @@ pub fn explain_q1(
     explain_groups(job, &rows, &aggregation, destination, calibrated)
 }
 
-/// Bytes of the state of an aggregate: a 128-bit sum.
-const STATE_BYTES: f64 = 16.0;
-
 fn explain_groups(
     job: &Job,
     rows: &Rows,
@@ -181,13 +180,13 @@ fn explain_groups(
     let keys = keys_of(aggregation, &sample)?;
     let groups = shape::groups(&keys, passing(&shaped), groups_max(rows, aggregation))?;
     let aggregates = aggregation.aggregates().len() as u64;
-    let kinds: Vec<(ValueKind, f64)> = keys.iter().map(describe::sampled).collect();
     let text_keys = text_keys(&keys);
-    let group_bytes = kinds.iter().map(|(_, bytes)| bytes).sum::<f64>() + aggregates as f64 * STATE_BYTES;
+    let [table_bytes, record_bytes] = group_bytes(aggregation, &keys)?;
+    let size = GroupSize { table_bytes, record_bytes };
     let computed = |argument: &&Expression| argument.as_column().is_none();
     let arguments = aggregation.aggregates().iter().filter_map(|aggregate| aggregate.argument());
     let expressions = arguments.filter(computed).count() + usize::from(aggregation.condition().is_some());
-    let operator = Operator::Aggregate { groups, group_bytes, text_keys, aggregates };
+    let operator = Operator::Aggregate { groups, size, text_keys, aggregates };
     let mut columns = describe::columns(&aggregation.schema(), groups);
     columns.splice(..keys.len(), describe::sampled_columns(&keys, groups));
     let output = shape::result(groups, &columns, destination);

@@ -2,7 +2,7 @@
 
 use crate::cost::Plan;
 use crate::join::{Condition, JoinInput, JoinKind, JoinMethod, Joined, OpenStreams, schema_with_types};
-use crate::sort::{SAMPLE_ROWS, SortOptions};
+use crate::sort::SortOptions;
 use crate::table::Table;
 use crate::transform::Transform;
 use crate::{Batches, Error, Job};
@@ -105,7 +105,7 @@ fn input<'a>(
     is_sampled: bool,
 ) -> Result<JoinInput<'a>, Error> {
     let sort = SortOptions {
-        sample: is_sampled.then(|| rows.sample(job, keys, SAMPLE_ROWS)).transpose()?,
+        sample: is_sampled.then(|| rows.splitter_sample(job, keys)).transpose()?,
         expected_bytes: sort.expected_bytes.or_else(|| rows.expected_bytes()),
         expected_rows: sort.expected_rows.or_else(|| rows.scanned_rows()),
         ..sort

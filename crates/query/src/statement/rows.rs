@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_cast::cast;
 use arrow_schema::SchemaRef;
 
 use crate::batches::InMemory;
+use crate::phase::Meter;
+use crate::sort::SAMPLE_ROWS;
 use crate::table::{Extent, Representation, ScanOptions, Table};
 use crate::transform::{Transform, needed};
 use crate::{Batches, Error, Job};
@@ -124,6 +127,11 @@ impl Rows {
         self.table.extent(&self.scan_options()).rows
     }
 
+    /// Number of row groups or record batches that a scan reads, each on one thread; 0 for other formats.
+    pub(super) fn splits(&self) -> u64 {
+        self.table.extent(&self.scan_options()).groups as u64
+    }
+
     /// Bytes that a scan reads.
     pub(super) fn bytes(&self) -> u64 {
         self.table.extent(&self.scan_options()).bytes
@@ -215,6 +223,14 @@ impl Rows {
             return Box::new(counted);
         }
         Box::new(Transform::new(counted, self.condition.clone(), self.projection.clone()))
+    }
+
+    /// As [`Rows::sample`] with a sort's number of rows, and as a phase of the job.
+    pub(super) fn splitter_sample(&self, job: &Job, places: &[usize]) -> Result<RecordBatch, Error> {
+        let sampling = Meter::start();
+        let sample = self.sample(job, places, SAMPLE_ROWS)?;
+        job.phases().add(sampling.stop("sample", 0, Duration::ZERO));
+        Ok(sample)
     }
 
     /// Returns a sample of about `rows` result rows, with only the columns at `places`.

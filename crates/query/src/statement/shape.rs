@@ -42,6 +42,7 @@ pub(super) fn table(job: &Job, rows: &Rows, cached_ratio: f64) -> Result<Shaped,
         table.rows = scanned;
         table.columns = scaled(&table.columns, scanned_ratio);
     }
+    table.splits = rows.splits();
     let shaped = Shaped { table, sample, selected_ratio: 1.0, scanned_ratio };
     Ok(Shaped { selected_ratio: shaped.of_scanned(selected_ratio), ..shaped })
 }

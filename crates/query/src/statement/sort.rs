@@ -4,7 +4,7 @@ use crate::cost::Plan;
 use crate::cost::plan::Algorithm;
 use crate::order::{self, SortKey};
 use crate::sort::runs::collected_rows;
-use crate::sort::{SAMPLE_ROWS, SortOptions, Sorted};
+use crate::sort::{SortOptions, Sorted};
 use crate::{Batches, Error, Job};
 
 use super::Outcome;
@@ -79,7 +79,7 @@ fn options(
         _ => !keeps_few(job, rows, sort.limit),
     };
     let columns: Vec<usize> = keys.iter().map(|key| key.column).collect();
-    let sample = needs_sample.then(|| rows.sample(job, &columns, SAMPLE_ROWS)).transpose()?;
+    let sample = needs_sample.then(|| rows.splitter_sample(job, &columns)).transpose()?;
     let expected_bytes = rows.expected_bytes().filter(|_| rows.is_all());
     Ok(SortOptions { sample, expected_bytes, limit: sort.limit, stable: sort.stable, ..options })
 }

@@ -8,7 +8,7 @@ use sakiyomi_probe::target::Device;
 use crate::cost::curve::{Curve, CurvePoint};
 use crate::cost::model::{Limits, Model};
 use crate::cost::operators::{Codec, CodecCost, FileFormat, OperatorCosts, RowCost, ValueCost, ValueKind};
-use crate::cost::shape::{ColumnShape, KeyShape, Operator, TableShape, Task};
+use crate::cost::shape::{ColumnShape, GroupSize, KeyShape, Operator, TableShape, Task};
 use crate::cost::streams::Storage;
 
 pub(crate) const GIB: u64 = 1 << 30;
@@ -162,6 +162,7 @@ pub(crate) fn operators(cores: usize, noise: &mut dyn FnMut() -> f64) -> Operato
         merge_insert_ns_per_group: curve(&[(16384.0, 4.0), (1048576.0, 10.0), (67108864.0, 50.0)], noise()),
         group_text_ns_per_value: 20.0 * noise(),
         merge_ns_per_group: curve(&[(16384.0, 10.0), (1048576.0, 20.0), (67108864.0, 100.0)], noise()),
+        merge_ns_per_value: 20.0 * noise(),
         update_ns_per_value: 1.0,
         expression_ns_per_value: 0.5,
         filter_ns_per_value: 1.0,
@@ -185,7 +186,7 @@ pub(crate) fn table(rows: u64) -> TableShape {
     let fixed = (0..6).map(|_| column(ValueKind::Fixed8, 8.0, rows));
     let codes = (0..3).map(|_| column(ValueKind::Code, 1.0, rows));
     let columns = fixed.chain(codes).chain([column(ValueKind::Text, 26.0, rows)]).collect();
-    TableShape { rows, format: FileFormat::Parquet, columns, cached_ratio: 0.0, is_sorted: false }
+    TableShape { rows, format: FileFormat::Parquet, columns, splits: 0, cached_ratio: 0.0, is_sorted: false }
 }
 
 pub(crate) fn sort_of(rows: u64) -> Task {
@@ -200,8 +201,11 @@ pub(crate) fn join_of(left: u64, right: u64) -> Task {
     Task { operator, tables, expressions: 0, selected_ratio: 1.0, projected: None, output }
 }
 
+/// A key and some states.
+pub(crate) const GROUP_SIZE: GroupSize = GroupSize { table_bytes: 64.0, record_bytes: 72.0 };
+
 pub(crate) fn aggregate_of(rows: u64, groups: u64) -> Task {
-    let operator = Operator::Aggregate { groups, group_bytes: 64.0, text_keys: 0, aggregates: 4 };
+    let operator = Operator::Aggregate { groups, size: GROUP_SIZE, text_keys: 0, aggregates: 4 };
     Task {
         operator,
         tables: vec![table(rows)],

@@ -29,6 +29,7 @@ fn task(rows: u64, columns: usize, limit_rows: Option<u64>) -> Task {
         rows,
         format: FileFormat::Parquet,
         columns: vec![column; columns],
+        splits: 0,
         cached_ratio: 0.0,
         is_sorted: false,
     };
