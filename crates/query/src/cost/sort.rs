@@ -15,8 +15,8 @@ use super::work::{PARTITION_SKEW_RATIO, Rows, SORT_ENTRY_BYTES, Work};
 use crate::sort::plan::MERGE_BLOCKS;
 use crate::sort::runs::collected_rows;
 
-/// Partitions that are read ahead of the threads, and runs that are written behind them. While rows come in, the chunks of
-/// all partitions become full at about the same time, so that writes overlap no better than that.
+/// Blocks of runs that are read ahead of a merge, and runs that are written behind the threads. While rows come in, the
+/// chunks of all partitions become full at about the same time, so that writes overlap no better than that.
 const UNITS_AHEAD: usize = 1;
 
 /// The stages of a sort. The consumer adds its work to the last one, which emits the rows.
@@ -80,10 +80,10 @@ fn range_partition(
     read.flows.push(Flow::write(Role::Spill, spilled).ahead(UNITS_AHEAD));
     read.buffer_bytes = resident + partitions * work.threads() * work.spill_block;
     let mut last = emit(work, rows, partitions, key);
-    last.flows.push(Flow::read_randomly(Role::Spill, spilled).ahead(UNITS_AHEAD));
+    // The next partition of each thread, too, if the memory allows it; one at least.
+    last.flows.push(Flow::read_randomly(Role::Spill, spilled).ahead(work.threads() as usize));
     last.user_ns += restore_ns;
     last.fill_bytes = spilled / partitions;
-    // One partition for each thread, and one that is loaded ahead.
     last.buffer_bytes = resident + rows.bytes() / partitions * PARTITION_SKEW_RATIO * (work.threads() + 1.0);
     Ok(Sorted { before: vec![work.sample(table, key)?, read], last })
 }

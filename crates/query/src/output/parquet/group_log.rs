@@ -10,13 +10,13 @@ use crate::spill::{FrameRun, FrameWriter, SpillFiles};
 use crate::{Error, Job};
 
 /// Metadata in memory, in bytes, before they are spilled.
-const MEMORY_BYTES: usize = 128 << 10;
+const LOG_MEMORY_BYTES: usize = 128 << 10;
 
 /// Transfer size: the log is written slowly, and memory for it is held from the start.
-const BLOCK_BYTES: usize = 16 << 10;
+const LOG_BLOCK_BYTES: usize = 16 << 10;
 
 /// Blocks: one being filled or decoded, and those in flight.
-const BLOCKS: usize = 4;
+const LOG_BLOCKS: usize = 4;
 
 /// Phase that the transfers are counted under: that of the result.
 const PHASE: &str = "write";
@@ -84,8 +84,8 @@ impl GroupLog {
     pub(super) fn new(job: &Job) -> Result<GroupLog, Error> {
         let can_spill = !job.options().spill.is_empty();
         let account =
-            can_spill.then(|| job.account(BLOCKS * BLOCK_BYTES, PURPOSE)).transpose()?.map(Arc::new);
-        let reservation = job.reserve(MEMORY_BYTES, PURPOSE)?;
+            can_spill.then(|| job.account(LOG_BLOCKS * LOG_BLOCK_BYTES, PURPOSE)).transpose()?.map(Arc::new);
+        let reservation = job.reserve(LOG_MEMORY_BYTES, PURPOSE)?;
         Ok(GroupLog { bytes: Vec::new(), reservation, spill: SpillFiles::new(job), account, writer: None })
     }
 
@@ -93,7 +93,7 @@ impl GroupLog {
     /// If it cannot be spilled, or [`Error::Memory`] without a directory for spill files.
     pub(super) fn push(&mut self, entry: &Entry<'_>) -> Result<(), Error> {
         entry.append(&mut self.bytes);
-        if self.bytes.len() <= MEMORY_BYTES {
+        if self.bytes.len() <= LOG_MEMORY_BYTES {
             return Ok(());
         }
         let Some(account) = &self.account else {
@@ -102,14 +102,17 @@ impl GroupLog {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             empty => {
-                let options =
-                    WriteOptions { block: BLOCK_BYTES, in_flight: BLOCKS - 2, ..WriteOptions::default() };
+                let options = WriteOptions {
+                    block: LOG_BLOCK_BYTES,
+                    in_flight: LOG_BLOCKS - 2,
+                    ..WriteOptions::default()
+                };
                 empty.insert(self.spill.run_within(Some(account), &options)?)
             }
         };
         writer.write(&self.bytes)?;
         self.bytes.clear();
-        self.bytes.shrink_to(MEMORY_BYTES);
+        self.bytes.shrink_to(LOG_MEMORY_BYTES);
         Ok(())
     }
 
@@ -130,7 +133,8 @@ impl FinishedLog {
     pub(super) fn for_each(&self, mut take: impl FnMut(Entry<'_>) -> Result<(), Error>) -> Result<(), Error> {
         let mut rest = Vec::new();
         if let Some((run, account)) = &self.spilled {
-            let options = SharedOptions { block: BLOCK_BYTES, ahead: BLOCKS - 2, ..SharedOptions::default() };
+            let options =
+                SharedOptions { block: LOG_BLOCK_BYTES, ahead: LOG_BLOCKS - 2, ..SharedOptions::default() };
             let mut frames = run.read_within(account, &options, PHASE)?;
             while let Some(frame) = frames.next()? {
                 rest.extend_from_slice(&frame);
