@@ -134,6 +134,34 @@ fn a_value_of_a_dictionary_that_no_row_has_is_not_cast() {
 }
 
 #[test]
+fn values_of_dictionaries_are_cast_as_others() {
+    let keys = Int8Array::from(vec![Some(1), None, Some(0)]);
+    let dictionary = |values: ArrayRef| Arc::new(DictionaryArray::new(keys.clone(), values)) as ArrayRef;
+    let prices = Decimal64Array::from(vec![155, -250]).with_precision_and_scale(4, 2).unwrap();
+    let late = Date64Array::from(vec![0, 253_402_214_400_000]);
+    let batch = RecordBatch::try_from_iter([
+        ("floats", dictionary(Arc::new(Float64Array::from(vec![2.5, -2.6])))),
+        ("prices", dictionary(Arc::new(prices))),
+        ("days", dictionary(Arc::new(late))),
+        ("nested", dictionary(dictionary(Arc::new(Float32Array::from(vec![0.6, 3.5]))))),
+    ])
+    .unwrap();
+    let cast = |text: &str| Expression::parse(text, &batch.schema()).unwrap().evaluate(&batch);
+    for (text, expected) in [
+        ("cast(floats as int)", "-3  2"),
+        ("cast(prices as bigint)", "-3  2"),
+        ("cast(nested as smallint)", "  4"),
+        ("cast(days as timestamp)", "9999-12-31T00:00:00  1970-01-01T00:00:00"),
+        ("try_cast(days as timestamp(9))", "  1970-01-01T00:00:00"),
+    ] {
+        let values = cast(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let shown: Vec<String> = (0..3).map(|row| array_value_to_string(&values, row).unwrap()).collect();
+        assert_eq!(shown.join(" "), expected, "{text}");
+    }
+    assert!(cast("cast(days as timestamp(9))").is_err());
+}
+
+#[test]
 fn digits_of_strings_are_kept() {
     let prices = Decimal128Array::from(vec![155, 156]).with_precision_and_scale(4, 2).unwrap();
     let batch = RecordBatch::try_from_iter([

@@ -4,6 +4,16 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, Datum, UInt32Array};
 use arrow_schema::{ArrowError, DataType};
 
+/// The values that the keys of a dictionary stand for, which may be a dictionary too; another array as it is.
+pub(crate) fn unpacked(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    match array.as_any_dictionary_opt() {
+        Some(dictionary) => {
+            unpacked(&arrow_select::take::take(dictionary.values(), dictionary.keys(), None)?)
+        }
+        None => Ok(array.clone()),
+    }
+}
+
 /// The values of an expression.
 #[derive(Clone, Debug)]
 pub(crate) enum Values {

@@ -11,8 +11,8 @@ use arrow_schema::{ArrowError, DataType, TimeUnit};
 use arrow_string::like;
 
 use crate::node::{Comparison, Conversion, Function, Node, Test};
-use crate::types::Arithmetic;
-use crate::values::Values;
+use crate::types::{Arithmetic, is_string};
+use crate::values::{Values, unpacked};
 
 use super::{arithmetic, compare, function};
 
@@ -92,10 +92,14 @@ fn cast(array: &ArrayRef, to: &DataType, kind: Conversion) -> Result<ArrayRef, A
         return Ok(same);
     }
     let options = CastOptions { safe: kind == Conversion::TryCast, ..CastOptions::default() };
-    if let DataType::Dictionary(_, values) = array.data_type() {
+    match array.data_type() {
         // The library casts all values of the dictionary, and fails if a value cannot be cast that no row has.
-        return cast_with_options(array, to, &options)
-            .or_else(|_| cast(&cast_with_options(array, values, &options)?, to, kind));
+        DataType::Dictionary(_, values) if is_string(values) => {
+            return cast_with_options(array, to, &options).or_else(|_| cast(&unpacked(array)?, to, kind));
+        }
+        // Other values need the checks below.
+        DataType::Dictionary(..) => return cast(&unpacked(array)?, to, kind),
+        _ => {}
     }
     if to.is_integer()
         && let Some(whole) = whole(array)?

@@ -65,6 +65,11 @@ fn extremes() -> RecordBatch {
     };
     let flags: DictionaryArray<arrow_array::types::Int8Type> =
         vec![Some("a"), None, Some("1.5"), Some("7"), Some("1998-09-02")].into_iter().collect();
+    let dictionary = |values: ArrayRef| -> ArrayRef {
+        let keys = Int8Array::from(vec![Some(1), Some(0), None, Some(3), Some(2)]);
+        Arc::new(DictionaryArray::new(keys, values))
+    };
+    let float_values = Float64Array::from(vec![Some(2.6), Some(-3.5), None, Some(f64::NAN), Some(1e300)]);
     let most = 10i128.pow(38) - 1;
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("i8", Arc::new(Int8Array::from(vec![Some(-128), None, Some(0), Some(1), Some(127)]))),
@@ -98,6 +103,9 @@ fn extremes() -> RecordBatch {
         ),
         ("v", Arc::new(StringViewArray::from(vec!["true", "Ärger und mehr als zwölf", "x", "1.25", "b"]))),
         ("flag", Arc::new(flags)),
+        ("floats", dictionary(Arc::new(float_values))),
+        ("prices", dictionary(Arc::new(small([155, -155, 0, 99, 1], 15, 2)))),
+        ("ms_days", dictionary(Arc::new(Date64Array::from(vec![253_402_214_400_000, -1, 0, 1, i64::MAX])))),
         ("bytes", Arc::new(BinaryArray::from(vec![b"ab".as_slice(), b"\xff", b"", b"a", b"7"]))),
         (
             "fixed",
