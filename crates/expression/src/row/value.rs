@@ -5,10 +5,12 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::*;
+use arrow_buffer::ArrowNativeType;
 use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType};
 
 use crate::types::flat;
+use crate::values::unpacked;
 
 /// A value of a row. The schema has the type of a column, and with it the unit or scale of its values:
 ///
@@ -23,8 +25,8 @@ use crate::types::flat;
 /// | `Decimal32`, `Decimal64`, `Decimal128` | `Decimal`, unscaled |
 /// | `Utf8`, `LargeUtf8`, `Utf8View` | `Text` |
 /// | `Binary`, `LargeBinary`, `BinaryView`, `FixedSizeBinary` | `Binary` |
-/// | `Dictionary` | the value that the key stands for |
-/// | `Decimal256`, `Interval`, nested types | `Array` |
+/// | `Dictionary` of the types above | the value that the key stands for |
+/// | `Decimal256`, `Interval`, nested types, `Dictionary` of them | `Array` |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     /// Null, of any type.
@@ -138,13 +140,17 @@ impl<'a> Value<'a> {
             DataType::LargeBinary => Value::Binary(array.as_binary::<i64>().value(row)),
             DataType::BinaryView => Value::Binary(array.as_binary_view().value(row)),
             DataType::FixedSizeBinary(_) => Value::Binary(array.as_fixed_size_binary().value(row)),
-            DataType::Dictionary(..) => {
+            data_type @ DataType::Dictionary(..) if Form::of(data_type) != Form::Array => {
                 let dictionary = array.as_any_dictionary();
-                Value::of(dictionary.values(), dictionary.normalized_keys()[row])
+                Value::of(dictionary.values(), key(dictionary.keys(), row))
             }
-            _ => {
-                assert_eq!(array.len(), 1, "a value of type {} is an array of one row", array.data_type());
-                Value::Array(array)
+            data_type => {
+                assert_eq!(array.len(), 1, "a value of type {data_type} is an array of one row");
+                // Dictionaries, run-end-encoded arrays and unions have nulls in their values.
+                match array.logical_nulls().is_some_and(|nulls| nulls.is_null(row)) {
+                    true => Value::Null,
+                    false => Value::Array(array),
+                }
             }
         }
     }
@@ -158,7 +164,7 @@ impl<'a> Value<'a> {
         let other = || ArrowError::InvalidArgumentError(format!("{self:?} is not a value of type {to}"));
         Ok(match (self, to) {
             (Value::Null, _) => new_null_array(to, 1),
-            (Value::Array(array), _) if array.data_type() == to && array.len() == 1 => array.clone(),
+            (Value::Array(array), _) if flat(array.data_type()) == to && array.len() == 1 => unpacked(array)?,
             (Value::Bool(value), DataType::Boolean) => Arc::new(BooleanArray::from(vec![value])),
             (Value::Int(value), _) if Form::of(to) == Form::Int => integer(value, to)?.ok_or_else(other)?,
             (Value::UInt(value), DataType::UInt64) => Arc::new(UInt64Array::from(vec![value])),
@@ -199,6 +205,14 @@ impl<'a> Value<'a> {
 
     pub(super) fn is_null(self) -> bool {
         matches!(self, Value::Null)
+    }
+}
+
+/// The key of a row of a dictionary, which is not null.
+fn key(keys: &dyn Array, row: usize) -> usize {
+    downcast_integer_array! {
+        keys => keys.value(row).as_usize(),
+        other => unreachable!("a dictionary has keys of type {other}"),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Deep expressions, nested guards, and values at the ends of their types.
 
 use super::*;
+use crate::row::Value;
 
 #[test]
 fn deep_and_long_expressions_are_refused_and_do_not_overflow_the_stack() {
@@ -39,6 +40,20 @@ fn nested_guards_are_evaluated_in_linear_time() {
     let error = parse(&nested(depth)).unwrap().evaluate(&batch).unwrap_err().to_string();
     assert!(error.contains("division by zero"), "{error}");
     assert!(begun.elapsed().as_secs() < 2, "{depth} levels took {:?}", begun.elapsed());
+}
+
+#[test]
+fn rows_of_dictionaries_are_read_in_linear_time() {
+    const ROWS: usize = 100_000;
+    let keys = Int32Array::from_iter((0..ROWS as i32).map(|row| (row % 3 > 0).then_some(row % 3 - 1)));
+    let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None]));
+    let array: ArrayRef = Arc::new(DictionaryArray::new(keys, texts));
+    let begun = std::time::Instant::now();
+    for row in 0..ROWS {
+        let expected = if row % 3 == 1 { Value::Text("a") } else { Value::Null };
+        assert_eq!(Value::of(&array, row), expected, "row {row}");
+        assert!(begun.elapsed().as_secs() < 4, "{row} of {ROWS} rows took {:?}", begun.elapsed());
+    }
 }
 
 #[test]

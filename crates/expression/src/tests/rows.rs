@@ -105,6 +105,16 @@ fn extremes() -> RecordBatch {
         ("flag", Arc::new(flags)),
         ("floats", dictionary(Arc::new(float_values))),
         ("prices", dictionary(Arc::new(small([155, -155, 0, 99, 1], 15, 2)))),
+        (
+            "spans",
+            dictionary(Arc::new(IntervalYearMonthArray::from(vec![
+                Some(14),
+                Some(-1),
+                None,
+                Some(0),
+                Some(3),
+            ]))),
+        ),
         ("ms_days", dictionary(Arc::new(Date64Array::from(vec![253_402_214_400_000, -1, 0, 1, i64::MAX])))),
         ("bytes", Arc::new(BinaryArray::from(vec![b"ab".as_slice(), b"\xff", b"", b"a", b"7"]))),
         (
@@ -323,6 +333,43 @@ fn rows_that_do_not_fit_the_schema_are_errors() {
             .contains("is not a value of type Int8")
     );
     assert!(parse("id + 1").select(&[Value::Int(1)]).unwrap_err().to_string().contains("not a condition"));
+}
+
+/// Arrays of one row, some of whose nulls are not in the array itself.
+#[test]
+fn values_of_encoded_and_nested_types_are_arrays_or_null() {
+    use arrow_array::types::{Int8Type, Int16Type};
+    use arrow_schema::{Field, UnionFields};
+    let encoded = |value: Option<i32>| -> ArrayRef {
+        let ends = Int16Array::from(vec![1]);
+        Arc::new(RunArray::<Int16Type>::try_new(&ends, &Int32Array::from(vec![value])).unwrap())
+    };
+    let union = |value: Option<i32>| -> ArrayRef {
+        let field = Field::new("a", arrow_schema::DataType::Int32, true);
+        let fields = UnionFields::try_new([0], [field]).unwrap();
+        let values: ArrayRef = Arc::new(Int32Array::from(vec![value]));
+        Arc::new(UnionArray::try_new(fields, vec![0].into(), None, vec![values]).unwrap())
+    };
+    let wide = |value: Option<i128>| -> ArrayRef {
+        let values = Decimal256Array::from(vec![None, value.map(i256::from_i128)]);
+        Arc::new(DictionaryArray::<Int8Type>::new(Int8Array::from(vec![1]), Arc::new(values)))
+    };
+    let rows = [[encoded(Some(7)), union(Some(7)), wide(Some(7))], [encoded(None), union(None), wide(None)]];
+    for (row, is_null) in rows.into_iter().zip([false, true]) {
+        let names =
+            ["encoded", "union", "wide"].into_iter().zip(row).map(|(name, array)| (name, array, true));
+        let batch = RecordBatch::try_from_iter_with_nullable(names).unwrap();
+        for (array, value) in batch.columns().iter().zip(values(&batch)) {
+            assert_eq!(value == Value::Null, is_null, "{array:?}");
+            let kept = value.to_array(array.data_type()).unwrap();
+            assert_eq!(kept.data_type(), flat(array.data_type()));
+            assert_eq!(kept.is_null(0) || kept.logical_null_count() == 1, is_null, "{array:?}");
+        }
+        for text in ["encoded is null", "union is null", "wide is null", "wide + 1", "cast(wide as int)"] {
+            assert!(Expression::parse(text, &batch.schema()).is_ok(), "{text}");
+            check(text, &batch);
+        }
+    }
 }
 
 proptest! {
