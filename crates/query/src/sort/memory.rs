@@ -254,10 +254,10 @@ impl SortMemory {
         self.try_grant_beside(bytes, 0)
     }
 
-    /// Grants `bytes` if they are there now and a quarter of the memory stays free: memory that is never touched costs no
+    /// Grants `bytes` if they are there now and half of the memory stays free: memory that is never touched costs no
     /// page faults.
     pub(crate) fn try_grant_early(self: &Arc<SortMemory>, bytes: usize) -> Option<Grant> {
-        self.try_grant_beside(bytes, self.total() / 4)
+        self.try_grant_beside(bytes, self.total() / 2)
     }
 
     fn try_grant_beside(self: &Arc<SortMemory>, bytes: usize, free_bytes: usize) -> Option<Grant> {
