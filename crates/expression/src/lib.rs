@@ -22,7 +22,8 @@
 //!   are rounded to fewer places; a string that is not an integer, such as `'1.5'`, is not cast to one. Timestamps lose
 //!   the digits that a coarser unit does not have, where PostgreSQL rounds them.
 //! - *Constants* keep their digits: `price = '1.555'` is false for each price of two decimal places, and `at =
-//!   '2000-01-01 00:00:00.5'` for each time in seconds.
+//!   '2000-01-01 00:00:00.5'` for each time in seconds. As in PostgreSQL, strings beside times are rounded half to even
+//!   to microseconds; beside nanoseconds, to these.
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 

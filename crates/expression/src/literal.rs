@@ -1,8 +1,9 @@
 //! Constants: parsing, printing and conversion.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
-use arrow_array::types::{Decimal64Type, Decimal128Type, Decimal256Type, DecimalType};
+use arrow_array::types::{Decimal64Type, Decimal128Type, Decimal256Type, DecimalType, Int64Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, NullArray, StringArray};
 use arrow_buffer::i256;
 use arrow_cast::display::array_value_to_string;
@@ -74,16 +75,52 @@ fn decimal(sign: &str, digits: &str, places: usize) -> Option<ArrayRef> {
 /// decimal with more places, or a time in a finer unit. `None` if the string is not such a value.
 pub(crate) fn read(text: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     use arrow_array::cast::AsArray;
+    let string = text.as_string::<i32>().value(0);
     if to.is_decimal() {
-        let value = decimal_text(text.as_string::<i32>().value(0))?;
+        let value = decimal_text(string)?;
         return Some(exactly(&value, to).unwrap_or(value));
     }
     let units = finer_units(to);
-    let finest = units.iter().rev().find_map(|unit| converted(text, unit));
-    match finest {
+    match units.last().and_then(|finest| parsed(string, finest)) {
         Some(finest) => units.iter().find_map(|unit| exactly(&finest, unit)),
-        None => converted(text, to),
+        None => parsed(string, to),
     }
+}
+
+/// Reads a text as a value of a type. A time in microseconds or nanoseconds is rounded half to even, as in PostgreSQL.
+pub(crate) fn parsed(text: &str, to: &DataType) -> Option<ArrayRef> {
+    use TimeUnit::{Microsecond, Nanosecond};
+    let string = |text: &str| -> ArrayRef { Arc::new(StringArray::from(vec![text])) };
+    let places = match to {
+        DataType::Timestamp(Microsecond, _) | DataType::Time64(Microsecond) => 6,
+        DataType::Timestamp(Nanosecond, _) | DataType::Time64(Nanosecond) => 9,
+        _ => return converted(&string(text), to),
+    };
+    let (before, fraction, after) = at_fraction(text);
+    let Some((kept, cut)) = fraction.split_at_checked(places) else { return converted(&string(text), to) };
+    let value = converted(&string(&format!("{before}{kept}{after}")), to)?;
+    let is_odd = kept.bytes().next_back().is_some_and(|digit| digit % 2 == 1);
+    let is_up = match cut.trim_end_matches('0').cmp("5") {
+        Ordering::Less => false,
+        Ordering::Equal => is_odd,
+        Ordering::Greater => true,
+    };
+    if is_up { next_unit(&value) } else { Some(value) }
+}
+
+/// Splits a time before and after the digits of a fraction of a second.
+pub(crate) fn at_fraction(text: &str) -> (&str, &str, &str) {
+    let (before, rest) = text.split_at(text.find('.').map_or(text.len(), |point| point + 1));
+    let (fraction, after) = rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count());
+    (before, fraction, after)
+}
+
+/// A time one unit later; `None` if the type has no such time.
+fn next_unit(time: &ArrayRef) -> Option<ArrayRef> {
+    use arrow_array::cast::AsArray;
+    let count = converted(time, &DataType::Int64)?;
+    let next = count.as_primitive::<Int64Type>().value(0).checked_add(1)?;
+    converted(&(Arc::new(Int64Array::from(vec![next])) as ArrayRef), time.data_type())
 }
 
 /// Reads `-12.50` or `1.25e1` as a decimal with as many places as are needed, as PostgreSQL reads a `numeric`.
@@ -106,19 +143,23 @@ fn decimal_text(text: &str) -> Option<ArrayRef> {
     decimal(sign, &format!("0{whole}{fraction}{zeros}"), places.max(0).unsigned_abs())
 }
 
-/// The types of times that have a unit as that of a type or finer, beginning with the type; empty for other types.
+/// The types in which a string constant beside a time may be, the coarsest first: units from that of the time to
+/// microseconds, as PostgreSQL has them. Nanoseconds remain what they are, because other times need not fit them. Empty
+/// for other types.
 fn finer_units(data_type: &DataType) -> Vec<DataType> {
-    use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
-    let all: Vec<DataType> = match data_type {
-        DataType::Timestamp(_, zone) => [Second, Millisecond, Microsecond, Nanosecond]
-            .map(|unit| DataType::Timestamp(unit, zone.clone()))
-            .to_vec(),
-        DataType::Time32(_) | DataType::Time64(_) => vec![
-            DataType::Time32(Second),
-            DataType::Time32(Millisecond),
-            DataType::Time64(Microsecond),
-            DataType::Time64(Nanosecond),
-        ],
+    use TimeUnit::{Microsecond, Millisecond, Second};
+    let timestamp = |unit, zone: &Option<Arc<str>>| DataType::Timestamp(unit, zone.clone());
+    let all = match data_type {
+        DataType::Timestamp(TimeUnit::Nanosecond, _) | DataType::Time64(TimeUnit::Nanosecond) => {
+            return vec![data_type.clone()];
+        }
+        DataType::Date64 => vec![DataType::Date64, timestamp(Microsecond, &None)],
+        DataType::Timestamp(_, zone) => {
+            [Second, Millisecond, Microsecond].map(|unit| timestamp(unit, zone)).to_vec()
+        }
+        DataType::Time32(_) | DataType::Time64(_) => {
+            vec![DataType::Time32(Second), DataType::Time32(Millisecond), DataType::Time64(Microsecond)]
+        }
         _ => Vec::new(),
     };
     all.into_iter().skip_while(|finer| finer != data_type).collect()
@@ -130,7 +171,7 @@ pub(crate) fn integer_digits(value: &ArrayRef) -> Option<u8> {
     if *value.data_type() != DataType::Int64 || value.is_null(0) {
         return None;
     }
-    let value = value.as_primitive::<arrow_array::types::Int64Type>().value(0).unsigned_abs();
+    let value = value.as_primitive::<Int64Type>().value(0).unsigned_abs();
     Some(value.checked_ilog10().unwrap_or(0) as u8 + 1)
 }
 
