@@ -12,6 +12,7 @@ use arrow_ord::cmp;
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 use crate::node::{Literal, Node};
+use crate::types::whole_digits;
 
 /// Makes a constant whose type is fixed.
 pub(crate) fn typed(value: ArrayRef) -> Node {
@@ -77,7 +78,7 @@ pub(crate) fn read(text: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     use arrow_array::cast::AsArray;
     let string = text.as_string::<i32>().value(0);
     if to.is_decimal() {
-        let value = decimal_text(string)?;
+        let value = decimal_text(string, to)?;
         return Some(exactly(&value, to).unwrap_or(value));
     }
     let units = finer_units(to);
@@ -123,8 +124,10 @@ fn next_unit(time: &ArrayRef) -> Option<ArrayRef> {
     converted(&(Arc::new(Int64Array::from(vec![next])) as ArrayRef), time.data_type())
 }
 
-/// Reads `-12.50` or `1.25e1` as a decimal with as many places as are needed, as PostgreSQL reads a `numeric`.
-fn decimal_text(text: &str) -> Option<ArrayRef> {
+/// Reads `-12.50` or `1.25e1` as a decimal with as many places as are needed, as PostgreSQL reads a `numeric`. Places
+/// that decimals have not which also have the whole digits of the type `beside` are cut off; the last place is then not
+/// 0, so that the value is less than, equal to or greater than the same values of that type as all its digits are.
+fn decimal_text(text: &str, beside: &DataType) -> Option<ArrayRef> {
     let text = text.trim();
     let (sign, text) = match text.strip_prefix('-') {
         Some(rest) => ("-", rest),
@@ -132,15 +135,39 @@ fn decimal_text(text: &str) -> Option<ArrayRef> {
     };
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    if !mantissa.contains(|letter: char| letter.is_ascii_digit()) {
+    let digits = format!("{whole}{fraction}");
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
-    // Beyond two digits the value has too many places anyway, and its text would take memory.
-    let exponent = exponent.parse::<i8>().ok()?;
-    let fraction = fraction.trim_end_matches('0');
-    let places = isize::try_from(fraction.len()).ok()? - isize::from(exponent);
-    let zeros = "0".repeat(places.min(0).unsigned_abs());
-    decimal(sign, &format!("0{whole}{fraction}{zeros}"), places.max(0).unsigned_abs())
+    let exponent = exponent.parse::<i32>().ok()?;
+    let significant = digits.trim_end_matches('0');
+    let zeros = digits.len() - significant.len();
+    let significant = significant.trim_start_matches('0');
+    if significant.is_empty() {
+        return decimal("", "0", 0);
+    }
+    // The value is the significant digits divided by 10 to the power of `places`.
+    let signed = |count: usize| i64::try_from(count).ok();
+    let places = signed(fraction.len())? - signed(zeros)? - i64::from(exponent);
+    let digits_max = i64::from(Decimal256Type::MAX_PRECISION);
+    let whole_digits = (signed(significant.len())? - places).max(whole_digits(beside).into());
+    if whole_digits > digits_max {
+        return None;
+    }
+    if places <= 0 {
+        return decimal(sign, &format!("{significant}{}", "0".repeat(usize::try_from(-places).ok()?)), 0);
+    }
+    let places_max = digits_max - whole_digits;
+    if places <= places_max {
+        return decimal(sign, significant, usize::try_from(places).ok()?);
+    }
+    let kept = signed(significant.len())? - (places - places_max);
+    let mut digits = format!("0{}", &significant[..usize::try_from(kept).unwrap_or(0)]);
+    if digits.ends_with('0') {
+        digits.pop();
+        digits.push('1');
+    }
+    decimal(sign, &digits, usize::try_from(places_max).ok()?)
 }
 
 /// The types in which a string constant beside a time may be, the coarsest first: units from that of the time to

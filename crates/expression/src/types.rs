@@ -134,6 +134,11 @@ pub(crate) fn decimal_places(data_type: &DataType) -> i8 {
     Decimal::of(data_type).map_or(0, |decimal| decimal.scale)
 }
 
+/// The number of digits before the point.
+pub(crate) fn whole_digits(data_type: &DataType) -> u8 {
+    Decimal::of(data_type).map_or(0, Decimal::whole)
+}
+
 /// The common type of two types, for comparisons and for results from either.
 pub(crate) fn common(a: &DataType, b: &DataType) -> Option<DataType> {
     let (a, b) = (flat(a), flat(b));

@@ -122,3 +122,38 @@ fn strings_beside_times_are_rounded_to_microseconds_and_have_the_range_of_the_ti
         assert_eq!(values(text, &batch), expected, "{text}");
     }
 }
+
+#[test]
+fn decimals_of_more_digits_than_any_type_compare_as_all_their_digits() {
+    let narrow = Decimal128Array::from(vec![0, 155]).with_precision_and_scale(4, 2).unwrap();
+    let wide = Decimal128Array::from(vec![0, 15_500_000_000]).with_precision_and_scale(38, 10).unwrap();
+    let columns = [("narrow", Arc::new(narrow) as ArrayRef), ("wide", Arc::new(wide))];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let (zeros, nines) = ("0".repeat(100), "9".repeat(100));
+    for column in ["narrow", "wide"] {
+        for (condition, expected) in [
+            ("= '1e-100'", "false false"),
+            ("> '1e-100'", "false true"),
+            ("> '-1E-100'", "true true"),
+            ("< '1e-2000000000'", "true false"),
+            ("= '0e100'", "true false"),
+            ("= '-0.000e-999'", "true false"),
+            ("= '155e-2'", "false true"),
+            (&format!("= '1.55{zeros}'"), "false true"),
+            (&format!("= '1.55{zeros}1'"), "false false"),
+            (&format!("< '1.55{zeros}1'"), "true true"),
+            (&format!("< '1.54{nines}'"), "true false"),
+            (&format!("= '0.{zeros}155e101'"), "false true"),
+            (&format!("= '155{zeros}e-102'"), "false true"),
+            ("= '1.55000000000000000000000000000000000000000001'", "false false"),
+        ] {
+            let text = format!("{column} {condition}");
+            assert_eq!(values(&text, &batch), expected, "{text}");
+        }
+        for text in ["1e80", "1e2000000000", "1e-99999999999", "0e", "0e1x", "1e", "1e5e5", "1.5.5", "1 5"] {
+            let text = format!("{column} = '{text}'");
+            let error = Expression::parse(&text, &batch.schema()).unwrap_err().to_string();
+            assert!(error.contains("cannot be read as"), "{text}: {error}");
+        }
+    }
+}
