@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BinaryArray, StringArray};
+use arrow_array::BinaryArray;
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use sqlparser::ast::{DataType as SqlType, DateTimeField, Expr, Interval, Value};
 
@@ -16,7 +16,9 @@ pub(crate) fn bind(expr: &Expr) -> Result<Node, Error> {
     match expr {
         Expr::Value(value) => from_value(&value.value),
         Expr::TypedString(typed) => match (&typed.value.value, target(&typed.data_type)) {
-            (Value::SingleQuotedString(text), Ok(to)) => read(text, &with_all_digits(text, to)),
+            (Value::SingleQuotedString(text), Ok(to)) => {
+                nanoseconds(text, &typed.data_type).map_or_else(|| read(text, &to), Ok)
+            }
             (_, Err(error)) => Err(error),
             _ => Err(unsupported(&typed.value.value.to_string())),
         },
@@ -25,16 +27,21 @@ pub(crate) fn bind(expr: &Expr) -> Result<Node, Error> {
     }
 }
 
-/// The type of a timestamp, in nanoseconds if its text has more digits of a second than the type.
-fn with_all_digits(text: &str, to: DataType) -> DataType {
-    let digits = |fraction: &str| fraction.bytes().take_while(u8::is_ascii_digit).count();
-    let is_finer = text.split_once('.').is_some_and(|(_, fraction)| digits(fraction) > 6);
-    match to {
-        DataType::Timestamp(TimeUnit::Microsecond, None) if is_finer => {
-            DataType::Timestamp(TimeUnit::Nanosecond, None)
-        }
-        other => other,
+/// Reads a timestamp whose text has more digits of a second than microseconds and whose type has no number of them.
+/// `None` for others, and outside the range of nanoseconds.
+fn nanoseconds(text: &str, data_type: &SqlType) -> Option<Node> {
+    use sqlparser::ast::TimezoneInfo;
+    let is_open = matches!(
+        data_type,
+        SqlType::Timestamp(None, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone)
+            | SqlType::Datetime(None)
+    );
+    let (_, fraction, _) = literal::at_fraction(text);
+    let is_finer = fraction.trim_end_matches('0').len() > 6;
+    if !is_open || !is_finer {
+        return None;
     }
+    literal::parsed(text, &DataType::Timestamp(TimeUnit::Nanosecond, None)).map(literal::typed)
 }
 
 fn unsupported(text: &str) -> Error {
@@ -68,8 +75,7 @@ fn hex(digits: &str) -> Option<Vec<u8>> {
 
 /// Parses a text as a value of a type.
 fn read(text: &str, to: &DataType) -> Result<Node, Error> {
-    let value: ArrayRef = Arc::new(StringArray::from(vec![text]));
-    let value = literal::converted(&value, to).filter(|value| !arrow_array::Array::is_null(value, 0));
+    let value = literal::parsed(text, to).filter(|value| !arrow_array::Array::is_null(value, 0));
     value.map(literal::typed).ok_or_else(|| {
         Error::Expression(format!("'{}' cannot be read as {}", shortened(text), literal::type_name(to)))
     })

@@ -23,7 +23,8 @@
 //!   the digits that a coarser unit does not have, where PostgreSQL rounds them.
 //! - *Constants* keep their digits: `price = '1.555'` is false for each price of two decimal places, and `at =
 //!   '2000-01-01 00:00:00.5'` for each time in seconds. As in PostgreSQL, strings beside times are rounded half to even
-//!   to microseconds; beside nanoseconds, to these.
+//!   to microseconds; beside nanoseconds, to these. `TIMESTAMP '…'` with more than six digits has nanoseconds if they
+//!   can be had in its year, and else is rounded; `TIMESTAMP(6) '…'` is always rounded.
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 

@@ -12,7 +12,7 @@ use arrow_ord::cmp;
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 use crate::node::{Literal, Node};
-use crate::types::whole_digits;
+use crate::types::{decimal_places, whole_digits};
 
 /// Makes a constant whose type is fixed.
 pub(crate) fn typed(value: ArrayRef) -> Node {
@@ -125,8 +125,8 @@ fn next_unit(time: &ArrayRef) -> Option<ArrayRef> {
 }
 
 /// Reads `-12.50` or `1.25e1` as a decimal with as many places as are needed, as PostgreSQL reads a `numeric`. Places
-/// that decimals have not which also have the whole digits of the type `beside` are cut off; the last place is then not
-/// 0, so that the value is less than, equal to or greater than the same values of that type as all its digits are.
+/// that decimals have not which also have the whole digits of the type `beside` are cut off, except for one more than that
+/// type has. The last place is then not 0, so that comparisons with values of that type are exact.
 fn decimal_text(text: &str, beside: &DataType) -> Option<ArrayRef> {
     let text = text.trim();
     let (sign, text) = match text.strip_prefix('-') {
@@ -150,14 +150,14 @@ fn decimal_text(text: &str, beside: &DataType) -> Option<ArrayRef> {
     let signed = |count: usize| i64::try_from(count).ok();
     let places = signed(fraction.len())? - signed(zeros)? - i64::from(exponent);
     let digits_max = i64::from(Decimal256Type::MAX_PRECISION);
-    let whole_digits = (signed(significant.len())? - places).max(whole_digits(beside).into());
-    if whole_digits > digits_max {
+    let whole = (signed(significant.len())? - places).max(whole_digits(beside).into());
+    if whole > digits_max {
         return None;
     }
     if places <= 0 {
         return decimal(sign, &format!("{significant}{}", "0".repeat(usize::try_from(-places).ok()?)), 0);
     }
-    let places_max = digits_max - whole_digits;
+    let places_max = (digits_max - whole).max(i64::from(decimal_places(beside)) + 1);
     if places <= places_max {
         return decimal(sign, significant, usize::try_from(places).ok()?);
     }

@@ -10,8 +10,8 @@
 //! Values, nulls, the order of evaluation and errors are those of [`Expression::evaluate`] on a batch of that row. Every
 //! expression can be compiled. Numbers take no allocation; texts that are made (`lower`, `||`) are written to memory
 //! that the expression keeps. Left to the kernels, which allocate, are casts of texts to other types and of floats,
-//! decimals and times to texts or to fewer digits, intervals, ILIKE and patterns that are not constants, decimals of
-//! 256 bits, weeks, and parts of times in a time zone.
+//! decimals and times to texts or to fewer digits, intervals, ILIKE and patterns that are long or not constants,
+//! decimals of 256 bits, weeks, and parts of times in a time zone.
 //!
 //! ```
 //! use arrow_schema::{DataType, Field, Schema};

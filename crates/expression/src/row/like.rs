@@ -1,5 +1,9 @@
 //! LIKE with a constant pattern: `%` is any text, `_` any character, and `\` takes the next character as it is.
 
+/// Maximum length of a pattern. The kernel refuses patterns whose regular expression has more than 10 MiB when compiled,
+/// which shorter ones do not reach: a `_` takes some hundred bytes.
+const PATTERN_MAX_BYTES: usize = 4096;
+
 /// A pattern.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
@@ -14,7 +18,11 @@ enum Token {
 }
 
 impl Pattern {
-    pub(super) fn new(pattern: &str) -> Pattern {
+    /// Compiles a pattern; `None` if only the kernel has it.
+    pub(super) fn new(pattern: &str) -> Option<Pattern> {
+        if pattern.len() > PATTERN_MAX_BYTES {
+            return None;
+        }
         let mut letters = pattern.chars();
         let mut tokens = Vec::new();
         while let Some(letter) = letters.next() {
@@ -27,7 +35,7 @@ impl Pattern {
             });
         }
         tokens.dedup_by(|a, b| *a == Token::AnyText && *b == Token::AnyText);
-        Pattern { tokens }
+        Some(Pattern { tokens })
     }
 
     /// Whether the whole text matches. Only the last `%` needs to be tried again at later places, because any match

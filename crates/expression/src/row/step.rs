@@ -60,6 +60,8 @@ pub(super) enum Constant {
 pub(super) struct Kernel {
     operation: Operation,
     inputs: Vec<DataType>,
+    /// Which inputs are constants: as for batches, kernels check these on rows too whose other values are null.
+    is_constant: Vec<bool>,
     /// The expression as SQL, and its type, for errors.
     text: String,
     data_type: DataType,
@@ -179,14 +181,15 @@ impl Step {
 /// Compiles an expression that evaluates all its inputs.
 fn operator(node: &Node, memory: &mut Memory) -> Step {
     let inputs = node.inputs();
-    if let (Node::Like { negated, any_case: false, .. }, Some(pattern)) = (node, constant_text(inputs.last()))
+    if let Node::Like { negated, any_case: false, .. } = node
+        && let Some(pattern) = constant_text(inputs.last()).and_then(|pattern| Pattern::new(&pattern))
     {
-        let (pattern, input) = (Pattern::new(&pattern), Step::new(inputs[0], memory).into());
-        return Step::Like { pattern, negated: *negated, input };
+        return Step::Like { pattern, negated: *negated, input: Step::new(inputs[0], memory).into() };
     }
     let kernel = Box::new(Kernel {
         operation: Operation::of(node).expect("the expression has an operator"),
         inputs: inputs.iter().map(|input| input.data_type()).collect(),
+        is_constant: inputs.iter().map(|input| input.as_literal().is_some()).collect(),
         text: shortened(&node.to_string()),
         data_type: node.data_type(),
         buffer: memory.add(),
@@ -264,8 +267,11 @@ impl Constant {
 impl Kernel {
     #[cold]
     fn run<'a>(&'a self, inputs: &[Value<'a>], memory: &'a Memory) -> Result<Value<'a>, Box<Error>> {
-        let inputs = inputs.iter().zip(&self.inputs);
-        let arrays = inputs.map(|(value, data_type)| Ok(Values::Array(value.to_array(data_type)?)));
+        let inputs = inputs.iter().zip(&self.inputs).zip(&self.is_constant);
+        let arrays = inputs.map(|((value, data_type), is_constant)| {
+            let array = value.to_array(data_type)?;
+            Ok(if *is_constant { Values::Scalar(array) } else { Values::Array(array) })
+        });
         let result =
             arrays.collect::<Result<Vec<Values>, _>>().and_then(|arrays| self.operation.apply(&arrays));
         let result = result.map_err(|error| named(&self.text, &self.data_type, error))?;

@@ -127,8 +127,19 @@ fn strings_beside_times_are_rounded_to_microseconds_and_have_the_range_of_the_ti
 fn decimals_of_more_digits_than_any_type_compare_as_all_their_digits() {
     let narrow = Decimal128Array::from(vec![0, 155]).with_precision_and_scale(4, 2).unwrap();
     let wide = Decimal128Array::from(vec![0, 15_500_000_000]).with_precision_and_scale(38, 10).unwrap();
-    let columns = [("narrow", Arc::new(narrow) as ArrayRef), ("wide", Arc::new(wide))];
+    let whole = Decimal256Array::from_iter_values([0, 1].map(arrow_buffer::i256::from_i128));
+    let whole = whole.with_precision_and_scale(76, 0).unwrap();
+    let columns =
+        [("narrow", Arc::new(narrow) as ArrayRef), ("wide", Arc::new(wide)), ("whole", Arc::new(whole))];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
+    for (text, expected) in [
+        ("whole = '1.25'", "false false"),
+        ("whole < '1.04'", "true true"),
+        ("whole > '0.96'", "false true"),
+        ("whole = '10e-1'", "false true"),
+    ] {
+        assert_eq!(values(text, &batch), expected, "{text}");
+    }
     let (zeros, nines) = ("0".repeat(100), "9".repeat(100));
     for column in ["narrow", "wide"] {
         for (condition, expected) in [
@@ -150,10 +161,44 @@ fn decimals_of_more_digits_than_any_type_compare_as_all_their_digits() {
             let text = format!("{column} {condition}");
             assert_eq!(values(&text, &batch), expected, "{text}");
         }
-        for text in ["1e80", "1e2000000000", "1e-99999999999", "0e", "0e1x", "1e", "1e5e5", "1.5.5", "1 5"] {
+        for text in ["1e76", "1e2000000000", "1e-99999999999", "0e", "0e1x", "1e", "1e5e5", "1.5.5", "1 5"] {
             let text = format!("{column} = '{text}'");
             let error = Expression::parse(&text, &batch.schema()).unwrap_err().to_string();
             assert!(error.contains("cannot be read as"), "{text}: {error}");
         }
+    }
+}
+
+#[test]
+fn timestamps_have_nanoseconds_if_their_digits_need_and_their_year_allows_them() {
+    let microseconds: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![0]));
+    let batch = RecordBatch::try_from_iter([("us", microseconds)]).unwrap();
+    for (text, expected, unit) in [
+        ("timestamp '3000-01-01 00:00:00.0000000'", "3000-01-01T00:00:00", TimeUnit::Microsecond),
+        (
+            "timestamp '3000-01-01 00:00:00.1234560000000'",
+            "3000-01-01T00:00:00.123456",
+            TimeUnit::Microsecond,
+        ),
+        ("timestamp '3000-01-01 00:00:00.0000007'", "3000-01-01T00:00:00.000001", TimeUnit::Microsecond),
+        ("timestamp '2000-01-01 00:00:00.0000007'", "2000-01-01T00:00:00.000000700", TimeUnit::Nanosecond),
+        (
+            "timestamp '2000-01-01 00:00:00.00000000150'",
+            "2000-01-01T00:00:00.000000002",
+            TimeUnit::Nanosecond,
+        ),
+        ("timestamp '2000-01-01 00:00:00.000000'", "2000-01-01T00:00:00", TimeUnit::Microsecond),
+        ("timestamp(6) '2000-01-01 00:00:00.0000007'", "2000-01-01T00:00:00.000001", TimeUnit::Microsecond),
+        ("timestamp(6) '2000-01-01 00:00:00.0000005'", "2000-01-01T00:00:00", TimeUnit::Microsecond),
+        ("timestamp(9) '2000-01-01 00:00:00.0'", "2000-01-01T00:00:00", TimeUnit::Nanosecond),
+    ] {
+        let expression =
+            Expression::parse(text, &batch.schema()).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(values(text, &batch), expected, "{text}");
+        assert_eq!(expression.data_type(), DataType::Timestamp(unit, None), "{text}");
+    }
+    assert_eq!(values("us < timestamp '3000-01-01 00:00:00.0000007'", &batch), "true");
+    for text in ["timestamp(9) '3000-01-01 00:00:00'", "timestamp '3000-01-01 00:00:00.0000007x'"] {
+        assert!(Expression::parse(text, &batch.schema()).is_err(), "{text}");
     }
 }

@@ -335,6 +335,17 @@ fn rows_that_do_not_fit_the_schema_are_errors() {
     assert!(parse("id + 1").select(&[Value::Int(1)]).unwrap_err().to_string().contains("not a condition"));
 }
 
+#[test]
+fn long_patterns_have_the_values_and_errors_of_batches() {
+    // A text and a null.
+    let batch = batch().slice(1, 2);
+    for (count, like) in [(4096, "not like"), (60_000, "like")] {
+        check(&format!("name {like} '{}'", "_".repeat(count)), &batch);
+    }
+    let text = format!("name like '{}'", "_".repeat(60_000));
+    assert!(Expression::parse(&text, &batch.schema()).unwrap().evaluate(&batch).is_err());
+}
+
 /// Arrays of one row, some of whose nulls are not in the array itself.
 #[test]
 fn values_of_encoded_and_nested_types_are_arrays_or_null() {
