@@ -1,8 +1,9 @@
 //! When to change the plan: counts of arrivals in, plans of the table out.
 //!
 //! The rate and its slope are fitted to the samples of a window (least squares, weighted by their length), with
-//! the deviations that counts of this dispersion have. A sample that the fit does not explain begins a new
-//! window, so a step of the rate is not averaged with what was before it.
+//! the deviations that counts of this dispersion have, as declared or as neighbouring samples show it. Three
+//! samples in a row that deviate from the fit to the same side begin a new window, so a step of the rate is
+//! not averaged with what was before it, while a burst ends nothing.
 //!
 //! - *Up* as soon as the rate is sure to exceed what the plan holds, or will by the time a move takes effect:
 //!   [`crate::certificate::move_up_at_per_s`] with the slope, if there is one for sure.
@@ -10,6 +11,7 @@
 //!
 //! A constant rate near the limit of a plan so changes it once at most. A decision is a look-up in the table.
 
+mod noise;
 mod rate;
 
 use crate::certificate::move_up_at_per_s;
@@ -20,8 +22,8 @@ use rate::RateWindow;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ControlSettings {
-    /// Index of dispersion of the arrivals in a sample that is taken for granted; samples that show more of it
-    /// count by what they show.
+    /// Index of dispersion of the arrivals in a sample that is taken for granted; samples that show twice as much
+    /// or more count by what they show.
     pub dispersion: f64,
     /// Share of the rate that a plan on fewer cores holds by which the rate must be below it.
     pub hysteresis_ratio: f64,
@@ -145,14 +147,15 @@ impl Controller {
         &self.table
     }
 
-    /// The rate in tuples per second at the last sample; `None` before there is one.
+    /// The rate in tuples per second at the last sample, or before the last few if they deviate from it;
+    /// `None` before there is a sample.
     #[must_use]
     pub fn rate_per_s(&self) -> Option<f64> {
         self.window.fit(DEVIATIONS_MAX).map(|fit| fit.rate_per_s)
     }
 
     /// Told that `arrived_tuples` have arrived until `now_ns`, in all. Samples every 10 ms let it follow a
-    /// step within 100 ms, where each sample has 100 tuples or more. A count that is smaller than the last one,
+    /// step within 100 ms, where each sample has 100 tuples or more and they do not come in bursts. A count that is smaller than the last one,
     /// of a source that has begun again, starts the rate anew; a time that is not later is passed over.
     pub fn on_count(&mut self, now_ns: u64, arrived_tuples: u64) -> Option<Action> {
         if !self.window.add(now_ns, arrived_tuples, DEVIATIONS_MAX) || self.window.samples() < SAMPLES_MIN {

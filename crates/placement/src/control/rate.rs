@@ -1,33 +1,57 @@
 //! Rate and slope of arrivals, fitted to counts.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-/// Samples of a window: those that come sooner are put together.
-const WINDOW_SAMPLES_MAX: u64 = 64;
+use super::SAMPLES_MIN;
+use super::noise::Noise;
+
+/// Samples of a window: beyond that older ones are merged.
+const WINDOW_SAMPLES_MAX: usize = 64;
 
 /// Samples from which their own scatter is known well enough to count: with fewer, the 0.1 % quantile of its
 /// estimate is more than three times the truth.
 const SCATTER_SAMPLES_MIN: usize = 8;
 
+/// Samples in a row that deviate to the same side until a new window begins: a burst is in one of them, or in
+/// two where it falls between them.
+const DEVIANTS_MAX: usize = 3;
+
+/// Variance of a count of arrivals at equal intervals: it is one of two neighbouring numbers.
+const COUNT_VARIANCE_MIN: f64 = 0.25;
+
+/// Relative precision of a rate: far above that of the arithmetic, far below that of any clock.
+const RATE_PRECISION_RATIO: f64 = 1e-9;
+
 /// Tuples that arrived in a time.
 #[derive(Clone, Copy, Debug)]
-struct Sample {
+pub(super) struct Sample {
     from_ns: u64,
     to_ns: u64,
     tuples: u64,
 }
 
 impl Sample {
-    fn seconds(&self) -> f64 {
+    pub(super) fn seconds(&self) -> f64 {
         (self.to_ns - self.from_ns) as f64 * 1e-9
     }
 
-    /// Middle of its time before `now_ns`, in seconds: 0 or less.
+    /// Middle of its time after `now_ns`, in seconds: below 0 if it ends by then.
     fn at_s(&self, now_ns: u64) -> f64 {
-        -(((now_ns - self.to_ns) as f64) + (self.to_ns - self.from_ns) as f64 / 2.0) * 1e-9
+        let end_s = if self.to_ns >= now_ns {
+            (self.to_ns - now_ns) as f64 * 1e-9
+        } else {
+            -((now_ns - self.to_ns) as f64 * 1e-9)
+        };
+        end_s - self.seconds() / 2.0
     }
 
-    fn rate_per_s(&self) -> f64 {
+    /// This sample and the next one as one.
+    pub(super) fn followed_by(self, next: Sample) -> Sample {
+        Sample { from_ns: self.from_ns, to_ns: next.to_ns, tuples: self.tuples.saturating_add(next.tuples) }
+    }
+
+    pub(super) fn rate_per_s(&self) -> f64 {
         self.tuples as f64 / self.seconds()
     }
 }
@@ -35,6 +59,8 @@ impl Sample {
 /// The rate at the end of a window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RateFit {
+    /// The end of the window.
+    now_ns: u64,
     pub(super) rate_per_s: f64,
     /// Standard deviation of the rate.
     pub(super) deviation_per_s: f64,
@@ -44,50 +70,97 @@ pub(super) struct RateFit {
     variance_per_s: f64,
 }
 
-/// Samples that one rate and slope explain.
+impl RateFit {
+    /// The side of the fit on which a later sample is; equal if it differs by no more than noise.
+    fn side(&self, sample: &Sample, deviations_max: f64) -> Ordering {
+        let expected_per_s = self.rate_per_s + self.slope_per_s2 * sample.at_s(self.now_ns);
+        let difference_per_s = sample.rate_per_s() - expected_per_s;
+        let variance = self.deviation_per_s.powi(2) + self.variance_per_s / sample.seconds();
+        if difference_per_s.powi(2) <= deviations_max.powi(2) * variance {
+            return Ordering::Equal;
+        }
+        difference_per_s.total_cmp(&0.0)
+    }
+}
+
+/// Samples that one rate and slope explain, and the last few if they do not.
 #[derive(Clone, Debug)]
 pub(super) struct RateWindow {
     samples: VecDeque<Sample>,
+    /// Samples at the end that deviate to `side`.
+    deviants: usize,
+    side: Ordering,
     length_ns: u64,
-    dispersion: f64,
+    noise: Noise,
     /// The last time and count.
     last: Option<(u64, u64)>,
 }
 
 impl RateWindow {
     pub(super) fn new(length_ns: u64, dispersion: f64) -> RateWindow {
-        let samples = VecDeque::with_capacity(WINDOW_SAMPLES_MAX as usize + 2);
-        RateWindow { samples, length_ns, dispersion, last: None }
+        RateWindow {
+            samples: VecDeque::with_capacity(WINDOW_SAMPLES_MAX + 1),
+            deviants: 0,
+            side: Ordering::Equal,
+            length_ns,
+            noise: Noise::new(dispersion),
+            last: None,
+        }
     }
 
-    /// Adds a sample; whether it was taken.
+    /// Adds a sample; whether it was taken, and the window explains it.
     pub(super) fn add(&mut self, now_ns: u64, arrived_tuples: u64, deviations_max: f64) -> bool {
-        let Some((from_ns, before)) = self.last else {
-            self.last = Some((now_ns, arrived_tuples));
+        if self.last.is_some_and(|(last_ns, _)| now_ns <= last_ns) {
             return false;
-        };
+        }
+        let Some((from_ns, before)) = self.last.replace((now_ns, arrived_tuples)) else { return false };
         if arrived_tuples < before {
             self.samples.clear();
-            self.last = Some((now_ns, arrived_tuples));
+            self.deviants = 0;
+            self.noise.interrupt();
             return false;
         }
-        if now_ns <= from_ns || now_ns - from_ns < self.length_ns / WINDOW_SAMPLES_MAX {
-            return false;
-        }
-        self.last = Some((now_ns, arrived_tuples));
         let sample = Sample { from_ns, to_ns: now_ns, tuples: arrived_tuples - before };
-        if !self.explains(sample, deviations_max) {
-            self.samples.clear();
-        }
+        self.classify(&sample, deviations_max);
+        self.noise.add(sample);
         self.samples.push_back(sample);
-        while self.samples.front().is_some_and(|first| now_ns - first.to_ns >= self.length_ns) {
-            self.samples.pop_front();
+        if self.deviants == DEVIANTS_MAX {
+            // The rate may have changed in the midst of the first deviant.
+            self.samples.drain(..self.samples.len() + 1 - DEVIANTS_MAX);
+            self.deviants = 0;
         }
-        true
+        self.forget(now_ns);
+        self.deviants == 0
     }
 
+    fn classify(&mut self, sample: &Sample, deviations_max: f64) {
+        let side = self.fit(deviations_max).map_or(Ordering::Equal, |fit| fit.side(sample, deviations_max));
+        self.deviants = match side {
+            Ordering::Equal => 0,
+            _ if side == self.side => self.deviants + 1,
+            _ => 1,
+        };
+        self.side = side;
+    }
+
+    /// Drops samples that are too old, and merges two of the older half if there are too many.
+    fn forget(&mut self, now_ns: u64) {
+        let is_old = |sample: &Sample| now_ns - sample.to_ns >= self.length_ns;
+        while self.samples() > SAMPLES_MIN && self.samples.front().is_some_and(is_old) {
+            self.samples.pop_front();
+        }
+        if self.samples.len() > WINDOW_SAMPLES_MAX {
+            let pair_ns = |&first: &usize| self.samples[first + 1].to_ns - self.samples[first].from_ns;
+            let first = (0..WINDOW_SAMPLES_MAX / 2).min_by_key(pair_ns).unwrap_or(0);
+            if let Some(second) = self.samples.remove(first + 1) {
+                self.samples[first] = self.samples[first].followed_by(second);
+            }
+        }
+    }
+
+    /// Number of samples that are explained.
     pub(super) fn samples(&self) -> usize {
-        self.samples.len()
+        self.samples.len() - self.deviants
     }
 
     /// Length of the last sample, in nanoseconds.
@@ -103,19 +176,12 @@ impl RateWindow {
         }
     }
 
-    /// Whether a further sample differs from the fit by no more than noise.
-    fn explains(&self, sample: Sample, deviations_max: f64) -> bool {
-        let Some(fit) = self.fit(deviations_max) else { return true };
-        let expected_per_s = fit.rate_per_s + fit.slope_per_s2 * sample.seconds() / 2.0;
-        let variance = fit.deviation_per_s.powi(2) + fit.variance_per_s / sample.seconds();
-        (sample.rate_per_s() - expected_per_s).powi(2) <= deviations_max.powi(2) * variance
-    }
-
-    /// The fit; a slope counts beyond `deviations_max` standard deviations. `None` without a sample.
+    /// The fit of the explained samples; a slope counts beyond `deviations_max` standard deviations. `None`
+    /// without a sample.
     pub(super) fn fit(&self, deviations_max: f64) -> Option<RateFit> {
-        let now_ns = self.samples.back()?.to_ns;
-        let length = self.samples.len();
-        let sum = |of: &dyn Fn(&Sample) -> f64| self.samples.iter().map(of).sum::<f64>();
+        let length = self.samples();
+        let now_ns = self.samples.get(length.checked_sub(1)?)?.to_ns;
+        let sum = |of: &dyn Fn(&Sample) -> f64| self.samples.iter().take(length).map(of).sum::<f64>();
         let seconds = sum(&|sample| sample.seconds());
         let mean_per_s = sum(&|sample| sample.tuples as f64) / seconds;
         let middle_s = sum(&|sample| sample.seconds() * sample.at_s(now_ns)) / seconds;
@@ -131,15 +197,23 @@ impl RateWindow {
         let is_scatter_known = length >= SCATTER_SAMPLES_MIN;
         let scatter = if is_scatter_known { sum(&residual) / (length - 2) as f64 } else { 0.0 };
         // A count of 0 has the noise of a count of 1.
-        let variance = (self.dispersion * mean_per_s.max(1.0 / seconds)).max(scatter);
+        let of_counts = |dispersion: f64| dispersion * mean_per_s.max(1.0 / seconds);
+        let sample_s = seconds / length as f64;
+        let rounded = COUNT_VARIANCE_MIN / sample_s + (RATE_PRECISION_RATIO * mean_per_s).powi(2) * sample_s;
+        let variance = of_counts(self.noise.of_sample()).max(scatter).max(rounded);
+        let mean_variance = self
+            .noise
+            .of_blocks(length)
+            .map_or(variance, |blocks| variance.min(of_counts(blocks).max(rounded)));
         let slope_doubt =
             if spread > 0.0 { deviations_max * (variance / spread).sqrt() } else { f64::INFINITY };
         let is_trend = is_scatter_known && slope.abs() > slope_doubt;
         let slope_per_s2 = if is_trend { slope } else { 0.0 };
         let slope_variance = if is_trend { middle_s.powi(2) * variance / spread } else { 0.0 };
         Some(RateFit {
+            now_ns,
             rate_per_s: (mean_per_s - slope_per_s2 * middle_s).max(0.0),
-            deviation_per_s: (variance / seconds + slope_variance).sqrt(),
+            deviation_per_s: (mean_variance / seconds + slope_variance).sqrt(),
             slope_per_s2,
             variance_per_s: variance,
         })

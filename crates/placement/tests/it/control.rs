@@ -173,3 +173,107 @@ fn settings_out_of_range_are_refused() {
     assert!(refused(ControlSettings::default().with_dispersion(f64::NAN)));
     assert!(refused(ControlSettings::default().with_settle_ns(0)));
 }
+
+/// The actions, each with its time in seconds, of a controller that is told the count at each sample.
+fn told(
+    controller: &mut Controller,
+    sample_ns: u64,
+    seconds: f64,
+    mut arrived: impl FnMut(u64) -> u64,
+) -> Vec<(f64, Action)> {
+    let samples = 0..(seconds * 1e9) as u64 / sample_ns;
+    let action = |sample: u64| {
+        let now_ns = sample * sample_ns;
+        controller.on_count(now_ns, arrived(now_ns)).map(|action| (now_ns as f64 * 1e-9, action))
+    };
+    samples.filter_map(action).collect()
+}
+
+#[test]
+fn input_in_batches_has_its_plan() {
+    let table = table(1e6);
+    let held_per_s = |controller: &Controller| table.entries()[controller.plan().unwrap()].0;
+    // 1500 tuples every 15 ms, four times as many from the second second on.
+    let mut controller = Controller::new(table.clone(), ControlSettings::default()).unwrap();
+    let batches =
+        |now_ns: u64| 1500 * (now_ns / 15_000_000 + 3 * (now_ns.saturating_sub(2_000_000_000) / 15_000_000));
+    let actions = told(&mut controller, SAMPLE_NS, 1.9, batches);
+    assert!(held_per_s(&controller) >= 9e4 && actions[0].0 < 0.2 && actions.len() <= 2, "{actions:?}");
+    let mut controller = Controller::new(table.clone(), ControlSettings::default()).unwrap();
+    let actions = told(&mut controller, SAMPLE_NS, 4.0, batches);
+    assert!(held_per_s(&controller) >= 4e5 && actions.last().unwrap().0 < 2.2, "{actions:?}");
+    for seed in 0..RUNS {
+        let random = &mut Random::new(seed);
+        let mut controller = Controller::new(table.clone(), ControlSettings::default()).unwrap();
+        let mut arrived = 0;
+        let actions = told(&mut controller, SAMPLE_NS, 5.0, |now_ns| {
+            let rate_per_s = if now_ns < 2_000_000_000 { 1e5 } else { 5e5 };
+            arrived += 100 * count(rate_per_s / 100.0 * 0.01, random);
+            arrived
+        });
+        let first_s = actions.first().map_or(f64::INFINITY, |action| action.0);
+        assert!(first_s < 0.2 && actions.len() <= 6, "seed {seed}: {actions:?}");
+        assert!(held_per_s(&controller) >= 4.4e5, "seed {seed}: {actions:?}");
+    }
+}
+
+#[test]
+fn arrivals_at_equal_intervals_are_not_taken_for_steps() {
+    let settings = ControlSettings::default().with_dispersion(0.0);
+    for rate_per_s in [100_050, 123_457, 3_333, 71] {
+        let mut controller = Controller::new(table(1e6), settings).unwrap();
+        let actions = told(&mut controller, SAMPLE_NS, 5.0, |now_ns| now_ns * rate_per_s / 1_000_000_000);
+        assert!(actions.len() <= 2 && actions[0].0 < 0.1, "{rate_per_s}: {actions:?}");
+        let error = controller.rate_per_s().unwrap() / rate_per_s as f64 - 1.0;
+        assert!(error.abs() < 0.05, "{rate_per_s}: {error}");
+    }
+}
+
+#[test]
+fn samples_of_any_length_are_enough_for_any_time_to_settle() {
+    let table = table(1e6);
+    for sample_ns in [100_000, SAMPLE_NS, 250_000_000] {
+        for settle_ns in [20_000_000, 500_000_000, 60_000_000_000] {
+            let case = format!("samples of {sample_ns} ns, settled in {settle_ns} ns");
+            let settings = ControlSettings::default().with_settle_ns(settle_ns);
+            let mut controller = Controller::new(table.clone(), settings).unwrap();
+            let random = &mut Random::new(settle_ns + sample_ns);
+            let (mut arrived, mut low_s) = (0, 0.0);
+            let step_ns = 2_000_000_000 + sample_ns / 2;
+            let settled_s = settle_ns as f64 * 1e-9 + 8.0 * sample_ns as f64 * 1e-9;
+            let end_s = if sample_ns < SAMPLE_NS { 3.0 } else { 4.0 + settled_s };
+            let actions = told(&mut controller, sample_ns, end_s, |now_ns| {
+                let rate_per_s = match now_ns {
+                    0..1_000_000_000 => 1e5,
+                    now_ns if now_ns < step_ns => 6e5,
+                    _ => 2e5,
+                };
+                arrived += count(rate_per_s * sample_ns as f64 * 1e-9, random);
+                arrived
+            });
+            let up = actions.iter().find(|(_, action)| {
+                matches!(action, Action::Adopt { plan, .. } if table.entries()[*plan].0 > 5.9e5)
+            });
+            let up_s = up.map_or(f64::INFINITY, |action| action.0 - 1.0);
+            assert!(up_s <= 0.03 + 5.0 * sample_ns as f64 * 1e-9, "{case}: {actions:?}");
+            if let Some((at_s, Action::Adopt { plan, .. })) = actions.last()
+                && table.entries()[*plan].0 < 5e5
+            {
+                low_s = at_s - step_ns as f64 * 1e-9;
+            }
+            let is_in_time = low_s >= settle_ns as f64 * 1e-9 * 0.9 && low_s <= settled_s + 0.1;
+            assert!(is_in_time || end_s < 2.0 + settled_s, "{case}: {actions:?}");
+        }
+    }
+}
+
+#[test]
+fn late_samples_are_passed_over() {
+    let mut controller = Controller::new(table(1e6), ControlSettings::default()).unwrap();
+    for sample in 0..20 {
+        controller.on_count(sample * SAMPLE_NS, sample * 1000);
+        controller.on_count(sample.saturating_sub(2) * SAMPLE_NS, sample.saturating_sub(2) * 1000);
+    }
+    assert!(controller.plan().is_some());
+    assert!((controller.rate_per_s().unwrap() / 1e5 - 1.0).abs() < 1e-6);
+}

@@ -1,0 +1,106 @@
+//! Index of dispersion of counts, from neighbouring samples.
+
+use std::collections::VecDeque;
+
+use super::rate::Sample;
+
+/// Samples that the estimate rests on: it is known to about a quarter then.
+const NOISE_SAMPLES_MAX: usize = 64;
+
+/// Samples below which there is no estimate: with fewer, the 0.1 % quantile is more than three times the truth.
+const NOISE_SAMPLES_MIN: usize = 8;
+
+/// Mean of `max(0, -d d')` over the variance of a sample, of neighbouring differences `d` and `d'` of normal
+/// samples: `2 (sin a + (pi - a) cos a) / pi` with `cos a = 1/2`, minus their correlation (Cho and Saul, *Kernel
+/// Methods for Deep Learning*, NIPS 2009, the arc-cosine kernel of degree 1).
+const RECTIFIED_RATIO: f64 = 1.218;
+
+/// Estimates below this many times the declared dispersion do not count: they are no more than its own noise.
+const SIGNIFICANT_RATIO: f64 = 2.0;
+
+/// Samples of a block. Batches at equal intervals scatter the counts of samples, and those of blocks far less.
+const BLOCK_SAMPLES: usize = 8;
+
+/// Estimates how far counts of a rate that does not change scatter, in samples and in blocks of them.
+///
+/// Neighbouring differences of independent samples have a covariance of minus the variance of the sample
+/// between them. A step of the rate is in one difference, or in two of the same sign where it falls into a
+/// sample, so it adds little. This is why the estimate outlives the windows, which steps end.
+#[derive(Clone, Debug)]
+pub(super) struct Noise {
+    /// The dispersion that is taken for granted.
+    declared: f64,
+    samples: Scatter,
+    blocks: Scatter,
+    /// Samples of the next block.
+    block: Vec<Sample>,
+}
+
+impl Noise {
+    pub(super) fn new(declared: f64) -> Noise {
+        let (samples, blocks) = (Scatter::default(), Scatter::default());
+        Noise { declared, samples, blocks, block: Vec::with_capacity(BLOCK_SAMPLES) }
+    }
+
+    pub(super) fn add(&mut self, sample: Sample) {
+        self.samples.add(sample);
+        self.block.push(sample);
+        if self.block.len() == BLOCK_SAMPLES {
+            let block = self.block.drain(..).reduce(Sample::followed_by);
+            block.into_iter().for_each(|block| self.blocks.add(block));
+        }
+    }
+
+    /// Forgets which samples were last, as the next one is not their neighbour.
+    pub(super) fn interrupt(&mut self) {
+        self.samples.last.clear();
+        self.blocks.last.clear();
+        self.block.clear();
+    }
+
+    /// Variance over mean of the count of a sample, 0 or more.
+    pub(super) fn of_sample(&self) -> f64 {
+        self.significant(self.samples.dispersion().unwrap_or(0.0))
+    }
+
+    /// Variance over mean of the count of a time of some blocks; `None` while too little is known.
+    pub(super) fn of_blocks(&self, samples: usize) -> Option<f64> {
+        let dispersion = self.blocks.dispersion().filter(|_| samples >= 2 * BLOCK_SAMPLES)?;
+        Some(self.significant(dispersion))
+    }
+
+    fn significant(&self, dispersion: f64) -> f64 {
+        if dispersion > SIGNIFICANT_RATIO * self.declared { dispersion } else { self.declared }
+    }
+}
+
+/// Scatter of samples of one length.
+#[derive(Clone, Debug, Default)]
+struct Scatter {
+    /// The last two at most, the older first.
+    last: VecDeque<Sample>,
+    /// Variance of the count over one second, and rate, by sample.
+    terms: VecDeque<(f64, f64)>,
+}
+
+impl Scatter {
+    fn add(&mut self, sample: Sample) {
+        if let (Some(first), Some(middle)) = (self.last.front(), self.last.get(1)) {
+            let before = middle.rate_per_s() - first.rate_per_s();
+            let after = sample.rate_per_s() - middle.rate_per_s();
+            self.terms.push_back(((-before * after).max(0.0) * middle.seconds(), middle.rate_per_s()));
+            self.last.pop_front();
+        }
+        if self.terms.len() > NOISE_SAMPLES_MAX {
+            self.terms.pop_front();
+        }
+        self.last.push_back(sample);
+    }
+
+    fn dispersion(&self) -> Option<f64> {
+        let sum = |of: fn(&(f64, f64)) -> f64| self.terms.iter().map(of).sum::<f64>();
+        let rate_per_s = sum(|term| term.1);
+        let is_known = self.terms.len() >= NOISE_SAMPLES_MIN && rate_per_s > 0.0;
+        is_known.then(|| sum(|term| term.0) / rate_per_s / RECTIFIED_RATIO)
+    }
+}
