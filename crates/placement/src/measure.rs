@@ -1,7 +1,8 @@
 //! Figures of operators and arrivals from samples, each with its doubt and its age.
 //!
 //! Samples lose half of their weight in a half-life, so figures follow what changes; memory is bounded, the
-//! oldest go first. Times are those of the samples, told by the caller, and must not go back: a sample with an
+//! oldest go first. After an idle time the latest samples have nearly all of the weight, so figures need a number
+//! of samples by weight. Times are those of the samples, told by the caller, and must not go back: a sample with an
 //! earlier time is passed over.
 
 mod counts;
@@ -30,10 +31,16 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Standard deviation over mean; infinite if the mean is 0.
+    /// Standard deviation over mean; 0 without a deviation, and otherwise infinite if the mean is 0.
     #[must_use]
     pub fn error_ratio(&self) -> f64 {
-        if self.value > 0.0 { self.deviation / self.value } else { f64::INFINITY }
+        if self.deviation == 0.0 {
+            0.0
+        } else if self.value > 0.0 {
+            self.deviation / self.value
+        } else {
+            f64::INFINITY
+        }
     }
 
     /// Time since the latest sample, in nanoseconds.
@@ -47,6 +54,12 @@ impl Estimate {
     pub fn is_valid(&self, now_ns: u64, age_max_ns: u64, error_ratio_max: f64) -> bool {
         self.age_ns(now_ns) <= age_max_ns && self.error_ratio() <= error_ratio_max
     }
+}
+
+/// Whether weighted samples are as good as so many of equal weight (Kish). Half a sample is allowed for: the
+/// latest few have nearly equal weights.
+fn is_enough(effective: f64, samples_min: usize) -> bool {
+    effective >= samples_min as f64 - 0.5
 }
 
 /// The weight of a sample of an age.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use std::collections::VecDeque;
 
-use super::{Estimate, check_half_life, weight};
+use super::{Estimate, check_half_life, is_enough, weight};
 use crate::{Arrivals, Error};
 
 /// Windows kept: the dispersion of as many is known to a tenth.
@@ -59,14 +59,16 @@ impl Ratio {
 
     fn sums(&self) -> Option<Sums> {
         let newest_ns = self.windows.back()?.at_ns;
-        if self.windows.len() < COUNT_WINDOWS_MIN {
-            return None;
-        }
         let sum = |of: &dyn Fn(&Window, f64) -> f64| -> f64 {
             let weighted = |window: &Window| of(window, weight(newest_ns - window.at_ns, self.half_life_ns));
             self.windows.iter().map(weighted).sum()
         };
         let base = sum(&|window, weight| weight * window.base);
+        // A window counts in the mean by its base: one that spans an idle time is nearly all of it.
+        let squares = sum(&|window, weight| (weight * window.base).powi(2));
+        if !is_enough(base.powi(2) / squares, COUNT_WINDOWS_MIN) {
+            return None;
+        }
         let value = sum(&|window, weight| weight * window.tuples) / base;
         let deviation = |window: &Window| (window.tuples - value * window.base).powi(2);
         let weights = sum(&|_, weight| weight);
@@ -90,8 +92,8 @@ impl Ratio {
 #[derive(Clone, Debug)]
 pub struct SelectivityMeter {
     ratio: Ratio,
-    /// Tuples taken and sent until the last call.
-    last: Option<(u64, u64)>,
+    /// Time of the last call, and tuples taken and sent until then.
+    last: Option<(u64, u64, u64)>,
 }
 
 impl SelectivityMeter {
@@ -102,22 +104,24 @@ impl SelectivityMeter {
     }
 
     /// Told that until `now_ns` the sender has taken `taken` tuples and sent `sent` along the edge, in all. A
-    /// call without new tuples taken is passed over; counts that are smaller than before begin anew.
+    /// call without new tuples taken, or with an earlier time, is passed over; counts that are smaller than
+    /// before begin anew.
     pub fn add(&mut self, now_ns: u64, taken: u64, sent: u64) {
-        let last = self.last.replace((taken, sent));
-        if let Some((before, sent_before)) = last
-            && now_ns >= self.ratio.newest_ns()
-        {
-            if taken == before {
-                self.last = last;
-            } else if taken > before && sent >= sent_before {
-                let (base, tuples) = ((taken - before) as f64, (sent - sent_before) as f64);
-                self.ratio.add(Window { at_ns: now_ns, base, tuples });
-            }
+        if self.last.is_some_and(|(last_ns, ..)| now_ns < last_ns) {
+            return;
+        }
+        let last = self.last.replace((now_ns, taken, sent));
+        let Some((_, before, sent_before)) = last else { return };
+        if taken == before && sent >= sent_before {
+            self.last = Some((now_ns, before, sent_before));
+        } else if taken > before && sent >= sent_before {
+            let (base, tuples) = ((taken - before) as f64, (sent - sent_before) as f64);
+            self.ratio.add(Window { at_ns: now_ns, base, tuples });
         }
     }
 
-    /// Tuples sent per tuple taken; `None` with fewer than four calls that counted. A filter that has passed
+    /// Tuples sent per tuple taken; `None` with fewer than four calls that counted, by weight. A
+    /// filter that has passed
     /// nothing yet has the doubt of one tuple.
     #[must_use]
     pub fn selectivity(&self) -> Option<Estimate> {
@@ -180,7 +184,7 @@ impl ArrivalMeter {
         }
     }
 
-    /// The figures; `None` with fewer than four counts.
+    /// The figures; `None` with fewer than four counts, by weight.
     #[must_use]
     pub fn figures(&self) -> Option<ArrivalFigures> {
         let sums = self.ratio.sums()?;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use std::collections::VecDeque;
 
-use super::{Estimate, check_half_life, weight};
+use super::{Estimate, check_half_life, is_enough, weight};
 use crate::{Error, Operator};
 
 /// Samples kept: the mean of as many exponential times is known to 3 %.
@@ -71,18 +71,19 @@ impl ServiceMeter {
         self.samples.push_back((now_ns, service_ns));
     }
 
-    /// The figures; `None` with fewer than eight samples.
+    /// The figures; `None` with fewer than eight samples, by weight.
     #[must_use]
     pub fn figures(&self) -> Option<ServiceFigures> {
         let &(newest_ns, _) = self.samples.back()?;
-        if self.samples.len() < SERVICE_SAMPLES_MIN {
-            return None;
-        }
         let weighted =
             |&(at_ns, service_ns): &(u64, f64)| (service_ns, weight(newest_ns - at_ns, self.half_life_ns));
         let mut sorted: Vec<(f64, f64)> = self.samples.iter().map(weighted).collect();
         sorted.sort_by(|one, other| one.0.total_cmp(&other.0));
         let all: f64 = sorted.iter().map(|(_, weight)| weight).sum();
+        let squares: f64 = sorted.iter().map(|(_, weight)| weight.powi(2)).sum();
+        if !is_enough(all.powi(2) / squares, SERVICE_SAMPLES_MIN) {
+            return None;
+        }
         let [low, median, high] = [0.25, 0.5, 0.75].map(|share| quantile(&sorted, share * all));
         let fence_ns = (high + FENCE_RANGES * (high - low)).max(FENCE_MEDIANS * median);
         sorted.truncate(sorted.partition_point(|&(service_ns, _)| service_ns <= fence_ns));

@@ -149,3 +149,52 @@ fn a_constant_rate_has_no_dispersion() {
     (0..100).for_each(|sample| idle.add(sample * SAMPLE_NS, 7));
     assert!(idle.figures().unwrap().arrivals().is_err());
 }
+
+#[test]
+fn an_idle_time_leaves_no_figures_until_there_are_samples_again() {
+    let idle_ns = 100 * HALF_LIFE_NS;
+    let mut service = metered(1000, |_| 1000.0);
+    let mut selectivity = SelectivityMeter::new(HALF_LIFE_NS).unwrap();
+    let mut arrivals = ArrivalMeter::new(HALF_LIFE_NS).unwrap();
+    for sample in 0..100 {
+        selectivity.add(sample * SAMPLE_NS, sample * 100, sample * 30 + sample % 3);
+        arrivals.add(sample * SAMPLE_NS, sample * 100);
+    }
+    assert!(selectivity.selectivity().is_some() && arrivals.figures().is_some());
+    for sample in 0..20 {
+        let now_ns = idle_ns + sample * SAMPLE_NS;
+        service.add(now_ns, 20_000.0);
+        selectivity.add(now_ns, 10_000 + sample * 100, 3_000 + sample * 60);
+        arrivals.add(now_ns, 10_000 + sample * 5_000);
+        assert_eq!(service.figures().is_some(), sample >= 7, "{sample}: {:?}", service.figures());
+        assert_eq!(
+            selectivity.selectivity().is_some(),
+            sample >= 3,
+            "{sample}: {:?}",
+            selectivity.selectivity()
+        );
+        // The idle time itself is the largest count by far, until its weight is as small as that of the others.
+        assert_eq!(arrivals.figures(), None, "{sample}");
+    }
+}
+
+#[test]
+fn late_counts_are_passed_over() {
+    let mut meter = SelectivityMeter::new(HALF_LIFE_NS).unwrap();
+    for sample in 0..20 {
+        meter.add(sample * SAMPLE_NS, sample * 100, sample * 30);
+        let late = sample.saturating_sub(3);
+        meter.add(late * SAMPLE_NS, late * 100, late * 30 + 1);
+    }
+    let selectivity = meter.selectivity().unwrap();
+    assert!((selectivity.value - 0.3).abs() < 1e-9 && selectivity.samples > 18.0, "{selectivity:?}");
+}
+
+#[test]
+fn a_figure_that_is_0_without_doubt_has_no_error() {
+    let mut meter = ArrivalMeter::new(HALF_LIFE_NS).unwrap();
+    (0..100).for_each(|sample| meter.add(sample * SAMPLE_NS, 7));
+    let rate_per_s = meter.figures().unwrap().rate_per_s;
+    assert_eq!((rate_per_s.value, rate_per_s.error_ratio()), (0.0, 0.0));
+    assert!(rate_per_s.is_valid(100 * SAMPLE_NS, HALF_LIFE_NS, 0.1));
+}
