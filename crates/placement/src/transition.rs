@@ -15,7 +15,8 @@ use crate::{Arrivals, Error, Group, Model, Placement, Planner};
 
 impl<'a> Planner<'a> {
     /// The placement `wanted` on cores that leave the most operators where `current` has them; its figures are
-    /// the same. A replica of an operator counts as an operator.
+    /// the same. A replica of an operator counts as an operator. A core that a group keeps keeps its index, as
+    /// bins of keys are on replicas by index.
     ///
     /// # Errors
     /// As [`Model::check`], of either placement.
@@ -28,7 +29,8 @@ impl<'a> Planner<'a> {
 
     /// Changes that lead from one placement to another, in order. Operators are split from their groups
     /// before others join them where cores are free for that, so that no core has more to do on the way than
-    /// in one of the placements; where none are, a core may have the operators of two for a while.
+    /// in one of the placements; where none are, a core may have the operators of two for a while. A group that
+    /// is replicated on the same cores already is left as it is, whatever the order of its cores.
     ///
     /// # Errors
     /// As [`Model::check`], of either placement; [`Error::Moves`] if pinned operators and scarce cores leave
@@ -75,7 +77,27 @@ impl Relabelling<'_> {
                 groups[group].cores[replica] = core;
             }
         }
+        groups.iter_mut().for_each(|group| self.keep_indices(group));
         Placement { groups }
+    }
+
+    /// Orders the cores of a group so that those which run some of its operators already are where they were.
+    fn keep_indices(&self, group: &mut Group) {
+        let mut cores: Vec<Option<usize>> = vec![None; group.cores.len()];
+        let index_of = |core: &usize| {
+            let current = self.current.groups.iter().find(|current| current.cores.contains(core))?;
+            let is_kept = group.operators.iter().any(|operator| current.operators.contains(operator));
+            current.cores.iter().position(|other| other == core).filter(|_| is_kept)
+        };
+        let mut others = Vec::new();
+        for &core in &group.cores {
+            match index_of(&core).and_then(|index| cores.get_mut(index)) {
+                Some(slot @ None) => *slot = Some(core),
+                _ => others.push(core),
+            }
+        }
+        let mut others = others.into_iter();
+        group.cores = cores.into_iter().filter_map(|core| core.or_else(|| others.next())).collect();
     }
 
     /// The groups of a domain on the cores of another one, which must be like it.

@@ -74,7 +74,9 @@ impl Placement {
             }
             Move::Repartition { from, to } => {
                 let is_free = |core: &usize| from.contains(core) || is_idle(core);
-                groups[with(from)?].cores = Some(to.clone()).filter(|to| to.iter().all(is_free))?;
+                let is_once = |index: usize| !to[..index].contains(&to[index]);
+                let is_set = !to.is_empty() && (0..to.len()).all(is_once);
+                groups[with(from)?].cores = Some(to.clone()).filter(|to| is_set && to.iter().all(is_free))?;
             }
         }
         groups.sort_by(|one, other| one.operators.cmp(&other.operators));
@@ -146,7 +148,7 @@ impl<'a> Transition<'a> {
             let to = &self.to.groups[wanted];
             let is_same = to.operators == group.operators;
             if group.cores.len() == 1 && !(is_same && to.cores.len() > 1)
-                || is_same && group.cores == to.cores
+                || is_same && is_same_set(&group.cores, &to.cores)
             {
                 continue;
             }
@@ -184,7 +186,7 @@ impl<'a> Transition<'a> {
         for group in &self.to.groups {
             let from = self.at.groups.iter().find(|other| other.operators == group.operators);
             let from = from.map_or_else(Vec::new, |from| from.cores.clone());
-            if from != group.cores {
+            if !is_same_set(&from, &group.cores) {
                 let is_grown = self.apply(Move::Repartition { from, to: group.cores.clone() });
                 debug_assert!(is_grown, "{group:?} from {:?}", self.at);
             }
@@ -382,4 +384,9 @@ impl<'a> Transition<'a> {
         let (from, into) = if is_pinned { (other, one) } else { (one, other) };
         self.apply(Move::Fuse { from: from.cores[0], into: into.cores[0] })
     }
+}
+
+/// Whether two lists of different cores have the same cores.
+fn is_same_set(one: &[usize], other: &[usize]) -> bool {
+    one.len() == other.len() && one.iter().all(|core| other.contains(core))
 }
