@@ -4,13 +4,15 @@
 //! 12(9), 2019, section 3). The first division is that of the longest processing time first, whose busiest
 //! replica has at most `4/3 - 1/(3r)` of the load of the best division's (Graham, SIAM Journal on Applied
 //! Mathematics 17, 1969). Later ones move few bins: those of a replica that ends, those that a new replica
-//! takes, and those that bring the busiest replica down to what is wanted.
+//! takes, and those that bring the busiest replicas down to what is wanted, as far as bins can: one that is too
+//! much by itself stays.
 
 mod saved;
 
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::topology::CORES_MAX;
 use saved::SavedBins;
 
 /// The replica of each bin.
@@ -110,18 +112,27 @@ impl Bins {
         all.filter(|(_, (one, other))| one != other).map(|(bin, (_, &other))| (bin, other)).collect()
     }
 
-    /// Places bins, the heaviest first.
+    /// Places bins, the heaviest first; of replicas with the same load each goes to that with the fewest bins.
     fn place(&mut self, mut bins: Vec<usize>, loads: &[f64], load_of: &mut [f64]) {
+        let mut count_of = vec![0; self.replicas];
+        let mut is_placed = vec![true; loads.len()];
+        bins.iter().for_each(|&bin| is_placed[bin] = false);
+        let placed = self.replica_of.iter().zip(&is_placed).filter(|(_, is_placed)| **is_placed);
+        placed.for_each(|(&replica, _)| count_of[replica] += 1);
         bins.sort_by(|&one, &other| loads[other].total_cmp(&loads[one]));
         for bin in bins {
-            let to = least(load_of);
+            let order = |&one: &usize, &other: &usize| {
+                load_of[one].total_cmp(&load_of[other]).then(count_of[one].cmp(&count_of[other]))
+            };
+            let to = (0..self.replicas).min_by(order).unwrap_or(0);
             self.replica_of[bin] = to;
             load_of[to] += loads[bin];
+            count_of[to] += 1;
         }
     }
 
-    /// The heaviest bin of the busiest replica that leaves it, and the least busy one, below what the busiest
-    /// has now; `None` if the busiest has no more than wanted.
+    /// A bin of the busiest replica that has one to give, among those with more than wanted, and the least busy
+    /// replica: the bin that best evens both out, and leaves the other below what the first has now.
     fn best_move(
         &self,
         loads: &[f64],
@@ -129,19 +140,19 @@ impl Bins {
         wanted: f64,
         is_moved: &[bool],
     ) -> Option<(usize, usize)> {
-        let busiest = (0..load_of.len()).max_by(|&one, &other| load_of[one].total_cmp(&load_of[other]))?;
         let to = least(load_of);
-        if load_of[busiest] <= wanted {
-            return None;
-        }
-        let gap = load_of[busiest] - load_of[to];
-        // Half of the gap evens both; what is moved beyond that would come back.
-        let fits = |&bin: &usize| {
-            self.replica_of[bin] == busiest && !is_moved[bin] && loads[bin] > 0.0 && loads[bin] < gap
-        };
-        let bins = (0..loads.len()).filter(fits);
-        let distance = |bin: usize| (loads[bin] - gap / 2.0).abs();
-        bins.min_by(|&one, &other| distance(one).total_cmp(&distance(other))).map(|bin| (bin, to))
+        let mut busy: Vec<usize> = (0..load_of.len()).filter(|&replica| load_of[replica] > wanted).collect();
+        busy.sort_by(|&one, &other| load_of[other].total_cmp(&load_of[one]));
+        busy.into_iter().find_map(|from| {
+            let gap = load_of[from] - load_of[to];
+            // Half of the gap evens both; what is moved beyond that would come back.
+            let fits = |&bin: &usize| {
+                self.replica_of[bin] == from && !is_moved[bin] && loads[bin] > 0.0 && loads[bin] < gap
+            };
+            let distance = |bin: usize| (loads[bin] - gap / 2.0).abs();
+            let bins = (0..loads.len()).filter(fits);
+            bins.min_by(|&one, &other| distance(one).total_cmp(&distance(other))).map(|bin| (bin, to))
+        })
     }
 }
 
@@ -155,8 +166,9 @@ fn check(loads: &[f64], bins: usize, replicas: usize) -> Result<(), Error> {
         let (what, range) = ("number of loads", "the number of bins");
         return Err(Error::Value { what, value: loads.len() as f64, range });
     }
-    if replicas == 0 {
-        return Err(Error::Value { what: "number of replicas", value: 0.0, range: "1 or more" });
+    if !(1..=CORES_MAX).contains(&replicas) {
+        let (what, range) = ("number of replicas", "1 or more, and no more than there may be cores, 65536");
+        return Err(Error::Value { what, value: replicas as f64, range });
     }
     match loads.iter().find(|load| !(load.is_finite() && **load >= 0.0)) {
         Some(&value) => Err(Error::Value { what: "load of a bin", value, range: "0 or more" }),

@@ -7,8 +7,13 @@ mod saved;
 
 use serde::{Deserialize, Serialize};
 
+use std::collections::BTreeSet;
+
 use crate::Error;
 use saved::SavedTopology;
+
+/// Cores of the largest topology: Linux supports 8192 CPUs at most, and a damaged file must not exhaust memory.
+pub(crate) const CORES_MAX: usize = 1 << 16;
 
 /// Costs of a hop: a tuple handed over through a ring between two cores. All are nanoseconds per tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,10 +82,19 @@ impl Topology {
     /// Cache domains with so many cores each, the costs of a hop within one, and between two.
     ///
     /// # Errors
-    /// If no domain is given, one has no core, or a cost is negative or not finite.
+    /// If no domain is given, one has no core, there are more than 65536 cores, or a cost is negative or not
+    /// finite.
     pub fn two_level(domains: Vec<usize>, near: Hop, far: Hop) -> Result<Topology, Error> {
         if domains.is_empty() || domains.contains(&0) {
             return Err(Error::NoCores);
+        }
+        let cores = domains.iter().fold(0_usize, |sum, &cores| sum.saturating_add(cores));
+        if cores > CORES_MAX {
+            return Err(Error::Value {
+                what: "number of cores",
+                value: cores as f64,
+                range: "65536 or less",
+            });
         }
         let costs = near.costs_ns().into_iter().chain(far.costs_ns());
         if let Some(cost) = costs.into_iter().find(|cost| !(cost.is_finite() && *cost >= 0.0)) {
@@ -102,8 +116,8 @@ impl Topology {
             let (what, range) = ("number of CPU numbers", "the number of cores");
             return Err(Error::Value { what, value: cpus.len() as f64, range });
         }
-        let is_repeated = |&(index, cpu): &(usize, &usize)| cpus[..index].contains(cpu);
-        if let Some((_, &cpu)) = cpus.iter().enumerate().find(is_repeated) {
+        let mut numbers = BTreeSet::new();
+        if let Some(&cpu) = cpus.iter().find(|&&cpu| !numbers.insert(cpu)) {
             let (what, range) = ("CPU number", "that of one core alone");
             return Err(Error::Value { what, value: cpu as f64, range });
         }

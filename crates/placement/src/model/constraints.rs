@@ -12,7 +12,7 @@ use saved::SavedConstraints;
 
 /// Cores that plans must use, and cores that they must not use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "SavedConstraints", into = "SavedConstraints")]
+#[serde(try_from = "SavedConstraints", into = "SavedConstraints")]
 pub struct Constraints {
     /// The core of each operator that has one.
     pinned: BTreeMap<usize, usize>,

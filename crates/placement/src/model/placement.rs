@@ -39,25 +39,14 @@ impl Placement {
         }
         group_of
     }
-}
 
-impl Model<'_> {
     /// # Errors
-    /// If the placement does not place each operator once, on cores that exist, in groups that may be
-    /// replicated so and do not send to each other in a circle; or if it does not keep to the constraints of
-    /// the planner that made this model.
-    pub fn check(&self, placement: &Placement) -> Result<(), Error> {
-        self.check_members(placement)
-            .and_then(|()| self.check_replicas(placement))
-            .and_then(|()| self.constraints.check_placement(placement))
-            .and_then(|()| if self.has_circle(placement) { Err(PlacementFault::Circle) } else { Ok(()) })
-            .map_err(Error::Placement)
-    }
-
-    fn check_members(&self, placement: &Placement) -> Result<(), PlacementFault> {
-        let mut operators = vec![0; self.pipeline.operators().len()];
-        let mut cores = vec![0; self.topology.cores()];
-        for (index, group) in placement.groups.iter().enumerate() {
+    /// Unless each of `operators` operators is in one group, in ascending order there, and each of `cores` cores
+    /// has one group at most.
+    pub(crate) fn check_members(&self, operators: usize, cores: usize) -> Result<(), PlacementFault> {
+        let mut operators = vec![0; operators];
+        let mut cores = vec![0; cores];
+        for (index, group) in self.groups.iter().enumerate() {
             if group.operators.is_empty() || group.cores.is_empty() {
                 return Err(PlacementFault::Empty(index));
             }
@@ -75,6 +64,21 @@ impl Model<'_> {
             return Err(PlacementFault::Operator(operator));
         }
         cores.iter().position(|&count| count > 1).map_or(Ok(()), |core| Err(PlacementFault::Core(core)))
+    }
+}
+
+impl Model<'_> {
+    /// # Errors
+    /// If the placement does not place each operator once, on cores that exist, in groups that may be
+    /// replicated so and do not send to each other in a circle; or if it does not keep to the constraints of
+    /// the planner that made this model.
+    pub fn check(&self, placement: &Placement) -> Result<(), Error> {
+        placement
+            .check_members(self.pipeline.operators().len(), self.topology.cores())
+            .and_then(|()| self.check_replicas(placement))
+            .and_then(|()| self.constraints.check_placement(placement))
+            .and_then(|()| if self.has_circle(placement) { Err(PlacementFault::Circle) } else { Ok(()) })
+            .map_err(Error::Placement)
     }
 
     fn check_replicas(&self, placement: &Placement) -> Result<(), PlacementFault> {

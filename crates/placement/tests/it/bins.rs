@@ -92,6 +92,36 @@ fn moving_never_makes_the_busiest_busier() {
 }
 
 #[test]
+fn bins_without_loads_are_divided_by_number() {
+    for replicas in 1..9 {
+        let bins = Bins::divided(&[0.0; 256], replicas).unwrap();
+        let on = |bins: &Bins, replica| bins.replica_of().iter().filter(|&&other| other == replica).count();
+        let numbers: Vec<usize> = (0..replicas).map(|replica| on(&bins, replica)).collect();
+        let (most, fewest) = (numbers.iter().max().unwrap(), numbers.iter().min().unwrap());
+        assert!(most - fewest <= 1, "{numbers:?}");
+        let fewer = bins.redivided(&[0.0; 256], 1 + replicas / 2, 0.1).unwrap();
+        let numbers: Vec<usize> = (0..fewer.replicas()).map(|replica| on(&fewer, replica)).collect();
+        let (most, fewest) = (numbers.iter().max().unwrap(), numbers.iter().min().unwrap());
+        assert!(most - fewest <= 1, "{numbers:?}");
+    }
+}
+
+#[test]
+fn a_hot_bin_does_not_keep_other_replicas_from_being_relieved() {
+    // Bin 0 is more than a replica should have; replicas 1 and 2 share the rest unevenly.
+    let before = Bins::divided(&[10.0, 9.0, 9.0, 0.1, 0.1, 0.1], 3).unwrap();
+    let mut loads = [200.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+    let on_1: Vec<usize> = (1..6).filter(|&bin| before.replica_of()[bin] == 1).collect();
+    assert!(on_1.len() > 1, "{before:?}");
+    on_1.iter().for_each(|&bin| loads[bin] = 60.0);
+    let after = before.redivided(&loads, 3, 0.1).unwrap();
+    assert_eq!(after.replica_of()[0], before.replica_of()[0]);
+    let mut load_of = after.load_of(&loads);
+    load_of.sort_by(f64::total_cmp);
+    assert!(load_of[1] <= 120.0 && load_of[0] >= 60.0, "{load_of:?} of {loads:?}: {before:?}, {after:?}");
+}
+
+#[test]
 fn loads_out_of_range_are_refused() {
     assert!(Bins::divided(&[1.0, -1.0], 2).is_err());
     assert!(Bins::divided(&[1.0], 0).is_err());

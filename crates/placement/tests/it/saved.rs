@@ -97,6 +97,35 @@ fn damaged_files_are_refused() {
 }
 
 #[test]
+fn values_that_no_program_writes_are_refused() {
+    let many = Value::from(u64::MAX);
+    assert!(refused(&topology(), "/domain_cores/0", many.clone()).contains("number of cores is"));
+    let two = serde_json::json!([40_000, 40_000]);
+    assert!(refused(&topology(), "/domain_cores", two).contains("number of cores is 80000"));
+    let bins = Bins::divided(&[3.0, 1.0], 2).unwrap();
+    assert!(refused(&bins, "/replicas", many.clone()).contains("number of replicas is"));
+    assert!(
+        Bins::divided(&[3.0], usize::MAX).is_err() && bins.redivided(&[1.0; 2], usize::MAX, 0.1).is_err()
+    );
+    let pins = Constraints::default().pin(3, 1).pin(4, 1);
+    assert!(refused(&pins, "/pinned/1/operator", Value::from(3)).contains("operator of a pin is 3"));
+    let core = "/0/plan/placement/groups/0/cores";
+    assert!(refused(&table(), core, Value::Array(Vec::new())).contains("group 0 needs a core"));
+    assert!(refused(&table(), core, serde_json::json!([u64::MAX])).contains("must exist"));
+    assert!(refused(&table(), core, serde_json::json!([1, 1])).contains("core 1"));
+    let operators = "/0/plan/placement/groups/0/operators";
+    assert!(refused(&table(), operators, serde_json::json!([0])).contains("operator"));
+    assert!(refused(&table(), operators, serde_json::json!([0, 0, 1, 2])).contains("operator 0"));
+    let groups = refused(&table(), "/0/plan/placement/groups", Value::Array(Vec::new()));
+    assert!(groups.contains("number of groups"), "{groups}");
+    let utilisation = "/0/plan/figures/utilisation_ratio";
+    assert!(refused(&table(), utilisation, Value::Array(Vec::new())).contains("utilisations of a plan is 0"));
+    assert!(
+        refused(&table(), "/0/plan/figures/latency_ns", Value::from(-1.0)).contains("figure of a plan is -1")
+    );
+}
+
+#[test]
 fn what_may_be_left_out_has_a_default() {
     let text = r#"{"operators": [{"service_ns": 500}], "edges": [], "entries": [{"operator": 0, "tuples_ratio": 1}]}"#;
     let pipeline: Pipeline = serde_json::from_str(text).unwrap();

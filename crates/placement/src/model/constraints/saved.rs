@@ -1,8 +1,9 @@
-//! Constraints as they are written to a file.
+//! Constraints as they are written to a file; of what is read no pin may contradict another.
 
 use serde::{Deserialize, Serialize};
 
 use super::Constraints;
+use crate::Error;
 
 /// [`Constraints`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,10 +30,18 @@ impl From<Constraints> for SavedConstraints {
     }
 }
 
-impl From<SavedConstraints> for Constraints {
-    fn from(saved: SavedConstraints) -> Constraints {
-        let pin = |constraints: Constraints, pin: SavedPin| constraints.pin(pin.operator, pin.core);
-        let pinned = saved.pinned.into_iter().fold(Constraints::default(), pin);
-        saved.reserved_cores.into_iter().fold(pinned, Constraints::reserve)
+impl TryFrom<SavedConstraints> for Constraints {
+    type Error = Error;
+
+    fn try_from(saved: SavedConstraints) -> Result<Constraints, Error> {
+        let mut constraints = Constraints::default();
+        for SavedPin { operator, core } in saved.pinned {
+            if constraints.pinned.contains_key(&operator) {
+                let (what, range) = ("operator of a pin", "that of one pin alone");
+                return Err(Error::Value { what, value: operator as f64, range });
+            }
+            constraints = constraints.pin(operator, core);
+        }
+        Ok(saved.reserved_cores.into_iter().fold(constraints, Constraints::reserve))
     }
 }

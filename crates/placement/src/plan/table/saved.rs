@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::PlanTable;
-use crate::{Error, Plan};
+use crate::topology::CORES_MAX;
+use crate::{Error, Figures, Plan};
 
 /// An entry of a [`PlanTable`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -26,6 +27,32 @@ impl TryFrom<Vec<SavedPlan>> for PlanTable {
     type Error = Error;
 
     fn try_from(saved: Vec<SavedPlan>) -> Result<PlanTable, Error> {
+        let operators = saved.first().map_or(0, |saved| operators(&saved.plan));
+        saved.iter().try_for_each(|saved| check(&saved.plan, operators))?;
         PlanTable::from_entries(saved.into_iter().map(|saved| (saved.held_per_s, saved.plan)).collect())
+    }
+}
+
+fn operators(plan: &Plan) -> usize {
+    plan.placement.groups.iter().map(|group| group.operators.len()).sum()
+}
+
+/// Whether a plan is one of some pipeline with so many operators, on some topology: neither is in the file.
+fn check(plan: &Plan, operators: usize) -> Result<(), Error> {
+    let groups = &plan.placement.groups;
+    if groups.is_empty() {
+        return Err(Error::Value { what: "number of groups of a plan", value: 0.0, range: "1 or more" });
+    }
+    let cores = groups.iter().flat_map(|group| &group.cores).max().map_or(0, |core| core.saturating_add(1));
+    plan.placement.check_members(operators, cores.min(CORES_MAX)).map_err(Error::Placement)?;
+    let Figures { latency_ns, arrival_wait_ns, utilisation } = &plan.figures;
+    if utilisation.len() != groups.len() {
+        let (what, range) = ("number of utilisations of a plan", "the number of its groups");
+        return Err(Error::Value { what, value: utilisation.len() as f64, range });
+    }
+    let mut figures = [latency_ns, arrival_wait_ns].into_iter().chain(utilisation);
+    match figures.find(|value| !(value.is_finite() && **value >= 0.0)) {
+        Some(&value) => Err(Error::Value { what: "figure of a plan", value, range: "0 or more" }),
+        None => Ok(()),
     }
 }
