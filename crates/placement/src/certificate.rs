@@ -16,8 +16,10 @@
 //! done. Outside the bounds the certificate is void. [`graph`] does the same for a placement of any pipeline.
 
 pub mod graph;
+pub mod work;
 
-pub use graph::{PlacementCertificate, RingBound, WorkBounds};
+pub use graph::{PlacementCertificate, RingBound};
+pub use work::{ReplicaBounds, WorkBounds};
 
 use crate::Error;
 

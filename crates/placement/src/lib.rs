@@ -56,7 +56,8 @@ pub mod transition;
 
 pub use bins::Bins;
 pub use certificate::{
-    ArrivalBounds, Certificate, PlacementCertificate, RingBound, StageBounds, Surge, WorkBounds,
+    ArrivalBounds, Certificate, PlacementCertificate, ReplicaBounds, RingBound, StageBounds, Surge,
+    WorkBounds,
 };
 pub use control::{Action, ControlSettings, Controller};
 pub use error::{Error, PipelineFault, PlacementFault};

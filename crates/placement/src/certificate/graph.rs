@@ -7,73 +7,18 @@
 //!
 //! ```text
 //! one flow on one core       ring  <=  s + p (T + B)                          output burst  g (s + p (T + B))
-//! several flows, replicas    delay <=  (S + max B + sum B s) / (1 - sum over others of p B)  + transit
-//!                            ring  <=  s + p delay                            output burst  g (s + p delay)
+//! several flows, replicas    delay <=  (S + max B + sum B r(s)) / (1 - sum over others of x p B)  + transit
+//!                            ring  <=  r(s + p delay)                         output burst  g (s + p delay)
 //! ```
 //!
 //! Several flows may be served in any order, as long as the core does not idle while it has a tuple. A
-//! replica takes the whole burst, and the share of the rate that its key declares; results are put in order
-//! again, so a tuple may wait as long as the slowest replica takes. A flow through groups that receive nothing
+//! replica takes `r(n) = c + x n` of `n` tuples in a row as [`super::ReplicaBounds`] declares, or all of them;
+//! results are put in order again, so a tuple may wait as long as the slowest replica takes. A flow through groups that receive nothing
 //! else pays for its burst once, at the slowest of them, as in a row of stages.
 
-use super::{ArrivalBounds, at_least};
-use crate::{Error, Hop, Idle, Model, Pipeline, Placement, Topology};
-
-/// Worst case of the operators and cores of a placement.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WorkBounds {
-    /// Longest CPU time of each operator per tuple taken, in nanoseconds.
-    pub service_max_ns: Vec<f64>,
-    /// Largest number of tuples sent along each edge per tuple that its sender takes.
-    pub outputs_max: Vec<u32>,
-    /// Longest time, in nanoseconds, that a core does not work in all between two moments when its group has
-    /// no tuple to take, apart from the share `stall_ratio`.
-    pub stall_max_ns: f64,
-    /// Share of the time that a core does not work in the long run, below 1.
-    pub stall_ratio: f64,
-}
-
-impl WorkBounds {
-    /// Operators that take at most `service_max_ratio` times their mean service time, and send along each
-    /// edge at most its selectivity, rounded up; cores that do not stall.
-    #[must_use]
-    pub fn of_means(pipeline: &Pipeline, service_max_ratio: f64) -> WorkBounds {
-        let service_max_ns = |operator: &crate::Operator| operator.service_ns * service_max_ratio;
-        WorkBounds {
-            service_max_ns: pipeline.operators().iter().map(service_max_ns).collect(),
-            // A selectivity of 1e10 has no certificate anyway: the largest count stands for it.
-            outputs_max: pipeline.edges().iter().map(|edge| edge.selectivity.ceil() as u32).collect(),
-            stall_max_ns: 0.0,
-            stall_ratio: 0.0,
-        }
-    }
-
-    /// The same with cores that stall.
-    #[must_use]
-    pub fn with_stalls(self, stall_max_ns: f64, stall_ratio: f64) -> WorkBounds {
-        WorkBounds { stall_max_ns, stall_ratio, ..self }
-    }
-
-    fn check(&self, pipeline: &Pipeline) -> Result<(), Error> {
-        let lengths = [
-            ("number of longest service times", self.service_max_ns.len(), pipeline.operators().len()),
-            ("number of largest outputs", self.outputs_max.len(), pipeline.edges().len()),
-        ];
-        for (what, given, needed) in lengths {
-            if given != needed {
-                let range = "one for each operator, or edge, of the pipeline";
-                return Err(Error::Value { what, value: given as f64, range });
-            }
-        }
-        for &service_max_ns in &self.service_max_ns {
-            at_least("longest service time in ns", service_max_ns, f64::MIN_POSITIVE)?;
-        }
-        for &outputs_max in &self.outputs_max {
-            at_least("largest number of outputs", f64::from(outputs_max), 1.0)?;
-        }
-        super::check_stalls(self.stall_max_ns, self.stall_ratio)
-    }
-}
+use super::ArrivalBounds;
+use super::work::{ReplicaBounds, WorkBounds};
+use crate::{Error, Hop, Idle, Model, Placement, Topology};
 
 /// Room that a ring needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,12 +122,15 @@ struct Propagation<'a> {
     placement: &'a Placement,
     work: &'a WorkBounds,
     group_of: Vec<usize>,
+    /// For each operator the longest CPU time of it and of all that follows it in its group, per tuple taken.
+    work_ns: Vec<f64>,
 }
 
 impl<'a> Propagation<'a> {
     fn new(model: &'a Model<'a>, placement: &'a Placement, work: &'a WorkBounds) -> Propagation<'a> {
         let group_of = placement.group_of(model.pipeline.operators().len());
-        Propagation { model, placement, work, group_of }
+        let propagation = Propagation { model, placement, work, group_of, work_ns: Vec::new() };
+        Propagation { work_ns: propagation.all_work_ns(), ..propagation }
     }
 
     fn certificate(&self, arrivals: ArrivalBounds) -> Result<PlacementCertificate, Error> {
@@ -213,8 +161,9 @@ impl<'a> Propagation<'a> {
         for (operator, &group) in self.group_of.iter().enumerate() {
             let tuples = self.model.pipeline.entry(operator);
             if tuples > 0.0 {
-                let burst_tuples = (arrivals.burst_tuples * tuples).max(1.0);
-                let per_ns = arrivals.rate_per_s * 1e-9 * tuples;
+                let ArrivalBounds { burst_tuples, rate_per_s } =
+                    self.work.of_entry(operator, tuples, arrivals);
+                let per_ns = rate_per_s * 1e-9;
                 let row = Row::new(0.0, burst_tuples);
                 flows[group].push(Flow { edge: None, operator, burst_tuples, per_ns, row });
             }
@@ -230,15 +179,20 @@ impl<'a> Propagation<'a> {
             .map(|(index, _)| index)
     }
 
-    /// Share of the rate that a replica of a group takes.
-    fn share(&self, group: usize) -> f64 {
-        let group = &self.placement.groups[group];
-        self.model.pipeline.max_share(&group.operators, group.cores.len()).unwrap_or(1.0)
+    /// Division of the tuples among the replicas of a group.
+    fn replicas(&self, group: usize) -> ReplicaBounds {
+        self.work.of_replicas(self.model.pipeline, &self.placement.groups[group])
     }
 
     /// Load of a group's core, or an error if it is too much.
     fn load(&self, group: usize, flows: &[Flow]) -> Result<f64, Error> {
-        let share = self.share(group);
+        let share = self.replicas(group).share;
+        let share_min = 1.0 / self.placement.groups[group].cores.len() as f64;
+        // 1/3 is rounded.
+        if !(share_min * (1.0 - 1e-9)..=1.0).contains(&share) {
+            let (what, range) = ("share of a replica", "from 1/r to 1 for r replicas");
+            return Err(Error::Value { what, value: share, range });
+        }
         let load: f64 = flows.iter().map(|flow| flow.per_ns * share * self.tuple_ns(flow)).sum();
         if load <= 1.0 {
             return Ok(load);
@@ -262,9 +216,11 @@ impl<'a> Propagation<'a> {
                 row: Some(row),
             };
         }
-        let share = self.share(group);
+        let ReplicaBounds { share, burst_tuples } = self.replicas(group);
+        let of_replica = |tuples: f64| tuples.min(burst_tuples + share * tuples);
         // A transit that varies lets tuples meet that were sent apart.
-        let queued = |flow: &Flow| flow.burst_tuples + flow.per_ns * self.transit_ns(flow);
+        let queued =
+            |flow: &Flow| burst_tuples + share * (flow.burst_tuples + flow.per_ns * self.transit_ns(flow));
         let work_ns: f64 = flows.iter().map(|flow| self.tuple_ns(flow) * queued(flow)).sum();
         let longest = |of: &dyn Fn(&Flow) -> f64| flows.iter().map(of).fold(0.0, f64::max);
         let others = flows.iter().enumerate().filter(|&(other, _)| other != index);
@@ -272,9 +228,9 @@ impl<'a> Propagation<'a> {
         let stalls_ns = longest(&|flow| self.stall_ns(flow));
         let tuple_max_ns = longest(&|flow| self.tuple_ns(flow));
         let delay_ns = (stalls_ns + tuple_max_ns + work_ns) / (1.0 - others) + self.transit_ns(flow);
-        let ring_tuples = flow.burst_tuples + flow.per_ns * delay_ns;
+        let tuples = flow.burst_tuples + flow.per_ns * delay_ns;
         let delay_ns = flow.row.delay_ns() + delay_ns;
-        Passed { ring_tuples, burst_tuples: ring_tuples, delay_ns, row: None }
+        Passed { ring_tuples: of_replica(tuples), burst_tuples: tuples, delay_ns, row: None }
     }
 
     /// The flow that leaves along an edge.
@@ -310,19 +266,22 @@ impl<'a> Propagation<'a> {
     /// `B`: longest time per tuple of a flow, in nanoseconds, with its share of the stalls.
     fn tuple_ns(&self, flow: &Flow) -> f64 {
         let receive_ns = flow.edge.map_or(0.0, |edge| self.hop(edge).receive_ns);
-        (receive_ns + self.work_ns(flow.operator)) / (1.0 - self.work.stall_ratio)
+        (receive_ns + self.work_ns[flow.operator]) / (1.0 - self.work.stall_ratio)
     }
 
-    /// Longest CPU time of an operator and of all that follows it in its group, per tuple taken.
-    fn work_ns(&self, operator: usize) -> f64 {
+    fn all_work_ns(&self) -> Vec<f64> {
         let pipeline = self.model.pipeline;
-        let along = |&edge: &usize| {
-            let data = &pipeline.edges()[edge];
-            let is_inside = self.group_of[data.from] == self.group_of[data.to];
-            let each_ns = if is_inside { self.work_ns(data.to) } else { self.send_ns(edge) };
-            f64::from(self.work.outputs_max[edge]) * each_ns
-        };
-        self.work.service_max_ns[operator] + pipeline.outgoing(operator).iter().map(along).sum::<f64>()
+        let mut work_ns = self.work.service_max_ns.clone();
+        for operator in (0..work_ns.len()).rev() {
+            // Edges lead to later operators, whose work is known.
+            for &edge in pipeline.outgoing(operator) {
+                let to = pipeline.edges()[edge].to;
+                let is_inside = self.group_of[operator] == self.group_of[to];
+                let each_ns = if is_inside { work_ns[to] } else { self.send_ns(edge) };
+                work_ns[operator] += f64::from(self.work.outputs_max[edge]) * each_ns;
+            }
+        }
+        work_ns
     }
 
     fn send_ns(&self, edge: usize) -> f64 {

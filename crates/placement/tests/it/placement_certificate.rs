@@ -2,7 +2,7 @@
 
 use sakiyomi_placement::{
     ArrivalBounds, Arrivals, Edge, Error, Group, Hop, Idle, Key, Model, Operator, Pipeline, Placement,
-    PlacementCertificate, Topology, WorkBounds,
+    PlacementCertificate, ReplicaBounds, Topology, WorkBounds,
 };
 
 use crate::bounded_simulation::{Action, Instance};
@@ -165,8 +165,12 @@ fn the_worst_input_of_a_placed_chain_is_delayed_by_four_fifths_of_the_bound() {
     }
 }
 
+fn chain() -> Pipeline {
+    Pipeline::chain(vec![Operator::new(500.0), Operator::new(800.0)], &[1.0]).unwrap()
+}
+
 fn chain_of_two(work: WorkBounds) -> Result<PlacementCertificate, Error> {
-    let pipeline = Pipeline::chain(vec![Operator::new(500.0), Operator::new(800.0)], &[1.0]).unwrap();
+    let pipeline = chain();
     let topology = Topology::uniform(2, HOP).unwrap();
     let group = |operator: usize| Group { operators: vec![operator], cores: vec![operator] };
     let placement = Placement { groups: vec![group(0), group(1)] };
@@ -179,8 +183,7 @@ fn the_costs_of_hops_count() {
     let work = || WorkBounds {
         service_max_ns: vec![500.0, 800.0],
         outputs_max: vec![1],
-        stall_max_ns: 10_000.0,
-        stall_ratio: 0.0,
+        ..WorkBounds::of_means(&chain(), 1.0).with_stalls(10_000.0, 0.0)
     };
     let certificate = chain_of_two(work()).unwrap();
     // 500 + 20 and 60 + 800 ns per tuple; 1e-3 tuples arrive per nanosecond.
@@ -193,4 +196,86 @@ fn the_costs_of_hops_count() {
     assert!(matches!(chain_of_two(slow), Err(Error::Overflow { stage: 1, .. })));
     assert!(chain_of_two(WorkBounds { outputs_max: Vec::new(), ..work() }).is_err());
     assert!(chain_of_two(work().with_stalls(0.0, 1.0)).is_err());
+}
+
+/// A row of three operators, the second on two replicas whose mean shares are equal, at 1e6 tuples/s.
+fn replicated(bounds: Option<ReplicaBounds>) -> Result<PlacementCertificate, Error> {
+    let operators = [10.0, 1900.0, 10.0].map(|service_ns| Operator::new(service_ns).with_key(0)).to_vec();
+    let key = Key { max_share: vec![1.0, 0.5] };
+    let pipeline = Pipeline::keyed_chain(operators, &[1.0, 1.0], vec![key]).unwrap();
+    let topology = Topology::uniform(4, Hop::FREE).unwrap();
+    let group = |operator: usize, cores: &[usize]| Group { operators: vec![operator], cores: cores.to_vec() };
+    let placement = Placement { groups: vec![group(0, &[0]), group(1, &[1, 2]), group(2, &[3])] };
+    let work = WorkBounds::of_means(&pipeline, 1.0);
+    let work = bounds.iter().fold(work, |work, &bounds| work.with_replicas(0, bounds));
+    let model = Model::new(&pipeline, &topology, Idle::Spin, Arrivals::constant(1.0)?);
+    model.certificate(&placement, ArrivalBounds { burst_tuples: 1.0, rate_per_s: 1e6 }, &work)
+}
+
+#[test]
+fn a_mean_share_of_a_replica_is_not_a_bound() {
+    assert!(matches!(replicated(None), Err(Error::Overflow { stage: 1, .. })));
+    for run in [1, 3, 10, 100] {
+        // So many tuples to one replica, then as many to the other: in a run there are half of them too many.
+        let bounds = ReplicaBounds { share: 0.5, burst_tuples: run as f64 / 2.0 };
+        let certificate = replicated(Some(bounds)).unwrap();
+        let (mut busy_until_ns, mut ends_ns, mut most) = ([0.0_f64; 2], [vec![], vec![]], 0);
+        for tuple in 0..20 * run {
+            let (now_ns, replica) = (1000.0 * tuple as f64 + 10.0, tuple / run % 2);
+            busy_until_ns[replica] = busy_until_ns[replica].max(now_ns) + 1900.0;
+            ends_ns[replica].push(busy_until_ns[replica]);
+            most = most.max(ends_ns[replica].iter().filter(|&&end_ns| end_ns > now_ns).count());
+        }
+        let ring = certificate.rings[1].tuples as usize;
+        assert!(most <= ring && ring <= 3 * most + 4, "runs of {run}: {most} of {ring}");
+    }
+    assert!(replicated(Some(ReplicaBounds { share: 0.4, burst_tuples: 9.0 })).is_err());
+    assert!(replicated(Some(ReplicaBounds { share: 0.5, burst_tuples: -1.0 })).is_err());
+}
+
+#[test]
+fn any_entry_may_receive_the_whole_input_unless_it_is_bounded() {
+    let edge = |from| Edge { from, to: 2, selectivity: 1.0 };
+    let operators = vec![Operator::new(100.0); 3];
+    let entries = [(0, 0.5), (1, 0.5)];
+    let pipeline = Pipeline::graph(operators, vec![edge(0), edge(1)], &entries, Vec::new()).unwrap();
+    let topology = Topology::uniform(2, Hop::FREE).unwrap();
+    let model = Model::new(&pipeline, &topology, Idle::Spin, Arrivals::constant(1.0).unwrap());
+    let group = |operators: &[usize], core| Group { operators: operators.to_vec(), cores: vec![core] };
+    let placement = Placement { groups: vec![group(&[0], 0), group(&[1, 2], 1)] };
+    let arrivals = ArrivalBounds { burst_tuples: 100.0, rate_per_s: 1e6 };
+    let certificate = |work: &WorkBounds| model.certificate(&placement, arrivals, work);
+    let work = WorkBounds::of_means(&pipeline, 1.0);
+    let all = certificate(&work).unwrap();
+    assert!(all.rings.iter().all(|ring| ring.tuples >= 100), "{all:?}");
+    assert!((all.load_max[0] - 0.1).abs() < 1e-9, "{all:?}");
+    let half = ArrivalBounds { burst_tuples: 60.0, rate_per_s: 5e5 };
+    let bounded = certificate(&work.clone().with_entry(0, half)).unwrap();
+    assert!((60..100).contains(&bounded.rings[0].tuples), "{bounded:?}");
+    assert!((bounded.load_max[0] - 0.05).abs() < 1e-9, "{bounded:?}");
+    assert!(certificate(&work.with_entry(2, half)).is_err());
+}
+
+#[test]
+fn a_row_of_diamonds_is_certified_in_one_pass() {
+    let diamonds = 48;
+    let ends = |diamond: usize| {
+        [(0, 1), (0, 2), (1, 3), (2, 3)].map(|(from, to)| (3 * diamond + from, 3 * diamond + to))
+    };
+    let edges = (0..diamonds).flat_map(ends).map(|(from, to)| Edge { from, to, selectivity: 1.0 }).collect();
+    let count = 3 * diamonds + 1;
+    let pipeline =
+        Pipeline::graph(vec![Operator::new(100.0); count], edges, &[(0, 1.0)], Vec::new()).unwrap();
+    let topology = Topology::uniform(1, Hop::FREE).unwrap();
+    let model = Model::new(&pipeline, &topology, Idle::Spin, Arrivals::constant(1.0).unwrap());
+    let placement = Placement { groups: vec![Group { operators: (0..count).collect(), cores: vec![0] }] };
+    let work = WorkBounds::of_means(&pipeline, 1.0);
+    let arrivals = ArrivalBounds { burst_tuples: 1.0, rate_per_s: 1e-9 };
+    let load_max = model.certificate(&placement, arrivals, &work).unwrap().load_max[0];
+    // The last operator runs 2^48 times per tuple of the input, the three of diamond `d` 2^d times each.
+    let runs = 3.0 * (2.0_f64.powi(diamonds as i32) - 1.0) + 2.0_f64.powi(diamonds as i32);
+    assert!((load_max / (runs * 100.0 * 1e-18) - 1.0).abs() < 1e-9, "{load_max}");
+    let many = WorkBounds { outputs_max: vec![u32::MAX; 4 * diamonds], ..work };
+    let refused = model.certificate(&placement, arrivals, &many).unwrap_err().to_string();
+    assert!(refused.contains("largest number of outputs is 4294967295"), "{refused}");
 }
