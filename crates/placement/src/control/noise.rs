@@ -60,12 +60,12 @@ impl Noise {
 
     /// Variance over mean of the count of a sample, 0 or more.
     pub(super) fn of_sample(&self) -> f64 {
-        self.significant(self.samples.dispersion().unwrap_or(0.0))
+        self.significant(self.samples.dispersion.unwrap_or(0.0))
     }
 
     /// Variance over mean of the count of a time of some blocks; `None` while too little is known.
     pub(super) fn of_blocks(&self, samples: usize) -> Option<f64> {
-        let dispersion = self.blocks.dispersion().filter(|_| samples >= 2 * BLOCK_SAMPLES)?;
+        let dispersion = self.blocks.dispersion.filter(|_| samples >= 2 * BLOCK_SAMPLES)?;
         Some(self.significant(dispersion))
     }
 
@@ -81,6 +81,8 @@ struct Scatter {
     last: VecDeque<Sample>,
     /// Variance of the count over one second, and rate, by sample.
     terms: VecDeque<(f64, f64)>,
+    /// Variance over mean; `None` while too little is known.
+    dispersion: Option<f64>,
 }
 
 impl Scatter {
@@ -95,9 +97,10 @@ impl Scatter {
             self.terms.pop_front();
         }
         self.last.push_back(sample);
+        self.dispersion = self.estimate();
     }
 
-    fn dispersion(&self) -> Option<f64> {
+    fn estimate(&self) -> Option<f64> {
         let sum = |of: fn(&(f64, f64)) -> f64| self.terms.iter().map(of).sum::<f64>();
         let rate_per_s = sum(|term| term.1);
         let is_known = self.terms.len() >= NOISE_SAMPLES_MIN && rate_per_s > 0.0;

@@ -5,7 +5,7 @@ use sakiyomi_placement::{Arrivals, Group, Hop, Idle, Key, Model, Operator, Pipel
 use crate::simulation::{Random, Simulation};
 
 /// Simulated tuples: the mean wait at utilisation 0.8 is then within about a percent.
-pub(crate) const TUPLES: usize = 300_000;
+pub(crate) const TUPLES: usize = 120_000;
 
 pub(crate) const HOP: Hop =
     Hop { send_ns: 20.0, transit_ns: 150.0, receive_ns: 40.0, wake_ns: 0.0, waker_ns: 0.0 };

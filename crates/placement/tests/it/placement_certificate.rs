@@ -9,7 +9,7 @@ use crate::bounded_simulation::{Action, Instance};
 use crate::simulation::Random;
 
 /// Random placements of each kind.
-const INSTANCES: u64 = 120;
+const INSTANCES: u64 = 60;
 
 const HOP: Hop = Hop { send_ns: 20.0, transit_ns: 150.0, receive_ns: 60.0, wake_ns: 0.0, waker_ns: 0.0 };
 
@@ -100,7 +100,7 @@ fn no_ring_of_a_placement_exceeds_its_certificate_within_the_bounds() {
             replicated += usize::from(instance.placement.groups.iter().any(|group| group.cores.len() > 1));
         }
     }
-    assert!(joins > 30 && replicated > 30, "{joins} with joins, {replicated} with replicas");
+    assert!(joins > 30 && replicated > 15, "{joins} with joins, {replicated} with replicas");
 }
 
 /// All that the bounds allow at this tuple, or nothing.

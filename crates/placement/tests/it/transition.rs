@@ -10,7 +10,7 @@ use crate::simulation::Random;
 const HOP: Hop = Hop { send_ns: 20.0, transit_ns: 150.0, receive_ns: 40.0, wake_ns: 0.0, waker_ns: 0.0 };
 
 /// Random pairs of placements of each kind.
-const INSTANCES: u64 = 800;
+const INSTANCES: u64 = 500;
 
 /// A pipeline on few cores.
 #[derive(Debug)]

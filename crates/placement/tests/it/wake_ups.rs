@@ -6,7 +6,7 @@ use crate::latency::HOP;
 use crate::simulation::{Random, Simulation};
 
 /// Simulated tuples.
-const TUPLES: usize = 15_000;
+const TUPLES: usize = 10_000;
 
 /// Mean interval of tuples at the pipeline.
 const INTERVAL_NS: f64 = 1000.0;

@@ -5,7 +5,7 @@ use super::random::{FarHops, Random};
 use crate::plan::search;
 
 /// Random graphs of each kind.
-const INSTANCES: u64 = 100;
+const INSTANCES: u64 = 50;
 
 /// Results of the search on graphs of a kind.
 #[derive(Debug, Default)]
