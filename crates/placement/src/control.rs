@@ -13,6 +13,7 @@
 
 mod noise;
 mod rate;
+mod sample;
 
 use crate::certificate::move_up_at_per_s;
 use crate::{Error, PlanTable};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::rate::Sample;
+use super::sample::Sample;
 
 /// Samples that the estimate rests on: it is known to about a quarter then.
 const NOISE_SAMPLES_MAX: usize = 64;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use super::SAMPLES_MIN;
 use super::noise::Noise;
+use super::sample::Sample;
 
 /// Samples of a window: beyond that older ones are merged.
 const WINDOW_SAMPLES_MAX: usize = 64;
@@ -22,39 +23,6 @@ const COUNT_VARIANCE_MIN: f64 = 0.25;
 
 /// Relative precision of a rate: far above that of the arithmetic, far below that of any clock.
 const RATE_PRECISION_RATIO: f64 = 1e-9;
-
-/// Tuples that arrived in a time.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sample {
-    from_ns: u64,
-    to_ns: u64,
-    tuples: u64,
-}
-
-impl Sample {
-    pub(super) fn seconds(&self) -> f64 {
-        (self.to_ns - self.from_ns) as f64 * 1e-9
-    }
-
-    /// Middle of its time after `now_ns`, in seconds: below 0 if it ends by then.
-    fn at_s(&self, now_ns: u64) -> f64 {
-        let end_s = if self.to_ns >= now_ns {
-            (self.to_ns - now_ns) as f64 * 1e-9
-        } else {
-            -((now_ns - self.to_ns) as f64 * 1e-9)
-        };
-        end_s - self.seconds() / 2.0
-    }
-
-    /// This sample and the next one as one.
-    pub(super) fn followed_by(self, next: Sample) -> Sample {
-        Sample { from_ns: self.from_ns, to_ns: next.to_ns, tuples: self.tuples.saturating_add(next.tuples) }
-    }
-
-    pub(super) fn rate_per_s(&self) -> f64 {
-        self.tuples as f64 / self.seconds()
-    }
-}
 
 /// The rate at the end of a window.
 #[derive(Clone, Copy, Debug)]
