@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::error::Failure;
+use crate::error::{Error, Failure};
 use crate::relocations::Relocations;
-use crate::sync::{Condvar, Mutex, lock, wait};
+use crate::sync::{Condvar, Mutex, Ordering, fence, lock, wait};
 use crate::waker::Waker;
 
 /// Shared by all workers.
@@ -20,7 +20,8 @@ pub(crate) struct Board {
 
 struct Sinks {
     open: usize,
-    worker_lost: bool,
+    /// The first worker that was lost, and the message of its panic.
+    lost: Option<(usize, String)>,
 }
 
 impl Board {
@@ -30,7 +31,7 @@ impl Board {
             failures: Mutex::new(Vec::new()),
             relocations: Mutex::new(Relocations::default()),
             start: Instant::now(),
-            sinks: Mutex::new(Sinks { open: sinks, worker_lost: false }),
+            sinks: Mutex::new(Sinks { open: sinks, lost: None }),
             ended: Condvar::new(),
         }
     }
@@ -46,24 +47,38 @@ impl Board {
         self.ended.notify_all();
     }
 
-    /// A worker thread panicked outside of any operator.
-    pub(crate) fn worker_lost(&self) {
-        lock(&self.sinks).worker_lost = true;
+    /// A worker thread panicked outside of any operator. Wakes all others, which may wait for it.
+    pub(crate) fn worker_lost(&self, worker: usize, message: String) {
+        lock(&self.sinks).lost.get_or_insert((worker, message));
         self.ended.notify_all();
+        fence(Ordering::SeqCst);
+        self.wakers.iter().for_each(Waker::wake);
     }
 
-    /// Whether a worker thread panicked outside of any operator.
-    pub(crate) fn is_worker_lost(&self) -> bool {
-        lock(&self.sinks).worker_lost
-    }
-
-    /// Waits until the end has reached all sinks; false if a worker was lost before.
-    pub(crate) fn wait_for_sinks(&self) -> bool {
+    /// Waits until a worker that has dropped a reply has said that it is lost.
+    pub(crate) fn wait_for_loss(&self) -> Error {
         let mut sinks = lock(&self.sinks);
-        while sinks.open > 0 && !sinks.worker_lost {
+        loop {
+            if let Some((worker, message)) = sinks.lost.clone() {
+                return Error::WorkerLost { worker, message };
+            }
             sinks = wait(&self.ended, sinks);
         }
-        !sinks.worker_lost
+    }
+
+    /// Waits until the end has reached all sinks.
+    ///
+    /// # Errors
+    /// If a worker was lost before.
+    pub(crate) fn wait_for_sinks(&self) -> Result<(), Error> {
+        let mut sinks = lock(&self.sinks);
+        while sinks.open > 0 && sinks.lost.is_none() {
+            sinks = wait(&self.ended, sinks);
+        }
+        match sinks.lost.clone() {
+            Some((worker, message)) => Err(Error::WorkerLost { worker, message }),
+            None => Ok(()),
+        }
     }
 }
 

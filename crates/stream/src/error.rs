@@ -47,8 +47,13 @@ pub enum Error {
     #[error("cannot start a worker thread")]
     Thread(#[source] std::io::Error),
     /// A worker thread has ended by a panic outside of any operator.
-    #[error("a worker thread has panicked outside of any operator: this is a bug of the runtime")]
-    WorkerLost,
+    #[error("worker {worker} panicked outside of any operator, which is a bug of the runtime: {message}")]
+    WorkerLost {
+        /// The worker.
+        worker: usize,
+        /// Message of the panic.
+        message: String,
+    },
 }
 
 /// An operator that was stopped by a panic.

@@ -4,6 +4,7 @@
 //! that nothing is lost but what the declared policy gives up.
 
 use std::any::Any;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
@@ -89,14 +90,13 @@ impl<O: Recover> Guard<O> {
     pub(crate) fn call(&mut self, tuple: Option<u64>, cx: &Context, work: impl FnOnce(&mut O)) -> bool {
         if self.stopped {
             self.of.counters.discarded.add(u64::from(tuple.is_some()));
-            // The value's own end may panic.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
+            drop_quietly(work);
             return false;
         }
         match catch_unwind(AssertUnwindSafe(|| work(&mut self.of.operator))) {
             Ok(()) => true,
             Err(panic) => {
-                self.recover(tuple, &*panic, cx);
+                self.recover(tuple, panic, cx);
                 false
             }
         }
@@ -104,34 +104,37 @@ impl<O: Recover> Guard<O> {
 
     fn save(&mut self, sequence: u64, cx: &Context) {
         match catch_unwind(AssertUnwindSafe(|| self.of.operator.snapshot())) {
-            Ok(Some(snapshot)) => self.snapshot = Some(snapshot),
+            Ok(Some(snapshot)) => drop_quietly(self.snapshot.replace(snapshot)),
             // The one before stays valid.
             Ok(None) => {}
-            Err(panic) => self.stop(Some(sequence), &*panic, cx),
+            Err(panic) => self.stop(Some(sequence), panic, cx),
         }
     }
 
-    fn recover(&mut self, tuple: Option<u64>, panic: &(dyn Any + Send), cx: &Context) {
+    fn recover(&mut self, tuple: Option<u64>, panic: Panic, cx: &Context) {
         self.of.counters.dead_letters.add(u64::from(tuple.is_some()));
         match self.policy {
             OnPanic::Stop => self.stop(tuple, panic, cx),
-            OnPanic::Skip => {}
-            OnPanic::Restart { .. } => self.restart(tuple, cx),
+            OnPanic::Skip => drop_quietly(panic),
+            OnPanic::Restart { .. } => {
+                drop_quietly(panic);
+                self.restart(tuple, cx);
+            }
         }
     }
 
     fn restart(&mut self, tuple: Option<u64>, cx: &Context) {
-        let again = catch_unwind(AssertUnwindSafe(|| {
-            let again = self.snapshot.as_ref().and_then(Recover::snapshot);
-            self.of.operator = again.expect("a snapshot can be copied");
-        }));
-        match again {
-            Ok(()) => self.of.counters.restarts.add(1),
-            Err(panic) => self.stop(tuple, &*panic, cx),
+        let copy = || self.snapshot.as_ref().and_then(Recover::snapshot).expect("a snapshot can be copied");
+        match catch_unwind(AssertUnwindSafe(copy)) {
+            Ok(again) => {
+                drop_quietly(mem::replace(&mut self.of.operator, again));
+                self.of.counters.restarts.add(1);
+            }
+            Err(panic) => self.stop(tuple, panic, cx),
         }
     }
 
-    fn stop(&mut self, tuple: Option<u64>, panic: &(dyn Any + Send), cx: &Context) {
+    fn stop(&mut self, tuple: Option<u64>, panic: Panic, cx: &Context) {
         self.stopped = true;
         lock(&cx.board.failures).push(Failure {
             operator: self.of.id,
@@ -142,14 +145,32 @@ impl<O: Recover> Guard<O> {
     }
 }
 
-/// The text of a panic.
-pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a text".to_owned())
+impl<O> Drop for Guard<O> {
+    fn drop(&mut self) {
+        drop_quietly(self.snapshot.take());
+    }
 }
 
-/// Drops values whose ends may panic.
-pub(crate) fn forget_all<T>(values: &mut Vec<T>) {
-    let _ = catch_unwind(AssertUnwindSafe(|| values.clear()));
+/// The payload of a panic that was caught.
+pub(crate) type Panic = Box<dyn Any + Send>;
+
+/// The text of a panic, whose payload is dropped.
+pub(crate) fn message(panic: Panic) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    drop_quietly(panic);
+    text.unwrap_or_else(|| "a panic without a text".to_owned())
+}
+
+/// Drops a value of the application, whose `drop` may panic.
+pub(crate) fn drop_quietly<T>(value: T) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        // The payload may panic in turn when it is dropped, and so may the payload of that panic.
+        mem::forget(panic);
+    }
+}
+
+/// Drops values of the application one by one: a second panic within a single `drop` would abort the process.
+pub(crate) fn drop_all_quietly<T>(values: impl IntoIterator<Item = T>) {
+    values.into_iter().for_each(drop_quietly);
 }

@@ -1,9 +1,11 @@
 //! Messages to workers. A segment is handed over in one: its release by one worker and its receipt by another are
 //! ordered by the lock of the mailbox.
 
+use std::mem;
 use std::sync::Arc;
 
 use crate::board::Board;
+use crate::guard::{drop_all_quietly, drop_quietly};
 use crate::stage::Segment;
 use crate::sync::{Condvar, Mutex, Ordering, fence, lock, wait};
 use crate::tuple::OperatorId;
@@ -35,23 +37,38 @@ pub(crate) enum Mail {
 
 /// The mailboxes of all workers.
 pub(crate) struct Post {
-    boxes: Box<[Mutex<Vec<Mail>>]>,
+    boxes: Box<[Mutex<Mailbox>]>,
     board: Arc<Board>,
+}
+
+#[derive(Default)]
+struct Mailbox {
+    mail: Vec<Mail>,
+    /// Its worker has ended and reads nothing more.
+    is_closed: bool,
 }
 
 impl Post {
     pub(crate) fn new(board: Arc<Board>) -> Post {
-        Post { boxes: board.wakers.iter().map(|_| Mutex::new(Vec::new())).collect(), board }
+        Post { boxes: board.wakers.iter().map(|_| Mutex::default()).collect(), board }
     }
 
-    /// Sends a message and wakes the worker.
+    /// Sends a message and wakes the worker. A worker that was lost receives nothing: the message is dropped, and with
+    /// it the reply that it owes.
     pub(crate) fn send(&self, worker: usize, mail: Mail) {
         let waker = &self.board.wakers[worker];
-        {
+        let returned = {
             let mut mailbox = lock(&self.boxes[worker]);
-            mailbox.push(mail);
-            waker.set_mail(true);
-        }
+            if mailbox.is_closed {
+                Some(mail)
+            } else {
+                mailbox.mail.push(mail);
+                waker.set_mail(true);
+                None
+            }
+        };
+        // Without the lock: segments take long to drop, and may panic.
+        drop_quietly(returned);
         fence(Ordering::SeqCst);
         waker.wake();
     }
@@ -60,7 +77,17 @@ impl Post {
     pub(crate) fn take(&self, worker: usize) -> Vec<Mail> {
         let mut mailbox = lock(&self.boxes[worker]);
         self.board.wakers[worker].set_mail(false);
-        std::mem::take(&mut *mailbox)
+        mem::take(&mut mailbox.mail)
+    }
+
+    /// Drops all messages to a worker that has ended, now and later.
+    pub(crate) fn close(&self, worker: usize) {
+        let mail = {
+            let mut mailbox = lock(&self.boxes[worker]);
+            mailbox.is_closed = true;
+            mem::take(&mut mailbox.mail)
+        };
+        drop_all_quietly(mail);
     }
 }
 

@@ -77,7 +77,7 @@ impl Chain {
         install(0, source);
         let threads = (0..workers).map(|index| {
             let idle = Idle { spin: Duration::ZERO, yields: true };
-            let worker = Worker::new(Context::new(index, Arc::clone(&board)), Arc::clone(&post), idle);
+            let mut worker = Worker::new(Context::new(index, Arc::clone(&board)), Arc::clone(&post), idle);
             thread::spawn(move || worker.run())
         });
         Chain { threads: threads.collect(), board, post, collected }
@@ -92,7 +92,7 @@ impl Chain {
 
     /// Waits for the end, and checks the result.
     fn finish(self) {
-        assert!(self.board.wait_for_sinks());
+        self.board.wait_for_sinks().expect("no worker is lost");
         (0..self.threads.len()).for_each(|worker| self.post.send(worker, Mail::Quit));
         self.threads.into_iter().for_each(|thread| thread.join().expect("a worker does not panic"));
         assert_eq!(*lock(&self.collected), (1..=TUPLE_COUNT).collect::<Vec<u64>>());

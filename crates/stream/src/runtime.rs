@@ -6,6 +6,7 @@
 mod placing;
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::board::{Board, Context};
 use crate::builder::Stream;
 use crate::counters::OperatorReport;
 use crate::error::{Error, Failure};
+use crate::guard::message;
 use crate::mailbox::{Awaited, Capsule, Mail, Post, Reply, reply};
 use crate::relocations::Relocations;
 use crate::shape::Shape;
@@ -138,20 +140,18 @@ impl Running {
         let (tell, started) = mpsc::channel();
         for (index, &cpu) in settings.workers.iter().enumerate() {
             let idle = Idle { spin: settings.spin, yields };
-            let worker =
-                Worker::new(Context::new(index, Arc::clone(&self.board)), Arc::clone(&self.post), idle);
-            let lost = Lost { board: Arc::clone(&self.board), post: Arc::clone(&self.post), worker: index };
+            let (board, post) = (Arc::clone(&self.board), Arc::clone(&self.post));
+            let worker = Worker::new(Context::new(index, Arc::clone(&board)), Arc::clone(&post), idle);
             let tell = tell.clone();
             let thread = std::thread::Builder::new().name(format!("stream-{index}"));
             let thread = thread.spawn(move || {
-                let _lost = lost;
                 match cpu.map(|cpu| pin(&Cpus::from([cpu]))).transpose() {
                     // The starter waits for each worker, so that it hears this.
                     Err(error) => drop(tell.send(Err(error))),
                     Ok(_pinned) => {
                         let _ = tell.send(Ok(()));
                         drop(tell);
-                        worker.run();
+                        run(worker, index, &board, &post);
                     }
                 }
             });
@@ -237,9 +237,7 @@ impl Running {
     /// # Errors
     /// If a worker was lost. An operator that stopped is in the report.
     pub fn finish(self) -> Result<Report, Error> {
-        if !self.board.wait_for_sinks() {
-            return Err(Error::WorkerLost);
-        }
+        self.board.wait_for_sinks()?;
         Ok(self.report())
     }
 
@@ -247,11 +245,7 @@ impl Running {
     fn change(&self, worker: usize, mail: impl FnOnce(Reply) -> Mail) -> Result<(), Error> {
         let (reply, awaited): (Reply, Awaited) = reply();
         self.post.send(worker, mail(reply));
-        // A worker that panics says so before it empties its mailbox for the last time.
-        if self.board.is_worker_lost() {
-            drop(self.post.take(worker));
-        }
-        if awaited.wait() { Ok(()) } else { Err(Error::WorkerLost) }
+        if awaited.wait() { Ok(()) } else { Err(self.board.wait_for_loss()) }
     }
 
     fn segment_of(&self, operator: OperatorId) -> OperatorId {
@@ -272,27 +266,19 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         (0..self.threads.len()).for_each(|worker| self.post.send(worker, Mail::Quit));
-        // A thread that panicked has said so to who waits for the stream.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
         // Segments on their way to a worker that has quit.
-        (0..self.board.wakers.len()).for_each(|worker| drop(self.post.take(worker)));
+        (0..self.board.wakers.len()).for_each(|worker| self.post.close(worker));
     }
 }
 
-/// Tells the board if a worker panics, and drops its messages, so that nobody waits for a reply.
-struct Lost {
-    board: Arc<Board>,
-    post: Arc<Post>,
-    worker: usize,
-}
-
-impl Drop for Lost {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.board.worker_lost();
-            drop(self.post.take(self.worker));
-        }
+/// Runs a worker. If it panics, tells the board and closes its mailbox, so that nobody waits for a reply.
+fn run(mut worker: Worker, index: usize, board: &Board, post: &Post) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| worker.run())) {
+        board.worker_lost(index, message(panic));
+        post.close(index);
     }
+    worker.drop_segments();
 }
 
 #[cfg(all(test, not(loom)))]
@@ -328,8 +314,26 @@ mod tests {
         // The runtime never asks for a segment that does not exist.
         let unknown = |reply| Mail::Move { head: OperatorId(99), to: 1, reply };
         for _ in 0..2 {
-            assert!(matches!(running.change(0, unknown), Err(Error::WorkerLost)));
+            assert!(matches!(running.change(0, unknown), Err(Error::WorkerLost { worker: 0, .. })));
         }
-        assert!(matches!(running.finish(), Err(Error::WorkerLost)));
+        let error = running.finish().map(drop).unwrap_err().to_string();
+        assert!(error.ends_with("the runtime knows on which worker each segment is"), "{error}");
+    }
+
+    #[test]
+    fn a_change_that_needs_a_worker_that_is_lost_is_an_error_and_no_wait() {
+        for change in [
+            |running: &mut Running| running.relocate(OperatorId(1), 2),
+            |running: &mut Running| running.split(OperatorId(2), 2),
+            |running: &mut Running| running.fuse(OperatorId(1)),
+        ] {
+            let builder = StreamBuilder::new(4);
+            let same = crate::each(|(), out: &mut crate::Emitter<()>| out.emit(()));
+            builder.source("endless", Endless).then("same", same).sink("nowhere", Nowhere);
+            let mut running = builder.build().unwrap().start(Settings::unpinned(3), &[2, 0, 0]).unwrap();
+            let unknown = |reply| Mail::Move { head: OperatorId(99), to: 1, reply };
+            assert!(running.change(2, unknown).is_err());
+            assert!(matches!(change(&mut running), Err(Error::WorkerLost { worker: 2, .. })));
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::board::{Context, SLICE_TUPLES};
+use crate::guard::drop_all_quietly;
 use crate::mailbox::{Capsule, Mail, Post, Reply};
 use crate::sync::{lock, thread};
 use crate::tree;
@@ -56,7 +57,7 @@ impl Worker {
     }
 
     /// Runs until a message tells it to quit.
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(&mut self) {
         let board = Arc::clone(&self.cx.board);
         let waker = &board.wakers[self.cx.worker];
         loop {
@@ -71,6 +72,11 @@ impl Worker {
                 self.wait();
             }
         }
+    }
+
+    /// Ends the worker after its last run.
+    pub(crate) fn drop_segments(self) {
+        drop_all_quietly(self.slots);
     }
 
     /// One turn for each segment; whether anything was done.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::board::Context;
 use crate::counters::Counters;
-use crate::guard::Guard;
+use crate::guard::{Guard, drop_all_quietly};
 use crate::operator::{Emitter, Operator};
 use crate::port::Port;
 use crate::stage::{AnyPort, Part, Stage};
@@ -80,7 +80,7 @@ impl<T: Send + 'static> Outputs<T> {
             counters.tuples_out.add(staged.len() as u64);
             staged.drain(..).for_each(|value| self.port.send(value, arrival_ns, cx));
         } else {
-            crate::guard::forget_all(staged);
+            drop_all_quietly(staged.drain(..));
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::board::Context;
 use crate::counters::Counters;
 use crate::error::Failure;
 use crate::fed::Edges;
-use crate::guard::{Named, message};
+use crate::guard::{Named, drop_quietly, message};
 use crate::operator::{Next, Overload, Source};
 use crate::port::Port;
 use crate::ring::Link;
@@ -86,17 +86,21 @@ impl<S: Source> Segment for SourceNode<S> {
 }
 
 impl<S: Source> Head<S> {
-    /// Emits what is due.
+    /// Emits what is due. A source that is not due twice in a row yields, whatever time it names, so that the other
+    /// segments of its worker have their turn.
     fn emit(&mut self, cx: &mut Context) {
         let overflows = cx.overflows;
         let mut now_ns = cx.board.now_ns();
+        let mut is_now_read_again = false;
         while cx.overflows == overflows && cx.goes_on() && self.state != State::Ended {
             match self.next(now_ns, cx) {
                 Next::Value { value, arrival_ns } => {
                     cx.taken();
+                    is_now_read_again = false;
                     self.of.counters.tuples_in.add(1);
-                    if self.is_late(arrival_ns, now_ns) {
+                    if self.is_late(arrival_ns, cx) {
                         self.of.counters.shed.add(1);
+                        drop_quietly(value);
                     } else {
                         self.of.counters.tuples_out.add(1);
                         self.port.send(value, arrival_ns, cx);
@@ -108,10 +112,11 @@ impl<S: Source> Head<S> {
                 }
                 Next::At(due_ns) => {
                     now_ns = cx.board.now_ns();
-                    if due_ns > now_ns {
+                    if due_ns > now_ns || is_now_read_again {
                         cx.due_ns = cx.due_ns.min(due_ns);
                         return;
                     }
+                    is_now_read_again = true;
                 }
                 Next::End => {
                     cx.taken();
@@ -122,10 +127,11 @@ impl<S: Source> Head<S> {
         }
     }
 
-    fn is_late(&self, arrival_ns: u64, now_ns: u64) -> bool {
+    /// Whether to shed a value, by the clock of this moment: the values before it may have taken long.
+    fn is_late(&self, arrival_ns: u64, cx: &Context) -> bool {
         match self.overload {
             Overload::Wait => false,
-            Overload::Shed { late_max_ns } => now_ns.saturating_sub(arrival_ns) > late_max_ns,
+            Overload::Shed { late_max_ns } => cx.board.now_ns().saturating_sub(arrival_ns) > late_max_ns,
         }
     }
 
@@ -138,7 +144,7 @@ impl<S: Source> Head<S> {
                 operator: self.of.id,
                 name: self.of.name.clone(),
                 tuple: Some(self.of.counters.tuples_in.get()),
-                message: message(&*panic),
+                message: message(panic),
             });
             Next::End
         })

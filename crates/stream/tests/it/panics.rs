@@ -1,8 +1,8 @@
 //! Panics end at the operator that caused them.
 
 use sakiyomi_stream::{
-    Emitter, Error, Failure, Next, OnPanic, Operator, OperatorId, Recover, Report, Settings, Source,
-    StreamBuilder,
+    Emitter, Error, Failure, Next, OnPanic, Operator, OperatorId, Overload, Recover, Report, Settings,
+    Source, StreamBuilder,
 };
 
 use crate::inputs::{Collect, Numbers, POISON, hush_poison};
@@ -133,4 +133,66 @@ fn a_source_that_panics_ends() {
     let report = builder.build().unwrap().start(Settings::unpinned(1), &[0, 0]).unwrap().finish().unwrap();
     assert_eq!(collected.lock().unwrap().values, [1, 2]);
     assert_eq!(report.failures[0].to_string(), "operator poisoned stopped at tuple 2: poison");
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        std::panic::panic_any(POISON);
+    }
+}
+
+/// Panics at each value with a payload that panics when it is dropped, as do its copies.
+struct Explodes(Bomb);
+
+impl Recover for Explodes {
+    fn on_panic(&self) -> OnPanic {
+        OnPanic::Restart { snapshot_every: 2 }
+    }
+
+    fn snapshot(&self) -> Option<Explodes> {
+        Some(Explodes(Bomb))
+    }
+}
+
+impl Operator for Explodes {
+    type In = u64;
+    type Out = u64;
+
+    fn process(&mut self, _: u64, _: &mut Emitter<u64>) {
+        let _state = &self.0;
+        std::panic::resume_unwind(Box::new(Bomb));
+    }
+}
+
+/// Bombs, all of which are late.
+struct Bombs(u64);
+
+impl Source for Bombs {
+    type Out = Bomb;
+
+    fn next(&mut self, _: u64) -> Next<Bomb> {
+        self.0 += 1;
+        if self.0 > 3 { Next::End } else { Next::Value { value: Bomb, arrival_ns: 0 } }
+    }
+
+    fn overload(&self) -> Overload {
+        Overload::Shed { late_max_ns: 0 }
+    }
+}
+
+#[test]
+fn values_snapshots_and_payloads_that_panic_when_dropped_harm_no_worker() {
+    hush_poison();
+    let builder = StreamBuilder::new(4);
+    builder
+        .source("numbers", Numbers::count(5))
+        .then("explodes", Explodes(Bomb))
+        .sink("sink", Collect::new().0);
+    builder.source("bombs", Bombs(0)).sink("sink of bombs", Collect::new().0);
+    let report = builder.build().unwrap().start(Settings::unpinned(1), &[0; 5]).unwrap().finish().unwrap();
+    assert_eq!((report.operators[1].restarts, report.operators[1].dead_letters), (5, 5));
+    assert_eq!(report.operators[3].shed, 3);
 }
