@@ -44,6 +44,7 @@ pub(crate) struct Counters {
     pub(crate) tuples_in: Count,
     pub(crate) tuples_out: Count,
     pub(crate) dead_letters: Count,
+    pub(crate) dead_marks: Count,
     pub(crate) discarded: Count,
     pub(crate) restarts: Count,
     pub(crate) shed: Count,
@@ -66,13 +67,15 @@ pub struct OperatorReport {
     pub tuples_out: u64,
     /// Tuples whose processing panicked.
     pub dead_letters: u64,
+    /// Watermarks and ends whose processing panicked. They pass nevertheless.
+    pub dead_marks: u64,
     /// Tuples that arrived after the operator had stopped.
     pub discarded: u64,
     /// Restarts from a snapshot.
     pub restarts: u64,
     /// Tuples that a source dropped under overload.
     pub shed: u64,
-    /// Tuples whose number was not the next one on their edge: 0, or the runtime has a bug.
+    /// Tuples, watermarks and ends whose number was not the next one on their edge: 0, or the runtime has a bug.
     pub sequence_violations: u64,
     /// Estimated time in the operator, in nanoseconds: sampled at 1 tuple in 64.
     pub busy_ns: u64,
@@ -99,6 +102,7 @@ impl Counters {
             tuples_in,
             tuples_out: self.tuples_out.get(),
             dead_letters: self.dead_letters.get(),
+            dead_marks: self.dead_marks.get(),
             discarded: self.discarded.get(),
             restarts: self.restarts.get(),
             shed: self.shed.get(),

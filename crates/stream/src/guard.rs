@@ -14,7 +14,7 @@ use crate::counters::Counters;
 use crate::error::{Error, Failure};
 use crate::operator::{OnPanic, Recover};
 use crate::sync::lock;
-use crate::tuple::OperatorId;
+use crate::tuple::{OperatorId, Stamp};
 
 /// Tuples per tuple whose processing time is measured. Two looks at the clock cost 100 ns.
 const SAMPLE_TUPLES: u64 = 64;
@@ -59,10 +59,7 @@ impl<O: Recover> Guard<O> {
     ) -> bool {
         let number = self.of.counters.tuples_in.get();
         self.of.counters.tuples_in.add(1);
-        if sequence != *expected {
-            self.of.counters.sequence_violations.add(1);
-        }
-        *expected = sequence + 1;
+        self.check(sequence, expected);
         if self.is_snapshot_due(number) {
             self.save(sequence, cx);
         }
@@ -76,6 +73,36 @@ impl<O: Recover> Guard<O> {
         done
     }
 
+    /// Checks the number of an item, of which `expected` is the next on its edge.
+    pub(crate) fn check(&self, sequence: u64, expected: &mut u64) {
+        if sequence != *expected {
+            self.of.counters.sequence_violations.add(1);
+        }
+        *expected = sequence + 1;
+    }
+
+    /// Calls the operator for a watermark or the end. Whether it succeeded.
+    pub(crate) fn mark(
+        &mut self,
+        stamp: Stamp,
+        expected: &mut u64,
+        cx: &Context,
+        work: impl FnOnce(&mut O),
+    ) -> bool {
+        self.check(stamp.sequence, expected);
+        self.call_for_mark(cx, work)
+    }
+
+    /// As [`Guard::mark`], of an operator whose inputs have checked the number.
+    pub(crate) fn call_for_mark(&mut self, cx: &Context, work: impl FnOnce(&mut O)) -> bool {
+        self.call(None, cx, work)
+    }
+
+    /// Whether the operator receives nothing more.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
     /// Whether to take a snapshot before the tuple of this number. The first one is from the building.
     fn is_snapshot_due(&self, number: u64) -> bool {
         match self.policy {
@@ -87,7 +114,7 @@ impl<O: Recover> Guard<O> {
     }
 
     /// Calls the operator for a tuple of this number, or for a watermark or the end. Whether it succeeded.
-    pub(crate) fn call(&mut self, tuple: Option<u64>, cx: &Context, work: impl FnOnce(&mut O)) -> bool {
+    fn call(&mut self, tuple: Option<u64>, cx: &Context, work: impl FnOnce(&mut O)) -> bool {
         if self.stopped {
             self.of.counters.discarded.add(u64::from(tuple.is_some()));
             drop_quietly(work);
@@ -112,7 +139,8 @@ impl<O: Recover> Guard<O> {
     }
 
     fn recover(&mut self, tuple: Option<u64>, panic: Panic, cx: &Context) {
-        self.of.counters.dead_letters.add(u64::from(tuple.is_some()));
+        let counters = &self.of.counters;
+        if tuple.is_some() { &counters.dead_letters } else { &counters.dead_marks }.add(1);
         match self.policy {
             OnPanic::Stop => self.stop(tuple, panic, cx),
             OnPanic::Skip => drop_quietly(panic),

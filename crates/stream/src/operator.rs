@@ -14,7 +14,8 @@ pub enum OnPanic {
     /// discarded and counted; watermarks and the end pass, so that all other operators go on.
     #[default]
     Stop,
-    /// The tuple is dropped and counted as a dead letter; the operator goes on with the state that the call left.
+    /// The tuple is dropped and counted as a dead letter; the operator goes on with the state that the call left. A
+    /// watermark or end passes and is counted.
     Skip,
     /// As [`OnPanic::Skip`], but the operator goes on from its last snapshot. Changes of the state since then are
     /// lost; outputs since then have been sent.
@@ -149,7 +150,8 @@ pub trait Source: Send + 'static {
 
 /// Collects the outputs of one call of an operator.
 pub struct Emitter<T> {
-    staged: Vec<T>,
+    /// Values and their arrivals.
+    staged: Vec<(T, u64)>,
     arrival_ns: u64,
 }
 
@@ -158,12 +160,20 @@ impl<T> Emitter<T> {
         Emitter { staged: Vec::new(), arrival_ns: 0 }
     }
 
-    /// Emits a value.
+    /// Emits a value, which inherits [`Emitter::arrival_ns`].
     pub fn emit(&mut self, value: T) {
-        self.staged.push(value);
+        self.emit_at(value, self.arrival_ns);
     }
 
-    /// Scheduled arrival of the current tuple; of the latest one in `watermark` and `end`. Outputs inherit it.
+    /// Emits a value with an arrival of its own: the latest one of the tuples that contributed to it, if the
+    /// operator knows them. A window that a watermark closes has kept it with its content; a join that finds a match
+    /// takes the later one of [`Emitter::arrival_ns`] and of what that was for the stored value.
+    pub fn emit_at(&mut self, value: T, arrival_ns: u64) {
+        self.staged.push((value, arrival_ns));
+    }
+
+    /// Scheduled arrival of the current tuple, in nanoseconds of the stream's clock. In `watermark` and `end`, when
+    /// the source emitted the watermark or the end; of several sources the latest.
     #[must_use]
     pub fn arrival_ns(&self) -> u64 {
         self.arrival_ns
@@ -173,7 +183,7 @@ impl<T> Emitter<T> {
         self.arrival_ns = arrival_ns;
     }
 
-    pub(crate) fn staged(&mut self) -> &mut Vec<T> {
+    pub(crate) fn staged(&mut self) -> &mut Vec<(T, u64)> {
         &mut self.staged
     }
 }

@@ -10,12 +10,12 @@ use crate::board::Context;
 use crate::fed::{Edges, Fed};
 use crate::ring::{Link, Outlet, ring};
 use crate::stage::{AnyPort, Part, Segment, Stage};
-use crate::tuple::{Item, OperatorId, Tuple};
+use crate::tuple::{Item, OperatorId, Stamp, Tuple};
 
 /// The edge.
 pub(crate) struct Port<T> {
     target: Option<OperatorId>,
-    /// Number of the next tuple.
+    /// Number of the next item.
     sequence: u64,
     edge: Edge<T>,
 }
@@ -38,13 +38,28 @@ impl<T: Send + 'static> Port<T> {
 
     /// Sends a value.
     pub(crate) fn send(&mut self, value: T, arrival_ns: u64, cx: &mut Context) {
-        let sequence = self.sequence;
-        self.sequence += 1;
+        let sequence = self.number();
         self.forward(Item::Tuple(Tuple { value, arrival_ns, sequence }), cx);
     }
 
-    /// Sends a watermark or the end.
-    pub(crate) fn forward(&mut self, item: Item<T>, cx: &mut Context) {
+    /// Sends a watermark.
+    pub(crate) fn watermark(&mut self, time_ns: u64, arrival_ns: u64, cx: &mut Context) {
+        let sequence = self.number();
+        self.forward(Item::Watermark(time_ns, Stamp { arrival_ns, sequence }), cx);
+    }
+
+    /// Sends the end.
+    pub(crate) fn end(&mut self, arrival_ns: u64, cx: &mut Context) {
+        let sequence = self.number();
+        self.forward(Item::End(Stamp { arrival_ns, sequence }), cx);
+    }
+
+    fn number(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence - 1
+    }
+
+    fn forward(&mut self, item: Item<T>, cx: &mut Context) {
         match &mut self.edge {
             Edge::Direct(stage) => stage.accept(item, cx),
             Edge::Ring(outlet) => outlet.push(item, cx),

@@ -20,7 +20,7 @@ pub struct Tuple<T> {
     /// Scheduled arrival of the latest input that contributed to the value, in nanoseconds of the stream's
     /// clock. A source that is late does not change it, so that latencies include the delay.
     pub arrival_ns: u64,
-    /// Number of the tuple on its edge, from 0 without gaps.
+    /// Number of the tuple on its edge, from 0 without gaps. Watermarks and the end are numbered as well.
     pub sequence: u64,
 }
 
@@ -28,7 +28,16 @@ pub struct Tuple<T> {
 pub(crate) enum Item<T> {
     Tuple(Tuple<T>),
     /// No later tuple has an event time before this one.
-    Watermark(u64),
+    Watermark(u64, Stamp),
     /// Nothing follows.
-    End,
+    End(Stamp),
+}
+
+/// Time and place of a watermark or the end.
+#[derive(Clone, Copy)]
+pub(crate) struct Stamp {
+    /// When the source emitted it; of several sources the latest. Outputs of the operators' reactions inherit it.
+    pub(crate) arrival_ns: u64,
+    /// Its number on its edge, in one sequence with the tuples.
+    pub(crate) sequence: u64,
 }

@@ -8,7 +8,7 @@ use crate::guard::Guard;
 use crate::operator::Recover;
 use crate::port::Port;
 use crate::stage::{AnyPort, Part, Stage};
-use crate::tuple::{Item, OperatorId};
+use crate::tuple::{Item, OperatorId, Stamp};
 
 /// State of a fork: none.
 pub(crate) struct Copies;
@@ -55,13 +55,15 @@ impl<T: Clone + Send + 'static> Stage<T> for Fork<T> {
                     self.right.send(right, tuple.arrival_ns, cx);
                 }
             }
-            Item::Watermark(time_ns) => {
-                self.left.forward(Item::Watermark(time_ns), cx);
-                self.right.forward(Item::Watermark(time_ns), cx);
+            Item::Watermark(time_ns, Stamp { arrival_ns, sequence }) => {
+                self.guard.check(sequence, &mut self.expected);
+                self.left.watermark(time_ns, arrival_ns, cx);
+                self.right.watermark(time_ns, arrival_ns, cx);
             }
-            Item::End => {
-                self.left.forward(Item::End, cx);
-                self.right.forward(Item::End, cx);
+            Item::End(Stamp { arrival_ns, sequence }) => {
+                self.guard.check(sequence, &mut self.expected);
+                self.left.end(arrival_ns, cx);
+                self.right.end(arrival_ns, cx);
             }
         }
     }

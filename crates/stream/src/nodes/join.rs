@@ -12,15 +12,15 @@ use crate::port::Port;
 use crate::ring::{Inlet, Link};
 use crate::stage::{AnyPort, Part, Stage};
 use crate::tree;
-use crate::tuple::{Item, OperatorId, Tuple};
+use crate::tuple::{Item, OperatorId, Stamp, Tuple};
 
 pub(crate) struct JoinNode<J: Join> {
     guard: Guard<J>,
     outputs: Outputs<J::Out>,
     second: Inlet<J::Right>,
     inputs: [Input; 2],
-    /// The latest arrival of either side.
-    arrival_ns: u64,
+    /// The latest arrival of a watermark or the end of either side.
+    mark_arrival_ns: u64,
     /// The watermark that was forwarded.
     watermark_ns: Option<u64>,
 }
@@ -36,14 +36,21 @@ struct Input {
 impl<J: Join> JoinNode<J> {
     pub(crate) fn new(guard: Guard<J>, second: Inlet<J::Right>, port: Port<J::Out>) -> JoinNode<J> {
         let outputs = Outputs::new(port);
-        JoinNode { guard, outputs, second, inputs: Default::default(), arrival_ns: 0, watermark_ns: None }
+        JoinNode {
+            guard,
+            outputs,
+            second,
+            inputs: Default::default(),
+            mark_arrival_ns: 0,
+            watermark_ns: None,
+        }
     }
 
     fn accept_second(&mut self, item: Item<J::Right>, cx: &mut Context) {
         match item {
             Item::Tuple(tuple) => self.tuple(1, tuple, cx, J::right),
-            Item::Watermark(time_ns) => self.watermark(1, time_ns, cx),
-            Item::End => self.end(1, cx),
+            Item::Watermark(time_ns, stamp) => self.watermark(1, time_ns, stamp, cx),
+            Item::End(stamp) => self.end(1, stamp, cx),
         }
     }
 
@@ -60,10 +67,15 @@ impl<J: Join> JoinNode<J> {
             process(join, tuple.value, &mut outputs.emitter);
         });
         outputs.release(done, &guard.of.counters, cx);
-        self.arrival_ns = self.arrival_ns.max(tuple.arrival_ns);
     }
 
-    fn watermark(&mut self, input: usize, time_ns: u64, cx: &mut Context) {
+    fn note(&mut self, input: usize, stamp: Stamp) {
+        self.guard.check(stamp.sequence, &mut self.inputs[input].expected);
+        self.mark_arrival_ns = self.mark_arrival_ns.max(stamp.arrival_ns);
+    }
+
+    fn watermark(&mut self, input: usize, time_ns: u64, stamp: Stamp, cx: &mut Context) {
+        self.note(input, stamp);
         self.inputs[input].watermark_ns = Some(time_ns);
         self.advance(cx);
     }
@@ -81,24 +93,25 @@ impl<J: Join> JoinNode<J> {
         {
             self.watermark_ns = watermark_ns;
             self.all(cx, |join, out| join.watermark(time_ns, out));
-            self.outputs.port.forward(Item::Watermark(time_ns), cx);
+            self.outputs.port.watermark(time_ns, self.mark_arrival_ns, cx);
         }
     }
 
-    fn end(&mut self, input: usize, cx: &mut Context) {
+    fn end(&mut self, input: usize, stamp: Stamp, cx: &mut Context) {
+        self.note(input, stamp);
         self.inputs[input].ended = true;
         self.advance(cx);
         if self.inputs.iter().all(|input| input.ended) {
             self.all(cx, |join, out| join.end(out));
-            self.outputs.port.forward(Item::End, cx);
+            self.outputs.port.end(self.mark_arrival_ns, cx);
         }
     }
 
     /// Calls the join for what concerns both inputs.
     fn all(&mut self, cx: &mut Context, work: impl FnOnce(&mut J, &mut Emitter<J::Out>)) {
         let JoinNode { guard, outputs, .. } = self;
-        outputs.emitter.set_arrival_ns(self.arrival_ns);
-        let done = guard.call(None, cx, |join| work(join, &mut outputs.emitter));
+        outputs.emitter.set_arrival_ns(self.mark_arrival_ns);
+        let done = guard.call_for_mark(cx, |join| work(join, &mut outputs.emitter));
         outputs.release(done, &guard.of.counters, cx);
     }
 }
@@ -141,8 +154,8 @@ impl<J: Join> Stage<J::Left> for JoinNode<J> {
     fn accept(&mut self, item: Item<J::Left>, cx: &mut Context) {
         match item {
             Item::Tuple(tuple) => self.tuple(0, tuple, cx, J::left),
-            Item::Watermark(time_ns) => self.watermark(0, time_ns, cx),
-            Item::End => self.end(0, cx),
+            Item::Watermark(time_ns, stamp) => self.watermark(0, time_ns, stamp, cx),
+            Item::End(stamp) => self.end(0, stamp, cx),
         }
     }
 }

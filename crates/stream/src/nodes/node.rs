@@ -47,15 +47,19 @@ impl<O: Operator> Stage<O::In> for Node<O> {
                 });
                 outputs.release(done, &guard.of.counters, cx);
             }
-            Item::Watermark(time_ns) => {
-                let done = guard.call(None, cx, |operator| operator.watermark(time_ns, &mut outputs.emitter));
+            Item::Watermark(time_ns, stamp) => {
+                outputs.emitter.set_arrival_ns(stamp.arrival_ns);
+                let done = guard.mark(stamp, expected, cx, |operator| {
+                    operator.watermark(time_ns, &mut outputs.emitter);
+                });
                 outputs.release(done, &guard.of.counters, cx);
-                outputs.port.forward(Item::Watermark(time_ns), cx);
+                outputs.port.watermark(time_ns, stamp.arrival_ns, cx);
             }
-            Item::End => {
-                let done = guard.call(None, cx, |operator| operator.end(&mut outputs.emitter));
+            Item::End(stamp) => {
+                outputs.emitter.set_arrival_ns(stamp.arrival_ns);
+                let done = guard.mark(stamp, expected, cx, |operator| operator.end(&mut outputs.emitter));
                 outputs.release(done, &guard.of.counters, cx);
-                outputs.port.forward(Item::End, cx);
+                outputs.port.end(stamp.arrival_ns, cx);
             }
         }
     }
@@ -74,11 +78,10 @@ impl<T: Send + 'static> Outputs<T> {
 
     /// Sends the outputs of a call, or drops them if it panicked.
     pub(crate) fn release(&mut self, done: bool, counters: &Counters, cx: &mut Context) {
-        let arrival_ns = self.emitter.arrival_ns();
         let staged = self.emitter.staged();
         if done {
             counters.tuples_out.add(staged.len() as u64);
-            staged.drain(..).for_each(|value| self.port.send(value, arrival_ns, cx));
+            staged.drain(..).for_each(|(value, arrival_ns)| self.port.send(value, arrival_ns, cx));
         } else {
             drop_all_quietly(staged.drain(..));
         }

@@ -42,16 +42,19 @@ impl<S: Sink> Stage<S::In> for SinkNode<S> {
         match item {
             Item::Tuple(tuple) => {
                 let counters = &guard.of.counters;
-                recorder.record(tuple.arrival_ns, cx.board.now_ns(), |bin, all| counters.latency(bin, all));
+                if !guard.is_stopped() {
+                    recorder
+                        .record(tuple.arrival_ns, cx.board.now_ns(), |bin, all| counters.latency(bin, all));
+                }
                 guard.tuple(tuple.sequence, expected, cx, |sink| sink.consume(tuple));
             }
-            Item::Watermark(time_ns) => {
-                guard.call(None, cx, |sink| sink.watermark(time_ns));
+            Item::Watermark(time_ns, stamp) => {
+                guard.mark(stamp, expected, cx, |sink| sink.watermark(time_ns));
             }
-            Item::End => {
+            Item::End(stamp) => {
                 let counters = &guard.of.counters;
                 recorder.close(|bin, all| counters.latency(bin, all));
-                guard.call(None, cx, S::end);
+                guard.mark(stamp, expected, cx, S::end);
                 cx.board.sink_ended();
             }
         }

@@ -15,7 +15,7 @@ use crate::port::Port;
 use crate::ring::Link;
 use crate::stage::{AnyPort, Part, Segment};
 use crate::sync::lock;
-use crate::tuple::{Item, OperatorId};
+use crate::tuple::OperatorId;
 
 /// A source and all that it calls.
 pub(crate) struct SourceNode<S: Source> {
@@ -108,7 +108,7 @@ impl<S: Source> Head<S> {
                 }
                 Next::Watermark(time_ns) => {
                     cx.taken();
-                    self.port.forward(Item::Watermark(time_ns), cx);
+                    self.port.watermark(time_ns, cx.board.now_ns(), cx);
                 }
                 Next::At(due_ns) => {
                     now_ns = cx.board.now_ns();
@@ -121,7 +121,7 @@ impl<S: Source> Head<S> {
                 Next::End => {
                     cx.taken();
                     self.state = State::Ended;
-                    self.port.forward(Item::End, cx);
+                    self.port.end(cx.board.now_ns(), cx);
                 }
             }
         }

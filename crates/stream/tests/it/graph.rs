@@ -15,7 +15,7 @@ use sakiyomi_stream::{
     each,
 };
 
-use crate::inputs::{Digest, Digests, Numbers, POISON, below, emitted, hush_poison, mix};
+use crate::inputs::{Digest, Digests, Emitted, Numbers, POISON, below, emitted, hush_poison, mix};
 
 /// Number of operators.
 pub(crate) const OPERATORS: usize = 9;
@@ -206,10 +206,20 @@ fn expected(count: u64) -> [Digest; 2] {
     let (mut sums, mut saved, mut skips, mut both) =
         (Sums::default(), Sums::default(), Skips::default(), Both::default());
     let (mut first, mut second) = (Digest::default(), Digest::default());
-    for (index, number) in emitted(u64::MAX).take(usize::try_from(count).unwrap()).enumerate() {
-        if (index as u64).is_multiple_of(SNAPSHOT_EVERY) {
+    let mut index = 0;
+    for emitted in emitted(count) {
+        let number = match emitted {
+            Emitted::Value(number) => number,
+            Emitted::Watermark(time_ns) => {
+                first.add_watermark(time_ns);
+                second.add_watermark(time_ns);
+                continue;
+            }
+        };
+        if u64::is_multiple_of(index, SNAPSHOT_EVERY) {
             saved = sums.clone();
         }
+        index += 1;
         let Some(sum) = sums.next(number) else {
             sums = saved.clone();
             continue;

@@ -58,7 +58,9 @@ impl Source for Numbers {
     type Out = u64;
 
     fn next(&mut self, now_ns: u64) -> Next<u64> {
-        if self.next >= self.count_min && self.is_enough.load(Ordering::Relaxed) {
+        // Never in place of a watermark: the number of values tells which watermarks there have been.
+        let is_last = self.next >= self.count_min && !is_watermark(self.next);
+        if is_last && self.is_enough.load(Ordering::Relaxed) {
             return Next::End;
         }
         if self.burst > 0 && self.next.is_multiple_of(self.burst) && !self.is_pausing {
@@ -81,9 +83,22 @@ fn is_watermark(number: u64) -> bool {
     number % 2_000 == 999
 }
 
-/// The numbers that [`Numbers`] emits before it has reached `next`.
-pub(crate) fn emitted(next: u64) -> impl Iterator<Item = u64> {
-    (0..next).filter(|number| !is_watermark(*number))
+/// An output of [`Numbers`].
+pub(crate) enum Emitted {
+    Value(u64),
+    Watermark(u64),
+}
+
+/// The outputs of [`Numbers`] with so many values.
+pub(crate) fn emitted(values: u64) -> impl Iterator<Item = Emitted> {
+    let mut left = values;
+    (0..).map_while(move |number| {
+        if is_watermark(number) {
+            return Some(Emitted::Watermark(number + 1));
+        }
+        left = left.checked_sub(1)?;
+        Some(Emitted::Value(number))
+    })
 }
 
 /// Values in the order of their arrival, and the end.
@@ -142,6 +157,11 @@ impl Digest {
         self.unordered = self.unordered.wrapping_add(mix(value));
     }
 
+    /// Adds a watermark, told from a value.
+    pub(crate) fn add_watermark(&mut self, time_ns: u64) {
+        self.add(mix(!time_ns));
+    }
+
     /// Without the order.
     pub(crate) fn as_set(self) -> Digest {
         Digest { ordered: 0, ..self }
@@ -176,6 +196,10 @@ impl Sink for Digests {
 
     fn consume(&mut self, tuple: Tuple<u64>) {
         self.digest.add(tuple.value);
+    }
+
+    fn watermark(&mut self, time_ns: u64) {
+        self.digest.add_watermark(time_ns);
     }
 
     fn end(&mut self) {

@@ -1,8 +1,8 @@
 //! Panics end at the operator that caused them.
 
 use sakiyomi_stream::{
-    Emitter, Error, Failure, Next, OnPanic, Operator, OperatorId, Overload, Recover, Report, Settings,
-    Source, StreamBuilder,
+    Emitter, Error, Failure, Next, OnPanic, Operator, OperatorId, Overload, Recover, Report, Settings, Sink,
+    Source, StreamBuilder, Tuple,
 };
 
 use crate::inputs::{Collect, Numbers, POISON, hush_poison};
@@ -195,4 +195,43 @@ fn values_snapshots_and_payloads_that_panic_when_dropped_harm_no_worker() {
     let report = builder.build().unwrap().start(Settings::unpinned(1), &[0; 5]).unwrap().finish().unwrap();
     assert_eq!((report.operators[1].restarts, report.operators[1].dead_letters), (5, 5));
     assert_eq!(report.operators[3].shed, 3);
+}
+
+/// Panics at each value, watermark and end.
+struct Poisonous(OnPanic);
+
+impl Recover for Poisonous {
+    fn on_panic(&self) -> OnPanic {
+        self.0
+    }
+}
+
+impl Sink for Poisonous {
+    type In = u64;
+
+    fn consume(&mut self, _: Tuple<u64>) {
+        std::panic::panic_any(POISON);
+    }
+
+    fn watermark(&mut self, _: u64) {
+        std::panic::panic_any(POISON);
+    }
+
+    fn end(&mut self) {
+        std::panic::panic_any(POISON);
+    }
+}
+
+#[test]
+fn panics_at_watermarks_and_ends_are_counted_and_a_stopped_sink_has_no_latencies() {
+    hush_poison();
+    for (on_panic, letters, marks) in [(OnPanic::Skip, 1_099, 2), (OnPanic::Stop, 1, 0)] {
+        let builder = StreamBuilder::new(4);
+        builder.source("numbers", Numbers::count(1_100)).sink("poisonous", Poisonous(on_panic));
+        let stream = builder.build().unwrap();
+        let report = stream.start(Settings::unpinned(1), &[0; 2]).unwrap().finish().unwrap();
+        let sink = &report.operators[1];
+        assert_eq!((sink.dead_letters, sink.dead_marks), (letters, marks), "{sink:?}");
+        assert_eq!(sink.latency.as_ref().unwrap().total.len(), letters);
+    }
 }
