@@ -13,11 +13,9 @@ use crate::board::Context;
 use crate::counters::Counters;
 use crate::error::{Error, Failure};
 use crate::operator::{OnPanic, Recover};
+use crate::samples::{Samples, elapsed_ns};
 use crate::sync::lock;
 use crate::tuple::{OperatorId, Stamp};
-
-/// Tuples per tuple whose processing time is measured. Two looks at the clock cost 100 ns.
-const SAMPLE_TUPLES: u64 = 64;
 
 /// An operator with its identity.
 pub(crate) struct Named<O> {
@@ -32,6 +30,7 @@ pub(crate) struct Guard<O> {
     pub(crate) of: Named<O>,
     policy: OnPanic,
     snapshot: Option<O>,
+    samples: Samples,
     stopped: bool,
 }
 
@@ -46,7 +45,8 @@ impl<O: Recover> Guard<O> {
             }
             OnPanic::Stop | OnPanic::Skip => None,
         };
-        Ok(Guard { of, policy, snapshot, stopped: false })
+        let samples = Samples::new(of.id.0);
+        Ok(Guard { of, policy, snapshot, samples, stopped: false })
     }
 
     /// Processes the tuple of this number, of which `expected` is the next on its edge. Whether it succeeded.
@@ -63,13 +63,9 @@ impl<O: Recover> Guard<O> {
         if self.is_snapshot_due(number) {
             self.save(sequence, cx);
         }
-        if !number.is_multiple_of(SAMPLE_TUPLES) {
-            return self.call(Some(sequence), cx, work);
-        }
-        let start = Instant::now();
+        let start = self.samples.start();
         let done = self.call(Some(sequence), cx, work);
-        self.of.counters.sampled.add(1);
-        self.of.counters.sampled_ns.add(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        self.samples.count(start, &self.of.counters);
         done
     }
 
@@ -95,7 +91,10 @@ impl<O: Recover> Guard<O> {
 
     /// As [`Guard::mark`], of an operator whose inputs have checked the number.
     pub(crate) fn call_for_mark(&mut self, cx: &Context, work: impl FnOnce(&mut O)) -> bool {
-        self.call(None, cx, work)
+        let start = Instant::now();
+        let done = self.call(None, cx, work);
+        self.of.counters.rare_ns.add(elapsed_ns(start));
+        done
     }
 
     /// Whether the operator receives nothing more.
@@ -130,7 +129,10 @@ impl<O: Recover> Guard<O> {
     }
 
     fn save(&mut self, sequence: u64, cx: &Context) {
-        match catch_unwind(AssertUnwindSafe(|| self.of.operator.snapshot())) {
+        let start = Instant::now();
+        let snapshot = catch_unwind(AssertUnwindSafe(|| self.of.operator.snapshot()));
+        self.of.counters.rare_ns.add(elapsed_ns(start));
+        match snapshot {
             Ok(Some(snapshot)) => drop_quietly(self.snapshot.replace(snapshot)),
             // The one before stays valid.
             Ok(None) => {}

@@ -30,7 +30,7 @@
 //! | `stage.rs`, `tree.rs` | stages and edges without their types; what concerns a whole segment |
 //! | `nodes/`, `port.rs`, `fed.rs` | operators in their places; an edge; a segment that a ring feeds |
 //! | `ring.rs`, `waker.rs`, `mailbox.rs` | what threads share: rings, parking, hand-over |
-//! | `guard.rs` | panics, samples, numbers of tuples |
+//! | `guard.rs`, `samples.rs` | panics, times of calls, numbers of tuples |
 //! | `worker.rs`, `runtime.rs` | the loop of a thread; the stream from outside |
 //!
 //! # Why nothing is lost or out of order
@@ -63,6 +63,7 @@ mod port;
 mod relocations;
 mod ring;
 mod runtime;
+mod samples;
 mod shape;
 mod stage;
 mod sync;

@@ -13,6 +13,7 @@ use crate::guard::{Named, drop_quietly, message};
 use crate::operator::{Next, Overload, Source};
 use crate::port::Port;
 use crate::ring::Link;
+use crate::samples::Samples;
 use crate::stage::{AnyPort, Part, Segment};
 use crate::sync::lock;
 use crate::tuple::OperatorId;
@@ -28,6 +29,7 @@ struct Head<S: Source> {
     of: Named<S>,
     overload: Overload,
     port: Port<S::Out>,
+    samples: Samples,
     state: State,
 }
 
@@ -42,7 +44,8 @@ enum State {
 impl<S: Source> SourceNode<S> {
     pub(crate) fn new(of: Named<S>, port: Port<S::Out>) -> SourceNode<S> {
         let overload = of.operator.overload();
-        let mut head = Head { of, overload, port, state: State::Open };
+        let samples = Samples::new(of.id.0);
+        let mut head = Head { of, overload, port, samples, state: State::Open };
         let edges = Edges::of(&mut head);
         SourceNode { head, edges }
     }
@@ -139,7 +142,13 @@ impl<S: Source> Head<S> {
         if self.state == State::Ending {
             return Next::End;
         }
-        catch_unwind(AssertUnwindSafe(|| self.of.operator.next(now_ns))).unwrap_or_else(|panic| {
+        let start = self.samples.start();
+        let next = catch_unwind(AssertUnwindSafe(|| self.of.operator.next(now_ns)));
+        // A source that is asked whether anything is due while its worker has nothing else to do is not busy.
+        if !matches!(next, Ok(Next::At(_))) {
+            self.samples.count(start, &self.of.counters);
+        }
+        next.unwrap_or_else(|panic| {
             lock(&cx.board.failures).push(Failure {
                 operator: self.of.id,
                 name: self.of.name.clone(),
