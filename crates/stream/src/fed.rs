@@ -33,13 +33,17 @@ impl<T: Send + 'static> Segment for Fed<T> {
             return;
         }
         let (overflows, progress) = (cx.overflows, cx.progress);
-        self.inlet.backlog();
+        let mut until_half = self.inlet.backlog().saturating_sub(self.inlet.wake_up_at());
         while cx.overflows == overflows
             && cx.goes_on()
             && let Some(item) = self.inlet.pop()
         {
             cx.taken();
             self.stage.accept(item, cx);
+            until_half = until_half.wrapping_sub(1);
+            if until_half == 0 {
+                self.inlet.wake_producer(cx);
+            }
         }
         if cx.progress != progress {
             self.inlet.wake_producer(cx);

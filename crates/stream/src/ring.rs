@@ -39,7 +39,7 @@ pub(crate) fn ring<T>(slots: usize, worker: usize, high_water: Arc<HighWater>) -
         full: AtomicBool::new(false),
     });
     let outlet = Outlet { producer, pending: VecDeque::new(), link: Arc::clone(&link) };
-    (outlet, Inlet { consumer, link, high_water })
+    (outlet, Inlet { consumer, link, slots, high_water })
 }
 
 /// The producer's end.
@@ -111,6 +111,7 @@ impl<T> Outlet<T> {
 pub(crate) struct Inlet<T> {
     consumer: Consumer<Item<T>>,
     link: Arc<Link>,
+    slots: usize,
     high_water: Arc<HighWater>,
 }
 
@@ -130,11 +131,49 @@ impl<T> Inlet<T> {
         self.consumer.pop().ok()
     }
 
-    /// Wakes the producer if it waits for room. To be called after some items have been taken.
+    /// Items at which the producer is woken: half of the ring, so that it does not park again after a few items, and
+    /// the consumer has enough to do until it is awake.
+    pub(crate) fn wake_up_at(&self) -> usize {
+        self.slots / 2
+    }
+
+    /// Wakes the producer if it waits for room and the ring has fallen to half. To be called after some items have
+    /// been taken. A ring that is fuller than that does not stay so: its consumer goes on to take items.
     pub(crate) fn wake_producer(&self, cx: &Context) {
+        if self.consumer.slots() > self.wake_up_at() {
+            return;
+        }
         fence(Ordering::SeqCst);
         if self.link.full.load(Ordering::Relaxed) {
             cx.board.wakers[self.link.producer.load(Ordering::Relaxed)].wake();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::board::Board;
+    use crate::tuple::Tuple;
+
+    const RING_SLOTS: usize = 8;
+
+    #[test]
+    fn a_producer_that_waits_is_woken_when_the_ring_has_fallen_to_half() {
+        let board = Arc::new(Board::new(2, 0));
+        let (mut producer, consumer) =
+            (Context::new(0, Arc::clone(&board)), Context::new(1, Arc::clone(&board)));
+        let (mut outlet, mut inlet) = ring(RING_SLOTS, 0, Arc::default());
+        inlet.link().consumer.store(1, Ordering::Relaxed);
+        for sequence in 0..=RING_SLOTS as u64 {
+            outlet.push(Item::Tuple(Tuple { value: (), arrival_ns: 0, sequence }), &mut producer);
+        }
+        assert!(!outlet.flush(&mut producer));
+        board.wakers[0].announce();
+        for left in (0..RING_SLOTS).rev() {
+            assert!(inlet.pop().is_some());
+            inlet.wake_producer(&consumer);
+            assert_eq!(board.wakers[0].is_woken(), left <= RING_SLOTS / 2, "{left} left");
         }
     }
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, fence, lock, wait_for};
 
-/// Wakes one worker.
+/// Wakes one worker. It has cache lines of its own (two, which x86 fetches together): its flags are read after each
+/// item that is sent.
+#[repr(align(128))]
 pub(crate) struct Waker {
     /// Written by the worker only.
     parked: AtomicBool,
@@ -65,6 +67,12 @@ impl Waker {
             woken = wait_for(&self.changed, woken, time);
         }
         *woken = false;
+    }
+
+    /// Whether a wake-up waits for the worker to see it.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn is_woken(&self) -> bool {
+        *lock(&self.woken)
     }
 
     /// Takes the announcement back.
