@@ -66,6 +66,11 @@ impl Board {
         }
     }
 
+    /// Whether a worker thread panicked outside of any operator.
+    pub(crate) fn is_lost(&self) -> bool {
+        lock(&self.sinks).lost.is_some()
+    }
+
     /// Waits until the end has reached all sinks.
     ///
     /// # Errors
@@ -93,6 +98,8 @@ pub(crate) struct Context {
     pub(crate) board: Arc<Board>,
     /// Items that were taken or sent; changes whenever something was done.
     pub(crate) progress: u64,
+    /// Items that were taken from a source or a ring.
+    pub(crate) items: u64,
     /// Items that found their ring full; changes whenever a segment must pause.
     pub(crate) overflows: u64,
     /// When the next tuple of a source is due.
@@ -103,7 +110,7 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn new(worker: usize, board: Arc<Board>) -> Context {
-        Context { worker, board, progress: 0, overflows: 0, due_ns: u64::MAX, budget: SLICE_TUPLES }
+        Context { worker, board, progress: 0, items: 0, overflows: 0, due_ns: u64::MAX, budget: SLICE_TUPLES }
     }
 
     /// Whether the current segment may take another tuple: it has budget left and the worker has no mail.
@@ -114,6 +121,7 @@ impl Context {
     /// Counts an item that was taken.
     pub(crate) fn taken(&mut self) {
         self.progress += 1;
+        self.items += 1;
         self.budget = self.budget.saturating_sub(1);
     }
 

@@ -13,8 +13,18 @@ use crate::tuple::OperatorId;
 /// A segment that has one owner: a slot of a worker, or a message.
 pub(crate) struct Capsule {
     pub(crate) segment: Box<dyn Segment>,
-    /// When another worker released it, until the first tuple here has been processed.
+    /// When another worker released it, until it has been received.
     pub(crate) released_ns: Option<u64>,
+    /// End of its last slice with tuples; none before the first.
+    pub(crate) ran_ns: Option<u64>,
+    /// It has gone to another worker since then.
+    pub(crate) has_moved: bool,
+}
+
+impl Capsule {
+    pub(crate) fn new(segment: Box<dyn Segment>) -> Capsule {
+        Capsule { segment, released_ns: None, ran_ns: None, has_moved: false }
+    }
 }
 
 /// A message to a worker. A reply is sent when the change has been made.

@@ -68,7 +68,7 @@ impl Chain {
         let post = Arc::new(Post::new(Arc::clone(&board)));
         let install = |worker, mut segment: Box<dyn Segment>| {
             tree::set_segment_worker(&mut *segment, worker);
-            post.send(worker, Mail::Install(Capsule { segment, released_ns: None }, None));
+            post.send(worker, Mail::Install(Capsule::new(segment), None));
         };
         if is_cut {
             let tail = tree::cut(&mut *source, MIDDLE, 1, 0);

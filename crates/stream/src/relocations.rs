@@ -15,8 +15,9 @@ pub struct Relocations {
     pub fusions: u64,
     /// Times from the release by one worker to the receipt by the other, in nanoseconds.
     pub handover_ns: Histogram<u64>,
-    /// Times from the end of the last tuple on one worker to the end of the first on the other, in nanoseconds. They
-    /// include the wait for input.
+    /// Times from the end of the last tuples on one worker to the end of the first on another, in nanoseconds, be it
+    /// after several moves. They include the wait for input. The pause of a segment that is fused ends when it has
+    /// been, and includes what was left in its ring.
     pub pause_ns: Histogram<u64>,
 }
 

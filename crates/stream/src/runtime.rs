@@ -105,7 +105,7 @@ impl Stream {
             let worker = worker_of[head.0];
             tree::set_segment_worker(&mut *segment, worker);
             running.segments.insert(head, worker);
-            running.post.send(worker, Mail::Install(Capsule { segment, released_ns: None }, None));
+            running.post.send(worker, Mail::Install(Capsule::new(segment), None));
         }
         running.start_threads(&settings)?;
         Ok(running)

@@ -2,6 +2,7 @@
 //!
 //! Messages are read between tuples. A worker without work polls for a while, then parks; see `waker.rs`.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub(crate) struct Idle {
 
 pub(crate) struct Worker {
     slots: Vec<Capsule>,
+    /// Fusions that wait until the outputs of their segments have found room.
+    fusions: Vec<Fusion>,
     cx: Context,
     post: Arc<Post>,
     idle: Idle,
@@ -42,6 +45,13 @@ pub(crate) struct Worker {
     replies: Vec<Reply>,
     /// When the worker ran out of work.
     idle_since_ns: Option<u64>,
+}
+
+/// A segment to be given to the worker of the one before it.
+struct Fusion {
+    capsule: Capsule,
+    to: usize,
+    reply: Reply,
 }
 
 /// Result of reading the messages.
@@ -53,7 +63,15 @@ enum Next {
 
 impl Worker {
     pub(crate) fn new(cx: Context, post: Arc<Post>, idle: Idle) -> Worker {
-        Worker { slots: Vec::new(), cx, post, idle, replies: Vec::new(), idle_since_ns: None }
+        Worker {
+            slots: Vec::new(),
+            fusions: Vec::new(),
+            cx,
+            post,
+            idle,
+            replies: Vec::new(),
+            idle_since_ns: None,
+        }
     }
 
     /// Runs until a message tells it to quit.
@@ -77,21 +95,28 @@ impl Worker {
     /// Ends the worker after its last run.
     pub(crate) fn drop_segments(self) {
         drop_all_quietly(self.slots);
+        drop_all_quietly(self.fusions);
     }
 
     /// One turn for each segment; whether anything was done.
     fn pass(&mut self) -> bool {
         let before = self.cx.progress;
         self.cx.due_ns = u64::MAX;
-        for Capsule { segment, released_ns } in &mut self.slots {
+        self.release_fusions();
+        for Capsule { segment, ran_ns, has_moved, .. } in &mut self.slots {
             // A pause ends with the first tuple, not with the first slice.
-            self.cx.budget = if released_ns.is_some() { 1 } else { SLICE_TUPLES };
-            let progress = self.cx.progress;
+            self.cx.budget = if *has_moved { 1 } else { SLICE_TUPLES };
+            let items = self.cx.items;
             segment.run(&mut self.cx);
-            if self.cx.progress != progress
-                && let Some(released_ns) = released_ns.take()
+            if self.cx.items == items {
+                continue;
+            }
+            let now_ns = self.cx.board.now_ns();
+            let before_ns = ran_ns.replace(now_ns);
+            if mem::take(has_moved)
+                && let Some(before_ns) = before_ns
             {
-                let pause_ns = self.cx.board.now_ns().saturating_sub(released_ns);
+                let pause_ns = now_ns.saturating_sub(before_ns);
                 lock(&self.cx.board.relocations).pause_ns.saturating_record(pause_ns);
             }
         }
@@ -128,8 +153,8 @@ impl Worker {
     fn read_mail(&mut self) -> Next {
         for mail in self.post.take(self.cx.worker) {
             match mail {
-                Mail::Install(capsule, reply) => {
-                    self.note_handover(&capsule);
+                Mail::Install(mut capsule, reply) => {
+                    self.note_handover(&mut capsule);
                     self.slots.push(capsule);
                     self.replies.extend(reply);
                 }
@@ -145,7 +170,7 @@ impl Worker {
                 }
                 Mail::Fuse { head, to, reply } => {
                     let capsule = self.take_drained(head);
-                    self.post.send(to, Mail::Attach(self.release(capsule, to), reply));
+                    self.fusions.push(Fusion { capsule, to, reply });
                 }
                 Mail::Attach(capsule, reply) => {
                     self.attach(capsule);
@@ -173,12 +198,15 @@ impl Worker {
     fn take_drained(&mut self, head: OperatorId) -> Capsule {
         let mut capsule = self.take(head);
         for _ in 0..FUSION_SLICES_MAX {
-            let progress = self.cx.progress;
+            let (progress, items) = (self.cx.progress, self.cx.items);
             if capsule.segment.backlog() <= FUSION_BACKLOG_MAX {
                 break;
             }
             self.cx.budget = SLICE_TUPLES;
             capsule.segment.run(&mut self.cx);
+            if self.cx.items != items {
+                capsule.ran_ns = Some(self.cx.board.now_ns());
+            }
             if self.cx.progress == progress {
                 break;
             }
@@ -186,23 +214,50 @@ impl Worker {
         capsule
     }
 
+    /// Gives away the segments to be fused whose outputs have all been sent. The others take no more input until then:
+    /// what the receiver drains from their rings is all that their outputs ever keep beyond those of one tuple.
+    fn release_fusions(&mut self) {
+        if self.fusions.is_empty() {
+            return;
+        }
+        // A worker that is lost makes no room. The reply says so, and the segment goes on.
+        let is_lost = self.cx.board.is_lost();
+        for mut fusion in mem::take(&mut self.fusions) {
+            if tree::flush(fusion.capsule.segment.root(), &mut self.cx) {
+                let Fusion { capsule, to, reply } = fusion;
+                self.post.send(to, Mail::Attach(self.release(capsule, to), reply));
+                self.cx.progress += 1;
+            } else if is_lost {
+                fusion.capsule.segment.edges_changed();
+                self.slots.push(fusion.capsule);
+                self.cx.progress += 1;
+            } else {
+                // One of them may be the output that has no room.
+                tree::poll_sides(fusion.capsule.segment.root(), &mut self.cx);
+                self.fusions.push(fusion);
+            }
+        }
+    }
+
     fn split(&mut self, head: OperatorId, at: OperatorId, slots: usize) -> Capsule {
         let (slot, worker) = (self.slot(head), self.cx.worker);
-        let tail = tree::cut(&mut *self.slots[slot].segment, at, slots, worker);
-        Capsule { segment: tail, released_ns: None }
+        let Capsule { segment, ran_ns, has_moved, .. } = &mut self.slots[slot];
+        let tail = tree::cut(&mut **segment, at, slots, worker);
+        Capsule { ran_ns: *ran_ns, has_moved: *has_moved, ..Capsule::new(tail) }
     }
 
     /// Prepares a segment for another worker. Whoever sends to it sees its new place from now on.
     fn release(&self, mut capsule: Capsule, to: usize) -> Capsule {
         tree::set_segment_worker(&mut *capsule.segment, to);
+        capsule.has_moved |= to != self.cx.worker;
         capsule.released_ns = (to != self.cx.worker).then(|| self.cx.board.now_ns());
         capsule
     }
 
     /// Makes the ring to a segment a call.
-    fn attach(&mut self, capsule: Capsule) {
-        self.note_handover(&capsule);
-        let Capsule { mut segment, released_ns } = capsule;
+    fn attach(&mut self, mut capsule: Capsule) {
+        self.note_handover(&mut capsule);
+        let Capsule { mut segment, ran_ns, has_moved, .. } = capsule;
         let head = segment.root().operator();
         let mut segment = Some(segment);
         for before in self.slots.iter_mut().map(|capsule| &mut capsule.segment) {
@@ -218,15 +273,18 @@ impl Worker {
         self.cx.progress += 1;
         let mut relocations = lock(&self.cx.board.relocations);
         relocations.fusions += 1;
-        if let Some(released_ns) = released_ns {
-            relocations.pause_ns.saturating_record(self.cx.board.now_ns().saturating_sub(released_ns));
+        if let Some(ran_ns) = ran_ns.filter(|_| has_moved) {
+            relocations.pause_ns.saturating_record(self.cx.board.now_ns().saturating_sub(ran_ns));
         }
     }
 
-    fn note_handover(&self, capsule: &Capsule) {
-        if let Some(released_ns) = capsule.released_ns {
+    fn note_handover(&self, capsule: &mut Capsule) {
+        if let Some(released_ns) = capsule.released_ns.take() {
             let handover_ns = self.cx.board.now_ns().saturating_sub(released_ns);
             lock(&self.cx.board.relocations).handover_ns.saturating_record(handover_ns);
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -140,7 +140,7 @@ impl<J: Join> Part for JoinNode<J> {
         let overflows = cx.overflows;
         for _ in 0..SLICE_TUPLES {
             let Some(item) = self.second.pop() else { break };
-            cx.progress += 1;
+            cx.taken();
             self.accept_second(item, cx);
             if cx.overflows != overflows {
                 break;
