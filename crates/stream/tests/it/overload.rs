@@ -80,6 +80,10 @@ fn sources_that_are_ended_from_outside_drain_in_order() {
     let collected = collected.lock().unwrap();
     assert_eq!(collected.values.len() as u64, report.operators[0].tuples_out);
     assert!(collected.values.is_sorted());
+    assert!(
+        report.operators.iter().all(|operator| operator.busy_ns > 0),
+        "sources are timed as well: {report:?}"
+    );
     assert_eq!(collected.ends, 1);
 }
 
