@@ -33,7 +33,7 @@ from query import built
 SEED = 20
 WIDE_COLUMNS = 40
 PROBE = ["--op", "read,write", "--method", "pread:4,uring:8", "--block", "64KiB,256KiB,1MiB", "--direct", "--buffered",
-         "--cached", "--buffers", "huge", "--runtime", "0.5s", "--size", "256MiB", "--no-control-runs"]
+         "--cached", "--buffers", "huge", "--runtime", "0.5s", "--no-control-runs"]
 MODELS = {"elapsed_error_ratio": "model", "cpu_error_ratio": "CPU time", "storage_only_error_ratio": "storage only",
           "remop_error_ratio": "REMOP"}
 
@@ -105,7 +105,7 @@ class Bench:
             return
         self.run(self.out, ["query", "calibrate", "--quiet"])
         for directory in directories:
-            self.run(directory, ["probe", ".", *PROBE, "--quiet"])
+            self.run(directory, ["probe", ".", *PROBE, "--size", self.options.probe_size, "--quiet"])
 
     def tables(self, directory):
         words = ["query", "gen", "--sf", self.options.sf, "--tables", "lineitem,orders", "--shuffle", SEED, "-o", ".",
@@ -225,6 +225,7 @@ def parsed():
     parser.add_argument("--dirs", default=".", help="directories on the devices, separated by commas")
     parser.add_argument("--sf", type=float, default=1)
     parser.add_argument("--methods", default="pread:4,uring:8", help="methods to force, besides the chosen one")
+    parser.add_argument("--probe-size", default="256MiB", help="size of the file that measures a device; less for slow ones")
     parser.add_argument("--spill", default=".", help="directory of spills: a tmpfs is refused beyond the memory limit")
     parser.add_argument("--only", help="names of jobs, separated by commas")
     parser.add_argument("--choices", type=int, default=4, help="jobs of each device whose rejected plans run, too")
