@@ -49,7 +49,7 @@ impl Estimate {
         now_ns.saturating_sub(self.newest_ns)
     }
 
-    /// Whether it is no older than `age_max_ns`, and its relative error no more than `error_ratio_max`.
+    /// Whether its age is at most `age_max_ns`, and its relative error at most `error_ratio_max`.
     #[must_use]
     pub fn is_valid(&self, now_ns: u64, age_max_ns: u64, error_ratio_max: f64) -> bool {
         self.age_ns(now_ns) <= age_max_ns && self.error_ratio() <= error_ratio_max

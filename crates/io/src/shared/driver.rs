@@ -15,7 +15,7 @@ use super::core::{Core, State};
 const WAKING_PART: usize = 4;
 
 impl Core {
-    /// Has the driver submit the queued operations. Without one, they wait for the next thread that looks at the engine.
+    /// Wakes the driver, which submits the queued operations. Without a driver they wait until a thread enters the engine.
     pub(super) fn call_driver(self: &Arc<Core>, state: &mut State) {
         let driver = &mut state.driver;
         if !driver.is_allowed || driver.is_called {

@@ -25,7 +25,7 @@ pub struct WorkBounds {
 }
 
 /// Worst case of a division of tuples among replicas: of any `n` tuples in a row that come along an edge, a
-/// replica takes `burst_tuples + share n` at most. A mean share is no such bound: keys may come one after another.
+/// replica takes `burst_tuples + share n` at most. A mean share does not bound it: keys may come one after another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReplicaBounds {
     /// Share that a replica takes in the long run, from 1/r for `r` replicas to 1.

@@ -7,7 +7,7 @@ use super::sample::Sample;
 /// Samples that the estimate rests on: it is known to about a quarter then.
 const NOISE_SAMPLES_MAX: usize = 64;
 
-/// Samples below which there is no estimate: with fewer, the 0.1 % quantile is more than three times the truth.
+/// Fewest samples of an estimate: with fewer, the 0.1 % quantile is more than three times the truth.
 const NOISE_SAMPLES_MIN: usize = 8;
 
 /// Mean of `max(0, -d d')` over the variance of a sample, of neighbouring differences `d` and `d'` of normal

@@ -216,7 +216,7 @@ fn replicated(bounds: Option<ReplicaBounds>) -> Result<PlacementCertificate, Err
 fn a_mean_share_of_a_replica_is_not_a_bound() {
     assert!(matches!(replicated(None), Err(Error::Overflow { stage: 1, .. })));
     for run in [1, 3, 10, 100] {
-        // So many tuples to one replica, then as many to the other: in a run there are half of them too many.
+        // A run of tuples to one replica, then as many to the other: half of a run exceeds the mean share.
         let bounds = ReplicaBounds { share: 0.5, burst_tuples: run as f64 / 2.0 };
         let certificate = replicated(Some(bounds)).unwrap();
         let (mut busy_until_ns, mut ends_ns, mut most) = ([0.0_f64; 2], [vec![], vec![]], 0);
