@@ -7,7 +7,7 @@
 //! `C` is the CPU time of operators and I/O on `p` cores, `D` the time of the busiest device (reads and writes add up),
 //! and `S` the longest single-threaded part. `p` units of work are computed, and the transfers of others are in flight:
 //! `q` blocks are read ahead or written behind the threads by the engine. `D'` is the time of the flows of which only
-//! `a` units are ([`Flow::ahead`]). [`super::network`] gives the time of cores and device for a number of units: it tends
+//! `a` units are (`Flow::ahead`). `network` gives the time of cores and device for a number of units: it tends
 //! to `max(D, C / p)` for many, and is `C + D` for one.
 //!
 //! The CPU time of kernel threads counts against all cores, and io_uring's polling thread occupies one core. Engines
