@@ -7,6 +7,8 @@
 //!                                    └─► groups of rows that a condition excludes: prune
 //! ```
 //!
+//! [`calendar`] and [`mod@format`] serve crates that read or write values as text.
+//!
 //! - *Names* match columns exactly, or case-insensitively if only one column matches. `"Quoted"` names match exactly.
 //! - *Operators*: `+ - * / %`, `||`, comparisons, `IS [NOT] DISTINCT FROM`, three-valued `AND OR NOT`, `IS [NOT]
 //!   NULL|TRUE|FALSE`, `BETWEEN`, `IN (…)`, `[NOT] [I]LIKE`, `CASE`, `CAST`, `TRY_CAST`, `::`.
@@ -28,7 +30,9 @@
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
+pub mod calendar;
 pub mod columns;
+pub mod format;
 pub mod narrow;
 pub mod prune;
 pub mod row;

@@ -30,7 +30,7 @@
 //! ```
 
 mod binary;
-mod calendar;
+mod extract;
 mod like;
 mod memory;
 mod step;

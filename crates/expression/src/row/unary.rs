@@ -5,11 +5,12 @@ use std::fmt::{Display, Write};
 
 use arrow_schema::DataType;
 
+use crate::calendar::{DAY_SECONDS, per_second};
 use crate::evaluate::Operation;
 use crate::node::{Function, Part, Test};
 use crate::types::{decimal_places, flat};
 
-use super::calendar::{self, Clock, DAY_SECONDS, per_second};
+use super::extract::{Clock, extract};
 use super::memory::Memory;
 use super::value::{Form, Value};
 
@@ -161,9 +162,7 @@ impl Unary {
             })),
             (Unary::Trim, Value::Text(text)) => Value::Text(text.trim_matches(' ')),
             (Unary::Length, Value::Text(text)) => Value::Int(text.chars().count() as i64),
-            (Unary::Extract(part, clock), Value::Int(value)) => {
-                Value::Int(calendar::extract(*part, value, *clock)?)
-            }
+            (Unary::Extract(part, clock), Value::Int(value)) => Value::Int(extract(*part, value, *clock)?),
             _ => return None,
         })
     }
