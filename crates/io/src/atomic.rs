@@ -6,6 +6,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
 use crate::Error;
 use crate::file::unnamed::{can_link, create_hidden, directory_of, hidden_name, link, open_unnamed};
 use crate::file::{Access, IoFile, flags_of};
@@ -30,8 +33,8 @@ pub struct AtomicFile {
 
 #[derive(Debug)]
 enum Content {
-    /// The hidden name is removed if it is still there at the end.
-    Replacement { file: Arc<IoFile>, hidden: Option<PathBuf> },
+    /// The hidden name is removed if it is still there at the end, unless the content is to be kept.
+    Replacement { file: Arc<IoFile>, hidden: Option<PathBuf>, is_kept: bool },
     /// Not a regular file.
     InPlace(File),
 }
@@ -60,17 +63,43 @@ impl AtomicFile {
             Ok(found) => Some(found),
             Err(_) => None,
         };
-        let destination = match replaced {
-            Some(_) => fs::canonicalize(&target)?,
-            // The process may change its directory before the file is committed.
-            None => std::path::absolute(dangling_to(&target))?,
-        };
+        let destination = destination_of(&target, replaced.is_some())?;
         let (file, hidden) = open_beside(&destination, access)?;
         let file = AtomicFile::with(file, hidden, target, destination, access)?;
         if let (Some(replaced), Content::Replacement { file, .. }) = (&replaced, &file.content) {
             keep_permissions(file.file(), replaced)?;
         }
         Ok(file)
+    }
+
+    /// Begins a file that will appear as `target`, or goes on with one: the content lies under the name of
+    /// [`partial_path`] until then, and stays there if the file is dropped without commit or the process is killed. It is
+    /// locked against other processes that do the same. Writes begin at its start, whatever it has.
+    ///
+    /// # Errors
+    /// As [`AtomicFile::create`]; [`io::ErrorKind::ResourceBusy`] if another process has it locked.
+    pub fn resumable(target: impl AsRef<Path>) -> io::Result<AtomicFile> {
+        let target = target.as_ref();
+        let replaced = fs::metadata(target).ok();
+        if replaced.as_ref().is_some_and(|found| !found.is_file()) {
+            return AtomicFile::create(target);
+        }
+        let destination = destination_of(target, replaced.is_some())?;
+        let partial = partial_of(&destination)?;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&partial)?;
+        // A file system without locks leaves it to the user to run one process.
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            let reason = format!("another process writes {}", partial.display());
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, reason));
+        }
+        // The name is to be there when a later process goes on with the content.
+        File::open(directory_of(&partial))?.sync_all()?;
+        if let Some(replaced) = &replaced {
+            keep_permissions(&file, replaced)?;
+        }
+        let file = Arc::new(IoFile::from_file(file, target, Access::Buffered)?);
+        let content = Content::Replacement { file, hidden: Some(partial), is_kept: true };
+        Ok(AtomicFile { content, target: target.to_owned(), destination })
     }
 
     fn with(
@@ -83,7 +112,7 @@ impl AtomicFile {
         let file = IoFile::from_file(file, &target, access).inspect_err(|_| {
             hidden.iter().for_each(|hidden| drop(fs::remove_file(hidden)));
         })?;
-        let content = Content::Replacement { file: Arc::new(file), hidden };
+        let content = Content::Replacement { file: Arc::new(file), hidden, is_kept: false };
         Ok(AtomicFile { content, target, destination })
     }
 
@@ -113,7 +142,7 @@ impl AtomicFile {
     /// Those of `fsync` and `rename`; the target is then as it was, unless it is only the directory that could not be
     /// made durable.
     pub fn commit(mut self) -> io::Result<()> {
-        let Content::Replacement { file, hidden } = &mut self.content else { return self.flush() };
+        let Content::Replacement { file, hidden, .. } = &mut self.content else { return self.flush() };
         file.file().sync_all()?;
         let name = match hidden {
             Some(name) => name,
@@ -146,11 +175,40 @@ impl Write for AtomicFile {
 
 impl Drop for AtomicFile {
     fn drop(&mut self) {
-        if let Content::Replacement { hidden: Some(hidden), .. } = &self.content {
-            // `drop` cannot report an error; a hidden file that remains is recognizable by its name.
+        let Content::Replacement { file, hidden: Some(hidden), is_kept } = &self.content else { return };
+        // `drop` cannot report an error; a hidden file that remains is recognizable by its name.
+        if *is_kept {
+            // A child process that another thread starts holds the lock until it executes its program.
+            let _ = flock(file.file(), FlockOperation::Unlock);
+        } else {
             let _ = fs::remove_file(hidden);
         }
     }
+}
+
+/// The path of the content of [`AtomicFile::resumable`] until it is committed: the target's with `.partial` after it.
+///
+/// # Errors
+/// If the target is a directory, or a directory on its path is missing.
+pub fn partial_path(target: impl AsRef<Path>) -> io::Result<PathBuf> {
+    let target = target.as_ref();
+    partial_of(&destination_of(target, target.exists())?)
+}
+
+fn partial_of(destination: &Path) -> io::Result<PathBuf> {
+    let mut name = destination.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+    name.push(".partial");
+    Ok(destination.with_file_name(name))
+}
+
+/// A path after all symbolic links. The process may change its directory before a file is committed there.
+fn destination_of(target: &Path, exists: bool) -> io::Result<PathBuf> {
+    if exists {
+        return fs::canonicalize(target);
+    }
+    let path = dangling_to(target);
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(fs::canonicalize(directory_of(&path))?.join(name))
 }
 
 /// A new file in the directory of a path, and its hidden name if it has any.

@@ -25,7 +25,7 @@
 //! | file of `io` | what |
 //! |---|---|
 //! | `engine.rs`, `engine/` | the trait, and one file for each engine; operations on any number of files, each of which owns its memory until it completes |
-//! | `read.rs`, `read/` | the stream: the next ranges (`plan`), handling of short reads (`progress`), order, errors in place |
+//! | `read.rs`, `read/` | the stream: the next ranges (`plan`), handling of short reads (`progress`), order, errors in place; ranges at random places for a caller that never waits (`random`) |
 //! | `shared.rs` | resources that streams share: the thread that waits drives the engine for all; a single stream has its engine without a lock |
 //! | `thread_pool.rs`, `thread_pool/jobs.rs` | threads that do one job at a time: for an engine, whose caller does one itself if it has nothing to hide; and for any number of submitters, with a bounded queue (the backing I/O of `mount`) |
 //! | `buffer.rs`, `buffer/` | aligned memory, huge where granted: fixed pools, and budgets with guarantees (`state`) |
@@ -54,13 +54,13 @@ mod error;
 mod mapping;
 mod stats;
 
-pub use atomic::AtomicFile;
+pub use atomic::{AtomicFile, partial_path};
 pub use buffer::{Buffer, BufferPool, Granted, Memory};
 pub use engine::{EngineKind, EngineSpec};
 pub use error::Error;
 pub use file::{Access, Alignment, IoFile, open_files_max, raise_open_files_max};
 pub use mapping::Mapping;
-pub use read::{Block, Order, ReadOptions, ReadStream, SharedOptions};
+pub use read::{Block, Order, RandomRead, RandomReader, ReadOptions, ReadStream, SharedOptions};
 pub use shared::{Io, IoOptions};
 pub use spill::{Run, RunReader, RunWriter, Spill};
 pub use stats::{EngineCpu, IoStats};

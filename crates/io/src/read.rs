@@ -26,6 +26,7 @@
 mod block;
 mod plan;
 mod progress;
+mod random;
 mod single;
 
 use std::collections::VecDeque;
@@ -41,6 +42,7 @@ use progress::{Next, Progress, Span};
 
 pub use block::Block;
 pub use plan::FileRange;
+pub use random::{RandomRead, RandomReader};
 pub use single::Single;
 
 pub use crate::shared::Grant;

@@ -20,10 +20,13 @@
 //! need one descriptor, and their order on the disk is that in which they were written. Several may be written at the
 //! same time; a run can be read as soon as it is finished, whatever is still written.
 //!
-//! The space of a run that is drained is returned to the file system behind its reader, by punching holes
-//! (`FALLOC_FL_PUNCH_HOLE`), so that a merge needs little more space than its input. File systems without holes keep
-//! the space until the spill is dropped. Holes are punched in steps: ext4 stops the file's direct transfers for each.
+//! The space of a run that is drained is released behind its reader, and returned to the file system by punching holes
+//! (`FALLOC_FL_PUNCH_HOLE`). A hole costs a transaction of the file system, and ext4 stops the file's direct transfers
+//! for each, so that released ranges are collected and joined while much more space is free; what is left is returned when
+//! the file is closed. A merge needs at most half as much space again as its input, and little more than its input
+//! where space is short. File systems without holes keep the space until the spill is dropped.
 
+mod holes;
 pub(crate) mod place;
 
 use std::collections::VecDeque;
@@ -43,9 +46,9 @@ use crate::{Error, IoStats};
 use place::{Place, Space};
 pub use place::{SpaceLimit, SpillStats};
 
-/// Bytes behind a reader that become one hole.
+/// Bytes behind a reader that are released at once.
 const HOLE_MAX_BYTES: u64 = 1 << 20;
-/// Holes that a shorter run is released in, so that its space is free again early.
+/// Parts that a shorter run is released in, so that its space is free again early.
 const HOLES_PER_RUN: u64 = 8;
 
 /// A file of runs. Clones are handles of the same.
@@ -124,7 +127,7 @@ impl Spill {
     }
 
     /// Whether `bytes` more bytes can be written, as far as is known: they are allocated, or the file system has that
-    /// much free space.
+    /// much free space, if need be after all released space was returned to it.
     #[must_use]
     pub fn has_room(&self, bytes: u64) -> bool {
         self.space.has_room(bytes)
@@ -184,6 +187,15 @@ impl RunWriter {
     /// The error of a failed write.
     pub fn settle(&mut self) -> Result<(), Error> {
         self.stream.wait_for_all()
+    }
+
+    /// Submits the rest without waiting for it, so that the last writes of several runs overlap. The run must not get more
+    /// bytes.
+    ///
+    /// # Errors
+    /// The error of a failed write.
+    pub fn close(&mut self) -> Result<(), Error> {
+        self.stream.submit_rest()
     }
 
     /// Writes the rest and waits for all.
@@ -310,13 +322,21 @@ impl Run {
 pub struct RunReader {
     stream: ReadStream,
     run: Run,
-    /// Places that have not become holes, in order.
+    /// Places that have not been released, in order.
     rest: VecDeque<Range<u64>>,
-    /// Bytes that become a hole at once.
+    /// Bytes that are released at once.
     step: u64,
 }
 
 impl RunReader {
+    /// Submits the first reads without waiting for any of them.
+    ///
+    /// # Errors
+    /// If the engine cannot be driven.
+    pub fn start(&mut self) -> Result<(), Error> {
+        self.stream.start()
+    }
+
     /// Counters of its reads so far.
     #[must_use]
     pub fn stats(&self) -> IoStats {
@@ -332,7 +352,7 @@ impl RunReader {
             if hole.end - hole.start < self.step && is_within {
                 return;
             }
-            self.run.place.space.punch(&hole);
+            self.run.place.space.release(&hole);
             extent.start = hole.end;
             if is_within {
                 return;
@@ -353,7 +373,7 @@ impl Iterator for RunReader {
         match &next {
             Some(Ok(block)) => self.release_before(block.offset() + block.len() as u64),
             Some(Err(_)) => {}
-            None => self.rest.drain(..).for_each(|rest| self.run.place.space.punch(&rest)),
+            None => self.rest.drain(..).for_each(|rest| self.run.place.space.release(&rest)),
         }
         next
     }
@@ -361,7 +381,7 @@ impl Iterator for RunReader {
 
 impl Drop for RunReader {
     fn drop(&mut self) {
-        // The rest becomes holes with the run.
+        // The rest is released with the run.
         self.run.place.extents = std::mem::take(&mut self.rest).into();
     }
 }

@@ -535,6 +535,13 @@ impl WriteStream {
         }
     }
 
+    /// Submits all bytes of a stream to a spill, which must not get more, without waiting for them.
+    pub(crate) fn submit_rest(&mut self) -> Result<(), Error> {
+        assert!(matches!(self.destination, Destination::Spill(_)), "a file's end may need another write");
+        self.submit_tail()?;
+        self.tail.take().map_or(Ok(()), |rest| self.write_unaligned(rest))
+    }
+
     /// Writes the rest, waits for all, and sets the file's length.
     ///
     /// # Errors

@@ -42,6 +42,29 @@ fn a_file_with_a_hidden_name_is_committed_and_removed_like_one_without() {
 }
 
 #[test]
+fn a_resumable_file_keeps_its_content_until_commit_and_is_written_by_one_process() {
+    let scratch = Scratch::new("atomic_resumable");
+    let (path, partial) = (scratch.path("out"), scratch.path("out.partial"));
+    assert_eq!(partial_path(&path).unwrap(), fs::canonicalize(scratch.root()).unwrap().join("out.partial"));
+    let mut file = AtomicFile::resumable(&path).unwrap();
+    file.write_all(b"first").unwrap();
+    let busy = AtomicFile::resumable(&path).unwrap_err();
+    assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
+    assert!(busy.to_string().contains("out.partial"), "{busy}");
+    drop(file);
+    assert_eq!((path.exists(), fs::read(&partial).unwrap()), (false, b"first".to_vec()));
+    let mut file = AtomicFile::resumable(&path).unwrap();
+    file.write_all(b"F").unwrap();
+    file.commit().unwrap();
+    assert_eq!((fs::read(&path).unwrap(), scratch.entries()), (b"First".to_vec(), 1));
+    let other = AtomicFile::resumable(&path).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"First", "the former file stays until commit");
+    drop(other);
+    assert_eq!(AtomicFile::resumable(scratch.root()).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+    assert!(AtomicFile::resumable("/dev/null").unwrap().write_all(b"x").is_ok());
+}
+
+#[test]
 fn a_missing_directory_and_a_directory_are_refused() {
     let scratch = Scratch::new("atomic_refuse");
     assert_eq!(AtomicFile::create(scratch.path("no/out")).unwrap_err().kind(), io::ErrorKind::NotFound);

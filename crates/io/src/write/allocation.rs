@@ -15,8 +15,9 @@ use crate::{Error, IoFile};
 const AHEAD_MIN_BYTES: u64 = 16 << 20;
 const AHEAD_MAX_BYTES: u64 = 256 << 20;
 
-/// No more than one part in this many of the free space is allocated ahead: it must not be kept from others.
-const FREE_PARTS: u64 = 16;
+/// No more than one part in this many of the free space is allocated ahead, or kept after its use: it must not be kept
+/// from others.
+pub(crate) const FREE_PARTS: u64 = 16;
 
 /// The part of a file that has been allocated ahead.
 #[derive(Debug)]
