@@ -181,6 +181,26 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
+/// Time for which the host has run other guests on each CPU while this one wanted it, since the start of the machine, to
+/// a clock tick (10 ms); empty if the kernel does not tell.
+#[must_use]
+pub fn stolen_times() -> BTreeMap<usize, Duration> {
+    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    let times = |ticks: BTreeMap<usize, u64>| {
+        ticks
+            .into_iter()
+            .map(|(cpu, ticks)| (cpu, Duration::from_nanos(ticks.saturating_mul(tick_ns))))
+            .collect()
+    };
+    fs::read_to_string("/proc/stat").map_or_else(|_| BTreeMap::new(), |stat| times(stolen_ticks(&stat)))
+}
+
+fn stolen_ticks(stat: &str) -> BTreeMap<usize, u64> {
+    let numbered =
+        |line: &str| Some((line.strip_prefix("cpu")?.split(' ').next()?.parse().ok()?, core(line).stolen));
+    stat.lines().filter_map(numbered).collect()
+}
+
 /// CPU time of the calling thread so far. Exact to the nanosecond; the system call takes some 100 ns.
 #[must_use]
 pub fn of_this_thread() -> Duration {
@@ -279,6 +299,12 @@ mod tests {
         let after = cores("cpu0 130 0 70 810 70 5 5 10 0 0\ncpu1 0 0 0 10 0 0 0 0 0 0\n");
         assert_eq!(before[0].busy_until(&after[0]), 0.6);
         assert_eq!(before[1].busy_until(&after[1]), 0.0, "no time has passed");
+    }
+
+    #[test]
+    fn stolen_ticks_are_told_by_the_number_of_the_cpu() {
+        let stat = "cpu  9 9 9 9\ncpu0 130 0 70 810 70 5 5 10 0 0\ncpu7 1 0 0 9 0 0 0 0 0 0\nintr 5\n";
+        assert_eq!(stolen_ticks(stat), BTreeMap::from([(0, 10), (7, 0)]));
     }
 
     #[test]

@@ -164,9 +164,8 @@ mod tests {
     use super::*;
     use sakiyomi_io::page_cache::{By, drop_pages, fetch, residency_by};
     use sakiyomi_io::{Access, IoFile};
-    use sakiyomi_testing::{Scratch, skipped};
+    use sakiyomi_testing::{Scratch, skipped, wait_until};
     use std::os::unix::fs::FileExt;
-    use std::time::{Duration, Instant};
 
     const MB: usize = 1 << 20;
 
@@ -215,12 +214,10 @@ mod tests {
 
     /// A program that probes new devices, such as udev, may have it open for a moment.
     fn wait_until_gone(device: &Path, backing: &Path) {
-        let begun = Instant::now();
         // Another test may have got the same device meanwhile.
-        while attribute(device, "backing_file") == Some(backing.display().to_string()) {
-            assert!(begun.elapsed() < Duration::from_secs(5), "{} is still attached", device.display());
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait_until("the device is still attached", || {
+            attribute(device, "backing_file") != Some(backing.display().to_string())
+        });
     }
 
     #[test]

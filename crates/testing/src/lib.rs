@@ -12,11 +12,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 pub use allocations::{CountingAllocator, allocations, peak_bytes};
 
 /// Number of the capability to mount file systems (linux/capability.h).
 const CAP_SYS_ADMIN: u32 = 21;
+
+/// How long a test waits for something that usually takes milliseconds: a busy machine may take a thousand times as long.
+const WAIT_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A directory for one test, removed when it is dropped.
 #[derive(Debug)]
@@ -238,6 +243,19 @@ pub fn signals_are_default(test: &str, signals: &[u32]) -> bool {
 
 fn status() -> String {
     fs::read_to_string("/proc/self/status").expect("/proc is mounted")
+}
+
+/// Waits for a condition that other threads or processes bring about.
+///
+/// # Panics
+/// If it does not hold after a minute; the message is `what`.
+#[track_caller]
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < WAIT_TIME_MAX, "{what}");
+        thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// Tries a check that depends on being scheduled in time up to five times, as on a busy machine it may come too late.

@@ -6,6 +6,9 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::mounted::{Scratch, can_mount, unmounted};
@@ -112,6 +115,37 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> Refusal {
     }
 }
 
+/// How much later than asked a thread is woken by the machine that sleeps as long as a regulated read takes.
+struct WakeUps {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<bool>,
+}
+
+impl WakeUps {
+    fn watch() -> WakeUps {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&is_over);
+        let thread = std::thread::spawn(move || {
+            let time = Duration::from_millis(10);
+            let (mut slept, mut wanted) = (Duration::ZERO, Duration::ZERO);
+            while !told.load(Ordering::Relaxed) {
+                let begun = Instant::now();
+                std::thread::sleep(time);
+                slept += begun.elapsed();
+                wanted += time;
+            }
+            slept < wanted.mul_f64(1.05)
+        });
+        WakeUps { is_over, thread }
+    }
+
+    /// Ends the watch: they were less than 5 % late in the mean.
+    fn are_in_time(self) -> bool {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
 /// Waits until a condition holds that other processes bring about.
 fn eventually(what: &str, holds: impl Fn() -> bool) {
     let begun = Instant::now();
@@ -132,15 +166,26 @@ fn who_has_a_rate_finds_its_time_constant_among_others() {
     // The device has to be known.
     eventually("the rivals read", || look(&file, true).device.requests > 200);
     set_iorate(std::process::id(), &file, 20).unwrap();
-    // On a busy machine a single answer that is late by a turn of others spoils 150 of them: then once more.
-    let kept = (1..=5).find_map(|round| {
+    // A busy machine answers late whatever the regulation does; a round counts only if threads woke in time meanwhile.
+    let mut rounds = 0;
+    let mut judged = 0;
+    let kept = loop {
+        rounds += 1;
+        let wakes = WakeUps::watch();
         read(&file, 150);
+        let is_quiet = wakes.are_in_time();
         let kept = owner(&look(&file, false), &own).unwrap();
-        assert_eq!((kept.rate, kept.ios), (Some(Rate::Percent(20)), 150 * round));
+        assert_eq!((kept.rate, kept.ios), (Some(Rate::Percent(20)), 150 * rounds));
         let is_accurate = (0.9..1.15).contains(&kept.accuracy_ratio.unwrap()) && kept.cov_ratio < 0.3;
-        (is_accurate && kept.late < 30 * round).then_some(kept)
-    });
-    let kept = kept.unwrap_or_else(|| panic!("five times: {:?}", owner(&look(&file, false), &own)));
+        if is_accurate && kept.late < 30 * rounds {
+            break kept;
+        }
+        judged += u64::from(is_quiet);
+        assert!(judged < 3, "three rounds: {kept:?}");
+        if rounds == 10 {
+            return skipped("who_has_a_rate", "threads are woken too late here");
+        }
+    };
     // Five times the service time of the device, which it reports itself.
     let times = kept.ideal_ns.unwrap() as f64 / 2e6;
     assert!((4.0..6.0).contains(&times), "{kept:?}");

@@ -1,10 +1,10 @@
 use super::*;
-use sakiyomi_testing::{Scratch, skipped};
+use sakiyomi_testing::{Scratch, skipped, wait_until};
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn own() -> Process {
     Process::open(std::process::id()).unwrap()
@@ -32,15 +32,6 @@ impl Drop for Started {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-/// Waits for something that comes soon.
-fn soon(what: &str, mut is: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -113,15 +104,17 @@ fn a_process_says_what_it_is_and_that_it_has_ended() {
     let mut started = Started::new(&["cat", "-", "a b"]);
     let mut process = started.process();
     // Between fork and exec it is still this program.
-    soon("the command line", || process.command_line().unwrap().first().is_some_and(|name| name == "cat"));
+    wait_until("the command line", || {
+        process.command_line().unwrap().first().is_some_and(|name| name == "cat")
+    });
     assert_eq!(process.command_line().unwrap(), ["cat", "-", "a b"]);
     let (before, here) = (own().incarnation().unwrap(), process.incarnation().unwrap());
     assert!(before != here || here == 0);
     started.0.stdin.as_mut().unwrap().write_all(&[7; 1000]).unwrap();
-    soon("bytes read", || process.bytes_read().unwrap() >= 1000);
+    wait_until("bytes read", || process.bytes_read().unwrap() >= 1000);
     assert!(process.is_alive());
     started.0.kill().unwrap();
-    soon("its end", || !process.is_alive());
+    wait_until("its end", || !process.is_alive());
     started.0.wait().unwrap();
     assert!(process.threads().is_err() && process.bytes_read().is_err() && !process.is_alive());
 }
@@ -155,7 +148,7 @@ fn what_a_child_got_is_counted_to_the_process_that_has_waited_for_it_and_not_to_
     let script = format!("cat {}; read line", scratch.path("file").display());
     let started = Started::new(&["sh", "-c", &script]);
     let mut process = started.process();
-    soon("the child's end", || process.bytes_read().unwrap() >= 1 << 20);
+    wait_until("the child's end", || process.bytes_read().unwrap() >= 1 << 20);
     let by_itself = process.bytes_read_by_first_thread().unwrap();
     assert!(by_itself > 0 && by_itself < 1 << 20, "{by_itself}");
 }
@@ -165,7 +158,7 @@ fn a_thread_that_computes_runs_and_one_that_waits_for_a_pipe_sleeps_without_io()
     let started = Started::new(&["cat"]);
     let process = started.process();
     let thread = process.thread(process.number()).unwrap();
-    soon("sleep", || thread.sleeps().unwrap() == Sleeps::Otherwise);
+    wait_until("sleep", || thread.sleeps().unwrap() == Sleeps::Otherwise);
     let before = thread.times().unwrap();
     std::thread::sleep(Duration::from_millis(30));
     let after = thread.times().unwrap();
@@ -173,7 +166,7 @@ fn a_thread_that_computes_runs_and_one_that_waits_for_a_pipe_sleeps_without_io()
     assert_eq!(after.ran, before.ran);
 
     let own = own().thread(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()).unwrap();
-    soon("time on a core", || own.times().unwrap().ran >= Duration::from_millis(2));
+    wait_until("time on a core", || own.times().unwrap().ran >= Duration::from_millis(2));
     assert_eq!(own.sleeps().unwrap(), Sleeps::Not);
 }
 
@@ -185,7 +178,7 @@ fn the_call_that_a_program_reads_in_is_seen_with_what_it_asks_for() {
         return skipped("read calls", error);
     }
     // Until it is a cat that reads its standard input, and no shell's child or loader.
-    soon("its call", || process.read_call(process.number()).is_some_and(|call| call.bytes > 1000));
+    wait_until("its call", || process.read_call(process.number()).is_some_and(|call| call.bytes > 1000));
     assert_eq!(process.read_call(process.number()).unwrap().file, 0);
     let file = |text| ReadCall::of(text).map(|call| (call.file, call.bytes));
     let text = format!("{} 0x4 0x7f3a572e5000 0x20000 0x0 0x0 0x0 0x7fff 0x7f3a", libc::SYS_read);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, openat};
 
-use super::{STAT_LINE_MAX_BYTES, Stat, reread};
+use super::{CWD, STAT_LINE_MAX_BYTES, Stat, reread};
 
 /// A thread of a process. Its times count from the moment when it was opened here.
 #[derive(Debug)]
@@ -47,10 +47,22 @@ pub enum Sleeps {
 const FUSE: &str = "request_wait_answer";
 
 impl Thread {
+    /// The calling thread. Others may ask for its times as well.
+    ///
+    /// # Errors
+    /// If `/proc` is not there, or the kernel does not account for waiting.
+    pub fn current() -> io::Result<Thread> {
+        Thread::open_in(CWD, "/proc/thread-self")
+    }
+
     pub(super) fn open(process: BorrowedFd<'_>, number: u32) -> io::Result<Thread> {
+        Thread::open_in(process, &format!("task/{number}"))
+    }
+
+    fn open_in(parent: BorrowedFd<'_>, directory: &str) -> io::Result<Thread> {
         let open = |name: &str| {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-            openat(process, format!("task/{number}/{name}"), flags, Mode::empty())
+            openat(parent, format!("{directory}/{name}"), flags, Mode::empty())
         };
         let (schedstat, stat) = (open("schedstat")?, open("stat")?);
         let first = self::schedstat(&schedstat)?;

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use rustix::param::page_size;
-use sakiyomi_testing::{Scratch, skipped};
+use sakiyomi_testing::{Scratch, skipped, wait_until};
 
 const PAGES: &str = "name: mm_filemap_get_pages
 ID: 599
@@ -234,7 +234,7 @@ fn what_a_process_that_is_gone_has_left_is_removed_by_the_next() {
     rustix::fs::mkdirat(&instances, &left, rustix::fs::Mode::RWXU).unwrap();
     let _alone = alone();
     drop(Instance::create().unwrap());
-    soon(|| !tree.instances().contains(&left));
+    wait_until("the instance is left", || !tree.instances().contains(&left));
 }
 
 /// The owner of an instance holds no other descriptor of its parent, and leaves the parent's directory.
@@ -267,7 +267,7 @@ fn an_instances_owner_holds_nothing_but_tracefs_and_ends_with_it() {
     }
     assert_ne!(owners(), Vec::<u32>::new());
     drop((instance, held));
-    soon(|| owners().is_empty());
+    wait_until("an owner is left", || owners().is_empty());
 }
 
 /// One test at a time counts this process's instances.
@@ -277,13 +277,5 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
 }
 
 fn soon_gone() {
-    soon(|| own_instances() == 0);
-}
-
-fn soon(mut is: impl FnMut() -> bool) {
-    let begun = std::time::Instant::now();
-    while !is() {
-        assert!(begun.elapsed().as_secs() < 30);
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
+    wait_until("an own instance is left", || own_instances() == 0);
 }

@@ -20,7 +20,7 @@ use sakiyomi_os::loop_device::LoopDevice;
 use sakiyomi_os::tracefs;
 use sakiyomi_prefetch::follow::{self, Summary, follow};
 use sakiyomi_prefetch::{Idle, Limit};
-use sakiyomi_testing::{skipped, unless_too_busy};
+use sakiyomi_testing::{skipped, unless_too_busy, wait_until};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const MIB: u64 = 1 << 20;
@@ -160,12 +160,8 @@ fn followed(mut command: Command) -> Summary {
     follower.thread().unpark();
     let summary = follower.join().unwrap();
     assert!(child.wait().unwrap().success());
-    let begun = std::time::Instant::now();
     // Its owner removes the instance concurrently.
-    while tracefs::own_instances() > 0 {
-        assert!(begun.elapsed() < LIMIT, "an instance is left");
-        thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("an instance is left", || tracefs::own_instances() == 0);
     summary
 }
 
