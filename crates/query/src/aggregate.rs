@@ -14,7 +14,7 @@
 //! | rows to group numbers, by byte codes, words or row bytes | `direct`, `keys`, `index` |
 //! | sums, counts, minima and maxima | `state`, `fused` |
 //! | groups that do not fit into memory | `overflow` |
-//! | merging the groups of all workers | `merge`, `run` |
+//! | merging the groups of all workers | `queue`, `merge`, `run` |
 //! | aggregation of a sorted stream | `sorted` |
 //! | TPC-H query 1 | [`q1`] |
 //!
@@ -27,7 +27,7 @@
 //!   the last digit. NaN equals NaN, and -0 equals 0.
 //! - *Order*: up to 65,536 groups that were not spilled are sorted by key, nulls last. Other results are unordered.
 //! - *Memory*: groups take up to three quarters of the job's free memory. More are spilled by hash partition and merged
-//!   recursively, one partition at a time. A single group must fit.
+//!   recursively, one partition at a time on each thread, while the next run is read ahead. A single group must fit.
 
 pub(crate) mod direct;
 mod fused;
@@ -39,6 +39,7 @@ pub(crate) mod merge;
 pub(crate) mod overflow;
 mod plan;
 pub mod q1;
+pub(crate) mod queue;
 pub(crate) mod run;
 mod sorted;
 mod state;

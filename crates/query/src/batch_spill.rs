@@ -79,6 +79,7 @@ impl BatchWriter {
     ///
     /// # Errors
     /// If the budget has no room for another stream, or the schema cannot be written.
+    #[cfg(test)]
     pub(crate) fn create(spill: &SpillFiles, schema: &Schema) -> Result<BatchWriter, Error> {
         BatchWriter::create_within(spill, schema, None)
     }
@@ -190,8 +191,9 @@ impl BatchRun {
     ///
     /// # Errors
     /// If the budget has no room for another stream.
+    #[cfg(test)]
     pub(crate) fn drain(self) -> Result<BatchReader, Error> {
-        Ok(BatchReader::new(self.run.drain(&read_options(), READ_PHASE)?))
+        Ok(BatchReader::new(self.run.drain_within(None, &read_options(), READ_PHASE)?))
     }
 }
 

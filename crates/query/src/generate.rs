@@ -5,19 +5,22 @@
 //! key order, which would favour a sort. A seed gives a random order ([`GenerateOptions::shuffle`], `shuffle.rs`) that
 //! does not depend on the number of threads or the memory limit.
 //!
-//! Comment columns need the standard's text pool: 300 MiB that are not counted in the job's memory.
+//! Comment columns need the standard's text pool of 300 MiB, which counts in the job's memory.
 //!
 //! | file | subject |
 //! |---|---|
 //! | `tables.rs` | tables, their rows, and parts of them |
 //! | `columns.rs` | projections and types: standard or compact |
 //! | `plan.rs` | checked options |
+//! | `memory.rs` | memory of rows and of the text pool, from the job's heap and buffers |
 //! | `ordered.rs` | items produced on several threads and returned in order |
-//! | `shuffle.rs` | the random order |
+//! | `scatter.rs`, `shuffle.rs` | the random order: rows scattered to buckets, and the rows of each bucket shuffled |
 
 mod columns;
+mod memory;
 mod ordered;
 mod plan;
+mod scatter;
 mod shuffle;
 mod tables;
 
@@ -26,9 +29,9 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use crate::job::Reservation;
 use crate::output::{Encoded, Output, OutputOptions, Target};
 use crate::{Batches, Error, Job};
+use memory::Held;
 use ordered::{Make, Ordered};
 use plan::{GENERATOR_MEMORY, Plan};
 use shuffle::{Finish, Shuffle};
@@ -37,8 +40,11 @@ pub use columns::ColumnTypes;
 pub use plan::GenerateOptions;
 pub use tables::{TPCH_TABLES, TpchTable};
 
-/// Copies of a part in memory at the same time: its rows and the result made of them.
+/// Copies of a part in memory at the same time: its rows, and its columns in other types.
 const PART_COPIES: usize = 2;
+
+/// The same with the encoded result, whose memory the encoder reserves.
+const ENCODED_PART_COPIES: usize = PART_COPIES + 1;
 
 /// Progress of a generation. Rows of a shuffled table are counted twice: when generated and when returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,8 +192,8 @@ struct Items<T> {
     total: u64,
     /// Rows counted before the first item.
     before: u64,
-    /// Memory of parts; a shuffle reserves memory itself.
-    _memory: Option<Reservation>,
+    /// Memory of parts and of the text of comments; a shuffle has its own.
+    _memory: Vec<Held>,
 }
 
 enum Source<T> {
@@ -208,15 +214,16 @@ impl<T: Send + 'static> Items<T> {
             let shuffle =
                 Shuffle::start(&plan, seed, finish, &mut |rows| progress(Progress { rows, total }))?;
             let source = Source::Shuffled(Box::new(shuffle));
-            return Ok(Items { source, total, before: rows, _memory: None });
+            return Ok(Items { source, total, before: rows, _memory: Vec::new() });
         }
-        let part_bytes = plan.bytes(rows.div_ceil(plan.parts.max(1) as u64)) * PART_COPIES;
-        let window = plan.window(part_bytes);
-        let memory = plan.job().reserve(part_bytes * window, GENERATOR_MEMORY)?;
+        let text = plan.text_memory()?;
+        let part_bytes = plan.part_bytes();
+        let window = plan.window(part_bytes * ENCODED_PART_COPIES, 0);
+        let memory = Held::new(plan.job(), part_bytes * PART_COPIES * window, GENERATOR_MEMORY)?;
         let (threads, parts) = (plan.job().options().threads.min(window), plan.parts);
-        let make: Make<T> = Arc::new(move |part| finish(plan.part(part)?));
+        let make: Make<T> = Arc::new(move |part| finish(plan.part(part).collect::<Result<_, _>>()?));
         let source = Source::Parts(Ordered::start(threads, window, parts, &make));
-        Ok(Items { source, total: rows, before: 0, _memory: Some(memory) })
+        Ok(Items { source, total: rows, before: 0, _memory: vec![text, memory] })
     }
 
     fn next(&mut self) -> Result<Option<T>, Error> {

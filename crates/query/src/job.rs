@@ -11,12 +11,14 @@
 //! | user | reserved before its first row | waits for |
 //! |---|---|---|
 //! | scan, each worker | its share of file data; a row group that does not fit is read in windows of that share | own reads |
+//! | scan, metadata | footers of Parquet files, dictionaries of Arrow files | nothing |
 //! | scan, large pages | bytes of the buffer budget for decoders, which are then as allocator memory (`table/allowance.rs`) | nothing |
 //! | sort, input | open chunks, writes in flight, resident partitions, a long row (`sort/plan.rs`) | own writes; its turn for a long row |
 //! | sort, output | the same bytes, as grants of whole loads and merges, given in output order (`sort/memory.rs`) | holders of earlier partitions, which need no grant |
 //! | merge join | a run to spill a group of equal keys | own transfers |
 //! | hash join | blocks to divide rows, on as many threads as they suffice for; batches of rows to be written (`join/hash/memory.rs`) | own writes; tables of pairs that other threads join, which need no more |
 //! | aggregation | a run to write and a run to read; other runs use what is left | own transfers; its turn for the reserved run |
+//! | generation | text of comments and rows, lent by the buffer budget (`generate/memory.rs`); a block of each bucket | own writes |
 //! | result file | two blocks of its stream | own writes |
 //!
 //! Memory within the guarantee of one user is never waited for by another (`sakiyomi_io::buffer`). Spill files that lie in

@@ -18,7 +18,7 @@
 //! | `plain.rs`, `options.rs` | types of files; options |
 
 mod buffer;
-mod csv;
+pub(crate) mod csv;
 mod ipc;
 mod options;
 mod parquet;
@@ -87,7 +87,11 @@ pub struct Encoded {
 
 #[derive(Debug)]
 enum Body {
-    Parquet(Lease<Buf>, Vec<parquet::Chunk>),
+    Parquet(
+        Lease<Buf>,
+        Vec<parquet::Chunk>,
+        #[expect(dead_code, reason = "holds the memory of the chunks' metadata")] Reservation,
+    ),
     Ipc(ipc::Message, #[expect(dead_code, reason = "holds the memory")] Reservation),
     Csv(Lease<Buf>),
 }
@@ -159,7 +163,7 @@ impl Output {
             return Ok(());
         }
         match (&mut self.writer, group.body) {
-            (Writer::Parquet(writer), Body::Parquet(bytes, chunks)) => {
+            (Writer::Parquet(writer), Body::Parquet(bytes, chunks, _)) => {
                 writer.append(bytes.as_slice(), chunks, group.rows)
             }
             (Writer::Ipc(writer), Body::Ipc(message, _)) => writer.append(&message),
@@ -231,7 +235,9 @@ impl Encoder {
                 out.reserve(bytes);
                 let chunks = parquet.encode(batches, &mut scratch, &mut out)?;
                 scratch.settle()?;
-                Body::Parquet(out, chunks)
+                let reservation =
+                    self.job.reserve(chunks.iter().map(parquet::Chunk::memory).sum(), PURPOSE)?;
+                Body::Parquet(out, chunks, reservation)
             }
             EncoderKind::Ipc(ipc) => {
                 let message = ipc.encode(batches)?;

@@ -67,7 +67,7 @@ use splitters::Splitters;
 use crate::batch_bytes::batch_bytes;
 use crate::order::SortKey;
 use crate::phase::Meter;
-use crate::spill::SpillFiles;
+use crate::spill::{SpillFiles, check_places};
 use crate::{Batches, Error, Job};
 
 /// A sort that is accepting rows.
@@ -142,8 +142,14 @@ impl Sorter {
         let (memory, buffers) = divide_memory(job, options, &key_columns)?;
         let threads = job.options().threads;
         let heap = memory.heap_bytes(threads, ORDER_BYTES + key_columns.digit_bytes());
+        let ordering = job.reserve(heap, "ordering rows")?;
+        // Runs of a sort with a limit may have few rows, and so may the result of a condition.
+        let spills_all = options.limit.is_none() || options.usable_sample().is_some();
+        if spills_all && options.expected_bytes.is_some() {
+            check_places(job, memory.place_bytes)?;
+        }
         let context = Arc::new(Context {
-            _heap: job.reserve(heap, "ordering rows")?,
+            _heap: ordering,
             job: job.clone(),
             layout,
             keys: key_columns,
@@ -268,6 +274,7 @@ fn divide_memory(
         directories,
         expected_bytes: options.expected_bytes,
         expected_rows: options.expected_rows,
+        spilled_bytes: options.expected_bytes.or(options.bytes_max),
         resident_bytes: options.resident,
         partitions_max: options.usable_sample().map_or(1, |_| options.partitions),
         planned_partitions: options.planned_partitions,

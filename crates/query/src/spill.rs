@@ -12,12 +12,14 @@ mod controller;
 mod files;
 mod frames;
 mod level;
+mod places;
 mod regulator;
 
 pub use level::{Level, LevelBytes, SpillCompression};
 
-pub(crate) use chunks::{ChunkReader, SpillWriter, Spilled, SpilledChunks};
+pub(crate) use chunks::{ChunkReader, SpillWriter, SpilledChunks};
 pub(crate) use codec::ScratchPool;
 pub(crate) use files::SpillFiles;
 pub(crate) use frames::{FRAME_BYTES, FrameReader, FrameRun, FrameWriter};
+pub(crate) use places::{Spilled, add_place, check_places, places_bytes};
 pub(crate) use regulator::Regulator;

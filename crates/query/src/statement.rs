@@ -32,6 +32,9 @@ use crate::preview::Preview;
 use crate::table::Table;
 use crate::{Error, Job};
 
+use rows::Rows;
+use sink::Received;
+
 pub use aggregate::{Aggregate, aggregate, q1};
 pub use explain::{Calibrated, explain_aggregate, explain_join, explain_q1, explain_sort};
 pub use join::{Join, join};
@@ -109,6 +112,22 @@ pub struct Outcome {
     pub plan: Vec<String>,
     /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
+}
+
+impl Outcome {
+    /// The outcome of a job that has read these inputs, without a plan.
+    fn of(job: &Job, inputs: &[&Rows], received: Received) -> Outcome {
+        Outcome {
+            input_rows: inputs.iter().map(|rows| rows.rows_read()).sum(),
+            output_rows: received.rows,
+            read_bytes: inputs.iter().map(|rows| rows.bytes()).sum(),
+            output_bytes: received.bytes,
+            spilled_bytes: job.phases().spilled_bytes(),
+            preview: received.preview,
+            plan: Vec::new(),
+            notes: inputs.iter().flat_map(|rows| rows.notes()).collect(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -233,8 +233,8 @@ impl Table {
         plan::scan(&self.data, job, options, None)
     }
 
-    /// Returns about `rows` rows, in their stored types, spread over the whole table. The same table always gives the
-    /// same sample, which is empty if the table is.
+    /// Returns about `rows` rows, in their stored types, spread over the whole table; fewer if they exceed a sixteenth of the
+    /// job's free heap. With the same memory, the same table always gives the same sample, which is empty if the table is.
     ///
     /// # Errors
     /// If a file cannot be read, or the table is a stream.

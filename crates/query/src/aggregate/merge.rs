@@ -1,7 +1,6 @@
 //! Merges the groups of all workers into one table per hash partition, and tables into batches.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -9,43 +8,18 @@ use arrow_row::{RowConverter, SortField};
 use arrow_schema::{SchemaRef, SortOptions};
 
 use crate::phase::Meter;
-use crate::spill::FrameRun;
 use crate::{Batches, Error, Job};
 
-use super::groups::{Groups, PARTITION_COUNT, Partitioned};
+use super::groups::Groups;
 use super::overflow::{Overflow, SpillPlace};
+use super::queue::{Queue, Source, Work};
 use super::state::result;
-use super::worker::{Partial, Plan};
+use super::worker::Plan;
 
-/// Maximum number of groups of a sorted result: small enough for a person to read, and cheap to sort.
-pub(crate) const SORTED_GROUPS_MAX: usize = 1 << 16;
 /// Number of groups that are merged between checks for cancellation.
 const CHECK_GROUPS: usize = 1 << 12;
 /// Rows of a batch of results.
 const BATCH_ROWS: usize = 8192;
-
-/// Unmerged groups of one partition.
-#[derive(Debug)]
-enum Source {
-    Memory { groups: Arc<Groups>, partitioned: Arc<Partitioned>, partition: usize },
-    All(Arc<Groups>),
-    Run(FrameRun),
-}
-
-/// All groups of a partition; partitions have disjoint keys.
-#[derive(Debug, Default)]
-struct Work {
-    level: u32,
-    sources: Vec<Source>,
-}
-
-/// Partitions to be merged, shared by all threads.
-#[derive(Clone, Debug)]
-pub(crate) struct Queue {
-    works: Arc<Mutex<VecDeque<Work>>>,
-    /// Whether all groups are in spill files.
-    pub(crate) is_spilled: bool,
-}
 
 /// The table of a partition, and the order of its groups in the result.
 #[derive(Debug)]
@@ -64,79 +38,6 @@ pub(crate) struct Merger {
     empty: Option<Groups>,
 }
 
-impl Queue {
-    /// Makes a queue of the workers' groups. Merging several tables may double their memory, so that a total
-    /// of more than half of `bytes` is spilled.
-    pub(crate) fn new(partials: Vec<Partial>, bytes: usize) -> Result<Queue, Error> {
-        let groups: usize = partials.iter().map(|partial| partial.groups.len()).sum();
-        let held: usize = partials.iter().map(|partial| partial.groups.held_bytes()).sum();
-        let is_merged = partials.iter().filter(|partial| partial.groups.len() > 0).count() > 1;
-        let is_spilled = partials.iter().any(|partial| !partial.overflow.is_empty())
-            || is_merged && groups > SORTED_GROUPS_MAX && held > bytes / 2;
-        let works = match (is_spilled, groups > SORTED_GROUPS_MAX) {
-            (false, false) => {
-                let partials = partials.into_iter().filter(|partial| partial.groups.len() > 0);
-                let sources = partials.map(|partial| Source::All(Arc::new(partial.groups))).collect();
-                vec![Work { level: 0, sources }]
-            }
-            (false, true) => in_memory(partials),
-            (true, _) => spilled(partials)?,
-        };
-        let works = works.into_iter().filter(|work| !work.sources.is_empty()).collect();
-        Ok(Queue { works: Arc::new(Mutex::new(works)), is_spilled })
-    }
-
-    /// The number of partitions in the queue.
-    pub(crate) fn len(&self) -> usize {
-        self.works.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-
-    fn pop(&self) -> Option<Work> {
-        self.works.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
-    }
-
-    fn push(&self, work: Work) {
-        self.works.lock().unwrap_or_else(PoisonError::into_inner).push_back(work);
-    }
-}
-
-fn empty_works(level: u32) -> Vec<Work> {
-    (0..PARTITION_COUNT).map(|_| Work { level, sources: Vec::new() }).collect()
-}
-
-fn in_memory(partials: Vec<Partial>) -> Vec<Work> {
-    let mut works = empty_works(1);
-    for partial in partials {
-        let partitioned = Arc::new(partial.groups.partitioned(0));
-        let groups = Arc::new(partial.groups);
-        for (partition, work) in works.iter_mut().enumerate() {
-            let (groups, partitioned) = (Arc::clone(&groups), Arc::clone(&partitioned));
-            if !partitioned.part(partition).is_empty() {
-                work.sources.push(Source::Memory { groups, partitioned, partition });
-            }
-        }
-    }
-    works
-}
-
-/// Spills the groups in memory as well, to free the memory for merging.
-fn spilled(partials: Vec<Partial>) -> Result<Vec<Work>, Error> {
-    let mut works = empty_works(1);
-    for mut partial in partials {
-        if partial.groups.len() > 0 {
-            partial.overflow.take(&mut partial.groups)?;
-        }
-        add_runs(&mut works, partial.overflow);
-    }
-    Ok(works)
-}
-
-fn add_runs(works: &mut [Work], overflow: Overflow) {
-    for (work, runs) in works.iter_mut().zip(overflow.into_runs()) {
-        work.sources.extend(runs.into_iter().map(Source::Run));
-    }
-}
-
 impl Merger {
     /// Makes a merger with a budget in bytes.
     pub(crate) fn new(queue: &Queue, place: &SpillPlace, budget: usize) -> Merger {
@@ -145,7 +46,7 @@ impl Merger {
 
     /// Merges the next partition; `None` at the end. `make` makes an empty table.
     pub(crate) fn next(&mut self, make: &dyn Fn() -> Result<Groups, Error>) -> Result<Option<Merged>, Error> {
-        while let Some(work) = self.queue.pop() {
+        while let Some((work, _merging)) = self.queue.pop() {
             if let Some(merged) = self.merge(work, make)? {
                 return Ok(Some(merged));
             }
@@ -159,10 +60,10 @@ impl Merger {
         if self.queue.len() != 1 {
             return Ok(false);
         }
-        let Some(work) = self.queue.pop() else { return Ok(false) };
+        let Some((work, _merging)) = self.queue.pop() else { return Ok(false) };
         let level = work.level;
         let Some(merged) = self.merge(work, make)? else { return Ok(false) };
-        self.queue.push(Work { level, sources: vec![Source::All(merged.groups)] });
+        self.queue.push(Work::new(level, vec![Source::All(merged.groups)]));
         Ok(true)
     }
 
@@ -180,7 +81,7 @@ impl Merger {
         mut work: Work,
         make: &dyn Fn() -> Result<Groups, Error>,
     ) -> Result<Option<Merged>, Error> {
-        if let [source] = &work.sources[..] {
+        if let ([source], true) = (&work.sources[..], work.runs.is_empty()) {
             match source {
                 Source::All(groups) => {
                     return Ok(Some(Merged {
@@ -192,7 +93,6 @@ impl Merger {
                     let order = partitioned.part(*partition).to_vec();
                     return Ok(Some(Merged { groups: Arc::clone(groups), order }));
                 }
-                Source::Run(_) => {}
             }
         }
         let mut target = self.empty.take().map_or_else(make, Ok)?;
@@ -210,9 +110,9 @@ impl Merger {
             }
             target.merge(record)
         };
+        self.place.read(work.runs.drain(..), &mut merge)?;
         for source in work.sources.drain(..) {
             match source {
-                Source::Run(run) => self.place.read(run, &mut merge)?,
                 Source::All(groups) => merge_groups(&groups, groups.numbers(), &mut merge)?,
                 Source::Memory { groups, partitioned, partition } => {
                     let numbers = partitioned.part(partition).iter().copied();
@@ -226,9 +126,7 @@ impl Merger {
         }
         overflow.take(&mut target)?;
         self.empty = Some(target);
-        let mut works = empty_works(work.level + 1);
-        add_runs(&mut works, overflow);
-        works.into_iter().filter(|work| !work.sources.is_empty()).for_each(|work| self.queue.push(work));
+        self.queue.divide(work.level + 1, overflow);
         Ok(None)
     }
 }

@@ -1,11 +1,13 @@
 //! Spills groups that do not fit into memory: records in runs of a spill file, one run per hash partition.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use sakiyomi_io::buffer::Account;
 use sakiyomi_io::{SharedOptions, WriteOptions};
 
-use crate::spill::{FrameRun, FrameWriter, SpillFiles};
+use crate::phase::Meter;
+use crate::spill::{FrameReader, FrameRun, FrameWriter, SpillFiles};
 use crate::{Error, Job};
 
 use super::groups::{Groups, LEVELS_MAX, PARTITION_COUNT};
@@ -14,6 +16,8 @@ use super::groups::{Groups, LEVELS_MAX, PARTITION_COUNT};
 pub(crate) const BLOCK_BYTES: usize = 128 << 10;
 /// Transfers in flight: one during the filling or reading of another.
 const TRANSFERS_IN_FLIGHT: usize = 2;
+/// Memory to read a run: the blocks ahead, and the one in use.
+const READ_BYTES: usize = (TRANSFERS_IN_FLIGHT + 2) * BLOCK_BYTES;
 /// Transfer size with reserved memory.
 const RESERVED_BLOCK_BYTES: usize = 64 << 10;
 /// Blocks of a run: being filled, in flight, and handed over.
@@ -75,50 +79,83 @@ impl SpillPlace {
         self.files.job().check()
     }
 
-    /// Reads the records of a run and frees its space.
+    /// Reads the records of runs, one after the other, and frees their space. The next run is read ahead if there is
+    /// memory for it.
     pub(crate) fn read(
         &self,
-        run: FrameRun,
+        runs: impl IntoIterator<Item = FrameRun>,
         mut take: impl FnMut(&[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let options =
-            SharedOptions { block: BLOCK_BYTES, ahead: TRANSFERS_IN_FLIGHT, ..SharedOptions::default() };
-        // The beginning of a record that ends in a later frame.
-        let mut begun: Vec<u8> = Vec::new();
-        // Blocks ahead, and the one in use.
-        let bytes = (TRANSFERS_IN_FLIGHT + 2) * BLOCK_BYTES;
-        let (mut reader, _turn) = match self.files.job().account(bytes, MEMORY_PURPOSE) {
-            Ok(account) => (run.drain_within(Some(&Arc::new(account)), &options, READ_PHASE)?, None),
-            // Others have the memory: one thread at a time reads with memory reserved before.
-            Err(_) => {
-                let options = SharedOptions { block: RESERVED_BLOCK_BYTES, ahead: 1, ..options };
-                let turn = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-                (run.drain_within(Some(&*turn), &options, READ_PHASE)?, Some(turn))
-            }
-        };
-        while let Some(frame) = reader.next()? {
-            let mut bytes = &frame[..];
-            while !begun.is_empty() && !bytes.is_empty() {
-                let needed = match begun.first_chunk::<4>() {
-                    Some(length) => 4 + u32::from_le_bytes(*length) as usize,
-                    None => 4,
-                };
-                let (more, rest) = bytes.split_at((needed - begun.len()).min(bytes.len()));
-                begun.extend_from_slice(more);
-                bytes = rest;
-                if needed > 4 && begun.len() == needed || needed == 4 && begun == [0; 4] {
-                    take(&begun[4..])?;
-                    begun.clear();
+        let mut runs = runs.into_iter().map(Pending::Closed);
+        let mut next = runs.next();
+        while let Some(run) = next {
+            let (mut reader, _turn) = match self.open(run)? {
+                Pending::Open(reader) => (reader, None),
+                // Others have the memory: one thread at a time reads with memory reserved before.
+                Pending::Closed(run) => {
+                    let options = SharedOptions { block: RESERVED_BLOCK_BYTES, ahead: 1, ..read_options() };
+                    let turn = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+                    let reader = run.drain_within(Some(&*turn), &options, READ_PHASE)?;
+                    (Box::new(reader), Some(turn))
                 }
-            }
-            while let Some((record, rest)) = split(bytes) {
-                take(record)?;
-                bytes = rest;
-            }
-            begun.extend_from_slice(bytes);
+            };
+            next = runs.next().map(|run| self.open(run)).transpose()?;
+            take_all(&mut reader, &mut take)?;
         }
-        if begun.is_empty() { Ok(()) } else { Err(Error::Query("a spilled run ends within a record".into())) }
+        Ok(())
     }
+
+    /// Opens a run and starts its first reads, unless others have the memory.
+    fn open(&self, run: Pending) -> Result<Pending, Error> {
+        let Pending::Closed(run) = run else { return Ok(run) };
+        let Ok(account) = self.files.job().account(READ_BYTES, MEMORY_PURPOSE) else {
+            return Ok(Pending::Closed(run));
+        };
+        let mut reader = run.drain_within(Some(&Arc::new(account)), &read_options(), READ_PHASE)?;
+        reader.start()?;
+        Ok(Pending::Open(Box::new(reader)))
+    }
+}
+
+/// A run that will be read.
+enum Pending {
+    Closed(FrameRun),
+    Open(Box<FrameReader>),
+}
+
+fn read_options() -> SharedOptions {
+    SharedOptions { block: BLOCK_BYTES, ahead: TRANSFERS_IN_FLIGHT, ..SharedOptions::default() }
+}
+
+/// Takes the records of a run.
+fn take_all(
+    reader: &mut FrameReader,
+    take: &mut impl FnMut(&[u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    // The beginning of a record that ends in a later frame.
+    let mut begun: Vec<u8> = Vec::new();
+    while let Some(frame) = reader.next()? {
+        let mut bytes = &frame[..];
+        while !begun.is_empty() && !bytes.is_empty() {
+            let needed = match begun.first_chunk::<4>() {
+                Some(length) => 4 + u32::from_le_bytes(*length) as usize,
+                None => 4,
+            };
+            let (more, rest) = bytes.split_at((needed - begun.len()).min(bytes.len()));
+            begun.extend_from_slice(more);
+            bytes = rest;
+            if needed > 4 && begun.len() == needed || needed == 4 && begun == [0; 4] {
+                take(&begun[4..])?;
+                begun.clear();
+            }
+        }
+        while let Some((record, rest)) = split(bytes) {
+            take(record)?;
+            bytes = rest;
+        }
+        begun.extend_from_slice(bytes);
+    }
+    if begun.is_empty() { Ok(()) } else { Err(Error::Query("a spilled run ends within a record".into())) }
 }
 
 /// The spilled groups of a table, by partition.
@@ -152,6 +189,7 @@ impl Overflow {
             return Err(Error::Query("the groups of one hash do not fit into memory; raise --memory".into()));
         }
         self.is_empty = false;
+        let meter = Meter::start();
         let files = &self.place.files;
         let partitioned = groups.partitioned(self.level);
         // Finishing runs together overlaps their last transfers.
@@ -185,11 +223,27 @@ impl Overflow {
         }
         finish(&mut open, &mut self.runs)?;
         groups.clear();
+        files.job().phases().add(meter.stop(WRITE_PHASE, 0, Duration::ZERO));
         Ok(())
     }
 }
 
+/// The groups of a worker, in memory and spilled.
+#[derive(Debug)]
+pub(crate) struct Partial {
+    pub(crate) groups: Groups,
+    pub(crate) overflow: Overflow,
+}
+
+impl Partial {
+    /// Spills the groups in memory.
+    pub(crate) fn spill(&mut self) -> Result<(), Error> {
+        if self.groups.len() > 0 { self.overflow.take(&mut self.groups) } else { Ok(()) }
+    }
+}
+
 fn finish(open: &mut Vec<(usize, FrameWriter)>, runs: &mut [Vec<FrameRun>]) -> Result<(), Error> {
+    open.iter_mut().try_for_each(|(_, run)| run.close())?;
     for (partition, run) in open.drain(..) {
         runs[partition].push(run.finish(WRITE_PHASE)?);
     }

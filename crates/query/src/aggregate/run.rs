@@ -10,10 +10,11 @@ use crate::{Batches, Error, Job};
 use super::groups::Groups;
 use super::index::FIRST_GROUP;
 use super::keys::Keys;
-use super::merge::{Merger, Queue, Results};
-use super::overflow::{Overflow, SpillPlace};
+use super::merge::{Merger, Results};
+use super::overflow::{Overflow, Partial, SpillPlace};
 use super::plan::Aggregation;
-use super::worker::{Partial, Plan, Worker, key_of};
+use super::queue::Queue;
+use super::worker::{Plan, Worker, key_of};
 
 /// Fraction of the free memory for groups; input and output batches need the rest.
 const MEMORY_NUMERATOR: usize = 3;
@@ -191,7 +192,7 @@ fn group(
         let reading = Meter::start();
         let batch = input.next()?;
         job.phases().add(reading.stop("read", 0, Duration::ZERO));
-        let Some(batch) = batch else { return Ok(worker.finish()) };
+        let Some(batch) = batch else { return worker.finish() };
         let grouping = Meter::start();
         worker.add(&batch)?;
         job.phases().add(grouping.stop("group", 0, Duration::ZERO));
@@ -221,7 +222,7 @@ fn count_distinct(
         }
         merger.recycle(merged);
     }
-    Ok(counts.finish().0)
+    Ok(counts.finish()?.0)
 }
 
 /// Adds the single group of a query without keys, which exists even for an empty input.

@@ -18,7 +18,7 @@ use super::groups::Groups;
 use super::index::NO_GROUP;
 use super::keys::Keys;
 use super::layout::{Kind, Layout};
-use super::overflow::{Overflow, RECORD_LENGTH};
+use super::overflow::{Overflow, Partial, RECORD_LENGTH};
 use super::plan::Aggregation;
 use super::state::Values;
 use super::types::{canonical, flat};
@@ -79,13 +79,6 @@ struct Distinct {
     converter: RowConverter,
     groups: Groups,
     overflow: Overflow,
-}
-
-/// The groups of a worker, in memory and spilled.
-#[derive(Debug)]
-pub(crate) struct Partial {
-    pub(crate) groups: Groups,
-    pub(crate) overflow: Overflow,
 }
 
 /// Adds batches to groups.
@@ -149,12 +142,18 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns the groups, and the distinct values of arguments.
-    pub(crate) fn finish(self) -> (Partial, Vec<Partial>) {
-        let distinct = self.distinct.into_iter();
-        let distinct =
-            distinct.map(|distinct| Partial { groups: distinct.groups, overflow: distinct.overflow });
-        (Partial { groups: self.groups, overflow: self.overflow }, distinct.collect())
+    /// Returns the groups, and the distinct values of arguments. If some were spilled, all are: they are merged from runs.
+    pub(crate) fn finish(self) -> Result<(Partial, Vec<Partial>), Error> {
+        let all = |groups: Groups, overflow: Overflow| {
+            let mut partial = Partial { groups, overflow };
+            if !partial.overflow.is_empty() {
+                partial.spill()?;
+            }
+            Ok::<Partial, Error>(partial)
+        };
+        let distinct = self.distinct.into_iter().map(|distinct| all(distinct.groups, distinct.overflow));
+        let distinct = distinct.collect::<Result<Vec<Partial>, Error>>()?;
+        Ok((all(self.groups, self.overflow)?, distinct))
     }
 
     /// Increments the distinct count of the group of a key.

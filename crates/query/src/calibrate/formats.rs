@@ -14,7 +14,7 @@ use super::data::{batch, column, job, packed_rows};
 use super::measure::{Effort, split};
 use crate::Error;
 use crate::cost::operators::{Codec, CodecCost, FileFormat, ValueCost, ValueKind};
-use crate::output::{Output, OutputOptions, Target};
+use crate::output::{Output, OutputOptions, Target, csv};
 use crate::table::{Format, OpenOptions, Representation, ScanOptions, Table};
 
 /// Measured costs of formats.
@@ -131,7 +131,7 @@ fn encode(
             }
             writer.finish()?;
         }
-        FileFormat::Csv => arrow_csv::Writer::new(file).write(batch)?,
+        FileFormat::Csv => *file = csv::file_of(batch)?,
     }
     Ok(())
 }

@@ -89,9 +89,47 @@ pub(super) fn split((small, small_ns): (f64, f64), (large, large_ns): (f64, f64)
     ((small_ns - slope * small).max(0.0), slope)
 }
 
+/// Smallest cost of a fit, as a part of the largest one, that relative errors are of: less is within noise.
+const FITTED_COST_MIN_RATIO: f64 = 0.01;
+
+/// Splits a cost measured at several sizes into a fixed part and a part per unit, both at least 0: those with the least
+/// squares of the relative errors.
+pub(super) fn fitted(points: &[(f64, f64)]) -> (f64, f64) {
+    // A cost of nothing has no relative error.
+    let smallest = points.iter().map(|point| point.1).fold(f64::EPSILON, f64::max) * FITTED_COST_MIN_RATIO;
+    let weighted = points.iter().map(|&(size, ns)| (size, ns, ns.max(smallest).powi(-2)));
+    let sum = |of: &dyn Fn(f64, f64) -> f64| -> f64 {
+        weighted.clone().map(|(size, ns, weight)| weight * of(size, ns)).sum()
+    };
+    let (all, sizes, costs) = (sum(&|_, _| 1.0), sum(&|size, _| size), sum(&|_, ns| ns));
+    let (squares, products) = (sum(&|size, _| size * size), sum(&|size, ns| size * ns));
+    let determinant = all * squares - sizes * sizes;
+    let slope = (all * products - sizes * costs) / determinant;
+    let fixed = (costs - slope * sizes) / all;
+    match () {
+        () if !slope.is_finite() || slope < 0.0 => (costs / all, 0.0),
+        () if fixed < 0.0 => (0.0, products / squares),
+        () => (fixed, slope),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cost_of_several_sizes_is_fitted_with_the_least_relative_errors() {
+        let near = |found: (f64, f64), expected: (f64, f64)| {
+            assert!((found.0 - expected.0).abs() < 1e-6 && (found.1 - expected.1).abs() < 1e-6, "{found:?}");
+        };
+        near(fitted(&[(1.0, 7.0), (4.0, 13.0), (16.0, 37.0)]), (5.0, 2.0));
+        near(fitted(&[(1.0, 2.0), (4.0, 8.0), (16.0, 32.0)]), (0.0, 2.0));
+        // A cost that grows faster than its size has no fixed part, and one that falls has no other one.
+        assert_eq!(fitted(&[(1.0, 1.0), (4.0, 10.0), (16.0, 50.0)]).0, 0.0);
+        assert_eq!(fitted(&[(1.0, 9.0), (4.0, 8.0), (16.0, 7.0)]).1, 0.0);
+        let free = fitted(&[(1.0, 0.0), (4.0, 0.0), (16.0, 0.0)]);
+        assert!(free.0 >= 0.0 && free.1 >= 0.0 && free.0.is_finite() && free.1.is_finite(), "{free:?}");
+    }
 
     #[test]
     fn a_cost_is_split_into_a_fixed_part_and_a_part_for_each_byte() {

@@ -2,6 +2,7 @@
 
 use std::sync::Barrier;
 use std::thread;
+use std::time::Duration;
 
 use sakiyomi_io::{BufferPool, Memory};
 use sakiyomi_os::cpu::{self, of_this_thread};
@@ -24,7 +25,11 @@ pub(super) struct MemoryCosts {
 /// Bytes of memory faulted in.
 const FRESH_BYTES: usize = 32 << 20;
 /// Measurements of them.
-const FRESH_RUNS: usize = 11;
+const FRESH_RUNS: usize = 5;
+/// Pause before each. A virtual machine that reports free pages gives them back to its host after two seconds
+/// (`page_reporting.c`), and their next use takes about ten times longer than that of pages freed just before. A command finds
+/// the memory of a machine as it has been for a while.
+const FRESH_PAUSE: Duration = Duration::from_millis(2_500);
 /// Smallest bytes that a page fault maps.
 const PAGE_BYTES: usize = 4096;
 /// Jobs that are started, and their memory limit in bytes.
@@ -40,32 +45,38 @@ const PARALLEL_ROUNDS: usize = 7;
 const PARALLEL_CORES_MAX: usize = 16;
 
 pub(super) fn measure(effort: Effort) -> Result<MemoryCosts, Error> {
-    let bytes = effort.amount(FRESH_BYTES);
-    let fresh_ns_per_byte = effort.try_measure(bytes, || {
-        BufferPool::fixed(1, bytes, Memory::Huge).map(|pool| drop(std::hint::black_box(pool)))
-    })?;
+    let (fresh_ns_per_byte, fresh_heap_ns_per_byte) = fresh(effort)?;
     let cores = machine::cores().clamp(1, PARALLEL_CORES_MAX);
     let slowdown = if cores > 1 { slowdown(effort, cores).clamp(1.0, cores as f64) } else { 1.0 };
-    let fresh_heap_ns_per_byte = fresh_heap(effort);
     let start_ns_per_thread = start(effort, cores)?;
     Ok(MemoryCosts { fresh_ns_per_byte, fresh_heap_ns_per_byte, start_ns_per_thread, slowdown, cores })
 }
 
-/// CPU time of the first use of a byte that was allocated, in nanoseconds.
-fn fresh_heap(effort: Effort) -> f64 {
+/// CPU time of the first use of a byte of a buffer and of one that was allocated, in nanoseconds.
+fn fresh(effort: Effort) -> Result<(f64, f64), Error> {
     let bytes = effort.amount(FRESH_BYTES);
-    let run = |_| {
+    let (runs, pause) = match effort {
+        Effort::Full => (FRESH_RUNS, FRESH_PAUSE),
+        Effort::Glance => (1, Duration::ZERO),
+    };
+    let (mut buffers, mut heap) = (Vec::new(), Vec::new());
+    for _ in 0..runs {
         // Free memory that the allocator kept would have its pages.
         allocator::trim();
+        thread::sleep(pause);
         let before = of_this_thread();
+        let pool = BufferPool::fixed(1, bytes, Memory::Huge)?;
+        let between = of_this_thread();
         let mut memory: Vec<u8> = Vec::with_capacity(bytes);
         memory.spare_capacity_mut().iter_mut().step_by(PAGE_BYTES).for_each(|byte| {
             byte.write(1);
         });
-        drop(std::hint::black_box(memory));
-        (of_this_thread() - before).as_nanos() as f64 / bytes as f64
-    };
-    median(&mut (0..if effort == Effort::Full { FRESH_RUNS } else { 1 }).map(run).collect::<Vec<_>>())
+        let after = of_this_thread();
+        drop(std::hint::black_box((pool, memory)));
+        buffers.push((between - before).as_nanos() as f64 / bytes as f64);
+        heap.push((after - between).as_nanos() as f64 / bytes as f64);
+    }
+    Ok((median(&mut buffers), median(&mut heap)))
 }
 
 /// CPU time of a job with a thread per core and its I/O engine that does nothing, per thread, in nanoseconds.

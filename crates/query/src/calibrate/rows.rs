@@ -9,7 +9,7 @@ use rand_pcg::Pcg64;
 use sakiyomi_os::cpu::of_this_thread;
 
 use super::data::{generator, job, text};
-use super::measure::{Effort, cpu_ns, median, split};
+use super::measure::{Effort, cpu_ns, fitted, median, split};
 use crate::cost::curve::{Curve, CurvePoint};
 use crate::cost::operators::RowCost;
 use crate::order::SortKey;
@@ -27,8 +27,11 @@ pub(super) struct RowCosts {
     pub(super) copy_ns_per_byte: f64,
 }
 
-/// Columns of narrow and of wide rows of numbers, to separate the cost per value from the cost per row.
-const COLUMN_COUNTS: [usize; 2] = [4, 16];
+/// Columns of narrow rows of numbers, of which all sort cases are measured: what a row costs whatever its width is lost
+/// in the difference of two wide rows.
+const NARROW_COLUMN_COUNTS: [usize; 2] = [1, 4];
+/// Columns of wide rows of numbers, to separate the cost per value from the cost per row.
+const WIDE_COLUMN_COUNT: usize = 16;
 /// Bytes of a number.
 const NUMBER_BYTES: usize = 8;
 /// Columns of text besides a number, and their mean bytes, to separate the cost per byte from the cost per text.
@@ -57,49 +60,58 @@ const SAMPLE_ROWS: usize = 1 << 14;
 const SORT_MEMORY_BYTES: usize = 1 << 30;
 /// Expected bytes passed to a sort, so that it uses the maximum number of partitions.
 const EXPECTED_BYTES: u64 = 1 << 40;
+/// Ratio of sizes that differ only because of whole rows.
+const SAME_SIZE_RATIO: f64 = 1.01;
 /// Bytes that are copied.
 const COPIED_BYTES: usize = 32 << 20;
 
+/// A sort of rows of numbers, and its costs of a row: scattering, sorting, gathering, in nanoseconds.
+struct Measured {
+    sizes: Sizes,
+    partitions: usize,
+    costs: [f64; 3],
+}
+
 pub(super) fn measure(effort: Effort) -> Result<RowCosts, Error> {
-    let narrow =
-        SORT_CASES.map(|(bytes, partitions)| (Sizes::numbers(effort, bytes, COLUMN_COUNTS[0]), partitions));
-    let narrow_costs: Vec<[f64; 3]> = narrow
-        .iter()
-        .map(|&(sizes, partitions)| sort(effort, sizes, partitions))
-        .collect::<Result<_, _>>()?;
+    let cases = NARROW_COLUMN_COUNTS.into_iter().flat_map(|count| SORT_CASES.map(|case| (count, case)));
+    let narrow: Vec<Measured> = cases
+        .map(|(count, (bytes, partitions))| {
+            let sizes = Sizes::numbers(effort, bytes, count);
+            Ok(Measured { sizes, partitions, costs: sort(effort, sizes, partitions)? })
+        })
+        .collect::<Result<_, Error>>()?;
     let (bytes, partitions) = SORT_CASES[TYPICAL_SORT_CASE];
-    let wide = sort(effort, Sizes::numbers(effort, bytes, COLUMN_COUNTS[1]), partitions)?;
+    let wide = sort(effort, Sizes::numbers(effort, bytes, WIDE_COLUMN_COUNT), partitions)?;
     let [short, long] =
         TEXT_MEAN_BYTES.map(|text| sort(effort, Sizes::texts(effort, bytes, text), partitions));
     let (short, long) = (short?, long?);
     // Scattering depends on the number of partitions, gathering on bytes and sorting on rows per partition.
-    let cost = |which: usize, size: fn((Sizes, usize)) -> f64| {
-        let typical = narrow_costs[TYPICAL_SORT_CASE][which];
-        let counts = COLUMN_COUNTS.map(|count| count as f64);
-        let (row_ns, ns_per_value) = split((counts[0], typical), (counts[1], wide[which]));
+    let cost = |which: usize, size: fn(&Measured) -> f64| {
+        let typical = narrow.iter().skip(TYPICAL_SORT_CASE).step_by(SORT_CASES.len());
+        let typical = typical.map(|case| (case.sizes.numbers as f64, case.costs[which]));
+        let of_counts: Vec<(f64, f64)> = typical.chain([(WIDE_COLUMN_COUNT as f64, wide[which])]).collect();
+        let (row_ns, ns_per_value) = fitted(&of_counts);
         let texts = TEXT_COLUMNS as f64;
         let [short_bytes, long_bytes] = TEXT_MEAN_BYTES.map(|bytes| bytes as f64 * texts);
         let (texts_ns, ns_per_byte) = split((short_bytes, short[which]), (long_bytes, long[which]));
         let ns_per_text = ((texts_ns - row_ns - ns_per_value) / texts).max(0.0);
-        let points = narrow.iter().zip(&narrow_costs).map(|(&sort, costs)| CurvePoint {
-            size: size(sort),
-            ns: (costs[which] - ns_per_value * counts[0]).max(0.0),
+        let points = narrow.iter().map(|case| CurvePoint {
+            size: size(case),
+            ns: (case.costs[which] - ns_per_value * case.sizes.numbers as f64).max(0.0),
         });
         RowCost { ns_per_row: mean_curve(points.collect()), ns_per_value, ns_per_text, ns_per_byte }
     };
-    let points = narrow.iter().zip(&narrow_costs);
-    let sort_points = points.map(|(&(sizes, partitions), costs)| CurvePoint {
-        size: sizes.rows as f64 / partitions as f64,
-        ns: costs[1],
-    });
+    let sort_points = narrow
+        .iter()
+        .map(|case| CurvePoint { size: case.sizes.rows as f64 / case.partitions as f64, ns: case.costs[1] });
     let radix_sort = mean_curve(sort_points.collect());
     let (text_key_ns, comparison_ns) = text_keys(effort, &radix_sort)?;
     Ok(RowCosts {
-        scatter: cost(0, |(_, partitions)| partitions as f64),
+        scatter: cost(0, |case| case.partitions as f64),
         radix_sort,
         text_key_ns,
         comparison_ns,
-        gather: cost(2, |(sizes, partitions)| (sizes.rows * sizes.width()) as f64 / partitions as f64),
+        gather: cost(2, |case| (case.sizes.rows * case.sizes.width()) as f64 / case.partitions as f64),
         merge: merges(effort)?,
         copy_ns_per_byte: copy(effort),
     })
@@ -118,10 +130,11 @@ fn text_keys(effort: Effort, radix_sort: &Curve) -> Result<(f64, f64), Error> {
     Ok((text_key_ns, (tied_ns - plain_ns).max(0.0) / rows_per_code.log2()))
 }
 
-/// A curve through points; points of the same size are averaged.
+/// A curve through points; points of nearly the same size are averaged.
 fn mean_curve(mut points: Vec<CurvePoint>) -> Curve {
     points.sort_by(|a, b| a.size.total_cmp(&b.size));
-    let same = points.chunk_by(|a, b| a.size == b.size).map(|same| CurvePoint {
+    let is_same = |a: &CurvePoint, b: &CurvePoint| b.size <= a.size * SAME_SIZE_RATIO;
+    let same = points.chunk_by(is_same).map(|same| CurvePoint {
         size: same[0].size,
         ns: same.iter().map(|point| point.ns).sum::<f64>() / same.len() as f64,
     });
@@ -267,7 +280,7 @@ fn drain(sorted: &Sorted) -> Result<(), Error> {
 
 /// CPU time per row of a merge, by the number of runs.
 fn merges(effort: Effort) -> Result<Curve, Error> {
-    let sizes = Sizes::numbers(effort, MERGED_BYTES, COLUMN_COUNTS[0]);
+    let sizes = Sizes::numbers(effort, MERGED_BYTES, NARROW_COLUMN_COUNTS[1]);
     let batches = sizes.batches()?;
     let point = |runs: usize| {
         let job = job(SORT_MEMORY_BYTES, runs)?;

@@ -9,7 +9,7 @@ use super::shape::{GroupSize, RowShape};
 use super::stage::Stage;
 use super::work::{PARTITION_SKEW_RATIO, Rows, Work};
 use crate::aggregate::groups::PARTITION_COUNT;
-use crate::aggregate::merge::SORTED_GROUPS_MAX;
+use crate::aggregate::queue::SORTED_GROUPS_MAX;
 use crate::aggregate::run::GROUP_MEMORY_RATIO;
 
 /// Partitions of spilled groups.
@@ -146,7 +146,7 @@ fn resident(work: &Work<'_>, groups: Groups, mut read: Stage) -> Vec<Stage> {
     vec![read, last]
 }
 
-/// A full table is spilled, and the rows after it begin an empty one. One thread spills what the tables have at the end.
+/// A full table is spilled, and the rows after it begin an empty one. At its end each thread spills the rest.
 fn spilled(
     work: &Work<'_>,
     groups: Groups,
@@ -157,18 +157,15 @@ fn spilled(
     let share = work.heap * GROUP_MEMORY_RATIO / threads;
     let capacity = groups.capacity(share);
     let (full, rest) = groups.met(rows / threads, capacity);
+    // Each table is written to its end before the thread goes on.
+    read.pauses.writes = full / capacity + 1.0;
     let (full, rest) = (full * threads, rest * threads);
     let table_bytes = capacity.min(groups.count) * groups.table_bytes();
-    let held_bytes = threads * share.min(table_bytes / FULL_TABLE_RATIO);
     read.user_ns += groups.update_ns(work, rows, full + rest, table_bytes);
     read.buffer_bytes = partitions * threads * RUN_BLOCKS * work.spill_block;
-    read.heap_bytes += held_bytes;
-    write_records(work, groups, &mut read, full)?;
-    let mut end = Stage { name: "spill", records: GIVING_GROUPS, heap_bytes: held_bytes, ..Stage::default() };
-    end.buffer_bytes = partitions * RUN_BLOCKS * work.spill_block;
-    write_records(work, groups, &mut end, rest)?;
-    end.serial_ns = end.user_ns;
-    Ok(vec![read, end, merged(work, groups, partitions, (full + rest, capacity, share))?])
+    read.heap_bytes += threads * share.min(table_bytes / FULL_TABLE_RATIO);
+    write_records(work, groups, &mut read, full + rest)?;
+    Ok(vec![read, merged(work, groups, partitions, (full + rest, capacity, share))?])
 }
 
 /// Adds the spilling of groups to a stage. A thread that spills its table does nothing else meanwhile.
@@ -193,10 +190,13 @@ fn merged(
     last.fill_bytes = groups.records(work, count).1.bytes() / partitions;
     let (mut part, mut parts) = (groups, 1.0);
     for _ in 0..DIVISIONS_MAX {
+        // The first run of a partition is not read ahead.
+        last.pauses.reads += parts * partitions / work.threads();
         (parts, part.count) = (parts * partitions, (part.count / partitions).max(1.0));
         let records = groups.records(work, count).1;
         let (_, stored_bytes) = work.compress(records)?;
-        last.flows.push(Flow::read_randomly(Role::Spill, stored_bytes).ahead(0));
+        // The next blocks of each thread, of the same run or of the next one.
+        last.flows.push(Flow::read_randomly(Role::Spill, stored_bytes).ahead(work.threads() as usize));
         last.user_ns += groups.merge_ns(work, count, part.count * parts * groups.table_bytes());
         last.user_ns += work.restore_ns(records)?;
         if part.count <= capacity {
@@ -204,6 +204,7 @@ fn merged(
         }
         let (full, rest) = part.met(count / parts, capacity);
         count = (full + rest) * parts;
+        last.pauses.writes += (full / capacity + 1.0) * parts / work.threads();
         write_records(work, groups, &mut last, count)?;
     }
     let table_bytes = part.count * groups.table_bytes() * PARTITION_SKEW_RATIO / FULL_TABLE_RATIO;

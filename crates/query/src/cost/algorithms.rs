@@ -6,7 +6,7 @@
 use super::aggregate::{Groups, SPILLED_PARTITIONS, hash_aggregate};
 use super::error::CostError;
 use super::flow::{Direction, Flow, Role};
-use super::join::{HASH_PARTITIONS, HASH_PASSES_MAX, hash_join, merge_join, table_bytes};
+use super::join::{HASH_PASSES_MAX, hash_join, hash_partitions, merge_join, table_bytes};
 use super::plan::{Algorithm, SortMethod};
 use super::shape::{KeyShape, Operator, Side, Task};
 use super::sort::sorted;
@@ -14,6 +14,7 @@ use super::stage::Stage;
 use super::work::{PARTITION_SKEW_RATIO, ROW_NUMBER_BYTES, Rows, Work};
 use crate::aggregate::overflow::BLOCK_BYTES as GROUPS_BLOCK_BYTES;
 use crate::batch_spill::BATCH_BLOCK_BYTES;
+use crate::join::hash::memory::first_partitions;
 use crate::join::sort_memory;
 use crate::sort::options::{PARTITIONS_MAX, RESIDENT_BYTES, default_memory};
 use crate::sort::plan::{Demand, MemoryPlan, ORDER_BYTES};
@@ -68,12 +69,16 @@ pub(crate) fn algorithms(task: &Task, resources: &Resources) -> Vec<Algorithm> {
         Operator::Join { build, .. } => {
             let sides = [Side::Left, Side::Right].into_iter();
             let sides = sides.filter(|&side| build.is_none_or(|build| build == side));
-            let partitions = || (0..=HASH_PASSES_MAX).map(|passes| HASH_PARTITIONS.pow(passes));
             let rows = |side: Side| Rows { count: task.rows(side.index()), shape: task.row(side.index()) };
+            let Resources { buffers, heap, threads, .. } = *resources;
+            let partitions = |build| {
+                let first = first_partitions(buffers, heap, threads, table_bytes(rows(build), 1));
+                (0..=HASH_PASSES_MAX).map(move |passes| hash_partitions(first, passes))
+            };
             // Tables may take half of the free memory.
             let fits = |side, partitions| table_bytes(rows(side), partitions) <= resources.heap as f64 / 2.0;
             let hashed = sides.flat_map(|build| {
-                let fitting = partitions().filter(move |&partitions| fits(build, partitions));
+                let fitting = partitions(build).filter(move |&partitions| fits(build, partitions));
                 fitting.map(move |partitions| Algorithm::HashJoin { build, partitions })
             });
             merge_joins(task, resources).into_iter().chain(hashed).collect()
@@ -114,6 +119,7 @@ fn memory_plan(
         directories: resources.directories,
         expected_bytes: Some((sorting.bytes as u64).min(EXPECTED_MAX)),
         expected_rows: Some((sorting.rows as u64).min(EXPECTED_MAX)),
+        spilled_bytes: Some((sorting.bytes as u64).min(EXPECTED_MAX)),
         resident_bytes: resident,
         partitions_max,
         planned_partitions: None,

@@ -10,12 +10,18 @@ use super::stage::Stage;
 use super::work::{PARTITION_SKEW_RATIO, Rows, Work};
 use crate::batch_spill::BATCH_BLOCKS_AHEAD;
 use crate::join::hash::build::{BUILD_COPIES, ENTRY_BYTES};
+use crate::join::hash::memory::OTHER_BLOCKS;
 use crate::join::hash::partition::PARTITION_COUNT;
 
-/// Partitions of a pass over both sides.
-pub(crate) const HASH_PARTITIONS: u64 = PARTITION_COUNT as u64;
-/// Passes at most: 4,096 partitions.
+/// Partitions of a pass over both sides after the first one.
+const HASH_PARTITIONS: u64 = PARTITION_COUNT as u64;
+/// Passes at most: 4,096 partitions at least.
 pub(crate) const HASH_PASSES_MAX: u32 = 3;
+
+/// Partitions after some passes, of which the first divides into `first`, 16 to 255.
+pub(crate) fn hash_partitions(first: u64, passes: u32) -> u64 {
+    passes.checked_sub(1).map_or(1, |again| first * HASH_PARTITIONS.pow(again))
+}
 
 /// The stages of a join of sorted tables: both sorts, and the last stages of both together. All threads join pairs of
 /// partitions; of other sorts, one thread for each side puts its rows in order, and one more joins them.
@@ -120,15 +126,17 @@ const RUN_BLOCKS: f64 = (1 + BATCH_BLOCKS_AHEAD) as f64;
 fn partitioned(work: &Work<'_>, side: usize, partitions: u64) -> Result<Vec<Stage>, CostError> {
     let rows = in_batches(work.rows(side));
     let (compress_ns, spilled) = work.compress(rows)?;
+    let passes = partitions.ilog(HASH_PARTITIONS);
+    let first = partitions / HASH_PARTITIONS.pow(passes.saturating_sub(1));
     // Rows are found by their hashes, and taken from a batch in caches.
-    let taken_ns = work.scatter_ns(rows, HASH_PARTITIONS as f64) + work.gather_ns(rows, 1.0);
-    let divide_ns = taken_ns + compress_ns;
-    let again_ns = divide_ns + work.restore_ns(rows)?;
-    let buffer_bytes = (HASH_PARTITIONS + 1) as f64 * RUN_BLOCKS * work.spill_block;
+    let divide_ns =
+        |count: u64| work.scatter_ns(rows, count as f64) + work.gather_ns(rows, 1.0) + compress_ns;
+    let again_ns = divide_ns(HASH_PARTITIONS) + work.restore_ns(rows)?;
     let mut read = work.scan("partition", STREAMING, side)?;
-    read.user_ns += divide_ns;
+    read.user_ns += divide_ns(first);
     read.flows.push(Flow::write(Role::Spill, spilled).ahead(0));
-    read.buffer_bytes = buffer_bytes;
+    read.buffer_bytes = (first as f64 + OTHER_BLOCKS as f64) * work.spill_block;
+    let buffer_bytes = (HASH_PARTITIONS + 1) as f64 * RUN_BLOCKS * work.spill_block;
     let again = Stage {
         name: "partition again",
         records: STREAMING,
@@ -137,12 +145,12 @@ fn partitioned(work: &Work<'_>, side: usize, partitions: u64) -> Result<Vec<Stag
             Flow::write(Role::Spill, spilled).ahead(0),
         ],
         user_ns: again_ns,
-        portions: HASH_PARTITIONS as f64,
+        portions: first as f64,
         buffer_bytes,
         ..Stage::default()
     };
-    let passes = partitions.ilog(HASH_PARTITIONS) as usize;
-    Ok(std::iter::once(read).chain(std::iter::repeat_n(again, passes.saturating_sub(1))).collect())
+    let again = std::iter::repeat_n(again, (passes as usize).saturating_sub(1));
+    Ok(std::iter::once(read).chain(again).collect())
 }
 
 fn built_ns(work: &Work<'_>, table: Rows, table_bytes: f64) -> f64 {

@@ -73,14 +73,26 @@ impl TableShape {
 
     /// Returns the CPU time to decompress and decode all values, in nanoseconds.
     pub(crate) fn decode_ns(&self, costs: &OperatorCosts) -> Result<f64, CostError> {
+        Ok(self.restore_ns(costs)? + self.decompressed_decode_ns(costs)?)
+    }
+
+    /// Returns the CPU time to decompress all values, in nanoseconds.
+    pub(crate) fn restore_ns(&self, costs: &OperatorCosts) -> Result<f64, CostError> {
+        let column = |column: &ColumnShape| {
+            let codec = costs.codec(column.codec).ok_or(CostError::Codec { codec: column.codec })?;
+            Ok(column.encoded_bytes as f64 * codec.restore_ns_per_byte)
+        };
+        self.columns.iter().map(column).sum()
+    }
+
+    /// Returns the CPU time to decode all values, in nanoseconds, without decompression.
+    pub(crate) fn decompressed_decode_ns(&self, costs: &OperatorCosts) -> Result<f64, CostError> {
         let column = |column: &ColumnShape| {
             let cost = costs.decode(self.format, column.kind, column.is_dictionary);
             let cost = cost.ok_or_else(|| CostError::operator("decoding", self.format, column.kind))?;
-            let codec = costs.codec(column.codec).ok_or(CostError::Codec { codec: column.codec })?;
             let text =
                 if column.kind == ValueKind::Text { column.value_bytes * cost.ns_per_byte } else { 0.0 };
-            let restored = column.encoded_bytes as f64 * codec.restore_ns_per_byte;
-            Ok(self.rows as f64 * (cost.ns_per_value + text) + restored)
+            Ok(self.rows as f64 * (cost.ns_per_value + text))
         };
         self.columns.iter().map(column).sum()
     }

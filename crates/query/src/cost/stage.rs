@@ -36,6 +36,8 @@ pub(crate) struct Stage {
     pub(crate) portions: f64,
     /// Bytes read before computation can begin.
     pub(crate) fill_bytes: f64,
+    /// Times that each thread waits for a transfer with nothing to compute and no other one in flight.
+    pub(crate) pauses: Pauses,
     /// Bytes of I/O buffers and rows in them, without the buffers of table reads and result writes.
     pub(crate) buffer_bytes: f64,
     /// Bytes of allocator memory.
@@ -48,6 +50,15 @@ pub(crate) struct Stage {
     pub(crate) fresh_buffer_bytes: f64,
     /// Bytes of allocator memory used for the first time in this stage.
     pub(crate) fresh_heap_bytes: f64,
+}
+
+/// Waits of a thread for single transfers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Pauses {
+    /// For the first read of something.
+    pub(crate) reads: f64,
+    /// For the last write of something.
+    pub(crate) writes: f64,
 }
 
 /// The limiting resource of a stage.
@@ -164,7 +175,8 @@ impl Stage {
         if self.portions < 1.0 { 1.0 } else { (self.portions / threads).ceil() * threads / self.portions }
     }
 
-    /// Time until the first bytes arrive plus time to write the last bytes, in nanoseconds.
+    /// Time until the first bytes arrive plus time to write the last bytes, of the stage and of what a thread does between
+    /// pauses, in nanoseconds.
     fn fill_and_drain(&self, streams: &Streams) -> f64 {
         let latency = |direction: Direction| {
             let same = self.flows.iter().filter(move |flow| flow.direction == direction && flow.bytes > 0.0);
@@ -172,6 +184,7 @@ impl Stage {
         };
         let first = self.flows.iter().find(|flow| flow.direction == Direction::Read);
         let fill = first.map_or(0.0, |flow| self.fill_bytes * streams.transfer(flow).device_ns_per_byte);
-        latency(Direction::Read) + latency(Direction::Write) + fill
+        let Pauses { reads, writes } = self.pauses;
+        reads.max(1.0) * latency(Direction::Read) + writes.max(1.0) * latency(Direction::Write) + fill
     }
 }

@@ -7,6 +7,7 @@ use super::records::SAMPLING;
 use super::shape::{KeyShape, Operator, RowShape, Task};
 use super::stage::Stage;
 use crate::output::GROUP_ROWS_MIN;
+use crate::sort::SAMPLE_ROWS;
 
 /// Number and width of the rows of an operator.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -109,15 +110,26 @@ impl Work<'_> {
     pub(crate) fn sample(&self, table: usize, key: KeyShape) -> Result<Stage, CostError> {
         let shape = &self.task.tables[table];
         let rows_ratio = |rows: f64| (rows / (shape.rows as f64).max(1.0)).min(1.0);
-        let ratio = match shape.format {
-            // Whole pages of the keys are read and decoded.
-            FileFormat::Parquet => rows_ratio(SAMPLE_RUNS * PAGE_ROWS) * key.sampled_ratio,
+        // Parts of the table that are read and decompressed, and of its values that are decoded.
+        let (ratio, decoded_ratio) = match shape.format {
+            // Whole pages of the keys, of which only the sampled values are decoded.
+            FileFormat::Parquet => {
+                let pages = rows_ratio(SAMPLE_RUNS * PAGE_ROWS) * key.sampled_ratio;
+                (pages, pages.min(rows_ratio(SAMPLE_ROWS as f64) * key.sampled_ratio))
+            }
             // Whole record batches of the keys.
-            FileFormat::Arrow => rows_ratio(SAMPLE_BATCHES * GROUP_ROWS_MIN as f64) * key.sampled_ratio,
+            FileFormat::Arrow => {
+                let batches = rows_ratio(SAMPLE_BATCHES * GROUP_ROWS_MIN as f64) * key.sampled_ratio;
+                (batches, batches)
+            }
             // Sections of the text, with all columns.
-            FileFormat::Csv => (SAMPLE_TEXT_BYTES / shape.file_bytes().max(1.0)).min(1.0),
+            FileFormat::Csv => {
+                let sections = (SAMPLE_TEXT_BYTES / shape.file_bytes().max(1.0)).min(1.0);
+                (sections, sections)
+            }
         };
-        let decode_ns = shape.decode_ns(self.costs)? * ratio;
+        let decode_ns =
+            shape.restore_ns(self.costs)? * ratio + shape.decompressed_decode_ns(self.costs)? * decoded_ratio;
         let flows = vec![Flow::read_randomly(Role::Input(table), shape.file_bytes() * ratio)];
         Ok(Stage {
             name: "sample",

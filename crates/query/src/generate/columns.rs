@@ -137,14 +137,26 @@ pub(super) fn from_codes(batch: &RecordBatch, schema: &SchemaRef) -> Result<Reco
 /// Bytes assumed for a generated string: the mean is 27 to 124 for comments, 10 to 25 for most others.
 const STRING_BYTES: usize = 32;
 
+/// Longest string that a view holds itself.
+const VIEW_STRING_MAX_BYTES: usize = 12;
+
 /// Approximate bytes of a row in memory.
 pub(super) fn row_bytes(schema: &Schema) -> usize {
-    let column = |data_type: &DataType| match data_type {
+    let column = |field: &Field| match field.data_type() {
         DataType::Dictionary(..) => 1,
-        DataType::Utf8View => 16 + STRING_BYTES,
+        DataType::Utf8View => size_of::<u128>() + view_bytes(field.name()),
         other => other.primitive_width().unwrap_or(4 + STRING_BYTES),
     };
-    schema.fields().iter().map(|field| column(field.data_type())).sum()
+    schema.fields().iter().map(|field| column(field)).sum()
+}
+
+/// Approximate bytes of a string outside of its view.
+fn view_bytes(name: &str) -> usize {
+    let coded = CODED_COLUMNS.iter().find(|(coded, _)| *coded == name);
+    coded.map_or(STRING_BYTES, |(_, values)| {
+        let long = values.iter().map(|value| value.len()).filter(|&bytes| bytes > VIEW_STRING_MAX_BYTES);
+        long.sum::<usize>().div_ceil(values.len())
+    })
 }
 
 fn compact_type(field: &Field) -> DataType {

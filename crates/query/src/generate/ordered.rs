@@ -9,7 +9,8 @@ use crate::Error;
 /// Produces the item of an index.
 pub(super) type Make<T> = Arc<dyn Fn(usize) -> Result<T, Error> + Send + Sync>;
 
-/// The items with indices below `count`, produced at most a window ahead of the next one to return.
+/// The items with indices below `count`. A window of them at most is in memory, with the one that was returned last until
+/// the next one is asked for.
 pub(super) struct Ordered<T> {
     shared: Arc<Shared<T>>,
     count: usize,
@@ -26,6 +27,8 @@ struct State<T> {
     next: usize,
     /// Index of the next item to return.
     given: usize,
+    /// Number of items that the consumer is done with.
+    released: usize,
     made: BTreeMap<usize, Result<T, Error>>,
     /// Whether production has stopped.
     has_stopped: bool,
@@ -55,9 +58,9 @@ impl<T> Drop for StopOnPanic<'_, T> {
 }
 
 impl<T: Send + 'static> Ordered<T> {
-    /// Starts threads that produce `count` items, with at most `window` in memory at the same time.
+    /// Starts threads that produce `count` items, with at most `window` being made or in memory at the same time.
     pub(super) fn start(threads: usize, window: usize, count: usize, make: &Make<T>) -> Ordered<T> {
-        let state = State { next: 0, given: 0, made: BTreeMap::new(), has_stopped: false };
+        let state = State { next: 0, given: 0, released: 0, made: BTreeMap::new(), has_stopped: false };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let start = |_| {
             let (shared, make) = (Arc::clone(&shared), Arc::clone(make));
@@ -74,14 +77,16 @@ impl<T: Send + 'static> Ordered<T> {
     pub(super) fn next(&mut self) -> Option<Result<T, Error>> {
         let mut state = self.shared.lock();
         let place = state.given;
+        if state.released < place {
+            state.released = place;
+            self.shared.changed.notify_all();
+        }
         if place == self.count {
             return None;
         }
         loop {
             if let Some(item) = state.made.remove(&place) {
                 state.given = if item.is_ok() { place + 1 } else { self.count };
-                drop(state);
-                self.shared.changed.notify_all();
                 return Some(item);
             }
             assert!(!state.has_stopped, "a thread that generates rows panicked");
@@ -94,7 +99,7 @@ fn work<T>(shared: &Shared<T>, window: usize, count: usize, make: &Make<T>) {
     let _guard = StopOnPanic(shared);
     loop {
         let mut state = shared.lock();
-        while !state.has_stopped && state.next < count && state.next >= state.given + window {
+        while !state.has_stopped && state.next < count && state.next >= state.released + window {
             state = shared.wait(state);
         }
         if state.has_stopped || state.next >= count {
@@ -121,6 +126,42 @@ impl<T> Drop for Ordered<T> {
         for thread in self.threads.drain(..) {
             // A panic was already reported to the consumer, or its items are no longer needed.
             let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// An item that is counted while it exists.
+    struct Counted(Arc<AtomicUsize>);
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn no_more_items_than_the_window_exist() {
+        for (threads, window) in [(1, 1), (3, 1), (2, 2), (2, 5)] {
+            let (alive, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+            let (counter, peak) = (Arc::clone(&alive), Arc::clone(&most));
+            let make: Make<Counted> = Arc::new(move |_| {
+                peak.fetch_max(counter.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                Ok(Counted(Arc::clone(&counter)))
+            });
+            let mut items = Ordered::start(threads, window, 200, &make);
+            let mut count = 0;
+            while let Some(item) = items.next() {
+                count += 1;
+                drop(item.unwrap());
+            }
+            assert_eq!(count, 200);
+            assert!((1..=window).contains(&most.load(Ordering::SeqCst)), "{most:?} of {window}");
         }
     }
 }

@@ -6,11 +6,15 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 
 use super::columns::{ColumnTypes, Projection, row_bytes};
-use super::tables::{TpchTable, check_scale};
+use super::memory::{self, Held};
+use super::tables::{TEXT_POOL_BYTES, TpchTable, check_scale};
 use crate::{Error, Job};
 
 /// Name of the generator's memory in errors.
 pub(super) const GENERATOR_MEMORY: &str = "generating rows";
+
+/// Name of the memory of the standard's text pool in errors.
+const TEXT_MEMORY: &str = "generating comments (tables without their comment columns need less)";
 
 /// Options of a generated table.
 #[derive(Clone, Debug)]
@@ -69,19 +73,33 @@ impl Plan {
         usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(row_bytes(self.schema()))
     }
 
-    /// The rows of a part.
-    pub(super) fn part(&self, part: usize) -> Result<Vec<RecordBatch>, Error> {
-        let has_comments = self.projection.has_comments();
-        let batches = self.table.part(self.scale, part, self.parts, has_comments).map(|batch| {
-            self.job.check()?;
-            self.projection.apply(&batch?)
-        });
-        batches.collect()
+    /// Approximate bytes of the rows of a part in memory.
+    pub(super) fn part_bytes(&self) -> usize {
+        self.bytes(self.rows().div_ceil(self.parts.max(1) as u64))
     }
 
-    /// Number of items of `item_bytes` that fit into memory: at least one, at most two per thread.
-    pub(super) fn window(&self, item_bytes: usize) -> usize {
-        let fitting = self.job.available() / item_bytes.max(1);
+    /// The rows of a part.
+    pub(super) fn part(&self, part: usize) -> impl Iterator<Item = Result<RecordBatch, Error>> {
+        let has_comments = self.projection.has_comments();
+        self.table.part(self.scale, part, self.parts, has_comments).map(|batch| {
+            self.job.check()?;
+            self.projection.apply(&batch?)
+        })
+    }
+
+    /// Reserves the memory of the text that comments are taken from, if there are any.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the job does not have that much.
+    pub(super) fn text_memory(&self) -> Result<Held, Error> {
+        let bytes = if self.projection.has_comments() { TEXT_POOL_BYTES } else { 0 };
+        Held::new(&self.job, bytes, TEXT_MEMORY)
+    }
+
+    /// Number of items of `item_bytes` that fit into memory, of which `held_bytes` are held already: at least one, at most
+    /// two per thread.
+    pub(super) fn window(&self, item_bytes: usize, held_bytes: usize) -> usize {
+        let fitting = (memory::available(&self.job) + held_bytes) / item_bytes.max(1);
         fitting.clamp(1, 2 * self.job.options().threads.max(1))
     }
 }

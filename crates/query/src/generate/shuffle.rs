@@ -8,43 +8,30 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::{RecordBatch, UInt32Array};
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_schema::SchemaRef;
-use arrow_select::concat::concat_batches;
-use arrow_select::take::take_record_batch;
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64;
+use arrow_select::concat::concat;
+use arrow_select::take::take;
+use sakiyomi_os::allocator;
 
 use super::columns::{code_schema, from_codes, to_codes};
+use super::memory::Held;
 use super::ordered::{Make, Ordered};
 use super::plan::{GENERATOR_MEMORY, Plan};
+use super::scatter::{
+    Blocks, Bucket, Pieces, Purpose, Scatter, Scattered, below, buckets, random, scattered, scattered_bytes,
+};
 use super::tables::GENERATED_BATCH_ROWS;
-use crate::batch_spill::{BatchRun, BatchWriter};
-use crate::spill::SpillFiles;
-use crate::{Error, job::Reservation};
-
-/// Target rows of a bucket: a few buckets fit into the memory of a small job.
-const BUCKET_ROWS: u64 = 1 << 16;
+use crate::Error;
 
 /// Maximum rows of a bucket shuffled in memory.
 const BUCKET_ROWS_MAX: u64 = 1 << 18;
 
-/// Maximum buckets of one pass: each needs two buffers of at least 64 KiB.
-const BUCKETS_MAX: u64 = 256;
-
-/// Rows scattered at once: enough for hundreds of rows per bucket.
-const SCATTERED_ROWS: usize = 1 << 17;
-
-/// Copies of a bucket in memory while it is shuffled: its batches or the result, and the concatenated batch.
+/// Copies of a bucket in memory while it is shuffled: its batches, and the result.
 const BUCKET_COPIES: usize = 2;
 
-/// A run of spilled rows.
-struct Bucket {
-    run: BatchRun,
-    rows: u64,
-    /// Selects the random stream of the bucket.
-    number: u64,
-}
+/// The same with the encoded result, whose memory the encoder reserves.
+const ENCODED_BUCKET_COPIES: usize = BUCKET_COPIES + 1;
 
 /// Converts shuffled rows into an item, on any thread.
 pub(super) type Finish<T> = Arc<dyn Fn(Vec<RecordBatch>) -> Result<T, Error> + Send + Sync>;
@@ -63,8 +50,12 @@ pub(super) struct Shuffle<T> {
     next_number: u64,
     /// Buckets being shuffled.
     current: Option<Ordered<T>>,
-    /// Memory of the buckets being shuffled.
-    memory: Reservation,
+    /// Mean bytes of a row in memory.
+    row_bytes: usize,
+    /// Memory of the parts being scattered, then of the buckets being shuffled.
+    memory: Held,
+    blocks: Blocks,
+    _text: Held,
 }
 
 impl<T: Send + 'static> Shuffle<T> {
@@ -75,8 +66,12 @@ impl<T: Send + 'static> Shuffle<T> {
         finish: Finish<T>,
         generated: &mut dyn FnMut(u64),
     ) -> Result<Shuffle<T>, Error> {
-        let bucket_rows = plan.rows().min(BUCKET_ROWS_MAX);
-        let memory = plan.job().reserve(plan.bytes(bucket_rows) * BUCKET_COPIES, GENERATOR_MEMORY)?;
+        let blocks = Blocks::new(plan.job(), plan.rows())?;
+        let _text = plan.text_memory()?;
+        // Random buckets of a mean size are rarely larger by an eighth.
+        let bucket_rows = plan.rows().div_ceil(buckets(plan.rows())) / 8 * 9;
+        let bucket_bytes = plan.bytes(bucket_rows.min(BUCKET_ROWS_MAX)) * BUCKET_COPIES;
+        let memory = Held::new(plan.job(), scattered_bytes(plan).max(bucket_bytes), GENERATOR_MEMORY)?;
         let mut shuffle = Shuffle {
             plan: plan.clone(),
             seed,
@@ -86,29 +81,49 @@ impl<T: Send + 'static> Shuffle<T> {
             rows_max: BUCKET_ROWS_MAX,
             next_number: 0,
             current: None,
+            row_bytes: plan.bytes(1),
             memory,
+            blocks,
+            _text,
         };
-        let mut scatter = Scatter::new(&shuffle, plan.rows())?;
-        let mut parts = shuffle.scattered_parts(scatter.writers.len());
+        let mut scatter = Scatter::new(plan.job(), &shuffle.blocks, &shuffle.codes, plan.rows())?;
+        let mut parts = shuffle.scattered_parts(scatter.buckets())?;
         while let Some(part) = parts.next() {
-            scatter.write(&part?)?;
-            generated(scatter.written);
+            part?.iter().try_for_each(|rows| scatter.write(rows))?;
+            generated(scatter.written());
         }
+        drop(parts);
+        shuffle.row_bytes = scatter.row_bytes().unwrap_or(shuffle.row_bytes);
         shuffle.push(scatter)?;
+        // The pieces that the batches of parts leave free are too small for buckets.
+        allocator::trim();
         Ok(shuffle)
     }
 
-    /// The parts of the table, with the rows of each ordered by bucket.
-    fn scattered_parts(&self, buckets: usize) -> Ordered<Scattered> {
+    /// The parts of the table in pieces, with the rows of each ordered by bucket.
+    fn scattered_parts(&mut self, buckets: usize) -> Result<Ordered<Vec<Scattered>>, Error> {
         let (plan, codes, seed) = (self.plan.clone(), self.codes.clone(), self.seed);
-        let make: Make<Scattered> = Arc::new(move |part| {
-            let batch = concat_batches(plan.schema(), &plan.part(part)?)?;
+        let make: Make<Vec<Scattered>> = Arc::new(move |part| {
             let mut random = random(seed, Purpose::Scatter, part as u64);
-            scattered(&to_codes(&batch, &codes)?, buckets, &mut random)
+            let mut pieces = Pieces::default();
+            for batch in plan.part(part) {
+                pieces.push(to_codes(&batch?, &codes)?, |rows| scattered(rows, buckets, &mut random))?;
+            }
+            pieces.finish(|rows| scattered(rows, buckets, &mut random))
         });
-        let window = self.plan.window(self.plan.bytes(SCATTERED_ROWS as u64) * BUCKET_COPIES);
+        let part_bytes = scattered_bytes(&self.plan);
+        let window = self.window(part_bytes, part_bytes)?;
         let threads = self.plan.job().options().threads.min(window);
-        Ordered::start(threads, window, self.plan.parts, &make)
+        Ok(Ordered::start(threads, window, self.plan.parts, &make))
+    }
+
+    /// Takes the memory of as many items as fit, of one at least. An item needs `item_bytes`, and `all_bytes` with what
+    /// others reserve for it.
+    fn window(&mut self, item_bytes: usize, all_bytes: usize) -> Result<usize, Error> {
+        self.memory.resize(item_bytes)?;
+        let most = self.plan.window(all_bytes, item_bytes);
+        let found = (2..=most).rev().find(|&window| self.memory.resize(window * item_bytes).is_ok());
+        Ok(found.unwrap_or(1))
     }
 
     /// Puts scattered buckets before the remaining ones.
@@ -131,7 +146,7 @@ impl<T: Send + 'static> Shuffle<T> {
             if next.rows > self.rows_max {
                 self.scatter_again()?;
             } else {
-                self.begin_small();
+                self.begin_small()?;
             }
         }
     }
@@ -140,14 +155,14 @@ impl<T: Send + 'static> Shuffle<T> {
     #[cfg(test)]
     pub(super) fn merge_buckets(&mut self, rows_max: u64) -> Result<(), Error> {
         self.rows_max = rows_max;
-        let spill = SpillFiles::new(self.plan.job());
-        let (mut writer, mut rows) = (BatchWriter::create(&spill, &self.codes)?, 0);
+        let spill = crate::spill::SpillFiles::new(self.plan.job());
+        let (mut writer, mut rows) = (self.blocks.writer(&spill, &self.codes)?, 0);
         for bucket in self.buckets.drain(..) {
-            let mut reader = bucket.run.drain()?;
+            rows += bucket.rows;
+            let mut reader = bucket.drain(&self.blocks)?;
             while let Some(batch) = reader.next()? {
                 writer.write(&batch)?;
             }
-            rows += bucket.rows;
         }
         self.buckets.push(Bucket { run: writer.finish()?, rows, number: 0 });
         Ok(())
@@ -156,43 +171,29 @@ impl<T: Send + 'static> Shuffle<T> {
     /// Scatters the next bucket, which is too large for memory.
     fn scatter_again(&mut self) -> Result<(), Error> {
         let bucket = self.buckets.pop().expect("the next bucket");
-        let mut scatter = Scatter::new(self, bucket.rows)?;
+        let mut scatter = Scatter::new(self.plan.job(), &self.blocks, &self.codes, bucket.rows)?;
         let mut random = random(self.seed, Purpose::ScatterAgain, bucket.number);
-        let (mut reader, mut batches, mut rows) = (bucket.run.drain()?, Vec::new(), 0);
-        loop {
+        let mut reader = bucket.drain(&self.blocks)?;
+        let (buckets, mut pieces) = (scatter.buckets(), Pieces::default());
+        let mut scatter_rows = |rows: &RecordBatch| scatter.write(&scattered(rows, buckets, &mut random)?);
+        while let Some(batch) = reader.next()? {
             self.plan.job().check()?;
-            let batch = reader.next()?;
-            let has_ended = batch.is_none();
-            rows += batch.as_ref().map_or(0, RecordBatch::num_rows);
-            batches.extend(batch);
-            if rows >= SCATTERED_ROWS || has_ended && rows > 0 {
-                let whole = concat_batches(&self.codes, &batches)?;
-                scatter.write(&scattered(&whole, scatter.writers.len(), &mut random)?)?;
-                batches.clear();
-                rows = 0;
-            }
-            if has_ended {
-                break;
-            }
+            pieces.push(batch, &mut scatter_rows)?;
         }
+        pieces.finish(&mut scatter_rows)?;
         self.push(scatter)
     }
 
     /// Starts to shuffle the next buckets, up to one that is too large.
-    fn begin_small(&mut self) {
+    fn begin_small(&mut self) -> Result<(), Error> {
         let mut small = Vec::new();
         while let Some(bucket) = self.buckets.pop_if(|bucket| bucket.rows <= self.rows_max) {
             small.push(bucket);
         }
         let rows = small.iter().map(|bucket| bucket.rows).max().unwrap_or(0);
-        let bucket_bytes = self.plan.bytes(rows) * (BUCKET_COPIES + 1);
-        let window = self.plan.window(bucket_bytes);
-        // The reservation of the first bucket remains if encoders have taken the rest meanwhile.
-        let window = match self.memory.resize(window * bucket_bytes, GENERATOR_MEMORY) {
-            Ok(()) => window,
-            Err(_) => 1,
-        };
-        let count = small.len();
+        let bucket_bytes = self.row_bytes * rows as usize;
+        let window = self.window(bucket_bytes * BUCKET_COPIES, bucket_bytes * ENCODED_BUCKET_COPIES)?;
+        let (count, blocks) = (small.len(), self.blocks.clone());
         let buckets = Mutex::new(small.into_iter().map(Some).collect::<Vec<_>>());
         let (plan, seed, codes, finish) =
             (self.plan.clone(), self.seed, self.codes.clone(), Arc::clone(&self.finish));
@@ -200,127 +201,43 @@ impl<T: Send + 'static> Shuffle<T> {
             let bucket = buckets.lock().unwrap_or_else(PoisonError::into_inner)[place].take();
             let bucket = bucket.expect("each bucket is taken once");
             plan.job().check()?;
-            finish(shuffled(bucket, seed, &codes, plan.schema())?)
+            finish(shuffled(bucket, &blocks, seed, &codes, plan.schema())?)
         });
         let threads = self.plan.job().options().threads.min(window);
         self.current = Some(Ordered::start(threads, window, count, &make));
+        Ok(())
     }
 }
 
 /// The rows of a bucket in random order.
 fn shuffled(
     bucket: Bucket,
+    blocks: &Blocks,
     seed: u64,
     codes: &SchemaRef,
     schema: &SchemaRef,
 ) -> Result<Vec<RecordBatch>, Error> {
     let mut random = random(seed, Purpose::Shuffle, bucket.number);
-    let (mut reader, mut batches) = (bucket.run.drain()?, Vec::new());
+    let (mut reader, mut batches) = (bucket.drain(blocks)?, Vec::<RecordBatch>::new());
     while let Some(batch) = reader.next()? {
         batches.push(batch);
     }
-    let whole = concat_batches(codes, &batches)?;
-    drop(batches);
-    let mut order: Vec<u32> = (0..whole.num_rows() as u32).collect();
+    drop(reader);
+    let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let mut order: Vec<u32> = (0..count as u32).collect();
     for last in (1..order.len()).rev() {
         order.swap(last, below(&mut random, last as u64 + 1) as usize);
     }
-    let rows = from_codes(&take_record_batch(&whole, &UInt32Array::from(order))?, schema)?;
+    let order = UInt32Array::from(order);
+    // Column by column, so that only one of them is in memory once more.
+    let columns = (0..codes.fields().len()).map(|column| -> Result<ArrayRef, Error> {
+        let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(column).as_ref()).collect();
+        Ok(take(&concat(&parts)?, &order, None)?)
+    });
+    let rows = RecordBatch::try_new(codes.clone(), columns.collect::<Result<_, Error>>()?)?;
+    drop(batches);
+    let rows = from_codes(&rows, schema)?;
     let starts = (0..rows.num_rows()).step_by(GENERATED_BATCH_ROWS);
     let slice = |start: usize| rows.slice(start, GENERATED_BATCH_ROWS.min(rows.num_rows() - start));
     Ok(starts.map(slice).collect())
-}
-
-/// Rows ordered by bucket.
-struct Scattered {
-    batch: RecordBatch,
-    /// End index of each bucket.
-    ends: Vec<usize>,
-}
-
-/// Assigns rows to buckets at random.
-fn scattered(batch: &RecordBatch, buckets: usize, random: &mut Pcg64) -> Result<Scattered, Error> {
-    let chosen: Vec<u32> = (0..batch.num_rows()).map(|_| below(random, buckets as u64) as u32).collect();
-    let mut ends = vec![0; buckets];
-    chosen.iter().for_each(|&bucket| ends[bucket as usize] += 1);
-    let mut next = Vec::with_capacity(buckets);
-    let mut end = 0;
-    for count in &mut ends {
-        next.push(end);
-        end += *count;
-        *count = end;
-    }
-    let mut order = vec![0_u32; batch.num_rows()];
-    for (row, &bucket) in chosen.iter().enumerate() {
-        let place = &mut next[bucket as usize];
-        order[*place] = row as u32;
-        *place += 1;
-    }
-    Ok(Scattered { batch: take_record_batch(batch, &UInt32Array::from(order))?, ends })
-}
-
-/// Buckets being written.
-struct Scatter {
-    writers: Vec<(BatchWriter, u64)>,
-    written: u64,
-    _spill: SpillFiles,
-}
-
-impl Scatter {
-    fn new<T>(shuffle: &Shuffle<T>, rows: u64) -> Result<Scatter, Error> {
-        let spill = SpillFiles::new(shuffle.plan.job());
-        let count = rows.div_ceil(BUCKET_ROWS).clamp(1, BUCKETS_MAX);
-        let writer = |_| Ok((BatchWriter::create(&spill, &shuffle.codes)?, 0));
-        Ok(Scatter {
-            writers: (0..count).map(writer).collect::<Result<_, Error>>()?,
-            written: 0,
-            _spill: spill,
-        })
-    }
-
-    fn write(&mut self, rows: &Scattered) -> Result<(), Error> {
-        let mut start = 0;
-        for ((writer, written), &end) in self.writers.iter_mut().zip(&rows.ends) {
-            if end > start {
-                writer.write(&rows.batch.slice(start, end - start))?;
-                *written += (end - start) as u64;
-            }
-            start = end;
-        }
-        self.written += rows.batch.num_rows() as u64;
-        Ok(())
-    }
-
-    fn finish(self, next_number: &mut u64) -> Result<Vec<Bucket>, Error> {
-        let buckets = self.writers.into_iter().map(|(writer, rows)| {
-            *next_number += 1;
-            Ok(Bucket { run: writer.finish()?, rows, number: *next_number })
-        });
-        buckets.filter(|bucket| !matches!(bucket, Ok(Bucket { rows: 0, .. }))).collect()
-    }
-}
-
-/// Independent uses of random numbers.
-#[derive(Clone, Copy)]
-enum Purpose {
-    Scatter,
-    ScatterAgain,
-    Shuffle,
-}
-
-/// The random generator of a part or bucket.
-fn random(seed: u64, purpose: Purpose, number: u64) -> Pcg64 {
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    bytes[8..16].copy_from_slice(&number.to_le_bytes());
-    bytes[16] = purpose as u8;
-    // Adjacent seeds give correlated states, so the state is drawn from a first generator.
-    let mut first = Pcg64::from_seed(bytes);
-    let _ = first.next_u64();
-    Pcg64::seed_from_u64(first.next_u64())
-}
-
-/// Returns a random number below `limit`, with a bias of less than `limit / 2^64`.
-fn below(random: &mut Pcg64, limit: u64) -> u64 {
-    ((u128::from(random.next_u64()) * u128::from(limit)) >> 64) as u64
 }

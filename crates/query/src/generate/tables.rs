@@ -187,6 +187,9 @@ impl FromStr for TpchTable {
     }
 }
 
+/// Bytes of the standard's text pool. It is built once, and stays in memory until the process ends.
+pub(super) const TEXT_POOL_BYTES: usize = 300 << 20;
+
 /// Bytes of the text pool for unused comments; more than the longest comment.
 const SMALL_TEXT_POOL_BYTES: i32 = 64 << 10;
 

@@ -8,7 +8,7 @@
 mod blocks;
 pub(crate) mod build;
 mod context;
-mod memory;
+pub(crate) mod memory;
 pub(crate) mod partition;
 mod probe;
 mod rule;
@@ -48,6 +48,7 @@ impl HashJoin {
         let input = |stream: Box<dyn Batches>| HashInput {
             job: job.clone(),
             schema: stream.schema(),
+            expected: None,
             open: Box::new(|_| Ok(vec![stream])),
         };
         let (schema, parts) = start(job, [input(left), input(right)], (condition, kind, build))?;

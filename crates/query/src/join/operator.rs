@@ -158,7 +158,8 @@ fn hash_join(
 ) -> Result<Joined, Error> {
     let inputs = [(0, left), (1, right)].map(|(side, input): (usize, JoinInput<'_>)| {
         let (job, schema) = (job.side(SIDE_NAMES[side]), input.schema.clone());
-        HashInput { job, schema, open: Box::new(|job| opened(job, input)) }
+        let expected = input.sort.expected_bytes.zip(input.sort.expected_rows);
+        HashInput { job, schema, expected, open: Box::new(|job| opened(job, input)) }
     });
     let (schema, parts) = hash::start(job, inputs, (condition, kind, build))?;
     let parts = Arc::new(MeteredParts { job: job.clone(), parts });

@@ -1,5 +1,7 @@
 //! Byte buffer that stays initialized, so that reuse costs neither page faults nor zeroing.
 
+use sakiyomi_expression::format::Append;
+
 /// An append-only byte buffer. Memory beyond its end keeps old bytes, and is reused without zeroing.
 #[derive(Debug, Default)]
 pub(crate) struct Buf {
@@ -66,6 +68,13 @@ impl Buf {
             value >>= 7;
         }
         self.push(value as u8);
+    }
+}
+
+impl Append for Buf {
+    #[inline]
+    fn space(&mut self, count: usize) -> &mut [u8] {
+        Buf::space(self, count)
     }
 }
 

@@ -52,13 +52,28 @@ impl Encoder {
     /// Writes the header.
     pub(crate) fn begin(&self, sink: &SharedSink) -> Result<(), Error> {
         let mut line = Buf::default();
-        for name in &self.header {
-            append_text(&mut line, name.as_bytes());
-            line.push(b',');
-        }
-        end_line(&mut line, self.header.len());
+        self.append_header(&mut line);
         sink.append(line.as_slice())
     }
+
+    fn append_header(&self, out: &mut Buf) {
+        for name in &self.header {
+            append_text(out, name.as_bytes());
+            out.push(b',');
+        }
+        end_line(out, self.header.len());
+    }
+}
+
+/// Returns the bytes of a file with the rows of a batch.
+///
+/// # Errors
+/// If CSV does not support the type of a column.
+pub(crate) fn file_of(batch: &RecordBatch) -> Result<Vec<u8>, Error> {
+    let (encoder, mut out) = (Encoder::new(&batch.schema())?, Buf::default());
+    encoder.append_header(&mut out);
+    encoder.encode(std::slice::from_ref(batch), &mut out)?;
+    Ok(out.as_slice().to_vec())
 }
 
 fn is_refused(data_type: &DataType) -> bool {

@@ -233,7 +233,7 @@ impl Cursor {
         let (source, chunks) = match run.data {
             RunData::Memory(chunks, places) => (Source::Memory { places, next: 0 }, chunks),
             RunData::Spilled(chunks, places) => {
-                let stream = Box::new(chunks.read(&context.buffers, &places, ahead)?);
+                let stream = Box::new(chunks.read(&context.buffers, places, ahead)?);
                 (Source::Disk { stream, waited: Duration::ZERO }, Vec::new())
             }
         };

@@ -15,6 +15,8 @@ pub struct SortOptions {
     pub sample: Option<RecordBatch>,
     /// Estimated bytes of all rows in memory, if known.
     pub expected_bytes: Option<u64>,
+    /// Bytes of all rows in memory at most, if estimated: what to plan for if [`SortOptions::expected_bytes`] is not known.
+    pub bytes_max: Option<u64>,
     /// Estimated number of rows, if known.
     pub expected_rows: Option<u64>,
     /// Bytes of the job's buffer budget that the sort may use; three quarters by default.
@@ -43,6 +45,7 @@ impl Default for SortOptions {
         SortOptions {
             sample: None,
             expected_bytes: None,
+            bytes_max: None,
             expected_rows: None,
             memory: None,
             resident: RESIDENT_BYTES,

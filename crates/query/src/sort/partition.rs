@@ -3,6 +3,10 @@
 //!
 //! When the resident partitions exceed their memory, the last of them is spilled with all its later chunks. A table
 //! that fits into that memory is therefore never written, whatever its expected size.
+//!
+//! Partitions of evenly distributed keys would fill their chunks at about the same time, and threads would wait for a
+//! burst of writes while the device is idle between bursts. Each spilled partition therefore hands over one chunk early,
+//! at another part of its size than the other partitions.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,7 +22,7 @@ use super::row::stage::Stage;
 use super::row::{BLOCK_ROWS, RowView};
 use super::splitters::Splitters;
 use crate::Error;
-use crate::spill::{SpillWriter, Spilled, SpilledChunks};
+use crate::spill::{SpillWriter, Spilled, SpilledChunks, add_place};
 
 /// The partitions of a sort, filled by its threads.
 #[derive(Debug)]
@@ -118,20 +122,23 @@ impl Partitions {
         Partitions { context: Arc::clone(context), division, state, written, writer }
     }
 
-    /// Adds a chunk to a partition; spills partitions that exceed the resident memory.
-    fn put(&self, partition: usize, chunk: Buffer, rows: u64) -> Result<(), Error> {
+    /// Adds a chunk to a partition; spills partitions that exceed the resident memory. Returns whether the partition is
+    /// spilled.
+    fn put(&self, partition: usize, chunk: Buffer, rows: u64) -> Result<bool, Error> {
         let mut state = self.lock();
         let piece = &mut state.pieces[partition];
         piece.rows += rows;
         piece.bytes += chunk.len() as u64;
         if partition >= state.spilled_from {
             drop(state);
-            return self.write(partition, chunk, rows);
+            self.write(partition, chunk, rows)?;
+            return Ok(true);
         }
         state.resident += chunk.capacity();
         state.pieces[partition].memory.push((chunk, rows));
         drop(state);
-        self.spill(self.context.memory.resident_bytes)
+        self.spill(self.context.memory.resident_bytes)?;
+        Ok(false)
     }
 
     /// Spills partitions from the last on, until the chunks in memory have at most `resident_bytes`.
@@ -149,7 +156,7 @@ impl Partitions {
 
     fn write(&self, partition: usize, chunk: Buffer, rows: u64) -> Result<(), Error> {
         let spilled = self.writer()?.write(chunk, rows)?;
-        self.lock().pieces[partition].spilled.push(spilled);
+        add_place(&mut self.lock().pieces[partition].spilled, spilled);
         Ok(())
     }
 
@@ -208,14 +215,24 @@ pub(crate) struct Scatter {
     partitions: Arc<Partitions>,
     coder: Coder,
     codes: Vec<u64>,
-    /// The open chunk of each partition, and its number of rows.
-    open: Vec<(Option<Buffer>, u64)>,
+    open: Vec<Open>,
+}
+
+/// The open chunk of a partition.
+#[derive(Debug, Default)]
+struct Open {
+    chunk: Option<Buffer>,
+    rows: u64,
+    /// Whether its chunks are filled at other times than those of the other spilled partitions.
+    is_staggered: bool,
+    /// Bytes at which a staggered partition hands over its next chunk, once.
+    early_bytes: Option<usize>,
 }
 
 impl Scatter {
     /// Creates a scatter into partitions that other threads may fill at the same time.
     pub(crate) fn new(partitions: &Arc<Partitions>) -> Scatter {
-        let open = (0..partitions.division.partitions()).map(|_| (None, 0)).collect();
+        let open = (0..partitions.division.partitions()).map(|_| Open::default()).collect();
         Scatter { partitions: Arc::clone(partitions), coder: Coder::default(), codes: Vec::new(), open }
     }
 
@@ -248,14 +265,21 @@ impl Scatter {
         let partitions = &*self.partitions;
         let context = &partitions.context;
         let chunk_bytes = context.memory.chunk_bytes;
+        let count = self.open.len();
         for (&row, partition) in
             rows.iter().zip(routes).filter(|(_, partition)| *partition != DROPPED_ROW_ROUTE)
         {
             let partition = partition as usize;
-            let (open, rows) = &mut self.open[partition];
-            if open.as_mut().is_none_or(|chunk| !append(chunk, chunk_bytes, row)) {
-                if let Some(full) = open.take() {
-                    partitions.put(partition, full, std::mem::take(rows))?;
+            let open = &mut self.open[partition];
+            let full_bytes = open.early_bytes.unwrap_or(chunk_bytes);
+            if open.chunk.as_mut().is_none_or(|chunk| !append(chunk, full_bytes, row)) {
+                if let Some(full) = open.chunk.take() {
+                    let is_spilled = partitions.put(partition, full, std::mem::take(&mut open.rows))?;
+                    open.early_bytes = None;
+                    if is_spilled && !open.is_staggered {
+                        open.is_staggered = true;
+                        open.early_bytes = Some(chunk_bytes * (partition + 1) / count);
+                    }
                 }
                 let length = row.fixed.len() + row.variable.len();
                 let turn = context.buffers.long_turn(length);
@@ -265,9 +289,9 @@ impl Scatter {
                     partitions.put(partition, chunk, 1)?;
                     continue;
                 }
-                *open = Some(chunk);
+                open.chunk = Some(chunk);
             }
-            *rows += 1;
+            open.rows += 1;
         }
         Ok(())
     }
@@ -277,7 +301,7 @@ impl Scatter {
     /// # Errors
     /// If a chunk cannot be written.
     pub(crate) fn finish(self) -> Result<(), Error> {
-        for (partition, (chunk, rows)) in self.open.into_iter().enumerate() {
+        for (partition, Open { chunk, rows, .. }) in self.open.into_iter().enumerate() {
             if let Some(chunk) = chunk {
                 self.partitions.put(partition, chunk, rows)?;
             }

@@ -9,9 +9,12 @@
 //!
 //! The sort reserves all of it before it reads a row. `memory` divides it among threads.
 //!
+//! The places of spilled chunks take heap. Where they would take much of it, chunks are larger.
+//!
 //! Resident partitions get a small share at any limit: first-touch page faults cost more than spilling to a fast disk.
 
 use super::chunk::UNIT_BYTES;
+use crate::spill::places_bytes;
 
 /// Inputs of a memory plan.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +31,8 @@ pub(crate) struct Demand {
     pub(crate) expected_bytes: Option<u64>,
     /// Estimated number of rows, if known.
     pub(crate) expected_rows: Option<u64>,
+    /// Estimated bytes of the rows that may be spilled, if known.
+    pub(crate) spilled_bytes: Option<u64>,
     /// Maximum bytes of resident partitions.
     pub(crate) resident_bytes: usize,
     /// Maximum number of partitions; 1 for a sort by runs.
@@ -36,7 +41,7 @@ pub(crate) struct Demand {
     pub(crate) planned_partitions: Option<usize>,
     /// Bytes of a run that a plan calls for.
     pub(crate) planned_run: Option<usize>,
-    /// Maximum bytes of a chunk.
+    /// Maximum bytes of a chunk, unless the places of spilled chunks call for larger ones.
     pub(crate) block: usize,
     /// Bytes of heap needed to order one row.
     pub(crate) order_bytes: usize,
@@ -49,6 +54,8 @@ pub(crate) struct MemoryPlan {
     pub(crate) bytes: usize,
     /// Bytes of a chunk, a power of two.
     pub(crate) chunk_bytes: usize,
+    /// Bytes of heap for the places of spilled chunks, as far as the bytes of rows are known.
+    pub(crate) place_bytes: usize,
     /// Number of partitions.
     pub(crate) partitions: usize,
     /// Bytes of resident partitions.
@@ -123,10 +130,14 @@ fn writes_max(chunk_bytes: usize) -> usize {
 /// Blocks of a merged run in memory: read ahead, and in use.
 pub(crate) const MERGE_BLOCKS: usize = MERGE_AHEAD + 1;
 
+/// Minimum number of chunks in the memory of a sort with some threads and spill directories.
+fn min_chunks(threads: usize, directories: usize) -> usize {
+    MIN_CHUNKS.max(MIN_CHUNKS_PER_THREAD * threads.max(1) + directories.max(1) + 3)
+}
+
 /// Returns the minimum bytes of buffers of a sort with chunks of at most `block` bytes.
 pub(crate) fn min_bytes(block: usize, threads: usize, directories: usize) -> usize {
-    let chunks = MIN_CHUNKS.max(MIN_CHUNKS_PER_THREAD * threads.max(1) + directories.max(1) + 3);
-    chunks * block.clamp(UNIT_BYTES, CHUNK_MIN_BYTES).next_power_of_two()
+    min_chunks(threads, directories) * block.clamp(UNIT_BYTES, CHUNK_MIN_BYTES).next_power_of_two()
 }
 
 impl MemoryPlan {
@@ -140,9 +151,23 @@ impl MemoryPlan {
         let resident_max = demand.resident_bytes.min(bytes / 4);
         let loads = threads + 1;
         let load_bytes = ((bytes - resident_max) / loads).min(PLACES_BYTES);
-        let wanted = partitions(demand, load_bytes, threads);
-        while chunk_bytes > chunk_min && (wanted * threads).max(MIN_CHUNKS) * chunk_bytes > bytes / 2 {
+        let wanted = partitions(demand, load_bytes, threads, chunk_bytes);
+        while chunk_bytes > chunk_min && MIN_CHUNKS * chunk_bytes > bytes / 2 {
             chunk_bytes /= 2;
+        }
+        let are_few = |chunk_bytes| place_bytes(demand, chunk_bytes) <= demand.heap_bytes / PLACES_PARTS;
+        while chunk_bytes > chunk_min
+            && wanted * threads * chunk_bytes > bytes / 2
+            && are_few(chunk_bytes / 2)
+        {
+            chunk_bytes /= 2;
+        }
+        let chunks_min = min_chunks(threads, directories).max(2 * MIN_CHUNKS);
+        while !are_few(chunk_bytes)
+            && chunk_bytes < CHUNK_LIMIT_BYTES
+            && chunks_min * 2 * chunk_bytes <= bytes
+        {
+            chunk_bytes *= 2;
         }
         let chunks = bytes / chunk_bytes;
         let writes_in_flight = (chunks / 4 / threads.max(directories)).clamp(1, writes_max(chunk_bytes));
@@ -163,10 +188,11 @@ impl MemoryPlan {
         MemoryPlan {
             bytes,
             chunk_bytes,
+            place_bytes: place_bytes(demand, chunk_bytes),
             partitions,
             resident_bytes,
             load_bytes,
-            load_rows: load_rows(demand, loads, expected_rows(demand, partitions)),
+            load_rows: load_rows(demand, chunk_bytes, expected_rows(demand, partitions)),
             run_bytes: demand.planned_run.unwrap_or(RUN_BYTES.max(run_needed)).min(run_max),
             run_max_bytes: run_max,
             fan_in,
@@ -217,12 +243,30 @@ const PLACES_BYTES: usize = 1 << 31;
 const MAX_ROWS: usize = 1 << 31;
 
 /// Returns the maximum rows sorted at once: as many as fit into the heap, but no more than expected.
-fn load_rows(demand: &Demand, loads: usize, expected: usize) -> usize {
-    affordable_rows(demand, loads).min(expected).clamp(LOAD_MIN_ROWS, MAX_ROWS)
+fn load_rows(demand: &Demand, chunk_bytes: usize, expected: usize) -> usize {
+    affordable_rows(demand, chunk_bytes).min(expected).clamp(LOAD_MIN_ROWS, MAX_ROWS)
 }
 
-fn affordable_rows(demand: &Demand, loads: usize) -> usize {
-    demand.heap_bytes / 2 / loads / demand.order_bytes.max(1)
+/// Rows of a load for which the heap suffices beside the places of spilled chunks.
+fn affordable_rows(demand: &Demand, chunk_bytes: usize) -> usize {
+    // Places that need more than half are refused, unless a limit leaves fewer rows.
+    let places = place_bytes(demand, chunk_bytes).min(demand.heap_bytes / 2);
+    let loads = demand.threads.max(1) + 1;
+    (demand.heap_bytes - places) / 2 / loads / demand.order_bytes.max(1)
+}
+
+/// Chunks are at least this part full on average, in quarters: the last ones of a partition are short, and a row that
+/// does not fit begins the next chunk.
+const CHUNK_FULL_QUARTERS: u64 = 3;
+
+/// Part of the heap above which the places of spilled chunks call for larger chunks: the rest is for ordering rows,
+/// decoders and encoders.
+const PLACES_PARTS: usize = 4;
+
+/// Returns the bytes of heap for the places of spilled chunks.
+fn place_bytes(demand: &Demand, chunk_bytes: usize) -> usize {
+    let chunks = demand.spilled_bytes.unwrap_or(0) / (chunk_bytes as u64 / 4 * CHUNK_FULL_QUARTERS);
+    places_bytes(chunks)
 }
 
 /// Returns the maximum expected rows of a partition: four times the mean, because partition sizes differ.
@@ -241,7 +285,7 @@ const LOAD_MIN_ROWS: usize = 1 << 10;
 const EXPECTED_MIN_ROWS: usize = 1 << 17;
 
 /// Returns the number of partitions that caches, buffers and heap call for.
-fn partitions(demand: &Demand, load_bytes: usize, threads: usize) -> usize {
+fn partitions(demand: &Demand, load_bytes: usize, threads: usize, chunk_bytes: usize) -> usize {
     if let Some(planned) = demand.planned_partitions {
         return planned.clamp(1, demand.partitions_max);
     }
@@ -253,7 +297,7 @@ fn partitions(demand: &Demand, load_bytes: usize, threads: usize) -> usize {
         .clamp(2 * threads as u64, CACHED_PARTITIONS.max(2 * threads as u64));
     // Half of `load_bytes`, because splitters from a sample give partitions of different sizes.
     let for_memory = expected.div_ceil((load_bytes / 2).max(1) as u64);
-    let affordable = affordable_rows(demand, threads + 1).max(LOAD_MIN_ROWS) as u64;
+    let affordable = affordable_rows(demand, chunk_bytes).max(LOAD_MIN_ROWS) as u64;
     let for_heap = demand.expected_rows.map_or(0, |rows| (rows.saturating_mul(3) / 2).div_ceil(affordable));
     usize::try_from(for_caches.max(for_memory).max(for_heap)).unwrap_or(usize::MAX).min(demand.partitions_max)
 }

@@ -37,7 +37,8 @@ const PARTS_PER_THREAD: usize = 4;
 pub(crate) struct Parts {
     context: Arc<Context>,
     pieces: Mutex<Vec<Option<Piece>>>,
-    spilled: Option<Arc<SpilledChunks>>,
+    /// Spilled chunks of the pieces that were not taken.
+    spilled: Mutex<Option<Arc<SpilledChunks>>>,
     /// Bytes of the chunks in memory when the output began.
     resident: usize,
 }
@@ -48,7 +49,8 @@ impl Parts {
         pieces: Vec<Piece>,
         spilled: Option<Arc<SpilledChunks>>,
     ) -> Parts {
-        Parts { context, pieces: Mutex::new(pieces.into_iter().map(Some).collect()), spilled, resident: 0 }
+        let pieces = Mutex::new(pieces.into_iter().map(Some).collect());
+        Parts { context, pieces, spilled: Mutex::new(spilled), resident: 0 }
     }
 
     /// Passes the memory that is not in use on to the next input.
@@ -83,7 +85,8 @@ impl Parts {
     /// sorted in memory.
     pub(crate) fn load(&self, partition: usize) -> Option<Load> {
         let part_bytes = self.part_bytes();
-        let spilled = self.spilled.as_ref();
+        let spilled = self.spilled();
+        let spilled = spilled.as_ref();
         self.piece(partition, |piece| match piece {
             None => Some(Load::default()),
             // Read part by part: one is returned while the next one is read. Buffers exceed their contents by a quarter
@@ -110,8 +113,25 @@ impl Parts {
 
     /// Takes a partition; a taken one is empty.
     pub(crate) fn take(&self, partition: usize) -> Sorted {
+        let spilled = self.spilled();
         let piece = self.piece(partition, Option::take).unwrap_or_default();
-        Sorted::of_piece(&self.context, piece, self.spilled.clone(), self.part_bytes())
+        if piece.is_single || piece.is_small(&self.context) {
+            self.leave_spill();
+        }
+        Sorted::of_piece(&self.context, piece, spilled, self.part_bytes())
+    }
+
+    /// Leaves the spill to the readers of the last pieces, which close its files.
+    fn leave_spill(&self) {
+        let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        if pieces.iter().flatten().all(|piece| piece.spilled.is_empty()) {
+            self.spilled.lock().unwrap_or_else(PoisonError::into_inner).take();
+            self.context.spills.leave();
+        }
+    }
+
+    fn spilled(&self) -> Option<Arc<SpilledChunks>> {
+        self.spilled.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn piece<T>(&self, partition: usize, work: impl FnOnce(&mut Option<Piece>) -> T) -> T {
@@ -192,6 +212,7 @@ pub(crate) fn plan_pair(
         directories,
         expected_bytes: sum(|options| options.expected_bytes),
         expected_rows: sum(|options| options.expected_rows),
+        spilled_bytes: sum(|options| options.expected_bytes.or(options.bytes_max)),
         resident_bytes: left.resident.min(right.resident),
         partitions_max: left.partitions.min(right.partitions),
         planned_partitions: left.planned_partitions.max(right.planned_partitions),

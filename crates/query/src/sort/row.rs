@@ -12,6 +12,7 @@ mod builder;
 pub(crate) mod dictionary;
 pub(crate) mod gather;
 pub(crate) mod layout;
+mod nulls;
 pub(crate) mod stage;
 pub(crate) mod view;
 

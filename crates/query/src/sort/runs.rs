@@ -19,7 +19,7 @@ use super::row::stage::Stage;
 use super::row::{BLOCK_ROWS, RowView};
 use crate::Error;
 use crate::phase::Meter;
-use crate::spill::{SpillWriter, Spilled, SpilledChunks};
+use crate::spill::{SpillWriter, Spilled, SpilledChunks, add_place};
 
 /// A sorted run.
 #[derive(Debug)]
@@ -258,7 +258,8 @@ impl<'a> RunWriter<'a> {
 
     fn flush(&mut self) -> Result<(), Error> {
         if let Some(chunk) = self.open.take() {
-            self.chunks.push(self.writer.write(chunk, std::mem::take(&mut self.open_rows))?);
+            let spilled = self.writer.write(chunk, std::mem::take(&mut self.open_rows))?;
+            add_place(&mut self.chunks, spilled);
         }
         Ok(())
     }

@@ -46,6 +46,8 @@ struct State {
     ahead: VecDeque<Loading>,
     /// Merge that supplies the rows before the remaining pieces.
     merger: Option<Merger>,
+    /// Whether the pieces are all that the operator spilled.
+    is_whole: bool,
     /// Number of partitions returned.
     partitions: usize,
     /// Rows left of the limit.
@@ -76,7 +78,7 @@ impl Sorted {
             // Nothing is read back.
             context.buffers.shrink(pieces.iter().map(|piece| piece.resident_bytes(chunk_bytes)).sum());
         }
-        Sorted::new(context, rows, pieces, spilled, None)
+        Sorted::new(context, rows, pieces, (spilled, true), None)
     }
 
     /// Creates the result of one piece of a sort whose output has begun ([`begin_output`]). A piece of equal rows is split
@@ -98,7 +100,7 @@ impl Sorted {
         } else if rows > 0 {
             pieces.push_back(piece);
         }
-        Sorted::new(context, rows, pieces, spilled, None)
+        Sorted::new(context, rows, pieces, (spilled, false), None)
     }
 
     /// Creates the result of a merge of runs.
@@ -113,19 +115,20 @@ impl Sorted {
             context.buffers.shrink(resident);
         }
         let merger = Merger::new(context, runs, Some(grant))?;
-        Ok(Sorted::new(context, rows, VecDeque::new(), None, Some(merger)))
+        Ok(Sorted::new(context, rows, VecDeque::new(), (None, true), Some(merger)))
     }
 
     fn new(
         context: &Arc<Context>,
         rows: u64,
         pieces: VecDeque<Piece>,
-        spilled: Option<Arc<SpilledChunks>>,
+        (spilled, is_whole): (Option<Arc<SpilledChunks>>, bool),
         merger: Option<Merger>,
     ) -> Sorted {
         let left = context.limit.unwrap_or(u64::MAX);
         let ahead = VecDeque::new();
-        let state = State { pieces, spilled, ahead, merger, partitions: 0, left, has_failed: false };
+        let state =
+            State { pieces, spilled, ahead, merger, is_whole, partitions: 0, left, has_failed: false };
         let rows = rows.min(left);
         Sorted { shared: Arc::new(Shared { context: Arc::clone(context), rows, state: Mutex::new(state) }) }
     }
@@ -192,10 +195,14 @@ impl Sorted {
                 None => match state.next_piece(context)? {
                     Some(loading) => loading,
                     None if state.merger.is_some() => continue,
-                    None => return Ok(None),
+                    None => {
+                        state.leave_spill(context);
+                        return Ok(None);
+                    }
                 },
             };
             state.read_ahead(context)?;
+            state.leave_spill(context);
             return Ok(Some(state.number(Taken::Loading(Box::new(loading)))));
         }
     }
@@ -264,6 +271,14 @@ impl State {
         }
         self.merger = Some(Merger::new(context, runs_of(context, piece, spilled)?, None)?);
         Ok(None)
+    }
+
+    /// Leaves the spill to its readers once all pieces are being read: a file system may take long to free its space, and
+    /// does so while the last pieces are sorted.
+    fn leave_spill(&mut self, context: &Context) {
+        if self.pieces.is_empty() && self.merger.is_none() && self.spilled.take().is_some() && self.is_whole {
+            context.spills.leave();
+        }
     }
 
     /// Starts reading the next pieces, one for each thread, as long as they are small and there is memory for them now.

@@ -106,6 +106,30 @@ fn shuffled(index: i64, modulus: i64) -> i64 {
 }
 
 #[test]
+fn the_space_of_the_spill_is_free_before_the_last_rows_are_taken() {
+    let scratch = Scratch::new("sort-leave");
+    let spilled_bytes = || -> u64 {
+        let files = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
+        let own = files.filter(|file| file.read_link().is_ok_and(|link| link.starts_with(scratch.root())));
+        own.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
+    };
+    let batches: Vec<RecordBatch> = (0..40)
+        .map(|batch| numbers((0..1000).map(move |row| shuffled(batch * 1000 + row, 39_983))))
+        .collect();
+    let job = job(&scratch, 1);
+    let options = tiny(Some(batches[3].clone()));
+    let sorted = sort(&job, inputs(&batches, 1), &[ascending(0)], &options).unwrap();
+    assert!(spilled_bytes() > 200_000);
+    let (mut rows, mut last) = (0, None);
+    while let Some((_, partition)) = sorted.next_partition().unwrap() {
+        rows += partition.rows();
+        last = Some(partition);
+    }
+    assert_eq!((rows, spilled_bytes()), (40_000, 0));
+    drop((last, sorted));
+}
+
+#[test]
 fn rows_are_sorted_by_partitions_and_by_runs_with_spills_and_several_passes() {
     let scratch = Scratch::new("sort");
     let batches: Vec<RecordBatch> = (0..40)

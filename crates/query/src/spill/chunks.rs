@@ -6,7 +6,6 @@
 //! memory plan of a sort does not depend on the compression. Rows longer than the memory to restore them are not
 //! compressed.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,6 +18,7 @@ use sakiyomi_io::{
 use super::codec::checksum;
 use super::files::{SpillFiles, damaged, spill_error, with_room};
 use super::level::Level;
+use super::places::{LANES_MAX, Place, PlaceMemory, Spilled};
 use super::regulator::Stored;
 use crate::phase::{Meter, Phase, nanos};
 use crate::sort::chunk::{Chunk, UNIT_BYTES};
@@ -47,6 +47,7 @@ pub(crate) struct SpillWriter {
     /// Maximum writes in flight to each file, or of all if it does not rotate.
     in_flight: usize,
     raw_bytes: AtomicU64,
+    places: Mutex<PlaceMemory>,
 }
 
 #[derive(Default)]
@@ -58,23 +59,6 @@ impl std::fmt::Debug for Lane {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Lane").field("is_open", &self.writer.is_some()).finish()
     }
-}
-
-/// Location of a spilled chunk.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Spilled {
-    lane: usize,
-    /// Offset in the run.
-    start: u64,
-    /// Bytes on disk, without padding.
-    stored: usize,
-    level: Level,
-    /// Checksum of the stored bytes.
-    checksum: u32,
-    /// Bytes of its rows.
-    pub(crate) bytes: usize,
-    /// Number of its rows.
-    pub(crate) rows: u64,
 }
 
 impl SpillFiles {
@@ -108,21 +92,30 @@ impl SpillWriter {
     ) -> Result<SpillWriter, Error> {
         let memory = Arc::clone(memory);
         let turn = AtomicUsize::new(files.next_turn());
-        let (job, files) = (files.job().clone(), files.files()?);
+        let (job, mut files) = (files.job().clone(), files.files()?);
+        files.truncate(LANES_MAX);
         let lanes = files.iter().map(|_| Mutex::default()).collect();
         let raw_bytes = AtomicU64::new(0);
-        Ok(SpillWriter { job, files, lanes, turn, rotates, memory, in_flight, raw_bytes })
+        let places = Mutex::new(PlaceMemory::new(&job)?);
+        Ok(SpillWriter { job, files, lanes, turn, rotates, memory, in_flight, raw_bytes, places })
     }
 
     /// Writes a chunk of `rows` rows; blocks while as many writes as allowed are in flight.
     ///
     /// # Errors
-    /// The error of this or an earlier write.
+    /// The error of this or an earlier write; [`Error::Query`] if a row has more than 4 GiB.
     pub(crate) fn write(&self, mut chunk: Buffer, rows: u64) -> Result<Spilled, Error> {
+        let bytes = u32::try_from(chunk.len());
+        let (Ok(bytes), Ok(rows)) = (bytes, u32::try_from(rows)) else {
+            return Err(Error::Query(format!(
+                "a row of {} bytes cannot be spilled: it has at most 4 GiB",
+                chunk.len()
+            )));
+        };
+        self.places.lock().unwrap_or_else(PoisonError::into_inner).add()?;
         let meter = Meter::start();
         let regulator = self.job.regulator();
         let handover = regulator.begin();
-        let bytes = chunk.len();
         let level = self.compress(&mut chunk, handover.level)?;
         let (stored, compress) = (chunk.len(), handover.elapsed());
         let checksum = checksum(&chunk);
@@ -131,11 +124,13 @@ impl SpillWriter {
         chunk.send();
         let padded = chunk.len() as u64;
         let (lane, start, [waited, locked]) = self.submit(chunk)?;
-        self.raw_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        let raw_bytes = bytes as u64;
+        let raw_bytes = u64::from(bytes);
+        self.raw_bytes.fetch_add(raw_bytes, Ordering::Relaxed);
         regulator.end(&handover, Stored { level, raw_bytes, stored_bytes: padded, compress, waited, locked });
         self.job.phases().add(meter.stop(WRITE_PHASE_NAME, 0, Duration::ZERO));
-        Ok(Spilled { lane, start, stored, level, checksum, bytes, rows })
+        // No longer than the rows.
+        let stored = stored as u32;
+        Ok(Spilled::of(&Place { lane, start, stored, level, checksum, bytes, rows }))
     }
 
     /// Replaces the rows of a chunk by their compressed bytes if that saves a block; returns the level in use.
@@ -220,7 +215,9 @@ impl SpillWriter {
         let phase = meter.stop(WRITE_PHASE_NAME, self.raw_bytes.into_inner(), Duration::ZERO);
         let Phase { stored_bytes, waited_ns, .. } = written;
         self.job.phases().add(Phase { stored_bytes, waited_ns, ..phase });
-        Ok(SpilledChunks { job: self.job, files: self.files, runs })
+        let mut places = self.places.into_inner().unwrap_or_else(PoisonError::into_inner);
+        places.finish();
+        Ok(SpilledChunks { job: self.job, files: self.files, runs, _places: places })
     }
 }
 
@@ -231,6 +228,7 @@ pub(crate) struct SpilledChunks {
     files: Vec<Spill>,
     /// The run in each file, if it has chunks.
     runs: Vec<Option<Run>>,
+    _places: PlaceMemory,
 }
 
 impl SpilledChunks {
@@ -241,28 +239,31 @@ impl SpilledChunks {
     pub(crate) fn read(
         self: &Arc<Self>,
         memory: &Arc<SortMemory>,
-        chunks: &[Spilled],
+        chunks: Vec<Spilled>,
         ahead: usize,
     ) -> Result<ChunkReader, Error> {
-        let ranges: Vec<FileRange> = chunks.iter().map(|chunk| self.range(chunk)).collect();
+        // Not collected: there are many.
+        let places = Arc::new(chunks);
+        let (spilled, listed) = (Arc::clone(self), Arc::clone(&places));
+        let ranges = (0..places.len()).map(move |index| spilled.range(&listed[index]));
         // Chunks are not joined to one read, whose buffer could be larger than those of both.
         let options = SharedOptions { block: 1, ahead, order: Order::File, gap: 0 };
         let stream = ReadStream::ranges_within(self.job.io(), Some(memory.account()), ranges, &options)?;
         let (job, memory) = (self.job.clone(), Arc::clone(memory));
-        let places = chunks.iter().copied().collect();
-        Ok(ChunkReader { job, stream, memory, places, raw_bytes: 0, _chunks: Arc::clone(self) })
+        Ok(ChunkReader { job, stream, memory, places, next: 0, raw_bytes: 0, _chunks: Arc::clone(self) })
     }
 
     /// Returns the bytes of the buffers into which a chunk is read and restored.
     pub(crate) fn read_bytes(&self, chunk: &Spilled) -> usize {
-        read_bytes(chunk.bytes, self.files[chunk.lane].file().alignment().offset)
+        read_bytes(chunk.bytes(), self.files[chunk.place().lane].file().alignment().offset)
     }
 
     /// Returns the file range of a chunk, which is contiguous because one write created it.
     fn range(&self, chunk: &Spilled) -> FileRange {
-        let run = self.runs[chunk.lane].as_ref().expect("the run of a chunk");
-        let range = run.locate(chunk.start..chunk.start + chunk.stored as u64).next();
-        (Arc::clone(self.files[chunk.lane].file()), range.expect("the place of a chunk in its run"))
+        let Place { lane, start, stored, .. } = chunk.place();
+        let run = self.runs[lane].as_ref().expect("the run of a chunk");
+        let range = run.locate(start..start + u64::from(stored)).next();
+        (Arc::clone(self.files[lane].file()), range.expect("the place of a chunk in its run"))
     }
 }
 
@@ -271,8 +272,9 @@ pub(crate) struct ChunkReader {
     job: Job,
     stream: ReadStream,
     memory: Arc<SortMemory>,
-    /// Chunks that have not been returned.
-    places: VecDeque<Spilled>,
+    places: Arc<Vec<Spilled>>,
+    /// The first chunk that was not returned.
+    next: usize,
     raw_bytes: u64,
     _chunks: Arc<SpilledChunks>,
 }
@@ -292,11 +294,12 @@ impl ChunkReader {
     /// If it cannot be read, or is not what was written.
     pub(crate) fn next(&mut self) -> Result<Option<Chunk>, Error> {
         let Some(block) = self.stream.next().transpose()? else { return Ok(None) };
-        let place = self.places.pop_front().expect("a block for each chunk");
-        if block.len() != place.stored || checksum(&block) != place.checksum {
+        let place = self.places[self.next].place();
+        self.next += 1;
+        if block.len() != place.stored as usize || checksum(&block) != place.checksum {
             return Err(damaged(block.file().path(), block.offset()));
         }
-        self.raw_bytes += place.bytes as u64;
+        self.raw_bytes += u64::from(place.bytes);
         if place.level == Level::None {
             return Ok(Some(Chunk::from(block)));
         }
@@ -304,24 +307,25 @@ impl ChunkReader {
     }
 
     /// Restores a chunk in the memory that was granted for its rows, of which its block has a part.
-    fn restore(&self, place: &Spilled, block: Block) -> Result<Chunk, Error> {
+    fn restore(&self, place: &Place, block: Block) -> Result<Chunk, Error> {
+        let bytes = place.bytes as usize;
         let error = damaged(block.file().path(), block.offset());
         let more = self.memory.try_grant(read_bytes(block.len(), block.file().alignment().offset));
         let mut buffer = self.job.regulator().scratch.with(|scratch| {
             if more.is_some() {
-                let mut buffer = self.memory.restored(place.bytes)?;
-                let is_restored = scratch.restore(place.level, &block, &mut buffer.space()[..place.bytes])?;
+                let mut buffer = self.memory.restored(bytes)?;
+                let is_restored = scratch.restore(place.level, &block, &mut buffer.space()[..bytes])?;
                 drop(block);
                 return if is_restored { Ok(buffer) } else { Err(error) };
             }
-            let Some(raw) = scratch.restored(place.level, &block, place.bytes)? else { return Err(error) };
+            let Some(raw) = scratch.restored(place.level, &block, bytes)? else { return Err(error) };
             // The restored rows take its place.
             drop(block);
-            let mut buffer = self.memory.restored(place.bytes)?;
-            buffer.space()[..place.bytes].copy_from_slice(raw);
+            let mut buffer = self.memory.restored(bytes)?;
+            buffer.space()[..bytes].copy_from_slice(raw);
             Ok(buffer)
         })?;
-        buffer.set_len(place.bytes);
+        buffer.set_len(bytes);
         Ok(Chunk::from(buffer))
     }
 

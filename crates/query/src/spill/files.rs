@@ -68,6 +68,11 @@ impl SpillFiles {
         Ok(files.clone())
     }
 
+    /// Leaves the files to the readers of their runs: they are closed with the last of them. A later spill creates others.
+    pub(crate) fn leave(&self) {
+        self.shared.files.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Returns the index of the next file in turn.
     pub(super) fn next_turn(&self) -> usize {
         self.shared.turn.fetch_add(1, Ordering::Relaxed)

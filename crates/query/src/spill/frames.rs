@@ -165,6 +165,16 @@ impl FrameWriter {
         }
     }
 
+    /// Submits the rest without waiting for it, so that the last writes of several runs overlap. The run must not get more
+    /// bytes.
+    ///
+    /// # Errors
+    /// The error of a failed write.
+    pub(crate) fn close(&mut self) -> Result<(), Error> {
+        let writer = self.writer.as_mut().ok_or(Error::Cancelled)?;
+        writer.close().map_err(|error| spill_error(&self.files, error))
+    }
+
     /// Finishes the run, and adds its figures to a phase.
     ///
     /// # Errors
@@ -218,18 +228,11 @@ impl FrameRun {
         })
     }
 
-    /// Reads the run and frees its space; adds the figures to a phase.
+    /// Reads the run and frees its space, with the memory of an account that was opened before or of its own; adds the
+    /// figures to a phase.
     ///
     /// # Errors
-    /// If the budget has no room for another stream.
-    pub(crate) fn drain(self, options: &SharedOptions, phase: &'static str) -> Result<FrameReader, Error> {
-        self.drain_within(None, options, phase)
-    }
-
-    /// As [`FrameRun::drain`], with the memory of an account that was opened before.
-    ///
-    /// # Errors
-    /// As [`FrameRun::drain`]; none of the budget with an account.
+    /// If the budget has no room for another stream; not with an account.
     pub(crate) fn drain_within(
         self,
         account: Option<&Arc<Account>>,

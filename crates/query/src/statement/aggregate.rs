@@ -135,17 +135,7 @@ fn run(
     let is_sorted = aggregated.is_sorted();
     let streams = if is_sorted { vec![aggregated.into_stream()] } else { aggregated.into_streams(threads) };
     workers::each(job, streams, |index, stream| give_out(index, stream, is_sorted))?;
-    let received = sink.finish()?;
-    Ok(Outcome {
-        input_rows: rows.rows_read(),
-        output_rows: received.rows,
-        read_bytes: rows.bytes(),
-        output_bytes: received.bytes,
-        spilled_bytes: job.phases().spilled_bytes(),
-        preview: received.preview,
-        plan,
-        notes: rows.notes(),
-    })
+    Ok(Outcome { plan, ..Outcome::of(job, &[rows], sink.finish()?) })
 }
 
 #[cfg(test)]

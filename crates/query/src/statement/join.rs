@@ -60,16 +60,7 @@ pub fn join(
     let (method, [left_input, right_input]) = inputs(job, [&left, &right], &condition, (join, plan))?;
     let joined = crate::join::join(job, left_input, right_input, &condition, join.kind, method)?;
     give_out(job, joined, (filter, select), &sink)?;
-    let received = sink.finish()?;
-    Ok(Outcome {
-        input_rows: left.rows_read() + right.rows_read(),
-        output_rows: received.rows,
-        read_bytes: left.bytes() + right.bytes(),
-        output_bytes: received.bytes,
-        spilled_bytes: job.phases().spilled_bytes(),
-        preview: received.preview,
-        ..Outcome::default()
-    })
+    Ok(Outcome::of(job, &[&left, &right], sink.finish()?))
 }
 
 /// Both inputs, and the method: that of the caller, of a plan, or of a rule.

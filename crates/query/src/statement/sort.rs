@@ -53,17 +53,7 @@ pub fn sort(
     }
     progress.begin("writing");
     give_out(job, sorted, &sink)?;
-    let received = sink.finish()?;
-    Ok(Outcome {
-        input_rows: rows.rows_read(),
-        output_rows: received.rows,
-        read_bytes: rows.bytes(),
-        output_bytes: received.bytes,
-        spilled_bytes: job.phases().spilled_bytes(),
-        preview: received.preview,
-        notes: rows.notes(),
-        ..Outcome::default()
-    })
+    Ok(Outcome::of(job, &[&rows], sink.finish()?))
 }
 
 fn options(
@@ -81,7 +71,9 @@ fn options(
     let columns: Vec<usize> = keys.iter().map(|key| key.column).collect();
     let sample = needs_sample.then(|| rows.splitter_sample(job, &columns)).transpose()?;
     let expected_bytes = rows.expected_bytes().filter(|_| rows.is_all());
-    Ok(SortOptions { sample, expected_bytes, limit: sort.limit, stable: sort.stable, ..options })
+    // A file without a number of rows, such as one of text, has about as many bytes as its rows.
+    let bytes_max = Some(rows.expected_bytes().unwrap_or_else(|| rows.bytes()));
+    Ok(SortOptions { sample, expected_bytes, bytes_max, limit: sort.limit, stable: sort.stable, ..options })
 }
 
 /// Whether a sort with a limit keeps so few rows that each thread has the memory for them (top N).

@@ -4,6 +4,7 @@
 //! reads only the projected columns, each into one buffer, which the arrays then share.
 
 mod column;
+mod dictionaries;
 mod index;
 mod layout;
 mod message;
@@ -11,6 +12,7 @@ mod rows;
 mod scan;
 mod stream;
 
+pub(super) use dictionaries::Loaded;
 pub(super) use index::ArrowFile;
 pub(super) use scan::{ArrowPlan, ArrowScan};
 pub(super) use stream::{ArrowStream, StreamScan};

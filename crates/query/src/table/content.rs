@@ -55,7 +55,10 @@ pub(super) fn open_sources(sources: Vec<Source>, options: &OpenOptions) -> Resul
             _ => {}
         }
         match found {
-            Format::Parquet => parquet.push(ParquetFile::open(source)?),
+            Format::Parquet => {
+                let file = ParquetFile::open(source, parquet.last())?;
+                parquet.push(file);
+            }
             Format::ArrowFile => arrow.push(ArrowFile::open_file(source)?),
             Format::ArrowStream => arrow.push(ArrowFile::open_stream(source)?),
             Format::Csv => csv.push(csv_file(source)?),

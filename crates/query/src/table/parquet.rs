@@ -13,6 +13,7 @@ mod delta;
 mod division;
 mod footer;
 mod group;
+mod groups;
 mod levels;
 mod page_memory;
 mod pages;

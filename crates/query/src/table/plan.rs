@@ -4,18 +4,18 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::allowance::Allowance;
-use super::arrow::{ArrowFile, ArrowPlan, ArrowScan, ArrowStream, StreamScan};
+use super::arrow::{ArrowFile, ArrowPlan, ArrowScan, ArrowStream, Loaded, StreamScan};
 use super::content::{Content, Data};
 use super::csv::{CsvInput, CsvPlan, CsvScan};
 use super::fetch::{Fetcher, RangesOf, Shared, Split};
 use super::options::{Format, ScanOptions};
-use super::parquet::{self, Divisions, ParquetPlan, ParquetScan, Runs, page_memory};
+use super::parquet::{self, Divisions, ParquetFile, ParquetPlan, ParquetScan, Runs, page_memory};
 use super::prune;
 use super::source::Source;
 use super::splits::{scan_fields, scan_schema};
 use super::types::Shape;
 use crate::batches::InMemory;
-use crate::job::scan_blocks_bytes;
+use crate::job::{Reservation, scan_blocks_bytes};
 use crate::{Batches, Error, Job};
 
 /// Bytes that the CSV decoder needs per field, including its value.
@@ -26,6 +26,9 @@ const CSV_FIELD_BYTES: usize = 64;
 const LENT_NUMERATOR: usize = 13;
 /// See [`LENT_NUMERATOR`].
 const LENT_DENOMINATOR: usize = 16;
+
+/// Purpose that errors about the memory of metadata name.
+const METADATA: &str = "keeping the metadata of a table";
 
 /// The part of a table that is sampled.
 pub(super) struct Sampled {
@@ -48,6 +51,38 @@ struct Scan<'a> {
     decoder_bytes: usize,
     /// Row groups that can be decoded in parts.
     divisions: Divisions,
+    kept: Kept,
+}
+
+/// What is in memory from the start to the end of a scan, whatever it reads.
+struct Kept {
+    /// The dictionaries of each Arrow file.
+    dictionaries: Vec<Loaded>,
+    /// Memory of the dictionaries, and of the metadata of all files.
+    memory: Reservation,
+}
+
+impl Kept {
+    /// Reserves the memory, before the rest is divided.
+    fn new(table: &Data, job: &Job, columns: &[usize], workers: usize) -> Result<Kept, Error> {
+        let mut memory = job.reserve(0, METADATA)?;
+        let mut dictionaries = Vec::new();
+        match &table.content {
+            Content::Parquet(files, _) => {
+                let files_bytes: usize = files.iter().map(ParquetFile::memory_bytes).sum();
+                // Each worker decodes the metadata of a row group, beside one that is decoded for statistics.
+                let decoded = files.iter().map(|file| file.groups.decoded_bytes()).max().unwrap_or(0);
+                memory.resize(files_bytes.saturating_add(decoded.saturating_mul(workers + 1)), METADATA)?;
+            }
+            Content::Arrow(files) => {
+                memory.resize(files.iter().map(ArrowFile::memory_bytes).sum(), METADATA)?;
+                let load = |file: &ArrowFile| file.load(job, columns, &mut memory);
+                dictionaries = files.iter().map(load).collect::<Result<_, _>>()?;
+            }
+            Content::Csv(_) | Content::Stream(..) => {}
+        }
+        Ok(Kept { dictionaries, memory })
+    }
 }
 
 /// Starts a scan of the sampled part, or of the whole table.
@@ -68,13 +103,14 @@ pub(super) fn scan(
     let places = options.columns.iter().map(place).collect();
     let shape = Shape { schema: scan_schema(table, &options.columns, options.representation), places };
     let workers = if options.ordered { 1 } else { options.streams.max(1) };
+    let kept = Kept::new(table, job, &columns, workers)?;
     // Half of the memory is for file bytes and half for decoding; large blocks need more, and less is used if the job
     // has less left.
     let blocks_bytes = scan_blocks_bytes(options.block, workers).min(job.io().pool().unclaimed() / 4 * 3);
     let io_bytes = (options.memory / 2).max(blocks_bytes).min(job.scan_budget());
     let decoder_bytes = (options.memory / 2).min(job.available() / 2) / workers;
     let divisions = Divisions::new();
-    let mut scan = Scan { table, job, options, columns, shape, io_bytes, decoder_bytes, divisions };
+    let mut scan = Scan { table, job, options, columns, shape, io_bytes, decoder_bytes, divisions, kept };
     match &table.content {
         Content::Parquet(..) | Content::Arrow(_) => {
             let Sampled { splits, runs } =
@@ -193,20 +229,21 @@ impl Scan<'_> {
                     batch_rows: self.options.batch_rows.max(1),
                     runs,
                     divisions,
+                    metadata: self.kept.memory,
                 });
                 for (fetcher, allowance) in fetchers {
                     streams.push(Box::new(ParquetScan::new(self.job, &plan, fetcher, allowance)));
                 }
             }
             Content::Arrow(files) => {
-                let bytes = files.iter().map(ArrowFile::dictionary_bytes).sum();
-                let dictionaries = self.job.reserve(bytes, "keeping the dictionaries of a table")?;
+                let Kept { dictionaries, memory } = self.kept;
                 let plan = Arc::new(ArrowPlan {
                     files: Arc::clone(files),
                     columns: self.columns,
                     shape: self.shape,
                     batch_rows: self.options.batch_rows.max(1),
                     dictionaries,
+                    memory,
                 });
                 for (fetcher, allowance) in fetchers {
                     streams.push(Box::new(ArrowScan::new(self.job, &plan, fetcher, allowance)));
@@ -229,11 +266,7 @@ impl Scan<'_> {
                         return Ok(division.ranges(split.part));
                     }
                     let file = &files[split.file];
-                    let group = file.metadata.row_group(split.index);
-                    let range = |(leaf, _)| {
-                        let (start, length) = group.column(leaf).byte_range();
-                        start..start + length
-                    };
+                    let range = |(leaf, _)| file.groups.place(split.index, leaf).range();
                     Ok(file.leaves(&columns).into_iter().map(range).collect())
                 };
                 (sources, Box::new(ranges))

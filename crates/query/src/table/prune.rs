@@ -31,7 +31,7 @@ pub(super) fn selected(table: &Data, options: &ScanOptions) -> Vec<Split> {
 pub(super) fn extent(table: &Data, options: &ScanOptions) -> Extent {
     let selected = selected(table, options);
     let rows = |split: &Split| match &table.content {
-        Content::Parquet(files, _) => files[split.file].metadata.row_group(split.index).num_rows() as u64,
+        Content::Parquet(files, _) => files[split.file].groups.rows(split.index),
         Content::Arrow(files) => files[split.file].batches[split.index].rows,
         Content::Csv(_) | Content::Stream(..) => 0,
     };
@@ -70,7 +70,7 @@ fn bounds(
             if is_long(field.data_type()) {
                 return Err(Error::Query(format!("column {} has no bounds", field.name())));
             }
-            let groups = file.metadata.num_row_groups();
+            let groups = file.groups.len();
             let unknown = new_null_array(field.data_type(), groups);
             Ok((Arc::clone(&unknown), unknown, vec![Nulls::Unknown; groups]))
         };

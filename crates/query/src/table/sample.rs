@@ -17,7 +17,7 @@ use super::plan::{self, Sampled};
 use super::source::Source;
 use super::splits::{scan_schema, splits};
 use super::types::with_rows;
-use crate::batch_bytes::compact;
+use crate::batch_bytes::{bytes_without_dictionaries, compact};
 use crate::{Error, Job};
 
 /// Maximum record batches to read: each is decoded in full.
@@ -38,6 +38,9 @@ const TEXT_TRIALS: usize = 8;
 
 /// Memory of a sample's scan: less than the minimum budget of a job.
 const SAMPLE_BYTES: usize = 8 << 20;
+
+/// One part in this many of the free heap is for sampled rows, which are copied more than once to be joined and cast.
+const SAMPLE_HEAP_PARTS: usize = 16;
 
 /// Seed of the row choice: the same table gives the same sample.
 const SAMPLE_SEED: u128 = 0x5a4d_1e5e_ed00;
@@ -74,16 +77,20 @@ fn of_splits(table: &Data, job: &Job, columns: &[usize], rows: usize) -> Result<
     let of_group = RUNS_MIN.div_ceil(count.max(1) as u64);
     let runs = Runs { wanted: rows as u64, of: total, of_group, seed: SAMPLE_SEED };
     let memory = SAMPLE_BYTES.min(job.available());
-    let options = ScanOptions { memory, ..ScanOptions::new(columns.to_vec()) };
+    let mut options = ScanOptions { memory, ..ScanOptions::new(columns.to_vec()) };
     let runs = Some(runs).filter(|_| is_parquet && !columns.is_empty());
+    if let Some(runs) = runs {
+        // Decoders have memory for batches of this many rows, whatever is selected.
+        let most = splits.iter().map(|&split| runs.wanted_of(rows_of(table, split))).max().unwrap_or(0);
+        options.batch_rows = usize::try_from(most).unwrap_or(usize::MAX).clamp(1, options.batch_rows);
+    }
     let mut random = Pcg64::new(SAMPLE_SEED, SAMPLE_STREAM);
-    let mut found = Vec::new();
+    let mut found = Kept::new(job.available() / SAMPLE_HEAP_PARTS);
     let (mut seen, mut taken) = (0u64, 0u64);
     for mut stream in plan::scan(table, job, &options, Some(Sampled { splits, runs }))? {
         while let Some(batch) = stream.next()? {
             if runs.is_some() {
-                // Views of few texts would keep the pages of all, beyond the memory of the scan.
-                found.push(compact(&batch)?);
+                found.push(&batch)?;
                 continue;
             }
             seen += batch.num_rows() as u64;
@@ -92,16 +99,67 @@ fn of_splits(table: &Data, job: &Job, columns: &[usize], rows: usize) -> Result<
             let count = (wanted as u64).saturating_sub(taken).min(batch.num_rows() as u64);
             taken += count;
             if count > 0 {
-                found.push(spread(&batch, count, &mut random)?);
+                found.push(&spread(&batch, count, &mut random)?)?;
             }
         }
     }
-    Ok(found)
+    Ok(found.batches)
+}
+
+/// Sampled rows in memory of their own. If they exceed it, every other row is dropped, as often as that is so.
+struct Kept {
+    batches: Vec<RecordBatch>,
+    /// Bytes of the rows, and the most.
+    bytes: usize,
+    bytes_max: usize,
+    /// One row of this many is kept.
+    step: usize,
+    /// Rows to drop before the next one that is kept.
+    skipped: usize,
+}
+
+impl Kept {
+    fn new(bytes_max: usize) -> Kept {
+        Kept { batches: Vec::new(), bytes: 0, bytes_max, step: 1, skipped: 0 }
+    }
+
+    /// Adds copies of rows. Without a copy, arrays have the memory of full batches, and views that of whole pages.
+    fn push(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        let copy = every(batch, self.step, &mut self.skipped)?;
+        self.bytes += bytes_without_dictionaries(&copy);
+        self.batches.push(copy);
+        while self.bytes > self.bytes_max && self.batches.iter().map(RecordBatch::num_rows).sum::<usize>() > 1
+        {
+            self.step *= 2;
+            let mut skipped = 0;
+            for batch in &mut self.batches {
+                *batch = every(batch, 2, &mut skipped)?;
+            }
+            self.batches.retain(|batch| batch.num_rows() > 0);
+            // One in two of those that were kept before.
+            self.skipped += skipped * self.step / 2;
+            self.bytes = self.batches.iter().map(bytes_without_dictionaries).sum();
+        }
+        Ok(())
+    }
+}
+
+/// Copies every `step`-th row of a batch, after the `skipped` rows that are skipped first; sets the rows to be skipped in the
+/// next batch.
+fn every(batch: &RecordBatch, step: usize, skipped: &mut usize) -> Result<RecordBatch, Error> {
+    let rows = batch.num_rows();
+    if batch.num_columns() == 0 {
+        return Ok(batch.clone());
+    }
+    let indices = (*skipped..rows).step_by(step).map(|row| row as u32);
+    let indices = UInt32Array::from(indices.collect::<Vec<_>>());
+    *skipped = (*skipped + indices.len() * step) - rows;
+    Ok(compact(&take_record_batch(batch, &indices)?)?)
 }
 
 fn rows_of(table: &Data, split: Split) -> u64 {
     match &table.content {
-        Content::Parquet(files, _) => files[split.file].metadata.row_group(split.index).num_rows() as u64,
+        Content::Parquet(files, _) => files[split.file].groups.rows(split.index),
         Content::Arrow(files) => files[split.file].batch_rows(split.index),
         Content::Csv(_) | Content::Stream(..) => 0,
     }
@@ -182,4 +240,35 @@ fn records(text: &[u8], is_last: bool, stored: &SchemaRef, columns: &[usize]) ->
     decoder.decode(text.as_bytes()).ok()?;
     let places: Vec<usize> = columns.iter().filter_map(|column| unique.binary_search(column).ok()).collect();
     decoder.flush().ok()??.project(&places).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
+    use arrow_array::{ArrayRef, Int64Array};
+
+    use super::*;
+
+    #[test]
+    fn rows_beyond_the_memory_are_thinned_out_evenly() {
+        for (length, bytes_max) in [(1, 8 * 100), (7, 8 * 100), (64, 8 * 100), (1000, 8 * 33), (10, 8)] {
+            let mut kept = Kept::new(bytes_max);
+            for start in (0..5000_i64).step_by(length) {
+                let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(start..start + length as i64));
+                kept.push(&RecordBatch::try_from_iter([("n", numbers)]).unwrap()).unwrap();
+            }
+            let numbers = kept
+                .batches
+                .iter()
+                .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec());
+            let numbers: Vec<i64> = numbers.collect();
+            let most = bytes_max / 8;
+            assert!((most.div_ceil(3)..=most).contains(&numbers.len()), "{} rows", numbers.len());
+            let steps: Vec<i64> = numbers.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            assert!(steps.iter().all(|&step| step == kept.step as i64), "{steps:?}");
+        }
+    }
 }

@@ -32,7 +32,7 @@ pub(super) fn scan_schema(table: &Data, columns: &[usize], representation: Repre
 /// The row groups or record batches of a table, in order; empty for CSV and streams.
 pub(super) fn splits(table: &Data) -> Vec<Split> {
     let counts: Vec<usize> = match &table.content {
-        Content::Parquet(files, _) => files.iter().map(|file| file.metadata.num_row_groups()).collect(),
+        Content::Parquet(files, _) => files.iter().map(|file| file.groups.len()).collect(),
         Content::Arrow(files) => files.iter().map(|file| file.batches.len()).collect(),
         Content::Csv(_) | Content::Stream(..) => Vec::new(),
     };
@@ -49,9 +49,9 @@ pub(super) fn bytes(table: &Data, columns: &[usize]) -> u64 {
 pub(super) fn bytes_of(table: &Data, splits: &[Split], columns: &[usize]) -> u64 {
     let of_split = |split: &Split| match &table.content {
         Content::Parquet(files, _) => {
-            let group = files[split.file].metadata.row_group(split.index);
-            let leaves = files[split.file].leaves(columns);
-            leaves.into_iter().map(|(leaf, _)| group.column(leaf).byte_range().1).sum()
+            let file = &files[split.file];
+            let leaves = file.leaves(columns).into_iter();
+            leaves.map(|(leaf, _)| file.groups.place(split.index, leaf).bytes()).sum()
         }
         Content::Arrow(files) => {
             let ranges = files[split.file].ranges(split.index, columns).unwrap_or_default();

@@ -2,16 +2,15 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::thread;
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
 use sakiyomi_query::table::fuzz;
-use sakiyomi_testing::{CountingAllocator, peak_bytes};
+use sakiyomi_testing::peak_bytes;
 
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
+use crate::ALONE;
 
 /// Mutations of the seeds of each target, unless `SAKIYOMI_FUZZ_ROUNDS` says otherwise.
 const ROUNDS: usize = 2000;
@@ -19,9 +18,6 @@ const ROUNDS: usize = 2000;
 /// Bytes from the allocator during a run at most: the job's memory, and metadata, which is a multiple of the file's
 /// size.
 const PEAK_MAX_BYTES: usize = 2 * fuzz::JOB_BYTES;
-
-/// Held by a running test: the allocator counts all threads.
-static ALONE: Mutex<()> = Mutex::new(());
 
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/tables/seeds").join(target);

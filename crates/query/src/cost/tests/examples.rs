@@ -196,6 +196,28 @@ fn spills_are_compressed_on_a_slow_drive_and_not_on_a_fast_one() {
 }
 
 #[test]
+fn spilled_groups_are_written_and_merged_by_all_threads() {
+    let (device, costs) = (DeviceSpec::fast().calibrated(), operators(4, &mut || 1.0));
+    let task = aggregate_of(20_000_000, 8_000_000);
+    let predict = |threads| {
+        let stream = direct(128 << 10);
+        let plan = Plan {
+            algorithm: Algorithm::HashAggregate { partitions: 16 },
+            threads,
+            engine: engine("uring:8"),
+            input: direct(MIB),
+            spill: Some(SpillPlan { stream, codec: Codec::None }),
+            output: None,
+        };
+        model(&device, &costs, 1, GIB / 4, 4).predict(&task, &plan).unwrap()
+    };
+    let (one, four) = (predict(1), predict(4));
+    assert!(four.phases.iter().all(|phase| phase.bound != Bound::SerialCpu), "{:?}", four.phases);
+    // More tables are smaller ones, in which fewer rows meet their group.
+    assert!(four.elapsed_ns < one.elapsed_ns * 7 / 10, "{} and {} ns", one.elapsed_ns, four.elapsed_ns);
+}
+
+#[test]
 fn a_small_side_is_hashed_and_sorted_sides_are_merged() {
     let (device, costs) = (DeviceSpec::fast().calibrated(), operators(2, &mut || 1.0));
     let model = model(&device, &costs, 2, 512 * MIB, 2);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 
-use super::build::{Loaded, load_streams};
+use super::build::{BUILD_COPIES, ENTRY_BYTES, Loaded, load_streams};
 use super::context::Context;
 use super::memory::SpillMemory;
 use super::partition::{Division, Item, divide_streams};
@@ -28,7 +28,15 @@ pub(in crate::join) struct HashInput<'a> {
     /// The job that records its phases.
     pub(in crate::join) job: Job,
     pub(in crate::join) schema: SchemaRef,
+    /// Estimated bytes and number of its rows, if they are known.
+    pub(in crate::join) expected: Option<(u64, u64)>,
     pub(in crate::join) open: OpenStreams<'a>,
+}
+
+/// Approximate bytes of a table, from the bytes and the number of its rows.
+fn table_bytes((bytes, rows): (u64, u64)) -> u64 {
+    let entries = rows.saturating_mul(ENTRY_BYTES as u64);
+    bytes.saturating_mul(BUILD_COPIES as u64).saturating_add(entries)
 }
 
 /// Reads the build side; returns the parts of the result and its schema. If the build side exceeds half of the free
@@ -44,7 +52,7 @@ pub(in crate::join) fn start(
     let context = Context::new(job, [&left.schema, &right.schema], condition, kind, side)?;
     let (build, probe) = if side == JoinSide::Left { (left, right) } else { (right, left) };
     let result_schema = context.layout.schema.clone();
-    let memory = SpillMemory::reserve(job)?;
+    let memory = SpillMemory::reserve(job, build.expected.map(table_bytes))?;
     // The rest is for the scans of both sides, one after the other, and the result.
     let table_max_bytes = job.available() / 2;
     let (loaded, rest) = load_streams(&context, &build.job, (build.open)(&build.job)?, table_max_bytes)?;

@@ -25,7 +25,19 @@ pub(crate) struct Chunk {
     pub(super) offset_index: OffsetIndexMetaData,
 }
 
+/// Bytes of a chunk's own allocations: bounds and encodings.
+const CHUNK_HEAP_BYTES: usize = 256;
+
+/// Bytes of a page in the indexes: its place, its null count, and two short bounds, each an allocation.
+const PAGE_INDEX_BYTES: usize = 128;
+
 impl Chunk {
+    /// Approximate bytes of the metadata in memory.
+    pub(crate) fn memory(&self) -> usize {
+        let pages = self.offset_index.page_locations.len();
+        size_of::<Chunk>() + CHUNK_HEAP_BYTES + pages * PAGE_INDEX_BYTES
+    }
+
     /// Makes the offsets absolute, for a row group at file offset `base`.
     pub(super) fn placed(mut self, base: i64) -> Result<Chunk, Error> {
         let (data, dictionary) = (self.metadata.data_page_offset(), self.metadata.dictionary_page_offset());

@@ -22,6 +22,7 @@ use parquet::file::page_index::offset_index::OffsetIndexMetaData;
 
 use super::chunk::Chunk;
 use super::group_log::{Entry, GroupLog};
+use crate::job::Reservation;
 use crate::{Error, Job};
 
 /// Magic number at the start and the end of a file.
@@ -34,9 +35,17 @@ const TYPE_STRUCT: u8 = 12;
 /// Maximum elements of a list whose header has their number.
 const SHORT_LIST_MAX: u64 = 14;
 
+/// Bytes of a column while a row group is closed: its metadata as they are collected, encoded and decoded.
+const CLOSING_COLUMN_BYTES: usize = 3 * size_of::<ColumnChunkMetaData>();
+
+/// Purpose that errors about memory name.
+const PURPOSE: &str = "closing row groups of the result";
+
 /// The metadata of a file being written.
 pub(super) struct Footer {
     file: FileMetaData,
+    /// Memory to close a row group.
+    closing: Reservation,
     /// Known from the first row group on.
     frame: Option<Frame>,
     log: GroupLog,
@@ -71,7 +80,8 @@ impl Footer {
     /// # Errors
     /// [`Error::Memory`] if the job has no memory for the metadata.
     pub(super) fn new(job: &Job, file: FileMetaData) -> Result<Footer, Error> {
-        Ok(Footer { file, frame: None, log: GroupLog::new(job)?, rows: 0, groups: 0 })
+        let closing = job.reserve(file.schema_descr().num_columns() * CLOSING_COLUMN_BYTES, PURPOSE)?;
+        Ok(Footer { file, closing, frame: None, log: GroupLog::new(job)?, rows: 0, groups: 0 })
     }
 
     /// The number of row groups so far.
@@ -110,7 +120,7 @@ impl Footer {
         base: u64,
         mut write: impl FnMut(&[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let Footer { file, frame, log, rows, groups } = self;
+        let Footer { file, closing: _closing, frame, log, rows, groups } = self;
         let Some(frame) = frame else { return write(&Tail::encode(&file, None)?.bytes) };
         let log = log.finish()?;
         let (mut column_indexes, mut offset_indexes) = (base, base);

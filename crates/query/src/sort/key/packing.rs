@@ -115,13 +115,9 @@ impl Packing {
         // In reverse, because a digit outside of its range overwrites the bits of the later columns.
         for field in self.fields.iter().rev() {
             let digits = &digits[field.key];
-            let has_nulls = digits.nulls.contains(&true);
-            match (is_narrow(keys.columns[field.key].form), has_nulls) {
-                (true, false) => field.put_narrow(&digits.narrow, codes),
-                (true, true) => {
-                    field.put_nullable(digits.narrow.iter().map(|&digit| digit.into()), digits, codes)
-                }
-                (false, _) => field.put_nullable(digits.wide.iter().copied(), digits, codes),
+            match is_narrow(keys.columns[field.key].form) {
+                true => field.put_narrow(digits, codes),
+                false => field.put_wide(digits, codes),
             }
         }
     }
@@ -208,30 +204,40 @@ impl Field {
         true
     }
 
-    fn put_narrow(&self, digits: &[u64], codes: &mut [u64]) {
+    /// Packs digits of numbers; a null keeps the bits of the later columns.
+    fn put_narrow(&self, digits: &Digits, codes: &mut [u64]) {
         // A widened range can exceed 64 bits.
         let base = u64::try_from(self.base).unwrap_or(u64::MAX);
         let span = u64::try_from(self.span).unwrap_or(u64::MAX);
         let (first, last, shift, drop) = (self.first() as u64, self.last() as u64, self.shift, self.drop);
+        let null = (self.null_code() as u64) << shift;
         let (low, high) = self.outside();
-        for (code, &digit) in codes.iter_mut().zip(digits) {
+        let with = |code: u64, digit: u64| {
             let difference = digit.wrapping_sub(base);
             let step = difference >> drop;
             let step = if self.descending { last.wrapping_sub(step) } else { step };
-            *code |= first.wrapping_add(step) << shift;
-            if digit < base || difference > span {
-                *code = if (digit < base) == self.descending { high } else { low };
+            match digit < base || difference > span {
+                true if (digit < base) == self.descending => high,
+                true => low,
+                false => code | first.wrapping_add(step) << shift,
             }
+        };
+        let pairs = codes.iter_mut().zip(&digits.narrow);
+        if !digits.nulls.contains(&true) {
+            return pairs.for_each(|(code, &digit)| *code = with(*code, digit));
+        }
+        for ((code, &digit), &is_null) in pairs.zip(&digits.nulls) {
+            *code = if is_null { *code | null } else { with(*code, digit) };
         }
     }
 
-    /// Packs digits of a nullable or wide column; a null keeps the bits of the later columns. Texts that are longer than
+    /// Packs digits of wide numbers or texts; a null keeps the bits of the later columns. Texts that are longer than
     /// assumed and have the same digit may differ: the later columns must not order them, so their bits are cleared.
-    fn put_nullable(&self, values: impl Iterator<Item = u128>, digits: &Digits, codes: &mut [u64]) {
+    fn put_wide(&self, digits: &Digits, codes: &mut [u64]) {
         let (first, last) = (self.first(), self.last());
         let null = (self.null_code() as u64) << self.shift;
         let (low, high) = self.outside();
-        for (index, (code, digit)) in codes.iter_mut().zip(values).enumerate() {
+        for (index, (code, &digit)) in codes.iter_mut().zip(&digits.wide).enumerate() {
             if digits.nulls.get(index).is_some_and(|&is_null| is_null) {
                 *code |= null;
                 continue;

@@ -48,8 +48,10 @@ impl Range {
         if is_narrow(column.form) {
             let (mut min, mut max) = (u64::MAX, u64::MIN);
             if self.has_nulls {
-                let valid = digits.narrow.iter().enumerate().filter(|(index, _)| is_valid(*index));
-                valid.for_each(|(_, &digit)| (min, max) = (min.min(digit), max.max(digit)));
+                for (&digit, &is_null) in digits.narrow.iter().zip(&digits.nulls) {
+                    min = min.min(if is_null { u64::MAX } else { digit });
+                    max = max.max(if is_null { u64::MIN } else { digit });
+                }
             } else {
                 digits.narrow.iter().for_each(|&digit| (min, max) = (min.min(digit), max.max(digit)));
             }

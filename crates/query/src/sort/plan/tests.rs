@@ -10,6 +10,7 @@ fn demand(bytes: usize, expected_bytes: Option<u64>) -> Demand {
         directories: 1,
         expected_bytes,
         expected_rows: None,
+        spilled_bytes: expected_bytes,
         resident_bytes: 64 << 20,
         block: CHUNK_BYTES,
         partitions_max: 1024,
@@ -37,7 +38,11 @@ proptest! {
         let min = min_bytes(block, threads, directories);
         prop_assert!(plan.bytes == bytes.max(min));
         let chunk = plan.chunk_bytes;
-        prop_assert!(chunk.is_power_of_two() && chunk <= block);
+        prop_assert!(chunk.is_power_of_two() && chunk <= CHUNK_LIMIT_BYTES);
+        // Larger than asked for, if the places would take too much of the heap.
+        let places_max = demand.heap_bytes / PLACES_PARTS;
+        let is_asked = chunk <= block || place_bytes(&demand, chunk / 2) > places_max;
+        prop_assert!(is_asked, "{:?}", plan);
         prop_assert!((1..=writes_max(chunk)).contains(&plan.writes_in_flight));
         // The input of both methods, and a long row.
         let in_flight = (plan.writes_in_flight * directories + threads + 1) * chunk;
@@ -68,4 +73,27 @@ fn lineitem_has_128_partitions_at_512_mib_and_as_many_as_memory_needs_at_64_mib(
     assert!(little.partitions > 100 && little.chunk_bytes == 64 << 10, "{little:?}");
     let few = MemoryPlan::new(&demand(240 << 20, Some(1 << 20)));
     assert_eq!(few.partitions, 4);
+}
+
+#[test]
+fn chunks_are_as_large_as_the_memory_of_their_places_needs() {
+    // A job of 64 MiB, and the most that is usual of its heap.
+    let plan = |mib: usize, expected: u64| {
+        let demand =
+            Demand { heap_bytes: (mib * 5 / 16) << 20, ..demand((mib * 15 / 32) << 20, Some(expected)) };
+        (MemoryPlan::new(&demand), demand.heap_bytes)
+    };
+    for (mib, expected) in [(64, 8_000_000_000), (64, 60_000_000_000), (512, 3_000_000_000_000)] {
+        let (plan, heap) = plan(mib, expected);
+        // Both fit, and as much as the rows that are put in order is left.
+        let order = plan.heap_bytes(2, 44);
+        assert!(plan.place_bytes + 2 * order <= heap + 3 * 44, "{plan:?} in {heap}");
+        assert!(plan.place_bytes <= heap / 2 && plan.load_rows > 30_000, "{plan:?} in {heap}");
+        // Nearly all chunks are full.
+        assert!(plan.place_bytes as u64 >= expected / plan.chunk_bytes as u64 * 27);
+    }
+    // Ten GB need no larger chunks than partitions do.
+    assert_eq!(plan(64, 8_000_000_000).0.chunk_bytes, CHUNK_MIN_BYTES);
+    assert_eq!(plan(64, 60_000_000_000).0.chunk_bytes, CHUNK_BYTES);
+    assert!(plan(512, 3_000_000_000_000).0.chunk_bytes > CHUNK_BYTES);
 }

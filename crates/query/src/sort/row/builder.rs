@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use arrow_array::builder::make_view;
 use arrow_array::{Array, ArrayRef};
-use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer, i256};
+use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer, NullBufferBuilder, i256};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_row::RowConverter;
 use arrow_schema::{ArrowError, DataType};
 
 use super::layout::{Column, Form};
+use super::nulls::NullBlock;
 use super::{array_at, u32_at};
 
 /// Builder of a column.
 #[derive(Debug)]
 pub(crate) struct Builder {
     values: Values,
-    nulls: Option<BooleanBufferBuilder>,
+    nulls: NullBufferBuilder,
 }
 
 #[derive(Debug)]
@@ -33,6 +34,9 @@ enum Values {
     Nothing,
 }
 
+/// Copy size for short values: most are shorter, and a copy takes three moves instead of a call.
+const COPIED_BYTES: usize = 48;
+
 impl Builder {
     /// Creates an empty column with capacity for `rows` rows.
     pub(crate) fn new(column: &Column, rows: usize) -> Builder {
@@ -47,7 +51,7 @@ impl Builder {
             Form::Bytes(_) | Form::Encoded(..) => Values::Bytes(Vec::new(), Vec::with_capacity(rows)),
             Form::Nothing => Values::Nothing,
         };
-        Builder { values, nulls: column.null.map(|_| BooleanBufferBuilder::new(rows)) }
+        Builder { values, nulls: NullBufferBuilder::new(rows) }
     }
 
     /// Appends a column's values from the fixed parts of rows.
@@ -55,35 +59,59 @@ impl Builder {
         let rows = fixed.chunks_exact(stride);
         let at = column.offset;
         match &mut self.values {
-            Values::Fixed1(values) => values.extend(rows.clone().map(|row| row[at])),
+            Values::Fixed1(values) => values.extend(rows.map(|row| row[at])),
             Values::Fixed2(values) => {
-                values.extend(rows.clone().map(|row| u16::from_le_bytes(array_at(row, at))));
+                values.extend(rows.map(|row| u16::from_le_bytes(array_at(row, at))));
             }
-            Values::Fixed4(values) => values.extend(rows.clone().map(|row| u32_at(row, at))),
+            Values::Fixed4(values) => values.extend(rows.map(|row| u32_at(row, at))),
             Values::Fixed8(values) => {
-                values.extend(rows.clone().map(|row| u64::from_le_bytes(array_at(row, at))));
+                values.extend(rows.map(|row| u64::from_le_bytes(array_at(row, at))));
             }
             Values::Fixed16(values) => {
-                values.extend(rows.clone().map(|row| i128::from_le_bytes(array_at(row, at))));
+                values.extend(rows.map(|row| i128::from_le_bytes(array_at(row, at))));
             }
             Values::Fixed32(values) => {
-                values.extend(rows.clone().map(|row| i256::from_le_bytes(array_at(row, at))));
+                values.extend(rows.map(|row| i256::from_le_bytes(array_at(row, at))));
             }
-            Values::Bits(bits) => rows.clone().for_each(|row| bits.append(row[at] != 0)),
+            Values::Bits(bits) => {
+                for rows in fixed.chunks(u64::BITS as usize * stride) {
+                    let values = rows.chunks_exact(stride).map(|row| u64::from(row[at] != 0));
+                    let word = values.clone().zip(0..).fold(0, |word, (value, bit)| word | value << bit);
+                    bits.append_word(word, values.len());
+                }
+            }
             Values::Bytes(..) | Values::Nothing => {}
-        }
-        if let (Some(nulls), Some(bit)) = (&mut self.nulls, column.null) {
-            rows.for_each(|row| nulls.append(!bit.is_set(row)));
         }
     }
 
-    /// Appends variable values.
-    pub(crate) fn extend_values<'a>(&mut self, values: impl Iterator<Item = &'a [u8]>) {
-        let Values::Bytes(bytes, ends) = &mut self.values else { return };
-        for value in values {
-            bytes.extend_from_slice(value);
-            ends.push(bytes.len());
+    /// Appends the nulls of a column's values, those of a block of rows.
+    pub(super) fn extend_nulls(&mut self, column: &Column, nulls: &NullBlock) {
+        match column.null.and_then(|bit| nulls.get(bit)) {
+            Some(nulls) => self.nulls.append_buffer(&nulls),
+            None => self.nulls.append_n_non_nulls(nulls.rows()),
         }
+    }
+
+    /// Appends variable values of `total` bytes: each has some bytes at the start of a longer slice.
+    pub(crate) fn extend_values<'a>(
+        &mut self,
+        total: usize,
+        values: impl Iterator<Item = (&'a [u8], usize)>,
+    ) {
+        let Values::Bytes(bytes, ends) = &mut self.values else { return };
+        let mut end = bytes.len();
+        bytes.resize(end + total + COPIED_BYTES, 0);
+        for (slice, length) in values {
+            match slice.first_chunk::<COPIED_BYTES>() {
+                Some(first) if length <= COPIED_BYTES => {
+                    bytes[end..end + COPIED_BYTES].copy_from_slice(first);
+                }
+                _ => bytes[end..end + length].copy_from_slice(&slice[..length]),
+            }
+            end += length;
+            ends.push(end);
+        }
+        bytes.truncate(end);
     }
 
     /// Returns the column as an array of a type.
@@ -132,8 +160,7 @@ impl Builder {
     }
 
     fn into_parts(self) -> (Values, Option<NullBuffer>) {
-        let nulls = self.nulls.map(|mut nulls| NullBuffer::new(nulls.finish()));
-        (self.values, nulls.filter(|nulls| nulls.null_count() > 0))
+        (self.values, self.nulls.build())
     }
 }
 

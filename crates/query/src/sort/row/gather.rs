@@ -11,6 +11,7 @@ use arrow_schema::{ArrowError, DataType};
 use super::builder::Builder;
 use super::dictionary::Dictionary;
 use super::layout::{Form, Layout};
+use super::nulls::NullBlock;
 use super::{BLOCK_ROWS, u32_at};
 
 /// Rows in memory, addressed by places: the upper bits of a place are a block index, the lower bits the offset in it.
@@ -42,6 +43,7 @@ pub(crate) struct Gatherer {
     layout: Arc<Layout>,
     dictionaries: Arc<[Dictionary]>,
     fixed: Vec<u8>,
+    nulls: NullBlock,
     /// Offset of the next variable value in each row of the block.
     cursors: Vec<usize>,
 }
@@ -53,6 +55,7 @@ impl Gatherer {
             layout: Arc::clone(layout),
             dictionaries: Arc::clone(dictionaries),
             fixed: Vec::new(),
+            nulls: NullBlock::default(),
             cursors: Vec::new(),
         }
     }
@@ -109,17 +112,21 @@ impl Gatherer {
         let found = &found[..count];
         self.cursors.clear();
         self.cursors.resize(count, stride);
+        self.nulls.start(count, layout.null_bytes);
+        self.nulls.read(&self.fixed, stride);
         for (column, builder) in layout.columns.iter().zip(builders) {
             builder.extend(column, &self.fixed, stride);
+            builder.extend_nulls(column, &self.nulls);
             if matches!(column.form, Form::Bytes(_) | Form::Encoded(..)) {
                 let lengths = self.fixed.chunks_exact(stride).map(|row| u32_at(row, column.offset) as usize);
+                let total = lengths.clone().sum();
                 let values =
                     found.iter().zip(&mut self.cursors).zip(lengths).map(|((row, cursor), length)| {
-                        let value = &row[*cursor..*cursor + length];
+                        let rest = &row[*cursor..];
                         *cursor += length;
-                        value
+                        (rest, length)
                     });
-                builder.extend_values(values);
+                builder.extend_values(total, values);
             }
         }
         (count, variable_bytes)

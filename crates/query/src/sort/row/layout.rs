@@ -60,6 +60,11 @@ impl NullBit {
     pub(crate) fn is_set(self, fixed: &[u8]) -> bool {
         fixed[self.byte] & self.mask != 0
     }
+
+    /// Returns the index of the bit in its byte.
+    pub(crate) fn index(self) -> usize {
+        self.mask.trailing_zeros() as usize
+    }
 }
 
 /// Storage form of a column's values.

@@ -8,6 +8,7 @@ use arrow_buffer::NullBuffer;
 
 use super::RowView;
 use super::layout::{Form, Layout};
+use super::nulls::NullBlock;
 use super::view::{BatchView, ColumnView, Values};
 
 /// A block of rows.
@@ -16,6 +17,7 @@ pub(crate) struct Stage {
     layout: Arc<Layout>,
     fixed: Vec<u8>,
     rows: usize,
+    nulls: NullBlock,
     variable: Vec<u8>,
     /// End offset of the variable values of each row.
     ends: Vec<usize>,
@@ -28,6 +30,7 @@ impl Stage {
             layout: Arc::clone(layout),
             fixed: Vec::new(),
             rows: 0,
+            nulls: NullBlock::default(),
             variable: Vec::new(),
             ends: vec![0; layout.block_rows],
         }
@@ -42,18 +45,14 @@ impl Stage {
         self.fixed.resize(layout.block_rows * stride, 0);
         self.rows = rows;
         let fixed = &mut self.fixed[..rows * stride];
-        if layout.null_bytes > 0 {
-            fixed.chunks_exact_mut(stride).for_each(|row| row[..layout.null_bytes].fill(0));
-        }
+        self.nulls.start(rows, layout.null_bytes);
         for (column, view) in layout.columns.iter().zip(&batch.columns) {
             if let (Some(bit), Some(nulls)) = (column.null, &view.nulls) {
-                let nulls = nulls.slice(from, rows);
-                for (row, is_valid) in fixed.chunks_exact_mut(stride).zip(nulls.iter()) {
-                    row[bit.byte] |= if is_valid { 0 } else { bit.mask };
-                }
+                self.nulls.set(bit, nulls, from);
             }
             put_fixed(fixed, stride, column.offset, &column.form, &view.values, from..from + rows);
         }
+        self.nulls.write(fixed, stride);
         if let Some(offset) = layout.row_number {
             for (row, number) in fixed.chunks_exact_mut(stride).zip(number..) {
                 row[offset..offset + 8].copy_from_slice(&number.to_le_bytes());

@@ -13,7 +13,7 @@ use crate::sort::memory::{Grant, PieceGrants};
 use crate::sort::partition::Piece;
 use crate::sort::row::gather::Rows;
 use crate::sort::runs::{Run, RunData, RunWriter};
-use crate::spill::{ChunkReader, Spilled, SpilledChunks};
+use crate::spill::{ChunkReader, Spilled, SpilledChunks, add_place};
 
 /// A piece that is being read.
 pub(super) struct Loading {
@@ -37,11 +37,12 @@ impl Loading {
         grant: Grant,
     ) -> Result<Loading, Error> {
         let memory = piece.memory.into_iter().map(|(chunk, _)| Chunk::from(chunk)).collect();
-        let chunks: &[Spilled] = &piece.spilled;
+        let chunks: Vec<Spilled> = piece.spilled;
         let stream = match spilled.filter(|_| !chunks.is_empty()) {
             Some(spilled) => {
                 // All of them, because nobody looks at the stream before the piece is needed.
-                let mut stream = spilled.read(&context.buffers, chunks, chunks.len())?;
+                let ahead = chunks.len();
+                let mut stream = spilled.read(&context.buffers, chunks, ahead)?;
                 stream.start()?;
                 Some(stream)
             }
@@ -116,9 +117,9 @@ pub(super) fn split(piece: Piece, bytes: usize) -> Vec<Piece> {
         at
     };
     let memory: Vec<usize> = piece.memory.iter().map(|(chunk, rows)| place(chunk.len(), *rows)).collect();
-    let spilled: Vec<usize> = piece.spilled.iter().map(|chunk| place(chunk.bytes, chunk.rows)).collect();
+    let spilled: Vec<usize> = piece.spilled.iter().map(|chunk| place(chunk.bytes(), chunk.rows())).collect();
     piece.memory.into_iter().zip(memory).for_each(|(chunk, at)| pieces[at].memory.push(chunk));
-    piece.spilled.into_iter().zip(spilled).for_each(|(chunk, at)| pieces[at].spilled.push(chunk));
+    piece.spilled.into_iter().zip(spilled).for_each(|(chunk, at)| add_place(&mut pieces[at].spilled, chunk));
     pieces
 }
 

@@ -1,4 +1,4 @@
-//! Limits above the rows sorted at once, slices of large batches, and equal floats.
+//! Limits above the rows sorted at once, many spilled chunks, slices of large batches, and equal floats.
 
 use super::*;
 use crate::sort::{Target, staged_rows};
@@ -60,4 +60,52 @@ fn later_keys_order_the_rows_of_equal_floats() {
         let rows: Vec<(i32, i64)> = (0..500).map(|row| (group(row), numbers.value(row))).collect();
         assert!(rows.is_sorted(), "{rows:?}");
     }
+}
+
+/// Rows of about a quarter of a chunk of [`tiny`].
+fn long_rows(rows: std::ops::Range<i64>) -> RecordBatch {
+    let keys = Int64Array::from_iter_values(rows.clone().map(|row| shuffled(row, 29_989)));
+    let texts = StringArray::from_iter_values(rows.map(|_| "x".repeat(1000)));
+    let columns: [(&str, ArrayRef); 2] = [("k", Arc::new(keys)), ("t", Arc::new(texts))];
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+#[test]
+fn a_sort_ends_whose_many_spilled_chunks_have_little_memory_for_their_places() {
+    let scratch = Scratch::new("sort-places");
+    for sample in [None, Some(long_rows(0..500).project(&[0]).unwrap())] {
+        let job = job(&scratch, 1);
+        let schema = long_rows(0..1).schema();
+        // A few thousand chunks of 24 bytes.
+        let _rest = job.reserve(job.available() - (420 << 10), "a test").unwrap();
+        let options = SortOptions { expected_bytes: Some(20_000 << 10), ..tiny(sample) };
+        let mut sorter = Sorter::new(&job, &schema, &[ascending(0)], &options).unwrap();
+        let mut worker = sorter.worker();
+        for part in 0..40 {
+            worker.push(&long_rows(part * 500..(part + 1) * 500)).unwrap();
+        }
+        worker.finish().unwrap();
+        let sorted = sorter.finish().unwrap();
+        let mut batches = sorted.into_batches();
+        let (mut rows, mut last) = (0, i64::MIN);
+        while let Some(batch) = batches.next().unwrap() {
+            let keys = batch.column(0).as_primitive::<Int64Type>().values();
+            assert!(last <= keys[0] && keys.is_sorted());
+            (rows, last) = (rows + keys.len(), keys[keys.len() - 1]);
+        }
+        assert_eq!(rows, 20_000);
+    }
+}
+
+#[test]
+fn a_sort_without_the_memory_for_its_places_is_refused_before_the_first_row() {
+    let scratch = Scratch::new("sort-refused");
+    let job = job(&scratch, 1);
+    let schema = long_rows(0..1).schema();
+    let options = SortOptions { expected_bytes: Some(1 << 40), ..tiny(None) };
+    let refused = Sorter::new(&job, &schema, &[ascending(0)], &options).unwrap_err();
+    assert!(refused.to_string().contains("keeping the places of spilled rows"), "{refused}");
+    // An upper bound is not a reason.
+    let options = SortOptions { expected_bytes: None, bytes_max: Some(1 << 40), ..options };
+    assert!(Sorter::new(&job, &schema, &[ascending(0)], &options).is_ok());
 }

@@ -96,6 +96,18 @@ impl FrameReader {
         self.job.phases().add(Phase { name, bytes, stored_bytes, waited_ns, ..Phase::default() });
     }
 
+    /// Submits the first reads without waiting for any of them.
+    ///
+    /// # Errors
+    /// If the engine cannot be driven.
+    pub(crate) fn start(&mut self) -> Result<(), Error> {
+        match &mut self.blocks {
+            Some(Blocks::Read(stream)) => Ok(stream.start()?),
+            Some(Blocks::Drain(stream)) => Ok(stream.start()?),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the bytes of the next frame; `None` at the end.
     ///
     /// # Errors

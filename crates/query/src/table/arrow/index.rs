@@ -1,28 +1,22 @@
 //! Index of an Arrow IPC file: its schema and the locations of its record batches.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow_array::Array;
-use arrow_buffer::Buffer;
-use arrow_ipc::reader::read_dictionary;
-use arrow_ipc::{Block, Message, MessageHeader, MetadataVersion, root_as_footer};
+use arrow_ipc::{Block, MessageHeader, MetadataVersion, root_as_footer};
 use arrow_schema::SchemaRef;
 
-use super::column::{Dictionaries, decompressed_bytes};
+use super::dictionaries::{DictionaryPlace, Loaded, Needed, dictionary_id};
 use super::message::{self, FRAME_BYTES};
-use crate::Error;
+use crate::job::Reservation;
 use crate::table::guard::{damaged, decode, named};
 use crate::table::source::{Source, SourceReader};
+use crate::{Error, Job};
 
 /// Bytes at the end of a file: the footer's length and the magic number.
 const TAIL_BYTES: u64 = 10;
 
 /// Bytes of the padded magic number at the start.
 const HEAD_BYTES: u64 = 8;
-
-/// Maximum size of a dictionary in bytes: it stays in memory with the table.
-const DICTIONARY_MAX_BYTES: u64 = 1 << 30;
 
 /// A record batch in a file.
 #[derive(Debug)]
@@ -32,8 +26,8 @@ pub(in crate::table) struct Batch {
     /// File offset of the body.
     pub(super) body: u64,
     pub(in crate::table) rows: u64,
-    /// The dictionaries in effect for this batch.
-    pub(super) dictionaries: Arc<Dictionaries>,
+    /// Number of messages with dictionaries before it.
+    pub(super) dictionaries: usize,
 }
 
 /// An Arrow IPC file, with its record batches in order.
@@ -43,6 +37,7 @@ pub(in crate::table) struct ArrowFile {
     pub(in crate::table) schema: SchemaRef,
     pub(super) version: MetadataVersion,
     pub(in crate::table) batches: Vec<Batch>,
+    pub(super) dictionaries: Vec<DictionaryPlace>,
 }
 
 impl ArrowFile {
@@ -63,13 +58,26 @@ impl ArrowFile {
         self.batches.iter().map(|batch| batch.rows).fold(0, u64::saturating_add)
     }
 
-    /// Bytes of the dictionaries, which stay in memory with the table.
-    pub(in crate::table) fn dictionary_bytes(&self) -> usize {
-        let mut known = BTreeSet::new();
-        let all = self.batches.iter().flat_map(|batch| batch.dictionaries.values());
-        // Most record batches share their dictionaries.
-        let each = all.filter(|values| known.insert(Arc::as_ptr(values).cast::<()>()));
-        each.map(|values| values.get_buffer_memory_size()).sum()
+    /// Loads the dictionaries of columns, and adds their bytes to `memory`.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the job does not have the memory; errors of reading and decoding.
+    pub(in crate::table) fn load(
+        &self,
+        job: &Job,
+        columns: &[usize],
+        memory: &mut Reservation,
+    ) -> Result<Loaded, Error> {
+        let used = self.batches.iter().map(|batch| batch.dictionaries).collect();
+        let (source, schema, places) = (&self.source, &self.schema, &self.dictionaries);
+        Needed { source, schema, places, used, columns }.load(job, memory)
+    }
+
+    /// Bytes in memory.
+    pub(in crate::table) fn memory_bytes(&self) -> usize {
+        let batches = self.batches.iter().map(|batch| size_of::<Batch>() + batch.header.capacity());
+        let of_dictionary = |place: &DictionaryPlace| size_of::<DictionaryPlace>() + place.header.capacity();
+        batches.chain(self.dictionaries.iter().map(of_dictionary)).sum()
     }
 }
 
@@ -77,7 +85,6 @@ impl ArrowFile {
 struct Index {
     reader: SourceReader,
     file: ArrowFile,
-    dictionaries: Arc<Dictionaries>,
 }
 
 /// A message in a file.
@@ -105,8 +112,9 @@ impl Index {
         let schema = footer.schema().ok_or_else(|| bad("its footer has no schema"))?;
         let schema = message::native(&schema).map_err(|how| bad(&how))?;
         let version = footer.version();
-        let file = ArrowFile { source: source.clone(), schema, version, batches: Vec::new() };
-        let mut index = Index { reader, file, dictionaries: Arc::default() };
+        let (batches, dictionaries) = (Vec::new(), Vec::new());
+        let file = ArrowFile { source: source.clone(), schema, version, batches, dictionaries };
+        let mut index = Index { reader, file };
         let blocks =
             footer.dictionaries().into_iter().flatten().chain(footer.recordBatches().into_iter().flatten());
         for block in blocks {
@@ -125,8 +133,9 @@ impl Index {
             schema: Arc::new(arrow_schema::Schema::empty()),
             version,
             batches: Vec::new(),
+            dictionaries: Vec::new(),
         };
-        let mut index = Index { reader, file, dictionaries: Arc::default() };
+        let mut index = Index { reader, file };
         let first = index.place_at(0)?.ok_or_else(|| damaged(&path, "it has no schema"))?;
         let header = message::parse(&first.header).map_err(|how| damaged(&path, how))?;
         message::check_version(header.version()).map_err(|how| damaged(&path, how))?;
@@ -175,25 +184,23 @@ impl Index {
             return Err(self.damaged("its messages have several versions"));
         }
         match header.header_type() {
-            MessageHeader::DictionaryBatch => self.add_dictionary(&header, place.body, length)?,
+            MessageHeader::DictionaryBatch => {
+                let Place { header: bytes, body } = &place;
+                let id = dictionary_id(&header, length)?;
+                let (header, body) = (bytes.clone(), *body);
+                self.file.dictionaries.push(DictionaryPlace { header, body, length, id });
+            }
             MessageHeader::RecordBatch => {
                 let batch = message::record_batch(&header).map_err(|how| self.damaged(&how))?;
                 let rows = batch.map_or(0, |batch| batch.length() as u64);
                 super::layout::layouts(&self.file.schema, &batch.expect("a record batch"), self.file.version)
                     .map_err(|how| self.damaged(&how))?;
-                let dictionaries = Arc::clone(&self.dictionaries);
+                let dictionaries = self.file.dictionaries.len();
                 self.file.batches.push(Batch { header: place.header, body: place.body, rows, dictionaries });
             }
             _ => return Err(self.damaged("a message is neither a record batch nor a dictionary")),
         }
         Ok(end)
-    }
-
-    fn add_dictionary(&mut self, header: &Message<'_>, body: u64, length: u64) -> Result<(), Error> {
-        check_dictionary(length)?;
-        let bytes = self.reader.read(body, length)?;
-        let dictionaries = Arc::make_mut(&mut self.dictionaries);
-        load_dictionary(header, bytes, &self.file.schema, dictionaries)
     }
 
     fn damaged(&self, how: &str) -> Error {
@@ -203,31 +210,4 @@ impl Index {
     fn cut_off(&self) -> Error {
         self.damaged("it ends within a message; it may have been cut off")
     }
-}
-
-/// Refuses a dictionary of too many bytes, before memory is allocated for them.
-pub(super) fn check_dictionary(bytes: u64) -> Result<(), Error> {
-    if bytes > DICTIONARY_MAX_BYTES {
-        return Err(Error::Query(format!("a dictionary has {bytes} bytes, and at most 1 GiB is supported")));
-    }
-    Ok(())
-}
-
-/// Adds the values of a dictionary message.
-pub(super) fn load_dictionary(
-    header: &Message<'_>,
-    body: Vec<u8>,
-    schema: &SchemaRef,
-    dictionaries: &mut Dictionaries,
-) -> Result<(), Error> {
-    let invalid = |how: String| Error::Query(how);
-    let batch = header.header_as_dictionary_batch();
-    let batch = batch.ok_or_else(|| invalid("a dictionary has no header".into()))?;
-    let data = batch.data().ok_or_else(|| invalid("a dictionary has no values".into()))?;
-    message::check_batch(&data, body.len() as u64).map_err(invalid)?;
-    let count = data.buffers().map_or(0, |buffers| buffers.len());
-    let bytes = decompressed_bytes(&data, 0..count, &body, 0).map_err(invalid)?;
-    check_dictionary(bytes)?;
-    let body = Buffer::from_vec(body);
-    Ok(read_dictionary(&body, batch, schema, dictionaries, &header.version())?)
 }

@@ -71,11 +71,10 @@ impl Rows {
     /// Opens a record batch; `None` if it has a column that cannot be read in row ranges.
     pub(super) fn new(
         job: &Job,
-        arrow: &ArrowFile,
+        (arrow, dictionaries): (&ArrowFile, Arc<Dictionaries>),
         at: usize,
         columns: &[usize],
-        file: &Arc<IoFile>,
-        account: &Arc<Account>,
+        (file, account): (&Arc<IoFile>, &Arc<Account>),
         memory: usize,
     ) -> Result<Option<Rows>, Error> {
         let batch = &arrow.batches[at];
@@ -103,7 +102,6 @@ impl Rows {
             parts.push(Part { column, kind, validity, values: buffer(1), bytes });
         }
         let (rows, memory) = (batch.rows, memory as u64);
-        let dictionaries = Arc::clone(&batch.dictionaries);
         let (job, file, schema) = (job.clone(), Arc::clone(file), Arc::clone(&arrow.schema));
         let account = Arc::clone(account);
         Ok(Some(Rows { job, file, account, schema, parts, dictionaries, rows, next: 0, memory }))

@@ -8,6 +8,7 @@ use arrow_schema::{Schema, SchemaRef};
 use bytes::Bytes;
 
 use super::column::{Column, Dictionaries, decompressed_bytes};
+use super::dictionaries::Loaded;
 use super::index::{ArrowFile, Batch};
 use super::layout::{column_ranges, layouts};
 use super::message;
@@ -27,8 +28,10 @@ pub(in crate::table) struct ArrowPlan {
     pub(in crate::table) columns: Vec<usize>,
     pub(in crate::table) shape: Shape,
     pub(in crate::table) batch_rows: usize,
+    /// The dictionaries of each file.
+    pub(in crate::table) dictionaries: Vec<Loaded>,
     #[expect(dead_code, reason = "holds the memory")]
-    pub(in crate::table) dictionaries: Reservation,
+    pub(in crate::table) memory: Reservation,
 }
 
 impl ArrowFile {
@@ -58,13 +61,15 @@ impl ArrowFile {
         at: usize,
         columns: &[usize],
         parts: Vec<Bytes>,
+        dictionaries: &Loaded,
         allowance: &Allowance,
     ) -> Result<(RecordBatch, usize), Error> {
         let batch = &self.batches[at];
+        let dictionaries = dictionaries.of(batch.dictionaries);
         let path = &self.source.path;
         let parts = columns.iter().copied().zip(parts);
         decode(path, || {
-            decode_columns(&self.schema, &batch.header, self.version, parts, &batch.dictionaries, allowance)
+            decode_columns(&self.schema, &batch.header, self.version, parts, &dictionaries, allowance)
         })
         .map_err(named(path))
     }
@@ -154,16 +159,18 @@ impl ArrowScan {
             return Ok(false);
         };
         let (file, index) = (&self.plan.files[split.file], split.index);
-        let columns = &self.plan.columns;
+        let (columns, dictionaries) = (&self.plan.columns, &self.plan.dictionaries[split.file]);
         let path = &file.source.path;
         if let Some(parts) = parts {
-            let (batch, reserved) = file.decode(index, columns, parts, &self.allowance)?;
+            let (batch, reserved) = file.decode(index, columns, parts, dictionaries, &self.allowance)?;
             self.current = Some(Cut { batch, next: 0, reserved, path: path.clone() });
             return Ok(true);
         }
         let memory = self.fetcher.share() / 2;
         let account = self.fetcher.account();
-        let rows = Rows::new(&self.job, file, index, columns, &open, account, memory).map_err(named(path))?;
+        let dictionaries = dictionaries.of(file.batches[index].dictionaries);
+        let rows = Rows::new(&self.job, (file, dictionaries), index, columns, (&open, account), memory);
+        let rows = rows.map_err(named(path))?;
         let Some(rows) = rows else {
             return Err(Error::Memory {
                 what: format!("reading record batch {index} of {}", path.display()),

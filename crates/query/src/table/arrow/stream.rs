@@ -11,7 +11,7 @@ use arrow_schema::SchemaRef;
 use bytes::Bytes;
 
 use super::column::Dictionaries;
-use super::index::{check_dictionary, load_dictionary};
+use super::dictionaries::{check_dictionary, load_dictionary};
 use super::layout::{column_ranges, layouts};
 use super::message::{self, FRAME_BYTES};
 use super::scan::{Cut, decode_columns};
@@ -110,9 +110,16 @@ impl ArrowStream {
                 return Err(bad("a message is neither a record batch nor a dictionary".into()));
             }
             let dictionaries = Arc::make_mut(&mut self.dictionaries);
-            decode(&self.path, || load_dictionary(&parsed, body, &self.schema, dictionaries))
+            let mut reserved = bytes;
+            let reserve = |more: u64| {
+                let all = bytes.saturating_add(usize::try_from(more).unwrap_or(usize::MAX));
+                allowance.exchange(bytes, all, || format!("decompressing a dictionary of {more} bytes"))?;
+                reserved = all;
+                Ok(())
+            };
+            decode(&self.path, || load_dictionary(&parsed, body, &self.schema, dictionaries, reserve))
                 .map_err(named(&self.path))?;
-            allowance.exchange(bytes, 0, String::new)?;
+            allowance.exchange(reserved, 0, String::new)?;
             self.reserve_dictionaries(job)?;
         }
         Ok(None)

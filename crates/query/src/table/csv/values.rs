@@ -3,6 +3,7 @@
 use arrow_array::types::Float64Type;
 use arrow_cast::parse::Parser;
 use arrow_schema::{DataType, TimeUnit};
+use sakiyomi_expression::calendar::{DAY_SECONDS, days_of};
 
 use super::fields::Field;
 
@@ -11,9 +12,6 @@ const FRACTION_DIGITS_MAX: usize = 9;
 
 /// Maximum digits of a 64-bit integer.
 const INTEGER_DIGITS_MAX: usize = 19;
-
-/// Seconds of a day.
-const DAY_SECONDS: i64 = 86_400;
 
 /// Nanoseconds of a second.
 const SECOND_NANOS: i64 = 1_000_000_000;
@@ -172,32 +170,9 @@ pub(super) fn float(text: &[u8]) -> Option<f64> {
 /// A date `1998-09-02`, as days since 1970-01-01.
 pub(super) fn date(text: &[u8]) -> Option<i32> {
     let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = *text else { return None };
-    let year = natural(&[y1, y2, y3, y4])? as i32;
-    let (month, day) = (natural(&[m1, m2])? as i32, natural(&[d1, d2])? as i32);
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days = match month {
-        2 => 28 + i32::from(is_leap),
-        4 | 6 | 9 | 11 => 30,
-        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
-        _ => return None,
-    };
-    (1..=days).contains(&day).then(|| days_of(year, month, day))
-}
-
-/// Days from 0000-03-01 to 1970-01-01.
-const EPOCH_DAYS: i32 = 719_468;
-
-/// Days of 400 years, the period of the calendar.
-const ERA_DAYS: i32 = 146_097;
-
-/// Days since 1970-01-01 (Howard Hinnant, "chrono-compatible low-level date algorithms", `days_from_civil`).
-fn days_of(year: i32, month: i32, day: i32) -> i32 {
-    let year = year - i32::from(month <= 2);
-    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let shifted_month = if month > 2 { month - 3 } else { month + 9 };
-    let day_of_year = (153 * shifted_month + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * ERA_DAYS + day_of_era - EPOCH_DAYS
+    let number = |digits: &[u8]| natural(digits).map(|value| value as i64);
+    let (year, month, day) = (number(&[y1, y2, y3, y4])?, number(&[m1, m2])?, number(&[d1, d2])?);
+    days_of(year, month, day).map(|days| days as i32)
 }
 
 /// A time `1998-09-02T12:00:00.5`, or with a space: its kind, and nanoseconds since 1970-01-01. Times whose nanoseconds

@@ -130,10 +130,9 @@ fn spilled(
 
 /// Rows per batch of all columns.
 fn batch_rows(group: &Group) -> usize {
-    let metadata = group.file().metadata.row_group(group.index);
     let mut row_bytes = RowBytes::default();
     for &(leaf, _) in &group.leaves {
-        row_bytes.add_unseen(metadata.column(leaf), group.rows());
+        row_bytes.add_unseen(group.metadata.row_group(0).column(leaf), group.rows());
     }
     row_bytes.batch_rows(group.plan.batch_rows, group.allowance.share() / BATCH_SHARE)
 }

@@ -1,10 +1,11 @@
 //! Row order declared by Parquet files.
 
-use arrow_array::{Array, BooleanArray};
+use arrow_array::{Array, ArrayRef, BooleanArray};
 use arrow_ord::cmp;
 use arrow_schema::{DataType, SortOptions};
+use arrow_select::concat::concat;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
-use parquet::file::metadata::{RowGroupMetaData, SortingColumn};
+use parquet::file::metadata::SortingColumn;
 
 use super::footer::ParquetFile;
 use super::statistics::flat_leaf;
@@ -15,18 +16,14 @@ use crate::table::guard::decode;
 /// The declared order of all rows of a file. Files declare it per row group; across row groups it is derived from their
 /// bounds. It then covers all keys if no two row groups share a value of the first key, else only that key.
 pub(in crate::table) fn declared_order(file: &ParquetFile) -> Vec<SortKey> {
-    let groups: Vec<&RowGroupMetaData> =
-        file.metadata.row_groups().iter().filter(|group| group.num_rows() > 0).collect();
-    let Some(declared) = groups.first().and_then(|group| group.sorting_columns()) else { return Vec::new() };
-    if groups.iter().any(|group| group.sorting_columns() != Some(declared)) {
-        return Vec::new();
-    }
+    let Some(declared) = file.groups.sorting() else { return Vec::new() };
     let mut keys = keys(file, declared);
     let Some(first) = keys.first() else { return keys };
-    let held = if groups.len() == 1 {
+    let groups = (0..file.groups.len()).filter(|&index| file.groups.rows(index) > 0).count();
+    let held = if groups == 1 {
         keys.len()
     } else {
-        decode(&file.source.path, || held_keys(file, first, &groups)).unwrap_or(0)
+        decode(&file.source.path, || held_keys(file, first, groups)).unwrap_or(0)
     };
     keys.truncate(held);
     keys
@@ -43,22 +40,27 @@ fn keys(file: &ParquetFile, declared: &[SortingColumn]) -> Vec<SortKey> {
     declared.iter().map_while(key).collect()
 }
 
-/// Number of keys whose order holds across row groups, by the bounds of the first key.
-fn held_keys(file: &ParquetFile, first: &SortKey, groups: &[&RowGroupMetaData]) -> Result<usize, Error> {
+/// Number of keys whose order holds across `groups` row groups with rows, by the bounds of the first key.
+fn held_keys(file: &ParquetFile, first: &SortKey, groups: usize) -> Result<usize, Error> {
     let field = file.schema.field(first.column);
     // The bounds of floating-point columns ignore NaN.
     let is_float = matches!(field.data_type(), DataType::Float16 | DataType::Float32 | DataType::Float64);
     let Some(leaf) = flat_leaf(file, first.column).filter(|_| !is_float) else { return Ok(0) };
-    let schema = file.metadata.file_metadata().schema_descr();
-    let converter = StatisticsConverter::from_column_index(leaf, field, schema)?;
+    let converter = StatisticsConverter::from_column_index(leaf, field, file.descriptor())?;
     let converter = converter.with_missing_null_counts_as_zero(false);
-    let nulls = converter.row_group_null_counts(groups.iter().copied())?;
-    if nulls.iter().any(|nulls| nulls != Some(0)) {
+    let (mut mins, mut maxes, mut has_nulls) = (Vec::new(), Vec::new(), false);
+    file.groups.with_statistics(leaf, |groups| {
+        let with_rows = || groups.iter().filter(|group| group.num_rows() > 0);
+        has_nulls |= converter.row_group_null_counts(with_rows())?.iter().any(|nulls| nulls != Some(0));
+        mins.push(converter.row_group_mins(with_rows())?);
+        maxes.push(converter.row_group_maxes(with_rows())?);
+        Ok(())
+    })?;
+    if has_nulls {
         return Ok(0);
     }
-    let mins = converter.row_group_mins(groups.iter().copied())?;
-    let maxes = converter.row_group_maxes(groups.iter().copied())?;
-    let pairs = groups.len() - 1;
+    let joined = |arrays: &[ArrayRef]| concat(&arrays.iter().map(AsRef::as_ref).collect::<Vec<_>>());
+    let (mins, maxes, pairs) = (joined(&mins)?, joined(&maxes)?, groups - 1);
     let (before, after) = if first.options.descending {
         (maxes.slice(1, pairs), mins.slice(0, pairs))
     } else {

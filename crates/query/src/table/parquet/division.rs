@@ -169,14 +169,16 @@ impl Division {
         workers: usize,
         reads_headers: bool,
     ) -> Result<Option<Division>, Error> {
-        let group = file.metadata.row_group(index);
         let leaves = file.leaves(columns);
-        let chunks = || leaves.iter().map(|&(leaf, _)| group.column(leaf));
-        let bytes = chunks().map(|chunk| chunk.byte_range().1).fold(0, u64::saturating_add);
-        let is_flat = chunks().all(|chunk| chunk.column_descr().max_rep_level() == 0);
+        let places = leaves.iter().map(|&(leaf, _)| file.groups.place(index, leaf).bytes());
+        let bytes = places.fold(0, u64::saturating_add);
+        let is_flat = leaves.iter().all(|&(leaf, _)| file.descriptor().column(leaf).max_rep_level() == 0);
         if bytes < 2 * PART_MIN_BYTES || !is_flat {
             return Ok(None);
         }
+        let metadata = file.groups.group(index)?;
+        let group = metadata.row_group(0);
+        let chunks = || leaves.iter().map(|&(leaf, _)| group.column(leaf));
         let (reader, rows) = (file.source.reader()?, group.num_rows() as u64);
         let mut found = Vec::with_capacity(leaves.len());
         for chunk in chunks() {

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
 use parquet::arrow::parquet_to_arrow_schema;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::metadata::{ParquetMetaDataReader, RowGroupMetaData};
+use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor};
 
+use super::groups::RowGroups;
 use super::thrift;
 use crate::Error;
 use crate::table::guard::{damaged, decode, named};
@@ -17,18 +19,22 @@ const TAIL_BYTES: u64 = 8;
 /// Bytes of the magic number at the start.
 const HEAD_BYTES: u64 = 4;
 
+/// Header of a list without structures.
+const EMPTY_LIST: u8 = 0x0c;
+
 /// A Parquet file and its footer.
 #[derive(Debug)]
 pub(in crate::table) struct ParquetFile {
     pub(in crate::table) source: Source,
-    pub(in crate::table) metadata: Arc<ParquetMetaData>,
     /// The file's own schema.
     pub(in crate::table) schema: SchemaRef,
+    descriptor: SchemaDescPtr,
+    pub(in crate::table) groups: RowGroups,
 }
 
 impl ParquetFile {
-    /// Reads a file's footer.
-    pub(in crate::table) fn open(source: Source) -> Result<ParquetFile, Error> {
+    /// Reads a file's footer. The schema of `other` is shared if the file has the same.
+    pub(in crate::table) fn open(source: Source, other: Option<&ParquetFile>) -> Result<ParquetFile, Error> {
         let path = source.path.clone();
         let reader = source.reader()?;
         if source.size < HEAD_BYTES + TAIL_BYTES {
@@ -48,22 +54,44 @@ impl ParquetFile {
         let start = (source.size - TAIL_BYTES).checked_sub(length).filter(|&start| start >= HEAD_BYTES);
         let start = start.ok_or_else(|| damaged(&path, "its footer is longer than the file"))?;
         let footer = reader.read(start, length)?;
-        thrift::length(&footer).map_err(|_| damaged(&path, "its footer is not readable"))?;
+        let unreadable = |_| damaged(&path, "its footer is not readable");
+        thrift::length(&footer).map_err(unreadable)?;
         thrift::check_schema(&footer).map_err(|how| damaged(&path, how))?;
-        let (metadata, schema) = decode(&path, || parse(&footer)).map_err(named(&path))?;
-        let file = ParquetFile { source, metadata: Arc::new(metadata), schema };
-        decode(&path, || file.check())?;
+        let found = thrift::row_groups(&footer).map_err(unreadable)?;
+        let (descriptor, schema) = decode(&path, || {
+            let ends = found.as_ref().and_then(|found| Some((found.list, *found.ends.last()?)));
+            parse(&footer, ends, other)
+        })
+        .map_err(named(&path))?;
+        let check = |index, group: &RowGroupMetaData| {
+            let checked = check_group(group, source.size);
+            checked.map_err(|how| damaged(&path, format_args!("row group {index}: {how}")))
+        };
+        let groups = || RowGroups::new(Arc::clone(&descriptor), footer, found, check);
+        let groups = decode(&path, groups).map_err(named(&path))?;
+        let file = ParquetFile { source, schema, descriptor, groups };
+        file.check()?;
         Ok(file)
     }
 
     /// Rows of the file.
     pub(in crate::table) fn rows(&self) -> u64 {
-        self.metadata.row_groups().iter().map(|group| group.num_rows() as u64).sum()
+        self.groups.all_rows()
+    }
+
+    /// The columns and leaves as Parquet has them.
+    pub(super) fn descriptor(&self) -> &SchemaDescriptor {
+        &self.descriptor
+    }
+
+    /// Bytes in memory, without the schema, which files share.
+    pub(in crate::table) fn memory_bytes(&self) -> usize {
+        size_of::<ParquetFile>() + self.source.path.as_os_str().len() + self.groups.memory_bytes()
     }
 
     /// Leaves of `columns`, in file order, as (leaf, column).
     pub(in crate::table) fn leaves(&self, columns: &[usize]) -> Vec<(usize, usize)> {
-        let schema = self.metadata.file_metadata().schema_descr();
+        let schema = self.descriptor();
         let mut is_wanted = vec![false; self.schema.fields().len()];
         for &column in columns {
             if let Some(is_wanted) = is_wanted.get_mut(column) {
@@ -75,48 +103,60 @@ impl ParquetFile {
     }
 
     fn check(&self) -> Result<(), Error> {
-        let fields = self.metadata.file_metadata().schema_descr().root_schema().get_fields().len();
+        let fields = self.descriptor().root_schema().get_fields().len();
         if fields != self.schema.fields().len() {
             let reason = "a column is a group without fields, which is not supported".into();
             return Err(Error::Table { path: self.source.path.clone(), reason });
         }
-        let mut rows = 0u64;
-        for (index, group) in self.metadata.row_groups().iter().enumerate() {
-            self.check_group(group)
-                .map_err(|how| damaged(&self.source.path, format_args!("row group {index}: {how}")))?;
-            rows = rows.saturating_add(group.num_rows() as u64);
-        }
-        if i64::try_from(rows).is_err() {
+        if i64::try_from(self.rows()).is_err() {
             return Err(damaged(&self.source.path, "its row groups claim more than 2^63 rows"));
-        }
-        Ok(())
-    }
-
-    /// Checks a row group against the file; on an error, returns the reason.
-    fn check_group(&self, group: &RowGroupMetaData) -> Result<(), String> {
-        if group.num_rows() < 0 {
-            return Err("a negative number of rows".into());
-        }
-        for chunk in group.columns() {
-            let name = chunk.column_path().string();
-            if chunk.file_path().is_some() {
-                return Err(format!("column {name} lies in another file, which is not supported"));
-            }
-            if chunk.data_page_offset() < 0 || chunk.compressed_size() < 0 || chunk.num_values() < 0 {
-                return Err(format!("column {name} has a negative offset, size or count"));
-            }
-            let (start, length) = chunk.byte_range();
-            if start.checked_add(length).is_none_or(|end| end > self.source.size) {
-                return Err(format!("column {name} ends beyond the file"));
-            }
         }
         Ok(())
     }
 }
 
-fn parse(footer: &[u8]) -> Result<(ParquetMetaData, SchemaRef), Error> {
-    let metadata = ParquetMetaDataReader::decode_metadata(footer)?;
+/// Checks a row group against a file of `size` bytes; on an error, returns the reason.
+fn check_group(group: &RowGroupMetaData, size: u64) -> Result<(), String> {
+    if group.num_rows() < 0 {
+        return Err("a negative number of rows".into());
+    }
+    for chunk in group.columns() {
+        let name = chunk.column_path().string();
+        if chunk.file_path().is_some() {
+            return Err(format!("column {name} lies in another file, which is not supported"));
+        }
+        if chunk.data_page_offset() < 0 || chunk.compressed_size() < 0 || chunk.num_values() < 0 {
+            return Err(format!("column {name} has a negative offset, size or count"));
+        }
+        let (start, length) = chunk.byte_range();
+        if start.checked_add(length).is_none_or(|end| end > size) {
+            return Err(format!("column {name} ends beyond the file"));
+        }
+    }
+    Ok(())
+}
+
+/// Decodes the schema of a footer, whose row groups lie between the header of their list and its end; shares that of
+/// another file if it is the same.
+fn parse(
+    footer: &[u8],
+    row_groups: Option<(usize, usize)>,
+    other: Option<&ParquetFile>,
+) -> Result<(SchemaDescPtr, SchemaRef), Error> {
+    let metadata = match row_groups {
+        Some((list, end)) => {
+            let without = [&footer[..list], &[EMPTY_LIST], &footer[end..]].concat();
+            ParquetMetaDataReader::decode_metadata(&without)?
+        }
+        None => ParquetMetaDataReader::decode_metadata(footer)?,
+    };
     let file = metadata.file_metadata();
     let schema: Schema = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())?;
-    Ok((metadata, Arc::new(schema)))
+    let descriptor = file.schema_descr_ptr();
+    Ok(match other {
+        Some(other) if *other.descriptor == *descriptor && *other.schema == schema => {
+            (Arc::clone(&other.descriptor), Arc::clone(&other.schema))
+        }
+        _ => (descriptor, Arc::new(schema)),
+    })
 }

@@ -7,6 +7,7 @@ use arrow_schema::Fields;
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
+use parquet::file::metadata::ParquetMetaData;
 use sakiyomi_io::IoFile;
 use sakiyomi_io::buffer::Account;
 
@@ -35,6 +36,8 @@ pub(super) struct Group {
     pub(super) plan: Arc<ParquetPlan>,
     pub(super) file: usize,
     pub(super) index: usize,
+    /// Metadata of the row group alone.
+    pub(super) metadata: Arc<ParquetMetaData>,
     pub(super) allowance: Arc<Allowance>,
     pub(super) fault: Fault,
     /// The open file, for windows.
@@ -73,7 +76,7 @@ impl Group {
         leaves: &[(usize, usize)],
         parts: Vec<Bytes>,
     ) -> Vec<Pieces> {
-        let group = plan.files[split.file].metadata.row_group(split.index);
+        let groups = &plan.files[split.file].groups;
         let mut parts = parts.into_iter();
         match plan.divisions.get(&(split.file, split.index)) {
             Some(division) => {
@@ -85,7 +88,7 @@ impl Group {
                 division.leaves.iter().map(of_leaf).collect()
             }
             None => {
-                let start = |&(leaf, _): &(usize, usize)| group.column(leaf).byte_range().0;
+                let start = |&(leaf, _): &(usize, usize)| groups.place(split.index, leaf).range().start;
                 leaves.iter().map(start).zip(parts).map(|piece| vec![piece]).collect()
             }
         }
@@ -117,7 +120,7 @@ impl Group {
 
     /// Number of rows according to the footer.
     pub(super) fn rows(&self) -> u64 {
-        self.file().metadata.row_group(self.index).num_rows() as u64
+        self.file().groups.rows(self.index)
     }
 
     /// Takes the error that the library reduced to its text.
@@ -138,7 +141,7 @@ impl Group {
 
     /// Adds the chunks of a column to `opened`.
     pub(super) fn open_column(&self, column: usize, opened: &mut Opened) -> Result<(), Error> {
-        let metadata = self.file().metadata.row_group(self.index);
+        let metadata = self.metadata.row_group(0);
         for at in self.leaves_of(column) {
             let leaf = self.leaves[at].0;
             let chunk = metadata.column(leaf);
@@ -185,11 +188,11 @@ impl Group {
         let file = self.file();
         let fields = file.schema.fields().iter().zip(&self.plan.types);
         let hints: Fields = fields.map(|(own, wanted)| retyped(own, wanted.data_type().clone())).collect();
-        let descriptor = file.metadata.file_metadata().schema_descr();
+        let descriptor = file.descriptor();
         let mask = ProjectionMask::roots(descriptor, columns.iter().copied());
         let levels = parquet_to_arrow_field_levels(descriptor, mask, Some(&hints))?;
         let chunks = Mutex::new(opened.chunks.into_iter().collect());
-        let pages = GroupPages { metadata: Arc::clone(&file.metadata), group: self.index, chunks };
+        let pages = GroupPages { metadata: Arc::clone(&self.metadata), chunks };
         Ok(ParquetRecordBatchReader::try_new_with_row_groups(&levels, &pages, rows, self.selection())?)
     }
 }

@@ -7,6 +7,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::chunk::{HELD_MIN_BYTES, page_bytes};
 use super::footer::ParquetFile;
+use super::groups::ChunkPlace;
 use super::thrift::{self, HEADER_BYTES};
 use crate::Error;
 use crate::table::fetch::Split;
@@ -30,14 +31,11 @@ pub(in crate::table) fn page_memory(
     share: usize,
     whole: u64,
 ) -> Result<PageMemory, Error> {
-    let chunks = |split: &Split| {
-        let file = &files[split.file];
-        let group = file.metadata.row_group(split.index);
-        file.leaves(columns).into_iter().map(move |(leaf, _)| group.column(leaf))
+    let places = |split: &Split| {
+        let (groups, index) = (&files[split.file].groups, split.index);
+        files[split.file].leaves(columns).into_iter().map(move |(leaf, _)| groups.place(index, leaf))
     };
-    let decoded = |split: &Split| {
-        chunks(split).map(|chunk| chunk.uncompressed_size().max(0) as u64).fold(0, u64::saturating_add)
-    };
+    let decoded = |split: &Split| places(split).map(|place| place.uncompressed).fold(0, u64::saturating_add);
     let Some((bytes, split)) =
         splits.iter().map(|split| (decoded(split), split)).max_by_key(|(bytes, _)| *bytes)
     else {
@@ -46,10 +44,13 @@ pub(in crate::table) fn page_memory(
     if bytes <= share as u64 {
         return Ok(PageMemory::default());
     }
-    let is_windowed = chunks(split).map(|chunk| chunk.byte_range().1).fold(0, u64::saturating_add) > whole;
-    let reader = files[split.file].source.reader()?;
+    let is_windowed = places(split).map(ChunkPlace::bytes).fold(0, u64::saturating_add) > whole;
+    let file = &files[split.file];
+    let reader = file.source.reader()?;
+    let group = file.groups.group(split.index)?;
     let mut memory = PageMemory::default();
-    for chunk in chunks(split) {
+    for (leaf, _) in file.leaves(columns) {
+        let chunk = group.row_group(0).column(leaf);
         let size = usize::try_from(chunk.uncompressed_size()).unwrap_or(0);
         // A page and its copy while the next one is decompressed: a small chunk is not worth a read of its headers.
         let pages = match size.saturating_mul(2) {

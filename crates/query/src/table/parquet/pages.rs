@@ -119,15 +119,15 @@ impl PageReader for Pages {
 
 /// The chunks of a row group; each can be taken once.
 pub(super) struct GroupPages {
+    /// Metadata of the row group alone.
     pub(super) metadata: Arc<ParquetMetaData>,
-    pub(super) group: usize,
     /// Chunks by leaf.
     pub(super) chunks: Mutex<BTreeMap<usize, Pages>>,
 }
 
 impl RowGroups for GroupPages {
     fn num_rows(&self) -> usize {
-        self.metadata.row_group(self.group).num_rows() as usize
+        self.metadata.row_group(0).num_rows() as usize
     }
 
     fn column_chunks(&self, leaf: usize) -> Result<Box<dyn PageIterator>> {
@@ -138,7 +138,7 @@ impl RowGroups for GroupPages {
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
-        Box::new(std::iter::once(self.metadata.row_group(self.group)))
+        Box::new(std::iter::once(self.metadata.row_group(0)))
     }
 
     fn metadata(&self) -> &ParquetMetaData {
@@ -191,8 +191,9 @@ mod tests {
         let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties.build())).unwrap();
         writer.write(&batch).unwrap();
         let path = scratch.file("t", writer.into_inner().unwrap());
-        let file = ParquetFile::open(Source::named(&path, Access::Buffered).unwrap()).unwrap();
-        let metadata = file.metadata.row_group(0).column(0);
+        let file = ParquetFile::open(Source::named(&path, Access::Buffered).unwrap(), None).unwrap();
+        let group = file.groups.group(0).unwrap();
+        let metadata = group.row_group(0).column(0);
         let (start, length) = metadata.byte_range();
         let bytes = file.source.reader().unwrap().read(start, length).unwrap();
         let job = Job::new(JobOptions { memory: 64 << 20, threads: 1, ..JobOptions::default() }).unwrap();

@@ -9,6 +9,7 @@ use rand_pcg::Pcg64;
 
 use super::division::Divisions;
 use super::footer::ParquetFile;
+use crate::job::Reservation;
 use crate::table::types::Shape;
 
 /// The files and columns to decode, and their types.
@@ -25,6 +26,8 @@ pub(in crate::table) struct ParquetPlan {
     pub(in crate::table) runs: Option<Runs>,
     /// Row groups that are decoded in parts.
     pub(in crate::table) divisions: Arc<Divisions>,
+    #[expect(dead_code, reason = "holds the memory")]
+    pub(in crate::table) metadata: Reservation,
 }
 
 /// A sample: runs of consecutive rows, spread over each row group.
@@ -41,10 +44,15 @@ pub(in crate::table) struct Runs {
 }
 
 impl Runs {
+    /// Number of rows to sample of a row group of `rows` rows.
+    pub(in crate::table) fn wanted_of(&self, rows: u64) -> u64 {
+        let wanted = (u128::from(rows) * u128::from(self.wanted)).div_ceil(u128::from(self.of.max(1)));
+        u64::try_from(wanted).unwrap_or(u64::MAX).min(rows)
+    }
+
     /// Selects rows of a row group: one run in each of equal parts. Pages without selected rows are not decompressed.
     pub(super) fn selection(&self, group: usize, rows: u64) -> RowSelection {
-        let wanted = (u128::from(rows) * u128::from(self.wanted)).div_ceil(u128::from(self.of.max(1)));
-        let wanted = u64::try_from(wanted).unwrap_or(u64::MAX).min(rows);
+        let wanted = self.wanted_of(rows);
         let runs = self.of_group.clamp(1, wanted.max(1));
         let mut random = Pcg64::new(self.seed, group as u128);
         let (mut ranges, mut taken) = (Vec::new(), 0);

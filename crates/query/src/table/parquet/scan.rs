@@ -62,13 +62,17 @@ impl ParquetScan {
     /// Starts the next row group; false if there is none.
     fn begin(&mut self) -> Result<bool, Error> {
         let Some(fetched) = self.fetcher.next()? else { return Ok(false) };
-        let leaves = self.plan.files[fetched.split.file].leaves(&self.plan.columns);
+        let file = &self.plan.files[fetched.split.file];
+        let leaves = file.leaves(&self.plan.columns);
+        let path = &file.source.path;
+        let metadata = decode(path, || file.groups.group(fetched.split.index)).map_err(named(path))?;
         let pieces = fetched.parts.map(|parts| Group::pieces(&self.plan, fetched.split, &leaves, parts));
         let group = Group {
             job: self.job.clone(),
             plan: Arc::clone(&self.plan),
             file: fetched.split.file,
             index: fetched.split.index,
+            metadata,
             part: fetched.split.part,
             leaves,
             allowance: Arc::clone(&self.allowance),

@@ -6,8 +6,8 @@ use arrow_schema::{DataType, SortOptions};
 use arrow_select::concat::concat;
 use arrow_select::take::take;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
-use parquet::basic::{Encoding, SortOrder, Type};
-use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::basic::{SortOrder, Type};
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::statistics::Statistics;
 
 use super::ParquetFile;
@@ -16,10 +16,6 @@ use crate::table::guard::decode;
 use crate::table::options::ColumnStatistics;
 use crate::table::types::converted;
 use sakiyomi_expression::prune::Nulls;
-
-/// Maximum dictionary page, in file bytes, of a column scanned as dictionary arrays: its values stay in the first-level
-/// cache.
-const DICTIONARY_MAX_BYTES: i64 = 16 << 10;
 
 /// Maximum length of fixed-length values that have bounds. Also the absent bounds of row groups take that memory, and
 /// the length is only a claim of the footer.
@@ -62,29 +58,35 @@ fn of_groups(
     data_type: &DataType,
 ) -> Result<Option<(ArrayRef, ArrayRef, Vec<Nulls>)>, Error> {
     let Some(leaf) = flat_leaf(file, column) else { return Ok(None) };
-    let schema = file.metadata.file_metadata().schema_descr();
-    let groups = || file.metadata.row_groups().iter();
+    let schema = file.descriptor();
     // Bounds of old writers are in the order of signed bytes, whatever the type.
     let is_deprecated = |statistics: &Statistics| statistics.is_min_max_deprecated();
-    let has_old_bounds = groups().any(|group| group.column(leaf).statistics().is_some_and(is_deprecated));
     let is_bytes = matches!(
         schema.column(leaf).physical_type(),
         Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY | Type::INT96
     );
-    if has_old_bounds && (is_bytes || schema.column(leaf).sort_order() != SortOrder::SIGNED) {
-        return Ok(None);
-    }
+    let is_signed = !is_bytes && schema.column(leaf).sort_order() == SortOrder::SIGNED;
     let converter = StatisticsConverter::from_column_index(leaf, file.schema.field(column), schema)?;
     let converter = converter.with_missing_null_counts_as_zero(false);
-    let min = converted(&converter.row_group_mins(groups())?, data_type)?;
-    let max = converted(&converter.row_group_maxes(groups())?, data_type)?;
-    let counts = converter.row_group_null_counts(groups())?;
-    let nulls = counts.iter().zip(groups()).map(|(count, group)| match count {
-        Some(0) => Nulls::None,
-        Some(count) if count == group.num_rows() as u64 => Nulls::All,
-        _ => Nulls::Unknown,
-    });
-    Ok(Some((min, max, nulls.collect())))
+    let (mut min, mut max, mut nulls, mut has_old_bounds) = (Vec::new(), Vec::new(), Vec::new(), false);
+    file.groups.with_statistics(leaf, |groups| {
+        has_old_bounds |=
+            groups.iter().any(|group| group.column(leaf).statistics().is_some_and(is_deprecated));
+        min.push(converted(&converter.row_group_mins(groups)?, data_type)?);
+        max.push(converted(&converter.row_group_maxes(groups)?, data_type)?);
+        let counts = converter.row_group_null_counts(groups)?;
+        nulls.extend(counts.iter().zip(groups).map(|(count, group)| match count {
+            Some(0) => Nulls::None,
+            Some(count) if count == group.num_rows() as u64 => Nulls::All,
+            _ => Nulls::Unknown,
+        }));
+        Ok(())
+    })?;
+    if has_old_bounds && !is_signed {
+        return Ok(None);
+    }
+    let joined = |arrays: &[ArrayRef]| concat(&arrays.iter().map(AsRef::as_ref).collect::<Vec<_>>());
+    Ok(Some((joined(&min)?, joined(&max)?, nulls)))
 }
 
 /// Statistics of the files so far; `None` if a file does not record them.
@@ -97,14 +99,22 @@ struct Known {
 
 impl Known {
     fn add(&mut self, file: &ParquetFile, column: usize) -> Result<(), Error> {
-        let schema = file.metadata.file_metadata().schema_descr();
         let Some(leaf) = flat_leaf(file, column) else {
             (self.min, self.max, self.nulls) = (None, None, None);
             return Ok(());
         };
-        let groups = || file.metadata.row_groups().iter().filter(|group| group.num_rows() > 0);
-        let converter = StatisticsConverter::from_column_index(leaf, file.schema.field(column), schema)?;
+        let field = file.schema.field(column);
+        let converter = StatisticsConverter::from_column_index(leaf, field, file.descriptor())?;
         let converter = converter.with_missing_null_counts_as_zero(false);
+        file.groups.with_statistics(leaf, |groups| self.add_groups(&converter, groups))
+    }
+
+    fn add_groups(
+        &mut self,
+        converter: &StatisticsConverter<'_>,
+        groups: &[RowGroupMetaData],
+    ) -> Result<(), Error> {
+        let groups = || groups.iter().filter(|group| group.num_rows() > 0);
         let nulls = converter.row_group_null_counts(groups())?;
         let sum = nulls.iter().try_fold(0u64, |sum, nulls| sum.checked_add(nulls?));
         self.nulls = self.nulls.zip(sum).map(|(known, more)| known.saturating_add(more));
@@ -149,7 +159,7 @@ fn extreme(arrays: &[ArrayRef], greatest: bool) -> Option<ArrayRef> {
 /// The leaf of a column that is not a list, structure or map, and whose bounds are not longer than
 /// [`BOUND_MAX_BYTES`].
 pub(super) fn flat_leaf(file: &ParquetFile, column: usize) -> Option<usize> {
-    let schema = file.metadata.file_metadata().schema_descr();
+    let schema = file.descriptor();
     let leaf = (0..schema.num_columns()).find(|&leaf| schema.get_column_root_idx(leaf) == column)?;
     let descriptor = schema.column(leaf);
     let is_flat = descriptor.path().parts().len() == 1 && descriptor.max_rep_level() == 0;
@@ -161,25 +171,8 @@ pub(in crate::table) fn dictionary_columns(files: &[ParquetFile], columns: usize
     let is_dictionary = |column| {
         files.iter().all(|file| {
             let Some(leaf) = flat_leaf(file, column) else { return false };
-            let groups = file.metadata.row_groups().iter().filter(|group| group.num_rows() > 0);
-            groups.map(|group| group.column(leaf)).all(has_small_dictionary)
+            file.groups.places(leaf).all(|(place, rows)| rows == 0 || place.is_coded)
         })
     };
     (0..columns).map(|column| !files.is_empty() && is_dictionary(column)).collect()
-}
-
-fn has_small_dictionary(chunk: &ColumnChunkMetaData) -> bool {
-    let Some(dictionary) = chunk.dictionary_page_offset() else { return false };
-    let bytes = chunk.data_page_offset().saturating_sub(dictionary);
-    chunk.column_type() == Type::BYTE_ARRAY
-        && (0..=DICTIONARY_MAX_BYTES).contains(&bytes)
-        && all_pages_are_coded(chunk)
-}
-
-/// Whether all data pages are dictionary-encoded, by the page encoding statistics.
-fn all_pages_are_coded(chunk: &ColumnChunkMetaData) -> bool {
-    match chunk.page_encoding_stats_mask() {
-        Some(mask) => mask.is_only(Encoding::RLE_DICTIONARY) || mask.is_only(Encoding::PLAIN_DICTIONARY),
-        None => false,
-    }
 }

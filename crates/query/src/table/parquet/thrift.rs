@@ -3,6 +3,8 @@
 //!
 //! The protocol: <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>.
 
+use std::ops::Range;
+
 /// Maximum nesting depth. Parquet's structures have less than ten levels.
 const DEPTH_MAX: usize = 32;
 
@@ -13,6 +15,9 @@ const SCHEMA_DEPTH_MAX: usize = 64;
 const SCHEMA_FIELD: i64 = 2;
 /// Field of an element (`SchemaElement`) with its number of children.
 const CHILDREN_FIELD: usize = 5;
+
+/// Field of the footer with its row groups.
+const ROW_GROUPS_FIELD: i64 = 4;
 
 /// Fields of a structure in a list that are passed on, from 0 on.
 const PASSED_FIELDS: usize = CHILDREN_FIELD + 1;
@@ -124,9 +129,37 @@ pub(super) fn check_schema(footer: &[u8]) -> Result<(), String> {
 
 /// Passes the numbers of each page in an offset index to `each`: its offset, its bytes with the header, its first row.
 pub(super) fn page_locations(index: &[u8], mut each: impl FnMut([i64; 3])) -> Result<(), Problem> {
-    Walker { bytes: index, at: 0 }.structures(LOCATIONS_FIELD, |[_, offset, bytes, first_row, ..]| {
-        each([offset, bytes, first_row]);
-    })
+    let structures =
+        Walker { bytes: index, at: 0 }.structures(LOCATIONS_FIELD, |_, [_, offset, bytes, first_row, ..]| {
+            each([offset, bytes, first_row]);
+        });
+    structures.map(drop)
+}
+
+/// The row groups of a footer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct RowGroupBytes {
+    /// Offset of the header of their list.
+    pub(super) list: usize,
+    /// Offset of the first one.
+    pub(super) start: usize,
+    /// Offset of the end of each.
+    pub(super) ends: Vec<usize>,
+}
+
+/// Finds the row groups of a footer; `None` without any.
+pub(super) fn row_groups(footer: &[u8]) -> Result<Option<RowGroupBytes>, Problem> {
+    let mut start = None;
+    let (mut ends, mut is_one_list) = (Vec::new(), true);
+    let list = Walker { bytes: footer, at: 0 }.structures(ROW_GROUPS_FIELD, |group, _| {
+        let expected = ends.last().copied().unwrap_or(*start.get_or_insert(group.start));
+        is_one_list &= group.start == expected;
+        ends.push(group.end);
+    })?;
+    if !is_one_list {
+        return Err(Problem::Invalid);
+    }
+    Ok(list.zip(start).map(|(list, start)| RowGroupBytes { list, start, ends }))
 }
 
 /// Parses the page header at the start of `bytes`.
@@ -194,14 +227,18 @@ impl Walker<'_> {
     /// The number of children of each element of a footer's schema.
     fn children(&mut self) -> Result<Vec<i64>, Problem> {
         let mut children = Vec::new();
-        self.structures(SCHEMA_FIELD, |numbers| children.push(numbers[CHILDREN_FIELD]))?;
+        self.structures(SCHEMA_FIELD, |_, numbers| children.push(numbers[CHILDREN_FIELD]))?;
         Ok(children)
     }
 
-    /// Walks a structure and passes the numbers of each structure in the list `list` to `each`, by their fields; 0 for
-    /// those without.
-    fn structures(&mut self, list: i64, mut each: impl FnMut([i64; PASSED_FIELDS])) -> Result<(), Problem> {
-        let mut last = 0;
+    /// Walks a structure and passes each structure in the list `list` to `each`: its range of bytes, and its numbers by
+    /// their fields; 0 for those without. Returns the offset of the list's header, if there is one.
+    fn structures(
+        &mut self,
+        list: i64,
+        mut each: impl FnMut(Range<usize>, [i64; PASSED_FIELDS]),
+    ) -> Result<Option<usize>, Problem> {
+        let (mut last, mut found) = (0, None);
         while let Some((field, kind)) = self.field(last)? {
             last = field;
             match kind {
@@ -213,9 +250,14 @@ impl Walker<'_> {
                     continue;
                 }
             }
+            found = Some(self.at);
             let head = self.byte()?;
             let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
+            if count > 0 && Kind::of(head & 0xf)? != Kind::Structure {
+                return Err(Problem::Invalid);
+            }
             for _ in 0..count {
+                let start = self.at;
                 let mut numbers = [0; PASSED_FIELDS];
                 self.structure(1, &mut |depth, field, value| {
                     let field = usize::try_from(field).ok().filter(|_| depth == 1);
@@ -223,10 +265,10 @@ impl Walker<'_> {
                         *number = value;
                     }
                 })?;
-                each(numbers);
+                each(start..self.at, numbers);
             }
         }
-        Ok(())
+        Ok(found)
     }
 
     /// Walks a structure and passes its numbers to `number`, with their depth and field.
@@ -299,43 +341,4 @@ fn unzigzag(value: u64) -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// A header as `parquet` writes it: a data page of 30 bytes, 20 bytes compressed, with 7 values.
-    const HEADER: &[u8] = &[0x15, 0, 0x15, 60, 0x15, 40, 0x2c, 0x15, 14, 0x15, 0, 0x15, 6, 0x15, 6, 0, 0];
-
-    #[test]
-    fn the_sizes_of_a_page_are_found() {
-        let expected =
-            PageHeader { length: HEADER.len(), kind: 0, uncompressed: 30, compressed: 20, values: 7 };
-        assert_eq!(page_header(&[HEADER, b"behind"].concat()), Ok(expected));
-        for length in 0..HEADER.len() {
-            assert_eq!(page_header(&HEADER[..length]), Err(Problem::End), "{length}");
-        }
-    }
-
-    #[test]
-    fn lists_of_more_elements_than_bytes_are_refused() {
-        // Field 1, a list of 2^31 structures.
-        assert_eq!(length(&[0x19, 0xfc, 0x80, 0x80, 0x80, 0x80, 0x08, 0, 0]), Err(Problem::End));
-        assert_eq!(length(&[0x19, 0x00, 0]), Ok(3), "an empty list has no type");
-        assert_eq!(length(&[0x1c; 100]), Err(Problem::Invalid), "too deep");
-        assert_eq!(
-            length(&[0x15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),
-            Err(Problem::Invalid)
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_a_structure_or_not(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(length) = length(&bytes) {
-                prop_assert!(length <= bytes.len());
-            }
-            let _ = page_header(&bytes);
-        }
-    }
-}
+mod tests;

@@ -270,3 +270,45 @@ fn dictionaries_of_an_arrow_file_count_while_it_is_scanned() {
     drop(streams);
     assert_eq!(job.available(), available);
 }
+
+#[test]
+fn the_metadata_of_a_parquet_file_count_while_it_is_scanned() {
+    let scratch = Scratch::new("metadata");
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(4));
+    write_parquet(&scratch.path("p"), &[wide(16, 2000)], properties.build());
+    let (table, job) = (open(scratch.path("p")).unwrap(), job(64 * MIB));
+    let available = job.available();
+    let options = ScanOptions { memory: 2 * MIB, ..ScanOptions::new(vec![0]) };
+    let mut streams = table.scan(&job, &options).unwrap();
+    // Half of the memory is for decoding; 8,000 column chunks have 150 to 300 bytes each.
+    let reserved = available - job.available();
+    assert!((2 * MIB..4 * MIB).contains(&reserved), "{reserved} bytes");
+    assert_eq!(streams[0].next().unwrap().unwrap().num_rows(), 4);
+    drop(streams);
+    assert_eq!(job.available(), available);
+}
+
+#[test]
+fn only_the_dictionaries_of_scanned_columns_are_loaded() {
+    let scratch = Scratch::new("projected_dictionaries");
+    let coded = |letter: &str| -> ArrayRef {
+        let values =
+            StringArray::from_iter_values((0..2).map(|value| format!("{letter}{value}").repeat(MIB)));
+        let keys = arrow_array::Int32Array::from_iter_values((0..100).map(|row| row % 2));
+        Arc::new(arrow_array::DictionaryArray::new(keys, Arc::new(values)))
+    };
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
+    let batch = RecordBatch::try_from_iter([("a", coded("a")), ("n", numbers), ("b", coded("b"))]).unwrap();
+    write_file(&scratch.path("t"), std::slice::from_ref(&batch), IpcWriteOptions::default());
+    let (table, job) = (open(scratch.path("t")).unwrap(), job(64 * MIB));
+    let available = job.available();
+    for (columns, dictionaries) in [(vec![1], 0), (vec![0, 1], 1), (vec![2], 1), (vec![0, 1, 2], 2)] {
+        let options = ScanOptions { memory: 2 * MIB, ..ScanOptions::new(columns.clone()) };
+        let mut streams = table.scan(&job, &options).unwrap();
+        let reserved = available - job.available();
+        assert!((4 * dictionaries..4 * dictionaries + 2).contains(&(reserved / MIB)), "{reserved} bytes");
+        assert_eq!(streams[0].next().unwrap().unwrap(), batch.project(&columns).unwrap());
+        drop(streams);
+        assert_eq!(job.available(), available);
+    }
+}
