@@ -148,6 +148,16 @@ impl Controller {
         &self.table
     }
 
+    /// Goes on with other plans, for instance after figures of operators have changed; what is known of the rate stays.
+    /// `plan` is the plan in use, by its index in `table`.
+    ///
+    /// # Panics
+    /// If `table` has no such plan.
+    pub fn replace_table(&mut self, table: PlanTable, plan: usize) {
+        assert!(plan < table.entries().len(), "the table has plan {plan}");
+        (self.table, self.plan) = (table, Some(plan));
+    }
+
     /// The rate in tuples per second at the last sample, or before the last few if they deviate from it;
     /// `None` before there is a sample.
     #[must_use]

@@ -64,7 +64,7 @@ pub use placement::{Group, Placement};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Topology;
+use crate::{Distance, Topology};
 use constraints::UNCONSTRAINED;
 use counts::{Counts, Stream};
 
@@ -106,17 +106,20 @@ struct Parked {
 
 impl Parked {
     /// Of a receiver that spins for `spin_ns` and takes `rate` tuples per nanosecond from `input`, all
-    /// replicas together.
-    fn new(rate: f64, spin_ns: f64, replicas: usize, input: Stream) -> Parked {
+    /// replicas together, each of which has taken `before_ns` at most in all operators before.
+    fn new(rate: f64, spin_ns: f64, replicas: usize, input: Stream, before_ns: f64) -> Parked {
         let expected = rate / replicas as f64 * spin_ns;
         // Gaps have a mean of 1/rate, and by Markov's inequality few are much longer. Skew of replicas
         // does not change their sum.
         let by_mean = 1.0 / expected;
-        // Poisson arrivals at `a` that have passed queues with constant services `S`: a gap is longer than `x`
-        // with probability e^(aS - ax) at most, and aS < 1.
+        // Poisson arrivals at `a` that have passed queues with constant services, `S` that of the slowest: a gap is longer
+        // than `x >= S` with probability (1 - aS) e^(aS - ax), as that queue must be empty; which is e^(-ax) at most.
+        // `S` is that of all operators before at most, and less than 1/a.
         let is_poisson = (input.dispersion - 1.0).abs() < 1e-9 && input.batch < 1.0 + 1e-9 && replicas == 1;
-        let by_tail = if is_poisson { (1.0 - expected).exp() } else { 1.0 };
-        Parked { typical: (-expected).exp(), most: by_mean.min(by_tail).min(1.0) }
+        let is_longer = before_ns <= spin_ns || expected >= 1.0;
+        let typical = (-expected).exp();
+        let by_tail = if is_poisson && is_longer { typical } else { 1.0 };
+        Parked { typical, most: by_mean.min(by_tail).min(1.0) }
     }
 }
 
@@ -126,17 +129,35 @@ impl<'a> Model<'a> {
     pub fn new(pipeline: &'a Pipeline, topology: &'a Topology, idle: Idle, arrivals: Arrivals) -> Model<'a> {
         let (constraints, counts) = (&UNCONSTRAINED, Counts::new(pipeline));
         let mut model = Model { pipeline, topology, constraints, idle, arrivals, counts, parked: Vec::new() };
+        let before_ns = model.services_before();
         let parked = |operator: usize| match idle {
             Idle::Spin => Parked { typical: 0.0, most: 0.0 },
             Idle::Park { spin_ns } => {
                 let links = model.links_to(operator);
                 let input = model.counts.stream(&links, arrivals.dispersion());
                 let replicas = pipeline.replicas_max([operator]);
-                Parked::new(arrivals.per_ns() * input.flow, spin_ns.max(0.0), replicas, input)
+                let rate = arrivals.per_ns() * input.flow;
+                Parked::new(rate, spin_ns.max(0.0), replicas, input, before_ns[operator])
             }
         };
         model.parked = (0..pipeline.operators().len()).map(parked).collect();
         model
+    }
+
+    /// Time that a tuple has taken in the operators before each, with hops between them, on the longest way; in nanoseconds.
+    fn services_before(&self) -> Vec<f64> {
+        let hop = self.topology.hop(Distance::Far);
+        let hop_ns = hop.send_ns + hop.receive_ns;
+        let mut before_ns = vec![0.0_f64; self.pipeline.operators().len()];
+        // Senders stand before their receivers.
+        for operator in 0..before_ns.len() {
+            let from = |&edge: &usize| {
+                let from = self.pipeline.edges()[edge].from;
+                before_ns[from] + self.pipeline.operators()[from].service_ns + hop_ns
+            };
+            before_ns[operator] = self.pipeline.incoming(operator).iter().map(from).fold(0.0, f64::max);
+        }
+        before_ns
     }
 
     /// The same under constraints, which must fit the pipeline and the topology.

@@ -1,11 +1,13 @@
 //! State that all workers of a stream share, and the context of a single worker.
 
 use std::sync::Arc;
+// A hint, which orders nothing: no model checks it.
+use std::sync::atomic::AtomicBool as Flag;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Failure};
 use crate::relocations::Relocations;
-use crate::sync::{Condvar, Mutex, Ordering, fence, lock, wait};
+use crate::sync::{Condvar, Mutex, Ordering, fence, lock, wait, wait_for};
 use crate::waker::Waker;
 
 /// Shared by all workers.
@@ -13,7 +15,11 @@ pub(crate) struct Board {
     pub(crate) wakers: Box<[Waker]>,
     pub(crate) failures: Mutex<Vec<Failure>>,
     pub(crate) relocations: Mutex<Relocations>,
+    /// Workers whose CPU other threads or guests use as well: they park without polling.
+    shared_cpus: Box<[Flag]>,
     start: Instant,
+    /// Reading of the stream's clock at `start`: that of the snapshot from which it resumed.
+    start_ns: u64,
     sinks: Mutex<Sinks>,
     ended: Condvar,
 }
@@ -22,23 +28,42 @@ struct Sinks {
     open: usize,
     /// The first worker that was lost, and the message of its panic.
     lost: Option<(usize, String)>,
+    /// The threads have been told to stop.
+    is_stopped: bool,
 }
 
 impl Board {
     pub(crate) fn new(workers: usize, sinks: usize) -> Board {
+        Board::resumed(workers, sinks, 0)
+    }
+
+    /// A board whose clock starts at `start_ns`, for a stream with so many sinks that have not ended.
+    pub(crate) fn resumed(workers: usize, sinks: usize, start_ns: u64) -> Board {
         Board {
             wakers: (0..workers).map(|_| Waker::new()).collect(),
             failures: Mutex::new(Vec::new()),
             relocations: Mutex::new(Relocations::default()),
+            shared_cpus: (0..workers).map(|_| Flag::new(false)).collect(),
             start: Instant::now(),
-            sinks: Mutex::new(Sinks { open: sinks, lost: None }),
+            start_ns,
+            sinks: Mutex::new(Sinks { open: sinks, lost: None, is_stopped: false }),
             ended: Condvar::new(),
         }
     }
 
-    /// Nanoseconds since the start of the stream.
+    /// The stream's clock: nanoseconds since its start, without those between a snapshot and the resumption from it.
     pub(crate) fn now_ns(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        let elapsed_ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.start_ns.saturating_add(elapsed_ns)
+    }
+
+    /// Whether the CPU of a worker is used by others as well.
+    pub(crate) fn is_cpu_shared(&self, worker: usize) -> bool {
+        self.shared_cpus[worker].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_cpu_shared(&self, worker: usize, is_shared: bool) {
+        self.shared_cpus[worker].store(is_shared, Ordering::Relaxed);
     }
 
     /// The end has reached a sink.
@@ -47,10 +72,29 @@ impl Board {
         self.ended.notify_all();
     }
 
+    /// Waits until all sinks have ended or a worker was lost, at most this long; says whether one of them is so.
+    pub(crate) fn wait_for_end(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        let mut sinks = lock(&self.sinks);
+        while sinks.open > 0 && sinks.lost.is_none() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            sinks = wait_for(&self.ended, sinks, Some(left));
+        }
+        true
+    }
+
     /// A worker thread panicked outside of any operator. Wakes all others, which may wait for it.
     pub(crate) fn worker_lost(&self, worker: usize, message: String) {
         lock(&self.sinks).lost.get_or_insert((worker, message));
         self.ended.notify_all();
+        self.wake_all();
+    }
+
+    /// Wakes all workers that are parked.
+    pub(crate) fn wake_all(&self) {
         fence(Ordering::SeqCst);
         self.wakers.iter().for_each(Waker::wake);
     }
@@ -64,6 +108,37 @@ impl Board {
             }
             sinks = wait(&self.ended, sinks);
         }
+    }
+
+    /// The threads stop, whatever is in the rings.
+    pub(crate) fn stop(&self) {
+        lock(&self.sinks).is_stopped = true;
+        self.ended.notify_all();
+    }
+
+    /// A snapshot is complete.
+    pub(crate) fn snapshot_completed(&self) {
+        // A thread that found it incomplete under this lock waits by now.
+        drop(lock(&self.sinks));
+        self.ended.notify_all();
+    }
+
+    /// Waits until a snapshot is complete.
+    ///
+    /// # Errors
+    /// If a worker was lost or the threads were stopped before.
+    pub(crate) fn wait_for_snapshot(&self, is_complete: impl Fn() -> bool) -> Result<(), Error> {
+        let mut sinks = lock(&self.sinks);
+        while !is_complete() {
+            if let Some((worker, message)) = sinks.lost.clone() {
+                return Err(Error::WorkerLost { worker, message });
+            }
+            if sinks.is_stopped {
+                return Err(Error::Stopped);
+            }
+            sinks = wait(&self.ended, sinks);
+        }
+        Ok(())
     }
 
     /// Whether a worker thread panicked outside of any operator.
@@ -100,17 +175,28 @@ pub(crate) struct Context {
     pub(crate) progress: u64,
     /// Items that were taken from a source or a ring.
     pub(crate) items: u64,
-    /// Items that found their ring full; changes whenever a segment must pause.
-    pub(crate) overflows: u64,
+    /// Items that found their ring full, and barriers that hold an input back; changes whenever a segment must pause.
+    pub(crate) pauses: u64,
     /// When the next tuple of a source is due.
     pub(crate) due_ns: u64,
+    /// A source or operator waits for threads that are not workers.
+    pub(crate) waits_outside: bool,
     /// Tuples that the current segment may still take.
     pub(crate) budget: usize,
 }
 
 impl Context {
     pub(crate) fn new(worker: usize, board: Arc<Board>) -> Context {
-        Context { worker, board, progress: 0, items: 0, overflows: 0, due_ns: u64::MAX, budget: SLICE_TUPLES }
+        Context {
+            worker,
+            board,
+            progress: 0,
+            items: 0,
+            pauses: 0,
+            due_ns: u64::MAX,
+            waits_outside: false,
+            budget: SLICE_TUPLES,
+        }
     }
 
     /// Whether the current segment may take another tuple: it has budget left and the worker has no mail.

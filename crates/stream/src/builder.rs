@@ -3,18 +3,23 @@
 //! An operator owns the one that follows, so that the objects are made from the sinks back: each flow holds what is
 //! to be done once its consumer is known.
 
+mod replicated;
+
+pub use replicated::Replicated;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::async_operator::AsyncOperator;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::guard::{Guard, Named};
-use crate::nodes::{Copies, Fork, JoinNode, Node, SinkNode, SourceNode};
+use crate::nodes::{AsyncNode, Copies, Fork, JoinNode, Node, SinkNode, SourceNode};
 use crate::operator::{Join, Operator, Recover, Sink, Source};
 use crate::port::Port;
-use crate::ring::ring;
-use crate::shape::{Outline, Shape};
+use crate::ring::{Inlet, ring};
+use crate::shape::{OperatorKind, Outline, Shape};
 use crate::stage::Segment;
 use crate::tuple::OperatorId;
 
@@ -102,8 +107,9 @@ impl StreamBuilder {
     }
 
     /// Adds a source.
-    pub fn source<S: Source>(&self, name: &str, source: S) -> Flow<S::Out> {
-        let of = self.draft.borrow_mut().add(name, source, None, 1);
+    pub fn source<S: Source>(&self, name: &str, mut source: S) -> Flow<S::Out> {
+        let is_saved = source.state().is_some();
+        let of = self.draft.borrow_mut().add(name, source, OperatorKind::Source, is_saved, None);
         let (from, draft) = (of.id, Rc::clone(&self.draft));
         let attach = Box::new({
             let draft = Rc::clone(&draft);
@@ -141,11 +147,23 @@ impl<T: Send + 'static> Flow<T> {
 
     /// Adds an operator.
     pub fn then<O: Operator<In = T>>(self, name: &str, operator: O) -> Flow<O::Out> {
-        let (from, guard) = self.follow(name, operator, 1);
+        let (from, guard) = self.follow(name, operator, OperatorKind::Operator);
         let Flow { draft, attach, .. } = self;
         let attach: Attach<O::Out> = Box::new(move |port| {
             if let Some(guard) = guard {
                 attach(Port::direct(Box::new(Node::new(guard, port))));
+            }
+        });
+        Flow { draft, from, attach }
+    }
+
+    /// Adds an operator whose results come from other threads, in the order of its input.
+    pub fn then_async<O: AsyncOperator<In = T>>(self, name: &str, operator: O) -> Flow<O::Out> {
+        let (from, guard) = self.follow(name, operator, OperatorKind::Operator);
+        let Flow { draft, attach, .. } = self;
+        let attach: Attach<O::Out> = Box::new(move |port| {
+            if let Some(guard) = guard {
+                attach(Port::direct(Box::new(AsyncNode::new(guard, port))));
             }
         });
         Flow { draft, from, attach }
@@ -157,7 +175,7 @@ impl<T: Send + 'static> Flow<T> {
     where
         T: Clone,
     {
-        let (from, guard) = self.follow(name, Copies, 2);
+        let (from, guard) = self.follow(name, Copies, OperatorKind::Split);
         let Flow { draft, attach, .. } = self;
         let halves = Rc::new(RefCell::new(Halves { left: None, right: None, guard, attach: Some(attach) }));
         let half = |left: bool| {
@@ -170,14 +188,9 @@ impl<T: Send + 'static> Flow<T> {
 
     /// Joins this flow, as the first input, with another one, whose tuples come through a ring.
     pub fn join<J: Join<Left = T>>(self, name: &str, other: Flow<J::Right>, join: J) -> Flow<J::Out> {
-        let (from, guard) = self.follow(name, join, 1);
+        let (from, guard) = self.follow(name, join, OperatorKind::Join);
         let Flow { draft, attach, .. } = self;
-        let high_water = Arc::clone(&draft.borrow().shape.operators[from.0].counters.second_ring);
-        let ring_slots = draft.borrow().ring_slots;
-        // Until the segments get their workers, all belong to the first.
-        let (outlet, inlet) = ring(ring_slots, 0, high_water);
-        draft.borrow_mut().open[other.from.0] -= 1;
-        (other.attach)(Port::second(outlet));
+        let inlet = Draft::second_input(&draft, from, other);
         let attach: Attach<J::Out> = Box::new(move |port| {
             if let Some(guard) = guard {
                 attach(Port::direct(Box::new(JoinNode::new(guard, inlet, port))));
@@ -188,7 +201,7 @@ impl<T: Send + 'static> Flow<T> {
 
     /// Ends the flow with a sink.
     pub fn sink<S: Sink<In = T>>(self, name: &str, sink: S) -> OperatorId {
-        let (id, guard) = self.follow(name, sink, 0);
+        let (id, guard) = self.follow(name, sink, OperatorKind::Sink);
         self.draft.borrow_mut().shape.sinks += 1;
         if let Some(guard) = guard {
             (self.attach)(Port::direct(Box::new(SinkNode::new(guard))));
@@ -197,10 +210,16 @@ impl<T: Send + 'static> Flow<T> {
     }
 
     /// Adds an operator that takes this flow's tuples; none but an error if it may not be added.
-    fn follow<O: Recover>(&self, name: &str, operator: O, outputs: usize) -> (OperatorId, Option<Guard<O>>) {
+    fn follow<O: Recover>(
+        &self,
+        name: &str,
+        mut operator: O,
+        kind: OperatorKind,
+    ) -> (OperatorId, Option<Guard<O>>) {
+        let is_saved = size_of::<O>() == 0 || operator.state().is_some();
         let mut draft = self.draft.borrow_mut();
         draft.open[self.from.0] -= 1;
-        let of = draft.add(name, operator, Some(self.from), outputs);
+        let of = draft.add(name, operator, kind, is_saved, Some(self.from));
         let id = of.id;
         let guard = Guard::new(of).map_err(|error| {
             draft.error.get_or_insert(error);
@@ -231,12 +250,41 @@ impl<T: Clone + Send + 'static> Halves<T> {
 }
 
 impl Draft {
-    fn add<O>(&mut self, name: &str, operator: O, parent: Option<OperatorId>, outputs: usize) -> Named<O> {
+    fn add<O>(
+        &mut self,
+        name: &str,
+        operator: O,
+        kind: OperatorKind,
+        is_saved: bool,
+        parent: Option<OperatorId>,
+    ) -> Named<O> {
         let counters = Arc::new(Counters::default());
         let id = OperatorId(self.shape.operators.len());
-        let outline = Outline { name: name.to_owned(), parent, counters: Arc::clone(&counters) };
-        self.shape.operators.push(outline);
-        self.open.push(outputs);
+        self.shape.operators.push(Outline {
+            name: name.to_owned(),
+            kind,
+            is_saved,
+            parent,
+            side_parents: Vec::new(),
+            replica: None,
+            counters: Arc::clone(&counters),
+        });
+        self.open.push(kind.outputs());
         Named { id, name: name.to_owned(), counters, operator }
+    }
+
+    /// Sends a flow to another input of an operator than its first, by a ring.
+    fn second_input<T: Send + 'static>(draft: &RefCell<Draft>, to: OperatorId, flow: Flow<T>) -> Inlet<T> {
+        let (outlet, inlet) = {
+            let mut draft = draft.borrow_mut();
+            draft.open[flow.from.0] -= 1;
+            let outline = &mut draft.shape.operators[to.0];
+            outline.side_parents.push(flow.from);
+            let high_water = Arc::clone(&outline.counters.second_ring);
+            // Until the segments get their workers, all belong to the first.
+            ring(draft.ring_slots, 0, high_water)
+        };
+        (flow.attach)(Port::second(outlet));
+        inlet
     }
 }

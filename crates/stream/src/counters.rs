@@ -17,10 +17,35 @@ impl Count {
         self.0.store(self.0.load(Ordering::Relaxed) + more, Ordering::Relaxed);
     }
 
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
+
+/// The largest of some numbers.
+#[derive(Default)]
+pub(crate) struct Peak(AtomicU64);
+
+impl Peak {
+    /// A load and a store, as [`Count::add`].
+    pub(crate) fn note(&self, number: u64) {
+        if number > self.0.load(Ordering::Relaxed) {
+            self.0.store(number, Ordering::Relaxed);
+        }
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Times of calls that are kept for readers: more than one reads at a time, so that few of them are overwritten
+/// meanwhile.
+const RECENT_SAMPLES_MAX: usize = 16;
 
 /// The largest number of items that the consumer of a ring has found in it.
 #[derive(Default)]
@@ -54,8 +79,16 @@ pub(crate) struct Counters {
     /// Those that were timed.
     pub(crate) sampled: Count,
     pub(crate) sampled_ns: Count,
+    /// The latest of them; the sample of number `n` is in slot `n` modulo their number.
+    recent_ns: [Count; RECENT_SAMPLES_MAX],
+    /// Of a source, scheduled arrival of its latest value.
+    pub(crate) arrival_ns: Count,
+    /// Of a source, the time before which nothing is due, as it said last; `u64::MAX` after its end.
+    pub(crate) due_ns: Count,
     /// Time of watermarks, ends and snapshots, each of which is timed.
     pub(crate) rare_ns: Count,
+    pub(crate) save_ns: Peak,
+    pub(crate) held_ns: Peak,
     pub(crate) ring: Arc<HighWater>,
     pub(crate) second_ring: Arc<HighWater>,
     pub(crate) latency: Mutex<Option<Latency>>,
@@ -66,6 +99,8 @@ pub(crate) struct Counters {
 pub struct OperatorReport {
     /// Its name.
     pub name: String,
+    /// Number of the replica; none of an operator that runs as one.
+    pub replica: Option<usize>,
     /// Tuples that it received.
     pub tuples_in: u64,
     /// Tuples that it emitted.
@@ -84,6 +119,10 @@ pub struct OperatorReport {
     pub sequence_violations: u64,
     /// Estimated time in the operator, in nanoseconds: of calls for tuples 1 in 64 is timed, of all others each.
     pub busy_ns: u64,
+    /// Longest time of saving the state for a snapshot, in nanoseconds: the pause of the operator.
+    pub save_max_ns: u64,
+    /// Longest time in nanoseconds for which a join held one input back, from its barrier to that of the other input.
+    pub held_max_ns: u64,
     /// Most items found in the ring to its first input.
     pub ring_high_water: usize,
     /// Most items found in the ring to its second input.
@@ -92,11 +131,52 @@ pub struct OperatorReport {
     pub latency: Option<Latency>,
 }
 
+impl OperatorReport {
+    /// Adds the counters of another replica of the operator.
+    pub(crate) fn add_replica(&mut self, other: &OperatorReport) {
+        self.tuples_in += other.tuples_in;
+        self.tuples_out += other.tuples_out;
+        self.dead_letters += other.dead_letters;
+        self.dead_marks += other.dead_marks;
+        self.discarded += other.discarded;
+        self.restarts += other.restarts;
+        self.shed += other.shed;
+        self.sequence_violations += other.sequence_violations;
+        self.busy_ns += other.busy_ns;
+        self.save_max_ns = self.save_max_ns.max(other.save_max_ns);
+        self.held_max_ns = self.held_max_ns.max(other.held_max_ns);
+        self.ring_high_water = self.ring_high_water.max(other.ring_high_water);
+        self.second_ring_high_water = self.second_ring_high_water.max(other.second_ring_high_water);
+    }
+}
+
 impl Counters {
+    /// Adds the time of a call that was timed.
+    pub(crate) fn sample(&self, call_ns: u64) {
+        let number = self.sampled.get();
+        self.recent_ns[number as usize % RECENT_SAMPLES_MAX].set(call_ns);
+        self.sampled_ns.add(call_ns);
+        self.sampled.add(1);
+    }
+
+    /// Times of the latest calls that were timed after the first `seen`, at most `samples_max`, the newest first. One
+    /// that is overwritten meanwhile is read as a newer one.
+    pub(crate) fn samples_since(&self, seen: u64, samples_max: usize) -> impl Iterator<Item = u64> + '_ {
+        let samples = self.sampled.get();
+        let first = samples.saturating_sub(samples_max.min(RECENT_SAMPLES_MAX) as u64).max(seen);
+        (first..samples).rev().map(|number| self.recent_ns[number as usize % RECENT_SAMPLES_MAX].get())
+    }
+
     /// Adds a bin of latencies that has ended.
     pub(crate) fn latency(&self, bin: &LatencyBin, histogram: &Histogram<u64>) {
         let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
         latency.get_or_insert_default().add(bin, histogram);
+    }
+
+    /// Counts the time of saving the state for a snapshot.
+    pub(crate) fn saved(&self, save_ns: u64) {
+        self.rare_ns.add(save_ns);
+        self.save_ns.note(save_ns);
     }
 
     pub(crate) fn report(&self, name: &str) -> OperatorReport {
@@ -105,6 +185,7 @@ impl Counters {
         let busy_ns = calls_ns + u128::from(self.rare_ns.get());
         OperatorReport {
             name: name.to_owned(),
+            replica: None,
             tuples_in: self.tuples_in.get(),
             tuples_out: self.tuples_out.get(),
             dead_letters: self.dead_letters.get(),
@@ -114,6 +195,8 @@ impl Counters {
             shed: self.shed.get(),
             sequence_violations: self.sequence_violations.get(),
             busy_ns: u64::try_from(busy_ns).unwrap_or(u64::MAX),
+            save_max_ns: self.save_ns.get(),
+            held_max_ns: self.held_ns.get(),
             ring_high_water: self.ring.get(),
             second_ring_high_water: self.second_ring.get(),
             latency: self.latency.lock().unwrap_or_else(PoisonError::into_inner).clone(),

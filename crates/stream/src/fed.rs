@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use crate::barrier::Barrier;
 use crate::board::Context;
 use crate::ring::{Inlet, Link};
 use crate::stage::{Part, Segment, Stage};
@@ -32,9 +33,9 @@ impl<T: Send + 'static> Segment for Fed<T> {
         if !self.edges.prepare(&mut *self.stage, cx) {
             return;
         }
-        let (overflows, progress) = (cx.overflows, cx.progress);
+        let (pauses, progress) = (cx.pauses, cx.progress);
         let mut until_half = self.inlet.backlog().saturating_sub(self.inlet.wake_up_at());
-        while cx.overflows == overflows
+        while cx.pauses == pauses
             && cx.goes_on()
             && let Some(item) = self.inlet.pop()
         {
@@ -48,7 +49,7 @@ impl<T: Send + 'static> Segment for Fed<T> {
         if cx.progress != progress {
             self.inlet.wake_producer(cx);
         }
-        self.edges.are_clear &= cx.overflows == overflows;
+        self.edges.are_clear &= cx.pauses == pauses;
     }
 
     fn edges_changed(&mut self) {
@@ -56,6 +57,8 @@ impl<T: Send + 'static> Segment for Fed<T> {
     }
 
     fn end(&mut self) {}
+
+    fn barrier(&mut self, _: Barrier) {}
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
@@ -80,9 +83,9 @@ impl Edges {
     pub(crate) fn prepare(&mut self, part: &mut dyn Part, cx: &mut Context) -> bool {
         // Even if an edge is full: it may be the ring of a second input in this very segment.
         if self.sides {
-            let overflows = cx.overflows;
+            let pauses = cx.pauses;
             tree::poll_sides(part, cx);
-            self.are_clear &= cx.overflows == overflows;
+            self.are_clear &= cx.pauses == pauses;
         }
         if !self.are_clear {
             self.are_clear = tree::flush(part, cx);

@@ -9,13 +9,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::barrier::{Barrier, Saved};
 use crate::board::Context;
 use crate::counters::Counters;
 use crate::error::{Error, Failure};
+use crate::item::Stamp;
 use crate::operator::{OnPanic, Recover};
+use crate::replicas::{BinOwner, Migration, Parcel};
 use crate::samples::{Samples, elapsed_ns};
+use crate::shape::Place;
+use crate::snapshot::{OperatorSnapshot, Progress, other};
+use crate::state::SaveState;
 use crate::sync::lock;
-use crate::tuple::{OperatorId, Stamp};
+use crate::tuple::OperatorId;
 
 /// An operator with its identity.
 pub(crate) struct Named<O> {
@@ -25,12 +31,25 @@ pub(crate) struct Named<O> {
     pub(crate) operator: O,
 }
 
+/// The place of a replica.
+pub(crate) struct Seat<O> {
+    pub(crate) place: Place,
+    /// Its bins.
+    pub(crate) bins: fn(&mut O) -> &mut dyn BinOwner,
+}
+
 /// An operator that may panic.
 pub(crate) struct Guard<O> {
     pub(crate) of: Named<O>,
     policy: OnPanic,
     snapshot: Option<O>,
+    /// The place of a replica; none if the operator is not one.
+    seat: Option<Seat<O>>,
     samples: Samples,
+    /// Tuples that it has received, those before the snapshot included from which the stream resumed.
+    tuples: u64,
+    /// Length of the last state that was saved.
+    state_bytes: usize,
     stopped: bool,
 }
 
@@ -46,7 +65,13 @@ impl<O: Recover> Guard<O> {
             OnPanic::Stop | OnPanic::Skip => None,
         };
         let samples = Samples::new(of.id.0);
-        Ok(Guard { of, policy, snapshot, samples, stopped: false })
+        Ok(Guard { of, policy, snapshot, seat: None, samples, tuples: 0, state_bytes: 0, stopped: false })
+    }
+
+    /// A replica.
+    pub(crate) fn in_seat(mut self, seat: Seat<O>) -> Guard<O> {
+        self.seat = Some(seat);
+        self
     }
 
     /// Processes the tuple of this number, of which `expected` is the next on its edge. Whether it succeeded.
@@ -57,12 +82,22 @@ impl<O: Recover> Guard<O> {
         cx: &Context,
         work: impl FnOnce(&mut O),
     ) -> bool {
-        let number = self.of.counters.tuples_in.get();
+        self.receive(sequence, expected, cx);
+        self.call_for_tuple(sequence, cx, work)
+    }
+
+    /// Counts the tuple of this number, as [`Guard::tuple`], which is processed by later calls.
+    pub(crate) fn receive(&mut self, sequence: u64, expected: &mut u64, cx: &Context) {
         self.of.counters.tuples_in.add(1);
         self.check(sequence, expected);
-        if self.is_snapshot_due(number) {
-            self.save(sequence, cx);
+        if self.is_snapshot_due() {
+            self.copy(sequence, cx);
         }
+        self.tuples += 1;
+    }
+
+    /// Calls the operator for a tuple that was received. Whether it succeeded.
+    pub(crate) fn call_for_tuple(&mut self, sequence: u64, cx: &Context, work: impl FnOnce(&mut O)) -> bool {
         let start = self.samples.start();
         let done = self.call(Some(sequence), cx, work);
         self.samples.count(start, &self.of.counters);
@@ -97,16 +132,130 @@ impl<O: Recover> Guard<O> {
         done
     }
 
+    /// Calls the operator for replies to its requests, of which `work` returns the number. Looks that find none are not
+    /// counted as work.
+    pub(crate) fn call_for_replies(&mut self, cx: &Context, work: impl FnOnce(&mut O) -> usize) {
+        let (start, mut replies) = (Instant::now(), 0);
+        self.call(None, cx, |operator| replies = work(operator));
+        if replies > 0 {
+            self.of.counters.rare_ns.add(elapsed_ns(start));
+        }
+    }
+
     /// Whether the operator receives nothing more.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped
     }
 
-    /// Whether to take a snapshot before the tuple of this number. The first one is from the building.
-    fn is_snapshot_due(&self, number: u64) -> bool {
+    /// Saves the state for a snapshot of the stream, and reports it with the progress on the edges. At a barrier that
+    /// moves bins hands those over that leave this replica. Whether the replica may go on: false while
+    /// [`Guard::take_bins`] is to be called.
+    pub(crate) fn report(&mut self, barrier: &Barrier, progress: Progress, cx: &Context) -> bool {
+        self.report_with(barrier, progress, cx, |state| state)
+    }
+
+    /// As [`Guard::report`]; `complete` adds to the state of the operator what the runtime keeps for it.
+    pub(crate) fn report_with(
+        &mut self,
+        barrier: &Barrier,
+        progress: Progress,
+        cx: &Context,
+        complete: impl FnOnce(Option<Vec<u8>>) -> Option<Vec<u8>>,
+    ) -> bool {
+        if let Some(migration) = barrier.migration() {
+            self.give_bins(migration, cx);
+            return self.take_bins(barrier, cx);
+        }
+        let start = Instant::now();
+        let saved = self.saved(Progress { tuples: self.tuples, ..progress });
+        let saved = saved.map(|saved| Saved { state: complete(saved.state), ..saved });
+        self.of.counters.saved(elapsed_ns(start));
+        barrier.report(self.of.id, saved, &cx.board);
+        true
+    }
+
+    fn give_bins(&mut self, migration: &Migration, cx: &Context) {
+        let Some(Seat { place, bins }) = &self.seat else { return };
+        let leaving = migration.leaving(place.group, place.replica);
+        if leaving.is_empty() {
+            return;
+        }
+        let (operator, copy, stopped) = (&mut self.of.operator, &mut self.snapshot, self.stopped);
+        let parcels = leaving.into_iter().map(|bin| match stopped {
+            // Later tuples would meet a state that lacks those that were discarded.
+            true => (bin, Parcel::default()),
+            false => {
+                let instance = bins(operator).give(bin);
+                (bin, Parcel { instance, copy: copy.as_mut().and_then(|copy| bins(copy).give(bin)) })
+            }
+        });
+        migration.put(place.stage, parcels.collect());
+        // The replica that waits for them may be on any worker.
+        cx.board.wake_all();
+    }
+
+    /// Takes the bins that come to this replica. Whether all of them have been handed over; then the barrier has passed.
+    pub(crate) fn take_bins(&mut self, barrier: &Barrier, cx: &Context) -> bool {
+        if let (Some(Seat { place, bins }), Some(migration)) = (&self.seat, barrier.migration()) {
+            let coming = migration.coming(place.group, place.replica);
+            let Some(parcels) = migration.get(place.stage, &coming) else { return false };
+            for (bin, Parcel { instance, copy }) in parcels {
+                instance.into_iter().for_each(|instance| bins(&mut self.of.operator).take(bin, instance));
+                if let (Some(snapshot), Some(copy)) = (&mut self.snapshot, copy) {
+                    bins(snapshot).take(bin, copy);
+                }
+            }
+        }
+        barrier.pass(&cx.board);
+        true
+    }
+
+    fn saved(&mut self, progress: Progress) -> Result<Saved, String> {
+        if self.stopped {
+            return Err("has stopped".to_owned());
+        }
+        let seat = self.seat.as_ref();
+        let save = |operator: &mut O, last_bytes| match seat {
+            Some(seat) => save_quietly(|| (seat.bins)(operator).save()),
+            None => save_state(operator, O::state, last_bytes),
+        };
+        let state = save(&mut self.of.operator, self.state_bytes)?;
+        self.state_bytes = state.as_ref().map_or(0, Vec::len);
+        let restart_state = match &mut self.snapshot {
+            Some(snapshot) => save(snapshot, self.state_bytes)?,
+            None => None,
+        };
+        Ok(Saved { state, restart_state, progress })
+    }
+
+    /// Loads the state that a snapshot of the stream has.
+    pub(crate) fn load(&mut self, saved: &OperatorSnapshot) -> Result<(), Error> {
+        let Named { name, operator, .. } = &mut self.of;
+        let seat = self.seat.as_ref();
+        let load = |operator: &mut O, bytes| match seat {
+            Some(seat) => load_bins(name, (seat.bins)(operator), bytes),
+            None => load_state(name, operator.state(), bytes),
+        };
+        // A snapshot has the tuples of all replicas.
+        let is_first = seat.is_none_or(|seat| seat.place.replica == 0);
+        self.tuples = if is_first { saved.progress.tuples } else { 0 };
+        load(operator, saved.state.as_deref())?;
+        if self.snapshot.is_some() {
+            let mut copy = operator.snapshot().ok_or_else(|| Error::NoSnapshot(name.clone()))?;
+            // None of an operator that was not to restart when the snapshot was taken.
+            if saved.restart_state.is_some() {
+                load(&mut copy, saved.restart_state.as_deref())?;
+            }
+            self.snapshot = Some(copy);
+        }
+        Ok(())
+    }
+
+    /// Whether to take a snapshot before the next tuple. The first one is from the building.
+    fn is_snapshot_due(&self) -> bool {
         match self.policy {
             OnPanic::Restart { snapshot_every } => {
-                number > 0 && number.is_multiple_of(snapshot_every.max(1)) && !self.stopped
+                self.tuples > 0 && self.tuples.is_multiple_of(snapshot_every.max(1)) && !self.stopped
             }
             OnPanic::Stop | OnPanic::Skip => false,
         }
@@ -128,7 +277,7 @@ impl<O: Recover> Guard<O> {
         }
     }
 
-    fn save(&mut self, sequence: u64, cx: &Context) {
+    fn copy(&mut self, sequence: u64, cx: &Context) {
         let start = Instant::now();
         let snapshot = catch_unwind(AssertUnwindSafe(|| self.of.operator.snapshot()));
         self.of.counters.rare_ns.add(elapsed_ns(start));
@@ -178,6 +327,57 @@ impl<O: Recover> Guard<O> {
 impl<O> Drop for Guard<O> {
     fn drop(&mut self) {
         drop_quietly(self.snapshot.take());
+    }
+}
+
+/// The bytes of a state, if `state` returns one; the reason if there are none because it panics. About as many are
+/// expected as the last time: memory that grows would be copied while tuples wait.
+pub(crate) fn save_state<O>(
+    operator: &mut O,
+    state: fn(&mut O) -> Option<&mut dyn SaveState>,
+    last_bytes: usize,
+) -> Result<Option<Vec<u8>>, String> {
+    let save = || {
+        state(operator).map(|state| {
+            let mut bytes = Vec::with_capacity(last_bytes + last_bytes / 8);
+            state.save(&mut bytes);
+            bytes
+        })
+    };
+    save_quietly(save)
+}
+
+fn save_quietly(save: impl FnOnce() -> Option<Vec<u8>>) -> Result<Option<Vec<u8>>, String> {
+    catch_unwind(AssertUnwindSafe(save))
+        .map_err(|panic| format!("panicked when it saved its state: {}", message(panic)))
+}
+
+/// Loads the state of an operator from the bytes that a snapshot has, if both have one.
+pub(crate) fn load_state(
+    name: &str,
+    state: Option<&mut dyn SaveState>,
+    bytes: Option<&[u8]>,
+) -> Result<(), Error> {
+    match (state, bytes) {
+        (Some(state), Some(bytes)) => {
+            state.load(bytes).map_err(|source| Error::State { name: name.to_owned(), source })
+        }
+        (None, None) => Ok(()),
+        (Some(_), None) => other(format!("it has no state of operator {name}")),
+        (None, Some(_)) => other(format!("it has a state of operator {name}, which loads none")),
+    }
+}
+
+/// As [`load_state`], of the bins of a replica.
+fn load_bins(name: &str, bins: &mut dyn BinOwner, bytes: Option<&[u8]>) -> Result<(), Error> {
+    match (bins.has_state(), bytes) {
+        (Some(true), Some(bytes)) => {
+            bins.load(bytes).map_err(|source| Error::State { name: name.to_owned(), source })
+        }
+        (Some(true), None) => other(format!("it has no state of operator {name}")),
+        (Some(false), Some(_)) => other(format!("it has a state of operator {name}, which loads none")),
+        // A replica without bins loads nothing.
+        (None, _) | (Some(false), None) => Ok(()),
     }
 }
 

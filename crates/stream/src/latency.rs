@@ -23,6 +23,8 @@ pub struct LatencyBin {
     pub start_ns: u64,
     /// Number of tuples.
     pub tuples: u64,
+    /// Mean, of the exact latencies.
+    pub mean_ns: u64,
     /// Median.
     pub p50_ns: u64,
     /// 99th percentile.
@@ -51,12 +53,14 @@ impl Default for Latency {
 /// The bin of a sink that is being filled.
 pub(crate) struct Recorder {
     bin: Histogram<u64>,
+    /// Sum of the latencies of the bin, in nanoseconds.
+    sum_ns: u64,
     start_ns: u64,
 }
 
 impl Recorder {
     pub(crate) fn new() -> Recorder {
-        Recorder { bin: histogram(), start_ns: 0 }
+        Recorder { bin: histogram(), sum_ns: 0, start_ns: 0 }
     }
 
     /// Records a tuple that arrives at `now_ns`. Adds the bin before it to `latency` if that has ended.
@@ -70,7 +74,9 @@ impl Recorder {
             self.close(close);
             self.start_ns = now_ns - now_ns % BIN_NS;
         }
-        self.bin.saturating_record(now_ns.saturating_sub(arrival_ns));
+        let latency_ns = now_ns.saturating_sub(arrival_ns);
+        self.bin.saturating_record(latency_ns);
+        self.sum_ns = self.sum_ns.saturating_add(latency_ns);
     }
 
     /// Ends the current bin.
@@ -82,6 +88,7 @@ impl Recorder {
         let ended = LatencyBin {
             start_ns: self.start_ns,
             tuples: self.bin.len(),
+            mean_ns: self.sum_ns / self.bin.len(),
             p50_ns: at(0.5),
             p99_ns: at(0.99),
             p99_9_ns: at(0.999),
@@ -89,6 +96,7 @@ impl Recorder {
         };
         close(&ended, &self.bin);
         self.bin.reset();
+        self.sum_ns = 0;
     }
 }
 
@@ -125,6 +133,7 @@ mod tests {
         assert_eq!(latency.bins.len(), 10);
         for (index, bin) in latency.bins.iter().enumerate() {
             assert_eq!((bin.start_ns, bin.tuples), (index as u64 * BIN_NS, 100));
+            assert_eq!(bin.mean_ns, index as u64 * 100 + 49, "49.5 without its fraction");
             let expected = index as f64 * 100.0 + 99.0;
             assert!((bin.latency_max_ns as f64 / expected - 1.0).abs() < 0.01, "{bin:?}");
         }

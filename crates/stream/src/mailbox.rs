@@ -4,6 +4,7 @@
 use std::mem;
 use std::sync::Arc;
 
+use crate::barrier::Barrier;
 use crate::board::Board;
 use crate::guard::{drop_all_quietly, drop_quietly};
 use crate::stage::Segment;
@@ -39,6 +40,8 @@ pub(crate) enum Mail {
     Fuse { head: OperatorId, to: usize, reply: Reply },
     /// Fuse this segment with the one before it.
     Attach(Capsule, Reply),
+    /// Have the source `head` emit this barrier.
+    Barrier { head: OperatorId, barrier: Barrier },
     /// End the sources.
     End,
     /// Return, whatever is in the rings.

@@ -2,6 +2,10 @@
 //! ring (`ring/model.rs`), in every order in which they can meet, up to a limit of preemptions. It reports a wake-up
 //! that is lost as a deadlock.
 
+mod outside;
+mod replicas;
+mod snapshots;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,21 +70,12 @@ impl Chain {
         let mut source = stream.sources.remove(0);
         let board = Arc::new(Board::new(workers, 1));
         let post = Arc::new(Post::new(Arc::clone(&board)));
-        let install = |worker, mut segment: Box<dyn Segment>| {
-            tree::set_segment_worker(&mut *segment, worker);
-            post.send(worker, Mail::Install(Capsule::new(segment), None));
-        };
         if is_cut {
             let tail = tree::cut(&mut *source, MIDDLE, 1, 0);
-            install(1, tail);
+            install(&post, 1, tail);
         }
-        install(0, source);
-        let threads = (0..workers).map(|index| {
-            let idle = Idle { spin: Duration::ZERO, yields: true };
-            let mut worker = Worker::new(Context::new(index, Arc::clone(&board)), Arc::clone(&post), idle);
-            thread::spawn(move || worker.run())
-        });
-        Chain { threads: threads.collect(), board, post, collected }
+        install(&post, 0, source);
+        Chain { threads: start(&board, &post), board, post, collected }
     }
 
     /// Makes a change and waits until it has been made.
@@ -97,6 +92,22 @@ impl Chain {
         self.threads.into_iter().for_each(|thread| thread.join().expect("a worker does not panic"));
         assert_eq!(*lock(&self.collected), (1..=TUPLE_COUNT).collect::<Vec<u64>>());
     }
+}
+
+/// Gives a segment to a worker that has not started.
+fn install(post: &Post, worker: usize, mut segment: Box<dyn Segment>) {
+    tree::set_segment_worker(&mut *segment, worker);
+    post.send(worker, Mail::Install(Capsule::new(segment), None));
+}
+
+/// Starts all workers.
+fn start(board: &Arc<Board>, post: &Arc<Post>) -> Vec<JoinHandle<()>> {
+    let threads = (0..board.wakers.len()).map(|index| {
+        let idle = Idle { spin: Duration::ZERO, yields: true };
+        let mut worker = Worker::new(Context::new(index, Arc::clone(board)), Arc::clone(post), idle);
+        thread::spawn(move || worker.run())
+    });
+    threads.collect()
 }
 
 /// Runs `what` in every interleaving with at most `stops_max` preemptions.

@@ -2,7 +2,9 @@
 
 use std::marker::PhantomData;
 
+use crate::state::SaveState;
 use crate::tuple::Tuple;
+use crate::wakeup::Wakeup;
 
 /// Reaction to a panic of an operator.
 ///
@@ -25,7 +27,7 @@ pub enum OnPanic {
     },
 }
 
-/// Recovery of an operator that panics. The defaults stop it.
+/// Recovery of an operator: after a panic, which stops it by default, and after the end of the process.
 pub trait Recover: Sized + Send + 'static {
     /// The declared reaction; asked once, when the stream is built.
     fn on_panic(&self) -> OnPanic {
@@ -34,6 +36,18 @@ pub trait Recover: Sized + Send + 'static {
 
     /// A copy of the state; required by [`OnPanic::Restart`].
     fn snapshot(&self) -> Option<Self> {
+        None
+    }
+
+    /// The state that snapshots of the stream save, and that a stream loads when it resumes; none leaves the operator
+    /// as it was built. Called once when the stream is built, and at each snapshot before [`SaveState::save`], between two
+    /// tuples: a sink with a buffer writes it out here or saves it, because the tuples in it are not sent again. Called
+    /// when the stream resumes as well, before [`SaveState::load`]. The time of `save` is a pause of the operator.
+    ///
+    /// Of an operator that restarts ([`OnPanic::Restart`]), the copy that it would go on from is saved and loaded too, by
+    /// the same calls. The operator may since have written what the buffer of the copy has: such a sink saves its buffer,
+    /// and does not write it out here.
+    fn state(&mut self) -> Option<&mut dyn SaveState> {
         None
     }
 }
@@ -56,6 +70,12 @@ pub trait Operator: Recover {
     /// The input has ended.
     fn end(&mut self, out: &mut Emitter<Self::Out>) {
         let _ = out;
+    }
+
+    /// Whether the watermarks of the output are those of [`Emitter::watermark`]. The watermarks of the input then end
+    /// here. Asked once, when the stream is built.
+    fn makes_watermarks(&self) -> bool {
+        false
     }
 }
 
@@ -127,7 +147,7 @@ pub enum Next<T> {
     },
     /// No later value has an event time before this one.
     Watermark(u64),
-    /// Nothing is due before this time.
+    /// Nothing is due before this time; with `u64::MAX`, before [`Source::wakeup`] is notified.
     At(u64),
     /// Nothing follows.
     End,
@@ -142,6 +162,19 @@ pub trait Source: Send + 'static {
     /// The next value that is due at `now_ns`, which may lag behind the clock by a few tuples. Must not block.
     fn next(&mut self, now_ns: u64) -> Next<Self::Out>;
 
+    /// The position, for snapshots: a source that has loaded it returns what the one that saved it returned next. None
+    /// for a source that cannot return to a position. A stream that resumes starts it as it was built, and what it had
+    /// emitted since the snapshot is lost.
+    fn state(&mut self) -> Option<&mut dyn SaveState> {
+        None
+    }
+
+    /// The handle by which the threads of its input wake its worker; asked once, when the stream is built. Without one,
+    /// the source is asked again at the times that it names only.
+    fn wakeup(&self) -> Option<Wakeup> {
+        None
+    }
+
     /// The declared reaction to overload; asked once, when the stream is built.
     fn overload(&self) -> Overload {
         Overload::Wait
@@ -149,15 +182,26 @@ pub trait Source: Send + 'static {
 }
 
 /// Collects the outputs of one call of an operator.
+///
+/// The runtime has one for each operator. Others are for calling an operator outside of a stream, as its tests do.
 pub struct Emitter<T> {
     /// Values and their arrivals.
     staged: Vec<(T, u64)>,
     arrival_ns: u64,
+    watermark_ns: Option<u64>,
+}
+
+impl<T> Default for Emitter<T> {
+    fn default() -> Emitter<T> {
+        Emitter::new()
+    }
 }
 
 impl<T> Emitter<T> {
-    pub(crate) fn new() -> Emitter<T> {
-        Emitter { staged: Vec::new(), arrival_ns: 0 }
+    /// Without outputs, at arrival 0.
+    #[must_use]
+    pub fn new() -> Emitter<T> {
+        Emitter { staged: Vec::new(), arrival_ns: 0, watermark_ns: None }
     }
 
     /// Emits a value, which inherits [`Emitter::arrival_ns`].
@@ -179,8 +223,25 @@ impl<T> Emitter<T> {
         self.arrival_ns
     }
 
-    pub(crate) fn set_arrival_ns(&mut self, arrival_ns: u64) {
+    /// Emits a watermark after the values of this call: no later value of the output has an event time before
+    /// `time_ns`. Of an operator that does not declare [`Operator::makes_watermarks`], and of a join, it is ignored.
+    pub fn watermark(&mut self, time_ns: u64) {
+        self.watermark_ns = Some(time_ns);
+    }
+
+    /// Sets the arrival of the tuple, watermark or end that the operator is called for.
+    pub fn set_arrival_ns(&mut self, arrival_ns: u64) {
         self.arrival_ns = arrival_ns;
+    }
+
+    /// Takes the values of the last call, with their arrivals.
+    pub fn drain(&mut self) -> impl Iterator<Item = (T, u64)> {
+        self.staged.drain(..)
+    }
+
+    /// Takes the watermark of the last call.
+    pub fn take_watermark(&mut self) -> Option<u64> {
+        self.watermark_ns.take()
     }
 
     pub(crate) fn staged(&mut self) -> &mut Vec<(T, u64)> {

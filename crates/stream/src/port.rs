@@ -6,17 +6,21 @@
 use std::mem;
 use std::sync::Arc;
 
+use crate::barrier::Barrier;
 use crate::board::Context;
 use crate::fed::{Edges, Fed};
+use crate::item::{Item, Stamp};
 use crate::ring::{Link, Outlet, ring};
 use crate::stage::{AnyPort, Part, Segment, Stage};
-use crate::tuple::{Item, OperatorId, Stamp, Tuple};
+use crate::tuple::{OperatorId, Tuple};
 
 /// The edge.
 pub(crate) struct Port<T> {
     target: Option<OperatorId>,
     /// Number of the next item.
     sequence: u64,
+    /// The last watermark.
+    watermark_ns: Option<u64>,
     edge: Edge<T>,
 }
 
@@ -28,12 +32,12 @@ enum Edge<T> {
 impl<T: Send + 'static> Port<T> {
     /// A call of `stage`.
     pub(crate) fn direct(stage: Box<dyn Stage<T>>) -> Port<T> {
-        Port { target: Some(stage.operator()), sequence: 0, edge: Edge::Direct(stage) }
+        Port { target: Some(stage.operator()), sequence: 0, watermark_ns: None, edge: Edge::Direct(stage) }
     }
 
     /// A ring to a second input, which stays one.
     pub(crate) fn second(outlet: Outlet<T>) -> Port<T> {
-        Port { target: None, sequence: 0, edge: Edge::Ring(outlet) }
+        Port { target: None, sequence: 0, watermark_ns: None, edge: Edge::Ring(outlet) }
     }
 
     /// Sends a value.
@@ -45,6 +49,7 @@ impl<T: Send + 'static> Port<T> {
     /// Sends a watermark.
     pub(crate) fn watermark(&mut self, time_ns: u64, arrival_ns: u64, cx: &mut Context) {
         let sequence = self.number();
+        self.watermark_ns = Some(time_ns);
         self.forward(Item::Watermark(time_ns, Stamp { arrival_ns, sequence }), cx);
     }
 
@@ -52,6 +57,11 @@ impl<T: Send + 'static> Port<T> {
     pub(crate) fn end(&mut self, arrival_ns: u64, cx: &mut Context) {
         let sequence = self.number();
         self.forward(Item::End(Stamp { arrival_ns, sequence }), cx);
+    }
+
+    /// Sends a barrier, which takes no number.
+    pub(crate) fn barrier(&mut self, barrier: Barrier, cx: &mut Context) {
+        self.forward(Item::Barrier(barrier, self.sequence), cx);
     }
 
     fn number(&mut self) -> u64 {
@@ -77,6 +87,18 @@ impl<T: Send + 'static> AnyPort for Port<T> {
             Edge::Direct(stage) => Some(&mut **stage),
             Edge::Ring(_) => None,
         }
+    }
+
+    fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    fn watermark_ns(&self) -> Option<u64> {
+        self.watermark_ns
+    }
+
+    fn load(&mut self, sequence: u64, watermark_ns: Option<u64>) {
+        (self.sequence, self.watermark_ns) = (sequence, watermark_ns);
     }
 
     fn link(&self) -> Option<&Arc<Link>> {

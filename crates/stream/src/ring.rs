@@ -17,8 +17,8 @@ use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
 use crate::board::Context;
 use crate::counters::HighWater;
+use crate::item::Item;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering, fence};
-use crate::tuple::Item;
 
 /// Workers at the ends of a ring.
 pub(crate) struct Link {
@@ -64,7 +64,7 @@ impl<T> Outlet<T> {
             Ok(()) => self.wake_consumer(cx),
             Err(PushError::Full(item)) => {
                 self.pending.push_back(item);
-                cx.overflows += 1;
+                cx.pauses += 1;
             }
         }
     }
@@ -155,6 +155,7 @@ mod tests {
     use super::*;
     use crate::board::Board;
     use crate::tuple::Tuple;
+    use crate::waker::Rest;
 
     const RING_SLOTS: usize = 8;
 
@@ -169,7 +170,7 @@ mod tests {
             outlet.push(Item::Tuple(Tuple { value: (), arrival_ns: 0, sequence }), &mut producer);
         }
         assert!(!outlet.flush(&mut producer));
-        board.wakers[0].announce();
+        board.wakers[0].announce(Rest::Parked);
         for left in (0..RING_SLOTS).rev() {
             assert!(inlet.pop().is_some());
             inlet.wake_producer(&consumer);

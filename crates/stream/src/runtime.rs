@@ -4,6 +4,8 @@
 //! tuples never wait for a change.
 
 mod placing;
+mod replicas;
+mod snapshots;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,6 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use sakiyomi_os::affinity::{pin, usable_cpus};
+use sakiyomi_os::process::Thread;
 use sakiyomi_os::topology::Cpus;
 
 use crate::board::{Board, Context};
@@ -20,7 +23,7 @@ use crate::error::{Error, Failure};
 use crate::guard::message;
 use crate::mailbox::{Awaited, Capsule, Mail, Post, Reply, reply};
 use crate::relocations::Relocations;
-use crate::shape::Shape;
+use crate::shape::{Outline, Shape};
 use crate::stage::Segment;
 use crate::sync::lock;
 use crate::tree;
@@ -63,13 +66,17 @@ pub struct Running {
     ring_slots: usize,
     /// The worker of each segment, by its first operator.
     segments: BTreeMap<OperatorId, usize>,
+    /// Epoch of the last snapshot.
+    epoch: u64,
     threads: Vec<std::thread::JoinHandle<()>>,
+    /// Times of each worker's thread, if the kernel tells them.
+    times: Vec<Option<Thread>>,
 }
 
 /// Counters and failures of a stream.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Counters of each operator, in the order of their numbers.
+    /// Counters of each operator, in the order of their numbers, replicas apart.
     pub operators: Vec<OperatorReport>,
     /// Operators that stopped.
     pub failures: Vec<Failure>,
@@ -77,8 +84,24 @@ pub struct Report {
     pub relocations: Relocations,
 }
 
+impl Report {
+    /// Counters of each operator, all replicas of one as one: numbered as in a placement.
+    #[must_use]
+    pub fn joined(&self) -> Vec<OperatorReport> {
+        let mut joined: Vec<OperatorReport> = Vec::new();
+        for operator in &self.operators {
+            match (operator.replica, joined.last_mut()) {
+                // The replicas of an operator follow each other.
+                (Some(1..), Some(first)) => first.add_replica(operator),
+                _ => joined.push(operator.clone()),
+            }
+        }
+        joined
+    }
+}
+
 impl Stream {
-    /// Names of the operators, in the order of their numbers.
+    /// Names of the operators, in the order of their numbers, replicas apart.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.shape.operators.iter().map(|operator| operator.name.as_str())
     }
@@ -89,6 +112,18 @@ impl Stream {
     /// If there are not as many entries as operators, a worker does not exist, or a thread cannot be started or
     /// pinned.
     pub fn start(self, settings: Settings, worker_of: &[usize]) -> Result<Running, Error> {
+        let board = Board::new(settings.workers.len(), self.shape.sinks);
+        self.launch(settings, worker_of, board, 0)
+    }
+
+    /// Starts the stream on a board, after the snapshot of an epoch.
+    fn launch(
+        self,
+        settings: Settings,
+        worker_of: &[usize],
+        board: Board,
+        epoch: u64,
+    ) -> Result<Running, Error> {
         let (operators, workers) = (self.shape.operators.len(), settings.workers.len());
         if worker_of.len() != operators {
             return Err(Error::Operators { given: worker_of.len(), operators });
@@ -96,14 +131,23 @@ impl Stream {
         if let Some(&worker) = worker_of.iter().find(|&&worker| worker >= workers) {
             return Err(Error::Worker { worker, workers });
         }
-        let board = Arc::new(Board::new(workers, self.shape.sinks));
+        let board = Arc::new(board);
         let post = Arc::new(Post::new(Arc::clone(&board)));
         let (segments, shape, ring_slots) = self.cut(worker_of);
-        let mut running =
-            Running { board, post, shape, ring_slots, segments: BTreeMap::new(), threads: Vec::new() };
+        let mut running = Running {
+            board,
+            post,
+            shape,
+            ring_slots,
+            segments: BTreeMap::new(),
+            epoch,
+            threads: Vec::new(),
+            times: Vec::new(),
+        };
         for (head, mut segment) in segments {
             let worker = worker_of[head.0];
             tree::set_segment_worker(&mut *segment, worker);
+            tree::connect(segment.root(), &running.board);
             running.segments.insert(head, worker);
             running.post.send(worker, Mail::Install(Capsule::new(segment), None));
         }
@@ -149,7 +193,7 @@ impl Running {
                     // The starter waits for each worker, so that it hears this.
                     Err(error) => drop(tell.send(Err(error))),
                     Ok(_pinned) => {
-                        let _ = tell.send(Ok(()));
+                        let _ = tell.send(Ok((index, Thread::current().ok())));
                         drop(tell);
                         run(worker, index, &board, &post);
                     }
@@ -158,7 +202,20 @@ impl Running {
             self.threads.push(thread.map_err(Error::Thread)?);
         }
         drop(tell);
-        started.into_iter().collect::<Result<(), _>>().map_err(Error::System)
+        let mut times = started.into_iter().collect::<Result<Vec<_>, _>>().map_err(Error::System)?;
+        times.sort_by_key(|&(index, _)| index);
+        self.times = times.into_iter().map(|(_, times)| times).collect();
+        Ok(())
+    }
+
+    /// State that the workers share.
+    pub(crate) fn board(&self) -> &Arc<Board> {
+        &self.board
+    }
+
+    /// Takes the times of the workers' threads, each if the kernel tells them.
+    pub(crate) fn take_times(&mut self) -> Vec<Option<Thread>> {
+        std::mem::take(&mut self.times)
     }
 
     /// The first operator of each segment and its worker.
@@ -219,9 +276,12 @@ impl Running {
     /// The counters at this moment.
     #[must_use]
     pub fn report(&self) -> Report {
-        let operators = self.shape.operators.iter();
+        let report = |operator: &Outline| OperatorReport {
+            replica: operator.replica.map(|place| place.replica),
+            ..operator.counters.report(&operator.name)
+        };
         Report {
-            operators: operators.map(|operator| operator.counters.report(&operator.name)).collect(),
+            operators: self.shape.operators.iter().map(report).collect(),
             failures: lock(&self.board.failures).clone(),
             relocations: lock(&self.board.relocations).clone(),
         }
@@ -265,6 +325,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.board.stop();
         (0..self.threads.len()).for_each(|worker| self.post.send(worker, Mail::Quit));
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
         // Segments on their way to a worker that has quit.
@@ -282,58 +343,4 @@ fn run(mut worker: Worker, index: usize, board: &Board, post: &Post) {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::{Next, Recover, Sink, Source, StreamBuilder, Tuple};
-
-    struct Endless;
-
-    impl Source for Endless {
-        type Out = ();
-
-        fn next(&mut self, arrival_ns: u64) -> Next<()> {
-            Next::Value { value: (), arrival_ns }
-        }
-    }
-
-    struct Nowhere;
-
-    impl Recover for Nowhere {}
-
-    impl Sink for Nowhere {
-        type In = ();
-
-        fn consume(&mut self, _: Tuple<()>) {}
-    }
-
-    #[test]
-    fn a_worker_that_is_lost_is_an_error_and_no_wait() {
-        let builder = StreamBuilder::new(4);
-        builder.source("endless", Endless).sink("nowhere", Nowhere);
-        let running = builder.build().unwrap().start(Settings::unpinned(2), &[0, 1]).unwrap();
-        // The runtime never asks for a segment that does not exist.
-        let unknown = |reply| Mail::Move { head: OperatorId(99), to: 1, reply };
-        for _ in 0..2 {
-            assert!(matches!(running.change(0, unknown), Err(Error::WorkerLost { worker: 0, .. })));
-        }
-        let error = running.finish().map(drop).unwrap_err().to_string();
-        assert!(error.ends_with("the runtime knows on which worker each segment is"), "{error}");
-    }
-
-    #[test]
-    fn a_change_that_needs_a_worker_that_is_lost_is_an_error_and_no_wait() {
-        for change in [
-            |running: &mut Running| running.relocate(OperatorId(1), 2),
-            |running: &mut Running| running.split(OperatorId(2), 2),
-            |running: &mut Running| running.fuse(OperatorId(1)),
-        ] {
-            let builder = StreamBuilder::new(4);
-            let same = crate::each(|(), out: &mut crate::Emitter<()>| out.emit(()));
-            builder.source("endless", Endless).then("same", same).sink("nowhere", Nowhere);
-            let mut running = builder.build().unwrap().start(Settings::unpinned(3), &[2, 0, 0]).unwrap();
-            let unknown = |reply| Mail::Move { head: OperatorId(99), to: 1, reply };
-            assert!(running.change(2, unknown).is_err());
-            assert!(matches!(change(&mut running), Err(Error::WorkerLost { worker: 2, .. })));
-        }
-    }
-}
+mod tests;

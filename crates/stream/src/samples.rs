@@ -35,8 +35,7 @@ impl Samples {
             self.left -= 1;
             return;
         };
-        counters.sampled.add(1);
-        counters.sampled_ns.add(elapsed_ns(start));
+        counters.sample(elapsed_ns(start));
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
         self.state ^= self.state << 17;

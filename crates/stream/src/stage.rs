@@ -7,10 +7,15 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use crate::barrier::Barrier;
 use crate::board::Context;
 use crate::counters::Counters;
+use crate::error::Error;
+use crate::item::Item;
 use crate::ring::Link;
-use crate::tuple::{Item, OperatorId};
+use crate::snapshot::OperatorSnapshot;
+use crate::tuple::OperatorId;
+use crate::wakeup::Wakeup;
 
 /// An operator in its place in a segment.
 pub(crate) trait Part: Send {
@@ -18,18 +23,54 @@ pub(crate) trait Part: Send {
 
     fn counters(&self) -> &Arc<Counters>;
 
-    /// The edges to the operators that follow.
+    /// The edges to the operators that follow; none of an operator that has another number of them, which it visits.
     fn ports(&mut self) -> [Option<&mut dyn AnyPort>; 2];
 
-    /// The ring of the second input.
+    /// Calls `visit` with each edge to an operator that follows, in order.
+    fn visit_ports(&mut self, visit: &mut dyn FnMut(&mut dyn AnyPort)) {
+        self.ports().into_iter().flatten().for_each(visit);
+    }
+
+    /// The ring of the second input, or of the first of several inputs after the first.
     fn side(&self) -> Option<&Arc<Link>> {
         None
     }
 
-    /// Takes some tuples from the ring of the second input, unless an edge below is full.
+    /// Calls `visit` with the ring of each input but the first.
+    fn visit_sides(&self, visit: &mut dyn FnMut(&Arc<Link>)) {
+        self.side().into_iter().for_each(visit);
+    }
+
+    /// Whether [`Part::poll_side`] is to be called although no item has come on the first input.
+    fn is_polled(&self) -> bool {
+        self.side().is_some()
+    }
+
+    /// Takes some tuples from the rings of the other inputs than the first, or replies to requests, unless an edge below
+    /// is full.
     fn poll_side(&mut self, cx: &mut Context) {
         let _ = cx;
     }
+
+    /// The handle by which threads that are not workers wake the worker.
+    fn wakeup(&self) -> Option<&Wakeup> {
+        None
+    }
+
+    /// Goes on with what it was held back for, if that has come.
+    fn resume(&mut self, cx: &mut Context) {
+        let _ = cx;
+    }
+
+    /// Whether the first input is held back: its barrier has come, and that of another input has not, or bins that move
+    /// at the barrier have not; or as many requests are in flight as may be.
+    fn is_held(&self) -> bool {
+        false
+    }
+
+    /// Loads what the snapshot of an epoch has of it and of its inputs. The snapshot has as many inputs as this
+    /// operator.
+    fn load(&mut self, saved: &OperatorSnapshot, epoch: u64) -> Result<(), Error>;
 }
 
 /// An operator that takes values of type `T` at its first input.
@@ -44,6 +85,15 @@ pub(crate) trait AnyPort: Send {
 
     /// The next stage, if the edge is a call.
     fn next(&mut self) -> Option<&mut dyn Part>;
+
+    /// Number of the next item.
+    fn sequence(&self) -> u64;
+
+    /// The last watermark that was sent.
+    fn watermark_ns(&self) -> Option<u64>;
+
+    /// Sets the number of the next item and the last watermark.
+    fn load(&mut self, sequence: u64, watermark_ns: Option<u64>);
 
     /// The ring, if the edge is one.
     fn link(&self) -> Option<&Arc<Link>>;
@@ -79,6 +129,9 @@ pub(crate) trait Segment: Send {
 
     /// A source emits its end next.
     fn end(&mut self);
+
+    /// A source emits this barrier next.
+    fn barrier(&mut self, barrier: Barrier);
 
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }

@@ -1,17 +1,20 @@
 //! Walks over the stages of a segment.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::board::Context;
+use crate::board::{Board, Context};
+use crate::error::Error;
+use crate::snapshot::Snapshot;
 use crate::stage::{AnyPort, Part, Segment};
 use crate::tuple::OperatorId;
 
-/// Sends what found its ring full, everywhere below `part`; whether all has been sent.
+/// Sends what found its ring full, everywhere below `part`. Whether `part` may take input: all has been sent, and no
+/// operator is held back by a barrier.
 pub(crate) fn flush(part: &mut dyn Part, cx: &mut Context) -> bool {
-    let mut clear = true;
-    for port in part.ports().into_iter().flatten() {
-        clear &= flush_port(port, cx);
-    }
+    part.resume(cx);
+    let mut clear = !part.is_held();
+    part.visit_ports(&mut |port| clear &= flush_port(port, cx));
     clear
 }
 
@@ -21,19 +24,26 @@ pub(crate) fn flush_port(port: &mut dyn AnyPort, cx: &mut Context) -> bool {
     port.next().is_none_or(|next| flush(next, cx)) && clear
 }
 
-/// Takes tuples from the rings of second inputs at `part` and below.
+/// Takes tuples from the rings of second inputs, and replies to requests, at `part` and below.
 pub(crate) fn poll_sides(part: &mut dyn Part, cx: &mut Context) {
     part.poll_side(cx);
-    for port in part.ports().into_iter().flatten() {
-        if let Some(next) = port.next() {
-            poll_sides(next, cx);
-        }
-    }
+    visit_next(part, &mut |next| poll_sides(next, cx));
 }
 
-/// Whether an operator at `part` or below has a second input.
+/// Calls `visit` with each stage that `part` calls.
+fn visit_next(part: &mut dyn Part, visit: &mut dyn FnMut(&mut dyn Part)) {
+    part.visit_ports(&mut |port| {
+        if let Some(next) = port.next() {
+            visit(next);
+        }
+    });
+}
+
+/// Whether an operator at `part` or below has a second input or requests in flight.
 pub(crate) fn has_sides(part: &mut dyn Part) -> bool {
-    part.side().is_some() || part.ports().into_iter().flatten().any(|port| port.next().is_some_and(has_sides))
+    let mut is_any = part.is_polled();
+    visit_next(part, &mut |next| is_any = is_any || has_sides(next));
+    is_any
 }
 
 /// Calls `found` with the edge to `target`, if the segment has it.
@@ -42,16 +52,35 @@ pub(crate) fn with_port<R>(
     target: OperatorId,
     found: &mut dyn FnMut(&mut dyn AnyPort) -> R,
 ) -> Option<R> {
-    for port in part.ports().into_iter().flatten() {
-        if port.target() == Some(target) {
-            return Some(found(port));
+    let mut result = None;
+    part.visit_ports(&mut |port| {
+        if result.is_some() {
+            return;
         }
-        let below = port.next().and_then(|next| with_port(next, target, found));
-        if below.is_some() {
-            return below;
+        result = match port.target() == Some(target) {
+            true => Some(found(port)),
+            false => port.next().and_then(|next| with_port(next, target, found)),
+        };
+    });
+    result
+}
+
+/// Loads a snapshot into `part` and all that it calls.
+///
+/// `numbers` has the number of each operator in the snapshot.
+pub(crate) fn load(part: &mut dyn Part, snapshot: &Snapshot, numbers: &[usize]) -> Result<(), Error> {
+    let saved = &snapshot.operators[numbers[part.operator().0]];
+    part.load(saved, snapshot.epoch)?;
+    // Those of a partition begin with 0, however many there are.
+    let mut sequences = saved.progress.outputs.iter().copied();
+    let mut result = Ok(());
+    part.visit_ports(&mut |port| {
+        port.load(sequences.next().unwrap_or(0), saved.progress.watermark_ns);
+        if let (Ok(()), Some(next)) = (&result, port.next()) {
+            result = load(next, snapshot, numbers);
         }
-    }
-    None
+    });
+    result
 }
 
 /// Splits a segment before `at`; the ends of the new ring belong to `worker`.
@@ -69,6 +98,14 @@ pub(crate) fn cut(
     tail.expect("the runtime knows the operators of each segment")
 }
 
+/// Connects all handles of a segment by which threads that are not workers wake its worker with a board.
+pub(crate) fn connect(part: &mut dyn Part, board: &Arc<Board>) {
+    if let Some(wakeup) = part.wakeup() {
+        wakeup.connect(board);
+    }
+    visit_next(part, &mut |next| connect(next, board));
+}
+
 /// Tells all rings of a segment that their ends belong to `worker` from now on. The worker that gives a segment away
 /// does so: it then never takes one of these rings for its own, and the worker that receives the segment passes a
 /// fence before it parks.
@@ -80,15 +117,16 @@ pub(crate) fn set_segment_worker(segment: &mut dyn Segment, worker: usize) {
 }
 
 fn set_worker(part: &mut dyn Part, worker: usize) {
-    if let Some(side) = part.side() {
-        side.consumer.store(worker, Ordering::Relaxed);
+    part.visit_sides(&mut |side| side.consumer.store(worker, Ordering::Relaxed));
+    if let Some(wakeup) = part.wakeup() {
+        wakeup.set_worker(worker);
     }
-    for port in part.ports().into_iter().flatten() {
+    part.visit_ports(&mut |port| {
         if let Some(link) = port.link() {
             link.producer.store(worker, Ordering::Relaxed);
         }
         if let Some(next) = port.next() {
             set_worker(next, worker);
         }
-    }
+    });
 }

@@ -1,4 +1,4 @@
-//! Tuples, and all else that flows along an edge.
+//! Tuples as operators see them.
 
 use std::fmt;
 
@@ -20,24 +20,7 @@ pub struct Tuple<T> {
     /// Scheduled arrival of the latest input that contributed to the value, in nanoseconds of the stream's
     /// clock. A source that is late does not change it, so that latencies include the delay.
     pub arrival_ns: u64,
-    /// Number of the tuple on its edge, from 0 without gaps. Watermarks and the end are numbered as well.
+    /// Number of the tuple on its edge, from 0 without gaps. Watermarks and the end are numbered as well. A stream
+    /// that resumes from a snapshot goes on with the numbers of the snapshot.
     pub sequence: u64,
-}
-
-/// An entry of an edge.
-pub(crate) enum Item<T> {
-    Tuple(Tuple<T>),
-    /// No later tuple has an event time before this one.
-    Watermark(u64, Stamp),
-    /// Nothing follows.
-    End(Stamp),
-}
-
-/// Time and place of a watermark or the end.
-#[derive(Clone, Copy)]
-pub(crate) struct Stamp {
-    /// When the source emitted it; of several sources the latest. Outputs of the operators' reactions inherit it.
-    pub(crate) arrival_ns: u64,
-    /// Its number on its edge, in one sequence with the tuples.
-    pub(crate) sequence: u64,
 }

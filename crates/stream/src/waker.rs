@@ -1,19 +1,35 @@
 //! Parking of workers, and waking them only when they are parked.
 //!
 //! A wake-up costs the waker 8–11 µs of CPU time, a look at a flag a nanosecond. The order is that of Dekker: a
-//! worker stores `parked`, passes a fence, and looks once more at all its rings and its mailbox; a thread that has
-//! pushed something passes a fence and then looks at `parked`. One of the two sees what the other has stored.
+//! worker stores how it rests, passes a fence, and looks once more at all its rings, its input from outside and its
+//! mailbox; a thread that has pushed something passes a fence and then looks at the flag. One of the two sees what the
+//! other has stored.
+//!
+//! A worker that naps leaves input from outside alone until its time is over: only other workers wake it
+//! (`wait_budget.rs`). It ends by itself, so that no input is left for longer than that.
 
 use std::time::Duration;
 
-use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, fence, lock, wait_for};
+use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait_for};
+
+/// How a worker rests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Rest {
+    /// It does not.
+    Awake,
+    /// Until it is woken.
+    Parked,
+    /// For a time, or until another worker wakes it.
+    Napping,
+}
 
 /// Wakes one worker. It has cache lines of its own (two, which x86 fetches together): its flags are read after each
 /// item that is sent.
 #[repr(align(128))]
 pub(crate) struct Waker {
-    /// Written by the worker only.
-    parked: AtomicBool,
+    /// A [`Rest`]; written by the worker only.
+    rest: AtomicUsize,
     mail: AtomicBool,
     /// A wake-up that the worker has not seen yet.
     woken: Mutex<bool>,
@@ -23,20 +39,31 @@ pub(crate) struct Waker {
 impl Waker {
     pub(crate) fn new() -> Waker {
         Waker {
-            parked: AtomicBool::new(false),
+            rest: AtomicUsize::new(Rest::Awake as usize),
             mail: AtomicBool::new(false),
             woken: Mutex::new(false),
             changed: Condvar::new(),
         }
     }
 
-    /// Wakes the worker if it is parked or about to park. The caller has passed a fence after its last store.
+    /// Wakes the worker if it rests or is about to. The caller has passed a fence after its last store.
     pub(crate) fn wake(&self) {
-        if self.parked.load(Ordering::Relaxed) {
-            let was_woken = std::mem::replace(&mut *lock(&self.woken), true);
-            if !was_woken {
-                self.changed.notify_one();
-            }
+        if self.rest.load(Ordering::Relaxed) != Rest::Awake as usize {
+            self.rouse();
+        }
+    }
+
+    /// As [`Waker::wake`] for input from outside, for which a worker that naps is not woken.
+    pub(crate) fn wake_for_input(&self) {
+        if self.rest.load(Ordering::Relaxed) == Rest::Parked as usize {
+            self.rouse();
+        }
+    }
+
+    fn rouse(&self) {
+        let was_woken = std::mem::replace(&mut *lock(&self.woken), true);
+        if !was_woken {
+            self.changed.notify_one();
         }
     }
 
@@ -50,13 +77,13 @@ impl Waker {
         self.mail.load(Ordering::Relaxed)
     }
 
-    /// Announces that the worker is about to park. It has to look at its rings once more before it does.
-    pub(crate) fn announce(&self) {
-        self.parked.store(true, Ordering::Relaxed);
+    /// Announces that the worker is about to rest. It has to look at its rings and its input once more before it does.
+    pub(crate) fn announce(&self, rest: Rest) {
+        self.rest.store(rest as usize, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Parks until the worker is woken, which may have been since its announcement, at most for a time. May return
+    /// Rests until the worker is woken, which may have been since its announcement, at most for a time. May return
     /// earlier.
     pub(crate) fn park(&self, time: Option<Duration>) {
         if self.has_mail() {
@@ -77,6 +104,6 @@ impl Waker {
 
     /// Takes the announcement back.
     pub(crate) fn retract(&self) {
-        self.parked.store(false, Ordering::Relaxed);
+        self.rest.store(Rest::Awake as usize, Ordering::Relaxed);
     }
 }

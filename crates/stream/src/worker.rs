@@ -1,10 +1,13 @@
 //! A worker: one thread, usually pinned to a core, that runs the segments in its slots in turn.
 //!
-//! Messages are read between tuples. A worker without work polls for a while, then parks; see `waker.rs`.
+//! Messages are read between tuples. A worker without work polls for a while, then parks; see `waker.rs`. One that waits
+//! for input from outside does so within a share of its core; see `wait_budget.rs`.
 
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
+
+use sakiyomi_os::cpu;
 
 use crate::board::{Context, SLICE_TUPLES};
 use crate::guard::drop_all_quietly;
@@ -12,6 +15,8 @@ use crate::mailbox::{Capsule, Mail, Post, Reply};
 use crate::sync::{lock, thread};
 use crate::tree;
 use crate::tuple::OperatorId;
+use crate::wait_budget::WaitBudget;
+use crate::waker::{Rest, Waker};
 
 /// Items of a ring that may be left when its segment is given away to be fused: their processing by the receiver
 /// delays the tuples behind them by less than a hand-over.
@@ -39,12 +44,22 @@ pub(crate) struct Worker {
     fusions: Vec<Fusion>,
     cx: Context,
     post: Arc<Post>,
-    idle: Idle,
+    waiting: Idle,
     /// Replies to changes that have been made. They are sent after the next tuples, because waking the thread that waits
     /// for one takes longer than a hand-over.
     replies: Vec<Reply>,
-    /// When the worker ran out of work.
-    idle_since_ns: Option<u64>,
+    /// None while it has work.
+    idle: Option<Polling>,
+    /// CPU time for waiting for input from outside.
+    budget: WaitBudget,
+}
+
+/// A worker without work that has not rested yet.
+#[derive(Clone, Copy)]
+struct Polling {
+    since_ns: u64,
+    /// For input from outside.
+    waits_outside: bool,
 }
 
 /// A segment to be given to the worker of the one before it.
@@ -68,9 +83,10 @@ impl Worker {
             fusions: Vec::new(),
             cx,
             post,
-            idle,
+            waiting: idle,
             replies: Vec::new(),
-            idle_since_ns: None,
+            idle: None,
+            budget: WaitBudget::new(),
         }
     }
 
@@ -85,7 +101,7 @@ impl Worker {
             let progress = self.pass();
             self.replies.drain(..).for_each(Reply::done);
             if progress {
-                self.idle_since_ns = None;
+                self.end_polling();
             } else {
                 self.wait();
             }
@@ -102,6 +118,7 @@ impl Worker {
     fn pass(&mut self) -> bool {
         let before = self.cx.progress;
         self.cx.due_ns = u64::MAX;
+        self.cx.waits_outside = false;
         self.release_fusions();
         for Capsule { segment, ran_ns, has_moved, .. } in &mut self.slots {
             // A pause ends with the first tuple, not with the first slice.
@@ -123,27 +140,67 @@ impl Worker {
         self.cx.progress != before
     }
 
-    /// Polls a while longer, or parks.
+    /// Polls a while longer, parks, or naps.
     fn wait(&mut self) {
         let now_ns = self.cx.board.now_ns();
-        let spin_ns = u64::try_from(self.idle.spin.as_nanos()).unwrap_or(u64::MAX);
-        let since_ns = *self.idle_since_ns.get_or_insert(now_ns);
+        let spin = self.spin();
+        let spin_ns = u64::try_from(spin.as_nanos()).unwrap_or(u64::MAX);
+        let is_first = self.idle.is_none();
+        let waits_outside = self.cx.waits_outside;
+        let since_ns = self.idle.get_or_insert(Polling { since_ns: now_ns, waits_outside }).since_ns;
         let due = self.cx.until(now_ns);
-        if now_ns.saturating_sub(since_ns) < spin_ns || due.is_some_and(|due| due <= self.idle.spin) {
+        let is_due = due.is_some_and(|due| due <= spin);
+        if is_first
+            && waits_outside
+            && !is_due
+            && let Some(nap) = self.budget.nap(now_ns, spin_ns)
+        {
+            return self.rest(Rest::Napping, |due| Some(due.map_or(nap, |due| nap.min(due))), spin);
+        }
+        if now_ns.saturating_sub(since_ns) < spin_ns || is_due {
             return self.poll_pause();
         }
+        self.rest(Rest::Parked, |due| due, spin);
+    }
+
+    /// Rests, unless something has come meanwhile. `time` makes the longest time of the time that is left until polling
+    /// for a source begins.
+    fn rest(&mut self, rest: Rest, time: impl FnOnce(Option<Duration>) -> Option<Duration>, spin: Duration) {
         let board = Arc::clone(&self.cx.board);
         let waker = &board.wakers[self.cx.worker];
-        waker.announce();
+        self.end_polling();
+        waker.announce(rest);
         if !self.pass() {
-            waker.park(self.cx.until(board.now_ns()).map(|due| due.saturating_sub(self.idle.spin)));
+            let due = self.cx.until(board.now_ns()).map(|due| due.saturating_sub(spin));
+            self.park(waker, time(due));
         }
         waker.retract();
-        self.idle_since_ns = None;
+    }
+
+    fn park(&mut self, waker: &Waker, time: Option<Duration>) {
+        if !self.cx.waits_outside {
+            return waker.park(time);
+        }
+        let before = self.budget.measures().then(cpu::of_this_thread);
+        waker.park(time);
+        let cpu = before.map(|before| cpu::of_this_thread().saturating_sub(before));
+        self.budget.rested(cpu.map(|cpu| u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX)));
+    }
+
+    /// The worker has something to do, or rests.
+    fn end_polling(&mut self) {
+        if let Some(Polling { since_ns, waits_outside: true }) = self.idle.take() {
+            self.budget.polled(self.cx.board.now_ns().saturating_sub(since_ns));
+        }
+    }
+
+    /// Time of polling: none on a CPU that others use as well, from whom it would take time.
+    fn spin(&self) -> Duration {
+        if self.cx.board.is_cpu_shared(self.cx.worker) { Duration::ZERO } else { self.waiting.spin }
     }
 
     fn poll_pause(&self) {
-        if self.idle.yields {
+        if self.waiting.yields {
             thread::yield_now();
         } else {
             (0..POLL_PAUSES).for_each(|_| std::hint::spin_loop());
@@ -175,6 +232,10 @@ impl Worker {
                 Mail::Attach(capsule, reply) => {
                     self.attach(capsule);
                     self.replies.push(reply);
+                }
+                Mail::Barrier { head, barrier } => {
+                    let slot = self.slot(head);
+                    self.slots[slot].segment.barrier(barrier);
                 }
                 Mail::End => self.slots.iter_mut().for_each(|capsule| capsule.segment.end()),
                 Mail::Quit => return Next::Quit,

@@ -205,7 +205,11 @@ impl Pipeline {
     }
 
     /// Tuples that enter an operator from outside per tuple that arrives at the pipeline.
-    pub(crate) fn entry(&self, operator: usize) -> f64 {
+    ///
+    /// # Panics
+    /// If the pipeline does not have the operator.
+    #[must_use]
+    pub fn entry(&self, operator: usize) -> f64 {
         self.entry[operator]
     }
 

@@ -277,3 +277,22 @@ fn late_samples_are_passed_over() {
     assert!(controller.plan().is_some());
     assert!((controller.rate_per_s().unwrap() / 1e5 - 1.0).abs() < 1e-6);
 }
+
+#[test]
+fn a_table_that_is_replaced_is_used_with_what_is_known_of_the_rate() {
+    let (roomy, scarce) = (table(1e6), table(5e5));
+    let mut controller = Controller::new(roomy, ControlSettings::default()).unwrap();
+    // 300,000 tuples per second.
+    let count =
+        |controller: &mut Controller, sample: u64| controller.on_count(sample * SAMPLE_NS, sample * 3_000);
+    for sample in 0..100 {
+        count(&mut controller, sample);
+    }
+    let rate_per_s = controller.rate_per_s();
+    controller.replace_table(scarce.clone(), 0);
+    assert_eq!((controller.rate_per_s(), controller.plan()), (rate_per_s, Some(0)));
+    // The next count is enough to leave a plan that does not hold the rate.
+    let action = count(&mut controller, 100);
+    assert!(matches!(action, Some(Action::Adopt { .. })), "{action:?}");
+    assert!(scarce.entries()[controller.plan().unwrap()].0 > 2.9e5);
+}

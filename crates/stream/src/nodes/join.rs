@@ -1,18 +1,24 @@
 //! Two inputs, one output. The second input is always a ring, which the segment of the join reads: of two inputs
 //! only one can be the caller, and a ring within a core costs 11 ns.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::node::Outputs;
+use crate::barrier::Barrier;
 use crate::board::{Context, SLICE_TUPLES};
 use crate::counters::Counters;
+use crate::error::Error;
 use crate::guard::Guard;
+use crate::input::Input;
+use crate::item::{Item, Stamp};
 use crate::operator::{Emitter, Join};
 use crate::port::Port;
 use crate::ring::{Inlet, Link};
+use crate::snapshot::{OperatorSnapshot, Progress};
 use crate::stage::{AnyPort, Part, Stage};
 use crate::tree;
-use crate::tuple::{Item, OperatorId, Stamp, Tuple};
+use crate::tuple::{OperatorId, Tuple};
 
 pub(crate) struct JoinNode<J: Join> {
     guard: Guard<J>,
@@ -23,14 +29,14 @@ pub(crate) struct JoinNode<J: Join> {
     mark_arrival_ns: u64,
     /// The watermark that was forwarded.
     watermark_ns: Option<u64>,
-}
-
-/// State of an input.
-#[derive(Clone, Copy, Default)]
-struct Input {
-    expected: u64,
-    watermark_ns: Option<u64>,
-    ended: bool,
+    /// The input whose barrier has come while that of the other one has not. It is held back.
+    held: Option<usize>,
+    /// Since when, by the stream's clock.
+    held_since_ns: u64,
+    /// The barrier at which bins come to this replica that have not been handed over. Both inputs are held back.
+    awaited: Option<Barrier>,
+    /// Items that came on the first input while it was held back: what a fusion found in its ring.
+    waiting: VecDeque<Item<J::Left>>,
 }
 
 impl<J: Join> JoinNode<J> {
@@ -43,6 +49,19 @@ impl<J: Join> JoinNode<J> {
             inputs: Default::default(),
             mark_arrival_ns: 0,
             watermark_ns: None,
+            held: None,
+            held_since_ns: 0,
+            awaited: None,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    fn accept_first(&mut self, item: Item<J::Left>, cx: &mut Context) {
+        match item {
+            Item::Tuple(tuple) => self.tuple(0, tuple, cx, J::left),
+            Item::Watermark(time_ns, stamp) => self.watermark(0, time_ns, stamp, cx),
+            Item::End(stamp) => self.end(0, stamp, cx),
+            Item::Barrier(barrier, sequence) => self.barrier(0, barrier, sequence, cx),
         }
     }
 
@@ -51,6 +70,7 @@ impl<J: Join> JoinNode<J> {
             Item::Tuple(tuple) => self.tuple(1, tuple, cx, J::right),
             Item::Watermark(time_ns, stamp) => self.watermark(1, time_ns, stamp, cx),
             Item::End(stamp) => self.end(1, stamp, cx),
+            Item::Barrier(barrier, sequence) => self.barrier(1, barrier, sequence, cx),
         }
     }
 
@@ -83,7 +103,7 @@ impl<J: Join> JoinNode<J> {
     /// Forwards the watermark of the output if it has advanced: the earlier one of the inputs that have not ended.
     /// After both have ended, the latest, so that the last watermark does not depend on which has ended first.
     fn advance(&mut self, cx: &mut Context) {
-        let open = self.inputs.iter().filter(|input| !input.ended);
+        let open = self.inputs.iter().filter(|input| !input.has_ended);
         // None is less than any time.
         let earliest = open.map(|input| input.watermark_ns).min();
         let latest = self.inputs.iter().map(|input| input.watermark_ns).max();
@@ -99,11 +119,48 @@ impl<J: Join> JoinNode<J> {
 
     fn end(&mut self, input: usize, stamp: Stamp, cx: &mut Context) {
         self.note(input, stamp);
-        self.inputs[input].ended = true;
+        self.inputs[input].has_ended = true;
         self.advance(cx);
-        if self.inputs.iter().all(|input| input.ended) {
+        if self.inputs.iter().all(|input| input.has_ended) {
             self.all(cx, |join, out| join.end(out));
             self.outputs.port.end(self.mark_arrival_ns, cx);
+        }
+    }
+
+    /// A barrier has come on an input, which is held back until the barrier of the other one has come as well.
+    fn barrier(&mut self, input: usize, barrier: Barrier, sequence: u64, cx: &mut Context) {
+        self.inputs[input].check_barrier(&barrier, sequence, &self.guard.of.counters);
+        if self.held.take().is_none() {
+            (self.held, self.held_since_ns) = (Some(input), cx.board.now_ns());
+            cx.pauses += 1;
+            return;
+        }
+        let held_ns = cx.board.now_ns().saturating_sub(self.held_since_ns);
+        self.guard.of.counters.held_ns.note(held_ns);
+        let progress = Progress {
+            inputs: self.inputs.iter().map(Input::save).collect(),
+            outputs: vec![self.outputs.port.sequence()],
+            watermark_ns: self.watermark_ns,
+            arrival_ns: self.mark_arrival_ns,
+            has_ended: self.inputs.iter().all(|input| input.has_ended),
+            ..Progress::default()
+        };
+        let goes_on = self.guard.report(&barrier, progress, cx);
+        self.outputs.port.barrier(barrier.clone(), cx);
+        if goes_on {
+            self.accept_waiting(cx);
+        } else {
+            self.awaited = Some(barrier);
+            cx.pauses += 1;
+        }
+    }
+
+    /// Takes the items that came while the first input was held back, until the next barrier among them.
+    fn accept_waiting(&mut self, cx: &mut Context) {
+        while !self.is_held()
+            && let Some(item) = self.waiting.pop_front()
+        {
+            self.accept_first(item, cx);
         }
     }
 
@@ -134,28 +191,48 @@ impl<J: Join> Part for JoinNode<J> {
     }
 
     fn poll_side(&mut self, cx: &mut Context) {
-        if self.second.backlog() == 0 || !tree::flush_port(&mut self.outputs.port, cx) {
+        let is_held = self.held == Some(1) || self.awaited.is_some();
+        if is_held || self.second.backlog() == 0 || !tree::flush_port(&mut self.outputs.port, cx) {
             return;
         }
-        let overflows = cx.overflows;
+        let pauses = cx.pauses;
         for _ in 0..SLICE_TUPLES {
             let Some(item) = self.second.pop() else { break };
             cx.taken();
             self.accept_second(item, cx);
-            if cx.overflows != overflows {
+            if cx.pauses != pauses {
                 break;
             }
         }
         self.second.wake_producer(cx);
     }
+
+    fn resume(&mut self, cx: &mut Context) {
+        if let Some(barrier) = self.awaited.take_if(|barrier| self.guard.take_bins(barrier, cx)) {
+            drop(barrier);
+            cx.progress += 1;
+            self.accept_waiting(cx);
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        self.held == Some(0) || self.awaited.is_some()
+    }
+
+    fn load(&mut self, saved: &OperatorSnapshot, epoch: u64) -> Result<(), Error> {
+        let Progress { inputs, watermark_ns, arrival_ns, .. } = &saved.progress;
+        self.inputs = [Input::load(&inputs[0], epoch), Input::load(&inputs[1], epoch)];
+        (self.watermark_ns, self.mark_arrival_ns) = (*watermark_ns, *arrival_ns);
+        self.guard.load(saved)
+    }
 }
 
 impl<J: Join> Stage<J::Left> for JoinNode<J> {
     fn accept(&mut self, item: Item<J::Left>, cx: &mut Context) {
-        match item {
-            Item::Tuple(tuple) => self.tuple(0, tuple, cx, J::left),
-            Item::Watermark(time_ns, stamp) => self.watermark(0, time_ns, stamp, cx),
-            Item::End(stamp) => self.end(0, stamp, cx),
+        if self.is_held() {
+            self.waiting.push_back(item);
+        } else {
+            self.accept_first(item, cx);
         }
     }
 }

@@ -1,24 +1,43 @@
 //! One input, one output.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::barrier::Barrier;
 use crate::board::Context;
 use crate::counters::Counters;
+use crate::error::Error;
 use crate::guard::{Guard, drop_all_quietly};
+use crate::input::Input;
+use crate::item::Item;
 use crate::operator::{Emitter, Operator};
 use crate::port::Port;
+use crate::snapshot::{OperatorSnapshot, Progress};
 use crate::stage::{AnyPort, Part, Stage};
-use crate::tuple::{Item, OperatorId};
+use crate::tuple::OperatorId;
 
 pub(crate) struct Node<O: Operator> {
     guard: Guard<O>,
     outputs: Outputs<O::Out>,
-    expected: u64,
+    input: Input,
+    makes_watermarks: bool,
+    /// The barrier at which bins come to this replica that have not been handed over.
+    awaited: Option<Barrier>,
+    /// Items that have come since then.
+    waiting: VecDeque<Item<O::In>>,
 }
 
 impl<O: Operator> Node<O> {
     pub(crate) fn new(guard: Guard<O>, port: Port<O::Out>) -> Node<O> {
-        Node { guard, outputs: Outputs::new(port), expected: 0 }
+        let makes_watermarks = guard.of.operator.makes_watermarks();
+        Node {
+            guard,
+            outputs: Outputs::new(port),
+            input: Input::default(),
+            makes_watermarks,
+            awaited: None,
+            waiting: VecDeque::new(),
+        }
     }
 }
 
@@ -34,32 +53,81 @@ impl<O: Operator> Part for Node<O> {
     fn ports(&mut self) -> [Option<&mut dyn AnyPort>; 2] {
         [Some(&mut self.outputs.port), None]
     }
+
+    fn resume(&mut self, cx: &mut Context) {
+        if let Some(barrier) = self.awaited.take_if(|barrier| self.guard.take_bins(barrier, cx)) {
+            drop(barrier);
+            cx.progress += 1;
+            // Until the next barrier with bins that have not come.
+            while self.awaited.is_none()
+                && let Some(item) = self.waiting.pop_front()
+            {
+                self.accept(item, cx);
+            }
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        self.awaited.is_some()
+    }
+
+    fn load(&mut self, saved: &OperatorSnapshot, epoch: u64) -> Result<(), Error> {
+        self.input = Input::load(&saved.progress.inputs[0], epoch);
+        self.guard.load(saved)
+    }
 }
 
 impl<O: Operator> Stage<O::In> for Node<O> {
     fn accept(&mut self, item: Item<O::In>, cx: &mut Context) {
-        let Node { guard, outputs, expected } = self;
+        if self.awaited.is_some() {
+            return self.waiting.push_back(item);
+        }
+        let Node { guard, outputs, input, makes_watermarks, awaited, .. } = self;
         match item {
             Item::Tuple(tuple) => {
                 outputs.emitter.set_arrival_ns(tuple.arrival_ns);
-                let done = guard.tuple(tuple.sequence, expected, cx, |operator| {
+                let done = guard.tuple(tuple.sequence, &mut input.expected, cx, |operator| {
                     operator.process(tuple.value, &mut outputs.emitter);
                 });
                 outputs.release(done, &guard.of.counters, cx);
+                if *makes_watermarks {
+                    outputs.send_watermark(done, cx);
+                }
             }
             Item::Watermark(time_ns, stamp) => {
+                input.watermark_ns = Some(time_ns);
                 outputs.emitter.set_arrival_ns(stamp.arrival_ns);
-                let done = guard.mark(stamp, expected, cx, |operator| {
+                let done = guard.mark(stamp, &mut input.expected, cx, |operator| {
                     operator.watermark(time_ns, &mut outputs.emitter);
                 });
                 outputs.release(done, &guard.of.counters, cx);
-                outputs.port.watermark(time_ns, stamp.arrival_ns, cx);
+                if *makes_watermarks && !guard.is_stopped() {
+                    outputs.send_watermark(done, cx);
+                } else if !*makes_watermarks || outputs.is_beyond_watermark(time_ns) {
+                    // A stopped operator makes none: those of its input then let the operators after it go on, from the
+                    // last one that it has made.
+                    outputs.port.watermark(time_ns, stamp.arrival_ns, cx);
+                }
             }
             Item::End(stamp) => {
+                input.has_ended = true;
                 outputs.emitter.set_arrival_ns(stamp.arrival_ns);
-                let done = guard.mark(stamp, expected, cx, |operator| operator.end(&mut outputs.emitter));
+                let done =
+                    guard.mark(stamp, &mut input.expected, cx, |operator| operator.end(&mut outputs.emitter));
                 outputs.release(done, &guard.of.counters, cx);
                 outputs.port.end(stamp.arrival_ns, cx);
+            }
+            Item::Barrier(barrier, sequence) => {
+                input.check_barrier(&barrier, sequence, &guard.of.counters);
+                let progress = input.progress(vec![outputs.port.sequence()]);
+                // Not that of the input: the operator may make its own.
+                let watermark_ns = outputs.port.watermark_ns();
+                let goes_on = guard.report(&barrier, Progress { watermark_ns, ..progress }, cx);
+                outputs.port.barrier(barrier.clone(), cx);
+                if !goes_on {
+                    *awaited = Some(barrier);
+                    cx.pauses += 1;
+                }
             }
         }
     }
@@ -84,6 +152,20 @@ impl<T: Send + 'static> Outputs<T> {
             staged.drain(..).for_each(|(value, arrival_ns)| self.port.send(value, arrival_ns, cx));
         } else {
             drop_all_quietly(staged.drain(..));
+        }
+    }
+
+    /// Whether a time is after the last watermark.
+    fn is_beyond_watermark(&self, time_ns: u64) -> bool {
+        self.port.watermark_ns().is_none_or(|last_ns| last_ns < time_ns)
+    }
+
+    /// Sends the watermark that the operator has made, unless the call panicked.
+    fn send_watermark(&mut self, done: bool, cx: &mut Context) {
+        if let Some(time_ns) = self.emitter.take_watermark()
+            && done
+        {
+            self.port.watermark(time_ns, self.emitter.arrival_ns(), cx);
         }
     }
 }

@@ -4,21 +4,25 @@ use std::sync::Arc;
 
 use crate::board::Context;
 use crate::counters::Counters;
+use crate::error::Error;
 use crate::guard::Guard;
+use crate::input::Input;
+use crate::item::Item;
 use crate::latency::Recorder;
 use crate::operator::Sink;
+use crate::snapshot::OperatorSnapshot;
 use crate::stage::{AnyPort, Part, Stage};
-use crate::tuple::{Item, OperatorId};
+use crate::tuple::OperatorId;
 
 pub(crate) struct SinkNode<S> {
     guard: Guard<S>,
     recorder: Recorder,
-    expected: u64,
+    input: Input,
 }
 
 impl<S: Sink> SinkNode<S> {
     pub(crate) fn new(guard: Guard<S>) -> SinkNode<S> {
-        SinkNode { guard, recorder: Recorder::new(), expected: 0 }
+        SinkNode { guard, recorder: Recorder::new(), input: Input::default() }
     }
 }
 
@@ -34,11 +38,16 @@ impl<S: Sink> Part for SinkNode<S> {
     fn ports(&mut self) -> [Option<&mut dyn AnyPort>; 2] {
         [None, None]
     }
+
+    fn load(&mut self, saved: &OperatorSnapshot, epoch: u64) -> Result<(), Error> {
+        self.input = Input::load(&saved.progress.inputs[0], epoch);
+        self.guard.load(saved)
+    }
 }
 
 impl<S: Sink> Stage<S::In> for SinkNode<S> {
     fn accept(&mut self, item: Item<S::In>, cx: &mut Context) {
-        let SinkNode { guard, recorder, expected } = self;
+        let SinkNode { guard, recorder, input } = self;
         match item {
             Item::Tuple(tuple) => {
                 let counters = &guard.of.counters;
@@ -46,16 +55,22 @@ impl<S: Sink> Stage<S::In> for SinkNode<S> {
                     recorder
                         .record(tuple.arrival_ns, cx.board.now_ns(), |bin, all| counters.latency(bin, all));
                 }
-                guard.tuple(tuple.sequence, expected, cx, |sink| sink.consume(tuple));
+                guard.tuple(tuple.sequence, &mut input.expected, cx, |sink| sink.consume(tuple));
             }
             Item::Watermark(time_ns, stamp) => {
-                guard.mark(stamp, expected, cx, |sink| sink.watermark(time_ns));
+                input.watermark_ns = Some(time_ns);
+                guard.mark(stamp, &mut input.expected, cx, |sink| sink.watermark(time_ns));
             }
             Item::End(stamp) => {
+                input.has_ended = true;
                 let counters = &guard.of.counters;
                 recorder.close(|bin, all| counters.latency(bin, all));
-                guard.mark(stamp, expected, cx, S::end);
+                guard.mark(stamp, &mut input.expected, cx, S::end);
                 cx.board.sink_ended();
+            }
+            Item::Barrier(barrier, sequence) => {
+                input.check_barrier(&barrier, sequence, &guard.of.counters);
+                guard.report(&barrier, input.progress(Vec::new()), cx);
             }
         }
     }

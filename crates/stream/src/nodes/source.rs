@@ -2,21 +2,26 @@
 //! of its own for the input.
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
+use crate::barrier::{Barrier, Saved};
 use crate::board::Context;
 use crate::counters::Counters;
-use crate::error::Failure;
+use crate::error::{Error, Failure};
 use crate::fed::Edges;
-use crate::guard::{Named, drop_quietly, message};
+use crate::guard::{Named, drop_quietly, load_state, message, save_state};
 use crate::operator::{Next, Overload, Source};
 use crate::port::Port;
 use crate::ring::Link;
-use crate::samples::Samples;
+use crate::samples::{Samples, elapsed_ns};
+use crate::snapshot::{OperatorSnapshot, Progress};
 use crate::stage::{AnyPort, Part, Segment};
 use crate::sync::lock;
 use crate::tuple::OperatorId;
+use crate::wakeup::Wakeup;
 
 /// A source and all that it calls.
 pub(crate) struct SourceNode<S: Source> {
@@ -28,9 +33,18 @@ pub(crate) struct SourceNode<S: Source> {
 struct Head<S: Source> {
     of: Named<S>,
     overload: Overload,
+    wakeup: Option<Wakeup>,
     port: Port<S::Out>,
     samples: Samples,
     state: State,
+    /// It has ended by a panic.
+    has_failed: bool,
+    /// It has emitted the barrier of the last snapshot, and emits nothing more unless it is ended.
+    is_halted: bool,
+    /// Barriers to be emitted next.
+    barriers: VecDeque<Barrier>,
+    /// Values that it has produced, those before the snapshot included from which the stream resumed.
+    tuples: u64,
 }
 
 #[derive(PartialEq)]
@@ -43,9 +57,20 @@ enum State {
 
 impl<S: Source> SourceNode<S> {
     pub(crate) fn new(of: Named<S>, port: Port<S::Out>) -> SourceNode<S> {
-        let overload = of.operator.overload();
+        let (overload, wakeup) = (of.operator.overload(), of.operator.wakeup());
         let samples = Samples::new(of.id.0);
-        let mut head = Head { of, overload, port, samples, state: State::Open };
+        let mut head = Head {
+            of,
+            overload,
+            wakeup,
+            port,
+            samples,
+            state: State::Open,
+            has_failed: false,
+            is_halted: false,
+            barriers: VecDeque::new(),
+            tuples: 0,
+        };
         let edges = Edges::of(&mut head);
         SourceNode { head, edges }
     }
@@ -68,9 +93,9 @@ impl<S: Source> Segment for SourceNode<S> {
         if !self.edges.prepare(&mut self.head, cx) {
             return;
         }
-        let overflows = cx.overflows;
+        let pauses = cx.pauses;
         self.head.emit(cx);
-        self.edges.are_clear &= cx.overflows == overflows;
+        self.edges.are_clear &= cx.pauses == pauses;
     }
 
     fn edges_changed(&mut self) {
@@ -83,6 +108,10 @@ impl<S: Source> Segment for SourceNode<S> {
         }
     }
 
+    fn barrier(&mut self, barrier: Barrier) {
+        self.head.barriers.push_back(barrier);
+    }
+
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
     }
@@ -92,15 +121,31 @@ impl<S: Source> Head<S> {
     /// Emits what is due. A source that is not due twice in a row yields, whatever time it names, so that the other
     /// segments of its worker have their turn.
     fn emit(&mut self, cx: &mut Context) {
-        let overflows = cx.overflows;
+        let pauses = cx.pauses;
         let mut now_ns = cx.board.now_ns();
         let mut is_now_read_again = false;
-        while cx.overflows == overflows && cx.goes_on() && self.state != State::Ended {
+        while cx.pauses == pauses && cx.goes_on() {
+            if let Some(barrier) = self.barriers.pop_front() {
+                cx.taken();
+                self.report(&barrier, cx);
+                self.is_halted |= barrier.is_last();
+                self.port.barrier(barrier, cx);
+                continue;
+            }
+            if self.state == State::Ended || (self.is_halted && self.state == State::Open) {
+                return;
+            }
             match self.next(now_ns, cx) {
                 Next::Value { value, arrival_ns } => {
                     cx.taken();
                     is_now_read_again = false;
                     self.of.counters.tuples_in.add(1);
+                    self.tuples += 1;
+                    self.of.counters.arrival_ns.set(arrival_ns);
+                    if self.wakeup.is_some() {
+                        // It does not name the time of what comes next.
+                        self.of.counters.due_ns.set(0);
+                    }
                     if self.is_late(arrival_ns, cx) {
                         self.of.counters.shed.add(1);
                         drop_quietly(value);
@@ -114,6 +159,8 @@ impl<S: Source> Head<S> {
                     self.port.watermark(time_ns, cx.board.now_ns(), cx);
                 }
                 Next::At(due_ns) => {
+                    self.of.counters.due_ns.set(due_ns);
+                    cx.waits_outside |= self.wakeup.is_some();
                     now_ns = cx.board.now_ns();
                     if due_ns > now_ns || is_now_read_again {
                         cx.due_ns = cx.due_ns.min(due_ns);
@@ -123,11 +170,36 @@ impl<S: Source> Head<S> {
                 }
                 Next::End => {
                     cx.taken();
+                    self.of.counters.due_ns.set(u64::MAX);
                     self.state = State::Ended;
                     self.port.end(cx.board.now_ns(), cx);
                 }
             }
         }
+    }
+
+    /// Reports its position and its progress for a snapshot. After its end it still does.
+    fn report(&mut self, barrier: &Barrier, cx: &Context) {
+        if barrier.migration().is_some() {
+            return barrier.pass(&cx.board);
+        }
+        let start = Instant::now();
+        let saved = if self.has_failed {
+            Err("has stopped".to_owned())
+        } else {
+            save_state(&mut self.of.operator, S::state, 0)
+        };
+        self.of.counters.saved(elapsed_ns(start));
+        let progress = Progress {
+            tuples: self.tuples,
+            inputs: Vec::new(),
+            outputs: vec![self.port.sequence()],
+            watermark_ns: self.port.watermark_ns(),
+            arrival_ns: cx.board.now_ns(),
+            has_ended: self.state == State::Ended,
+        };
+        let saved = saved.map(|state| Saved { state, restart_state: None, progress });
+        barrier.report(self.of.id, saved, &cx.board);
     }
 
     /// Whether to shed a value, by the clock of this moment: the values before it may have taken long.
@@ -149,10 +221,11 @@ impl<S: Source> Head<S> {
             self.samples.count(start, &self.of.counters);
         }
         next.unwrap_or_else(|panic| {
+            self.has_failed = true;
             lock(&cx.board.failures).push(Failure {
                 operator: self.of.id,
                 name: self.of.name.clone(),
-                tuple: Some(self.of.counters.tuples_in.get()),
+                tuple: Some(self.tuples),
                 message: message(panic),
             });
             Next::End
@@ -171,5 +244,16 @@ impl<S: Source> Part for Head<S> {
 
     fn ports(&mut self) -> [Option<&mut dyn AnyPort>; 2] {
         [Some(&mut self.port), None]
+    }
+
+    fn wakeup(&self) -> Option<&Wakeup> {
+        self.wakeup.as_ref()
+    }
+
+    fn load(&mut self, saved: &OperatorSnapshot, _: u64) -> Result<(), Error> {
+        let Progress { tuples, has_ended, .. } = saved.progress;
+        self.tuples = tuples;
+        self.state = if has_ended { State::Ended } else { State::Open };
+        load_state(&self.of.name, self.of.operator.state(), saved.state.as_deref())
     }
 }

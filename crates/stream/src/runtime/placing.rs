@@ -3,32 +3,64 @@
 use sakiyomi_placement::Placement;
 
 use super::Running;
+use crate::builder::Stream;
 use crate::error::Error;
+use crate::shape::Shape;
 use crate::tuple::OperatorId;
 
-impl Running {
-    /// Brings each operator to the worker of the same number as its core in a plan.
+/// Share by which a replica may exceed the mean load before bins leave it.
+const BIN_EXCESS_RATIO: f64 = 0.1;
+
+/// A placement in terms of workers.
+struct Plan {
+    /// The worker of each operator, replicas apart.
+    worker_of: Vec<usize>,
+    /// For each group of replicas the number of those that have bins.
+    replicas: Vec<usize>,
+}
+
+impl Stream {
+    /// The worker of each operator, replicas apart, by a placement of all operators as [`Running::apply`] takes it.
     ///
     /// # Errors
-    /// If the plan is for another number of operators, has replicas, or needs more workers than there are; or a worker
-    /// was lost. Only the last one may leave some operators moved and others not.
+    /// As [`Running::apply`].
+    pub fn workers(&self, plan: &Placement) -> Result<Vec<usize>, Error> {
+        Ok(Plan::new(plan, &self.shape)?.worker_of)
+    }
+}
+
+impl Running {
+    /// Brings each operator to the worker of the same number as its core in a plan. The operators of a plan are numbered as
+    /// those of the stream, but all replicas of one are one operator: those beyond its cores get no bins, and run with the
+    /// partition.
+    ///
+    /// # Errors
+    /// If the plan is for another number of operators, has more replicas of one than there are, or needs more workers than
+    /// there are; or a worker was lost. Only the last one may leave some operators moved and others not.
     pub fn apply(&mut self, plan: &Placement) -> Result<(), Error> {
-        let operators = self.shape.operators.len();
-        let mut worker_of = vec![None; operators];
-        for group in &plan.groups {
-            for &operator in &group.operators {
-                let worker = worker_of.get_mut(operator);
-                let worker = worker.ok_or(Error::Operators { given: operator + 1, operators })?;
-                let &[core] = &group.cores[..] else { return Err(Error::Replicas(OperatorId(operator))) };
-                *worker = Some(core);
+        let Plan { worker_of, replicas } = Plan::new(plan, &self.shape)?;
+        worker_of.iter().try_for_each(|&worker| self.check_worker(worker))?;
+        self.divide_all(&replicas, |now, wanted| wanted < now)?;
+        self.place(&worker_of)?;
+        self.divide_all(&replicas, |now, wanted| wanted >= now)
+    }
+
+    /// Divides the bins of those groups anew whose number of replicas, now and wanted, fits.
+    fn divide_all(&mut self, replicas: &[usize], fits: impl Fn(usize, usize) -> bool) -> Result<(), Error> {
+        for (group, &wanted) in replicas.iter().enumerate() {
+            let group = &self.shape.groups[group];
+            if !fits(group.bins.replicas(), wanted) {
+                continue;
+            }
+            let partition = group.partitions[0].id;
+            let bins = group.bins.redivided(&group.loads(), wanted, BIN_EXCESS_RATIO)?;
+            match self.divide(partition, &bins) {
+                // Its bins stay, wherever the replica is.
+                Ok(()) | Err(Error::ReplicaStopped(_)) => {}
+                Err(error) => return Err(error),
             }
         }
-        let placed: Vec<usize> = worker_of.into_iter().flatten().collect();
-        if placed.len() != operators {
-            return Err(Error::Operators { given: placed.len(), operators });
-        }
-        placed.iter().try_for_each(|&worker| self.check_worker(worker))?;
-        self.place(&placed)
+        Ok(())
     }
 
     /// Brings each operator to the worker that `worker_of` names: first makes the new cuts, then moves what changes
@@ -52,4 +84,50 @@ impl Running {
         }
         Ok(())
     }
+}
+
+impl Plan {
+    fn new(plan: &Placement, shape: &Shape) -> Result<Plan, Error> {
+        let numbers = shape.logical_numbers();
+        let cores_of = cores_of(plan, shape)?;
+        let mut replicas = vec![1; shape.groups.len()];
+        for (outline, cores) in shape.logical().zip(&cores_of) {
+            if let Some(place) = outline.replica {
+                replicas[place.group] = cores.len().max(replicas[place.group]);
+            }
+        }
+        let mut worker_of = Vec::with_capacity(numbers.len());
+        for (outline, number) in shape.operators.iter().zip(numbers) {
+            let cores = cores_of[number];
+            worker_of.push(match outline.replica {
+                None => cores[0],
+                // Operators of a chain that do not share their cores may have different numbers of them.
+                Some(place) if place.replica < replicas[place.group] => cores[place.replica % cores.len()],
+                Some(place) => worker_of[shape.groups[place.group].partitions[0].id.0],
+            });
+        }
+        Ok(Plan { worker_of, replicas })
+    }
+}
+
+/// The cores of each operator, all replicas of one as one.
+fn cores_of<'p>(plan: &'p Placement, shape: &Shape) -> Result<Vec<&'p [usize]>, Error> {
+    let operators = shape.logical().count();
+    let mut cores_of = vec![None; operators];
+    for group in &plan.groups {
+        for &operator in &group.operators {
+            let outline = shape.logical().nth(operator);
+            let outline = outline.ok_or(Error::Operators { given: operator + 1, operators })?;
+            let replicas_max = outline.replica.map_or(1, |place| shape.groups[place.group].replicas);
+            if !(1..=replicas_max).contains(&group.cores.len()) {
+                return Err(Error::Replicas(OperatorId(operator)));
+            }
+            cores_of[operator] = Some(&group.cores[..]);
+        }
+    }
+    let placed: Vec<&[usize]> = cores_of.into_iter().flatten().collect();
+    if placed.len() != operators {
+        return Err(Error::Operators { given: placed.len(), operators });
+    }
+    Ok(placed)
 }

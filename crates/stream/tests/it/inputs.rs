@@ -5,7 +5,32 @@ use std::sync::{Arc, Mutex, Once};
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use sakiyomi_stream::{Next, OnPanic, Recover, Sink, Source, Tuple};
+use sakiyomi_stream::{Next, OnPanic, Recover, SaveState, Sink, Source, Tuple};
+
+/// A state of these fields.
+macro_rules! saves {
+    ($operator:ty: $($($field:tt).+),+) => {
+        impl sakiyomi_stream::SaveState for $operator {
+            fn save(&self, out: &mut Vec<u8>) {
+                $(sakiyomi_stream::Encode::encode(&self.$($field).+, out);)+
+            }
+
+            fn load(&mut self, bytes: &[u8]) -> Result<(), sakiyomi_stream::StateError> {
+                let mut from = sakiyomi_stream::Decoder::new(bytes);
+                $(self.$($field).+ = sakiyomi_stream::Decode::decode(&mut from)?;)+
+                from.finish()
+            }
+        }
+    };
+}
+pub(crate) use saves;
+
+/// The bytes of a state.
+pub(crate) fn saved(state: &impl SaveState) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    state.save(&mut bytes);
+    bytes
+}
 
 /// Text of the panics that tests cause.
 pub(crate) const POISON: &str = "poison";
@@ -29,6 +54,12 @@ pub(crate) fn random(seed: u64) -> Pcg64 {
     Pcg64::seed_from_u64(seed)
 }
 
+/// Seeds of a test of streams that are killed and resume; `SAKIYOMI_STREAM_LIVES=10000` makes it so many.
+pub(crate) fn seeds(usual: u64) -> std::ops::Range<u64> {
+    let count = std::env::var("SAKIYOMI_STREAM_LIVES").ok().and_then(|count| count.parse().ok());
+    0..count.unwrap_or(usual)
+}
+
 /// A number below `bound`.
 pub(crate) fn below(random: &mut Pcg64, bound: usize) -> usize {
     (random.next_u64() % bound as u64) as usize
@@ -43,6 +74,8 @@ pub(crate) struct Numbers {
     pub(crate) burst: u64,
     pub(crate) is_pausing: bool,
 }
+
+saves!(Numbers: next, is_pausing);
 
 /// Pause between two bursts.
 const PAUSE_NS: u64 = 30_000;
@@ -76,6 +109,10 @@ impl Source for Numbers {
         self.next += 1;
         Next::Value { value: self.next - 1, arrival_ns: now_ns }
     }
+
+    fn state(&mut self) -> Option<&mut dyn SaveState> {
+        Some(self)
+    }
 }
 
 /// Whether [`Numbers`] emits a watermark in place of this number.
@@ -99,6 +136,15 @@ pub(crate) fn emitted(values: u64) -> impl Iterator<Item = Emitted> {
         left = left.checked_sub(1)?;
         Some(Emitted::Value(number))
     })
+}
+
+/// The outputs of [`Numbers`] before it has come to this number.
+pub(crate) fn emitted_before(next: u64) -> impl Iterator<Item = Emitted> {
+    (0..next).map(
+        |number| {
+            if is_watermark(number) { Emitted::Watermark(number + 1) } else { Emitted::Value(number) }
+        },
+    )
 }
 
 /// Values in the order of their arrival, and the end.
@@ -162,6 +208,11 @@ impl Digest {
         self.add(mix(!time_ns));
     }
 
+    /// As a sink saves it.
+    pub(crate) fn bytes(self) -> Vec<u8> {
+        saved(&Digests { digest: self, result: Arc::default() })
+    }
+
     /// Without the order.
     pub(crate) fn as_set(self) -> Digest {
         Digest { ordered: 0, ..self }
@@ -189,7 +240,13 @@ impl Digests {
     }
 }
 
-impl Recover for Digests {}
+saves!(Digests: digest.count, digest.ordered, digest.unordered);
+
+impl Recover for Digests {
+    fn state(&mut self) -> Option<&mut dyn SaveState> {
+        Some(self)
+    }
+}
 
 impl Sink for Digests {
     type In = u64;

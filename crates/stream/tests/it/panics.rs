@@ -1,5 +1,7 @@
 //! Panics end at the operator that caused them.
 
+use std::sync::{Arc, Mutex};
+
 use sakiyomi_stream::{
     Emitter, Error, Failure, Next, OnPanic, Operator, OperatorId, Overload, Recover, Report, Settings, Sink,
     Source, StreamBuilder, Tuple,
@@ -234,4 +236,71 @@ fn panics_at_watermarks_and_ends_are_counted_and_a_stopped_sink_has_no_latencies
         assert_eq!((sink.dead_letters, sink.dead_marks), (letters, marks), "{sink:?}");
         assert_eq!(sink.latency.as_ref().unwrap().total.len(), letters);
     }
+}
+
+/// Values and watermarks.
+struct Script(std::vec::IntoIter<(bool, u64)>);
+
+impl Source for Script {
+    type Out = u64;
+
+    fn next(&mut self, now_ns: u64) -> Next<u64> {
+        match self.0.next() {
+            Some((true, time_ns)) => Next::Watermark(time_ns),
+            Some((false, value)) => Next::Value { value, arrival_ns: now_ns },
+            None => Next::End,
+        }
+    }
+}
+
+/// Makes a watermark of each value, and panics at 0.
+struct Ahead;
+
+impl Recover for Ahead {}
+
+impl Operator for Ahead {
+    type In = u64;
+    type Out = u64;
+
+    fn process(&mut self, value: u64, out: &mut Emitter<u64>) {
+        if value == 0 {
+            std::panic::panic_any(POISON);
+        }
+        out.watermark(value);
+    }
+
+    fn makes_watermarks(&self) -> bool {
+        true
+    }
+}
+
+/// Keeps the watermarks.
+struct Marks(Arc<Mutex<Vec<u64>>>);
+
+impl Recover for Marks {}
+
+impl Sink for Marks {
+    type In = u64;
+
+    fn consume(&mut self, _: Tuple<u64>) {}
+
+    fn watermark(&mut self, time_ns: u64) {
+        self.0.lock().unwrap().push(time_ns);
+    }
+}
+
+#[test]
+fn watermarks_go_on_from_the_last_one_that_a_stopped_operator_has_made() {
+    hush_poison();
+    let script =
+        vec![(true, 5), (false, 1_000), (true, 6), (false, 0), (true, 500), (true, 1_000), (true, 1_500)];
+    let marks = Arc::new(Mutex::new(Vec::new()));
+    let builder = StreamBuilder::new(4);
+    builder
+        .source("script", Script(script.into_iter()))
+        .then("ahead", Ahead)
+        .sink("marks", Marks(Arc::clone(&marks)));
+    let report = builder.build().unwrap().start(Settings::unpinned(1), &[0; 3]).unwrap().finish().unwrap();
+    assert_eq!(report.failures.len(), 1);
+    assert_eq!(*marks.lock().unwrap(), [1_000, 1_500]);
 }

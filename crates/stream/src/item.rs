@@ -1,0 +1,25 @@
+//! All that flows along an edge.
+
+use crate::barrier::Barrier;
+use crate::tuple::Tuple;
+
+/// An entry of an edge.
+pub(crate) enum Item<T> {
+    Tuple(Tuple<T>),
+    /// No later tuple has an event time before this one.
+    Watermark(u64, Stamp),
+    /// No tuple and no watermark follows. Barriers may.
+    End(Stamp),
+    /// A snapshot contains the effects of all items before this one, and of none after it. Its number is that of the
+    /// item that follows: it takes none itself, so that the numbers of tuples do not depend on snapshots.
+    Barrier(Barrier, u64),
+}
+
+/// Time and place of a watermark or the end.
+#[derive(Clone, Copy)]
+pub(crate) struct Stamp {
+    /// When the source emitted it; of several sources the latest. Outputs of the operators' reactions inherit it.
+    pub(crate) arrival_ns: u64,
+    /// Its number on its edge, in one sequence with the tuples.
+    pub(crate) sequence: u64,
+}
