@@ -1,0 +1,54 @@
+//! The state of an output in a snapshot.
+
+use sakiyomi_stream::{Decode, Encode, Frame, StateError};
+
+/// Layout of the saved state of an output.
+const FRAME: Frame = Frame { kind: "an output", version: 1 };
+
+/// The state of an output at a snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SavedOutput {
+    /// Length of its file with the rows before the snapshot and no others, in bytes. None of an output that is not a file,
+    /// and of a file to which others write as well.
+    pub(crate) length: Option<u64>,
+    /// All rows had been written.
+    pub(crate) has_ended: bool,
+}
+
+impl SavedOutput {
+    pub(crate) fn save(self, out: &mut Vec<u8>) {
+        FRAME.save(out, |body| (self.length, self.has_ended).encode(body));
+    }
+
+    /// # Errors
+    /// If the bytes are damaged, or not those of an output.
+    pub(crate) fn load(bytes: &[u8]) -> Result<SavedOutput, StateError> {
+        let (length, has_ended) = FRAME.load(bytes, Decode::decode)?;
+        Ok(SavedOutput { length, has_ended })
+    }
+}
+
+/// Whether an output can be continued by a later process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Continuity {
+    /// Its file is whole at the end, or does not appear.
+    None,
+    /// It begins, and what it has at a snapshot will be there when the process has been killed.
+    Begins,
+    /// It goes on from a snapshot.
+    Resumes(SavedOutput),
+}
+
+impl Continuity {
+    pub(super) fn is_some(self) -> bool {
+        self != Continuity::None
+    }
+
+    /// The state from which it goes on, if there is one.
+    pub(super) fn saved(self) -> Option<SavedOutput> {
+        match self {
+            Continuity::Resumes(saved) => Some(saved),
+            Continuity::None | Continuity::Begins => None,
+        }
+    }
+}

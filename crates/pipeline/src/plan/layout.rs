@@ -1,0 +1,173 @@
+//! Which columns the rows of each node have.
+
+use std::collections::BTreeSet;
+
+use super::node::{Bound, Node};
+use sakiyomi_expression::Expression;
+
+use crate::Error;
+use crate::row::is_supported;
+use crate::spec::{SinkSpec, SourceSpec, StepSpec, Target};
+
+/// The cells of rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// For each cell the column of the schema.
+    pub(crate) columns: Vec<usize>,
+    /// The event time, if a later step needs it.
+    pub(crate) time: Option<TimeCell>,
+}
+
+/// The cell of event times: one of a column, or one after them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimeCell {
+    pub(crate) cell: usize,
+    /// Nanoseconds of its unit.
+    pub(crate) unit_ns: u64,
+}
+
+impl Layout {
+    /// Cells of these columns.
+    fn of(columns: impl IntoIterator<Item = usize>) -> Layout {
+        Layout { columns: columns.into_iter().collect(), time: None }
+    }
+
+    /// The cell of a column.
+    ///
+    /// # Panics
+    /// If the column is not used, which is a bug of the search for used columns.
+    pub(crate) fn cell(&self, column: usize) -> usize {
+        self.columns.iter().position(|&other| other == column).expect("the columns that a step uses are kept")
+    }
+
+    /// The cells of some columns.
+    pub(crate) fn cells(&self, columns: &[usize]) -> Vec<usize> {
+        columns.iter().map(|&column| self.cell(column)).collect()
+    }
+}
+
+/// The layouts of all nodes.
+///
+/// # Errors
+/// If a used column has a type that rows do not have.
+pub(super) fn layouts(
+    nodes: &[Node],
+    sources: &[SourceSpec],
+    steps: &[StepSpec],
+    sinks: &[SinkSpec],
+) -> Result<Vec<Layout>, Error> {
+    let (used, needs_time) = used_columns(nodes, sinks);
+    let mut layouts: Vec<Layout> = Vec::new();
+    for (index, node) in nodes.iter().enumerate() {
+        let of_used = Layout::of(used[index].iter().copied());
+        let input = node.inputs.first().map(|&input| layouts[input].clone());
+        let mut layout = match (&node.bound, input) {
+            (Bound::Filter(_) | Bound::Distinct { .. } | Bound::Append | Bound::Sink, Some(input)) => input,
+            _ => of_used,
+        };
+        if layout.time.is_none()
+            && needs_time[index]
+            && let Some(time) = node.time
+        {
+            let known =
+                time.column.and_then(|column| layout.columns.iter().position(|&other| other == column));
+            let cell = known.unwrap_or(layout.columns.len());
+            layout.time = Some(TimeCell { cell, unit_ns: time.unit_ns });
+        }
+        for &column in &layout.columns {
+            let field = node.schema.field(column);
+            if !is_supported(field.data_type()) {
+                let place = place_of(index, sources, steps, sinks);
+                return Err(place.error(format!(
+                    "column {} is {}, which rows of a stream do not have; leave it out, or cast it",
+                    field.name(),
+                    field.data_type()
+                )));
+            }
+        }
+        layouts.push(layout);
+    }
+    Ok(layouts)
+}
+
+fn place_of(
+    node: usize,
+    sources: &[SourceSpec],
+    steps: &[StepSpec],
+    sinks: &[SinkSpec],
+) -> crate::document::Place {
+    let (source, step) =
+        (sources.get(node), node.checked_sub(sources.len()).and_then(|step| steps.get(step)));
+    match (source, step) {
+        (Some(source), _) => source.place.place.clone(),
+        (_, Some(step)) => step.name.place.clone(),
+        _ => sinks[node - sources.len() - steps.len()].place.place.clone(),
+    }
+}
+
+/// For each node the columns of its output that are used, and whether a later step needs the event time.
+fn used_columns(nodes: &[Node], sinks: &[SinkSpec]) -> (Vec<BTreeSet<usize>>, Vec<bool>) {
+    let mut used: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); nodes.len()];
+    let mut needs_time = vec![false; nodes.len()];
+    let all = |node: &Node| (0..node.schema.fields().len()).collect::<BTreeSet<usize>>();
+    for (index, node) in nodes.iter().enumerate().rev() {
+        match &node.bound {
+            Bound::Source => {}
+            Bound::Sink => {
+                let sink = &sinks[index + sinks.len() - nodes.len()];
+                if sink.target.value != Target::Discard {
+                    used[node.inputs[0]].append(&mut all(&nodes[node.inputs[0]]));
+                }
+            }
+            Bound::Append => {
+                used[index] = all(node);
+                used[node.inputs[0]].append(&mut all(node));
+                needs_time[node.inputs[0]] |= needs_time[index];
+            }
+            Bound::Filter(condition) => {
+                let mut both = used[index].clone();
+                both.extend(condition.columns());
+                used[node.inputs[0]].append(&mut both);
+                needs_time[node.inputs[0]] |= needs_time[index];
+            }
+            Bound::Select(projection) => {
+                let items = projection.expressions();
+                let mut columns: BTreeSet<usize> =
+                    used[index].iter().flat_map(|&item| items[item].columns()).collect();
+                used[node.inputs[0]].append(&mut columns);
+                needs_time[node.inputs[0]] |= needs_time[index];
+            }
+            Bound::Aggregate { keys, calls, window, .. } => {
+                used[index] = all(node);
+                let arguments = calls.iter().filter_map(|call| call.argument.as_ref());
+                used[node.inputs[0]].extend(keys.iter().chain(arguments).flat_map(Expression::columns));
+                needs_time[node.inputs[0]] |= window.is_some();
+            }
+            Bound::Top { window, .. } => {
+                used[index] = all(node);
+                used[node.inputs[0]].append(&mut all(&nodes[node.inputs[0]]));
+                needs_time[node.inputs[0]] |= window.is_some();
+            }
+            Bound::Distinct { keys, window_ns, .. } => {
+                let mut both = used[index].clone();
+                both.extend(keys);
+                used[node.inputs[0]].append(&mut both);
+                needs_time[node.inputs[0]] |= needs_time[index] || window_ns.is_some();
+            }
+            Bound::Lookup { keys, width, .. } => {
+                let mut both: BTreeSet<usize> = used[index].range(..width).copied().collect();
+                both.extend(keys);
+                used[node.inputs[0]].append(&mut both);
+                needs_time[node.inputs[0]] |= needs_time[index];
+            }
+            Bound::Join { .. } => {
+                used[index] = all(node);
+                for &input in &node.inputs {
+                    used[input].append(&mut all(&nodes[input]));
+                    needs_time[input] = true;
+                }
+            }
+        }
+    }
+    (used, needs_time)
+}

@@ -1,0 +1,14 @@
+//! Snapshots of pipelines in a file, and the file that is replaced while a pipeline runs.
+//!
+//! ```text
+//! Snapshots::begin ─► barriers pass ─► outputs on the disk ─► file replaced     one at a time; in a thread from the second ─► on
+//! ```
+//!
+//! The outputs are made durable first, so that a file never tells of rows that a power failure could take away.
+
+mod file;
+mod series;
+
+pub use series::{SnapshotFigures, Snapshots};
+
+pub(crate) use file::{read, write};
