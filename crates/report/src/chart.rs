@@ -25,7 +25,7 @@ use frame::{Drawing, Frame};
 pub(crate) use over_time::{Panel, TimeChart};
 
 /// Names of all charts, by which a caller can determine in advance the files that would be overwritten.
-pub const NAMES: [&str; 31] = [
+pub const NAMES: [&str; 32] = [
     "accesses",
     "accuracy",
     "backlog",
@@ -43,6 +43,7 @@ pub const NAMES: [&str; 31] = [
     "hits",
     "in-flight",
     "ios",
+    "latency",
     "limit",
     "phases",
     "positions",

@@ -220,3 +220,20 @@ pub(crate) const JOBS: Glossary = &[
     ("blocked-any", "A task for each block of parts reads it, on any of the threads that compute."),
     ("blocked-io", "The same, on a thread that does nothing else and goes before the others."),
 ];
+
+/// The words of streams.
+pub(crate) const STREAM: Glossary = &[
+    (
+        "latency",
+        "From the scheduled arrival of the latest input that contributed to a record until its arrival at the sink. A \
+         source that is late does not shift the arrival, so that its delay is part of the latency.",
+    ),
+    ("p99", "99 % of the records took no longer."),
+    ("cache domain", "Cores that share a cache, between which a hand-over is cheap."),
+    ("utilisation", "Share of a core's time that the operators on it take."),
+    (
+        "watermark",
+        "An event time before which no further record is expected. Windows close when it passes their end.",
+    ),
+    ("shed", "Dropped, and counted, because the source had fallen behind by more than its limit."),
+];

@@ -2,6 +2,10 @@
 //!
 //! Names end in their base unit, as they should there: `_seconds`, `_ratio`, and `_total` for what only grows.
 
+mod stream;
+
+pub use stream::stream;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 

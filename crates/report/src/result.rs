@@ -12,6 +12,7 @@ mod query;
 mod run;
 mod scenario;
 mod sim;
+mod stream;
 mod sweep;
 mod top;
 mod validate;
@@ -31,6 +32,11 @@ pub use scenario::{
 pub use sim::{
     ChunkMode, ChunkPoint, Chunking, ClassBreakdown, CurvePoint, DiskTime, HistogramBin, HostQueue,
     ReadCounts, ResponseSummary, Seeks, SimResult, Spread, curve_shares,
+};
+pub use stream::{
+    StreamChange, StreamCore, StreamFailure, StreamGroup, StreamHop, StreamOperator, StreamPlanResult,
+    StreamRate, StreamRunResult, StreamShortfall, StreamSimPoint, StreamSimResult, StreamSink,
+    StreamSnapshots, StreamSource, StreamTopologyResult, StreamWindow,
 };
 pub use sweep::{SweepLimit, SweepPoint, SweepResult};
 pub use top::{TopResult, TopShare, TopWindow};

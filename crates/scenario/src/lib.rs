@@ -7,6 +7,7 @@
 //! | running it | [`run`]; [`run_with`] other workloads than programs and jobs |
 //! | what such a workload is | [`Workload`], in [`workload`] |
 //! | what came of it | [`Outcome`] |
+//! | streams of tuples on cores | [`stream::simulate`], [`stream::StreamWorkload`] |
 //!
 //! The prefetcher is the one that runs in real time, `sakiyomi_prefetch::Controller`; here it is shown the positions of
 //! simulated programs at the instants at which it asks for them; and so is the regulator,
@@ -36,6 +37,7 @@
 //! | `storage.rs`, `measure.rs` | a device that tells what its mechanism did; how well I/O times are kept |
 //! | `cores.rs` | one pool of cores, or cores with distances: which one a burst runs on, what it takes to get there |
 //! | `file.rs`, `layout.rs` | a file of a workload: its place, its owner, what the kernel remembers while it is open |
+//! | `stream.rs`, `stream/` | pipelines of operators on cores: rings, hops, replicas, relocations, the controller; look-ups as a workload |
 //! | `world/pages.rs`, `xnu.rs`, `mapped.rs` | reading through the page cache, in Linux and in Mac OS X; touching what is mapped |
 //! | `world/workloads.rs`, `actions.rs`, `thread.rs` | asks workloads for actions and tells them what has completed; carries actions out; accounts for the time of threads |
 //! | `world/experiment.rs`, `build.rs` | from an experiment to its workloads and the world at time 0, and to what came of them |
@@ -60,6 +62,7 @@ mod queue;
 mod readahead;
 pub mod spec;
 mod storage;
+pub mod stream;
 pub mod workload;
 mod world;
 mod writeback;

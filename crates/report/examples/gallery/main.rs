@@ -16,6 +16,8 @@ mod live;
 mod probe;
 #[path = "../../tests/it/sample/query.rs"]
 mod query;
+#[path = "../../tests/it/sample/stream.rs"]
+mod stream;
 
 use std::path::PathBuf;
 
@@ -46,6 +48,16 @@ fn main() -> std::io::Result<()> {
     gallery.write("aggregate", &Document::new(measured(command), query::aggregated().result))?;
     let command = "sakiyomi mount files /mnt/disk --drive deskstar-7k250 --regulate --out mounted";
     gallery.write("mount", &Document::new(measured(command), live::mount()))?;
+    gallery.write("stream", &Document::new(measured("sakiyomi stream run alerts.toml"), stream::run()))?;
+    gallery.write(
+        "stream-plan",
+        &Document::new(measured("sakiyomi stream plan alerts.toml --rate 1.2M"), stream::plan()),
+    )?;
+    gallery
+        .write("stream-shortfall", &Document::new(measured("sakiyomi stream plan"), stream::shortfall()))?;
+    gallery
+        .write("stream-topology", &Document::new(measured("sakiyomi stream topology"), stream::topology()))?;
+    gallery.write("stream-sim", &Document::new(measured("sakiyomi stream sim"), stream::simulated()))?;
     gallery.write("top", &Document::new(measured("sakiyomi iorate top /mnt/disk --out watched"), live::top()))
 }
 

@@ -38,6 +38,8 @@ fn every_chart_s_name_is_known_beforehand() {
         sample::searched().charts(),
         drawn(&sample::live::mount()),
         drawn(&sample::live::top()),
+        drawn(&sample::stream::run()),
+        drawn(&sample::stream::simulated()),
     ];
     let drawn: std::collections::BTreeSet<&str> = all.iter().flatten().map(|chart| chart.name).collect();
     let unknown: Vec<_> = drawn.iter().filter(|name| !NAMES.contains(name)).collect();
@@ -166,6 +168,8 @@ fn gallery() -> Vec<Chart> {
     charts.extend(drawn(&sample::followed().result));
     charts.extend(drawn(&sample::live::mount()));
     charts.extend(drawn(&sample::live::top()));
+    charts.extend(drawn(&sample::stream::run()));
+    charts.extend(drawn(&sample::stream::simulated()));
     for document in [sample::scenario(), sample::jobs(), sample::regulated(), sample::searched()] {
         charts.extend(drawn(&document.result));
     }

@@ -115,6 +115,7 @@ fn pages() -> Vec<String> {
         page(&sample::sorted()),
         page(&Document::new(Run::default(), sample::live::mount())),
         page(&Document::new(Run::default(), sample::live::top())),
+        page(&Document::new(Run::default(), sample::stream::run())),
     ];
     pages.extend(scenarios.iter().map(page));
     pages

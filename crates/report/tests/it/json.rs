@@ -120,6 +120,35 @@ fn keys_of_a_watched_device_are_stable_and_read_back() {
 }
 
 #[test]
+fn keys_of_a_stream_are_stable_and_read_back() {
+    let mut run = sample::stream::run();
+    run.sinks[0].windows.truncate(1);
+    run.changes.truncate(1);
+    run.operators.truncate(1);
+    let text = serde_json::to_string_pretty(&run).unwrap();
+    assert_eq!(serde_json::from_str::<StreamRunResult>(&text).unwrap(), run);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn keys_of_plans_and_cores_of_streams_are_stable_and_read_back() {
+    for plan in [sample::stream::plan(), sample::stream::shortfall()] {
+        let text = serde_json::to_string_pretty(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<StreamPlanResult>(&text).unwrap(), plan);
+        insta::assert_snapshot!(text);
+    }
+    let mut simulated = sample::stream::simulated();
+    simulated.points.truncate(1);
+    let text = serde_json::to_string_pretty(&simulated).unwrap();
+    assert_eq!(serde_json::from_str::<StreamSimResult>(&text).unwrap(), simulated);
+    insta::assert_snapshot!(text);
+    let topology = sample::stream::topology();
+    let text = serde_json::to_string_pretty(&topology).unwrap();
+    assert_eq!(serde_json::from_str::<StreamTopologyResult>(&text).unwrap(), topology);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
 fn unknown_keys_are_ignored() {
     let text = r#"{"kernel":"k","cpu":"c","cores":1,"memory_bytes":2,"colour":"red"}"#;
     assert_eq!(serde_json::from_str::<Machine>(text).unwrap().cores, 1);

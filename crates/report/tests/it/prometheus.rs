@@ -2,8 +2,13 @@
 
 use crate::sample;
 use proptest::prelude::*;
-use sakiyomi_report::prometheus::iorate;
+use sakiyomi_report::prometheus::{iorate, stream};
 use std::collections::BTreeSet;
+
+#[test]
+fn one_stream() {
+    insta::assert_snapshot!(stream(&sample::stream::run()));
+}
 
 #[test]
 fn one_device() {

@@ -10,6 +10,7 @@ mod query;
 mod regulation;
 mod run;
 mod scenario;
+pub(crate) mod stream;
 
 use proptest::collection::vec;
 use proptest::prelude::*;

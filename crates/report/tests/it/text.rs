@@ -86,6 +86,16 @@ fn one_run() {
 }
 
 #[test]
+fn one_stream() {
+    insta::assert_snapshot!(shown(&Document::new(Run::default(), sample::stream::run()), PLAIN));
+    let plans = [sample::stream::plan(), sample::stream::shortfall()];
+    let plans = plans.map(|plan| shown(&Document::new(Run::default(), plan), PLAIN));
+    insta::assert_snapshot!(plans.join("\n"));
+    insta::assert_snapshot!(shown(&Document::new(Run::default(), sample::stream::topology()), PLAIN));
+    insta::assert_snapshot!(shown(&Document::new(Run::default(), sample::stream::simulated()), PLAIN));
+}
+
+#[test]
 fn one_query() {
     insta::assert_snapshot!(
         [sample::sorted(), sample::aggregated()].map(|document| shown(&document, PLAIN)).join("\n")

@@ -1,0 +1,19 @@
+//! Streams of records on cores: a run, a plan, and the machine as a planner sees it.
+
+mod plan;
+mod run;
+mod sim;
+mod topology;
+
+pub use plan::{StreamGroup, StreamPlanResult, StreamRate, StreamShortfall};
+pub use run::{
+    StreamChange, StreamFailure, StreamOperator, StreamRunResult, StreamSink, StreamSnapshots, StreamSource,
+    StreamWindow,
+};
+pub use sim::{StreamSimPoint, StreamSimResult};
+pub use topology::{StreamCore, StreamHop, StreamTopologyResult};
+
+/// Times may have a fraction of a nanosecond, which no reader wants.
+fn whole_ns(ns: f64) -> u64 {
+    ns.round().max(0.0) as u64
+}
