@@ -15,6 +15,7 @@ mod scenario;
 mod shell;
 mod sim;
 mod sort;
+mod stream;
 mod sweep;
 mod trace;
 mod umount;
@@ -47,6 +48,7 @@ use crate::tables::run_command;
   sakiyomi scenario run scenarios/waseda2006-a.toml
   sakiyomi wc -lw big.txt
   sakiyomi sort lineitem.parquet --by l_partkey,l_suppkey:desc --memory 512MiB -o sorted.parquet
+  sakiyomi stream run alerts.toml
   sakiyomi mount files /mnt/disk --drive deskstar-7k250
   sakiyomi run -- gzip -k big.tar
   sakiyomi iorate run 20 /mnt/disk -- tar cf backup.tar /mnt/disk
@@ -115,6 +117,9 @@ pub(crate) enum Command {
     /// Generate TPC-H tables, run query 1, calibrate and explain operators
     #[command(subcommand, help_template = HELP, before_help = query::EXAMPLES)]
     Query(query::Query),
+    /// Run pipelines of records on cores with low latency, and plan which operator runs where
+    #[command(subcommand, help_template = HELP, before_help = stream::EXAMPLES)]
+    Stream(stream::Stream),
     /// Describe, convert and generate block traces
     #[command(subcommand, help_template = HELP, before_help = trace::EXAMPLES)]
     Trace(trace::Trace),
@@ -231,6 +236,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Join(join) => run_command(&*join, common),
         Command::Aggregate(aggregate) => run_command(&*aggregate, common),
         Command::Query(query) => query.run(common),
+        Command::Stream(stream) => stream.run(common),
         Command::Trace(trace) => trace.run(common),
         Command::Drive(drive) => drive.run(common),
         Command::Doctor => doctor::run(common),

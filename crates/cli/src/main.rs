@@ -48,7 +48,7 @@ fn exit_code(result: anyhow::Result<ExitCode>) -> ExitCode {
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) if error.is::<Interrupted>() => {
             console::complain(&error.to_string());
-            ExitCode::from(130)
+            ExitCode::from(progress::INTERRUPTED_EXIT_CODE)
         }
         Err(error) => {
             console::complain(&format!("{error:#}"));

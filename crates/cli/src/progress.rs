@@ -17,10 +17,25 @@ const TICK_PERIOD: Duration = Duration::from_millis(500);
 /// The user has pressed Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
+/// A second Ctrl-C ends the process at once.
+static ENDS_AT_SECOND: AtomicBool = AtomicBool::new(false);
+
+/// Exit code of a run that was ended by Ctrl-C.
+pub(crate) const INTERRUPTED_EXIT_CODE: u8 = 130;
+
 /// From now on Ctrl-C ends a run at its next look at the progress, so that it can clean up.
 pub(crate) fn end_at_ctrl_c() {
     // Where no handler can be set, Ctrl-C does what it always does.
-    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+    let _ = ctrlc::set_handler(|| {
+        if INTERRUPTED.swap(true, Ordering::Relaxed) && ENDS_AT_SECOND.load(Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED_EXIT_CODE.into());
+        }
+    });
+}
+
+/// From now on a second Ctrl-C ends the process at once: for runs whose end may wait for others without a limit.
+pub(crate) fn end_at_second_ctrl_c() {
+    ENDS_AT_SECOND.store(true, Ordering::Relaxed);
 }
 
 /// Whether to go on, for what takes long between two looks at the progress.

@@ -11,10 +11,10 @@ mod result;
 mod rows;
 
 pub(crate) use args::{
-    InputArgs, InputFormatArgs, OutputArgs, OutputFormat, ReportArgs, RowsArgs, SHOWN_ROWS_MAX, format_name,
+    InputArgs, InputFormatArgs, OutputFormat, ReportArgs, RowsArgs, SHOWN_ROWS_MAX, format_name,
 };
 pub(crate) use calibrations::Calibrations;
-pub(crate) use command::{CommandArgs, Open, TableCommand};
+pub(crate) use command::{CommandArgs, Open, SharedArgs, TableCommand};
 pub(crate) use execute::{execute, run_command};
 pub(crate) use job::run;
 pub(crate) use plan::{Planned, describe, explain};

@@ -5,7 +5,7 @@ use clap::Args;
 use sakiyomi_query::aggregate::Function;
 use sakiyomi_query::statement::{self, Statement};
 
-use crate::tables::{CommandArgs, InputArgs, JobArgs, Open, OutputArgs, ReportArgs, RowsArgs, TableCommand};
+use crate::tables::{CommandArgs, InputArgs, Open, RowsArgs, SharedArgs, TableCommand};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi aggregate lineitem.parquet --by l_returnflag,l_linestatus --sum l_quantity --avg l_discount --count
@@ -47,11 +47,7 @@ pub(crate) struct Aggregate {
     #[command(flatten)]
     rows: RowsArgs,
     #[command(flatten)]
-    output: OutputArgs,
-    #[command(flatten)]
-    job: JobArgs,
-    #[command(flatten)]
-    report: ReportArgs,
+    shared: SharedArgs,
 }
 
 impl TableCommand for Aggregate {
@@ -65,7 +61,7 @@ impl TableCommand for Aggregate {
     }
 
     fn args(&self) -> CommandArgs<'_> {
-        CommandArgs::of_table(&self.input, &self.job, &self.output, &self.report)
+        CommandArgs::of_table(&self.input, &self.shared)
     }
 
     fn statement(&self, open: Open<'_>) -> Result<Statement> {

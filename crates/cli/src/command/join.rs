@@ -8,9 +8,7 @@ use clap::{Args, ValueEnum};
 use sakiyomi_query::join::{JoinKind, JoinMethod};
 use sakiyomi_query::statement::{self, Destination, Statement};
 
-use crate::tables::{
-    CommandArgs, InputFormatArgs, JobArgs, Open, OutputArgs, ReportArgs, RowsArgs, TableCommand,
-};
+use crate::tables::{CommandArgs, InputFormatArgs, Open, RowsArgs, SharedArgs, TableCommand};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi join lineitem.parquet orders.parquet --on l_orderkey=o_orderkey -o joined.parquet
@@ -48,11 +46,7 @@ pub(crate) struct Join {
     #[command(flatten)]
     rows: RowsArgs,
     #[command(flatten)]
-    output: OutputArgs,
-    #[command(flatten)]
-    job: JobArgs,
-    #[command(flatten)]
-    report: ReportArgs,
+    shared: SharedArgs,
 }
 
 /// Values of `--kind`.
@@ -102,14 +96,13 @@ impl TableCommand for Join {
         CommandArgs {
             tables: vec![slice::from_ref(&self.left), slice::from_ref(&self.right)],
             format: self.format,
-            job: &self.job,
-            output: &self.output,
-            report: &self.report,
+            shared: &self.shared,
         }
     }
 
     fn destination(&self) -> Result<Destination> {
-        self.output
+        self.shared
+            .output
             .destination()?
             .context("no output for the joined rows; name a file with --output (`-` is standard output)")
     }

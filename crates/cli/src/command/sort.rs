@@ -4,9 +4,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use sakiyomi_query::statement::{self, Destination, Statement};
 
-use crate::tables::{
-    CommandArgs, InputArgs, JobArgs, Open, OutputArgs, ReportArgs, RowsArgs, SHOWN_ROWS_MAX, TableCommand,
-};
+use crate::tables::{CommandArgs, InputArgs, Open, RowsArgs, SHOWN_ROWS_MAX, SharedArgs, TableCommand};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi sort lineitem.parquet --by l_partkey,l_suppkey:desc --memory 512MiB -o sorted.parquet
@@ -37,11 +35,7 @@ pub(crate) struct Sort {
     #[command(flatten)]
     rows: RowsArgs,
     #[command(flatten)]
-    output: OutputArgs,
-    #[command(flatten)]
-    job: JobArgs,
-    #[command(flatten)]
-    report: ReportArgs,
+    shared: SharedArgs,
 }
 
 impl TableCommand for Sort {
@@ -56,12 +50,12 @@ impl TableCommand for Sort {
     }
 
     fn args(&self) -> CommandArgs<'_> {
-        CommandArgs::of_table(&self.input, &self.job, &self.output, &self.report)
+        CommandArgs::of_table(&self.input, &self.shared)
     }
 
     /// The output file, or a preview if `--limit` allows one.
     fn destination(&self) -> Result<Destination> {
-        let destination = self.output.file_or_preview()?;
+        let destination = self.shared.output.file_or_preview()?;
         ensure!(
             matches!(destination, Destination::File { .. })
                 || self.limit.is_some_and(|limit| limit <= SHOWN_ROWS_MAX),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use clap::Args;
 use sakiyomi_query::statement::{Destination, Statement};
 use sakiyomi_query::table::Table;
 
@@ -18,23 +19,25 @@ pub(crate) struct CommandArgs<'a> {
     pub(crate) tables: Vec<&'a [PathBuf]>,
     /// Format of all tables.
     pub(crate) format: InputFormatArgs,
-    /// Resources.
-    pub(crate) job: &'a JobArgs,
-    /// File of the result.
-    pub(crate) output: &'a OutputArgs,
-    /// Report of the run.
-    pub(crate) report: &'a ReportArgs,
+    /// Result and resources.
+    pub(crate) shared: &'a SharedArgs,
+}
+
+/// Options of all commands on tables.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SharedArgs {
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
 }
 
 impl<'a> CommandArgs<'a> {
     /// The arguments of a command on one table.
-    pub(crate) fn of_table(
-        input: &'a InputArgs,
-        job: &'a JobArgs,
-        output: &'a OutputArgs,
-        report: &'a ReportArgs,
-    ) -> CommandArgs<'a> {
-        CommandArgs { tables: vec![input.files()], format: input.format(), job, output, report }
+    pub(crate) fn of_table(input: &'a InputArgs, shared: &'a SharedArgs) -> CommandArgs<'a> {
+        CommandArgs { tables: vec![input.files()], format: input.format(), shared }
     }
 }
 
@@ -54,7 +57,7 @@ pub(crate) trait TableCommand {
     /// # Errors
     /// If the options contradict each other.
     fn destination(&self) -> Result<Destination> {
-        self.args().output.file_or_preview()
+        self.args().shared.output.file_or_preview()
     }
 
     /// The statement, with its tables opened by `open`.

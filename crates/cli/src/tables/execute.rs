@@ -10,7 +10,7 @@ use sakiyomi_query::statement::{Destination, Outcome};
 use sakiyomi_query::table::Table;
 use sakiyomi_report::result::QueryFile;
 
-use super::command::{CommandArgs, TableCommand};
+use super::command::{CommandArgs, SharedArgs, TableCommand};
 use super::job::run;
 use super::plan::plan;
 use super::result::{Asked, Command, inputs};
@@ -33,7 +33,7 @@ pub(crate) fn execute(
     destination: &Destination,
     common: &Common,
 ) -> Result<Executed> {
-    let CommandArgs { format, job: args, .. } = command.args();
+    let CommandArgs { format, shared: SharedArgs { job: args, .. }, .. } = command.args();
     let job = args.open_for(plan)?;
     let access = plan.map_or(args.access(), Plan::access);
     let mut files = Vec::new();
@@ -54,7 +54,7 @@ pub(crate) fn execute(
 /// # Errors
 /// Those of its options and of the statement; an interruption.
 pub(crate) fn run_command(command: &dyn TableCommand, common: &Common) -> Result<ExitCode> {
-    let begun = Command::begin(command.args().report.directory()?);
+    let begun = Command::begin(command.args().shared.report.directory()?);
     let destination = command.destination()?;
     let planned = plan(command, &destination)?;
     let executed = execute(command, planned.plan.as_ref(), &destination, common)?;
@@ -62,7 +62,7 @@ pub(crate) fn run_command(command: &dyn TableCommand, common: &Common) -> Result
         operation: command.operation(),
         description: command.description(),
         inputs: executed.inputs,
-        is_direct: planned.access(command.args().job) == Access::Direct,
+        is_direct: planned.access(&command.args().shared.job) == Access::Direct,
         planned,
     };
     begun.finish(asked, &executed.job, &executed.outcome, &destination, common)

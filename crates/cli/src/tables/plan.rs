@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sakiyomi_io::Access;
+use sakiyomi_os::allocator;
 use sakiyomi_query::Job;
 use sakiyomi_query::cost::{CostError, Explanation, Limits, Node, Plan};
 use sakiyomi_query::statement::{Calibrated, Destination};
@@ -12,7 +13,7 @@ use sakiyomi_query::table::Table;
 use sakiyomi_report::number::{bytes, count};
 
 use super::calibrations::{Calibrations, cached_ratio};
-use super::command::{CommandArgs, TableCommand};
+use super::command::{CommandArgs, SharedArgs, TableCommand};
 use super::resources::JobArgs;
 
 /// A plan that the cost model chose, or the options of the command line.
@@ -78,7 +79,7 @@ pub(crate) fn explain(
     calibrations: &Calibrations,
     destination: &Destination,
 ) -> Result<Explanation> {
-    let CommandArgs { tables, format, job: args, .. } = command.args();
+    let CommandArgs { tables, format, shared: SharedArgs { job: args, .. } } = command.args();
     let files = |paths: &&[PathBuf]| {
         let found = Table::files(paths)?;
         found.with_context(|| {
@@ -101,7 +102,11 @@ pub(crate) fn explain(
 /// If rows would be spilled to a directory in memory beyond the memory limit: the command would fail after much work.
 pub(crate) fn plan(command: &dyn TableCommand, destination: &Destination) -> Result<Planned> {
     let Some(calibrations) = Calibrations::find() else { return Ok(Planned::default()) };
-    match explain(command, &calibrations, destination) {
+    let explained = explain(command, &calibrations, destination);
+    drop(calibrations);
+    // Memory that planning has freed would count beside that of the job.
+    allocator::trim();
+    match explained {
         Ok(chosen) => Ok(Planned::of(chosen)),
         Err(error) if is_spill_in_memory(&error) => Err(error),
         Err(_) => Ok(Planned::default()),

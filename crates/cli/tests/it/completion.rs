@@ -5,10 +5,8 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use sakiyomi_testing::{has_terminals, skipped};
+use sakiyomi_testing::{has_terminals, skipped, wait_until};
 
 use crate::scratch::{Scratch, repository};
 
@@ -88,11 +86,7 @@ impl Interactive<'_> {
     }
 
     fn wait_for(&self, name: &str) {
-        let begun = Instant::now();
-        while !self.scratch.0.join(name).exists() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "the shell does not write {name}");
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_until(&format!("the shell does not write {name}"), || self.scratch.0.join(name).exists());
     }
 
     /// The line after `typed` and Tab.

@@ -68,6 +68,13 @@ const INSTEAD: &[(&str, &str, &str)] = &[
          --size 16MiB --runtime 20ms --repetitions 1 --no-control-runs",
         "it measures for a minute",
     ),
+    (
+        "sakiyomi stream run alerts.toml --snapshot alerts.snapshot --resume",
+        "printf '[source.g]\\nfrom = \"generator\"\\nrate = 100\\n[sink.out]\\nto = \"discard\"\\n' > endless.toml && \
+         sakiyomi stream run endless.toml --snapshot alerts.snapshot --for 100ms && \
+         sakiyomi stream run endless.toml --snapshot alerts.snapshot --resume --for 100ms",
+        "a run that has ended leaves no snapshot",
+    ),
     ("sakiyomi query calibrate", "sakiyomi query calibrate --glance", "it measures for ten seconds"),
     ("sakiyomi drive fit hplajw.csv.gz", "sakiyomi drive fit --help", "the trace is not in the repository"),
     (
@@ -132,6 +139,11 @@ fn prepared(page: &str) -> Scratch {
     for name in ["big.tar", "big.txt", "log.txt", "files/file"] {
         scratch.file(name, &text);
     }
+    let line = "10.0.0.1 - - [23/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 500 12 \"-\" \"-\"\n";
+    scratch.file("access.log", line.repeat(100));
+    let pipeline =
+        "[source.log]\nfrom = \"file:access.log\"\nformat = \"combined\"\n[sink.out]\nto = \"stdout\"\n";
+    scratch.file("alerts.toml", pipeline);
     // The program that pages read a mount with; they say what it does, not how.
     let reader = "#!/bin/sh\nexec dd if=disk/file of=/dev/null bs=4k count=5 iflag=direct status=none\n";
     scratch.file("bin/python3", reader);

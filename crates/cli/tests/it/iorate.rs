@@ -6,12 +6,11 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::fuse::can_mount;
 use crate::scratch::{Scratch, json};
 use crate::stdout::redirected;
-use sakiyomi_testing::skipped;
+use sakiyomi_testing::{skipped, wait_until};
 use serde_json::Value;
 
 #[test]
@@ -128,7 +127,7 @@ impl Reader {
         let reader = Reader(command.current_dir(&scratch.0).spawn().unwrap());
         // Else it could still be on the way to that program.
         let name = format!("/proc/{}/comm", reader.pid());
-        soon("the program", || fs::read_to_string(&name).unwrap() == "dd\n");
+        wait_until("the program", || fs::read_to_string(&name).unwrap() == "dd\n");
         reader
     }
 
@@ -141,14 +140,6 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-fn soon(what: &str, mut is: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -169,7 +160,9 @@ fn a_rate_is_set_changed_shown_and_taken_back() {
     let pid = reader.pid();
     let said = scratch.ok(&format!("iorate set {pid} disk 20"));
     assert!(said.starts_with(&format!("process {pid} (dd): 20 %, ideal ")), "{said}");
-    soon("I/Os with the rate", || owners(&scratch, "iorate list disk --json")[0]["ios"].as_u64() > Some(2));
+    wait_until("I/Os with the rate", || {
+        owners(&scratch, "iorate list disk --json")[0]["ios"].as_u64() > Some(2)
+    });
     let set = owners(&scratch, &format!("iorate set {pid} disk/file --every 40ms --json"));
     assert_eq!((&set[0]["every_ns"], &set[0]["rate_percent"]), (&40_000_000.into(), &Value::Null));
     assert_eq!((&set[0]["pid"], &set[0]["kind"]), (&pid.into(), &"process".into()));

@@ -24,6 +24,8 @@ mod slow;
 mod stand_in;
 mod stand_in_random;
 mod stdout;
+mod stream;
+mod stream_resume;
 mod tables;
 mod validate;
 mod version;

@@ -6,11 +6,11 @@ use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::fuse::can_mount;
 use crate::scratch::{Scratch, json};
-use sakiyomi_testing::skipped;
+use sakiyomi_testing::{skipped, wait_until};
 
 /// A mount that is taken away at the end in any case.
 struct Served {
@@ -59,11 +59,7 @@ impl Served {
 
     /// Waits for the end; exit code and result.
     fn ended(mut self) -> (Option<i32>, String) {
-        let begun = Instant::now();
-        while self.process.try_wait().unwrap().is_none() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "it does not end");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until("it does not end", || self.process.try_wait().unwrap().is_some());
         let mut text = String::new();
         self.process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         (self.process.wait().unwrap().code(), text)

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crate::fuse::can_mount;
 use crate::scratch::{Scratch, json};
-use crate::slow::{Slow, command, number, result, run, soon};
+use crate::slow::{Slow, command, number, result, run};
 use sakiyomi_os::tracefs;
-use sakiyomi_testing::{signals_are_default, skipped, unless_too_busy};
+use sakiyomi_testing::{signals_are_default, skipped, unless_too_busy, wait_until};
 
 #[test]
 fn it_ends_as_the_program_ends() {
@@ -142,7 +142,7 @@ fn when_it_is_killed_the_program_goes_on_alone() {
     send("KILL", child.id());
     child.wait().unwrap();
     scratch.file("go", "");
-    soon("the program's end", || scratch.0.join("done").exists());
+    wait_until("the program's end", || scratch.0.join("done").exists());
 }
 
 /// The state of a process, as `/proc` names it: `T` if it is stopped.
@@ -155,7 +155,7 @@ fn state(process: u32) -> char {
 fn a_program_that_is_stopped_stops_it_and_both_go_on() {
     let scratch = Scratch::new("run_stopped");
     let (mut child, mut output) = ready(&scratch, "", "echo ready; kill -STOP $$; echo on");
-    soon("the stop", || state(child.id()) == 'T');
+    wait_until("the stop", || state(child.id()) == 'T');
     send("CONT", child.id());
     let mut rest = String::new();
     output.read_to_string(&mut rest).unwrap();
@@ -170,13 +170,13 @@ fn it_and_the_program_stop_and_continue_together() {
         let script = "echo ready; echo $$ > number; while [ ! -e go ]; do sleep 0.01; done; echo on";
         let (mut child, mut output) = ready(&scratch, "", script);
         let number = || fs::read_to_string(scratch.0.join("number")).ok()?.trim().parse::<u32>().ok();
-        soon("its number", || number().is_some());
+        wait_until("its number", || number().is_some());
         let program = number().unwrap();
         for _ in 0..2 {
             send("TSTP", child.id());
-            soon("the stop of both", || state(child.id()) == 'T' && state(program) == 'T');
+            wait_until("the stop of both", || state(child.id()) == 'T' && state(program) == 'T');
             send("CONT", child.id());
-            soon("both go on", || state(child.id()) != 'T' && state(program) != 'T');
+            wait_until("both go on", || state(child.id()) != 'T' && state(program) != 'T');
         }
         if end == "TERM" {
             send("TERM", child.id());
@@ -333,7 +333,8 @@ fn directories_that_are_not_held_open_are_gone_through_too() {
             let equal = Command::new("diff").args(["-r", "files", "copy"]).current_dir(&scratch.0).output();
             assert!(equal.unwrap().status.success());
             assert!(number(&result, "prefetched_bytes") <= 60 * 5000, "{result}");
-            let is_helped = number(&result, "prefetched_bytes") > 20 * 5000;
+            // How many depends on who of the two comes first to each. Without the listing it would be none.
+            let is_helped = number(&result, "prefetched_bytes") >= 10 * 5000;
             if is_helped { Ok(()) } else { Err(result.to_string()) }
         });
     }
@@ -475,7 +476,7 @@ fn when_it_is_killed_while_it_reads_ahead_the_program_still_gets_all() {
     std::thread::sleep(Duration::from_millis(60));
     send("KILL", child.id());
     child.wait().unwrap();
-    soon("the program's end", || scratch.0.join("count").exists());
+    wait_until("the program's end", || scratch.0.join("count").exists());
     assert_eq!(fs::read_to_string(scratch.0.join("count")).unwrap().trim(), "67108864");
 }
 

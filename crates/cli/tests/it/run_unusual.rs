@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 
 use crate::fuse::can_mount;
 use crate::scratch::{Scratch, json};
-use crate::slow::{Slow, command, number, result, run, soon};
-use sakiyomi_testing::{skipped, unless_too_busy};
+use crate::slow::{Slow, command, number, result, run};
+use sakiyomi_testing::{skipped, unless_too_busy, wait_until};
 
 const NOBODY: u32 = 65534;
 
@@ -256,7 +256,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        soon("the group's end", || fs::remove_dir(&self.0).is_ok());
+        wait_until("the group's end", || fs::remove_dir(&self.0).is_ok());
     }
 }
 

@@ -57,6 +57,12 @@ const PRINTING: &[&str] = &[
     "completions zsh",
     "completions fish",
     "man",
+    "stream run quiet.toml --unpinned",
+    "stream run loud.toml --unpinned",
+    "stream run quiet.toml --unpinned --snapshot quiet.snapshot",
+    "stream plan quiet.toml --rate 5k",
+    "stream sim quiet.toml --rate 5k --cores 2 --for 1ms",
+    "stream topology --calibration cores.json",
     "--version",
     "-V",
 ];
@@ -137,6 +143,9 @@ fn a_result_that_cannot_be_written_is_an_error_of_every_command() {
     scratch.file("words", "a\nb\n");
     scratch.file("table.csv", "a,b\n1,2\n3,1\n");
     scratch.ok("query gen --sf 0.001 --tables lineitem -o tpch");
+    let pipeline = "[source.g]\nfrom = 'generator'\nrows = 1000\n[sink.out]\nto = ";
+    scratch.file("quiet.toml", pipeline.to_owned() + "'discard'\n");
+    scratch.file("loud.toml", pipeline.to_owned() + "'stdout'\n");
     let scenario = "name = 's'\ndrive.fixed = 'latency=1ms'\n[[process]]\nname = 'p'\nsize = '1MiB'\n";
     scratch.file("small.toml", scenario);
     for out in ["a", "b"] {

@@ -79,7 +79,7 @@ impl Explain {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         let calibrations = Calibrations::load(self.calibration.as_deref(), self.operators.as_deref())?;
         let command = self.command.command();
-        let destination = command.args().output.file_or_preview()?;
+        let destination = command.args().shared.output.file_or_preview()?;
         let mut explanation = explain(command, &calibrations, &destination)?;
         if self.analyze {
             let measured = measure(command, &explanation.choice.plan, &destination, common)?;

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use sakiyomi_query::statement::Statement;
 
-use crate::tables::{CommandArgs, InputArgs, JobArgs, Open, OutputArgs, ReportArgs, TableCommand};
+use crate::tables::{CommandArgs, InputArgs, Open, SharedArgs, TableCommand};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi query q1 tpch/lineitem.parquet
@@ -22,11 +22,7 @@ pub(crate) struct Q1 {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
-    output: OutputArgs,
-    #[command(flatten)]
-    job: JobArgs,
-    #[command(flatten)]
-    report: ReportArgs,
+    shared: SharedArgs,
 }
 
 impl TableCommand for Q1 {
@@ -39,7 +35,7 @@ impl TableCommand for Q1 {
     }
 
     fn args(&self) -> CommandArgs<'_> {
-        CommandArgs::of_table(&self.input, &self.job, &self.output, &self.report)
+        CommandArgs::of_table(&self.input, &self.shared)
     }
 
     fn statement(&self, open: Open<'_>) -> Result<Statement> {

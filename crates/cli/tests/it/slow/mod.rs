@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
+use sakiyomi_testing::wait_until;
 use serde_json::Value;
 
 use crate::scratch::{Scratch, json};
@@ -34,15 +34,6 @@ pub(crate) fn number(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or_else(|| panic!("{key} of {value}"))
 }
 
-/// Waits for something that comes soon.
-pub(crate) fn soon(what: &str, mut is: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// `files` of a scratch directory on `slow`, where each access takes long.
 pub(crate) struct Slow {
     process: Child,
@@ -62,7 +53,7 @@ impl Slow {
         command.args(["mount", "files", "slow", "--drive", "fixed:latency=10ms,parallel=64", "--quiet"]);
         let process = command.current_dir(&scratch.0).stdout(Stdio::null()).spawn().unwrap();
         let device = |path: &PathBuf| std::os::unix::fs::MetadataExt::dev(&fs::metadata(path).unwrap());
-        soon("the mount", || device(&directory) != device(&scratch.0));
+        wait_until("the mount", || device(&directory) != device(&scratch.0));
         Slow { process, directory }
     }
 }
@@ -71,6 +62,6 @@ impl Drop for Slow {
     fn drop(&mut self) {
         // A mount that hangs would hang whoever touches it.
         let _ = Command::new("umount").arg("-l").arg(&self.directory).status();
-        soon("the mount's end", || self.process.try_wait().unwrap().is_some());
+        wait_until("the mount's end", || self.process.try_wait().unwrap().is_some());
     }
 }
