@@ -4,6 +4,7 @@
 mod constants;
 mod cycles;
 mod dependencies;
+mod glossary;
 mod imports;
 mod interfaces;
 mod invariants;

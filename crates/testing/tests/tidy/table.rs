@@ -1,4 +1,4 @@
-//! Tables of ARCHITECTURE.md.
+//! Tables of documents.
 
 /// The rows of the first table in `text` whose header's first cell is `first`, as cells without surrounding blanks.
 ///
@@ -7,7 +7,7 @@
 pub(crate) fn rows(text: &str, first: &str) -> Vec<Vec<String>> {
     let mut lines = text.lines();
     let found = lines.by_ref().any(|line| cells(line).is_some_and(|cells| cells[0] == first));
-    assert!(found, "ARCHITECTURE.md has no table that begins with `{first}`");
+    assert!(found, "no table begins with `{first}`");
     // The line under the header.
     lines.next();
     lines.map_while(cells).collect()
