@@ -55,7 +55,7 @@
 //! | processes and groups with a rate | 16,384, and three in 16 of the open-files limit |
 //! | cached processes without a rate | about 1,024, and one in 16 of the open-files limit |
 //! | accesses queued for a backing thread | 1,024, then the submitter blocks |
-//! | descriptors of files cached by the kernel | half of the limit, 65,536 at most; one per file without the right to open by handle |
+//! | descriptors of files cached by the kernel | half of the limit, 65,536 at most; one each without the right to open by handle |
 //! | cached blocks of metadata | 32,768, the most recently used |
 //! | changed blocks of metadata before a commit | 256, and those of files that grow meanwhile |
 
