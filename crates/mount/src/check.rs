@@ -8,7 +8,7 @@ use sakiyomi_os::mounts::{Mount, MountTable};
 
 use crate::Error;
 
-/// The source of our mounts in the kernel's mount table.
+/// The source of sakiyomi's mounts in the kernel's mount table.
 pub(crate) const SOURCE: &str = "sakiyomi";
 
 /// Returns both directories with all symbolic links resolved, if one can be mounted on the other.

@@ -1,7 +1,7 @@
 //! How much capacity may be released while an owner is idle (chapter 7).
 //!
 //! The thesis opens the device to all after 5 s without an I/O, and the first I/Os after that find it full: a burst of
-//! ten then had an accuracy of 1.15. Here only so much is released that the mean accuracy of a burst stays good: if the
+//! ten then had an accuracy of 1.15. Here the release is limited such that the mean accuracy of a burst stays good: if the
 //! shortest of the last bursts had `m` I/Os, the first one may take `1 + 0.1 m` times its ideal time, and less if that
 //! was too much.
 
