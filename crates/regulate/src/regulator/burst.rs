@@ -1,9 +1,9 @@
 //! How much capacity may be released while an owner is idle (chapter 7).
 //!
 //! The thesis opens the device to all after 5 s without an I/O, and the first I/Os after that find it full: a burst of
-//! ten then had an accuracy of 1.15. Here the release is limited such that the mean accuracy of a burst stays good: if the
-//! shortest of the last bursts had `m` I/Os, the first one may take `1 + 0.1 m` times its ideal time, and less if that
-//! was too much.
+//! ten then had an accuracy of 1.15. Here the release is limited such that the mean accuracy of a burst stays good: if
+//! the shortest of the last bursts had `m` I/Os, the first one may take `1 + 0.1 m` times its ideal time, and less if
+//! that was too much.
 
 /// Highest mean accuracy of a burst that is acceptable: 10 % over the ideal time.
 const BURST_ACCURACY_MAX: f64 = 1.1;
