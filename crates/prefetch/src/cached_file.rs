@@ -162,7 +162,7 @@ mod tests {
             let length = range.end - range.start;
             assert_eq!(file.bring(&range), Brought { bytes: length, done: true });
             assert_eq!(file.find(&range), Some(Found { cached: length, evicted: 0 }));
-            assert_eq!(file.bring(&range), Brought { bytes: 0, done: true }, "it is there already");
+            assert_eq!(file.bring(&range), Brought { bytes: 0, done: true }, "it is cached already");
             assert_eq!(file.is_read_instead(), by_reading);
         }
     }

@@ -207,7 +207,7 @@ fn who_takes_results_can_end_the_reading() {
             )
             .unwrap_err();
         assert!(matches!(error, Error::Write(_)), "{error}");
-        assert_eq!(calls, 21, "nobody is called after that");
+        assert_eq!(calls, 21, "nothing is called after that");
     }
 }
 
@@ -496,7 +496,7 @@ fn a_panic_wherever_it_is_ends_all_files_and_nothing_hangs() {
         assert_eq!(said(error), "the task `block` panicked: in put_together");
         let has_panicked = AtomicBool::new(false);
         let take = |file: usize, _: Result<(usize, Report), Error>| {
-            assert!(!has_panicked.load(Ordering::Relaxed), "nobody is called after that");
+            assert!(!has_panicked.load(Ordering::Relaxed), "nothing is called after that");
             has_panicked.store(file == 20, Ordering::Relaxed);
             assert!(file < 20, "in take");
             Ok(())
@@ -519,6 +519,6 @@ fn who_takes_results_in_order_can_end_the_reading() {
         };
         let error = way.block(5000).map(<[u8]>::len).each_in_order(take).unwrap_err();
         assert!(matches!(error, Error::Write(_)), "{error}");
-        assert_eq!(calls, 100, "nobody is called after that");
+        assert_eq!(calls, 100, "nothing is called after that");
     }
 }

@@ -138,7 +138,7 @@ fn a_run_that_is_dropped_is_cancelled_and_what_has_begun_is_awaited() {
     }
     drop(run);
     assert_eq!((ended.load(Ordering::SeqCst), queued.load(Ordering::SeqCst)), (1, 0));
-    assert_eq!(Arc::strong_count(&queued), 1, "what they held is gone");
+    assert_eq!(Arc::strong_count(&queued), 1, "their values were dropped");
 }
 
 #[test]

@@ -323,9 +323,9 @@ mod tests {
         assert!(metadata.change(&parts).writes.is_empty());
         assert!(metadata.sync(&[Part::Names(id(7))]).is_nothing(), "nothing of it has changed");
         assert_eq!(metadata.sync(&parts[1..]).writes, [run(0, 3)]);
-        assert!(metadata.sync(&parts).is_nothing(), "it is safe already");
+        assert!(metadata.sync(&parts).is_nothing(), "it is durable already");
         metadata.mark(&parts[1..]);
-        assert_eq!(metadata.sync(&parts).writes, [run(3, 2)], "behind what was written before");
+        assert_eq!(metadata.sync(&parts).writes, [run(3, 2)], "after the previous writes");
     }
 
     #[test]
@@ -369,7 +369,7 @@ mod tests {
         let mut cache = Cache::default();
         for block in 0..CACHED_MAX as u64 + 10 {
             assert!(!cache.use_or_add(block));
-            assert!(cache.use_or_add(0), "what is used stays");
+            assert!(cache.use_or_add(0), "a used block stays cached");
         }
         assert_eq!((cache.used.len(), cache.by_use.len()), (CACHED_MAX, CACHED_MAX));
         assert!(!cache.use_or_add(1));

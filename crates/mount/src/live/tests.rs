@@ -171,5 +171,5 @@ fn writes_are_forced_to_the_medium_where_their_being_taken_in_does_harm() {
     read(200);
     assert!(write());
     question(&live, |rates, now| rates.clear(now, 1));
-    assert!(!write(), "for nobody's sake");
+    assert!(!write(), "no owner has a rate");
 }

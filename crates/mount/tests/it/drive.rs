@@ -46,7 +46,7 @@ fn a_read_takes_no_less_than_the_device_and_hits_the_page_cache_the_next_time() 
     assert!(begun.elapsed() >= Duration::from_millis(60));
     assert_eq!(fs::read(&path).unwrap(), vec![7; 8192]);
     let seen = unmounted(mounted).seen.totals;
-    assert_eq!(seen.accesses, 1, "the second time it is in memory");
+    assert_eq!(seen.accesses, 1, "the second read is cached");
     assert_eq!(seen.lateness.count(), 1);
 }
 
@@ -210,7 +210,7 @@ fn a_trace_says_who_asked_for_what_and_how_long_it_took() {
         }
         OpenOptions::new().write(true).open(scratch.path("mounted/file")).unwrap().sync_all().unwrap();
         drop(file);
-        assert!(!trace.exists(), "it appears when it is whole");
+        assert!(!trace.exists(), "it appears when it is complete");
         assert_eq!(unmounted(mounted).recorded, Some(4));
         let records: Vec<_> =
             Trace::open(&trace, &ReadOptions::default()).unwrap().map(Result::unwrap).collect();
@@ -333,7 +333,7 @@ fn a_mount_that_ends_late_leaves_the_one_that_came_after_it() {
     let held = File::open(root.join("file")).unwrap();
     unmount(&root, true).unwrap();
     let second = scratch.mount(&drive(1000.0));
-    assert!(first.finish(Duration::from_millis(50)).unwrap().cut_off, "somebody was still in it");
+    assert!(first.finish(Duration::from_millis(50)).unwrap().cut_off, "a process was still using it");
     drop(held);
     assert_eq!(fs::read_to_string(root.join("file")).unwrap(), "still here");
     assert!(!second.is_over());

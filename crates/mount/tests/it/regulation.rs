@@ -271,7 +271,7 @@ fn what_is_not_understood_is_answered() {
     assert!(say(b"{\"version\":77,\"call\":\"dance\"}").contains("\"version\",\"theirs\":1"));
     let other = File::open(scratch.path("mounted")).unwrap();
     let error = rustix::io::ioctl_fionread(&other).unwrap_err();
-    assert_eq!(error, rustix::io::Errno::NOTTY, "what others ask a file");
+    assert_eq!(error, rustix::io::Errno::NOTTY, "an ioctl of other file systems");
     unmounted(mounted);
 }
 
@@ -303,7 +303,7 @@ fn only_root_and_its_own_user_set_a_processs_rate() {
         assert_eq!(set(&target), "given");
         theirs.end();
         let control = Control::open(&file).unwrap();
-        eventually("nobody is in it", || {
+        eventually("the group is empty", || {
             matches!(refusal(control.set(&percent(target.clone(), 5))), Refusal::NoGroup { .. })
         });
         control.clear(&target).unwrap();
@@ -364,13 +364,13 @@ fn a_number_that_is_given_anew_has_no_rate() {
         }
         other.end();
         let view = look(&file, true);
-        assert_eq!(owner(&view, &own).unwrap().ios, before, "what it read is not ours");
+        assert_eq!(owner(&view, &own).unwrap().ios, before, "its reads belong to another process");
         // A process with a rate ends, and its ID is reused.
         let first = Program::run("read line", &file);
         let number = first.pid();
         set_iorate(number, &file, 10).unwrap();
         first.end();
-        eventually("it is seen that it has ended", || owner(&look(&file, false), &process(number)).is_none());
+        eventually("its exit is detected", || owner(&look(&file, false), &process(number)).is_none());
         fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).unwrap();
         let second =
             Program::run(r#"exec dd if="$1" of=/dev/null bs=4096 count=5 iflag=direct status=none"#, &file);
@@ -407,7 +407,7 @@ fn a_trees_rate_is_its_childrens_too_and_ends_with_the_last() {
     root.step();
     eventually_ios(&file, &tree, 150);
     root.end();
-    eventually("nobody of the tree is left", || look(&file, false).owners.is_empty());
+    eventually("all processes of the tree have ended", || look(&file, false).owners.is_empty());
     // A process that adopts orphans owns their reads, whether they were known before or not.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     let own = Target::Tree { pid: std::process::id() };
@@ -443,7 +443,7 @@ fn the_nearest_rate_counts() {
     assert_eq!(owner(&view, &own).unwrap().ios, 0);
     control.clear(&process(std::process::id())).unwrap();
     read(&file, 4);
-    assert_eq!(owner(&look(&file, false), &own).unwrap().ios, 4, "what is farther counts then");
+    assert_eq!(owner(&look(&file, false), &own).unwrap().ios, 4, "the farther target applies then");
     unmounted(mounted);
 }
 

@@ -316,6 +316,6 @@ fn a_file_whose_times_are_set_stays_in_the_page_cache() {
         }
         drop(file);
         assert_eq!(fs::read(&path).unwrap(), [7; 4096]);
-        assert_eq!(unmounted(mounted).seen.totals.read_bytes, 0, "{name}: it was in memory");
+        assert_eq!(unmounted(mounted).seen.totals.read_bytes, 0, "{name}: it was cached");
     }
 }

@@ -304,7 +304,7 @@ mod tests {
         answer(&mut coming, &asked, 3, true);
         coming.come_to(&identity(12));
         coming.come_to(&identity(12));
-        assert_eq!(taken(&mut coming), [3], "what the program has passed is forgotten");
+        assert_eq!(taken(&mut coming), [3], "files that the program has passed are dropped");
         coming.come_to(&identity(10));
         assert!(ask(&mut coming).is_empty() && order(&coming).is_none(), "it has gone back");
     }
@@ -321,7 +321,7 @@ mod tests {
     fn what_was_asked_for_in_an_order_that_proves_wrong_is_not_taken_for_what_comes() {
         let mut coming = directory(&[50, 10, 40, 20, 30], Way::presumed(By::Number), &[40]);
         let asked = ask(&mut coming);
-        assert_eq!((places(&asked), order(&coming)), (vec![4], None), "it is not shown");
+        assert_eq!((places(&asked), order(&coming)), (vec![4], None), "the order is not confirmed");
         coming.come_to(&identity(20));
         assert_eq!(order(&coming), Some(By::Listing));
         assert_eq!(places(&ask(&mut coming)), [4]);

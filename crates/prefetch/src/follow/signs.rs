@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(first_sign(3, 64, 64, 0), None, "by read");
         assert_eq!(first_sign(0, 64, 0, 0), None, "it does not wait");
         assert_eq!(first_sign(3, 0, 0, 1), Some(Sign::Faults), "it gets nothing and waits all the same");
-        assert_eq!(first_sign(3, 0, 0, 0), None, "it waits for what is no mapping");
+        assert_eq!(first_sign(3, 0, 0, 0), None, "it does not wait for a mapping");
         assert_eq!(first_sign(3, 64, 64, 9), None, "it needs memory");
         assert_eq!(first_sign(3, 64, 60, 0), None, "a little goes through a pipe");
     }

@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(seconds(alone, 1, Some(10_000)), 3.0);
         assert_eq!(seconds(alone, 1, Some(500)), 2.0, "the bytes take 2 of the 4 seconds");
         assert_eq!(seconds(alone, 1, Some(100)), 0.0, "the storage is as slow as the program");
-        assert_eq!(seconds(alone, 4, None), 1.0, "another process computes on what it reads");
+        assert_eq!(seconds(alone, 4, None), 1.0, "another process computes on the data");
         // Four threads that waited concurrently.
         let four = Share { waited: second * 12, ran: second * 4, ..alone };
         assert_eq!(seconds(four, 1, None), 3.0);

@@ -47,7 +47,7 @@ fn a_fixed_limit_is_filled_ahead_of_the_position_and_not_beyond() {
     let ahead = reader.statistics().ahead;
     assert!(ahead.end - ahead.start <= 5 * MIB, "{ahead:?}");
     let beyond = residency_by(&file, ahead.end + MIB..32 * MIB, By::Cachestat).unwrap();
-    assert_eq!(beyond.cached, 0, "nothing is asked for beyond what is allowed");
+    assert_eq!(beyond.cached, 0, "nothing is requested beyond the limit");
     // Data ahead is read without any wait as long as the device's latency.
     let before = reader.statistics().waited;
     reader.read_exact(&mut vec![0; 3 * MIB as usize]).unwrap();

@@ -98,7 +98,7 @@ fn answers_that_arrive_late_are_made_up_for_and_told() {
         took.push(now - arrived);
     }
     let ideal = Nanos(25_000_000);
-    assert_eq!(took[100], ideal + late, "the first one cannot be made up for before it was late");
+    assert_eq!(took[100], ideal + late, "the first delay cannot be compensated in advance");
     assert!(took[110..].iter().all(|&took| took == ideal), "{:?}", &took[100..]);
     let report = regulator.report(Owner(1)).unwrap();
     assert!((report.accuracy - 1.0).abs() < 0.001, "{}", report.accuracy);
@@ -327,7 +327,7 @@ fn best_effort_ends_when_there_is_room() {
     let best_effort = |bench: &Bench| {
         [1, 2].map(|owner| bench.regulator.report(Owner(owner)).is_some_and(|report| report.best_effort))
     };
-    assert_eq!(best_effort(&bench), [false, true], "60 % leave room for nobody");
+    assert_eq!(best_effort(&bench), [false, true], "60 % leave no capacity for others");
     bench.rate(2, 40);
     assert_eq!(best_effort(&bench), [false, false]);
 }
@@ -421,7 +421,7 @@ fn a_service_time_that_was_found_out_before_is_not_measured() {
         assert_eq!(bench.regulator.wake_at(), Some(MS * 1000 + ideal));
         bench.timer(MS * 1000 + ideal);
         assert_eq!(bench.answers, [(id, Outcome::Done)]);
-        assert_eq!(bench.regulator.service_time(), MS * 10, "what it takes is told as it is");
+        assert_eq!(bench.regulator.service_time(), MS * 10, "the measured time is reported");
     }
 }
 

@@ -205,7 +205,7 @@ impl Chaos {
     fn issued(&mut self, id: RequestId) {
         let stall = if self.below(500) == 0 { LONGEST.0 } else { 12_000_000 };
         let takes = Nanos(1 + self.random.next_u64() % stall);
-        let known = self.known.get_mut(&id).expect("what is issued has been asked for");
+        let known = self.known.get_mut(&id).expect("only requests that have arrived are issued");
         assert!(!known.issued, "{id:?} is issued twice");
         assert!(!known.withdrawn, "{id:?} is issued after it was withdrawn");
         known.issued = true;
@@ -220,8 +220,7 @@ impl Chaos {
     }
 
     fn was_answered(&mut self, id: RequestId, outcome: Outcome) {
-        let known =
-            self.known.remove(&id).expect("what is answered has been asked for, and not been answered");
+        let known = self.known.remove(&id).expect("each request is answered once");
         self.answered += 1;
         if known.issued {
             assert!(known.done, "{id:?} is answered before the device has done it");
