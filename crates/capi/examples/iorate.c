@@ -1,4 +1,4 @@
-/* Gives a process a share of a drive, as `sakiyomi iorate set PID DIR PERCENT` does; 0 takes it back. */
+/* Sets the rate of a process on a drive, as `sakiyomi iorate set PID DIR PERCENT` does; 0 removes it. */
 #include <sakiyomi.h>
 #include <stdio.h>
 #include <stdlib.h>

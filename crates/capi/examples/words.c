@@ -1,4 +1,4 @@
-/* Counts the words of a file, which is read ahead meanwhile: `words FILE`. */
+/* Counts the words of a file that is read ahead: `words FILE`. */
 #include <ctype.h>
 #include <sakiyomi.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-//! What goes wrong, as C wants it: a number, and a sentence that is kept for whoever asks.
+//! Errors as C receives them: a negative error number, and a sentence stored for the calling thread.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use sakiyomi_iorate::protocol::Refusal;
 
-/// An error number and why.
+/// An error number and its description.
 pub(crate) struct Failure {
     number: i32,
     text: String,
@@ -28,7 +28,7 @@ impl Failure {
         Failure { number: libc::ESRCH, text: format!("there is no process {pid}") }
     }
 
-    /// Of a system call; `what` says what was tried.
+    /// An error of a system call; `what` names the operation that failed.
     pub(crate) fn system(what: &str, error: &io::Error) -> Failure {
         Failure { number: number_of(error), text: format!("{what}: {error}") }
     }
@@ -52,7 +52,7 @@ impl From<sakiyomi_iorate::Error> for Failure {
             E::Open { source, .. } => number_of(source),
             E::NotMounted(_) => libc::ENOTTY,
             E::Refused { why, .. } => number_of_refusal(why),
-            // The mount's own troubles, which are not the caller's; and what later versions know.
+            // Errors inside the mount, and refusals added by later versions.
             _ => libc::EIO,
         };
         Failure { number, text: in_full(&error) }
@@ -88,9 +88,9 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
-/// Does something whose failure, or panic, becomes a negative error number.
+/// Runs `work` and turns its failure or panic into a negative error number.
 pub(crate) fn guarded<T: From<i32>>(work: impl FnOnce() -> Result<T, Failure>) -> T {
-    // Who panics leaves nothing behind but a reader, whose parts stay whole.
+    // The only state that outlives a panic is a reader, which stays consistent.
     let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(of_panic(&*panic)));
     result.unwrap_or_else(|Failure { number, text }| {
         let text = CString::new(text.replace('\0', "?")).unwrap_or_default();
@@ -106,9 +106,9 @@ fn of_panic(panic: &(dyn Any + Send)) -> Failure {
     Failure { number: libc::EIO, text }
 }
 
-/// The last text of this thread.
+/// Returns the text of this thread's last error.
 pub(crate) fn last() -> *const c_char {
-    // It lives in the thread's storage until it is replaced.
+    // The pointer refers to thread-local storage, which is valid until the text is replaced.
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(CStr::as_ptr(c""))
 }
 

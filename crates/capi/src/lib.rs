@@ -1,8 +1,8 @@
-//! The C interface of the prefetching reader, and of rates. What each function does is said in `include/sakiyomi.h`; a test holds the
-//! two to each other.
+//! The C interface of the prefetching reader and of I/O rates. The functions are documented in `include/sakiyomi.h`; a
+//! test checks that header and library agree.
 //!
-//! Nothing panics across the boundary, and no null pointer is followed. What C has to see to, and cannot be checked, is
-//! what every C interface asks: pointers to what they say, and each reader used by one thread at a time.
+//! No panic crosses the boundary and null pointers are refused. Callers must ensure what cannot be checked: that
+//! pointers are valid, and that a reader is used by one thread at a time.
 #![allow(unsafe_code)]
 
 mod failure;
@@ -17,7 +17,7 @@ use sakiyomi_prefetch::{Limit, PrefetchReader, reader::Builder};
 
 use failure::{Failure, guarded};
 
-/// A reader, as C sees it: behind a pointer.
+/// A reader, which C holds as an opaque pointer.
 #[derive(Debug)]
 pub struct Prefetch(PrefetchReader);
 
@@ -25,13 +25,13 @@ pub struct Prefetch(PrefetchReader);
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Of this structure, in bytes.
+    /// Size of this structure in bytes.
     pub size: usize,
-    /// 0 for the longest that is usual.
+    /// Maximum read-ahead distance; 0 for the default.
     pub limit_bytes: u64,
-    /// 0 for the automatic limit.
+    /// Fixed read-ahead step; 0 for automatic control of the distance.
     pub step_bytes: u64,
-    /// 0 for a quarter of what is available.
+    /// Memory for data read ahead; 0 for a quarter of the available memory.
     pub memory_bytes: u64,
 }
 
@@ -39,31 +39,32 @@ pub struct Options {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Statistics {
-    /// Of this structure, in bytes.
+    /// Size of this structure in bytes.
     pub size: usize,
-    /// Bytes that the program got.
+    /// Bytes that the program has read.
     pub read_bytes: u64,
-    /// Bytes brought into memory ahead of it.
+    /// Bytes brought into the page cache ahead of the program.
     pub prefetched_bytes: u64,
-    /// How often it waited.
+    /// Number of reads that waited for the device.
     pub waits: u64,
-    /// How long.
+    /// Total time of these waits.
     pub waited_ns: u64,
-    /// How much longer it would have.
+    /// Estimated waiting time avoided by reading ahead.
     pub hidden_ns: u64,
-    /// What lies ahead of it.
+    /// Bytes requested ahead of the program's position.
     pub ahead_bytes: u64,
 }
 
-/// The limit that the header promises for 0.
+/// The default limit that the header documents.
 const DEFAULT_LIMIT_BYTES: u64 = 512 << 20;
-/// A page: the kernel reads no less.
+/// Minimum step: one page, the kernel's unit of reading.
 const STEP_MIN_BYTES: u64 = 4096;
 
 /// Opens a file.
 ///
 /// # Safety
-/// `path` is null or ends with a zero byte, `options` is null or points to some, `reader` is null or can be written.
+/// `path` is null or a NUL-terminated string; `options` is null or points to valid options; `reader` is null or
+/// writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sakiyomi_prefetch_open(
     path: *const c_char,
@@ -71,22 +72,22 @@ pub unsafe extern "C" fn sakiyomi_prefetch_open(
     reader: *mut *mut Prefetch,
 ) -> c_int {
     guarded(|| {
-        // SAFETY: as the caller has promised.
+        // SAFETY: guaranteed by the caller.
         let (reader, options) = unsafe { (place(reader)?, builder(options)?) };
         if path.is_null() {
             return Err(Failure::null("path"));
         }
-        // SAFETY: it is not null, and ends with a zero byte as the caller has promised.
+        // SAFETY: not null, and NUL-terminated as guaranteed by the caller.
         let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
         *reader = given(options.open(path)?);
         Ok(0)
     })
 }
 
-/// Reads an open file.
+/// Makes a reader for an open file descriptor.
 ///
 /// # Safety
-/// `options` is null or points to some, `reader` is null or can be written.
+/// `options` is null or points to valid options; `reader` is null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sakiyomi_prefetch_open_fd(
     fd: c_int,
@@ -94,24 +95,24 @@ pub unsafe extern "C" fn sakiyomi_prefetch_open_fd(
     reader: *mut *mut Prefetch,
 ) -> c_int {
     guarded(|| {
-        // SAFETY: as the caller has promised.
+        // SAFETY: guaranteed by the caller.
         let (reader, options) = unsafe { (place(reader)?, builder(options)?) };
         let what = format!("cannot read the file descriptor {fd}");
         let failed = |error: io::Error| Failure::system(&what, &error);
         if fd < 0 {
             return Err(failed(io::Error::from_raw_os_error(libc::EBADF)));
         }
-        // SAFETY: it is only duplicated, which the system refuses if it is none.
+        // SAFETY: it is only duplicated, which the kernel refuses if it is not an open descriptor.
         let own = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().map_err(failed)?;
         *reader = given(options.over(File::from(own)).map_err(failed)?);
         Ok(0)
     })
 }
 
-/// Reads on.
+/// Reads from the position and advances it.
 ///
 /// # Safety
-/// `reader` is null or one that was opened and is not used by another thread; `buffer` can take `count` bytes.
+/// `reader` is null or an open reader that no other thread is using; `buffer` has room for `count` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sakiyomi_prefetch_read(
     reader: *mut Prefetch,
@@ -119,7 +120,7 @@ pub unsafe extern "C" fn sakiyomi_prefetch_read(
     count: usize,
 ) -> isize {
     let result = guarded(|| {
-        // SAFETY: as the caller has promised.
+        // SAFETY: guaranteed by the caller.
         let reader = unsafe { own(reader)? };
         if count == 0 {
             return Ok(0);
@@ -130,7 +131,7 @@ pub unsafe extern "C" fn sakiyomi_prefetch_read(
         if isize::try_from(count).is_err() {
             return Err(Failure::invalid("a count of more than SSIZE_MAX bytes cannot be read at once"));
         }
-        // SAFETY: the caller lends so many bytes, which nobody else uses meanwhile. They are only written.
+        // SAFETY: the caller lends `count` bytes exclusively for the duration of the call. They are only written.
         let target = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), count) };
         let read = reader.0.read(target).map_err(|error| Failure::system("cannot read", &error))?;
         Ok(read as i64)
@@ -141,11 +142,11 @@ pub unsafe extern "C" fn sakiyomi_prefetch_read(
 /// Moves the position.
 ///
 /// # Safety
-/// `reader` is null or one that was opened and is not used by another thread.
+/// `reader` is null or an open reader that no other thread is using.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sakiyomi_prefetch_seek(reader: *mut Prefetch, offset: i64, whence: c_int) -> i64 {
     guarded(|| {
-        // SAFETY: as the caller has promised.
+        // SAFETY: guaranteed by the caller.
         let reader = unsafe { own(reader)? };
         let before = || Failure::invalid(format!("cannot seek to {offset}: that is before the beginning"));
         let to = match whence {
@@ -159,30 +160,30 @@ pub unsafe extern "C" fn sakiyomi_prefetch_seek(reader: *mut Prefetch, offset: i
     })
 }
 
-/// The position.
+/// Returns the position.
 ///
 /// # Safety
-/// `reader` is null or one that was opened and is not used by another thread.
+/// `reader` is null or an open reader that no other thread is using.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sakiyomi_prefetch_position(reader: *const Prefetch) -> i64 {
-    // SAFETY: as the caller has promised.
+    // SAFETY: guaranteed by the caller.
     guarded(|| Ok(unsafe { shared(reader)? }.0.position().cast_signed()))
 }
 
-/// What was done so far.
+/// Fills in the statistics of a reader.
 ///
 /// # Safety
-/// `reader` is null or one that was opened and is not used by another thread; `statistics` is null or can be written.
+/// `reader` is null or an open reader that no other thread is using; `statistics` is null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sakiyomi_prefetch_stats(
     reader: *const Prefetch,
     statistics: *mut Statistics,
 ) -> c_int {
     guarded(|| {
-        // SAFETY: as the caller has promised.
+        // SAFETY: guaranteed by the caller.
         let reader = unsafe { shared(reader)? };
-        // The size alone is read first: what follows it may not be there.
-        // SAFETY: it points to a structure, as the caller has promised, which begins with its size.
+        // Only the size is read first: the rest of the structure may be missing.
+        // SAFETY: the caller guarantees that it points to a structure, which begins with its size.
         unsafe { check_size(statistics.cast(), "statistics", size_of::<Statistics>())? };
         let done = reader.0.statistics();
         let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -195,31 +196,31 @@ pub unsafe extern "C" fn sakiyomi_prefetch_stats(
             hidden_ns: nanos(done.hidden),
             ahead_bytes: done.ahead.end - done.ahead.start,
         };
-        // SAFETY: it is not null and of this size, as was checked.
+        // SAFETY: not null and of this size, as checked above.
         unsafe { statistics.write(filled) };
         Ok(0)
     })
 }
 
-/// Ends a reader.
+/// Closes a reader.
 ///
 /// # Safety
-/// `reader` is null or one that was opened, and is not used any more.
+/// `reader` is null or an open reader, and is not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sakiyomi_prefetch_close(reader: *mut Prefetch) -> c_int {
     guarded(|| {
         if !reader.is_null() {
-            // SAFETY: it was made by `given`, and is not used any more.
+            // SAFETY: it was made by `given` and is not used afterwards.
             drop(unsafe { Box::from_raw(reader) });
         }
         Ok(0)
     })
 }
 
-/// Gives a process a rate.
+/// Sets or removes the rate of a process.
 ///
 /// # Safety
-/// `dev_path` is null or ends with a zero byte.
+/// `dev_path` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sakiyomi_set_iorate(
     pid: libc::pid_t,
@@ -230,7 +231,7 @@ pub unsafe extern "C" fn sakiyomi_set_iorate(
         if dev_path.is_null() {
             return Err(Failure::null("dev_path"));
         }
-        // SAFETY: it is not null, and ends with a zero byte as the caller has promised.
+        // SAFETY: not null, and NUL-terminated as guaranteed by the caller.
         let path = OsStr::from_bytes(unsafe { CStr::from_ptr(dev_path) }.to_bytes());
         let Some(pid) = u32::try_from(pid).ok().filter(|&pid| pid > 0) else {
             return Err(Failure::no_process(pid));
@@ -245,7 +246,7 @@ pub unsafe extern "C" fn sakiyomi_set_iorate(
     })
 }
 
-/// Why the last call failed.
+/// Returns the description of the thread's last error.
 #[unsafe(no_mangle)]
 pub extern "C" fn sakiyomi_last_error() -> *const c_char {
     failure::last()
@@ -255,12 +256,12 @@ fn given(reader: PrefetchReader) -> *mut Prefetch {
     Box::into_raw(Box::new(Prefetch(reader)))
 }
 
-/// Where a reader is to be stored; null for the time being.
+/// Returns the place where a reader is to be stored, after setting it to null.
 unsafe fn place<'a>(reader: *mut *mut Prefetch) -> Result<&'a mut *mut Prefetch, Failure> {
     if reader.is_null() {
         return Err(Failure::null("reader"));
     }
-    // SAFETY: it can be written, as the caller has promised; nothing is read, so it is written before it is lent.
+    // SAFETY: the caller guarantees that it is writable; it is written before a reference to it is made.
     unsafe {
         reader.write(std::ptr::null_mut());
         Ok(&mut *reader)
@@ -268,21 +269,21 @@ unsafe fn place<'a>(reader: *mut *mut Prefetch) -> Result<&'a mut *mut Prefetch,
 }
 
 unsafe fn own<'a>(reader: *mut Prefetch) -> Result<&'a mut Prefetch, Failure> {
-    // SAFETY: it was made by `given` and is used by nobody else, as the caller has promised.
+    // SAFETY: it was made by `given`, and the caller guarantees exclusive use.
     unsafe { reader.as_mut() }.ok_or_else(|| Failure::null("reader"))
 }
 
 unsafe fn shared<'a>(reader: *const Prefetch) -> Result<&'a Prefetch, Failure> {
-    // SAFETY: it was made by `given` and is used by nobody else, as the caller has promised.
+    // SAFETY: it was made by `given`, and the caller guarantees exclusive use.
     unsafe { reader.as_ref() }.ok_or_else(|| Failure::null("reader"))
 }
 
-/// A structure of C begins with its size.
+/// Checks the size at the beginning of a structure of C.
 unsafe fn check_size(structure: *const usize, name: &str, known: usize) -> Result<(), Failure> {
     if structure.is_null() {
         return Err(Failure::null(name));
     }
-    // SAFETY: it is not null, and begins with a size, as the caller has promised.
+    // SAFETY: not null, and begins with a size as guaranteed by the caller.
     let size = unsafe { structure.read() };
     if size != known {
         let text =
@@ -296,7 +297,7 @@ unsafe fn builder(options: *const Options) -> Result<Builder, Failure> {
     if options.is_null() {
         return Ok(Builder::default());
     }
-    // SAFETY: it points to options, as the caller has promised, of the size that is known.
+    // SAFETY: the caller guarantees that it points to options; their size is checked first.
     let Options { limit_bytes, step_bytes, memory_bytes, .. } = unsafe {
         check_size(options.cast(), "options", size_of::<Options>())?;
         options.read()

@@ -1,4 +1,4 @@
-/* Calls every function of the header, rightly and wrongly. What Rust says of the structures comes as macros. */
+/* Calls every function of the header with valid and invalid arguments. Macros give the layout of Rust's structures. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sakiyomi.h>
@@ -30,7 +30,7 @@ static void check(int holds, const char *what, int line) {
 }
 #define CHECK(holds) check((holds) != 0, #holds, __LINE__)
 
-/* A file of SIZE bytes, each of which is its place modulo 251. */
+/* A file of SIZE bytes; each byte is its offset modulo 251. */
 enum { SIZE = 3000000 };
 static unsigned char buffer[SIZE + 1];
 

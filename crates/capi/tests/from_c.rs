@@ -1,4 +1,4 @@
-//! Programs in C, compiled and run: one that calls everything, and the example.
+//! Compiles and runs programs in C: one that calls every function, and the examples.
 
 use sakiyomi_testing::{can_mount, skipped};
 use std::collections::BTreeSet;
@@ -14,18 +14,18 @@ use sakiyomi_iorate::Control;
 use sakiyomi_iorate::protocol::{Rate, Target};
 use sakiyomi_mount::{Behind, Options, Regulate, mount};
 
-/// How a program is linked.
+/// How a program is linked with the library.
 #[derive(Clone, Copy, Debug)]
 enum Linked {
     Shared,
     Static,
-    /// Statically, and its memory is watched.
+    /// Statically, with AddressSanitizer.
     Watched,
 }
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Where cargo has put the libraries: beside this program.
+/// The directory in which cargo has put the libraries, that of this executable.
 fn libraries() -> PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().to_owned()
 }
@@ -34,7 +34,8 @@ fn scratch(name: &str) -> PathBuf {
     sakiyomi_testing::directory().join(format!("capi-{name}-{}", std::process::id()))
 }
 
-/// Compiles a program; none where there is no compiler, or none that watches memory, which is said.
+/// Compiles a program. Without a C compiler, or one with AddressSanitizer, reports the test as skipped and returns
+/// `None`.
 fn compiled(test: &str, source: &str, linked: Linked) -> Option<PathBuf> {
     let able = |arguments: &[&str]| {
         let probe = scratch(&format!("{test}-probe-{linked:?}"));
@@ -69,7 +70,7 @@ fn compiled(test: &str, source: &str, linked: Linked) -> Option<PathBuf> {
     Some(program)
 }
 
-/// What Rust takes the structures to be.
+/// Macros that pass the layout of Rust's structures to C.
 fn layout() -> Vec<String> {
     macro_rules! at {
         ($name:literal, $type:ty, $($field:ident),*) => {
@@ -94,7 +95,7 @@ fn layout() -> Vec<String> {
     layout.into_iter().map(|(name, value)| format!("-D{name}={value}")).collect()
 }
 
-/// Runs a program with some words, and takes it away.
+/// Runs a program with arguments and deletes it.
 fn run<W: AsRef<OsStr>>(program: &Path, words: impl IntoIterator<Item = W>) -> Output {
     let output = Command::new(program).args(words).output().unwrap();
     let _ = fs::remove_file(program);
@@ -171,7 +172,7 @@ fn the_example_gives_a_rate_and_takes_it_back() {
     let options = Options { behind, regulate: Some(Regulate::default()), ..Options::default() };
     let mounted = mount(&backing, &disk, &options).unwrap();
     let pid = std::process::id();
-    // A mount that hangs would hang whoever asks it.
+    // A timeout, because a mount that hangs would block the program.
     let set = |percent: &str| {
         let mut command = Command::new("timeout");
         command.args(["-s", "KILL", "30"]).arg(&program).arg(pid.to_string()).arg(&disk).arg(percent);
@@ -208,7 +209,7 @@ fn the_header_is_one_for_cpp_too() {
     let _ = fs::remove_file(&source);
 }
 
-/// The functions that a text names, each before an opening bracket.
+/// The functions named in a text, each followed by an opening parenthesis.
 fn functions(text: &str) -> BTreeSet<&str> {
     let word = |text: &str| {
         text.find(|letter: char| letter != '_' && !letter.is_alphanumeric()).unwrap_or(text.len())

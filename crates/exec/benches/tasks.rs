@@ -1,4 +1,4 @@
-//! `cargo bench -p sakiyomi-exec --bench tasks`: what a task costs that does nothing, on two threads.
+//! `cargo bench -p sakiyomi-exec --bench tasks`: cost of an empty task on two threads.
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -29,7 +29,7 @@ fn in_task_blocks(bencher: Bencher) {
     });
 }
 
-/// Each waits for two before it.
+/// Each task waits for two predecessors.
 #[divan::bench(sample_count = 7, args = [1, 2])]
 fn with_dependencies(bencher: Bencher, threads: usize) {
     bencher.counter(ItemsCount::new(TASKS)).bench(|| {
@@ -44,21 +44,21 @@ fn with_dependencies(bencher: Bencher, threads: usize) {
     });
 }
 
-/// A run of one task, which its caller waits for: on threads that are started for it.
+/// A run of one task, for which its caller waits, on threads started for it.
 #[divan::bench(args = [1, 2])]
 fn run_of_one_task_on_new_threads(bencher: Bencher, threads: usize) {
     let threads = Threads::new(threads);
     bencher.bench(|| threads.run(one_task).expect("nothing fails"));
 }
 
-/// The same on threads that stay.
+/// The same on persistent threads.
 #[divan::bench(args = [1, 2])]
 fn run_of_one_task(bencher: Bencher, threads: usize) {
     let executor = Threads::new(threads).start().expect("threads can be started");
     bencher.bench(|| executor.run(one_task).expect("nothing fails"));
 }
 
-/// The same by the I/O lane: with the wake of its thread, and of the caller.
+/// The same on the I/O lane: includes waking its thread and the caller.
 #[divan::bench]
 fn run_of_one_io_task(bencher: Bencher) {
     let executor = Threads::new(2).start().expect("threads can be started");

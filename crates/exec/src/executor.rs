@@ -14,38 +14,37 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | give a task what others put out | [`Builder::with`]; [`Handle::share`] for several takers |
-//! | order tasks without passing anything | [`Builder::wait_for`] |
-//! | say which threads, how urgent | [`Builder::on`], [`Builder::priority`] |
+//! | pass outputs of tasks to another one | [`Builder::with`]; [`Handle::share`] for several consumers |
+//! | order tasks without passing data | [`Builder::wait_for`] |
+//! | choose threads and priority | [`Builder::on`], [`Builder::priority`] |
 //! | return errors | [`Builder::try_spawn`] |
-//! | make as many tasks as there are items, few at a time | [`Tasks::each`]: task blocks |
-//! | get results in the caller | [`Caller::wait`] |
-//! | give up | [`Tasks::cancel`] |
-//! | run one graph of tasks | [`Threads::run`] |
-//! | run many on threads that stay | [`Threads::scope`], [`Threads::start`]; [`Executor::run`] |
-//! | run a graph that goes on between two calls | [`Executor::start`] |
+//! | make a task for each of many items, few at a time | [`Tasks::each`]: task blocks |
+//! | receive results in the caller | [`Caller::wait`] |
+//! | cancel | [`Tasks::cancel`] |
+//! | run a single graph of tasks | [`Threads::run`] |
+//! | run many on persistent threads | [`Threads::scope`], [`Threads::start`]; [`Executor::run`] |
+//! | run a graph that continues between calls | [`Executor::start`] |
 //!
-//! - A task depends on handles, so on tasks that are there already: no circle can be written.
-//! - A task that fails or panics ends those that depend on it, without running them; the failure names the first one.
-//!   It is what the run returns, unless [`Caller::wait`] did. To panic while something is dropped is to panic.
+//! - A task depends on handles, that is, on existing tasks: cycles are impossible.
+//! - If a task fails or panics, its dependents end without being run; their failure names the first one. The run
+//!   returns it, unless [`Caller::wait`] did. A panic in a destructor counts as a panic of the task.
 //! - The number of live tasks is bounded for the caller, which runs tasks while it waits for room. A task that makes
-//!   tasks never waits, so that nothing can lock up; [`Tasks::each`] keeps the tasks that it makes within a number of
-//!   its own: they are the task blocks of the paper (section 3.1).
-//! - Runs on one executor are independent: each has its queues, its failure and its cancellation. Its threads serve
-//!   runs that are active at the same time by turns. A caller that waits runs tasks of its own run only.
+//!   tasks never waits, so that no deadlock is possible; [`Tasks::each`] limits the tasks that it makes to a number of
+//!   its own: these are the task blocks of the paper (section 3.1).
+//! - Runs on one executor are independent: each has its own queues, failure and cancellation. Threads serve concurrent
+//!   runs in turn. A waiting caller runs only tasks of its own run.
 //! - All tasks of a run have ended when it returns.
 //!
 //! # What tasks may borrow
-//! Tasks of an `Executor<'env>` may borrow what lives for `'env`, which is longer than its threads do:
+//! Tasks of an `Executor<'env>` may borrow values that live for `'env`, which outlives its threads:
 //!
-//! - With [`Threads::scope`] and [`Threads::run`] that is every value of the caller from before: the threads end in
-//!   there. So a command reads files with functions that borrow its options.
-//! - With [`Threads::start`] it is `'static` values, so tasks own or share (`Arc`) their data. So an operator, a
-//!   library's handle or an iterator keeps its threads for as long as it lives; blocks of `io` are `'static` for
-//!   that.
+//! - With [`Threads::scope`] and [`Threads::run`], all values that the caller had before the call: the threads end
+//!   within it. Thus a command reads files with functions that borrow its options.
+//! - With [`Threads::start`], `'static` values, so tasks own or share (`Arc`) their data. Thus an operator, a library's
+//!   handle or an iterator keeps its threads for its lifetime; this is why blocks of `io` are `'static`.
 //!
-//! Tasks that borrow for less, on threads that stay, would need lifetimes to be erased, which only `unsafe` does (as
-//! rayon's `scope` does). A scope around the work costs the start of its threads once, and no proof.
+//! Shorter borrows on persistent threads would require erasing lifetimes, which only `unsafe` can do (as rayon's
+//! `scope` does). A scope around the work costs one start of its threads, and no proof of soundness.
 
 mod builder;
 mod edges;
@@ -79,19 +78,19 @@ use pool::Pool;
 
 pub use crate::queues::Priority;
 
-/// Threads that stay, for any number of runs one after the other and at the same time. They end when it is dropped.
+/// Persistent threads for any number of consecutive and concurrent runs. They end when it is dropped.
 pub struct Executor<'env> {
     pool: Arc<Pool<Tasks<'env>>>,
     live_max: usize,
-    /// To be waited for, unless a scope does.
+    /// Threads to join, unless a scope does.
     threads: Vec<JoinHandle<()>>,
 }
 
 impl<'env> Executor<'env> {
     /// Runs `main` on this thread, and waits until all tasks that it made have ended.
     ///
-    /// While `main` waits, for a task or for room, this thread runs tasks of this run: a lock that they take must not
-    /// be held then. From any thread, also one of the executor's: a task may have a run of its own.
+    /// While `main` waits, for a task or for room, this thread runs tasks of this run; it must not hold a lock that
+    /// they take. May be called from any thread, including one of the executor's: a task may have a run of its own.
     ///
     /// ```
     /// use sakiyomi_exec::executor::{Executor, Failure, Threads};
@@ -102,7 +101,7 @@ impl<'env> Executor<'env> {
     /// ```
     ///
     /// # Errors
-    /// The first failure of a task, unless `main` was given it by [`Caller::wait`].
+    /// The first failure of a task, unless [`Caller::wait`] returned it to `main`.
     pub fn run<R>(&self, main: impl FnOnce(&Caller<'env>) -> R) -> Result<R, Failure> {
         let run = Executor::start(self);
         let place = run.enter(0);
@@ -115,14 +114,14 @@ impl<'env> Executor<'env> {
         result.map_or_else(|panic| resume_unwind(panic), |result| end.map(|()| result))
     }
 
-    /// A run that goes on until it is finished or dropped. It holds the executor: `executor` is a reference or an
+    /// Starts a run that lasts until it is finished or dropped. It holds the executor: `executor` is a reference or an
     /// `Arc`.
     pub fn start<E: std::ops::Deref<Target = Executor<'env>>>(executor: E) -> Run<'env, E> {
         let (pool, live_max) = (Arc::clone(&executor.pool), executor.live_max);
         Run::new(executor, &pool, live_max)
     }
 
-    /// Number of compute threads, the caller of a run included.
+    /// Returns the number of compute threads, including the caller of a run.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.pool.computing()

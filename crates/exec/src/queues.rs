@@ -1,71 +1,71 @@
-//! Where the active tasks of a run wait for a thread: a queue of each thread's own, from which others steal.
+//! Queues of the active tasks of a run: one per thread, from which others steal.
 //!
-//! All of it is made of locks that are held for a few instructions. A thread takes the newest of its own tasks, whose
-//! data is still in its cache, and when it has none the oldest half of another's: one lock for many tasks.
+//! They consist of locks that are held for a few instructions. A thread takes the newest of its own tasks, whose data
+//! is still in its cache. When it has none, it takes the oldest half of another thread's: one lock for many tasks.
 //!
-//! Nothing here wakes or sleeps: that is [`sleep`](crate::sleep)'s.
+//! [`sleep`](crate::sleep) puts threads to sleep and wakes them.
 
 use std::collections::VecDeque;
 
 use crate::sleep::Look;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 
-/// The time; in model checks there is none.
+/// The clock; model checks have none.
 mod system {
-    /// Nanoseconds since the first call.
+    /// Returns nanoseconds since the first call.
     #[cfg(not(all(test, loom)))]
     pub(super) fn now() -> u64 {
         static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
         FIRST.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64
     }
 
-    /// Every order is tried whatever the time.
+    /// Loom tries every order whatever the time.
     #[cfg(all(test, loom))]
     pub(super) fn now() -> u64 {
         0
     }
 }
 
-/// How urgent a task is. Among tasks of a kind the order is open.
+/// Priority of a task. The order of tasks with the same priority is unspecified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
     /// Only when there are no others.
     Low,
-    /// Usual.
+    /// The default.
     #[default]
     Normal,
-    /// Before all others that wait for any thread.
+    /// Before all other tasks that any thread may run.
     High,
 }
 
 /// The threads that may take a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum For {
-    /// Any thread that computes; the task was made by this one, if by one of them.
+    /// Any compute thread; with the number of the one that made the task, if one of them did.
     Any(Option<usize>),
-    /// This thread of those that compute.
+    /// This compute thread.
     Thread(usize),
     /// The threads of this I/O lane.
     Lane(usize),
 }
 
-/// The tasks that a thread takes.
+/// The role of a thread, which determines the tasks that it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
-    /// It computes, as this one of those that do. Number 0 is the run's caller.
+    /// The compute thread with this number. Number 0 is the run's caller.
     Computes(usize),
-    /// It serves this I/O lane.
+    /// A thread of this I/O lane.
     Lane(usize),
 }
 
-/// Tasks stolen at a time, at most.
+/// Maximum number of tasks stolen at a time.
 const STOLEN_MAX: usize = 64;
-/// A thread that has just run out leaves a victim this many tasks, until it would sleep: a thread that makes tasks is
-/// about to make more, and to steal each singly would cost both more than the tasks.
+/// Tasks that a newly idle thread leaves a victim, until it would sleep: a thread that makes tasks is about to make
+/// more, and stealing each singly would cost both threads more than the tasks.
 const LEFT_TO_VICTIM: usize = 32;
-/// Tasks shorter than this, in nanoseconds, cost more when they are stolen than when their maker runs them: their
-/// memory goes from one core to the other and back. A thread that has stolen some does so again only when it would
-/// sleep.
+/// Tasks shorter than this, in nanoseconds, cost more when they are stolen than when their maker runs them, because
+/// their memory moves from one core to the other and back. A thread that has stolen such tasks steals again only when
+/// it would otherwise sleep.
 const STOLEN_NS_MIN: u64 = 500;
 
 pub(crate) struct Queues<T> {
@@ -76,19 +76,19 @@ pub(crate) struct Queues<T> {
     urgent: AtomicUsize,
 }
 
-/// In cache lines of its own: threads write to theirs all the time.
+/// On cache lines of its own: each thread writes to its entry all the time.
 #[repr(align(128))]
 struct Thread<T> {
     own: Mutex<VecDeque<T>>,
     bound: Bound<T>,
-    /// Number of tasks that it stole last, and the time.
+    /// Number of tasks in its last theft, and the time of that.
     stolen: AtomicUsize,
     stolen_at: AtomicU64,
     /// Number of tasks that it leaves a victim, until it would sleep.
     left: AtomicUsize,
 }
 
-/// Tasks for one thread, or for those of one lane.
+/// Tasks of a single thread or lane.
 struct Bound<T> {
     tasks: Mutex<VecDeque<T>>,
     count: AtomicUsize,
@@ -103,8 +103,8 @@ struct Shared<T> {
 /// The next task of a thread.
 pub(crate) struct Found<T> {
     pub(crate) task: T,
-    /// Whether more tasks were stolen, which are now in the thread's own queue: a thread that looked for tasks while
-    /// they moved found them in neither queue, and must be woken.
+    /// Whether more tasks were stolen and moved to the thread's own queue: a thread that searched while they moved
+    /// found them in neither queue, and must be woken.
     pub(crate) has_stolen_more: bool,
 }
 
@@ -131,14 +131,14 @@ impl<T> Bound<T> {
         Some(task)
     }
 
-    /// As [`Bound::take`], without the lock while it is known that there are none.
+    /// Takes a task as [`Bound::take`] does, but without the lock if the count is zero.
     fn take_if_any(&self) -> Option<T> {
         if self.count.load(Ordering::Relaxed) > 0 { self.take() } else { None }
     }
 }
 
 impl<T> Queues<T> {
-    /// For `computing` threads, and this many I/O lanes.
+    /// Makes the queues of `computing` threads and `lanes` I/O lanes.
     pub(crate) fn new(computing: usize, lanes: usize) -> Queues<T> {
         let thread = |_| Thread {
             own: Mutex::new(VecDeque::new()),
@@ -164,7 +164,7 @@ impl<T> Queues<T> {
         self.lanes.len()
     }
 
-    /// Adds a task. A thread that may take it is to be woken after that, if one sleeps.
+    /// Adds a task. The caller must then wake a thread that may take it, if one sleeps.
     pub(crate) fn push(&self, task: T, whose: For, priority: Priority) {
         match (whose, priority) {
             (For::Thread(thread), _) => self.threads[thread].bound.push(task, priority),
@@ -180,7 +180,7 @@ impl<T> Queues<T> {
         }
     }
 
-    /// The next task for a thread.
+    /// Returns the next task for a thread.
     pub(crate) fn find(&self, server: Server, look: Look) -> Option<Found<T>> {
         let me = match server {
             Server::Lane(lane) => return self.find_bound(&self.lanes[lane], look),
@@ -202,7 +202,7 @@ impl<T> Queues<T> {
         task.map(Found::alone)
     }
 
-    /// Only tasks that are bound to a thread or a lane.
+    /// Returns a task that is bound to the thread or its lane.
     pub(crate) fn find_only_bound(&self, server: Server, look: Look) -> Option<Found<T>> {
         match server {
             Server::Lane(lane) => self.find_bound(&self.lanes[lane], look),
@@ -210,7 +210,7 @@ impl<T> Queues<T> {
         }
     }
 
-    /// The task that thread `me` must run before one that it has just made active, if there is one.
+    /// Returns the task that thread `me` must run before one that it has just made active, if any.
     pub(crate) fn find_pressing(&self, me: usize) -> Option<T> {
         self.threads[me].bound.take_if_any().or_else(|| self.take_urgent_if_any())
     }
@@ -235,12 +235,12 @@ impl<T> Queues<T> {
         Some(task)
     }
 
-    /// The least urgent task; or an urgent one whose count this thread had not yet seen.
+    /// Takes the least urgent task; or an urgent one whose count this thread had not yet seen.
     fn take_last(&self) -> Option<T> {
         self.take_urgent().or_else(|| lock(&self.shared).low.pop_front())
     }
 
-    /// The oldest half of another thread's tasks become those of `me`, but for the first, which it is given.
+    /// Moves the oldest half of another thread's tasks to thread `me`, and returns the first of them.
     fn steal(&self, me: usize, left: usize) -> Option<Found<T>> {
         let computing = self.computing();
         (1..computing).map(|step| (me + step) % computing).find_map(|other| {
@@ -263,7 +263,7 @@ impl<T> Queues<T> {
 }
 
 impl<T> Thread<T> {
-    /// Number of tasks that it leaves a victim.
+    /// Returns the number of tasks that it leaves a victim.
     fn left(&self, look: Look) -> usize {
         match look {
             Look::Own | Look::First => usize::MAX,
@@ -273,7 +273,7 @@ impl<T> Thread<T> {
         }
     }
 
-    /// Whether those that it stole last, and has just run, were not worth it.
+    /// Whether the tasks of its last theft, which it has just run, were too short.
     fn has_stolen_small_ones(&self) -> bool {
         let stolen = self.stolen.swap(0, Ordering::Relaxed) as u64;
         stolen > 0 && system::now() - self.stolen_at.load(Ordering::Relaxed) < stolen * STOLEN_NS_MIN

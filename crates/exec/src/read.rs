@@ -1,4 +1,4 @@
-//! Blocked reads: a file's blocks are read while those before them are worked on, written as shortly as a loop.
+//! Blocked reads: a file's blocks are read while earlier ones are processed, in a notation as short as a loop.
 //!
 //! ```no_run
 //! use sakiyomi_exec::read::blocked_read;
@@ -12,18 +12,18 @@
 //! # }
 //! ```
 //!
-//! The function maps a block: as it is, cut anywhere ([`BlockedRead::map`], for functions that return head and tail
-//! as the paper's word count does), or with whole records only ([`BlockedRead::records`]); a record that a block
-//! boundary cuts is joined and mapped by itself.
+//! The function maps a block: cut anywhere ([`BlockedRead::map`], for functions that return head and tail as the
+//! paper's word count does), or with whole records only ([`BlockedRead::records`]); a record that crosses a block
+//! boundary is joined and mapped by itself.
 //!
-//! Results are reduced by an associative function, neighbours as they meet, or written in the file's order. So blocks
-//! may be read in any order, and **cached blocks go first**: compute threads process them, mapped or copied,
-//! whichever is faster, while the I/O thread loads the others. If the file was once evicted for want of memory, the
-//! I/O thread starts after that, since the blocks that it loads would evict the cached ones.
+//! Results are reduced by an associative function as soon as neighbours are complete, or written in the file's order.
+//! So blocks may be read in any order, and **cached blocks go first**: compute threads process them, mapped or copied,
+//! whichever is faster, while the I/O thread loads the others. If pages of the file were evicted before for lack of
+//! memory, the I/O thread starts after that, since the blocks that it loads would evict the cached ones.
 //!
-//! With many files ([`blocked_reads`]) the next is read while the last is processed, and the files after it are
-//! opened and fetched ahead. They are one text ([`Mapped::reduce`], [`Mapped::write_ordered`]), or each has its own
-//! result or error ([`Mapped::reduce_each`], [`Mapped::each_in_order`]):
+//! With many files ([`blocked_reads`]) the next is read while the last is processed, and the files after it are opened
+//! and fetched ahead. They form one text ([`Mapped::reduce`], [`Mapped::write_ordered`]), or each has its own result or
+//! error ([`Mapped::reduce_each`], [`Mapped::each_in_order`]):
 //!
 //! ```no_run
 //! use sakiyomi_exec::read::blocked_reads;
@@ -41,8 +41,8 @@
 //! # }
 //! ```
 //!
-//! The bytes that are loaded and not yet processed are bounded, and so are results that wait for their turn, by the
-//! size of their blocks; a longer record is an error.
+//! Bytes that are loaded and not yet processed are bounded, and so are results that wait for their turn, by the size of
+//! their blocks; a longer record is an error.
 
 mod ahead;
 mod builder;

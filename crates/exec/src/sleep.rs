@@ -1,8 +1,8 @@
-//! How threads that find nothing to do go to sleep, and how they are woken.
+//! Sleeping and waking of threads without tasks.
 //!
-//! A thread that goes to sleep overlooks no task: it marks its seat as asleep before it looks through the queues for
-//! the last time, and a thread that adds a task checks the seats after that. The queue's lock orders the two: either
-//! the sleeper sees the task, or the other thread sees the mark.
+//! No task is lost when a thread goes to sleep: it marks its seat as asleep before it searches the queues for the last
+//! time, and a thread that adds a task checks the seats after that. The queue's lock orders the two: either the sleeper
+//! sees the task, or the other thread sees the mark.
 
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
@@ -10,17 +10,17 @@ use std::sync::{Arc, PoisonError};
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, lock};
 use system::{POLLS_BEFORE_SLEEP, pause};
 
-/// Giving the processor to others; in model checks it is never given.
+/// Yielding the processor; in model checks threads do not yield.
 mod system {
-    /// Polls of a thread before it sleeps: waking it costs microseconds.
+    /// Polls before a thread sleeps: waking it costs microseconds.
     #[cfg(not(all(test, loom)))]
     pub(super) const POLLS_BEFORE_SLEEP: usize = 16;
     /// A second poll would see what the first would have seen later.
     #[cfg(all(test, loom))]
     pub(super) const POLLS_BEFORE_SLEEP: usize = 1;
 
-    /// Waits a moment without sleeping, some microseconds at most, longer from look to look: a thread that looks into
-    /// a queue all the time takes its cache line from the thread that fills it.
+    /// Waits without sleeping, some microseconds at most, longer with each poll: a thread that polls a queue
+    /// continuously takes its cache line from the thread that fills it.
     #[cfg(not(all(test, loom)))]
     pub(super) fn pause(look: usize) {
         (0..32 << look.min(3)).for_each(|_| std::hint::spin_loop());
@@ -32,39 +32,39 @@ mod system {
     pub(super) fn pause(_: usize) {}
 }
 
-/// When a thread looks for a task, which decides how much of others' it takes.
+/// The occasion of a search for a task, which determines how many tasks of others may be stolen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// Between two tasks: nothing is stolen.
     Own,
-    /// As a thread that will not wait.
+    /// By a thread that will not wait.
     AtOnce,
-    /// It has run out.
+    /// The first search after the thread's own tasks ran out.
     First,
-    /// It has looked before.
+    /// A repeated search.
     Again,
-    /// It will sleep if it finds nothing.
+    /// The last search before sleeping.
     Last,
-    /// It was woken.
+    /// The first search after a wake-up.
     Woken,
 }
 
-/// Where one thread sleeps.
+/// The place where one thread sleeps.
 pub(crate) struct Seat {
     /// One of the `_STATE` constants.
     state: AtomicUsize,
     wake: Condvar,
-    /// Where its thread sleeps, if elsewhere.
+    /// The seat on which its thread sleeps instead, if any.
     elsewhere: Mutex<Option<Arc<Seat>>>,
 }
 
 /// The thread runs.
 const AWAKE_STATE: usize = 0;
-/// It sleeps, and takes tasks of any run.
+/// The thread sleeps, and takes tasks of any run.
 const IDLE_STATE: usize = 1;
-/// It sleeps until a task of a run that it has called ends.
+/// The thread sleeps until a task of a run that it has called ends.
 const WAITING_STATE: usize = 2;
-/// It sleeps in the seat of a run that it has called.
+/// The thread sleeps on the seat of a run that it has called.
 const ON_RUN_SEAT: usize = 3;
 
 impl Seat {
@@ -81,19 +81,19 @@ impl Seat {
     }
 }
 
-/// The seats of an executor's threads. Callers that wait have theirs elsewhere.
+/// The seats of an executor's threads. Waiting callers have seats of their own.
 pub(crate) struct Sleep {
-    /// Under this lock seats change. The locks of queues are taken under it, never the other way round.
+    /// Protects changes of seats. Locks of queues are taken under it, never the other way round.
     changing: Mutex<()>,
     seats: Box<[Arc<Seat>]>,
-    /// The first of them compute; how many of those are idle.
+    /// Number of compute threads, which come first, and of idle ones among them.
     computing: usize,
     idle: AtomicUsize,
     closed: AtomicBool,
 }
 
 impl Sleep {
-    /// Seats for `computing` threads, and for `others` behind them.
+    /// Makes seats for `computing` compute threads, followed by `others`.
     pub(crate) fn new(computing: usize, others: usize) -> Sleep {
         Sleep {
             changing: Mutex::new(()),
@@ -104,14 +104,15 @@ impl Sleep {
         }
     }
 
-    /// An idle thread looks for a task until it finds one, and sleeps in between; `None` when the executor is closed.
+    /// Searches for a task for an idle thread until one is found, sleeping in between; `None` when the executor is
+    /// closed.
     pub(crate) fn next_idle<R>(&self, thread: usize, look: impl FnMut(Look) -> Option<R>) -> Option<R> {
         self.next(&self.seats[thread], None, IDLE_STATE, || self.closed.load(Ordering::Relaxed), look)
     }
 
-    /// The caller of a run looks for a task until it finds one or `enough` holds, and sleeps in between. A change
+    /// Searches for a task for the caller of a run until one is found or `enough` holds, sleeping in between. A change
     /// that makes `enough` true must be followed by [`Sleep::wake_caller`]. A caller that is a thread of the executor
-    /// has a seat here as well, its home, and is also woken for tasks that only it may run.
+    /// has a seat here as well, its home, and is also woken for tasks pinned to it.
     pub(crate) fn next_of_run<R>(
         &self,
         seat: &Arc<Seat>,
@@ -174,7 +175,7 @@ impl Sleep {
         }
     }
 
-    /// Says what it slept for.
+    /// Marks the thread as awake; returns its previous state.
     fn wake_up(&self, seat: &Seat) -> usize {
         let what = seat.state.load(Ordering::Relaxed);
         seat.state.store(AWAKE_STATE, Ordering::Relaxed);
@@ -193,14 +194,14 @@ impl Sleep {
         }
     }
 
-    /// Wakes a run's caller, if it sleeps.
+    /// Wakes a run's caller if it sleeps.
     pub(crate) fn wake_caller(&self, caller: &Seat) {
         let _changing = lock(&self.changing);
         self.wake(caller);
     }
 
-    /// After a task for any thread that computes was added: wakes its run's caller, if it sleeps, or else an idle
-    /// thread.
+    /// Wakes the run's caller if it sleeps, otherwise an idle thread. To be called after a task for any compute thread
+    /// was added.
     pub(crate) fn wake_any(&self, caller: &Seat) {
         if self.idle.load(Ordering::Relaxed) == 0 && !caller.is_asleep() {
             return;
@@ -213,7 +214,7 @@ impl Sleep {
         }
     }
 
-    /// After a task was added that is bound to these threads: wakes one of them, if it sleeps.
+    /// Wakes one of these threads if it sleeps. To be called after a task bound to them was added.
     pub(crate) fn wake_one_of(&self, threads: Range<usize>) {
         let seats = &self.seats[threads];
         if !seats.iter().any(|seat| seat.is_asleep()) {
@@ -226,7 +227,7 @@ impl Sleep {
         }
     }
 
-    /// The executor's threads end.
+    /// Ends the executor's threads.
     pub(crate) fn close(&self) {
         let _changing = lock(&self.changing);
         self.closed.store(true, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Locks and atomic numbers: the standard library's, or loom's, which goes through every order in which threads can
-//! meet (`model.rs` of those that are checked so).
+//! Locks and atomics: the standard library's, or those of loom, which explores every order in which threads can meet
+//! (the files `model.rs`).
 
 #[cfg(all(test, loom))]
 pub(crate) use loom::{

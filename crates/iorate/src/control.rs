@@ -1,4 +1,4 @@
-//! Talking to a mount.
+//! Sends requests about I/O rates to a mount.
 
 use std::fmt;
 use std::io;
@@ -8,43 +8,43 @@ use sakiyomi_os::ioctl_channel::{MESSAGE_BYTES, exchange, open};
 
 use crate::protocol::{Answer, Call, Message, PROTOCOL_VERSION, Refusal, Set, Target, View, decode, encode};
 
-/// What went wrong.
+/// Errors of [`Control`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It cannot be opened.
+    /// The path cannot be opened.
     #[error("cannot open {}", path.display())]
     Open {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Nothing of ours.
+    /// The path is not on a mount of sakiyomi.
     #[error("{} is not on a mount of sakiyomi's; `sakiyomi mount BACKING DIR --regulate` makes one", .0.display())]
     NotMounted(PathBuf),
-    /// The mount does not do it.
+    /// The mount refused the request.
     #[error("{}: {why}", path.display())]
     Refused {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: Refusal,
     },
-    /// The mount does not answer.
+    /// The mount gave no valid answer.
     #[error("the mount of {} does not answer", path.display())]
     Broken {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Carries a question to a mount, and puts the answer in its place.
+/// Sends a message to a mount and overwrites it with the answer.
 type Exchange = dyn Fn(&mut [u8; MESSAGE_BYTES]) -> io::Result<()> + Send + Sync;
 
-/// A mount that can be asked.
+/// A connection to a mount.
 pub struct Control {
     path: PathBuf,
     exchange: Box<Exchange>,
@@ -57,10 +57,10 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
-    /// The mount that `path`, a file or directory, is on. Nothing is asked yet.
+    /// Opens the mount that contains `path`, a file or directory. Sends no message yet.
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// If `path` cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> Result<Control, Error> {
         let path = path.as_ref();
         match open(path) {
@@ -69,7 +69,7 @@ impl Control {
         }
     }
 
-    /// Whoever answers such messages, for tests.
+    /// Makes a connection whose messages are answered by `exchange`, for tests.
     pub fn over(
         path: impl AsRef<Path>,
         exchange: impl Fn(&mut [u8; MESSAGE_BYTES]) -> io::Result<()> + Send + Sync + 'static,
@@ -77,16 +77,16 @@ impl Control {
         Control { path: path.as_ref().to_owned(), exchange: Box::new(exchange) }
     }
 
-    /// Where it was opened.
+    /// Returns the path given to [`Control::open`].
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives a rate; says whether it is kept only as well as can be.
+    /// Sets a rate. Returns whether it is best effort, that is, not guaranteed.
     ///
     /// # Errors
-    /// If it is refused.
+    /// If the mount refuses it.
     pub fn set(&self, set: &Set) -> Result<bool, Error> {
         match self.ask(Call::Set(set.clone()))? {
             Answer::Given { best_effort } => Ok(best_effort),
@@ -94,10 +94,10 @@ impl Control {
         }
     }
 
-    /// Takes a rate back.
+    /// Removes a rate.
     ///
     /// # Errors
-    /// If there is none, or it is not the caller's to take.
+    /// If the target has no rate, or the caller may not remove it.
     pub fn clear(&self, target: &Target) -> Result<(), Error> {
         match self.ask(Call::Clear(target.clone()))? {
             Answer::Cleared => Ok(()),
@@ -105,14 +105,14 @@ impl Control {
         }
     }
 
-    /// How things are: of all who have rates or, with `all`, of all who were seen lately.
+    /// Returns the state of the device and of all owners with a rate or, with `all`, of all that did I/O recently.
     ///
     /// # Errors
-    /// If the mount does not answer.
+    /// If the mount gives no valid answer.
     pub fn look(&self, all: bool) -> Result<View, Error> {
         let mut view = self.look_after(0, all)?;
         while view.more {
-            // Who says that there are more but tells of nobody has no more to tell.
+            // A part without owners ends the list, even if it announces more.
             let Some(last) = view.owners.last().map(|last| last.number) else { break };
             let next = self.look_after(last, all)?;
             if next.owners.first().is_some_and(|first| first.number <= last) {
@@ -125,10 +125,10 @@ impl Control {
         Ok(view)
     }
 
-    /// The device, and this one who has a rate; also who had it until it ended, lately.
+    /// Returns the state of the device and of the target, which has a rate or had one until it recently ended.
     ///
     /// # Errors
-    /// If it has none.
+    /// If the target has no rate.
     pub fn find(&self, target: &Target) -> Result<View, Error> {
         match self.ask(Call::Find(target.clone()))? {
             Answer::Seen(view) => Ok(view),
@@ -148,7 +148,7 @@ impl Control {
         let too_long = || io::Error::new(io::ErrorKind::InvalidInput, "the name is too long");
         let mut message = encode(&message).ok_or_else(|| self.broken(too_long()))?;
         (self.exchange)(&mut message).map_err(|error| match error.raw_os_error() {
-            // ENOTTY or ENOSYS: who serves it does not know such messages.
+            // ENOTTY or ENOSYS: the file system does not know this request.
             Some(25 | 38) => Error::NotMounted(self.path.clone()),
             _ => self.broken(error),
         })?;
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
     use crate::protocol::{Bypass, DeviceView, Owner, Rate};
 
-    /// A mount that answers each question by `answer`.
+    /// A mount that answers each message by `answer`.
     fn mount(answer: impl Fn(Message) -> Answer + Send + Sync + 'static) -> Control {
         Control::over("/mnt/disk", move |message| {
             *message = *encode(&answer(decode(message)?)).unwrap();
@@ -232,7 +232,7 @@ mod tests {
             view(std::iter::empty(), true)
         });
         assert!(!control.look(false).unwrap().more);
-        // Nor one that says the same again and again.
+        // Likewise if each part is the same as the one before.
         let asked = Mutex::new(0);
         let control = mount(move |_| {
             *asked.lock().unwrap() += 1;

@@ -1,14 +1,14 @@
-//! A process's share of a drive: set, taken back, and watched.
+//! Rates of processes on a drive: setting, removing and observing them.
 //!
-//! `sakiyomi mount BACKING DIR --regulate` serves the files under DIR so that a process which has a *rate* finds its I/O
-//! taking a constant time, whatever others do (`docs/regulation.md`). Who sets rates talks to the mount through any file
-//! or directory of it; the kernel says who that is.
+//! `sakiyomi mount BACKING DIR --regulate` serves the files below DIR so that each I/O of a process with a *rate* takes
+//! a constant time, regardless of other processes (`docs/regulation.md`). Requests are sent through any file or
+//! directory of the mount; the kernel identifies the caller.
 //!
-//! | what | where |
+//! | use | interface |
 //! |---|---|
-//! | the call, with the shape that the thesis gives it | [`set_iorate`] |
-//! | everything else that can be asked of a mount | [`Control`] |
-//! | what is said on the way | [`protocol`] |
+//! | the call as the thesis defines it | [`set_iorate`] |
+//! | all other requests | [`Control`] |
+//! | the messages | [`protocol`] |
 //!
 //! ```no_run
 //! use sakiyomi_iorate::protocol::{Rate, Set, Target};
@@ -34,11 +34,13 @@ use std::path::Path;
 pub use control::{Control, Error};
 use protocol::{Rate, Set, Target};
 
-/// Gives the process `pid` so many percent, 1 to 100, of the device that `dev_path` lies on; 0 takes it back
-/// (`set_iorate(pid, dev_path, req_iorate)`, Tani 2023). `dev_path` is any file or directory of a mount of sakiyomi's.
+/// Gives process `pid` a rate of `req_iorate` percent, 1 to 100, of the device that holds `dev_path`; 0 removes the
+/// rate (`set_iorate(pid, dev_path, req_iorate)`, Tani 2023). `dev_path` is any file or directory of a mount of
+/// sakiyomi.
 ///
 /// # Errors
-/// If `dev_path` is not regulated, `pid` is not there or another user's, or the rate cannot be kept: [`Error`].
+/// If `dev_path` is not on a regulated mount, the process does not exist or belongs to another user, or the rate cannot
+/// be guaranteed: [`Error`].
 pub fn set_iorate(pid: u32, dev_path: impl AsRef<Path>, req_iorate: u32) -> Result<(), Error> {
     let control = Control::open(dev_path)?;
     let target = Target::Process { pid };

@@ -1,6 +1,6 @@
-//! What is said to a mount, and what it answers: JSON in a message of a fixed size, padded with zeros.
+//! Messages to a mount and its answers: JSON in a message of fixed size, padded with zeros.
 //!
-//! Every question has one answer. What does not fit into one message is asked for in parts ([`Call::Look`]).
+//! Each request has one answer. A list that does not fit into one message is requested in parts ([`Call::Look`]).
 
 use std::io;
 
@@ -8,246 +8,246 @@ use sakiyomi_os::ioctl_channel::MESSAGE_BYTES;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Version of this protocol. A mount answers [`Refusal::Version`] to others.
+/// Version of this protocol. A mount answers others with [`Refusal::Version`].
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// A message.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// [`PROTOCOL_VERSION`] of who asks.
+    /// [`PROTOCOL_VERSION`] of the sender.
     pub version: u32,
-    /// The number of the process that asks, as it knows itself: another one means that its numbers are not the mount's
-    /// (a container).
+    /// The sender's process ID in its own namespace. If it differs from the one that the mount sees, the two are in
+    /// different PID namespaces (a container), and process IDs in the request are meaningless to the mount.
     pub asker: u32,
-    /// What it asks.
+    /// The request itself.
     pub call: Call,
 }
 
-/// What can be asked.
+/// The requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Call {
-    /// Give a rate.
+    /// Set a rate.
     Set(Set),
-    /// Take a rate back.
+    /// Remove a rate.
     Clear(Target),
-    /// How things are: the device, and the owners behind the one that was seen last, 0 for the first.
+    /// Return the device, and owners in ascending order of their numbers.
     Look {
-        /// [`Owner::number`] of the last one seen.
+        /// [`Owner::number`] after which to continue; 0 to begin.
         after: u64,
-        /// Also those who have no rate.
+        /// Whether to include owners without a rate.
         all: bool,
     },
-    /// The device, and one of those who have a rate or had one until they ended, lately.
+    /// Return the device, and one target that has a rate or had one until it recently ended.
     Find(Target),
 }
 
-/// A rate for somebody.
+/// A rate for a target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Set {
-    /// For whom.
+    /// The target.
     pub target: Target,
-    /// What.
+    /// The rate.
     pub rate: Rate,
-    /// Also if it cannot be kept.
+    /// Whether to accept the rate even if it cannot be guaranteed.
     pub best_effort: bool,
 }
 
-/// Whose I/O shares one rate.
+/// The processes whose I/O shares one rate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Target {
     /// A process with all its threads.
     Process {
-        /// Its number.
+        /// Its process ID.
         pid: u32,
     },
-    /// A process and all that it starts, and they start.
+    /// A process and all its descendants.
     Tree {
-        /// The number of the first.
+        /// The process ID of the ancestor.
         pid: u32,
     },
-    /// The processes of a control group and of those below it.
+    /// The processes of a control group and of its descendants.
     Group {
-        /// As in `/proc/PID/cgroup`, from the root of the hierarchy on.
+        /// The path from the root of the hierarchy, as in `/proc/PID/cgroup`.
         path: String,
     },
 }
 
-/// How fast.
+/// A rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rate {
-    /// So many percent of the device, 1 to 100.
+    /// Percentage of the device, 1 to 100.
     Percent(u32),
-    /// An I/O each so many nanoseconds.
+    /// Time of one I/O, in nanoseconds.
     EveryNs(u64),
 }
 
-/// What a mount answers.
+/// The answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// The rate is given.
+    /// The rate was set.
     Given {
-        /// Only as well as can be.
+        /// Whether it is not guaranteed.
         best_effort: bool,
     },
-    /// The rate is taken back.
+    /// The rate was removed.
     Cleared,
-    /// How things are.
+    /// The state of the device and of owners.
     Seen(View),
-    /// It is not done.
+    /// The request was refused.
     Refused(Refusal),
 }
 
-/// Why something is not done.
+/// Reasons for a refusal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case", tag = "why")]
 pub enum Refusal {
-    /// Another version of the protocol.
+    /// The versions of the protocol differ.
     #[error("the mount is served by another version of sakiyomi (protocol {theirs}); use that one's command")]
     Version {
-        /// The mount's.
+        /// The mount's version.
         theirs: u32,
     },
-    /// Mounted without `--regulate`.
+    /// The mount was made without `--regulate`.
     #[error("it was mounted without --regulate; mount it again with it")]
     NotRegulated,
-    /// Who asks is in a namespace of its own.
+    /// The sender is in another PID namespace.
     #[error("process numbers here are not those of the mount (a container?); ask from where it was mounted")]
     Namespace,
-    /// Nobody there.
+    /// The process does not exist.
     #[error("there is no process {pid}")]
     NoProcess {
-        /// Its number.
+        /// Its process ID.
         pid: u32,
     },
-    /// No such control group.
+    /// The control group does not exist or is empty.
     #[error("no process is in the control group {path}; /proc/PID/cgroup has the names")]
     NoGroup {
-        /// Its name.
+        /// Its path.
         path: String,
     },
-    /// Somebody else's.
+    /// The target belongs to another user.
     #[error("{what} is another user's; only root and its own user may set its rate")]
     NotYours {
-        /// The process or group, in words.
+        /// Description of the process or group.
         what: String,
     },
-    /// Nothing to take back.
+    /// The target has no rate.
     #[error("{what} has no rate")]
     NoRate {
-        /// The process or group, in words.
+        /// Description of the process or group.
         what: String,
     },
-    /// No rate at all.
+    /// The rate is out of range.
     #[error("{asked} cannot be asked for; ask for 1 to 100 %, or for a time of an hour at most")]
     BadRate {
-        /// What was asked, in words.
+        /// Description of the requested rate.
         asked: String,
     },
-    /// It cannot be kept.
+    /// The rate cannot be guaranteed.
     #[error("{words}")]
     NoRoom {
-        /// In words, with the best that can.
+        /// The sentence shown to the user, with the best possible rate.
         words: String,
-        /// The most that can be kept, in percent, if any.
+        /// The largest percentage that can be guaranteed, if any.
         best_percent: Option<u32>,
-        /// The shortest time that can be kept, if any.
+        /// The shortest I/O time that can be guaranteed, in nanoseconds, if any.
         best_every_ns: Option<u64>,
     },
-    /// As many as can be have one.
+    /// The maximum number of rates is in use.
     #[error(
         "there are {most} processes and groups with rates already, as many as can be; clear some, or mount it with more files allowed (ulimit -n)"
     )]
     TooMany {
-        /// How many can.
+        /// That maximum.
         most: usize,
     },
-    /// What was said is not understood.
+    /// The request could not be parsed.
     #[error("the mount did not understand: {what}")]
     Malformed {
-        /// What.
+        /// Description of the error.
         what: String,
     },
 }
 
-/// How things are on a mount.
+/// State of a mount.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct View {
-    /// The device's time since the mount.
+    /// Time of the device since the mount, in nanoseconds.
     pub at_ns: u64,
     /// The device.
     pub device: DeviceView,
-    /// Owners in order of their numbers, as many as there was room for.
+    /// Owners in ascending order of their numbers, as many as fit.
     pub owners: Vec<Owner>,
-    /// Whether there are more behind.
+    /// Whether more owners follow.
     pub more: bool,
 }
 
-/// The device behind a mount.
+/// State of the device behind a mount.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceView {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// `ours` or `thesis`.
+    /// Policy: `ours` or `thesis`.
     pub policy: String,
-    /// What one I/O takes it, as measured.
+    /// Measured service time of one I/O, in nanoseconds.
     pub service_ns: u64,
-    /// How many unregulated requests may be in it when a regulated one comes.
+    /// Allowance: how many unregulated requests may be in the device when a regulated one arrives.
     pub allowance: u32,
-    /// How many it serves side by side, as measured.
+    /// Measured parallelism: the number of I/Os that it serves concurrently.
     pub parallel_ratio: f64,
-    /// Requests in it.
+    /// Requests in the device.
     pub in_device: u64,
-    /// Requests that wait to be let in.
+    /// Requests queued in front of the device.
     pub waiting: u64,
-    /// Requests answered since the mount.
+    /// Requests completed since the mount.
     pub requests: u64,
-    /// Time that it was busy since the mount; none where that is not known.
+    /// Time that the device was busy since the mount, in nanoseconds, where known.
     pub busy_ns: Option<u64>,
-    /// Traffic beside the mount, as long as it is seen.
+    /// I/O to the device that bypasses the mount, while detected.
     pub bypass: Option<Bypass>,
 }
 
-/// Somebody uses the device past the mount, so that no rate can be kept.
+/// I/O to the device that bypasses the mount, because of which no rate can be guaranteed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bypass {
-    /// Which block device.
+    /// Name of the block device.
     pub device: String,
-    /// Requests a second that did not come through the mount.
+    /// Requests per second that did not come through the mount.
     pub requests_per_s: f64,
-    /// The share of them in all its requests.
+    /// Their fraction of all requests to the device.
     pub share_ratio: f64,
 }
 
-/// Somebody who uses the device.
+/// A process, process tree or control group that uses the device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Owner {
-    /// In order of their coming, from 1.
+    /// Number in order of arrival, from 1.
     pub number: u64,
-    /// Who.
+    /// Its processes.
     pub target: Target,
-    /// The name of the process's program; of a group, its path.
+    /// The name of the program; for a control group, its path.
     pub name: String,
     /// Its rate, if it has one.
     pub rate: Option<Rate>,
-    /// It is kept only as well as can be.
+    /// Whether the rate is not guaranteed.
     pub best_effort: bool,
-    /// How long an I/O is to take now; none without a rate.
+    /// Ideal time of an I/O, in nanoseconds, if it has a rate.
     pub ideal_ns: Option<u64>,
-    /// I/Os that have ended since the rate was set, or since it was first seen.
+    /// I/Os completed since the rate was set or, without one, since the first I/O.
     pub ios: u64,
-    /// Those that the device had not done in time.
+    /// I/Os that missed their deadline.
     pub late: u64,
-    /// What the last ones took, in the mean.
+    /// Mean time of recent I/Os, in nanoseconds.
     pub mean_ns: u64,
-    /// The mean of actual over ideal time of the last ones; none without a rate.
+    /// Mean of actual over ideal time of recent I/Os, if it has a rate.
     pub accuracy_ratio: Option<f64>,
-    /// The standard deviation of the last ones' time over its mean.
+    /// Coefficient of variation of the times of recent I/Os: standard deviation over mean.
     pub cov_ratio: f64,
-    /// Requests that have not been answered.
+    /// Requests in flight.
     pub unanswered: u64,
 }
 
@@ -261,17 +261,17 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// Writes something into a message; says nothing if it is too long.
+/// Serializes `what` into a message; `None` if it does not fit.
 pub fn encode(what: &impl Serialize) -> Option<Box<[u8; MESSAGE_BYTES]>> {
     let mut message = Box::new([0; MESSAGE_BYTES]);
     let mut room = &mut message[..];
     serde_json::to_writer(&mut room, what).ok().map(|()| message)
 }
 
-/// Reads what [`encode`] has written.
+/// Parses a message written by [`encode`].
 ///
 /// # Errors
-/// If that is not what it is.
+/// If it is not valid JSON of a `T`.
 pub fn decode<T: DeserializeOwned>(message: &[u8]) -> io::Result<T> {
     let length = message.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     Ok(serde_json::from_slice(&message[..length])?)

@@ -1,5 +1,5 @@
-//! A file system with one file, `all`, that answers every read with zeros at once: what FUSE itself costs, for
-//! `bench/overhead.py` to hold a mount against.
+//! A file system with one file, `all`, whose reads return zeros at once. It measures the cost of FUSE itself;
+//! `bench/overhead.py` compares a mount with it.
 //!
 //!     cargo run --release -p sakiyomi-mount --example zeros -- DIR SIZE
 
@@ -15,7 +15,7 @@ use fuser::{
 
 const FILE: INodeNo = INodeNo(2);
 const BELIEVED: Duration = Duration::from_secs(60);
-/// The number of a mount.
+/// Number of threads of a mount.
 const THREADS: usize = 3;
 
 struct Zeros {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use sakiyomi_io::thread_pool::{Job, JobPool};
 use sakiyomi_model::RequestId;
 
-/// Threads: more than a drive's queue is deep.
+/// Number of threads: more than the depth of a drive's queue.
 pub(crate) const BACKING_THREADS: usize = 40;
 
-/// Requests that wait for a thread; a further one blocks its submitter.
+/// Maximum number of requests queued for a thread; a further one blocks its submitter.
 const QUEUE_MAX: usize = 1024;
 
 pub(crate) type BackingPool = JobPool<BackingJob>;
@@ -20,17 +20,17 @@ pub(crate) trait Perform: Send + Sync {
     fn perform(&self, durable: bool) -> bool;
 }
 
-/// Receives the ends of I/O that a device has dispatched.
+/// Receives the completions of I/O that a device has dispatched.
 pub(crate) trait OnPerformed: Send + Sync {
     /// Called on a thread of the pool.
     fn on_performed(&self, id: RequestId, succeeded: bool);
 }
 
-/// Backing I/O that is due.
+/// Backing I/O to be performed.
 pub(crate) enum BackingJob {
-    /// Beside the drive, as soon as a thread is free.
+    /// Outside the drive's time, as soon as a thread is free.
     Immediate(Arc<dyn Perform>),
-    /// Submitted by the regulator.
+    /// Dispatched by the regulator.
     Dispatched { request: Arc<dyn Perform>, durable: bool, id: RequestId, device: Arc<dyn OnPerformed> },
 }
 
@@ -47,7 +47,7 @@ impl Job for BackingJob {
     }
 }
 
-/// A pool of `threads`.
+/// Starts a pool of `threads`.
 ///
 /// # Errors
 /// If they cannot be started.

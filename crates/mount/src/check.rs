@@ -8,10 +8,10 @@ use sakiyomi_os::mounts::{Mount, MountTable};
 
 use crate::Error;
 
-/// The source under which our mounts are known to the kernel.
+/// The source of sakiyomi's mounts in the kernel's mount table.
 pub(crate) const SOURCE: &str = "sakiyomi";
 
-/// The two directories, with all links resolved, if one can be mounted on the other.
+/// Returns both directories with all symbolic links resolved, if one can be mounted on the other.
 pub(crate) fn directories(backing: &Path, directory: &Path) -> Result<(PathBuf, PathBuf), Error> {
     let backing = resolved("backing directory", backing)?;
     let directory = resolved("mount point", directory)?;
@@ -29,9 +29,9 @@ pub(crate) fn directories(backing: &Path, directory: &Path) -> Result<(PathBuf, 
     Ok((backing, directory))
 }
 
-/// A file that is written when the mount ends does not lie in it.
+/// Checks that a file to be written when the mount ends lies outside the mount point.
 pub(crate) fn outside(what: &'static str, path: &Path, directory: &Path) -> Result<(), Error> {
-    // The file itself need not be there; a link that leads nowhere fails later, in words of its own.
+    // The file itself need not exist; a dangling link fails later with an error of its own.
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let lies = fs::canonicalize(path).or_else(|_| fs::canonicalize(parent));
     if lies.is_ok_and(|lies| lies.starts_with(directory)) {
@@ -49,7 +49,7 @@ fn resolved(role: &'static str, path: &Path) -> Result<PathBuf, Error> {
 }
 
 fn unusable(role: &'static str, path: &Path, source: io::Error) -> Error {
-    // For a while the kernel remembers enough of a mount without a program to answer the first questions.
+    // For a while the kernel answers from its cache for a mount whose program has ended.
     if source.kind() == io::ErrorKind::NotConnected {
         return Error::Dead(path.to_owned());
     }

@@ -1,4 +1,4 @@
-//! Errors: the operation, its object, the cause, and the remedy.
+//! Errors: the operation, its object, the cause and the remedy.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,17 +12,17 @@ use crate::layout::LayoutError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It does not exist, or is not a directory.
+    /// The path does not exist, or is not a directory.
     #[error("{} is not a directory that can be used as the {role}", path.display())]
     Directory {
         /// `backing directory` or `mount point`.
         role: &'static str,
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Files in it would be hidden.
+    /// The mount point contains files, which would be hidden.
     #[error("{} is not empty: its files would be hidden; name an empty directory to mount on", .0.display())]
     NotEmpty(PathBuf),
     /// One directory contains the other.
@@ -35,13 +35,13 @@ pub enum Error {
         /// The mount point.
         directory: PathBuf,
     },
-    /// A second mount would hide the first, and the end of one would be the end of the other.
+    /// Sakiyomi has a mount there already: a second one would hide it, and both would end together.
     #[error("sakiyomi has mounted something on {} already: name another directory, or unmount it first", .0.display())]
     Mounted(PathBuf),
-    /// A mount without a server.
+    /// The mount's program has ended.
     #[error("a mount whose program has ended is still on {at}; run `sakiyomi umount {at}`", at = .0.display())]
     Dead(PathBuf),
-    /// A file that is written at the end lies under the mount point, and would be lost.
+    /// A file to be written at the end lies below the mount point, and would be lost.
     #[error(
         "{} lies in {}, which is covered while it is mounted: name a file elsewhere for the {what}", path.display(), directory.display()
     )]
@@ -53,7 +53,7 @@ pub enum Error {
         /// The mount point.
         directory: PathBuf,
     },
-    /// The caller gave up.
+    /// The mount was interrupted by the caller.
     #[error("interrupted; nothing is mounted")]
     Interrupted,
     /// The device of FUSE is missing, or the kernel has no driver for it.
@@ -61,12 +61,12 @@ pub enum Error {
         "/dev/fuse {0}: load the kernel module with `modprobe fuse`; a container needs --device /dev/fuse and --cap-add SYS_ADMIN"
     )]
     NoDevice(&'static str),
-    /// Something else has its name.
+    /// `/dev/fuse` is another kind of file.
     #[error(
         "/dev/fuse is not the device of FUSE (character device 10:229): remove it and run `modprobe fuse`"
     )]
     OtherDevice,
-    /// Its mode keeps this user out.
+    /// The mode of `/dev/fuse` excludes this user.
     #[error(
         "user {user} may not open /dev/fuse, which has mode {mode:04o}, owner {owner} and group {group}: let root run `chmod 666 /dev/fuse`, or run as its owner"
     )]
@@ -75,63 +75,63 @@ pub enum Error {
         user: u32,
         /// Permission bits.
         mode: u32,
-        /// The owner's number.
+        /// User ID of the owner.
         owner: u32,
-        /// The group's number.
+        /// Group ID.
         group: u32,
     },
-    /// Every user is kept out, not by its mode but otherwise: a container, or a file system without devices.
+    /// `/dev/fuse` is forbidden to every user, despite its mode: by a container, or a file system without devices.
     #[error(
         "/dev/fuse may not be opened here, although its mode allows it: a container needs --device /dev/fuse and --cap-add SYS_ADMIN; on a file system mounted with nodev, no device can be opened"
     )]
     DeviceForbidden,
-    /// It cannot be opened for another reason.
+    /// `/dev/fuse` cannot be opened for another reason.
     #[error("cannot open /dev/fuse")]
     Device(#[source] io::Error),
-    /// Only root mounts by itself.
+    /// Only root can mount without the helper.
     #[error("only root can mount and unmount without fusermount3: install the package fuse3, or run as root")]
     NoHelper,
-    /// Root that is not the machine's.
+    /// The process is root only within a container or user namespace.
     #[error(
         "the kernel does not let this process mount or unmount: a container needs --device /dev/fuse and --cap-add SYS_ADMIN, a user namespace needs a mount namespace of its own (`unshare -Urm`), and a service must not set NoNewPrivileges"
     )]
     NotAllowed,
-    /// The helper has not the rights for which it exists.
+    /// The helper lacks the privileges for which it exists.
     #[error("{} may not mount, as it does not belong to root or is not setuid: let root run `chown root` and `chmod u+s` on it", .0.display())]
     HelperWithoutRights(PathBuf),
-    /// The helper has refused, for a reason of its own.
+    /// The helper refused with a message of its own.
     #[error("fusermount3 cannot mount on {}: {said}", path.display())]
     Helper {
         /// The mount point.
         path: PathBuf,
-        /// Its words.
+        /// Its message.
         said: String,
     },
-    /// The kernel has refused.
+    /// The kernel refused to mount.
     #[error("cannot mount on {}", path.display())]
     Mount {
         /// The mount point.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Nothing of ours is mounted there.
+    /// No mount of sakiyomi is there.
     #[error("sakiyomi has mounted nothing on {}", .0.display())]
     NotMounted(PathBuf),
-    /// Something else is mounted there.
+    /// The mount there is not one of sakiyomi.
     #[error("the {kind} file system on {} was not mounted by sakiyomi; unmount it with `umount`", path.display())]
     MountedByOthers {
-        /// Where.
+        /// The mount point.
         path: PathBuf,
         /// The type of the file system.
         kind: String,
     },
-    /// Another user has mounted it.
+    /// Another user made the mount.
     #[error("{} was mounted by user {owner}: only that user and root can unmount it", path.display())]
     OtherUser {
-        /// Where.
+        /// The mount point.
         path: PathBuf,
-        /// The number of the user.
+        /// The user's ID.
         owner: u32,
     },
     /// The path lies within a mount, but is not its mount point.
@@ -142,7 +142,7 @@ pub enum Error {
         /// The mount point.
         mount: PathBuf,
     },
-    /// A process has files of it open.
+    /// A process has files open on it.
     #[error("{} is in use: close its files and leave its directories, or unmount it at once with --lazy", .0.display())]
     Busy(PathBuf),
     /// Unmounting failed.
@@ -150,24 +150,24 @@ pub enum Error {
     Unmount {
         /// The mount point.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The drive is impossible.
+    /// The specification of the drive is invalid.
     #[error(transparent)]
     Drive(#[from] SpecError),
-    /// Blocks of a file system do not consist of its sectors.
+    /// The sector size does not divide the block size.
     #[error("the drive has sectors of {0} bytes, of which blocks of 4096 bytes cannot be made")]
     Sector(u64),
-    /// Time must pass.
+    /// The speed is out of range.
     #[error("a speed of {0} is not possible: it lies between 0.001 and 1000000")]
     Speed(f64),
-    /// The kernel writes dirty pages itself, without naming a process.
+    /// Rates are requested with write-back, in which the kernel writes dirty pages without naming a process.
     #[error(
         "rates cannot be kept with --writeback: the kernel writes later, and does not name the process; leave one of them out"
     )]
     RegulatedWriteback,
-    /// Numbers of processes mean nothing here.
+    /// `/proc` belongs to another PID namespace.
     #[error(
         "/proc is that of another namespace, so processes could not be identified; mount where `mount -t proc proc /proc` has been done"
     )]
@@ -179,7 +179,7 @@ pub enum Error {
     TooLarge {
         /// The backing directory.
         path: PathBuf,
-        /// The drive's size.
+        /// The drive's size in bytes.
         capacity: u64,
     },
     /// The backing directory cannot be scanned.
@@ -187,10 +187,10 @@ pub enum Error {
     Scan {
         /// The path that could not be read.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The layout's file.
+    /// The layout file is invalid, or cannot be read or written.
     #[error("{}", path.display())]
     Layout {
         /// The file.
@@ -198,15 +198,15 @@ pub enum Error {
         /// The fault.
         source: LayoutError,
     },
-    /// The trace.
+    /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The system has refused something else.
+    /// Another system call failed.
     #[error("cannot {what}")]
     System {
-        /// The operation, as it completes "cannot ...".
+        /// The operation, which completes the sentence "cannot ...".
         what: &'static str,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }

@@ -1,7 +1,7 @@
-//! From a request of the kernel to its reply: the places on the drive, the drive's time, the backing I/O.
+//! The path of a request from the kernel to its reply: places on the drive, the drive's time, the backing I/O.
 //!
-//! A request has two sides that proceed side by side: the drive, which takes its time, and the backing file, which
-//! holds the content. [`InFlight`] joins them and replies when both have ended.
+//! A request has two concurrent sides: the drive, which takes its time, and the backing file, which holds the content.
+//! [`InFlight`] joins them and replies when both have completed.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,7 +49,7 @@ impl Frontend {
         &self.layout
     }
 
-    /// The cost of names and attributes; `None` if it is not emulated.
+    /// Runs `work` on the emulated metadata; `None` if the cost of names and attributes is not emulated.
     pub(crate) fn metadata<R>(&self, work: impl FnOnce(&mut Metadata) -> R) -> Option<R> {
         let metadata = self.metadata.as_ref()?;
         Some(work(&mut metadata.lock().unwrap_or_else(PoisonError::into_inner)))
@@ -59,7 +59,7 @@ impl Frontend {
         &self.accounting.watch
     }
 
-    /// Busy time of the device; `None` if it is not known.
+    /// Returns the busy time of the device, if known.
     pub(crate) fn busy(&self) -> Option<Nanos> {
         self.device.as_ref().map(RealtimeDevice::busy)
     }
@@ -74,12 +74,12 @@ impl Frontend {
         self.device.is_some()
     }
 
-    /// Puts a question to the regulated device.
+    /// Sends a query to the regulated device.
     pub(crate) fn ask(&self, question: Question) -> Result<(), Stopped> {
         self.device.as_ref().ok_or(Stopped)?.ask(question)
     }
 
-    /// A request that arrives at an instant, without its places.
+    /// Makes a request that arrives at an instant, without extents.
     fn arrive(&self, issuer: Issuer, op: Op, at: Instant) -> IoRequest {
         let timeline = &self.accounting.timeline;
         // A drive's time begins with the first request that is submitted to it.
@@ -88,12 +88,12 @@ impl Frontend {
         IoRequest { issuer, op, fua: false, extents: Extents::new(), bytes: 0, number, arrival }
     }
 
-    /// A read that arrives at an instant; [`Frontend::locate`] adds its places.
+    /// Makes a read that arrives at an instant; [`Frontend::locate`] adds its extents.
     pub(crate) fn read(&self, issuer: Issuer, at: Instant) -> IoRequest {
         self.arrive(issuer, Op::Read, at)
     }
 
-    /// Adds to a read the places of `length` bytes of a file, where a drive or a trace needs them.
+    /// Adds to a read the extents of `length` bytes of a file, if a drive or a trace needs them.
     pub(crate) fn locate(&self, request: &mut IoRequest, file: FileId, offset: u64, length: u64) {
         if self.has_drive() || self.watch().is_recording() {
             request.extents = self.layout.extents(file, offset, length, self.sector);
@@ -101,7 +101,7 @@ impl Frontend {
         request.bytes = self.bytes(&request.extents, length);
     }
 
-    /// A write that arrives now; blocks without a place get one.
+    /// Makes a write that arrives now; blocks without a place are allocated.
     pub(crate) fn write(
         &self,
         issuer: Issuer,
@@ -121,7 +121,7 @@ impl Frontend {
         Ok(IoRequest { extents, bytes, ..self.arrive(issuer, Op::Write, Instant::now()) })
     }
 
-    /// A flush that arrives now.
+    /// Makes a flush that arrives now.
     pub(crate) fn flush(&self, issuer: Issuer) -> IoRequest {
         let nowhere = Extent::new(Lba(0), Sectors(0));
         IoRequest {
@@ -130,7 +130,7 @@ impl Frontend {
         }
     }
 
-    /// Reading or writing blocks of metadata.
+    /// Makes a read or write of metadata blocks.
     fn blocks(&self, issuer: Issuer, op: Op, runs: &[Run]) -> IoRequest {
         let sectors = BLOCK_BYTES / self.sector.0;
         let extent = |run: &Run| Extent::new(Lba(run.start * sectors), Sectors(run.blocks * sectors));
@@ -149,7 +149,8 @@ impl Frontend {
         extents.iter().map(|extent| extent.sectors.to_bytes(self.sector).0).sum()
     }
 
-    /// Starts both sides, the backing I/O on a thread of the pool; the reply follows when both have ended.
+    /// Starts both sides of a request, the backing I/O on a thread of the pool; the reply follows when both have
+    /// completed.
     pub(crate) fn submit<B: BackingIo>(&self, request: IoRequest, io: B) {
         let access = self.access(&request);
         let in_flight = InFlight::start(&self.accounting, request, io, None);
@@ -165,7 +166,7 @@ impl Frontend {
         self.pool.submit(BackingJob::Immediate(in_flight));
     }
 
-    /// The same for a request whose backing I/O has been performed already.
+    /// Submits a request whose backing I/O has already been performed.
     pub(crate) fn submit_performed<B: BackingIo>(&self, request: IoRequest, io: B) {
         let access = self.access(&request);
         let in_flight = InFlight::start(&self.accounting, request, io, Some(Ok(())));
@@ -180,7 +181,7 @@ impl Frontend {
         }
     }
 
-    /// The request as the device sees it.
+    /// Converts a request to the device's form.
     fn access(&self, request: &IoRequest) -> Access {
         let IoRequest { issuer, op, fua, ref extents, bytes, .. } = *request;
         if self.has_drive() {
@@ -192,8 +193,8 @@ impl Frontend {
         Access { stream: issuer.owner, op, fua: false, extents }
     }
 
-    /// Lets the drive perform the I/O of a metadata operation, and then calls `reply`; if the drive refuses, `reply`
-    /// is dropped, and the caller gets EIO.
+    /// Lets the drive perform the I/O of a metadata operation, then calls `reply`. If the drive refuses, `reply` is
+    /// dropped and the caller gets EIO.
     pub(crate) fn charge(
         self: &Arc<Frontend>,
         issuer: Issuer,
@@ -213,13 +214,13 @@ impl Frontend {
         self.submit_performed(self.blocks(issuer, op, runs), Charge(reply));
     }
 
-    /// Accounts for a request that was answered on the kernel's own thread, without a device.
+    /// Accounts for a request that was answered on the kernel's request thread, without a device.
     pub(crate) fn answered(&self, request: &IoRequest) {
         self.accounting.end_at_once(request);
     }
 }
 
-/// Metadata on the drive: no backing I/O belongs to it, since the backing directory has done that already.
+/// Metadata I/O on the drive, without backing I/O: the backing directory has already performed the operation.
 struct Charge<F>(F);
 
 impl<F: FnOnce() + Send + 'static> BackingIo for Charge<F> {

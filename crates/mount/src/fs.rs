@@ -1,6 +1,6 @@
-//! The file system: requests of the kernel, passed on to the backing directory.
+//! The file system: passes the kernel's requests on to the backing directory.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `fs.rs` | state of a mount |
 //! | `fs/requests.rs` | requests of the kernel, and their dispatch |
@@ -14,10 +14,9 @@
 //! | `fs/metadata.rs` | cost of names and attributes |
 //! | `fs/handles.rs` | open files and directories |
 //!
-//! The data of files costs time on the drive; names and attributes do so only on request, otherwise they behave as if
-//! a file system had them in memory. Operations that the kernel can do by itself are left to it: locks are local,
-//! permissions are checked against the attributes, and copying within the file system falls back to reading and
-//! writing, as on a disk.
+//! File data costs time on the drive. Names and attributes do so only on request; otherwise they behave as if cached by
+//! a file system. Operations that the kernel can perform itself are left to it: locks are local, permissions are
+//! checked against the attributes, and copying within the file system falls back to reading and writing, as on a disk.
 
 mod answers;
 mod attributes;
@@ -53,16 +52,16 @@ use direct::DirectFiles;
 use handles::{Handles, Listing, Open};
 use nodes::Nodes;
 
-/// Options for the kernel.
+/// Options of the file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FsOptions {
     /// No page cache.
     pub(crate) direct_io: bool,
     /// The page cache also keeps written data (write-back).
     pub(crate) writeback: bool,
-    /// Descriptors that files which are only known take at most.
+    /// Maximum number of descriptors of files that are cached but not open.
     pub(crate) descriptors: usize,
-    /// There is a drive, whose size is that of the file system.
+    /// There is a drive, whose size is reported as that of the file system.
     pub(crate) has_drive: bool,
 }
 
@@ -78,7 +77,7 @@ pub(crate) struct Files {
     /// Files opened with `O_DIRECT`, if rates are kept on the backing directory's own device.
     direct: Option<Arc<DirectFiles>>,
     options: FsOptions,
-    /// Runs as root, so that new files can be given to their owners.
+    /// Whether it runs as root, and so can give new files to their owners.
     as_root: bool,
 }
 
@@ -102,7 +101,7 @@ impl Files {
         })
     }
 
-    /// The issuer of a request; looked up only for a trace, or where rates are kept, as it takes a while.
+    /// Returns the issuer of a request. It is looked up only for a trace or for rates, because that is slow.
     fn issuer(&self, request: &Request, now: Instant) -> Issuer {
         let recording = self.frontend.watch().is_recording();
         let process = StreamId(if recording { process::of_thread(request.pid(), now) } else { 0 });
@@ -130,7 +129,7 @@ impl Files {
         let (mut added, mut failed) = (Vec::new(), None);
         self.listings.get(handle)?.each(from, |entry| {
             let (name, place) = (OsStr::from_bytes(entry.file_name().to_bytes()), entry.offset() as u64);
-            // The kernel knows these two.
+            // The kernel looks up these two itself.
             let itself = name == "." || name == "..";
             let found = if itself {
                 directory.stat().map(|stat| (Arc::clone(&directory), stat))

@@ -1,5 +1,5 @@
-//! Whether this process can mount: the device of FUSE, the right to mount, the program that mounts for others; and
-//! why not, each reason apart, since each has a remedy of its own.
+//! Checks whether this process can mount: the FUSE device, the right to mount, the helper for unprivileged users. Each
+//! possible reason is reported separately, since each has its own remedy.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -22,17 +22,17 @@ const FUSE_MINOR: u32 = 229;
 /// The program that mounts for unprivileged users.
 const HELPER: &str = "fusermount3";
 
-/// Directories searched for it besides those of PATH, as by `fuser`.
+/// Directories searched for it besides those of PATH, as `fuser` does.
 const HELPER_PLACES: [&str; 2] = ["/sbin", "/bin"];
 
-/// Whether this process can mount, as far as that is known before it tries: [`try_mount`](crate::try_mount) tries.
+/// Checks whether this process can mount, as far as that is known without trying; [`try_mount`](crate::try_mount)
+/// tries.
 ///
 /// # Errors
 /// The missing precondition and its remedy.
 pub fn can_mount() -> Result<(), Error> {
     open_device(Path::new(DEVICE))?;
-    // In a user namespace the capability counts only if the mount namespace belongs to that, which is found out by
-    // trying.
+    // In a user namespace the capability counts only if the mount namespace belongs to it, which only an attempt shows.
     match (rights::has_capability(CAP_SYS_ADMIN), helper()) {
         (true, _) | (false, Some(_)) => Ok(()),
         (false, None) if is_root() => Err(Error::NotAllowed),
@@ -40,7 +40,7 @@ pub fn can_mount() -> Result<(), Error> {
     }
 }
 
-/// Path of the program that mounts for unprivileged users, if it is installed and executable.
+/// Returns the path of the helper for unprivileged users, if it is installed and executable.
 pub(crate) fn helper() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(HELPER_PLACES.map(PathBuf::from));
@@ -50,11 +50,11 @@ pub(crate) fn helper() -> Option<PathBuf> {
     places.map(|place| place.join(HELPER)).find(may_run)
 }
 
-/// The reason for which the kernel or the helper refused to mount on a directory, from the error of `fuser`.
+/// Converts an error of `fuser` into the reason for which the kernel or the helper refused to mount.
 pub(crate) fn refusal(directory: &Path, error: io::Error) -> Error {
     let path = directory.to_owned();
     let said = error.to_string();
-    // After EPERM of mount(2) it runs the helper; the device and the directory have been found before.
+    // After EPERM of mount(2), `fuser` runs the helper; the device and the directory were found before.
     let cannot_run = error.kind() == io::ErrorKind::PermissionDenied && helper().is_none();
     if error.kind() == io::ErrorKind::NotFound || cannot_run {
         return if is_root() { Error::NotAllowed } else { Error::NoHelper };
@@ -70,7 +70,7 @@ pub(crate) fn refusal(directory: &Path, error: io::Error) -> Error {
     }
 }
 
-/// The helper's message, on one line and without its own name; `None` if the message is not the helper's.
+/// Returns the helper's message on one line without its name; `None` if the message is not the helper's.
 pub(crate) fn words_of_helper(said: &str) -> Option<String> {
     let (_, words) = said.split_once("fusermount3: ")?;
     Some(words.lines().map(str::trim).collect::<Vec<_>>().join("; "))
@@ -90,7 +90,8 @@ fn open_device(path: &Path) -> Result<File, Error> {
     }
 }
 
-/// Opened, a file that was put in the device's place would be found out by the kernel, in words that say nothing.
+/// Checks the device number: for another file in place of the device, the kernel would report an error without
+/// explanation.
 fn is_fuse(device: &File) -> Result<(), Error> {
     let metadata = device.metadata().map_err(Error::Device)?;
     let number = metadata.rdev();
@@ -144,7 +145,7 @@ mod tests {
             (Errno::NOENT, "modprobe fuse"),
             (Errno::NXIO, "modprobe fuse"),
             (Errno::NODEV, "modprobe fuse"),
-            // /dev/null is everybody's, so it is not its mode.
+            // /dev/null is accessible to every user, so the reason cannot be its mode.
             (Errno::PERM, "--device /dev/fuse"),
             (Errno::ACCESS, "--device /dev/fuse"),
         ] {

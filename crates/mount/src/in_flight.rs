@@ -1,5 +1,4 @@
-//! A request on its way, in one allocation: the device's thread, the thread of the backing I/O and the reply share
-//! it.
+//! A request in flight, in one allocation shared by the device's thread, the thread of the backing I/O and the reply.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,36 +13,36 @@ use crate::watch::{Completed, Watch};
 
 /// The backing file's side of a request, with the reply.
 pub(crate) trait BackingIo: Send + 'static {
-    /// Performs the I/O. With `durable`, written data must be on the medium when it returns, although the kernel has
-    /// not asked for that.
+    /// Performs the I/O. With `durable`, written data must be on the medium at return, although the kernel has not
+    /// requested that.
     fn perform(&mut self, durable: bool) -> io::Result<()>;
 
     /// Replies to the kernel.
     fn reply(self, result: io::Result<()>);
 }
 
-/// The counters and the trace of a mount's requests.
+/// Statistics and trace of a mount's requests.
 #[derive(Debug)]
 pub(crate) struct Accounting {
     pub(crate) watch: Watch,
     pub(crate) timeline: Timeline,
-    /// The device is a drive, and not the backing files.
+    /// Whether the device is an emulated drive rather than the backing files.
     pub(crate) emulated: bool,
 }
 
 impl Accounting {
-    /// A request was answered now, on the thread that it came to.
+    /// Records a request answered now, on the kernel's request thread.
     pub(crate) fn end_at_once(&self, request: &IoRequest) {
         self.watch.end_at_once(&Completed { request, completions: &[], answered: self.timeline.now() });
     }
 
-    /// A request was answered now, after these completions of the drive.
+    /// Records a request answered now, with the drive's completions.
     fn end(&self, request: &IoRequest, completions: &[Completion]) {
         self.watch.end(&Completed { request, completions, answered: self.timeline.now() });
     }
 }
 
-/// A request whose sides have not both ended; whichever thread ends the last one replies.
+/// A request of which at least one side is pending; the thread that completes the last side replies.
 #[derive(Debug)]
 pub(crate) struct InFlight<B> {
     request: IoRequest,
@@ -53,15 +52,15 @@ pub(crate) struct InFlight<B> {
 
 #[derive(Debug)]
 struct Sides<B> {
-    /// Taken while it is performed, and for the reply.
+    /// `None` while it is performed, and after the reply.
     io: Option<B>,
     backing: Option<io::Result<()>>,
-    /// The drive's completions, empty where it has nothing to do.
+    /// The drive's completions; empty if the drive does not take part.
     device: Option<SmallVec<[Completion; 1]>>,
 }
 
 impl<B: BackingIo> InFlight<B> {
-    /// `backing` is the result of the backing I/O where that has been performed.
+    /// Starts a request; `backing` is the result of the backing I/O if it has already been performed.
     pub(crate) fn start(
         accounting: &Arc<Accounting>,
         request: IoRequest,
@@ -73,12 +72,12 @@ impl<B: BackingIo> InFlight<B> {
         Arc::new(InFlight { request, accounting: Arc::clone(accounting), sides })
     }
 
-    /// No device takes part in this request.
+    /// Completes the device's side of a request without a device.
     pub(crate) fn complete_without_device(&self) {
         self.end_side(|sides| sides.device = Some(SmallVec::new()));
     }
 
-    /// One side has ended; the last one replies.
+    /// Completes one side; after the last one, replies.
     fn end_side(&self, end: impl FnOnce(&mut Sides<B>)) {
         let mut sides = self.sides.lock().unwrap_or_else(PoisonError::into_inner);
         end(&mut sides);
@@ -93,7 +92,7 @@ impl<B: BackingIo> InFlight<B> {
             Ok(()) if refused => Err(io::Error::other("the drive has refused it")),
             result => result,
         });
-        // The backing files report nothing but the time of the reply.
+        // For backing files, only the time of the reply is recorded.
         let completions = if self.accounting.emulated { &completions[..] } else { &[] };
         self.accounting.end(&self.request, completions);
     }
@@ -102,7 +101,7 @@ impl<B: BackingIo> InFlight<B> {
 impl<B: BackingIo> Perform for InFlight<B> {
     fn perform(&self, durable: bool) -> bool {
         let io = self.sides.lock().unwrap_or_else(PoisonError::into_inner).io.take();
-        // It is performed once.
+        // It is performed only once.
         let Some(mut io) = io else { return false };
         let result = io.perform(durable);
         let succeeded = result.is_ok();

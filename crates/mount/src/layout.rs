@@ -1,10 +1,10 @@
-//! Layout of files on the drive: the blocks of each file, and the free ones.
+//! Layout of files on the drive: the blocks of each file, and free blocks.
 //!
-//! The content stays in the backing directory; only *places* are kept here, so that an access to a file becomes an
-//! access to the sectors where a file system would have put it. As in the file systems of today, a block is 4 KiB, a
-//! hole takes no place, and a file that grows goes on where it ended: blocks behind its end are reserved until it is
-//! closed (XFS: speculative preallocation), so that two files written side by side do not end up interleaved.
-//! Reserved blocks count as free, and are given up when space runs out.
+//! The content stays in the backing directory. The layout records only *places*, which map an access to a file to the
+//! sectors where a file system would have put it. As in current file systems, a block has 4 KiB, a hole has no blocks,
+//! and a file grows contiguously: blocks after its end are reserved until it is closed (XFS: speculative
+//! preallocation), so that two files written concurrently are not interleaved. Reserved blocks count as free, and are
+//! released when space runs out.
 //!
 //! Pure: no file, no clock; the same calls give the same places.
 
@@ -34,29 +34,28 @@ pub const BLOCK_BYTES: u64 = 4096;
 /// Blocks that are reserved for a growing file: 8 MiB.
 const PREALLOCATED_MAX_BLOCKS: u64 = 2048;
 
-/// A file, by the device and inode number of what backs it: these outlive renaming, and hard links share them.
+/// A file, by the device and inode number of its backing file, which survive renaming and are shared by hard links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId {
-    /// The device; 0 for the one that the backing directory itself lies on, whose number may change from boot to
-    /// boot.
+    /// Device number; 0 for that of the backing directory itself, which may change from boot to boot.
     pub device: u64,
-    /// The inode.
+    /// Inode number.
     pub inode: u64,
 }
 
-/// The choice of places.
+/// Policy for allocating places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Each file in one piece, as far as there is room.
+    /// Each file in one piece, as far as free space allows.
     Contiguous,
-    /// Pieces of up to `piece` blocks, each at a random place: a drive that has aged.
+    /// Pieces of up to `piece` blocks at random places, as on an aged drive.
     Scattered {
-        /// Blocks in a piece, at least 1.
+        /// Blocks per piece, at least 1.
         piece: u64,
     },
 }
 
-/// There are not as many free blocks as are needed; nothing was changed.
+/// Too few blocks are free; the layout is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSpace;
 
@@ -68,7 +67,7 @@ pub struct Layout {
     random: Pcg64,
     free: Free,
     files: BTreeMap<FileId, Placed>,
-    /// Files for which blocks are held that they may want next.
+    /// Files with reserved blocks.
     growing: BTreeSet<FileId>,
 }
 
@@ -76,7 +75,7 @@ pub struct Layout {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Placed {
     pieces: Pieces,
-    /// Blocks from here on are only held for it.
+    /// Block number from which blocks are only reserved for it.
     wanted: u64,
 }
 
@@ -87,7 +86,7 @@ impl Placed {
 }
 
 impl Layout {
-    /// An empty drive of `capacity`; `seed` decides the random places.
+    /// Makes the layout of an empty drive of `capacity`; `seed` determines the random places.
     #[must_use]
     pub fn new(capacity: Bytes, placement: Placement, seed: u64) -> Layout {
         let blocks = capacity.0 / BLOCK_BYTES;
@@ -101,19 +100,19 @@ impl Layout {
         }
     }
 
-    /// Keeps files off the blocks of the file system's metadata; must be called before any file is placed.
+    /// Reserves the blocks of the file system's metadata; must be called before any file is placed.
     pub fn reserve_metadata(&mut self) {
         let Run { start, blocks } = metadata::reserved(self.blocks);
         self.free.take_at(start, blocks);
     }
 
-    /// The drive's size in blocks.
+    /// Returns the drive's size in blocks.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// Blocks that are free, reserved ones included.
+    /// Returns the number of free blocks, including reserved ones.
     #[must_use]
     pub fn free_blocks(&self) -> u64 {
         self.free.blocks() + self.held()
@@ -123,13 +122,13 @@ impl Layout {
         self.growing.iter().map(|file| self.files[file].held()).sum()
     }
 
-    /// Whether the file has a place, or had one when it was not empty.
+    /// Whether the file has been placed, even if it was empty.
     #[must_use]
     pub fn knows(&self, file: FileId) -> bool {
         self.files.contains_key(&file)
     }
 
-    /// Whether all of it has been written before, so that writing it again changes no places.
+    /// Whether the whole range has been written before, so that writing it again allocates nothing.
     #[must_use]
     pub fn has(&self, file: FileId, offset: u64, length: u64) -> bool {
         let range = blocks_touched(offset, length);
@@ -138,14 +137,14 @@ impl Layout {
             .is_some_and(|placed| range.end <= placed.wanted && placed.pieces.gaps(range).is_empty())
     }
 
-    /// Gives a place to every block of `length` bytes from `offset` that has none.
+    /// Allocates a block for every block of the range that has none.
     ///
     /// # Errors
     /// [`NoSpace`].
     pub fn place(&mut self, file: FileId, offset: u64, length: u64) -> Result<(), NoSpace> {
         let range = blocks_touched(offset, length);
         if self.files.entry(file).or_default().wanted < range.start {
-            // A hole is made: the reserved blocks would lie in it.
+            // This leaves a hole, in which the reserved blocks would lie.
             self.settle(file);
         }
         if range.is_empty() {
@@ -173,7 +172,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Places a gap for which there is room.
+    /// Allocates blocks for a gap, for which there is space.
     fn fill(&mut self, file: FileId, gap: Range<u64>) {
         let mut at = gap.start;
         while at < gap.end {
@@ -184,11 +183,11 @@ impl Layout {
         }
     }
 
-    /// Takes up to `wanted` blocks for a file's block number `at`, at `goal` if it can be.
+    /// Allocates up to `wanted` blocks for block number `at` of a file, at `goal` if possible.
     fn choose(&mut self, at: u64, wanted: u64, goal: Option<u64>) -> Run {
         let (wanted, goal) = match self.placement {
             Placement::Contiguous => (wanted, goal),
-            // Only within a piece does a file go on where it ended.
+            // A file continues at its previous block only within a piece.
             Placement::Scattered { piece } => {
                 (wanted.min(piece - at % piece), goal.filter(|_| !at.is_multiple_of(piece)))
             }
@@ -205,10 +204,10 @@ impl Layout {
         }
     }
 
-    /// Reserves blocks behind a growing file: as many as it has, if they are free.
+    /// Reserves free blocks after a growing file: as many as it has.
     fn hold(&mut self, file: FileId) {
         let placed = self.files.entry(file).or_default();
-        // Before the pieces are counted: a scattered file has many.
+        // Checked before the pieces are counted: a scattered file has many.
         if self.placement != Placement::Contiguous || placed.held() > 0 {
             return;
         }
@@ -220,7 +219,7 @@ impl Layout {
         }
     }
 
-    /// Releases the blocks reserved for a file, which is not being written any more.
+    /// Releases the blocks reserved for a file that is no longer written.
     pub fn settle(&mut self, file: FileId) {
         if self.growing.remove(&file)
             && let Some(placed) = self.files.get_mut(&file)
@@ -236,7 +235,7 @@ impl Layout {
         }
     }
 
-    /// Frees the blocks that lie wholly beyond `size` bytes.
+    /// Frees the blocks that lie entirely beyond `size` bytes.
     pub fn truncate(&mut self, file: FileId, size: u64) {
         self.settle(file);
         self.release(file, size.div_ceil(BLOCK_BYTES)..u64::MAX);
@@ -245,7 +244,7 @@ impl Layout {
         }
     }
 
-    /// Frees the blocks that lie wholly in the range.
+    /// Frees the blocks that lie entirely in the range.
     pub fn punch(&mut self, file: FileId, offset: u64, length: u64) {
         self.settle(file);
         let end = offset.saturating_add(length) / BLOCK_BYTES;
@@ -258,7 +257,7 @@ impl Layout {
         }
     }
 
-    /// Frees all of a file that is no more.
+    /// Frees all blocks of a deleted file.
     pub fn remove(&mut self, file: FileId) {
         self.growing.remove(&file);
         if let Some(mut placed) = self.files.remove(&file) {
@@ -266,17 +265,17 @@ impl Layout {
         }
     }
 
-    /// Keeps only the files of `there`.
+    /// Removes all files that are not in `there`.
     pub fn retain(&mut self, there: &BTreeSet<FileId>) {
         let gone: Vec<FileId> = self.files.keys().filter(|file| !there.contains(file)).copied().collect();
         gone.into_iter().for_each(|file| self.remove(file));
     }
 
-    /// The sectors, of `sector` bytes, that hold `length` bytes from `offset`, in the file's order; holes are left
-    /// out.
+    /// Returns the sectors, of `sector` bytes, that hold `length` bytes from `offset`, in the file's order; holes are
+    /// skipped.
     ///
     /// # Panics
-    /// If a block does not hold a whole number of sectors.
+    /// If the sector size does not divide the block size.
     pub fn extents(
         &self,
         file: FileId,
@@ -292,30 +291,30 @@ impl Layout {
         runs.map(move |(block, run)| FileRun { block, run }.sectors(offset, end, sector))
     }
 
-    /// The run that holds the byte at `offset`, if it has a place.
+    /// Returns the run that holds the byte at `offset`, if it has been allocated.
     pub(crate) fn run_at(&self, file: FileId, offset: u64) -> Option<FileRun> {
         let (block, run) = self.files.get(&file)?.pieces.run_with(offset / BLOCK_BYTES)?;
         Some(FileRun { block, run })
     }
 }
 
-/// Neighbouring blocks of a file that are neighbours on the drive.
+/// Blocks that are contiguous both in a file and on the drive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileRun {
-    /// The first of them, in the file.
+    /// Number of the first block in the file.
     block: u64,
     run: Run,
 }
 
 impl FileRun {
-    /// The sectors that hold `length` bytes from `offset`, if all of them are in this run.
+    /// Returns the sectors that hold `length` bytes from `offset`, if all of them are in this run.
     pub(crate) fn extent(&self, offset: u64, length: u64, sector: Bytes) -> Option<Extent> {
         let end = offset.checked_add(length)?;
         let holds = self.block * BLOCK_BYTES <= offset && end <= (self.block + self.run.blocks) * BLOCK_BYTES;
         (holds && length > 0).then(|| self.sectors(offset, end, sector))
     }
 
-    /// The sectors that hold what this run has of the bytes from `offset` to `end`.
+    /// Returns the sectors of this run that hold bytes from `offset` to `end`.
     fn sectors(&self, offset: u64, end: u64, sector: Bytes) -> Extent {
         let FileRun { block, run } = *self;
         let skipped = offset.saturating_sub(block * BLOCK_BYTES);
@@ -326,7 +325,7 @@ impl FileRun {
     }
 }
 
-/// The blocks that hold `length` bytes from `offset`.
+/// Returns the blocks that hold `length` bytes from `offset`.
 fn blocks_touched(offset: u64, length: u64) -> Range<u64> {
     let first = offset / BLOCK_BYTES;
     let end = if length == 0 { first } else { offset.saturating_add(length).div_ceil(BLOCK_BYTES) };

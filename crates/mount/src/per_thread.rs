@@ -1,20 +1,20 @@
-//! A value for each thread, so that threads which count the same things do not wait for one another's cache lines: on
-//! a path of a few microseconds that is most of what a mount adds to a read.
+//! One value per thread, so that threads that update the same counters do not contend for cache lines: on a path of a
+//! few microseconds that is most of what a mount adds to a read.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// More than the threads that serve requests. Further threads share values.
+/// Number of values: more than the threads that serve requests. Further threads share values.
 const VALUE_SLOTS: usize = 8;
 
-/// Values that are made when a thread first asks for its own.
+/// Values made on a thread's first access.
 #[derive(Debug)]
 pub(crate) struct PerThread<T> {
     values: [Apart<T>; VALUE_SLOTS],
 }
 
-/// On cache lines of its own; processors fetch two at a time.
+/// A value on cache lines of its own; processors prefetch them in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Apart<T>(Mutex<Option<T>>);
@@ -33,12 +33,12 @@ impl<T> Default for PerThread<T> {
 }
 
 impl<T: Default> PerThread<T> {
-    /// Does something with this thread's value.
+    /// Runs `work` on this thread's value.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         work(self.values[place()].lock().get_or_insert_default())
     }
 
-    /// Does something with each value that there is.
+    /// Runs `work` on each existing value.
     pub(crate) fn each(&self, mut work: impl FnMut(&mut T)) {
         for value in &self.values {
             if let Some(value) = value.lock().as_mut() {
@@ -48,7 +48,7 @@ impl<T: Default> PerThread<T> {
     }
 }
 
-/// Index of this thread's value.
+/// Returns the index of this thread's value.
 fn place() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

@@ -1,15 +1,14 @@
-//! The process that a request comes from: FUSE names the thread, a trace names the process.
+//! The process of a request: FUSE names the thread, a trace names the process.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use sakiyomi_os::process::process_of;
 
-/// Time for which the process of a thread is remembered: thread numbers are reused.
+/// Time for which the process of a thread is cached: thread IDs are reused.
 const LOOKUP_MAX_AGE: Duration = Duration::from_secs(2);
 
-/// Threads whose processes are remembered, a power of two. Thread numbers are given in sequence, so that few share a
-/// slot.
+/// Size of the cache, a power of two. Thread IDs are assigned sequentially, so that few share a slot.
 const THREAD_SLOTS: usize = 4096;
 
 #[derive(Clone, Copy, Debug)]
@@ -19,13 +18,14 @@ struct Answer {
     asked: Instant,
 }
 
-/// The process of a thread; 0 (the kernel itself) stays 0, and one that cannot be found stands for itself.
+/// Returns the process of a thread; 0 (the kernel itself) for 0, and the thread ID itself if the process cannot be
+/// found.
 ///
-/// Asking the kernel takes some ten microseconds, so each thread that serves requests remembers the answers: the
-/// process of a thread does not depend on the mount.
+/// A system call takes some ten microseconds, so each thread that serves requests caches the results, which do not
+/// depend on the mount.
 pub(crate) fn of_thread(thread: u32, now: Instant) -> u32 {
     thread_local! {
-        /// By the number modulo their count.
+        /// Indexed by the thread ID modulo their number.
         static KNOWN: RefCell<Vec<Option<Answer>>> = const { RefCell::new(Vec::new()) };
     }
     if thread == 0 {
@@ -73,7 +73,7 @@ mod tests {
         let own = std::process::id();
         let now = Instant::now();
         assert_eq!(of_thread(own, now), own);
-        // Thread numbers end at 2^22; a number that is not in use stands for itself.
+        // Thread IDs end at 2^22; an ID that is not in use stands for itself.
         let other = own + (1 << 24);
         assert_eq!(of_thread(other, now), other);
         assert_eq!(of_thread(own, now), own);

@@ -1,7 +1,7 @@
-//! The trace of a mount, written as it happens: it appears under its name when the mount ends.
+//! The trace of a mount, written continuously: it appears under its name when the mount ends.
 //!
-//! A thread that answers an access adds its record to a list of its own; the writer's thread collects all lists a few
-//! hundred times a second. Waking it for each access would cost the answering threads more than all else.
+//! A thread that answers an access adds its record to a list of its own; the writing thread collects all lists a
+//! hundred times a second. Waking it for each access would cost the answering threads more than everything else.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -15,25 +15,25 @@ use sakiyomi_trace::{OutFormat, Record, TraceError, Writer};
 
 use crate::per_thread::PerThread;
 
-/// Capacity of a list; a thread whose list is full waits with its answer.
+/// Capacity of a list; a thread whose list is full delays its reply.
 const LIST_MAX: usize = 1 << 15;
 
-/// Completed accesses that wait for an older one; beyond it, the older one is recorded out of order.
+/// Completed accesses held back for an older one; if there are more, the older one is recorded out of order.
 const OUT_OF_ORDER_MAX: usize = 1 << 16;
 
-/// Time between two visits of the lists: at a million requests a second, a third of a list.
+/// Time between two collections of the lists: at a million requests a second, a third of a list.
 const COLLECT_PERIOD: Duration = Duration::from_millis(10);
 
-/// A request, or one of its parts on the drive. Small, because the thread that answers a
-/// request writes it into memory that another one reads.
+/// A request, or one of its parts on the drive. Small, because it is written by the replying thread and read by
+/// another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
-    /// The request's, in the order in which requests arrived; without gaps but for those that are never answered.
+    /// Number of the request in order of arrival; gaps are requests that are never answered.
     pub(crate) number: u64,
     pub(crate) arrival: Nanos,
     pub(crate) response: Nanos,
     pub(crate) offset: Bytes,
-    /// `None` for a request without a place on the drive: nothing is written, but its number is not missing.
+    /// `None` for a request without an extent on the drive: nothing is written, but the number is not missing.
     pub(crate) length: Option<Bytes>,
     pub(crate) stream: StreamId,
     pub(crate) op: Op,
@@ -47,16 +47,16 @@ impl Part {
     }
 }
 
-/// Takes accesses down in the order in which they began.
+/// Records accesses in the order in which they began.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorder(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     lists: PerThread<Vec<Part>>,
-    /// The thread that writes has found nothing, and is to be told when something comes.
+    /// The writing thread has found nothing and must be woken.
     sleeps: AtomicBool,
-    /// Nothing is taken down any more.
+    /// Recording has ended.
     over: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
@@ -70,20 +70,20 @@ struct State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The trace is whole.
+    /// The trace is complete.
     Whole,
-    /// The mount did not come about.
+    /// The mount failed.
     Abandoned,
 }
 
-/// The thread that writes. Dropped before it is finished, nothing is kept.
+/// The writing thread. If dropped before it is finished, the trace is discarded.
 #[derive(Debug)]
 pub(crate) struct Recording {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Result<u64, TraceError>>>,
 }
 
-/// Why a trace cannot be begun.
+/// Reasons why a trace cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     #[error(transparent)]
@@ -113,7 +113,7 @@ impl Recorder {
 }
 
 impl Recording {
-    /// Begins a trace at `path`, in the format of its name.
+    /// Starts a trace at `path`, in the format given by its name.
     pub(crate) fn start(path: &Path) -> Result<(Recorder, Recording), StartError> {
         let writer = Writer::create(path, OutFormat::of_path(path))?;
         let shared = Arc::<Shared>::default();
@@ -129,12 +129,12 @@ impl Recording {
         Ok((Recorder(Arc::clone(&shared)), Recording { shared, thread: Some(thread) }))
     }
 
-    /// Why nothing is written any more.
+    /// Returns the error that has stopped the trace, if any.
     pub(crate) fn failure(&self) -> Option<String> {
         self.shared.lock().failure.clone()
     }
 
-    /// Puts the trace under its name, and says how many records it has.
+    /// Moves the trace to its name, and returns its number of records.
     pub(crate) fn finish(mut self) -> Result<u64, TraceError> {
         self.end(End::Whole).unwrap_or(Ok(0))
     }
@@ -156,14 +156,14 @@ impl Drop for Recording {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that is done under the lock can panic half-way.
+        // No operation under this lock can panic half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the thread that writes, if it sleeps until something comes.
+    /// Wakes the writing thread if it sleeps without timeout.
     fn wake(&self) {
         if self.sleeps.load(Ordering::SeqCst) && self.sleeps.swap(false, Ordering::SeqCst) {
-            // Under the lock, so that it is either before its last look at the lists, or waits already.
+            // Under the lock, so that it either has not checked the lists for the last time, or is waiting already.
             drop(self.lock());
             self.changed.notify_one();
         }
@@ -176,7 +176,7 @@ impl Shared {
         held.len() > before
     }
 
-    /// Fetches the gathered entries, or waits for some; returns the end, if it comes first.
+    /// Fetches the collected entries, or waits for some; returns the end, if that comes first.
     fn next(&self, held: &mut Vec<Part>) -> Option<End> {
         let state = self.lock();
         let gathered = self.changed.wait_timeout_while(state, COLLECT_PERIOD, |state| state.end.is_none());
@@ -193,7 +193,7 @@ impl Shared {
     }
 }
 
-/// Writes until the end, and gives the writer back; `None` if the trace is not to be kept.
+/// Writes until the end and returns the writer; `None` if the trace is to be discarded.
 fn write<W: Write + Send>(mut writer: Writer<W>, shared: &Shared) -> Result<Option<Writer<W>>, TraceError> {
     let (mut held, mut next) = (Vec::new(), 0);
     loop {
@@ -201,7 +201,7 @@ fn write<W: Write + Send>(mut writer: Writer<W>, shared: &Shared) -> Result<Opti
         if end == Some(End::Abandoned) {
             return Ok(None);
         }
-        // Each list is almost in order, which a merge sort makes use of.
+        // Each list is almost in order, of which a merge sort takes advantage.
         held.sort_by_key(|part| part.number);
         let ready = if end.is_some() { held.len() } else { ready(&held, &mut next) };
         held.drain(..ready).filter_map(|part| part.record()).try_for_each(|record| writer.write(&record))?;
@@ -211,7 +211,7 @@ fn write<W: Write + Send>(mut writer: Writer<W>, shared: &Shared) -> Result<Opti
     }
 }
 
-/// How many entries can be written: those before which none is missing, and those that are too many to hold.
+/// Returns how many entries can be written: those without a missing one before them, and those in excess of the limit.
 fn ready(held: &[Part], next: &mut u64) -> usize {
     let mut ready = 0;
     for (index, part) in held.iter().enumerate() {

@@ -1,18 +1,18 @@
-//! The rates on a mount: set, cleared and listed, by users who may.
+//! Rates of a mount: set, cleared and listed, subject to permissions.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `regulation.rs` | calls on a mount, and their answers |
 //! | `regulation/messages.rs` | messages in bytes (pure) |
 //! | `regulation/owners.rs` | the owner of a request |
 //! | `regulation/owners/table.rs` | known processes, their rates, trees and groups |
 //! | `regulation/rights.rs` | permission to set a rate |
-//! | `regulation/seen.rs` | a process, held |
+//! | `regulation/seen.rs` | a reference to a process |
 //! | `regulation/ended.rs` | statistics of owners that have just ended |
 //! | `regulation/keeper.rs` | the thread that waits for exits, and samples the backing disk |
 //! | `regulation/bypass.rs` | traffic that bypasses the mount (pure) |
 //!
-//! When and how a request goes on is decided by `sakiyomi-regulate`, on the device's thread (`live/rates.rs`).
+//! `sakiyomi-regulate` decides on the device's thread when a request proceeds (`live/rates.rs`).
 
 mod bypass;
 mod ended;
@@ -40,29 +40,29 @@ pub(crate) use messages::{not_regulated, said};
 use owners::{Held, Owners, Room};
 use rights::{gone, may};
 
-/// How the I/O time of owners with a rate is kept constant.
+/// Settings of the regulation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Regulate {
-    /// The policy of the regulator.
+    /// Policy of the regulator.
     pub policy: Policy,
-    /// Service time of one I/O, if it is known; `None` to measure it.
+    /// Service time of one I/O; `None` to measure it.
     pub service: Option<Nanos>,
 }
 
 impl Regulate {
-    /// The settings of the regulator.
+    /// Returns the settings of the regulator.
     pub(crate) fn settings(&self) -> Settings {
         Settings { service: self.service, ..self.policy.settings() }
     }
 }
 
-/// Owners in a reply; fewer if they do not fit.
+/// Maximum number of owners in a reply; fewer if they do not fit.
 const OWNERS_PER_REPLY: usize = 64;
 
 /// Longest path of a group: two of them fit into a reply.
 const GROUP_PATH_MAX_BYTES: usize = 1024;
 
-/// Longest time that a rate may have.
+/// Longest time of an I/O that a rate may specify.
 const RATE_TIME_MAX: Nanos = Nanos(3_600_000_000_000);
 
 /// The rates of a mount.
@@ -73,13 +73,13 @@ pub(crate) struct Regulation {
     frontend: Arc<Frontend>,
     name: String,
     policy: Policy,
-    /// Held while a rate is set or cleared: keeps the device's thread and the table in agreement.
+    /// Held while a rate is set or cleared: keeps the device's thread and the table consistent.
     changes: Mutex<()>,
     ended: Ended,
     beside: Option<Mutex<Beside>>,
 }
 
-/// The backing disk, and the counts of requests to it through the mount.
+/// The backing disk, and the number of requests to it through the mount.
 #[derive(Debug)]
 pub(crate) struct Beside {
     disk: Disk,
@@ -94,13 +94,14 @@ impl Beside {
         Beside { disk, issued, watch: bypass::Watch::default(), since: Instant::now(), seen: None }
     }
 
-    /// The name of the disk.
+    /// Returns the name of the disk.
     pub(crate) fn disk(&self) -> String {
         self.disk.name()
     }
 
     fn look(&mut self) {
-        // Ours are counted when the disk has done them: those that it does meanwhile are others' for a moment.
+        // Requests of the mount are counted after the disk has completed them, so those in progress briefly count as
+        // foreign.
         let Ok(done) = self.disk.completed() else { return };
         let at = self.since.elapsed().as_secs_f64();
         let look = bypass::Look { at, done, ours: self.issued.requests() };
@@ -111,25 +112,25 @@ impl Beside {
 /// Statistics of the rates of a mount.
 #[derive(Clone, Debug)]
 pub struct RatesSeen {
-    /// Owners that have one.
+    /// Owners with a rate.
     pub owners: usize,
-    /// Since the mount.
+    /// Statistics since the mount.
     pub past: Past,
-    /// Traffic that bypasses the mount, while it is detected.
+    /// I/O that bypasses the mount, while detected.
     pub bypass: Option<Bypass>,
 }
 
 /// The sender of a message to a mount.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
-    /// The thread, as the kernel names it.
+    /// Its thread ID according to the kernel.
     pub(crate) thread: u32,
-    /// Its user.
+    /// Its user ID.
     pub(crate) user: u32,
 }
 
 impl Regulation {
-    /// For a process that may have `descriptors` files open.
+    /// Makes the regulation in a process with an open-files limit of `descriptors`.
     pub(crate) fn new(
         frontend: Arc<Frontend>,
         name: String,
@@ -150,7 +151,7 @@ impl Regulation {
         })
     }
 
-    /// The owner of a thread's requests.
+    /// Returns the owner of a thread's requests.
     pub(crate) fn owner_of(&self, thread: u32) -> StreamId {
         StreamId(self.owners.of_thread(thread))
     }
@@ -158,7 +159,7 @@ impl Regulation {
     /// Answers a message.
     ///
     /// # Errors
-    /// If the device does not run any more.
+    /// If the device has stopped.
     pub(crate) fn answer(&self, caller: Caller, message: &[u8]) -> Result<Answer, Stopped> {
         let process = self.owners.process_of(caller.thread).map(|process| process.pid());
         let call = match messages::understand(message, process) {
@@ -218,7 +219,7 @@ impl Regulation {
         Ok(Ok(Answer::Cleared))
     }
 
-    /// How things are: owners behind the one with the number `after`, as many as one answer may have.
+    /// Returns the state of the device and of the owners with numbers above `after`, as many as fit into one reply.
     pub(crate) fn look(&self, after: u64, all: bool) -> Result<View, Stopped> {
         let mut after = u32::try_from(after).unwrap_or(u32::MAX);
         let (seen, owners) = loop {
@@ -229,7 +230,7 @@ impl Regulation {
             });
             let known: Vec<Owner> = known.collect();
             match seen.owners.last() {
-                // All of these have ended: an empty view would tell the caller that there are no more owners behind.
+                // All of these have ended: an empty view would mean that no owners follow.
                 Some((last, ..)) if known.is_empty() && seen.more => after = *last,
                 _ => break (seen, known),
             }
@@ -250,13 +251,13 @@ impl Regulation {
         Ok(View { at_ns: report.at.0, device, owners, more })
     }
 
-    /// Statistics of all rates together.
+    /// Returns statistics of all rates together.
     pub(crate) fn seen(&self) -> Result<RatesSeen, Stopped> {
         let seen = self.ask(|rates, now| rates.look(now, u32::MAX, false, 0))?;
         Ok(RatesSeen { owners: seen.device.regulated, past: seen.past, bypass: self.bypass() })
     }
 
-    /// Traffic that bypasses the mount, as of the last sample.
+    /// Returns the I/O that bypasses the mount, as of the last sample.
     fn bypass(&self) -> Option<Bypass> {
         self.beside.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).seen.clone()
     }
@@ -268,7 +269,7 @@ impl Regulation {
         }
     }
 
-    /// Asks on the device's thread.
+    /// Runs a query on the device's thread.
     fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Rates<'_>, Nanos) -> T + Send + 'static,
@@ -281,11 +282,11 @@ impl Regulation {
         receiver.recv().map_err(|_| Stopped)
     }
 
-    /// Processes have ended, or some time has passed.
+    /// Waits until processes have exited or `patience` has passed, and removes their rates.
     fn wait_for_ends(&self, patience: Duration) -> io::Result<()> {
         let ended = self.owners.wait_for_ends(patience)?;
         let _changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        // First, so that at no time it is neither among those that are there nor among these.
+        // Remembered first, so that an owner is always found either among the active or among the ended ones.
         for &number in ended.iter().filter(|&&number| self.owners.has_rate(number)) {
             let _ = self.remember(number);
         }

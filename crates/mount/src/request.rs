@@ -7,9 +7,9 @@ use crate::live::Extents;
 /// The origin of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Issuer {
-    /// The process, for a trace.
+    /// Process, for a trace.
     pub(crate) process: StreamId,
-    /// The owner whose rate applies.
+    /// Owner whose rate applies.
     pub(crate) owner: StreamId,
 }
 
@@ -18,13 +18,13 @@ pub(crate) struct Issuer {
 pub(crate) struct IoRequest {
     pub(crate) issuer: Issuer,
     pub(crate) op: Op,
-    /// Not complete before it is on the medium.
+    /// Force unit access: completes only when it is on the medium.
     pub(crate) fua: bool,
-    /// Where the layout has it; empty where neither a drive nor a trace needs the places.
+    /// Extents on the drive; empty if neither a drive nor a trace needs them.
     pub(crate) extents: Extents,
     /// Bytes on the drive; without a drive, bytes of the file.
     pub(crate) bytes: u64,
-    /// Its number in the trace.
+    /// Number in the trace.
     pub(crate) number: u64,
     pub(crate) arrival: Nanos,
 }

@@ -1,7 +1,7 @@
-//! Places for the files that exist when a mount begins, as a copy of the directory to an empty drive would lay them
-//! out: directory by directory, by name. Files that have places from an earlier mount keep them, as far as they are
-//! still as long; bytes added since then get their own. A file that appears in the backing directory later, or cannot
-//! be read now, gets its place when it is opened.
+//! Allocates places for the files that exist when a mount begins, as copying the directory to an empty drive would:
+//! directory by directory, in order of names. Files with places from an earlier mount keep them up to their current
+//! size; bytes added since then get new ones. A file that appears in the backing directory later, or cannot be read
+//! now, gets its places when it is opened.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -18,7 +18,7 @@ use crate::frontend::Frontend;
 use crate::fs::content::place_data;
 use crate::layout::{BLOCK_BYTES, FileId};
 
-/// Places every file below `root`, and frees the places of those that are no more.
+/// Places every file below `root`, and frees the places of files that no longer exist.
 pub(crate) fn place_all(
     backing: &Path,
     root: &OwnedFd,
@@ -28,10 +28,10 @@ pub(crate) fn place_all(
     let asked = || if go_on() { Ok(()) } else { Err(Error::Interrupted) };
     let stat = rustix::fs::fstat(root).map_err(|error| failed(backing, error.into()))?;
     let mut scan = Scan { frontend, device: stat.st_dev, there: BTreeSet::new() };
-    // Directories still to be read, the next one last.
+    // Directories to read; the next one is last.
     let mut left = vec![PathBuf::new()];
     let mut found = Vec::new();
-    // Finds all files first: the places of files that have disappeared are free for new ones.
+    // All files are found first, so that the places of missing files are free for new ones.
     while let Some(path) = left.pop() {
         asked()?;
         match scan.directory(root, &path, &mut found) {
@@ -52,7 +52,7 @@ fn failed(path: &Path, source: io::Error) -> Error {
     Error::Scan { path: path.to_owned(), source }
 }
 
-/// A directory that has gone in the meantime, is not for us to read, or lies too deep to be named in one go.
+/// Whether a directory can be skipped: it has been removed, is not readable for this user, or its path is too long.
 fn is_passed_over(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, NotFound, PermissionDenied};
     matches!(error.kind(), NotFound | PermissionDenied | InvalidFilename)
@@ -65,8 +65,8 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Adds a directory's files to `found`, and frees what known ones had beyond their end; gives the directories in
-    /// it, the first one last. An error has its place.
+    /// Adds a directory's files to `found` and frees the blocks beyond the end of known ones. Returns its
+    /// subdirectories, the first one last; an error comes with its path.
     fn directory(
         &mut self,
         root: &OwnedFd,
@@ -114,7 +114,7 @@ impl Scan<'_> {
                 let stat = rustix::fs::fstat(&file)?;
                 place_data(self.frontend, id, &File::from(file), &stat)
             }
-            // The file is gone, or not readable for us: it gets its place when it can be opened.
+            // The file is gone, or not readable for this user: it gets its places when it is opened.
             Err(_) => Ok(()),
         }
     }
@@ -128,12 +128,12 @@ impl Scan<'_> {
     }
 }
 
-/// A path in the backing directory, which is itself the empty one.
+/// Returns the full path of a path in the backing directory, which itself is the empty one.
 fn below(backing: &Path, path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { backing.to_owned() } else { backing.join(path) }
 }
 
-/// The names in a directory, in order.
+/// Returns the names in a directory in ascending order.
 fn names(directory: &OwnedFd) -> io::Result<Vec<CString>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {

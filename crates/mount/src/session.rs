@@ -1,4 +1,4 @@
-//! A mount from its beginning to its end.
+//! The life of a mount.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
@@ -33,14 +33,14 @@ use crate::unmount::unmount;
 use crate::watch::{Totals, Watch};
 use crate::{Error, check, scan};
 
-/// Threads that take the kernel's requests.
+/// Threads that receive the kernel's requests.
 const REQUEST_THREADS: usize = 3;
 
-/// Descriptors that files which are only known take at most: each keeps an inode in memory.
+/// Maximum number of descriptors of files that are cached but not open: each keeps an inode in memory.
 const KNOWN_MAX: usize = 1 << 16;
 
-/// Time from a program to this process and back: that of a read from a device without delay (`bench/regulate.py`: 16
-/// us), plus a thread switch. It matters where the device is fast: on flash.
+/// Time from a program to this process and back: that of a read from a device without delay (16 us by
+/// `bench/regulate.py`) plus a context switch. It matters on fast devices such as flash.
 const REQUEST_PATH_TIME: Nanos = Nanos(25_000);
 
 /// Nice value of the threads that serve an emulated drive. With [`SERVING_TIME_SLICE`], the p99 of lateness on a
@@ -49,12 +49,12 @@ const SERVING_NICE: i32 = -15;
 /// Time slice of the threads that serve an emulated drive.
 const SERVING_TIME_SLICE: Duration = Duration::from_micros(100);
 
-/// The storage that is emulated behind the files.
+/// The storage to emulate.
 #[derive(Clone, Debug)]
 pub enum Behind {
     /// A hard disk.
     Drive(Box<DriveSpec>),
-    /// Storage whose time does not depend on places.
+    /// Storage whose access time does not depend on the place.
     Fixed(FixedSpec),
 }
 
@@ -66,7 +66,7 @@ impl Behind {
         })
     }
 
-    /// Whether it serves several requests in parallel.
+    /// Whether it serves requests in parallel.
     fn serves(&self) -> Serves {
         match self {
             Behind::Fixed(spec) if spec.parallel > 1 => Serves::Several,
@@ -78,31 +78,31 @@ impl Behind {
 /// Options of a mount.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The storage to emulate; `None` to take only the time of the backing directory.
+    /// The storage to emulate; `None` for the backing directory's own speed.
     pub behind: Option<Behind>,
-    /// Seconds of the drive in a second.
+    /// Speed of the drive's clock relative to real time.
     pub speed: f64,
     /// Placement of files on the drive.
     pub placement: Placement,
     /// Seed of random placement and of random times.
     pub seed: u64,
-    /// Keeps the places from mount to mount.
+    /// File that keeps the layout from mount to mount.
     pub layout: Option<PathBuf>,
-    /// Takes the trace.
+    /// File for the trace.
     pub record: Option<PathBuf>,
-    /// No page cache over the files.
+    /// Whether file accesses bypass the page cache.
     pub direct_io: bool,
-    /// The page cache also keeps written data (write-back).
+    /// Whether the page cache also holds dirty pages (write-back).
     pub writeback: bool,
-    /// Names and attributes are on the drive, too.
+    /// Whether names and attributes cost time on the drive, too.
     pub metadata: bool,
-    /// Rates can be set; `None`: requests are not attributed to processes. With rates there is no page cache, which
-    /// would hide the process behind a request.
+    /// Settings for rates; `None`: requests are not attributed to processes. With rates the page cache is off, because
+    /// it would hide the process behind a request.
     pub regulate: Option<Regulate>,
-    /// Descriptors for files that the kernel only knows, if they can be opened again; `None` for half of the
+    /// Maximum number of descriptors of files cached by the kernel, if they can be opened again; `None` for half of the
     /// process's limit.
     pub descriptors: Option<usize>,
-    /// Asked while the files are laid out, which takes long where there are many: false ends it.
+    /// Called while files are laid out, which takes long if there are many; returning false aborts the mount.
     pub go_on: fn() -> bool,
 }
 
@@ -125,16 +125,16 @@ impl Default for Options {
     }
 }
 
-/// Something that is mounted. Dropped, it is unmounted, but neither layout nor trace are kept.
+/// A mount. If dropped, it is unmounted, but layout and trace are discarded.
 #[derive(Debug)]
 pub struct Mounted {
     session: Option<BackgroundSession>,
     directory: PathBuf,
-    /// Device number of the mount, which tells it from a later one on the same directory when it has been detached.
+    /// Device number of the mount, which distinguishes it from a later one on the same directory after it was detached.
     device: Option<String>,
     frontend: Arc<Frontend>,
     keeper: Option<Keeper>,
-    /// Counts of requests to the disk, if rates are kept on it.
+    /// Counts of requests to the disk, for rates on it.
     issued: Option<Arc<Issued>>,
     recording: Option<Recording>,
     layout: Option<PathBuf>,
@@ -155,21 +155,21 @@ pub struct Snapshot {
     pub rates: Option<RatesSeen>,
 }
 
-/// The end of a mount.
+/// Result of a mount.
 #[derive(Clone, Debug)]
 pub struct Finished {
     /// Its statistics.
     pub seen: Snapshot,
-    /// Records in the trace, if one was taken.
+    /// Number of records in the trace, if there is one.
     pub recorded: Option<u64>,
-    /// A process still had files open, and gets errors from now on.
+    /// Whether a process still had files open, whose accesses now fail.
     pub cut_off: bool,
 }
 
-/// Shows the files of `backing` under `directory`.
+/// Mounts the files of `backing` on `directory`.
 ///
 /// # Errors
-/// Whatever stands against it, in a sentence; nothing is mounted then.
+/// The reason for which it cannot be mounted; nothing is mounted then.
 pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Mounted, Error> {
     can_mount()?;
     let (backing, directory) = check::directories(backing, directory)?;
@@ -199,7 +199,7 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
         None => (None, None),
     };
     let watch = Watch::new(sector, recorder);
-    // Every file that the kernel knows takes a descriptor; with fewer, fewer are known at a time.
+    // Every file cached by the kernel takes a descriptor.
     raise_open_files_max();
     if device.is_some() || options.regulate.is_some() {
         hurry();
@@ -231,7 +231,7 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     Ok(Mounted { session, directory, device, frontend, keeper, issued, recording, layout, begun, speed })
 }
 
-/// Starts an emulated device, with a regulator if there can be rates.
+/// Starts an emulated device, with a regulator if rates are allowed.
 fn start_emulated(
     device: Box<dyn Device + Send>,
     options: &Options,
@@ -246,7 +246,7 @@ fn start_emulated(
     RealtimeDevice::start(device, timeline.clone())
 }
 
-/// Starts the backing directory as a device, whose I/O is regulated.
+/// Starts the backing directory as a device with regulation.
 fn start_backing(
     capacity: Bytes,
     how: Regulate,
@@ -281,7 +281,7 @@ fn start_regulation(
     regulation.map(Arc::new).map_err(no_threads)
 }
 
-/// The backing files around the page cache, and the disk that they lie on, if it is one.
+/// Prepares backing files that bypass the page cache, and the disk that holds them, if it is a disk.
 fn start_direct(root: &OwnedFd) -> Result<(Option<DirectFiles>, Option<Beside>), Error> {
     let disk = rustix::fs::fstat(root).ok().and_then(|stat| Disk::of(stat.st_dev));
     let issued = Arc::new(Issued::new(disk.as_ref().and_then(Disk::request_max_bytes).unwrap_or(0)));
@@ -302,7 +302,8 @@ fn no_threads(source: io::Error) -> Error {
     Error::System { what: "start the threads of a mount", source }
 }
 
-/// Size of the backing file system: without a drive, addresses in a trace are those of a drive of that size.
+/// Returns the size of the backing file system: without a drive, addresses in a trace are those of a drive of this
+/// size.
 fn backing_capacity(root: &OwnedFd) -> Result<Bytes, Error> {
     let backing = rustix::fs::fstatvfs(root).map_err(|error| Error::System {
         what: "ask for the size of the backing file system",
@@ -311,7 +312,7 @@ fn backing_capacity(root: &OwnedFd) -> Result<Bytes, Error> {
     Ok(Bytes(backing.f_blocks.saturating_mul(backing.f_frsize).clamp(1 << 30, 1 << 60)))
 }
 
-/// The places, as they were at the last mount if they were kept.
+/// Returns the initial layout, loaded from the layout file if there is one.
 fn start_layout(capacity: Bytes, options: &Options) -> Result<Layout, Error> {
     let mut layout = Layout::new(capacity, options.placement, options.seed);
     if options.metadata {
@@ -321,7 +322,7 @@ fn start_layout(capacity: Bytes, options: &Options) -> Result<Layout, Error> {
         let wrong = |source| Error::Layout { path: path.clone(), source };
         match File::open(path) {
             Ok(file) => layout.load(BufReader::new(file)).map_err(wrong)?,
-            // Creating it now finds out before the mount whether it can be written.
+            // Creating it now shows before the mount whether it can be written.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 drop(AtomicFile::create(path).map_err(|error| wrong(LayoutError::Write(error)))?);
             }
@@ -331,16 +332,16 @@ fn start_layout(capacity: Bytes, options: &Options) -> Result<Layout, Error> {
     Ok(layout)
 }
 
-/// Files that this process may have open.
+/// Returns the open-files limit of this process.
 fn descriptors() -> usize {
     usize::try_from(open_files_max()).unwrap_or(usize::MAX)
 }
 
-/// Threads that are started from now on run before others, so that answers are not late on a busy machine: they
-/// compute little, but at the right instant. Without a drive or rates there is no such instant, and ordinary time
-/// slices serve better.
+/// Raises the priority of threads started from now on, so that replies are not late on a busy machine: they compute
+/// little, but at definite times. Without a drive or rates there are no such times, and ordinary time slices are
+/// better.
 fn hurry() {
-    // Without the right to do so, the priority stays ordinary.
+    // Without the privilege, the priority stays as it is.
     let _ = sakiyomi_os::priority::latency_nice(SERVING_NICE, SERVING_TIME_SLICE);
 }
 
@@ -367,17 +368,17 @@ fn start_session(
         MountOption::NoDev,
         MountOption::NoSuid,
     ];
-    // Only root may serve other users: they would read with the rights of the user who has mounted.
+    // Only root may serve other users: they would read with the permissions of the user who made the mount.
     config.acl = if is_root() { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(REQUEST_THREADS);
-    // A descriptor for each thread: sharing one costs a fifteenth of all reads a second.
+    // A descriptor per thread: sharing one costs a fifteenth of the reads per second.
     config.clone_fd = true;
     let session = Session::new(files, directory, &config).map_err(|error| refusal(directory, error))?;
     session.spawn().map_err(no_threads)
 }
 
 impl Mounted {
-    /// The mount point.
+    /// Returns the mount point.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -389,7 +390,7 @@ impl Mounted {
         self.session.as_ref().is_none_or(|session| session.guard.is_finished())
     }
 
-    /// Statistics up to now.
+    /// Returns statistics up to now.
     #[must_use]
     pub fn seen(&self) -> Snapshot {
         let at = Nanos::from_secs_f64(self.begun.elapsed().as_secs_f64() * self.speed);
@@ -397,28 +398,28 @@ impl Mounted {
         Snapshot { at, busy: self.frontend.busy(), totals: self.frontend.watch().totals(), rates }
     }
 
-    /// Whether rates are to be kept on the disk, but some file is read and written through the page cache, as its
-    /// file system cannot do without.
+    /// Whether rates apply to the disk, but some file is accessed through the page cache because its file system
+    /// requires it.
     #[must_use]
     pub fn is_buffered(&self) -> bool {
         self.issued.as_ref().is_some_and(|issued| issued.has_buffered())
     }
 
-    /// Why the trace is not written any more, if it is not.
+    /// Returns the error that has stopped the trace, if any.
     #[must_use]
     pub fn recording_failure(&self) -> Option<String> {
         self.recording.as_ref().and_then(Recording::failure)
     }
 
-    /// Unmounts it, unless it is unmounted already, and keeps layout and trace. Waits for processes with open files
-    /// for as long as `patience` lasts.
+    /// Unmounts, unless that has happened already, and stores layout and trace. Waits up to `patience` for processes
+    /// with open files.
     ///
     /// # Errors
-    /// If the layout or the trace cannot be kept.
+    /// If the layout or the trace cannot be stored.
     pub fn finish(mut self, patience: Duration) -> Result<Finished, Error> {
         let ended = self.end_session(patience);
         let seen = self.seen();
-        // Each is kept even if another cannot be.
+        // Each is stored even if another one fails.
         let recorded = self.recording.take().map(Recording::finish).transpose();
         let stored =
             self.layout.as_ref().map_or(Ok(()), |path| store_layout(path, &self.frontend.layout().read()));
@@ -427,13 +428,13 @@ impl Mounted {
         Ok(Finished { seen, recorded: recorded?, cut_off })
     }
 
-    /// Whether its directory still has this mount; assumed if that cannot be found out.
+    /// Whether its directory still has this mount; true if that cannot be determined.
     fn is_there(&self) -> bool {
         check::ours_on(&self.directory)
             .map_or(true, |now| now.is_some() && (self.device.is_none() || now == self.device))
     }
 
-    /// Ends the session; returns whether processes were still in it.
+    /// Ends the session; returns whether processes were still using it.
     fn end_session(&mut self, patience: Duration) -> Result<bool, Error> {
         let Some(session) = self.session.take() else { return Ok(false) };
         if !session.guard.is_finished() {
@@ -455,13 +456,13 @@ impl Mounted {
         }
         if !session.guard.is_finished() {
             if !self.is_there() {
-                // Dropping the session would unmount by the path, whatever is mounted there by now. It ends with its
-                // last user, or with us.
+                // Dropping the session would unmount by path, whatever is mounted there by now. It ends with its last
+                // user, or with this process.
                 std::mem::forget(session);
             }
             return Ok(true);
         }
-        // The threads that answered the last requests may not have recorded them yet.
+        // The threads that sent the last replies may not have recorded them yet.
         while self.frontend.watch().totals().in_flight > 0 && begun.elapsed() < patience {
             thread::sleep(Duration::from_millis(1));
         }
@@ -469,7 +470,7 @@ impl Mounted {
     }
 }
 
-/// Writes dirty pages of open files back to the files, for as long as `patience` lasts.
+/// Writes dirty pages of open files back, for up to `patience`.
 fn sync_all(directory: &Path, patience: Duration) {
     let directory = directory.to_owned();
     let (ended, end) = mpsc::channel();
@@ -479,7 +480,8 @@ fn sync_all(directory: &Path, patience: Duration) {
         let _ = opened.and_then(rustix::fs::syncfs);
         let _ = ended.send(());
     };
-    // On a thread of its own: a drive may be slow. Without one, the kernel does it later, if there is time.
+    // On a thread of its own, because a drive may be slow. If no thread can be started, the kernel does it later, if
+    // there is time.
     if thread::Builder::new().name("sync".to_owned()).spawn(sync).is_ok() {
         let _ = end.recv_timeout(patience);
     }

@@ -1,8 +1,7 @@
 //! The layout, shared by the threads that serve the kernel.
 //!
-//! Every read of a mount with a drive or a trace asks where its file lies, on several threads at a time. Each thread
-//! remembers the run that it was last told for a file, so that reads in between two changes of the layout meet no
-//! lock that another thread holds.
+//! Every read of a mount with a drive or a trace looks up the extents of its file, on several threads at a time. Each
+//! thread caches the last run of each file, so that reads between two changes of the layout take no contended lock.
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -14,27 +13,27 @@ use sakiyomi_model::Bytes;
 use crate::layout::{FileId, FileRun, Layout};
 use crate::live::Extents;
 
-/// Files whose last run a thread remembers; a power of two.
+/// Number of files whose last run a thread caches; a power of two.
 const RECENT_FILES: usize = 64;
 
 /// A layout behind a lock.
 #[derive(Debug)]
 pub(crate) struct SharedLayout {
     layout: Mutex<Layout>,
-    /// The number of times that the layout may have changed; it increases under the lock.
+    /// Number of possible changes of the layout; incremented under the lock.
     changes: AtomicU64,
-    /// Tells this layout from others of the process.
+    /// Distinguishes this layout from others in the process.
     id: u64,
 }
 
 thread_local! {
-    /// By the file's number, modulo their count. Not behind a lock, however little it would be contended: after data
-    /// has been copied, each locked instruction waits for all of it to be written, some 80 cycles.
+    /// Indexed by the inode number modulo their number. Without a lock, even an uncontended one: after data has been
+    /// copied, each locked instruction waits until all of it is written, some 80 cycles.
     static RECENT_RUNS: RefCell<[Option<RecentRun>; RECENT_FILES]> =
         const { RefCell::new([None; RECENT_FILES]) };
 }
 
-/// A run of a file, as of a number of changes.
+/// A run of a file, valid for a number of changes.
 #[derive(Clone, Copy, Debug)]
 struct RecentRun {
     layout: u64,
@@ -55,20 +54,20 @@ impl SharedLayout {
         self.layout.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The layout, to look at.
+    /// Returns the layout for reading.
     pub(crate) fn read(&self) -> impl Deref<Target = Layout> + '_ {
         self.lock()
     }
 
-    /// The layout, to change it.
+    /// Returns the layout for changing.
     pub(crate) fn change(&self) -> MutexGuard<'_, Layout> {
         let layout = self.lock();
-        // Under the lock: a thread that remembers a run of before the change has seen the number of before it.
+        // Under the lock: a thread that caches a run from before the change has also read the count from before it.
         self.changes.fetch_add(1, Ordering::Release);
         layout
     }
 
-    /// Where `length` bytes of a file lie: see [`Layout::extents`].
+    /// Returns the extents of `length` bytes of a file, as [`Layout::extents`].
     pub(crate) fn extents(&self, file: FileId, offset: u64, length: u64, sector: Bytes) -> Extents {
         RECENT_RUNS.with_borrow_mut(|recent| {
             let place = &mut recent[file.inode as usize % RECENT_FILES];
@@ -80,7 +79,7 @@ impl SharedLayout {
                 return [extent].into_iter().collect();
             }
             let layout = self.lock();
-            // It cannot change now.
+            // It cannot change under the lock.
             let changes = self.changes.load(Ordering::Relaxed);
             let run = layout.run_at(file, offset);
             *place = run.map(|run| RecentRun { layout: self.id, file, changes, run });
@@ -109,7 +108,7 @@ mod tests {
     }
 
     fn step() -> impl Strategy<Value = Step> {
-        // 1 and 65 share a place.
+        // 1 and 65 share a slot.
         let file = prop_oneof![Just(1u64), Just(2), Just(65)];
         let bytes = || (0..40 * BLOCK_BYTES, 0..8 * BLOCK_BYTES);
         prop_oneof![

@@ -1,4 +1,4 @@
-//! Whether a directory can be mounted on, found out by doing so.
+//! Tests by an attempt whether a mount is possible.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use crate::Error;
 use crate::fuse_access::can_mount;
 use crate::session::{Mounted, Options, mount};
 
-/// Mounts a new empty directory on another one, both in `place`, in the way that is asked for, and unmounts it.
+/// Mounts a new empty directory on another one, both in `place`, with these options, and unmounts it.
 ///
 /// # Errors
-/// Those of [`mount()`]; those of making the directories.
+/// Those of [`mount()`] and of creating the directories.
 pub fn try_mount(place: &Path, options: &Options) -> Result<(), Error> {
     can_mount()?;
     let [backing, directory] = ["backing", "mounted"].map(|name| place.join(name));
@@ -22,7 +22,7 @@ pub fn try_mount(place: &Path, options: &Options) -> Result<(), Error> {
         let mounted: Mounted = mount(&backing, &directory, options)?;
         mounted.finish(std::time::Duration::from_secs(1)).map(drop)
     });
-    // Removes the directories, not a mount that may still be on them.
+    // Removes the directories, but not a mount that may still be on them.
     for path in [backing, directory] {
         let _ = fs::remove_dir(path);
     }

@@ -1,4 +1,4 @@
-//! Unmounting from outside, even if the mount has no server any more.
+//! Unmounting by another process, even if the mount's program has ended.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use crate::check::is_of_sakiyomi;
 use crate::{Error, fuse_access};
 
 /// Unmounts the mount of sakiyomi on `directory`, whether or not its program is still running; with `lazy` even if it
-/// is in use. Symbolic links to the directory are followed.
+/// is in use. Follows symbolic links to the directory.
 ///
 /// # Errors
 /// [`Error::NotMounted`], [`Error::MountedByOthers`], [`Error::InsideMount`], [`Error::OtherUser`], [`Error::Busy`],
@@ -56,11 +56,11 @@ fn may_unmount(directory: &Path, owner: Option<u32>) -> Result<(), Error> {
     }
 }
 
-/// The path as in the kernel's mount table, with links resolved. The last component is only checked for being a link,
-/// because a mount whose program has ended does not answer other requests.
+/// Returns the path as in the kernel's mount table, with symbolic links resolved. The last component is only checked
+/// for being a link, because a mount whose program has ended answers no other request.
 fn place_of(directory: &Path) -> io::Result<PathBuf> {
     let absolute = std::path::absolute(directory)?;
-    // A path that ends in `..` has no name of its own, and neither has the root.
+    // The root and a path that ends in `..` have no last component.
     let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
         return fs::canonicalize(absolute);
     };
@@ -88,7 +88,7 @@ fn by_helper(place: &Path, lazy: bool) -> io::Result<Helped> {
         return Ok(Helped::Done);
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    // It speaks English whatever the language is, and says the reason in no other way.
+    // Its messages are not translated, and are the only way to learn the reason.
     if said.contains("resource busy") {
         Ok(Helped::Busy)
     } else {

@@ -1,4 +1,4 @@
-//! Statistics of a mount: counts, response times, lateness; and the trace, if one is taken.
+//! Statistics of a mount: counts, response times, lateness; and the trace, if there is one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,43 +9,43 @@ use crate::per_thread::PerThread;
 use crate::record::{Part, Recorder};
 use crate::request::IoRequest;
 
-/// A request that was answered.
+/// A completed request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completed<'a> {
     pub(crate) request: &'a IoRequest,
-    /// The drive's completions, in order of their ends; empty without a drive.
+    /// The drive's completions in order of time; empty without a drive.
     pub(crate) completions: &'a [Completion],
     pub(crate) answered: Nanos,
 }
 
 impl Completed<'_> {
-    /// Time of its arrival at the drive; without a drive, in this process.
+    /// Returns the time of arrival at the drive; without a drive, in this process.
     fn arrival(&self) -> Nanos {
         self.completions.first().map_or(self.request.arrival, |first| first.request.arrival)
     }
 }
 
-/// Counts since the mount; all times are the drive's.
+/// Counts since the mount; all times are those of the drive.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Accesses that were answered.
+    /// Completed accesses.
     pub accesses: u64,
-    /// Bytes read from the drive; without one, of files.
+    /// Bytes read from the drive; without a drive, from files.
     pub read_bytes: u64,
-    /// Bytes written to it.
+    /// Bytes written to the drive; without a drive, to files.
     pub written_bytes: u64,
-    /// Requests to the drive by class, in the order of [`Class::ALL`]; all 0 for a device that does not class them.
+    /// Requests to the drive by class, in the order of [`Class::ALL`]; all 0 for a device without classes.
     pub by_class: [u64; Class::ALL.len()],
-    /// Accesses under way.
+    /// Accesses in flight.
     pub in_flight: u64,
-    /// Time from an access's beginning to its reply.
+    /// Time from the arrival of an access to its reply.
     pub response: Latency,
-    /// From the instant when the model says that an access has ended to its answer.
+    /// Time from the completion of an access in the model to its reply.
     pub lateness: Latency,
 }
 
 impl Totals {
-    /// Reads by the drive whose class is known, and those of them that were hits.
+    /// Returns the number of reads by the drive whose class is known, and of hits among them.
     #[must_use]
     pub fn reads_and_hits(&self) -> (u64, u64) {
         let of = |wanted: fn(&Class) -> bool| {
@@ -107,10 +107,10 @@ impl Counted {
     }
 }
 
-/// Watches all accesses.
+/// Collects statistics of all accesses.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// The next access's number in the trace.
+    /// Number of the next access in the trace.
     next: AtomicU64,
     counted: PerThread<Counted>,
     sector: Bytes,
@@ -122,22 +122,22 @@ impl Watch {
         Watch { next: AtomicU64::new(0), counted: PerThread::default(), sector, recorder }
     }
 
-    /// The number of a request that has arrived, if a trace is taken.
+    /// Returns the number of a request that has arrived, if a trace is recorded.
     pub(crate) fn number(&self) -> u64 {
         if self.is_recording() { self.next.fetch_add(1, Ordering::Relaxed) } else { 0 }
     }
 
-    /// A request is in flight from now on.
+    /// Counts a request as in flight.
     pub(crate) fn begin(&self) {
         self.counted.with(|counted| counted.begun += 1);
     }
 
-    /// A request was answered on the thread that it came to; it was not in flight.
+    /// Counts a request that was answered at once, without being in flight.
     pub(crate) fn end_at_once(&self, completed: &Completed<'_>) {
         self.end_with(completed, 1);
     }
 
-    /// A request that was in flight was answered.
+    /// Counts the reply to a request that was in flight.
     pub(crate) fn end(&self, completed: &Completed<'_>) {
         self.end_with(completed, 0);
     }
@@ -146,14 +146,14 @@ impl Watch {
         if let Some(recorder) = &self.recorder {
             self.record(recorder, completed);
         }
-        // Counted last: the end of a mount waits until no access is in flight, and then completes the trace.
+        // Counted last: at its end, a mount waits until no access is in flight and then completes the trace.
         self.counted.with(|counted| {
             counted.begun += begun;
             counted.totals.add(completed);
         });
     }
 
-    /// Records a part for each extent.
+    /// Records a part per extent.
     fn record(&self, recorder: &Recorder, completed: &Completed<'_>) {
         let Completed { request, completions, answered } = *completed;
         let arrival = completed.arrival();
@@ -167,7 +167,7 @@ impl Watch {
             op: request.op,
         };
         if let Some(last) = completions.len().checked_sub(1) {
-            // Parts that ended before the last one were answered, to the host's file system, when they ended.
+            // Parts that completed before the last one count as answered at their completion.
             let replied = |index: usize, end: &Completion| if index == last { answered } else { end.finish };
             let parts = completions.iter().enumerate();
             recorder.record(parts.map(|(index, end)| part(&end.request.extent, replied(index, end))));
@@ -186,8 +186,8 @@ impl Watch {
     pub(crate) fn totals(&self) -> Totals {
         let mut all = Counted::default();
         self.counted.each(|counted| all.merge(counted));
-        // An access may begin on a thread after its counts were read, and end on another before: it counts the next
-        // time.
+        // An access may begin on a thread after its counts were read, and end on another one before: it is counted the
+        // next time.
         Totals { in_flight: all.begun.saturating_sub(all.totals.accesses), ..all.totals }
     }
 }

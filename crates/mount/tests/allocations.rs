@@ -1,6 +1,6 @@
-//! How often a read of 4 KiB allocates memory, from the kernel's request to the answer: everything that the process
-//! does is counted, `fuser` and the threads of the device and of the backing files included. The reader's own part is
-//! in the process as well, and allocates nothing.
+//! Counts the allocations of a read of 4 KiB, from the kernel's request to the reply: everything in the process,
+//! including `fuser` and the threads of the device and of the backing files. The reading side runs in the process as
+//! well, and allocates nothing.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -24,14 +24,14 @@ const LIMIT: Duration = Duration::from_secs(100);
 const READS: u64 = 400;
 const BLOCK: u64 = 4096;
 
-/// The bound: one for the request and one for its data. Growth of queues and maps is spread over many reads.
+/// The bound: one allocation for the request and one for its data. Growth of queues and maps is spread over many reads.
 const MAX_PER_READ: f64 = 2.05;
 
 fn direct(path: &Path) -> File {
     OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path).unwrap()
 }
 
-/// Allocations per read of a mount with these options, of a file that is in the page cache or is dropped from it.
+/// Returns the allocations per read of a mount with these options, of a file that is cached or not.
 fn per_read(options: &Options, rate: Option<u32>, cached: bool) -> f64 {
     let scratch = Scratch::new("allocations", LIMIT);
     let backing = scratch.path("backing/file");
@@ -53,7 +53,7 @@ fn per_read(options: &Options, rate: Option<u32>, cached: bool) -> f64 {
         }
         let before = allocations();
         for block in 0..READS {
-            // Not in order, so that the kernel does not read ahead in the backing file.
+            // Out of order, so that the kernel does not read ahead in the backing file.
             file.read_exact_at(&mut bytes, block * 7 % READS * BLOCK).unwrap();
             assert_eq!(bytes, [7; BLOCK as usize]);
         }

@@ -1,8 +1,8 @@
-//! `cargo bench -p sakiyomi-prefetch`: a plain buffered reader, and one that reads ahead.
+//! `cargo bench -p sakiyomi-prefetch`: a plain buffered reader, and one with prefetching.
 //!
-//! On a file in memory it is seen what the help costs who does not need it; on a mount where each request takes 10 ms
-//! (as root) what it gains, for a program that computes on what it reads. `SAKIYOMI_READ_BENCH=DIR` names where files
-//! are made.
+//! A cached file shows the overhead for a program that needs no help; a mount on which each request takes 10 ms (as
+//! root) shows the gain for a program that computes on its data. `SAKIYOMI_READ_BENCH=DIR` names the directory for
+//! files.
 #![allow(missing_docs, clippy::print_stderr)]
 
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ fn main() {
     divan::main();
 }
 
-/// Which reader.
+/// The reader.
 #[derive(Clone, Copy, Debug)]
 enum By {
     Plain,
@@ -37,7 +37,7 @@ fn open(by: By, path: &Path) -> Box<dyn BufRead> {
     }
 }
 
-/// Removed at the end.
+/// Files that are removed at the end.
 struct Files(PathBuf);
 
 impl Files {
@@ -71,7 +71,7 @@ fn run(reader: &mut dyn BufRead, compute: impl Fn(&[u8]) -> u64) -> u64 {
     }
 }
 
-/// Some 40 MB/s, as `gzip` does.
+/// Some 40 MB/s, as `gzip`.
 fn compute(bytes: &[u8]) -> u64 {
     (0..16).fold(0, |sum, _| {
         black_box(bytes).iter().fold(sum, |sum, &byte| (sum ^ u64::from(byte)) * 0x100_0193)

@@ -1,4 +1,4 @@
-//! One file of which parts are brought into the page cache.
+//! A file of which ranges are brought into the page cache.
 
 use std::fs::File;
 use std::io;
@@ -9,35 +9,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sakiyomi_io::page_cache::{self, Residency};
 
-/// Size of the buffer that a range is read into where the kernel does not read ahead: one default window of the
-/// kernel's read-ahead.
+/// Size of the buffer into which a range is read if the kernel does not read ahead: one default window of the kernel's
+/// read-ahead.
 const SCRATCH_BYTES: u64 = 128 << 10;
 
-/// What came of bringing a range into memory.
+/// Result of bringing a range into the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Brought {
-    /// Bytes that were not in memory before, as far as that can be known.
+    /// Bytes that were not cached before, as far as known.
     pub(crate) bytes: u64,
     /// Whether it was possible.
     pub(crate) done: bool,
 }
 
-/// What is in memory of a range, in bytes.
+/// Residency of a range, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// There, or on its way there.
+    /// Cached or in flight.
     pub(crate) cached: u64,
-    /// Was there, and has been pushed out for want of memory.
+    /// Evicted for lack of memory.
     pub(crate) evicted: u64,
 }
 
-/// A file that can be read at an offset.
+/// A file that can be read at any offset.
 #[derive(Debug)]
 pub(crate) struct CachedFile {
     file: File,
-    /// How much the kernel takes in one call.
+    /// Bytes that the kernel fetches per call.
     piece: OnceLock<u64>,
-    /// The kernel does not read it ahead, or does not tell what came of it: it is read instead.
+    /// Whether ranges must be read, because the kernel does not read this file ahead or does not report residency.
     by_reading: AtomicBool,
 }
 
@@ -50,12 +50,12 @@ impl CachedFile {
         &self.file
     }
 
-    /// Whether ranges are read to nowhere. One such read at a time would leave a device idle that serves several.
+    /// Whether ranges are read and discarded. A single such read at a time would leave a parallel device idle.
     pub(crate) fn is_read_instead(&self) -> bool {
         self.by_reading.load(Ordering::Relaxed)
     }
 
-    /// What is in memory; none where the system does not tell, as of files that are another's.
+    /// Returns the residency of a range; `None` if the kernel does not report it, as for files of other users.
     pub(crate) fn find(&self, range: &Range<u64>) -> Option<Found> {
         let found = page_cache::residency(&self.file, range.clone()).ok()?;
         let length = range.end - range.start;
@@ -68,7 +68,7 @@ impl CachedFile {
         })
     }
 
-    /// Brings a range into memory, or has it brought there. What lies behind the end is there.
+    /// Brings a range into the page cache, or requests it. Bytes after the end count as present.
     pub(crate) fn bring(&self, range: &Range<u64>) -> Brought {
         let length = range.end - range.start;
         let Some(before) = self.find(range) else {
@@ -79,24 +79,23 @@ impl CachedFile {
         if bytes == 0 || !self.is_read_instead() && self.ask_for(range, before) {
             return Brought { bytes, done: true };
         }
-        // Where reading leaves nothing in memory either, nothing can be read ahead.
+        // If reading leaves nothing in the cache either, the file cannot be read ahead.
         let stays = || self.find(range).is_some_and(|after| after.cached > 0);
         let done = self.read(range).is_ok() && stays();
         Brought { bytes: if done { bytes } else { 0 }, done }
     }
 
-    /// Waits until a byte is in memory; false if it cannot be read.
+    /// Waits until a byte is cached; returns false if it cannot be read.
     pub(crate) fn await_byte(&self, at: u64) -> bool {
         self.file.read_exact_at(&mut [0], at).is_ok()
     }
 
-    /// Has the kernel read it ahead; false if it does not.
+    /// Requests read-ahead by the kernel; returns false if that has no effect.
     fn ask_for(&self, range: &Range<u64>, before: Found) -> bool {
         /// A full device queue cuts a read-ahead short now and then; the missing part is requested once more.
         const READ_AHEAD_TRIES: u32 = 2;
         let piece = *self.piece.get_or_init(|| page_cache::piece(&self.file).unwrap_or(4096));
         let mut able = false;
-        // A full queue cuts it short now and then: what is missing is asked for once more.
         for _ in 0..READ_AHEAD_TRIES {
             let Ok(asked) = page_cache::fetch_in_pieces(&self.file, range.clone(), piece) else { break };
             able |= self.find(range).is_some_and(|after| after.cached > before.cached);
@@ -104,21 +103,21 @@ impl CachedFile {
                 break;
             }
         }
-        // What brings nothing at all is not read ahead here.
+        // If nothing at all arrives, the kernel does not read this file ahead.
         if !able {
             self.by_reading.store(true, Ordering::Relaxed);
         }
         able
     }
 
-    /// Reads a range to nowhere.
+    /// Reads a range and discards the data.
     fn read(&self, range: &Range<u64>) -> io::Result<()> {
         let mut scratch = vec![0; SCRATCH_BYTES.min(range.end - range.start) as usize];
         let mut at = range.start;
         while at < range.end {
             let wanted = scratch.len().min((range.end - at) as usize);
             match self.file.read_at(&mut scratch[..wanted], at) {
-                // It has been cut short meanwhile.
+                // The file has been truncated meanwhile.
                 Ok(0) => return Ok(()),
                 Ok(read) => at += read as u64,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -129,7 +128,7 @@ impl CachedFile {
     }
 }
 
-/// Bytes that a page stands for.
+/// Returns the bytes per page.
 fn page_bytes(found: &Residency, length: u64) -> u64 {
     length.div_ceil(found.pages.max(1))
 }
@@ -143,7 +142,7 @@ mod tests {
 
     const SIZE: u64 = 3_000_000;
 
-    /// A file that is not in memory; none where files stay there.
+    /// A file that is not cached; `None` where files stay in memory.
     fn cold(test: &str, by_reading: bool) -> Option<(Scratch, CachedFile)> {
         let scratch = Scratch::with(&content(SIZE as usize)).chilled();
         let file = CachedFile::new(File::open(scratch.path()).unwrap());
@@ -163,7 +162,7 @@ mod tests {
             let length = range.end - range.start;
             assert_eq!(file.bring(&range), Brought { bytes: length, done: true });
             assert_eq!(file.find(&range), Some(Found { cached: length, evicted: 0 }));
-            assert_eq!(file.bring(&range), Brought { bytes: 0, done: true }, "it is there already");
+            assert_eq!(file.bring(&range), Brought { bytes: 0, done: true }, "it is cached already");
             assert_eq!(file.is_read_instead(), by_reading);
         }
     }

@@ -1,25 +1,26 @@
-//! How far ahead to read, and whether at all.
+//! Decides whether and how far to read ahead.
 //!
-//! A [`Controller`] is told what is seen of programs ([`Event`]) and says what to do ([`Action`]); it has no clock, no
-//! file and no thread, and is the same in virtual and in real time. What it follows are *readings*: one program on its
-//! way through one sequence of bytes, be it a file or several in a row. Of each it knows two positions: `main`, where
-//! the program is, and `prefetch`, up to where has been asked for ahead of it.
+//! A [`Controller`] receives observations of programs ([`Event`]) and returns what to do ([`Action`]). It has no clock,
+//! file or thread, and is the same in virtual and in real time. It follows *readings*: one program's progress through
+//! one sequence of bytes, which is a file or several consecutive files. Each has two positions: `main`, the position of
+//! the program, and `prefetch`, the end of the data requested ahead of it.
 //!
-//! **Fixed limit** (section 3.5 and figure 2 of the paper): the next `step` bytes are read unless
-//! `prefetch - main > limit`; so the distance never exceeds `limit + step`.
+//! **Fixed limit** (section 3.5 and figure 2 of the paper): the next `step` bytes are read unless `prefetch - main >
+//! limit`; so the distance never exceeds `limit + step`.
 //!
-//! **Automatic limit**, ours. It begins with little and grows while the program waits; `pace` has the law. What is
-//! missing is asked for piece by piece, as the program uses up what is there. The distance never exceeds
-//! `limit + one piece`.
+//! **Automatic limit**, an addition to the paper. The limit starts small and grows while the program waits, as
+//! described in `pace`. Missing data is requested piece by piece, as the program consumes what is there. The distance
+//! never exceeds `limit + one piece`.
 //!
-//! **Where it begins.** After some moves forward, when the program has been seen to wait; but if it sleeps in its very
-//! first read of a file, from its beginning, and the kernel's windows are short, the least limit is begun at once: those
-//! few accesses are all that a program that hardly waits has to lose. Whoever only looks at the beginning of a file has gained nothing then; so one such
-//! start at a time must prove right, by the program's coming through half of it, and the first that does not is the last.
+//! **Start.** Reading ahead starts after some forward moves, when the program has been observed waiting. But if the
+//! program sleeps in its very first read of a file, from its beginning, and the kernel's windows are short, the minimum
+//! limit is fetched at once: a program that hardly waits has no more than those few accesses to lose. For a program
+//! that only looks at the beginning of a file this is wasted. Therefore only one such start at a time may be unproven;
+//! it is proven when the program passes half of the data, and the first that fails is the last.
 //!
-//! A reading is left alone ([`Idle`]) where nothing can be gained: what it reads is in memory already, the kernel's own
-//! read-ahead suffices, its accesses are not sequential, or the device is so slow that reading ahead of the program
-//! does not make it faster (equation 2 of the paper). All readings together keep within one budget of memory.
+//! A reading is left alone ([`Idle`]) if nothing can be gained: its data is cached already, the kernel's own read-ahead
+//! suffices, its accesses are not sequential, or the device is so slow that reading ahead does not make the program
+//! faster (equation 2 of the paper). All readings together stay within one memory budget.
 
 mod access;
 mod pace;
@@ -34,21 +35,21 @@ use sakiyomi_model::Nanos;
 
 use reading::{Reading, Start, Wish};
 
-/// Names a reading for its whole life.
+/// Identifies a reading for its lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReadingId(pub u32);
 
-/// How far ahead is allowed.
+/// Limit of the distance ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// The paper's: always, as far as this.
+    /// The policy of the paper: always up to this distance.
     Fixed {
-        /// No further read is begun while the distance is more than this, in bytes.
+        /// Distance in bytes above which no further read is started.
         limit: u64,
-        /// What is read at a time, in bytes; at most `limit` is taken.
+        /// Bytes read at a time, at most `limit`.
         step: u64,
     },
-    /// As far as pays, but never further than this, in bytes.
+    /// As far as it pays, up to a maximum.
     Auto {
         /// The longest distance, in bytes.
         most: u64,
@@ -56,136 +57,136 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// The automatic limit up to the longest distance of the paper.
+    /// Automatic limit up to the longest distance of the paper, 512 MiB.
     pub const AUTO: Limit = Limit::Auto { most: 512 << 20 };
 }
 
-/// What has been seen. Positions and sizes are in bytes; times of a program are totals since some beginning.
+/// An observation. Positions and sizes are in bytes; times of a program are totals since an arbitrary start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A program has a sequence of bytes open.
+    /// A program has opened a sequence of bytes.
     Begun {
-        /// A name that is not in use.
+        /// An unused identifier.
         id: ReadingId,
-        /// Where the program is.
+        /// Position of the program.
         at: u64,
-        /// How many bytes there are.
+        /// Size of the sequence.
         size: u64,
     },
-    /// What the program that reads has done so far. Comes before the position that goes with it.
+    /// Times of the reading program so far. Precedes the position that belongs to it.
     Spent {
-        /// Which reading.
+        /// The reading.
         id: ReadingId,
-        /// Time on a core.
+        /// CPU time.
         ran: Nanos,
-        /// Time in which it waited for I/O.
+        /// Time waiting for I/O.
         waited: Nanos,
-        /// Bytes that it has got from all its files, where that is known.
+        /// Bytes read from all files, if known.
         read: Option<u64>,
     },
-    /// Where the program is. Also told when it has not moved.
+    /// Position of the program, reported even if it has not moved.
     At {
-        /// Which reading.
+        /// The reading.
         id: ReadingId,
-        /// Its position.
+        /// The position.
         at: u64,
     },
-    /// The program sleeps in a read from where it is; told after that.
+    /// The program sleeps in a read at its position; follows the position.
     Waits {
-        /// Which reading.
+        /// The reading.
         id: ReadingId,
-        /// How much it has asked for, in bytes.
+        /// Requested bytes.
         wants: u64,
-        /// What the kernel reads ahead at a time, in bytes.
+        /// Size of the kernel's read-ahead window, in bytes.
         window: u64,
     },
-    /// There are more bytes, or fewer, than before.
+    /// The size of the sequence has changed.
     Resized {
-        /// Which reading.
+        /// The reading.
         id: ReadingId,
-        /// How many there are now.
+        /// The new size.
         size: u64,
     },
     /// An [`Action::Fetch`] has been carried out.
     Fetched {
-        /// Which reading.
+        /// The reading.
         id: ReadingId,
-        /// What was asked for.
+        /// The requested range.
         range: Range<u64>,
-        /// Whether it could be asked for.
+        /// Whether it could be requested.
         done: bool,
     },
     /// The answer to an [`Action::Look`].
     Found {
-        /// Which reading.
+        /// The reading.
         id: ReadingId,
-        /// What was looked at.
+        /// The examined range.
         range: Range<u64>,
-        /// How much of it is in memory or on its way there, in bytes.
+        /// Bytes of it that are cached or in flight.
         cached: u64,
-        /// How much of it was there and has been pushed out for want of memory, in bytes.
+        /// Bytes of it that were evicted for lack of memory.
         evicted: u64,
     },
-    /// The program has ended, or has closed what it read.
+    /// The program has ended or has closed the file.
     Ended {
-        /// Which reading.
+        /// The reading.
         id: ReadingId,
     },
-    /// How much memory all readings together may fill ahead of their programs, in bytes.
+    /// Memory budget for data ahead of all programs together, in bytes.
     Room {
         /// The budget.
         bytes: u64,
     },
 }
 
-/// What is to be done. Each is answered by an event, in any order.
+/// An action to carry out. Each is answered by an event, in any order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Bring this range into memory.
+    /// Bring this range into the page cache.
     Fetch {
-        /// Which reading.
+        /// The reading.
         id: ReadingId,
-        /// Bytes; never empty, never behind the end.
+        /// The range; never empty, never beyond the end.
         range: Range<u64>,
     },
-    /// Find out how much of this range is in memory.
+    /// Determine the residency of this range.
     Look {
-        /// Which reading.
+        /// The reading.
         id: ReadingId,
-        /// Bytes; never empty, never behind the end.
+        /// The range; never empty, never beyond the end.
         range: Range<u64>,
     },
 }
 
-/// What the controller does about a reading.
+/// State of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It watches, to find out whether the accesses are sequential and whether the program waits.
+    /// Observes whether the accesses are sequential and whether the program waits.
     Watching,
-    /// It reads ahead.
+    /// Reads ahead.
     Ahead,
-    /// It lets the program go alone for a moment, to find out whether that is as fast.
+    /// Pauses reading ahead, to find out whether the program is as fast alone.
     Trial,
-    /// It leaves the program alone.
+    /// Leaves the program alone.
     Idle(Idle),
 }
 
-/// Why a reading is left alone. All but the last are reconsidered when what is seen changes.
+/// Reasons for leaving a reading alone. All but the last are reconsidered when the observations change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Idle {
-    /// What it reads next is in memory already.
+    /// The data that it reads next is cached already.
     Resident,
-    /// The program does not wait for I/O: what the kernel reads ahead suffices.
+    /// The program does not wait for I/O: the kernel's read-ahead suffices.
     DoesNotWait,
     /// The accesses are not sequential.
     NotSequential,
-    /// I/O takes so much longer than computation that reading ahead makes it no faster (equation 2 of the paper).
+    /// I/O takes so much longer than computation that reading ahead does not help (equation 2 of the paper).
     IoBound,
     /// There is not enough memory.
     NoMemory,
-    /// All has been asked for.
+    /// Everything has been requested.
     Done,
-    /// The system does not allow the file to be read ahead.
+    /// The system does not allow reading the file ahead.
     Refused,
 }
 
@@ -193,33 +194,32 @@ pub enum Idle {
 #[derive(Debug)]
 pub struct Controller {
     limit: Limit,
-    /// What may be filled ahead of all programs together.
+    /// Memory budget for all readings together.
     room: u64,
-    /// What is: the sum of the readings' distances.
+    /// Memory in use: the sum of the readings' distances.
     taken: u64,
-    /// How many of them read ahead, among whom the room is shared.
+    /// Number of readings that read ahead, which share the budget.
     active: u64,
-    /// How many were begun at the first read and have not been proved right.
+    /// Number of readings started at the first read and not yet proven.
     unproven: u64,
-    /// Whether a reading may be begun so.
+    /// Whether such starts are still allowed.
     is_bold: bool,
     readings: BTreeMap<ReadingId, Reading>,
 }
 
 impl Controller {
-    /// A controller with unlimited memory, until it is told of its [room](Event::Room).
+    /// Makes a controller with unlimited memory until it receives a [`Event::Room`].
     #[must_use]
     pub fn new(limit: Limit) -> Controller {
         let readings = BTreeMap::new();
         Controller { limit, room: u64::MAX, taken: 0, active: 0, unproven: 0, is_bold: true, readings }
     }
 
-    /// Takes in what was seen at `now`, and appends what is to be done to `todo`.
-    ///
-    /// Events of readings that have ended are passed over: answers may come late.
+    /// Processes an observation made at `now`, and appends actions to `todo`. Events of readings that have ended are
+    /// ignored, because answers may arrive late.
     ///
     /// # Panics
-    /// If a reading begins under a name that is in use.
+    /// If a reading begins with an identifier that is in use.
     pub fn on(&mut self, now: Nanos, event: Event, todo: &mut Vec<Action>) {
         let id = match event {
             Event::Room { bytes } => {
@@ -243,13 +243,13 @@ impl Controller {
             | Event::Found { id, .. } => id,
         };
         let Some(reading) = self.readings.get_mut(&id) else { return };
-        // What the others have, for the time being.
+        // Subtracted here and added again below.
         self.taken -= reading.distance();
         self.active -= u64::from(reading.is_active());
         self.unproven -= u64::from(reading.start() == Start::Unproven);
         reading.see(now, &event);
         self.is_bold &= reading.start() != Start::Wrong;
-        // What a program has spent is half of a sight: its position comes next.
+        // The times are half of an observation: the position follows.
         if !matches!(event, Event::Spent { .. }) {
             let share = self.room / (self.active + 1);
             let spare = self.room.saturating_sub(self.taken + reading.distance());
@@ -277,34 +277,32 @@ impl Controller {
         }
     }
 
-    /// When the position of this reading's program should be looked at next; none if it has ended.
-    ///
-    /// Often enough that the program cannot use up a quarter of what lies ahead of it unseen, and seldom where nothing
-    /// is to be gained.
+    /// Returns when the position of this reading should be observed next; `None` if it has ended. Often enough that the
+    /// program cannot consume a quarter of the data ahead unobserved, and seldom where nothing can be gained.
     #[must_use]
     pub fn wake(&self, id: ReadingId) -> Option<Nanos> {
         Some(self.readings.get(&id)?.wake())
     }
 
-    /// What is done about a reading; none if it has ended.
+    /// Returns the state of a reading; `None` if it has ended.
     #[must_use]
     pub fn state(&self, id: ReadingId) -> Option<State> {
         Some(self.readings.get(&id)?.state())
     }
 
-    /// What has been asked for ahead of the program, and not been passed by it yet; none if the reading has ended.
+    /// Returns the range requested ahead of the program that it has not passed yet; `None` if the reading has ended.
     #[must_use]
     pub fn ahead(&self, id: ReadingId) -> Option<Range<u64>> {
         Some(self.readings.get(&id)?.ahead())
     }
 
-    /// How far ahead a reading is allowed now, in bytes; none if it has ended.
+    /// Returns the current limit of the distance in bytes; `None` if the reading has ended.
     #[must_use]
     pub fn limit(&self, id: ReadingId) -> Option<u64> {
         Some(self.readings.get(&id)?.limit())
     }
 
-    /// How much has been asked for ahead of all programs, in bytes.
+    /// Returns the bytes requested ahead of all programs.
     #[must_use]
     pub fn taken(&self) -> u64 {
         self.taken

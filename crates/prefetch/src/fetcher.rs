@@ -1,34 +1,34 @@
-//! Threads that carry out what takes time, so that whoever decides never waits.
+//! Threads that carry out blocking operations, so that the deciding thread never waits.
 //!
-//! Read-ahead blocks when a device's queue is full, and a server may have died. So threads are started as they are
-//! needed, take jobs in the order in which these came, and are never waited for: one that hangs hangs alone, and ends
-//! when the system lets it.
+//! Read-ahead blocks when a device's queue is full, and the server of a file system may have died. Therefore threads
+//! are started as needed, take jobs in order of arrival, and are never waited for: one that hangs affects no other, and
+//! ends when the kernel lets it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 
-/// Something that takes time.
+/// An operation that may block.
 pub(crate) trait Job: Send + 'static {
-    /// What comes of it.
+    /// Its result.
     type Answer: Send;
 
-    /// Whose it is, if of his jobs only one may be under way at a time: what is nearest to a program should arrive
-    /// first.
+    /// Returns the group of which only one job may run at a time, so that the data nearest to a program arrives first;
+    /// `None` for no such limit.
     fn turn(&self) -> Option<u32>;
 
-    /// Whether its answer wakes whoever decides. Others are taken when he comes by himself.
+    /// Whether its answer wakes the deciding thread. Other answers are taken at its next wake-up.
     fn is_urgent(&self) -> bool {
         true
     }
 
-    /// Does it, and says what is to be done next because of it, without waiting for whoever decides.
+    /// Carries it out; returns the answer and a job that follows from it immediately.
     fn carry_out(self) -> (Self::Answer, Option<Self>)
     where
         Self: Sized;
 }
 
-/// The threads, and what waits for them. Dropped, it forgets what was not begun.
+/// The threads and their queue. Dropping it discards jobs that have not begun.
 pub(crate) struct Fetcher<J: Job> {
     shared: Arc<Shared<J>>,
     most_threads: usize,
@@ -37,13 +37,13 @@ pub(crate) struct Fetcher<J: Job> {
 struct Shared<J: Job> {
     state: Mutex<State<J>>,
     work: Condvar,
-    /// Whoever decides, to be woken by answers.
+    /// The deciding thread, woken by answers.
     watcher: Thread,
 }
 
 struct State<J: Job> {
     todo: VecDeque<J>,
-    /// Whose turn it is not.
+    /// Groups with a running job.
     busy: Vec<u32>,
     answers: Vec<J::Answer>,
     threads: usize,
@@ -52,7 +52,7 @@ struct State<J: Job> {
 }
 
 impl<J: Job> Fetcher<J> {
-    /// Answers wake the calling thread, if it is parked.
+    /// Makes a fetcher whose answers unpark the calling thread.
     pub(crate) fn new(most_threads: usize) -> Fetcher<J> {
         let (todo, busy, answers) = (VecDeque::new(), Vec::new(), Vec::new());
         let state = State { todo, busy, answers, threads: 0, idle: 0, stopping: false };
@@ -60,7 +60,7 @@ impl<J: Job> Fetcher<J> {
         Fetcher { shared: Arc::new(shared), most_threads }
     }
 
-    /// Takes on a job. False if there is no thread that could ever do it.
+    /// Queues a job. Returns false if no thread can ever run it.
     pub(crate) fn start(&self, job: J) -> bool {
         let mut state = self.shared.lock();
         state.todo.push_back(job);
@@ -75,12 +75,12 @@ impl<J: Job> Fetcher<J> {
         able
     }
 
-    /// Forgets those that have not been begun and are not wanted any more.
+    /// Removes queued jobs that are no longer wanted.
     pub(crate) fn forget(&self, is_unwanted: impl Fn(&J) -> bool) {
         self.shared.lock().todo.retain(|job| !is_unwanted(job));
     }
 
-    /// Moves all answers that have come to `answers`.
+    /// Moves all available answers to `answers`.
     pub(crate) fn take(&self, answers: &mut Vec<J::Answer>) {
         answers.append(&mut self.shared.lock().answers);
     }
@@ -98,13 +98,13 @@ impl<J: Job> Drop for Fetcher<J> {
 
 impl<J: Job> Shared<J> {
     fn lock(&self) -> MutexGuard<'_, State<J>> {
-        // Jobs are done outside of the lock, and nothing inside of it panics half-way.
+        // Jobs run outside the lock, and no operation under it can panic half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<J: Job> State<J> {
-    /// The next job that may be begun.
+    /// Returns the next job that may begin.
     fn next(&mut self) -> Option<J> {
         let busy = &self.busy;
         let is_free = |job: &J| job.turn().is_none_or(|whose| !busy.contains(&whose));
@@ -114,7 +114,7 @@ impl<J: Job> State<J> {
     }
 }
 
-/// The life of a thread.
+/// The main loop of a thread.
 fn serve<J: Job>(shared: &Shared<J>) {
     let mut state = shared.lock();
     while !state.stopping {
@@ -132,7 +132,7 @@ fn serve<J: Job>(shared: &Shared<J>) {
         state.answers.push(answer);
         if let Some(next) = next {
             state.todo.push_front(next);
-            // Who does that does not take up what waited for this turn.
+            // The thread that takes it does not take the job that waited for this group.
             shared.work.notify_one();
         }
         if is_urgent {
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// Waits until it may go on, and says that it did.
+    /// Waits until it may continue, and reports that it did.
     struct Gated {
         number: u32,
         turn: Option<u32>,
@@ -211,7 +211,7 @@ mod tests {
             fetcher.start(Gated { number, turn: None, gate: Arc::clone(&gate) });
         });
         drop(fetcher);
-        // Only what was begun, if anything, is still at the gate.
+        // At most the job that has begun is still at the gate.
         drop(open);
     }
 }

@@ -1,4 +1,4 @@
-//! Following unmodified programs: what a process and all that it starts read, and reading it ahead of them.
+//! Follows unmodified programs: observes what a process and its descendants read, and reads it ahead of them.
 //!
 //! ```text
 //! /proc ──► program ──► reading ──► Controller ──► fetcher ──► page cache
@@ -7,15 +7,15 @@
 //!                       in a row
 //! ```
 //!
-//! Who reads by `pread` or through a mapping moves no position. Where there are signs of that (`signs`) and it is allowed,
-//! the kernel's tracepoints tell what is touched (`tracer`): that makes places that go forward (`streams`), each of which is
-//! followed like a position (`traced`).
+//! Reads by `pread` or through a mapping move no file position. If there are signs of such reads (`signs`) and it is
+//! permitted, the kernel's tracepoints report touched pages (`tracer`). From these, places that advance are derived
+//! (`streams`), each of which is followed like a position (`traced`).
 //!
-//! Nothing is done to the programs: their positions are read from `/proc`, the files are opened a second time, and what
-//! passes between the two is the page cache. If the follower fails, they go on alone.
+//! The programs are not modified: their positions are read from `/proc`, their files are opened a second time, and only
+//! the page cache connects the two. If the follower fails, the programs continue alone.
 //!
-//! The follower is one thread that never waits for a file system. How often it looks is bounded by what its looks cost:
-//! they take less than a fiftieth of a core, but for the first 50 ms of a program, in which it opens what it reads.
+//! The follower is one thread that never waits for a file system. Its polling frequency is bounded by its cost: polls
+//! take less than a fiftieth of a core, except in the first 50 ms of a program, in which it opens its files.
 
 mod account;
 mod coming;
@@ -60,19 +60,19 @@ use tracer::Tracer;
 pub use account::Point;
 pub use summary::{Advice, ReadingSummary, Summary};
 
-/// How to follow.
+/// Options of the follower.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How far ahead.
+    /// Limit of the distance ahead.
     pub limit: Limit,
-    /// How much memory may be filled ahead of all programs, in bytes; none for a quarter of what is available.
+    /// Memory budget for data ahead of all programs, in bytes; `None` for a quarter of the available memory.
     pub memory: Option<u64>,
-    /// Only watch.
+    /// Whether to observe only.
     pub watch_only: bool,
 }
 
-/// Smaller files are not followed, unless they are part of a sequence of files: the kernel's own read-ahead has most of
-/// them by its second window.
+/// Size below which files are not followed, unless they are part of a sequence: the kernel's own read-ahead has most of
+/// such a file by its second window.
 const FILE_MIN_BYTES: u64 = 256 << 10;
 
 /// Time between two queries of the memory that may be filled.
@@ -92,10 +92,10 @@ const SLEEP_MIN: Nanos = Nanos(300_000);
 const SLEEP_MAX: Nanos = Nanos(50_000_000);
 
 /// Follows a process and its descendants until the process has ended and `stop` is set. The thread that sets `stop`
-/// unparks this thread. If programs were traced, another process removes the trace instance.
+/// must unpark this thread. If programs were traced, another process removes the trace instance.
 ///
 /// # Errors
-/// If there is no such process.
+/// If the process does not exist.
 pub fn follow(process: u32, options: Options, stop: &AtomicBool) -> io::Result<Summary> {
     let mut follower = Follower::new(process, options)?;
     while !stop.load(Ordering::Acquire) {
@@ -163,7 +163,7 @@ impl Follower {
         nanos(self.begun.elapsed())
     }
 
-    /// Looks at all that is due, and says when to come again.
+    /// Polls everything that is due; returns the pause until the next step.
     fn step(&mut self) -> Duration {
         let now = self.now();
         self.take_answers(now);
@@ -208,7 +208,8 @@ impl Follower {
         }
         self.room_at = now + MEMORY_POLL_PERIOD;
         let quarter = memory::available().map(|bytes| bytes / 4);
-        // What the program has read is kept as long as what it will read, so not all of a group's memory can be ahead.
+        // Data that the program has read stays cached as long as the data ahead, so only part of a group's memory can
+        // lie ahead.
         let group = self.programs.keys().next().and_then(|&process| memory::left_to(process));
         let half = group.map(|bytes| bytes / 2);
         let bytes = [quarter, half, self.options.memory].into_iter().flatten().min();
@@ -225,7 +226,7 @@ impl Follower {
         self.controller.on(now, event, &mut self.todo);
     }
 
-    /// The summary at the end.
+    /// Returns the summary at the end.
     fn finish(mut self) -> Summary {
         let now = self.now();
         self.take_answers(now);

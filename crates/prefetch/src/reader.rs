@@ -1,4 +1,4 @@
-//! A reader that has its file read ahead while its program computes.
+//! A reader that prefetches its file while the program computes.
 //!
 //! ```no_run
 //! use std::io::BufRead;
@@ -7,14 +7,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The program's side is a plain buffered reader. It tells a thread its position and how long it waited, by atomic
-//! numbers (`progress`); the thread runs the [controller](crate::controller) and has the page cache filled ahead
-//! (`ahead`). Nothing else passes between the two: what is read is what the kernel gives at the moment of reading, so a
-//! file that grows, shrinks or is written to reads as it would without help.
+//! The program's side is a plain buffered reader. It publishes its position and waiting time in atomic variables
+//! (`progress`); a thread runs the [controller](crate::controller) and has the page cache filled ahead (`ahead`).
+//! Nothing else connects the two: reads return what the kernel returns at that moment, so a file that grows, shrinks or
+//! is written to reads as without prefetching.
 //!
-//! The thread is started when a read has had to wait and enough is left for it to matter; so files that are in memory
-//! are read at the speed of a plain reader. Where nothing can be read ahead (a pipe, a terminal, small files) this is a
-//! plain reader.
+//! The thread is started when a read has had to wait and enough data is left for it to matter; files that are cached
+//! are therefore read at the speed of a plain reader. Where nothing can be read ahead (pipes, terminals, small files)
+//! this is a plain reader.
 
 mod ahead;
 mod progress;
@@ -45,22 +45,22 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Bytes left after the first read below which starting a thread costs more than it can gain.
 const REMAINDER_MIN_BYTES: u64 = 512 << 10;
 
-/// Reads a file that is read ahead.
+/// A reader that prefetches its file.
 #[derive(Debug)]
 pub struct PrefetchReader {
     file: Arc<CachedFile>,
     kind: Kind,
-    /// Where the kernel is asked next: where the buffer ends.
+    /// Offset of the next read from the kernel: the end of the buffer.
     offset: u64,
     buffer: Vec<u8>,
-    /// What of it has not been given away.
+    /// The part of the buffer that has not been consumed.
     unread: Range<usize>,
     progress: Arc<Progress>,
     ahead: Help,
     options: Builder,
 }
 
-/// What is read.
+/// Kind of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     File,
@@ -68,7 +68,7 @@ enum Kind {
     BlockDevice {
         size: u64,
     },
-    /// Something without positions.
+    /// An input without positions.
     Stream,
 }
 
@@ -79,29 +79,30 @@ enum Help {
     Runs(Ahead),
 }
 
-/// How to read ahead.
+/// Options of a reader.
 #[derive(Clone, Copy, Debug)]
 pub struct Builder {
     limit: Limit,
     memory: Option<u64>,
 }
 
-/// What a reader has done so far.
+/// Statistics of a reader so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statistics {
-    /// Bytes that were read from the file into the program's memory.
+    /// Bytes read from the file into the program's memory.
     pub read_bytes: u64,
-    /// Bytes that were brought into the page cache ahead of the program, and were not there before.
+    /// Bytes read into the page cache ahead of the program that were not cached before.
     pub prefetched_bytes: u64,
-    /// How often the program had to wait in a read.
+    /// Number of reads in which the program waited.
     pub waits: u64,
-    /// How long altogether: the time in reads that was not spent on a core.
+    /// Total time of these waits: time in reads that was not CPU time.
     pub waited: Duration,
-    /// An estimate of how much longer it would have waited alone, from what it waited before anything was read ahead.
+    /// Estimated additional waiting time without prefetching, extrapolated from the time before anything was
+    /// prefetched.
     pub hidden: Duration,
-    /// What has been asked for ahead of the program, in bytes from the file's beginning.
+    /// The range requested ahead of the program, in bytes from the beginning of the file.
     pub ahead: Range<u64>,
-    /// What is being done, and if nothing, why; none before there was anything to decide.
+    /// The controller's state, with the reason if it is idle; `None` before there was anything to decide.
     pub state: Option<State>,
 }
 
@@ -112,19 +113,20 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// As far ahead as pays, at most `most` bytes. This is what is done if nothing is said, with 512 MiB.
+    /// Sets the automatic limit: as far ahead as it pays, at most `most` bytes. The default, with 512 MiB.
     #[must_use]
     pub fn auto(self, most: u64) -> Builder {
         Builder { limit: Limit::Auto { most }, ..self }
     }
 
-    /// Always, `step` bytes at a time, unless more than `limit` bytes lie ahead.
+    /// Sets a fixed limit: always reads ahead, `step` bytes at a time, unless more than `limit` bytes lie ahead.
     #[must_use]
     pub fn fixed(self, limit: u64, step: u64) -> Builder {
         Builder { limit: Limit::Fixed { limit, step }, ..self }
     }
 
-    /// How much memory may be filled ahead of the program, in bytes. A quarter of what is available if nothing is said.
+    /// Sets the memory budget for data ahead of the program, in bytes. The default is a quarter of the available
+    /// memory.
     #[must_use]
     pub fn memory(self, bytes: u64) -> Builder {
         Builder { memory: Some(bytes), ..self }
@@ -144,11 +146,11 @@ impl Builder {
         self.over(file).map_err(failed)
     }
 
-    /// Reads an open file from its present position on. The position of the file itself does not move, unless it is
-    /// something that has none.
+    /// Reads an open file from its current position. The position of the file itself does not move, unless it is a pipe
+    /// or similar.
     ///
     /// # Errors
-    /// If the system does not say what it is, or if it is a directory.
+    /// If its kind cannot be determined, or it is a directory.
     pub fn over(self, mut file: File) -> io::Result<PrefetchReader> {
         let kind = file.metadata()?.file_type();
         let (kind, offset) = match file.stream_position() {
@@ -176,7 +178,7 @@ impl Builder {
 }
 
 impl PrefetchReader {
-    /// Opens a file, to be read ahead as far as pays.
+    /// Opens a file with default options.
     ///
     /// # Errors
     /// If it cannot be opened, or is a directory.
@@ -184,25 +186,26 @@ impl PrefetchReader {
         Builder::default().open(path)
     }
 
-    /// To say how to read ahead.
+    /// Returns a builder to set options.
     #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// What was done so far.
+    /// Returns the statistics so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.progress.statistics()
     }
 
-    /// Where the program is, in bytes from the file's beginning; of something without positions, what it has got.
+    /// Returns the position of the program, in bytes from the beginning of the file; for an input without positions,
+    /// the number of bytes read.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.offset - self.unread.len() as u64
     }
 
-    /// One read of the kernel, which may be short.
+    /// Makes one read from the kernel, which may be short.
     fn pull(&mut self, into: Into<'_>) -> io::Result<usize> {
         let target = match into {
             Into::Buffer => &mut self.buffer[..],
@@ -224,20 +227,20 @@ impl PrefetchReader {
         result
     }
 
-    /// Where nobody has waited yet, there is nothing to hide, and a thread would only cost. But a fixed limit is always
-    /// kept.
+    /// Whether to start the thread: without waits nothing can be hidden, and a thread would only cost. A fixed limit is
+    /// always kept.
     fn wants_help(&self) -> bool {
         matches!(self.options.limit, Limit::Fixed { .. }) || self.progress.has_waited()
     }
 
-    /// After a first read that began at a position and a time.
+    /// Starts prefetching after a first read that began at this offset and time.
     fn begin_ahead(&self, from: u64, since: Nanos) -> Help {
         let size = match self.kind {
             Kind::BlockDevice { size } => size,
             _ => self.file.file().metadata().map_or(0, |metadata| metadata.len()),
         };
         if size.saturating_sub(self.offset) < REMAINDER_MIN_BYTES {
-            // It may grow.
+            // The file may grow.
             return Help::NotYet;
         }
         let task = Task {
@@ -254,7 +257,7 @@ impl PrefetchReader {
     }
 }
 
-/// Where a read goes.
+/// Destination of a read.
 enum Into<'a> {
     Buffer,
     Program(&'a mut [u8]),
@@ -274,7 +277,8 @@ fn read_once(mut file: &File, kind: Kind, target: &mut [u8], at: u64) -> io::Res
 }
 
 impl Read for PrefetchReader {
-    /// Reads what is in the buffer, or else as much as the file gives; short only at its end, or where the kernel is.
+    /// Reads from the buffer, or else as much as the file provides; short only at its end, or where the kernel's read
+    /// is short.
     fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
         if self.unread.is_empty() && target.len() >= BUFFER_BYTES {
             return self.read_large(target);
@@ -288,7 +292,7 @@ impl Read for PrefetchReader {
 }
 
 impl PrefetchReader {
-    /// Some devices have positions all the same; what has none says so.
+    /// Seeks in a stream: some devices support it, others return an error.
     fn seek_stream(&mut self, to: SeekFrom) -> io::Result<u64> {
         let to = match to {
             SeekFrom::Current(way) => {
@@ -302,7 +306,7 @@ impl PrefetchReader {
         Ok(at)
     }
 
-    /// Past the buffer, in pieces: the thread shall see how far it is.
+    /// Reads past the buffer, in pieces, so that the prefetching thread sees the progress.
     fn read_large(&mut self, target: &mut [u8]) -> io::Result<usize> {
         self.unread = 0..0;
         let mut done = 0;
@@ -315,7 +319,7 @@ impl PrefetchReader {
                         break;
                     }
                 }
-                // What was read is given; who reads on meets the error again.
+                // The bytes read are returned; the next read meets the error again.
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -328,7 +332,7 @@ impl BufRead for PrefetchReader {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.unread.is_empty() {
             if self.buffer.is_empty() {
-                // Zeros that come from the system cost nothing until they are touched.
+                // Zeroed memory from the system costs nothing until it is touched.
                 self.buffer = vec![0; BUFFER_BYTES];
             }
             self.unread = 0..0;
@@ -343,7 +347,7 @@ impl BufRead for PrefetchReader {
 }
 
 impl Seek for PrefetchReader {
-    /// Goes to a position, and forgets the buffer: what is read next is what the file holds then.
+    /// Seeks to a position, and discards the buffer: the next read returns what the file contains then.
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let (from, way) = match (self.kind, to) {
             (Kind::Stream, _) => return self.seek_stream(to),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use sakiyomi_testing::ScratchFile;
 
-/// A file that may be in memory or not.
+/// A file that may be cached or not.
 pub(crate) struct Scratch(ScratchFile);
 
 impl Scratch {
@@ -21,7 +21,7 @@ impl Scratch {
         self.0.path()
     }
 
-    /// On the disk, and not in memory.
+    /// Drops the file from the page cache.
     pub(crate) fn chilled(self) -> Scratch {
         let file = File::open(self.path()).unwrap();
         sakiyomi_io::page_cache::drop_pages(&file, 0..u64::MAX).unwrap();

@@ -1,6 +1,6 @@
-//! What a request costs in the core: its arrival, its end in the device, its answer.
+//! Cost of a request in the core: its arrival, its completion by the device, its reply.
 //!
-//! `cargo bench -p sakiyomi-regulate`. The device ends what it was given in turn, one each millisecond.
+//! `cargo bench -p sakiyomi-regulate`. The device completes requests in order, one per millisecond.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,8 @@ fn main() {
 
 const REQUESTS: u64 = 10_000;
 
-/// Each owner asks again as soon as it is answered; every other one is regulated, at most `regulated` of them.
+/// Owners that send a request as soon as the last one is answered; every other one is regulated, at most `regulated` of
+/// them.
 struct Load {
     regulator: Regulator,
     device: VecDeque<RequestId>,

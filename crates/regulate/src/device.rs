@@ -1,4 +1,4 @@
-//! A device that regulates who uses it.
+//! A device with regulation in front of another device.
 
 use std::collections::BTreeMap;
 
@@ -10,36 +10,36 @@ use crate::rate::{Owner, Rate};
 use crate::regulator::{Action, Ask, RateError, Regulator};
 use crate::settings::Settings;
 
-/// How a regulated I/O went.
+/// Timing of a regulated I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Whose it was.
+    /// Its owner.
     pub owner: Owner,
-    /// T0.
+    /// Arrival, T0.
     pub arrived: Nanos,
-    /// From its arrival to its answer.
+    /// Time from arrival to reply.
     pub took: Nanos,
-    /// How long it was to take.
+    /// Ideal time.
     pub ideal: Nanos,
 }
 
-/// A [`Device`] in front of another, where some streams have rates.
+/// A [`Device`] in front of another one, in which some streams have rates.
 ///
-/// A stream is an owner of its own until it is put into a group. Completions come when they are answered: `submitted`
-/// is when the request came, and `finish` when its end was made known; what it waited for on the way in and on the way
-/// out is in `breakdown.queue`, if the device has a breakdown.
+/// A stream is an owner of its own until it is assigned to a group. Completions are delivered at the time of the reply:
+/// `submitted` is the arrival of the request and `finish` the time of the reply. `breakdown.queue` contains the delays
+/// before issue and before the reply, if the device reports a breakdown.
 ///
-/// Without a rate, requests pass through in the order in which they come, while the regulator measures the device, so
-/// that it knows its service time when a rate comes. [`unregulated`](Self::unregulated), nothing is measured either: it
-/// is the device itself.
+/// Without rates, requests pass in order of arrival while the regulator measures the device, so that its service time
+/// is known when a rate is set. If [`unregulated`](Self::unregulated), nothing is measured: the device behaves as the
+/// bare one.
 #[derive(Debug)]
 pub struct RegulatedDevice<D> {
     device: D,
-    /// None: nothing is regulated.
+    /// `None` if unregulated.
     regulation: Option<Box<Regulation>>,
 }
 
-/// The regulator, and the requests between it and the device.
+/// The regulator and the requests in its care.
 #[derive(Debug)]
 struct Regulation {
     regulator: Regulator,
@@ -53,7 +53,7 @@ struct Regulation {
     timings: Option<Vec<Timing>>,
 }
 
-/// A request that has not been answered.
+/// A request without a reply yet.
 #[derive(Debug)]
 struct Unanswered {
     request: Request,
@@ -63,7 +63,7 @@ struct Unanswered {
 }
 
 impl<D: Device> RegulatedDevice<D> {
-    /// Regulates `device`, which is given no more requests at once than it takes.
+    /// Regulates `device`. Never issues more requests at a time than its depth.
     pub fn new(device: D, settings: Settings) -> RegulatedDevice<D> {
         let settings = Settings { depth: settings.depth.min(device.depth()), ..settings };
         let regulation = Regulation {
@@ -80,39 +80,39 @@ impl<D: Device> RegulatedDevice<D> {
         RegulatedDevice { device, regulation: Some(Box::new(regulation)) }
     }
 
-    /// `device` as it is: no owner can have a rate.
+    /// Wraps `device` without regulation: no owner can have a rate.
     pub fn unregulated(device: D) -> RegulatedDevice<D> {
         RegulatedDevice { device, regulation: None }
     }
 
-    /// The device behind.
+    /// Returns the device behind.
     pub fn device(&self) -> &D {
         &self.device
     }
 
-    /// The regulator; none if it is [`unregulated`](Self::unregulated).
+    /// Returns the regulator; `None` if [`unregulated`](Self::unregulated).
     pub fn regulator(&self) -> Option<&Regulator> {
         self.regulation.as_ref().map(|regulation| &regulation.regulator)
     }
 
-    /// Counts what `stream` asks for as `owner`'s from now on.
+    /// Attributes future requests of `stream` to `owner`.
     pub fn assign(&mut self, stream: StreamId, owner: Owner) {
         if let Some(regulation) = &mut self.regulation {
             regulation.groups.insert(stream, owner);
         }
     }
 
-    /// Counts what `stream` asks for as its own again.
+    /// Attributes future requests of `stream` to itself again.
     pub fn unassign(&mut self, stream: StreamId) {
         if let Some(regulation) = &mut self.regulation {
             regulation.groups.remove(&stream);
         }
     }
 
-    /// See [`Regulator::set_rate`].
+    /// Sets a rate as [`Regulator::set_rate`] does.
     ///
     /// # Errors
-    /// As there, and [`RateError::Unregulated`].
+    /// Those of that function, and [`RateError::Unregulated`].
     pub fn set_rate(&mut self, now: Nanos, owner: Owner, rate: impl Into<Rate>) -> Result<(), RateError> {
         let given = self.change(now, |regulation| {
             regulation.regulator.set_rate(regulation.now, owner, rate, &mut regulation.actions)
@@ -120,7 +120,7 @@ impl<D: Device> RegulatedDevice<D> {
         given.unwrap_or(Err(RateError::Unregulated))
     }
 
-    /// See [`Regulator::set_rate_anyway`].
+    /// Sets a rate as [`Regulator::set_rate_anyway`] does.
     ///
     /// # Errors
     /// [`RateError::Unregulated`].
@@ -136,27 +136,28 @@ impl<D: Device> RegulatedDevice<D> {
         given.ok_or(RateError::Unregulated)
     }
 
-    /// See [`Regulator::clear_rate`].
+    /// Removes a rate as [`Regulator::clear_rate`] does.
     pub fn clear_rate(&mut self, now: Nanos, owner: Owner) {
         self.change(now, |regulation| {
             regulation.regulator.clear_rate(regulation.now, owner, &mut regulation.actions);
         });
     }
 
-    /// See [`Regulator::answered_late`].
+    /// Records a late reply as [`Regulator::answered_late`] does.
     pub fn answered_late(&mut self, owner: Owner, by: Nanos) -> Option<Nanos> {
         self.regulation.as_mut()?.regulator.answered_late(owner, by)
     }
 
-    /// Withdraws `id`: it ends as [`Outcome::Cancelled`], at once where it waits for the regulator, and with the device
-    /// where that has it. A request that has ended, is unknown, or went to the device unregulated is left alone.
+    /// Cancels request `id`, which ends as [`Outcome::Cancelled`]: immediately while it is queued in the regulator,
+    /// with its completion if the device has it. Ignored if the request has ended, is unknown, or was issued
+    /// unregulated.
     pub fn cancel(&mut self, now: Nanos, id: RequestId) {
         self.change(now, |regulation| {
             regulation.regulator.cancel(regulation.now, id, &mut regulation.actions);
         });
     }
 
-    /// The owner is no more: its rate is free, its streams are their own, and its requests are cancelled.
+    /// Removes an owner: its rate is freed, its streams become owners of their own, and its requests are cancelled.
     pub fn owner_gone(&mut self, now: Nanos, owner: Owner) {
         self.change(now, |regulation| {
             regulation.groups.retain(|_, group| *group != owner);
@@ -164,21 +165,21 @@ impl<D: Device> RegulatedDevice<D> {
         });
     }
 
-    /// Keeps a timing of every regulated I/O that is done from now on.
+    /// Records the timing of every regulated I/O from now on.
     pub fn keep_timings(&mut self) {
         if let Some(regulation) = &mut self.regulation {
             regulation.timings.get_or_insert_default();
         }
     }
 
-    /// Moves the timings kept so far to `timings`.
+    /// Moves the timings recorded so far to `timings`.
     pub fn take_timings(&mut self, timings: &mut Vec<Timing>) {
         if let Some(kept) = self.regulation.as_mut().and_then(|regulation| regulation.timings.as_mut()) {
             timings.append(kept);
         }
     }
 
-    /// Changes something at `now`, and carries out what follows; none without a regulator.
+    /// Applies `change` at `now` and carries out the resulting actions. `None` without a regulator.
     fn change<T>(&mut self, now: Nanos, change: impl FnOnce(&mut Regulation) -> T) -> Option<T> {
         let regulation = self.regulation.as_mut()?;
         regulation.run_until(&mut self.device, now);
@@ -208,7 +209,7 @@ impl Regulation {
         answered.into_iter().chain(self.next_due(device)).min()
     }
 
-    /// Carries out what is due until `now`, each thing at its own instant.
+    /// Processes all events due until `now`, each at its own time.
     fn run_until(&mut self, device: &mut impl Device, now: Nanos) {
         while let Some(event) = self.next_due(device).filter(|&event| event <= now) {
             self.step(device, event);
@@ -260,7 +261,7 @@ impl Regulation {
         if let (Some(timings), Some(ideal), Outcome::Done) = (&mut self.timings, ideal, outcome) {
             timings.push(Timing { owner, arrived: came, took, ideal });
         }
-        // None also for a request that was withdrawn before the device was given it.
+        // `None` also for a request cancelled before it was issued.
         let detail = done.and_then(|done| {
             let Detail { class, mut breakdown } = done.detail?;
             breakdown.queue += took - done.device_time();
@@ -303,7 +304,7 @@ impl<D: Device> Device for RegulatedDevice<D> {
         self.device.sector()
     }
 
-    /// With a regulator: those that the device is given at once, and those that wait for it.
+    /// With a regulator: the requests in the device and those queued for it.
     fn depth(&self) -> u32 {
         self.regulator().map_or(self.device.depth(), Regulator::depth)
     }
@@ -328,7 +329,7 @@ mod tests {
         Drive::new(&builtin("scorpio-wd10tpvx").unwrap().spec()).unwrap()
     }
 
-    /// Requests that come in order of time, of four streams.
+    /// Requests of four streams, in order of arrival.
     fn requests() -> impl Strategy<Value = Vec<Request>> {
         let request = (0u64..15_000_000, 0u32..4, 0u64..100_000_000, any::<bool>());
         proptest::collection::vec(request, 1..60).prop_map(|all| {
@@ -344,7 +345,7 @@ mod tests {
         })
     }
 
-    /// Woken at every arrival, and between them as late as is said.
+    /// Runs requests on a device that is woken at every arrival, and between arrivals `late` nanoseconds late.
     fn run(mut device: impl Device, requests: &[Request], late: u64) -> Vec<Completion> {
         let mut ends = Vec::new();
         for request in requests {
@@ -373,8 +374,8 @@ mod tests {
         device
     }
 
-    /// Runs `requests` on `device` behind a host that keeps in order what the device has no room for, woken as late as
-    /// is said. Also the instants at which it was full, and its busy time at each end.
+    /// Runs `requests` on `device` behind a host that queues in order what the device has no room for, woken `late`
+    /// nanoseconds late. Also returns the times at which the device was full, and its busy time at each completion.
     fn host(
         mut device: impl Device,
         requests: &[Request],
@@ -388,7 +389,7 @@ mod tests {
             let event = device.next_event();
             let due = event.map(|event| if queue.is_empty() { event + Nanos(late) } else { event });
             let arrival = arriving.peek().map(|request| request.arrival);
-            // Not late where a request waits: it goes in at the instant at which another has ended.
+            // Not late while a request is queued: it is submitted at the instant at which another one completes.
             now = arrival.into_iter().chain(due).min().expect("something is outstanding").max(now);
             device.advance(now, &mut ends);
             busy.push(device.busy(now));
@@ -404,12 +405,12 @@ mod tests {
         (ends, full, busy)
     }
 
-    /// What every owner meets, whoever keeps the queue.
+    /// The results that owners observe, wherever the queue is.
     fn met(ends: &[Completion]) -> Vec<(RequestId, Nanos, Outcome, Option<sakiyomi_model::Class>)> {
         ends.iter().map(|end| (end.request.id, end.finish, end.outcome, end.class())).collect()
     }
 
-    /// Nothing but the queue is the regulator's, which takes what the device has no room for.
+    /// Checks that the regulator changes nothing but the place of the queue.
     fn is_transparent<D: Device>(device: impl Fn() -> D, requests: &[Request], late: u64) {
         let bare = host(device(), requests, late);
         assert_eq!(host(RegulatedDevice::unregulated(device()), requests, late), bare);

@@ -1,4 +1,4 @@
-//! Who else may be in the device beside regulated requests.
+//! Admission of unregulated requests to the device beside regulated ones.
 
 mod allowance;
 mod deadline;
@@ -14,36 +14,37 @@ use crate::settings::GateSettings;
 use allowance::Allowance;
 use deadline::Deadline;
 
-/// What a gate looks at before it lets in another unregulated request.
+/// State that a gate considers before it admits a request.
 pub(crate) struct View<'a> {
     pub(crate) now: Nanos,
-    /// Since when the device has been at the request that it is at; now, if it is idle.
+    /// Time at which the device began its current request; now, if it is idle.
     pub(crate) busy_since: Nanos,
-    /// Requests in the device, and how many of them are not regulated.
+    /// Requests in the device, and the unregulated ones among them.
     pub(crate) in_device: usize,
     pub(crate) others_in_device: usize,
-    /// What it would take for those in the device and for the one that would go in, one by one.
+    /// Serial service time of the requests in the device and of the candidate.
     pub(crate) work: Nanos,
-    /// By when regulated requests that are in the device, or wait for it, must have ended; in order.
+    /// Deadlines of the regulated requests in the device or queued for it, in order.
     pub(crate) deadlines: &'a BTreeSet<(Nanos, Share, RequestId)>,
     pub(crate) presence: &'a Presence,
     pub(crate) service: &'a Service,
 }
 
-/// A regulated request that the device has done.
+/// A regulated request that the device has completed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     pub(crate) share: Share,
     pub(crate) ideal: Nanos,
-    /// From its arrival until it was, or will be, answered.
+    /// Time from its arrival to its reply, which may be still to come.
     pub(crate) took: Nanos,
-    /// Whether the device was too late with it.
+    /// Whether the device missed its deadline.
     pub(crate) late: bool,
-    /// It arrived before the allowance was last changed: it says nothing about this one.
+    /// Time of arrival. If it precedes the last change of the allowance, the request is no evidence about the current
+    /// one.
     pub(crate) arrived: Nanos,
 }
 
-/// The rule by which unregulated requests go into the device.
+/// The rule by which unregulated requests are admitted to the device.
 #[derive(Clone, Debug)]
 pub(crate) enum Gate {
     Allowance(Allowance),
@@ -62,7 +63,7 @@ impl Gate {
         }
     }
 
-    /// A regulated owner has come, gone, or changed its performance.
+    /// Updates the allowance when a regulated owner was added, removed, or given another rate.
     pub(crate) fn owners_changed(&mut self, owners: &Levels) {
         if let Gate::Allowance(allowance) = self {
             allowance.owners_changed(owners.formula());
@@ -76,7 +77,7 @@ impl Gate {
         }
     }
 
-    /// Whether one more unregulated request may go into the device.
+    /// Whether one more unregulated request may be issued.
     pub(crate) fn admits(&self, view: &View<'_>) -> bool {
         match self {
             Gate::Allowance(allowance) => allowance.admits(view),
@@ -84,7 +85,7 @@ impl Gate {
         }
     }
 
-    /// Whether a request of an owner with this share, which must end by `deadline`, may go into the device.
+    /// Whether a request of an owner with this share, due by `deadline`, may be issued.
     pub(crate) fn admits_regulated(&self, view: &View<'_>, deadline: Nanos, share: Share) -> bool {
         match self {
             Gate::Allowance(allowance) => allowance.admits_regulated(view),
@@ -92,18 +93,18 @@ impl Gate {
         }
     }
 
-    /// Whether all these owners can be kept to their rates, with at least one request of another in the device.
+    /// Whether the rates of all these owners can be kept with at least one unregulated request in the device.
     pub(crate) fn has_room(&self, owners: &Levels, service: &Service) -> bool {
         owners.by_performance().all(|(share, ahead)| self.keeps(share, ahead, service))
     }
 
-    /// Whether an owner with this share, one of these, can be kept to its rate.
+    /// Whether the rate of an owner with this share, one of `owners`, can be kept.
     pub(crate) fn has_room_for(&self, share: Share, owners: &Levels, service: &Service) -> bool {
         let ahead = owners.by_performance().take_while(|(other, _)| *other >= share).last();
         self.keeps(share, ahead.map_or(1, |(_, ahead)| ahead), service)
     }
 
-    /// Whether an owner can be kept to its share where so many, with it, have asked for as much or more.
+    /// Whether a share can be kept if `ahead` owners, including this one, have requested as much or more.
     fn keeps(&self, share: Share, ahead: u32, service: &Service) -> bool {
         match self {
             Gate::Deadline(deadline) if service.knows_several() => deadline.keeps(share, ahead, service),
@@ -114,7 +115,7 @@ impl Gate {
         }
     }
 
-    /// How many unregulated requests may be in the device when a regulated one comes now: 1 to 32.
+    /// Returns how many unregulated requests may be in the device when a regulated one arrives now: 1 to 32.
     pub(crate) fn allowance(&self, presence: &Presence, service: &Service) -> u32 {
         match self {
             Gate::Allowance(allowance) => allowance.now(presence.anybody()),

@@ -1,17 +1,18 @@
-//! Keeping a process's I/O time constant (Tani, Kochi University of Technology 2023).
+//! Keeps the I/O time of a process constant (Tani, Kochi University of Technology 2023).
 //!
-//! A process, or a group of them, is given a *requested performance*: so many percent of a device. To it the device
-//! seems to be its own and that fast: each I/O takes its *ideal time*, `100/P` times what the device needs for one,
-//! however many others use the device. Two things make it so: what the others have in the device is limited, so that
-//! an I/O which comes at any moment still ends in time; and an I/O that ends early is answered late.
+//! A process, or a group of them, is given a *requested performance* P: a percentage of a device. It then observes a
+//! device of its own with that speed: each I/O takes its *ideal time*, `100/P` times the service time of the device,
+//! however many others use the device. Two mechanisms achieve this: the number of other requests in the device is
+//! limited, so that an I/O that arrives at any moment still ends in time; and the reply to an I/O that ends early is
+//! delayed.
 //!
-//! | what | where |
+//! | use | interface |
 //! |---|---|
-//! | events in, actions out; told the time, asks for nothing | [`Regulator`] |
-//! | a device that regulates who uses it, in virtual or real time | [`RegulatedDevice`] |
-//! | how: the thesis to the letter, or ours | [`Settings`], [`Policy`] |
+//! | the pure core: events and times in, actions out | [`Regulator`] |
+//! | a device with regulation, in virtual or real time | [`RegulatedDevice`] |
+//! | the policy: as in the thesis, or deadline admission | [`Settings`], [`Policy`] |
 //!
-//! How it works, which formula follows which section, and what it achieves is in `docs/regulation.md`.
+//! `docs/regulation.md` explains the mechanisms, relates the formulas to sections of the thesis, and reports results.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod device;

@@ -1,4 +1,4 @@
-//! Which regulated owners may ask for something, and when.
+//! Activity of regulated owners: when each may send its next request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,22 +6,23 @@ use sakiyomi_model::Nanos;
 
 use crate::rate::{Levels, Owner, Share};
 
-/// Regulated owners by when they can ask next.
+/// Regulated owners by the time of their next request.
 ///
-/// To an owner the device seems to be its own and slow. Until that slow device would have done what it was given, the
-/// owner is *busy*: what it asks for next need not end before the slow device would have done that, too. Then it is
-/// *thinking*, and may ask at any moment. When it has thought for long it is *away*: its next request may take longer,
-/// by as much as the regulator says. When it has been away for long, too, it is *gone*, and nothing is kept for it.
+/// To an owner the device appears to be a slow device of its own. Until that virtual device would have done its
+/// requests, the owner is *busy*: its next request need not end before the virtual device would have done that one,
+/// too. After that it is *thinking* and may send a request at any moment. An owner that has been thinking for the
+/// release time is *away*: its next request may take longer, as the regulator determines. An owner that has been away
+/// for long is *gone*, and no capacity is reserved for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Presence {
     release: Option<Nanos>,
     owners: BTreeMap<Owner, (Share, State)>,
     thinking: Levels,
-    /// When an owner goes over into the next state by itself.
+    /// Times at which owners enter their next state.
     until: BTreeSet<(Nanos, Owner)>,
-    /// By when the next requests of the busy ones must have ended.
+    /// Deadlines of the next requests of busy owners.
     upcoming: BTreeSet<(Nanos, Share, Owner)>,
-    /// How long the next requests of those away may take.
+    /// Times that the next requests of owners that are away may take.
     away: BTreeSet<(Nanos, Share, Owner)>,
 }
 
@@ -33,7 +34,7 @@ enum State {
     Gone,
 }
 
-/// An owner counts as away for this many release times; then nothing is reserved for it.
+/// Number of release times for which an owner counts as away; after that nothing is reserved for it.
 const AWAY_RELEASES: u64 = 12;
 
 impl Presence {
@@ -41,25 +42,25 @@ impl Presence {
         Presence { release, ..Presence::default() }
     }
 
-    /// The owner's device is at work until `until`; what comes next must have ended by `next`.
+    /// Marks the owner as busy until `until`; its next request is due by `next`.
     pub(crate) fn busy(&mut self, owner: Owner, share: Share, until: Nanos, next: Nanos) {
         self.enter(owner, share, State::Busy { until, next });
     }
 
-    /// The owner may ask at any moment, since `now`.
+    /// Marks the owner as thinking since `now`.
     pub(crate) fn think(&mut self, owner: Owner, share: Share, now: Nanos) {
         let until = self.release.map_or(Nanos::MAX, |release| now.saturating_add(release));
         self.enter(owner, share, State::Thinking { until });
     }
 
-    /// The owner has come to have another share.
+    /// Changes the share of the owner.
     pub(crate) fn set_share(&mut self, owner: Owner, share: Share) {
         if let Some(&(_, state)) = self.owners.get(&owner) {
             self.enter(owner, share, state);
         }
     }
 
-    /// The owner is not regulated any more.
+    /// Removes an owner that is no longer regulated.
     pub(crate) fn leave(&mut self, owner: Owner) {
         let Some((share, state)) = self.owners.remove(&owner) else { return };
         match state {
@@ -79,7 +80,7 @@ impl Presence {
         }
     }
 
-    /// Lets time come to `now`. `allowed` is asked how long the next request of an owner that goes away may take.
+    /// Advances to `now`. `allowed` returns how long the next request of an owner that becomes away may take.
     pub(crate) fn advance(&mut self, now: Nanos, mut allowed: impl FnMut(Owner) -> Nanos) {
         while let Some(&(at, owner)) = self.until.first().filter(|(until, _)| *until <= now) {
             let (share, state) = self.owners[&owner];
@@ -96,33 +97,33 @@ impl Presence {
         }
     }
 
-    /// When next an owner asks for less to be kept for it.
+    /// Returns when an owner next enters a state for which less capacity is reserved.
     pub(crate) fn next_release(&self) -> Option<Nanos> {
         self.until.first().map(|(until, _)| *until).filter(|until| *until < Nanos::MAX)
     }
 
-    /// Whether any regulated owner has asked for something lately.
+    /// Whether any regulated owner has been active recently.
     pub(crate) fn anybody(&self) -> bool {
         !self.thinking.is_empty() || !self.upcoming.is_empty()
     }
 
-    /// Whether less than everything is kept for the owner.
+    /// Whether the full capacity is no longer reserved for the owner.
     pub(crate) fn is_released(&self, owner: Owner) -> bool {
         matches!(self.owners.get(&owner), Some((_, State::Away { .. } | State::Gone)))
     }
 
-    /// The owners that may ask at any moment.
+    /// Returns the owners that may send a request at any moment.
     pub(crate) fn thinking(&self) -> &Levels {
         &self.thinking
     }
 
-    /// By when the next requests of the busy owners must have ended, in order, and what share these have.
+    /// Returns the deadlines of the next requests of busy owners, in order, and their shares.
     pub(crate) fn upcoming(&self) -> impl Iterator<Item = (Nanos, Share)> {
         self.upcoming.iter().map(|&(next, share, _)| (next, share))
     }
 
-    /// How long the next request of an owner that is away may take, and its share: the shortest. They do not all come at
-    /// once.
+    /// Returns the shortest time that the next request of an owner that is away may take, and the owner's share. Such
+    /// owners are assumed not to return all at once.
     pub(crate) fn shortest_away(&self) -> Option<(Nanos, Share)> {
         self.away.first().map(|&(allowed, share, _)| (allowed, share))
     }

@@ -1,4 +1,4 @@
-//! Requests that wait to go into the device.
+//! Requests queued for the device.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -7,15 +7,15 @@ use sakiyomi_model::{Nanos, RequestId};
 
 use crate::rate::Share;
 
-/// A place in the order of arrival.
+/// A position in the order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn {
     pub(crate) arrived: Nanos,
     pub(crate) id: RequestId,
 }
 
-/// What waits: regulated requests in the order of their requested performance (section 4.2), the others in the order
-/// of arrival.
+/// Queued requests: regulated ones in descending order of requested performance (section 4.2), others in order of
+/// arrival.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
     regulated: BTreeSet<(Reverse<Share>, Turn)>,

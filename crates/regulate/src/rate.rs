@@ -1,4 +1,4 @@
-//! Who asks for which performance, and how many requests may be in the device so that it can be kept.
+//! Requested performances, and the number of requests in the device at which they can be kept.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::fmt;
 
 use sakiyomi_model::Nanos;
 
-/// Whose I/O it is: a process, or a group of them that share one rate.
+/// The owner of an I/O: a process, or a group of them that share one rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(pub u32);
 
@@ -14,13 +14,13 @@ pub struct Owner(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Percent(u8);
 
-/// A requested performance that is none.
+/// A percentage out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} % of a device cannot be asked for; ask for 1 to 100 %")]
 pub struct PercentError(pub u32);
 
 impl Percent {
-    /// `percent` of the device.
+    /// Makes a requested performance of `percent` percent of the device.
     ///
     /// # Errors
     /// [`PercentError`] unless it is 1 to 100.
@@ -31,30 +31,30 @@ impl Percent {
         }
     }
 
-    /// The number.
+    /// Returns the percentage.
     #[must_use]
     pub fn get(self) -> u32 {
         u32::from(self.0)
     }
 
-    /// `100/P` times `service`: the ideal time of an I/O (section 4.1).
+    /// Returns the ideal time of an I/O, `100/P` times `service` (section 4.1).
     #[must_use]
     pub fn ideal(self, service: Nanos) -> Nanos {
         Share::of(self).ideal(service)
     }
 }
 
-/// What an owner asks for: how long each of its I/Os is to take.
+/// The rate of an owner, which determines the time of each of its I/Os.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rate {
-    /// `100/P` times what the device needs for one: it follows the device.
+    /// `100/P` times the service time of the device, which it follows.
     Percent(Percent),
-    /// This long, whatever the device needs for one.
+    /// A fixed time, independent of the device.
     Every(Nanos),
 }
 
 impl Rate {
-    /// The ideal time of an I/O that takes the device `service` (section 4.1).
+    /// Returns the ideal time of an I/O with this service time (section 4.1).
     #[must_use]
     pub fn ideal(self, service: Nanos) -> Nanos {
         match self {
@@ -63,7 +63,7 @@ impl Rate {
         }
     }
 
-    /// The share of the device that it comes to where one I/O of any owner takes `mean`.
+    /// Returns the share of the device that corresponds to the rate if the mean service time is `mean`.
     pub(crate) fn share(self, mean: Nanos) -> Share {
         match self {
             Rate::Percent(percent) => Share::of(percent),
@@ -87,7 +87,7 @@ impl fmt::Display for Rate {
     }
 }
 
-/// A time in words.
+/// A time, displayed with a suitable unit.
 pub(crate) struct Time(pub(crate) Nanos);
 
 impl fmt::Display for Time {
@@ -103,12 +103,12 @@ impl fmt::Display for Time {
     }
 }
 
-/// A share of the device in tenths of a percent, 1 to 1001, where 1001 is more than there is. It orders owners, and
-/// tells how many others there is room for; an ideal time is never made from one that was rounded.
+/// A share of the device in tenths of a percent, 1 to 1001, where 1001 is more than the whole device. It serves to
+/// order owners and to compute admission; ideal times are never computed from a rounded share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Share(u32);
 
-/// A share is counted in thousandths of the device.
+/// Unit of shares: thousandths of the device.
 const SHARES_PER_DEVICE: u32 = 1000;
 
 impl Share {
@@ -116,13 +116,13 @@ impl Share {
         Share(percent.get() * SHARES_PER_DEVICE / 100)
     }
 
-    /// What one I/O in each `time` comes to, rounded up.
+    /// Returns the share for one I/O per `time`, rounded up.
     fn of_time(time: Nanos, mean: Nanos) -> Share {
         let tenths = (u128::from(mean.0) * u128::from(SHARES_PER_DEVICE)).div_ceil(u128::from(time.0.max(1)));
         Share(tenths.clamp(1, u128::from(SHARES_PER_DEVICE + 1)) as u32)
     }
 
-    /// The time in which an owner with this share has one I/O done, where that takes `mean`.
+    /// Returns the ideal time of an I/O of an owner with this share, if its service time is `mean`.
     pub(crate) fn ideal(self, mean: Nanos) -> Nanos {
         Nanos(
             u64::try_from(u128::from(mean.0) * u128::from(SHARES_PER_DEVICE) / u128::from(self.0))
@@ -130,17 +130,17 @@ impl Share {
         )
     }
 
-    /// How many I/Os the device does while this owner has one done: `100/P`, rounded down.
+    /// Returns how many I/Os the device completes while this owner completes one: `100/P`, rounded down.
     pub(crate) fn times(self) -> u32 {
         SHARES_PER_DEVICE / self.0
     }
 
-    /// Whether it differs from `other` by more than the mean service time wavers.
+    /// Whether it differs from `other` by more than the fluctuation of the mean service time.
     pub(crate) fn is_far_from(self, other: Share) -> bool {
         self.0.abs_diff(other.0) * 16 > other.0
     }
 
-    /// The largest rate like `asked`, and below it, that `has_room`.
+    /// Returns the largest rate of the same kind as `asked`, and below it, that satisfies `has_room`.
     pub(crate) fn best(asked: Rate, mean: Nanos, has_room: impl Fn(Rate) -> bool) -> Option<Rate> {
         let like = |share: u32| match asked {
             Rate::Percent(_) => Rate::Percent(Percent((share * 100 / SHARES_PER_DEVICE) as u8)),
@@ -158,13 +158,13 @@ impl Share {
     }
 }
 
-/// Rounded up to two digits.
+/// Rounds a time up to two significant digits.
 fn readable(time: u64) -> Nanos {
     let digit = 10u64.pow(time.max(1).ilog10().saturating_sub(1));
     Nanos(time.div_ceil(digit).saturating_mul(digit))
 }
 
-/// How many owners have asked for which share. There are a thousand levels, however many owners there are.
+/// Number of owners by share. Bounded by the thousand possible shares, however many owners there are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Levels {
     owners: BTreeMap<Reverse<Share>, u32>,
@@ -187,7 +187,7 @@ impl Levels {
         self.owners.is_empty()
     }
 
-    /// From the largest share down: the share, and how many have asked for it or for more.
+    /// Iterates from the largest share down; yields the share and the number of owners with this share or a larger one.
     pub(crate) fn by_performance(&self) -> impl Iterator<Item = (Share, u32)> {
         self.owners.iter().scan(0, |so_far, (Reverse(share), owners)| {
             *so_far += owners;
@@ -195,8 +195,8 @@ impl Levels {
         })
     }
 
-    /// The allowance of section 4.2, before its lower bound of 1: `min over i of 100/P_i - sum_j f(i,j) - 1`, rounded
-    /// down, where `f` counts the others that have asked for as much as i or for more. None without an owner.
+    /// Returns the allowance of section 4.2 before its lower bound of 1: `min over i of 100/P_i - sum_j f(i,j) - 1`,
+    /// rounded down, where `f` counts the other owners that requested as much as i or more. `None` without an owner.
     pub(crate) fn formula(&self) -> Option<i64> {
         self.by_performance().map(|(share, ahead)| i64::from(share.times()) - i64::from(ahead)).min()
     }

@@ -1,14 +1,14 @@
-//! The core: events in, actions out.
+//! The pure core of regulation: events in, actions out.
 //!
-//! A [`Regulator`] has one device in its charge. It is told what is asked and what the device has done, each time with
-//! the time, and says what to hand to the device ([`Action::Issue`]) and what to answer ([`Action::Answer`]); between
-//! events it wants to be called at [`Regulator::wake_at`]. It has no clock, no device and no thread, and is the same in
-//! virtual and in real time. A time that runs backwards is taken to stand still.
+//! A [`Regulator`] serves one device. It receives requests and completions of the device with their times, and returns
+//! which requests to issue ([`Action::Issue`]) and which replies to send ([`Action::Answer`]). Between events it must
+//! be called at [`Regulator::wake_at`]. It has no clock, device or thread, and behaves the same in virtual and in real
+//! time. A time before that of the last event counts as that of the last event.
 //!
-//! The life of a request (figures 4.1 and 4.2; T0 … T3 as there):
+//! The life of a request (figures 4.1 and 4.2, with T0 … T3 as there):
 //!
 //! ```text
-//!   arrive (T0) ──► waits ──► Issue (T2) ──► device_done (T3) ──► held back ──► Answer
+//!   arrive (T0) ──► queued ──► Issue (T2) ──► device_done (T3) ──► delayed ──► Answer
 //! ```
 
 mod burst;
@@ -40,41 +40,41 @@ pub use report::{DeviceReport, Report};
 use request::{Entry, Promise, State, Stay};
 use writes::Writes;
 
-/// What is asked for.
+/// A request as it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// A name that no unanswered request has.
+    /// An identifier that no other outstanding request has.
     pub id: RequestId,
-    /// Who asks.
+    /// Its owner.
     pub owner: Owner,
-    /// What is asked.
+    /// Its operation.
     pub op: Op,
-    /// How much.
+    /// Its size.
     pub size: Bytes,
 }
 
-/// What is to be done.
+/// An action for the caller to carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Hand it to the device, now.
+    /// Issue the request to the device now.
     Issue {
-        /// Which request.
+        /// The request.
         id: RequestId,
-        /// It is a write that must be on the medium when it ends, whether or not whoever asked wants that.
+        /// Whether a write must be on the medium when it ends (FUA), even if the owner did not ask for that.
         force: bool,
     },
-    /// Tell who asked that it has ended. The name is free again.
+    /// Send the reply to the owner. The identifier may be used again.
     Answer {
-        /// Which request.
+        /// The request.
         id: RequestId,
-        /// How it ended.
+        /// Its outcome.
         outcome: Outcome,
-        /// How long it was to take, where it was regulated.
+        /// Its ideal time, if it was regulated.
         ideal: Option<Nanos>,
     },
 }
 
-/// Keeps the I/O time of owners on one device.
+/// Regulator of the I/O times of owners on one device.
 #[derive(Clone, Debug)]
 pub struct Regulator {
     settings: Settings,
@@ -82,14 +82,14 @@ pub struct Regulator {
     requests: BTreeMap<RequestId, Entry>,
     by_owner: BTreeSet<(Owner, RequestId)>,
     members: BTreeMap<Owner, Member>,
-    /// Those whose rate is by time, and after how many measured requests it is looked again at what that comes to.
+    /// Owners with a rate given as a time, and the number of measured requests at which their shares are next updated.
     timed: BTreeSet<Owner>,
     shares_at: u64,
     levels: Levels,
     presence: Presence,
     queue: Queue,
     device: InDevice,
-    /// By when regulated requests that wait, or are in the device, must have ended.
+    /// Deadlines of regulated requests that are queued or in the device.
     deadlines: BTreeSet<(Nanos, Share, RequestId)>,
     held_back: BTreeSet<(Nanos, RequestId)>,
     service: Service,
@@ -98,7 +98,7 @@ pub struct Regulator {
 }
 
 impl Regulator {
-    /// Without any rate: requests pass through.
+    /// Makes a regulator without rates, in which requests pass.
     #[must_use]
     pub fn new(settings: Settings) -> Regulator {
         Regulator {
@@ -121,29 +121,29 @@ impl Regulator {
         }
     }
 
-    /// The settings that it was made with.
+    /// Returns its settings.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Whether one more request may come: no more wait than is bounded.
+    /// Whether the queue has room for one more request.
     #[must_use]
     pub fn has_capacity(&self) -> bool {
         self.queue.len() < self.settings.capacity
     }
 
-    /// Requests that may be unanswered before there is no capacity: in the device, and waiting for it.
+    /// Returns the maximum number of outstanding requests: in the device and in the queue.
     #[must_use]
     pub fn depth(&self) -> u32 {
         let waiting = u32::try_from(self.settings.capacity).unwrap_or(u32::MAX);
         self.settings.depth.saturating_add(waiting)
     }
 
-    /// Somebody asks for something.
+    /// Processes the arrival of a request (T0).
     ///
     /// # Panics
-    /// If a request of that name has not been answered yet.
+    /// If a request with this identifier is outstanding.
     pub fn arrive(&mut self, now: Nanos, ask: Ask, out: &mut Vec<Action>) {
         self.pass(now);
         let regulated = self.members.contains_key(&ask.owner);
@@ -163,10 +163,10 @@ impl Regulator {
         self.issue(out);
     }
 
-    /// The device has done a request, at `done` (T3), which may lie before the last event.
+    /// Processes the completion of a request by the device at `done` (T3), which may precede the last event.
     ///
     /// # Panics
-    /// If the device has no such request.
+    /// If this request is not in the device.
     pub fn device_done(&mut self, done: Nanos, id: RequestId, outcome: Outcome, out: &mut Vec<Action>) {
         self.pass(done);
         let mut entry = *self.requests.get(&id).expect("the device ends what it was given");
@@ -175,7 +175,7 @@ impl Regulator {
         let bypassed = self.bypassed(stay);
         let taken_in = self.taken_in(&entry, stay, bypassed);
         let bypassed = bypassed || (taken_in && self.device.len() > 0);
-        // What is far beyond all that is known was held up by writes that the device had taken in.
+        // An I/O far beyond its known time was delayed by cached writes.
         let held_up =
             self.writes.may_be_left(self.now) && self.service.is_far_beyond(entry.kind, stay.issued, done);
         if taken_in {
@@ -215,14 +215,14 @@ impl Regulator {
         }
     }
 
-    /// Whoever asked does not want it any more. What is in the device is answered when the device has done it.
+    /// Cancels a request. One that is in the device is answered when the device has completed it.
     pub fn cancel(&mut self, now: Nanos, id: RequestId, out: &mut Vec<Action>) {
         self.pass(now);
         self.withdraw(id, out);
         self.issue(out);
     }
 
-    /// The owner is no more: its rate is free, and its requests are cancelled.
+    /// Removes an owner: its rate is freed, and its requests are cancelled.
     pub fn owner_gone(&mut self, now: Nanos, owner: Owner, out: &mut Vec<Action>) {
         self.pass(now);
         self.take_back(owner, out);
@@ -232,7 +232,7 @@ impl Regulator {
         self.issue(out);
     }
 
-    /// Time has come to `now`.
+    /// Advances to `now` and sends the replies that are due.
     pub fn timer(&mut self, now: Nanos, out: &mut Vec<Action>) {
         self.pass(now);
         while let Some(&(until, id)) = self.held_back.first().filter(|(until, _)| *until <= self.now) {
@@ -245,15 +245,15 @@ impl Regulator {
         self.issue(out);
     }
 
-    /// An answer has reached who asked by so much later than it was to: his next ones come that much earlier (section
-    /// 4.3). Says how long an I/O of his is to take, if he has a rate.
+    /// Records that a reply reached the owner late by `by`; the following replies are sent earlier by as much (section
+    /// 4.3). Returns the ideal time of an I/O of the owner, if it has a rate.
     pub fn answered_late(&mut self, owner: Owner, by: Nanos) -> Option<Nanos> {
         let member = self.members.get_mut(&owner)?;
         member.carry += by;
         Some(member.ended_late(by))
     }
 
-    /// When to call [`timer`](Regulator::timer), if nothing else comes before.
+    /// Returns when to call [`timer`](Regulator::timer) if no other event comes first.
     #[must_use]
     pub fn wake_at(&self) -> Option<Nanos> {
         let answer = self.held_back.first().map(|(until, _)| *until);
@@ -263,25 +263,25 @@ impl Regulator {
         answer.into_iter().chain(patience).chain(release).min().map(|at| at.max(self.now))
     }
 
-    /// How many unregulated requests may be in the device when a regulated one comes now, 1 to 32.
+    /// Returns how many unregulated requests may be in the device when a regulated one arrives now, 1 to 32.
     #[must_use]
     pub fn allowance(&self) -> u32 {
         self.gate.allowance(&self.presence, &self.service)
     }
 
-    /// The device's mean service time, as measured.
+    /// Returns the measured mean service time of the device.
     #[must_use]
     pub fn service_time(&self) -> Nanos {
         self.service.mean_of_all()
     }
 
-    /// Requests in the device.
+    /// Returns the number of requests in the device.
     #[must_use]
     pub fn in_device(&self) -> usize {
         self.device.len()
     }
 
-    /// Requests that have not been answered.
+    /// Returns the number of outstanding requests.
     #[must_use]
     pub fn unanswered(&self) -> usize {
         self.requests.len()
@@ -298,7 +298,7 @@ impl Regulator {
         });
     }
 
-    /// By when a request of a regulated owner must end: when a device of its own would have done it.
+    /// Assigns the deadline of a regulated request: the time at which a device of the owner's own would have done it.
     fn give_deadline(&mut self, entry: &Entry) -> Promise {
         let member = self.members.get_mut(&entry.owner).expect("it is regulated");
         member.service = self.service.counted(entry.kind);
@@ -362,7 +362,7 @@ impl Regulator {
         }
     }
 
-    /// Until when what the device has done is held back (section 4.3), if at all.
+    /// Returns until when the reply to a completed request is delayed (section 4.3), if at all.
     fn held_back_until(&mut self, entry: &mut Entry, outcome: Outcome) -> Option<Nanos> {
         let member = self.members.get_mut(&entry.owner)?;
         let regulated = entry.regulated.as_mut()?;
@@ -370,12 +370,12 @@ impl Regulator {
             return None;
         }
         if matches!(self.settings.window, Window::Last(_)) {
-            // The thesis decides when the device is done, with the service time as it is then.
+            // The thesis computes the ideal time at completion, with the service time at that time.
             regulated.ideal = regulated.rate.ideal(self.service.counted(entry.kind));
         }
         let path = self.settings.path;
         let due = entry.arrived.saturating_add(regulated.ideal.saturating_sub(path));
-        // A timer that was very late is not made up for by an answer without any delay.
+        // A timer that was very late is not fully compensated by a single reply without delay.
         let carry = member.carry.min(regulated.ideal / 2);
         let until = due.saturating_sub(carry).max(self.now);
         member.carry = carry - due.saturating_sub(until).min(carry);
@@ -404,7 +404,7 @@ impl Regulator {
         if let (Some(_), Some(member)) = (entry.regulated, self.members.get_mut(&entry.owner)) {
             member.outstanding = member.outstanding.saturating_sub(1);
             if member.outstanding == 0 {
-                // It has nothing any more; what it asks for next begins when it asks.
+                // The owner is idle; its next request starts at its arrival.
                 member.until = member.until.min(self.now);
                 self.presence.think(entry.owner, member.share, self.now);
             }

@@ -1,12 +1,12 @@
-//! How long the device takes for one request, measured while it works.
+//! Service times of the device, measured during operation.
 //!
-//! Section 4.3: the time of one is `min(T3 - T2, interval between successive T3)`, which is from its issue to its end
-//! where it was alone in the device, and from the end of the one before where it was not.
+//! Section 4.3: the service time of a request is `min(T3 - T2, interval between successive T3)`: the time from issue to
+//! completion if it was alone in the device, otherwise the time since the previous completion.
 //!
-//! A drive that chooses among many is faster than one that has no choice, so times are also kept by how many there
-//! were to choose from: that tells how long so many take when no more come. Of a device that serves several beside
-//! each other the time from issue to end is kept instead, by how many there were. Which of the two it is shows
-//! ([`parallel`]).
+//! A drive that chooses among many requests is faster than one without a choice, so times are also kept by the number
+//! of requests to choose from; this gives the time to drain a queue of given length. For a device that serves requests
+//! in parallel, the time from issue to completion is kept instead, by the number of requests in the device.
+//! Measurements show which kind a device is ([`parallel`]).
 
 mod mean;
 mod parallel;
@@ -22,14 +22,14 @@ use mean::Mean;
 use parallel::Parallel;
 use shape::Shape;
 
-/// Deepest queue that is distinguished; deeper ones count as this deep.
+/// Greatest queue depth that is distinguished; greater ones count as this.
 pub(crate) const DEPTH_MAX: usize = 32;
-/// Classes of sizes: up to 4 KiB, 8 KiB, … and all above 4 MiB.
+/// Size classes: up to 4 KiB, 8 KiB, … and all above 4 MiB.
 const SIZE_CLASSES: usize = 12;
 /// Classes of operations.
 const OPERATION_CLASSES: usize = 3;
 
-/// Requests that take about as long: the same operation, about the same size.
+/// A class of requests with similar service times: same operation, similar size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Kind(u8);
 
@@ -54,33 +54,33 @@ impl Kind {
     }
 }
 
-/// A request that the device has done.
+/// A request that the device has completed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) kind: Kind,
-    /// T2.
+    /// Time of issue, T2.
     pub(crate) issued: Nanos,
-    /// T3.
+    /// Time of completion, T3.
     pub(crate) done: Nanos,
-    /// How many the device could choose from when it took up this one.
+    /// Number of requests from which the device could choose when it started this one.
     pub(crate) choice: usize,
-    /// How many there were in the device, with this one, when it was issued.
+    /// Number of requests in the device, including this one, when it was issued.
     pub(crate) beside: usize,
-    /// The mechanism was at another one all the time, and goes on with it.
+    /// Whether the mechanism was busy with another request all the time, and still is.
     pub(crate) bypassed: bool,
 }
 
-/// The device's service time.
+/// Service times of the device.
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
     window: Window,
     calibrated: Option<Nanos>,
     path: Nanos,
     told: Serves,
-    /// How the device works, as far as is known.
+    /// Whether the device serves several requests in parallel, as far as known.
     several: bool,
     parallel: Parallel,
-    /// From so many measured requests on, samples with few in the device must be fresh.
+    /// Number of measured requests from which fresh samples with few requests in the device are needed.
     look_at: u64,
     looked: u64,
     last_done: Option<Nanos>,
@@ -158,11 +158,11 @@ impl Service {
 
     fn find_out(&mut self, stay: Nanos, interval: Nanos, sample: Sample) {
         match sample.beside {
-            // Writes end when a cache has them: that says nothing.
+            // Writes end when a cache has them, and show nothing.
             _ if !sample.kind.is_read() => {}
-            // Others that came right after it may have been done before it.
+            // Later requests may have been done before it.
             1 if interval >= stay => self.parallel.alone(sample.kind, stay),
-            // Among more than two a disk chooses the nearest, which takes less than one alone.
+            // Among more than two requests a disk chooses the nearest, which takes less than one alone.
             2 if sample.choice <= 2 && !sample.bypassed => {
                 self.parallel.pair(sample.kind, stay, interval);
             }
@@ -180,7 +180,7 @@ impl Service {
         }
     }
 
-    /// What was measured so far means something else now; only what one alone takes is the same.
+    /// Discards the measurements, whose meaning has changed; only the time of a request alone remains valid.
     fn become_another(&mut self, several: bool) {
         self.several = several;
         self.changes += 1;
@@ -196,7 +196,7 @@ impl Service {
         self.all.restart(sum / f64::from(count.max(1)));
     }
 
-    /// How many may be in the device, where it must be seen with few in it so that it is known how it works.
+    /// Returns the limit of requests in the device while it must be measured with few.
     pub(crate) fn wants_few(&self) -> Option<usize> {
         if self.told == Serves::OneByOne || self.seen < self.look_at {
             return None;
@@ -204,17 +204,17 @@ impl Service {
         self.parallel.wants(self.told == Serves::Measured)
     }
 
-    /// How many the device serves at once, as far as is known.
+    /// Returns the parallelism of the device, as far as known.
     pub(crate) fn parallelism(&self) -> f64 {
         if self.several { self.shape.parallelism() } else { 1.0 }
     }
 
-    /// A request has ended whose time says nothing: the next interval begins here.
+    /// Records a completion whose time is not evaluated: the next interval begins here.
     pub(crate) fn passed(&mut self, done: Nanos) {
         self.last_done = Some(self.last_done.map_or(done, |last| last.max(done)));
     }
 
-    /// Whether a read took so much longer than one of its kind that something else must have been done before it.
+    /// Whether a read took so much longer than others of its kind that the device must have done something else first.
     pub(crate) fn is_far_beyond(&self, kind: Kind, issued: Nanos, done: Nanos) -> bool {
         let of_kind = &self.kinds[usize::from(kind.0)];
         let begun = self.last_done.map_or(issued, |last| last.max(issued));
@@ -223,12 +223,12 @@ impl Service {
             && done.saturating_sub(begun).0 as f64 > OUTLIER_MIN_RATIO * of_kind.get()
     }
 
-    /// What was measured stands only until something is measured again.
+    /// Marks all means to be replaced by the next measurement.
     pub(crate) fn forget(&mut self) {
         self.kinds.iter_mut().chain([&mut self.all]).for_each(Mean::forget);
     }
 
-    /// The mean time of one request of a kind; zero while nothing is known.
+    /// Returns the mean service time of a kind; zero while nothing is known.
     pub(crate) fn mean(&self, kind: Kind) -> Nanos {
         let of_kind = &self.kinds[usize::from(kind.0)];
         if matches!(self.window, Window::Last(_)) || of_kind.is_empty() {
@@ -237,17 +237,17 @@ impl Service {
         Nanos(of_kind.get() as u64)
     }
 
-    /// What one request of a kind counts for in an ideal time.
+    /// Returns the service time from which the ideal time of a kind is computed.
     pub(crate) fn counted(&self, kind: Kind) -> Nanos {
         self.calibrated.unwrap_or_else(|| self.mean(kind))
     }
 
-    /// What one request of any kind counts for in an ideal time.
+    /// Returns the service time from which the ideal time of requests of any kind is computed.
     pub(crate) fn counted_of_all(&self) -> Nanos {
         self.calibrated.unwrap_or_else(|| self.mean_of_all())
     }
 
-    /// The mean time of one request of any kind.
+    /// Returns the mean service time of all kinds.
     pub(crate) fn mean_of_all(&self) -> Nanos {
         match self.window {
             Window::Last(_) => Nanos(self.recent_sum / (self.recent.len() as u64).max(1)),
@@ -255,13 +255,13 @@ impl Service {
         }
     }
 
-    /// How long the device may be at one of an owner with this share: its ideal time, less what the path takes.
+    /// Returns how long the device may take for a request of an owner with this share: its ideal time without the path.
     pub(crate) fn time_for(&self, share: Share) -> Nanos {
         share.ideal(self.counted_of_all()).saturating_sub(self.path)
     }
 
-    /// How long the device takes for `load` requests, which would take `work` one by one, when no more come: with so
-    /// many standard deviations.
+    /// Returns the time to drain `load` requests with a serial service time of `work`, plus `deviations` standard
+    /// deviations.
     pub(crate) fn drain(&self, load: usize, work: Nanos, deviations: f64) -> Nanos {
         match self.window {
             Window::Last(_) => work,
@@ -271,22 +271,22 @@ impl Service {
         }
     }
 
-    /// How often the device has become another.
+    /// Returns the number of changes of the device so far.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Whether the device serves several beside each other.
+    /// Whether the device serves several requests in parallel.
     pub(crate) fn serves_several(&self) -> bool {
         self.several
     }
 
-    /// Whether it is known how a device that serves several does.
+    /// Whether the times of a parallel device have been measured sufficiently.
     pub(crate) fn knows_several(&self) -> bool {
         self.several && self.seen >= 64
     }
 
-    /// How many requests have been measured.
+    /// Returns the number of measured requests.
     pub(crate) fn seen(&self) -> u64 {
         self.seen
     }
@@ -316,7 +316,7 @@ impl Service {
         }
     }
 
-    /// Times have become others: perhaps the device has.
+    /// Reacts to a change of the times, which may mean another device.
     fn changed(&mut self) {
         self.changes += 1;
         if self.told == Serves::Measured {
@@ -325,7 +325,8 @@ impl Service {
         }
     }
 
-    /// What counts as the time of one is the time beside few: times beside more are scaled by what is known of them.
+    /// Updates the means of a parallel device. The time with few requests in the device counts as that of one; times
+    /// with more are scaled by the known shape.
     fn learn_beside(&mut self, took: Nanos, kind: Kind, beside: usize) {
         let beside = beside.clamp(1, DEPTH_MAX);
         let as_if_few = took.0 as f64 / self.shape.time(beside, 0.0);
@@ -358,7 +359,7 @@ mod tests {
         let settings = Settings { window: Window::Last(10), ..Settings::default() };
         let mut service = Service::new(&settings);
         let kind = Kind::of(Op::Read, Bytes(4096));
-        // Two at once: the second one's time begins where the first one's ended.
+        // Two at once: the service time of the second one begins at the completion of the first one.
         let sample = |issued, done| Sample {
             kind,
             issued: Nanos(issued),
@@ -370,7 +371,7 @@ mod tests {
         service.done(sample(0, 10));
         service.done(sample(0, 30));
         assert_eq!(service.mean(kind), Nanos(15));
-        // After a pause the interval says nothing.
+        // After a pause the interval does not count.
         service.done(sample(1000, 1015));
         assert_eq!(service.mean(kind), Nanos(15));
         (0..10).for_each(|n| service.done(sample(2000 + n * 7, 2007 + n * 7)));

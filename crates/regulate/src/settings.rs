@@ -1,133 +1,133 @@
-//! How an owner's I/O time is kept.
+//! Settings of a regulator.
 
 use sakiyomi_model::Nanos;
 
-/// A way of regulating, as a whole.
+/// A policy of regulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// As the thesis has it: an allowance from the formula, lowered where the result is bad.
+    /// As in the thesis: an allowance from the formula, lowered when the accuracy is bad.
     Thesis,
-    /// Ours: nobody is let into the device who would make a regulated request late.
+    /// Deadline admission: a request is not admitted if it would make a regulated one late.
     #[default]
     Deadline,
 }
 
-/// Every setting of a [`Regulator`](crate::Regulator).
+/// All settings of a [`Regulator`](crate::Regulator).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// The most requests in the device at once.
+    /// Maximum number of requests in the device.
     pub depth: u32,
-    /// Over how many I/Os the device's service time is averaged.
+    /// Number of I/Os over which the service time is averaged.
     pub window: Window,
-    /// What one I/O of whatever kind counts for in an ideal time, where that has been found out before; none: the
-    /// service time as it is measured. Fixed, an ideal time does not follow what others do to the device.
+    /// Service time of any I/O, from which ideal times are computed; `None`: the measured one. If fixed, ideal times do
+    /// not follow the influence of other load on the device.
     pub service: Option<Nanos>,
-    /// Who else may be in the device.
+    /// Admission of unregulated requests.
     pub gate: GateSettings,
-    /// After so long without an I/O of a regulated owner less is held back for it (chapter 7); none: never so.
+    /// Idle time of a regulated owner after which less capacity is reserved for it (chapter 7); `None`: never.
     pub release: Option<Nanos>,
-    /// How the device works.
+    /// Whether the device serves requests in parallel.
     pub serves: Serves,
-    /// The part of an I/O's time that is spent neither waiting nor in the device: on the way from who asks to the
-    /// regulator, and back. Answers are given so much earlier, and an ideal time must leave room for it.
+    /// The part of an I/O's time that is spent neither in the queue nor in the device: on the path between owner and
+    /// regulator. Replies are sent earlier by this time, and an ideal time must be longer.
     pub path: Nanos,
-    /// An unregulated request that has waited so long goes next, one at a time.
+    /// Queueing time after which an unregulated request is issued next, one at a time.
     pub patience: Nanos,
-    /// The most requests that wait; more are refused.
+    /// Maximum number of queued requests; more are refused.
     pub capacity: usize,
 }
 
-/// Over how many I/Os the device's service time is averaged.
+/// Number of I/Os over which the service time is averaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// The last so many, of whatever kind (section 4.3: 10).
+    /// The last ones of any kind (section 4.3: 10).
     Last(u32),
-    /// About the last so many of the same kind, or fewer where the device has changed.
+    /// About the last ones of the same kind; fewer after a change of the device.
     Adaptive(u32),
 }
 
-/// How a device works on what it has been given.
+/// Whether a device serves requests in parallel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serves {
-    /// One of the others, whichever shows: it begins as `OneByOne`.
+    /// As measured: begins as `OneByOne` and follows the measurement.
     Measured,
-    /// One after another, in whatever order: a hard disk.
+    /// One after another, in any order: a hard disk.
     OneByOne,
-    /// Several beside each other: flash. What it needs for one is then the time from its issue to its end when few
-    /// are beside it, not the interval between two ends (which would make the ideal time shorter than the device's).
+    /// Several in parallel: flash. The service time is then the time from issue to completion with few requests in the
+    /// device, not the interval between two completions (from which the ideal time would be shorter than the device's).
     Several,
 }
 
-/// Who else may be in the device.
+/// Admission of requests to the device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GateSettings {
-    /// As many requests as the allowance says.
+    /// Up to the allowance.
     Allowance {
-        /// How the allowance follows from the formula.
+        /// How the allowance is derived from the formula.
         correction: Correction,
-        /// Which requests count.
+        /// The requests that count.
         counted: Counted,
     },
     /// As many unregulated requests as leave the regulated ones in time.
     Deadline {
-        /// How sure.
+        /// The safety margin.
         margin: Margin,
-        /// Never more unregulated requests than this.
+        /// Maximum number of unregulated requests.
         most: u32,
-        /// Whether room is kept for requests that have not come yet.
+        /// Whether capacity is reserved for requests that have not arrived yet.
         look_ahead: bool,
     },
 }
 
-/// Which requests count against the allowance: the text of the thesis leaves it open.
+/// Requests that count against the allowance, which the text of the thesis leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// All that the device has; a regulated request waits until there is room.
+    /// All requests in the device; a regulated request waits for a free place.
     All,
-    /// Those that are not regulated; a regulated request goes in at once.
+    /// Only unregulated ones; a regulated request is issued immediately.
     Others,
 }
 
-/// How the allowance follows from the formula.
+/// How the allowance is derived from the formula.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Correction {
-    /// It is the formula's (section 4.2).
+    /// The value of the formula (section 4.2).
     Off,
-    /// It is this, whatever the formula says: for the search for the best one (section 6.2).
+    /// This value, independent of the formula: for the search for the best one (section 6.2).
     Fixed(u32),
-    /// It is lowered by one when I/Os have exceeded their ideal by `excess` together and their mean accuracy since is
-    /// worse than `accuracy` (section 5.3).
+    /// Lowered by one when I/Os have exceeded their ideal time by `excess` in total with a mean accuracy worse than
+    /// `accuracy` (section 5.3).
     Thesis {
         /// `Tb`.
         excess: Nanos,
         /// `Rb`.
         accuracy: f64,
     },
-    /// It is the largest one, up to the formula's, at which the mean accuracy is no worse than `accuracy`.
+    /// The largest value, up to that of the formula, with a mean accuracy no worse than `accuracy`.
     TwoWay {
         /// `Rb`.
         accuracy: f64,
     },
 }
 
-/// How sure it must be that a regulated request ends in time.
+/// Safety margin of the completion of regulated requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Margin {
-    /// So many times the mean service time for each request ahead.
+    /// This many mean service times per request ahead.
     Flat(f64),
-    /// The time that the device takes for so many when no more come, and so many standard deviations of it.
+    /// The time in which the device drains its requests, plus this many standard deviations.
     Deviations(f64),
-    /// The same, with as many deviations as keep this share of the I/Os late.
+    /// As `Deviations`, with the number adapted so that this fraction of the I/Os is late.
     Late(f64),
 }
 
 impl Correction {
-    /// With `Tb` and `Rb` of section 6.3.
+    /// The correction with `Tb` and `Rb` of section 6.3.
     pub const THESIS: Correction = Correction::Thesis { excess: Nanos(5_000_000_000), accuracy: 1.1 };
 }
 
 impl Policy {
-    /// The settings that make up the policy.
+    /// Returns the settings of the policy.
     #[must_use]
     pub fn settings(self) -> Settings {
         let ours = Settings {

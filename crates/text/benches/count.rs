@@ -1,4 +1,4 @@
-//! `cargo bench -p sakiyomi-text --bench count`: how fast a text is counted that is in the CPU's cache.
+//! `cargo bench -p sakiyomi-text --bench count`: speed of counting a text in the CPU's cache.
 
 use std::sync::Arc;
 

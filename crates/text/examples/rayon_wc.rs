@@ -1,4 +1,4 @@
-//! A rival for `bench/blocked_read.py`: the same kernel over one mapping of the whole file, cut by rayon.
+//! Comparison for `bench/blocked_read.py`: the same kernel over one mapping of the whole file, divided by rayon.
 
 use std::sync::Arc;
 

@@ -1,9 +1,10 @@
-//! Counting lines, words, characters and columns of a text from its parts, in any order: what `wc` counts.
+//! Counts lines, words, characters and columns of a text, as `wc` does, from its parts in any order.
 //!
-//! A part is counted without knowing what is before and behind it. As in the word count of Kohagura & Kono (2014,
-//! section 2.1) it hands over its head and tail, so that a word that a boundary cuts is counted once when two parts
-//! are put together ([`Counter::join`]); here a character, a tab stop or the longest line may be cut as well. Putting
-//! together is associative, so that parts may be counted in any order, and neighbours merged as they meet.
+//! A part is counted without knowledge of the text before and after it. As in the word count of Kohagura & Kono (2014,
+//! section 2.1), it retains its head and tail, so that a word that crosses a boundary is counted once when two parts
+//! are joined ([`Counter::join`]); here a character, a tab stop or the longest line may cross a boundary as well.
+//! Joining is associative, so that parts may be counted in any order, and neighbours joined as soon as they are
+//! complete.
 //!
 //! Words are those of GNU: a printable character other than a space begins or continues a word, a space ends it, and
 //! anything else (control characters, invalid bytes) does neither.
@@ -24,12 +25,12 @@ use sakiyomi_os::ctype::{Characters, Class, Encoding};
 use columns::Columns;
 use utf8::{Decoded, FOLLOWING_MAX_BYTES, cut_off, decode, is_following};
 
-/// The figures to count. Bytes and lines cost nothing beside any of the others.
+/// The figures to count. Bytes and lines are counted at no extra cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Words.
     pub words: bool,
-    /// Characters, where they are not bytes.
+    /// Characters, if they differ from bytes.
     pub chars: bool,
     /// The longest line.
     pub columns: bool,
@@ -50,18 +51,18 @@ pub struct Figures {
     pub columns: u64,
 }
 
-/// Counts parts of a text in the characters of a locale.
+/// Counts parts of a text, whose characters are those of a locale.
 #[derive(Clone, Debug)]
 pub struct Counter {
     characters: Arc<Characters>,
     wanted: Wanted,
     utf8: bool,
-    /// Whether a space that does not break a line ends a word, as GNU has it unless `POSIXLY_CORRECT` is set.
+    /// Whether a no-break space ends a word, as in GNU unless `POSIXLY_CORRECT` is set.
     no_break_ends: bool,
-    /// The kind of each byte, as a character of its own.
+    /// The kind of each byte as a single-byte character.
     bytes: [Kind; PAGE_CODES],
-    /// The kinds of characters of two or three bytes, [`PAGE_CODES`] at a time, determined when one of them first
-    /// occurs.
+    /// The kinds of characters of two or three bytes, in pages of [`PAGE_CODES`], computed when a character of the page
+    /// first occurs.
     pages: Vec<OnceLock<Box<[Kind; PAGE_CODES]>>>,
     arch: pulp::Arch,
 }
@@ -69,28 +70,28 @@ pub struct Counter {
 /// The effect of a character on words and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// It begins or continues a word, and takes this many columns.
+    /// Begins or continues a word, and takes this many columns.
     Word(u8),
-    /// It ends a word, and takes this many columns.
+    /// Ends a word, and takes this many columns.
     Space(u8),
     Tab,
     Newline,
-    /// It ends a word and goes to the first column.
+    /// Ends a word and returns to the first column.
     Return,
-    /// It leaves a word as it is.
+    /// Affects neither words nor columns.
     Nothing,
 }
 
-/// Code points whose kinds are determined at a time.
+/// Code points whose kinds are computed at a time.
 const PAGE_CODES: usize = 256;
 
-/// Spaces that do not break a line, and the word joiner: GNU lets them end a word.
+/// Whether the code point is a no-break space or the word joiner, which in GNU end a word.
 fn is_no_break(code: u32) -> bool {
     matches!(code, 0x00a0 | 0x2007 | 0x202f | 0x2060)
 }
 
 impl Counter {
-    /// A counter for some characters; `None` if their encoding is neither one of single bytes nor UTF-8.
+    /// Makes a counter for some characters; `None` if their encoding is neither single-byte nor UTF-8.
     #[must_use]
     pub fn new(characters: Arc<Characters>, wanted: Wanted, no_break_ends: bool) -> Option<Counter> {
         let utf8 = match characters.encoding() {
@@ -129,7 +130,7 @@ impl Counter {
         }
     }
 
-    /// As [`Counter::kind`], and quickly again.
+    /// Returns [`Counter::kind`] from a cache.
     #[inline(always)]
     fn known_kind(&self, code: u32) -> Kind {
         let (page, index) = (code as usize / PAGE_CODES, code as usize % PAGE_CODES);
@@ -153,23 +154,23 @@ impl Counter {
         }
     }
 
-    /// Number of bytes at the start that may be the rest of a character of the part before.
+    /// Returns the number of bytes at the start that may be the rest of a character of the previous part.
     fn head_of(&self, part: &[u8]) -> usize {
         let most = if self.utf8 { FOLLOWING_MAX_BYTES.min(part.len()) } else { 0 };
         part[..most].iter().take_while(|&&byte| is_following(byte)).count()
     }
 
-    /// This part, and `next` behind it.
+    /// Joins `part` and the part that follows it.
     #[must_use]
     pub fn join(&self, mut part: Part, next: &Part) -> Part {
         part.bytes += next.bytes;
         if part.open {
-            // All that is known of it is bytes that may go on with a character.
+            // It consists only of bytes that may continue a character.
             let mut between = part.head;
             let surplus = between.append(&next.head);
             part.head = between;
             if surplus > 0 || !next.open {
-                // Bytes beyond the longest character belong to none: they count nothing.
+                // Bytes beyond the longest character are invalid and count nothing.
                 (part.open, part.core, part.tail) = (false, next.core, next.tail);
             }
             return part;
@@ -189,17 +190,17 @@ impl Counter {
         part
     }
 
-    /// The figures, if the part is the whole text.
+    /// Returns the figures of a part that is the whole text.
     #[must_use]
     pub fn figures(&self, part: &Part) -> Figures {
-        // Bytes at the edges are of no character: those at the head have no beginning, those at the tail no end.
+        // Bytes at the edges belong to no character: those at the head lack a beginning, those at the tail an end.
         let core = &part.core;
         let chars = if self.utf8 { core.chars } else { part.bytes };
         let columns = core.columns.longest();
         Figures { lines: core.lines, words: core.words, chars, bytes: part.bytes, columns }
     }
 
-    /// Counts bytes at whose ends no character is cut.
+    /// Counts bytes that begin and end at character boundaries.
     fn core(&self, bytes: &[u8]) -> Core {
         if !(self.wanted.words || self.wanted.columns || self.wanted.chars && self.utf8) {
             let lines = memchr_iter(b'\n', bytes).count() as u64;
@@ -210,8 +211,8 @@ impl Counter {
         core
     }
 
-    /// Counts plain pieces in vectors, and of the others each character that is odd, in smaller pieces so that few
-    /// are.
+    /// Counts plain pieces with vector instructions. Other pieces are divided into smaller ones, so that few of them
+    /// need a check of each odd character.
     fn in_pieces(&self, bytes: &[u8], core: &mut Core) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -234,7 +235,7 @@ impl Counter {
         }
     }
 
-    /// The first bytes, `most` or a few less, so that no character is cut; and the rest.
+    /// Returns the first `most` bytes, or a few less in order not to cut a character; and the rest.
     fn whole<'b>(&self, bytes: &'b [u8], most: usize) -> (&'b [u8], &'b [u8]) {
         if bytes.len() <= most {
             return (bytes, &[]);
@@ -242,14 +243,14 @@ impl Counter {
         bytes.split_at(most - if self.utf8 { cut_off(&bytes[..most]) } else { 0 })
     }
 
-    /// Lines and words of a piece, if it is plain.
-    // Not inlined, as the compiler finds vectors for it when it is by itself.
+    /// Counts lines and words of a piece, if it is plain.
+    // Not inlined, because the compiler vectorizes it only as a separate function.
     #[inline(never)]
     fn tally(&self, piece: &[u8]) -> kernel::Tally {
         self.arch.dispatch(InVectors(piece))
     }
 
-    /// Counts a piece if it is plain.
+    /// Counts a piece if it is plain; returns whether it is.
     fn plain(&self, piece: &[u8], core: &mut Core) -> bool {
         let tally = self.tally(piece);
         if tally.plain {
@@ -258,7 +259,8 @@ impl Counter {
         tally.plain
     }
 
-    /// The kind of the first character, and its length in bytes; `None` for a byte that belongs to no character.
+    /// Returns the kind of the first character, and its length in bytes; `None` for a byte that belongs to no
+    /// character.
     #[inline(always)]
     fn first_of(&self, bytes: &[u8]) -> (Option<Kind>, usize) {
         if !self.utf8 || bytes[0] < 0x80 {
@@ -271,7 +273,7 @@ impl Counter {
     }
 }
 
-/// A piece, to be counted by code that is compiled for the CPU that is there.
+/// A piece to be counted by code compiled for the features of the CPU.
 struct InVectors<'a>(&'a [u8]);
 
 impl pulp::WithSimd for InVectors<'_> {
@@ -283,7 +285,7 @@ impl pulp::WithSimd for InVectors<'_> {
     }
 }
 
-/// A few bytes at an end of a part.
+/// A few bytes at one end of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Edge {
     bytes: [u8; 2 * FOLLOWING_MAX_BYTES],
@@ -302,7 +304,7 @@ impl Edge {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// Takes bytes up to those that a character may go on with; says how many were too many.
+    /// Appends bytes up to the longest possible character; returns the number of surplus bytes.
     fn append(&mut self, other: &Edge) -> usize {
         let room = if self.len > 0 && !is_following(self.bytes[0]) {
             FOLLOWING_MAX_BYTES + 1 - usize::from(self.len)
@@ -317,36 +319,36 @@ impl Edge {
     }
 }
 
-/// A part of a text, counted.
+/// Counts of a part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     bytes: u64,
     /// Bytes that may be the rest of a character that began before.
     head: Edge,
-    /// Whether there is nothing behind the head.
+    /// Whether the part consists of the head only.
     open: bool,
     core: Core,
-    /// The start of a character that may go on behind.
+    /// The beginning of a character that may continue after the part.
     tail: Edge,
 }
 
 impl Default for Part {
-    /// The part of no bytes.
+    /// Returns the empty part.
     fn default() -> Part {
         Part { bytes: 0, head: Edge::default(), open: true, core: Core::default(), tail: Edge::default() }
     }
 }
 
-/// Whole characters, counted.
+/// Counts of whole characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Core {
     lines: u64,
-    /// Words that begin in it, as if a space were before it.
+    /// Words that begin in it, if it were preceded by a space.
     words: u64,
     chars: u64,
     /// Whether the first character that begins or ends a word begins one.
     first: Option<bool>,
-    /// Whether the last one does, so that a word is open at the end.
+    /// Whether the last such character begins one, so that a word is open at the end.
     last: Option<bool>,
     columns: Columns,
 }

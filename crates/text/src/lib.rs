@@ -1,9 +1,9 @@
-//! Text in blocks: counting and searching that give the same result however a file was cut.
+//! Text in blocks: counting and searching with results that do not depend on block boundaries.
 //!
 //! | subject | module |
 //! |---|---|
 //! | counting lines, words and characters of a text from its parts | [`count`] |
-//! | lines that a pattern matches | [`search`] |
+//! | lines that match a pattern | [`search`] |
 //!
 //! Both are pure: bytes in, figures or ranges out.
 

@@ -1,13 +1,13 @@
-//! Lines that a pattern matches, in blocks of whole lines: what `grep` looks for.
+//! Searches blocks of whole lines for lines that match a pattern, as `grep` does.
 //!
-//! Patterns are those of the crate `regex`: no back-references, no look-around, and in time linear in the text. A
-//! line matches if the pattern is found in it, without the newline that ends it.
+//! Patterns are those of the crate `regex`: no back-references, no look-around, and time linear in the text. A line
+//! matches if the pattern is found in it, without the newline that ends it.
 //!
 //! A block is searched as one text, not line by line, so that the search can skip text that cannot match. A match may
-//! then cross a newline; the line in which it begins is searched by itself, and the search goes on behind that line.
-//! No line is missed: a match within a line also is a match in the block, so that the search finds nothing behind it
-//! first. Patterns with anchors of the whole text are searched line by line. To match whole words, the block is
-//! searched for candidates, and then their line, since invalid bytes end a word.
+//! then cross a newline; the line in which it begins is searched by itself, and the search continues after that line.
+//! No line is missed: a match within a line is also a match in the block, so the search finds nothing after it first.
+//! Patterns with anchors of the whole text are searched line by line. To match whole words, the block is searched for
+//! candidates, and then their lines, because invalid bytes end a word.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,47 +15,47 @@ use std::ops::Range;
 use memchr::{memchr, memchr_iter, memrchr};
 use regex::bytes::{Regex, RegexBuilder};
 
-/// The meaning of patterns.
+/// Options that determine the meaning of patterns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meaning {
     /// Patterns are literal texts, not regular expressions.
     pub fixed: bool,
-    /// Upper and lower case are the same.
+    /// Case is ignored.
     pub ignore_case: bool,
-    /// A match is whole words.
+    /// A match must consist of whole words.
     pub whole_words: bool,
-    /// A match is a whole line.
+    /// A match must be a whole line.
     pub whole_lines: bool,
-    /// Lines are wanted that do not match.
+    /// Lines that do not match are selected.
     pub invert: bool,
 }
 
 /// Searches blocks of whole lines.
 #[derive(Clone, Debug)]
 pub struct Searcher {
-    /// Finds something in every line that matches, and perhaps in others.
+    /// Finds a match in every matching line, and possibly in others.
     regex: Regex,
-    /// To match whole words: the bound before a match, the match as first group, and the bound behind it.
+    /// For whole words: the boundary before a match, the match as first group, and the boundary after it.
     words: Option<Regex>,
     line_by_line: bool,
     invert: bool,
 }
 
-/// Memory of all patterns together: some 100,000 words.
+/// Memory limit of all patterns together: some 100,000 words.
 const REGEX_MAX_BYTES: usize = 256 << 20;
 
-/// Stands for a byte that belongs to no character; it does not occur in UTF-8.
+/// Replaces a byte that belongs to no character; does not occur in UTF-8.
 const INVALID_BYTE: u8 = 0xff;
 
 impl Searcher {
-    /// For lines that match one of the patterns; a pattern of several lines is several patterns, and without any, no
-    /// line matches.
+    /// Makes a searcher for lines that match one of the patterns. A pattern of several lines is several patterns;
+    /// without patterns, no line matches.
     ///
     /// # Errors
     /// If a pattern is invalid.
     pub fn new(patterns: &[impl AsRef<str>], meaning: Meaning) -> Result<Searcher, regex::Error> {
         let patterns: Vec<&str> = patterns.iter().flat_map(|pattern| pattern.as_ref().split('\n')).collect();
-        // Each is compiled alone first, so that `a)(b` is invalid.
+        // Each is compiled separately first, so that `a)(b` is invalid.
         patterns.iter().filter(|_| !meaning.fixed).try_for_each(|pattern| Regex::new(pattern).map(drop))?;
         let of = |pattern: &&str| {
             let pattern = if meaning.fixed { regex::escape(pattern) } else { (*pattern).to_owned() };
@@ -85,7 +85,7 @@ impl Searcher {
         })
     }
 
-    /// Gives each wanted line with its end, if it has one, and where it begins.
+    /// Calls `wanted` with each selected line, including its newline if it has one, and its offset.
     pub fn lines<'b>(&self, block: &'b [u8], mut wanted: impl FnMut(usize, &'b [u8])) {
         let mut at = 0;
         while at < block.len() {
@@ -107,7 +107,7 @@ impl Searcher {
         }
     }
 
-    /// Number of wanted lines.
+    /// Returns the number of selected lines.
     #[must_use]
     pub fn count(&self, block: &[u8]) -> u64 {
         let (mut at, mut matching) = (0, 0);
@@ -118,19 +118,19 @@ impl Searcher {
         if self.invert { lines(block) - matching } else { matching }
     }
 
-    /// The first matching line that begins at `from`, where one begins, or behind.
+    /// Returns the first matching line at or after `from`, where a line begins.
     fn next(&self, block: &[u8], from: usize) -> Option<(usize, usize)> {
         let mut at = from;
         while at < block.len() {
             let found = self.candidate(block, at)?;
             let start = memrchr(b'\n', &block[at..found.start]).map_or(at, |newline| at + newline + 1);
             if start == block.len() {
-                // No line begins behind the last newline.
+                // No line begins after the last newline.
                 return None;
             }
             let newline = memchr(b'\n', &block[start..]).map_or(block.len(), |newline| start + newline);
             let end = block.len().min(newline + 1);
-            // A match within a line also is one in the line alone.
+            // A match within a line is also a match in the line alone.
             let is_within = found.end <= newline && !self.line_by_line && self.words.is_none();
             if is_within || self.matches(&block[start..end]) {
                 return Some((start, end));
@@ -140,12 +140,12 @@ impl Searcher {
         None
     }
 
-    /// The next candidate of a match: no line before it matches.
+    /// Returns the next candidate of a match: no line before it matches.
     fn candidate(&self, block: &[u8], from: usize) -> Option<Range<usize>> {
         if self.line_by_line { Some(from..from) } else { Some(self.regex.find_at(block, from)?.range()) }
     }
 
-    /// Whether a line matches: the plain version.
+    /// Whether a line matches: the reference implementation.
     fn matches(&self, line: &[u8]) -> bool {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         match &self.words {
@@ -154,7 +154,7 @@ impl Searcher {
         }
     }
 
-    /// Gives each match in a line, with or without its end, that has at least one byte.
+    /// Calls `wanted` with each non-empty match in a line, with or without its newline.
     pub fn matches_in<'l>(&self, line: &'l [u8], mut wanted: impl FnMut(&'l [u8])) {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let Some(words) = &self.words else {
@@ -172,10 +172,10 @@ impl Searcher {
                 continue;
             }
             wanted(&line[word.start - put_in_front..word.end - put_in_front]);
-            // The last character of this match may bound the next one, and so may the one behind it.
+            // The last character of this match may bound the next one, and so may the one after it.
             at = last_character(&characters[..word.end]);
             if at == 0 {
-                // The next match does not begin at the line's start, which is the only other bound.
+                // The next match does not begin at the line's start, which is the only other boundary.
                 characters.to_mut().insert(0, INVALID_BYTE);
                 (at, put_in_front) = (1, 1);
             }
@@ -183,12 +183,12 @@ impl Searcher {
     }
 }
 
-/// Where the last character begins in a text of characters and of `INVALID_BYTE`.
+/// Returns the offset of the last character in a text of characters and `INVALID_BYTE`.
 fn last_character(text: &[u8]) -> usize {
     text.iter().rposition(|byte| !(0x80..0xc0).contains(byte)).unwrap_or(0)
 }
 
-/// The line, with one and the same byte in place of each that belongs to no character.
+/// Returns the line with each byte that belongs to no character replaced by `INVALID_BYTE`.
 fn unbroken(line: &[u8]) -> Cow<'_, [u8]> {
     if std::str::from_utf8(line).is_ok() {
         return Cow::Borrowed(line);
@@ -201,7 +201,7 @@ fn unbroken(line: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(unbroken)
 }
 
-/// Number of lines, the last one with or without its end.
+/// Returns the number of lines, including a last one without a newline.
 #[must_use]
 pub fn lines(block: &[u8]) -> u64 {
     let open = block.last().is_some_and(|&last| last != b'\n');
@@ -297,7 +297,8 @@ mod tests {
         let word = Regex::new(r"\w").unwrap();
         proptest!(|(before in bytes_of_no_ascii(), behind in bytes_of_no_ascii())| {
             let line = [&before[..], b"ab", &behind[..]].concat();
-            // As for GNU grep: only a character that ends right before, or begins right behind, can be of the word.
+            // As GNU grep does: only a character that ends right before the match, or begins right after it, can belong
+            // to the word.
             let last = (1..=before.len()).find_map(|from| std::str::from_utf8(&before[before.len() - from..]).ok());
             let first = (1..=behind.len()).find_map(|to| std::str::from_utf8(&behind[..to]).ok());
             let is_longer = [last, first].into_iter().flatten().any(|character| word.is_match(character.as_bytes()));

@@ -1,4 +1,4 @@
-//! Description of a task: its name, lane and priority, its predecessors, its inputs, its function.
+//! The builder of a task: its name, lane and priority, predecessors, inputs and function.
 
 use std::error::Error;
 
@@ -10,17 +10,17 @@ use super::tasks::{Lane, Task, Tasks};
 use crate::queues::Priority;
 
 impl<'env> Tasks<'env> {
-    /// A task to be made. Nothing happens until it is spawned.
+    /// Starts the description of a task, which is made when it is spawned.
     pub fn task(&self, name: impl Into<Name>) -> Builder<'_, 'env> {
         Builder::new(self, None, name.into())
     }
 }
 
-/// A task that is being described.
+/// A task to be spawned.
 #[must_use = "nothing happens until it is spawned"]
 pub struct Builder<'t, 'env> {
     tasks: &'t Tasks<'env>,
-    /// Bounds the live tasks, if the caller waits for room before it makes one.
+    /// Limit of live tasks, if the caller waits for room before it makes one.
     room: Option<&'t Room>,
     name: Name,
     lane: Lane,
@@ -39,20 +39,21 @@ impl<'t, 'env> Builder<'t, 'env> {
         self
     }
 
-    /// Sets its priority among the active tasks.
+    /// Sets its priority among active tasks.
     pub fn priority(mut self, priority: Priority) -> Builder<'t, 'env> {
         self.priority = priority;
         self
     }
 
-    /// It begins when these have ended: a [`Handle`], a [`SharedHandle`](super::SharedHandle), or many of them. Their
-    /// outputs stay where they are.
+    /// Delays its start until these have ended: a [`Handle`], a [`SharedHandle`](super::SharedHandle), or several of
+    /// them. Their outputs are not consumed.
     pub fn wait_for<I: Inputs<'env>>(mut self, others: &I) -> Builder<'t, 'env> {
         others.tasks(&mut self.before);
         self
     }
 
-    /// Its inputs are these tasks' outputs, and it begins when they have ended. Several go in a tuple or a `Vec`.
+    /// Passes the outputs of these tasks as its inputs; it starts when they have ended. Several are given as a tuple or
+    /// a `Vec`.
     ///
     /// ```
     /// use sakiyomi_exec::executor::Threads;
@@ -70,7 +71,7 @@ impl<'t, 'env> Builder<'t, 'env> {
         WithInputs { builder: self, inputs }
     }
 
-    /// Makes the task, which cannot fail but by panicking.
+    /// Spawns a task that cannot fail except by panicking.
     pub fn spawn<T: Send + 'env>(
         self,
         what: impl FnOnce(&Tasks<'env>) -> T + Send + 'env,
@@ -78,7 +79,7 @@ impl<'t, 'env> Builder<'t, 'env> {
         self.make(move |tasks| Ok(what(tasks)))
     }
 
-    /// Makes a task that may fail. An error ends those that depend on it without running them.
+    /// Spawns a task that may fail. On an error, its dependents end without being run.
     ///
     /// ```
     /// use std::error::Error;
@@ -112,13 +113,13 @@ impl<'t, 'env> Builder<'t, 'env> {
         let task = handle.of_any();
         tasks.count_made();
         let ended = before.iter().filter(|before| !before.core().edges.then(&task)).count();
-        // And its own making, which ends here.
+        // Counts also the task's own creation, which is complete here.
         tasks.release(task, 1 + ended as u32);
         handle
     }
 }
 
-/// A task that is being described, with its inputs.
+/// A task to be spawned, with its inputs.
 #[must_use = "nothing happens until it is spawned"]
 pub struct WithInputs<'t, 'env, I> {
     builder: Builder<'t, 'env>,
@@ -126,7 +127,7 @@ pub struct WithInputs<'t, 'env, I> {
 }
 
 impl<'env, I: Inputs<'env> + Send + 'env> WithInputs<'_, 'env, I> {
-    /// Makes the task, which cannot fail but by panicking.
+    /// Spawns a task that cannot fail except by panicking.
     pub fn spawn<T: Send + 'env>(
         self,
         what: impl FnOnce(I::Given, &Tasks<'env>) -> T + Send + 'env,
@@ -135,7 +136,7 @@ impl<'env, I: Inputs<'env> + Send + 'env> WithInputs<'_, 'env, I> {
         self.builder.spawn(move |tasks| what(inputs.take(), tasks))
     }
 
-    /// Makes a task that may fail.
+    /// Spawns a task that may fail.
     pub fn try_spawn<T: Send + 'env, E: Into<Box<dyn Error + Send + Sync>>>(
         self,
         what: impl FnOnce(I::Given, &Tasks<'env>) -> Result<T, E> + Send + 'env,

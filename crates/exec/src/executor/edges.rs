@@ -1,7 +1,7 @@
-//! Dependencies of one task: the tasks that it waits for, and those that wait for it.
+//! Dependencies of a task: its predecessors and successors.
 //!
-//! A task counts its predecessors, and holds its successors. Its end closes the list of successors under the lock
-//! under which others join it: a task that comes later finds that it has ended. `model.rs` checks every interleaving
+//! A task counts its predecessors, and holds its successors. Its end closes the list of successors under the lock that
+//! also protects additions: a task that is added later finds that it has ended. `model.rs` checks every interleaving
 //! with loom.
 
 use std::mem;
@@ -11,18 +11,18 @@ use smallvec::SmallVec;
 use super::failure::Failure;
 use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, lock};
 
-/// Few tasks have more than two predecessors or successors: up to two need no allocation of their own.
+/// Most tasks have at most two predecessors or successors, which need no separate allocation.
 pub(super) type Few<T> = SmallVec<[T; 2]>;
 
-/// A hold on something with edges.
+/// A reference to a node with edges.
 pub(super) trait Linked: Clone {
     fn edges(&self) -> &Edges<Self>;
 }
 
 pub(super) struct Edges<T> {
-    /// Number of predecessors that have not ended, and one while the task is being made.
+    /// Number of predecessors that have not ended, plus one while the task is being made.
     missing: AtomicU32,
-    /// Visible to the thread that runs it, since every task that could break it has ended before.
+    /// Visible to the thread that runs the task, since every task that could set it has ended before.
     broken: AtomicBool,
     // The next two change under the lock of `state`.
     watched: AtomicBool,
@@ -31,20 +31,20 @@ pub(super) struct Edges<T> {
 }
 
 struct State<T> {
-    /// The tasks that wait for it.
+    /// The successors.
     after: Few<T>,
-    /// Why it is not to be run, or what it failed with.
+    /// The reason for not running it, or its own failure.
     failure: Option<Box<Failure>>,
 }
 
-/// The consequences of a task's end.
+/// Consequences of the end of a task.
 pub(super) struct End<T> {
     pub(super) after: Few<T>,
     pub(super) is_watched: bool,
 }
 
 impl<T: Linked> Edges<T> {
-    /// Edges of a task that is being made, with `before` predecessors.
+    /// Makes the edges of a task under construction with `before` predecessors.
     pub(super) fn new(before: usize) -> Edges<T> {
         let no = || AtomicBool::new(false);
         let (broken, watched, ended) = (no(), no(), no());
@@ -57,13 +57,13 @@ impl<T: Linked> Edges<T> {
         lock(&self.state)
     }
 
-    /// Adds a predecessor, which has not ended.
+    /// Adds a predecessor that has not ended.
     pub(super) fn wait_for_one_more(&self) {
         self.missing.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds `next`, which has counted this task among its predecessors, as a successor; returns `false` if this task
-    /// has ended already.
+    /// Adds `next`, which has counted this task among its predecessors, as a successor. Returns `false` if this task
+    /// has already ended.
     pub(super) fn then(&self, next: &T) -> bool {
         let mut state = self.state();
         if !self.ended.load(Ordering::Relaxed) {
@@ -77,12 +77,12 @@ impl<T: Linked> Edges<T> {
         false
     }
 
-    /// Removes `of` predecessors; returns whether they were the last.
+    /// Removes `of` predecessors; returns whether none is left.
     pub(super) fn let_go(&self, of: u32) -> bool {
         self.missing.fetch_sub(of, Ordering::AcqRel) == of
     }
 
-    /// Marks the task as not to be run, because of this failure.
+    /// Marks the task as not to be run because of this failure.
     fn break_with(&self, failure: Failure) {
         self.state().failure.get_or_insert_with(|| Box::new(failure));
         self.broken.store(true, Ordering::Release);
@@ -92,7 +92,7 @@ impl<T: Linked> Edges<T> {
         self.broken.load(Ordering::Acquire)
     }
 
-    /// Records that a thread sleeps until it ends.
+    /// Records that a thread sleeps until the task ends.
     pub(super) fn watch(&self) {
         let _state = self.state();
         self.watched.store(true, Ordering::Relaxed);
@@ -102,7 +102,7 @@ impl<T: Linked> Edges<T> {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Why it has not ended well, or is not to be run.
+    /// Returns the reason for which it failed, or is not to be run.
     pub(super) fn failure(&self) -> Option<Failure> {
         self.state().failure.as_deref().cloned()
     }

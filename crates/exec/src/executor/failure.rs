@@ -1,4 +1,4 @@
-//! Why tasks have not ended well.
+//! Failures of tasks.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -10,37 +10,37 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Names of tasks are for people, in failures.
+/// Name of a task, for messages about failures.
 pub type Name = Cow<'static, str>;
 
 /// The failure of a task: the first one, if others depended on it.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Its name; `all` if no single one is to blame.
+    /// Name of the task; `all` if no single task failed.
     pub task: Name,
-    /// Why.
+    /// The cause.
     pub cause: Cause,
-    /// Number of the failure, which its copies share.
+    /// Identity of the failure, shared by its copies.
     number: usize,
 }
 
-/// Number of failures so far, counting that of cancelled tasks as one.
+/// Number of failures so far; cancellation counts as one.
 static FAILURES: AtomicUsize = AtomicUsize::new(1);
-/// Number of the failure of a cancelled run: it precedes those of all tasks.
+/// Number of the failure of a cancelled run, which precedes those of all tasks.
 const CANCELLED_TASK: usize = 0;
 
 /// The cause of a failure.
 #[derive(Clone, Debug)]
 pub enum Cause {
-    /// It returned this error.
+    /// The task returned this error.
     Failed(Arc<dyn Error + Send + Sync>),
-    /// It panicked with this message.
+    /// The task panicked with this message.
     Panicked(String),
     /// The run was cancelled.
     Cancelled,
     /// A thread could not be started.
     NoThread(Arc<io::Error>),
-    /// A thread was to be on this core, which the process may not use.
+    /// A thread was to be pinned to this core, which the process may not use.
     NoCore(usize),
 }
 
@@ -49,12 +49,12 @@ impl Failure {
         Failure { task: task.into(), cause, number: FAILURES.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// Whether they are copies of one.
+    /// Whether both are copies of one failure.
     pub(super) fn is_same(&self, other: &Failure) -> bool {
         self.number == other.number
     }
 
-    /// The failure of a task that panicked with this payload.
+    /// Makes the failure of a task that panicked with this payload.
     pub(crate) fn of_panic(task: impl Into<Name>, panic: &(dyn Any + Send)) -> Failure {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -62,12 +62,12 @@ impl Failure {
         Failure::new(task, Cause::Panicked(text))
     }
 
-    /// Does what may panic in the name of a task.
+    /// Runs `what` and converts a panic into a failure of the task.
     pub(super) fn catch<R>(task: &Name, what: impl FnOnce() -> R) -> Result<R, Failure> {
         catch_unwind(AssertUnwindSafe(what)).map_err(|panic| {
             let failure = Failure::of_panic(task.clone(), &*panic);
             if !panic.is::<String>() {
-                // To drop it could panic once more.
+                // Its destructor could panic once more.
                 mem::forget(panic);
             }
             failure

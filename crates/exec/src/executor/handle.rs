@@ -1,4 +1,4 @@
-//! Functions as tasks, and the handles by which others have their outputs.
+//! Tasks made of functions, and handles of their outputs.
 
 use std::mem;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use super::failure::Cause;
 use super::tasks::{Core, Run, Task, Tasks};
 use crate::sync::{Mutex, lock};
 
-/// A task that was made, and its output once it has ended.
+/// A task, and its output once it has ended.
 #[must_use = "an output that nobody takes was made for nothing; drop it with `.forget()` if only what is done counts"]
 pub struct Handle<'env, T> {
     task: Arc<dyn Gives<'env, T> + 'env>,
 }
 
-/// A task whose output is the input of several.
+/// A task whose output is the input of several others.
 pub struct SharedHandle<'env, T> {
     task: Arc<dyn Gives<'env, T> + 'env>,
     output: Arc<Mutex<Option<Arc<T>>>>,
@@ -29,17 +29,17 @@ impl<'env, T> Handle<'env, T> {
         Handle { task: Arc::new(Function { core, work: Mutex::new(Work::ToDo(function)) }) }
     }
 
-    /// The task without the type of its output.
+    /// Returns the task without the type of its output.
     pub(super) fn of_any(&self) -> Task<'env> {
         Arc::clone(&self.task) as Task<'env>
     }
 
-    /// Leaves the task to itself; its failure is still the run's.
+    /// Drops the handle; a failure of the task is still reported by the run.
     pub fn forget(self) {}
 }
 
 impl<'env, T: Send + Sync + 'env> Handle<'env, T> {
-    /// An output that is the input of several tasks, each of which is given an `Arc` of it.
+    /// Shares the output among several tasks, each of which receives an `Arc` of it.
     ///
     /// ```
     /// use sakiyomi_exec::executor::Threads;
@@ -64,7 +64,7 @@ impl<T> Clone for SharedHandle<'_, T> {
     }
 }
 
-/// Inputs of a task, or outputs that the caller waits for: of one task, in tuples of up to four, or in a `Vec`.
+/// Inputs of a task, or outputs that the caller waits for: of one task, of a tuple of up to four, or of a `Vec`.
 pub trait Inputs<'env> {
     /// The outputs.
     type Given;
@@ -135,14 +135,16 @@ inputs_in_tuples!(A 0, B 1);
 inputs_in_tuples!(A 0, B 1, C 2);
 inputs_in_tuples!(A 0, B 1, C 2, D 3);
 
-/// A task whose output is taken once it has ended.
+/// A task whose output is consumed after it has ended.
 trait Gives<'env, T>: Run<'env> {
+    /// Takes the output.
+    ///
     /// # Panics
-    /// If the task has not ended well, or it was taken: handles are moved so that neither can be.
+    /// If the task has failed, or the output was taken; handles are moved, so neither happens.
     fn take(&self) -> T;
 }
 
-/// A function, then its output.
+/// A function, and later its output.
 struct Function<'env, F, T> {
     core: Core<'env>,
     work: Mutex<Work<F, T>>,
@@ -150,7 +152,7 @@ struct Function<'env, F, T> {
 
 enum Work<F, T> {
     ToDo(F),
-    /// It is being run, or was discarded, or the output has been taken.
+    /// The function is running or was discarded, or the output was taken.
     Nothing,
     Done(T),
 }
@@ -171,7 +173,7 @@ where
     }
 
     fn run(&self, tasks: &Tasks<'env>) -> Result<bool, Cause> {
-        // The lock is free: outputs are taken only after the task has ended.
+        // The lock is uncontended: outputs are taken only after the task has ended.
         let mut work = lock(&self.work);
         let Work::ToDo(function) = work.take() else { panic!("a task is run once") };
         *work = Work::Done(function(tasks)?);

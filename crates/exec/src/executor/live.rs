@@ -1,18 +1,18 @@
-//! Number of live tasks, counted by each thread for itself, and the caller that sleeps until it falls.
+//! The number of live tasks, counted per thread, and the caller that sleeps until it falls.
 
 use crate::sync::{AtomicUsize, Ordering, fence};
 
-/// Awaited number of live tasks while no thread waits: it is never exceeded.
+/// Value of `awaited` while no thread waits: it is never exceeded.
 const NOTHING_AWAITED: usize = usize::MAX;
 
 pub(super) struct Live {
-    /// One for each thread of the run, and the last for all other threads.
+    /// One entry per thread of the run; the last one for all other threads.
     counts: Box<[Counts]>,
-    /// The caller sleeps until at most this many are live.
+    /// The caller sleeps until at most this many tasks are live.
     awaited: AtomicUsize,
 }
 
-/// Tasks that a thread has made and ended, in cache lines of its own.
+/// Tasks that a thread has made and ended, on cache lines of its own.
 #[repr(align(128))]
 struct Counts {
     made: AtomicUsize,
@@ -29,16 +29,16 @@ impl Live {
         self.count(thread, |counts| &counts.made);
     }
 
-    /// Says whether the caller is to be woken.
+    /// Counts the end of a task; returns whether the caller must be woken.
     pub(super) fn count_ended(&self, thread: Option<usize>) -> bool {
         self.count(thread, |counts| &counts.ended);
-        // Either the caller, after its own fence, sees that there are fewer, or this thread sees the awaited number.
+        // Either the caller, after its own fence, sees the new count, or this thread sees the awaited number.
         fence(Ordering::SeqCst);
         let awaited = self.awaited.load(Ordering::Relaxed);
         awaited != NOTHING_AWAITED && self.number() <= awaited
     }
 
-    /// Counts one more, by this thread of the run, or by a thread of another.
+    /// Increments a count of this thread of the run, or of all threads outside it.
     fn count(&self, thread: Option<usize>, which: impl Fn(&Counts) -> &AtomicUsize) {
         if let Some(thread) = thread {
             // This thread is the only writer of its counts.
@@ -49,7 +49,7 @@ impl Live {
         }
     }
 
-    /// Upper bound of the number of live tasks: the ended ones are counted first, and each was made before.
+    /// Returns an upper bound of the number of live tasks: ended ones are counted first, and each was made before.
     pub(super) fn number(&self) -> usize {
         let ended: usize = self.counts.iter().map(|counts| counts.ended.load(Ordering::Acquire)).sum();
         let made: usize = self.counts.iter().map(|counts| counts.made.load(Ordering::Acquire)).sum();

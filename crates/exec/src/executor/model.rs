@@ -1,5 +1,5 @@
-//! A model check of what tasks of different threads say to each other: loom runs each of these in every order in
-//! which threads can take locks and wake up, up to a number of times that one is stopped in favour of another.
+//! Model checks of the synchronization between tasks on different threads: loom runs each in all orders of taking locks
+//! and waking up, up to a number of preemptions.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -11,7 +11,7 @@ use super::{Caller, Executor, Lane, Tasks};
 use crate::sync::model::check;
 use crate::sync::{AtomicUsize, Ordering};
 
-/// A task that does nothing.
+/// A task without a function.
 #[derive(Clone)]
 struct Node(Arc<Edges<Node>>);
 
@@ -26,7 +26,7 @@ impl Node {
         Node(Arc::new(Edges::new(before)))
     }
 
-    /// Says how many have become active by this.
+    /// Returns how many tasks have become active.
     fn end(&self, result: Result<(), Failure>) -> usize {
         self.0.end(result).after.into_iter().filter(|next| next.0.let_go(1)).count()
     }
@@ -83,7 +83,7 @@ fn a_caller_that_waits_until_few_are_live_is_woken() {
             let run = Arc::new(Tasks::new(std::sync::Arc::new(Pool::new(1, &[1]))));
             run.count_made();
             run.count_made();
-            // A thread of the run, and another one.
+            // A thread of the run, and another thread.
             let ends = [Some(1), None].map(|index| {
                 let run = Arc::clone(&run);
                 thread::spawn(move || {
@@ -172,7 +172,7 @@ fn a_panic_ends_its_run_and_no_other() {
     check(2, || {
         on_threads(0, |executor| {
             let bad = Executor::start(executor);
-            // Without the hook, which would print it for each order.
+            // Without the panic hook, which would print a message for each order.
             let panics = |_: &Tasks<'_>| std::panic::resume_unwind(Box::new(String::from("bad")));
             bad.task("bad").on(Lane::Pinned(1)).spawn(panics).forget();
             let good = executor.run(|tasks| tasks.wait(tasks.task("good").on(Lane::Pinned(1)).spawn(|_| 1)));
@@ -194,7 +194,7 @@ fn a_run_that_is_dropped_ends_with_tasks_still_queued() {
             }
             drop(run);
         });
-        // All that they held is gone.
+        // Everything that they held has been dropped.
         assert!(ran.load(Ordering::Relaxed) <= 2);
         assert_eq!(Arc::strong_count(&ran), 1);
     });

@@ -1,13 +1,13 @@
-//! The position of the current thread: its executor, its run, and its number in each.
+//! The place of the current thread: its executor, its run, and its number in each.
 
 use std::cell::Cell;
 
 use crate::queues::Server;
 use crate::sync::thread_local;
 
-/// A run, and the number of a thread in it.
+/// A run, and the number of the thread in it.
 type OfRun = Cell<(usize, usize)>;
-/// An executor, and the role and number of a thread in it.
+/// An executor, and the role and number of the thread in it.
 type OfExecutor = Cell<Option<(usize, Server, usize)>>;
 
 #[cfg(not(all(test, loom)))]
@@ -16,14 +16,14 @@ thread_local! {
     static HOME: OfExecutor = const { Cell::new(None) };
 }
 
-// Loom's macro knows no constants.
+// Loom's macro does not support constants.
 #[cfg(all(test, loom))]
 thread_local! {
     static PLACE: OfRun = Cell::new((0, 0));
     static HOME: OfExecutor = Cell::new(None);
 }
 
-/// This thread is one of a run's until this is dropped.
+/// Makes this thread one of a run's until it is dropped.
 pub(super) struct Place((usize, usize));
 
 impl Place {
@@ -31,7 +31,7 @@ impl Place {
         Place(PLACE.with(|place| place.replace((run, thread))))
     }
 
-    /// The number of the current thread in this run; `None` for any other thread.
+    /// Returns the number of the current thread in this run; `None` for any other thread.
     pub(super) fn within(run: usize) -> Option<usize> {
         let (now, thread) = PLACE.with(Cell::get);
         (now == run).then_some(thread)
@@ -44,7 +44,7 @@ impl Drop for Place {
     }
 }
 
-/// This thread is one of an executor's until this is dropped.
+/// Makes this thread one of an executor's until it is dropped.
 pub(super) struct Home(());
 
 impl Home {
@@ -53,7 +53,7 @@ impl Home {
         Home(())
     }
 
-    /// The role and number of the current thread in this executor; `None` for any other thread.
+    /// Returns the role and number of the current thread in this executor; `None` for any other thread.
     pub(super) fn within(executor: usize) -> Option<(Server, usize)> {
         let (now, server, index) = HOME.with(Cell::get)?;
         (now == executor).then_some((server, index))

@@ -1,7 +1,7 @@
-//! An executor's threads: which runs are active, and which of them a thread serves.
+//! An executor's threads: the active runs, and the choice of the run that a thread serves.
 //!
-//! Each run has queues of its own, so that its failure, its end and its caller concern no other. A thread serves one
-//! run as long as this has tasks for it, but for no more than a turn while others are active, and then the next.
+//! Each run has queues of its own, so that its failure, end and caller do not affect other runs. A thread serves one
+//! run as long as that has tasks for it, but while others are active only for a turn.
 
 #[cfg(all(test, loom))]
 mod model;
@@ -15,34 +15,34 @@ use crate::queues::{Found, Server};
 use crate::sleep::{Look, Seat, Sleep};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, lock};
 
-/// A run, as the threads see it.
+/// A run as the threads see it.
 pub(super) trait Served {
     type Task;
 
-    /// Where its caller sleeps while it waits for the run.
+    /// Returns the seat on which its caller sleeps while it waits.
     fn seat(&self) -> &Arc<Seat>;
 
-    /// The next task for a thread.
+    /// Returns the next task for a thread.
     fn find(&self, server: Server, look: Look) -> Option<Found<Self::Task>>;
 
-    /// A task that no other thread may run.
+    /// Returns a task that no other thread may run.
     fn find_only_bound(&self, server: Server, look: Look) -> Option<Found<Self::Task>>;
 
-    /// Runs a task on the run's `index`th thread, and others after it, until there are no more for it or, after one
-    /// of them, it is enough.
+    /// Runs a task on the run's thread number `index`, and further ones until there are none or, after one of them,
+    /// `enough` holds.
     fn serve(&self, server: Server, index: usize, task: Self::Task, enough: impl FnMut() -> bool);
 }
 
-/// The threads, and the runs that are active.
+/// The threads and the active runs.
 pub(super) struct Pool<R> {
     id: usize,
     sleep: Sleep,
-    /// Compute threads, with the caller, which is number 0 and has no seat here.
+    /// Number of compute threads, including the caller, which is number 0 and has no seat here.
     computing: usize,
-    /// The threads of each lane, by their numbers.
+    /// The thread numbers of each lane.
     lanes: Box<[Range<usize>]>,
     runs: Mutex<Vec<Arc<R>>>,
-    /// Grows whenever they change.
+    /// Incremented whenever `runs` changes.
     version: AtomicUsize,
     /// Number of active runs.
     active: AtomicUsize,
@@ -50,14 +50,14 @@ pub(super) struct Pool<R> {
     pub(super) refused: AtomicBool,
 }
 
-/// Tasks that a thread runs before it looks at other runs, if there are any.
+/// Tasks that a thread runs before it considers other runs, if there are any.
 const TURN_TASKS: usize = 16;
 
 static POOLS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);
 
 impl<R: Served> Pool<R> {
-    /// A pool of `computing` threads, the first of which is the caller of a run, and of lanes with these numbers of
-    /// threads.
+    /// Makes a pool of `computing` threads, the first of which is the caller of a run, and of lanes with these numbers
+    /// of threads.
     pub(super) fn new(computing: usize, lanes: &[usize]) -> Pool<R> {
         let mut next = computing;
         let lanes: Box<[Range<usize>]> = lanes
@@ -88,12 +88,12 @@ impl<R: Served> Pool<R> {
         self.lanes.len()
     }
 
-    /// Number of threads, the caller included.
+    /// Returns the number of threads, including the caller.
     pub(super) fn threads(&self) -> usize {
         self.lanes.last().map_or(self.computing, |lane| lane.end)
     }
 
-    /// All threads but the caller: what each serves, and its number.
+    /// Returns the role and number of all threads except the caller.
     pub(super) fn servers(&self) -> impl Iterator<Item = (Server, usize)> + '_ {
         let computing = (1..self.computing).map(|index| (Server::Computes(index), index));
         let lanes = self.lanes.iter().enumerate();
@@ -102,7 +102,7 @@ impl<R: Served> Pool<R> {
         )
     }
 
-    /// A run's tasks are served from now on.
+    /// Makes a run active.
     pub(super) fn add(&self, run: Arc<R>) {
         let mut runs = lock(&self.runs);
         runs.push(run);
@@ -115,23 +115,23 @@ impl<R: Served> Pool<R> {
         self.changed(runs.len());
     }
 
-    /// Under the lock of the runs.
+    /// Must be called under the lock of `runs`.
     fn changed(&self, active: usize) {
         self.active.store(active, Ordering::Relaxed);
         self.version.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// After a task was added: wakes a thread for it.
+    /// Wakes a thread after a task was added.
     pub(super) fn wake_for_any(&self, run: &R) {
         self.sleep.wake_any(run.seat());
     }
 
-    /// After a task was added that is bound to a thread, which is not the caller.
+    /// Wakes a thread, other than the caller, after a task pinned to it was added.
     pub(super) fn wake_thread(&self, index: usize) {
         self.sleep.wake_one_of(index - 1..index);
     }
 
-    /// After a task was added to a lane.
+    /// Wakes a thread of a lane after a task was added to it.
     pub(super) fn wake_lane(&self, lane: usize) {
         let threads = &self.lanes[lane];
         self.sleep.wake_one_of(threads.start - 1..threads.end - 1);
@@ -146,7 +146,7 @@ impl<R: Served> Pool<R> {
         self.sleep.wake_caller(run.seat());
     }
 
-    /// The life of a thread.
+    /// The main loop of a thread.
     pub(super) fn serve(&self, server: Server, index: usize) {
         let _home = Home::enter(self.id, server, index);
         let mut known = Known::new();
@@ -174,9 +174,9 @@ impl<R: Served> Pool<R> {
         run.serve(server, index, found.task, enough);
     }
 
-    /// Serves a run on its caller's thread until `enough` holds; a change that makes it true must wake the caller.
-    /// Runs only tasks of this run, even if others are active: their tasks may take long, and may want locks that
-    /// this caller holds. But a caller that is a thread of the executor still runs the tasks that only it may run.
+    /// Serves a run on its caller's thread until `enough` holds; a change that makes it true must wake the caller. Runs
+    /// only tasks of this run, even if others are active: those may take long, and may need locks that this caller
+    /// holds. A caller that is a thread of the executor still runs the tasks pinned to it.
     pub(super) fn serve_until(&self, run: &R, enough: impl Fn() -> bool) {
         let home = Home::within(self.id);
         let home_seat = home.map(|(_, index)| index - 1);
@@ -203,7 +203,7 @@ impl<R: Served> Pool<R> {
     }
 }
 
-/// The active runs as one thread knows them, so that it need not have the lock to look at them.
+/// A thread's cached list of the active runs, which avoids taking the lock.
 struct Known<R> {
     runs: Vec<Arc<R>>,
     version: usize,
@@ -229,7 +229,7 @@ impl<R: Served> Known<R> {
         self.first_of(pool, look, |run| run.find_only_bound(server, look))
     }
 
-    /// The first that is found, beginning behind the run where something was found last.
+    /// Returns the first task found, starting after the run in which one was found last.
     fn first_of<T>(
         &mut self,
         pool: &Pool<R>,
@@ -252,7 +252,7 @@ impl<R: Served> Known<R> {
             return Some((Arc::clone(&self.runs[which]), found));
         }
         if look == Look::Last {
-            // It may sleep for long, and they may have ended meanwhile.
+            // The thread may sleep for long, and the runs may end meanwhile.
             mem::take(&mut self.runs);
             self.version = 0;
         }

@@ -1,4 +1,4 @@
-//! Limit of live tasks: a caller that reaches it runs tasks until half of the room is free.
+//! The limit of live tasks: a caller that reaches it runs tasks until half of them have ended.
 
 use std::cell::Cell;
 
@@ -15,11 +15,11 @@ impl Room {
         Room { live_max, known: Cell::new(0) }
     }
 
-    /// Before a task is made.
+    /// Waits for room; called before a task is made.
     pub(super) fn wait(&self, tasks: &Tasks<'_>) {
         if self.known.get() == 0 {
             if tasks.live() >= self.live_max {
-                // Half of them, so that one does not wait for room again at once.
+                // Half of them, so that the next task does not wait again at once.
                 tasks.work_until_live(self.live_max / 2);
             }
             self.known.set(self.live_max.saturating_sub(tasks.live()).max(1));

@@ -1,4 +1,4 @@
-//! The run for its caller, which may wait; and as a value, which lasts until it is finished or dropped.
+//! The run as its caller uses it; and as a value that lasts until it is finished or dropped.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::pool::Pool;
 use super::room::Room;
 use super::tasks::{Task, Tasks};
 
-/// The run for its caller, which may wait, and whose tasks are bounded. It has all methods of [`Tasks`].
+/// A run for its caller, which may wait, and whose number of live tasks is bounded. Has all methods of [`Tasks`].
 pub struct Caller<'env> {
     tasks: Arc<Tasks<'env>>,
     room: Room,
@@ -30,15 +30,15 @@ impl<'env> Caller<'env> {
         Caller { tasks, room: Room::new(live_max) }
     }
 
-    /// A task to be made. If too many are live, spawning it runs others first.
+    /// Starts the description of a task. If too many tasks are live, spawning it runs others first.
     pub fn task(&self, name: impl Into<Name>) -> Builder<'_, 'env> {
         Builder::new(&self.tasks, Some(&self.room), name.into())
     }
 
-    /// Runs tasks until these have ended, and gives their outputs. A failure is then no longer the run's.
+    /// Runs tasks until these have ended, and returns their outputs. The run no longer reports a failure returned here.
     ///
     /// # Errors
-    /// The failure of the first of them that failed, or of the task before it that did.
+    /// The failure of the first of them that failed, or of a task on which it depended.
     ///
     /// ```
     /// use sakiyomi_exec::executor::Threads;
@@ -71,10 +71,10 @@ impl<'env> Caller<'env> {
     }
 }
 
-/// A run that goes on between calls of its owner, such as an operator that is asked for one batch after another. It
-/// ends when it is finished; dropping it cancels it, and waits for the tasks that have begun.
+/// A run that continues between calls of its owner, such as an operator that returns one batch after another. It ends
+/// when it is finished; dropping it cancels it and waits for the tasks that have started.
 ///
-/// Its executor is kept by `E`: a reference, or an `Arc` for a run that is moved wherever its owner goes.
+/// `E` keeps the executor alive: a reference, or an `Arc` for a run that is moved with its owner.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -106,7 +106,7 @@ impl<'env> Caller<'env> {
 #[must_use = "a run that is dropped is cancelled"]
 pub struct Run<'env, E> {
     caller: Caller<'env>,
-    /// The threads are there as long as it is.
+    /// Keeps the threads alive.
     _executor: E,
 }
 
@@ -125,7 +125,7 @@ impl<'env, E> Run<'env, E> {
     /// Waits until all tasks have ended.
     ///
     /// # Errors
-    /// The first failure of a task, unless [`Caller::wait`] has given it.
+    /// The first failure of a task, unless [`Caller::wait`] has returned it.
     pub fn finish(self) -> Result<(), Failure> {
         self.caller.tasks.work_until_live(0);
         self.caller.tasks.take_failure().map_or(Ok(()), Err)

@@ -1,4 +1,4 @@
-//! Tasks made of items, of which each that ends makes the next: the task blocks of the paper (section 3.1).
+//! Tasks made of items, each of which makes the next one when it ends: the task blocks of the paper (section 3.1).
 
 use std::error::Error;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::queues::Priority;
 use crate::sync::{Mutex, lock};
 
 impl<'env> Tasks<'env> {
-    /// Makes a task for each item, no more than `at_a_time` of which are live; each that ends makes the next one. The
-    /// handle is of what ends when all have, and fails with the first that does: no more are made then.
+    /// Makes a task for each item, at most `at_a_time` of which are live; each one that ends makes the next. The
+    /// returned task ends when all have ended, and fails with the first failure, after which no more are made.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,7 +61,7 @@ impl<'env> Tasks<'env> {
     }
 }
 
-/// The end of a series that is being made; it may begin when this is dropped, also because the items panic.
+/// The end of a series under construction; it may start when this is dropped, even if the items panic.
 struct Made<'t, 'env> {
     tasks: &'t Tasks<'env>,
     end: Task<'env>,
@@ -83,7 +83,7 @@ impl Drop for Made<'_, '_> {
     }
 }
 
-/// Tasks made of items, one after the other.
+/// Items of consecutive tasks.
 struct Series<'env, T, F> {
     items: Mutex<T>,
     what: F,
@@ -91,7 +91,7 @@ struct Series<'env, T, F> {
 }
 
 impl<'env, I, T: Iterator<Item = I>, F> Series<'env, T, F> {
-    /// The next item, unless there are to be no more.
+    /// Returns the next item, unless the series has failed or was cancelled.
     fn next(&self, tasks: &Tasks<'env>) -> Option<I> {
         if self.end.core().edges.is_broken() || tasks.is_cancelled() {
             return None;
@@ -101,8 +101,8 @@ impl<'env, I, T: Iterator<Item = I>, F> Series<'env, T, F> {
     }
 }
 
-/// A task of a series. Several are live at the same time; each is run again with the next item, so that no item needs
-/// an allocation.
+/// A task of a series. Several are live at the same time; each is run again with the next item, so that items need no
+/// allocation.
 struct OneOfSeries<'env, I, T, F> {
     core: Core<'env>,
     /// The next item.
@@ -123,7 +123,7 @@ where
     }
 
     fn run(&self, tasks: &Tasks<'env>) -> Result<bool, Cause> {
-        // The lock is free: one thread at a time runs the task.
+        // The lock is uncontended: only one thread at a time runs the task.
         let mut turn = lock(&self.turn);
         let (item, series) = turn.take().expect("an item for each time");
         (series.what)(item, tasks).map_err(Cause::failed)?;

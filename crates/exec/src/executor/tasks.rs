@@ -1,4 +1,4 @@
-//! The run: active tasks in their queues, their execution, and the consequences of a task's end.
+//! A run: active tasks in their queues, their execution, and the consequences of their end.
 
 use std::mem;
 use std::sync::Arc;
@@ -16,33 +16,32 @@ use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 /// The threads that may run a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lane {
-    /// Any of those that compute.
+    /// Any compute thread.
     #[default]
     Compute,
-    /// The threads of this I/O lane, which compute nothing: its tasks may wait, for a disk or for room. A number too
-    /// high is counted round.
+    /// The threads of this I/O lane, which do not compute: its tasks may block, on I/O or for room. The number is taken
+    /// modulo the number of lanes.
     Io(usize),
-    /// Always the same of those that compute, by its number; 0 is the run's caller while it waits. A number too high
-    /// is counted round.
+    /// The compute thread with this number, modulo their number; 0 is the run's caller while it waits.
     Pinned(usize),
 }
 
-/// A task, of whatever function. It is one allocation, with its function and later its output: what one thread
-/// allocates and another frees is what an empty task costs most.
+/// A task with any function. It is a single allocation that also holds its function and later its output: memory that
+/// is allocated by one thread and freed by another is most of the cost of an empty task.
 pub(super) type Task<'env> = Arc<dyn Run<'env> + 'env>;
 
-/// The operations of a task that the executor needs.
+/// Operations of a task that the executor needs.
 pub(super) trait Run<'env>: Send + Sync {
     fn core(&self) -> &Core<'env>;
 
-    /// Runs it; `true` if it is to be run again, as the same task.
+    /// Runs it; returns `true` if it is to be run again.
     fn run(&self, tasks: &Tasks<'env>) -> Result<bool, Cause>;
 
-    /// Drops what it was to run, and all that this borrows.
+    /// Drops its function and everything borrowed by that.
     fn discard(&self);
 }
 
-/// Fields of every task. With a small function a task is no larger than two cache lines.
+/// Fields of every task. With a small function a task fits in two cache lines.
 pub(super) struct Core<'env> {
     name: Name,
     lane: Bound,
@@ -50,7 +49,7 @@ pub(super) struct Core<'env> {
     pub(super) edges: Edges<Task<'env>>,
 }
 
-/// A [`Lane`] that there is.
+/// A [`Lane`] after reduction to an existing one.
 #[derive(Clone, Copy)]
 enum Bound {
     Any,
@@ -64,12 +63,12 @@ impl Linked for Task<'_> {
     }
 }
 
-/// The run in which tasks are made, as a task sees it.
+/// The run as its tasks see it, in which tasks are made.
 pub struct Tasks<'env> {
     id: usize,
     pub(super) pool: Arc<Pool<Tasks<'env>>>,
     queues: Queues<Task<'env>>,
-    /// Where the caller sleeps.
+    /// The seat on which the caller sleeps.
     seat: Arc<Seat>,
     live: Live,
     cancelled: AtomicBool,
@@ -82,11 +81,11 @@ static RUNS: AtomicUsize = AtomicUsize::new(1);
 
 /// Tasks that the caller runs before it counts the live ones again.
 const TASKS_PER_LOOK: usize = 16;
-/// Failures that are kept at the same time, of which the run returns the first.
+/// Failures kept at the same time; the run returns the first one.
 const FAILURES_KEPT: usize = 1 << 10;
 
 impl<'env> Tasks<'env> {
-    /// A run on these threads, which serve it once it is added to them.
+    /// Makes a run on these threads, which serve it once it is added to the pool.
     pub(super) fn new(pool: Arc<Pool<Tasks<'env>>>) -> Tasks<'env> {
         Tasks {
             id: RUNS.fetch_add(1, Ordering::Relaxed),
@@ -99,8 +98,8 @@ impl<'env> Tasks<'env> {
         }
     }
 
-    /// Tasks that have not begun end without being run, and so do those that are made from now on. The run's failure
-    /// says that it was cancelled, if none came before. From any thread.
+    /// Cancels the run: tasks that have not started end without being run, including those made from now on. If nothing
+    /// has failed before, the run's failure is [`Cause::Cancelled`]. May be called from any thread.
     ///
     /// ```
     /// use sakiyomi_exec::executor::{Cause, Threads};
@@ -121,13 +120,13 @@ impl<'env> Tasks<'env> {
         }
     }
 
-    /// Whether the run was cancelled: for tasks that take long.
+    /// Whether the run was cancelled; for tasks that take long.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Whether the threads of I/O lanes have the higher priority that they asked for. Known once a task has run on
+    /// Whether the threads of I/O lanes have the raised priority that they requested. Known once a task has run on
     /// each.
     #[must_use]
     pub fn io_is_urgent(&self) -> bool {
@@ -141,7 +140,7 @@ impl<'env> Tasks<'env> {
         }
     }
 
-    /// The caller was given this one.
+    /// Removes a failure that was returned to the caller.
     pub(super) fn forgive(&self, failure: &Failure) {
         lock(&self.failures).retain(|other| !other.is_same(failure));
     }
@@ -150,17 +149,17 @@ impl<'env> Tasks<'env> {
         mem::take(&mut *lock(&self.failures)).into_iter().next()
     }
 
-    /// This thread is the run's `index`th until what is returned is dropped.
+    /// Makes this thread number `index` of the run until the returned value is dropped.
     pub(super) fn enter(&self, index: usize) -> Place {
         Place::enter(self.id, index)
     }
 
-    /// This thread is the run's caller until the returned value is dropped, unless it is so already.
+    /// Makes this thread the run's caller until the returned value is dropped, unless it already is.
     pub(super) fn enter_as_caller(&self) -> Option<Place> {
         (self.thread() != Some(0)).then(|| self.enter(0))
     }
 
-    /// The number of the current thread in this run; `None` for any other thread.
+    /// Returns the number of the current thread in this run; `None` for any other thread.
     fn thread(&self) -> Option<usize> {
         Place::within(self.id)
     }
@@ -169,9 +168,9 @@ impl<'env> Tasks<'env> {
         self.live.number()
     }
 
-    /// Runs tasks on the caller's thread until no more than `most` are live.
+    /// Runs tasks on the caller's thread until at most `most` are live.
     pub(super) fn work_until_live(&self, most: usize) {
-        // The other threads' counts are in their caches: to look at them costs as much as a small task.
+        // The counts of other threads are in their caches: reading them costs as much as a small task.
         while self.live() > most && self.work_at_once(TASKS_PER_LOOK) {}
         self.live.awaiting(most, || self.work_until(|| self.live() <= most));
     }
@@ -197,11 +196,11 @@ impl<'env> Tasks<'env> {
         self.pool.serve_until(self, enough);
     }
 
-    /// Gives what this thread may do next, which has become active by it.
+    /// Runs a task; returns a task that has thereby become active, if this thread may run it next.
     fn execute(&self, task: Task<'env>) -> Option<Task<'env>> {
         let core = task.core();
         let result = match self.reason_to_spare(core) {
-            // Values that its function borrows and owns are dropped all the same.
+            // Values that its function borrows and owns must be dropped nevertheless.
             Some(failure) => self.noted(Failure::catch(&core.name, || task.discard())).and(Err(failure)),
             None => match Failure::catch(&core.name, || task.run(self)) {
                 Ok(Ok(true)) => return self.keep(task),
@@ -217,7 +216,7 @@ impl<'env> Tasks<'env> {
         next
     }
 
-    /// A task has ended; wakes the caller if it waits for that, or for fewer to be live.
+    /// Counts the end of a task; wakes the caller if it waits for that, or for fewer live tasks.
     pub(super) fn count_ended(&self, is_watched: bool) {
         let is_awaited = self.live.count_ended(self.thread());
         if is_watched || is_awaited {
@@ -225,18 +224,18 @@ impl<'env> Tasks<'env> {
         }
     }
 
-    /// A failure is noted once, where it comes from.
+    /// Records a failure, which is done once, where it arises.
     fn noted(&self, result: Result<(), Failure>) -> Result<(), Failure> {
         result.inspect_err(|failure| self.note(failure))
     }
 
-    /// Why a task is not to be run, if so.
+    /// Returns the reason for not running a task, if any.
     fn reason_to_spare(&self, core: &Core<'env>) -> Option<Failure> {
         let broken = if core.edges.is_broken() { core.edges.failure() } else { None };
         broken.or_else(|| self.is_cancelled().then(Failure::cancelled))
     }
 
-    /// These have one less to wait for; one that has become active is kept for this thread.
+    /// Removes a predecessor of each of these tasks; returns one that has become active, for this thread to run.
     fn release_all(&self, after: Few<Task<'env>>) -> Option<Task<'env>> {
         let mut kept = None;
         for next in after {
@@ -250,7 +249,7 @@ impl<'env> Tasks<'env> {
         kept
     }
 
-    /// An active task, if this thread may run it as well as any; else it is in its queue now.
+    /// Returns an active task if any compute thread may run it; otherwise adds it to its queue.
     fn keep(&self, task: Task<'env>) -> Option<Task<'env>> {
         if matches!(self.whose(task.core()), For::Any(Some(_))) && task.core().priority == Priority::Normal {
             return Some(task);
@@ -259,14 +258,14 @@ impl<'env> Tasks<'env> {
         None
     }
 
-    /// Dropping the last reference to a task drops its output, if it was not taken, and that can panic.
+    /// Drops a reference to a task. The last one drops an unused output, which may panic.
     fn part_with(&self, task: Task<'env>) {
         let name = task.core().name.clone();
         let _ = self.noted(Failure::catch(&name, || drop(task)));
     }
 
-    /// The next task of thread `me`, which has just made `task` active: `task` itself, without passing through the
-    /// queue, unless another task takes precedence.
+    /// Returns the next task of thread `me`, which has just made `task` active: `task` itself, without passing through
+    /// the queue, unless another task takes precedence.
     fn instead_of(&self, me: usize, task: Task<'env>) -> Task<'env> {
         match self.queues.find_pressing(me) {
             None => task,
@@ -277,7 +276,7 @@ impl<'env> Tasks<'env> {
         }
     }
 
-    /// The core of a task with `before` predecessors.
+    /// Makes the core of a task with `before` predecessors.
     pub(super) fn core(&self, name: Name, lane: Lane, priority: Priority, before: usize) -> Core<'env> {
         let lane = match lane {
             Lane::Compute => Bound::Any,
@@ -291,7 +290,7 @@ impl<'env> Tasks<'env> {
         self.live.count_made(self.thread());
     }
 
-    /// Removes `of` predecessors of a task; once it has none left it becomes active.
+    /// Removes `of` predecessors of a task, which becomes active when none is left.
     pub(super) fn release(&self, task: Task<'env>, of: u32) {
         if task.core().edges.let_go(of) {
             self.push(task);

@@ -260,7 +260,7 @@ proptest! {
 
 #[test]
 fn what_a_task_is_besides_its_function_fits_in_two_cache_lines() {
-    // With what an `Arc` and a lock add. Larger ones, freed by other threads, contend for the C library's heap.
+    // Plus the fields of `Arc` and a lock. Larger tasks, freed by other threads, contend for the C library's heap.
     assert!(size_of::<tasks::Core<'_>>() + 3 * size_of::<usize>() + size_of::<usize>() <= 128);
 }
 
@@ -280,7 +280,7 @@ impl Drop for Fragile<'_> {
 fn what_panics_when_it_is_dropped_fails_its_task_and_nothing_hangs() {
     for threads in [1, 2] {
         let dropped = AtomicUsize::new(0);
-        // An output that is not taken, whichever thread drops the last reference.
+        // Unused outputs, whichever thread drops the last reference.
         let failure = Threads::new(threads).run(|tasks| {
             for _ in 0..100 {
                 tasks.task("output").spawn(|_| Fragile(&dropped)).forget();
@@ -289,7 +289,7 @@ fn what_panics_when_it_is_dropped_fails_its_task_and_nothing_hangs() {
         if let Err(failure) = failure {
             assert_eq!(failure.to_string(), "the task `output` panicked: fragile");
         }
-        // Values that a function owns, when it is run and when it is not.
+        // Values that a function owns, whether it is run or not.
         let failure = Threads::new(threads)
             .run(|tasks| {
                 let held = Fragile(&dropped);
@@ -440,7 +440,7 @@ fn one_waits_for_a_hundred_thousand_that_wait_for_one() {
     }
 }
 
-/// How a long chain ends.
+/// The end of a long chain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Ends {
     Well,
@@ -482,7 +482,7 @@ fn a_chain_of_which_all_live_needs_no_stack_however_it_ends() {
     }
 }
 
-/// Something that is counted while it is there.
+/// A value that is counted while it exists.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {
@@ -519,7 +519,7 @@ fn what_tasks_hold_is_bounded_by_those_that_live() {
             })
             .unwrap();
         assert_eq!(there.into_inner(), 0);
-        // Besides those that live: what is passed on, and what the caller holds.
+        // Besides the live tasks: the value being passed on, and those held by the caller.
         assert!(most.into_inner() <= LIVE_MAX + 3);
     }
 }
@@ -617,6 +617,6 @@ fn the_caller_waits_for_many_and_for_what_is_shared() {
             assert_eq!(tasks.wait(both).unwrap_err().to_string(), "the task `one` failed");
         })
         .unwrap_err();
-    // Failures that the caller did not receive are the run's.
+    // Failures that the caller did not receive are returned by the run.
     assert_eq!(failure.to_string(), "the task `other` failed");
 }

@@ -1,4 +1,4 @@
-//! The threads of an executor, and their start.
+//! Configuration and start of an executor's threads.
 
 use std::sync::Arc;
 use std::thread;
@@ -13,7 +13,7 @@ use super::run::Caller;
 use crate::queues::Server;
 use crate::sync::Ordering;
 
-/// The threads of an executor: some that compute, and lanes of threads for what waits.
+/// The threads of an executor: compute threads, and lanes of threads for tasks that block.
 #[derive(Clone, Debug)]
 pub struct Threads {
     computing: usize,
@@ -22,18 +22,18 @@ pub struct Threads {
     live_max: usize,
 }
 
-/// More than the kernel allows a process by default.
+/// Maximum number of threads: more than the kernel allows a process by default.
 const THREADS_MAX: usize = i16::MAX as usize;
-/// Tasks that are live at the same time, unless said otherwise: few enough to stay in a core's cache.
+/// Default limit of live tasks: few enough to stay in a core's cache.
 const LIVE_MAX: usize = 1 << 10;
 /// Nice value of the threads of I/O lanes: a high weight.
 const IO_NICE: i32 = -10;
-/// Time slice of these threads, so short that they may preempt threads that compute.
+/// Time slice of these threads, short enough to preempt compute threads.
 const IO_TIME_SLICE: Duration = Duration::from_micros(100);
 
 impl Threads {
-    /// `computing` compute threads, at least one and no more than 32,767; the caller of a run is one of them while it
-    /// waits. One I/O lane of one thread is added.
+    /// Configures `computing` compute threads, 1 to 32,767, one of which is the caller of a run while it waits, and one
+    /// I/O lane with one thread.
     #[must_use]
     pub fn new(computing: usize) -> Threads {
         Threads {
@@ -44,8 +44,8 @@ impl Threads {
         }
     }
 
-    /// I/O lanes with this many threads each, in place of one with one: [`Lane::Io`](super::Lane::Io)`(0)` has the
-    /// first number. A lane has at least one thread, and there is at least one lane.
+    /// Replaces the I/O lanes by lanes with these numbers of threads; [`Lane::Io`](super::Lane::Io)`(0)` is the first
+    /// one. A lane has at least one thread, and there is at least one lane.
     ///
     /// ```
     /// use sakiyomi_exec::executor::{Failure, Lane, Threads};
@@ -67,8 +67,8 @@ impl Threads {
         self
     }
 
-    /// The threads that compute stay on these cores, each on one: number n of [`Lane::Pinned`](super::Lane::Pinned)
-    /// on the nth, counted round. Callers are not moved.
+    /// Pins each compute thread to one of these cores: number n of [`Lane::Pinned`](super::Lane::Pinned) to the nth,
+    /// modulo their number. Callers are not pinned.
     #[must_use]
     pub fn cores(mut self, cores: impl IntoIterator<Item = usize>) -> Threads {
         self.cores = cores.into_iter().collect();
@@ -82,15 +82,16 @@ impl Threads {
         self
     }
 
-    /// Starts the threads, has one run of `main` on them, and ends them.
+    /// Starts the threads, runs `main` on them as one run, and ends them.
     ///
     /// # Errors
-    /// As [`Executor::run`], or if threads cannot be started.
+    /// Those of [`Executor::run`], or if threads cannot be started.
     pub fn run<'env, R>(&self, main: impl FnOnce(&Caller<'env>) -> R) -> Result<R, Failure> {
         self.scope(|executor| executor.run(main))?
     }
 
-    /// Starts the threads, calls `main` on this one, and ends them. Tasks may borrow what the caller had before.
+    /// Starts the threads, calls `main` on this one, and ends them. Tasks may borrow all values that the caller had
+    /// before.
     ///
     /// ```
     /// use sakiyomi_exec::executor::{Failure, Threads};
@@ -108,7 +109,7 @@ impl Threads {
     pub fn scope<'env, R>(&self, main: impl FnOnce(&Executor<'env>) -> R) -> Result<R, Failure> {
         self.check_cores()?;
         thread::scope(|scope| {
-            // Dropped whatever happens, or the scope waits for ever.
+            // Dropped in any case; otherwise the scope would wait forever.
             let executor = self.executor();
             for (server, index) in executor.pool.servers() {
                 let serve = self.life(&executor, server, index);
@@ -121,7 +122,7 @@ impl Threads {
         })
     }
 
-    /// Starts the threads. Tasks own or share what they need.
+    /// Starts the threads. Tasks own or share their data.
     ///
     /// # Errors
     /// If threads cannot be started.
@@ -154,7 +155,7 @@ impl Threads {
             .map_or(Ok(()), |&core| Err(Failure::no_core(core)))
     }
 
-    /// The activity of a thread.
+    /// Returns the main function of a thread.
     fn life<'env>(
         &self,
         executor: &Executor<'env>,
@@ -165,7 +166,7 @@ impl Threads {
         let core = if self.cores.is_empty() { None } else { Some(self.cores[index % self.cores.len()]) };
         move || {
             let _pinned = match server {
-                // It was usable a moment ago; if it has gone offline since, the kernel has chosen another.
+                // The core was usable a moment ago; if it has gone offline since, the kernel has chosen another.
                 Server::Computes(_) => core.and_then(|core| affinity::pin(&[core].into()).ok()),
                 Server::Lane(_) => None,
             };

@@ -8,29 +8,29 @@ use sakiyomi_io::page_cache;
 
 /// Bytes that the kernel is asked to fetch ahead of the position.
 pub(super) const FETCH_AHEAD_BYTES: u64 = 8 << 20;
-/// Bytes of a single request to the kernel, except at the end.
+/// Size of a single request to the kernel in bytes, except at the end.
 const FETCH_MIN_BYTES: u64 = 1 << 20;
-/// A read-ahead of the kernel's own that is enough, in bytes, for any device that is not very slow to answer.
+/// Size in bytes of the kernel's own read-ahead that suffices for any device without a very long latency.
 const READ_AHEAD_ENOUGH: u64 = 2 << 20;
 
-/// The kernel's reads from a device, in bytes.
+/// Parameters of the kernel's reads from a device, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Device {
-    /// Bytes that it fetches for one request.
+    /// Bytes that the kernel fetches per request.
     pub(super) piece: u64,
-    /// Its own read-ahead; `None` if it does not report it.
+    /// The kernel's own read-ahead; `None` if it is not reported.
     read_ahead: Option<u64>,
 }
 
 impl Device {
-    /// Whether to ask the kernel to fetch ahead; `work_is_low` says that compute threads may soon starve. The
-    /// kernel's own read-ahead uses larger folios, and costs less CPU.
+    /// Whether to ask the kernel to fetch ahead; `work_is_low` tells that compute threads may soon starve. The kernel's
+    /// own read-ahead uses larger folios, and costs less CPU.
     pub(super) fn needs_help(&self, work_is_low: bool) -> bool {
         work_is_low && self.read_ahead.is_none_or(|bytes| bytes < READ_AHEAD_ENOUGH)
     }
 }
 
-/// The devices of files that come one after the other, which are mostly the same.
+/// The devices of consecutive files, which are mostly the same.
 #[derive(Default)]
 pub(super) struct Devices {
     last: Option<(u64, Device)>,
@@ -56,7 +56,7 @@ impl Devices {
 pub(super) struct Ahead<'f> {
     file: &'f File,
     piece: u64,
-    /// Not yet fetched.
+    /// The part not yet fetched.
     rest: Range<u64>,
 }
 

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use sakiyomi_io::{Access, EngineSpec};
 
-/// The thread that reads bytes that are not in memory.
+/// The thread that reads bytes that are not cached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoThread {
     /// A thread that does nothing else, with a raised priority where that is allowed: the paper's `IO_0`.
     #[default]
     Dedicated,
-    /// Every thread that computes reads its own blocks: the paper's `SPE_ANY`.
+    /// Every compute thread reads its own blocks: the paper's `SPE_ANY`.
     Shared,
 }
 
@@ -28,19 +28,19 @@ pub struct BlockedRead {
     pub(super) io: IoThread,
 }
 
-/// Part of a file for a thread: small enough to stay in its cache, large enough to make the cost of a task small.
+/// Default size of a block: small enough to stay in a core's cache, large enough to make the cost of a task small.
 const BLOCK_DEFAULT_BYTES: usize = 128 << 10;
-/// Bytes that are read ahead.
+/// Bytes read ahead.
 const READ_AHEAD_BYTES: usize = 16 << 20;
-/// Blocks that are read ahead.
+/// Limits of the number of blocks read ahead.
 const READ_AHEAD_BLOCKS: Range<usize> = 4..256;
 
-/// A file, to be read by blocks of 128 KiB on as many threads as there are cores.
+/// Prepares reading a file by blocks of 128 KiB on as many threads as there are cores.
 pub fn blocked_read(path: impl AsRef<Path>) -> BlockedRead {
     blocked_reads([path])
 }
 
-/// Files, in their order, to be read as [`blocked_read`] reads one.
+/// Prepares reading files in this order, as [`blocked_read`] does for one.
 pub fn blocked_reads(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> BlockedRead {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let (method, access, io) = (None, Access::Buffered, IoThread::Dedicated);
@@ -56,23 +56,23 @@ pub fn blocked_reads(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Block
 }
 
 impl BlockedRead {
-    /// Bytes of a block.
+    /// Sets the size of a block in bytes.
     ///
     /// # Panics
-    /// If they are none.
+    /// If it is 0.
     pub fn block(mut self, bytes: usize) -> BlockedRead {
         assert!(bytes > 0, "a block of no bytes");
         self.block = bytes;
         self
     }
 
-    /// Only these bytes of each file.
+    /// Restricts reading to these bytes of each file.
     pub fn range(mut self, range: Range<u64>) -> BlockedRead {
         self.range = range;
         self
     }
 
-    /// Threads that compute.
+    /// Sets the number of compute threads.
     pub fn threads(mut self, threads: usize) -> BlockedRead {
         self.threads = threads.max(1);
         self
@@ -85,26 +85,26 @@ impl BlockedRead {
         self
     }
 
-    /// Through the page cache or around it.
+    /// Sets whether reads go through the page cache or bypass it.
     pub fn access(mut self, access: Access) -> BlockedRead {
         self.access = access;
         self
     }
 
-    /// The thread that reads.
+    /// Sets the thread that reads.
     pub fn io_thread(mut self, io: IoThread) -> BlockedRead {
         self.io = io;
         self
     }
 
-    /// Blocks that are read ahead, worked on, or wait for their turn, at most.
+    /// Returns the maximum number of blocks that are read ahead, processed, or waiting for their turn.
     pub(super) fn blocks_ahead(&self) -> usize {
         (READ_AHEAD_BYTES / self.block)
             .clamp(READ_AHEAD_BLOCKS.start, READ_AHEAD_BLOCKS.end)
             .max(2 * self.threads)
     }
 
-    /// The same in bytes.
+    /// Returns the maximum number of these bytes.
     pub(super) fn bytes_ahead(&self) -> u64 {
         (self.blocks_ahead() * self.block).max(READ_AHEAD_BYTES) as u64
     }

@@ -14,21 +14,21 @@ pub enum Error {
     Open {
         /// The path that was given.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// The file cannot be read.
     #[error(transparent)]
     Io(#[from] sakiyomi_io::Error),
-    /// A small file, or one without offsets, such as a pipe, cannot be read.
+    /// A small file, or one without offsets such as a pipe, cannot be read.
     #[error("cannot read {}", path.display())]
     Stream {
         /// The path that was given.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A record has no end within what the buffers hold.
+    /// A record exceeds the buffers.
     #[error(
         "a record of {} is longer than {most} bytes, which is all that is read ahead; use larger blocks", path.display()
     )]
@@ -38,7 +38,7 @@ pub enum Error {
         /// The longest possible record, in bytes.
         most: u64,
     },
-    /// The function that maps has failed.
+    /// The mapping function has failed.
     #[error(transparent)]
     Task(#[from] Failure),
     /// The result cannot be written.

@@ -1,4 +1,4 @@
-//! How compute threads get the bytes of a file that are in memory, or that they load themselves.
+//! Transfer of a file's bytes to compute threads: bytes that are cached, or that the threads load themselves.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use super::tuner::{Transfer, Tuner};
 /// Transfers from one file.
 pub(super) struct Fetch {
     pub(super) single: Arc<Single>,
-    /// Bytes that are copied at a time.
+    /// Bytes copied at a time.
     copied: usize,
     buffers: Buffers,
     /// Whether a transfer that fails may be replaced by the other.
@@ -21,23 +21,23 @@ pub(super) struct Fetch {
     tuner: Mutex<Tuner>,
 }
 
-/// Bytes copied at a time where either transfer will do: it stays in a core's cache, and is worth a call.
+/// Bytes copied at a time if either transfer may be used: they stay in a core's cache, and amortize a system call.
 const COPIED_BYTES: Range<usize> = 64 << 10..1 << 20;
 
 impl Fetch {
-    /// The same transfer for all pieces; copies are of `block` bytes.
+    /// Uses the same transfer for all pieces; copies are of `block` bytes.
     pub(super) fn only(single: Arc<Single>, transfer: Transfer, block: usize, buffers: Buffers) -> Fetch {
         let tuner = Mutex::new(Tuner::settled(transfer));
         Fetch { single, copied: block, buffers, is_free: false, tuner }
     }
 
-    /// The faster transfer for `bytes` that are in memory, or will be.
+    /// Uses the faster transfer for `bytes` that are cached, or will be.
     pub(super) fn faster(single: Arc<Single>, bytes: u64, block: usize, buffers: Buffers) -> Fetch {
         let copied = block.clamp(COPIED_BYTES.start, COPIED_BYTES.end);
         Fetch { single, copied, buffers, is_free: true, tuner: Mutex::new(Tuner::of(bytes)) }
     }
 
-    /// The transfer for the next bytes of a piece, and their range; then this is called again.
+    /// Returns the transfer for the next bytes of a piece, and their range; to be called again for the rest.
     pub(super) fn next(&self, piece: &Range<u64>) -> (Transfer, Range<u64>) {
         let (transfer, length) = self.tuner().next(piece.end - piece.start);
         (transfer, piece.start..piece.start + length)
@@ -59,7 +59,7 @@ impl Fetch {
         }
     }
 
-    /// A part in pieces that are copied at a time.
+    /// Divides a part into pieces that are copied at a time.
     pub(super) fn pieces(&self, part: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         cut(part, self.copied as u64)
     }
@@ -76,7 +76,7 @@ impl Fetch {
     }
 }
 
-/// Memory to copy into, of all files: one for each thread that computes, made when something is copied.
+/// Memory to copy into, for all files: one buffer per compute thread, made when needed.
 #[derive(Clone)]
 pub(super) struct Buffers {
     threads: usize,
@@ -88,7 +88,7 @@ impl Buffers {
         Buffers { threads, kept: Arc::default() }
     }
 
-    /// A buffer of at least `size` bytes, for a thread that holds none.
+    /// Returns a buffer of at least `size` bytes, for a thread that holds none.
     fn take(&self, size: usize) -> Result<Buffer, sakiyomi_io::Error> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let pool = match kept.take().filter(|&(had, _)| had >= size) {

@@ -1,4 +1,4 @@
-//! Results on their way to the caller: reduced as neighbours meet, or handed over one after the other; and files
+//! Delivery of results to the caller: reduced when neighbours are complete, or handed over one after the other; files
 //! always in their order.
 //!
 //! The place of a result is a range of numbers; those of a whole file have no gaps.
@@ -17,19 +17,19 @@ pub(super) type Take<'g, T> = Box<dyn FnMut(usize, Event<T>) -> Result<Wanted, E
 
 /// Receives the results of all files.
 pub(super) struct Sink<'g, T> {
-    /// Whether those of a file become one.
+    /// The reducing function, if the results of a file become one.
     put_together: Option<PutTogether<'g, T>>,
     /// The first place of each file.
     first: u64,
     turns: Mutex<Turns<'g, T>>,
 }
 
-/// Hands over results in the files' order, each as soon as all before it were.
+/// Hands over results in the files' order, each as soon as all before it have been handed over.
 struct Turns<'g, T> {
     now: usize,
     files: BTreeMap<usize, Waiting<T>>,
     take: Take<'g, T>,
-    /// Nothing is handed over any more.
+    /// Whether nothing more is handed over.
     broken: bool,
     /// Permit of the file whose end was refused: if it were released, the next file would be allowed to begin.
     last: Option<Permit>,
@@ -43,7 +43,7 @@ struct Waiting<T> {
 }
 
 impl<'g, T> Sink<'g, T> {
-    /// For files that are read from offset `start` on.
+    /// Makes a sink for files that are read from offset `start`.
     pub(super) fn new(
         put_together: Option<PutTogether<'g, T>>,
         start: u64,
@@ -53,7 +53,7 @@ impl<'g, T> Sink<'g, T> {
         Sink { put_together, first: 2 * start, turns: Mutex::new(turns) }
     }
 
-    /// The next file; all are made, in their order.
+    /// Adds the next file; all are added in their order.
     pub(super) fn file(&self, index: usize) -> Gather<'_, 'g, T> {
         let enough = Arc::new(AtomicBool::new(false));
         let waiting =
@@ -78,7 +78,7 @@ impl<T> Turns<'_, T> {
                 file.next = end;
                 if let Some(result) = result.filter(|_| !file.enough.load(Ordering::Relaxed)) {
                     let wanted = (self.take)(self.now, Event::Result(result));
-                    // Before the permit is given back: then more of the file would be waited for.
+                    // Set before the permit is released, because otherwise more of the file would be awaited.
                     file.enough.store(!matches!(wanted, Ok(Wanted::More)), Ordering::Relaxed);
                     wanted?;
                 }
@@ -113,7 +113,7 @@ impl<T> Gather<'_, '_, T> {
         self.enough.load(Ordering::Relaxed)
     }
 
-    /// Takes the result of a place, if it has one. The permit is released when the result has left.
+    /// Accepts the result of a place, if it has one. The permit is released when the result has been delivered.
     ///
     /// # Errors
     /// Those of the caller's function.
@@ -151,10 +151,10 @@ impl<T> Gather<'_, '_, T> {
     }
 }
 
-/// Puts neighbours together.
+/// Reduces the results of neighbours.
 struct Runs<'g, T> {
     put_together: PutTogether<'g, T>,
-    /// By their first place: the end of a run, and its result.
+    /// By the first place of a run: its end and its result.
     runs: Mutex<BTreeMap<u64, (u64, Option<T>)>>,
 }
 
@@ -177,7 +177,7 @@ impl<'g, T> Runs<'g, T> {
             let before = runs.range(..start).next_back().filter(|(_, run)| run.0 == start).map(|(&at, _)| at);
             if let Some(before) = before {
                 let (_, first) = runs.remove(&before).expect("just seen");
-                // The function may take its time.
+                // The lock is released because the function may take long.
                 drop(runs);
                 start = before;
                 result = self.join(first, result);
@@ -192,8 +192,10 @@ impl<'g, T> Runs<'g, T> {
         }
     }
 
+    /// Returns the result of the whole file.
+    ///
     /// # Panics
-    /// If a place in the middle has had no result.
+    /// If a place in the middle has no result.
     fn into_result(self) -> Option<T> {
         let mut runs = self.runs.into_inner().unwrap_or_else(PoisonError::into_inner);
         let whole = runs.pop_first();

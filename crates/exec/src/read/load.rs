@@ -1,4 +1,4 @@
-//! Loading of cold parts by the I/O thread: into the page cache, from which the compute threads fetch them like the
+//! Loading of cold parts by the I/O thread: into the page cache, from which the compute threads fetch them like
 //! resident parts; or into buffers, if an engine was chosen or the page cache does not keep the pages.
 
 use std::ops::Range;
@@ -21,14 +21,14 @@ use super::stream::{Bytes, Stream, fill_buffer};
 use super::work::FileGuard;
 use crate::executor::Tasks;
 
-/// Bytes loaded into the page cache before they are dispatched: the least, so that processing begins soon and all
-/// threads end together; the most is mapped at once where the file system has pages as large.
+/// Bytes loaded into the page cache before they are dispatched. The minimum makes processing start soon and all threads
+/// end together; the maximum is mapped as one page where the file system has pages of that size.
 const LOADED_BYTES: Range<u64> = 256 << 10..2 << 20;
-/// Largest alignment of direct transfers that devices ask for, in bytes.
+/// Largest alignment of direct transfers that devices require, in bytes.
 const ALIGNMENT_MAX: usize = 64 << 10;
 
 impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
-    /// Loads parts of a file, and dispatches them.
+    /// Loads parts of a file and dispatches them.
     pub(super) fn load(
         &mut self,
         tasks: &Tasks<'w>,
@@ -60,8 +60,8 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         Ok(())
     }
 
-    /// Loads a part of a file into the page cache piece by piece; returns the rest if pages do not stay there or
-    /// cannot be loaded. Reading the rest into buffers finds the error.
+    /// Loads a part of a file into the page cache piece by piece. Returns the rest if pages do not stay there or cannot
+    /// be loaded; reading the rest into buffers then reports the error.
     fn load_into_cache(
         &self,
         tasks: &Tasks<'w>,
@@ -110,8 +110,9 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         Ok(())
     }
 
-    /// Many files share one engine and one budget: to set up a ring for each takes longer than to read a small file.
-    /// A single one has an engine of its own, which it drives without a lock and whose buffers the kernel may know.
+    /// Opens a stream on a part. Many files share one engine and one budget, because setting up a ring for each would
+    /// take longer than reading a small file. A single file has an engine of its own, which needs no lock and whose
+    /// buffers can be registered with the kernel.
     fn open_stream(
         &mut self,
         path: &Path,
@@ -142,7 +143,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         ReadStream::open(path, &options)
     }
 
-    /// The engine of all files, opened when it is needed. There is memory for the blocks that are read ahead and for
+    /// Returns the engine of all files, opened on first use. It has memory for the blocks that are read ahead and for
     /// those that have a permit.
     fn shared_io(&mut self, engine: EngineSpec) -> Result<&Io, sakiyomi_io::Error> {
         let read = self.work.read;
@@ -156,8 +157,8 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         Ok(self.io.as_ref().expect("just opened"))
     }
 
-    /// Reads an input without offsets, and makes a task of each block. Before it waits for a writer, it has all
-    /// earlier blocks processed: they may be enough, and the writer may wait for the result.
+    /// Reads an input without offsets, and makes a task of each block. Before it waits for the writer, it waits until
+    /// all earlier blocks are processed: they may be enough, and the writer may wait for the result.
     pub(super) fn load_stream(
         &self,
         tasks: &Tasks<'w>,

@@ -1,5 +1,5 @@
-//! The files that come next: opened ahead, and their beginnings fetched, so that a device which is slow to answer is
-//! asked for many at the same time.
+//! The next files: opened ahead, and their beginnings fetched, so that a device with a long latency gets many requests
+//! at the same time.
 
 use std::collections::VecDeque;
 use std::fs::{File, Metadata};
@@ -15,13 +15,13 @@ use super::plan::Plan;
 use super::stream::Stream;
 use super::work::Work;
 
-/// Bytes that are fetched of each file that is opened ahead.
+/// Bytes fetched of each file that is opened ahead.
 const FETCHED_OF_ONE: u64 = 4 << 20;
 
 /// An input to read.
 pub(super) enum Input<'f> {
     Path(&'f Path),
-    /// A stream, and the name for it.
+    /// A stream and its name.
     Stream(&'f Path, Stream<'f>),
 }
 
@@ -33,7 +33,7 @@ impl<'f> Input<'f> {
     }
 }
 
-/// A file that is opened, and what of it was in memory then.
+/// An open file, and its residency when it was opened.
 pub(super) struct Opened {
     pub(super) file: File,
     pub(super) metadata: Metadata,
@@ -63,7 +63,7 @@ impl Opened {
     }
 }
 
-/// The inputs that come next, in order.
+/// The next inputs, in order.
 pub(super) struct LookAhead<'w> {
     inputs: Peekable<vec::IntoIter<Input<'w>>>,
     opened: VecDeque<(&'w Path, Opened)>,
@@ -79,7 +79,7 @@ impl<'w> LookAhead<'w> {
         self.opened.is_empty() && self.inputs.peek().is_none()
     }
 
-    /// Opens the next files as long as they are regular ones: to open another kind may block, as with a FIFO.
+    /// Opens the next files as long as they are regular: opening another kind may block, as with a FIFO.
     pub(super) fn look<T: Send>(&mut self, work: &Work<'_, T>, devices: &mut Devices) {
         while self.opened.len() < work.files.most() && self.fetched < FETCH_AHEAD_BYTES {
             let Some(&Input::Path(path)) = self.inputs.peek() else { return };
@@ -94,7 +94,7 @@ impl<'w> LookAhead<'w> {
         }
     }
 
-    /// The next, opened if that was possible.
+    /// Returns the next input, opened if that was possible.
     ///
     /// # Panics
     /// If there is none.

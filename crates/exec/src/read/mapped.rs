@@ -1,4 +1,4 @@
-//! How blocks are mapped, and how the results are delivered.
+//! The mapping of blocks, and the delivery of results.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write};
@@ -15,7 +15,7 @@ use super::stream::Stream;
 use super::work::{SMALL_FILE_MAX, Work};
 
 impl BlockedRead {
-    /// Whole records only, each with the byte that ends it; the last one may be without.
+    /// Reads whole records only, each with the byte that ends it; the last one may lack it.
     pub fn records(self, end: u8) -> Records {
         Records { read: self, end }
     }
@@ -25,7 +25,7 @@ impl BlockedRead {
         self.map_of_each(move |_, block| map(block))
     }
 
-    /// As [`BlockedRead::map`]; the function is also given the number of the file, from 0.
+    /// Maps as [`BlockedRead::map`] does; the function also receives the number of the file, from 0.
     pub fn map_of_each<T, F: Fn(usize, &[u8]) -> T>(self, map: F) -> Mapped<F> {
         Mapped { read: self, end: None, map }
     }
@@ -40,12 +40,12 @@ pub struct Records {
 }
 
 impl Records {
-    /// Maps whole records, as many at a time as a block has, but at least one.
+    /// Maps whole records: as many at a time as fit into a block, but at least one.
     pub fn map<T>(self, map: impl Fn(&[u8]) -> T) -> Mapped<impl Fn(usize, &[u8]) -> T> {
         self.map_of_each(move |_, records| map(records))
     }
 
-    /// As [`Records::map`]; the function is also given the number of the file, from 0.
+    /// Maps as [`Records::map`] does; the function also receives the number of the file, from 0.
     pub fn map_of_each<T, F: Fn(usize, &[u8]) -> T>(self, map: F) -> Mapped<F> {
         Mapped { end: Some(self.end), read: self.read, map }
     }
@@ -62,8 +62,8 @@ pub struct Mapped<F> {
 type PutTogether<'g, T> = &'g (dyn Fn(T, T) -> T + Sync);
 
 impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
-    /// Reduces the results with an associative function, in the order of the files and of their bytes; `nothing` is
-    /// the result of no bytes. An error of one file is that of all.
+    /// Reduces the results with an associative function, in the order of the files and of their bytes; `nothing` is the
+    /// result for no bytes. An error of any file fails the whole call.
     ///
     /// # Errors
     /// If a file cannot be read, or a record is too long.
@@ -71,7 +71,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         self.reduce_all(None, nothing, &put_together)
     }
 
-    /// As [`Mapped::reduce`], for an input without offsets: a pipe, a terminal.
+    /// Reduces as [`Mapped::reduce`] does, for an input without offsets: a pipe, a terminal.
     ///
     /// # Errors
     /// If it cannot be read, or a record is too long.
@@ -84,8 +84,8 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         self.reduce_all(Some(Stream::of(from)), nothing, &put_together)
     }
 
-    /// As [`Mapped::reduce`], but for each file separately: `each` gets a file's number, from 0, and its result, or
-    /// the error that it has instead; file after file, as soon as it is there. An error of `each` ends the reading.
+    /// Reduces as [`Mapped::reduce`] does, but each file separately: `each` receives a file's number, from 0, and its
+    /// result or error, in the order of files, as soon as it is available. An error of `each` ends the reading.
     ///
     /// # Errors
     /// Those of `each`, or if `map` panics; not those of files.
@@ -134,19 +134,19 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
 }
 
 impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
-    /// Hands over the results in the order of the files and of their bytes, each as soon as those before it were. An
-    /// error ends the reading.
+    /// Delivers the results in the order of the files and of their bytes, each as soon as those before it have been
+    /// delivered. An error ends the reading.
     ///
     /// # Errors
-    /// If a file cannot be read, a record is too long, or `take` says so.
+    /// If a file cannot be read, a record is too long, or `take` returns an error.
     pub fn in_order(self, take: impl FnMut(T) -> io::Result<()> + Send) -> Result<Report, Error> {
         self.all_in_order(None, take)
     }
 
-    /// As [`Mapped::in_order`], for an input without offsets.
+    /// Delivers as [`Mapped::in_order`] does, for an input without offsets.
     ///
     /// # Errors
-    /// If it cannot be read, a record is too long, or `take` says so.
+    /// If it cannot be read, a record is too long, or `take` returns an error.
     pub fn in_order_stream(
         self,
         from: impl io::Read + Send,
@@ -155,11 +155,11 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         self.all_in_order(Some(Stream::of(from)), take)
     }
 
-    /// As [`Mapped::in_order_stream`], of an open file such as stdin; before more of it is waited for, the results of
-    /// all that has come are handed over.
+    /// Delivers as [`Mapped::in_order_stream`] does, for an open file such as stdin. Before it waits for more input, it
+    /// delivers the results of everything received so far.
     ///
     /// # Errors
-    /// If it cannot be read, a record is too long, or `take` says so.
+    /// If it cannot be read, a record is too long, or `take` returns an error.
     pub fn in_order_file(
         self,
         from: File,
@@ -168,8 +168,8 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         self.all_in_order(Some(Stream::of_file(from, true)), take)
     }
 
-    /// As [`Mapped::in_order`], but with the number of the file, from 0, and its end. The error of one does not end
-    /// the others, and the rest of a file may be left out; an error of `take` ends the reading.
+    /// Delivers as [`Mapped::in_order`] does, with the number of the file, from 0, and its end. The error of one file
+    /// does not affect the others, and the rest of a file may be skipped; an error of `take` ends the reading.
     ///
     /// # Errors
     /// Those of `take`, or if `map` panics; not those of files.
@@ -180,7 +180,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         self.run(None, None, |file, event| take(file, event).map_err(Error::Write))
     }
 
-    /// Writes results in order, each as soon as those before it are written.
+    /// Writes results in order, each as soon as those before it have been written.
     ///
     /// # Errors
     /// If a file cannot be read, a record is too long, or the results cannot be written.
@@ -211,7 +211,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
 }
 
 impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
-    /// Reads and maps all inputs; `take` gets results and ends.
+    /// Reads and maps all inputs; `take` receives results and ends.
     fn run(
         &self,
         from: Option<Stream<'_>>,
@@ -267,7 +267,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
     }
 }
 
-/// The end of a stream: its error, if it has one.
+/// The end of a stream, with its error if it has one.
 struct Failed(Option<io::Error>);
 
 impl io::Read for Failed {

@@ -1,4 +1,4 @@
-//! The parts of a file that are in memory, and those that must be loaded.
+//! The parts of a file that are resident, and those that must be loaded.
 
 use std::fs::File;
 use std::ops::Range;
@@ -10,11 +10,11 @@ use sakiyomi_io::page_cache::residency;
 pub(super) struct Plan {
     pub(super) resident: Vec<Range<u64>>,
     pub(super) cold: Vec<Range<u64>>,
-    /// The file was evicted before: loading parts of it would evict the resident ones.
+    /// Whether pages of the file were evicted before: loading parts of it would evict the resident ones.
     pub(super) is_too_large: bool,
 }
 
-/// Bytes whose residency is queried together. If a part is missing, all count as cold.
+/// Bytes whose residency is queried together. If any page is missing, all count as cold.
 const RESIDENCY_GRAIN_BYTES: u64 = 4 << 20;
 
 impl Plan {
@@ -22,7 +22,7 @@ impl Plan {
         Plan { cold: vec![range], ..Plan::default() }
     }
 
-    /// As the page cache is now. Where nothing can be known, all is taken to be cold.
+    /// Queries the page cache. If the residency cannot be determined, all counts as cold.
     pub(super) fn of(file: &File, range: Range<u64>) -> Plan {
         let Ok(whole) = residency(file, range.clone()) else { return Plan::all_cold(range) };
         if whole.is_whole() {
@@ -49,7 +49,7 @@ impl Plan {
         plan
     }
 
-    /// Whether it is of this range.
+    /// Whether it covers exactly this range.
     pub(super) fn covers(&self, range: &Range<u64>) -> bool {
         let bytes = self.bytes();
         let parts = || self.resident.first().into_iter().chain(self.cold.first());
@@ -69,20 +69,20 @@ fn bytes_of(ranges: &[Range<u64>]) -> u64 {
     ranges.iter().map(|range| range.end - range.start).sum()
 }
 
-/// Upper bound of a piece in bytes, a power of two: small enough that `bytes` give each thread sixteen pieces, unless
-/// they became too small to pay, and that two pieces for each thread fit in `room`.
+/// Returns an upper bound of a piece in bytes, a power of two: small enough that `bytes` give each thread sixteen
+/// pieces, unless they became too small to pay, and that two pieces per thread fit in `room`.
 pub(super) fn piece_max(bytes: u64, room: u64, threads: usize) -> u64 {
     let threads = threads as u64;
     let most = (bytes / (16 * threads)).max(PIECE_MIN_BYTES).min(room / (2 * threads));
     1 << most.max(1).ilog2()
 }
 
-/// Smaller pieces take longer to map than to process.
+/// Minimum size of a piece: smaller ones take longer to map than to process.
 const PIECE_MIN_BYTES: u64 = 256 << 10;
 
-/// Cuts a range into pieces that are small at its beginning and its end, so that threads begin soon and end together;
-/// in between, a piece has up to a quarter of the bytes on its shorter side. `sizes` are powers of two, and pieces
-/// begin at multiples of their size where they can.
+/// Divides a range into pieces that are small at its beginning and its end, so that threads start soon and end
+/// together; in between, a piece has up to a quarter of the bytes on its shorter side. `sizes` are powers of two, and
+/// pieces begin at multiples of their size where possible.
 pub(super) fn tapered(range: Range<u64>, sizes: Range<u64>) -> impl Iterator<Item = Range<u64>> + Send {
     let mut at = range.start;
     std::iter::from_fn(move || {
@@ -94,7 +94,7 @@ pub(super) fn tapered(range: Range<u64>, sizes: Range<u64>) -> impl Iterator<Ite
     })
 }
 
-/// A range in pieces that begin at multiples of `size`.
+/// Divides a range into pieces that begin at multiples of `size`.
 pub(super) fn cut(range: Range<u64>, size: u64) -> impl Iterator<Item = Range<u64>> + Send {
     let first = range.start / size;
     let count = if range.is_empty() { 0 } else { range.end.div_ceil(size) - first };

@@ -1,5 +1,5 @@
-//! Records that boundaries cut: each block gives its whole records, and its edges are put together with its
-//! neighbours'.
+//! Records that cross block boundaries: each block yields its whole records, and its edges are joined with those of its
+//! neighbours.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,8 +11,8 @@ use memchr::{memchr, memrchr};
 pub(super) struct Cut(pub(super) u8);
 
 impl Cut {
-    /// The end of a record that began before, whole records, and the start of one that goes on; `None` if no record
-    /// ends in the block.
+    /// Splits a block into the end of a record that began before, whole records, and the beginning of a record that
+    /// continues; `None` if no record ends in the block.
     pub(super) fn split<'b>(&self, block: &'b [u8]) -> Option<(&'b [u8], &'b [u8], &'b [u8])> {
         let first = memchr(self.0, block)? + 1;
         let last = memrchr(self.0, block)? + 1;
@@ -20,20 +20,19 @@ impl Cut {
     }
 }
 
-/// A record that was put together, and where it belongs: at the boundary at this byte, before the records that
-/// follow.
+/// A joined record, and its place: at the boundary at this offset, before the records that follow.
 pub(super) type Joined = (u64, Vec<u8>);
 
-/// More bytes of a record were found than are allowed.
+/// A record exceeds this number of bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong(pub(super) u64);
 
-/// Blocks that lie side by side, as far as their edges are concerned.
+/// Adjacent blocks, reduced to their outer edges.
 #[derive(Debug)]
 struct Run {
     end: u64,
     head: Edge,
-    /// Behind the last end of a record, if there is one; otherwise all of it is head.
+    /// The bytes after the last end of a record, if there is one; otherwise all bytes are in `head`.
     tail: Option<Vec<u8>>,
 }
 
@@ -41,13 +40,13 @@ struct Run {
 #[derive(Debug)]
 struct Edge {
     bytes: Vec<u8>,
-    /// The block in which the record ends begins here; where it is put together with what is before, it belongs here.
+    /// Start of the block in which the record ends; after joining with the bytes before it, the record belongs here.
     at: u64,
-    /// Given out already, as the first of all.
+    /// Whether it was already returned, as the first record of all.
     given: bool,
 }
 
-/// Puts edges together, in whatever order blocks come.
+/// Joins the edges of blocks that arrive in any order.
 #[derive(Debug)]
 pub(super) struct Joiner {
     most: u64,
@@ -57,12 +56,12 @@ pub(super) struct Joiner {
 }
 
 impl Joiner {
-    /// Records that are cut may be of `most` bytes; the first begins at `start`.
+    /// Makes a joiner for records of at most `most` bytes; the first one begins at `start`.
     pub(super) fn new(most: u64, start: u64) -> Joiner {
         Joiner { most, start, runs: BTreeMap::new() }
     }
 
-    /// A block has come, cut as [`Cut::split`] does, or of no record's end: gives the records that are whole by it.
+    /// Adds a block, split by [`Cut::split`] or without an end of a record; returns the records that it completes.
     pub(super) fn add(
         &mut self,
         block: Range<u64>,
@@ -81,7 +80,7 @@ impl Joiner {
             run = run.then(next, &mut joined);
         }
         if start == self.start && run.tail.is_some() && !run.head.given {
-            // At once: others may be written only when it is.
+            // Returned at once, because others can be written only after it.
             joined.push((run.head.at, std::mem::take(&mut run.head.bytes)));
             run.head.given = true;
         }
@@ -93,7 +92,7 @@ impl Joiner {
         Ok(joined)
     }
 
-    /// All blocks have come: gives the last record if it has no end.
+    /// Returns the last record if it lacks an end; to be called after all blocks.
     pub(super) fn finish(&mut self) -> Vec<Joined> {
         let Some((_, run)) = self.runs.pop_first() else { return Vec::new() };
         assert!(self.runs.is_empty(), "a block is missing");

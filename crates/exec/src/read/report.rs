@@ -1,4 +1,4 @@
-//! The report of a blocked read, and the events that it delivers meanwhile.
+//! The report of a blocked read, and its events.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use super::error::Error;
 pub struct Report {
     /// Bytes read.
     pub bytes: u64,
-    /// Bytes of them that were in memory, and so were not waited for.
+    /// Bytes of these that were resident.
     pub resident_bytes: u64,
-    /// Bytes that were worked on where the page cache has them; the others were copied.
+    /// Bytes that were processed in place in the page cache; the others were copied.
     pub mapped_bytes: u64,
-    /// The engine that read the others; `None` if all were in memory.
+    /// The engine that read the others; `None` if all were resident.
     pub method: Option<EngineSpec>,
     /// Time from start to end.
     pub elapsed: Duration,
-    /// Time in the function that maps, of all threads.
+    /// Total time in the mapping function, over all threads.
     pub computing: Duration,
     /// Whether the I/O thread got the priority that it requested; `None` without an I/O thread.
     pub io_is_urgent: Option<bool>,

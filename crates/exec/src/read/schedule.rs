@@ -1,4 +1,4 @@
-//! The I/O thread's main task: it goes through the files, and dispatches their blocks to the threads that compute.
+//! The I/O thread's main task: iterates over the files, and dispatches their blocks to the compute threads.
 //!
 //! It starts the next file as soon as the last block of one is loaded, while the blocks loaded so far are processed.
 
@@ -22,19 +22,19 @@ use super::tuner::Transfer;
 use super::work::{FileGuard, SMALL_FILE_MAX, Work};
 use crate::executor::{Handle, Lane, Tasks, Threads};
 
-/// Bytes that a thread maps at a time of a file that is in memory.
+/// Bytes of a resident file that a thread maps at a time.
 const MAPPED_MAX_BYTES: u64 = 16 << 20;
-/// The same at the beginning and the end of a file.
+/// The same limit at the beginning and the end of a file.
 const MAPPED_AT_ENDS_BYTES: u64 = 1 << 20;
 
-/// Reads all of the inputs; says whether the I/O thread had its priority.
+/// Reads all inputs; returns whether the I/O thread got its priority.
 pub(super) fn all<T: Send>(work: Work<'_, T>, inputs: Vec<Input<'_>>) -> Result<bool, Error> {
     let run = {
         let (work, inputs) = (&work, inputs);
         Threads::new(work.read.threads).run(move |tasks| {
             let scheduler = Scheduler::new(work, inputs);
             tasks.task("read").on(Lane::Io(0)).spawn(move |tasks| scheduler.schedule(tasks)).forget();
-            // The thread says so when it starts, and it has something to do.
+            // The thread sets this when it starts, which requires a task.
             let last = tasks.task("end").on(Lane::Io(0)).spawn(|tasks| tasks.io_is_urgent());
             tasks.wait(last)
         })
@@ -57,7 +57,7 @@ pub(super) struct Scheduler<'w, 'g, T> {
     begun: usize,
     pub(super) devices: Devices,
     buffers: Buffers,
-    /// The engine that all files share, once one is read into buffers.
+    /// The engine that all files share, opened when the first one is read into buffers.
     pub(super) io: Option<Io>,
 }
 
@@ -77,8 +77,8 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             self.begun += 1;
             let rest = match input {
                 Err(Input::Stream(_, mut from)) => self.load_stream(tasks, &file, &mut from).map(|()| None),
-                // The input was not opened ahead. Opening it may block, as with a FIFO, so all earlier files end
-                // first: perhaps the caller then wants no more, or they hold the descriptors that it needs.
+                // The input was not opened ahead. Opening it may block, as with a FIFO, so all earlier files must end
+                // first: the caller may then want no more, or they hold the descriptors that it needs.
                 Err(Input::Path(_)) if !self.work.files.wait_for_others() => return,
                 Err(Input::Path(path)) => match Opened::open(self.work, path) {
                     Ok(opened) => self.dispatch(tasks, &file, opened),
@@ -112,7 +112,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         let Opened { file: mut from, metadata, plan, .. } = opened;
         let kind = metadata.file_type();
         if kind.is_dir() {
-            // The system says so in its own words.
+            // Reading it yields the system's own error.
             let refused = from.read(&mut [0]).err();
             let source = refused.unwrap_or_else(|| io::ErrorKind::IsADirectory.into());
             return Err(Error::Stream { path: file.path.to_owned(), source });
@@ -164,7 +164,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         }
     }
 
-    /// Each thread loads the blocks that it processes.
+    /// Makes each thread load the blocks that it processes.
     fn dispatch_shared(
         &mut self,
         tasks: &Tasks<'w>,
@@ -188,7 +188,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         }
     }
 
-    /// Compute threads fetch the resident parts; this thread loads the cold ones.
+    /// Makes compute threads fetch the resident parts; this thread loads the cold ones.
     fn dispatch_dedicated(
         &mut self,
         tasks: &Tasks<'w>,
@@ -218,7 +218,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         self.load(tasks, file, &fetch, cold).map(|()| None)
     }
 
-    /// Dispatches pieces, as many as there are permits for.
+    /// Dispatches pieces, limited by permits.
     fn one_by_one(
         &self,
         tasks: &Tasks<'w>,
@@ -249,7 +249,8 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         true
     }
 
-    /// Dispatches each piece when the one before it has been processed; the task ends with the last of them.
+    /// Dispatches pieces to all threads, each when the one before it has been processed; the returned task ends with
+    /// the last of them.
     fn side_by_side(
         &self,
         tasks: &Tasks<'w>,

@@ -1,8 +1,8 @@
-//! A counting semaphore: bounds the blocks that are loaded, processed, or wait for their turn to be written.
+//! A counting semaphore: bounds the blocks that are loaded, processed, or waiting for their turn to be written.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Permits, a fixed number of them.
+/// A fixed number of permits.
 #[derive(Debug)]
 pub(super) struct Semaphore {
     shared: Arc<Shared>,
@@ -28,7 +28,7 @@ pub(super) struct Permit {
     _lent: Arc<Lent>,
 }
 
-/// Dropped during a panic, it closes the semaphore: the results that others would wait for never come.
+/// Dropped during a panic, it closes the semaphore, because results that others would wait for never arrive.
 #[derive(Debug)]
 struct Lent {
     shared: Arc<Shared>,
@@ -61,12 +61,12 @@ impl Semaphore {
         Some(Permit { _lent: Arc::new(Lent { shared: Arc::clone(&self.shared), count }) })
     }
 
-    /// Whether less than half of them are lent, so that threads that compute may starve.
+    /// Whether fewer than half of the permits are in use, so that compute threads may starve.
     pub(super) fn is_low(&self) -> bool {
         2 * self.shared.lock().lent < self.shared.most
     }
 
-    /// Waits until the caller's permit is the only one lent; returns whether the semaphore is still open.
+    /// Waits until the caller's permit is the only one in use; returns whether the semaphore is still open.
     pub(super) fn wait_for_others(&self) -> bool {
         let mut state = self.shared.lock();
         while state.lent > 1 && !state.closed {
@@ -103,7 +103,7 @@ impl Drop for Lent {
         let mut state = shared.lock();
         state.lent -= *count;
         state.closed |= std::thread::panicking();
-        // A waiter is woken for several at once: a wake-up costs as much as reading a block that is in memory.
+        // A waiter is woken for several permits at once: a wake-up costs as much as reading a resident block.
         let enough = state.lent <= shared.most - shared.most.div_ceil(4);
         if state.closed || state.waiting && enough {
             drop(state);

@@ -1,4 +1,4 @@
-//! Bytes of a block, whatever their source, and blocks of inputs that are read from beginning to end.
+//! The bytes of a block from any source, and blocks of inputs that are read sequentially.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sakiyomi_io::readiness::is_readable_now;
 use sakiyomi_io::{Block, Buffer};
 
-/// A block's bytes.
+/// The bytes of a block.
 pub(super) enum Bytes {
     /// From a file.
     Block(Block),
@@ -19,12 +19,12 @@ pub(super) enum Bytes {
 }
 
 impl Bytes {
-    /// Whether they are the file's own pages.
+    /// Whether they are pages of the page cache.
     pub(super) fn are_mapped(&self) -> bool {
         matches!(self, Bytes::Block(block) if block.is_mapped())
     }
 
-    /// Whether they are the file's; only a mapping can lose some after it was made.
+    /// Checks that they are those of the file; only a mapping can lose some after it was made.
     pub(super) fn intact(&self) -> Result<(), sakiyomi_io::Error> {
         match self {
             Bytes::Block(block) => block.intact(),
@@ -50,8 +50,8 @@ pub(super) struct Stream<'f> {
     /// Bytes that were read earlier.
     before: Cursor<Vec<u8>>,
     from: From<'f>,
-    /// Whether a block ends where further reading would block: the block's results may be wanted before more bytes
-    /// arrive, or may cause them to arrive.
+    /// Whether a block ends where further reading would block: its results may be needed before more bytes arrive, or
+    /// may cause them to arrive.
     is_eager: bool,
 }
 
@@ -70,7 +70,7 @@ impl<'f> Stream<'f> {
         Stream { before: Cursor::default(), from: From::File(file), is_eager }
     }
 
-    /// The same with bytes that were read of it before.
+    /// Prepends bytes that were read before.
     pub(super) fn behind(self, before: Vec<u8>) -> Stream<'f> {
         Stream { before: Cursor::new(before), ..self }
     }
@@ -113,11 +113,11 @@ impl Read for Stream<'_> {
     }
 }
 
-/// Memory for small files, used again: one for each thread that works on one.
+/// A pool of memory for small files: one buffer per thread that processes one.
 #[derive(Clone, Default)]
 pub(super) struct SmallBufs(Arc<Mutex<Vec<Box<[u8]>>>>);
 
-/// The content of a small file. Its memory is reused when it is dropped.
+/// The content of a small file. Its memory is reused after it is dropped.
 pub(super) struct SmallBuf {
     bytes: Box<[u8]>,
     filled: usize,
@@ -125,8 +125,8 @@ pub(super) struct SmallBuf {
 }
 
 impl SmallBufs {
-    /// Reads up to `most` bytes, which is the same number in every call, or to the end; also returns the error that
-    /// ended it early, if any.
+    /// Reads up to `most` bytes, the same number in every call, or to the end; also returns the error that ended it
+    /// early, if any.
     pub(super) fn read(&self, from: &mut (impl Read + ?Sized), most: usize) -> (SmallBuf, io::Result<()>) {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let bytes = kept.unwrap_or_else(|| vec![0; most].into_boxed_slice());
@@ -150,7 +150,7 @@ impl Drop for SmallBuf {
     }
 }
 
-/// Fills a buffer as far as [`Stream::fill`] does. After an error it holds the bytes read before the error.
+/// Fills a buffer as [`Stream::fill`] does. After an error it holds the bytes read before the error.
 pub(super) fn fill_buffer(from: &mut Stream<'_>, buffer: &mut Buffer) -> io::Result<()> {
     buffer.set_len(0);
     let (filled, outcome) = from.fill(buffer.space());

@@ -16,7 +16,7 @@ fn concatenated(mut first: Vec<u8>, next: Vec<u8>) -> Vec<u8> {
     first
 }
 
-/// Ways of reading that take different paths here.
+/// Variants of reading that take different code paths.
 fn ways(path: &Path) -> Vec<BlockedRead> {
     let read = || blocked_read(path).threads(2);
     let method = |method: &str| read().method(method.parse().unwrap());
@@ -31,7 +31,7 @@ fn ways(path: &Path) -> Vec<BlockedRead> {
     ]
 }
 
-/// The records as they were mapped, each call's marked.
+/// Returns the records as mapped, with a mark for each call.
 fn marked(records: &[u8]) -> Vec<u8> {
     assert!(!records.is_empty());
     let mut marked = records.to_vec();
@@ -84,7 +84,7 @@ proptest! {
     }
 }
 
-/// As [`ways`], of many files.
+/// As [`ways`], for many files.
 fn ways_of_many(paths: &[PathBuf]) -> Vec<BlockedRead> {
     let many = |one: BlockedRead| BlockedRead { paths: paths.to_vec(), ..one };
     ways(Path::new("")).into_iter().map(many).collect()
@@ -119,7 +119,7 @@ proptest! {
     }
 }
 
-/// Small files, one that is none, a large one, and so on.
+/// Small files, an empty one, a large one, and others.
 fn of_all_sizes() -> (Vec<ScratchFile>, Vec<PathBuf>, Vec<Vec<u8>>) {
     let lines =
         |count: u32| (0..count).flat_map(|number| format!("{number}\n").into_bytes()).collect::<Vec<u8>>();
@@ -207,7 +207,7 @@ fn who_takes_results_can_end_the_reading() {
             )
             .unwrap_err();
         assert!(matches!(error, Error::Write(_)), "{error}");
-        assert_eq!(calls, 21, "nobody is called after that");
+        assert_eq!(calls, 21, "nothing is called after that");
     }
 }
 
@@ -319,7 +319,7 @@ fn what_is_brought_is_worked_on_where_it_is() {
     assert_eq!(pread.map(<[u8]>::len).reduce(0, |first, next| first + next).unwrap().1.mapped_bytes, 0);
 }
 
-/// A file that has offsets and a size, but no pages: loaded bytes do not stay, and cannot be mapped either.
+/// The file has offsets and a size, but no pages: loaded bytes do not stay cached, and cannot be mapped either.
 #[test]
 fn what_the_page_cache_does_not_keep_is_read_into_buffers() {
     let path = Path::new("/sys/kernel/btf/vmlinux");
@@ -333,7 +333,7 @@ fn what_the_page_cache_does_not_keep_is_read_into_buffers() {
     assert!(written == expected);
 }
 
-/// A block device whose file has been cut answers with errors beyond it.
+/// A block device whose file has been truncated returns errors beyond its end.
 #[test]
 fn a_device_that_fails_is_an_error_behind_what_it_gave() {
     const GIVEN: usize = 3 << 20;
@@ -358,12 +358,12 @@ fn a_device_that_fails_is_an_error_behind_what_it_gave() {
         way.clone().map(<[u8]>::to_vec).each_in_order(take).unwrap();
         assert!(matches!(end, Some(Err(Error::Io(_)))), "{way:?}: {end:?}");
         assert!(given.len() <= GIVEN && text.starts_with(&given), "{way:?}: {}", given.len());
-        // The kernel fails all that it has asked for at once, some of it ahead.
+        // The kernel fails the whole request, including its read-ahead.
         assert!(!given.is_empty(), "{way:?}");
     }
 }
 
-/// Blocks that precede an error are still being worked on when it is met; none of them is lost.
+/// Blocks before an error are still being processed when it occurs; none of them is lost.
 #[test]
 fn all_blocks_before_an_error_have_results() {
     struct Failing;
@@ -372,7 +372,7 @@ fn all_blocks_before_an_error_have_results() {
             Err(io::Error::other("no more"))
         }
     }
-    // Read by the caller, and by the I/O thread for two others.
+    // Read by the caller; or by the I/O thread for two others.
     for size in [20_500, 2_000_500u32] {
         let text: Vec<u8> = (0..size).map(|at| (at / 100) as u8).collect();
         let mut given = Vec::new();
@@ -388,7 +388,7 @@ fn all_blocks_before_an_error_have_results() {
     }
 }
 
-/// Reads a file that `change` modifies on the first call of the function that maps.
+/// Reads a file that `change` modifies on the first call of the mapping function.
 fn changed_meanwhile(
     way: &BlockedRead,
     text: &[u8],
@@ -415,7 +415,7 @@ fn a_file_that_shrinks_is_an_error_and_one_that_grows_or_goes_is_not() {
         for cold in [false, true] {
             let cut =
                 |path: &Path| std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(1).unwrap();
-            // A read whose buffers already hold the whole file notices nothing.
+            // A read whose buffers already hold the whole file is not affected.
             match changed_meanwhile(&way, &text, cold, cut) {
                 Ok((read, _)) => assert!(read == text, "{way:?}"),
                 Err(Error::Io(sakiyomi_io::Error::Shrunk { .. })) => {}
@@ -436,7 +436,7 @@ fn a_file_that_shrinks_is_an_error_and_one_that_grows_or_goes_is_not() {
 
 #[test]
 fn results_that_wait_for_their_turn_are_bounded() {
-    /// As large as the block that it is of.
+    /// A result as large as its block.
     struct Large<'c>(usize, &'c AtomicUsize);
     impl Drop for Large<'_> {
         fn drop(&mut self) {
@@ -496,7 +496,7 @@ fn a_panic_wherever_it_is_ends_all_files_and_nothing_hangs() {
         assert_eq!(said(error), "the task `block` panicked: in put_together");
         let has_panicked = AtomicBool::new(false);
         let take = |file: usize, _: Result<(usize, Report), Error>| {
-            assert!(!has_panicked.load(Ordering::Relaxed), "nobody is called after that");
+            assert!(!has_panicked.load(Ordering::Relaxed), "nothing is called after that");
             has_panicked.store(file == 20, Ordering::Relaxed);
             assert!(file < 20, "in take");
             Ok(())
@@ -519,6 +519,6 @@ fn who_takes_results_in_order_can_end_the_reading() {
         };
         let error = way.block(5000).map(<[u8]>::len).each_in_order(take).unwrap_err();
         assert!(matches!(error, Error::Write(_)), "{error}");
-        assert_eq!(calls, 100, "nobody is called after that");
+        assert_eq!(calls, 100, "nothing is called after that");
     }
 }

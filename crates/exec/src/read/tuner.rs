@@ -1,8 +1,8 @@
-//! Whether resident bytes are mapped or copied: which of the two is faster differs from machine to machine.
+//! Chooses whether resident bytes are mapped or copied: which is faster differs from machine to machine.
 //!
-//! Mapping copies nothing, but its pages are entered into tables that all threads share, and taken out again (Crotty,
-//! Leis & Pavlo 2022 on what that comes to on many cores). Copying costs memory bandwidth, and leaves a block in its
-//! core's cache. So both are tried on the first pieces of a large file, and the faster one is kept.
+//! Mapping copies nothing, but its pages are entered into and removed from page tables that all threads share (Crotty,
+//! Leis & Pavlo 2022 on the cost with many cores). Copying costs memory bandwidth, and leaves a block in its core's
+//! cache. So both are tried on the first pieces of a large file, and the faster one is kept.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ pub(super) struct Tuner {
 
 /// Trials of each transfer. The shortest time counts, because every disturbance makes a trial longer.
 const TRIALS_PER_TRANSFER: usize = 5;
-/// Bytes of a trial: enough to take longer than making a mapping (with 1 MiB, copying seemed faster where it takes
-/// half as long again). Both transfers are tried on as many bytes, so that both are disturbed equally often.
+/// Bytes of a trial: enough to take longer than making a mapping (with 1 MiB, copying appeared faster where it takes
+/// 1.5 times as long). Both transfers get equally many bytes, so that both are disturbed equally often.
 const TRIAL_BYTES: u64 = 2 << 20;
-/// Files from this size on are tried: the trials cost at most a hundredth of that.
+/// File size from which on trials are made: they cost at most a hundredth of that.
 const TUNED_MIN_BYTES: u64 = 256 << 20;
-/// Copying must take less than this part of the time of mapping: the difference may be chance or the cost of a
-/// trial's mapping.
+/// Copying must take less than this fraction of the time of mapping: a smaller difference may be chance or the cost of
+/// a trial's mapping.
 const COPY_MAX_RATIO: f64 = 0.9;
 
 #[derive(Debug, Default)]
@@ -53,13 +53,13 @@ impl Trials {
 }
 
 impl Tuner {
-    /// A tuner for `bytes` bytes: few bytes are mapped without trials.
+    /// Makes a tuner for `bytes` bytes: few bytes are mapped without trials.
     pub(super) fn of(bytes: u64) -> Tuner {
         let settled = (bytes < TUNED_MIN_BYTES).then_some(Transfer::Mmap);
         Tuner { settled, map: Trials::default(), copy: Trials::default() }
     }
 
-    /// Always the same.
+    /// Makes a tuner that always chooses this transfer.
     pub(super) fn settled(transfer: Transfer) -> Tuner {
         Tuner { settled: Some(transfer), ..Tuner::of(0) }
     }
@@ -69,8 +69,8 @@ impl Tuner {
         self.settled = Some(transfer);
     }
 
-    /// The transfer for a piece of `length` bytes, and the number of its bytes for which it holds; then this is
-    /// called again.
+    /// Returns the transfer for a piece of `length` bytes, and the number of bytes for which it holds; to be called
+    /// again for the rest.
     pub(super) fn next(&mut self, length: u64) -> (Transfer, u64) {
         if let Some(transfer) = self.settled {
             return (transfer, length);
@@ -78,7 +78,7 @@ impl Tuner {
         if length < TRIAL_BYTES || self.copy.begun == TRIALS_PER_TRANSFER {
             return (Transfer::Mmap, length);
         }
-        // In turn, and mapping first.
+        // Alternating, beginning with mapping.
         let transfer = if self.map.begun == self.copy.begun { Transfer::Mmap } else { Transfer::Copy };
         self.of_transfer(transfer).begun += 1;
         (transfer, TRIAL_BYTES)
@@ -110,7 +110,7 @@ mod tests {
 
     const PIECE: u64 = 16 << 20;
 
-    /// Works on pieces of a file until there are no more: the bytes that were had either transfer.
+    /// Processes pieces of a file until none is left; returns the bytes mapped and copied.
     fn run(tuner: &mut Tuner, bytes: u64, ns_a_byte: impl Fn(Transfer, usize) -> f64) -> (u64, u64) {
         let (mut mapped, mut copied, mut calls) = (0, 0, 0);
         let mut left = bytes;
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_disturbance_decides_nothing() {
         let all = 1 << 30;
-        // All of mapping but one, and none of copying, are ten times as long.
+        // All trials of mapping but one, and none of copying, take ten times as long.
         let took = |transfer, call| {
             let usual = if transfer == Transfer::Mmap { 0.1 } else { 0.12 };
             if transfer == Transfer::Mmap && call != 4 { 10.0 * usual } else { usual }

@@ -22,16 +22,16 @@ use super::stream::{Bytes, SmallBufs};
 use super::tuner::Transfer;
 use crate::executor::Failure;
 
-/// A file up to this size is read in one call by the thread that processes it: a hand-over would take longer.
+/// A file up to this size is read in one call by the thread that processes it: handing it over would take longer.
 pub(super) const SMALL_FILE_MAX: usize = 256 << 10;
-/// Files that are worked on or whose results wait for their turn, and as many that are opened ahead, at most.
+/// Maximum number of files that are processed or whose results wait for their turn; as many are opened ahead.
 const FILES_MAX: u64 = 64;
-/// Descriptors that are left to the rest of the process.
+/// Descriptors left to the rest of the process.
 const DESCRIPTORS_RESERVED: u64 = 16;
 /// Descriptors that a file may need: while it is opened ahead, mapped and read.
 const DESCRIPTORS_PER_FILE: u64 = 4;
 
-/// The offset of a failure that concerns no block: beyond every block that was handed over.
+/// Offset of a failure that concerns no block: beyond every block that was handed over.
 const BEHIND_ALL: u64 = u64::MAX - 1;
 
 /// State shared by the tasks.
@@ -41,11 +41,11 @@ pub(super) struct Work<'g, T> {
     cut: Option<Cut>,
     pub(super) in_order: bool,
     sink: Sink<'g, T>,
-    /// Blocks, and files.
+    /// Permits for blocks, and for files.
     pub(super) blocks: Semaphore,
     pub(super) files: Semaphore,
     pub(super) kept: SmallBufs,
-    /// Why all of it was stopped, if it was.
+    /// The error that stopped the whole read, if any.
     stopped: Mutex<Option<Error>>,
 }
 
@@ -62,7 +62,7 @@ impl<'g, T: Send> Work<'g, T> {
         Work { read, map, cut, in_order, sink, blocks, files, kept, stopped }
     }
 
-    /// Ends all of it.
+    /// Stops the whole read.
     pub(super) fn stop(&self, error: Error) {
         self.stopped.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.blocks.close();
@@ -80,18 +80,18 @@ impl<'g, T: Send> Work<'g, T> {
         self.blocks.permits(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    /// The engine for files that are not in memory.
+    /// Returns the engine for files that are not resident.
     pub(super) fn method(&self) -> EngineSpec {
         let usual = if self.read.access == Access::Direct { EngineKind::Pread } else { EngineKind::Read };
         self.read.method.unwrap_or(EngineSpec::usual(usual))
     }
 
-    /// Whether files are read as is best.
+    /// Whether engine and access have their defaults.
     pub(super) fn is_usual(&self) -> bool {
         self.read.method.is_none() && self.read.access == Access::Buffered
     }
 
-    /// Whether the whole of a file is wanted, so that a small one can be read at once.
+    /// Whether whole files are wanted, so that a small one can be read at once.
     pub(super) fn takes_small(&self) -> bool {
         self.is_usual() && self.read.range == (0..u64::MAX)
     }
@@ -143,7 +143,7 @@ pub(super) struct FileJob<'w, 'g, T> {
     plan: Mutex<(u64, Option<EngineSpec>)>,
 }
 
-/// A reference to a file's job: when the last is dropped, the file has ended.
+/// A reference to a file's job: when the last one is dropped, the file ends.
 pub(super) struct FileGuard<'w, 'g, T: Send>(Option<Arc<FileJob<'w, 'g, T>>>);
 
 impl<T: Send> Clone for FileGuard<'_, '_, T> {
@@ -173,7 +173,7 @@ impl<T: Send> FileJob<'_, '_, T> {
         self.joiner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the residency that was found before the file is read.
+    /// Records the residency found before the file is read.
     pub(super) fn note_plan(&self, resident_bytes: u64, method: Option<EngineSpec>) {
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = (resident_bytes, method);
     }
@@ -183,8 +183,8 @@ impl<T: Send> FileJob<'_, '_, T> {
         self.fail_at(BEHIND_ALL, error);
     }
 
-    /// Stops reading this file at an offset. If there are several failures, the one with the lowest offset is
-    /// reported, so that the outcome does not depend on which thread was first.
+    /// Stops reading this file at an offset. Among several failures, the one with the lowest offset is reported, so
+    /// that the outcome does not depend on which thread was first.
     fn fail_at(&self, offset: u64, error: Error) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if failure.as_ref().is_none_or(|&(first, _)| offset < first) {
@@ -199,7 +199,7 @@ impl<T: Send> FileJob<'_, '_, T> {
         }
     }
 
-    /// Whether no further block of it is handed over.
+    /// Whether no further block of it is to be handed over.
     pub(super) fn is_over(&self) -> bool {
         self.failed_at.load(Ordering::Relaxed) != u64::MAX || self.is_enough()
     }
@@ -208,8 +208,8 @@ impl<T: Send> FileJob<'_, '_, T> {
         self.gather.is_enough() || self.work.blocks.is_closed()
     }
 
-    /// Whether the block at an offset that was handed over is still worked on. Results in order include all that
-    /// precedes a failure; otherwise a failure leaves no result.
+    /// Whether the block at an offset, which was handed over, is still to be processed. Results in order include all
+    /// that precede a failure; otherwise a failure leaves no result.
     fn wants(&self, offset: u64) -> bool {
         let failed_at = self.failed_at.load(Ordering::Relaxed);
         !self.is_enough() && (failed_at == u64::MAX || self.work.in_order && offset < failed_at)
@@ -224,15 +224,15 @@ impl<T: Send> FileJob<'_, '_, T> {
         }
     }
 
-    /// Hands over the result of a place, if there is one.
+    /// Delivers the result of a place, if there is one.
     fn put(&self, place: Range<u64>, result: Option<T>, permit: Option<Permit>) {
         if let Err(error) = self.gather.put(place, result, permit) {
             self.work.stop(error);
         }
     }
 
-    /// Reads a file from its beginning to its end, `SMALL_FILE_MAX` bytes at a time, and works on them here. Some, as
-    /// those in /proc, have more in them than their size says.
+    /// Reads a file from its beginning to its end, `SMALL_FILE_MAX` bytes at a time, and processes it on this thread.
+    /// Some files, as those in /proc, contain more than their size.
     pub(super) fn read_small(&self, from: &mut (impl Read + ?Sized), mut permit: Option<Permit>) {
         let mut offset = 0;
         while !self.is_over() {
@@ -251,7 +251,7 @@ impl<T: Send> FileJob<'_, '_, T> {
         }
     }
 
-    /// Fetches a piece and works on it.
+    /// Fetches a piece and processes it.
     pub(super) fn fetched(&self, piece: Range<u64>, fetch: &Fetch, permit: Option<Permit>) {
         let mut rest = piece;
         while !rest.is_empty() && self.wants(rest.start) {
@@ -265,7 +265,7 @@ impl<T: Send> FileJob<'_, '_, T> {
         }
     }
 
-    /// Returns the transfer that succeeded.
+    /// Fetches and processes a part; returns the transfer that succeeded.
     fn fetched_so(
         &self,
         transfer: Transfer,
@@ -286,7 +286,7 @@ impl<T: Send> FileJob<'_, '_, T> {
         Ok(Transfer::Copy)
     }
 
-    /// Works on a block, of more than no bytes, and on the records that are whole by it.
+    /// Processes a non-empty block and the records that it completes.
     pub(super) fn piece(&self, offset: u64, bytes: Bytes, permit: Option<Permit>) {
         if self.wants(offset) {
             self.try_to(offset, || self.work_on(offset, bytes, permit));
@@ -299,7 +299,7 @@ impl<T: Send> FileJob<'_, '_, T> {
         if bytes.are_mapped() {
             self.mapped_bytes.fetch_add(end - start, Ordering::Relaxed);
         }
-        // At each boundary there are two places: that of the record that it cuts, and that of the records behind.
+        // Each boundary has two places: that of the record that crosses it, and that of the records after it.
         let (place, result, joined) = match self.work.cut.map(|cut| cut.split(&bytes)) {
             None => (2 * start..2 * end, Some(self.mapped(&bytes)), Vec::new()),
             Some(None) => (2 * start..2 * end, None, self.joined_by(start..end, &bytes, None)?),
@@ -310,7 +310,7 @@ impl<T: Send> FileJob<'_, '_, T> {
             }
         };
         bytes.intact()?;
-        // The buffer is free before the permit is.
+        // The buffer is released before the permit.
         drop(bytes);
         self.put(place, result, permit);
         joined.into_iter().for_each(|joined| self.put_joined(joined));
@@ -322,7 +322,7 @@ impl<T: Send> FileJob<'_, '_, T> {
         joined.map_err(|TooLong(most)| Error::LongRecord { path: self.path.to_owned(), most })
     }
 
-    /// Works on a record that was put together.
+    /// Processes a joined record.
     fn put_joined(&self, (at, record): Joined) {
         let result = (!record.is_empty()).then(|| self.mapped(&record));
         self.put(2 * at..2 * at + 1, result, None);
@@ -335,7 +335,7 @@ impl<T: Send> FileJob<'_, '_, T> {
         result
     }
 
-    /// All blocks have come, or no more will.
+    /// Ends the file after its last block.
     fn end(self) {
         if self.work.blocks.is_closed() {
             return;
@@ -370,7 +370,7 @@ impl<T: Send> FileJob<'_, '_, T> {
     }
 }
 
-/// Number of files for which there are descriptors.
+/// Returns the number of files for which there are descriptors.
 fn files_max() -> usize {
     let room = sakiyomi_io::open_files_max().saturating_sub(DESCRIPTORS_RESERVED);
     (room / DESCRIPTORS_PER_FILE).clamp(1, FILES_MAX) as usize

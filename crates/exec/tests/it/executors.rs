@@ -1,4 +1,4 @@
-//! Threads that stay: many runs, one after the other, at the same time, and within each other.
+//! Persistent threads: many runs, consecutive, concurrent and nested.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ fn started(threads: &Threads) -> Executor<'static> {
     threads.start().expect("threads can be started")
 }
 
-/// The thread that a lane's task is run by.
+/// Returns the thread that runs a task of a lane.
 fn thread_of(tasks: &Caller<'_>, lane: Lane) -> ThreadId {
     tasks.wait(tasks.task("who").on(lane).spawn(|_| thread::current().id())).unwrap()
 }
@@ -93,7 +93,7 @@ fn a_run_that_never_runs_out_leaves_others_their_turn() {
     let endless = Executor::start(executor);
     endless.each("endless", 4, 0u64.., |_, _| Ok::<(), Failure>(())).forget();
     for _ in 0..50 {
-        // Only the thread that the endless run keeps busy may do it.
+        // Only the thread that the endless run keeps busy may run it.
         executor.run(|tasks| thread_of(tasks, Lane::Pinned(1))).unwrap();
     }
     drop(endless);
@@ -114,7 +114,7 @@ fn a_caller_that_waits_runs_no_tasks_of_other_runs() {
         };
         scope.spawn(run).join().unwrap().unwrap();
     });
-    // So it is still there for its own caller.
+    // The task is still queued for its own caller.
     assert_eq!(other.wait(by_whom).unwrap(), thread::current().id());
 }
 
@@ -138,7 +138,7 @@ fn a_run_that_is_dropped_is_cancelled_and_what_has_begun_is_awaited() {
     }
     drop(run);
     assert_eq!((ended.load(Ordering::SeqCst), queued.load(Ordering::SeqCst)), (1, 0));
-    assert_eq!(Arc::strong_count(&queued), 1, "what they held is gone");
+    assert_eq!(Arc::strong_count(&queued), 1, "their values were dropped");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_lane_has_as_many_tasks_at_a_time_as_threads_and_lanes_do_not_wait_for_each_
                 (0..count)
                     .for_each(|_| tasks.task("meet").on(Lane::Io(lane)).spawn(|_| meet.wait()).forget());
             }
-            // Counted round.
+            // Modulo the number of lanes.
             assert_eq!(
                 tasks.wait(tasks.task("name").on(Lane::Io(3)).spawn(|_| thread_name())).unwrap(),
                 "sakiyomi-io-1"

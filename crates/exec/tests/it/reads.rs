@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use sakiyomi_exec::read::blocked_reads;
 use sakiyomi_testing::Scratch;
 
-/// Threads of this process that are called so.
+/// Returns the threads of this process with this name.
 fn threads_called(name: &str) -> impl Iterator<Item = OsString> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap());
     let name = format!("{name}\n");
@@ -44,6 +44,6 @@ fn many_files_are_read_by_one_engine_in_each_files_order() {
         .unwrap();
     assert!(read.into_iter().eq((0..100).map(text)));
     assert_eq!(report.method, Some(method));
-    // The threads of one engine, not of one for each file.
+    // The threads of one shared engine, rather than of one per file.
     assert!((1..=3).contains(&threads.into_inner().unwrap().len()));
 }

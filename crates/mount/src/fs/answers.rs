@@ -1,4 +1,4 @@
-//! How the kernel is answered, by kind of answer; and what several requests have in common.
+//! Replies to the kernel by type, and parts common to several requests.
 
 use std::ffi::OsStr;
 use std::io;
@@ -57,7 +57,7 @@ pub(super) fn value(reply: ReplyXattr, size: u32, value: io::Result<Vec<u8>>) {
 }
 
 impl Files {
-    /// Replies with a file that was made under a new name.
+    /// Replies with a newly created file.
     pub(super) fn made_known(
         &self,
         request: &Request,

@@ -1,4 +1,4 @@
-//! Attributes of files: reported to the kernel, and changed for it.
+//! Attributes of files: converted for the kernel, and changed on its request.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,9 +10,9 @@ use rustix::fs::{UTIME_NOW, UTIME_OMIT};
 
 use super::nodes::Node;
 
-/// A file's attributes under its number here.
+/// Converts the attributes of a file for the kernel.
 pub(super) fn attributes(number: u64, stat: &Stat) -> FileAttr {
-    // The types of these fields differ from machine to machine.
+    // The types of these fields depend on the architecture.
     #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
     FileAttr {
         ino: INodeNo(number),
@@ -61,7 +61,7 @@ fn timespec(time: Option<TimeOrNow>) -> Timespec {
             Ok(after) => Timespec { tv_sec: after.as_secs() as i64, tv_nsec: after.subsec_nanos().into() },
             Err(before) => {
                 let before = before.duration();
-                // Fractions count upwards from the whole second before.
+                // The fraction counts upwards from the preceding whole second.
                 let borrow = i64::from(before.subsec_nanos() > 0);
                 let nanos = (1_000_000_000 - i64::from(before.subsec_nanos())) % 1_000_000_000;
                 Timespec { tv_sec: -(before.as_secs() as i64) - borrow, tv_nsec: nanos }
@@ -82,7 +82,7 @@ pub(super) struct Change {
 
 impl Change {
     pub(super) fn apply(self, node: &Node) -> io::Result<()> {
-        // Before the mode: a new owner takes set-user-id away.
+        // Before the mode: changing the owner clears set-user-ID.
         if self.user.is_some() || self.group.is_some() {
             let user = self.user.map(rustix::fs::Uid::from_raw);
             let group = self.group.map(rustix::fs::Gid::from_raw);
@@ -111,7 +111,7 @@ pub(super) fn get_xattr(node: &Node, name: &OsStr) -> io::Result<Vec<u8>> {
     Ok(value)
 }
 
-/// The names, each with a 0 after it; without `all`, those are left out that only root is to see.
+/// Returns the names of extended attributes, each NUL-terminated; without `all`, omits those that only root may see.
 pub(super) fn list_xattrs(node: &Node, all: bool) -> io::Result<Vec<u8>> {
     let mut names = Vec::with_capacity(XATTR_MAX_BYTES);
     node.by_path(|path| rustix::fs::listxattr(path, rustix::buffer::spare_capacity(&mut names)))?;
@@ -123,7 +123,7 @@ fn seen_by_all(names: &[u8]) -> Vec<u8> {
     seen.flatten().copied().collect()
 }
 
-/// A directory's default access control list, if it has one.
+/// Returns the default access control list of a directory, if any.
 pub(super) fn default_acl(node: &Node) -> Option<Vec<u8>> {
     get_xattr(node, OsStr::new("system.posix_acl_default")).ok()
 }

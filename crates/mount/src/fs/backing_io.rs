@@ -19,7 +19,7 @@ pub(super) struct Read {
     pub(super) open: Arc<Open>,
     pub(super) direct: Option<Arc<DirectFiles>>,
     pub(super) offset: u64,
-    /// As long as requested, and after the read as long as the bytes read.
+    /// The requested length; after the read, the bytes read.
     pub(super) bytes: Vec<u8>,
     pub(super) reply: ReplyData,
 }
@@ -45,7 +45,7 @@ impl BackingIo for Read {
     }
 }
 
-/// Reads up to the length of the buffer, through the page cache.
+/// Reads up to the length of the buffer through the page cache.
 fn read_buffered(file: &File, offset: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
     let mut filled = 0;
     while filled < bytes.len() {
@@ -60,21 +60,21 @@ fn read_buffered(file: &File, offset: u64, bytes: &mut Vec<u8>) -> io::Result<()
     Ok(())
 }
 
-/// Fills `bytes` if that takes no waiting.
+/// Fills `bytes` if that is possible without waiting.
 pub(super) fn read_cached(file: &File, offset: u64, bytes: &mut [u8]) -> bool {
     let size = bytes.len();
     let read = preadv2(file, &mut [IoSliceMut::new(bytes)], offset, ReadWriteFlags::NOWAIT);
-    // A short read is the end of the file, or of the cached pages: the slow path finds out.
+    // A short read is the end of the file, or of the cached pages: the slow path distinguishes them.
     read == Ok(size)
 }
 
 /// Options of a write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteHow {
-    /// It ends when it is on the medium.
+    /// Completes only when it is on the medium.
     pub(super) synced: bool,
-    /// It clears set-user-id: the issuer is not root but this process is, and without a page cache the kernel leaves
-    /// that to us.
+    /// Clears set-user-ID: the issuer is not root but this process is, and without a page cache the kernel leaves that
+    /// to the file system.
     pub(super) kills_privileges: bool,
 }
 
@@ -112,7 +112,7 @@ impl BackingIo for Write {
 }
 
 impl Write {
-    /// Writes around the page cache where that is wanted and possible.
+    /// Writes, bypassing the page cache if configured and possible.
     fn write(&self) -> io::Result<()> {
         let Write { open, offset, data, .. } = self;
         let Some(files) = &self.direct else { return open.file.write_all_at(data, *offset) };
@@ -133,7 +133,7 @@ fn kill_privileges(file: &File) -> io::Result<()> {
     if less == mode { Ok(()) } else { Ok(fchmod(file, less)?) }
 }
 
-/// Frees the places beyond a file's end that a failed operation had taken.
+/// Frees the blocks beyond the end of a file that a failed operation had allocated.
 pub(super) fn give_back(frontend: &Frontend, open: &Open) {
     if let Ok(stat) = fstat(&open.file) {
         frontend.layout().change().truncate(open.node.id, stat.st_size.max(0) as u64);

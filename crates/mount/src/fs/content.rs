@@ -1,4 +1,4 @@
-//! Data of files: each access takes the drive's time and does the backing file's I/O.
+//! File data: each access takes the drive's time and performs the backing file's I/O.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -24,8 +24,8 @@ impl From<NoSpace> for io::Error {
 }
 
 impl Files {
-    /// Access mode of the backing file for an open with `flags`. Offsets come with each access, so appending is up to
-    /// the kernel; and with write-back the kernel also reads, to fill the pages that it writes to in part.
+    /// Returns the access mode of the backing file for an open with `flags`. Each access has its offset, so appending
+    /// is up to the kernel; with write-back the kernel also reads, to fill partially written pages.
     pub(super) fn backing_access(&self, flags: OFlags) -> OFlags {
         match flags & OFlags::ACCMODE {
             access if access == OFlags::WRONLY && self.options.writeback => OFlags::RDWR,
@@ -41,7 +41,7 @@ impl Files {
         self.opened(node, file, access, &stat)
     }
 
-    /// A handle for a file that was opened, and how the kernel is to treat it.
+    /// Returns a handle for an opened file, and flags for the kernel.
     pub(super) fn opened(
         &self,
         node: Arc<Node>,
@@ -80,7 +80,7 @@ impl Files {
         let is_read = self.frontend.has_drive() && read_cached(&open.file, offset, &mut bytes);
         let io = Read { open, direct: self.direct.clone(), offset, bytes, reply };
         if is_read {
-            // Handing it to a thread would cost more than all else.
+            // Handing it to a thread would cost more than everything else.
             self.frontend.submit_performed(request, io);
         } else {
             self.frontend.submit(request, io);
@@ -88,7 +88,7 @@ impl Files {
     }
 
     /// Without a device, answers a read from the page cache at once; otherwise returns the reply. Allocates nothing,
-    /// and takes no lock that another thread holds, except for the places of a trace.
+    /// and takes no contended lock except for the extents of a trace.
     fn read_at_once(
         &self,
         request: &mut IoRequest,
@@ -129,7 +129,7 @@ impl Files {
         issuer: Issuer,
         reply: ReplyWrite,
     ) {
-        // Where there is a page cache, the kernel asks for the flush itself.
+        // With a page cache, the kernel sends the flush itself.
         how.synced &= self.options.direct_io;
         let planned = self.open.get(handle).and_then(|open| {
             let request = self.frontend.write(issuer, open.node.id, offset, data.len() as u64)?;
@@ -144,7 +144,7 @@ impl Files {
         self.frontend.submit(request, Write { frontend, open, direct, offset, data, how, reply });
     }
 
-    /// Brings a file onto the medium: first, where they cost something, the changes of its `parts`.
+    /// Syncs a file: first, if that is emulated, the changes of its metadata `parts`.
     pub(super) fn sync(
         &self,
         request: &Request,
@@ -211,8 +211,8 @@ impl Files {
         }
     }
 
-    /// Drops `lookups` references of the kernel to a file; returns it after the last, when its blocks are freed if it
-    /// has no name.
+    /// Drops `lookups` references of the kernel to a file. Returns it after the last one, when the blocks of a file
+    /// without a name are freed.
     pub(super) fn forgotten(&self, number: u64, lookups: u64) -> Option<Arc<Node>> {
         let node = self.nodes.forget(number, lookups)?;
         if node.is_gone() {
@@ -223,7 +223,7 @@ impl Files {
     }
 }
 
-/// Places the data of a file that the layout does not know yet.
+/// Allocates places for the data of a file that the layout does not know yet.
 pub(crate) fn adopt(frontend: &Frontend, id: FileId, file: &File, stat: &Stat) -> io::Result<()> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || frontend.layout().read().knows(id) {
         return Ok(());
@@ -231,7 +231,7 @@ pub(crate) fn adopt(frontend: &Frontend, id: FileId, file: &File, stat: &Stat) -
     place_data(frontend, id, file, stat)
 }
 
-/// Places all data of a file that has no place yet.
+/// Allocates places for all data of a file that has none yet.
 pub(crate) fn place_data(frontend: &Frontend, id: FileId, file: &File, stat: &Stat) -> io::Result<()> {
     let size = stat.st_size.max(0) as u64;
     let mut at = 0;
@@ -239,7 +239,7 @@ pub(crate) fn place_data(frontend: &Frontend, id: FileId, file: &File, stat: &St
         let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
             Ok(data) => data,
             Err(rustix::io::Errno::NXIO) => break,
-            // A file system that does not know of holes.
+            // The file system does not support holes.
             Err(_) => at,
         };
         let end = rustix::fs::seek(file, SeekFrom::Hole(data)).unwrap_or(size);
@@ -250,7 +250,7 @@ pub(crate) fn place_data(frontend: &Frontend, id: FileId, file: &File, stat: &St
     Ok(())
 }
 
-/// As the kernel wants it.
+/// Converts an error for the kernel.
 pub(super) fn errno(error: io::Error) -> Errno {
     error.into()
 }

@@ -1,7 +1,7 @@
-//! Backing files around the page cache: where rates are kept on the device itself, each access is to go to it.
+//! Backing files that bypass the page cache: for rates on the device itself, each access must reach it.
 //!
-//! The device wants addresses, offsets and lengths that are multiples of something, and programs ask for anything: a
-//! read is widened to the alignment; a write that does not fit goes through the page cache.
+//! Devices require addresses, offsets and lengths aligned to a power of two, while programs use any: a read is widened
+//! to the alignment; an unaligned write goes through the page cache.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +17,7 @@ use sakiyomi_io::{BufferPool, Memory};
 
 use super::nodes::Node;
 
-/// Size of the largest request of the kernel (256 pages), with room for its alignment.
+/// Size of the largest kernel request (256 pages), with room for alignment.
 const BUFFER_BYTES: usize = (1 << 20) + 2 * ALIGNMENT_MAX_BYTES;
 
 /// Largest alignment that is supported; devices do not require more.
@@ -28,7 +28,7 @@ const ALIGNMENT_MAX_BYTES: usize = 4096;
 pub(crate) struct DirectFiles {
     pool: BufferPool,
     issued: Arc<Issued>,
-    /// The files are in memory, and nowhere else.
+    /// Whether the files exist only in memory.
     in_memory: bool,
 }
 
@@ -38,14 +38,14 @@ const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 /// Counts of requests to the device, and how they were made.
 #[derive(Debug, Default)]
 pub(crate) struct Issued {
-    /// Largest request of the device in bytes; 0 if it is not known.
+    /// Size of the device's largest request in bytes; 0 if unknown.
     most: u64,
     requests: AtomicU64,
-    /// Some file could not be opened around the page cache.
+    /// Whether some file could not be opened with `O_DIRECT`.
     buffered: AtomicBool,
 }
 
-/// A file that is open around the page cache.
+/// A file opened with `O_DIRECT`.
 #[derive(Debug)]
 pub(super) struct Direct {
     file: File,
@@ -53,12 +53,12 @@ pub(super) struct Direct {
 }
 
 impl Issued {
-    /// For a device whose largest request is `most` bytes.
+    /// Counts requests to a device whose largest request is `most` bytes.
     pub(crate) fn new(most: u64) -> Issued {
         Issued { most, ..Issued::default() }
     }
 
-    /// Upper bound of the requests to the device.
+    /// Returns an upper bound of the requests to the device.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
@@ -75,7 +75,7 @@ impl Issued {
 }
 
 impl DirectFiles {
-    /// For `threads` threads at a time, in a backing directory.
+    /// Prepares buffers for `threads` concurrent threads in a backing directory.
     ///
     /// # Errors
     /// If there is not enough memory.
@@ -92,12 +92,12 @@ impl DirectFiles {
         })
     }
 
-    /// Counts of requests to the device.
+    /// Returns the counts of requests to the device.
     pub(crate) fn issued(&self) -> Arc<Issued> {
         Arc::clone(&self.issued)
     }
 
-    /// Opens a file once more, around the page cache, if its file system does that and we may.
+    /// Opens a file again with `O_DIRECT`, if its file system supports that and this process may.
     pub(super) fn open(&self, node: &Node, access: OFlags) -> Option<Direct> {
         let opened =
             (!self.in_memory).then(|| node.open(access | OFlags::DIRECT).map(File::from).ok()).flatten();
@@ -112,8 +112,8 @@ impl DirectFiles {
         direct
     }
 
-    /// Reads from `offset` on into `bytes`, and returns the number of bytes read; `None` if the read must go through
-    /// the page cache.
+    /// Reads from `offset` into `bytes` and returns the number of bytes read; `None` if the read must go through the
+    /// page cache.
     pub(super) fn read(&self, direct: &Direct, offset: u64, bytes: &mut [u8]) -> io::Result<Option<usize>> {
         let alignment = direct.alignment as u64;
         let start = offset / alignment * alignment;
@@ -128,7 +128,7 @@ impl DirectFiles {
             match direct.file.read_at(&mut space[filled..], start + filled as u64) {
                 Ok(read) => {
                     filled += read;
-                    // The file ends where less is read than was asked for in whole units.
+                    // A read that is not a multiple of the alignment reached the end of the file.
                     if read == 0 || !filled.is_multiple_of(direct.alignment) {
                         break;
                     }
@@ -144,7 +144,7 @@ impl DirectFiles {
         Ok(Some(read))
     }
 
-    /// Writes all of it, and says so; not where it has to go through the page cache.
+    /// Writes all data. Returns false if it must go through the page cache.
     pub(super) fn write(&self, direct: &Direct, offset: u64, data: &[u8]) -> io::Result<bool> {
         let whole =
             offset.is_multiple_of(direct.alignment as u64) && data.len().is_multiple_of(direct.alignment);
@@ -161,13 +161,14 @@ impl DirectFiles {
         Ok(true)
     }
 
-    /// Something went through the page cache instead, at this thread's request.
+    /// Counts an access that this thread made through the page cache instead.
     pub(super) fn went_around(&self, bytes: usize) {
         self.issued.count(bytes);
     }
 }
 
-/// File systems do some things only through the page cache: compressed files, data in inodes.
+/// Whether the file system supports this access only through the page cache, as for compressed files and data in
+/// inodes.
 fn is_refused(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::INVAL.raw_os_error())
 }

@@ -13,11 +13,11 @@ use super::direct::Direct;
 use super::nodes::Node;
 use crate::per_thread::PerThread;
 
-/// Opened things under numbers of their own.
+/// Open files or directories by handle.
 #[derive(Debug)]
 pub(super) struct Handles<T> {
     table: Mutex<(HashMap<u64, Arc<T>>, u64)>,
-    /// Entries of the table that each thread has used, as long as they are in it.
+    /// Cache of the entries that each thread has used.
     used: PerThread<BTreeMap<u64, Arc<T>>>,
 }
 
@@ -29,7 +29,7 @@ impl<T> Default for Handles<T> {
 
 impl<T> Handles<T> {
     fn lock(&self) -> MutexGuard<'_, (HashMap<u64, Arc<T>>, u64)> {
-        // Nothing that is done under the lock can panic half-way.
+        // No operation under this lock can panic half-way.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -49,7 +49,8 @@ impl<T> Handles<T> {
     pub(super) fn with<R>(&self, number: u64, work: impl FnOnce(&T) -> R) -> io::Result<R> {
         self.used.with(|used| match used.entry(number) {
             Entry::Occupied(known) => Ok(work(known.get())),
-            // Under this thread's lock, so that who removes it meanwhile finds it here, or it is not found.
+            // Under this thread's lock, so that a concurrent removal either finds the entry here or makes the lookup
+            // fail.
             Entry::Vacant(unknown) => Ok(work(unknown.insert(self.get(number)?))),
         })
     }
@@ -65,21 +66,21 @@ impl<T> Handles<T> {
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) file: File,
-    /// The same around the page cache, where that is wanted and possible.
+    /// The same file opened with `O_DIRECT`, if configured and possible.
     pub(super) direct: Option<Direct>,
     pub(super) node: Arc<Node>,
 }
 
-/// An open directory, read in order; asked for another place, it goes there.
+/// An open directory, read sequentially; seeks if another position is requested.
 #[derive(Debug)]
 pub(super) struct Listing(Mutex<Place>);
 
 #[derive(Debug)]
 struct Place {
     directory: Dir,
-    /// The place after the entry last taken; 0 is the beginning.
+    /// The position after the last entry consumed; 0 is the beginning.
     at: u64,
-    /// An entry that had no room in the last answer.
+    /// An entry that did not fit into the last reply.
     left: Option<DirEntry>,
 }
 
@@ -89,7 +90,7 @@ impl Listing {
         Ok(Listing(Mutex::new(place)))
     }
 
-    /// Offers entries from place `from` on to `take`, which says whether it had room.
+    /// Passes entries from position `from` to `take`, which returns whether the entry fitted.
     pub(super) fn each(&self, from: u64, mut take: impl FnMut(&DirEntry) -> bool) -> io::Result<()> {
         let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if from != place.at || from == 0 {

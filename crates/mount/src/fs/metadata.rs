@@ -1,5 +1,5 @@
-//! Cost of names and attributes, if it is emulated: a reply waits until the drive has done the I/O that a file system
-//! would have to do.
+//! Cost of names and attributes, if emulated: a reply waits until the drive has performed the I/O that a file system
+//! would do.
 
 use std::ffi::OsStr;
 use std::io;
@@ -64,18 +64,18 @@ impl Files {
         }
     }
 
-    /// A file's attributes, if the kernel knows it.
+    /// Returns the inode of a file, if the kernel has it cached.
     pub(super) fn inode(&self, number: u64) -> Vec<Part> {
         self.nodes.get(number).map_or(Vec::new(), |node| vec![Part::Inode(node.id)])
     }
 
-    /// A directory's names and attributes: what changes with each name in it.
+    /// Returns the names and the inode of a directory, which change with each of its names.
     pub(super) fn names(&self, number: u64) -> Vec<Part> {
         let parts = |node: Arc<Node>| vec![Part::Names(node.id), Part::Inode(node.id)];
         self.nodes.get(number).map_or(Vec::new(), parts)
     }
 
-    /// The file of a name, before it is removed; looked up only if that is charged.
+    /// Returns the file with a name before it is removed; looked up only if metadata is emulated.
     pub(super) fn named(&self, parent: u64, name: &OsStr) -> Option<FileId> {
         self.frontend.metadata(|_| ())?;
         let parent = self.nodes.get(parent).ok()?;
@@ -83,7 +83,7 @@ impl Files {
         Some(self.nodes.id(&stat))
     }
 
-    /// A name in a directory, and whose it is.
+    /// Returns the parts for a name in a directory and the inode of its file.
     pub(super) fn name(&self, parent: u64, file: Option<FileId>) -> Vec<Part> {
         self.names(parent).into_iter().chain(file.map(Part::Inode)).collect()
     }

@@ -24,8 +24,8 @@ type Found = (Arc<Node>, Stat);
 /// The set-group-ID bit of a mode: new files in such a directory get its group.
 const SET_GROUP_BIT: u32 = 0o2000;
 
-/// The mode bits that a directory's default access control list allows a new file in it (acl(5), object creation).
-/// `list` is in the kernel's format: after four bytes of version, entries of tag, permissions and identifier.
+/// Returns the mode bits that a directory's default access control list allows for a new file in it (acl(5), object
+/// creation). `list` is in the kernel's format: four bytes of version, then entries of tag, permissions and identifier.
 fn most_allowed(list: &[u8]) -> u32 {
     /// `ACL_USER_OBJ` (linux/posix_acl.h).
     const OWNER_TAG: u16 = 0x01;
@@ -45,7 +45,7 @@ fn most_allowed(list: &[u8]) -> u32 {
 }
 
 impl Files {
-    /// Gives a new file to the caller, and then sets the requested mode: until then no other user has access.
+    /// Gives a new file to the caller, then sets the requested mode: until then no other user has access.
     fn hand_over(&self, parent: &Node, name: &OsStr, mode: u32, caller: Caller) -> io::Result<()> {
         let directory = parent.stat()?;
         let inherits = directory.st_mode & SET_GROUP_BIT != 0;
@@ -64,7 +64,7 @@ impl Files {
         Ok(rustix::fs::chmodat(parent.place()?, name, mode, AtFlags::empty())?)
     }
 
-    /// Looks up a new file, and gives it to the caller; if that fails, removes it again.
+    /// Looks up a new file and gives it to the caller; removes it if that fails.
     fn made(&self, parent: &Node, name: &OsStr, mode: u32, caller: Caller) -> io::Result<Found> {
         let made = self.hand_over(parent, name, mode, caller).and_then(|()| self.nodes.lookup(parent, name));
         if made.is_err()
@@ -143,7 +143,7 @@ impl Files {
         self.made(&parent, name, 0, caller)
     }
 
-    /// Another name for the same file.
+    /// Creates a hard link.
     pub(super) fn link(&self, number: u64, parent: u64, name: &OsStr) -> io::Result<Found> {
         let (node, parent) = (self.nodes.get(number)?, self.nodes.get(parent)?);
         let follow = AtFlags::SYMLINK_FOLLOW;

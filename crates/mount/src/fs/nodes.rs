@@ -1,6 +1,6 @@
-//! Files that the kernel knows, each by a descriptor that holds its place: hard links are one node, and a node stays
-//! the same however its names change, or when it has none any more. If there are too many descriptors, the oldest are
-//! closed, provided that their files can be opened again by the handles of their file system.
+//! Files cached by the kernel, each with a descriptor opened with `O_PATH`: hard links are one node, and a node stays
+//! the same when its names change, or are all removed. If there are too many descriptors, the oldest are closed,
+//! provided that their files can be opened again by file handle.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -16,11 +16,11 @@ use crate::layout::FileId;
 /// Number of the mounted directory's node (`FUSE_ROOT_ID`).
 pub(crate) const ROOT_NODE: u64 = 1;
 
-/// Numbers from here on are given to files of other file systems that are mounted below the backing directory,
-/// because their own numbers may occur twice.
+/// First node number of files on other file systems mounted below the backing directory, whose inode numbers may not be
+/// unique.
 const FOREIGN_NODES_FROM: u64 = 1 << 63;
 
-/// Descriptors that are closed when none is left: more than needed, because other threads need some as well.
+/// Number of descriptors closed when none is left: more than needed, because other threads need some as well.
 const DESCRIPTORS_CLOSED: usize = 8;
 
 /// A file of the backing directory, of any kind.
@@ -28,11 +28,11 @@ const DESCRIPTORS_CLOSED: usize = 8;
 pub(crate) struct Node {
     place: Mutex<Place>,
     places: Arc<Places>,
-    /// For the list of nodes with a descriptor.
+    /// Reference for the list of nodes with a descriptor.
     me: Weak<Node>,
     pub(crate) number: u64,
     pub(crate) id: FileId,
-    /// How the content stood when the kernel's pages of it were last known to be right.
+    /// State of the content when the kernel's pages of it were last known to be valid.
     pub(crate) stamp: Mutex<Option<Stamp>>,
 }
 
@@ -44,7 +44,7 @@ enum Place {
     Closed(FileHandle),
 }
 
-/// The nodes with a descriptor, the oldest first.
+/// Nodes with a descriptor, oldest first.
 #[derive(Debug)]
 struct Places {
     /// The backing directory, opened for reading.
@@ -62,7 +62,7 @@ impl Places {
         Ok(Places { beside, most: able.then_some(most), open: Mutex::default() })
     }
 
-    /// A node has a descriptor from now on; if these are too many, the oldest is closed.
+    /// Records that a node has a descriptor; closes the oldest one if there are too many.
     fn opened(&self, node: &Node) {
         let Some(most) = self.most else { return };
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,8 +74,8 @@ impl Places {
         }
     }
 
-    /// Does something that takes a descriptor, and opens no node, which would take the room back; while the process
-    /// has none left, the oldest make room for it.
+    /// Runs `work`, which takes a descriptor but opens no node (that would use it up again). While the process has none
+    /// left, closes the oldest ones.
     fn with_room<T>(&self, mut work: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
         loop {
             match work() {
@@ -85,7 +85,7 @@ impl Places {
         }
     }
 
-    /// Closes some of the oldest; says whether there were any.
+    /// Closes some of the oldest descriptors; returns whether there were any.
     fn make_room(&self) -> bool {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let some = DESCRIPTORS_CLOSED.min(open.len());
@@ -96,7 +96,7 @@ impl Places {
     }
 }
 
-/// Shows whether a file's content may have been changed outside the mount.
+/// Modification time and size, by which a change of the content outside the mount is recognized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     modified: (i64, i64),
@@ -105,7 +105,7 @@ pub(crate) struct Stamp {
 
 impl Stamp {
     pub(crate) fn of(stat: &Stat) -> Stamp {
-        // The types of these fields differ from machine to machine.
+        // The types of these fields depend on the architecture.
         #[allow(clippy::unnecessary_cast)]
         Stamp { modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64), size: stat.st_size as i64 }
     }
@@ -127,16 +127,16 @@ impl Node {
     }
 
     fn lock(&self) -> MutexGuard<'_, Place> {
-        // Nothing that is done under the lock can panic half-way.
+        // No operation under this lock can panic half-way.
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A descriptor that names the file and reads nothing.
+    /// Returns an `O_PATH` descriptor of the file.
     pub(crate) fn place(&self) -> io::Result<Arc<OwnedFd>> {
         Ok(self.places.with_room(|| self.place_now())?)
     }
 
-    /// The same, while there is room.
+    /// Returns the descriptor; fails if the process has none left.
     fn place_now(&self) -> rustix::io::Result<Arc<OwnedFd>> {
         let mut place = self.lock();
         let opened = match &*place {
@@ -154,13 +154,13 @@ impl Node {
 
     /// Closes the descriptor, if the file can be opened again without it.
     fn close(&self) {
-        // A file on another file system, mounted below the backing directory, cannot be opened through `beside`.
+        // A file on another file system below the backing directory cannot be opened through `beside`.
         if self.id.device != 0 {
             return;
         }
         let mut place = self.lock();
         if let Place::Open(open) = &*place
-            // Only descriptors keep a file without a name.
+            // A file without a name is kept only by its descriptor.
             && rustix::fs::fstat(open).is_ok_and(|stat| stat.st_nlink > 0)
             && let Ok(handle) = FileHandle::of(open.as_fd())
         {
@@ -178,8 +178,8 @@ impl Node {
         }
     }
 
-    /// Whether a file with the same number is this one: a file whose descriptor is closed may have been removed, and
-    /// its number reused.
+    /// Whether a file with the same inode number is this one: after its descriptor was closed, a file may be removed
+    /// and its number reused.
     fn is(&self, other: &OwnedFd) -> bool {
         match &*self.lock() {
             Place::Open(_) => true,
@@ -191,7 +191,7 @@ impl Node {
         Ok(rustix::fs::fstat(self.place()?)?)
     }
 
-    /// Whether the file has no name any more.
+    /// Whether the file has no name left.
     pub(crate) fn is_gone(&self) -> bool {
         match self.stat() {
             Ok(stat) => stat.st_nlink == 0,
@@ -199,7 +199,7 @@ impl Node {
         }
     }
 
-    /// Runs `work` with a path of the file itself, even if it has no name any more or is a symbolic link.
+    /// Runs `work` with a path of the file itself, even if it has no name or is a symbolic link.
     pub(crate) fn by_path<T>(&self, work: impl FnOnce(&str) -> rustix::io::Result<T>) -> io::Result<T> {
         let place = self.place()?;
         Ok(work(&format!("/proc/self/fd/{}", place.as_raw_fd()))?)
@@ -211,7 +211,7 @@ impl Node {
         self.by_path(|path| self.places.with_room(|| open(path)))
     }
 
-    /// Records that the mount itself has changed the content, so that the kernel's pages are right.
+    /// Records that the mount itself has changed the content, so that the kernel's pages are valid.
     pub(crate) fn changed_here(&self) {
         let stamp = self.stat().ok().map(|stat| Stamp::of(&stat));
         *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) = stamp;
@@ -230,7 +230,7 @@ impl Node {
         done
     }
 
-    /// Whether the kernel's pages still match the content; from now on they count as matching.
+    /// Whether the kernel's pages still match the content; they count as matching afterwards.
     pub(crate) fn is_as_known(&self, stat: &Stat) -> bool {
         let now = Some(Stamp::of(stat));
         let mut stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
@@ -238,7 +238,7 @@ impl Node {
     }
 }
 
-/// All nodes that the kernel holds.
+/// All nodes cached by the kernel.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     device: u64,
@@ -261,7 +261,7 @@ struct Held {
 }
 
 impl Nodes {
-    /// With the backing directory as its root.
+    /// Makes the table with the backing directory as its root.
     pub(crate) fn new(root: OwnedFd, descriptors: usize) -> io::Result<Nodes> {
         let stat = rustix::fs::fstat(&root)?;
         let id = FileId { device: 0, inode: stat.st_ino };
@@ -276,11 +276,11 @@ impl Nodes {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // Nothing that is done under the lock can panic half-way.
+        // No operation under this lock can panic half-way.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The identity of a file.
+    /// Returns the identity of a file.
     pub(crate) fn id(&self, stat: &Stat) -> FileId {
         FileId { device: if stat.st_dev == self.device { 0 } else { stat.st_dev }, inode: stat.st_ino }
     }
@@ -290,7 +290,7 @@ impl Nodes {
         found.ok_or_else(|| Errno::STALE.into())
     }
 
-    /// Looks a name up for the kernel, which then knows the node.
+    /// Looks a name up for the kernel, which then holds a reference to the node.
     pub(crate) fn lookup(&self, parent: &Node, name: &std::ffi::OsStr) -> io::Result<(Arc<Node>, Stat)> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let parent = parent.place()?;
@@ -299,13 +299,13 @@ impl Nodes {
         Ok((self.enter(place, &stat), stat))
     }
 
-    /// Does something that takes a descriptor, for which files that are only known make room.
+    /// Runs `work`, which takes a descriptor; closes those of cached files if there are none left.
     pub(crate) fn with_room<T>(&self, work: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
         self.places.with_room(work)
     }
 
-    /// Removes a name by `work`. A process may have the file open, or be in the directory: if it was the last name,
-    /// the file exists only by the descriptor, so that stays.
+    /// Removes a name by `work`. If it was the last one, the file may still be in use and exists only by the
+    /// descriptor, which therefore stays open.
     pub(crate) fn unnamed<T>(
         &self,
         parent: &Node,
@@ -321,7 +321,7 @@ impl Nodes {
         done
     }
 
-    /// The node of a name, if the kernel has it cached and its descriptor may be closed.
+    /// Returns the node of a name, if the kernel has it cached and its descriptor may be closed.
     fn known_as(&self, parent: &Node, name: &std::ffi::OsStr) -> Option<Arc<Node>> {
         self.places.most?;
         let stat = rustix::fs::statat(parent.place().ok()?, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
@@ -346,14 +346,14 @@ impl Nodes {
         node
     }
 
-    /// The kernel knows a node once more: a link was made to it.
+    /// Adds a reference of the kernel to a node: a link was made to it.
     pub(crate) fn hold(&self, node: &Node) {
         if let Some(held) = self.lock().by_number.get_mut(&node.number) {
             held.lookups += 1;
         }
     }
 
-    /// The kernel has forgotten `lookups` of a node; the node, if these were all.
+    /// Drops `lookups` references of the kernel to a node; returns it after the last one.
     pub(crate) fn forget(&self, number: u64, lookups: u64) -> Option<Arc<Node>> {
         let mut table = self.lock();
         let held = table.by_number.get_mut(&number).filter(|_| number != ROOT_NODE)?;
@@ -362,7 +362,7 @@ impl Nodes {
             return None;
         }
         let held = table.by_number.remove(&number)?;
-        // Another file may have its number by now, and with it its places.
+        // Another file may have its inode number by now, and with it its blocks.
         if table.by_id.get(&held.node.id) != Some(&number) {
             return None;
         }
@@ -372,7 +372,7 @@ impl Nodes {
 }
 
 impl Table {
-    /// The file's own number if it can be, so that it is the same at the next mount.
+    /// Returns the file's own inode number if possible, so that it is the same at the next mount.
     fn number_for(&mut self, id: FileId) -> u64 {
         let usable = id.device == 0 && id.inode > ROOT_NODE && id.inode < FOREIGN_NODES_FROM;
         if usable && !self.by_number.contains_key(&id.inode) {

@@ -1,4 +1,4 @@
-//! Requests of the kernel, and their dispatch.
+//! The kernel's requests and their dispatch.
 
 use std::ffi::OsStr;
 use std::io;
@@ -26,7 +26,7 @@ use crate::layout::{BLOCK_BYTES, Part};
 use crate::live::Stopped;
 use crate::regulation::{Caller, not_regulated, said};
 
-/// Requests that the kernel sends without waiting for answers, at most: more than any drive takes.
+/// Maximum number of requests that the kernel sends without waiting for replies: more than any drive accepts.
 const BACKGROUND_MAX: u16 = 4096;
 
 impl Filesystem for Files {
@@ -35,7 +35,7 @@ impl Filesystem for Files {
             | InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_DO_READDIRPLUS
             | InitFlags::FUSE_READDIRPLUS_AUTO
-            // Without, the group would have the rights of an access control list's mask.
+            // Without it, the group would have the permissions of an access control list's mask.
             | InitFlags::FUSE_POSIX_ACL
             | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
         wanted.set(InitFlags::FUSE_WRITEBACK_CACHE, self.options.writeback);
@@ -43,7 +43,7 @@ impl Filesystem for Files {
         for flag in wanted.iter() {
             let _ = config.add_capabilities(flag);
         }
-        // Neither number is 0, the only one that is refused.
+        // Only 0 is refused.
         let _ = config.set_max_background(BACKGROUND_MAX);
         let _ = config.set_congestion_threshold(BACKGROUND_MAX);
         Ok(())
@@ -230,7 +230,7 @@ impl Filesystem for Files {
         reply: ReplyWrite,
     ) {
         let how = WriteHow {
-            // All of `O_SYNC` has it.
+            // `O_SYNC` includes this flag.
             synced: OFlags::from_bits_retain(opened.0 as u32).contains(OFlags::DSYNC),
             kills_privileges: self.as_root && flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
         };

@@ -1,10 +1,10 @@
-//! Free blocks of the drive: runs, found by place and by size.
+//! Free blocks of the drive as runs, indexed by place and by size.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::pieces::Run;
 
-/// Free runs; neighbours are always joined.
+/// Free runs; adjacent ones are always merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Free {
     by_start: BTreeMap<u64, u64>,
@@ -14,7 +14,7 @@ pub(super) struct Free {
 }
 
 impl Free {
-    /// A drive of `blocks` blocks, all free.
+    /// Makes a drive of `blocks` blocks, all free.
     pub(super) fn all(blocks: u64) -> Free {
         let mut free = Free::default();
         free.give(Run { start: 0, blocks });
@@ -30,26 +30,26 @@ impl Free {
         self.run_at(run.start).is_some_and(|found| found.end() >= run.end())
     }
 
-    /// Up to `wanted` blocks from `start` on, if that one is free.
+    /// Takes up to `wanted` blocks from `start`, if that block is free.
     pub(super) fn take_at(&mut self, start: u64, wanted: u64) -> Option<Run> {
         let found = self.run_at(start).filter(|_| wanted > 0)?;
         Some(self.cut(found, Run { start, blocks: wanted.min(found.end() - start) }))
     }
 
-    /// `wanted` blocks from the smallest run that has them; if none has, the largest run.
+    /// Takes `wanted` blocks from the smallest run that is long enough, or else the longest run.
     ///
     /// # Panics
-    /// If nothing is free.
+    /// If no block is free.
     pub(super) fn take_best(&mut self, wanted: u64) -> Run {
         let fitting = self.by_size.range((wanted, 0)..).next().or_else(|| self.by_size.last());
         let &(blocks, start) = fitting.expect("there is room");
         self.cut(Run { start, blocks }, Run { start, blocks: wanted.min(blocks) })
     }
 
-    /// Up to `wanted` blocks from `position`, or from the next free place after it, the drive taken as a ring.
+    /// Takes up to `wanted` blocks from `position`, or from the next free run after it, with wrap-around.
     ///
     /// # Panics
-    /// If nothing is free.
+    /// If no block is free.
     pub(super) fn take_near(&mut self, position: u64, wanted: u64) -> Run {
         if let Some(run) = self.take_at(position, wanted) {
             return run;
@@ -59,7 +59,7 @@ impl Free {
         self.cut(Run { start, blocks }, Run { start, blocks: wanted.min(blocks) })
     }
 
-    /// Makes a run free that is not.
+    /// Frees a run that is in use.
     pub(super) fn give(&mut self, run: Run) {
         if run.blocks == 0 {
             return;

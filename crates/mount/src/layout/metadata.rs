@@ -1,13 +1,12 @@
-//! Places of names and attributes, and the reads and writes that a file system would issue for them.
+//! Places of names and attributes, and the I/O that a file system would do for them.
 //!
-//! The simplest layout with a realistic cost: the first 64th of the drive is metadata (ext4: an inode of 256 bytes
-//! for each 16 KiB). A quarter of it, at most 32 MiB, is a journal; then comes the table of inodes, sixteen in a
-//! block, given out in the order in which files are met; the names of each directory take one block, given out from
-//! the end.
+//! The simplest layout with a realistic cost: the first 64th of the drive is metadata (ext4: an inode of 256 bytes per
+//! 16 KiB). A quarter of it, at most 32 MiB, is a journal. It is followed by the inode table, sixteen inodes per block,
+//! allocated in the order in which files are found. The names of each directory take one block, allocated from the end.
 //!
-//! Blocks that were read stay in memory, up to [`CACHED_MAX`]. Changed blocks gather, and go to the journal in one
-//! write, with one block that describes them: when one of their files is synced, or when [`GATHERED_MAX`] have
-//! gathered. Before the journal would exceed its end, all blocks in it are written to their places.
+//! Blocks that were read stay cached, up to [`CACHED_MAX`]. Changed blocks accumulate and are written to the journal
+//! together with one descriptor block: when one of their files is synced, or when [`GATHERED_MAX`] have accumulated.
+//! Before the journal would overflow, all its blocks are written to their places.
 //!
 //! Pure, as the layout: the same calls give the same places.
 
@@ -16,48 +15,48 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::FileId;
 use super::pieces::Run;
 
-/// Blocks of metadata in memory: 128 MiB, half a million inodes.
+/// Cached blocks of metadata: 128 MiB, half a million inodes.
 pub const CACHED_MAX: usize = 1 << 15;
 
-/// Changed blocks that are gathered before they are written to the journal.
+/// Changed blocks that accumulate before they are written to the journal.
 pub const GATHERED_MAX: usize = 256;
 
 /// A 64th of the drive holds metadata: ext4's share.
 const METADATA_DIVISOR: u64 = 64;
 
-/// Blocks of the journal; smaller drives have a quarter of their metadata.
+/// Blocks of the journal; on smaller drives it is a quarter of the metadata.
 const JOURNAL_MAX_BLOCKS: u64 = 8192;
 
 /// Inodes of 256 bytes in a block of 4 KiB, as in ext4.
 const INODES_PER_BLOCK: u64 = 16;
 
-/// The part of the metadata that an operation reads or changes.
+/// A part of the metadata that an operation reads or changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// A file's attributes.
+    /// Attributes of a file.
     Inode(FileId),
-    /// The names in a directory.
+    /// Names in a directory.
     Names(FileId),
 }
 
-/// The drive's I/O for an operation: first the reads, then the writes. Runs of blocks.
+/// The drive's I/O for an operation: first the reads, then the writes, as runs of blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Blocks that were not in memory.
+    /// Blocks that were not cached.
     pub reads: Vec<Run>,
-    /// Blocks that go to the journal, and from there to their places.
+    /// Blocks written to the journal, and from there to their places.
     pub writes: Vec<Run>,
 }
 
 impl Work {
-    /// Nothing is to be done.
+    /// Whether no I/O is needed.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         self.reads.is_empty() && self.writes.is_empty()
     }
 }
 
-/// The metadata of a drive.
+/// Metadata of a drive.
 #[derive(Clone, Debug)]
 pub struct Metadata {
     journal_blocks: u64,
@@ -66,15 +65,15 @@ pub struct Metadata {
     inodes: Slots,
     names: Slots,
     cache: Cache,
-    /// Changed, and not in the journal.
+    /// Blocks changed since the last write to the journal.
     gathered: BTreeSet<u64>,
-    /// In the journal, and not at its place.
+    /// Blocks in the journal that have not been written to their places.
     logged: BTreeSet<u64>,
     journal_at: u64,
 }
 
 impl Metadata {
-    /// For a drive of `drive_blocks` blocks.
+    /// Makes the metadata of a drive of `drive_blocks` blocks.
     #[must_use]
     pub fn new(drive_blocks: u64) -> Metadata {
         let blocks = blocks_of(drive_blocks);
@@ -91,17 +90,17 @@ impl Metadata {
         }
     }
 
-    /// A file or a directory is met, so that its inode lies behind those that were met before.
+    /// Allocates the inode of a file or directory, after those allocated before.
     pub fn meet(&mut self, file: FileId) {
         self.block(Part::Inode(file));
     }
 
-    /// Reads these parts.
+    /// Reads the parts.
     pub fn look(&mut self, parts: &[Part]) -> Work {
         Work { reads: self.read(parts), writes: Vec::new() }
     }
 
-    /// Changes these parts.
+    /// Changes the parts.
     pub fn change(&mut self, parts: &[Part]) -> Work {
         let reads = self.read(parts);
         self.mark(parts);
@@ -109,13 +108,13 @@ impl Metadata {
         Work { reads, writes: if full { self.commit() } else { Vec::new() } }
     }
 
-    /// Changes these parts without I/O of their own; the next commit writes them to the journal.
+    /// Changes the parts without I/O of their own; the next commit writes them to the journal.
     pub fn mark(&mut self, parts: &[Part]) {
         let blocks: Vec<u64> = parts.iter().map(|&part| self.block(part)).collect();
         self.gathered.extend(blocks);
     }
 
-    /// Makes these parts durable.
+    /// Makes the parts durable.
     pub fn sync(&mut self, parts: &[Part]) -> Work {
         let changed = parts.iter().any(|&part| {
             let block = self.block(part);
@@ -124,7 +123,7 @@ impl Metadata {
         Work { reads: Vec::new(), writes: if changed { self.commit() } else { Vec::new() } }
     }
 
-    /// Removes a file: its places become free.
+    /// Removes a file and frees its places.
     pub fn remove(&mut self, file: FileId) {
         if let Some(place) = self.places.remove(&Part::Inode(file)) {
             self.inodes.give(place);
@@ -134,7 +133,7 @@ impl Metadata {
         }
     }
 
-    /// The kernel has forgotten a file: so has the memory, as far as it is not changed.
+    /// Drops the unchanged blocks of a file from the cache, after the kernel has done so.
     pub fn forget(&mut self, file: FileId) {
         for part in [Part::Inode(file), Part::Names(file)] {
             if self.places.contains_key(&part) {
@@ -152,7 +151,7 @@ impl Metadata {
         runs(missing)
     }
 
-    /// Everything that has gathered goes to the journal.
+    /// Writes all accumulated blocks to the journal.
     fn commit(&mut self) -> Vec<Run> {
         let wanted = self.gathered.len() as u64 + 1;
         let mut writes = Vec::new();
@@ -168,7 +167,7 @@ impl Metadata {
         writes
     }
 
-    /// The block that a part lies in; when it has none, the next one.
+    /// Returns the block of a part; allocates it on first use.
     fn block(&mut self, part: Part) -> u64 {
         let place = match self.places.get(&part) {
             Some(&place) => place,
@@ -181,7 +180,7 @@ impl Metadata {
                 place
             }
         };
-        // More than there is room for share places: the file system has as many files as its backing has.
+        // Beyond the table's capacity, files share places: the backing directory may have any number of files.
         let table = self.blocks - self.journal_blocks;
         match part {
             Part::Inode(_) => self.journal_blocks + place / INODES_PER_BLOCK % table,
@@ -190,17 +189,17 @@ impl Metadata {
     }
 }
 
-/// Number of blocks, from the drive's beginning, that hold metadata.
+/// Returns the number of blocks, from the beginning of the drive, that hold metadata.
 pub(super) fn blocks_of(drive_blocks: u64) -> u64 {
     (drive_blocks / METADATA_DIVISOR).max(2)
 }
 
-/// The place on a drive that no file gets.
+/// Returns the part of a drive that is reserved for metadata.
 pub(super) fn reserved(drive_blocks: u64) -> Run {
     Run { start: 0, blocks: blocks_of(drive_blocks) }
 }
 
-/// Places that are given out in order, first those that were given back.
+/// Slots allocated in ascending order, freed ones first.
 #[derive(Clone, Debug, Default)]
 struct Slots {
     free: BTreeSet<u64>,
@@ -220,7 +219,7 @@ impl Slots {
     }
 }
 
-/// Blocks in ascending order as runs.
+/// Converts blocks in ascending order to runs.
 fn runs(blocks: impl IntoIterator<Item = u64>) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for block in blocks {
@@ -232,7 +231,7 @@ fn runs(blocks: impl IntoIterator<Item = u64>) -> Vec<Run> {
     runs
 }
 
-/// Blocks in memory; of too many, the one goes that was not used for the longest time.
+/// LRU cache of block numbers.
 #[derive(Clone, Debug, Default)]
 struct Cache {
     used: BTreeMap<u64, u64>,
@@ -241,7 +240,7 @@ struct Cache {
 }
 
 impl Cache {
-    /// Whether it was there; from now on it is.
+    /// Marks the block as used and adds it if missing. Returns whether it was cached.
     fn use_or_add(&mut self, block: u64) -> bool {
         let before = self.used.insert(block, self.now);
         if let Some(before) = before {
@@ -324,9 +323,9 @@ mod tests {
         assert!(metadata.change(&parts).writes.is_empty());
         assert!(metadata.sync(&[Part::Names(id(7))]).is_nothing(), "nothing of it has changed");
         assert_eq!(metadata.sync(&parts[1..]).writes, [run(0, 3)]);
-        assert!(metadata.sync(&parts).is_nothing(), "it is safe already");
+        assert!(metadata.sync(&parts).is_nothing(), "it is durable already");
         metadata.mark(&parts[1..]);
-        assert_eq!(metadata.sync(&parts).writes, [run(3, 2)], "behind what was written before");
+        assert_eq!(metadata.sync(&parts).writes, [run(3, 2)], "after the previous writes");
     }
 
     #[test]
@@ -370,7 +369,7 @@ mod tests {
         let mut cache = Cache::default();
         for block in 0..CACHED_MAX as u64 + 10 {
             assert!(!cache.use_or_add(block));
-            assert!(cache.use_or_add(0), "what is used stays");
+            assert!(cache.use_or_add(0), "a used block stays cached");
         }
         assert_eq!((cache.used.len(), cache.by_use.len()), (CACHED_MAX, CACHED_MAX));
         assert!(!cache.use_or_add(1));

@@ -1,12 +1,12 @@
-//! The pieces of one file: from its block numbers to places on the drive.
+//! Pieces of one file: the mapping from its block numbers to places on the drive.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Neighbouring blocks of the drive.
+/// Contiguous blocks of the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// The first.
+    /// The first block.
     pub start: u64,
     /// Number of blocks.
     pub blocks: u64,
@@ -18,12 +18,12 @@ impl Run {
     }
 }
 
-/// Runs by the file's block number; pieces that continue one another on the drive are one.
+/// Runs by the file's block number; pieces that are contiguous in file and drive are merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pieces(BTreeMap<u64, Run>);
 
 impl Pieces {
-    /// The runs that hold blocks of `range`, cut to it, with the file's block number of each.
+    /// Returns the runs that hold blocks of `range`, clipped to it, each with the file's block number.
     pub(super) fn runs_in(&self, range: Range<u64>) -> impl Iterator<Item = (u64, Run)> + '_ {
         let first = self.0.range(..=range.start).next_back().map_or(range.start, |(&at, _)| at);
         self.0.range(first..range.end.max(first)).filter_map(move |(&at, &run)| {
@@ -32,13 +32,13 @@ impl Pieces {
         })
     }
 
-    /// The whole run that holds a block, with the file's number of its first block.
+    /// Returns the whole run that holds a block, with the file's number of its first block.
     pub(super) fn run_with(&self, block: u64) -> Option<(u64, Run)> {
         let (&at, &run) = self.0.range(..=block).next_back()?;
         (block < at + run.blocks).then_some((at, run))
     }
 
-    /// The parts of `range` that have no place.
+    /// Returns the parts of `range` that have not been allocated.
     pub(super) fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
         let mut at = range.start;
@@ -54,23 +54,23 @@ impl Pieces {
         gaps
     }
 
-    /// Number of blocks with a place from number `from` on.
+    /// Returns the number of allocated blocks from number `from` on.
     pub(super) fn blocks_from(&self, from: u64) -> u64 {
         self.runs_in(from..u64::MAX).map(|(_, run)| run.blocks).sum()
     }
 
-    /// The number after the last block that has a place.
+    /// Returns the number after the last allocated block.
     pub(super) fn end(&self) -> u64 {
         self.0.last_key_value().map_or(0, |(&at, run)| at + run.blocks)
     }
 
-    /// Where on the drive the file would go on with block number `at`: behind the one before it.
+    /// Returns the place on the drive where block number `at` would be contiguous with the one before it.
     pub(super) fn after(&self, at: u64) -> Option<u64> {
         let (&start, run) = self.0.range(..at).next_back()?;
         (start + run.blocks == at).then(|| run.end())
     }
 
-    /// Places blocks from number `at` on that have no place.
+    /// Adds allocated blocks from number `at` on.
     pub(super) fn insert(&mut self, mut at: u64, mut run: Run) {
         if let Some((&before, &other)) = self.0.range(..at).next_back()
             && before + other.blocks == at
@@ -88,7 +88,7 @@ impl Pieces {
         self.0.insert(at, run);
     }
 
-    /// Takes the places of `range` away and gives each to `freed`.
+    /// Removes the allocation of `range` and passes each run to `freed`.
     pub(super) fn remove(&mut self, range: Range<u64>, mut freed: impl FnMut(Run)) {
         let concerned: Vec<(u64, Run)> = self.runs_in(range).collect();
         for (at, run) in concerned {

@@ -1,4 +1,4 @@
-//! A layout as text, so that files lie where they lay at the last mount.
+//! Serialization of a layout as text, so that files keep their places from mount to mount.
 //!
 //! ```text
 //! sakiyomi layout 1
@@ -7,8 +7,8 @@
 //! 0 100 64
 //! ```
 //!
-//! After the drive's size in blocks come the files, each with its device and inode and then its pieces: the file's
-//! block number, the drive's, and how many.
+//! The drive's size in blocks is followed by the files. Each has its device and inode number and then its pieces: the
+//! file's block number, the drive's block number, and the number of blocks.
 
 use std::io::{self, BufRead, Write};
 
@@ -16,7 +16,7 @@ use super::{BLOCK_BYTES, FileId, Layout, Placed, Run};
 
 const HEADER: &str = "sakiyomi layout 1";
 
-/// A layout that cannot be read, or is not one of this drive.
+/// A layout that cannot be read or written, or does not belong to this drive.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
@@ -29,12 +29,12 @@ pub enum LayoutError {
     /// A line is invalid.
     #[error("line {line} of the layout {problem}; remove the file to begin with a new one")]
     Line {
-        /// The line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// The fault, as the rest of a sentence.
+        /// The error, as the rest of a sentence.
         problem: String,
     },
-    /// The layout is of a drive of another size.
+    /// The layout belongs to a drive of another size.
     #[error(
         "the layout is of a drive of {found} blocks, and this one has {blocks}; name the drive it was made with, or another file"
     )]
@@ -47,7 +47,7 @@ pub enum LayoutError {
 }
 
 impl Layout {
-    /// Writes all places; blocks that are only reserved for files are left out.
+    /// Writes all places except reserved blocks.
     ///
     /// # Errors
     /// Those of `out`.
@@ -62,10 +62,10 @@ impl Layout {
         Ok(())
     }
 
-    /// Reads what [`store`](Layout::store) has written into an empty layout.
+    /// Reads the output of [`store`](Layout::store) into an empty layout.
     ///
     /// # Errors
-    /// [`LayoutError`]; the layout is then not to be used.
+    /// [`LayoutError`]; the layout must then not be used.
     pub fn load(&mut self, text: impl BufRead) -> Result<(), LayoutError> {
         let mut file = None;
         for (number, line) in text.lines().enumerate() {

@@ -1,4 +1,4 @@
-//! The layout against a plain map of every block of a small drive.
+//! Compares the layout with a plain map of every block of a small drive.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ fn placement() -> impl Strategy<Value = Placement> {
     prop_oneof![Just(Placement::Contiguous), (1u64..8).prop_map(|piece| Placement::Scattered { piece }),]
 }
 
-/// Which blocks of which files have a place, and where: one entry a block.
+/// The reference: the place of each block of each file.
 #[derive(Default)]
 struct Naive(BTreeMap<(u8, u64), u64>);
 
@@ -63,7 +63,7 @@ fn apply(layout: &mut Layout, naive: &mut Naive, step: &Step) -> Result<(), Test
             let placed = layout.place(id(file), offset, length);
             prop_assert_eq!(placed.is_ok(), missing.len() as u64 <= BLOCKS - naive.0.len() as u64);
             if placed.is_ok() {
-                // Where, is the layout's to say; it is held to it from now on.
+                // The layout chooses the place; it must not change afterwards.
                 for block in missing {
                     let extents: Vec<_> = layout
                         .extents(id(file), block * BLOCK_BYTES, BLOCK_BYTES, Bytes(BLOCK_BYTES))
@@ -92,7 +92,7 @@ fn apply(layout: &mut Layout, naive: &mut Naive, step: &Step) -> Result<(), Test
     Ok(())
 }
 
-/// Every block where it was put, no block twice, and all others free.
+/// Checks that every block is where it was placed, no block is used twice, and all others are free.
 fn compare(layout: &Layout, naive: &Naive) -> Result<(), TestCaseError> {
     prop_assert_eq!(layout.free_blocks(), BLOCKS - naive.0.len() as u64);
     let mut taken = vec![false; BLOCKS as usize];

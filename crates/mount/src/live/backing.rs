@@ -1,4 +1,4 @@
-//! The backing files as a device: threads run the I/O of its requests and report when it ended.
+//! The backing files as a device: threads perform the I/O of its requests and report its completion.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,13 +12,13 @@ use crate::backing_pool::{BackingJob, BackingPool, OnPerformed, Perform};
 
 pub(crate) type Job = Arc<dyn Perform>;
 
-/// Wakes the device's thread, which then looks for due events.
+/// Wakes the device's thread, which then processes due events.
 pub(crate) type Waker = Box<dyn Fn() + Send + Sync>;
 
 /// Sector size of the backing files, the unit of their addresses in a trace.
 pub(crate) const BACKING_SECTOR: Bytes = Bytes(512);
 
-/// Files on a device whose inside is not known.
+/// Files on a device whose internals are unknown.
 pub(crate) struct Backing {
     capacity: Sectors,
     pool: Arc<BackingPool>,
@@ -27,12 +27,12 @@ pub(crate) struct Backing {
     outstanding: BTreeMap<RequestId, (Request, Nanos)>,
     busy: Nanos,
     busy_since: Nanos,
-    /// Jobs that are being taken from `completed`; empty between two calls.
+    /// Buffer for jobs taken from `completed`; empty between calls.
     due: Vec<CompletedJob>,
 }
 
-/// The jobs of requests that have not been submitted to a [`Backing`] yet. A job is put in before its request
-/// arrives, because the request may wait for a regulator.
+/// Jobs of requests that have not been issued to a [`Backing`] yet. A job is inserted before its request arrives,
+/// because the request may be queued in the regulator.
 #[derive(Clone, Default)]
 pub(crate) struct Jobs(Arc<Mutex<BTreeMap<RequestId, Job>>>);
 
@@ -41,18 +41,18 @@ impl Jobs {
         self.lock().insert(id, job);
     }
 
-    /// Takes a job out: to run it, or to drop it with a request that was withdrawn.
+    /// Removes a job: to run it, or to drop it with a cancelled request.
     pub(super) fn take(&self, id: RequestId) -> Option<Job> {
         self.lock().remove(&id)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<RequestId, Job>> {
-        // Nothing under this lock can panic half-way.
+        // No operation under this lock can panic half-way.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Jobs that have ended and that the device's thread has not taken yet.
+/// Completed jobs that the device's thread has not processed yet.
 struct Completed {
     jobs: Mutex<Vec<CompletedJob>>,
     timeline: Timeline,
@@ -68,7 +68,7 @@ struct CompletedJob {
 
 impl Completed {
     fn lock(&self) -> MutexGuard<'_, Vec<CompletedJob>> {
-        // Nothing under this lock can panic half-way.
+        // No operation under this lock can panic half-way.
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -87,7 +87,7 @@ impl std::fmt::Debug for Backing {
 }
 
 impl Backing {
-    /// A device of `capacity`, whose jobs run on `pool`; `waker` is called when one ends.
+    /// Makes a device of `capacity` whose jobs run on `pool`; `waker` is called when one completes.
     pub(crate) fn new(capacity: Bytes, timeline: Timeline, pool: Arc<BackingPool>, waker: Waker) -> Backing {
         let completed = Arc::new(Completed { jobs: Mutex::default(), timeline, waker });
         Backing {
@@ -102,7 +102,7 @@ impl Backing {
         }
     }
 
-    /// Where the jobs of its requests go.
+    /// Returns the collection into which jobs are inserted.
     pub(crate) fn jobs(&self) -> Jobs {
         self.jobs.clone()
     }

@@ -14,14 +14,14 @@ use super::backing::{Job, Jobs, Waker};
 use super::rates::{LiveDevice, OwnerTable, Rates};
 use super::{Schedule, Timeline};
 
-/// Time before an event from which on the thread polls the clock instead of sleeping: waking a thread takes about
-/// that long. The thread never spins for longer.
+/// Time before an event from which on the thread polls the clock instead of sleeping: about the time that it takes to
+/// wake a thread. The thread never spins for longer.
 const SPIN_BEFORE_EVENT: Duration = Duration::from_micros(40);
 
 /// Inbox capacity; a caller blocks while the inbox is full.
 const INBOX_CAPACITY: usize = 1 << 16;
 
-/// The places of an access: almost always one, which needs no allocation.
+/// Extents of an access: almost always one, which needs no allocation.
 pub type Extents = SmallVec<[Extent; 1]>;
 
 /// Receives the completions of an access.
@@ -31,7 +31,7 @@ pub trait OnCompletion: Send + Sync {
     fn on_completion(&self, completions: &[Completion]);
 }
 
-/// Reads or changes rates, on the device's thread, at the instant at which it was asked. It must not block.
+/// A query or change of rates, executed on the device's thread at the instant of its submission. It must not block.
 pub(crate) type Question = Box<dyn FnOnce(&mut Rates<'_>, Nanos) + Send>;
 
 /// The device's thread has ended.
@@ -47,11 +47,11 @@ pub struct Access {
     pub op: Op,
     /// Force unit access: a write completes when it is on the medium.
     pub fua: bool,
-    /// One for each request; a flush has one empty extent.
+    /// One extent per request; a flush has one empty extent.
     pub extents: Extents,
 }
 
-/// A device that runs in real time. Stops when it is dropped; accesses that are outstanding then are never answered.
+/// A device that runs in real time. It stops when dropped; outstanding accesses are then never answered.
 #[derive(Debug)]
 pub struct RealtimeDevice {
     shared: Arc<Shared>,
@@ -70,7 +70,7 @@ struct Shared {
     busy: AtomicU64,
 }
 
-/// Arrivals that the thread has not taken yet, in order of time.
+/// Arrivals that the thread has not processed yet, in order of time.
 #[derive(Default)]
 struct Inbox {
     arrived: Vec<Arrived>,
@@ -91,28 +91,28 @@ impl std::fmt::Debug for Inbox {
 
 impl Shared {
     fn wake(&self) {
-        // Takes the lock, so that a thread which found nothing to do is already waiting.
+        // Takes the lock, so that a thread which found nothing to do is waiting already.
         drop(self.lock());
         self.nonempty.notify_one();
     }
 
     fn lock(&self) -> MutexGuard<'_, Inbox> {
-        // Nothing under this lock can panic half-way.
+        // No operation under this lock can panic half-way.
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl RealtimeDevice {
-    /// Starts a device, whose time is that of `timeline`.
+    /// Starts a device with the clock `timeline`.
     ///
     /// # Errors
-    /// If no thread can be started.
+    /// If the thread cannot be started.
     pub fn start(device: LiveDevice, timeline: Timeline) -> io::Result<RealtimeDevice> {
         RealtimeDevice::start_with(timeline, |_| (device, Jobs::default()))
     }
 
-    /// Starts the device that `device` makes. The device may wake the thread at any time; jobs of requests to backing
-    /// files are put into the [`Jobs`] beside it.
+    /// Starts the device made by `device`. The device may wake the thread at any time; jobs of requests to backing
+    /// files are inserted into the returned [`Jobs`].
     pub(crate) fn start_with(
         timeline: Timeline,
         device: impl FnOnce(Waker) -> (LiveDevice, Jobs),
@@ -139,8 +139,7 @@ impl RealtimeDevice {
         Ok(RealtimeDevice { shared, timeline, thread: Some(thread) })
     }
 
-    /// Submits an access now, and returns the instant. Blocks while the inbox is full, but not in an
-    /// [`OnCompletion`].
+    /// Submits an access now, and returns the time. Blocks while the inbox is full, except in an [`OnCompletion`].
     ///
     /// # Errors
     /// [`Stopped`]; `answer` is then never called.
@@ -151,7 +150,7 @@ impl RealtimeDevice {
         })
     }
 
-    /// The same for a request to backing files: `job` runs when the device is given the request.
+    /// Submits a request to backing files: `job` runs when the request is issued to the device.
     pub(crate) fn submit_job(
         &self,
         access: Access,
@@ -165,7 +164,7 @@ impl RealtimeDevice {
         })
     }
 
-    /// Asks about the rates, after everything that arrived before. Without a regulator the question is dropped.
+    /// Queries the rates, after everything that arrived before. Without a regulator the query is dropped.
     pub(crate) fn ask(&self, question: Question) -> Result<(), Stopped> {
         self.enter(|timeline| {
             let at = timeline.now();
@@ -182,7 +181,7 @@ impl RealtimeDevice {
         if inbox.stopped {
             return Err(Stopped);
         }
-        // Read under the lock, so that arrivals are in order of time.
+        // The clock is read under the lock, so that arrivals are in order of time.
         let (at, arrived) = arrived(&self.timeline);
         inbox.arrived.push(arrived);
         drop(inbox);
@@ -194,7 +193,7 @@ impl RealtimeDevice {
         self.thread.as_ref().is_some_and(|thread| thread.thread().id() == thread::current().id())
     }
 
-    /// Busy time of the device until its last event.
+    /// Returns the device's busy time until its last event.
     #[must_use]
     pub fn busy(&self) -> Nanos {
         Nanos(self.shared.busy.load(Ordering::Relaxed))
@@ -214,7 +213,7 @@ impl Drop for RealtimeDevice {
     }
 }
 
-/// State of the thread.
+/// State of the device's thread.
 struct Runner {
     shared: Arc<Shared>,
     timeline: Timeline,
@@ -222,7 +221,7 @@ struct Runner {
     /// `None` without a regulator.
     owners: Option<OwnerTable>,
     jobs: Jobs,
-    /// Outstanding accesses by the number of their first request; the others follow it.
+    /// Outstanding accesses by the ID of their first request; the IDs of the others follow.
     accesses: BTreeMap<u64, Outstanding>,
     next_id: u64,
 }
@@ -234,7 +233,7 @@ struct Outstanding {
 }
 
 impl Drop for Runner {
-    /// Runs also when the model has panicked, so that no caller waits for a device that does not run.
+    /// Also runs when the model has panicked, so that no caller waits for a stopped device.
     fn drop(&mut self) {
         let mut inbox = self.shared.lock();
         inbox.stopped = true;
@@ -266,8 +265,8 @@ impl Runner {
         }
     }
 
-    /// Sleeps until an event is due or something arrives; takes the arrivals, and returns the time. `None` if
-    /// stopped.
+    /// Sleeps until an event is due or something arrives; moves the arrivals to `arrived` and returns the time. `None`
+    /// if stopped.
     fn wait(&self, arrived: &mut Vec<Arrived>) -> Option<Nanos> {
         let mut inbox = self.shared.lock();
         loop {
@@ -329,7 +328,7 @@ impl Runner {
 
     fn asked(&mut self, at: Nanos, question: Question, done: &mut Vec<Completion>) {
         self.schedule.run_until(at, done);
-        // Completions until then are counted before the question is answered.
+        // Completions until then are counted before the query is answered.
         self.end_all(done);
         if let Some(owners) = &mut self.owners {
             question(&mut Rates { device: self.schedule.device_mut(), owners }, at);
@@ -410,7 +409,7 @@ mod tests {
         let answers: Vec<_> = receiver.iter().take(3).collect();
         assert_eq!(answers.iter().map(|answer| answer.0).collect::<Vec<_>>(), [1, 3, 2]);
         assert!(answers.iter().all(|&(_, finish, answered)| answered >= finish), "none too early");
-        // Six requests, two at a time, 2 ms each: the last ends 6 ms after the first came.
+        // Six requests, two at a time, 2 ms each: the last one completes 6 ms after the first one arrived.
         assert!(answers[2].1 >= Nanos(6_000_000));
     }
 
@@ -421,7 +420,7 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         let answer = move |ends: &[Completion]| sender.send(ends[0].device_time()).unwrap();
         live.submit(access(1), callback(answer)).unwrap();
-        // 5 ms on the wall.
+        // 5 ms of wall-clock time.
         assert_eq!(receiver.recv().unwrap(), Nanos::SECOND * 5);
     }
 

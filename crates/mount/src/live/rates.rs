@@ -1,4 +1,4 @@
-//! The owners of a regulated device: their rates, and how each of them fares.
+//! The owners of a regulated device: their rates and statistics.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -9,7 +9,7 @@ use sakiyomi_regulate::{DeviceReport, Owner, Rate, RateError, RegulatedDevice, R
 /// A device of any kind, regulated or not.
 pub type LiveDevice = RegulatedDevice<Box<dyn Device + Send>>;
 
-/// Owners without a rate whose statistics are kept.
+/// Maximum number of owners without a rate whose statistics are kept.
 const UNRATED_OWNERS_MAX: usize = 1024;
 /// Time for which owners without a rate are remembered if there is room.
 const UNRATED_OWNER_TTL: Nanos = Nanos(60_000_000_000);
@@ -17,8 +17,8 @@ const UNRATED_OWNER_TTL: Nanos = Nanos(60_000_000_000);
 /// I/Os over which the means of an owner are taken.
 const MEAN_WINDOW_IOS: u64 = 128;
 
-/// State that a question on the device's thread sees: the device and the statistics of its owners. Requests carry
-/// their owner as their stream; owner 0 stands for the kernel and for unknown threads.
+/// State available to a query on the device's thread: the device and the statistics of its owners. Requests carry their
+/// owner as their stream; owner 0 is the kernel and unknown threads.
 pub(crate) struct Rates<'a> {
     pub(super) device: &'a mut LiveDevice,
     pub(super) owners: &'a mut OwnerTable,
@@ -31,7 +31,7 @@ pub(super) struct OwnerTable {
     /// Number of owners at which idle ones are evicted.
     eviction_at: usize,
     timings: Vec<Timing>,
-    /// The part of an I/O's time that is spent on the way to the regulator and back.
+    /// Time of an I/O on the path to the regulator and back.
     path: Nanos,
     past: Past,
 }
@@ -39,7 +39,7 @@ pub(super) struct OwnerTable {
 /// Statistics of an owner.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OwnerStats {
-    /// I/Os that have ended since it was first seen, or since its rate was set.
+    /// I/Os completed since its first I/O, or since its rate was set.
     pub(crate) ios: u64,
     pub(crate) unanswered: u64,
     /// Mean time of the last [`MEAN_WINDOW_IOS`] I/Os.
@@ -51,13 +51,13 @@ pub(crate) struct OwnerStats {
 /// Statistics of all rates since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Past {
-    /// Number of rates that were set.
+    /// Number of rates set.
     pub given: u64,
     /// I/Os of owners with a rate.
     pub ios: u64,
-    /// I/Os among them that exceeded their time.
+    /// I/Os among them that exceeded their ideal time.
     pub late: u64,
-    /// The sum of actual over ideal time.
+    /// Sum of the ratios of actual to ideal time.
     pub accuracy_sum: f64,
 }
 
@@ -65,12 +65,12 @@ pub struct Past {
 #[derive(Clone, Debug)]
 pub(crate) struct RatesSnapshot {
     pub(crate) device: DeviceReport,
-    /// Busy time of the device, as it reports it.
+    /// Busy time of the device, as the device reports it.
     pub(crate) busy: Nanos,
     pub(crate) past: Past,
     /// Owners by number; with a report if they have a rate.
     pub(crate) owners: Vec<(u32, OwnerStats, Option<Report>)>,
-    /// There are owners with higher numbers.
+    /// Whether there are owners with higher numbers.
     pub(crate) more: bool,
 }
 
@@ -94,18 +94,19 @@ impl Rates<'_> {
         Ok(self.regulator().report(Owner(owner)).is_some_and(|report| report.best_effort))
     }
 
-    /// Takes a rate back.
+    /// Removes a rate.
     pub(crate) fn clear(&mut self, now: Nanos, owner: u32) {
         self.device.clear_rate(now, Owner(owner));
     }
 
-    /// The owner has ended.
+    /// Removes an owner that has ended.
     pub(crate) fn gone(&mut self, now: Nanos, owner: u32) {
         self.device.owner_gone(now, Owner(owner));
         self.owners.by_number.remove(&owner);
     }
 
-    /// The device, and the first `max` owners with a higher number than `after`: all, or those that have a rate.
+    /// Returns the state of the device and of the first `max` owners with a number higher than `after`: all, or only
+    /// those with a rate.
     pub(crate) fn look(&self, now: Nanos, after: u32, all: bool, max: usize) -> RatesSnapshot {
         let regulator = self.regulator();
         let behind = self.owners.by_number.range((Bound::Excluded(after), Bound::Unbounded));
@@ -123,7 +124,7 @@ impl Rates<'_> {
 }
 
 impl OwnerTable {
-    /// For the device in front of which `regulator` stands.
+    /// Makes the table for a device with this `regulator`.
     pub(super) fn new(regulator: &Regulator) -> OwnerTable {
         OwnerTable {
             by_number: BTreeMap::new(),
@@ -134,7 +135,7 @@ impl OwnerTable {
         }
     }
 
-    /// A request comes.
+    /// Counts the arrival of a request.
     pub(super) fn on_arrival(&mut self, request: &Request, regulator: &Regulator) {
         let (owner, now) = (request.stream.0, request.arrival);
         if !self.by_number.contains_key(&owner) && self.by_number.len() >= self.eviction_at {
@@ -147,7 +148,8 @@ impl OwnerTable {
         stats.last = now;
     }
 
-    /// Forgets owners without a rate and without requests that were not seen for long; if those are few, all of them.
+    /// Removes owners without rates and outstanding requests that have been idle for long; if those are few, all
+    /// without rates and outstanding requests.
     fn evict(&mut self, now: Nanos, regulator: &Regulator) {
         for ttl in [UNRATED_OWNER_TTL, Nanos::ZERO] {
             self.by_number.retain(|&owner, stats| {
@@ -162,7 +164,7 @@ impl OwnerTable {
         }
     }
 
-    /// A request is answered `now`, which may be later than it was to be: the thread wakes up late on a busy machine.
+    /// Counts a reply sent at `now`, which is later than planned if the thread was woken late on a busy machine.
     pub(super) fn on_completion(&mut self, completion: &Completion, now: Nanos, device: &mut LiveDevice) {
         let owner = completion.request.stream.0;
         let Some(stats) = self.by_number.get_mut(&owner) else { return };
@@ -176,7 +178,7 @@ impl OwnerTable {
         }
     }
 
-    /// Counts the regulated I/Os that have ended since the last call.
+    /// Counts the regulated I/Os completed since the last call.
     pub(super) fn count(&mut self, device: &mut LiveDevice) {
         device.take_timings(&mut self.timings);
         for timing in self.timings.drain(..) {

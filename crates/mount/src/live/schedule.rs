@@ -4,23 +4,23 @@ use std::collections::VecDeque;
 
 use sakiyomi_model::{Completion, Device, Full, Nanos, Request};
 
-/// Brings requests to a device at the right instants, however late the caller is.
+/// Submits requests to a device at the right times, however late the caller is.
 #[derive(Debug)]
 pub struct Schedule<D> {
     device: D,
     now: Nanos,
-    /// Requests that the device has no room for; each is submitted as soon as another has ended.
+    /// Requests that the device has no room for; each is submitted as soon as another one completes.
     waiting: VecDeque<Request>,
     outstanding: usize,
 }
 
 impl<D: Device> Schedule<D> {
-    /// In front of a device at time 0.
+    /// Makes a schedule for a device at time 0.
     pub fn new(device: D) -> Schedule<D> {
         Schedule { device, now: Nanos::ZERO, waiting: VecDeque::new(), outstanding: 0 }
     }
 
-    /// The device.
+    /// Returns the device.
     pub fn device(&self) -> &D {
         &self.device
     }
@@ -29,18 +29,18 @@ impl<D: Device> Schedule<D> {
         &mut self.device
     }
 
-    /// The device's time.
+    /// Returns the device's time.
     pub fn now(&self) -> Nanos {
         self.now
     }
 
-    /// Requests that have arrived and not ended.
+    /// Returns the number of outstanding requests.
     pub fn outstanding(&self) -> usize {
         self.outstanding
     }
 
-    /// Takes a request at its arrival time; completions until then are appended to `done`. Requests arrive in order
-    /// of time.
+    /// Submits a request at its arrival time, and appends completions until then to `done`. Requests must arrive in
+    /// order of time.
     pub fn arrive(&mut self, request: Request, done: &mut Vec<Completion>) {
         self.run_until(request.arrival, done);
         self.outstanding += 1;
@@ -48,12 +48,12 @@ impl<D: Device> Schedule<D> {
         self.hand_over();
     }
 
-    /// Time at which the device must be advanced next.
+    /// Returns the time at which the device must be advanced next.
     pub fn next_event(&self) -> Option<Nanos> {
         self.device.next_event()
     }
 
-    /// Carries out the events that are due until `now`, each at its own instant.
+    /// Processes the events due until `now`, each at its own time.
     pub fn run_until(&mut self, now: Nanos, done: &mut Vec<Completion>) {
         while let Some(event) = self.device.next_event().filter(|&event| event <= now) {
             self.advance(event, done);
@@ -90,7 +90,7 @@ mod tests {
     use sakiyomi_drive::spec::builtin;
     use sakiyomi_model::{Extent, Lba, Op, RequestId, Sectors, StreamId};
 
-    /// Takes down what ends in the replay.
+    /// Records the completions of the replay.
     #[derive(Default)]
     struct Ends(Vec<Completion>);
 
@@ -122,7 +122,7 @@ mod tests {
     }
 
     proptest! {
-        // Two drives are made for each case, which is most of the work.
+        // Two drives are made for each case, which takes most of the time.
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]
@@ -140,7 +140,7 @@ mod tests {
             let mut schedule = Schedule::new(Drive::new(&spec).unwrap());
             let mut ends = Vec::new();
             for (id, (arrival, late)) in arrivals.iter().zip(&late).enumerate() {
-                // Woken at an instant that has nothing to do with the device's, but never after the next arrival.
+                // Woken at an arbitrary instant, but never after the next arrival.
                 let next = arrivals.get(id + 1).map_or(Nanos::MAX, |next| next.at);
                 schedule.arrive(request(id, arrival), &mut ends);
                 schedule.run_until(next.min(arrival.at + Nanos(*late)), &mut ends);

@@ -1,4 +1,4 @@
-//! Rates on the device's thread, over files that are none: jobs that only say that they were done.
+//! Rates on the device's thread, without files: jobs only report that they were performed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -56,7 +56,7 @@ fn ended(receiver: &mpsc::Receiver<Completion>) -> Completion {
     receiver.recv_timeout(Duration::from_secs(20)).unwrap()
 }
 
-/// Runs a question on the device's thread, and waits for the answer.
+/// Runs a query on the device's thread and waits for the answer.
 fn question<T: Send + 'static>(
     live: &RealtimeDevice,
     question: impl FnOnce(&mut Rates<'_>, Nanos) -> T + Send + 'static,
@@ -145,7 +145,7 @@ fn many_owners_are_looked_at_in_parts() {
     assert_eq!((parts, seen), (5, 300));
 }
 
-/// Writes end at once, so the device has a cache; once that delays the reads of an owner, writes must reach the
+/// Writes complete at once, so the device has a cache; once that delays the reads of an owner, writes must reach the
 /// medium.
 #[test]
 fn writes_are_forced_to_the_medium_where_their_being_taken_in_does_harm() {
@@ -166,10 +166,10 @@ fn writes_are_forced_to_the_medium_where_their_being_taken_in_does_harm() {
         ended(&ask(&live, 1, slow));
     };
     (0..4).for_each(|_| read(40));
-    // One of them is surely far faster than a read, however busy the machine is.
+    // At least one of them is far faster than a read, however busy the machine is.
     (0..20).for_each(|_| assert!(!write()));
     read(200);
     assert!(write());
     question(&live, |rates, now| rates.clear(now, 1));
-    assert!(!write(), "for nobody's sake");
+    assert!(!write(), "no owner has a rate");
 }

@@ -1,4 +1,4 @@
-//! The device's time and wall-clock time.
+//! The device's clock and wall-clock time.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -7,7 +7,8 @@ use sakiyomi_model::Nanos;
 
 /// The clock of a device that runs at `speed` times real time.
 ///
-/// Time begins with the first access. So does a trace; a replay of it therefore finds the platters where they were.
+/// Time begins with the first access, as that of a trace does; a replay of the trace therefore finds the platters in
+/// the same position.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     origin: Arc<OnceLock<Instant>>,
@@ -15,30 +16,30 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Time has not begun. `speed` is more than 0.
+    /// Makes a clock that has not begun. `speed` must be greater than 0.
     #[must_use]
     pub fn new(speed: f64) -> Timeline {
         Timeline { origin: Arc::default(), speed }
     }
 
-    /// The device's time, which begins now if it has not yet.
+    /// Returns the device's time; begins it if it has not begun.
     #[must_use]
     pub fn begin(&self) -> Nanos {
         self.begin_at(Instant::now())
     }
 
-    /// The device's time at an instant, with which it begins if it has not yet.
+    /// Returns the device's time at an instant; begins it then if it has not begun.
     pub(crate) fn begin_at(&self, now: Instant) -> Nanos {
         self.since(*self.origin.get_or_init(|| now), now)
     }
 
-    /// The device's time; 0 until it begins.
+    /// Returns the device's time; 0 until it begins.
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.origin.get().map_or(Nanos::ZERO, |&origin| self.since(origin, Instant::now()))
     }
 
-    /// The device's time at an instant; 0 if it has not begun.
+    /// Returns the device's time at an instant; 0 if it has not begun.
     pub(crate) fn at(&self, now: Instant) -> Nanos {
         self.origin.get().map_or(Nanos::ZERO, |&origin| self.since(origin, now))
     }
@@ -51,10 +52,10 @@ impl Timeline {
         Nanos::from_secs_f64(elapsed.as_secs_f64() * self.speed)
     }
 
-    /// Wall-clock time of a span of the device's time.
+    /// Returns the wall-clock time of a span of the device's time.
     #[must_use]
     pub fn wait(&self, span: Nanos) -> Duration {
-        // Bounded, because a device may ask to be woken later than a `Duration` can say.
+        // Bounded, because a device may request a wake-up later than a `Duration` can represent.
         let seconds = (span.as_secs_f64() / self.speed).min(1e6);
         if self.speed == 1.0 { Duration::from_nanos(span.0) } else { Duration::from_secs_f64(seconds) }
     }

@@ -1,13 +1,13 @@
-//! Traffic that bypasses a mount: requests of its disk that did not come through it. Pure.
+//! I/O that bypasses a mount: requests to its disk that did not come through it. Pure.
 
 use sakiyomi_iorate::protocol::Bypass;
 
-/// Requests a second that did not come through the mount from which they are reported.
+/// Foreign requests per second from which they are reported.
 const FOREIGN_RATE_MIN: f64 = 20.0;
-/// Share of all requests that did not come through the mount from which they are reported.
+/// Fraction of foreign requests among all from which they are reported.
 const FOREIGN_RATIO_MIN: f64 = 0.1;
 
-/// Consecutive samples that must agree before the report changes.
+/// Number of consecutive samples that must agree before the report changes.
 const SAMPLES_MIN: u32 = 2;
 
 /// A sample of the disk's counters.
@@ -15,13 +15,13 @@ const SAMPLES_MIN: u32 = 2;
 pub(super) struct Look {
     /// Seconds since an arbitrary instant.
     pub(super) at: f64,
-    /// Requests that the disk has completed.
+    /// Requests completed by the disk.
     pub(super) done: u64,
-    /// Completed requests that came through the mount.
+    /// Requests completed through the mount.
     pub(super) ours: u64,
 }
 
-/// Detects traffic of others on the disk.
+/// Detects foreign I/O on the disk.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
     last: Option<Look>,
@@ -65,7 +65,8 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// Samples a second apart: requests of the disk in that second, and ours among them.
+    /// Runs the detector on samples a second apart: requests to the disk in that second, and those of the mount among
+    /// them.
     fn seen(seconds: &[(u64, u64)]) -> Vec<bool> {
         let mut watch = Watch::default();
         let mut look = Look { at: 0.0, done: 1000, ours: 0 };

@@ -1,5 +1,5 @@
-//! Statistics of owners with a rate that have ended: a caller that waited for the end finds them here, as the mount
-//! has forgotten the owner by then.
+//! Statistics of owners whose processes have ended. A caller that waited for the exit finds them here, because the
+//! mount has removed the owner by then.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use sakiyomi_iorate::protocol::{Owner, Refusal, Target, View};
 use super::Regulation;
 use crate::live::Stopped;
 
-/// Ended owners that are remembered.
+/// Number of ended owners that are remembered.
 const ENDED_OWNERS_MAX: usize = 64;
 
-/// The last ones that had a rate of their own until they ended, as they were then.
+/// Last state of the owners that most recently ended with a rate of their own.
 #[derive(Debug, Default)]
 pub(super) struct Ended(Mutex<VecDeque<Owner>>);
 
@@ -35,7 +35,7 @@ impl Ended {
 }
 
 impl Regulation {
-    /// The owner of a target with a rate, or with one until its process ended.
+    /// Returns the owner of a target that has a rate, or had one until its process ended.
     pub(super) fn find(&self, target: &Target) -> Result<Result<View, Refusal>, Stopped> {
         let rated = self.held(target).ok().and_then(|held| self.owners.rated(&held));
         let mut view = self.only(rated.map_or(u32::MAX, |(number, _)| number))?;
@@ -46,13 +46,14 @@ impl Regulation {
         Ok(if found { Ok(view) } else { Err(Refusal::NoRate { what: target.to_string() }) })
     }
 
-    /// Keeps how it fared; to be called before it is forgotten, so that it can be found at any time.
+    /// Stores the statistics of an owner. Must be called before the owner is removed, so that it can be found at any
+    /// time.
     pub(super) fn remember(&self, number: u32) -> Result<(), Stopped> {
         self.ended.add(self.only(number)?.owners);
         Ok(())
     }
 
-    /// A view with this owner only, if it has a rate.
+    /// Returns a view with only this owner, if it has a rate.
     fn only(&self, number: u32) -> Result<View, Stopped> {
         let mut view = self.look(u64::from(number).saturating_sub(1), false)?;
         view.owners.retain(|owner| owner.number == u64::from(number));

@@ -1,4 +1,4 @@
-//! The thread that maintains the rates: it waits for the exits of processes, and samples the backing disk.
+//! The maintenance thread of the rates: waits for exits of processes, and samples the backing disk.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::Regulation;
 /// Time between two samples of the backing disk.
 const DISK_POLL_PERIOD: Duration = Duration::from_secs(1);
 
-/// The thread; it ends when this is dropped.
+/// Handle of the thread, which ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     regulation: Arc<Regulation>,
@@ -18,10 +18,10 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Starts it.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// If no thread can be started.
+    /// If it cannot be started.
     pub(crate) fn start(regulation: Arc<Regulation>) -> io::Result<Keeper> {
         let kept = Arc::clone(&regulation);
         let keep = move || {

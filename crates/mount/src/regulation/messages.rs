@@ -1,4 +1,4 @@
-//! Messages and answers in bytes.
+//! Encoding and decoding of messages and answers.
 
 use sakiyomi_iorate::protocol::{
     Answer, Call, Message, Owner, PROTOCOL_VERSION, Refusal, View, decode, encode,
@@ -26,7 +26,7 @@ pub(super) fn understand(message: &[u8], caller: Option<u32>) -> Result<Call, Re
     Ok(call)
 }
 
-/// The answer of a mount without rates.
+/// Returns the answer of a mount without rates.
 pub(crate) fn not_regulated(message: &[u8]) -> Answer {
     Answer::Refused(match decode::<AnyVersion>(message) {
         Err(error) => Refusal::Malformed { what: error.to_string() },
@@ -40,7 +40,7 @@ pub(crate) fn not_regulated(message: &[u8]) -> Answer {
 /// Limits a view to the owners that fit into an answer.
 pub(super) fn fitting(mut view: View) -> View {
     let owners = std::mem::take(&mut view.owners);
-    // Behind each there is a comma; and `more` may be a letter longer.
+    // Each is followed by a comma; and `more` may become a letter longer.
     let length = |owner: &Owner| serde_json::to_vec(owner).map_or(MESSAGE_BYTES, |bytes| bytes.len() + 1);
     let mut room = MESSAGE_BYTES
         - serde_json::to_vec(&Answer::Seen(view.clone())).map_or(MESSAGE_BYTES, |bytes| bytes.len() + 1);
@@ -55,7 +55,7 @@ pub(super) fn fitting(mut view: View) -> View {
     view
 }
 
-/// An answer in bytes.
+/// Encodes an answer.
 pub(crate) fn said(answer: &Answer) -> Box<[u8; MESSAGE_BYTES]> {
     let too_long = || Answer::Refused(Refusal::Malformed { what: "the answer is too long".to_owned() });
     encode(answer).or_else(|| encode(&too_long())).expect("a short answer fits")
@@ -131,7 +131,7 @@ mod tests {
             let set = Set { target: Target::Group { path }, rate: Rate::Percent(7), best_effort: true };
             let mut message = message(&Call::Set(set));
             message[at..at + bytes.len()].copy_from_slice(&bytes);
-            // Either it is refused, or it is a message still.
+            // It is either refused or still a valid message.
             if let Err(refusal) = understand(&message, Some(ASKER)) {
                 let text = said(&Answer::Refused(refusal));
                 let answer: Answer = decode(&text[..]).unwrap();

@@ -1,11 +1,12 @@
-//! Owners of I/O: from the thread that the kernel names to the owner whose rate counts.
+//! Owners of I/O: the mapping from the thread that the kernel names to the owner whose rate applies.
 //!
 //! By default a process is one owner; a rate can be given to it, to a tree of processes, or to a control group. If
-//! several apply, the nearest counts: the process's own, then the nearest tree's, then the longest group's.
+//! several apply, the nearest counts: the process's own, then that of the nearest tree, then that of the group with the
+//! longest path.
 //!
-//! The kernel reuses the numbers of threads and processes. So that a rate is not passed on with a number, a process
-//! is held by its directory in `/proc`, and as long as it has a rate, each request checks that the thread is one of
-//! its own (1 us). A thread without a rate is taken to be the same for [`LOOKUP_MAX_AGE`].
+//! The kernel reuses thread and process IDs. So that a rate is not inherited with an ID, a process is referred to by
+//! its open directory in `/proc`, and as long as it has a rate, each request checks that the thread belongs to it (1
+//! us). A thread without a rate is assumed to be the same for [`LOOKUP_MAX_AGE`].
 
 mod table;
 
@@ -23,13 +24,13 @@ use crate::per_thread::PerThread;
 pub(super) use table::{Held, Room, is_within};
 use table::{Rated, Table};
 
-/// Time for which the owner of a thread without a rate is remembered.
+/// Time for which the owner of a thread without a rate is cached.
 const LOOKUP_MAX_AGE: Duration = Duration::from_millis(100);
 
-/// Threads whose owners are remembered, by each thread that serves requests.
+/// Number of threads whose owners each serving thread caches.
 const THREADS_MAX: usize = 4096;
 
-/// Owner of the kernel's own requests, and of those whose thread is not known.
+/// Owner of the kernel's own requests, and of those whose thread is unknown.
 pub(crate) const KERNEL_OWNER: u32 = 0;
 
 /// Finds the owners of threads.
@@ -42,7 +43,7 @@ pub(crate) struct Owners {
     exits: ExitWatcher,
 }
 
-/// The remembered owner of a thread.
+/// Cached owner of a thread.
 #[derive(Debug)]
 struct Thread {
     generation: u64,
@@ -67,7 +68,7 @@ impl Owners {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The owner of a thread's requests. The thread exists as long as it waits for its reply.
+    /// Returns the owner of a thread's requests. The thread exists as long as it waits for its reply.
     pub(crate) fn of_thread(&self, thread: u32) -> u32 {
         if thread == 0 {
             return KERNEL_OWNER;
@@ -101,17 +102,17 @@ impl Owners {
         (owner, Some(Thread { generation, looked: Instant::now(), owner, has_rate, process }))
     }
 
-    /// The process that a thread belongs to.
+    /// Returns the process of a thread.
     pub(super) fn process_of(&self, thread: u32) -> Option<Shared> {
         if thread == 0 { None } else { self.table().process_of(thread) }
     }
 
-    /// The process with this number, if there is one.
+    /// Returns the process with this ID, if it exists.
     pub(super) fn process(&self, pid: u32) -> Option<Shared> {
         self.process_of(pid).filter(|process| process.pid() == pid)
     }
 
-    /// The owner that `held` is, or would be when it is given a rate.
+    /// Returns the owner number of `held`; assigns one if it has no rate.
     pub(super) fn number(&self, held: &Held) -> u32 {
         let mut table = self.table();
         let known = match held {
@@ -122,7 +123,7 @@ impl Owners {
         known.unwrap_or_else(|| table.next())
     }
 
-    /// The owner that has a rate under this name.
+    /// Returns the number and the rate of `held`, if it has a rate.
     pub(super) fn rated(&self, held: &Held) -> Option<(u32, Rated)> {
         let table = self.table();
         let number = match held {
@@ -137,12 +138,12 @@ impl Owners {
         self.table().rated.contains_key(&number)
     }
 
-    /// Whether no more rates can be given.
+    /// Whether the maximum number of rates has been reached.
     pub(super) fn is_full(&self) -> bool {
         self.table().is_full()
     }
 
-    /// An owner has a rate from now on.
+    /// Records that an owner has a rate.
     ///
     /// # Errors
     /// If its process has ended.
@@ -156,7 +157,7 @@ impl Owners {
         added
     }
 
-    /// An owner has no rate any more.
+    /// Records that an owner no longer has a rate.
     pub(super) fn remove(&self, number: u32) {
         let mut table = self.table();
         table.remove(number);
@@ -175,7 +176,7 @@ impl Owners {
         Ok(ended)
     }
 
-    /// Forgets processes that have ended; returns the owners that have lost their rate by that.
+    /// Removes processes that have ended; returns the owners that thereby lost their rate.
     pub(super) fn take_ended(&self, serials: &[u32]) -> Vec<u32> {
         let mut table = self.table();
         let gone: Vec<u32> = serials.iter().flat_map(|&serial| table.ended(serial)).collect();
@@ -194,7 +195,7 @@ impl Owners {
         self.exits.has_stopped()
     }
 
-    /// The target and the name of an owner; `None` if it is forgotten.
+    /// Returns the target and the name of an owner; `None` if it is unknown.
     pub(super) fn who(&self, number: u32) -> Option<(Target, String)> {
         let table = self.table();
         if let Some(rated) = table.rated.get(&number) {
@@ -220,7 +221,7 @@ impl Thread {
         if !self.has_rate && self.looked.elapsed() < LOOKUP_MAX_AGE {
             return true;
         }
-        // The process may have left its group, so the lookup is repeated now and then.
+        // The process may have left its group, so the lookup is repeated periodically.
         self.has_rate
             && self.looked.elapsed() < LOOKUP_MAX_AGE * 10
             && self.process.upgrade().is_some_and(|process| process.has_thread(thread))
@@ -242,7 +243,7 @@ mod tests {
         child.wait().unwrap();
     }
 
-    /// A process with the number of one that has ended.
+    /// Starts a process with the ID of one that has ended.
     fn successor(number: u32) -> Option<Child> {
         for _ in 0..200 {
             fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).ok()?;
@@ -294,7 +295,7 @@ mod tests {
             assert!(!owners.is_full());
             owners.add(owners.number(&held(child)), held(child), 0).unwrap();
         }
-        // An owner with a rate may get another rate.
+        // The rate of an owner that has one can still be changed.
         owners.add(owners.number(&held(&children[0])), held(&children[0]), 0).unwrap();
         let own = owners.process(std::process::id()).unwrap();
         assert!(owners.is_full());

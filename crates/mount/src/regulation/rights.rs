@@ -5,7 +5,8 @@ use sakiyomi_os::process::{self, Process, Status};
 
 use super::owners::{Held, is_within};
 
-/// Whether a user may set this rate: root may, and whose processes they are, with all their rights.
+/// Checks whether a user may set this rate: root may, and the user of all processes concerned (real, effective and
+/// saved ID).
 pub(super) fn may(held: &Held, target: &Target, user: u32) -> Result<(), Refusal> {
     let own = |status: Status| user == 0 || status.users == [user; 3];
     let own = match held {
@@ -23,7 +24,7 @@ pub(super) fn may(held: &Held, target: &Target, user: u32) -> Result<(), Refusal
     if own { Ok(()) } else { Err(Refusal::NotYours { what: target.to_string() }) }
 }
 
-/// The processes of a control group and of those below it.
+/// Returns the processes of a control group and of its descendants.
 fn members(path: &str) -> Vec<Status> {
     let member = |pid| {
         let process = Process::open(pid).ok()?;
@@ -33,7 +34,7 @@ fn members(path: &str) -> Vec<Status> {
     process::all().unwrap_or_default().into_iter().filter_map(member).collect()
 }
 
-/// The refusal for a target that has ended.
+/// Returns the refusal for a target that has ended.
 pub(super) fn gone(target: &Target) -> Refusal {
     match target {
         Target::Process { pid } | Target::Tree { pid } => Refusal::NoProcess { pid: *pid },

@@ -1,4 +1,4 @@
-//! A process that has been seen, held so that it is never mistaken for another that has its number later.
+//! A reference to a process that cannot be confused with a later process of the same ID.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use sakiyomi_os::process::Process;
 
-/// A process. Its serial number is unique, however often the kernel reuses its process number.
+/// A process. Its serial number is unique, however often the kernel reuses its process ID.
 #[derive(Debug)]
 pub(super) struct Seen {
-    /// Its owner number by default.
+    /// Serial number, by default its owner number.
     pub(super) serial: u32,
     process: Process,
     known: Mutex<Known>,
@@ -18,13 +18,13 @@ pub(super) struct Seen {
 /// Cached facts about it.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// The tree that it belongs to, by its owner: also when its parent has ended.
+    /// Owner of the tree that it belongs to, even after its parent has ended.
     pub(super) tree: Option<u32>,
-    /// The number of trees so far when it was found to be in none.
+    /// Number of trees when it was found to be in none.
     pub(super) outside: Option<u64>,
-    /// The owner of its control group, and when that was looked up.
+    /// Owner of its control group, and the time of that lookup.
     pub(super) group: Option<(Instant, Option<u32>)>,
-    /// Its program's name when it was last read.
+    /// Name of its program when last read.
     pub(super) name: String,
 }
 
@@ -42,11 +42,11 @@ impl Seen {
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
-        // Nothing that is done under the lock can panic half-way.
+        // No operation under this lock can panic half-way.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it is still there, and a thread is one of its own.
+    /// Whether it still exists and the thread belongs to it.
     pub(super) fn has_thread(&self, thread: u32) -> bool {
         self.process.has_thread(thread)
     }
@@ -55,7 +55,7 @@ impl Seen {
         self.has_thread(self.pid())
     }
 
-    /// The name of its program; the last one known when it has ended.
+    /// Returns the name of its program; after its end, the last known one.
     pub(super) fn name(&self) -> String {
         match self.process.name() {
             Ok(name) => {
@@ -73,5 +73,5 @@ impl PartialEq for Seen {
     }
 }
 
-/// Processes by their numbers, opened once.
+/// A process, opened once and shared.
 pub(super) type Shared = Arc<Seen>;

@@ -1,4 +1,4 @@
-//! A loop device on a file of a mount is a real block device backed by the drive.
+//! A loop device on a file of a mount is a real block device on the drive.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -38,7 +38,7 @@ fn a_block_device_on_a_file_of_a_mount_takes_the_drives_time() {
     assert!(seen.totals.accesses == 0 || seen.totals.read_bytes >= 3 * 4096);
 }
 
-/// Checks the statements of `docs/mount.md` about the file for a block device.
+/// Checks the statements of `docs/mount.md` about files for block devices.
 #[test]
 fn a_file_has_places_on_the_drive_once_it_is_allocated_on_the_mount_but_not_by_truncate_or_behind_its_back() {
     if !can_mount("a_file_has_places_once_it_is_allocated") {
@@ -68,7 +68,7 @@ fn a_file_has_places_on_the_drive_once_it_is_allocated_on_the_mount_but_not_by_t
         }
     };
     drop(allocated);
-    // Counted when it was answered, and the hole not at all.
+    // The read is counted when it is answered, and the hole not at all.
     let expected = if has_places { 4096 } else { 0 };
     assert_eq!(unmounted(mounted).seen.totals.read_bytes, expected);
 }

@@ -1,4 +1,4 @@
-//! The view of a program on a mounted drive: size, time, trace; and the kernel's part.
+//! A mounted drive as programs see it: size, time, trace; and the kernel's part.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -46,7 +46,7 @@ fn a_read_takes_no_less_than_the_device_and_hits_the_page_cache_the_next_time() 
     assert!(begun.elapsed() >= Duration::from_millis(60));
     assert_eq!(fs::read(&path).unwrap(), vec![7; 8192]);
     let seen = unmounted(mounted).seen.totals;
-    assert_eq!(seen.accesses, 1, "the second time it is in memory");
+    assert_eq!(seen.accesses, 1, "the second read is cached");
     assert_eq!(seen.lateness.count(), 1);
 }
 
@@ -105,7 +105,7 @@ fn the_file_system_has_the_drives_size_and_is_full_when_that_is_used() {
     let error = fs::write(root.join("second"), vec![2; 200 << 10]).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(28), "{error}");
     fs::remove_file(root.join("first")).unwrap();
-    // The blocks are free when the kernel has forgotten the file, which it does soon.
+    // The blocks are free when the kernel has dropped the file from its cache, which happens soon.
     wait_until("the space of a removed file never comes back", || {
         fs::write(root.join("second"), vec![2; 200 << 10]).is_ok()
     });
@@ -205,12 +205,12 @@ fn a_trace_says_who_asked_for_what_and_how_long_it_took() {
         let mounted = scratch.mount(&Options { record: Some(trace.clone()), ..options });
         let file = direct(&scratch.path("mounted/file"));
         for block in [0, 9, 3] {
-            // The kernel needs a buffer on a page's boundary from none but real devices.
+            // The kernel requires page-aligned buffers only for real devices.
             file.read_exact_at(&mut [0; 4096], block * 4096).unwrap();
         }
         OpenOptions::new().write(true).open(scratch.path("mounted/file")).unwrap().sync_all().unwrap();
         drop(file);
-        assert!(!trace.exists(), "it appears when it is whole");
+        assert!(!trace.exists(), "it appears when it is complete");
         assert_eq!(unmounted(mounted).recorded, Some(4));
         let records: Vec<_> =
             Trace::open(&trace, &ReadOptions::default()).unwrap().map(Result::unwrap).collect();
@@ -242,10 +242,10 @@ fn files_lie_where_they_lay_at_the_last_mount() {
     unmounted(mounted);
     let first = fs::read_to_string(&layout).unwrap();
     assert!(first.lines().count() > 15, "{first}");
-    // Another seed would give other places to files that had none.
+    // Another seed would give other places to unplaced files.
     unmounted(scratch.mount(&Options { seed: 99, ..options.clone() }));
     assert_eq!(fs::read_to_string(&layout).unwrap(), first);
-    // Blocks of a file that disappeared while it was not mounted are free again.
+    // Blocks of a file that was removed while unmounted are free again.
     fs::remove_file(scratch.path("backing/b")).unwrap();
     unmounted(scratch.mount(&options));
     assert_eq!(fs::read_to_string(&layout).unwrap().matches("file ").count(), 1);
@@ -333,7 +333,7 @@ fn a_mount_that_ends_late_leaves_the_one_that_came_after_it() {
     let held = File::open(root.join("file")).unwrap();
     unmount(&root, true).unwrap();
     let second = scratch.mount(&drive(1000.0));
-    assert!(first.finish(Duration::from_millis(50)).unwrap().cut_off, "somebody was still in it");
+    assert!(first.finish(Duration::from_millis(50)).unwrap().cut_off, "a process was still using it");
     drop(held);
     assert_eq!(fs::read_to_string(root.join("file")).unwrap(), "still here");
     assert!(!second.is_over());
@@ -348,7 +348,7 @@ fn a_file_without_a_name_is_refused_as_not_supported_so_that_programs_make_one_w
     let scratch = Scratch::new("tmpfile", LIMIT);
     let mounted = scratch.mount(&Options::default());
     let place = scratch.path("mounted");
-    // The kernel asks the first time and remembers the answer.
+    // The kernel asks once and remembers the answer.
     for _ in 0..2 {
         let opened = rustix::fs::open(&place, OFlags::TMPFILE | OFlags::RDWR, 0o600.into());
         assert_eq!(opened.err(), Some(rustix::io::Errno::OPNOTSUPP));

@@ -1,7 +1,7 @@
-//! Random operations on a mount and on a plain directory: whatever a program does, it meets the same.
+//! Random operations on a mount and on a plain directory must have the same results.
 //!
-//! The kernel's own file system is the model. `SAKIYOMI_MOUNT_OPERATIONS=100000 cargo test --release -p
-//! sakiyomi-mount` exercises at length; a failure names the seed.
+//! The kernel's own file system is the reference. `SAKIYOMI_MOUNT_OPERATIONS=100000 cargo test --release -p
+//! sakiyomi-mount` runs at length; a failure names the seed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,7 +23,7 @@ const NAMES: [&str; 7] = ["d", "e", "f", "g", "h", "i", "long-name-with-ünïcod
 const SLOTS: usize = 6;
 const FILE_MAX: u64 = 300_000;
 
-/// A step; both sides do the same.
+/// A step, which both sides execute.
 #[derive(Clone, Debug)]
 enum Step {
     Create { path: String, slot: usize, mode: u32 },
@@ -155,7 +155,7 @@ struct Side {
     open: [Option<File>; SLOTS],
 }
 
-/// The outcome of a step, in words that are the same on both sides if all is well.
+/// The result of a step as text, equal on both sides if the mount is correct.
 type Outcome = Result<String, String>;
 
 fn told(error: io::Error) -> String {
@@ -328,8 +328,8 @@ impl Side {
     }
 }
 
-/// The end of data depends on the pages that happen to be in memory; but skipped bytes must be a hole, and data that
-/// is found must lie in the file.
+/// Checks a seek. The end of data depends on the pages that happen to be cached; but skipped bytes must be a hole, and
+/// data that is found must lie in the file.
 fn seek(file: &File, offset: u64, hole: bool) -> io::Result<()> {
     let size = file.metadata()?.len();
     let place = if hole { SeekFrom::Hole(offset) } else { SeekFrom::Data(offset) };
@@ -349,7 +349,7 @@ fn content(byte: u8, length: usize) -> Vec<u8> {
     (0..length).map(|index| byte.wrapping_add((index / 7) as u8)).collect()
 }
 
-/// Length and a sum that depends on the order (FNV-1a).
+/// Length and an order-dependent checksum (FNV-1a).
 fn digest(bytes: &[u8]) -> String {
     let sum = bytes
         .iter()
@@ -374,7 +374,7 @@ fn stat(path: &Path) -> io::Result<String> {
     Ok(format!("{:o} {} {} {} {size} {target:?}", found.mode(), found.nlink(), found.uid(), found.gid()))
 }
 
-/// Everything below a directory: attributes and content.
+/// Returns attributes and content of everything below a directory.
 fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut all = BTreeMap::new();
     let mut left = vec![root.to_owned()];
@@ -415,7 +415,7 @@ fn exercise(test: &str, options: &Options, seed: u64, operations: u64) {
         succeeded += u64::from(of_plain.is_ok());
         assert_eq!(of_mount, of_plain, "{test}, seed {seed}, step {number}: {step:?}");
     }
-    // Otherwise little was exercised.
+    // Otherwise too little was exercised.
     assert!(succeeded > operations / 5, "{succeeded} of {operations} steps could be done");
     let expected = tree(&scratch.path("plain"));
     assert_eq!(tree(&scratch.path("mounted")), expected, "{test}, seed {seed}: as seen through the mount");
@@ -424,7 +424,7 @@ fn exercise(test: &str, options: &Options, seed: u64, operations: u64) {
     assert_eq!(tree(&scratch.path("backing")), expected, "{test}, seed {seed}: in the backing directory");
 }
 
-/// A drive so fast that a test need not wait for it.
+/// A drive so fast that the test need not wait for it.
 fn fast_drive() -> Options {
     let spec = builtin("barracuda-st2000dm006").unwrap().spec();
     Options { behind: Some(Behind::Drive(Box::new(spec))), speed: 1000.0, ..Options::default() }

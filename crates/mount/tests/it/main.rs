@@ -1,4 +1,4 @@
-//! File systems that are really mounted, in one binary: one link instead of six.
+//! Tests with real mounts, in one binary: one link step instead of six.
 
 mod block_device;
 mod drive;

@@ -1,4 +1,4 @@
-//! Cost of names and attributes on a mounted drive, if it is emulated.
+//! Cost of names and attributes on a mounted drive, if emulated.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -12,13 +12,13 @@ use sakiyomi_trace::{ReadOptions, Record, Trace};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// 16384 blocks, the first 256 of them metadata's, of which 64 are the journal.
+/// 16384 blocks; the first 256 are metadata, of which 64 are the journal.
 fn options(scratch: &Scratch) -> Options {
     let behind = Some(Behind::Fixed("latency=5ms,size=64MiB".parse().unwrap()));
     Options { behind, metadata: true, record: Some(scratch.path("trace.csv")), ..Options::default() }
 }
 
-/// Records of the trace: operation, first block, number of blocks.
+/// Returns the records of the trace: operation, first block, number of blocks.
 fn recorded(mounted: Mounted, trace: &Path) -> Vec<(Op, u64, u64)> {
     unmounted(mounted);
     let record = |record: Record| (record.op, record.offset.0 / 4096, record.length.0 / 4096);
@@ -40,12 +40,12 @@ fn what_is_looked_at_is_read_once_from_the_table() {
     let begun = Instant::now();
     fs::metadata(&file).unwrap();
     assert!(begun.elapsed() >= Duration::from_millis(10), "two names, each with a read at least");
-    // The kernel asks again, but it is in memory.
+    // The kernel asks again, but the blocks are cached.
     thread::sleep(Duration::from_millis(1100));
     fs::metadata(&file).unwrap();
     fs::metadata(scratch.path("mounted/dir/missing")).unwrap_err();
     let seen = recorded(mounted, &scratch.path("trace.csv"));
-    // The root, the directory and the first 14 files share a block; the last file lies two further.
+    // The root, the directory and the first 14 files share a block; the last file lies two blocks further.
     let reads = [(64, 1), (255, 1), (66, 1), (254, 1)];
     assert_eq!(seen, reads.map(|(start, blocks)| (Op::Read, start, blocks)));
 }
@@ -66,7 +66,7 @@ fn what_changes_goes_to_the_journal_when_it_is_to_be_safe() {
     let seen = recorded(mounted, &scratch.path("trace.csv"));
     let read = seen.iter().position(|&(op, ..)| op != Op::Read).unwrap();
     assert_eq!(seen[..read].len(), 2, "the root's names and its table: {seen:?}");
-    // Two blocks and one that describes them, each time behind the last; and a flush.
+    // Each time two blocks and their descriptor, after the previous ones; and a flush.
     let changes = [(Op::Write, 0, 3), (Op::Flush, 0, 0), (Op::Write, 3, 3), (Op::Flush, 0, 0)];
     assert_eq!(seen[read..], changes);
 }

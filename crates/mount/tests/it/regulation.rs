@@ -1,4 +1,4 @@
-//! Rates on a mount: setting, keeping and clearing them; permissions and targets.
+//! Rates of a mount: setting, keeping and clearing them; permissions and targets.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -26,7 +26,7 @@ fn regulated(device: &str) -> Options {
     Options { behind, regulate: Some(Regulate::default()), ..Options::default() }
 }
 
-/// A mount with one file of 4 MiB.
+/// Makes a mount with one file of 4 MiB.
 fn start(test: &str, options: &Options) -> (Scratch, Mounted, PathBuf) {
     let scratch = Scratch::new(&format!("rates-{test}"), LIMIT);
     fs::write(scratch.path("backing/file"), vec![7; 4 << 20]).unwrap();
@@ -61,7 +61,7 @@ impl Program {
         Program(set(&mut command).spawn().unwrap())
     }
 
-    /// Reads as long as it lives.
+    /// Reads until it is killed.
     fn rival(file: &Path) -> Program {
         Program::run(r#"while read_blocks "$1" 1000; do :; done"#, file)
     }
@@ -70,12 +70,12 @@ impl Program {
         self.0.id()
     }
 
-    /// Lets it go on behind a `read line`.
+    /// Continues after a `read line`.
     fn step(&mut self) {
         self.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     }
 
-    /// Lets it go on to its end.
+    /// Runs to its end.
     fn end(mut self) {
         drop(self.0.stdin.take());
         self.0.wait().unwrap();
@@ -115,7 +115,7 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> Refusal {
     }
 }
 
-/// How much later than asked a thread is woken by the machine that sleeps as long as a regulated read takes.
+/// Measures how late the machine wakes a thread that sleeps as long as a regulated read takes.
 struct WakeUps {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<bool>,
@@ -139,14 +139,14 @@ impl WakeUps {
         WakeUps { is_over, thread }
     }
 
-    /// Ends the watch: they were less than 5 % late in the mean.
+    /// Ends the measurement; returns whether the mean lateness was below 5 %.
     fn are_in_time(self) -> bool {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
     }
 }
 
-/// Waits until a condition holds that other processes bring about.
+/// Waits until other processes bring about a condition.
 fn eventually(what: &str, holds: impl Fn() -> bool) {
     let begun = Instant::now();
     while !holds() {
@@ -163,10 +163,11 @@ fn who_has_a_rate_finds_its_time_constant_among_others() {
     let (_scratch, mounted, file) = start("kept", &regulated("latency=2ms,spread=0.5"));
     let own = process(std::process::id());
     let rivals: Vec<Program> = (0..4).map(|_| Program::rival(&file)).collect();
-    // The device has to be known.
+    // The device must have been measured.
     eventually("the rivals read", || look(&file, true).device.requests > 200);
     set_iorate(std::process::id(), &file, 20).unwrap();
-    // A busy machine answers late whatever the regulation does; a round counts only if threads woke in time meanwhile.
+    // On a busy machine replies are late whatever the regulation does; a round counts only if threads woke in time
+    // meanwhile.
     let mut rounds = 0;
     let mut judged = 0;
     let kept = loop {
@@ -186,7 +187,7 @@ fn who_has_a_rate_finds_its_time_constant_among_others() {
             return skipped("who_has_a_rate", "threads are woken too late here");
         }
     };
-    // Five times the service time of the device, which it reports itself.
+    // Five times the service time that the device itself reports.
     let times = kept.ideal_ns.unwrap() as f64 / 2e6;
     assert!((4.0..6.0).contains(&times), "{kept:?}");
     set_iorate(std::process::id(), &file, 0).unwrap();
@@ -270,7 +271,7 @@ fn what_is_not_understood_is_answered() {
     assert!(say(b"{\"version\":77,\"call\":\"dance\"}").contains("\"version\",\"theirs\":1"));
     let other = File::open(scratch.path("mounted")).unwrap();
     let error = rustix::io::ioctl_fionread(&other).unwrap_err();
-    assert_eq!(error, rustix::io::Errno::NOTTY, "what others ask a file");
+    assert_eq!(error, rustix::io::Errno::NOTTY, "an ioctl of other file systems");
     unmounted(mounted);
 }
 
@@ -293,7 +294,7 @@ fn only_root_and_its_own_user_set_a_processs_rate() {
     assert!(set(&process(1)).ends_with(refused));
     assert!(set(&Target::Tree { pid: ours.pid() }).ends_with(refused));
     assert!(set(&Target::Group { path: "/".to_owned() }).ends_with(refused));
-    // Root may replace and clear a rate that another user has set.
+    // Root may replace and clear a rate set by another user.
     set_iorate(theirs.pid(), &file, 20).unwrap();
     set_iorate(theirs.pid(), &file, 0).unwrap();
     if let Some(group) = Group::new() {
@@ -302,7 +303,7 @@ fn only_root_and_its_own_user_set_a_processs_rate() {
         assert_eq!(set(&target), "given");
         theirs.end();
         let control = Control::open(&file).unwrap();
-        eventually("nobody is in it", || {
+        eventually("the group is empty", || {
             matches!(refusal(control.set(&percent(target.clone(), 5))), Refusal::NoGroup { .. })
         });
         control.clear(&target).unwrap();
@@ -323,7 +324,7 @@ fn who_has_numbers_of_his_own_is_told_so() {
     let said =
         ask(&scratch, &set, Command::new("unshare").args(["-pf"]).arg(std::env::current_exe().unwrap()));
     assert!(said.contains("process numbers here are not those of the mount"), "{said}");
-    // From outside, by the number that it has outside, such a process has a rate like any other.
+    // From outside, by its outer process ID, such a process has a rate like any other.
     let dd = r#"dd if="$1" of=/dev/null bs=4096 count=50 iflag=direct status=none"#;
     let inside = format!("unshare -pf sh -c 'read line; {dd}; read line' sh \"$1\"; true");
     let mut reader = Program::run(&inside, &file);
@@ -344,7 +345,7 @@ fn a_number_that_is_given_anew_has_no_rate() {
     let (_scratch, mounted, file) = start("reuse", &regulated("latency=1us"));
     let own = process(std::process::id());
     set_iorate(std::process::id(), &file, 50).unwrap();
-    // A thread of ours reads, and is remembered by its number; then that is a process of its own.
+    // A thread of this process reads, and is cached by its ID; then that ID is a process of its own.
     for _ in 0..200 {
         let of_thread = file.clone();
         let thread = std::thread::spawn(move || {
@@ -363,13 +364,13 @@ fn a_number_that_is_given_anew_has_no_rate() {
         }
         other.end();
         let view = look(&file, true);
-        assert_eq!(owner(&view, &own).unwrap().ios, before, "what it read is not ours");
-        // A process that has a rate ends, and its number is another's.
+        assert_eq!(owner(&view, &own).unwrap().ios, before, "its reads belong to another process");
+        // A process with a rate ends, and its ID is reused.
         let first = Program::run("read line", &file);
         let number = first.pid();
         set_iorate(number, &file, 10).unwrap();
         first.end();
-        eventually("it is seen that it has ended", || owner(&look(&file, false), &process(number)).is_none());
+        eventually("its exit is detected", || owner(&look(&file, false), &process(number)).is_none());
         fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).unwrap();
         let second =
             Program::run(r#"exec dd if="$1" of=/dev/null bs=4096 count=5 iflag=direct status=none"#, &file);
@@ -395,7 +396,7 @@ fn a_trees_rate_is_its_childrens_too_and_ends_with_the_last() {
         return;
     }
     let (_scratch, mounted, file) = start("tree", &regulated("latency=1us"));
-    // A child; a grandchild that goes on when its parent has ended; and the root.
+    // A child; a grandchild that outlives its parent; and the root.
     let script = r#"read line; read_blocks "$1" 10
         (read_blocks "$1" 20; (read_blocks "$1" 30; : > "$1.read"; sleep 0.2; read_blocks "$1" 40) &
          while ! [ -e "$1.read" ]; do sleep 0.01; done)
@@ -406,7 +407,7 @@ fn a_trees_rate_is_its_childrens_too_and_ends_with_the_last() {
     root.step();
     eventually_ios(&file, &tree, 150);
     root.end();
-    eventually("nobody of the tree is left", || look(&file, false).owners.is_empty());
+    eventually("all processes of the tree have ended", || look(&file, false).owners.is_empty());
     // A process that adopts orphans owns their reads, whether they were known before or not.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     let own = Target::Tree { pid: std::process::id() };
@@ -442,7 +443,7 @@ fn the_nearest_rate_counts() {
     assert_eq!(owner(&view, &own).unwrap().ios, 0);
     control.clear(&process(std::process::id())).unwrap();
     read(&file, 4);
-    assert_eq!(owner(&look(&file, false), &own).unwrap().ios, 4, "what is farther counts then");
+    assert_eq!(owner(&look(&file, false), &own).unwrap().ios, 4, "the farther target applies then");
     unmounted(mounted);
 }
 
@@ -462,7 +463,7 @@ fn a_control_groups_rate_is_that_of_all_in_it_and_below() {
     group.add("/below", programs[1].pid());
     let target = Target::Group { path: group.name.clone() };
     control.set(&percent(target.clone(), 40)).unwrap();
-    // Outside.
+    // From outside the group.
     read(&file, 3);
     programs.iter_mut().for_each(Program::step);
     eventually_ios(&file, &target, 40);
@@ -490,7 +491,7 @@ fn the_end_of_a_process_ends_its_rate_and_a_mounts_end_waits_for_nobody() {
         eventually("it waits for what is held back", || {
             owner(&look(&file, false), &target).is_some_and(|one| one.unanswered == 1)
         });
-        // Killed, it is gone when that is answered.
+        // A killed process has been reaped when the call returns.
         reader
     });
     eventually("its rate ends with it", || look(&file, false).owners.is_empty());
@@ -591,7 +592,7 @@ fn who_holds_back_writes_cannot_keep_rates() {
     assert!(refused.unwrap_err().to_string().contains("leave one of them out"));
 }
 
-/// Asks as a process of its own: this test, called to do only what [`asks`] does.
+/// Sends a request from a separate process: this test binary, run with only [`asks`].
 fn ask(scratch: &Scratch, set: &Set, command: &mut Command) -> String {
     let message = serde_json::to_string(set).unwrap();
     let command = command.args(["--exact", "regulation::asks", "--nocapture"]).env("SAKIYOMI_SET", message);
@@ -607,7 +608,7 @@ fn asked_as(scratch: &Scratch, set: &Set, user: impl Fn(&mut Command)) -> String
     ask(scratch, set, &mut command)
 }
 
-/// No test, but what other tests call in a process of its own.
+/// A helper, not a test: other tests run it in a separate process.
 #[test]
 #[expect(clippy::print_stdout, reason = "that is the answer")]
 fn asks() {
@@ -620,7 +621,7 @@ fn asks() {
     }
 }
 
-/// The child that a process has, or will have soon.
+/// Returns the child of a process, now or soon.
 fn child_of(pid: u32) -> u32 {
     let child = || {
         let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
@@ -630,14 +631,14 @@ fn child_of(pid: u32) -> u32 {
     child().unwrap()
 }
 
-/// Waits until an owner has read `ios` blocks, and no more.
+/// Waits until an owner has read `ios` blocks, and checks that it reads no more.
 fn eventually_ios(file: &Path, target: &Target, ios: u64) {
     let read = || owner(&look(file, false), target).unwrap().ios;
     eventually("it has read all", || read() >= ios);
     assert_eq!(read(), ios);
 }
 
-/// A control group with another below it, removed at the end.
+/// A control group with another one below it, removed at the end.
 struct Group {
     directory: PathBuf,
     name: String,
@@ -668,7 +669,7 @@ impl Drop for Group {
             fs::remove_dir(self.directory.join("below")).is_ok() && fs::remove_dir(&self.directory).is_ok()
         };
         let begun = Instant::now();
-        // The last process may still be on its way out.
+        // The last process may still be exiting.
         while !gone() && begun.elapsed() < Duration::from_secs(5) && self.directory.exists() {
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -1,5 +1,5 @@
-//! Properties that programs rely on and seldom test: rights that writing removes, syncing that a file was opened for,
-//! places of files that changed while nothing was mounted.
+//! Properties that programs rely on and seldom test: permissions that writing clears, syncing requested by an open
+//! flag, places of files that changed while unmounted.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Read;
@@ -93,7 +93,7 @@ fn what_is_not_written_back_when_a_mount_ends_is_not_lost() {
     assert_eq!(fs::read(scratch.path("backing/file")).unwrap(), b"not flushed, not closed");
 }
 
-/// An access control list as the kernel stores it: tag, permissions, and who, of each entry.
+/// Builds an access control list in the kernel's format: tag, permissions and identifier of each entry.
 fn access_list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     let mut list = 2u32.to_le_bytes().to_vec();
     for (tag, permissions, who) in entries {
@@ -223,9 +223,9 @@ fn files_that_are_only_known_take_few_descriptors() {
         }
         held.len()
     };
-    // The files that are open, the backing directory itself, and those that are only known.
+    // The open files, the backing directory itself, and the cached files.
     assert!(taken() <= 500 + 1 + 20, "{}", taken());
-    // Also one that has no name any more, and one that has another.
+    // Including a file that has lost its name, and one that has another name.
     fs::remove_file(root.join("d7/file")).unwrap();
     fs::write(root.join("d7/file"), "new").unwrap();
     fs::rename(root.join("d8"), root.join("moved")).unwrap();
@@ -306,7 +306,7 @@ fn a_file_whose_times_are_set_stays_in_the_page_cache() {
         let scratch = Scratch::new(&format!("touched-{name}"), LIMIT);
         let mounted = scratch.mount(&Options { writeback, ..fixed("latency=1us") });
         let path = scratch.path("mounted/file");
-        // A whole page: of a part, the kernel would have to read the rest.
+        // A whole page: for a partial one, the kernel would have to read the rest.
         fs::write(&path, [7; 4096]).unwrap();
         let file = File::open(&path).unwrap();
         // With dirty pages, the kernel sets the modification time itself.
@@ -316,6 +316,6 @@ fn a_file_whose_times_are_set_stays_in_the_page_cache() {
         }
         drop(file);
         assert_eq!(fs::read(&path).unwrap(), [7; 4096]);
-        assert_eq!(unmounted(mounted).seen.totals.read_bytes, 0, "{name}: it was in memory");
+        assert_eq!(unmounted(mounted).seen.totals.read_bytes, 0, "{name}: it was cached");
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a program's accesses are sequential: how its position moves.
+//! Detects sequential access from the moves of a position.
 
 /// Bytes that a program may skip while its accesses still count as sequential: the position and the number of bytes
 /// read are sampled at slightly different instants.
@@ -6,24 +6,24 @@ const SKIPPED_MAX_BYTES: u64 = 256 << 10;
 /// Forward moves that make accesses sequential, initially.
 const FORWARD_MOVES_MIN: u32 = 2;
 
-/// How the position moves.
+/// Moves of a position.
 #[derive(Debug)]
 pub(super) struct Access {
-    /// Moves forward since the last one that was not.
+    /// Forward moves since the last other move.
     forward: u32,
-    /// How many of them make it sequential: more, each time that it was not.
+    /// Forward moves that make the access sequential; doubles each time that it turns out not to be.
     wanted: u32,
-    /// Where the present run began, and what the program had read by then.
+    /// Start of the current run, and the bytes that the program had read by then.
     from: (u64, Option<u64>),
 }
 
 impl Access {
-    /// Nothing has been seen to move from there.
+    /// Starts at a position without moves.
     pub(super) fn at(from: u64) -> Access {
         Access { forward: 0, wanted: FORWARD_MOVES_MIN, from: (from, None) }
     }
 
-    /// Takes in a move, and says whether the accesses may still be taken for sequential.
+    /// Processes a move; returns whether the access may still be sequential.
     pub(super) fn see(&mut self, before: u64, at: u64, read: Option<u64>) -> bool {
         /// Limit of the forward moves required, which double each time that the accesses turn out not to be sequential.
         const FORWARD_MOVES_MAX: u32 = 64;
@@ -48,12 +48,12 @@ impl Access {
         true
     }
 
-    /// Nothing has been seen to move.
+    /// Whether no move has been observed.
     pub(super) fn is_fresh(&self) -> bool {
         self.forward == 0 && self.wanted == FORWARD_MOVES_MIN
     }
 
-    /// Whether they have once not been sequential.
+    /// Whether the access was non-sequential at some time.
     pub(super) fn was_elsewhere(&self) -> bool {
         self.wanted > FORWARD_MOVES_MIN
     }

@@ -1,19 +1,19 @@
-//! How far ahead pays: the automatic limit.
+//! The automatic limit: how far ahead pays.
 //!
-//! The way is cut into *rounds*, in each of which the program goes half of the limit. After a round in which it waited
-//! for I/O more than a twentieth of the time, the limit doubles, if
+//! Progress is divided into *rounds*, in each of which the program advances by half of the limit. After a round in
+//! which it waited for I/O more than a twentieth of the time, the limit doubles, if
 //!
-//! - the last doubling made it faster, as it does where the device serves several requests at a time, or where larger
-//!   runs save seeks; or
-//! - the limit is less than the *horizon*, twice what the program computes on in the time of its longest wait: so much
-//!   must lie ahead to bridge such a wait (Patterson et al., SOSP 1995, call it the prefetch horizon); or
+//! - the last doubling made the program faster, as it does if the device serves several requests at a time, or if
+//!   larger runs save seeks; or
+//! - the limit is less than the *horizon*, twice the data on which the program computes in the time of its longest
+//!   wait: as much must lie ahead to bridge such a wait (Patterson et al., SOSP 1995, call it the prefetch horizon); or
 //! - the program waits less than half of the time, so that its device can nearly keep up, and the limit is less than
-//!   what the program computes on in two seconds.
+//!   the data on which it computes in two seconds.
 //!
-//! A device that is busy all the time is helped by none of these, and a longer distance would only be a longer queue in
-//! front of it: a program that waits more than half of the time gets no more than its device delivers in half a second.
-//! Rounds without waiting let the limit decay, slowly, as in the streaming reads of PostgreSQL. What was evicted before
-//! it was used halves the limit, and holds it there for some time.
+//! None of these helps a device that is always busy, where a longer distance would only be a longer queue: a program
+//! that waits more than half of the time gets no more than its device delivers in half a second. Rounds without waiting
+//! let the limit decay slowly, as in the streaming reads of PostgreSQL. Eviction of data before its use halves the
+//! limit, and keeps it there for some time.
 
 use sakiyomi_model::Nanos;
 
@@ -29,7 +29,7 @@ const CALM_ROUNDS_MIN: u32 = 16;
 /// Limit of the rounds without waiting that are required.
 const CALM_ROUNDS_MAX: u32 = 1024;
 
-/// Where the program was, and what it had spent by then.
+/// Position of the program, and its times then.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     now: Nanos,
@@ -38,13 +38,13 @@ struct Mark {
     waited: Nanos,
 }
 
-/// What follows from what was seen.
+/// Conclusion from an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     GoOn,
-    /// It waits nearly all the time, and more distance does not help: perhaps none would be as good.
+    /// The program waits nearly all the time, and a longer distance does not help: perhaps none would be as good.
     TryAlone {
-        /// How fast it goes with our help, in bytes per second.
+        /// Its speed with reading ahead, in bytes per second.
         with: u64,
     },
 }
@@ -54,31 +54,32 @@ pub(super) struct Pace {
     most: u64,
     limit: u64,
     round: Mark,
-    /// Where it was when it last moved.
+    /// Its state when it last moved.
     moved: Mark,
     longest_wait: Nanos,
-    /// How fast it went when the limit last doubled, in bytes per second.
+    /// Speed when the limit last doubled, in bytes per second.
     rate_before: u64,
-    /// Bytes per second on a core.
+    /// Bytes per second of CPU time.
     compute_rate: u64,
     flat: u32,
     calm: u32,
     calm_wanted: u32,
-    /// What the limit was before it decayed.
+    /// The limit before it decayed.
     before_decay: Option<u64>,
-    /// No more than this until then, and how long that was: what lay further ahead was evicted.
+    /// A maximum of the limit, the end of its validity, and the duration of the next one: data further ahead was
+    /// evicted.
     ceiling: (u64, Nanos, Nanos),
     next_trial: Nanos,
     trial_pause: Nanos,
 }
 
-/// Bytes per second.
+/// Returns bytes per second.
 pub(super) fn rate(bytes: u64, time: Nanos) -> u64 {
     let per_second = u128::from(bytes) * 1_000_000_000 / u128::from(time.0.max(1));
     u64::try_from(per_second).unwrap_or(u64::MAX)
 }
 
-/// What goes by at a rate in a time, in bytes.
+/// Returns the bytes transferred at a rate in a time.
 fn amount(rate: u64, time: Nanos) -> u64 {
     let bytes = u128::from(rate) * u128::from(time.0) / 1_000_000_000;
     u64::try_from(bytes).unwrap_or(u64::MAX)
@@ -108,13 +109,13 @@ impl Pace {
         self.limit
     }
 
-    /// How long the program computes on so many bytes.
+    /// Returns the computing time for a number of bytes, in nanoseconds.
     pub(super) fn time_for(&self, bytes: u64) -> u64 {
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.compute_rate.max(1));
         u64::try_from(nanos).unwrap_or(u64::MAX)
     }
 
-    /// Reading ahead begins.
+    /// Starts reading ahead.
     pub(super) fn begin(&mut self, now: Nanos, at: u64, ran: Nanos, waited: Nanos) {
         self.limit = LIMIT_MIN_BYTES.min(self.most);
         (self.flat, self.calm, self.rate_before) = (0, 0, 0);
@@ -123,14 +124,14 @@ impl Pace {
         self.resume(now, at, ran, waited);
     }
 
-    /// Reading ahead goes on after a trial, which is not repeated soon.
+    /// Continues reading ahead after a trial, which is not repeated soon.
     pub(super) fn resume(&mut self, now: Nanos, at: u64, ran: Nanos, waited: Nanos) {
         self.round = Mark { now, at, ran, waited };
         self.moved = self.round;
         self.flat = 0;
     }
 
-    /// What lay ahead was evicted before it was used.
+    /// Reacts to data that was evicted before its use.
     pub(super) fn shrink(&mut self, now: Nanos) {
         self.limit = (self.limit / 2).max(LIMIT_MIN_BYTES).min(self.most);
         let hold = self.ceiling.2;
@@ -191,7 +192,7 @@ impl Pace {
         Told::GoOn
     }
 
-    /// A moving mean over some four rounds.
+    /// Updates the compute rate, a moving mean over some four rounds.
     fn learn_compute_rate(&mut self, went: u64, ran: Nanos) {
         let now = rate(went, ran.max(Nanos(1_000)));
         self.compute_rate = if self.compute_rate == 0 { now } else { self.compute_rate / 4 * 3 + now / 4 };
@@ -203,7 +204,7 @@ impl Pace {
         if self.calm >= self.calm_wanted {
             self.calm = 0;
             self.before_decay = Some(self.limit);
-            // Not by more than a piece, so that what lies ahead is never further than the limit and one piece.
+            // At most by one piece, so that the distance never exceeds the limit plus one piece.
             let less = (self.limit / 8).min(FETCH_MAX_BYTES);
             self.limit = (self.limit - less).max(LIMIT_MIN_BYTES.min(self.most));
             self.longest_wait = self.longest_wait / 2;

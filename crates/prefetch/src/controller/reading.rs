@@ -1,4 +1,4 @@
-//! One program on its way through one sequence of bytes.
+//! One program's progress through one sequence of bytes.
 
 mod distance;
 
@@ -27,13 +27,13 @@ const WAIT_MIN_PERCENT: u64 = 2;
 /// not read a file from beginning to end.
 const FIRST_READ_MIN_BYTES: u64 = 4 << 10;
 
-/// What a reading wants done.
+/// A request of a reading.
 pub(super) enum Wish {
     Fetch(Range<u64>),
     Look(Range<u64>),
 }
 
-/// What the program has done so far.
+/// Times of the program so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
     ran: Nanos,
@@ -45,24 +45,24 @@ struct Spent {
 enum Phase {
     Watching,
     Ahead,
-    /// Nothing is asked for until the program has used up what lies ahead, and then while it is timed.
+    /// Nothing is requested until the program has consumed the data ahead, and then while its speed is measured.
     Trial {
         with: u64,
         alone: Option<(Nanos, u64)>,
     },
-    /// Reading ahead makes it no faster; looked into again at that time.
+    /// Reading ahead does not make the program faster; reconsidered at this time.
     IoBound {
         until: Nanos,
     },
     Refused,
 }
 
-/// Whether reading ahead was begun at the program's first read, before it was known how it goes on.
+/// Whether reading ahead was started at the program's first read, before its access pattern was known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
     /// It was not.
     Usual,
-    /// It was, and that will have been right when the program comes to half of what was asked for.
+    /// It was; proven when the program reaches half of the requested data.
     Unproven,
     Right,
     Wrong,
@@ -77,21 +77,21 @@ pub(super) struct Reading {
     access: Access,
     phase: Phase,
     start: Start,
-    /// The program sleeps in a read of the first bytes.
+    /// Whether the program sleeps in its first read.
     waits_for_first: bool,
     pace: Pace,
     spent: Spent,
-    /// When the present watch began, and what had been spent by then.
+    /// Start of the current observation period, and the times then.
     watch: (Nanos, Spent),
-    /// Whether a whole watch has shown no waiting.
+    /// Whether a whole period without waiting was observed.
     does_not_wait: bool,
-    /// What was found in memory up to here.
+    /// End of the data found resident.
     resident_to: u64,
-    /// What has been looked at up to here.
+    /// End of the data examined.
     looked_to: u64,
     looking: bool,
     calls: u32,
-    /// Whether there is too little memory to begin.
+    /// Whether there is too little memory to start.
     cramped: bool,
     begun: Nanos,
     seen: Nanos,
@@ -191,7 +191,7 @@ impl Reading {
         self.seen + Nanos(pause)
     }
 
-    /// Takes in what was seen.
+    /// Processes an observation.
     pub(super) fn see(&mut self, now: Nanos, event: &Event) {
         match *event {
             Event::Spent { ran, waited, read, .. } => self.spent = Spent { ran, waited, read },
@@ -226,7 +226,7 @@ impl Reading {
         self.main = at;
         self.prove(sought || !stays);
         if sought || !stays {
-            // What was asked for from here on is asked for again: what is in memory still, costs nothing.
+            // Requests start again from here: data that is still cached costs nothing.
             self.prefetch = at;
             (self.resident_to, self.looked_to) = (at, at);
             if self.is_active() {
@@ -237,7 +237,7 @@ impl Reading {
         self.prefetch = self.prefetch.max(at);
     }
 
-    /// Whether it was right to begin at the first read.
+    /// Decides whether the start at the first read was right.
     fn prove(&mut self, is_elsewhere: bool) {
         self.waits_for_first &= self.main == 0;
         if self.start == Start::Unproven {
@@ -253,7 +253,7 @@ impl Reading {
         self.watch = (now, self.spent);
     }
 
-    /// The share of the time since the watch began in which the program waited, in percent.
+    /// Returns the percentage of the observation period in which the program waited.
     fn waited_percent(&self, now: Nanos) -> u64 {
         let waited = self.spent.waited.saturating_sub(self.watch.1.waited).0;
         waited.saturating_mul(100) / now.saturating_sub(self.watch.0).0.max(1)
@@ -269,7 +269,7 @@ impl Reading {
             }
             return;
         }
-        // What was asked for ahead is gone, or has never come.
+        // The data requested ahead was evicted, or has never arrived.
         let missing = length.saturating_sub(cached);
         if self.phase == Phase::Ahead && (evicted > length / 16 || missing > length / 4) {
             self.pace.shrink(now);
@@ -277,9 +277,8 @@ impl Reading {
         }
     }
 
-    /// What is to be done now. At most `share` bytes may be ahead, and `spare` more be taken.
-    ///
-    /// `may_start`: even at the program's first read.
+    /// Requests what is to be done now. At most `share` bytes may lie ahead, and at most `spare` more may be used.
+    /// `may_start` allows a start at the program's first read.
     pub(super) fn decide(
         &mut self,
         now: Nanos,
@@ -311,7 +310,7 @@ impl Reading {
         if !self.access.is_sequential() {
             return;
         }
-        // Whether it is there already is asked well before the program comes to where nobody has looked.
+        // Residency is queried well before the program reaches data that has not been examined.
         let from = self.looked_to.max(self.prefetch);
         if !self.looking && from < self.size && from < self.main + RESIDENCY_CHECK_BYTES / 4 {
             self.looking = true;
@@ -338,7 +337,7 @@ impl Reading {
         }
     }
 
-    /// Times the program while it goes alone, and takes up reading ahead if that made it faster.
+    /// Measures the program without help, and resumes reading ahead if that was faster.
     fn try_alone(&mut self, now: Nanos, with: u64, alone: Option<(Nanos, u64)>) {
         /// Bytes that a trial covers at least: eight times the shortest useful distance.
         const TRIAL_MIN_BYTES: u64 = 2 << 20;
@@ -366,7 +365,7 @@ impl Reading {
         }
     }
 
-    /// Reading ahead did not help: until the program waits less than it did, or much time has passed.
+    /// After reading ahead did not help, waits until the program waits less, or much time has passed.
     fn wait_for_change(&mut self, now: Nanos, until: Nanos) {
         /// Period over which the share of waiting is measured.
         const CHANGE_WATCH_PERIOD: Nanos = Nanos(1_000_000_000);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 const MIB: u64 = 1 << 20;
 const ID: ReadingId = ReadingId(0);
 
-/// A controller, one program, and a device in which all that is asked for arrives after a latency.
+/// A controller, one program, and a device on which all requested data arrives after a latency.
 struct World {
     controller: Controller,
     now: Nanos,
@@ -56,7 +56,7 @@ impl World {
         }
     }
 
-    /// The program computes, waits, and then is found at a place.
+    /// The program computes, waits, and is then found at a position.
     fn go(&mut self, ran: u64, waited: u64, at: u64) {
         self.ran += Nanos(ran);
         self.waited += Nanos(waited);
@@ -78,7 +78,7 @@ fn a_fixed_limit_is_the_papers_figure_2() {
     for at in [1, 2, 3] {
         world.go(1_000_000, 0, at * 4096);
     }
-    // From where the program was when it turned out to be sequential, until the distance is more than the limit.
+    // From the position at which the program turned out to be sequential, until the distance exceeds the limit.
     assert_eq!(world.fetched.len(), 5);
     assert!(world.fetched.iter().all(|range| range.end - range.start == MIB));
     let ahead = world.controller.ahead(ID).unwrap();
@@ -96,7 +96,7 @@ fn a_step_is_at_most_the_limit() {
     assert!(world.fetched.iter().all(|range| range.end - range.start == 64 << 10));
 }
 
-/// The program sleeps in its first read, for a while.
+/// The program sleeps in its first read for a while.
 fn waits_in_its_first_read(world: &mut World, id: ReadingId, wants: u64, window: u64) {
     world.now += Nanos(1_000_000);
     world.waited += Nanos(1_000_000);
@@ -112,7 +112,7 @@ fn who_sleeps_in_the_first_read_of_a_file_is_begun_with_at_once() {
     waits_in_its_first_read(&mut world, ID, 8 << 10, 128 << 10);
     assert_eq!(world.controller.ahead(ID), Some(0..512 << 10));
     assert_eq!((world.state(), world.fetched.len()), (State::Ahead, 4));
-    // It is the usual beginning from here on.
+    // From here on it starts as usual.
     waits_in_its_first_read(&mut world, ID, 8 << 10, 128 << 10);
     assert_eq!(world.fetched.len(), 4);
     (1..8).for_each(|step| world.go(1_000_000, 1_000_000, step * 64 * 1024));
@@ -121,7 +121,7 @@ fn who_sleeps_in_the_first_read_of_a_file_is_begun_with_at_once() {
 
 #[test]
 fn nobody_else_is_begun_with_at_once() {
-    // Who looks at the beginning, whom the kernel reads far ahead of, who reads a small file, who is further on.
+    // A look at the beginning; a long window of the kernel; a small file; a later position.
     for (wants, window, size, at) in
         [(1, 128, 4096, 0), (8, 1024, 4096, 0), (8, 128, 200, 0), (8, 128, 4096, 100)]
     {
@@ -160,7 +160,7 @@ fn one_beginning_that_was_wrong_is_the_last_and_one_is_tried_at_a_time() {
         waits_in_its_first_read(&mut world, later, 8 << 10, 128 << 10);
         assert_eq!(world.fetched.len() > before, may, "{read}");
     }
-    // Who goes elsewhere was not right either.
+    // A seek elsewhere disproves the start, too.
     let mut world = World::new(Limit::AUTO, 64 * MIB);
     waits_in_its_first_read(&mut world, ID, 8 << 10, 128 << 10);
     world.ran += Nanos(1_000_000);
@@ -224,7 +224,7 @@ fn who_skips_forward_is_not_sequential() {
 fn who_waits_is_run_ahead_of_and_the_distance_grows_while_it_helps() {
     let mut world = World::new(Limit::AUTO, 4096 * MIB);
     for step in 1..400u64 {
-        // The more lies ahead, the less it waits.
+        // The more data lies ahead, the less the program waits.
         let wait = if world.controller.limit(ID).unwrap() >= 8 * MIB { 0 } else { 8_000_000 };
         world.go(1_000_000, wait, step * 512 * 1024);
     }
@@ -297,10 +297,10 @@ fn answers_that_come_after_the_end_are_passed_over() {
     assert_eq!((controller.state(ID), controller.wake(ID)), (None, None));
 }
 
-/// What can happen to one of several readings.
+/// Events of one of several readings.
 #[derive(Clone, Debug)]
 enum Step {
-    /// It computes, waits, and goes on by so much.
+    /// It computes, waits, and advances.
     Go {
         ran: u64,
         waited: u64,
@@ -312,7 +312,7 @@ enum Step {
     Resize {
         size: u64,
     },
-    /// The oldest call that is under way returns; how much of what is looked at is there, in 64ths.
+    /// The oldest outstanding call returns, with residency in 64ths.
     Answer {
         done: bool,
         cached: u64,
@@ -356,7 +356,7 @@ proptest! {
     #[test]
     fn the_distance_never_exceeds_the_limit_and_one_step_or_piece(limit in limits(), steps in steps()) {
         let mut controller = Controller::new(limit);
-        // For each reading: where it is, its size, what it has spent; none if it has ended.
+        // For each reading: position, size and times; `None` if it has ended.
         let mut readings: [Option<(u64, u64, Nanos, Nanos)>; 3] = [None; 3];
         let mut calls: Vec<Action> = Vec::new();
         let mut now = Nanos::ZERO;
@@ -365,7 +365,7 @@ proptest! {
             let Some((at, size, ran, waited)) = &mut readings[which as usize] else {
                 controller.on(now, Event::Begun { id, at: 0, size: SIZE }, &mut calls);
                 readings[which as usize] = Some((0, SIZE, Nanos::ZERO, Nanos::ZERO));
-                // What was asked for under this name before is not answered any more.
+                // Outstanding calls of the previous reading with this identifier are not answered.
                 continue;
             };
             match step {

@@ -1,4 +1,4 @@
-//! What has been done for a reading, and what the program did: for the report.
+//! Statistics of a reading for the report: what was prefetched, and what the program did.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,16 +12,16 @@ use crate::{Idle, State};
 /// Points of a curve. At this number every second point is dropped, and the sampling interval doubles.
 const POINTS_MAX: usize = 800;
 
-/// Where program and prefetcher were.
+/// Positions of program and prefetcher at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Point {
-    /// Since the beginning of the run.
+    /// Time since the start of the run.
     pub at: Nanos,
     /// The program's position, in bytes.
     pub main: u64,
-    /// Up to where had been asked for, in bytes.
+    /// End of the requested data, in bytes.
     pub prefetch: u64,
-    /// How long the program had waited for I/O.
+    /// Time that the program had waited for I/O.
     pub waited: Nanos,
 }
 
@@ -51,19 +51,19 @@ impl Curve {
     }
 }
 
-/// What has been done for a reading.
+/// Statistics of a reading.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
-    /// Bytes that were not in memory, and have been brought there; and which of them the program has not passed yet:
-    /// so many in each range of the row.
+    /// Bytes prefetched that were not cached before; and those that the program has not passed yet, as a number per
+    /// range of the row.
     pub(super) brought: u64,
     waiting: Vec<(Range<u64>, u64)>,
-    /// Bytes that have been brought of files that the program has passed over.
+    /// Prefetched bytes of files that the program has skipped.
     pub(super) passed_over: u64,
-    /// Bytes that the program went through while it was helped, and while it was alone; and what it waited meanwhile.
+    /// Bytes that the program read with and without prefetching, with its waiting time.
     pub(super) helped: Share,
     pub(super) alone: Share,
-    /// How long it was in each state.
+    /// Time spent in each idle state.
     pub(super) idle: BTreeMap<Idle, Nanos>,
     pub(super) curve: Curve,
     /// Bytes of the kernel's read-ahead found ahead of the program when it was first helped.
@@ -75,16 +75,16 @@ pub(super) struct Account {
     /// With `watch_only`: the share that would have been read ahead.
     pub(super) would_help: Share,
     last: Option<Sight>,
-    /// Time spent since it last moved, and whether it was helped when it came there, or would have been.
+    /// Time spent since it last moved, and whether it was helped when it arrived there, or would have been.
     spot: (Share, Help),
-    /// The files that it has been at.
+    /// The current file.
     visit: Visit,
-    /// How it came through files alone, in the beginning.
+    /// Stretches of files at the beginning that it read without prefetching.
     alone_in: Vec<Stretch>,
-    /// Bytes of files that it has passed by since it was last seen to move.
+    /// Bytes of files that it has passed since its last observed move.
     passed: u64,
-    /// Files that were opened before the program did, those among them that are longer than the kernel's first window,
-    /// and bytes that it would have read by whole windows.
+    /// Files that were opened before the program did; those among them that are longer than the kernel's first window;
+    /// and bytes that the program would have read by whole windows.
     opened: u64,
     long: u64,
     steady: u64,
@@ -94,13 +94,13 @@ pub(super) struct Account {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sight {
     pub(super) at: Nanos,
-    /// Where the program is in the row.
+    /// Position of the program in the row.
     pub(super) position: u64,
-    /// Up to where has been asked for.
+    /// End of the requested data.
     pub(super) prefetch: u64,
-    /// Bytes that it has gone through in all.
+    /// Total bytes that it has read through.
     pub(super) gone: u64,
-    /// How many files it has come to, and whether this one had been begun before it opened it.
+    /// Number of files visited, and whether the current one was prefetched before the program opened it.
     pub(super) files: u64,
     pub(super) was_begun: bool,
     /// Time spent by its program, and the number of concurrent readings among which it is divided.
@@ -110,7 +110,7 @@ pub(super) struct Sight {
     pub(super) all_readings: u64,
 }
 
-/// Whether something is read ahead of a program.
+/// Whether data is read ahead of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Help {
     #[default]
@@ -126,7 +126,7 @@ impl Help {
             // Also during a pause of prefetching, until the program has consumed the data ahead.
             _ if has_more_ahead && !watch_only => Help::Yes,
             Some(State::Ahead | State::Idle(Idle::Done)) if !watch_only => Help::Yes,
-            // Where nothing is really read ahead, it cannot be seen whether that helps.
+            // Without actual reading ahead, it cannot be observed whether that helps.
             Some(State::Ahead | State::Trial | State::Idle(Idle::Done | Idle::IoBound)) if watch_only => {
                 Help::Would
             }
@@ -135,38 +135,38 @@ impl Help {
     }
 }
 
-/// A file that the program is at.
+/// A file visited by the program.
 #[derive(Clone, Copy, Debug, Default)]
 struct Visit {
     was_begun: bool,
-    /// Nothing of it has been got yet.
+    /// Whether nothing of it has been read yet.
     is_new: bool,
-    /// Bytes that it went through while it was helped.
+    /// Bytes read with prefetching.
     helped: u64,
-    /// Where it is in the file.
+    /// Position in the file.
     offset: u64,
 }
 
-/// A stretch of a file that the program came through alone, from a spot at which it may have waited.
+/// A stretch of a file that the program read without prefetching, from a position at which it may have waited.
 #[derive(Clone, Debug)]
 struct Stretch {
     bytes: Range<u64>,
-    /// The first of the first file, before which other things may have been waited for; or of a file, with its being
-    /// opened.
+    /// Whether it is the first stretch of the first file, before which the program may have waited for other things;
+    /// and whether it includes the opening of a file.
     is_first: bool,
     is_open: bool,
     waited: Nanos,
     busy: Nanos,
 }
 
-/// Progress and its price: waiting and computing as divided among the readings of the program.
+/// Progress and its cost: waiting and computing time, divided among the readings of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Share {
     pub(super) bytes: u64,
     pub(super) waited: Nanos,
     pub(super) ran: Nanos,
     pub(super) time: Nanos,
-    /// The time, divided among those of all programs.
+    /// The time, divided among the readings of all programs.
     pub(super) divided: Nanos,
 }
 
@@ -180,11 +180,11 @@ impl Share {
     }
 }
 
-/// Bytes of the kernel's first read of a file.
+/// Size of the kernel's first read of a file.
 const FIRST_WINDOW_BYTES: u64 = 64 << 10;
 
 impl Account {
-    /// Takes down what is seen, in the state that the reading was in since the last time.
+    /// Records an observation, in the state of the reading since the previous one.
     pub(super) fn see(&mut self, sight: Sight, state: Option<State>, watch_only: bool) {
         let Sight { at, position: main, prefetch, spent, .. } = sight;
         let helps = Help::of(state, prefetch > main, watch_only);
@@ -224,7 +224,7 @@ impl Account {
         self.latency = Some(self.latency.map_or(latency, |quickest| quickest.min(latency)));
     }
 
-    /// So many bytes of a range were not in memory, and have been brought there.
+    /// Records that `bytes` bytes of a range were not cached, and have been prefetched.
     pub(super) fn bring(&mut self, range: Range<u64>, bytes: u64) {
         self.brought += bytes;
         if bytes > 0 {
@@ -232,14 +232,15 @@ impl Account {
         }
     }
 
-    /// Bytes that were brought and that a program at `position` has not come to. What another one, or another place in
-    /// the same file, had brought there is not among them: of a range that is there in part, that is taken to be the end.
+    /// Returns the prefetched bytes that a program at `position` has not reached. Bytes fetched by another program, or
+    /// for another place in the same file, do not count: in a partly cached range they are assumed to be at the end.
     pub(super) fn wasted(&self, position: u64) -> u64 {
         let passed = |range: &Range<u64>| position.saturating_sub(range.start);
         self.waiting.iter().map(|(range, bytes)| bytes.saturating_sub(passed(range))).sum()
     }
 
-    /// The program has passed over this part of the row. What was brought of it is taken to lie evenly in each range.
+    /// Records that the program has skipped this part of the row. Prefetched bytes are assumed to be evenly distributed
+    /// in each range.
     pub(super) fn pass_over(&mut self, part: &Range<u64>) {
         for (range, bytes) in &mut self.waiting {
             let both = part.end.min(range.end).saturating_sub(part.start.max(range.start));
@@ -250,7 +251,8 @@ impl Account {
         }
     }
 
-    /// The program has moved on. What it waited counts for those who had help when it came there.
+    /// Records a move. The waiting time is attributed to the state in which the program arrived at the previous
+    /// position.
     fn leave_spot(&mut self, helps: Help) {
         let (spent, help) = std::mem::replace(&mut self.spot, (Share::default(), helps));
         /// Stretches read without prefetching that are remembered: enough for the latencies that are derived from them.
@@ -276,19 +278,19 @@ impl Account {
         }
     }
 
-    /// The program is done with a file.
+    /// Ends the visit of a file.
     fn end_visit(&mut self) {
         let Visit { was_begun, helped, .. } = std::mem::take(&mut self.visit);
         if helped == 0 {
             return;
         }
-        // The first windows are short: two waits for them, of which the first is that for the file's first bytes.
+        // The first windows are short: the program waits twice for them, the first time for the file's first bytes.
         self.opened += u64::from(was_begun);
         self.long += u64::from(was_begun && helped > FIRST_WINDOW_BYTES);
         self.steady += if was_begun { helped.saturating_sub(self.ramp()) } else { helped };
     }
 
-    /// It has gone through a whole file of the row between two looks.
+    /// Records that it has read a whole file of the row between two polls.
     pub(super) fn pass_by(&mut self, size: u64) {
         self.passed += size;
         if self.spot.1 == Help::Yes {
@@ -298,24 +300,24 @@ impl Account {
         }
     }
 
-    /// It is over.
+    /// Ends the statistics.
     pub(super) fn end(&mut self) {
         self.end_visit();
         let (rest, help) = std::mem::take(&mut self.spot);
         let share = if help == Help::Yes { &mut self.helped } else { &mut self.alone };
-        // How long it held the file afterwards says nothing.
+        // The time for which it kept the file open afterwards is irrelevant.
         share.waited += rest.waited;
     }
 
-    /// What the kernel reads ahead at a time: twice what it is set to for programs that say that they read
-    /// from beginning to end. Two such windows are on their way, so that more of them were found then.
+    /// Returns the kernel's read-ahead window: twice the configured size for programs that announce sequential reading.
+    /// Two such windows are in flight, so in that case more than two of the configured size were found.
     fn window(&self) -> u64 {
         let set = self.read_ahead;
         let is_double = self.window_seen.is_some_and(|seen| seen > 2 * set + set / 4);
         if is_double { 2 * set } else { set }
     }
 
-    /// How long the kernel's windows will be, if what it read first for a call that wanted so many bytes tells.
+    /// Derives the size of the kernel's windows from its first read for a call of `wants` bytes, if that is conclusive.
     pub(super) fn window_by_first(&mut self, wants: u64, found: u64) -> Option<u64> {
         let set = self.read_ahead;
         let mut fitting =
@@ -325,13 +327,13 @@ impl Account {
         Some(window)
     }
 
-    /// Up to where windows grow.
+    /// Returns the offset up to which windows grow.
     fn ramp(&self) -> u64 {
         FIRST_WINDOW_BYTES + (2 * FIRST_WINDOW_BYTES).min(self.window()) + self.window()
     }
 
-    /// How often a program that reads from the beginning has waited when it is at `offset`: before the first window;
-    /// before the second, which is there together with the third; then before every second one.
+    /// Returns how often a program that reads from the beginning has waited before it reaches `offset`: before the
+    /// first window; before the second, which arrives together with the third; then before every second one.
     fn waits(&self, offset: u64) -> u64 {
         match offset {
             0 => 0,
@@ -340,11 +342,11 @@ impl Account {
         }
     }
 
-    /// How long an access takes, as ours did or else the program's, and how long it takes from one file to the first bytes of the next, as far as the program
-    /// was seen alone.
+    /// Returns the latency of an access, measured by the follower or else in the program, and the time from one file to
+    /// the first bytes of the next, as far as the program was observed without prefetching.
     fn latencies(&self) -> Option<(Nanos, Nanos)> {
-        // What was computed between two waits, the half of it on the window that was there before the next was asked for,
-        // has shortened the second.
+        // The computing time between two waits has shortened the second one; half of it was spent on the window that
+        // was available before the next one was requested.
         let (mut waits, mut waited) = (0, Nanos::ZERO);
         let first = self.alone_in.iter().find(|stretch| stretch.is_first);
         for stretch in self.alone_in.iter().filter(|stretch| !stretch.is_first && !stretch.is_open) {
@@ -367,15 +369,17 @@ impl Account {
         Some((one, one.max(Nanos(opening.0 / opens.max(1)))))
     }
 
-    /// Elapsed time saved by the hidden waiting: its share that decreases with the number of concurrent readings.
+    /// Returns the elapsed time saved by the hidden waiting: a fraction of it that decreases with the number of
+    /// concurrent readings.
     pub(super) fn saved(&self) -> Option<Nanos> {
         Some(share(self.hidden()?, self.helped.divided.0, self.helped.time.0))
     }
 
-    /// How long the program would have waited besides; none if nothing was brought, or nothing is known about its waits.
+    /// Returns the additional time for which the program would have waited; `None` if nothing was prefetched, or
+    /// nothing is known about its waits.
     ///
-    /// The kernel asks for a window when the program comes to the one before it, so two are on their way, and a program
-    /// that computes for `c` on one and waits for it `l` in all, comes to the next after `max(c, (c + l) / 2)`.
+    /// The kernel requests a window when the program reaches the previous one, so two are in flight. A program that
+    /// computes for `c` on one and waits for it `l` in total reaches the next one after `max(c, (c + l) / 2)`.
     pub(super) fn hidden(&self) -> Option<Nanos> {
         /// Windows that a program must have read without prefetching for this observation to take precedence over the
         /// model.
@@ -402,13 +406,13 @@ impl Account {
             as_alone().filter(|_| self.alone.bytes >= OBSERVED_WINDOWS_MIN * window.max(FIRST_WINDOW_BYTES))
         };
         let expected = seen().or(by_model).or_else(as_alone)?;
-        // Other bytes were in memory, or the kernel read them first and the program waited as without prefetching.
+        // Other bytes were cached, or the kernel read them first and the program waited as without prefetching.
         let of_brought = share(expected, self.brought.min(bytes), bytes);
         Some(of_brought.min(expected.saturating_sub(waited)))
     }
 }
 
-/// So much of a time as `part` is of `whole`, which may be less.
+/// Returns the fraction `part / whole` of a time; `part` may exceed `whole`.
 fn share(time: Nanos, part: u64, whole: u64) -> Nanos {
     let nanos = u128::from(time.0) * u128::from(part) / u128::from(whole.max(1));
     Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

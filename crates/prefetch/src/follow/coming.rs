@@ -1,8 +1,8 @@
-//! The files that a program will read after the one that it reads: those it was called with, or those of a directory
-//! that it goes through.
+//! Predicts the files that a program will read next: those named on its command line, or those of a directory that it
+//! traverses.
 //!
-//! They are begun before the program opens them, but only after it has read one through: `rm *` and `cp a b` do not.
-//! They are opened a few at a time and taken up in their order.
+//! They are prefetched before the program opens them, but only after it has read one through: `rm *` and `cp a b` do
+//! not. They are opened a few at a time, and appended in their order.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -19,66 +19,66 @@ pub(super) const OPENING_MAX: usize = 8;
 /// Files that are kept open ahead of the program.
 pub(super) const OPEN_AHEAD_MAX: usize = 192;
 
-/// Where the files that come are known from.
+/// Source of the prediction.
 #[derive(Debug)]
 enum Source {
-    /// The command line, at which word the program is, and whether it takes them in their order.
+    /// The command line, the word at which the program is, and whether it takes the words in order.
     Words { words: Arc<Vec<PathBuf>>, at: usize, in_order: bool },
-    /// A directory, as it was called when the program came to it.
+    /// A directory, by its path when the program reached it.
     Directory { path: PathBuf, listing: Listed, way: Way },
 }
 
-/// What a directory holds.
+/// Content of a directory.
 #[derive(Debug)]
 enum Listed {
-    /// It is not known yet; the files that the program has come to.
+    /// Not known yet; the files that the program has visited.
     NotYet(Vec<Identity>),
     As(Box<Listing>),
 }
 
-/// What comes after the file that is read.
+/// The files predicted after the current one.
 #[derive(Debug)]
 pub(super) struct Coming {
-    /// From where names are seen; none until that has been opened.
+    /// Directory to which names are relative; `None` until it has been opened.
     from: Option<Arc<OwnedFd>>,
     source: Source,
-    /// A file was read through.
+    /// Whether a file was read through.
     pub(super) unlocked: bool,
-    /// The first place that has not been asked for.
+    /// The first place that has not been requested.
     next: usize,
-    /// Those that have been asked for and are not yet in the row.
+    /// Files that have been requested and are not yet in the row.
     examined: BTreeMap<usize, Examined>,
 }
 
-/// A file that has been asked for.
+/// A file that has been requested.
 #[derive(Debug)]
 struct Examined {
     handle: Arc<Handle>,
-    /// None until it is known; then what it is, or none if it cannot be read.
+    /// `None` until it is known; then its identity, or `None` if it cannot be read.
     found: Option<Option<Identity>>,
 }
 
 impl Coming {
-    /// The program is at this word.
+    /// Predicts the words after this one, at which the program is.
     pub(super) fn of_words(directory: Arc<OwnedFd>, words: Arc<Vec<PathBuf>>, at: usize) -> Coming {
         let source = Source::Words { words, at, in_order: true };
         let from = Some(directory);
         Coming { from, source, unlocked: false, next: at + 1, examined: BTreeMap::new() }
     }
 
-    /// The program goes through a directory, and has come to these files of it.
+    /// Predicts the files of a directory in which the program has visited these.
     pub(super) fn of_directory(path: PathBuf, way: Way, files: Vec<Identity>) -> Coming {
         let source = Source::Directory { path, listing: Listed::NotYet(files), way };
         Coming { from: None, source, unlocked: false, next: 0, examined: BTreeMap::new() }
     }
 
-    /// Whether it is this directory that is gone through.
+    /// Whether the prediction is for this directory.
     pub(super) fn is_of(&self, directory: &Path) -> bool {
         matches!(&self.source, Source::Directory { path, .. } if path == directory)
     }
 
-    /// The order in which the program will go through this directory, if it has been seen to read the files of another
-    /// one in that order, in the same tree.
+    /// Returns the order in which the program will traverse this directory, if it has read the files of another one in
+    /// the same tree in that order.
     pub(super) fn order_in(&self, directory: &Path) -> Option<By> {
         match &self.source {
             Source::Directory { path, way, .. } if self.unlocked && is_in_one_tree(path, directory) => {
@@ -88,7 +88,8 @@ impl Coming {
         }
     }
 
-    /// The program has come to this word, if words come. Says whether that is further than before.
+    /// Records that the program has reached this word of the command line, if words are predicted. Returns whether it
+    /// is not before the previous one.
     pub(super) fn come_to_word(&mut self, word: usize) -> bool {
         let Source::Words { at, in_order, .. } = &mut self.source else { return false };
         let further = word >= *at;
@@ -97,7 +98,7 @@ impl Coming {
         further
     }
 
-    /// A directory has been opened, and its files are known. It may be none that is gone through any more.
+    /// Records the content of a directory, which need no longer be the current one.
     pub(super) fn listed(&mut self, directory: &Path, opened: Arc<OwnedFd>, found: Box<Listing>) {
         let Source::Directory { path, listing, .. } = &mut self.source else { return };
         if path != directory {
@@ -109,7 +110,7 @@ impl Coming {
         }
     }
 
-    /// The program has come to this file, which may be one of the directory.
+    /// Records that the program has reached this file, which may belong to the directory.
     pub(super) fn come_to(&mut self, file: &Identity) {
         let Source::Directory { listing, way, .. } = &mut self.source else { return };
         match listing {
@@ -127,13 +128,13 @@ impl Coming {
         }
     }
 
-    /// What is behind the program is of no use any more.
+    /// Drops everything up to the program's place.
     fn pass(&mut self, place: usize) {
         self.next = self.next.max(place + 1);
         self.examined = self.examined.split_off(&(place + 1));
     }
 
-    /// The name at a place of the order in which the program goes; none behind the last, or where no order is known.
+    /// Returns the name at a place in the program's order; `None` after the last, or if no order is known.
     fn name(&self, place: usize) -> Option<PathBuf> {
         match &self.source {
             Source::Words { words, in_order, .. } => words.get(place).filter(|_| *in_order).cloned(),
@@ -145,7 +146,7 @@ impl Coming {
         }
     }
 
-    /// The next file to open, if it is time to.
+    /// Returns the next file to open, if it is time to.
     pub(super) fn ask(&mut self) -> Option<(usize, Arc<Handle>)> {
         let asked = self.examined.values().filter(|file| file.found.is_none()).count();
         if !self.unlocked || asked >= OPENING_MAX {
@@ -159,7 +160,7 @@ impl Coming {
         Some((place, handle))
     }
 
-    /// A file has been opened, or could not be. It may be none of those that come any more.
+    /// Records that a file has been opened, or could not be. It may no longer be one of those predicted.
     pub(super) fn answer(&mut self, place: usize, handle: &Arc<Handle>, found: Option<Identity>) {
         let asked = self.examined.get_mut(&place).filter(|file| Arc::ptr_eq(&file.handle, handle));
         if let Some(file) = asked {
@@ -167,7 +168,7 @@ impl Coming {
         }
     }
 
-    /// The next file in the order of the program, if it is known.
+    /// Returns the next file in the program's order, if it is known.
     pub(super) fn take(&mut self) -> Option<(Identity, Arc<Handle>)> {
         while let Some(first) = self.examined.first_entry() {
             first.get().found?;
@@ -180,7 +181,7 @@ impl Coming {
     }
 }
 
-/// Whether one lies beside the other, below it, or beside what that lies in.
+/// Whether one lies beside the other, below it, or beside its parent.
 fn is_in_one_tree(one: &Path, other: &Path) -> bool {
     let lies_beside = |one: &Path, other: &Path| {
         one.parent().is_some_and(|top| top.parent().is_some() && other.starts_with(top))
@@ -273,7 +274,7 @@ mod tests {
         coming
     }
 
-    /// In a directory beside.
+    /// The order in a neighbouring directory.
     fn order(coming: &Coming) -> Option<By> {
         coming.order_in(Path::new("/some/other"))
     }
@@ -303,7 +304,7 @@ mod tests {
         answer(&mut coming, &asked, 3, true);
         coming.come_to(&identity(12));
         coming.come_to(&identity(12));
-        assert_eq!(taken(&mut coming), [3], "what the program has passed is forgotten");
+        assert_eq!(taken(&mut coming), [3], "files that the program has passed are dropped");
         coming.come_to(&identity(10));
         assert!(ask(&mut coming).is_empty() && order(&coming).is_none(), "it has gone back");
     }
@@ -320,7 +321,7 @@ mod tests {
     fn what_was_asked_for_in_an_order_that_proves_wrong_is_not_taken_for_what_comes() {
         let mut coming = directory(&[50, 10, 40, 20, 30], Way::presumed(By::Number), &[40]);
         let asked = ask(&mut coming);
-        assert_eq!((places(&asked), order(&coming)), (vec![4], None), "it is not shown");
+        assert_eq!((places(&asked), order(&coming)), (vec![4], None), "the order is not confirmed");
         coming.come_to(&identity(20));
         assert_eq!(order(&coming), Some(By::Listing));
         assert_eq!(places(&ask(&mut coming)), [4]);

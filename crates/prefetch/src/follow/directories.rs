@@ -1,5 +1,5 @@
-//! The directories whose files a program reads: those that it holds open (`tar`, `grep -r`), and those that it opens files
-//! of one after the other while it waits for them (`cp -r`, `git grep`).
+//! The directories whose files a program reads: those that it holds open (`tar`, `grep -r`), and those in which it
+//! opens one file after the other and waits for them (`cp -r`, `git grep`).
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -11,63 +11,64 @@ use sakiyomi_os::process::Identity;
 
 use super::listing::Way;
 
-/// Directories that are remembered although the program does not hold them open.
+/// Number of directories that are remembered although the program does not hold them open.
 const RECENT_DIRECTORIES_MAX: usize = 4;
 
 /// A directory.
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
     pub(super) path: PathBuf,
-    /// If the program holds it open: then it need not be looked up again.
+    /// Its descriptor, if the program holds it open: then it need not be looked up again.
     pub(super) held: Option<Arc<OwnedFd>>,
 }
 
-/// A directory that a program seems to go through, and what is known of how.
+/// A directory that a program appears to traverse, and the order as far as known.
 #[derive(Debug)]
 pub(super) struct GoneThrough {
     pub(super) directory: Directory,
     pub(super) way: Way,
-    /// The files that it has come to.
+    /// The files that it has visited.
     pub(super) files: Vec<Identity>,
 }
 
 /// The directories of a program.
 #[derive(Debug, Default)]
 pub(super) struct Directories {
-    /// Those that it holds open, under their numbers.
+    /// Directories that it holds open, by descriptor number.
     held: BTreeMap<u32, Directory>,
-    /// Those that it has opened a file of, the last at the end.
+    /// Directories in which it has opened a file, the latest one last.
     lately: Vec<Lately>,
 }
 
-/// A directory of which a file was opened.
+/// A directory in which a file was opened.
 #[derive(Debug)]
 struct Lately {
     path: PathBuf,
-    /// The file, and how long the program had waited by then.
+    /// The file, and the program's waiting time so far.
     file: Identity,
     waited: Nanos,
 }
 
 impl Directories {
-    /// It holds this one open.
+    /// Records that the program holds a directory open.
     pub(super) fn hold(&mut self, number: u32, directory: Directory) {
         self.held.insert(number, directory);
     }
 
-    /// It holds only these open any more.
+    /// Removes the directories that the program no longer holds open.
     pub(super) fn keep(&mut self, is_open: impl Fn(u32) -> bool) {
         self.held.retain(|&number, _| is_open(number));
     }
 
-    /// The directory of this name.
+    /// Returns the directory with this path.
     pub(super) fn get(&self, path: &Path) -> Directory {
         let held = self.held.values().find(|directory| directory.path == path);
         held.cloned().unwrap_or_else(|| Directory { path: path.to_owned(), held: None })
     }
 
-    /// The program has opened a file in a directory and had waited so long by then. One that it does not hold open is
-    /// taken to be gone through from its second file on, if it had to wait for the first, and three must show an order.
+    /// Records that the program has opened a file in a directory, after a total waiting time of `waited`. A directory
+    /// that it does not hold open counts as traversed from its second file on, if the program waited for the first;
+    /// three files must then confirm an order.
     pub(super) fn come_to(&mut self, path: &Path, file: Identity, waited: Nanos) -> Option<GoneThrough> {
         /// Shorter waits for the first file do not show that the directory's files come from storage.
         const FIRST_FILE_WAIT_MIN: Nanos = Nanos(1_000_000);

@@ -1,4 +1,4 @@
-//! Finding what programs read: who they are, what they start, and which files they have newly open.
+//! Discovers what programs read: the processes, their children, and newly opened files.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::{Event, ReadingId};
 const FILES_MAX: usize = 128;
 
 impl Follower {
-    /// Looks into the programs that are due, until that has taken its share of time.
+    /// Polls the programs that are due, within the share of time for polling.
     pub(super) fn discover(&mut self, now: Nanos) {
         if now < self.discover_at {
             return;
@@ -42,7 +42,7 @@ impl Follower {
 
     fn discover_in(&mut self, number: u32, now: Nanos) {
         let Some(program) = self.programs.get_mut(&number) else { return };
-        // Often enough to see the cause of its sleeps, whether or not any of its reads are followed.
+        // Often enough to see the causes of its sleeps, whether or not any of its reads are followed.
         program.sample(now);
         let Ok(found) = program.discover(now) else { return self.end_program(number, now) };
         if !program.process.is_alive() {
@@ -52,7 +52,7 @@ impl Follower {
             self.tally.refused.insert(number);
         }
         for child in found.children {
-            // Whoever follows its own parent is no part of it.
+            // A follower of its own parent is excluded.
             if child != std::process::id()
                 && !self.programs.contains_key(&child)
                 && let Ok(mut program) = Program::open(child, now)
@@ -91,7 +91,7 @@ impl Follower {
         }
     }
 
-    /// A program has a regular file newly open.
+    /// Considers a regular file that a program has newly opened.
     fn consider(&mut self, number: u32, file: u32, identity: Identity, now: Nanos) -> Option<()> {
         let sharers = match self.followed_as(number, file, &identity) {
             None => Vec::new(),
@@ -109,7 +109,7 @@ impl Follower {
                 let reading = self.readings.get_mut(&id)?;
                 reading.is_shared |= left_at.is_some() || !sharers.is_empty();
                 reading.sharers.extend(sharers);
-                // Somebody who was not followed has come through what lies between.
+                // A process that was not followed has read the bytes in between.
                 reading.gone += left_at.map_or(0, |left_at| reading.offset().saturating_sub(left_at));
             }
             None => self.look_anew(sharers, now),
@@ -117,8 +117,8 @@ impl Follower {
         Some(())
     }
 
-    /// The reading that follows the same open file already, by another descriptor: what one process reads, the other has
-    /// passed, so it counts once.
+    /// Returns the reading that already follows the same open file description by another descriptor: the position is
+    /// shared, so its bytes count once.
     fn followed_as(&self, number: u32, file: u32, identity: &Identity) -> Option<ReadingId> {
         /// Descriptors of a file that are compared, the latest first. Each comparison is a system call.
         const DESCRIPTORS_MAX: usize = 8;
@@ -132,7 +132,7 @@ impl Follower {
         open.find(|(_, holder, held)| program.process.shares(file, &holder.process, *held)).map(|(id, ..)| id)
     }
 
-    /// Whether a process was started by another, or by one that was.
+    /// Whether a process is a descendant of another.
     fn descends(&self, number: u32, from: u32) -> bool {
         /// Process numbers are reused, so that the parents of processes may seem to form a cycle.
         const ANCESTORS_MAX: usize = 64;
@@ -140,7 +140,8 @@ impl Follower {
         std::iter::successors(parent(&number), parent).take(ANCESTORS_MAX).any(|parent| parent == from)
     }
 
-    /// A process that has inherited an open file is the one that reads it, as long as it has it. Gives the others.
+    /// Ends a reading because a process has inherited its open file, and is assumed to be the one that reads it.
+    /// Returns the other descriptors.
     fn take_over(&mut self, id: ReadingId, now: Nanos) -> Vec<Sharer> {
         self.look_at(id, now);
         let Some(reading) = self.readings.get_mut(&id) else { return Vec::new() };
@@ -151,7 +152,7 @@ impl Follower {
         sharers
     }
 
-    /// Has open files considered again: who followed them has ended, or has closed them.
+    /// Reconsiders open files whose reading has ended, or whose follower has closed them.
     pub(super) fn look_anew(&mut self, descriptors: Vec<Sharer>, now: Nanos) {
         for (number, file) in descriptors {
             if let Some(program) = self.programs.get_mut(&number) {
@@ -161,9 +162,9 @@ impl Follower {
         }
     }
 
-    /// Follows a file that a program has newly open, if that is of use: in a reading that has come to it, or in a new one.
+    /// Follows a newly opened file if that is useful: in an existing reading that has reached it, or in a new one.
     fn place(&mut self, number: u32, file: u32, identity: Identity, now: Nanos) -> Option<ReadingId> {
-        // Whoever had this number last may not know yet that it means another file.
+        // A reading may have followed this descriptor number without having noticed that it refers to another file now.
         let had = |reading: &&Reading| reading.program == number && reading.has_open(file);
         let had: Vec<ReadingId> = self.readings.values().filter(had).map(|reading| reading.id).collect();
         for id in had {
@@ -180,7 +181,7 @@ impl Follower {
         if open.writable {
             program.note_written(identity);
         }
-        // Around the page cache there is nothing to be gained.
+        // Files that bypass the page cache gain nothing.
         if !open.readable || open.direct || identity.size == 0 {
             return None;
         }
@@ -221,7 +222,8 @@ impl Follower {
         Some(id)
     }
 
-    /// Whoever has read one directory of a tree after the other goes on so in the next: the file is one of the row.
+    /// Continues a reading in the next directory of a tree, if its program has read the directories before in one
+    /// order: the file is appended to its row.
     fn go_on_in(
         &mut self,
         number: u32,

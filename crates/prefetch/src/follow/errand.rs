@@ -1,5 +1,5 @@
-//! What takes time for a reading, carried out by the threads of the [`fetcher`](crate::fetcher): bringing ranges into
-//! memory, opening files, looking at what came of it.
+//! Operations of a reading that may block, carried out by the threads of the [`fetcher`](crate::fetcher): fetching
+//! ranges, opening files, querying residency.
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -30,53 +30,53 @@ const TIMED_ACCESSES: u32 = 3;
 /// A part of a file.
 pub(super) type Piece = (Arc<Handle>, Range<u64>);
 
-/// Something that takes time, and for whom.
+/// An operation that may block, and its reading.
 pub(super) struct Errand {
     pub(super) id: ReadingId,
     pub(super) order: Order,
 }
 
-/// What takes time.
+/// Operations that may block.
 pub(super) enum Order {
-    /// Bring parts of files into memory.
+    /// Bring parts of files into the page cache.
     Fetch {
         range: Range<u64>,
         pieces: Vec<Piece>,
-        /// What the kernel may have brought by itself, to be looked at before.
+        /// Data that the kernel may have fetched by itself, to be examined before.
         window: Option<Piece>,
-        /// How often it has been seen for this reading how long an access takes.
+        /// Number of accesses of this reading that have been timed.
         timed: Arc<AtomicU32>,
     },
-    /// Wait until this byte, which was asked for then, has arrived.
+    /// Wait until this byte, requested at that time, has arrived.
     Time { handle: Arc<Handle>, at: u64, since: Instant },
-    /// See how much of parts of files is there.
+    /// Query the residency of parts of files.
     Look { range: Range<u64>, pieces: Vec<Piece> },
-    /// See what the kernel reads of a file first, for a program that waits for it and wants so many bytes.
+    /// Determine the kernel's first read of a file, for a program that waits for it in a call of `wants` bytes.
     FirstWindow { beginning: Piece, wants: u64 },
-    /// Open a file that will be needed, and find out what it is.
+    /// Open a file that will be needed, and determine its identity.
     Examine { index: usize, handle: Arc<Handle> },
-    /// List a directory, which may have to be opened for that.
+    /// List a directory, which may have to be opened first.
     List { directory: Directory },
 }
 
-/// What came of it.
+/// Results of operations.
 pub(super) enum Answer {
     Fetched {
         range: Range<u64>,
         brought: Brought,
-        /// Bytes that were there of the one that was to be looked at; none where that is not told.
+        /// Cached bytes of the window that was to be examined; `None` if not reported.
         window: Option<u64>,
     },
-    /// How long an access takes; none if it failed.
+    /// Duration of an access; `None` if it failed.
     Timed {
         latency: Option<Duration>,
     },
-    /// None where the system does not tell.
+    /// `None` if residency is not reported.
     Found {
         range: Range<u64>,
         found: Option<Found>,
     },
-    /// Bytes; none where the system does not tell.
+    /// In bytes; `None` if residency is not reported.
     FirstWindow {
         wants: u64,
         found: Option<u64>,
@@ -86,7 +86,7 @@ pub(super) enum Answer {
         handle: Arc<Handle>,
         found: Option<Identity>,
     },
-    /// None if it cannot be opened any more.
+    /// `None` if the directory can no longer be opened.
     Listed {
         path: PathBuf,
         found: Option<(Arc<OwnedFd>, Box<Listing>)>,
@@ -96,7 +96,7 @@ pub(super) enum Answer {
 impl Job for Errand {
     type Answer = (ReadingId, Answer);
 
-    /// The next range comes after the one before, so that the nearest arrives first.
+    /// Fetches of a reading run one after the other, so that the nearest data arrives first.
     fn turn(&self) -> Option<u32> {
         matches!(self.order, Order::Fetch { .. }).then_some(self.id.0)
     }
@@ -144,21 +144,21 @@ impl Job for Errand {
     }
 }
 
-/// The last byte of the first part of the pieces with pages neither in memory nor in flight; a part is as long as a
-/// window of the kernel. Timing its arrival measures a single access, not the requests before or after it.
+/// Returns the last byte of the first part of the pieces with pages neither cached nor in flight; a part is as long as
+/// a window of the kernel. Timing its arrival measures a single access, not the requests before or after it.
 fn first_missing(pieces: &[Piece]) -> Option<(Arc<Handle>, u64)> {
     /// The kernel's default read-ahead window.
     const PART_BYTES: u64 = 128 << 10;
     pieces.iter().find_map(|(handle, range)| {
         let parts = range.clone().step_by(PART_BYTES as usize).map(|at| at..range.end.min(at + PART_BYTES));
-        // Where the system does not tell, all is taken to be missing.
+        // If residency is not reported, everything counts as missing.
         let is_missing =
             |part: &Range<u64>| handle.find(part).is_none_or(|found| found.cached < part.end - part.start);
         parts.into_iter().find(is_missing).map(|part| (Arc::clone(handle), part.end - 1))
     })
 }
 
-/// One file that cannot be read does not stop the others.
+/// Fetches pieces; a file that cannot be read does not stop the others.
 fn fetch(pieces: &[Piece]) -> Brought {
     let mut sum = Brought::default();
     for (handle, range) in pieces {
@@ -170,7 +170,7 @@ fn fetch(pieces: &[Piece]) -> Brought {
     sum
 }
 
-/// One read at a time would leave a device idle that serves several.
+/// Reads a range with several threads, because a single read at a time would leave a parallel device idle.
 fn read_side_by_side(handle: &Handle, range: &Range<u64>) -> Brought {
     let step = (range.end - range.start).div_ceil(READERS_PER_RANGE).next_multiple_of(4096).max(4096);
     let parts = (range.start..range.end).step_by(step as usize).map(|at| at..range.end.min(at + step));
@@ -184,7 +184,7 @@ fn read_side_by_side(handle: &Handle, range: &Range<u64>) -> Brought {
     }
 }
 
-/// What is not told of one is not told of all.
+/// Returns the residency of pieces; `None` if it is not reported for any one of them.
 fn look(pieces: &[Piece]) -> Option<Found> {
     let mut sum = Found { cached: 0, evicted: 0 };
     for (handle, range) in pieces.iter().filter(|(_, range)| !range.is_empty()) {

@@ -1,22 +1,22 @@
-//! How many bytes a process got by itself. Pure.
+//! Bytes that a process has read itself, without its children. Pure.
 
-/// Bytes that a process got by itself.
+/// Bytes that a process has read itself.
 ///
-/// To a process the system also counts what its children got, once it has waited for them, but not to its threads. So what
-/// a process with one thread got more than that is its children's. Threads that end take their figures along: while there
-/// are several, nothing is told apart.
+/// The kernel adds the bytes of awaited children to those of a process, but not to those of its threads. So the bytes
+/// of a single-threaded process in excess of its thread's are its children's. Threads that end take their counts along:
+/// while there are several, the two cannot be distinguished.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Got {
-    /// How much more than to its first thread was counted to the process, by its own doing.
+    /// Bytes of the process in excess of its first thread's that are its own.
     before: Option<u64>,
     of_children: u64,
-    /// The same when threads were last counted: what was seen since may have been other threads'.
+    /// Value of `of_children` when threads were last counted: what was observed since may belong to other threads.
     sure: u64,
     has_others: bool,
 }
 
 impl Got {
-    /// So many threads there are.
+    /// Records the number of threads.
     pub(super) fn count_threads(&mut self, threads: usize) {
         let has_others = threads > 1;
         if has_others {
@@ -25,13 +25,13 @@ impl Got {
         (self.sure, self.has_others) = (self.of_children, has_others);
     }
 
-    /// What the process got by itself, by what was counted to it and, after that, to its first thread: both in all, and the
-    /// second only if it is known. Never falls.
+    /// Returns the bytes that the process has read itself, from the total of the process and, read after that, the
+    /// total of its first thread, if known. Never decreases.
     pub(super) fn see(&mut self, process: u64, thread: Option<u64>) -> u64 {
         if let Some(thread) = thread.filter(|_| !self.has_others) {
             let more = process.saturating_sub(thread);
             let before = *self.before.get_or_insert(more.saturating_sub(self.of_children));
-            // A thread that has gone on between the two looks seems to leave less.
+            // If the thread reads between the two queries, the difference appears smaller.
             self.of_children = self.of_children.max(more.saturating_sub(before));
         }
         process.saturating_sub(self.of_children)
@@ -48,7 +48,7 @@ mod tests {
         got.count_threads(1);
         assert_eq!(got.see(100, Some(100)), 100);
         assert_eq!(got.see(150, Some(150)), 150);
-        // 1,000 of a child's, 50 of its own.
+        // 1,000 of a child, 50 of its own.
         assert_eq!(got.see(1200, Some(200)), 200);
         got.count_threads(1);
         assert_eq!(got.see(1300, None), 300);
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(got.see(800, Some(300)), 800);
         assert_eq!(got.see(5800, Some(400)), 900);
         got.count_threads(1);
-        // A child got 4,900. Then there is another thread again, which gets 100.
+        // A child read 4,900. Then there is another thread again, which reads 100.
         got.count_threads(3);
         assert_eq!(got.see(5900, Some(400)), 1000);
     }

@@ -1,6 +1,7 @@
-//! Our own descriptor of a file that a program reads or will read, and bringing parts of it into memory.
+//! The follower's own descriptor of a file that a program reads or will read.
 //!
-//! A file is opened on the fetcher's threads, not by whoever watches: on a slow file system, that waits as reading does.
+//! A file is opened by the fetcher's threads, not by the polling thread: on a slow file system opening blocks as
+//! reading does.
 
 use std::fs::File;
 use std::io;
@@ -14,11 +15,11 @@ use sakiyomi_os::process::{Identity, Kind, Process, identity, identity_at, open_
 
 use crate::cached_file::{Brought, CachedFile, Found};
 
-/// A file, opened when it is first needed.
+/// A file, opened on first use.
 #[derive(Debug)]
 pub(super) struct Handle {
     place: Place,
-    /// Which file it must be; none if that is to be found out.
+    /// The identity that it must have; `None` if that is to be determined.
     expected: Option<Identity>,
     opened: Mutex<Opened>,
 }
@@ -26,23 +27,23 @@ pub(super) struct Handle {
 #[derive(Debug)]
 enum Opened {
     NotYet,
-    /// It may not be opened.
+    /// Opening was denied.
     Refused,
-    /// It is not there any more, or is another one.
+    /// The file has been removed or replaced.
     Gone,
     As(Arc<CachedFile>),
-    /// Nobody needs it any more.
+    /// The file is no longer needed.
     Over,
 }
 
-/// Where a file is found.
+/// The place of a file.
 #[derive(Debug)]
 pub(super) enum Place {
-    /// A process has it open under this number.
+    /// Open in a process under this descriptor number.
     Open(Arc<Process>, u32),
-    /// A process has it mapped.
+    /// Mapped by a process.
     Mapped(Arc<Process>, Mapped),
-    /// Under this name, seen from a directory.
+    /// A path relative to a directory.
     Named(Arc<OwnedFd>, PathBuf),
 }
 
@@ -51,7 +52,7 @@ impl Handle {
         Handle { place, expected, opened: Mutex::new(Opened::NotYet) }
     }
 
-    /// The file; none if it cannot be opened, or has become another one.
+    /// Returns the file; `None` if it cannot be opened, or has been replaced.
     pub(super) fn file(&self) -> Option<Arc<CachedFile>> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*opened, Opened::NotYet) {
@@ -67,9 +68,9 @@ impl Handle {
         }
     }
 
-    /// None if it is another file, or none at all.
+    /// Opens the file; `None` if it is another file.
     fn open(&self) -> io::Result<Option<File>> {
-        // Opening something else can have effects.
+        // Opening another kind of file can have side effects.
         let what = match &self.place {
             Place::Open(process, number) => process.identity(*number)?,
             Place::Mapped(process, mapped) => process.identity_mapped(&mapped.place)?,
@@ -87,7 +88,7 @@ impl Handle {
     }
 
     fn is_it(&self, found: &Identity) -> bool {
-        // A device is only opened if the program has: that may wake what it stands for.
+        // A device is only opened if the program has opened it, because that may wake the hardware.
         let of_it = match self.place {
             Place::Open(..) => matches!(found.kind, Kind::Regular | Kind::BlockDevice),
             Place::Mapped(..) | Place::Named(..) => found.kind == Kind::Regular,
@@ -95,7 +96,7 @@ impl Handle {
         of_it && self.expected.is_none_or(|expected| expected.is_same(found))
     }
 
-    /// Gives the descriptor back: the program is past this file.
+    /// Closes the descriptor after the program has passed this file.
     pub(super) fn let_go(&self) {
         if let Ok(mut opened) = self.opened.try_lock() {
             *opened = Opened::Over;
@@ -106,7 +107,7 @@ impl Handle {
         matches!(*self.opened.lock().unwrap_or_else(PoisonError::into_inner), Opened::Refused)
     }
 
-    /// What it is; none if it cannot be opened.
+    /// Returns the identity; `None` if the file cannot be opened.
     pub(super) fn examine(&self) -> Option<Identity> {
         self.file().and_then(|file| identity(file.file()).ok())
     }
@@ -116,20 +117,20 @@ impl Handle {
         self.file().is_some_and(|file| file.is_read_instead())
     }
 
-    /// What is in memory of a range; none where that is not told.
+    /// Returns the residency of a range; `None` if it is not reported.
     pub(super) fn find(&self, range: &Range<u64>) -> Option<Found> {
         self.file()?.find(range)
     }
 
-    /// Waits until a byte is in memory; false if it cannot be read.
+    /// Waits until a byte is cached; returns false if it cannot be read.
     pub(super) fn await_byte(&self, at: u64) -> bool {
         self.file().is_some_and(|file| file.await_byte(at))
     }
 
-    /// Brings a range into memory, or has it brought there.
+    /// Brings a range into the page cache, or requests it.
     pub(super) fn bring(&self, range: &Range<u64>) -> Brought {
         match self.file() {
-            // What is gone needs not be brought; that says nothing about what may be.
+            // A missing file need not be fetched, which does not mean that fetching is refused.
             None => Brought { bytes: 0, done: !self.is_refused() },
             Some(_) if range.is_empty() => Brought { bytes: 0, done: true },
             Some(file) => file.bring(range),

@@ -1,28 +1,28 @@
-//! The files of a directory, and in which order a program goes through them. Pure.
+//! The files of a directory, and the order in which a program traverses them. Pure.
 //!
-//! Programs take a directory's files as they are listed (`grep -r`, `find`), by their numbers, which is near to how they
-//! lie on a disk (`tar`, `cp -r`), or by their names (`git`, whatever sorts them).
+//! Programs take a directory's files in the order of the listing (`grep -r`, `find`), by inode number, which is close
+//! to their order on a disk (`tar`, `cp -r`), or by name (`git`, and every program that sorts them).
 
 use sakiyomi_os::process::Entry;
 
-/// An order in which a directory can be gone through.
+/// An order of traversal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// As the file system lists it.
+    /// As listed by the file system.
     Listing,
-    /// The files' numbers on the file system.
+    /// By inode number.
     Number,
-    /// Their names, byte by byte.
+    /// By name, byte by byte.
     Name,
 }
 
 const ALL: [By; 3] = [By::Listing, By::Number, By::Name];
 
-/// The files of a directory. Each is called by its index in the order of the listing.
+/// The files of a directory, each identified by its index in the listing.
 #[derive(Debug)]
 pub(super) struct Listing {
     entries: Vec<Entry>,
-    /// For each order: which file is at a place, and at which place a file is.
+    /// For each order: the file at a place, and the place of a file.
     files: [Vec<u32>; ALL.len()],
     places: [Vec<u32>; ALL.len()],
 }
@@ -43,7 +43,7 @@ impl Listing {
         Listing { entries, files, places }
     }
 
-    /// The file with this number; the first that is listed, if it has several names.
+    /// Returns the file with this inode number; the first one listed, if it has several names.
     fn find(&self, inode: u64) -> Option<usize> {
         let by_number = &self.files[By::Number as usize];
         let first = by_number.partition_point(|&file| self.entries[file as usize].inode < inode);
@@ -55,58 +55,58 @@ impl Listing {
         self.places[by as usize][file] as usize
     }
 
-    /// The file at a place of an order; none behind the last.
+    /// Returns the file at a place of an order; `None` after the last.
     pub(super) fn at(&self, by: By, place: usize) -> Option<&Entry> {
         self.entries.get(*self.files[by as usize].get(place)? as usize)
     }
 }
 
-/// A program's way through a directory.
+/// A program's traversal of a directory.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
-    /// How many files it has passed over in each order; none in which it has gone back, or leapt.
+    /// Files skipped in each order so far; `None` for an order in which the program has moved backwards or too far.
     passed_over: [Option<usize>; ALL.len()],
-    /// The file that it is at.
+    /// The current file.
     at: Option<usize>,
-    /// From one file to another, and how many of them tell the order.
+    /// Steps from one file to another, and the number of steps that determine the order.
     steps: u32,
     wanted: u32,
     by: Option<By>,
 }
 
 impl Way {
-    /// Nothing is known. So many steps tell the order; who passes by chance from one file to another seems to follow one
-    /// of them now and then.
+    /// Makes a traversal of unknown order, determined by `wanted` steps; a random sequence of files occasionally
+    /// appears to follow an order.
     pub(super) fn unknown(wanted: u32) -> Way {
         Way { passed_over: [Some(0); ALL.len()], at: None, steps: 0, wanted, by: None }
     }
 
-    /// As it has gone through another directory.
+    /// Makes a traversal in the order of another directory.
     pub(super) fn presumed(by: By) -> Way {
         Way { by: Some(by), ..Way::unknown(1) }
     }
 
-    /// The order that it keeps to, as far as is known.
+    /// Returns the order, as far as known.
     pub(super) fn by(&self) -> Option<By> {
         self.by
     }
 
-    /// The order, if steps have shown it.
+    /// Returns the order, if steps have confirmed it.
     pub(super) fn shown(&self) -> Option<By> {
         self.by.filter(|_| self.steps >= self.wanted)
     }
 
-    /// Where it is in its order.
+    /// Returns the place in the order.
     pub(super) fn place(&self, listing: &Listing) -> Option<usize> {
         Some(listing.place(self.by?, self.at?))
     }
 
-    /// The program has come to the file with this number. Files that are not listed are passed over.
+    /// Records that the program has reached the file with this inode number. Files that are not listed are ignored.
     pub(super) fn go_to(&mut self, listing: &Listing, inode: u64) {
         let Some(file) = listing.find(inode) else { return };
         let Some(from) = self.at.replace(file).filter(|&from| from != file) else { return };
         if self.steps >= self.wanted {
-            // Who has gone back goes in an order of his own.
+            // A step backwards refutes the order.
             self.by = self.by.filter(|&by| listing.place(by, from) < listing.place(by, file));
             return;
         }
@@ -123,7 +123,7 @@ impl Way {
     }
 }
 
-/// Files between two that one comes to one after the other; none if that is no step forward, or too long a one.
+/// Returns the number of files skipped by a step; `None` if it is not forward, or too long.
 fn passed_over(listing: &Listing, by: By, from: usize, to: usize) -> Option<usize> {
     /// Files of a listing that a program may pass over in one step and still follow its order.
     const PASSED_OVER_MAX: usize = 8;
@@ -137,7 +137,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// Files that are listed in this order, each with a number and a name.
+    /// Makes a listing of files in this order, each with an inode number and a name.
     fn listing(files: &[(u64, u64)]) -> Listing {
         let entry = |&(inode, name): &(u64, u64)| Entry { name: format!("{name:020}").into(), inode };
         Listing::new(files.iter().map(entry).collect())
@@ -186,7 +186,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever takes every file in one of the orders is found to keep to it, or to one that is the same so far.
+        /// A program that takes every file in one of the orders is found to keep to it, or to one that is the same so
+        /// far.
         #[test]
         fn every_order_is_found(
             inodes in prop::collection::btree_set(0u64..1_000_000, 4..60),
@@ -212,7 +213,7 @@ mod tests {
             }
         }
 
-        /// Every file has one place in each order, and is found by its number.
+        /// Every file has one place in each order, and is found by its inode number.
         #[test]
         fn places_are_permutations(files in prop::collection::vec((0u64..50, 0u64..1000), 0..60)) {
             let listing = listing(&files);

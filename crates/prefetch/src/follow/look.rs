@@ -1,4 +1,4 @@
-//! Looking where programs are, and doing what follows.
+//! Polling of the programs' positions, and the consequences.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl Follower {
         let seen = reading.look(program, now);
         let left_to = std::mem::take(&mut reading.left_to);
         program.moved += reading.gone.saturating_sub(gone);
-        // Later: who has got less than he has moved would seem to skip.
+        // Sampled later than the position: otherwise the program would appear to skip bytes.
         program.sample(now);
         if seen == Seen::There {
             reading.note_got(program);
@@ -53,7 +53,7 @@ impl Follower {
         let is_resident = self.controller.state(id) == Some(State::Idle(Idle::Resident));
         let files = if is_resident { OPEN_IF_RESIDENT } else { OPEN_AHEAD_MAX };
         reading.grow(program, self.controller.limit(id).unwrap_or(0), files, &self.fetcher);
-        // What it reads elsewhere in the same file counts as well where touches are told.
+        // If touches are reported, reads elsewhere in the same file count as well.
         let is_alone = reading.row.len() == 1 && reading.stream.is_none();
         let position = reading.position;
         let state = self.controller.state(id);
@@ -66,7 +66,7 @@ impl Follower {
             self.tell(now, Event::Resized { id, size });
         }
         let Spent { ran, waited, read, .. } = spent;
-        // Positions in a row of files count more than their bytes.
+        // Positions in a row of files include more than their bytes.
         self.tell(now, Event::Spent { id, ran, waited, read: read.filter(|_| is_alone) });
         self.tell(now, Event::At { id, at: position });
         self.look_anew(left_to, now);
@@ -82,7 +82,8 @@ impl Follower {
         Some(())
     }
 
-    /// A program that sleeps in its first read of a file can be helped before it is known how it goes on.
+    /// Examines whether a program sleeps in its first read of a file, in which case it can be helped before its access
+    /// pattern is known.
     fn look_at_first_read(&mut self, id: ReadingId, now: Nanos) -> Option<()> {
         let reading = self.readings.get_mut(&id).filter(|_| !self.options.watch_only)?;
         let program = self.programs.get(&reading.program)?;
@@ -150,16 +151,16 @@ impl Follower {
                 // Touches arrive some milliseconds late, and the kernel has advanced meanwhile.
                 let window = window.filter(|_| reading.stream.is_none());
                 reading.account.window_seen = reading.account.window_seen.or(window);
-                // One of many files that cannot be read, or what lies between two, is no reason to stop.
+                // One unreadable file of many, or the space between two, is no reason to stop.
                 let done = brought.done || reading.row.len() > 1;
                 self.tell(now, Event::Fetched { id, range, done });
             }
             Answer::Found { range, found } => {
-                // Where the system does not tell, it is taken to have come, and not to have been there before.
+                // If residency is not reported, requested data counts as arrived, and other data as missing.
                 let whole =
                     if self.controller.state(id) == Some(State::Ahead) { range.end - range.start } else { 0 };
                 let Found { cached, evicted } = found.unwrap_or(Found { cached: whole, evicted: 0 });
-                // What lies between the bytes of files in a row takes no reading.
+                // The space between the bytes of files in a row need not be read.
                 let bytes: u64 =
                     reading.row.parts(&range).iter().map(|part| part.range.end - part.range.start).sum();
                 let cached = cached + (range.end - range.start).saturating_sub(bytes);
@@ -171,7 +172,7 @@ impl Follower {
             }
             Answer::Examined { index, handle, found } => {
                 reading.coming.as_mut()?.answer(index, &handle, found);
-                // Opening files that are in memory already would soon cost as much as reading them.
+                // Opening files that are already cached would soon cost as much as reading them.
                 if self.controller.state(id) != Some(State::Idle(Idle::Resident)) {
                     reading.due = now;
                 }
@@ -191,7 +192,7 @@ impl Follower {
             for action in todo.drain(..) {
                 self.begin(action);
             }
-            // What only watching answers at once may be followed by more.
+            // Actions that are answered at once, with `watch_only`, may cause further ones.
             std::mem::swap(&mut todo, &mut self.todo);
         }
         self.todo = todo;

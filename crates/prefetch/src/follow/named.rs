@@ -1,4 +1,5 @@
-//! The files that a program was called with, in their order: those it will read, if it reads them one after the other.
+//! The files named on a program's command line, in order: those that it will read, if it reads them one after the
+//! other.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,19 +9,19 @@ use std::sync::Arc;
 
 use sakiyomi_os::process::{Identity, Process, identity_at};
 
-/// Words of a command line that may be names of files.
+/// Words of a command line that may be file names.
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    /// Where relative names begin.
+    /// The directory to which relative names refer.
     pub(super) directory: Option<Arc<OwnedFd>>,
-    /// The words in their order, options left out.
+    /// The words in order, without options.
     pub(super) words: Arc<Vec<PathBuf>>,
-    /// The words that end in a name.
+    /// Indices of words by the last component of their path.
     by_name: BTreeMap<OsString, Vec<usize>>,
 }
 
 impl Named {
-    /// The words that a process was called with. Nothing is asked of the file system.
+    /// Reads the command line of a process. Makes no request to the file system.
     pub(super) fn of(process: &Process) -> Named {
         let words = process.command_line().unwrap_or_default();
         let is_option = |word: &OsString| word.as_encoded_bytes().first().is_none_or(|&byte| byte == b'-');
@@ -35,11 +36,11 @@ impl Named {
         Named { directory: process.working_directory().ok().map(Arc::new), words: Arc::new(words), by_name }
     }
 
-    /// Which of the words means this file, which lies at `path`.
+    /// Returns the index of the word that names this file, which lies at `path`.
     pub(super) fn find(&self, path: &Path, file: &Identity) -> Option<usize> {
         let directory = self.directory.as_ref()?;
         let candidates = self.by_name.get(path.file_name()?)?;
-        // The program has just looked it up, so this is known to the kernel.
+        // The program has just looked it up, so the kernel has it cached.
         let is_it = |&&index: &&usize| {
             identity_at(directory.as_fd(), &self.words[index]).is_ok_and(|found| found.is_same(file))
         };

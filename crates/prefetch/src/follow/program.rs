@@ -1,4 +1,4 @@
-//! A process that is followed: what it spends its time on, and which files it has open.
+//! A followed process: its times, and its open files.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,63 +23,62 @@ const STARTUP_TIME: Nanos = Nanos(50_000_000);
 /// Polling period of a program whose open files do not change; the period grows by half with each poll.
 const POLL_PERIOD_MAX: Nanos = Nanos(50_000_000);
 
-/// A process that is followed.
+/// A followed process.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) process: Process,
-    /// Who has started it, if that is followed as well.
+    /// The parent, if that is followed as well.
     pub(super) parent: Option<u32>,
-    /// For those who reopen its files.
+    /// For reopening its files.
     pub(super) shared: Arc<Process>,
     threads: BTreeMap<u32, Timed>,
-    /// Of threads that have ended.
+    /// Times of threads that have ended.
     past: Spent,
     spent: Spent,
-    /// How long the thread was on a core that was so for longest.
+    /// CPU time of its busiest thread.
     busiest: Nanos,
     got: Got,
-    /// When it was seen to begin as the program that it is.
+    /// Start of its current program.
     pub(super) begun: Nanos,
     incarnation: u64,
-    /// All open files as they were found last.
+    /// All open files as of the last poll.
     files: BTreeMap<u32, Identity>,
-    /// Which files it writes to, or has: they are not read ahead because of a name.
+    /// Files that it writes to, or has written to: they are not prefetched because of a name.
     written: Vec<Identity>,
     pub(super) directories: Directories,
     pub(super) named: Named,
     pub(super) discover_at: Nanos,
     pause: Nanos,
     pub(super) sampled: Nanos,
-    /// How far it has moved positions in all, in bytes; how many pages of mappings it had to have
-    /// mapped; and what that looks like.
+    /// Total bytes by which it has moved positions; page faults; and the signs derived from them.
     pub(super) moved: u64,
     pub(super) faults: u64,
     pub(super) signs: Signs,
-    /// Whether it reads without moving a position, for the case that this cannot be followed.
+    /// Whether it reads without moving a position, in case this cannot be followed.
     pub(super) unseen: Unseen,
 }
 
 /// Whether a program reads without moving a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unseen {
-    /// It does not seem to.
+    /// No sign of it.
     No,
     /// The program waits and has data mapped, but may wait for other things. `mapped` is the number of file bytes
     /// mapped when that was observed.
     Perhaps { mapped: u64 },
-    /// It does.
+    /// Certainly.
     Yes,
 }
 
-/// What was found in a look at a program's files.
+/// Result of a poll of a program's files.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Regular files and block devices that are newly open, each under its number.
+    /// Newly opened regular files and block devices, each with its descriptor number.
     pub(super) files: Vec<(u32, Identity)>,
     pub(super) children: Vec<u32>,
-    /// Its files may not be looked at.
+    /// Whether access to its files was denied.
     pub(super) refused: bool,
-    /// It has become another program.
+    /// Whether the process has executed another program.
     pub(super) is_new: bool,
 }
 
@@ -125,12 +124,12 @@ impl Program {
         self.busiest
     }
 
-    /// Whether it has just begun.
+    /// Whether it has just started.
     pub(super) fn is_young(&self, now: Nanos) -> bool {
         now.saturating_sub(self.begun) < STARTUP_TIME
     }
 
-    /// Takes its times. What has ended keeps those that it had.
+    /// Samples its times. Threads that have ended keep their last ones.
     pub(super) fn sample(&mut self, now: Nanos) {
         if self.sampled == now {
             return;
@@ -156,7 +155,7 @@ impl Program {
         Some(self.got.see(all, self.process.bytes_read_by_first_thread().ok()))
     }
 
-    /// Looks for files that are newly open, and for children; and says when to look again.
+    /// Finds newly opened files and children, and determines the time of the next poll.
     pub(super) fn discover(&mut self, now: Nanos) -> io::Result<Found> {
         let threads = self.process.threads()?;
         self.got.count_threads(threads.len());
@@ -184,7 +183,7 @@ impl Program {
         Ok(found)
     }
 
-    /// Has it looked into soon: what it has open has changed.
+    /// Schedules the next poll soon, because its open files have changed.
     pub(super) fn hurry(&mut self, now: Nanos) {
         self.pause = POLL_PERIOD_MIN;
         self.discover_at = self.discover_at.min(now + POLL_PERIOD_MIN);
@@ -200,7 +199,7 @@ impl Program {
         }
     }
 
-    /// A number that is known may mean another file meanwhile, so each is looked at.
+    /// Compares all descriptors, because a known number may refer to another file by now.
     fn compare(&mut self, numbers: &[u32], found: &mut Found) {
         self.files.retain(|number, _| numbers.contains(number));
         let files = &self.files;
@@ -225,14 +224,14 @@ impl Program {
         }
     }
 
-    /// How much it has asked for of an open file, in bytes, if it sleeps in a read of that.
+    /// Returns the requested bytes of an open file, if a thread sleeps in a read of it.
     pub(super) fn reads_from(&self, file: u32) -> Option<u64> {
         let asleep = self.threads.iter().filter(|(_, timed)| timed.waits());
         let mut calls = asleep.filter_map(|(&thread, _)| self.process.read_call(thread));
         calls.find(|call| call.file == file).map(|call| call.bytes)
     }
 
-    /// Notes that it has a file open for writing.
+    /// Records that it has a file open for writing.
     pub(super) fn note_written(&mut self, file: Identity) {
         /// Files open for writing that are remembered; the oldest is dropped first.
         const WRITTEN_FILES_MAX: usize = 64;
@@ -246,14 +245,14 @@ impl Program {
         self.written.iter().any(|written| written.is_same(file))
     }
 
-    /// Under which number it has a file open.
+    /// Returns the descriptor number under which it has a file open.
     pub(super) fn open_as(&self, device: u64, inode: u64) -> Option<(u32, Identity)> {
         let is_it = |identity: &Identity| (identity.device, identity.inode) == (device, inode);
         let found = self.files.iter().find(|(_, identity)| is_it(identity))?;
         self.process.identity(*found.0).ok().filter(is_it).map(|identity| (*found.0, identity))
     }
 
-    /// Forgets that a file is open under this number, so that it is found again.
+    /// Forgets the file open under this number, so that it is discovered again.
     pub(super) fn forget_file(&mut self, number: u32) {
         self.files.remove(&number);
     }

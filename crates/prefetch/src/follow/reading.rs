@@ -1,4 +1,4 @@
-//! One program on its way through a file, or through several in a row.
+//! One program's progress through a file, or through several consecutive files.
 
 mod files;
 
@@ -30,55 +30,55 @@ const SEQUENCE_IDLE_TIMEOUT: Nanos = Nanos(2_000_000_000);
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) id: ReadingId,
-    /// The number of the process.
+    /// Process ID.
     pub(super) program: u32,
     pub(super) name: String,
     pub(super) row: Row<Member>,
     /// The size last reported to the controller.
     pub(super) told_size: u64,
-    /// How often it has been seen how long an access takes.
+    /// Number of accesses that have been timed.
     pub(super) timed: Arc<AtomicU32>,
     seat: Option<Seat>,
-    /// Other descriptors that are the same open file, each by its process and its number; and those that were so until
-    /// the program left it, and are to be looked at anew.
+    /// Other descriptors of the same open file description, each by process ID and number; and those that were so when
+    /// the program closed it, which are to be reconsidered.
     pub(super) sharers: Vec<Sharer>,
-    /// Others had or have it open, too, who may not be known at the moment.
+    /// Whether other processes have or had it open, too, which may be unknown at the moment.
     pub(super) is_shared: bool,
     pub(super) left_to: Vec<Sharer>,
     vacant_since: Option<Nanos>,
     pub(super) coming: Option<Coming>,
-    /// Which files it has come to, and whether the last of them had been begun before the program opened it.
+    /// Files visited, and whether the last one was prefetched before the program opened it.
     pub(super) visited: Vec<Identity>,
     pub(super) was_begun: bool,
-    /// Bytes of files that it has gone through.
+    /// Total bytes read through.
     pub(super) gone: u64,
-    /// Where it is in the row.
+    /// Position in the row.
     pub(super) position: u64,
     pub(super) first: u64,
     passed: Passed,
     size_at: Nanos,
     pub(super) due: Nanos,
     pub(super) account: Account,
-    /// When it last moved, and what its program had read by then.
+    /// Time of its last move, and the bytes that its program had read by then.
     moved: (Nanos, Option<u64>),
-    /// What its program had read at the last look.
+    /// Bytes that its program had read at the last poll.
     read: Option<u64>,
-    /// The program reads it without moving its position.
+    /// Whether the program reads it without moving its position.
     pub(super) is_still: bool,
-    /// Pages that its program had waited for, and how long it had waited, when it had not moved for some time. Of the
-    /// pages of a mapping, those that are on their way when they are touched do not count.
+    /// Major faults and waiting time of its program when it had not moved for some time. Pages of a mapping that are in
+    /// flight when they are touched do not count.
     faults: Option<(u64, Nanos)>,
-    /// The kernel's read-ahead has been looked at.
+    /// Whether the kernel's read-ahead has been measured.
     is_measured: bool,
-    /// So has what it reads first, while the program waited for that.
+    /// Whether the kernel's first read has been examined while the program waited for it.
     has_begun: bool,
-    /// Where it is, is known by touches: up to where pages were touched.
+    /// End of the touched pages, if its position is derived from touches.
     pub(super) stream: Option<u64>,
-    /// Touches of the same file are followed instead of its position, which does not move.
+    /// Whether touches of the same file are followed instead of its position, which does not move.
     pub(super) is_traced: bool,
 }
 
-/// Record of a look.
+/// Record of a poll.
 pub(super) struct Accounted {
     pub(super) at: Nanos,
     /// Time spent by the program.
@@ -86,11 +86,11 @@ pub(super) struct Accounted {
     /// Number of concurrent readings of the program, among which that time is divided, and of all programs.
     pub(super) readings: u64,
     pub(super) all_readings: u64,
-    /// Up to where has been asked for.
+    /// End of the requested data.
     pub(super) prefetch: u64,
 }
 
-/// A descriptor: a process, and the number of the file there.
+/// A descriptor: process ID and number.
 pub(super) type Sharer = (u32, u32);
 
 /// A file of the row.
@@ -100,7 +100,7 @@ pub(super) struct Member {
     pub(super) handle: Arc<Handle>,
 }
 
-/// Where the program sits: a file that it has open.
+/// The file of the row that the program has open.
 #[derive(Debug)]
 struct Seat {
     number: u32,
@@ -108,31 +108,31 @@ struct Seat {
     index: usize,
 }
 
-/// What it has gone through so far.
+/// Totals over the files that it has left.
 #[derive(Debug, Default)]
 struct Passed {
     /// Bytes of files that it has left.
     bytes: u64,
     files: usize,
-    /// One of them it has not read to its end.
+    /// Whether it has left one before its end.
     has_left_early: bool,
-    /// What the program had got when it was first seen.
+    /// Bytes that the program had read when the reading began.
     read: Option<u64>,
 }
 
-/// What a look has shown.
+/// Result of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// It is there.
+    /// The program has a file open.
     There,
-    /// It has none of the files open now.
+    /// It has none of the files open at the moment.
     Vacant,
     /// It is done.
     Gone,
 }
 
 impl Reading {
-    /// A program is at `position` of a file that it has open under `number`.
+    /// Makes a reading of a program at `position` of a file that is open under `number`.
     pub(super) fn new(
         id: ReadingId,
         program: &Program,
@@ -155,7 +155,7 @@ impl Reading {
         }
     }
 
-    /// A program reads at a place of a file that is known by touches.
+    /// Makes a reading of a program at a place in a file that is derived from touches.
     pub(super) fn of_stream(
         id: ReadingId,
         program: u32,
@@ -173,7 +173,7 @@ impl Reading {
         reading
     }
 
-    /// At `first`, with nothing known yet of how it goes on, or of where that is seen.
+    /// Makes a reading at `first`, before its access pattern is known.
     fn begun(id: ReadingId, program: u32, name: String, member: Member, first: u64, now: Nanos) -> Reading {
         let Identity { size, .. } = member.identity;
         Reading {
@@ -209,7 +209,7 @@ impl Reading {
         }
     }
 
-    /// Touches have shown where the program is.
+    /// Updates the position from touches.
     pub(super) fn stream_to(&mut self, at: u64, end: u64, now: Nanos) {
         let before = self.position;
         self.position = at.min(self.row.size());
@@ -220,13 +220,13 @@ impl Reading {
         }
     }
 
-    /// Whether its position has moved since then. A position that was not at the start of the file when it was first seen
-    /// has moved shortly before: a program that reads is past its first calls by the time that its file is found.
+    /// Whether its position has moved since then. A position that was not at the start of the file when first observed
+    /// has moved shortly before: by the time that its file is discovered, a program is past its first reads.
     pub(super) fn has_moved_since(&self, then: Nanos) -> bool {
         (self.gone > 0 || self.first > 0) && self.moved.0 > then
     }
 
-    /// Whether the program has one of the files open.
+    /// Whether the program has none of the files open.
     pub(super) fn is_vacant(&self) -> bool {
         self.seat.is_none() && self.stream.is_none()
     }
@@ -235,17 +235,17 @@ impl Reading {
         self.seat.as_ref().is_some_and(|seat| seat.number == number)
     }
 
-    /// Where the program has the file open.
+    /// Returns the descriptor that the program has open.
     pub(super) fn descriptor(&self) -> Option<Sharer> {
         self.seat.as_ref().map(|seat| (self.program, seat.number))
     }
 
-    /// The file that it reads now or has read last.
+    /// Returns the index of the file that it reads now or has read last.
     fn index(&self) -> usize {
         self.seat.as_ref().map_or_else(|| self.row.index_at(self.position), |seat| seat.index)
     }
 
-    /// Where it is in that.
+    /// Returns its position in that file.
     pub(super) fn offset(&self) -> u64 {
         self.position - self.row.position(self.index(), 0)
     }
@@ -254,12 +254,12 @@ impl Reading {
         &self.row.get(self.index()).identity
     }
 
-    /// Our own descriptor of that; none if there is none any more.
+    /// Returns the follower's own descriptor of that file, if still open.
     pub(super) fn current_file(&self) -> Option<Arc<CachedFile>> {
         self.row.get(self.index()).handle.file()
     }
 
-    /// Looks where the program is.
+    /// Polls the program's position.
     pub(super) fn look(&mut self, program: &mut Program, now: Nanos) -> Seen {
         if self.stream.is_some() {
             return Seen::There;
@@ -280,10 +280,10 @@ impl Reading {
             }
             found => {
                 program.sample(now);
-                // What it has come through of the file that the number means now, it did not get of this one.
+                // The progress in the file to which the number refers now does not belong to this one.
                 let elsewhere = found.as_ref().map_or(0, |open| open.position);
                 self.leave(index, number, elsewhere, program, now);
-                // The number may mean the next file already.
+                // The number may refer to the next file already.
                 if found.is_ok() && self.is_next(program, number) {
                     return Seen::There;
                 }
@@ -317,7 +317,7 @@ impl Reading {
             let (had, from) = *self.faults.get_or_insert((faults, waited));
             let by_faults = faults > had && waited.saturating_sub(from) > FAULT_WAIT_MIN_TIME;
             let reads = read.saturating_sub(then) > UNEXPLAINED_MIN_BYTES || by_faults;
-            // A program at the end of a file may be reading the next one, which has not been seen yet.
+            // A program at the end of a file may be reading the next one, which has not been discovered yet.
             self.is_still |= reads && offset < self.row.size_of(index);
         }
         self.unlock(index, offset, program);
@@ -336,7 +336,7 @@ impl Reading {
         Some(size)
     }
 
-    /// Files that come are begun when one was read through: its bytes were really got.
+    /// Allows prefetching of predicted files once a file was read through, with its bytes actually read.
     fn unlock(&mut self, index: usize, offset: u64, program: &Program) {
         /// A file that was read to its end shows that the files after it will be read, if at least this much of it was
         /// read.
@@ -351,18 +351,18 @@ impl Reading {
         coming.unlocked = really && passed > 0 && (at_end || self.passed.files >= READ_THROUGH_MIN_FILES);
     }
 
-    /// Its program has got so much by now, when it is where it was just seen.
+    /// Records the bytes that its program has read at the position just observed.
     pub(super) fn note_got(&mut self, program: &Program) {
         self.read = program.spent().read;
     }
 
-    /// The program is done with it, after it may have read some more since the last look: of what it has got since then,
-    /// all but so many bytes `elsewhere`.
+    /// Completes the position when the program has left the file, which it may have read further since the last poll:
+    /// all bytes read since then, except `elsewhere`, are attributed to it.
     pub(super) fn settle(&mut self, program: &Program, elsewhere: u64) {
         if let Some(end) = self.stream {
             self.stream_to(end, end, self.moved.0);
         }
-        // What its program got, it got where touches show.
+        // Bytes of the program are attributed to the places that touches show.
         if self.is_traced {
             return;
         }
@@ -388,13 +388,13 @@ impl Reading {
         }
     }
 
-    /// The parts of files that a range of the row covers, each with our descriptor of it.
+    /// Returns the parts of files that a range of the row covers, each with the follower's descriptor.
     pub(super) fn pieces(&self, range: &Range<u64>) -> Vec<Piece> {
         let parts = self.row.parts(range).into_iter();
         parts.map(|part| (Arc::clone(&self.row.get(part.index).handle), part.range)).collect()
     }
 
-    /// Takes down what was seen.
+    /// Records an observation.
     pub(super) fn account_for(&mut self, seen: Accounted, state: Option<State>, watch_only: bool) {
         let Accounted { at, spent, readings, all_readings, prefetch } = seen;
         let (position, gone, was_begun) = (self.position, self.gone, self.was_begun);
@@ -403,14 +403,14 @@ impl Reading {
         self.account.see(sight, state, watch_only);
     }
 
-    /// Whether the program has come on shortly before.
+    /// Whether the program has moved recently.
     pub(super) fn is_moving(&self, now: Nanos) -> bool {
         /// Age of the last move below which a stream counts as moving.
         const MOVE_RECENT_TIME: Nanos = Nanos(100_000_000);
         now.saturating_sub(self.moved.0) < MOVE_RECENT_TIME
     }
 
-    /// Before anything is fetched: where the kernel's own windows are to be looked for.
+    /// Returns where the kernel's own windows are to be measured; only once, before anything is fetched.
     pub(super) fn where_the_kernel_is(&mut self) -> Option<Piece> {
         /// Windows of the kernel, from the position on, among which the ones in flight are found.
         const MEASURED_WINDOWS: u64 = 4;
@@ -425,8 +425,8 @@ impl Reading {
         (from < to).then(|| (Arc::clone(&member.handle), from..to))
     }
 
-    /// How much the program wants in its first read of the file, if it sleeps in that, and where what the kernel reads
-    /// for that is to be looked for; told once.
+    /// Returns the requested bytes of the first read of the file, if the program sleeps in it, and where the kernel's
+    /// first window is to be looked for; only once.
     pub(super) fn first_read(&mut self, program: &Program, now: Nanos) -> Option<(u64, Piece)> {
         /// Time after its opening within which the first read of a file is expected.
         const FIRST_READ_TIMEOUT: Nanos = Nanos(100_000_000);
@@ -442,8 +442,8 @@ impl Reading {
         (!windows.is_empty()).then(|| (wants, (Arc::clone(&member.handle), windows)))
     }
 
-    /// So much did the kernel read first: how long its windows will be, if that tells, and nothing has moved meanwhile.
-    /// What would show it otherwise is not seen once reading ahead has begun.
+    /// Derives the kernel's windows from its first read, if that is conclusive and the program has not moved meanwhile.
+    /// Once reading ahead has begun, they can no longer be observed.
     pub(super) fn take_first_window(&mut self, wants: u64, found: u64) -> Option<u64> {
         let window = self.account.window_by_first(wants, found).filter(|_| self.position == 0)?;
         self.is_measured = true;

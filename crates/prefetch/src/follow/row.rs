@@ -1,7 +1,7 @@
-//! Several files in a row as one sequence of bytes.
+//! Several consecutive files as one sequence of bytes.
 //!
-//! Each file takes a page more than its size, rounded up to pages: what is known about a file takes memory, too, and its
-//! being opened takes time, so that thousands of small files are bounded as a large one is. Pure.
+//! Each file takes its size rounded up to pages plus one page: its metadata takes memory and its opening takes time, so
+//! that thousands of small files are bounded like a large one. Pure.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ const PAGE_BYTES: u64 = 4096;
 /// Cost of opening a file, expressed as bytes of its contents: the metadata that the system reads and keeps.
 const OPEN_COST_BYTES: u64 = PAGE_BYTES;
 
-/// Files in a row, each with what belongs to it.
+/// Consecutive files, each with associated data.
 #[derive(Debug)]
 pub(super) struct Row<T> {
     files: Vec<Member<T>>,
@@ -23,12 +23,12 @@ struct Member<T> {
     of: T,
 }
 
-/// A part of one of the files.
+/// A part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Which of the files.
+    /// Index of the file.
     pub(super) index: usize,
-    /// Bytes of it; empty if the file is, which is to be opened all the same.
+    /// Bytes of the file; an empty range if the file is empty, which is opened nevertheless.
     pub(super) range: Range<u64>,
 }
 
@@ -46,7 +46,7 @@ impl<T> Row<T> {
         self.files.len()
     }
 
-    /// How many bytes there are. A file alone has its own size.
+    /// Returns the total size. A single file has its own size.
     pub(super) fn size(&self) -> u64 {
         match &*self.files {
             [alone] => alone.size,
@@ -54,12 +54,12 @@ impl<T> Row<T> {
         }
     }
 
-    /// The size of one of the files.
+    /// Returns the size of a file.
     pub(super) fn size_of(&self, index: usize) -> u64 {
         self.files[index].size
     }
 
-    /// The last file has another size now: only its, because the others' places are settled.
+    /// Changes the size of the last file; the places of the others are fixed.
     pub(super) fn resize_last(&mut self, size: u64) {
         if let Some(last) = self.files.last_mut() {
             last.size = size;
@@ -74,18 +74,18 @@ impl<T> Row<T> {
         &mut self.files[index].of
     }
 
-    /// Where a position in one of the files is in the row.
+    /// Returns the position in the row of an offset in a file.
     pub(super) fn position(&self, index: usize, offset: u64) -> u64 {
         let member = &self.files[index];
         member.start + offset.min(member.size)
     }
 
-    /// Which of the files a position is in, what lies between one and the next being the former's.
+    /// Returns the index of the file that contains a position; the space after a file belongs to it.
     pub(super) fn index_at(&self, position: u64) -> usize {
         self.files.partition_point(|member| member.start <= position).saturating_sub(1)
     }
 
-    /// The files, and what of each, that a range of the row covers.
+    /// Returns the parts of files that a range of the row covers.
     pub(super) fn parts(&self, range: &Range<u64>) -> Vec<Part> {
         let first = self.index_at(range.start);
         let touched = self.files.iter().enumerate().skip(first);
@@ -93,7 +93,7 @@ impl<T> Row<T> {
         let part = touched.filter_map(|(index, member)| {
             let end = range.end.saturating_sub(member.start).min(member.size);
             let start = range.start.saturating_sub(member.start);
-            // Of a file whose bytes are covered by another range, nothing is left to do.
+            // A file whose bytes are covered by another range needs nothing.
             let begins_here = range.start <= member.start;
             (start < end || begins_here).then_some(Part { index, range: start.min(end)..end })
         });
@@ -101,7 +101,7 @@ impl<T> Row<T> {
     }
 }
 
-/// What a file takes of the row.
+/// Returns the space that a file takes in the row.
 fn footprint(size: u64) -> u64 {
     size.next_multiple_of(PAGE_BYTES) + OPEN_COST_BYTES
 }

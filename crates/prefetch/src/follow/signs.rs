@@ -1,34 +1,35 @@
-//! Whether a program seems to read in a way that moves no position. Pure.
+//! Detects programs that appear to read without moving a position. Pure.
 //!
-//! Who gets bytes, or waits for I/O, while no position moves that would explain it, reads by `pread` or through a mapping.
+//! A program that receives bytes, or waits for I/O, while no position moves that would explain it, reads by `pread` or
+//! through a mapping.
 
 use sakiyomi_model::Nanos;
 
 use super::times::Spent;
 
-/// Signs that a program reads in a way that moves no position.
+/// Signs that a program reads without moving a position.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Signs {
-    /// When nothing was to be seen, and when a sign was seen for the first time.
+    /// The last state without a sign, and the first sign since then.
     from: Sight,
     first: Option<(Sign, Sight)>,
 }
 
-/// What a program has done, all in sum.
+/// Totals of a program.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sight {
     pub(super) at: Nanos,
     pub(super) spent: Spent,
-    /// How far it has moved positions, in bytes.
+    /// Bytes by which it has moved positions.
     pub(super) moved: u64,
-    /// Pages of mappings that it had to have mapped.
+    /// Page faults.
     pub(super) faults: u64,
 }
 
-/// What a program seems to do.
+/// Apparent activity of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
-    /// It gets bytes.
+    /// It reads bytes.
     Reads,
     /// It waits for pages.
     Faults,
@@ -38,13 +39,13 @@ pub(super) enum Sign {
 const WAIT_MIN_TIME: Nanos = Nanos(8_000_000);
 
 impl Signs {
-    /// Whether there can be something to see, which asks for the number of faults.
+    /// Whether there may be a sign, for which the number of faults is needed.
     pub(super) fn waits(&self, spent: Spent) -> bool {
         spent.waited.saturating_sub(self.from.spent.waited) >= WAIT_MIN_TIME
     }
 
-    /// Gives a sign, and since when there was nothing else. It must be seen to go on: positions and amounts are not seen
-    /// at the same instant, and who waits for the first bytes of a file has none yet.
+    /// Returns a sign, and the time since which it holds. It must be confirmed: positions and totals are not sampled at
+    /// the same instant, and a program that waits for the first bytes of a file has none yet.
     pub(super) fn see(&mut self, sight: Sight) -> Option<(Sign, Nanos)> {
         /// Time within which a sign must be confirmed by another of its kind.
         const CONFIRMATION_TIMEOUT: Nanos = Nanos(200_000_000);
@@ -60,7 +61,7 @@ impl Signs {
             };
             let waited = sight.spent.waited.saturating_sub(first.spent.waited) >= WAIT_MIN_TIME / 2;
             goes_on = waited && more;
-            // What it got before it began to wait says nothing.
+            // Bytes read before the waiting began are no evidence.
             is_over |= waited && before == Sign::Reads;
         } else {
             self.first = sign.map(|sign| (sign, sight));
@@ -100,7 +101,7 @@ mod tests {
         Sight { at: Nanos(at * MILLISECOND), spent, moved: moved << 10, faults }
     }
 
-    /// What is seen each 5 ms of a program that does so much in each.
+    /// Runs the detector with samples every 5 ms of a program with these amounts per sample.
     fn first_sign(waited: u64, read: u64, moved: u64, faults: u64) -> Option<Sign> {
         let mut signs = Signs::default();
         (1..400u64).find_map(|step| {
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!(first_sign(3, 64, 64, 0), None, "by read");
         assert_eq!(first_sign(0, 64, 0, 0), None, "it does not wait");
         assert_eq!(first_sign(3, 0, 0, 1), Some(Sign::Faults), "it gets nothing and waits all the same");
-        assert_eq!(first_sign(3, 0, 0, 0), None, "it waits for what is no mapping");
+        assert_eq!(first_sign(3, 0, 0, 0), None, "it does not wait for a mapping");
         assert_eq!(first_sign(3, 64, 64, 9), None, "it needs memory");
         assert_eq!(first_sign(3, 64, 60, 0), None, "a little goes through a pipe");
     }

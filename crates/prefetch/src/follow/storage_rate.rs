@@ -1,7 +1,7 @@
 //! Throughput of the storage under concurrent requests. Observation alone cannot show it: a program that waits for one
 //! access after the other waits as long for fast storage as for slow storage.
 //!
-//! So when the program has ended, a part of its data is dropped from the page cache and read ahead again.
+//! Therefore, after the program has ended, a part of its data is dropped from the page cache and read again.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use super::account::Share;
 use super::reading::Reading;
 use crate::cached_file::CachedFile;
 
-/// The measurement reads as many bytes as the program read in this time by itself, at least [`SAMPLE_MIN_BYTES`] and at
+/// The measurement reads as many bytes as the program read by itself in this time, at least [`SAMPLE_MIN_BYTES`] and at
 /// most [`SAMPLE_MAX_BYTES`].
 const SAMPLE_TIME: Nanos = Nanos(300_000_000);
-/// Fewer bytes would measure single accesses instead of a rate.
+/// Minimum size of a measurement: fewer bytes would measure single accesses instead of a rate.
 const SAMPLE_MIN_BYTES: u64 = 1 << 20;
-/// More bytes would take noticeable time after the program has ended.
+/// Maximum size of a measurement: more bytes would take noticeable time after the program has ended.
 const SAMPLE_MAX_BYTES: u64 = 16 << 20;
 
 /// Bytes of a single access of the measurement.
@@ -39,7 +39,7 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// The range that a program read last, if it would have been read ahead.
+    /// Returns the range that a program read last, if it would have been read ahead.
     pub(super) fn of(reading: &Reading) -> Option<Candidate> {
         let Share { bytes, waited, divided, .. } = reading.account.would_help;
         let rate = u128::from(bytes) * u128::from(SAMPLE_TIME.0) / u128::from(divided.0.max(1));
@@ -51,12 +51,12 @@ impl Candidate {
         Some(Candidate { file: file?, range: start..end, waited })
     }
 
-    /// Whether its program has waited longer than another one's.
+    /// Whether its program has waited longer than the other one's.
     pub(super) fn is_better_than(&self, other: &Candidate) -> bool {
         self.waited > other.waited
     }
 
-    /// Bytes a second; none if the measurement fails or exceeds its time limit.
+    /// Returns bytes per second; `None` if the measurement fails or exceeds its time limit.
     pub(super) fn measure(self) -> Option<u64> {
         let (sender, receiver) = channel();
         // The caller must not wait for storage that does not answer.
@@ -81,7 +81,7 @@ fn measure(file: &CachedFile, range: &Range<u64>) -> Option<u64> {
     u64::try_from(rate).ok().filter(|_| bytes >= SAMPLE_MIN_BYTES / 2)
 }
 
-/// How many bytes of a range were not in memory, and how long it takes until they are.
+/// Returns the bytes of a range that were not cached, and the time until they are.
 fn bring(file: &CachedFile, range: &Range<u64>) -> Option<(u64, Duration)> {
     let begun = Instant::now();
     let brought = file.bring(range);

@@ -1,9 +1,9 @@
-//! Where programs are in a file of which only touches are known: from pages touched to positions. Pure.
+//! Derives positions in a file from touched pages. Pure.
 //!
 //! A file can be read at several places at a time, by several threads or through several mappings, and every touch
-//! belongs to one of them or to none. A *stream* is a place that goes forward. It is taken for one when it has come so
-//! far, in several requests, without having left out more than it took; a file in which such places were often left
-//! again has to show more.
+//! belongs to one of them or to none. A *stream* is a place that advances. A candidate becomes a stream when it has
+//! advanced far enough, in several requests, without skipping more than it read; in a file in which streams were
+//! abandoned, the required distance grows.
 
 use std::ops::Range;
 
@@ -40,28 +40,28 @@ const UNSEEN_GAP_BYTES: u64 = 64 << 20;
 /// Touches that belong to no stream after which a stream that was not touched meanwhile is abandoned.
 const STRAYS_MAX: u64 = 8;
 
-/// Names a stream among all those of a file.
+/// Identifies a stream among those of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct StreamId(pub(super) u32);
 
-/// A place that goes forward. In bytes of the file.
+/// A place that advances. In bytes of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stream {
     pub(super) id: StreamId,
-    /// Where it began.
+    /// Start of the stream.
     pub(super) from: u64,
-    /// The last touch that brought it further began here.
+    /// Start of the last touch that advanced it.
     pub(super) at: u64,
-    /// Up to where has been touched.
+    /// End of the touched range.
     pub(super) end: u64,
-    /// When it was first touched.
+    /// Time of the first touch.
     pub(super) begun: Nanos,
-    /// Bytes between `from` and `at` that were left out.
+    /// Bytes between `from` and `at` that were skipped.
     left_out: u64,
     requests: u32,
-    /// How many strays the file had had at its last touch.
+    /// Number of strays in the file at its last touch.
     strays: u64,
-    /// Touches were lost since then.
+    /// Whether touches were lost since then.
     unseen: bool,
 }
 
@@ -69,15 +69,15 @@ pub(super) struct Stream {
 #[derive(Debug)]
 pub(super) struct Streams {
     streams: Vec<Stream>,
-    /// The one that was touched last is last.
+    /// In order of their last touch.
     candidates: Vec<Stream>,
-    /// What a place has to come through to be a stream.
+    /// Distance that a candidate must advance to become a stream.
     wanted: u64,
     next: u32,
     strays: u64,
     /// The last touch.
     last: Range<u64>,
-    /// Bytes that were touched in all, as often as they were.
+    /// Total bytes touched, with repetition.
     pub(super) touched: u64,
 }
 
@@ -94,15 +94,15 @@ impl Streams {
         }
     }
 
-    /// The streams that there are.
+    /// Returns the current streams.
     pub(super) fn streams(&self) -> &[Stream] {
         &self.streams
     }
 
-    /// Pages of the file were touched.
+    /// Processes a touch of pages of the file.
     pub(super) fn touch(&mut self, now: Nanos, range: &Range<u64>) {
         let last = std::mem::replace(&mut self.last, range.clone());
-        // A long request is told piece by piece, all with the same end.
+        // A long request is reported in pieces, all with the same end.
         if range.end != last.end || range.start <= last.start {
             self.touched = self.touched.saturating_add(range.end.saturating_sub(range.start));
         }
@@ -124,14 +124,14 @@ impl Streams {
         }
     }
 
-    /// Touches were lost: streams may be further than they seem.
+    /// Records that touches were lost: streams may have advanced further.
     pub(super) fn lose(&mut self) {
         self.streams.iter_mut().for_each(|stream| stream.unseen = true);
-        // What was only beginning has to begin again.
+        // Candidates must start again.
         self.candidates.clear();
     }
 
-    /// Forgets all streams but these, and what may become one.
+    /// Removes all other streams, and all candidates.
     pub(super) fn keep(&mut self, keep: impl Fn(StreamId) -> bool) {
         self.streams.retain(|stream| keep(stream.id));
         self.candidates.clear();
@@ -141,7 +141,7 @@ impl Streams {
         self.strays += 1;
         let strays = self.strays;
         let wanted = &mut self.wanted;
-        // Of a place that was left, the next one has to show twice as much.
+        // After a stream is abandoned, the next one must advance twice as far.
         self.streams.retain(|stream| {
             let stays = strays - stream.strays < STRAYS_MAX;
             if !stays {
@@ -168,7 +168,7 @@ impl Streams {
         });
     }
 
-    /// Whether one more stream may be there. Which of those that are there ends first, strays tell.
+    /// Whether another stream is possible. Strays decide which of the current ones ends first.
     fn has_room(&self) -> bool {
         self.streams.len() < STREAMS_MAX
     }
@@ -181,7 +181,7 @@ impl Stream {
             && self.left_out <= (self.at - self.from) / 2
     }
 
-    /// Whether a touch here is of it.
+    /// Whether a touch at this offset belongs to it.
     fn takes(&self, start: u64) -> bool {
         let come = self.at - self.from;
         let is_known = self.requests > STREAM_MIN_REQUESTS && come >= STREAM_MIN_BYTES;
@@ -193,7 +193,7 @@ impl Stream {
             (true, true) => (BACKWARD_MAX_BYTES.min(come), UNSEEN_GAP_BYTES),
         };
         let left_out = self.left_out.saturating_add(start.saturating_sub(self.end));
-        // What it leaves out must not become more than what it takes.
+        // It must not skip more than it reads.
         let is_dense =
             self.unseen || left_out <= (start.saturating_sub(self.from) / 2).max(CANDIDATE_GAP_BYTES);
         start >= self.at.saturating_sub(back) && start <= self.end.saturating_add(gap) && is_dense
@@ -205,7 +205,7 @@ impl Stream {
             // The pieces of a long request count as one.
             self.requests = self.requests.saturating_add(u32::from(range.end > self.end));
             if std::mem::take(&mut self.unseen) {
-                // What was not seen is taken for read.
+                // Unobserved bytes count as read.
             } else {
                 self.left_out += range.start.saturating_sub(self.end);
             }
@@ -227,7 +227,7 @@ mod tests {
         touches.into_iter().enumerate().for_each(|(index, range)| streams.touch(Nanos(index as u64), &range));
     }
 
-    /// From one place to another, so much at a time.
+    /// Touches from one place to another, `step` bytes at a time.
     fn sequence(from: u64, to: u64, step: u64) -> impl Iterator<Item = Range<u64>> {
         (from..to).step_by(step as usize).map(move |at| at..(at + step).min(to))
     }
@@ -358,7 +358,7 @@ mod tests {
             prop_assert_eq!(places(&streams), expected);
         }
 
-        /// 1,000 touches of a page each at random places of a file that is so large that chance makes no sequence.
+        /// 1,000 touches of a page each at random places of a file so large that no sequence arises by chance.
         #[test]
         fn touches_here_and_there_make_no_stream(pages in prop::collection::vec(0..1u64 << 20, 1000)) {
             let mut streams = Streams::new();

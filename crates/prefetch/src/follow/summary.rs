@@ -1,4 +1,4 @@
-//! What there is to say about a run when it has ended.
+//! The summary of a run after its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,97 +14,97 @@ use crate::{Idle, State};
 /// Streams that are reported individually, the largest first.
 const STREAMS_MAX: usize = 64;
 
-/// What was seen and done.
+/// Observations and results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// How long it was followed.
+    /// Duration of the run.
     pub elapsed: Nanos,
-    /// Time on a core of all programs.
+    /// CPU time of all programs.
     pub ran: Nanos,
     /// Time in which they waited for I/O.
     pub waited: Nanos,
     /// Time in which they waited for a core.
     pub queued: Nanos,
-    /// Time for which they would have waited besides; none where nothing is known.
+    /// Additional time for which they would have waited without prefetching; `None` if unknown.
     pub hidden: Option<Nanos>,
     /// Elapsed time saved by that: concurrent waits of threads and processes count once.
     pub saved: Option<Nanos>,
-    /// While only watching: elapsed time that reading ahead would have saved.
+    /// With `watch_only`: elapsed time that reading ahead would have saved.
     pub could_save: Option<Nanos>,
     /// Throughput of the storage under concurrent requests, in bytes per second, if it was measured.
     pub storage_rate: Option<u64>,
-    /// How many processes were followed.
+    /// Number of processes followed.
     pub programs: u64,
-    /// How many files of those that they read.
+    /// Number of files among those that they read.
     pub files: u64,
-    /// Bytes that the programs went through.
+    /// Bytes that the programs read through.
     pub read: u64,
-    /// Bytes that were not in memory, and have been brought there ahead of the programs.
+    /// Bytes prefetched that were not cached before.
     pub brought: u64,
-    /// Bytes of those that no program came to.
+    /// Bytes of those that no program reached.
     pub wasted: u64,
-    /// The largest readings, one by one.
+    /// The largest readings individually.
     pub readings: Vec<ReadingSummary>,
-    /// Why readings were left alone, and how many bytes the programs went through in them.
+    /// Reasons for leaving readings alone, with the bytes that the programs read in them.
     pub idle: BTreeMap<Idle, u64>,
-    /// Processes whose files may not be looked at.
+    /// Number of processes whose files could not be inspected.
     pub refused: u64,
-    /// Files that were read without moving the position in them, and were not followed otherwise.
+    /// Number of files that were read without moving their position, and were not followed otherwise.
     pub still: u64,
-    /// Programs that seem to read in such a way and could not be followed in that.
+    /// Number of programs that appear to read in such a way and could not be followed.
     pub unseen: u64,
-    /// Why such reads cannot be followed here; none if they can.
+    /// The reason for which such reads cannot be followed on this machine; `None` if they can.
     pub untraced: Option<String>,
 }
 
-/// What was seen of one reading, and done for it.
+/// Summary of one reading.
 #[derive(Clone, Debug, Default)]
 pub struct ReadingSummary {
-    /// The first of its files.
+    /// Name of its first file.
     pub name: String,
-    /// How many files it went through or would have.
+    /// Number of files that it read or would have read.
     pub files: u64,
-    /// Their bytes.
+    /// Their size in bytes.
     pub size: u64,
-    /// Bytes that the program went through.
+    /// Bytes that the program read through.
     pub read: u64,
-    /// Bytes that were brought.
+    /// Bytes prefetched.
     pub brought: u64,
-    /// Bytes of those that it did not come to.
+    /// Bytes of those that it did not reach.
     pub wasted: u64,
-    /// Time for which it would have waited besides; none where that is not known.
+    /// Additional time for which it would have waited without prefetching; `None` if unknown.
     pub hidden: Option<Nanos>,
-    /// Why it was left alone most of the time, if it was.
+    /// The reason for which it was left alone most of the time, if it was.
     pub idle: Option<Idle>,
     /// Positions over time.
     pub curve: Vec<Point>,
-    /// What else would help; none where nothing would.
+    /// A setting that would help, if any.
     pub advice: Option<Advice>,
 }
 
-/// A longer read-ahead of the kernel's, which would help as well.
+/// A longer read-ahead of the kernel, which would help as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advice {
     /// The device, as `major:minor`.
     pub device: (u32, u32),
-    /// Its read-ahead as it is, in bytes.
+    /// Its current read-ahead, in bytes.
     pub read_ahead: u64,
-    /// As it should be, in bytes.
+    /// The recommended read-ahead, in bytes.
     pub wanted: u64,
-    /// How long an access seems to take.
+    /// Estimated duration of an access.
     pub access: Nanos,
 }
 
-/// Collects what ends.
+/// Collects the results of readings that have ended.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub(super) programs: u64,
-    /// Files that programs came to, each once.
+    /// Files that programs visited, each once.
     files: BTreeSet<(u64, u64)>,
     pub(super) refused: BTreeSet<u32>,
-    /// Programs that read without moving a position and could not be followed in that.
+    /// Number of programs that read without moving a position and could not be followed.
     unseen: u64,
-    /// How long the thread was on a core that was so for longest.
+    /// CPU time of the busiest thread.
     busiest: Nanos,
     /// With `watch_only`: the share that would have been read ahead.
     would_help: Option<Share>,
@@ -135,12 +135,12 @@ impl Tally {
         self.busiest = self.busiest.max(program.busiest());
     }
 
-    /// A reading has ended, with so much ahead of it.
+    /// Adds a reading that has ended with `ahead` bytes requested ahead of it.
     pub(super) fn end_reading(&mut self, reading: &Reading, state: Option<State>, ahead: u64, watched: bool) {
         let account = &reading.account;
         let read = reading.gone;
         self.files.extend(reading.visited.iter().map(|file| (file.device, file.inode)));
-        // Told by the places in it that touches have shown.
+        // It is covered by the streams derived from touches.
         if reading.is_traced && read == 0 {
             return;
         }
@@ -176,7 +176,7 @@ impl Tally {
         self.tell(told);
     }
 
-    /// A file was touched here and there.
+    /// Adds a file that was touched at scattered places.
     pub(super) fn end_scattered(&mut self, name: String, file: &Identity, touched: u64) {
         self.files.insert((file.device, file.inode));
         let idle = Idle::NotSequential;
@@ -200,8 +200,8 @@ impl Tally {
         readings.truncate(STREAMS_MAX);
     }
 
-    /// `untraced` returns the reason for which reads that move no file position cannot be followed here; it takes time.
-    /// `rate` is the throughput of the storage, in bytes per second, if it was measured.
+    /// Returns the summary. `untraced` returns the reason for which reads that move no file position cannot be followed
+    /// here, which takes time. `rate` is the throughput of the storage, in bytes per second, if it was measured.
     pub(super) fn summary(
         mut self,
         now: Nanos,
@@ -212,7 +212,7 @@ impl Tally {
         self.summary.could_save = self.would_help.map(|share| could_save(share, now, self.busiest, rate));
         let advices = self.summary.readings.iter_mut().filter_map(|told| told.advice.as_mut());
         for advice in advices {
-            // More than is delivered while an access takes its time is of no use.
+            // More than the storage delivers in the time of an access is useless.
             let amount = rate.map(|rate| u128::from(rate) * u128::from(advice.access.0) / 1_000_000_000);
             let most = amount.and_then(|amount| u64::try_from(2 * amount).ok()).unwrap_or(1 << 62);
             let most = most.clamp(2 * advice.read_ahead, 1 << 62).next_power_of_two();
@@ -230,7 +230,8 @@ impl Tally {
     }
 }
 
-/// Why a reading was left alone for most of the time, if it was; or why it was in the end, if nothing was done.
+/// Returns the reason for leaving a reading alone for most of the time, if it was; or the last reason, if nothing was
+/// done.
 fn why_idle(reading: &Reading, state: Option<State>, watched: bool) -> Option<Idle> {
     let account = &reading.account;
     let all: Nanos = account.idle.values().fold(Nanos::ZERO, |all, &time| all + time);
@@ -248,8 +249,9 @@ fn why_idle(reading: &Reading, state: Option<State>, watched: bool) -> Option<Id
     longest.filter(|(_, time)| **time > account.helped.time).map(|(idle, _)| *idle)
 }
 
-/// Elapsed time that reading ahead of `share` would save: its waits, limited by the time in which storage of `rate`
-/// bytes per second delivers the bytes (equation 2 of the paper), and by the computing of the `busiest` thread.
+/// Returns the elapsed time that reading ahead of `share` would save: its waits, limited by the time in which storage
+/// of `rate` bytes per second delivers the bytes (equation 2 of the paper), and by the computing time of the `busiest`
+/// thread.
 fn could_save(share: Share, elapsed: Nanos, busiest: Nanos, rate: Option<u64>) -> Nanos {
     let Share { bytes, waited, ran, divided, .. } = share;
     // Concurrent waits of threads overlap, and so do those of processes.
@@ -261,8 +263,8 @@ fn could_save(share: Share, elapsed: Nanos, busiest: Nanos, rate: Option<u64>) -
     Nanos((saved.max(0.0) * 1e9) as u64).min(elapsed.saturating_sub(busiest))
 }
 
-/// While the kernel reads ahead, it delivers a window in the time that an access takes, and the program computes and
-/// waits for just as long; so twice the window that the program computes on meanwhile would hide the wait.
+/// Recommends a longer read-ahead. The kernel delivers a window in the time of an access, in which the program computes
+/// and waits; so twice the data on which the program computes in that time would hide the wait.
 fn advice(reading: &Reading) -> Option<Advice> {
     /// Advice is given to programs that wait for at least one part in this many of their time: 5 %.
     const WAIT_SHARE_DIVISOR: u64 = 20;
@@ -272,7 +274,7 @@ fn advice(reading: &Reading) -> Option<Advice> {
     if spent.waited.0 < spent.time.0 / WAIT_SHARE_DIVISOR || spent.bytes < 1 << 20 || read_ahead == 0 {
         return None;
     }
-    // Where files are short, it is each file's first bytes that are waited for.
+    // With short files, the program waits for the first bytes of each file.
     if reading.gone < 2 * read_ahead * reading.visited.len() as u64 {
         return None;
     }
@@ -302,11 +304,11 @@ mod tests {
         assert_eq!(seconds(alone, 1, Some(10_000)), 3.0);
         assert_eq!(seconds(alone, 1, Some(500)), 2.0, "the bytes take 2 of the 4 seconds");
         assert_eq!(seconds(alone, 1, Some(100)), 0.0, "the storage is as slow as the program");
-        assert_eq!(seconds(alone, 4, None), 1.0, "another process computes on what it reads");
+        assert_eq!(seconds(alone, 4, None), 1.0, "another process computes on the data");
         // Four threads that waited concurrently.
         let four = Share { waited: second * 12, ran: second * 4, ..alone };
         assert_eq!(seconds(four, 1, None), 3.0);
-        // Four processes at a time took longer together than all in all.
+        // Four concurrent processes, whose times add up to more than the elapsed time.
         let processes =
             Share { bytes: 4000, waited: second * 15, ran: second * 5, divided: second * 20, ..alone };
         assert!((seconds(processes, 1, None) - 3.75).abs() < 1e-9);

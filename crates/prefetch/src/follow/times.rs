@@ -1,4 +1,4 @@
-//! What a program spends its time on: how long its threads were on a core, and how long they waited for I/O.
+//! The times of a program: CPU time of its threads, and time waiting for I/O.
 
 use std::io;
 use std::time::Duration;
@@ -6,41 +6,41 @@ use std::time::Duration;
 use sakiyomi_model::Nanos;
 use sakiyomi_os::process::{Sleeps, Thread, Times};
 
-/// What a program has done since it is followed.
+/// Totals of a program since it is followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spent {
     pub(super) ran: Nanos,
-    /// In which it waited for I/O.
+    /// Time waiting for I/O.
     pub(super) waited: Nanos,
-    /// In which it waited for a core.
+    /// Time waiting for a core.
     pub(super) queued: Nanos,
-    /// How often it was given a core.
+    /// Number of times that it was scheduled on a core.
     pub(super) turns: u64,
-    /// Bytes that it has got by itself.
+    /// Bytes that it has read itself.
     pub(super) read: Option<u64>,
 }
 
-/// A thread whose times are taken.
+/// A thread whose times are sampled.
 #[derive(Debug)]
 pub(super) struct Timed {
     thread: Thread,
-    /// As they were when time asleep was last counted.
+    /// The times when sleep was last counted.
     last: Times,
     ran: Duration,
     queued: Duration,
     turns: u64,
     /// Whether it slept then.
     slept: bool,
-    /// What it was last seen to sleep in, and how often and how long it has been looked at since.
+    /// The reason of its last observed sleep, the time of that observation, and the number of samples since then.
     sleeps: Option<Sleeps>,
     since: (Nanos, u32),
-    /// In nanoseconds. Can fall: a thread that runs seems to sleep, until the kernel has counted.
+    /// In nanoseconds. May decrease: a running thread appears to sleep until the kernel has updated its times.
     waited: i64,
     most_waited: i64,
 }
 
 impl Spent {
-    /// And what a thread has done.
+    /// Adds the times of a thread.
     pub(super) fn add(&mut self, timed: &Timed) {
         let nanos = |time: Duration| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         self.ran += nanos(timed.ran);
@@ -51,7 +51,7 @@ impl Spent {
 }
 
 impl Timed {
-    /// How long it was on a core.
+    /// Returns its CPU time.
     pub(super) fn ran(&self) -> Nanos {
         Nanos(u64::try_from(self.ran.as_nanos()).unwrap_or(u64::MAX))
     }
@@ -78,10 +78,10 @@ impl Timed {
         }
     }
 
-    /// Time that it slept counts as waiting for I/O if that is what it was last seen to sleep in.
+    /// Samples the thread. Time asleep counts as waiting for I/O if that was the reason of its last observed sleep.
     ///
-    /// What is neither time on a core nor in a queue for one need not be sleep: a host takes time from a virtual
-    /// machine, and interrupts do. A thread that has had no other turn and runs has not slept, whatever the sum says.
+    /// Time that is neither CPU time nor queueing for a core need not be sleep: a hypervisor and interrupts take time,
+    /// too. A running thread that has not been scheduled again has not slept, whatever the difference.
     pub(super) fn sample(&mut self, now: Nanos) -> io::Result<()> {
         // The CPU time of an ended thread stays available until it is reaped.
         let times = self.thread.times()?;
@@ -105,7 +105,7 @@ impl Timed {
         Ok(())
     }
 
-    /// Whether it was asleep, waiting for I/O, when it was last looked at.
+    /// Whether it slept, waiting for I/O, when last sampled.
     pub(super) fn waits(&self) -> bool {
         self.slept && self.sleeps == Some(Sleeps::ForIo)
     }

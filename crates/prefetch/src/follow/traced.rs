@@ -1,4 +1,4 @@
-//! Files of which touched pages are told instead of positions: which they are, and a reading for each place in them.
+//! Files that are followed by touched pages instead of positions: their identification, and a reading for each stream.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,13 +33,13 @@ const MAPPINGS_POLL_PERIOD: Nanos = Nanos(20_000_000);
 /// A process and a file that it touches.
 type Key = (u32, u64, u64);
 
-/// What is known by touches.
+/// State derived from touches.
 #[derive(Debug, Default)]
 pub(super) struct Traced {
     files: BTreeMap<Key, Touched>,
     /// The process of each thread.
     threads: BTreeMap<u32, u32>,
-    /// When the mappings of a process were looked through.
+    /// Time of the last scan of a process's mappings.
     looked: BTreeMap<u32, Nanos>,
     touches: Vec<Touch>,
 }
@@ -51,19 +51,19 @@ struct Touched {
     touches: u64,
     begun: Nanos,
     what: What,
-    /// How often it was looked for and not found.
+    /// Number of failed attempts to identify it.
     tries: u32,
     readings: BTreeMap<StreamId, ReadingId>,
-    /// A stream was followed, or a position moved: there is a reading that tells of it.
+    /// Whether a reading reports it, because a stream was followed or a position moved.
     is_told: bool,
-    /// When a reading by positions ended, of which touches may be told yet.
+    /// End of a reading by position, of which touches may still arrive.
     explained: Option<Nanos>,
 }
 
 #[derive(Debug)]
 enum What {
     NotYet,
-    /// Too small, code, or nothing that can be read.
+    /// Too small, code, or unreadable.
     LeftAlone,
     File {
         name: String,
@@ -72,7 +72,7 @@ enum What {
     },
 }
 
-/// Where a file can be opened.
+/// The place where a file can be opened.
 #[derive(Clone, Debug)]
 enum Source {
     Open(u32),
@@ -80,7 +80,7 @@ enum Source {
 }
 
 impl Follower {
-    /// Begins to trace if a program seems to read without moving a position, in a file that could be read ahead.
+    /// Starts tracing if a program appears to read without moving a position, in a file that could be read ahead.
     pub(super) fn consider_tracing(&mut self, number: u32, now: Nanos) -> Option<()> {
         let program = self.programs.get_mut(&number)?;
         if !self.tracer.is_idle(now) || self.tracer.is_refused() && program.unseen == Unseen::Yes {
@@ -124,7 +124,7 @@ impl Follower {
         Some(())
     }
 
-    /// Takes in what was touched.
+    /// Processes touches.
     pub(super) fn take_touches(&mut self, now: Nanos) {
         let mut touches = std::mem::take(&mut self.traced.touches);
         if self.tracer.take(now, &mut touches) {
@@ -162,7 +162,7 @@ impl Follower {
         Some(number)
     }
 
-    /// The readings of a file become what its streams are.
+    /// Updates the readings of a file to match its streams.
     fn follow_streams(&mut self, key: Key, now: Nanos) -> Option<()> {
         let file = self.traced.files.get_mut(&key)?;
         let streams = file.streams.streams().to_vec();
@@ -210,7 +210,7 @@ impl Follower {
         Some(())
     }
 
-    /// Whether the program reads this file so that its position moves. If not, that one says nothing from now on.
+    /// Whether the program reads this file by moving its position. If not, the position is ignored from now on.
     fn is_explained(&mut self, program: u32, identity: &Identity, since: Nanos, now: Nanos) -> bool {
         let of_it = |reading: &&Reading| {
             reading.program == program && reading.stream.is_none() && reading.current().is_same(identity)
@@ -225,12 +225,12 @@ impl Follower {
                 explained |= moved;
             }
         }
-        // It may have ended at this look.
+        // It may have ended at this poll.
         let touched = self.traced.files.get(&(program, identity.device, identity.inode));
         explained || touched.is_some_and(|touched| touched.was_explained(now))
     }
 
-    /// Finds out which file it is that is touched.
+    /// Identifies the file that is touched.
     fn find_out(&mut self, key: Key, now: Nanos) -> Option<()> {
         let (number, device, inode) = key;
         let program = self.programs.get(&number)?;
@@ -251,7 +251,8 @@ impl Follower {
             let of_it = |mapped: &&Mapped| (mapped.device, mapped.inode) == (device, inode);
             let is_code = mapped.iter().filter(of_it).any(|mapped| mapped.is_code);
             let Some(found) = mapped.iter().find(of_it).cloned() else {
-                // It may be found next time. Where the system calls it otherwise, as on overlays, it never is.
+                // It may be found next time. If the kernel reports another identity, as for overlays, it is never
+                // found.
                 file.tries += 1;
                 if file.tries == LOOKUPS_MAX {
                     file.what = What::LeftAlone;
@@ -266,7 +267,7 @@ impl Follower {
             Some((name, identity, place)) if fits(&identity) => What::File { name, identity, place },
             _ => What::LeftAlone,
         };
-        // A position that does not move is explained by this.
+        // This explains a position that does not move.
         if let What::File { identity, .. } = &file.what {
             let (identity, begun) = (*identity, file.begun);
             let is_told = self.is_explained(number, &identity, begun, now);
@@ -275,7 +276,7 @@ impl Follower {
         Some(())
     }
 
-    /// A program has ended: what it touched here and there is told.
+    /// Reports the scattered touches of a program that has ended.
     pub(super) fn end_touches(&mut self, number: u32) {
         self.traced.threads.retain(|_, process| *process != number);
         self.traced.looked.remove(&number);
@@ -292,12 +293,12 @@ impl Follower {
 }
 
 impl Traced {
-    /// Whether a program has been seen to touch something.
+    /// Whether a program has touched a file.
     pub(super) fn knows(&self, program: u32) -> bool {
         self.threads.values().any(|&number| number == program)
     }
 
-    /// A reading by positions has told of this file: what was touched meanwhile is no other's.
+    /// Records that a reading by position covers this file, so that touches in this time belong to it.
     pub(super) fn tell(&mut self, program: u32, file: &Identity, now: Nanos) {
         if let Some(touched) = self.files.get_mut(&(program, file.device, file.inode)) {
             (touched.is_told, touched.explained) = (true, Some(now));
@@ -305,7 +306,7 @@ impl Traced {
         }
     }
 
-    /// Takes in a touch; gives the file if it is one that could be read ahead.
+    /// Processes a touch; returns the file if it could be read ahead.
     fn see(&mut self, number: u32, touch: &Touch, now: Nanos) -> Option<Key> {
         let key = (number, touch.device, touch.inode);
         if self.files.len() >= FILES_MAX && !self.files.contains_key(&key) {
@@ -331,13 +332,13 @@ impl Traced {
 }
 
 impl Touched {
-    /// Whether a reading by positions has told of it so shortly before that what is seen now belongs to that.
+    /// Whether a reading by position has ended so recently that current touches belong to it.
     fn was_explained(&self, now: Nanos) -> bool {
         self.explained.is_some_and(|at| now.saturating_sub(at) < MOVE_RECENT_TIME)
     }
 }
 
-/// Whether a program has something large mapped that is not code.
+/// Whether a program has a large mapping that is not code.
 fn has_data(program: &Program) -> bool {
     let mapped = program.process.mappings().unwrap_or_default();
     let is_code = |file: &Mapped| {

@@ -1,7 +1,8 @@
-//! When to trace, and how much: the kernel tells what is touched in the page cache, and each event costs the program.
+//! Decides when and how much to trace: the kernel reports touches of the page cache, and each event costs the program
+//! time.
 //!
-//! Tracing is begun only when there are [`signs`](super::signs) that it is needed, and ends when nothing comes of it. What
-//! is left is bounded by [`Allowance`].
+//! Tracing starts only when [`signs`](super::signs) show a need, and ends when it has no use. Its remaining cost is
+//! bounded by [`Allowance`].
 
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
@@ -18,10 +19,10 @@ const PAUSE_MAX: Nanos = Nanos(60_000_000_000);
 /// Time between two polls of the trace while tracing is on.
 const POLL_PERIOD: Nanos = Nanos(4_000_000);
 
-/// How many events may be told: 60,000 a second, 0.15 µs each, are less than a hundredth of a core.
+/// Budget of events: 60,000 per second, 0.15 µs each, are less than a hundredth of a core.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
-    /// Less than none where more were told than were allowed.
+    /// Negative if more were reported than allowed.
     events: i64,
     at: Nanos,
 }
@@ -38,14 +39,14 @@ impl Allowance {
         self.events = self.events.saturating_add_unsigned(more).min(Allowance::EVENTS_MAX);
     }
 
-    /// So many have been told. Says whether more may be. What is owed is bounded, and so is the rest.
+    /// Deducts reported events. Returns whether more are allowed. Debt and credit are bounded.
     fn take(&mut self, now: Nanos, events: u64) -> bool {
         self.refill(now);
         self.events = self.events.saturating_sub_unsigned(events).max(-Allowance::EVENTS_MAX);
         self.events > 0
     }
 
-    /// When half of all is there again.
+    /// Returns when half of the budget is available again.
     fn due(&self) -> Nanos {
         let missing = (Allowance::EVENTS_MAX / 2).saturating_sub(self.events).max(0);
         self.at + Nanos(missing.unsigned_abs() * Allowance::NS_PER_EVENT)
@@ -54,7 +55,7 @@ impl Allowance {
 
 #[derive(Debug)]
 enum State {
-    /// It has not been needed.
+    /// Not needed so far.
     Never,
     /// An instance is being made, which takes time.
     Starting(Receiver<Result<Instance, String>>),
@@ -66,16 +67,16 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Tracer {
     state: State,
-    /// Events are told.
+    /// Whether events are reported.
     is_on: bool,
-    /// They are wanted, but too many were told: not before this.
+    /// Events are wanted, but too many were reported: paused until this time.
     rests_until: Option<Nanos>,
     allowance: Allowance,
-    /// When something last came of it.
+    /// Last time at which tracing was useful.
     useful: Nanos,
     not_before: Nanos,
     patience: Nanos,
-    /// Events were not told for some time.
+    /// Whether events were not reported for some time.
     has_gap: bool,
 }
 
@@ -112,7 +113,7 @@ impl Tracer {
         self.is_on || self.rests_until.is_some()
     }
 
-    /// Begins to trace these processes and all that they start.
+    /// Starts tracing these processes and their future descendants.
     pub(super) fn begin(&mut self, processes: Vec<u32>, now: Nanos) {
         self.useful = now;
         match &self.state {
@@ -141,7 +142,7 @@ impl Tracer {
         self.is_on = on && matches!(self.state, State::Made(_));
     }
 
-    /// Appends what was told since the last look; says whether some of it is missing.
+    /// Appends the touches since the last poll; returns whether some are missing.
     pub(super) fn take(&mut self, now: Nanos, touches: &mut Vec<Touch>) -> bool {
         if let State::Starting(receiver) = &self.state {
             match receiver.try_recv() {
@@ -176,7 +177,7 @@ impl Tracer {
         taken.lost | std::mem::take(&mut self.has_gap)
     }
 
-    /// Whether something comes of it now. After some time in which nothing does, it ends.
+    /// Records whether tracing is useful now; ends it after some time without use.
     pub(super) fn judge(&mut self, now: Nanos, is_useful: bool) {
         if !self.is_wanted() {
             return;
@@ -192,7 +193,7 @@ impl Tracer {
         }
     }
 
-    /// When to look again; none if there is nothing to look for.
+    /// Returns the time of the next poll; `None` if there is nothing to poll.
     pub(super) fn due(&self, now: Nanos) -> Option<Nanos> {
         match &self.state {
             State::Starting(_) => Some(now + POLL_PERIOD),
@@ -201,7 +202,7 @@ impl Tracer {
         }
     }
 
-    /// Why positions could not be had by tracing, if they could not.
+    /// Returns the reason for which tracing is not possible, if any.
     pub(super) fn refusal(&self) -> Option<String> {
         match &self.state {
             State::Refused(why) => Some(why.clone()),
@@ -211,7 +212,7 @@ impl Tracer {
     }
 }
 
-/// Makes an instance and names all threads of these processes and of their children, until none is missing.
+/// Makes an instance and registers all threads of these processes and of their children, until none is missing.
 fn start(processes: &[u32]) -> Result<Instance, String> {
     /// Scans for threads that were started during the scan before. A program that starts threads all the time would
     /// have no last one; new threads are traced as children of traced ones.
@@ -237,7 +238,7 @@ fn threads_of(processes: &[u32]) -> Vec<u32> {
         let threads = process.threads().unwrap_or_default();
         let from = next.len();
         process.children(&threads, &mut next);
-        // Those that are followed are there already.
+        // Children that are followed are registered already.
         let mut kept = next.split_off(from);
         kept.retain(|child| !all.contains(child) && !processes.contains(child));
         next.extend(kept);
@@ -258,7 +259,7 @@ mod tests {
     fn no_more_events_are_told_than_are_allowed() {
         let mut allowance = Allowance { events: Allowance::EVENTS_MAX, at: Nanos::ZERO };
         let (mut now, mut told) = (0, 0);
-        // A million a second, looked at each millisecond.
+        // A million per second, polled every millisecond.
         while now < 1000 * MILLISECOND {
             now += MILLISECOND;
             told += 1000;

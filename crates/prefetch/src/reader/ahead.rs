@@ -1,6 +1,7 @@
-//! The prefetching thread of a reader: runs the controller in real time, and has done what it wants.
+//! The prefetching thread of a reader: runs the controller in real time, and has its actions carried out.
 //!
-//! It waits for nobody but its reader: whatever takes time is the [`Fetcher`]'s. So it ends at once when it is told to.
+//! It waits only for its reader: the [`Fetcher`] carries out operations that may block. So it ends at once when it is
+//! told to.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::cached_file::{Brought, CachedFile, Found};
 use crate::fetcher::{Fetcher, Job};
 use crate::{Action, Controller, Event, Idle, Limit, ReadingId, State};
 
-/// There is one reading to a reader.
+/// A reader has a single reading.
 const ID: ReadingId = ReadingId(0);
 /// Threads that fetch.
 const FETCH_THREADS_MAX: usize = 8;
@@ -24,30 +25,30 @@ const MEMORY_POLL_PERIOD: Nanos = Nanos(1_000_000_000);
 /// Longest pause between two polls of a reader that does not move. A reader that moves again wakes the thread.
 const PAUSE_MAX: Nanos = Nanos(100_000_000);
 
-/// A running thread. Dropped, it ends.
+/// A running thread, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Ahead {
     thread: Option<JoinHandle<()>>,
     progress: Arc<Progress>,
 }
 
-/// What to read ahead, and how far.
+/// Input of the thread.
 pub(super) struct Task {
     pub(super) file: Arc<CachedFile>,
     pub(super) progress: Arc<Progress>,
     pub(super) limit: Limit,
-    /// What may lie ahead, in bytes; a quarter of what is available if none.
+    /// Memory budget for data ahead, in bytes; `None` for a quarter of the available memory.
     pub(super) memory: Option<u64>,
-    /// Where the last read of the reader began, and when.
+    /// Offset and time of the start of the reader's last read.
     pub(super) from: u64,
     pub(super) since: Nanos,
     pub(super) size: u64,
-    /// A block device's size does not change, and its inode does not tell it.
+    /// False for a block device, whose size does not change and is not that of its inode.
     pub(super) can_grow: bool,
 }
 
 impl Ahead {
-    /// Starts; none if there are no more threads to be had.
+    /// Starts the thread; `None` if no thread can be started.
     pub(super) fn start(task: Task) -> Option<Ahead> {
         let progress = Arc::clone(&task.progress);
         let run = move || Watch::new(task).run();
@@ -55,7 +56,7 @@ impl Ahead {
         Some(Ahead { thread: Some(thread), progress })
     }
 
-    /// Has it look now.
+    /// Makes the thread poll now.
     pub(super) fn call(&self) {
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
@@ -68,7 +69,7 @@ impl Drop for Ahead {
         self.progress.end();
         self.call();
         if let Some(thread) = self.thread.take() {
-            // If it has panicked, reading ahead has ended, and nothing else.
+            // If it has panicked, only prefetching has ended.
             let _ = thread.join();
         }
     }
@@ -82,7 +83,7 @@ struct Watch {
     answers: Vec<Answer>,
     size: u64,
     last: Option<Sight>,
-    /// Where the reader was when the size was last asked for.
+    /// The reader's position when the size was last queried.
     measured_at: u64,
     measuring: bool,
     pause: Nanos,
@@ -123,8 +124,8 @@ impl Watch {
         }
     }
 
-    /// Reading has begun a while ago, and the reader has got its first bytes: whoever takes a prefetching reader has
-    /// declared that he reads on. To the controller that is two moves forward.
+    /// Reports the start. Reading began a while ago, and the reader has got its first bytes: using a prefetching reader
+    /// announces sequential reading, which counts as two forward moves.
     fn begin(&mut self) {
         let now = self.task.progress.now();
         self.watch_memory(now);
@@ -149,7 +150,7 @@ impl Watch {
         self.tell(now, Event::Room { bytes });
     }
 
-    /// Where the reader is, and what it has spent. What it does between two reads is computation, whoever does it.
+    /// Observes position and times of the reader. Time between two reads counts as computation.
     fn look(&mut self, now: Nanos) {
         let mut sight = self.task.progress.see(now);
         if let Some(last) = self.last {
@@ -178,7 +179,7 @@ impl Watch {
         }
     }
 
-    /// The reader is at what was the end: perhaps there is more by now.
+    /// Queries the file's size, since the reader has reached its previous end.
     fn measure(&mut self, position: u64) {
         if self.task.can_grow && !self.measuring {
             self.measured_at = position;
@@ -192,7 +193,7 @@ impl Watch {
         self.fetcher.start(Errand { file, progress, can_grow, order })
     }
 
-    /// What was wanted is ordered. If nobody can do it, it is as if it were refused.
+    /// Queues the controller's actions. If no thread can run them, they count as refused.
     fn carry_out(&mut self) {
         let mut todo = std::mem::take(&mut self.todo);
         for action in todo.drain(..) {
@@ -237,19 +238,19 @@ impl Watch {
         self.answers = answers;
     }
 
-    /// Where the system does not tell what is in memory: what was not asked for is not, and what was is.
+    /// Returns the assumed residency if the kernel does not report it: requested data is cached, other data is not.
     fn taken_for(&self, range: &Range<u64>) -> Found {
         let state = self.controller.state(ID);
         let asked_for = matches!(state, Some(State::Ahead | State::Trial | State::Idle(Idle::Done)));
         Found { cached: if asked_for { range.end - range.start } else { 0 }, evicted: 0 }
     }
 
-    /// Until the controller wants to look again, or the reader or an answer calls.
+    /// Sleeps until the next poll, or until the reader or an answer wakes the thread.
     fn sleep(&self) {
         let ahead = self.controller.ahead(ID).unwrap_or(0..0);
         let (call_at, at_least) = match self.controller.state(ID) {
             Some(State::Ahead) => (ahead.start + (ahead.end - ahead.start) / 8, self.pause),
-            // Perhaps the file has grown when the reader comes there.
+            // The file may have grown when the reader arrives there.
             Some(State::Idle(Idle::Done)) => (self.size, PAUSE_MAX),
             _ => (u64::MAX, Nanos::ZERO),
         };
@@ -260,7 +261,7 @@ impl Watch {
     }
 }
 
-/// Something to be done with a file.
+/// An operation on the file.
 struct Errand {
     file: Arc<CachedFile>,
     progress: Arc<Progress>,
@@ -269,7 +270,7 @@ struct Errand {
 }
 
 impl Errand {
-    /// In parts, so that it ends soon after its reader.
+    /// Fetches in parts, so that it ends soon after its reader.
     fn bring(&self, range: &Range<u64>) -> Brought {
         /// Bytes fetched between two checks whether the reader has ended.
         const PART_BYTES: u64 = 1 << 20;
@@ -292,7 +293,7 @@ enum Order {
 }
 
 struct Answer {
-    /// The file's size now, if it is known.
+    /// The file's size now, if known.
     size: Option<u64>,
     came: Came,
 }

@@ -1,4 +1,5 @@
-//! What a program's side and the prefetching thread tell each other: numbers, and no locks on the program's way.
+//! Communication between a program's side and the prefetching thread: atomic variables, without locks in the program's
+//! path.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -13,30 +14,30 @@ use crate::State;
 /// Shorter waits are the cost of reading the clock.
 const WAIT_MIN_TIME: Duration = Duration::from_micros(10);
 
-/// How far a reader is.
+/// Progress of a reader.
 #[derive(Debug)]
 pub(super) struct Progress {
-    /// All times count from here.
+    /// Origin of all times.
     origin: Instant,
-    /// Up to where the program has got the file.
+    /// Position of the program.
     position: AtomicU64,
-    /// Bytes that it has got.
+    /// Bytes that it has read.
     read: AtomicU64,
     waited_ns: AtomicU64,
     waits: AtomicU64,
-    /// When the read began that is under way, plus one; 0 if none is.
+    /// Start of the read in progress, plus one; 0 if there is none.
     reading_since_ns: AtomicU64,
-    /// The prefetching thread is to be woken from this position on.
+    /// Position from which on the prefetching thread is to be woken.
     call_at: AtomicU64,
     over: AtomicBool,
     prefetched: AtomicU64,
-    /// Bytes read, and the time waited for them, when the first range was asked for.
+    /// Bytes read, and the time waited for them, when the first range was requested.
     alone: OnceLock<(u64, Nanos)>,
-    /// What the thread does, and what it has asked for ahead.
+    /// State of the controller, and the range requested ahead.
     outlook: Mutex<(Option<State>, Range<u64>)>,
 }
 
-/// What the prefetching thread sees of the program at a moment.
+/// The program's state as observed by the prefetching thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sight {
     pub(super) position: u64,
@@ -65,21 +66,22 @@ impl Progress {
         nanos(self.origin.elapsed())
     }
 
-    /// The program begins to read at a position; true if the prefetching thread should know at once.
+    /// Records the start of a read at a position; returns true if the prefetching thread should be woken at once.
     pub(super) fn begins(&self, now: Nanos, position: u64) -> bool {
         let before = self.position.swap(position, SeqCst);
         self.reading_since_ns.store(now.0 + 1, SeqCst);
         position < before && self.call_at.load(Relaxed) != u64::MAX
     }
 
-    /// It has got `bytes`, and waited for so long; true if the prefetching thread should know at once.
+    /// Records the end of a read of `bytes` after a wait; returns true if the prefetching thread should be woken at
+    /// once.
     pub(super) fn ends(&self, bytes: u64, waited: Duration) -> bool {
         if waited >= WAIT_MIN_TIME {
             self.waited_ns.fetch_add(nanos(waited).0, SeqCst);
             self.waits.fetch_add(1, Relaxed);
         }
         self.reading_since_ns.store(0, SeqCst);
-        // Before the position: who sees that has seen the bytes.
+        // Before the position: a thread that sees the new position also sees the bytes.
         self.read.fetch_add(bytes, SeqCst);
         let position = self.position.fetch_add(bytes, SeqCst) + bytes;
         bytes > 0 && position >= self.call_at.load(Relaxed)
@@ -89,7 +91,7 @@ impl Progress {
         self.waits.load(Relaxed) > 0
     }
 
-    /// What there is to see. A read that is under way counts as waiting.
+    /// Returns the current state. A read in progress counts as waiting.
     pub(super) fn see(&self, now: Nanos) -> Sight {
         let position = self.position.load(SeqCst);
         let read = self.read.load(SeqCst);
@@ -112,7 +114,7 @@ impl Progress {
         self.over.load(SeqCst)
     }
 
-    /// A range is asked for: until the first one, the program was alone.
+    /// Records that a range is requested: before the first one, the program was without help.
     pub(super) fn is_helped(&self, sight: Sight) {
         self.alone.get_or_init(|| (sight.read, sight.waited));
     }

@@ -6,7 +6,7 @@ use std::io::Write;
 use crate::scratch::{Scratch, content};
 use sakiyomi_testing::skipped;
 
-/// One that reads ahead whatever it finds.
+/// A reader that always reads ahead.
 fn eager(path: &Path) -> PrefetchReader {
     PrefetchReader::builder().fixed(1 << 20, 256 << 10).open(path).unwrap()
 }
@@ -14,7 +14,7 @@ fn eager(path: &Path) -> PrefetchReader {
 #[derive(Clone, Debug)]
 enum Step {
     Read(usize),
-    /// Fills the buffer, and takes so much of it, in thousandths.
+    /// Fills the buffer and consumes this many thousandths of it.
     Take(usize),
     Seek(SeekFrom),
     Relative(i64),
@@ -34,7 +34,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// Where a seek leads, by the rules of `lseek`.
+/// Returns the target of a seek by the rules of `lseek`.
 fn target(from: u64, size: usize, to: SeekFrom) -> Option<u64> {
     match to {
         SeekFrom::Start(at) => Some(at),
@@ -110,7 +110,7 @@ proptest! {
         for size in sizes {
             file.set_len(size as u64).unwrap();
             held.resize(size, 0);
-            // What is in the buffer is older.
+            // The buffer's content is older.
             reader.seek(SeekFrom::Start(reader.position())).unwrap();
             let at = (reader.position() as usize).min(size);
             let read = reader.read(&mut chunk).unwrap();
@@ -135,7 +135,7 @@ fn what_is_appended_while_it_is_read_is_read_and_read_ahead() {
     }
 }
 
-/// Waits until the prefetching thread is in a state: without a clock, until it says so.
+/// Waits, without a clock, until the prefetching thread reports a state.
 fn until(reader: &PrefetchReader, wanted: impl Fn(Option<State>) -> bool) {
     while !wanted(reader.statistics().state) {
         std::thread::yield_now();
@@ -163,7 +163,7 @@ fn what_is_not_in_memory_is_brought_there_as_far_as_the_limit_and_no_further() {
     let mut reader = eager(scratch.path());
     reader.fill_buf().unwrap();
     until(&reader, |state| state == Some(State::Ahead));
-    // The kernel's own read-ahead brings part of it.
+    // The kernel's own read-ahead fetches part of it.
     let found = || sakiyomi_io::page_cache::residency(&file, 0..1 << 20).unwrap();
     while reader.statistics().ahead.end < 1 << 20 || !found().is_whole() {
         std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! Readers and programs on file systems that are really mounted, in one binary.
+//! Tests of readers and programs on real mounts, in one binary.
 
 #[path = "../../../mount/tests/it/mounted/mod.rs"]
 mod mounted;

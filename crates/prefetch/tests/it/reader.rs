@@ -1,4 +1,4 @@
-//! A reader on a device that takes its time: what it brings into memory, not how fast.
+//! A reader on a slow device: tests which data it fetches, not its speed.
 //!
 //! A file system under FUSE answers each request after 10 ms, and the kernel reads 128 KiB ahead on it.
 
@@ -20,7 +20,7 @@ fn slow() -> Options {
     Options { behind: Some(Behind::Fixed(spec)), ..Options::default() }
 }
 
-/// A mount with one file in it.
+/// Makes a mount with one file.
 fn holding(test: &str, size: u64) -> Scratch {
     let scratch = Scratch::new(test, LIMIT);
     let bytes: Vec<u8> = (0..size).map(|index| (index / 1000) as u8).collect();
@@ -40,15 +40,15 @@ fn a_fixed_limit_is_filled_ahead_of_the_position_and_not_beyond() {
         PrefetchReader::builder().fixed(4 * MIB, MIB).open(scratch.path("mounted/file")).unwrap();
     let mut byte = [0];
     reader.read_exact(&mut byte).unwrap();
-    // The program computes for a long time, until all that is allowed is there.
+    // The program computes for a long time, until everything allowed has arrived.
     while !residency_by(&file, 0..4 * MIB, By::Mincore).unwrap().is_whole() {
         thread::sleep(Duration::from_millis(1));
     }
     let ahead = reader.statistics().ahead;
     assert!(ahead.end - ahead.start <= 5 * MIB, "{ahead:?}");
     let beyond = residency_by(&file, ahead.end + MIB..32 * MIB, By::Cachestat).unwrap();
-    assert_eq!(beyond.cached, 0, "nothing is asked for beyond what is allowed");
-    // What is ahead is read without any wait of the device's length.
+    assert_eq!(beyond.cached, 0, "nothing is requested beyond the limit");
+    // Data ahead is read without any wait as long as the device's latency.
     let before = reader.statistics().waited;
     reader.read_exact(&mut vec![0; 3 * MIB as usize]).unwrap();
     let statistics = reader.statistics();
@@ -80,7 +80,8 @@ fn what_reads_past_the_page_cache_is_read_rightly_all_the_same() {
     if !can_mount("what_reads_past_the_page_cache") {
         return;
     }
-    // The kernel reads such a file ahead when it is asked to, and then does not use it: nobody can tell beforehand.
+    // The kernel reads such a file ahead when requested, and then does not use the data, which cannot be known
+    // beforehand.
     let scratch = holding("reader-direct", 4 * MIB);
     let mounted = scratch.mount(&Options { direct_io: true, ..slow() });
     let mut got = Vec::new();
@@ -100,7 +101,7 @@ fn a_reader_ends_at_once_whatever_is_still_being_fetched() {
         let mut reader =
             PrefetchReader::builder().fixed(32 * MIB, 32 * MIB).open(scratch.path("mounted/file")).unwrap();
         reader.fill_buf().unwrap();
-        // The first of them may have brought all of it.
+        // The first of them may have fetched all of it.
         while matches!(reader.statistics().state, None | Some(State::Watching)) {
             thread::yield_now();
         }

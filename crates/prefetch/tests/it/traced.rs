@@ -1,7 +1,8 @@
-//! Programs whose reads move no position, and those that read a block device, on a mount that takes its time: what is found of them and brought for them.
+//! Programs whose reads move no position, and programs that read a block device, on a slow mount: tests what is
+//! detected and prefetched.
 //!
-//! A file system under FUSE answers each request after 10 ms, and the kernel reads 128 KiB ahead on it. The programs are
-//! this one again, for `pread`, and Python, for mappings, which need unsafe code here.
+//! A file system under FUSE answers each request after 10 ms, and the kernel reads 128 KiB ahead on it. The programs
+//! are this test binary, for `pread`, and Python, for mappings, which require unsafe code in Rust.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -26,7 +27,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const MIB: u64 = 1 << 20;
 const PIECE: u64 = 64 << 10;
 
-/// Says what this program is to do when it is run by itself.
+/// Tells this test binary what to do when it runs as a followed program.
 const TASK: &str = "SAKIYOMI_TEST_READS";
 
 fn can_trace(test: &str) -> bool {
@@ -37,7 +38,7 @@ fn can_trace(test: &str) -> bool {
     why.is_none() && can_mount(test)
 }
 
-/// What this program does as one that is followed. As a test, nothing.
+/// The main function as a followed program. Does nothing as a test.
 #[test]
 fn reads() {
     let Ok(task) = std::env::var(TASK) else { return };
@@ -61,7 +62,7 @@ fn reads() {
             scope.spawn(|| read(&file, size / 2, size));
         }),
         "here-and-there" => {
-            // Each page once at most, in an order without two neighbours.
+            // Each page at most once, in an order without adjacent pages.
             for step in 0..120u64 {
                 let page = step * 0x9e37_79b9 % (size / 4096);
                 file.read_exact_at(&mut [0; 4096], page * 4096).unwrap();
@@ -80,14 +81,14 @@ fn read(file: &File, from: u64, to: u64) {
     }
 }
 
-/// This program again, reading so.
+/// Returns a command that runs this test binary with a task.
 fn own(task: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "traced::reads", "--quiet"]).env(TASK, task).stdout(Stdio::null());
     command
 }
 
-/// A program in Python that has `m` mapped `times` times, in which `read` is done.
+/// Returns a command of Python that maps the file `times` times as `m`, and executes `read`.
 fn mapping(path: &Path, times: u32, read: &str) -> Option<Command> {
     let text = format!(
         "import ctypes, os
@@ -112,7 +113,7 @@ def touch(of, at):
     found.ok().map(|_| command)
 }
 
-/// The device lies on the mount, so it goes first.
+/// The device lies on the mount, so it is removed first.
 #[test]
 fn a_block_device_is_read_ahead_as_a_file_is() {
     let test = "a_block_device_is_read_ahead";
@@ -128,7 +129,7 @@ fn a_block_device_is_read_ahead_as_a_file_is() {
                 return None;
             }
         };
-        // Whoever had the device before may have left it another read-ahead.
+        // A previous user of the device may have changed its read-ahead.
         let name = device.path().file_name().unwrap();
         fs::write(Path::new("/sys/block").join(name).join("queue/read_ahead_kb"), "128").unwrap();
         let mut command = Command::new("md5sum");
@@ -152,7 +153,7 @@ fn followed(mut command: Command) -> Summary {
     let options = follow::Options { limit: Limit::AUTO, memory: None, watch_only: false };
     let (number, stopped) = (child.id(), Arc::clone(&stop));
     let follower = thread::spawn(move || follow(number, options, &stopped).unwrap());
-    // It stays until it is waited for, so that all can be seen of it.
+    // The process remains until it is waited for, so that everything can be observed.
     let id = rustix::process::WaitId::Pid(rustix::process::Pid::from_child(&child));
     let waits = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
     rustix::process::waitid(id, waits).unwrap();
@@ -165,7 +166,7 @@ fn followed(mut command: Command) -> Summary {
     summary
 }
 
-/// One test at a time has the process's instance.
+/// Only one test at a time may use the process's instance.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 fn in_a_slow_file(
@@ -189,13 +190,14 @@ fn in_a_slow_file(
     summary
 }
 
-/// Most of a file was prefetched, and it was read to the end at this many places.
+/// Checks that most of a file was prefetched, and that it was read to the end at this many places.
 fn is_read_ahead(summary: &Summary, megabytes: u64, places: usize) -> Result<(), String> {
     let size = megabytes * MIB;
     let of_it: Vec<_> = summary.readings.iter().filter(|told| told.name.ends_with("mounted/file")).collect();
     let brought: u64 = of_it.iter().map(|told| told.brought).sum();
     let read_to_the_end = of_it.iter().filter(|told| told.read > size / (places as u64 * 2)).count();
-    // Beyond the end of the first of two places, the second prefetches itself, but for what lies there before it is known.
+    // After the end of the first of two places, the second one prefetches itself, except for the data before it was
+    // detected.
     let wasted_max = (places as u64 - 1) * 2 * MIB;
     let is_so =
         brought > size / 2 && read_to_the_end == places && summary.wasted <= wasted_max && summary.still == 0;
@@ -219,7 +221,7 @@ fn a_file_that_is_read_in_sequence_by_pread_is_read_ahead() {
     }
 }
 
-/// The position moves only at the end of a long read, and touches show where it is meanwhile.
+/// The position moves only at the end of a long read; touches show the progress meanwhile.
 #[test]
 fn what_is_read_in_long_reads_is_counted_once() {
     if can_trace("what_is_read_in_long_reads") {
@@ -230,7 +232,7 @@ fn what_is_read_in_long_reads_is_counted_once() {
             let of_it = told.iter().filter(|(name, _)| name.ends_with("mounted/file"));
             let read = of_it.map(|(_, read)| read).sum::<u64>();
             assert!(read <= 32 * MIB, "counted twice: {told:?}");
-            // The program ends right after its last read: a follower that gets no CPU then does not see that end.
+            // The program ends right after its last read: a follower that gets no CPU then does not observe that end.
             if read == 32 * MIB { Ok(()) } else { Err(format!("{told:?}")) }
         });
     }
@@ -281,7 +283,8 @@ fn what_is_read_here_and_there_is_left_alone_and_said_to_be() {
     is_left_alone(|path| mapping(path, 1, mapped));
 }
 
-/// On a busy machine the program may have ended before enough is seen of it to say so; it is left alone every time.
+/// Checks that a program is left alone. On a busy machine it may have ended before enough is observed to report the
+/// reason; it is left alone every time.
 fn is_left_alone(program: impl Fn(&Path) -> Option<Command>) {
     let is_said = (0..5).any(|_| {
         let Some(summary) = in_a_slow_file("scattered", 64, &program, || ()) else { return true };

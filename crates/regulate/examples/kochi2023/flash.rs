@@ -1,4 +1,4 @@
-//! A device that serves several requests beside each other, as flash does: so many places, each with its own queue.
+//! A device that serves several requests in parallel, such as flash: `places` servers, each with its own queue.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ pub(crate) struct Flash {
     free: Vec<Nanos>,
     time: Nanos,
     ends: BTreeMap<(Nanos, RequestId), Completion>,
-    /// Time with a request outstanding, that of all that were submitted included, and when it ends.
+    /// Time with a request outstanding, including all requests submitted so far, and its end.
     busy: Nanos,
     busy_until: Nanos,
 }
 
 impl Flash {
-    /// An access takes `time`, a quarter more or less.
+    /// Makes a device on which an access takes `time`, give or take a quarter.
     pub(crate) fn new(places: usize, time: Nanos) -> Flash {
         let free = vec![Nanos::ZERO; places];
         Flash { free, time, ends: BTreeMap::new(), busy: Nanos::ZERO, busy_until: Nanos::ZERO }

@@ -1,7 +1,8 @@
-//! What the scenario files (`scenarios/kochi2023-*.toml`) cannot say: the search over all margins, writes, others that
-//! change, flash.
+//! Experiments beyond the scenario files (`scenarios/kochi2023-*.toml`): the search over all margins, writers, load
+//! that changes, flash.
 //!
-//! `cargo run --release -p sakiyomi-regulate --example kochi2023 -- WHAT [SEEDS]`, where WHAT is one of the tables below.
+//! `cargo run --release -p sakiyomi-regulate --example kochi2023 -- WHAT [SEEDS]`, where WHAT is one of the tables
+//! below.
 #![allow(clippy::print_stdout, clippy::print_stderr, missing_docs)]
 
 mod flash;

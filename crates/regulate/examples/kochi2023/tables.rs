@@ -1,4 +1,4 @@
-//! One table each; every figure is the median over the seeds.
+//! One function per table; every figure is the median over the seeds.
 
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::{Bytes, Nanos, Op};
@@ -19,7 +19,7 @@ pub(crate) const TABLES: &[Table] = &[
 
 const IOS: u32 = 5000;
 
-/// The computers of the thesis, and those that are harder to regulate.
+/// The computers of the thesis, and variants that are harder to regulate.
 fn all() -> impl Iterator<Item = &'static Computer> {
     COMPUTERS.iter().chain(&HARDER)
 }
@@ -30,7 +30,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Medians of one regulated reader's figures.
+/// Medians of the figures of one regulated reader.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     accuracy: f64,
@@ -45,7 +45,7 @@ fn row(computer: &Computer, settings: Settings, rate: u32, ios: u32, seeds: u64)
     row_of(&computer.spec(), &processes, settings, ios, seeds)
 }
 
-/// The first process is the regulated one.
+/// Runs the processes, of which the first one is regulated.
 fn row_of(spec: &DriveSpec, processes: &[Process], settings: Settings, ios: u32, seeds: u64) -> Row {
     let one = |seed| {
         let (processes, warm_up) = (processes.to_vec(), Nanos(30_000_000_000));
@@ -61,7 +61,7 @@ fn row_of(spec: &DriveSpec, processes: &[Process], settings: Settings, ios: u32,
     }
 }
 
-/// Whether a result is as exact as ours is to be.
+/// Whether a result meets the accuracy required of deadline admission.
 fn is_exact(row: &Row, rate: u32) -> bool {
     let cov = if rate <= 10 { 0.10 } else { 0.06 };
     (row.accuracy - 1.0).abs() <= 0.03 && row.cov <= cov && row.p99 <= 1.2

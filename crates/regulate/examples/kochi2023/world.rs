@@ -1,4 +1,4 @@
-//! Processes that read at random, each in a file of its own, on one drive: section 6.2.
+//! Processes that read at random, each in a file of its own, on one drive (thesis, section 6.2).
 
 use std::collections::BTreeMap;
 
@@ -19,15 +19,15 @@ pub(crate) struct Computer {
 
 pub(crate) const PERFORMANCES: [u32; 5] = [10, 15, 20, 25, 30];
 
-/// The computers of table 6.1. How a drive's firmware chooses is not published; what is set here beside the drive files
-/// was fitted to the published best allowances (docs/regulation.md).
+/// The computers of table 6.1. The queue policies of their firmware are not published; the settings given here beside
+/// the drive files were fitted to the published best allowances (docs/regulation.md).
 pub(crate) const COMPUTERS: [Computer; 3] = [
     Computer { name: "PC1", drive: "scorpio-wd1200bevs", settings: &[("queue.policy", "fcfs")] },
     Computer { name: "PC2", drive: "scorpio-wd10tpvx", settings: &[("queue.age_weight", "0.09")] },
     Computer { name: "PC3", drive: "deskstar-p7k500", settings: &[("queue.age_weight", "0.03")] },
 ];
 
-/// The drives as their files have them: they choose by positioning time alone, which is harder to regulate.
+/// The drives with the policy of their files, shortest positioning time first, which is harder to regulate.
 pub(crate) const HARDER: [Computer; 2] = [
     Computer { name: "PC2, SPTF", settings: &[], ..COMPUTERS[1] },
     Computer { name: "PC3, SPTF", settings: &[], ..COMPUTERS[2] },
@@ -46,7 +46,7 @@ impl Computer {
 /// A process.
 #[derive(Clone, Copy)]
 pub(crate) struct Process {
-    /// Its requested performance.
+    /// Requested performance in percent.
     pub(crate) rate: Option<u32>,
     pub(crate) op: Op,
     pub(crate) size: Bytes,
@@ -58,29 +58,29 @@ impl Process {
     }
 }
 
-/// What is run.
+/// An experiment.
 pub(crate) struct World<'a> {
     pub(crate) spec: &'a DriveSpec,
     pub(crate) settings: Settings,
     pub(crate) processes: Vec<Process>,
     pub(crate) seed: u64,
-    /// Ends when a regulated process (or, without any, some process) has done so many.
+    /// The run ends when a regulated process (or, without any, some process) has done this many I/Os.
     pub(crate) ios: u32,
-    /// From then on the others read so much at a time.
+    /// From this time on the other processes read this much at a time.
     pub(crate) later: Option<(Nanos, Bytes)>,
-    /// Not counted at the beginning.
+    /// Initial time that is not evaluated.
     pub(crate) warm_up: Nanos,
 }
 
-/// What came out.
+/// Result of an experiment.
 pub(crate) struct Outcome {
     pub(crate) timings: Vec<Timing>,
-    /// When the allowance changed, in I/Os of regulated processes, and to what.
+    /// Changes of the allowance: the number of regulated I/Os until then, and the new value.
     pub(crate) allowances: Vec<(usize, u32)>,
     pub(crate) iops: f64,
     pub(crate) begin: Nanos,
     pub(crate) service: Nanos,
-    /// How many the device was found to serve at once, at the end.
+    /// The device's parallelism as measured at the end.
     pub(crate) parallelism: f64,
 }
 
@@ -216,7 +216,7 @@ impl<'a, D: Device> Run<'a, D> {
     }
 }
 
-/// A regulated process's I/Os, in figures.
+/// Figures of the I/Os of a regulated process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figures {
     pub(crate) accuracy: f64,
@@ -225,12 +225,12 @@ pub(crate) struct Figures {
 }
 
 impl Outcome {
-    /// Of one owner, after the warm-up.
+    /// Returns the figures of one owner after the warm-up.
     pub(crate) fn figures(&self, owner: u32) -> Figures {
         self.between(owner, self.begin, Nanos::MAX)
     }
 
-    /// Of what one owner asked for from `from` until `to`.
+    /// Returns the figures of one owner's I/Os that arrived from `from` until before `to`.
     pub(crate) fn between(&self, owner: u32, from: Nanos, to: Nanos) -> Figures {
         let within = |timing: &&Timing| timing.arrived >= from && timing.arrived < to;
         let timings: Vec<_> = self.of(owner).filter(within).collect();
@@ -244,7 +244,7 @@ impl Outcome {
         Figures { accuracy, cov: (squares / count as f64).sqrt() / mean, p99 }
     }
 
-    /// How many I/Os after `at` the ideal first was within 5 % of its mean over the last half.
+    /// Returns the number of I/Os after `at` until the ideal time was first within 5 % of its mean over the last half.
     pub(crate) fn ideal_follows(&self, owner: u32, at: Nanos) -> f64 {
         let ideals: Vec<f64> = self
             .of(owner)

@@ -1,21 +1,21 @@
-//! So many unregulated requests as the allowance says (sections 4.2 and 5.3).
+//! Admission by the allowance of the thesis (sections 4.2 and 5.3).
 
 use sakiyomi_model::Nanos;
 
 use super::{Ended, View};
 use crate::settings::{Correction, Counted};
 
-/// Unregulated requests that a device is given at a time (section 3.2: the depth of AHCI's queue).
+/// Largest number of unregulated requests in the device (section 3.2: the queue depth of AHCI).
 pub(super) const IN_DEVICE_MAX: u32 = 32;
 
-/// The allowance, and what is known of how it does.
+/// The allowance, and the measurements by which it is corrected.
 #[derive(Clone, Debug)]
 pub(crate) struct Allowance {
     correction: Correction,
     counted: Counted,
     formula: u32,
     current: u32,
-    /// When it was last changed.
+    /// Time of its last change.
     since: Nanos,
     interval: Interval,
     evidence: Vec<Evidence>,
@@ -48,12 +48,12 @@ impl Allowance {
         self.counted == Counted::Others || self.admits(view)
     }
 
-    /// The allowance; all that the device takes while no regulated owner is about.
+    /// Returns the allowance; the maximum while no regulated owner is active.
     pub(super) fn now(&self, anybody: bool) -> u32 {
         if anybody { self.current } else { IN_DEVICE_MAX }
     }
 
-    /// Begins anew from the formula: section 5.3.
+    /// Restarts from the formula (section 5.3).
     pub(super) fn owners_changed(&mut self, formula: Option<i64>) {
         self.formula =
             formula.map_or(IN_DEVICE_MAX, |formula| formula.clamp(1, i64::from(IN_DEVICE_MAX)) as u32);
@@ -84,9 +84,9 @@ impl Allowance {
         }
     }
 
-    /// Goes down where the mean accuracy is surely too bad, and up where it is surely good and the next one is not
-    /// known to be too much. What was found too much is tried again later and later, and at once when the device has
-    /// changed.
+    /// Lowers the allowance if the mean accuracy is significantly too bad. Raises it if the accuracy is significantly
+    /// good and the next larger allowance is not known to be too large. An allowance found too large is tried again
+    /// after increasing intervals, and immediately when the device has changed.
     fn weigh(&mut self, now: Nanos, ended: Ended, border: f64, changes: u64) {
         if changes != self.changes {
             self.changes = changes;
@@ -121,7 +121,7 @@ fn ratio(ended: Ended) -> f64 {
     ended.took.0 as f64 / ended.ideal.0 as f64
 }
 
-/// What has been measured since the last decision: `Tama`, and what makes up `Reg`.
+/// Measurements since the last decision: `Tama`, and the terms of `Reg`.
 #[derive(Clone, Debug, Default)]
 struct Interval {
     excess: Nanos,
@@ -141,13 +141,13 @@ impl Interval {
     }
 }
 
-/// What I/Os under one allowance have shown.
+/// Accuracy of the I/Os under one allowance.
 #[derive(Clone, Debug, Default)]
 struct Evidence {
     count: u32,
     mean: f64,
     squares: f64,
-    /// For how many more looks from below it is not tried again, and how long the next bar is.
+    /// I/Os under smaller allowances until it is tried again, and the previous length of this interval.
     barred: u32,
     bar: u32,
 }

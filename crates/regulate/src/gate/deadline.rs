@@ -1,13 +1,14 @@
-//! As many unregulated requests as leave the regulated ones in time.
+//! Admission of as many unregulated requests as leave the regulated ones in time.
 //!
-//! An allowance limits what is ahead of a regulated request when it comes; a drive that reorders lets those which come
-//! after it overtake it. So each request is weighed when it could go in: would all that is in the device, with it, be
-//! done before the first deadline? In whatever order the drive works, the regulated one is then in time.
+//! An allowance limits the requests ahead of a regulated one at its arrival, but a drive that reorders lets later
+//! requests overtake it. Therefore each candidate is checked when it could be issued: would all requests in the device,
+//! including it, be done before the first deadline? Then the regulated request is in time whatever order the drive
+//! chooses.
 //!
-//! Three kinds of deadline count: of regulated requests that are in the device; of the next request of an owner whose
-//! answer is still being held back, which cannot come before (so that until shortly before, all may go in that will be
-//! done by then); and of owners that may ask at any moment, for which the allowance of section 4.2 is formed with the
-//! times that the device needs rather than with a count.
+//! Three kinds of deadline count. First, those of regulated requests in the device. Second, the deadline of the next
+//! request of an owner whose reply is still delayed: it cannot arrive before the reply, so until shortly before,
+//! anything may be issued that will be done by then. Third, owners that may send a request at any moment: for these the
+//! allowance of section 4.2 is computed from the device's service times rather than from a count.
 
 use std::collections::BTreeMap;
 
@@ -20,19 +21,19 @@ use crate::rate::{Levels, Share};
 use crate::service::Service;
 use crate::settings::Margin;
 
-/// The rule with its margin.
+/// Deadline admission with its margin.
 #[derive(Clone, Debug)]
 pub(crate) struct Deadline {
     margin: Margin,
     most: u32,
     look_ahead: bool,
-    /// In standard deviations, as all owners together need it, and as those with one share do: the faster an owner is,
-    /// the more of its requests are overtaken by those of others.
+    /// Margin in standard deviations, for all owners and by share: the faster an owner is, the more of its requests are
+    /// overtaken by those of others.
     deviations: f64,
     by_share: BTreeMap<Share, f64>,
 }
 
-/// Deadlines that are examined: a device with 32 places cannot keep more.
+/// Number of deadlines examined: a device with 32 places cannot keep more.
 const DEADLINES_MAX: usize = 64;
 /// Increase of the margin for a late I/O, in standard deviations.
 const MARGIN_STEP_DEVIATIONS: f64 = 0.1;
@@ -61,16 +62,16 @@ impl Deadline {
             && self.keeps_deadlines(view, |_| true)
     }
 
-    /// A regulated request waits where it would make a faster owner's late, while it has the time to. It does not wait
-    /// for an idle device, so it is looked at again when something ends. (Between owners that are as fast nothing would
-    /// be gained, and throughput lost.)
+    /// Whether a regulated request may be issued. It is delayed if it would make a request of a faster owner late and
+    /// can afford the delay. It never waits for an idle device, so it is reconsidered after each completion. Between
+    /// equally fast owners nothing would be gained, and throughput lost.
     pub(super) fn admits_regulated(&self, view: &View<'_>, deadline: Nanos, share: Share) -> bool {
         let one = view.service.mean_of_all();
         let end = start(view) + self.drain(share, view.in_device + 1, view.work, view.service);
         view.in_device == 0 || end + one > deadline || self.keeps_deadlines(view, |other| other > share)
     }
 
-    /// Whether an owner that asks at this moment will be in time.
+    /// Whether the request of an owner that arrives at this moment will be in time.
     fn leaves_room(&self, view: &View<'_>) -> bool {
         !self.look_ahead || view.in_device < self.room(view.presence, view.service)
     }
@@ -79,7 +80,7 @@ impl Deadline {
         (self.room(presence, service) as u32).clamp(1, self.most)
     }
 
-    /// How many requests may be in the device when one of the owners that may ask at any moment does.
+    /// Returns how many requests may be in the device when an owner that may send a request at any moment does so.
     fn room(&self, presence: &Presence, service: &Service) -> usize {
         let mut room = self.room_beside(presence.thinking(), service);
         if let Some((allowed, share)) = presence.shortest_away() {
@@ -88,7 +89,7 @@ impl Deadline {
         room
     }
 
-    /// Whether one request of another fits beside those of so many owners.
+    /// Whether an unregulated request fits beside those of `ahead` owners.
     pub(super) fn keeps(&self, share: Share, ahead: u32, service: &Service) -> bool {
         self.fit(share, service.time_for(share), service) > ahead as usize
     }
@@ -97,7 +98,7 @@ impl Deadline {
         let mut room = IN_DEVICE_MAX as usize;
         for (share, ahead) in thinking.by_performance() {
             let fits = self.fit(share, service.time_for(share), service).saturating_sub(ahead as usize);
-            // The margin alone never keeps everybody out: an owner may think for long.
+            // The margin alone never excludes all unregulated requests: an owner may be idle for long.
             let formula = share.times().saturating_sub(ahead);
             room = room.min(fits.max(formula.min(1) as usize));
             if room == 0 {
@@ -107,7 +108,8 @@ impl Deadline {
         room
     }
 
-    /// How many requests the device does within `time`, as surely as owners with this share need it.
+    /// Returns how many requests the device completes within `time`, with the confidence that owners of this share
+    /// need.
     fn fit(&self, share: Share, time: Nanos, service: &Service) -> usize {
         let one = service.mean_of_all();
         let (mut fits, mut beyond) = (0, IN_DEVICE_MAX as usize + 1);
@@ -122,7 +124,7 @@ impl Deadline {
         fits
     }
 
-    /// Whether, with one more in the device, all known deadlines of owners whose share `counts` are kept.
+    /// Whether, with the candidate in the device, all known deadlines of owners whose share `counts` are kept.
     fn keeps_deadlines(&self, view: &View<'_>, counts: impl Fn(Share) -> bool) -> bool {
         let one = view.service.mean_of_all();
         let (mut load, mut work) = (view.in_device + 1, view.work);
@@ -150,8 +152,8 @@ impl Deadline {
         true
     }
 
-    /// The time that suffices for `load` requests that would take `work` one by one, as surely as owners with this share
-    /// need it.
+    /// Returns the time that suffices for `load` requests with a serial service time of `work`, with the confidence
+    /// that owners of this share need.
     fn drain(&self, share: Share, load: usize, work: Nanos, service: &Service) -> Nanos {
         match self.margin {
             Margin::Flat(factor) => Nanos((work.0 as f64 * factor) as u64),
@@ -164,8 +166,8 @@ impl Deadline {
     }
 }
 
-/// From when on the device's time for all that it has counts: since it is at the one that it is at, and where that takes
-/// long already, since a mean time ago.
+/// Returns the time from which the work in the device is counted: the start of its current request, but at most one
+/// mean service time ago.
 fn start(view: &View<'_>) -> Nanos {
     view.busy_since.max(view.now.saturating_sub(view.service.mean_of_all()))
 }

@@ -1,8 +1,9 @@
-//! How much may be let go of while an owner asks for nothing (chapter 7).
+//! How much capacity may be released while an owner is idle (chapter 7).
 //!
 //! The thesis opens the device to all after 5 s without an I/O, and the first I/Os after that find it full: a burst of
-//! ten then had an accuracy of 1.15. Here no more is let in than lets the mean of a burst stay good: where the shortest
-//! of the last bursts had `m` I/Os, the first one may take `1 + 0.1 m` times its ideal, less where that was too much.
+//! ten then had an accuracy of 1.15. Here the release is limited such that the mean accuracy of a burst stays good: if
+//! the shortest of the last bursts had `m` I/Os, the first one may take `1 + 0.1 m` times its ideal time, and less if
+//! that was too much.
 
 /// Highest mean accuracy of a burst that is acceptable: 10 % over the ideal time.
 const BURST_ACCURACY_MAX: f64 = 1.1;
@@ -18,7 +19,7 @@ const RELEASE_RATIO_MAX: f64 = 8.0;
 /// Bursts whose lengths are remembered.
 const REMEMBERED_BURSTS: usize = 4;
 
-/// The bursts of an owner.
+/// Bursts of I/Os of one owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bursts {
     lengths: [u32; REMEMBERED_BURSTS],
@@ -26,7 +27,7 @@ pub(super) struct Bursts {
     length: u32,
     ratios: f64,
     accuracy: f64,
-    /// The share of what could be let go that is.
+    /// Fraction of the possible release that is used.
     share: f64,
 }
 
@@ -44,13 +45,13 @@ impl Default for Bursts {
 }
 
 impl Bursts {
-    /// An I/O has taken so many times its ideal.
+    /// Adds an I/O that took `ratio` times its ideal time.
     pub(super) fn add(&mut self, ratio: f64) {
         self.length += 1;
         self.ratios += ratio;
     }
 
-    /// The owner has asked for nothing for long: the burst is over.
+    /// Ends the burst, since the owner has been idle for long.
     pub(super) fn over(&mut self) {
         if self.length == 0 {
             return;
@@ -67,7 +68,7 @@ impl Bursts {
         (self.length, self.ratios) = (0, 0.0);
     }
 
-    /// How many times its ideal the first I/O of the next burst may take.
+    /// Returns how many times its ideal time the first I/O of the next burst may take.
     pub(super) fn first_may_take(&self) -> f64 {
         let known = &self.lengths[..REMEMBERED_BURSTS.min(self.count as usize)];
         let shortest = known.iter().min().copied().unwrap_or(0);

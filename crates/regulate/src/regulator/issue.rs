@@ -1,4 +1,4 @@
-//! What the device has, and what it is given next.
+//! The requests in the device, and the choice of the next ones to issue.
 
 use sakiyomi_model::{Nanos, RequestId};
 
@@ -8,22 +8,22 @@ use crate::gate::View;
 use crate::queue::Turn;
 use crate::settings::{GateSettings, Serves};
 
-/// What the device has.
+/// State of the device.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InDevice {
     pub(super) regulated: usize,
     pub(super) others: usize,
     pub(super) overdue: usize,
-    /// Since when it has been at what it is at.
+    /// Time since which it has been working on its current request.
     pub(super) busy_since: Nanos,
-    /// How many it could choose from then.
+    /// Number of requests from which it could choose then.
     pub(super) choice: usize,
-    /// What it would take for all, one by one.
+    /// Serial service time of all its requests.
     pub(super) work: Nanos,
-    /// Since when there has been something in it, and how long there was before.
+    /// Start of the current busy period, and busy time before it.
     pub(super) began: Nanos,
     pub(super) busy: Nanos,
-    /// How many requests it has ended.
+    /// Number of completed requests.
     pub(super) ended: u64,
 }
 
@@ -37,8 +37,8 @@ impl InDevice {
 const CACHED_WRITE_DIVISOR: u64 = 8;
 
 impl Regulator {
-    /// Hands to the device what may go in: first who has waited beyond all patience, then the regulated ones, then
-    /// as many others as the gate lets in.
+    /// Issues the requests that may be issued: first an unregulated one that has exceeded the patience, then the
+    /// regulated ones, then as many others as the gate admits.
     pub(super) fn issue(&mut self, out: &mut Vec<Action>) {
         while self.device.len() < self.settings.depth as usize {
             let other = self.queue.first_other();
@@ -58,7 +58,7 @@ impl Regulator {
         }
     }
 
-    /// Whether unregulated writes are to be on the medium before they end, for somebody's sake.
+    /// Whether unregulated writes must be on the medium before they end, for the sake of regulated owners.
     fn forces_writes(&self) -> bool {
         self.writes.are_forced() && self.presence.anybody()
     }
@@ -72,7 +72,7 @@ impl Regulator {
     }
 
     fn admits(&self, turn: Turn) -> bool {
-        // Without any rate all pass through, where it is not said that the device is to be watched.
+        // Without any rate all requests pass, unless the device is to be measured.
         let watched = !self.levels.is_empty() || self.settings.serves == Serves::Several;
         let few = self.service.wants_few().filter(|_| watched);
         if few.is_some_and(|few| self.device.len() >= few) {
@@ -134,7 +134,7 @@ impl Regulator {
         turn.arrived.saturating_add(self.settings.patience)
     }
 
-    /// Whether a write ended sooner than the medium could have had it, or while that was at another request.
+    /// Whether a write ended before the medium could have done it, or while the medium was busy with another request.
     pub(super) fn taken_in(&self, entry: &Entry, stay: Stay, bypassed: bool) -> bool {
         let paced =
             matches!(self.settings.gate, GateSettings::Deadline { .. }) && !self.service.serves_several();
@@ -143,8 +143,8 @@ impl Regulator {
         paced && entry.kind.is_write() && (soon || bypassed)
     }
 
-    /// Whether a request was done while the device was at another: from its cache, or into it. It came when the
-    /// mechanism was at work, and nothing else has ended since.
+    /// Whether a request was done by the device's cache while the mechanism was busy with another: it was issued while
+    /// the mechanism was working, and nothing else has ended since.
     pub(super) fn bypassed(&self, stay: Stay) -> bool {
         !self.service.serves_several()
             && stay.beside > 1

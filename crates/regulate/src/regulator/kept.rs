@@ -1,33 +1,33 @@
-//! How an owner's I/Os went: since its rate was set, and lately. Constant memory for each owner.
+//! Accuracy of an owner's I/Os since its rate was set, and recently. Constant memory per owner.
 
 use sakiyomi_model::Nanos;
 
 use crate::gate::Ended;
 
-/// An owner's last 128 to 256 I/Os, or all that there were since the rate was set.
+/// Figures of an owner's last 128 to 256 I/Os, or of all since the rate was set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Recent {
-    /// How many.
+    /// Number of I/Os.
     pub ios: u32,
-    /// How many the device had not done in time.
+    /// Number that missed their deadline.
     pub late: u32,
-    /// How long they took, in the mean; zero without any.
+    /// Mean time; zero without I/Os.
     pub took: Nanos,
-    /// How long they were to take, in the mean; zero without any.
+    /// Mean ideal time; zero without I/Os.
     pub ideal: Nanos,
-    /// Mean of the time that they took, against the ideal; 1 without any.
+    /// Mean ratio of actual to ideal time; 1 without I/Os.
     pub accuracy: f64,
-    /// Standard deviation of the time that they took, over its mean; 0 without any.
+    /// Coefficient of variation of the actual time, standard deviation over mean; 0 without I/Os.
     pub cov: f64,
 }
 
-/// What is kept of an owner's I/Os.
+/// Statistics of an owner's I/Os.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kept {
     pub(super) ios: u64,
     pub(super) late: u64,
     ratios: f64,
-    /// The last full block and the one that is being filled: together the last [`BLOCK_IOS`] to twice as many.
+    /// The last full block and the current one: together the last [`BLOCK_IOS`] to twice as many I/Os.
     before: Block,
     block: Block,
 }
@@ -62,7 +62,7 @@ impl Kept {
         self.block.squares += took * took;
     }
 
-    /// An I/O that has been added, and was to take about `ideal`, took `by` longer.
+    /// Corrects the last I/O added, with an ideal time of about `ideal`: it took `by` longer.
     pub(super) fn add_late(&mut self, by: f64, ideal: f64) {
         if self.block.ios > 0 {
             self.ratios += by / ideal;

@@ -1,4 +1,4 @@
-//! A regulated owner: what it has asked for, and how that goes.
+//! A regulated owner: its rate and statistics.
 
 use sakiyomi_model::Nanos;
 
@@ -11,14 +11,14 @@ use crate::rate::{Rate, Share};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
     pub(super) rate: Rate,
-    /// What that comes to, and its place in the order of performance.
+    /// The share that corresponds to the rate, which orders the owners.
     pub(super) share: Share,
     pub(super) outstanding: u32,
-    /// When a device of its own, as fast as it has asked for, would have done all that it has been given.
+    /// Time at which a device of the owner's own, with the requested speed, would have done all its requests.
     pub(super) until: Nanos,
-    /// By how much its answers have come too late because the timer did (section 4.3); the next one comes earlier.
+    /// Accumulated lateness of its replies due to timers (section 4.3), by which the next ones are sent earlier.
     pub(super) carry: Nanos,
-    /// What one I/O of the kind last asked for takes the device.
+    /// Service time of one I/O of the kind last requested.
     pub(super) service: Nanos,
     pub(super) bursts: Bursts,
     pub(super) kept: Kept,
@@ -33,7 +33,7 @@ impl Member {
         self.kept.add(ended);
     }
 
-    /// The I/O that has ended last took so much longer than was known then. Says how long it was to take.
+    /// Records that the last I/O took `by` longer than known when it ended. Returns its ideal time.
     pub(super) fn ended_late(&mut self, by: Nanos) -> Nanos {
         let ideal = self.rate.ideal(self.service);
         if !ideal.is_zero() && !by.is_zero() {

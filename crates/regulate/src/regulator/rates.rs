@@ -1,4 +1,4 @@
-//! Giving rates and taking them back.
+//! Sets and removes rates.
 
 use sakiyomi_model::Nanos;
 
@@ -9,40 +9,40 @@ use super::request::State;
 use super::{Action, Regulator};
 use crate::rate::{Owner, Rate, Share, Time};
 
-/// Why a rate is not given.
+/// Reasons for refusing a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
     /// The device has no regulator.
     #[error("no rate can be set: the device has no regulator")]
     Unregulated,
-    /// Its I/Os would have to be faster than the device and the path to it are, whoever else there is.
+    /// Its I/Os would have to be faster than the device and the path to it, even without other load.
     #[error(
         "{asked} cannot be kept: it leaves {} for an I/O, of which the device takes {} and the way to it {}; {}",
         Time(*.ideal), Time(*.device), Time(*.path), best_words(*.best, "use another device")
     )]
     TooFast {
-        /// What was asked for.
+        /// The requested rate.
         asked: Rate,
-        /// How long an I/O could take.
+        /// The ideal time of an I/O.
         ideal: Nanos,
-        /// How long the device takes for one.
+        /// The service time of the device.
         device: Nanos,
-        /// How long the way to the device takes ([`Settings::path`](crate::Settings::path)).
+        /// Time on the path to the device ([`Settings::path`](crate::Settings::path)).
         path: Nanos,
-        /// The most of its sort that can be kept, if any.
+        /// The best possible rate of the same kind, if any.
         best: Option<Rate>,
     },
-    /// The formula of section 4.2 leaves no room for anybody else.
+    /// The formula of section 4.2 leaves no capacity for unregulated requests.
     #[error(
         "{asked} cannot be kept{}; {}", if *.others { " beside the rates given already" } else { ": nobody else would have any room" },
         best_words(*.best, if *.others { "take back one of those" } else { "ask for less" })
     )]
     NoRoom {
-        /// What was asked for.
+        /// The requested rate.
         asked: Rate,
         /// Whether others have rates.
         others: bool,
-        /// The most of its sort that can be kept, if any.
+        /// The best possible rate of the same kind, if any.
         best: Option<Rate>,
     },
 }
@@ -55,10 +55,10 @@ fn best_words(best: Option<Rate>, else_do: &str) -> String {
 const SHARES_UPDATE_IOS: u64 = 128;
 
 impl Regulator {
-    /// Keeps `owner`'s I/Os to `rate` from now on, if all that have a rate can then be kept to theirs.
+    /// Sets the rate of `owner` if all rates can then be kept.
     ///
     /// # Errors
-    /// [`RateError`], with the most that can be given; nothing has changed.
+    /// [`RateError`], with the best possible rate; the state is unchanged.
     pub fn set_rate(
         &mut self,
         now: Nanos,
@@ -82,7 +82,7 @@ impl Regulator {
         Ok(())
     }
 
-    /// Keeps `owner`'s I/Os to `rate` as well as can be, and may make others miss theirs.
+    /// Sets the rate of `owner` as best effort, even if other rates can then not be kept.
     pub fn set_rate_anyway(
         &mut self,
         now: Nanos,
@@ -94,7 +94,7 @@ impl Regulator {
         self.give(now, owner, rate, out);
     }
 
-    /// Lets `owner` take its chance with the others again; what is held back is answered.
+    /// Removes the rate of `owner`; its delayed replies are sent.
     pub fn clear_rate(&mut self, now: Nanos, owner: Owner, out: &mut Vec<Action>) {
         self.pass(now);
         self.take_back(owner, out);
@@ -134,7 +134,7 @@ impl Regulator {
             bursts: Bursts::default(),
             kept: Kept::default(),
         };
-        // Where the device has been taking in writes, what was measured has their time in it, and says nothing of harm.
+        // If the device has been caching writes, the measurements include their time and cannot show harm.
         self.writes.harm(self.now, self.service.mean_of_all());
         self.members.insert(owner, Member { rate, share, kept: Kept::default(), ..old.unwrap_or(new) });
         self.presence.think(owner, share, self.now);
@@ -152,10 +152,10 @@ impl Regulator {
         self.gate.has_room(&levels, &self.service)
     }
 
-    /// What rates by time come to follows the device: looked at now and then.
+    /// Updates periodically the shares that correspond to rates given as times, since they depend on the service time.
     pub(super) fn follow_shares(&mut self) {
         if self.service.seen() >= self.shares_at {
-            // Often at first, when little is known.
+            // Frequent at first, while few measurements exist.
             self.shares_at = self.service.seen() + self.service.seen().clamp(1, SHARES_UPDATE_IOS);
             let owners: Vec<Owner> = self.timed.iter().copied().collect();
             owners.into_iter().for_each(|owner| self.follow_share(owner));
@@ -177,7 +177,8 @@ impl Regulator {
         }
     }
 
-    /// What waits is treated by the new rate; what is in the device, or held back, by the one that it came with.
+    /// Applies the new rate to queued requests; requests in the device, or with delayed replies, keep the rate with
+    /// which they arrived.
     fn requeue(&mut self, owner: Owner, regulated: bool) {
         for id in self.requests_of(owner) {
             let mut entry = self.requests[&id];
@@ -198,7 +199,7 @@ impl Regulator {
         }
     }
 
-    /// Answers what is held back.
+    /// Sends the delayed replies of an owner.
     fn let_go(&mut self, owner: Owner, out: &mut Vec<Action>) {
         for id in self.requests_of(owner) {
             let entry = self.requests[&id];

@@ -1,4 +1,4 @@
-//! How well rates are kept, and how the device does: for a live view. Constant memory for each owner.
+//! Reports on rates and on the device for a live view. Constant memory per owner.
 
 use sakiyomi_model::Nanos;
 
@@ -8,66 +8,66 @@ use super::member::Member;
 use super::request::State;
 use crate::rate::{Owner, Rate};
 
-/// How well an owner's rate is kept.
+/// How well the rate of an owner is kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Report {
-    /// What it has asked for.
+    /// Its rate.
     pub rate: Rate,
-    /// Whether it is kept only as well as can be: there is no room for it, with the device as it is now.
+    /// Whether the rate is not guaranteed: with the device's current service time there is no capacity for it.
     pub best_effort: bool,
-    /// How long the next I/O is to take, if it is like the last one.
+    /// Ideal time of the next I/O, if it is like the last one.
     pub ideal: Nanos,
-    /// Since the rate was set: I/Os that have ended.
+    /// I/Os completed since the rate was set.
     pub ios: u64,
-    /// Since the rate was set: those that the device had not done in time.
+    /// I/Os since then that missed their deadline.
     pub late: u64,
-    /// Since the rate was set: mean of the time that they took, against the ideal. 1 is exact, up to 1.1 is good
-    /// (section 6.2); 1 before the first.
+    /// Mean ratio of actual to ideal time since then. 1 is exact, up to 1.1 is good (section 6.2); 1 before the first
+    /// I/O.
     pub accuracy: f64,
-    /// The same of the last I/Os.
+    /// Figures of the recent I/Os.
     pub recent: Recent,
-    /// Its requests that wait to go into the device.
+    /// Its queued requests.
     pub waiting: usize,
-    /// Its requests that the device has.
+    /// Its requests in the device.
     pub in_device: usize,
-    /// Its requests that the device has done, and whose answer is held back.
+    /// Its completed requests with delayed replies.
     pub held_back: usize,
 }
 
-/// How the device does.
+/// State of the device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceReport {
-    /// When this was so.
+    /// Time of this report.
     pub at: Nanos,
-    /// How many unregulated requests may be in the device when a regulated one comes now, 1 to 32.
+    /// How many unregulated requests may be in the device when a regulated one arrives now, 1 to 32.
     pub allowance: u32,
-    /// The mean service time, as measured; zero before anything is.
+    /// Measured mean service time; zero before the first measurement.
     pub service: Nanos,
-    /// How many the device serves at once: 1 where it does one after another, or nothing is known yet.
+    /// Parallelism of the device: 1 if it serves requests one by one, or is not known yet.
     pub parallelism: f64,
     /// Requests in the device.
     pub in_device: usize,
-    /// Requests that wait to go in.
+    /// Requests in the queue.
     pub waiting: usize,
-    /// Requests that the device has done, and whose answers are held back.
+    /// Completed requests with delayed replies.
     pub held_back: usize,
     /// Owners that have a rate.
     pub regulated: usize,
-    /// Since the beginning: how many requests the device has ended.
+    /// Total number of requests completed by the device.
     pub ended: u64,
-    /// Since the beginning: how long there was something in the device.
+    /// Total time with a request in the device.
     pub busy: Nanos,
 }
 
 impl DeviceReport {
-    /// The share of the time since an `earlier` report in which there was something in the device, 0 to 1.
+    /// Returns the fraction of the time since an `earlier` report in which the device was busy, 0 to 1.
     #[must_use]
     pub fn busy_share_since(&self, earlier: &DeviceReport) -> f64 {
         let (busy, time) = (self.busy.saturating_sub(earlier.busy), self.at.saturating_sub(earlier.at));
         if time.is_zero() { 0.0 } else { busy.0 as f64 / time.0 as f64 }
     }
 
-    /// Requests a second that the device has ended since an `earlier` report.
+    /// Returns the requests per second that the device has completed since an `earlier` report.
     #[must_use]
     pub fn iops_since(&self, earlier: &DeviceReport) -> f64 {
         let time = self.at.saturating_sub(earlier.at);
@@ -76,18 +76,18 @@ impl DeviceReport {
 }
 
 impl Regulator {
-    /// How well an owner's rate is kept, if it has one. Looks at each of its requests.
+    /// Returns how well an owner's rate is kept, if it has one. The cost is linear in its outstanding requests.
     #[must_use]
     pub fn report(&self, owner: Owner) -> Option<Report> {
         self.members.get(&owner).map(|member| self.report_of(owner, member))
     }
 
-    /// The same of all that have a rate, in their order.
+    /// Returns the reports of all owners with rates, in ascending order of owner.
     pub fn reports(&self) -> impl Iterator<Item = (Owner, Report)> {
         self.members.iter().map(|(owner, member)| (*owner, self.report_of(*owner, member)))
     }
 
-    /// How the device does.
+    /// Returns the state of the device.
     #[must_use]
     pub fn device_report(&self) -> DeviceReport {
         let busy_now = if self.device.len() == 0 { Nanos::ZERO } else { self.now - self.device.began };

@@ -1,30 +1,30 @@
-//! A request that has not been answered.
+//! An outstanding request.
 
 use sakiyomi_model::{Nanos, Outcome};
 
 use crate::rate::{Owner, Rate, Share};
 use crate::service::Kind;
 
-/// A request that has not been answered.
+/// An outstanding request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) owner: Owner,
     pub(super) kind: Kind,
-    /// T0.
+    /// Arrival, T0.
     pub(super) arrived: Nanos,
     pub(super) regulated: Option<Promise>,
     pub(super) state: State,
 }
 
-/// What a request must keep to.
+/// Requirements on a regulated request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Promise {
     pub(super) rate: Rate,
-    /// Its place in the order of performance.
+    /// The share that orders the owners.
     pub(super) share: Share,
     pub(super) ideal: Nanos,
     pub(super) deadline: Nanos,
-    /// Nothing was kept free for it: it says nothing about the gate.
+    /// Whether no capacity was reserved for it, so that its time does not count against the gate.
     pub(super) surprise: bool,
 }
 
@@ -35,13 +35,13 @@ pub(super) enum State {
     HeldBack { until: Nanos, outcome: Outcome },
 }
 
-/// A request's time in the device.
+/// The stay of a request in the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stay {
     pub(super) issued: Nanos,
-    /// How many there were, with it, when it was issued.
+    /// Requests in the device, including it, when it was issued.
     pub(super) beside: usize,
-    /// What one of its kind was known to take then.
+    /// Mean service time of its kind at that time.
     pub(super) work: Nanos,
     pub(super) overdue: bool,
     pub(super) cancelled: bool,

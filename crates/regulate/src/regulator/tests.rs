@@ -1,4 +1,4 @@
-//! The core, held to the thesis and to its contract. `tests/it/chaos.rs` throws everything at it at random.
+//! Tests of the core against the thesis and its contract. `tests/it/chaos.rs` tests it with random events.
 
 use super::*;
 use crate::rate::{Percent, Rate};
@@ -6,7 +6,7 @@ use crate::settings::{Correction, Counted, GateSettings, Margin, Policy};
 
 const MS: Nanos = Nanos::MILLISECOND;
 
-/// A regulator with a device that ends what it was given in the order given.
+/// A regulator with a device that completes requests in order.
 struct Bench {
     regulator: Regulator,
     out: Vec<Action>,
@@ -57,7 +57,7 @@ impl Bench {
         }
     }
 
-    /// So that the service time is 10 ms, and nothing is in the device.
+    /// A regulator with a measured service time of 10 ms and an empty device.
     fn measured(settings: Settings) -> Bench {
         let mut bench = Bench::new(settings);
         for n in 0..40 {
@@ -75,7 +75,7 @@ fn thesis() -> Settings {
 
 #[test]
 fn answers_that_arrive_late_are_made_up_for_and_told() {
-    // Answers come at once when they are due, and each reaches who asked a millisecond later.
+    // Replies are sent when they are due and reach the owner a millisecond later.
     let (late, rate) = (Nanos(1_000_000), Percent::new(20).unwrap());
     let mut regulator = Regulator::new(Settings::default());
     let mut out = Vec::new();
@@ -98,7 +98,7 @@ fn answers_that_arrive_late_are_made_up_for_and_told() {
         took.push(now - arrived);
     }
     let ideal = Nanos(25_000_000);
-    assert_eq!(took[100], ideal + late, "the first one cannot be made up for before it was late");
+    assert_eq!(took[100], ideal + late, "the first delay cannot be compensated in advance");
     assert!(took[110..].iter().all(|&took| took == ideal), "{:?}", &took[100..]);
     let report = regulator.report(Owner(1)).unwrap();
     assert!((report.accuracy - 1.0).abs() < 0.001, "{}", report.accuracy);
@@ -163,7 +163,7 @@ fn the_thesis_lowers_the_allowance_when_enough_time_was_exceeded() {
     let mut now = MS * 400;
     for io in 1..=126 {
         assert_eq!(bench.regulator.allowance(), 3, "before I/O {io}");
-        // The device lets seven others overtake it, 10 ms each: 40 ms too late.
+        // Seven other requests overtake it, 10 ms each: 40 ms late.
         let regulated = bench.ask(now, 1);
         for _ in 0..7 {
             now += MS * 10;
@@ -185,7 +185,7 @@ fn nobody_is_let_in_who_would_make_a_regulated_request_late() {
     bench.rate(1, 25);
     bench.ask(MS * 500, 1);
     (2..10).for_each(|owner| _ = bench.ask(MS * 500, owner));
-    // By 540 ms four are done, and after that the regulated owner, which may ask again then, has 40 ms more.
+    // By 540 ms four are done; after that the regulated owner, which may then send a request, has 40 ms more.
     assert_eq!(bench.device.len(), 4);
     bench.done(MS * 510);
     assert_eq!(bench.device.len(), 6, "its answer is held back until 540 ms: seven more fit, one its own");
@@ -245,7 +245,7 @@ fn who_has_asked_for_the_shorter_time_goes_first_also_when_the_device_changes() 
         first == timed
     };
     assert!(first(&mut bench, 500), "40 ms against 50");
-    // The device becomes faster: 1 ms for one, so that 20 % are 5 ms.
+    // The device becomes faster: 1 ms per I/O, so that 20 % are 5 ms.
     for n in 0..400 {
         bench.ask(MS * (2000 + 2 * n), 99);
         bench.done(MS * (2001 + 2 * n));
@@ -276,7 +276,7 @@ fn the_path_is_part_of_an_ios_time() {
     assert_eq!(bench.answers, [(id, Outcome::Done)]);
     let report = bench.regulator.report(Owner(1)).unwrap();
     assert_eq!((report.recent.took, report.accuracy, report.late), (MS * 25, 1.0, 0));
-    // As well as can be: the device alone takes as long as there is.
+    // Best effort: the device alone takes the whole ideal time.
     bench.regulator.set_rate_anyway(MS * 600, Owner(1), Rate::Every(MS * 12), &mut bench.out);
     assert!(bench.regulator.report(Owner(1)).unwrap().best_effort);
 }
@@ -327,7 +327,7 @@ fn best_effort_ends_when_there_is_room() {
     let best_effort = |bench: &Bench| {
         [1, 2].map(|owner| bench.regulator.report(Owner(owner)).is_some_and(|report| report.best_effort))
     };
-    assert_eq!(best_effort(&bench), [false, true], "60 % leave room for nobody");
+    assert_eq!(best_effort(&bench), [false, true], "60 % leave no capacity for others");
     bench.rate(2, 40);
     assert_eq!(best_effort(&bench), [false, false]);
 }
@@ -375,7 +375,7 @@ fn a_rate_taken_back_lets_go_of_what_is_held_back() {
 fn who_waits_beyond_all_patience_goes_in() {
     let settings = Settings { patience: MS * 100, ..Settings::default() };
     let mut bench = Bench::measured(settings);
-    // Nobody else has any room beside this one.
+    // The rate leaves no capacity for unregulated requests.
     bench.rate(1, 100);
     let other = bench.ask(MS * 500, 2);
     assert_eq!(bench.device, []);
@@ -411,7 +411,7 @@ fn a_clock_that_runs_backwards_is_taken_to_stand_still() {
 
 #[test]
 fn a_service_time_that_was_found_out_before_is_not_measured() {
-    // The device takes 10 ms; counted are 12, as when it is alone.
+    // The device takes 10 ms; 12 ms are configured.
     for (service, ideal) in [(None, MS * 50), (Some(MS * 12), MS * 60)] {
         let mut bench = Bench::measured(Settings { service, ..Settings::default() });
         bench.rate(1, 20);
@@ -421,7 +421,7 @@ fn a_service_time_that_was_found_out_before_is_not_measured() {
         assert_eq!(bench.regulator.wake_at(), Some(MS * 1000 + ideal));
         bench.timer(MS * 1000 + ideal);
         assert_eq!(bench.answers, [(id, Outcome::Done)]);
-        assert_eq!(bench.regulator.service_time(), MS * 10, "what it takes is told as it is");
+        assert_eq!(bench.regulator.service_time(), MS * 10, "the measured time is reported");
     }
 }
 
@@ -430,7 +430,7 @@ fn writes_are_forced_from_the_beginning_of_a_rate_where_the_device_has_been_taki
     let mut regulator = Regulator::new(Settings::default());
     let mut next_id = 0;
     let mut now = Nanos::ZERO;
-    // Says whether it was to be forced.
+    // Returns whether the request was to be forced.
     let mut ask = |regulator: &mut Regulator, owner: u32, op: Op, took: Nanos| {
         next_id += 1;
         let id = RequestId(next_id);

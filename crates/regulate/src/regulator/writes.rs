@@ -1,23 +1,24 @@
-//! Writes that a cache in the device takes in: where they do harm, they go through it.
+//! Writes that the device caches: where they do harm, they are forced to the medium.
 //!
-//! Such a write ends at once, and is done later, when nobody can hold it back; once the device has too many of them, it
-//! does them before it does what a regulated owner waits for. How many are too many, and when it does them, no completion
-//! tells. What does tell is a regulated I/O that is late, or a read that takes far longer than what is known to be ahead
-//! of it explains. From then on unregulated writes are *forced* to the medium while a regulated owner is about: they end
-//! when they are there, and are weighed like reads before they go in. After many I/Os in time the cache is tried again,
-//! and more seldom each time that does harm: a drive that writes what it holds may keep a read waiting for a second.
+//! A cached write ends immediately and is done later, when the regulator cannot delay it. Once the device holds too
+//! many of them, it does them before requests of regulated owners. Completions show neither how many are too many nor
+//! when the device does them. The signs are a regulated I/O that is late, or a read that takes far longer than the
+//! requests ahead of it explain. From then on unregulated writes are *forced* to the medium while a regulated owner is
+//! active: they end when they are on the medium, and are subject to admission like reads. After many I/Os in time the
+//! cache is tried again, and less often after each harm: a drive that empties its cache may keep a read waiting for a
+//! second.
 
 use sakiyomi_model::Nanos;
 
-/// Whether unregulated writes are forced to the medium.
+/// State of the decision whether unregulated writes are forced to the medium.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Writes {
     forced: bool,
-    /// Regulated I/Os in time since, and after how many the cache is tried again.
+    /// Regulated I/Os in time since then, and the number after which the cache is tried again.
     in_time: u32,
     trial: u32,
     taken_in: Option<Nanos>,
-    /// When what was measured before is to be forgotten: the device did writes meanwhile.
+    /// Time at which earlier measurements are discarded, since the device was doing cached writes meanwhile.
     forget_at: Option<Nanos>,
 }
 
@@ -34,24 +35,25 @@ const RETRY_MIN_IOS: u32 = 1 << 17;
 const RETRY_MAX_IOS: u32 = 1 << 23;
 
 impl Writes {
-    /// Whether an unregulated write is to be on the medium before it ends.
+    /// Whether an unregulated write must be on the medium before it ends.
     pub(super) fn are_forced(&self) -> bool {
         self.forced
     }
 
-    /// A write ended sooner than the medium could have had it.
+    /// Records a write that ended sooner than the medium could have done it.
     pub(super) fn taken_in(&mut self, now: Nanos) {
         self.taken_in = Some(now);
     }
 
-    /// Whether the device may have writes to do that have ended.
+    /// Whether the device may still hold cached writes.
     pub(super) fn may_be_left(&self, now: Nanos) -> bool {
         self.taken_in.is_some_and(|at| now.saturating_sub(at) < CACHED_WRITE_MAX_AGE)
     }
 
-    /// Something took far longer than what was known to be ahead of it, on a device that needs `service` for one.
+    /// Records that an I/O took far longer than the requests ahead of it explain, on a device with service time
+    /// `service`.
     pub(super) fn harm(&mut self, now: Nanos, service: Nanos) {
-        // Once they are forced, what was taken in before does the harm.
+        // Once writes are forced, the harm comes from those cached before.
         if self.forced || !self.may_be_left(now) {
             return;
         }
@@ -63,12 +65,12 @@ impl Writes {
         (self.forced, self.in_time) = (true, 0);
     }
 
-    /// Whether what reads were seen to take is to be forgotten now: says so once.
+    /// Returns true once, when the measured read times are to be discarded.
     pub(super) fn is_settled(&mut self, now: Nanos) -> bool {
         self.forget_at.take_if(|at| now >= *at).is_some()
     }
 
-    /// A regulated I/O was in time.
+    /// Records a regulated I/O in time.
     pub(super) fn in_time(&mut self) {
         if self.forced {
             self.in_time += 1;

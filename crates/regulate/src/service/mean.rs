@@ -1,13 +1,13 @@
-//! A mean over about the last so many values, which begins anew when the values have become others.
+//! A weighted mean over about the last `length` values, which restarts when the values change.
 
-/// Mean and variance, with weights that fall off.
+/// Exponentially weighted mean and variance.
 #[derive(Clone, Debug)]
 pub(super) struct Mean {
     length: u32,
     count: u32,
     mean: f64,
     variance: f64,
-    /// The same over the last few, to see a change early.
+    /// Mean over the last few values, to detect a change early.
     lately: f64,
 }
 
@@ -21,12 +21,12 @@ impl Mean {
         Mean { length, count: 0, mean: 0.0, variance: 0.0, lately: 0.0 }
     }
 
-    /// Begins anew with `value`, which soon counts no more than what comes.
+    /// Restarts with `value`, which soon weighs no more than new values.
     pub(super) fn restart(&mut self, value: f64) {
         *self = Mean { count: RECENT_VALUES / 4, mean: value, lately: value, ..Mean::new(self.length) };
     }
 
-    /// The next value stands for all.
+    /// Makes the next value replace the mean.
     pub(super) fn forget(&mut self) {
         self.count = 0;
     }
@@ -35,7 +35,7 @@ impl Mean {
         self.count == 0
     }
 
-    /// Whether it rests on at least so many values.
+    /// Whether it is based on at least `count` values.
     pub(super) fn has(&self, count: u32) -> bool {
         self.count >= count
     }
@@ -48,7 +48,7 @@ impl Mean {
         self.variance
     }
 
-    /// Takes in a value; says whether it shows that the values have become others.
+    /// Adds a value. Returns whether the values have changed.
     pub(super) fn push(&mut self, value: f64) -> bool {
         self.count = (self.count + 1).min(self.length);
         let weight = 1.0 / f64::from(self.count);

@@ -1,30 +1,30 @@
-//! Whether a device serves several requests beside each other, found out from what it does.
+//! Detects whether a device serves requests in parallel.
 //!
-//! How many a device ends in a second does not say: a disk that chooses among many is faster, too. But of two that are in
-//! the device, a disk does the second one when it has done the first: its time from *the end before* to its end is that
-//! of one alone, and its time from *its issue* is longer. Of a device that serves both beside each other its time from
-//! its issue is that of one alone, and the time since the end before is shorter. So the two times, each over the time of
-//! one alone, multiplied, are 1.5 to 2 on the one and about 0.5 on the other.
+//! The completion rate does not show it: a disk that chooses among many requests is faster, too. But of two requests in
+//! the device, a disk does the second one after the first one: the time from the *previous completion* to its
+//! completion is that of one alone, and the time since *its issue* is longer. On a parallel device the time since its
+//! issue is that of one alone, and the time since the previous completion is shorter. So the product of the two, each
+//! divided by the time of one alone, is 1.5 to 2 on a disk and about 0.5 on a parallel device.
 //!
-//! Only reads are looked at: writes end when a cache has them. Neighbouring sectors that a disk reads in one go look as if it read them beside each other; while a disk is asked for
-//! little else, it counts as a device that serves several.
+//! Only reads are evaluated: writes end when a cache has them. Neighbouring sectors that a disk reads in one operation
+//! appear to be read in parallel; while a disk gets little else, it counts as a parallel device.
 
 use sakiyomi_model::Nanos;
 
 use super::mean::Mean;
 use super::{Kind, OPERATION_CLASSES, SIZE_CLASSES};
 
-/// The time of one alone, by kind, and what pairs show.
+/// Times of requests alone, by kind, and the product over pairs.
 #[derive(Clone, Debug)]
 pub(super) struct Parallel {
     alone: Vec<Mean>,
     pairs: u32,
     product: f64,
-    /// Samples since the last look at whether there are enough.
+    /// Samples since the last test.
     fresh: Fresh,
 }
 
-/// Samples of requests that had none, and one, beside them.
+/// Number of samples of requests alone in the device, and with one other.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fresh {
     alone: u32,
@@ -50,13 +50,14 @@ impl Parallel {
         Parallel { alone, pairs: 0, product: 0.0, fresh: Fresh::default() }
     }
 
-    /// One was issued when the device was empty, and took `stay`.
+    /// Adds a request that was issued to the empty device and took `stay`.
     pub(super) fn alone(&mut self, kind: Kind, stay: Nanos) {
         self.fresh.alone = (self.fresh.alone + 1).min(ALONE_MIN_SAMPLES);
         self.alone[usize::from(kind.0)].push(stay.0 as f64);
     }
 
-    /// One was issued beside one other, and took `stay`, the last part of it, `since`, after another had ended.
+    /// Adds a request that was issued with one other in the device and took `stay`, of which `since` followed the
+    /// other's completion.
     pub(super) fn pair(&mut self, kind: Kind, stay: Nanos, since: Nanos) {
         let alone = &self.alone[usize::from(kind.0)];
         if since >= stay || !alone.has(ALONE_MIN_SAMPLES) {
@@ -68,7 +69,7 @@ impl Parallel {
         self.product += (product.min(PRODUCT_MAX) - self.product) / f64::from(self.pairs);
     }
 
-    /// Whether the device serves several, where it is known.
+    /// Whether the device serves requests in parallel; `None` while unknown.
     pub(super) fn serves_several(&self) -> Option<bool> {
         let known = self.pairs >= PAIRS_MIN;
         match self.product {
@@ -79,13 +80,14 @@ impl Parallel {
         }
     }
 
-    /// What one alone takes, if that is known.
+    /// Returns the time of a request alone, if known.
     pub(super) fn time_of_one(&self, kind: Kind) -> Option<f64> {
         let alone = &self.alone[usize::from(kind.0)];
         (!alone.is_empty()).then(|| alone.get())
     }
 
-    /// How many may be in the device so that the samples that are missing are made; none: nothing is missing.
+    /// Returns the limit of requests in the device under which the missing samples are obtained; `None` if none are
+    /// missing.
     pub(super) fn wants(&self, also_pairs: bool) -> Option<usize> {
         if self.fresh.alone < ALONE_MIN_SAMPLES {
             Some(1)
@@ -94,13 +96,13 @@ impl Parallel {
         }
     }
 
-    /// The device may have become another.
+    /// Discards the pairs, since the device may have changed.
     pub(super) fn forget_pairs(&mut self) {
         self.pairs = 0;
         self.look_again();
     }
 
-    /// From now on samples count as fresh.
+    /// Starts a new test, which needs fresh samples.
     pub(super) fn look_again(&mut self) {
         self.fresh = Fresh::default();
     }

@@ -1,9 +1,9 @@
-//! How long so many requests take, in mean times of one.
+//! Time to complete a number of requests, in units of the mean service time of one.
 
 use super::DEPTH_MAX;
 use super::mean::Mean;
 
-/// The time for so many requests when no more come: mean and variance.
+/// Mean and variance of the time to drain a number of requests.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     mean: [f64; DEPTH_MAX + 1],
@@ -14,15 +14,15 @@ pub(super) struct Shape {
 const DEPTH_MIN_SAMPLES: u32 = 16;
 
 impl Default for Shape {
-    /// One by one, by half of the mean more or less: while nothing is known.
+    /// Requests served one by one, with a standard deviation of half the mean: the assumption while nothing is known.
     fn default() -> Shape {
         Shape { mean: std::array::from_fn(|n| n as f64), variance: std::array::from_fn(|n| 0.25 * n as f64) }
     }
 }
 
 impl Shape {
-    /// From the times that one takes when there are so many to choose from: they add up. Where a depth is not known,
-    /// the nearest known one stands in.
+    /// Computes the shape of a serial device from the service times by queue depth, which add up. An unknown depth has
+    /// the time of the nearest known one.
     pub(super) fn one_by_one(by_depth: &[Mean]) -> Shape {
         let known = |depth: &usize| by_depth[*depth].has(DEPTH_MIN_SAMPLES);
         let Some(mut nearest) = (1..=DEPTH_MAX).find(known) else { return Shape::default() };
@@ -37,8 +37,8 @@ impl Shape {
         Shape { mean, variance }
     }
 
-    /// From the times between issue and end of one that is issued when there are so many: the least is the time of
-    /// one. Beyond the deepest known one all have to share.
+    /// Computes the shape of a parallel device from the times from issue to completion by queue depth: the shortest is
+    /// the time of one. Beyond the greatest known depth, requests share the device.
     pub(super) fn beside(by_depth: &[Mean]) -> Shape {
         let known = |depth: &usize| by_depth[*depth].has(DEPTH_MIN_SAMPLES);
         let known_times = (1..=DEPTH_MAX).filter(known).map(|depth| by_depth[depth].get());
@@ -64,12 +64,12 @@ impl Shape {
         Shape { mean, variance }
     }
 
-    /// The most that are served at once, in the mean.
+    /// Returns the mean parallelism: the largest number served at a time.
     pub(super) fn parallelism(&self) -> f64 {
         (1..=DEPTH_MAX).map(|load| load as f64 / self.mean[load].max(f64::MIN_POSITIVE)).fold(1.0, f64::max)
     }
 
-    /// The time for `load` requests, with so many standard deviations.
+    /// Returns the time for `load` requests, plus `deviations` standard deviations.
     pub(super) fn time(&self, load: usize, deviations: f64) -> f64 {
         let whole = load.min(DEPTH_MAX);
         let beyond = (load - whole) as f64 * self.mean[DEPTH_MAX] / DEPTH_MAX as f64;

@@ -1,12 +1,12 @@
-//! Everything at random, for long: the core's contract.
+//! Random events for long: the contract of the core.
 //!
-//! A device of 32 places works out of order, with errors and stalls; owners come, go, get rates and lose them; requests
-//! are withdrawn; the clock leaps and runs backwards. Whatever happens:
+//! A device of 32 places completes requests out of order, with errors and stalls; owners come and go, get rates and
+//! lose them; requests are cancelled; the clock jumps and runs backwards. In all cases:
 //!
-//! - every request is answered once, and none before the device has done it;
-//! - the device is never given more than it takes, and the allowance is 1 to 32;
-//! - an unregulated request waits no longer than the patience, and two times the device's longest time for itself and
-//!   for each that came before it, and the leaps of the clock.
+//! - every request is answered once, and not before the device has completed it;
+//! - the device never holds more requests than its depth, and the allowance is 1 to 32;
+//! - an unregulated request waits no longer than the patience, plus two times the longest service time for itself and
+//!   for each request that arrived before it, plus the jumps of the clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ const WAITING: usize = 200;
 const LONGEST: Nanos = Nanos(300_000_000);
 const LEAP: Nanos = Nanos(20_000_000_000);
 
-/// What is known of a request that has not been answered.
+/// Expected state of an outstanding request.
 #[derive(Clone, Copy)]
 struct Known {
     owner: Owner,
@@ -30,9 +30,9 @@ struct Known {
     issued: bool,
     done: bool,
     withdrawn: bool,
-    /// How far the clock had leapt when it came.
+    /// Total of the clock's jumps at its arrival.
     leapt: Nanos,
-    /// What it may wait, where nobody has given its owner a rate since it came.
+    /// Its maximum waiting time, unless its owner was given a rate since its arrival.
     patience: Option<Nanos>,
 }
 
@@ -75,7 +75,7 @@ impl Chaos {
         Owner(self.below(OWNERS) as u32)
     }
 
-    /// The time as it is told, which may be behind.
+    /// The time passed to the regulator, which may run backwards.
     fn told(&mut self) -> Nanos {
         if self.below(50) == 0 {
             self.now.saturating_sub(Nanos(self.random.next_u64() % 5_000_000_000))
@@ -127,7 +127,7 @@ impl Chaos {
         self.regulator.arrive(now, Ask { id, owner, op, size }, &mut self.out);
     }
 
-    /// To the next thing that happens by itself.
+    /// Advances to the next event of device or regulator.
     fn go_on(&mut self) {
         let done = self.device.first().map(|(at, _)| *at);
         let Some(next) = done.into_iter().chain(self.regulator.wake_at()).min() else { return };
@@ -205,7 +205,7 @@ impl Chaos {
     fn issued(&mut self, id: RequestId) {
         let stall = if self.below(500) == 0 { LONGEST.0 } else { 12_000_000 };
         let takes = Nanos(1 + self.random.next_u64() % stall);
-        let known = self.known.get_mut(&id).expect("what is issued has been asked for");
+        let known = self.known.get_mut(&id).expect("only requests that have arrived are issued");
         assert!(!known.issued, "{id:?} is issued twice");
         assert!(!known.withdrawn, "{id:?} is issued after it was withdrawn");
         known.issued = true;
@@ -220,8 +220,7 @@ impl Chaos {
     }
 
     fn was_answered(&mut self, id: RequestId, outcome: Outcome) {
-        let known =
-            self.known.remove(&id).expect("what is answered has been asked for, and not been answered");
+        let known = self.known.remove(&id).expect("each request is answered once");
         self.answered += 1;
         if known.issued {
             assert!(known.done, "{id:?} is answered before the device has done it");

@@ -1,4 +1,4 @@
-//! The regulator from outside, in one binary.
+//! Tests of the regulator's public interface.
 
 mod chaos;
 mod promises;

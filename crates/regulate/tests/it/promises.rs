@@ -1,4 +1,4 @@
-//! What `docs/regulation.md` promises, in a short form: one drive that reorders without regard to age, few I/Os.
+//! Short tests of the results in `docs/regulation.md`: one drive that reorders without regard to age, few I/Os.
 
 #[path = "../../examples/kochi2023/flash.rs"]
 mod flash;
@@ -61,7 +61,7 @@ fn the_thesiss_correction_mends_what_the_formula_misses_and_ours_is_nearer() {
 
 #[test]
 fn the_processes_of_a_group_share_one_rate() {
-    // Of the device's time, by its own measure.
+    // Fraction of the device's time, as the device counts it.
     let share = |group: &[u32]| {
         let mut device = RegulatedDevice::new(Drive::new(&HARDER[0].spec()).unwrap(), Settings::default());
         let owner = Owner(1000);
@@ -96,7 +96,7 @@ fn the_processes_of_a_group_share_one_rate() {
     }
 }
 
-/// They end at once, and the drive does them when it likes.
+/// The writes end at once, and the drive does them later.
 #[test]
 fn a_reader_has_its_ideal_time_beside_writes_that_the_drive_takes_in() {
     let mut processes = vec![Process { op: Op::Write, ..Process::reader(None) }; 10];
@@ -119,7 +119,7 @@ fn a_reader_has_its_ideal_time_beside_writes_that_the_drive_takes_in() {
     assert!(outcome.iops > 120.0, "{}", outcome.iops);
 }
 
-/// A device that becomes another one.
+/// A device that changes into another one at a given time.
 struct Changing(flash::Flash, Nanos, flash::Flash);
 
 impl Device for Changing {
@@ -212,7 +212,7 @@ fn on_a_device_that_serves_several_what_cannot_be_kept_is_refused() {
     }
     let error = device.set_rate(now, Owner(0), Percent::new(100).unwrap()).unwrap_err().to_string();
     assert!(error.starts_with("100 % cannot be kept"), "{error}");
-    // The formula has no room beside 50 % twice; eight places have.
+    // The formula excludes two rates of 50 %; eight parallel places have room for three of 40 %.
     device.set_rate(now, Owner(0), Percent::new(40).unwrap()).unwrap();
     device.set_rate(now, Owner(1), Percent::new(40).unwrap()).unwrap();
     device.set_rate(now, Owner(2), Percent::new(40).unwrap()).unwrap();

@@ -1,11 +1,11 @@
-//! The longest line of a text, in columns, from parts of it.
+//! Length of the longest line of a text in columns, from parts of the text.
 //!
-//! The column in which a part begins is not known, and a tab goes to the next multiple of 8: so the effect of a part
-//! on that column is kept as a function, up to the first end of a line.
+//! The column in which a part begins is unknown, and a tab advances to the next multiple of 8. Therefore the effect of
+//! a part on that column, up to the first end of a line, is kept as a function.
 
 use super::Kind;
 
-/// The effect of a piece of a line on a column: adds `before`; a tab then goes to the next tab stop, and `after` is
+/// The effect of a piece of a line on a column: adds `before`; a tab then advances to the next tab stop, and `after` is
 /// added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Advance {
@@ -44,10 +44,10 @@ impl Advance {
     }
 }
 
-/// The columns of a part.
+/// Column counts of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Columns {
-    /// Up to the first end of a line, or the part's.
+    /// Effect of the part up to the first end of a line, or its own end.
     prefix: Advance,
     /// Whether a line ends in it.
     ended: bool,
@@ -66,7 +66,7 @@ impl Columns {
         }
     }
 
-    /// A character of this kind comes next.
+    /// Appends a character of this kind.
     #[inline]
     pub(super) fn put(&mut self, kind: Kind) {
         match kind {
@@ -91,7 +91,7 @@ impl Columns {
         self.ended = true;
     }
 
-    /// This part, and `next` behind it.
+    /// Appends the part that follows.
     pub(super) fn then(&mut self, next: &Columns) {
         if !self.ended {
             self.prefix.then(next.prefix);
@@ -105,7 +105,7 @@ impl Columns {
         }
     }
 
-    /// The longest line, if this is the whole text.
+    /// Returns the longest line of a part that is the whole text.
     pub(super) fn longest(&self) -> u64 {
         self.prefix.end(0).max(self.longest).max(self.suffix)
     }

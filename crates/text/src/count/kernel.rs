@@ -1,26 +1,26 @@
-//! The fast path: pieces of plain text, counted in lanes of bytes that the compiler turns into vectors.
+//! The fast path: pieces of plain text, counted in lanes of bytes that the compiler vectorizes.
 //!
-//! A word begins where a printable byte follows a space. So each byte is compared with the one before, 32 at a time.
+//! A word begins where a printable byte follows a space, so each byte is compared with the previous one, 32 at a time.
 //! A lane of the counters is one byte, which limits the size of a piece. Bytes that are neither printable ASCII nor
 //! white space are rare in text, and only detected here: the caller then counts that piece character by character.
-//! [`pulp`] runs all of this compiled for AVX2 where the CPU has it.
+//! [`pulp`] runs this compiled for AVX2 if the CPU supports it.
 
 /// Bytes processed at a time: the width of an AVX2 register.
 const LANE_COUNT: usize = 32;
 
-/// Bytes of a piece: a lane counts up to 255, and the first byte is only the predecessor of the second.
+/// Maximum size of a piece: a lane counts up to 255, and the first byte is only the predecessor of the second.
 pub(super) const PIECE_MAX_BYTES: usize = 255 * LANE_COUNT + 1;
 
-/// The largest byte of white space; the smaller ones are white space or control characters.
+/// The largest byte of white space; smaller ones are white space or control characters.
 const SPACE_BYTE: i8 = b' '.cast_signed();
 
 /// Counts of a piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) lines: u64,
-    /// Words that begin in it, as if a space were before it.
+    /// Words that begin in it, if it were preceded by a space.
     pub(super) words: u64,
-    /// Whether all bytes are printable ASCII or white space; the words are wrong otherwise.
+    /// Whether all bytes are printable ASCII or white space; otherwise the number of words is wrong.
     pub(super) plain: bool,
 }
 
@@ -34,13 +34,13 @@ pub(super) fn is_space(byte: u8) -> bool {
     (byte == b' ') | (byte.wrapping_sub(b'\t') <= b'\r' - b'\t')
 }
 
-/// Lines and words of a piece, which has at least one byte.
+/// Counts lines and words of a non-empty piece.
 #[inline(always)]
 pub(super) fn tally(piece: &[u8]) -> Tally {
     debug_assert!(!piece.is_empty() && piece.len() <= PIECE_MAX_BYTES);
     let (mut lines, mut words) = ([0u8; LANE_COUNT], [0u8; LANE_COUNT]);
     // Bytes that are not plain are below a tab, between carriage return and space, or a delete; as signed numbers,
-    // bytes beyond ASCII are below a tab too. A lane keeps its extremes, since that takes one instruction.
+    // bytes beyond ASCII are below a tab too. Each lane keeps its extremes, which takes one instruction.
     let (mut lowest, mut highest, mut control) =
         ([i8::MAX; LANE_COUNT], [i8::MIN; LANE_COUNT], [u8::MAX; LANE_COUNT]);
     let ((now, rest), (before, _)) = (piece[1..].as_chunks::<LANE_COUNT>(), piece.as_chunks::<LANE_COUNT>());
@@ -60,7 +60,7 @@ pub(super) fn tally(piece: &[u8]) -> Tally {
         & none(control.map(|control| control < b' ' - (b'\r' + 1)));
     let mut tally = Tally { lines: sum(&lines), words: sum(&words), plain };
     tally.add(piece[0], b' ');
-    // The last ones fill no vector.
+    // The last bytes do not fill a vector.
     for pair in piece[piece.len() - rest.len() - 1..].windows(2) {
         tally.add(pair[1], pair[0]);
     }

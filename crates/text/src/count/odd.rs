@@ -1,22 +1,22 @@
 //! Text that is not plain: accents, other scripts, control characters, invalid bytes.
 //!
-//! Characters that are odd are found 64 bytes at a time, as the bits of a number, so that those between them cost
-//! nothing. Each is asked for its kind, and a copy of the piece has plain bytes in its place that mean the same for
-//! words: the kernel then counts the copy as it counts plain text. Where columns are wanted, every byte that is not
-//! exactly one column wide is odd as well, newlines among them.
+//! Odd characters are found 64 bytes at a time, as bits of a number, so that the characters between them cost nothing.
+//! The kind of each is looked up, and in a copy of the piece it is replaced by plain bytes with the same effect on
+//! words; the kernel then counts the copy as plain text. If columns are counted, every byte that is not exactly one
+//! column wide is odd as well, including newlines.
 
 use super::kernel::{is_space, is_word};
 use super::{Core, Counter, Kind};
 
-/// Bytes of a piece.
+/// Maximum size of a piece.
 pub(super) const PIECE_MAX_BYTES: usize = 15 * CHUNK_BYTES;
 
-/// Bytes processed at a time, with a bit of a word for each.
+/// Bytes processed at a time, each represented by a bit of a word.
 const CHUNK_BYTES: usize = 64;
 
 impl Counter {
-    /// Counts a piece at whose ends no character is cut.
-    // Not inlined, as the loops for plain text are compiled better by themselves.
+    /// Counts a piece that begins and ends at character boundaries.
+    // Not inlined, because the loops for plain text compile better as separate functions.
     #[inline(never)]
     pub(super) fn odd(&self, piece: &[u8], core: &mut Core) {
         self.arch.dispatch(Odd { counter: self, piece, core });
@@ -27,7 +27,7 @@ impl Counter {
         let mut copy = [0; PIECE_MAX_BYTES];
         copy[..piece.len()].copy_from_slice(piece);
         let mut plain = Plain { bytes: &mut copy[..piece.len()], from: 0 };
-        // The number of bytes that are not a character of their own, and the start of those whose columns are not yet
+        // The number of bytes that do not begin a character, and the start of those whose columns have not been
         // counted.
         let (mut surplus, mut seen) = (0, 0);
         let mut next = 0;
@@ -63,7 +63,7 @@ impl Counter {
     }
 }
 
-/// A piece, to be counted by code that is compiled for the CPU that is there.
+/// A piece to be counted by code compiled for the features of the CPU.
 struct Odd<'a> {
     counter: &'a Counter,
     piece: &'a [u8],
@@ -79,21 +79,21 @@ impl pulp::WithSimd for Odd<'_> {
     }
 }
 
-/// The copy in which everything is plain.
+/// The copy in which all characters are plain.
 struct Plain<'c> {
     bytes: &'c mut [u8],
-    /// Before it are only characters that leave a word as it is, whatever that is.
+    /// Before this index are only characters that do not affect words.
     from: usize,
 }
 
 impl Plain<'_> {
-    /// A character of this kind, and how many bytes it has.
+    /// Replaces a character of this kind, `length` bytes long.
     #[inline(always)]
     fn put(&mut self, at: usize, length: usize, kind: Kind) {
         let stand_in = match kind {
             Kind::Word(_) => b'x',
             Kind::Space(_) => b' ',
-            // As they are.
+            // Left unchanged.
             Kind::Newline | Kind::Tab | Kind::Return => return,
             Kind::Nothing if at == self.from => {
                 self.from = at + length;
@@ -116,19 +116,19 @@ fn is_no_plain(byte: u8) -> bool {
     !(is_word(byte) | is_space(byte))
 }
 
-/// Whether it is not simply one column.
+/// Whether the byte is not exactly one column wide.
 #[inline(always)]
 fn is_wide(byte: u8) -> bool {
     byte.wrapping_sub(b' ') > b'~' - b' '
 }
 
-/// All bits from this one on, if there are any.
+/// Returns a word with all bits from this one on set, if there are any.
 #[inline(always)]
 fn from_bit(bit: usize) -> u64 {
     u64::MAX.checked_shl(bit as u32).unwrap_or(0)
 }
 
-/// A bit for each byte that is so, the first one's the lowest.
+/// Returns a bit for each byte that satisfies `is_so`; the lowest one is that of the first byte.
 #[inline(always)]
 fn bits(chunk: &[u8], is_so: impl Fn(u8) -> bool) -> u64 {
     let mut flags = [0u8; CHUNK_BYTES];
@@ -138,7 +138,8 @@ fn bits(chunk: &[u8], is_so: impl Fn(u8) -> bool) -> u64 {
     if flags.iter().fold(0, |any, flag| any | flag) == 0 {
         return 0;
     }
-    // Eight flags of a byte each are one byte of eight bits: the product puts each flag at its place in the highest.
+    // Eight flags of a byte each become one byte of eight bits: the product moves each flag to its place in the highest
+    // byte.
     let (eights, _) = flags.as_chunks::<8>();
     let packed =
         eights.iter().map(|&flags| u64::from_le_bytes(flags).wrapping_mul(0x0102_0408_1020_4080) >> 56);

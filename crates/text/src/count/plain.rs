@@ -1,5 +1,5 @@
-//! The plain version: what `wc` of GNU coreutils 9.1 does, one character after the other over a whole text. The fast
-//! paths and their merging are held to it.
+//! The reference: counts a whole text character by character as `wc` of GNU coreutils 9.1 does. Tests compare the fast
+//! paths and their joining with it.
 
 use sakiyomi_os::ctype::Class;
 

@@ -1,5 +1,5 @@
-//! Three counts must be one: GNU wc's, the plain one over a whole text, and that of parts cut anywhere and put
-//! together.
+//! Three counts must agree: that of GNU wc, that of the reference over a whole text, and that of joined parts with
+//! arbitrary boundaries.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use super::*;
 
 const ALL: Wanted = Wanted { words: true, chars: true, columns: true };
 
-/// Counters of every kind for the C locale and, where the system has it, for UTF-8.
+/// Counters of every kind for the C locale and, if the system has it, for UTF-8.
 fn counters() -> Vec<(&'static str, Counter)> {
     let locales = [("C", c"C"), ("C.UTF-8", c"C.UTF-8")];
     let mut counters = Vec::new();
@@ -24,7 +24,7 @@ fn counters() -> Vec<(&'static str, Counter)> {
     counters
 }
 
-/// Clears the figures that were not requested, which may be anything.
+/// Clears the figures that were not requested, which are unspecified.
 fn asked(figures: Figures, wanted: Wanted) -> Figures {
     Figures {
         words: if wanted.words { figures.words } else { 0 },
@@ -34,7 +34,7 @@ fn asked(figures: Figures, wanted: Wanted) -> Figures {
     }
 }
 
-/// Texts in which everything that is special is frequent.
+/// Texts in which special cases are frequent.
 fn texts(most: usize) -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => "[a-z]{1,6}".prop_map(String::into_bytes),
@@ -51,7 +51,7 @@ fn texts(most: usize) -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..most).prop_map(|pieces| pieces.concat())
 }
 
-/// The parts of a text, put together in an order that `orders` decides.
+/// Joins the parts of a text in an order determined by `order`.
 fn put_together(counter: &Counter, text: &[u8], cuts: &[usize], mut order: u64) -> Part {
     let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (text.len() + 1)).chain([0, text.len()]).collect();
     ends.sort_unstable();
@@ -92,7 +92,7 @@ proptest! {
     }
 }
 
-/// `wc -lwmcL`, if the system's is GNU's.
+/// Returns the figures of `wc -lwmcL`, if the system's `wc` is GNU's.
 fn gnu(locale: &str, text: &[u8]) -> Option<Figures> {
     let version = Command::new("wc").arg("--version").output().ok()?;
     String::from_utf8_lossy(&version.stdout).contains("GNU coreutils").then_some(())?;
@@ -129,7 +129,7 @@ proptest! {
 
 #[test]
 fn gnu_wc_counts_the_same_in_every_character() {
-    // Each with letters around, so that what it does to words and columns is seen.
+    // Each character is surrounded by letters, which shows its effect on words and columns.
     for codes in (0..0x11_0000u32).collect::<Vec<_>>().chunks(0x1000) {
         let text: String = codes
             .iter()

@@ -1,17 +1,17 @@
-//! UTF-8 as glibc reads it: sequences of up to six bytes, without overlong ones and surrogates.
+//! UTF-8 as decoded by glibc: sequences of up to six bytes, without overlong ones and surrogates.
 
-/// The first character of some bytes.
+/// The first character of a byte string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decoded {
     /// A character and its length in bytes.
     Character(u32, usize),
-    /// A byte that belongs to none.
+    /// A byte that belongs to no character.
     Invalid,
-    /// The start of one that is cut off by the end.
+    /// The beginning of a character that is cut off by the end.
     Cut,
 }
 
-/// Bytes of the longest sequence, without the first.
+/// Length of the longest sequence without its first byte.
 pub(super) const FOLLOWING_MAX_BYTES: usize = 5;
 
 pub(super) fn is_following(byte: u8) -> bool {
@@ -23,7 +23,7 @@ pub(super) fn is_following(byte: u8) -> bool {
 pub(super) fn decode(bytes: &[u8]) -> Decoded {
     let bits = |byte: u8, mask: u8| u32::from(byte & mask);
     match *bytes {
-        // Most characters beyond ASCII.
+        // The most frequent characters beyond ASCII.
         [first @ 0xc2..=0xdf, second, ..] if is_following(second) => {
             Decoded::Character(bits(first, 0x1f) << 6 | bits(second, 0x3f), 2)
         }
@@ -35,7 +35,7 @@ pub(super) fn decode(bytes: &[u8]) -> Decoded {
     }
 }
 
-/// As [`decode`], of sequences of every length.
+/// Decodes as [`decode`] does; handles sequences of every length.
 fn decode_any(bytes: &[u8]) -> Decoded {
     let first = bytes[0];
     let (length, bits) = match first {
@@ -62,7 +62,7 @@ fn decode_any(bytes: &[u8]) -> Decoded {
     Decoded::Character(code, length)
 }
 
-/// Number of bytes at the end that begin a character whose rest may follow.
+/// Returns the number of bytes at the end that begin an incomplete character.
 pub(super) fn cut_off(bytes: &[u8]) -> usize {
     let last = bytes.len().saturating_sub(FOLLOWING_MAX_BYTES);
     let first = (last..bytes.len()).rev().find(|&at| !is_following(bytes[at]));

@@ -1,5 +1,5 @@
-//! A model check of [`super`], of the queues and of how threads sleep: loom runs each scenario in every order in
-//! which threads can take locks and wake up, up to a limit of preemptions, and reports a deadlock.
+//! Model checks of [`super`], of the queues and of sleeping: loom runs each scenario in all orders of taking locks and
+//! waking up, up to a limit of preemptions, and reports deadlocks.
 
 use loom::thread::{self, JoinHandle};
 
@@ -7,8 +7,7 @@ use super::*;
 use crate::queues::{For, Priority, Queues};
 use crate::sync::model::check;
 
-/// A run of tasks that count how many were run; the last wakes the caller, or closes the pool if the run has no
-/// caller.
+/// A run whose tasks are counted; the last one wakes the caller, or closes the pool if the run has no caller.
 struct Counted {
     pool: Arc<Pool<Counted>>,
     queues: Queues<u32>,
@@ -18,7 +17,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// An active run of `tasks` tasks.
+    /// Starts an active run of `tasks` tasks.
     fn start(pool: &Arc<Pool<Counted>>, tasks: usize, closes: bool) -> Arc<Counted> {
         let run = Arc::new(Counted {
             pool: Arc::clone(pool),
@@ -110,7 +109,7 @@ fn a_task_of_a_run_that_starts_while_a_thread_goes_to_sleep_is_done() {
             let threads = serve(&pool);
             let run = Counted::start(&pool, 1, true);
             run.push(whose, priority);
-            // The caller does nothing itself.
+            // The caller runs no tasks itself.
             join(threads);
             assert!(run.is_done());
             pool.remove(&run);
@@ -166,7 +165,7 @@ fn every_task_is_done_once_when_one_thread_steals_from_the_caller() {
 fn what_was_stolen_is_not_left_to_a_thief_that_is_busy_with_one_of_them() {
     check(3, || {
         let pool = pool(2, &[]);
-        // The thief takes one and does not come back for the rest.
+        // The thief takes one task and does not return for the others.
         let run = Counted::start(&pool, 2, false);
         (0..3).for_each(|_| run.push(For::Any(Some(0)), Priority::Normal));
         let thief = Arc::clone(&run);
@@ -232,7 +231,7 @@ fn a_thread_that_waits_for_a_run_is_woken_for_what_another_run_binds_to_it() {
         });
         outer.push(For::Thread(1), Priority::Normal);
         outer.wait();
-        // Only now may that thread go on.
+        // Only now may that thread continue.
         inner.push(For::Thread(0), Priority::Normal);
         thread.join().unwrap();
         pool.remove(&outer);

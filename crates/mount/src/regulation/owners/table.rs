@@ -1,4 +1,4 @@
-//! Processes that are known, and who of them has which rate: by itself, by a tree, by a control group.
+//! Known processes, and the rates that apply to them: their own, those of trees, and those of control groups.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,47 +11,47 @@ use sakiyomi_os::process::{self, ExitWatcher};
 use super::LOOKUP_MAX_AGE;
 use crate::regulation::seen::{Seen, Shared};
 
-/// Processes whose end is awaited, even if more files may be open.
+/// Maximum number of processes whose exit is awaited, even if more files may be open.
 const AWAITED_MAX: usize = 16_384;
-/// Other processes that are remembered.
+/// Maximum number of other processes in the table.
 const OTHER_PROCESSES_MAX: usize = 1024;
 
-/// Ancestors of a process that are searched for a rate: more than there are in practice.
+/// Ancestors of a process that are searched for a rate: more than occur in practice.
 const ANCESTORS_MAX: usize = 4096;
 
-/// Attempts to find a process's parent while its parents end.
+/// Attempts to find the parent of a process while its parents exit.
 const PARENT_LOOKUPS_MAX: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Table {
     room: Room,
     last: u32,
-    /// By number: the process that has it now.
+    /// By process ID: the process that currently has it.
     pub(super) processes: BTreeMap<u32, Shared>,
-    /// By serial number: processes whose end is awaited, because they have a rate or belong to a tree. The number of
-    /// a process that has ended may be reused before its end is reported.
+    /// By serial number: processes whose exit is awaited, because they have a rate or belong to a tree. The ID of an
+    /// ended process may be reused before its exit is reported.
     awaited: BTreeMap<u32, Shared>,
     pub(super) rated: BTreeMap<u32, Rated>,
     /// Owners of trees, by the serial numbers of their roots.
     pub(super) trees: BTreeMap<u32, u32>,
     /// Number of trees added so far.
     trees_changed: u64,
-    /// Owners of groups, by their paths.
+    /// Owners of groups, by path.
     pub(super) groups: BTreeMap<String, u32>,
 }
 
-/// Limits on the processes held at a time.
+/// Limits on the number of processes held open.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::regulation) struct Room {
-    /// Processes whose end is awaited, and groups with a rate.
+    /// Processes whose exit is awaited, and groups with a rate.
     pub(in crate::regulation) awaited: usize,
     /// Other processes.
     others: usize,
 }
 
 impl Room {
-    /// For a process that may have `descriptors` files open, half of which are for files that the mount serves: a
-    /// held process takes a descriptor, and one more if its end is awaited.
+    /// Computes the limits for an open-files limit of `descriptors`, half of which are for files that the mount serves:
+    /// a process takes a descriptor, and one more if its exit is awaited.
     pub(in crate::regulation) fn of(descriptors: usize) -> Room {
         Room {
             awaited: AWAITED_MAX.min(descriptors / 16 * 3),
@@ -64,15 +64,15 @@ impl Room {
 #[derive(Clone, Debug)]
 pub(in crate::regulation) struct Rated {
     pub(super) target: Target,
-    /// The user who has given it.
+    /// The user who has set the rate.
     pub(in crate::regulation) by: u32,
     /// The process, or the root of the tree; `None` for a group.
     pub(super) process: Option<Shared>,
-    /// Processes of a tree that are known and have not ended.
+    /// Number of known processes of a tree that have not ended.
     members: usize,
 }
 
-/// The target of a rate, held.
+/// The target of a rate, resolved.
 #[derive(Debug)]
 pub(in crate::regulation) enum Held {
     Process(Shared),
@@ -94,7 +94,7 @@ impl Table {
         }
     }
 
-    /// Whether no more rates can be given.
+    /// Whether the maximum number of rates has been reached.
     pub(super) fn is_full(&self) -> bool {
         self.awaited.len() + self.groups.len() >= self.room.awaited
     }
@@ -134,15 +134,15 @@ impl Table {
         Ok(())
     }
 
-    /// The process that a thread, which is there, belongs to.
+    /// Returns the process of an existing thread.
     pub(super) fn process_of(&mut self, thread: u32) -> Option<Shared> {
         let pid = process::Process::open(thread).ok()?.status().ok()?.process;
         let process = self.open(pid)?;
-        // Otherwise its number has been reused.
+        // Otherwise its ID has been reused.
         process.has_thread(thread).then_some(process)
     }
 
-    /// The process with this number now.
+    /// Returns the process that currently has this ID.
     fn open(&mut self, pid: u32) -> Option<Shared> {
         if let Some(known) = self.processes.get(&pid).filter(|known| known.is_there()) {
             return Some(known.clone());
@@ -168,7 +168,7 @@ impl Table {
         shared.map_or((process.serial, false), |number| (number, true))
     }
 
-    /// The nearest tree that a process is in.
+    /// Returns the nearest tree that contains a process.
     fn tree_of(&mut self, process: &Shared, exits: &ExitWatcher) -> Option<u32> {
         if self.trees.is_empty() || process.known().outside == Some(self.trees_changed) {
             return None;
@@ -190,18 +190,19 @@ impl Table {
             }
         };
         for process in &way {
-            // A process that has ended meanwhile need not be remembered.
+            // Failure means that the process has ended, and need not be remembered.
             let _ = self.join(process, found, exits);
         }
         Some(found)
     }
 
-    /// The parent of a process: the one that started it, or that has adopted it.
+    /// Returns the parent of a process: the one that started it, or that has adopted it.
     fn parent_of(&mut self, process: &Shared) -> Option<Shared> {
         for _ in 0..PARENT_LOOKUPS_MAX {
             let number = process.process().status().ok()?.parent;
             let parent = (number > 0).then(|| self.open(number))?;
-            // It was there all the time in between: so it is the parent that was opened. Else another has taken over.
+            // It was alive throughout, so it is the parent that was opened. Otherwise the process has another parent
+            // now.
             if parent.is_some() && process.process().status().ok()?.parent == number {
                 return parent;
             }
@@ -209,8 +210,8 @@ impl Table {
         None
     }
 
-    /// Watches for the exit of a process. A tree may grow beyond the room for that: such processes are looked up
-    /// each time.
+    /// Awaits the exit of a process. A tree may exceed the limit for that: its further processes are looked up each
+    /// time.
     fn wait_for(&mut self, process: &Shared, exits: &ExitWatcher) -> io::Result<()> {
         if self.is_full() && !self.awaited.contains_key(&process.serial) {
             return Err(io::ErrorKind::StorageFull.into());
@@ -221,7 +222,7 @@ impl Table {
         Ok(())
     }
 
-    /// A process is in a tree from now on, until it exits.
+    /// Adds a process to a tree until it exits.
     fn join(&mut self, process: &Shared, number: u32, exits: &ExitWatcher) -> io::Result<()> {
         let before = process.known().tree.replace(number);
         if before == Some(number) {
@@ -237,7 +238,7 @@ impl Table {
         Ok(())
     }
 
-    /// Processes that are known to be in another tree may be in a nearer one, which is new.
+    /// Moves processes from other trees to a new one that is nearer to them.
     fn move_into_tree(&mut self, number: u32, exits: &ExitWatcher) {
         let all: Vec<Shared> = self.awaited.values().cloned().collect();
         for process in all {
@@ -257,7 +258,7 @@ impl Table {
         }
     }
 
-    /// The group with the longest path that a process is in.
+    /// Returns the group with the longest path that contains a process.
     fn group_of(&self, process: &Shared) -> Option<u32> {
         if self.groups.is_empty() {
             return None;
@@ -275,7 +276,7 @@ impl Table {
         group
     }
 
-    /// A process has ended; returns the owners that have lost their rate by that.
+    /// Removes a process that has ended; returns the owners that thereby lost their rate.
     pub(super) fn ended(&mut self, serial: u32) -> Vec<u32> {
         let Some(process) = self.awaited.remove(&serial) else { return Vec::new() };
         if self.knows(&process) {

@@ -1,4 +1,4 @@
-//! A mount of its own for each test, with a watchdog: a mount that hangs would hang every process that touches it.
+//! A separate mount for each test, with a watchdog: a mount that hangs would hang every process that accesses it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use sakiyomi_mount::{Finished, Mounted, Options, mount};
 pub(crate) use sakiyomi_testing::can_mount;
 
-/// Three directories side by side: the backing directory, the mount point, and one for comparison.
+/// Three directories: the backing directory, the mount point, and one for comparison.
 pub(crate) struct Scratch {
     root: PathBuf,
     /// Ends the watchdog when it is dropped.
@@ -36,7 +36,7 @@ impl Scratch {
     }
 }
 
-/// Unmounts, and returns the statistics.
+/// Unmounts and returns the statistics.
 pub(crate) fn unmounted(mounted: Mounted) -> Finished {
     mounted.finish(Duration::from_secs(5)).unwrap()
 }

@@ -1,11 +1,11 @@
-//! Keeping the distance: what is asked for next, and whether what was asked for is there still.
+//! Keeps the distance: chooses what to request next, and checks whether requested data is still cached.
 
 use super::{ALIGNMENT_BYTES, FETCHES_MAX, RESIDENCY_CHECK_BYTES, Reading, Start, Wish};
 use crate::controller::Limit;
 use crate::controller::pace::FETCH_MAX_BYTES;
 
 impl Reading {
-    /// Brings what comes next, while it is being found out whether more pays.
+    /// Fetches the next bytes before it is known whether more pays.
     pub(super) fn start_at_once(&mut self, bytes: u64, wish: &mut impl FnMut(Wish)) {
         self.waits_for_first = false;
         if matches!(self.limit, Limit::Auto { .. }) {
@@ -17,7 +17,7 @@ impl Reading {
         }
     }
 
-    /// Figure 2 of the paper: a step at a time, unless the distance is more than the limit.
+    /// Implements figure 2 of the paper: a step at a time, unless the distance exceeds the limit.
     pub(super) fn keep_fixed(&mut self, limit: u64, step: u64, spare: u64, wish: &mut impl FnMut(Wish)) {
         let end = self.size.min(self.prefetch + step.min(spare));
         if self.calls == 0 && self.distance() <= limit && self.prefetch < end {
@@ -25,9 +25,9 @@ impl Reading {
         }
     }
 
-    /// Fills the distance up as soon as a piece of it has been used, so that the device is never left without work: one
-    /// that is hardly faster than the program cannot make up for pauses. Longer runs at a time would not be better either,
-    /// because a drive that reorders its queue may serve a run's beginning last.
+    /// Refills the distance as soon as a piece of it has been consumed, so that the device never idles: one that is
+    /// hardly faster than the program cannot catch up after pauses. Longer runs at a time would not be better, because
+    /// a drive that reorders its queue may serve the beginning of a run last.
     pub(super) fn fill(&mut self, share: u64, spare: u64, wish: &mut impl FnMut(Wish)) {
         let limit = self.pace.limit().min(share);
         let target = self.size.min(self.main + limit);
@@ -54,7 +54,7 @@ impl Reading {
         self.looked_to = self.main;
     }
 
-    /// Looks at what has been asked for: whether it has come, and is there still.
+    /// Checks whether requested data has arrived, and is still cached.
     fn look_back(&mut self, wish: &mut impl FnMut(Wish)) {
         /// Distance from which a check for evicted pages is worth its system call.
         const CHECKED_MIN_BYTES: u64 = 4 << 20;

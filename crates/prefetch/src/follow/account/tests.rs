@@ -19,7 +19,7 @@ fn wasted_is_what_was_brought_beyond_the_program_and_not_what_it_found_there() {
     account.bring(100..200, 40);
     account.bring(200..300, 0);
     assert_eq!([0, 50, 100, 130, 150, 200].map(|at| account.wasted(at)), [140, 90, 40, 10, 0, 0]);
-    // Who goes back finds what he has passed.
+    // After a seek backwards, the program finds data that it has passed.
     account.see(Sight { position: 120, ..Sight::default() }, None, false);
     account.see(Sight { position: 10, ..Sight::default() }, None, false);
     assert_eq!((account.brought, account.wasted(10)), (140, 40), "{account:?}");
@@ -38,8 +38,8 @@ fn what_was_brought_of_files_that_are_passed_over_is_wasted_once() {
     assert!(account.passed_over <= 200 && account.wasted(300) == 0, "{account:?}");
 }
 
-/// A program on storage whose accesses take `latency`, read by windows of the kernel's; it is helped from the third
-/// wait on, and then does not wait. Times are in microseconds.
+/// A program on storage with accesses of `latency`, read by windows of the kernel; it is helped from the third wait on,
+/// and then does not wait. Times are in microseconds.
 struct Made {
     account: Account,
     now: u64,
@@ -105,7 +105,7 @@ impl Made {
 
 const KIB: u64 = 1 << 10;
 
-/// What the kernel makes a program wait: windows that are asked for when the one before is come to.
+/// Returns the waiting time caused by the kernel, which requests a window when the previous one is reached.
 fn waits(size: u64, window: u64, latency: f64, per_byte: f64) -> f64 {
     let (mut at, mut now, mut waited, mut length) = (0, 0.0_f64, 0.0_f64, FIRST_WINDOW_BYTES.min(window));
     let (mut here, mut next) = (latency, f64::INFINITY);
@@ -125,14 +125,14 @@ fn waits(size: u64, window: u64, latency: f64, per_byte: f64) -> f64 {
 
 #[test]
 fn a_large_file_would_have_been_waited_for_by_windows() {
-    // md5sum says that it reads from beginning to end, gzip does not.
+    // md5sum announces sequential reading, gzip does not.
     for (set, window, per_window) in
         [(128, 256, 500), (128, 128, 3500), (128, 128, 12_000), (1024, 1024, 2000)]
     {
         let timed = per_window >= 3500;
         let (set, window) = (set * KIB, window * KIB);
         let mut made = Made::new(set, window);
-        // What went before the first bytes was not all reading.
+        // Not all of the time before the first bytes was spent reading.
         made.wait(35_000, State::Watching);
         made.compute(64 * KIB, per_window / 4, State::Watching);
         made.wait(10_000, State::Watching);
@@ -144,7 +144,7 @@ fn a_large_file_would_have_been_waited_for_by_windows() {
         let windows = (190 << 20) / window;
         (0..windows).for_each(|_| made.compute(window, per_window, State::Ahead));
         made.account.latency = timed.then_some(Nanos(10_000_000));
-        // It keeps the file for a while.
+        // It keeps the file open for a while.
         made.now += 20_000_000;
         made.see(State::Idle(Idle::Done));
         let per_byte = per_window as f64 / window as f64;
@@ -203,7 +203,7 @@ fn the_first_window_may_tell_how_long_those_to_come_will_be() {
     if page_cache::first_window(KIB, 128 * KIB) != 16 * KIB {
         return;
     }
-    // xz, which says that it reads from beginning to end; somebody who does not; and both with calls of 32 KiB.
+    // xz, which announces sequential reading; a program that does not; and both with calls of 32 KiB.
     assert_eq!(seen(8, 32), (Some(256), Some(256)));
     assert_eq!(seen(8, 16), (Some(128), Some(128)));
     assert_eq!(seen(128, 256), (Some(256), Some(256)));
@@ -289,7 +289,7 @@ fn what_is_only_watched_is_told_apart_by_whether_it_would_be_read_ahead() {
         };
         account.see(sight, Some(state), true);
     }
-    // Time spent up to a look is attributed to the state at the previous look.
+    // Time spent before a poll is attributed to the state at the previous poll.
     assert_eq!((account.would_help.bytes, account.would_help.waited), (300, Nanos(30)));
     assert_eq!((account.helped.bytes, account.alone.bytes), (0, 400));
     assert_eq!(account.idle.keys().collect::<Vec<_>>(), [&Idle::NotSequential]);

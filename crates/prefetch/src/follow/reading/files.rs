@@ -1,4 +1,4 @@
-//! The files of a reading: which one the program is at, which it has passed, and which come.
+//! The files of a reading: the current one, those passed, and those to come.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::follow::listing::{By, Way};
 use crate::follow::program::Program;
 
 impl Reading {
-    /// Whether a file that the program has newly open is one of the row, or comes next in it; then it is there now.
+    /// Moves to a newly opened file if it belongs to the row, or comes next in it; returns whether it does.
     pub(in crate::follow) fn takes(
         &mut self,
         program: &Program,
@@ -28,19 +28,19 @@ impl Reading {
             return self.sit(program, file, index);
         }
         let Some(coming) = &mut self.coming else { return false };
-        // Who goes back in a directory goes through it in an order of his own, but through it all the same.
+        // A program that moves backwards in a directory still traverses it, in another order.
         let goes_on = coming.is_of(directory) || word.is_some_and(|word| coming.come_to_word(word));
         goes_on && self.append(program, file, identity)
     }
 
-    /// The program goes on in another directory in the same order.
+    /// Continues in another directory in the same order.
     pub(in crate::follow) fn go_on_in(&mut self, directory: &Path, by: By) {
         let mut coming = Coming::of_directory(directory.to_owned(), Way::presumed(by), Vec::new());
         coming.unlocked = true;
         self.coming = Some(coming);
     }
 
-    /// Takes up the files that come, and has more of them opened, so far ahead as pays.
+    /// Appends predicted files, and requests the opening of more, as far ahead as it pays.
     pub(in crate::follow) fn grow(
         &mut self,
         program: &Program,
@@ -64,7 +64,7 @@ impl Reading {
         }
     }
 
-    /// The program has this one open no more.
+    /// Records that the program has closed this file.
     pub(super) fn leave(
         &mut self,
         index: usize,
@@ -84,19 +84,19 @@ impl Reading {
         self.passed.files += 1;
     }
 
-    /// Whether a number that meant the file before means a later one of the row now, and then it is that.
+    /// Moves to a later file of the row if the descriptor number refers to it now; returns whether it does.
     pub(super) fn is_next(&mut self, program: &Program, number: u32) -> bool {
         let Ok(identity) = program.process.identity(number) else { return false };
         let Some(index) = self.find(&identity) else { return false };
         self.sit(program, number, index)
     }
 
-    /// Which of the files from here on it is.
+    /// Returns the index of a file, searched from the current one on.
     pub(in crate::follow) fn find(&self, identity: &Identity) -> Option<usize> {
         (self.index()..self.row.len()).find(|&index| self.row.get(index).identity.is_same(identity))
     }
 
-    /// The program has this file of the row open.
+    /// Records that the program has this file of the row open.
     pub(in crate::follow) fn sit(&mut self, program: &Program, number: u32, index: usize) -> bool {
         self.sit_down(program, number, index, true)
     }
@@ -125,7 +125,7 @@ impl Reading {
         true
     }
 
-    /// The program has opened a file that comes after those of the row.
+    /// Appends a file that the program has opened after those of the row.
     pub(in crate::follow) fn append(&mut self, program: &Program, number: u32, identity: Identity) -> bool {
         let place = Place::Open(Arc::clone(&program.shared), number);
         let handle = Arc::new(Handle::new(place, Some(identity)));
@@ -133,7 +133,8 @@ impl Reading {
         self.sit_down(program, number, self.row.len() - 1, false)
     }
 
-    /// Files may have been read through since the last look: as many as the program has got bytes for.
+    /// Attributes files that may have been read through since the last poll: as many as the program's bytes account
+    /// for.
     pub(in crate::follow) fn pass_by(&mut self, program: &Program, index: usize) {
         let (Some(before), Some(read)) = (self.read, program.spent().read) else { return };
         let mut got = read.saturating_sub(before);
@@ -154,7 +155,7 @@ impl Reading {
         (self.index()..index).for_each(|passed| self.row.get(passed).handle.let_go());
     }
 
-    /// How many files lie ahead of the one that is read.
+    /// Returns the number of files after the current one.
     pub(in crate::follow) fn files_ahead(&self) -> usize {
         self.row.len() - 1 - self.index()
     }
