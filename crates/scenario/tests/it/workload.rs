@@ -1,5 +1,5 @@
-//! The interface of workloads, held to by workloads that are neither programs nor jobs: one that does anything at random,
-//! a pipeline of operators on cores, and one that does nothing.
+//! The contract of workloads, checked with workloads that are neither programs nor jobs: one with random actions, a
+//! pipeline of operators on cores, and an empty one.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ fn outcome(scenario: &Scenario) -> Outcome {
     outcome_with(scenario, Vec::new())
 }
 
-/// An experiment without programs, with these keys.
+/// Returns an experiment without programs, with the given keys.
 fn bare(keys: &[(&str, &str)]) -> Scenario {
     let text = "name = 'bare'\n[drive]\nfixed = 'latency=1ms'\n[[process]]\nname = 'p'\n";
     let mut scenario = Scenario::from_toml(text, "bare").unwrap();
@@ -40,18 +40,18 @@ fn bare(keys: &[(&str, &str)]) -> Scenario {
     scenario
 }
 
-/// A deterministic share of 2^64.
+/// Returns a random fraction from 0 to below 1.
 fn uniform(random: &mut Pcg64) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Checks the contract from the workload's side, and writes down what it is told.
+/// Checks the contract from the workload's side, and logs the completions.
 #[derive(Debug)]
 struct Checked<W> {
     inner: W,
-    /// What `next_event` has returned last.
+    /// Last result of `next_event`.
     asked: Cell<Option<Nanos>>,
-    /// For each thread, its action and when it was issued.
+    /// For each thread, its action and its issue time.
     issued: Vec<Option<(Action, Nanos)>>,
     log: Vec<(Nanos, usize, Completed)>,
 }
@@ -116,15 +116,14 @@ impl<W: Workload> Workload for Checked<W> {
     }
 }
 
-/// Does anything at random on several threads, so many actions long; threads that have nothing to do begin again at times
-/// that are drawn.
+/// Issues random actions on several threads, up to a number of them; idle threads resume at random times.
 #[derive(Debug)]
 struct Restless {
     random: Pcg64,
     sizes: Vec<u64>,
     cores: u32,
     is_idle: Vec<bool>,
-    /// The rest of a partial read.
+    /// Remaining length of a partial read.
     left: Vec<u64>,
     actions: u32,
     due: Option<Nanos>,
@@ -194,7 +193,7 @@ impl Restless {
         }
     }
 
-    /// When threads that are idle begin again; at once if only the end is left.
+    /// Schedules the next start of idle threads; at once if only the end is left.
     fn plan(&mut self, now: Nanos) {
         let is_idle = self.is_idle.contains(&true);
         let delay = if self.actions > 0 { self.below(1_000_000) } else { 0 };
@@ -238,7 +237,7 @@ impl Workload for Restless {
     }
 }
 
-/// Does nothing: it has no thread to do it with, or ends as soon as it is asked.
+/// Does nothing: it has no thread, or ends at its first step.
 #[derive(Debug)]
 struct Nothing {
     due: Option<Nanos>,
@@ -259,7 +258,7 @@ impl Workload for Nothing {
     }
 }
 
-/// Ends as soon as it is asked, and goes on naming a time.
+/// Ends at its first step, and continues to return a time.
 #[derive(Debug)]
 struct Stubborn;
 
@@ -356,7 +355,7 @@ proptest! {
         prop_assert_eq!(with, plain);
     }
 
-    /// Without distances, a thread that has a core for itself runs as on shared ones.
+    /// Without distances, a thread with a core of its own runs as on shared cores.
     #[test]
     fn cores_without_distances_do_not_slow_a_program_down(scenario in any_scenario()) {
         let mut apart = scenario.clone();
@@ -365,20 +364,20 @@ proptest! {
     }
 }
 
-/// An open-loop source and a chain of operators, each a thread on a core of its own choice. Latency counts from when a
-/// tuple was to arrive, not from when it was taken.
+/// An open-loop source and a chain of operators, each a thread on a chosen core. Latency counts from the scheduled
+/// arrival of a tuple, not from the time it was taken.
 #[derive(Debug)]
 struct Pipeline {
     random: Pcg64,
     mean_interval: u64,
     is_poisson: bool,
-    /// Processing time of each operator for a tuple, and its core.
+    /// Processing time of each operator per tuple, and its core.
     operators: Vec<(Nanos, u32)>,
     queues: Vec<VecDeque<Nanos>>,
     working: Vec<Option<Nanos>>,
     arrival: Nanos,
     to_come: u32,
-    /// Set where an operator may have something to begin with.
+    /// Set if an operator may be able to begin.
     ready: Option<Nanos>,
     latencies: Vec<Nanos>,
 }
