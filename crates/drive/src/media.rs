@@ -230,7 +230,7 @@ fn on_arrival(
         let passed = run.passed(into, revolution);
         let boundary = if run.passing(passed, revolution) == into { passed } else { passed + 1 };
         if u64::from(boundary) < on_track {
-            // Reading starts at the next sector edge and takes a full turn from there.
+            // Reading starts at the next sector edge and takes a full revolution from there.
             let start = settled + (run.passing(boundary, revolution) - into);
             return (Run { sectors: on_track as u32, ..run }, start, true);
         }

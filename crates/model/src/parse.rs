@@ -137,7 +137,7 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// Reads a quantity from text, or from a whole number where `from_number` allows one.
+/// Deserializes a quantity from a string, or from an integer if `from_number` accepts it.
 struct QuantityVisitor<T> {
     expecting: &'static str,
     from_number: fn(u64) -> Option<T>,

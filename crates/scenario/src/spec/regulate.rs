@@ -36,7 +36,7 @@ pub struct RegulateSpec {
     /// `both-ways`, or `off` to use deadlines instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowance: Option<AllowanceChoice>,
-    /// Which requests count against the allowance.
+    /// Requests that count against the allowance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counted: Option<CountedChoice>,
     /// `Tb`: excess time after which the allowance is lowered.
@@ -71,7 +71,7 @@ pub struct RegulateSpec {
     pub patience: Option<Nanos>,
 }
 
-/// Which requests count against the allowance.
+/// Requests that count against the allowance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CountedChoice {

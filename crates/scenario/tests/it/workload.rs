@@ -399,7 +399,7 @@ impl Pipeline {
         }
     }
 
-    /// Runs it alone. Returns its latencies.
+    /// Runs the pipeline as the only workload; returns its latencies.
     fn run(mut self, scenario: &Scenario) -> Vec<Nanos> {
         let threads = vec![ThreadSetup::default(); self.operators.len()];
         let setup = Setup { name: "pipeline".to_owned(), threads, ..Setup::default() };
@@ -407,7 +407,7 @@ impl Pipeline {
         self.latencies
     }
 
-    /// An idle operator takes the next tuple, if there is one.
+    /// Returns the action of an idle operator on the next tuple, if there is one.
     fn take(&mut self, operator: usize) -> Option<Action> {
         if self.working[operator].is_some() {
             return None;
@@ -474,8 +474,8 @@ fn the_latency_of_a_pipeline_is_that_of_its_operators_and_the_hops_between_their
     }
 }
 
-/// Friedman 1965: where tuples of a chain arrive at random and each operator always takes the same time, they wait in all as
-/// long as at the slowest operator alone, whose wait is that of M/D/1.
+/// Friedman 1965: in a chain with random arrivals and constant service times, the total wait of a tuple equals that at
+/// the slowest operator alone, which is an M/D/1 queue.
 #[test]
 fn tuples_wait_in_a_chain_as_long_as_at_its_slowest_operator() {
     let machine = bare(&[("cpu.cores", "3"), ("machine.scheduler", "per-core")]);
@@ -486,7 +486,7 @@ fn tuples_wait_in_a_chain_as_long_as_at_its_slowest_operator() {
     assert!((0.95..1.05).contains(&ratio), "{} of {expected} ns", mean(&latencies));
 }
 
-/// The wait at a core that spins for so long and then has to be woken up: M/G/1 with a setup time.
+/// The wait at a core that spins and then has to be woken up: an M/G/1 queue with setup times.
 #[test]
 fn a_core_that_has_to_be_woken_up_delays_as_a_queue_with_setup_times() {
     let (service, interval, spin, wake) = (1000.0, 2000.0, 500.0, 3000.0);
@@ -535,7 +535,7 @@ fn a_job_whose_tasks_go_from_core_to_core_pays_for_the_hops() {
         assert_eq!((far.computed, far.copied), (near.computed, near.copied), "{method}");
         assert!(far.elapsed > near.elapsed, "{method}: {:?} {:?}", far.elapsed, near.elapsed);
         for run in [near, far] {
-            // The thread for I/O has times as well, of which being idle is not counted.
+            // The I/O thread has times as well, without its idle time.
             let accounted = run.computed + run.copied + run.hops + run.queued + run.waited + run.idle;
             let threads = if method == "blocked-io" { accounted.0 / run.elapsed.0 } else { 3 };
             assert!((3..=4).contains(&threads), "{method}: {run:?}");
