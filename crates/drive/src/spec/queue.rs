@@ -11,7 +11,7 @@ pub struct QueueSpec {
     pub depth: u32,
     /// Scheduling policy.
     pub policy: QueuePolicy,
-    /// SPTF: factor by which a command's waiting time is deducted from its positioning time (ASPTF), 0 or more.
+    /// SPTF: factor of a command's waiting time that is deducted from its positioning time (ASPTF), 0 or more.
     pub age_weight: f64,
     /// A command that has waited longer goes first; zero: no limit.
     pub age_limit: Nanos,
