@@ -142,7 +142,7 @@ pub struct QueueSpec {
     pub max_request: Bytes,
     /// Maximum number of waiting requests per direction; prefetching and write-back wait beyond it.
     pub requests: u32,
-    /// Timer tick at which a plugged queue is unplugged if no thread waits and no adjacent requests arrive
+    /// Number of timer ticks for which an empty queue is plugged, unless a thread waits or requests accumulate
     /// (`unplug_delay`); 0 for no plugging, as in kernels since 2.6.39.
     pub plug_ticks: u32,
 }

@@ -1,9 +1,9 @@
 //! The event loop: determines the next instant, and processes everything due at it.
 //!
-//! There is no queue of events that could become stale: every component that waits for an instant returns it when
-//! queried, and the earliest is next. Everything due at one instant is processed in a fixed order: completions of
-//! requests, ends of bursts, workloads in the order in which they were added, each with the fetchers of its files,
-//! write-back; then the block queue dispatches. All kinds of workloads take the same path.
+//! Nothing is queued that could become stale: every component that waits for an instant returns it when queried, and
+//! the earliest is next. Everything due at one instant is processed in a fixed order: completions of requests, ends of
+//! bursts, workloads in the order in which they were added, each with the fetchers of its files, write-back; then the
+//! block queue dispatches. All kinds of workloads take the same path.
 
 mod actions;
 mod build;

@@ -218,7 +218,7 @@ impl WriteCache {
         self.arriving.iter().filter(move |arrival| within(arrival)).map(move |arrival| arrival.until(end))
     }
 
-    /// Moves at most `most` sectors of the range at `start` into flight to the medium; returns their end.
+    /// Begins to write at most `most` sectors of the range at `start` to the medium; returns their end.
     pub(crate) fn launch(&mut self, start: u64, most: u64, target: impl Fn(u64) -> Target) -> u64 {
         let dirty = self.remove(start);
         let end = dirty.end.min(start + most);

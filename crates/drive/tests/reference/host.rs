@@ -94,7 +94,7 @@ impl Host<'_> {
     }
 
     fn advance(&mut self, at: Nanos) {
-        let due = self.drive.next_event().expect("someone asked to be advanced");
+        let due = self.drive.next_event().expect("an event was pending");
         assert!(due >= self.now || self.wake != Wake::Exactly, "asked for {due}, and it is {}", self.now);
         assert_eq!(self.drive.usage(at.min(due.max(self.now))).time.total(), at.min(due.max(self.now)));
         self.wakes += 1;
@@ -110,7 +110,7 @@ impl Host<'_> {
     }
 
     fn story(mut self, accepted: Vec<Request>) -> Story {
-        assert_eq!(self.drive.outstanding(), 0, "a command was forgotten");
+        assert_eq!(self.drive.outstanding(), 0, "a command was lost");
         let mut log = Vec::new();
         self.drive.take_log(&mut log);
         let usage = self.drive.usage(self.now);

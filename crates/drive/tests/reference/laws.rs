@@ -109,7 +109,7 @@ proptest! {
         let effective = spec.effective();
         let named = DriveSpec { name: spec.name.clone(), ..effective.clone() };
         prop_assert_eq!(run(&spec, &requests, Wake::Exactly), run(&named, &requests, Wake::Exactly));
-        prop_assert_eq!(&effective.effective(), &effective, "it comes to itself");
+        prop_assert_eq!(&effective.effective(), &effective, "the effective drive is its own effective drive");
         // The limits list exactly the settings that are limited.
         prop_assert_eq!(spec.limits().is_empty(), named == *spec);
     }

@@ -1,7 +1,7 @@
 //! Detection of a trace's format from its first lines.
 //!
 //! One rule applies to all formats: a format matches if its parser accepts every line of the sample. If exactly one
-//! matches, it is the result. If several match, the error lists them; there is no guessing. DiskSim's and MQSim's
+//! matches, it is the result. If several match, the error lists them, without guessing. DiskSim's and MQSim's
 //! lines, for example, both have five columns of numbers, and only evidence that excludes one decides: MQSim has no
 //! decimal point in its first column and no operation but 0 and 1, whereas any line of MQSim is also valid in DiskSim.
 
