@@ -457,7 +457,7 @@ mod tests {
         read(&mut segments, &mut ghosts, (0, 4, 4));
         segments.invalidate(0, 4);
         assert_eq!(segments.ending_at(0), None);
-        // Without that it would not have the space for this.
+        // The emptied segment is too small for this read.
         read(&mut segments, &mut ghosts, (0, 20, 20));
         assert_eq!(segments.covered_until(0, 20), 20);
     }

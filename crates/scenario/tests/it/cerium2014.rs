@@ -71,7 +71,7 @@ fn with_short_parts_and_several_threads_the_drive_decides() {
             ["mmap", "blocked-any"].iter().all(|method| (at(method) / io - 1.0).abs() < 0.03),
             "{threads}"
         );
-        // Published: 11.4 s, the minimum time of the drive.
+        // Published: 11.4 s, limited by the drive.
         assert!((io / 11.4 - 1.0).abs() < 0.05, "{io}");
     }
 }

@@ -283,7 +283,7 @@ fn times(scenario: &Scenario) -> [Nanos; 2] {
     [Distance::Off, Distance::Auto].map(|limit| outcome(&with_limit(scenario, limit)).elapsed)
 }
 
-/// Returns whether prefetching takes more than 2 % and 10 ms longer.
+/// Returns whether prefetching takes more than 2 % plus 10 ms longer.
 fn is_harmed(alone: Nanos, ahead: Nanos) -> bool {
     ahead.0 > alone.0 + alone.0 / 50 + 10 * MILLISECOND
 }
