@@ -1,6 +1,7 @@
-//! Commands a second, logs off. `cargo bench -p sakiyomi-drive`; the figures wanted are in `docs/results.md`.
+//! Simulation speed in commands per second, without logs. `cargo bench -p sakiyomi-drive`; the target figures are in
+//! `docs/results.md`.
 //!
-//! The traces are made beforehand: what is measured is drive, replay and observation, as `sim` runs them.
+//! The traces are generated in advance; drive, replay and statistics are measured, as `sim` runs them.
 
 use std::path::Path;
 
@@ -45,7 +46,7 @@ fn replay(spec: &DriveSpec, pace: Pace, arrivals: &[Arrival]) -> Summary {
     observation.finish(&drive, host.end)
 }
 
-/// 99 of 100 reads find what a stream before them left in the buffer.
+/// 99 of 100 reads hit data that an earlier read of the stream left in the buffer.
 #[divan::bench]
 fn hits(bencher: Bencher<'_, '_>) {
     const COMMANDS: usize = 400_000;
@@ -65,7 +66,7 @@ fn hits(bencher: Bencher<'_, '_>) {
         .bench_local(|| black_box(replay(black_box(&spec), Pace::Closed { outstanding: 1 }, &reads)));
 }
 
-/// Random reads over the whole drive, SPTF over 32 waiting commands.
+/// Random reads over the whole drive, with SPTF over 32 queued commands.
 #[divan::bench]
 fn misses_sptf_32(bencher: Bencher<'_, '_>) {
     const COMMANDS: usize = 200_000;
@@ -77,7 +78,8 @@ fn misses_sptf_32(bencher: Bencher<'_, '_>) {
         .bench_local(|| black_box(replay(black_box(&spec), Pace::Closed { outstanding: 32 }, &reads)));
 }
 
-/// The desktop life of `trace generate pc`. An item is a simulated second: items per second are times real time.
+/// The desktop workload of `trace generate pc`. An item is a simulated second, so items per second is the speedup over
+/// real time.
 #[divan::bench]
 fn pc_seconds(bencher: Bencher<'_, '_>) {
     let records = PcParams::default().records(1).expect("the default parameters are valid");
@@ -95,8 +97,8 @@ fn pc_seconds(bencher: Bencher<'_, '_>) {
         .bench_local(|| black_box(replay(black_box(&spec), Pace::Open, &commands)));
 }
 
-/// DiskSim's measured drives and their traces, ten times over. DiskSim itself simulates 17 to 30 thousand commands a
-/// second of the cheetah9LP.
+/// DiskSim's measured drives and their traces, repeated ten times. DiskSim itself simulates 17 to 30 thousand commands
+/// per second of the cheetah9LP.
 #[divan::bench(args = ["atlas_III", "barracuda", "cheetah9LP", "hp_c2247a", "hp_c2490a"])]
 fn measured_drive(bencher: Bencher<'_, '_>, name: &str) {
     let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");

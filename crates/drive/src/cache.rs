@@ -1,4 +1,4 @@
-//! The buffer: read segments, dirty data, and the memory of what was evicted.
+//! The buffer: read segments, dirty data, and recently evicted ranges.
 
 mod ghost;
 mod segments;

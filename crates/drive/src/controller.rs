@@ -1,18 +1,18 @@
-//! The drive as a whole: takes commands, keeps the mechanism and the link busy, tells when what is done.
+//! The drive as a state machine: accepts commands, schedules the mechanism and the link, and reports completions.
 //!
-//! Three things happen side by side: the mechanism makes one access at a time ([`Media`]), the link carries one
-//! transfer at a time ([`Link`]), and commands wait (`waiting`: for the mechanism, `stalled`: for room in the write
-//! cache, `flushes`: for dirty data to be written). What will happen at a known instant is an [`Event`] in a heap;
-//! the end of the mechanism's access is kept apart, because it moves when a command cuts a read-ahead short.
+//! Three activities run in parallel: the mechanism makes one access at a time ([`Media`]), the link carries one
+//! transfer at a time ([`Link`]), and commands wait (`waiting` for the mechanism, `stalled` for space in the write
+//! cache, `flushes` for dirty data to be written). An [`Event`] at a known instant is in a heap; the end of the
+//! mechanism's access is kept separately, because it changes when a command cuts a read-ahead short.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `controller.rs` | the state, time, and the [`Device`] interface |
-//! | `controller/command.rs` | commands in the drive, and their account of time |
-//! | `controller/link.rs` | the way to the host |
+//! | `controller.rs` | state, time, and the [`Device`] interface |
+//! | `controller/command.rs` | commands in the drive, and their time breakdown |
+//! | `controller/link.rs` | transfers to and from the host |
 //! | `controller/read.rs` | reads: hits, misses, read-ahead |
 //! | `controller/write.rs` | writes, flushes, discards |
-//! | `controller/schedule.rs` | what the mechanism does next |
+//! | `controller/schedule.rs` | choice of the mechanism's next access |
 
 mod command;
 mod link;
@@ -68,22 +68,22 @@ pub struct Drive {
 
     media: Media,
     arm: Arm,
-    /// How many dirty ranges in a row were written before the oldest one.
+    /// Number of consecutive destages that passed over the oldest dirty range.
     passed_over: usize,
-    /// The last access wrote old data ahead of commands.
+    /// Whether the last choice wrote overdue dirty data ahead of commands.
     old_went_first: bool,
     ledger: Ledger,
-    /// Since when nothing was asked and nothing was done.
+    /// Time of the last arrival or end of an access: start of the idle delay.
     quiet_since: Nanos,
-    /// Dirty data is being written because nothing else is to do.
+    /// Whether dirty data is being written because the drive is idle.
     tidying: bool,
 
-    /// The last command's operation, and where it ended.
+    /// Operation and end sector of the last command.
     last: Option<(Op, u64)>,
     log: Option<Vec<LogEvent>>,
 }
 
-/// What the mechanism is doing.
+/// Current activity of the mechanism.
 #[derive(Clone, Debug)]
 enum Media {
     Idle,
@@ -91,7 +91,7 @@ enum Media {
     Write(WriteAccess),
 }
 
-/// Something that will happen; of two at one instant, the one announced first comes first.
+/// A future event; events at the same instant occur in order of announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Event {
     time: Nanos,
@@ -103,26 +103,26 @@ struct Event {
 enum Happening {
     /// The command's last sector has passed the head.
     Transferred(usize),
-    /// The command is over.
+    /// The command has finished.
     Finished(usize),
     /// A waiting command has become ready.
     Ready,
 }
 
 impl Drive {
-    /// The drive described by `spec`, its arm on cylinder 0, its buffer empty, at time 0.
+    /// Creates the drive described by `spec`: the arm on cylinder 0, the buffer empty, at time 0.
     ///
     /// # Errors
-    /// [`SpecError::Impossible`] where the figures contradict one another.
+    /// [`SpecError::Impossible`] if the parameters are inconsistent.
     pub fn new(spec: &DriveSpec) -> Result<Drive, SpecError> {
         spec.check()?;
         let geometry = Geometry::new(&spec.geometry, &spec.servo);
         let sector = spec.geometry.sector;
         let cache = spec.cache.clone();
         let segments = Segments::new(&cache, sector);
-        // The same for every read-ahead that is tried on one buffer, so that their misses can be compared.
+        // The same for every read-ahead setting of one buffer, so that near misses can be compared.
         let near_window = cache.near_window.map_or(segments.even_share(), |window| window.0 / sector.0);
-        // The arm is as sure of itself when it writes dirty data as when it serves commands.
+        // Destaging uses the same rotational margin as commands.
         let shortest_positioning = QueueSpec {
             policy: QueuePolicy::Sptf,
             rpo_margin: spec.queue.rpo_margin,
@@ -163,38 +163,38 @@ impl Drive {
         })
     }
 
-    /// Commands the drive holds.
+    /// Returns the number of commands in the drive.
     #[must_use]
     pub fn outstanding(&self) -> usize {
         self.commands.len()
     }
 
-    /// The mechanism's account from time 0 until `now`, which lies between the last call and
+    /// Returns the mechanism's time and seek counts from 0 until `now`, which lies between the last call and
     /// [`next_event`](Device::next_event). The times add up to `now` exactly.
     #[must_use]
     pub fn usage(&self, now: Nanos) -> Usage {
         Usage { time: self.ledger.time(now), seeks: self.ledger.seeks }
     }
 
-    /// The time of one revolution.
+    /// Returns the time of one revolution.
     #[must_use]
     pub fn revolution(&self) -> Nanos {
         self.servo.revolution()
     }
 
-    /// Turns the platters: at time 0 the angle under the heads was `lead` of a [revolution](Self::revolution), in
-    /// nanoseconds; without this, 0. An access under way goes on as it was planned.
+    /// Sets the spindle's phase: at time 0 the angle under the heads was `lead` nanoseconds of a
+    /// [revolution](Self::revolution); the default is 0. An access in progress continues as planned.
     pub fn turn_spindle(&mut self, lead: Nanos) {
         self.servo.turn(lead);
     }
 
-    /// From now on what happens inside is kept for [`take_log`](Self::take_log).
+    /// Enables logging of cache and disk events for [`take_log`](Self::take_log).
     pub fn keep_log(&mut self) {
         self.log = Some(Vec::new());
         self.ghosts.keep_log();
     }
 
-    /// Moves what happened since the last call to `events`, in order of time.
+    /// Moves the events since the last call to `events`, in order of time.
     pub fn take_log(&mut self, events: &mut Vec<LogEvent>) {
         if let Some(log) = &mut self.log {
             events.append(log);
@@ -228,7 +228,7 @@ impl Drive {
         }
     }
 
-    /// All that is due at `self.now`, once: announced events first, then the mechanism.
+    /// Processes everything due at `self.now`, once: announced events first, then the mechanism.
     fn step(&mut self) {
         while let Some(&Reverse(event)) = self.events.peek() {
             if event.time > self.now {
@@ -305,7 +305,7 @@ impl Drive {
         self.finish_after_overhead(slot);
     }
 
-    /// A command that moves no data: over after its processing.
+    /// Finishes a command that moves no data, after its processing.
     fn finish_after_overhead(&mut self, slot: usize) {
         let overheads = &self.interface.overhead;
         let overhead = overheads.control.after(self.commands[slot].before) + overheads.completion;
@@ -332,7 +332,7 @@ impl Device for Drive {
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        // What has ended is handed over at the next advance, whenever that is.
+        // Completions are handed over at the next advance, whenever that is.
         if self.done.is_empty() { self.next_event_from_now() } else { Some(self.now) }
     }
 

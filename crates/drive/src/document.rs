@@ -1,4 +1,4 @@
-//! TOML documents read into a type, with errors that state the place, the value found and the values expected.
+//! Deserialization of TOML documents, with errors that state the place, the value found and the values expected.
 //!
 //! serde passes the found and the expected values to the deserializer's error type. The error type here, [`Fault`],
 //! keeps them with the path of keys, so that no library's message has to be parsed. Drives and experiments phrase the
@@ -13,35 +13,35 @@ use serde::de::{
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-/// A mismatch between a document and the type that it is read into.
+/// A mismatch between a document and the type that it is deserialized into.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The keys from the root to the mismatch; list items by their index.
+    /// Keys from the root to the mismatch; list items by their index.
     pub path: Vec<String>,
-    /// The kind of mismatch.
+    /// Kind of mismatch.
     pub kind: FaultKind,
 }
 
-/// Ways not to fit a type.
+/// Kinds of mismatch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// A value of the wrong type, or outside the range of its type.
     Value {
-        /// The value found, as it is written.
+        /// Value found, as it is written.
         found: String,
-        /// The values expected.
+        /// Values expected.
         expected: String,
     },
-    /// A key that its table does not have.
+    /// A key that its table does not accept.
     UnknownKey {
         /// The key.
         key: String,
-        /// The keys that the table has.
+        /// Keys that the table accepts.
         known: &'static [&'static str],
     },
-    /// A key that its table must have.
+    /// A required key that is missing.
     MissingKey(&'static str),
-    /// A sentence of the type's own.
+    /// A message of the type itself.
     Other(String),
 }
 
@@ -50,13 +50,13 @@ impl Fault {
         Fault { path: Vec::new(), kind }
     }
 
-    /// The same, below a key.
+    /// Prepends a key to the path.
     fn below(mut self, key: impl fmt::Display) -> Fault {
         self.path.insert(0, key.to_string());
         self
     }
 
-    /// The whole key, with dots between: that of an unknown or missing one as well.
+    /// Returns the full dotted key, including that of an unknown or missing one.
     #[must_use]
     pub fn key(&self) -> String {
         let last = match &self.kind {
@@ -67,7 +67,7 @@ impl Fault {
         self.path.iter().map(String::as_str).chain(last).collect::<Vec<_>>().join(".")
     }
 
-    /// The fault without its key: `"fast", expected a number`.
+    /// Returns the message without the key: `"fast", expected a number`.
     #[must_use]
     pub fn problem(&self) -> String {
         match &self.kind {
@@ -141,7 +141,7 @@ impl de::Error for Fault {
     }
 }
 
-/// A value as TOML writes it.
+/// Formats a value as TOML writes it.
 fn shown(found: Unexpected<'_>) -> String {
     match found {
         Unexpected::Bool(value) => value.to_string(),
@@ -156,7 +156,7 @@ fn shown(found: Unexpected<'_>) -> String {
     }
 }
 
-/// Plain words for serde's name of a type; other sentences stay as they are.
+/// Replaces serde's name of a type by plain words; other texts are unchanged.
 fn in_words(expected: &str) -> String {
     let whole = |most: &str| format!("a whole number from 0 to {most}");
     match expected {
@@ -177,17 +177,17 @@ fn in_words(expected: &str) -> String {
     }
 }
 
-/// Reads a table that is there already.
+/// Deserializes a parsed table.
 ///
 /// # Errors
-/// [`Fault`].
+/// [`Fault`] if the table does not match the type.
 pub fn from_table<T: DeserializeOwned>(table: &Table) -> Result<T, Fault> {
     T::deserialize(Tree(&Value::Table(table.clone())))
 }
 
-/// A value that was typed, in place of the one that stands `now`: as TOML has it, or as text where it is none, so that
-/// `1MiB` needs no quotes. Where text stands now, as for sizes and durations, a number is text as well, so that one rule
-/// says what is wrong with it.
+/// Parses a typed value that replaces `now`: as TOML if it is valid, else as a string, so that `1MiB` needs no quotes.
+/// If the current value is a string, as for sizes and durations, a number becomes a string too, so that one rule
+/// produces the error.
 #[must_use]
 pub fn typed_value(now: &Value, typed: &str) -> Value {
     let parsed: Option<Table> = toml::from_str(&format!("value = {typed}")).ok();
@@ -201,10 +201,10 @@ pub fn typed_value(now: &Value, typed: &str) -> Value {
     }
 }
 
-/// Reads `text`; `problem` puts a fault in words, without its key. `origin` names the text.
+/// Deserializes `text`. `problem` describes a fault without its key; `origin` names the text in errors.
 ///
 /// # Errors
-/// A sentence that begins with the origin and the line.
+/// A message that begins with the origin and the line.
 pub fn from_text<T: DeserializeOwned>(
     text: &str,
     origin: &str,
@@ -229,12 +229,12 @@ pub fn from_text<T: DeserializeOwned>(
     })
 }
 
-/// The line of a byte, from 1.
+/// Returns the line of a byte offset, from 1.
 fn line_of(text: &str, at: usize) -> usize {
     1 + text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count()
 }
 
-/// The line in which a key stands, or else the innermost table around it; the first line of a text that is not TOML.
+/// Returns the line of a key, or else of the innermost table around it; 1 if the text is not TOML.
 #[must_use]
 pub fn line_of_key(text: &str, key: &str) -> usize {
     place_of(text, key).map_or(1, |at| line_of(text, at))
@@ -263,7 +263,7 @@ fn place_of(text: &str, key: &str) -> Option<usize> {
     at
 }
 
-/// A value of TOML's, to be read.
+/// A TOML value as a deserializer.
 struct Tree<'a>(&'a Value);
 
 impl Tree<'_> {
@@ -372,7 +372,7 @@ struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// Keys that are not among `fields` come first, because a misspelt key is the cause of a missing one.
+    /// Unknown keys come first, because a misspelt key is the cause of a missing one.
     fn new(table: &'a Table, fields: &[&str]) -> Entries<'a> {
         let mut entries: Vec<(&String, &Value)> = table.iter().collect();
         entries.sort_by_key(|(key, _)| fields.contains(&key.as_str()));

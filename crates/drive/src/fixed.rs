@@ -1,8 +1,8 @@
-//! Storage whose time does not depend on places: so much latency, so many requests side by side, so much bandwidth.
+//! Storage with position-independent service times: a latency, a number of parallel requests, and a bandwidth.
 //!
-//! What a network file system or a flash drive is to a first approximation. Each request waits its latency, at most
-//! [`parallel`](FixedSpec::parallel) at a time; then its data crosses one link, in the order in which the latencies end.
-//! Every write is acknowledged when it is stored, so that a flush only waits for what came before it.
+//! A first approximation of a network file system or a flash drive. Each request waits for its latency, at most
+//! [`parallel`](FixedSpec::parallel) at a time; then its data crosses one link, in the order in which the latencies
+//! end. A write is acknowledged when it is stored, so that a flush waits only for the requests before it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -16,18 +16,18 @@ use sakiyomi_model::{Bytes, Completion, Device, Full, Nanos, Op, Outcome, Reques
 /// Sector size of storage without a mechanism.
 const SECTOR_SIZE: Bytes = Bytes(512);
 
-/// As `fixed:latency=10ms,parallel=64,bandwidth=200MB,spread=0.2,size=1TB` says it.
+/// Parameters of a fixed device, written `fixed:latency=10ms,parallel=64,bandwidth=200MB,spread=0.2,size=1TB`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FixedSpec {
-    /// The mean time of a request without its data.
+    /// Mean time of a request without its data transfer.
     pub latency: Nanos,
-    /// Each latency lies so much, as a share of the mean, below or above it, all alike likely.
+    /// Half-width of the uniform distribution of the latency, as a share of the mean, 0 to 1.
     pub spread: f64,
-    /// Requests served side by side.
+    /// Requests served in parallel.
     pub parallel: u32,
-    /// Bytes a second on the link; unlimited if none.
+    /// Link bandwidth in bytes per second; unlimited if `None`.
     pub bandwidth: Option<Bytes>,
-    /// How much it holds.
+    /// Capacity.
     pub size: Bytes,
 }
 
@@ -43,7 +43,7 @@ impl Default for FixedSpec {
     }
 }
 
-/// A description that cannot be read.
+/// A description that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{part}` cannot be part of a fixed device: {problem}; write it like fixed:latency=10ms,parallel=64,bandwidth=200MB/s,spread=0.2,size=1TB"
@@ -56,7 +56,7 @@ pub struct FixedSpecError {
 impl FromStr for FixedSpec {
     type Err = FixedSpecError;
 
-    /// Reads what follows `fixed:`, or all of it.
+    /// Parses the text after `fixed:`, or the whole text with it.
     fn from_str(text: &str) -> Result<FixedSpec, FixedSpecError> {
         let mut spec = FixedSpec::default();
         let text = text.strip_prefix("fixed").map_or(text, |rest| rest.strip_prefix(':').unwrap_or(rest));
@@ -104,15 +104,15 @@ fn in_words(error: impl fmt::Display) -> String {
     error.to_string()
 }
 
-/// The device.
+/// A device with position-independent service times.
 #[derive(Clone, Debug)]
 pub struct Fixed {
     spec: FixedSpec,
     random: Pcg64,
     now: Nanos,
-    /// What is served, by the end of its latency, with the time it was taken.
+    /// Requests in their latency, by its end.
     serving: BinaryHeap<Reverse<(Nanos, RequestId)>>,
-    /// Requests on the link, by their end.
+    /// Requests on the link, by the end of the transfer.
     leaving: BinaryHeap<Reverse<(Nanos, RequestId)>>,
     held: Vec<Held>,
     link_free: Nanos,
@@ -129,7 +129,7 @@ struct Held {
 }
 
 impl Fixed {
-    /// The device that `spec` describes; `seed` decides the spread.
+    /// Creates the device that `spec` describes; `seed` initializes the latency spread.
     #[must_use]
     pub fn new(spec: FixedSpec, seed: u64) -> Fixed {
         Fixed {
@@ -146,14 +146,14 @@ impl Fixed {
         }
     }
 
-    /// What it is.
+    /// Returns the parameters.
     #[must_use]
     pub fn spec(&self) -> &FixedSpec {
         &self.spec
     }
 
     fn latency(&mut self) -> Nanos {
-        // 53 bits make every fraction of an f64 from 0 to 1.
+        // 53 random bits give every multiple of 2⁻⁵³ below 1.
         let share = (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         let factor = 1.0 + self.spec.spread * (2.0 * share - 1.0);
         Nanos((self.spec.latency.0 as f64 * factor).round() as u64)
@@ -166,7 +166,7 @@ impl Fixed {
         Nanos(self.spec.bandwidth.map_or(0, |rate| u64::try_from(nanos(rate)).unwrap_or(u64::MAX / 4)))
     }
 
-    /// The next end of a latency or of a transfer.
+    /// Returns the next end of a latency or of a transfer.
     fn next_end(&self) -> Option<Nanos> {
         let ends = [&self.serving, &self.leaving].map(|heap| heap.peek().map(|&Reverse((end, _))| end));
         ends.into_iter().flatten().min()
@@ -200,7 +200,7 @@ impl Fixed {
             submitted: held.submitted,
             finish,
             outcome: if fits { Outcome::Done } else { Outcome::Error },
-            // A latency has neither a cache to hit nor an arm to wait for.
+            // A fixed latency has no cache class and no seek.
             detail: None,
         });
     }
@@ -213,7 +213,7 @@ impl Device for Fixed {
             return Err(Full(request));
         }
         let served = match request.op {
-            // Everything before it is stored when it has left.
+            // All earlier requests are stored once they have left the link.
             Op::Flush => self.leaving.iter().chain(&self.serving).map(|&Reverse((end, _))| end).max(),
             _ => None,
         };

@@ -1,10 +1,10 @@
-//! Where a sector lies: LBA ↔ (cylinder, head, sector, angle).
+//! Disk geometry: LBA ↔ (cylinder, head, sector, angle).
 //!
-//! Angles are times: the nanoseconds from the index mark until the place passes under the head, below one revolution.
-//! A sector's edge is always `floor(edge number × revolution / sectors on the track)` after its track's own angle, so
-//! that a transfer that goes on where another ended waits for nothing, at any speed and any number of sectors.
+//! Angles are times: the nanoseconds from the index mark until the position passes under the head, below one
+//! revolution. A sector's edge is always `floor(edge number × revolution / sectors on the track)` after its track's own
+//! angle, so that a transfer that continues another has no rotational latency, at any speed and any number of sectors.
 //!
-//! Within a zone all is arithmetic; the zone is found by binary search, slips and remaps likewise.
+//! Positions within a zone are computed; zones, slips and remaps are found by binary search.
 
 mod zone;
 
@@ -13,7 +13,7 @@ use sakiyomi_model::{Bytes, Lba, Nanos, Sectors};
 use crate::spec::{GeometrySpec, Layout, ServoSpec};
 use zone::{SKEW_PER_SECTOR, Zone};
 
-/// The whole drive's layout.
+/// The layout of a drive.
 #[derive(Clone, Debug)]
 pub struct Geometry {
     sector: Bytes,
@@ -25,18 +25,18 @@ pub struct Geometry {
     zones: Vec<Zone>,
 }
 
-/// A place on the medium, and how far it goes on without a gap.
+/// A position on the medium, with the number of sectors that follow without a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// The first sector's address.
+    /// Address of the first sector.
     pub lba: Lba,
-    /// How many sectors lie one behind the other on this track, in address order.
+    /// Consecutive sectors on this track, in address order.
     pub sectors: u32,
-    /// The cylinder.
+    /// Cylinder.
     pub cylinder: u32,
-    /// The head.
+    /// Head.
     pub head: u32,
-    /// The first sector's number on the track.
+    /// Index of the first sector on the track.
     pub first: u32,
     /// Sectors on the track.
     pub track_sectors: u32,
@@ -44,12 +44,12 @@ pub struct Run {
     pub track_angle: Nanos,
     /// Angle of the first sector.
     pub angle: Nanos,
-    /// How many sectors before the first one lie on the track without a gap, in address order.
+    /// Consecutive sectors before the first one on the track, in address order.
     pub before: u32,
 }
 
 impl Geometry {
-    /// Builds the layout of a drive that was checked.
+    /// Builds the layout of a validated drive.
     #[must_use]
     pub fn new(spec: &GeometrySpec, servo: &ServoSpec) -> Geometry {
         let revolution = revolution(servo.rpm).0;
@@ -72,34 +72,34 @@ impl Geometry {
         }
     }
 
-    /// Addressable sectors.
+    /// Returns the number of addressable sectors.
     #[must_use]
     pub fn capacity(&self) -> Sectors {
         Sectors(self.capacity)
     }
 
-    /// Bytes in a sector.
+    /// Returns the sector size.
     #[must_use]
     pub fn sector(&self) -> Bytes {
         self.sector
     }
 
-    /// Cylinders, from the first zone's start to the last one's end.
+    /// Returns the number of cylinders, from the first zone's start to the last one's end.
     #[must_use]
     pub fn cylinders(&self) -> u32 {
         self.cylinders
     }
 
-    /// One turn of the platters.
+    /// Returns the time of one revolution.
     #[must_use]
     pub fn revolution(&self) -> Nanos {
         Nanos(self.revolution)
     }
 
-    /// The place of `lba`, and how many sectors follow it on the same track without a gap, at most `limit`.
+    /// Returns the position of `lba` with the sectors that follow it on the same track without a gap, at most `limit`.
     ///
     /// # Panics
-    /// If `lba` is not below the capacity: addresses are checked where a request comes in.
+    /// If `lba` is not below the capacity: addresses are checked where a request is accepted.
     #[must_use]
     pub fn run(&self, lba: Lba, limit: u64) -> Run {
         assert!(lba.0 < self.capacity, "{lba} is beyond the drive's end");
@@ -124,7 +124,7 @@ impl Geometry {
         }
     }
 
-    /// The address at a place; `None` on a spare, a slipped or a replaced sector, and outside the zones.
+    /// Returns the address at a position; `None` for a spare, slipped or replaced sector, and outside the zones.
     #[must_use]
     pub fn lba_at(&self, cylinder: u32, head: u32, sector: u32) -> Option<Lba> {
         let after = self.zones.partition_point(|zone| zone.first_cylinder <= cylinder);
@@ -151,19 +151,19 @@ impl Geometry {
         (lba < self.capacity).then_some(Lba(lba))
     }
 
-    /// Whether a physical sector of a zone carries an address, remaps left aside.
+    /// Returns whether a physical sector of a zone carries an address, ignoring remaps.
     pub(crate) fn is_addressed(&self, zone: usize, physical: u64) -> bool {
         self.zones[zone].plain_relative(physical).is_some()
     }
 
-    /// The end of the track, or of the cylinder, that holds `lba`: the first address after it. A replaced sector counts
-    /// where it would lie.
+    /// Returns the first address after the track of `lba`, or after its cylinder. A replaced sector counts at its
+    /// original position.
     #[must_use]
     pub fn end_of(&self, lba: Lba, cylinder: bool) -> Lba {
         let zone = &self.zones[self.zones.partition_point(|zone| zone.first_lba <= lba.0) - 1];
         let heads = u64::from(self.heads);
         let track = zone.home(lba.0 - zone.first_lba).physical / zone.track_sectors;
-        // Under a serpentine layout a cylinder's tracks are not neighbours in address order: its end is the track's.
+        // In a serpentine layout the tracks of a cylinder are not adjacent in address order, so its end is the track's.
         let last = if cylinder && self.layout != Layout::Serpentine {
             track / heads * heads + heads - 1
         } else {
@@ -172,7 +172,8 @@ impl Geometry {
         Lba((zone.first_lba + zone.first_relative_after(last)).min(self.capacity))
     }
 
-    /// Cylinder, head and accumulated skew (in thousandths of a sector) of a zone's `track`-th track.
+    /// Returns cylinder, head and accumulated skew (in thousandths of a sector) of the track with index `track` in a
+    /// zone.
     fn track(&self, zone: &Zone, track: u64) -> (u32, u32, u64) {
         let (heads, cylinders) = (u64::from(self.heads), u64::from(zone.cylinders));
         let (cylinder, head, skew) = if self.layout == Layout::Serpentine {
@@ -191,20 +192,20 @@ impl Geometry {
     }
 }
 
-/// One turn at `rpm`, to the nanosecond.
+/// Returns the time of one revolution at `rpm`, to the nanosecond.
 pub(crate) fn revolution(rpm: f64) -> Nanos {
     Nanos::from_secs_f64(60.0 / rpm)
 }
 
 impl Run {
-    /// Time from the first sector's leading edge to the trailing edge of the `count`-th sector.
+    /// Returns the time from the first sector's leading edge to the trailing edge of the `count`-th sector.
     #[must_use]
     pub fn passing(&self, count: u32, revolution: Nanos) -> Nanos {
         let edge = |n: u32| u64::from(n) * revolution.0 / u64::from(self.track_sectors);
         Nanos(edge(self.first + count) - edge(self.first))
     }
 
-    /// How many sectors have wholly passed `elapsed` after the first one's leading edge.
+    /// Returns the number of sectors that have passed completely `elapsed` after the first one's leading edge.
     #[must_use]
     pub fn passed(&self, elapsed: Nanos, revolution: Nanos) -> u32 {
         let guess = elapsed.0 * u64::from(self.track_sectors) / revolution.0;

@@ -1,46 +1,46 @@
-//! What happens inside, for those who ask: the cache log and the disk log. (The command log is the completions.)
+//! Internal events of a drive: the cache log and the disk log. (The command log consists of the completions.)
 
 use sakiyomi_model::{Lba, Nanos, RequestId, Sectors};
 
-/// One entry of either log.
+/// An entry of either log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The buffer changed.
+    /// A change of the buffer.
     Cache(CacheEvent),
-    /// The mechanism made an access.
+    /// An access of the mechanism.
     Disk(DiskEvent),
 }
 
-/// A change of the buffer.
+/// A change of the buffer's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheEvent {
-    /// When.
+    /// Time of the change.
     pub time: Nanos,
-    /// What.
+    /// Kind of change.
     pub change: CacheChange,
-    /// From which sector.
+    /// First sector.
     pub start: Lba,
-    /// How many.
+    /// Number of sectors.
     pub sectors: Sectors,
 }
 
-/// What became of a range of sectors in the buffer.
+/// Kinds of change of a sector range in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheChange {
-    /// Read from the medium, what was asked and what was read ahead.
+    /// Read from the medium, requested or read ahead.
     Fill,
-    /// Made room for something else.
+    /// Evicted to free space.
     Evict,
-    /// Dropped because it was written anew or discarded.
+    /// Invalidated by a write or discard.
     Invalidate,
-    /// Taken from the host, not yet on the medium.
+    /// Received from the host, not yet on the medium.
     Dirty,
-    /// Now on the medium.
+    /// Written to the medium.
     Clean,
 }
 
 impl CacheChange {
-    /// The name used in the log.
+    /// Returns the name used in the log.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -53,46 +53,46 @@ impl CacheChange {
     }
 }
 
-/// An access of the mechanism, from the moment the arm sets out.
+/// An access of the mechanism, from the start of the seek.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskEvent {
-    /// When the arm sets out.
+    /// Start of the seek.
     pub start: Nanos,
     /// Arm movement, settling, head switch.
     pub seek: Nanos,
-    /// Until the first sector comes round.
+    /// Rotational latency of the first sector.
     pub rotation: Nanos,
-    /// When the last sector has passed.
+    /// Time at which the last sector has passed.
     pub end: Nanos,
-    /// What for.
+    /// Cause of the access.
     pub cause: DiskCause,
-    /// The command that caused it; `None` for work of the drive's own.
+    /// Command that caused it; `None` for the drive's own work.
     pub request: Option<RequestId>,
     /// The first sector.
     pub lba: Lba,
-    /// Sectors that a command wanted.
+    /// Sectors that commands requested.
     pub wanted: Sectors,
-    /// Sectors read beyond.
+    /// Sectors read ahead.
     pub ahead: Sectors,
-    /// Cylinders crossed by the first seek.
+    /// Distance of the first seek, in cylinders.
     pub distance: u32,
 }
 
-/// Why the mechanism makes an access.
+/// Causes of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskCause {
-    /// A read that missed.
+    /// A read miss.
     Read,
     /// Read-ahead resumed without a command.
     ReadAhead,
-    /// A write that does not wait in the cache.
+    /// A write that bypasses the write cache.
     Write,
-    /// Dirty data on its way to the medium.
+    /// Destaging of dirty data.
     Destage,
 }
 
 impl DiskCause {
-    /// The name used in the log.
+    /// Returns the name used in the log.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
-//! Transfers as the platters turn: which sector passes under the head when.
+//! Media transfers: when each sector passes under the head.
 //!
-//! A [`Plan`] is a row of pieces, each on one track. It always runs to the end of a track, further than anyone has
-//! asked for yet, so that a read that is continued need not be planned anew; whoever uses it says where to stop.
+//! A [`Plan`] is a sequence of pieces, each on one track. It always extends to the end of a track, beyond the sectors
+//! requested so far, so that a continued read need not be planned again; its user decides where to stop.
 
 mod supply;
 
@@ -15,46 +15,46 @@ use crate::usage::{Activity, Ledger};
 
 pub(crate) use supply::{Arrival, Supply};
 
-/// The mechanism's parts, as a plan needs them.
+/// Geometry and servo of the drive.
 #[derive(Clone, Copy)]
 pub(crate) struct Mechanism<'a> {
     pub(crate) geometry: &'a Geometry,
     pub(crate) servo: &'a Servo,
 }
 
-/// Sectors one behind the other on one track.
+/// Consecutive sectors on one track.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     run: Run,
-    /// When the first sector's leading edge is under the head.
+    /// Time at which the first sector's leading edge is under the head.
     start: Nanos,
-    /// When the last sector's trailing edge is.
+    /// Time at which the last sector's trailing edge is under the head.
     end: Nanos,
-    /// The head came down inside the piece: all of it is there only at the end.
+    /// Whether the read starts in the middle of the piece, so that it is complete only at the end.
     wrapped: bool,
 }
 
-/// How the head gets to the first sector.
+/// Positioning to the first sector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Positioning {
     /// Arm movement, settling, head switch.
     pub(crate) travel: Nanos,
-    /// Until the sector comes round.
+    /// Rotational latency.
     pub(crate) wait: Nanos,
 }
 
-/// A transfer from a first sector onwards.
+/// A transfer from a first sector on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     pieces: VecDeque<Piece>,
     write: bool,
     supply: Supply,
-    /// The first address not planned.
+    /// First address that is not planned.
     planned_end: u64,
 }
 
 impl Plan {
-    /// Plans from the arm's place to `lba` and on to the end of its track.
+    /// Plans the access to `lba` from the arm's position, and on to the end of the track.
     pub(crate) fn begin(
         &mut self,
         mechanism: Mechanism<'_>,
@@ -69,7 +69,7 @@ impl Plan {
         let Mechanism { geometry, servo } = mechanism;
         let mut run = geometry.run(Lba(access.lba), u64::MAX);
         let travel = servo.travel(servo.phase(now), arm, Target::from(&run), access.write);
-        // For a write the head settles once there is something to write.
+        // A write settles last, once its data is available.
         let settle = Nanos(if access.write { servo.write_settle().min(travel).into() } else { 0 });
         let settled =
             (now + Nanos(u64::from(travel)) - settle).max(self.supply.begin).max(self.supplied(&run, servo))
@@ -87,7 +87,7 @@ impl Plan {
         Positioning { travel: settled - now, wait: start - settled }
     }
 
-    /// Makes sure that everything before `end` is planned.
+    /// Extends the plan to at least `end`.
     pub(crate) fn cover(&mut self, mechanism: Mechanism<'_>, ledger: &mut Ledger, end: u64) {
         let Mechanism { geometry, servo } = mechanism;
         while self.planned_end < end {
@@ -103,7 +103,7 @@ impl Plan {
         }
     }
 
-    /// From when on a run may pass: no sector of it before its data has come.
+    /// Returns the earliest time at which a run may pass: no sector before its data has arrived.
     fn supplied(&self, run: &Run, servo: &Servo) -> Nanos {
         let bounds = self.supply.arrivals.iter().map(|arrival| arrival.allows(run, servo.revolution()));
         bounds.max().unwrap_or_default()
@@ -125,12 +125,12 @@ impl Plan {
         self.pieces.back().expect("a plan that was begun has a piece")
     }
 
-    /// The first address that is transferred.
+    /// Returns the first address that is transferred.
     pub(crate) fn first(&self) -> u64 {
         self.pieces.front().expect("a plan that was begun has a piece").run.lba.0
     }
 
-    /// When everything before `end` has passed under the head. `end` lies within the plan.
+    /// Returns when everything before `end`, which lies within the plan, has passed under the head.
     pub(crate) fn time_at(&self, servo: &Servo, end: u64) -> Nanos {
         let piece = self.piece_before(end);
         if piece.wrapped {
@@ -139,14 +139,14 @@ impl Plan {
         piece.start + piece.run.passing(end.saturating_sub(piece.run.lba.0) as u32, servo.revolution())
     }
 
-    /// When the leading edge of `lba` is under the head; of a piece that is read from its middle, when that begins.
+    /// Returns when the leading edge of `lba` is under the head; for a wrapped piece, when that begins.
     pub(crate) fn begins_at(&self, servo: &Servo, lba: u64) -> Nanos {
         let piece = self.piece_before(lba + 1);
         let before = if piece.wrapped { 0 } else { lba.saturating_sub(piece.run.lba.0) as u32 };
         piece.start + piece.run.passing(before, servo.revolution())
     }
 
-    /// The first address that has not wholly passed at `now`.
+    /// Returns the first address that has not completely passed at `now`.
     pub(crate) fn progress(&self, servo: &Servo, now: Nanos) -> u64 {
         for piece in &self.pieces {
             if now < piece.end {
@@ -159,7 +159,7 @@ impl Plan {
         self.planned_end
     }
 
-    /// The first address at whose leading edge the transfer can stop, at `now` or after it.
+    /// Returns the first address before which the transfer can stop, at `now` or later.
     pub(crate) fn stop_at(&self, servo: &Servo, now: Nanos) -> u64 {
         let passed = self.progress(servo, now);
         let begun = self.pieces.iter().find(|piece| {
@@ -174,44 +174,44 @@ impl Plan {
         }
     }
 
-    /// Where the arm stands when the transfer stops before `end`.
+    /// Returns the arm's position when the transfer stops before `end`.
     pub(crate) fn arm_at(&self, end: u64) -> Arm {
         let run = &self.piece_before(end).run;
         Arm { cylinder: run.cylinder, head: run.head }
     }
 
-    /// Forgets pieces that ended before `now`, when the head had been sent to the next one, which it can only leave once
-    /// it is there. An endless stream so needs no endless plan.
+    /// Drops pieces that ended before `now`: the head has been sent to the next piece, which it reaches in any case.
+    /// This bounds the plan of an endless stream.
     pub(crate) fn forget(&mut self, now: Nanos) {
         while self.pieces.len() > 1 && self.pieces[0].end < now {
             self.pieces.pop_front();
         }
     }
 
-    /// The piece in which the sector before `end` lies.
+    /// Returns the piece that contains the sector before `end`.
     fn piece_before(&self, end: u64) -> &Piece {
         let found = self.pieces.iter().rev().find(|piece| piece.run.lba.0 < end);
         found.unwrap_or_else(|| self.pieces.front().expect("a plan that was begun has a piece"))
     }
 }
 
-/// What a plan begins with.
+/// Parameters of [`Plan::begin`].
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) lba: u64,
-    /// How many sectors are wanted for sure, from `lba`.
+    /// Sectors from `lba` on that are requested.
     pub(crate) wanted: u64,
     pub(crate) write: bool,
-    /// When the buffer has a write's data.
+    /// Arrival of a write's data in the buffer.
     pub(crate) supply: Supply,
-    /// Read what passes before the first sector as well.
+    /// Whether to read sectors that pass before the first one as well.
     pub(crate) on_arrival: bool,
-    /// What is lost when the arm is not on track at first.
+    /// Delay because the arm is not on track at first.
     pub(crate) lost: Nanos,
 }
 
-/// Reads a track from where the head comes down: either sectors before the wanted ones pass first and are taken
-/// along, or the wanted ones are passing already and are taken from the middle, the rest a turn later.
+/// Reads a track from the position at which the head settles: either sectors before the requested ones pass first and
+/// are read too, or the head is within the requested ones and reads the rest in the next revolution.
 fn on_arrival(
     mechanism: Mechanism<'_>,
     run: Run,
@@ -222,7 +222,7 @@ fn on_arrival(
     let revolution = mechanism.servo.revolution();
     let edge = |sector: u64| sector * revolution.0 / u64::from(run.track_sectors);
     let start = settled + wait;
-    // How many whole sectors of the run have already passed when the head settles.
+    // Number of whole sectors of the run that have passed when the head settles.
     let on_track = u64::from(run.sectors).min(wanted);
     let inside = edge(u64::from(run.first) + on_track) - edge(u64::from(run.first));
     if wait + Nanos(inside) > revolution {
@@ -230,12 +230,12 @@ fn on_arrival(
         let passed = run.passed(into, revolution);
         let boundary = if run.passing(passed, revolution) == into { passed } else { passed + 1 };
         if u64::from(boundary) < on_track {
-            // Reading starts at the next sector edge and takes a full turn from there.
+            // Reading starts at the next sector edge and takes a full revolution from there.
             let start = settled + (run.passing(boundary, revolution) - into);
             return (Run { sectors: on_track as u32, ..run }, start, true);
         }
     }
-    // Sector edges are rounded, so the last of those that pass is tried.
+    // Sector edges are rounded, so the last candidate is checked exactly.
     let lead = |sectors: u32| Nanos(edge(u64::from(run.first)) - edge(u64::from(run.first - sectors)));
     let most = wait.0 * u64::from(run.track_sectors) / revolution.0 + 1;
     let mut passing = most.min(u64::from(run.before)) as u32;

@@ -1,8 +1,8 @@
-//! Counting and measuring a run: as a whole, and chunk by chunk (Hosogi 2013, table 1).
+//! Statistics of a run, in total and per interval (Hosogi 2013, table 1).
 //!
-//! Memory does not grow with the run. Response times go into histograms whose buckets are at most 0.1 % wide; chunks
-//! are handed on as they close, and for pictures at most [`POINTS_MAX`] are kept, neighbours being joined when there
-//! are more.
+//! Memory does not grow with the run. Response times go into histograms with a relative bucket width of at most 0.1 %.
+//! Intervals ("chunks") are handed over as they close; for charts at most [`POINTS_MAX`] are kept, by merging
+//! neighbours.
 
 mod latency;
 mod series;
@@ -18,18 +18,18 @@ pub use latency::Latency;
 pub use series::{Join, POINTS_MAX, Series};
 pub use tally::{Counts, Point, Tally};
 
-/// What closes a chunk.
+/// Criterion that closes a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunking {
-    /// Every so much time (Δtime). An ended command belongs to the chunk in which it ended.
+    /// A duration (Δtime). A command belongs to the chunk in which it finishes.
     Time(Nanos),
-    /// When the ended commands' lengths add up to so much (Δcapacity).
+    /// The total length of the finished commands (Δcapacity).
     Bytes(Bytes),
-    /// When so many commands have ended (Δevents).
+    /// A number of finished commands (Δevents).
     Commands(u64),
 }
 
-/// Watches a replay.
+/// Collects the statistics of a replay.
 #[derive(Clone, Debug)]
 pub struct Observation {
     chunking: Chunking,
@@ -43,7 +43,7 @@ pub struct Observation {
     closed: Option<Vec<Point>>,
 }
 
-/// The chunk that is open.
+/// The open chunk.
 #[derive(Clone, Debug)]
 struct Chunk {
     point: Point,
@@ -58,7 +58,7 @@ impl Chunk {
 }
 
 impl Observation {
-    /// Starts to observe a drive with sectors of `sector` bytes at time 0; what ends before `warm_up` is not counted.
+    /// Starts at time 0, for sectors of `sector` bytes; completions before `warm_up` are not counted.
     #[must_use]
     pub fn new(chunking: Chunking, warm_up: Nanos, sector: Bytes) -> Observation {
         Observation {
@@ -74,7 +74,7 @@ impl Observation {
         }
     }
 
-    /// From now on closed chunks are kept for [`take_chunks`](Self::take_chunks).
+    /// Enables collection of closed chunks for [`take_chunks`](Self::take_chunks).
     pub fn keep_chunks(&mut self) {
         self.closed = Some(Vec::new());
     }
@@ -86,11 +86,11 @@ impl Observation {
         }
     }
 
-    /// Closes the last chunk at `end`, the end of the run, and returns the whole.
+    /// Closes the last chunk at `end`, the end of the run, and returns the summary.
     pub fn finish(&mut self, drive: &Drive, end: Nanos) -> Summary {
         self.before(drive, end);
         if self.warm_up.is_some() {
-            // Nothing ended after the warm-up: an empty observation, of no duration.
+            // All completions were before the end of the warm-up: the result is empty, of zero duration.
             self.restart(drive, end);
         }
         if end > self.chunk.point.start || self.chunk.point.counts.commands > 0 {
@@ -166,17 +166,17 @@ impl Watcher for Observation {
     }
 }
 
-/// A whole run.
+/// Statistics of a whole run.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// After the warm-up.
+    /// Start: the end of the warm-up.
     pub start: Nanos,
-    /// The end of the last command.
+    /// End of the last command.
     pub end: Nanos,
-    /// The mechanism's account; its times add up to `end - start` exactly.
+    /// Time and seek counts of the mechanism; the times add up to `end - start` exactly.
     pub usage: Usage,
     /// Counts and response times.
     pub tally: Tally,
-    /// The chunks, for pictures.
+    /// Chunks, for charts.
     pub series: Series<Point>,
 }

@@ -1,8 +1,7 @@
-//! Commands that wait for the mechanism, and the rule by which the next one is chosen.
+//! The command queue, and the policies that choose the next command.
 //!
-//! The queue is in order of arrival. A [`Policy`] looks at the oldest `window` commands, with the arm's position and
-//! the platters' angle at that instant, and names one; it is asked anew at every command end. A hard age limit stands
-//! above every policy.
+//! The queue is in order of arrival. At every command end a [`Policy`] chooses among the oldest `window` commands,
+//! given the arm's position and the platters' angle. An age limit takes precedence over every policy.
 
 mod elevator;
 mod fcfs;
@@ -14,30 +13,30 @@ use sakiyomi_model::Nanos;
 use crate::servo::{Arm, Servo, Target};
 use crate::spec::{QueuePolicy, QueueSpec};
 
-/// A command, or dirty data that should go to the medium, as the policies see it.
+/// A command, or dirty data to be destaged, as the policies see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) work: Work,
-    /// Since when it waits.
+    /// Time since which it waits.
     pub(crate) since: Nanos,
-    /// From when on it can be started: its command processing, or its data's way over the link, is over.
+    /// Time from which it can start: its command processing, or the transfer of its data, has finished.
     pub(crate) ready: Nanos,
-    /// The first sector to be transferred.
+    /// First sector to transfer.
     pub(crate) lba: u64,
-    /// The first sector after the last one.
+    /// First sector after the last one.
     pub(crate) end: u64,
     pub(crate) target: Target,
     pub(crate) write: bool,
 }
 
 impl Waiting {
-    /// What reads are let off against writes.
+    /// Returns the bonus of a read over writes.
     fn let_off(&self, preference: u64) -> i64 {
         if self.write { 0 } else { preference as i64 }
     }
 }
 
-/// What is waiting.
+/// Kinds of waiting work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// A command, by its slot in the controller.
@@ -46,7 +45,7 @@ pub(crate) enum Work {
     Destage(u64),
 }
 
-/// What a choice depends on, besides the commands.
+/// State of the drive on which a choice depends.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) now: Nanos,
@@ -54,7 +53,7 @@ pub(crate) struct View<'a> {
     pub(crate) servo: &'a Servo,
 }
 
-/// A rule of choice; each lives in a file of its own.
+/// Scheduling policies, each in its own file.
 #[derive(Clone, Debug)]
 enum Policy {
     Fcfs,
@@ -63,7 +62,7 @@ enum Policy {
     Sptf(sptf::Sptf),
 }
 
-/// The rule of choice with what holds for all rules.
+/// A scheduling policy with the rules common to all policies.
 #[derive(Clone, Debug)]
 pub(crate) struct Chooser {
     policy: Policy,
@@ -83,7 +82,7 @@ impl Chooser {
         Chooser { policy, age_limit: spec.age_limit, read_preference: spec.read_preference }
     }
 
-    /// The index of the next one among `waiting`, which is in order of arrival; `None` if none is ready.
+    /// Returns the index of the next command in `waiting`, which is in order of arrival; `None` if none is ready.
     pub(crate) fn choose(&mut self, waiting: &[Waiting], view: View<'_>) -> Option<usize> {
         if let Some(aged) = self.overdue(waiting, view.now) {
             return Some(aged);
@@ -97,20 +96,20 @@ impl Chooser {
         }
     }
 
-    /// Whether a transfer that goes on with a read that came at `since` comes before all of `older`, which came before
-    /// that. `view` is how things stand when the transfer would end otherwise.
+    /// Returns whether continuing the transfer with a read that arrived at `since` precedes all of `older`, which
+    /// arrived earlier. `view` is the state at which the transfer would otherwise end.
     pub(crate) fn goes_on_first(&self, since: Nanos, older: &[Waiting], view: View<'_>) -> bool {
         let ready = older.iter().filter(|waiting| waiting.ready <= view.now);
         let preference = self.read_preference.0;
         match &self.policy {
             Policy::Fcfs => fcfs::goes_on_first(since, ready, preference),
             Policy::Sptf(sptf) => sptf.goes_on_first(since, ready, view, preference),
-            // The arm need not move for it.
+            // Continuing needs no arm movement.
             Policy::Sstf | Policy::Elevator(_) => true,
         }
     }
 
-    /// Whether a command that waits since `since` has passed the age limit.
+    /// Returns whether a command that has waited since `since` exceeds the age limit.
     pub(crate) fn is_overdue(&self, since: Nanos, now: Nanos) -> bool {
         !self.age_limit.is_zero() && now.saturating_sub(since) > self.age_limit
     }
@@ -125,8 +124,8 @@ impl Chooser {
     }
 }
 
-/// The least by `cost`, the earlier one where two are equal; reads are let off `preference`. What goes on where another
-/// one ends is not begun with: it is passed on the way.
+/// Returns the candidate with the lowest `cost`, the earlier one of equals; reads get a bonus of `preference`. A
+/// command that continues another one is not chosen first: the head reaches it after the other.
 fn least(
     waiting: &[Waiting],
     view: View<'_>,
@@ -140,7 +139,7 @@ fn least(
     cheapest(waiting, view, preference, &cost, |candidate| !goes_on(candidate, waiting, view.now))
 }
 
-/// The least by `cost` of those that count.
+/// Returns the candidate with the lowest `cost` among those that satisfy `counts`.
 fn cheapest(
     waiting: &[Waiting],
     view: View<'_>,
@@ -163,10 +162,11 @@ fn cheapest(
     best
 }
 
-/// Whether the head passes from another one, which is ready as well, to this one without a gap.
+/// Returns whether the command continues another ready one without a gap.
 fn goes_on(candidate: &Waiting, waiting: &[Waiting], now: Nanos) -> bool {
     waiting.iter().any(|before| {
-        // Behind its first sector, up to its end: one comparison, for this is asked of all that wait.
+        // Its first sector lies after the other's first, up to its end: a single comparison, because all pairs are
+        // checked.
         candidate.lba.wrapping_sub(before.lba + 1) < before.end - before.lba
             && before.write == candidate.write
             && before.ready <= now

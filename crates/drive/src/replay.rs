@@ -1,7 +1,7 @@
-//! A host that replays a trace: open loop, each request at its time, or closed loop, each after another has ended.
+//! A host that replays a trace: open loop (each request at its time) or closed loop (each after another has finished).
 //!
-//! In front of the drive stands the host's own queue, because a drive refuses commands beyond its depth. It is
-//! bounded: while it is full no further request is taken from the trace, which is counted.
+//! The host has a queue of its own, because a drive refuses commands beyond its depth. The queue is bounded: while it
+//! is full, no request is taken from the trace, and late ones are counted.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,66 +13,66 @@ use crate::controller::Drive;
 /// A request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it comes, in an open loop.
+    /// Issue time, in an open loop.
     pub at: Nanos,
-    /// After its end, how long until the next request, in a closed loop.
+    /// Think time between its end and the next request, in a closed loop.
     pub think: Nanos,
-    /// Who asks.
+    /// Origin of the request.
     pub stream: StreamId,
-    /// What is asked.
+    /// Operation.
     pub op: Op,
     /// Force unit access.
     pub fua: bool,
-    /// Where.
+    /// Sectors.
     pub extent: Extent,
 }
 
-/// When requests are made.
+/// Timing of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// At the times of the trace, however the drive fares.
+    /// At the times of the trace, independently of completions.
     Open,
-    /// So many at first, and another one, after its think time, whenever one has ended.
+    /// A fixed number at first, then one after the think time of each finished request.
     Closed {
         /// Requests outstanding, at least 1.
         outstanding: usize,
     },
 }
 
-/// Is told what happens.
+/// Receives the events of a replay.
 pub trait Watcher {
-    /// Time is about to reach `now`; the drive still stands where it stood.
+    /// Called before time advances to `now`; the drive is still in its previous state.
     fn before(&mut self, drive: &Drive, now: Nanos);
 
-    /// A command has ended, just now. `backlog` requests wait in the host.
+    /// Called when a command has finished; `backlog` requests wait in the host.
     fn completed(&mut self, drive: &mut Drive, completion: &Completion, backlog: usize);
 }
 
-/// How the host's side of a replay went.
+/// Statistics of the host's queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostSide {
-    /// The end of the last command.
+    /// End of the last command.
     pub end: Nanos,
-    /// The most requests that waited in the host's queue at once.
+    /// Maximum number of requests in the host's queue.
     pub backlog_max: usize,
-    /// Requests that were taken from the trace late because the host's queue was full.
+    /// Requests taken from the trace late because the host's queue was full.
     pub held_back: u64,
 }
 
-/// The host's settings.
+/// Settings of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replay {
-    /// When requests are made.
+    /// Timing of the requests.
     pub pace: Pace,
-    /// Bound of the host's queue, at least 1.
+    /// Capacity of the host's queue, at least 1.
     pub host_queue: usize,
 }
 
 impl Replay {
-    /// Replays `arrivals`, in ascending order of time, until all have ended.
+    /// Replays `arrivals`, in ascending order of time, until all have finished.
     ///
     /// # Errors
-    /// The first error among the arrivals; what came before it was replayed.
+    /// The first error among the arrivals; requests before it were replayed.
     pub fn run<E>(
         &self,
         drive: &mut Drive,
@@ -122,7 +122,7 @@ fn closed<E>(
 ) -> Result<HostSide, E> {
     let mut host = Host { thinking: Some(BinaryHeap::new()), ..Host::default() };
     let mut starts: BinaryHeap<Reverse<Nanos>> = (0..outstanding).map(|_| Reverse(Nanos::ZERO)).collect();
-    // Looked at ahead: whether the last one has ended is known at once, not after its think time.
+    // Peekable, so that the end of the trace is known when the last request finishes, not after its think time.
     let mut arrivals = arrivals.fuse().peekable();
     loop {
         while starts.peek().is_some_and(|start| start.0 <= host.now)
@@ -143,12 +143,12 @@ fn closed<E>(
     }
 }
 
-/// The host's queue, and the time.
+/// The host's queue and clock.
 #[derive(Default)]
 struct Host {
     now: Nanos,
     queue: VecDeque<Request>,
-    /// In a closed loop: (request, think time) of what is outstanding, by id, and who has ended.
+    /// In a closed loop, the outstanding requests with their think times, by id.
     thinking: Option<BinaryHeap<Reverse<(RequestId, Nanos)>>>,
     done: Vec<Completion>,
     next_id: u64,
@@ -166,7 +166,7 @@ impl Host {
         }
     }
 
-    /// As many requests as the drive takes.
+    /// Submits as many requests as the drive accepts.
     fn hand_over(&mut self, drive: &mut Drive) {
         while drive.outstanding() < drive.depth() as usize {
             let Some(request) = self.queue.pop_front() else { break };
@@ -189,11 +189,12 @@ impl Host {
         }
     }
 
-    /// When the requests follow that those just ended have made room for.
+    /// Returns the start times of the requests that follow those just finished.
     fn thought(&mut self) -> impl Iterator<Item = Nanos> {
         let thinking = self.thinking.get_or_insert_default();
         self.done.drain(..).map(|completion| {
-            // Few are outstanding, and mostly the oldest ends first: the heap is searched from its front.
+            // Few requests are outstanding, and usually the oldest finishes first, so the heap is searched from its
+            // front.
             let mut passed = Vec::new();
             let think = loop {
                 match thinking.pop() {

@@ -1,24 +1,25 @@
-//! How long the arm moves over a distance in cylinders. Every curve becomes a table once, when the drive is built.
+//! Seek time by distance in cylinders. Every curve is tabulated once, when the drive is built.
 
 use sakiyomi_model::Nanos;
 
 use crate::spec::{SeekSpec, ServoSpec};
 
-/// Seek time by distance: `table[d]` nanoseconds over `d` cylinders. `table[0]` is what an access that begins anew takes
-/// where the arm stands already: 0 unless it was measured.
+/// Tabulates the seek time: `table[d]` nanoseconds over `d` cylinders. `table[0]` is the time of a new access with the
+/// arm already on the cylinder: 0 unless measured.
 #[must_use]
 pub(crate) fn table(spec: &SeekSpec, cylinders: u32) -> Vec<u32> {
     let curve = Curve::new(spec, cylinders);
-    // One more than the longest seek, so that a drive of one cylinder has a seek over one, for its skew.
+    // One entry beyond the longest seek, so that a drive with one cylinder has a single-cylinder seek time for its
+    // skew.
     (0..=cylinders).map(|distance| curve.at(distance)).collect()
 }
 
-/// Seek time over a distance, on a drive with `cylinders` cylinders.
+/// Returns the seek time over a distance, on a drive with `cylinders` cylinders.
 pub(crate) fn time(spec: &SeekSpec, cylinders: u32, distance: u32) -> Nanos {
     Nanos(Curve::new(spec, cylinders).at(distance).into())
 }
 
-/// To the neighbouring cylinder, the longer of reading and writing: what the default cylinder skew covers.
+/// Returns the single-cylinder seek time, the larger of reading and writing, which the default cylinder skew covers.
 pub(crate) fn single_cylinder(servo: &ServoSpec) -> Nanos {
     let single = |seek: &SeekSpec| match seek {
         SeekSpec::Datasheet { track_to_track, .. } => *track_to_track,
@@ -28,9 +29,9 @@ pub(crate) fn single_cylinder(servo: &ServoSpec) -> Nanos {
     servo.seek_write.as_ref().map_or(read, |write| read.max(single(write)))
 }
 
-/// A seek curve, ready to be evaluated.
+/// A seek curve with its constants.
 enum Curve<'a> {
-    /// α√(d-1) + β(d-1) + t_min, with the three constants.
+    /// α√(d-1) + β(d-1) + t_min.
     Lee([f64; 3]),
     TwoPiece {
         threshold: u32,
@@ -92,11 +93,10 @@ impl Curve<'_> {
     }
 }
 
-/// Lee's curve through a datasheet's three points (DiskSim manual, section 3.3.1):
-/// α = (15 t_avg - 10 t_min - 5 t_max) / (3√N), β = (7 t_min - 15 t_avg + 8 t_max) / (3N), N the longest seek.
+/// Fits Lee's curve to the three values of a datasheet (DiskSim manual, section 3.3.1): α = (15 t_avg - 10 t_min - 5
+/// t_max) / (3√N), β = (7 t_min - 15 t_avg + 8 t_max) / (3N), N the longest seek.
 ///
-/// Where the points bend it below monotone (α < 0 or β < 0), the root piece alone goes through the first and the last
-/// point: a curve that comes back down would let a longer seek be the shorter one.
+/// If α < 0 or β < 0 the curve would not be monotone; then the square root piece alone connects t_min and t_max.
 fn lee(least: f64, average: f64, most: f64, longest: f64) -> [f64; 3] {
     let root = (15.0 * average - 10.0 * least - 5.0 * most) / (3.0 * longest.sqrt());
     let linear = (7.0 * least - 15.0 * average + 8.0 * most) / (3.0 * longest);
@@ -106,7 +106,7 @@ fn lee(least: f64, average: f64, most: f64, longest: f64) -> [f64; 3] {
     [(most - least) / (longest - 1.0).max(1.0).sqrt(), 0.0, least]
 }
 
-/// Straight lines between measured points; below the first its own value, beyond the last the last line goes on.
+/// Interpolates linearly between measured points: constant below the first, extrapolated beyond the last.
 fn interpolate(points: &[(u32, Nanos)], distance: u32) -> f64 {
     let after = points.partition_point(|point| point.0 <= distance);
     let line = match after {

@@ -1,4 +1,4 @@
-//! The arm and the platters: how long until the head is over a sector.
+//! Positioning: seek, head switch, settling and rotational latency.
 
 use sakiyomi_model::Nanos;
 
@@ -6,14 +6,14 @@ use crate::geometry::{Run, revolution};
 use crate::seek;
 use crate::spec::ServoSpec;
 
-/// Where the arm stands: on a cylinder, with a head selected.
+/// Position of the arm: a cylinder and the selected head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Arm {
     pub(crate) cylinder: u32,
     pub(crate) head: u32,
 }
 
-/// Where a transfer would begin: all that positioning depends on, small enough to be weighed by the thousand.
+/// Start of a transfer: all that positioning depends on, kept small because thousands are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) cylinder: u32,
@@ -28,7 +28,7 @@ impl From<&Run> for Target {
     }
 }
 
-/// The mechanism's times.
+/// Timing of the mechanism.
 #[derive(Clone, Debug)]
 pub(crate) struct Servo {
     revolution: u32,
@@ -36,11 +36,12 @@ pub(crate) struct Servo {
     write_settle: i64,
     read: Vec<u32>,
     write: Option<Vec<u32>>,
-    /// The angle under the heads at time 0.
+    /// Angle under the heads at time 0.
     lead: u32,
-    /// Of 2³² movements of the arm, so many lose a turn.
+    /// Number of arm movements out of 2³² that lose a revolution.
     lost_turns: u64,
-    /// Movements so far, each a golden section of 2³² on: their places in it spread evenly, whatever follows what.
+    /// Low-discrepancy sequence of arm movements: each advances by the golden section of 2³², which spreads the lost
+    /// revolutions evenly.
     moved: u32,
 }
 
@@ -65,9 +66,9 @@ impl Servo {
         Nanos(u64::from(self.revolution))
     }
 
-    /// How long an access that begins anew takes until the head is on track: arm movement or head switch, whichever
-    /// takes longer, settled for what follows. `phase` is the angle under the heads now. Where the head stands on the
-    /// very edge of the sector already, the access goes on where another ended, and waits for nothing.
+    /// Returns the time until the head is on track for a new access: the longer of seek and head switch, plus settling
+    /// for a write. `phase` is the angle under the heads now. If the head stands on the very edge of the sector, the
+    /// access continues another and takes no time.
     #[inline]
     pub(crate) fn travel(&self, phase: u32, from: Arm, to: Target, write: bool) -> u32 {
         if phase == to.angle && from.cylinder == to.cylinder && from.head == to.head {
@@ -81,13 +82,13 @@ impl Servo {
         self.lost_turns > 0
     }
 
-    /// What is lost when the arm, which has moved, is not on track at first.
+    /// Returns the revolution lost by an arm movement that does not settle on track at first, or zero.
     pub(crate) fn lost(&mut self) -> Nanos {
         self.moved = self.moved.wrapping_add(GOLDEN_SECTION);
         if u64::from(self.moved) < self.lost_turns { self.revolution() } else { Nanos::ZERO }
     }
 
-    /// How long a transfer takes to the next track.
+    /// Returns the time that a transfer takes to move to the next track.
     pub(crate) fn step(&self, from: Arm, to: Target, write: bool) -> u32 {
         let distance = from.cylinder.abs_diff(to.cylinder);
         if distance > 0 {
@@ -100,7 +101,7 @@ impl Servo {
         }
     }
 
-    /// What a write's travel holds for settling to write, at its end.
+    /// Returns the settling time for writing that is contained in a write's travel, at its end.
     pub(crate) fn write_settle(&self) -> u32 {
         self.write_settle.clamp(0, i64::from(u32::MAX / 2)) as u32
     }
@@ -116,7 +117,7 @@ impl Servo {
         (i64::from(time) + self.write_settle).clamp(0, i64::from(u32::MAX / 2)) as u32
     }
 
-    /// How long after the arm arrives the sector comes round. `phase` is the angle under the heads when it set out.
+    /// Returns the rotational latency after the arm arrives. `phase` is the angle under the heads when it started.
     #[inline]
     pub(crate) fn wait(&self, phase: u32, travel: u32, to: Target) -> u32 {
         let arrival = (phase + travel) % self.revolution;
@@ -128,7 +129,7 @@ impl Servo {
         self.lead = (lead.0 % u64::from(self.revolution)) as u32;
     }
 
-    /// The angle under the heads at an instant.
+    /// Returns the angle under the heads at an instant.
     #[inline]
     pub(crate) fn phase(&self, now: Nanos) -> u32 {
         ((now.0 + u64::from(self.lead)) % u64::from(self.revolution)) as u32

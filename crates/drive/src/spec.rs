@@ -1,7 +1,7 @@
-//! What a drive is made of, as its TOML file says it.
+//! Description of a drive, as in its TOML file.
 //!
-//! A [`DriveSpec`] is plain data: [`DriveSpec::from_toml`] reads and checks it, [`DriveSpec::set`] changes one key,
-//! [`explain`] says what each key means. The simulator builds its own, faster structures from it.
+//! A [`DriveSpec`] is plain data: [`DriveSpec::from_toml`] parses and validates it, [`DriveSpec::set`] changes one key,
+//! [`explain`] documents each key. The simulator builds its own, faster structures from it.
 
 mod builtin;
 mod cache;
@@ -33,23 +33,23 @@ pub use queue::{QueuePolicy, QueueSpec};
 pub use servo::{SeekSpec, ServoSpec, SignedNanos};
 pub use setting::Setting;
 
-/// A drive: every figure that the model uses.
+/// All parameters of a drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveSpec {
     /// Maker and model.
     pub name: String,
-    /// Where sectors lie.
+    /// Layout of the sectors.
     pub geometry: GeometrySpec,
-    /// How the arm and the platters move.
+    /// Timing of the arm and the platters.
     pub servo: ServoSpec,
-    /// Which waiting command is next.
+    /// Command queue.
     #[serde(default)]
     pub queue: QueueSpec,
-    /// What is kept in the buffer.
+    /// Buffer.
     #[serde(default)]
     pub cache: CacheSpec,
-    /// The way to the host.
+    /// Link to the host.
     #[serde(default)]
     pub interface: InterfaceSpec,
 }

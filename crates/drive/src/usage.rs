@@ -1,11 +1,11 @@
-//! What the mechanism does with its time, to the nanosecond: five activities that add up to the elapsed time.
+//! Time accounting of the mechanism, in nanoseconds: five activities whose times add up to the elapsed time.
 
 use std::collections::VecDeque;
 
 use sakiyomi_model::Nanos;
 
-/// What the mechanism is doing when it is not idle. A seek is the time until the head arrives: arm movement, settling, rotational wait,
-/// head and cylinder switches within a transfer (Hosogi 2013, section 3.4).
+/// Activity of the mechanism while it is not idle. Seeking is the time until the head is over its first sector: arm
+/// movement, settling, rotational latency, and head and cylinder switches within a transfer (Hosogi 2013, section 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Activity {
     ReadSeek,
@@ -14,23 +14,23 @@ pub(crate) enum Activity {
     WriteData,
 }
 
-/// Time by activity, in nanoseconds; the sum is the time observed.
+/// Time by activity; the sum is the time observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskTime {
-    /// Nothing to do.
+    /// Idle.
     pub idle: Nanos,
-    /// On the way to data to read.
+    /// Positioning for reads.
     pub read_seek: Nanos,
-    /// Reading, read-ahead included.
+    /// Media transfer of reads, read-ahead included.
     pub read_data: Nanos,
-    /// On the way to the place to write.
+    /// Positioning for writes.
     pub write_seek: Nanos,
-    /// Writing.
+    /// Media transfer of writes.
     pub write_data: Nanos,
 }
 
 impl DiskTime {
-    /// All five together.
+    /// Returns the sum of all five.
     #[must_use]
     pub fn total(&self) -> Nanos {
         self.idle + self.read_seek + self.read_data + self.write_seek + self.write_data
@@ -46,31 +46,31 @@ impl DiskTime {
     }
 }
 
-/// How often the arm was sent to a new place, by what for. Switches within a transfer do not count.
+/// Number of seeks by cause. Switches within a transfer are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seeks {
-    /// For purged and pure misses, and for resumed read-ahead.
+    /// Purged and pure misses, and resumed read-ahead.
     pub read: u64,
-    /// For near misses: those a longer read-ahead would save.
+    /// Near misses, which a longer read-ahead would avoid.
     pub read_near_miss: u64,
-    /// For writes to the medium.
+    /// Writes to the medium.
     pub write: u64,
 }
 
 impl Seeks {
-    /// All together.
+    /// Returns the sum of all three.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.read + self.read_near_miss + self.write
     }
 }
 
-/// The mechanism's account since the drive was made.
+/// Time and seek counts of the mechanism since the drive was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Time by activity.
     pub time: DiskTime,
-    /// Positionings.
+    /// Seeks by cause.
     pub seeks: Seeks,
 }
 
@@ -94,20 +94,20 @@ difference!(DiskTime { idle, read_seek, read_data, write_seek, write_data });
 difference!(Seeks { read, read_near_miss, write });
 difference!(Usage { time, seeks });
 
-/// Books activities as they are planned, and settles them as time goes by. A plan may be cut short, because a command
-/// ends a read-ahead; nothing before the cut changes.
+/// Records activities when they are planned, and settles them as time passes. A plan may be cut when a command ends a
+/// read-ahead; times before the cut do not change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     settled_until: Nanos,
     settled: DiskTime,
     pub(crate) seeks: Seeks,
-    /// Ends of the planned activities, ascending; between them the mechanism is never idle.
+    /// End times of the planned activities, ascending, without idle time between them.
     planned: VecDeque<(Nanos, Activity)>,
 }
 
 impl Ledger {
-    /// Time by activity from the start until `now`, which lies neither before the last call of [`settle`](Self::settle)
-    /// nor beyond anything that may still be cut.
+    /// Returns the time by activity until `now`, which lies neither before the last [`settle`](Self::settle) nor after
+    /// a time at which the plan may still be cut.
     pub(crate) fn time(&self, now: Nanos) -> DiskTime {
         let mut time = self.settled;
         let mut from = self.settled_until;
@@ -120,7 +120,7 @@ impl Ledger {
         time
     }
 
-    /// Books what was planned until `now`.
+    /// Settles the planned activities until `now`.
     pub(crate) fn settle(&mut self, now: Nanos) {
         let mut from = self.settled_until;
         while let Some(&(end, activity)) = self.planned.front() {
@@ -136,7 +136,7 @@ impl Ledger {
         self.settled_until = now.max(self.settled_until);
     }
 
-    /// Plans an activity from the end of the last one, or from `now` where the mechanism is idle, until `end`.
+    /// Plans an activity from the end of the last one, or from `now` if the mechanism is idle, until `end`.
     pub(crate) fn plan(&mut self, now: Nanos, end: Nanos, activity: Activity) {
         if self.planned.is_empty() {
             self.settle(now);
@@ -147,7 +147,7 @@ impl Ledger {
         }
     }
 
-    /// Nothing planned after `at` happens.
+    /// Discards everything planned after `at`.
     pub(crate) fn cut(&mut self, at: Nanos) {
         while let Some(&(end, activity)) = self.planned.back() {
             if end <= at {

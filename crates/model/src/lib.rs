@@ -1,7 +1,7 @@
-//! The words that every part of sakiyomi speaks: units, requests, completions, and the [`Device`] interface.
+//! Basic types shared by every crate of sakiyomi: units, requests, completions, and the [`Device`] interface.
 //!
-//! A device, simulated or real, regulated or not, is driven from outside. It never asks for the time and never calls
-//! back: the caller submits a [`Request`] at an instant, asks when the device wants to be advanced, and advances it.
+//! A device, simulated or real, regulated or not, is driven by its caller. It reads no clock and makes no callbacks:
+//! the caller submits a [`Request`] at an instant, asks for the time of the next event, and advances the device to it.
 //! The same device therefore runs in virtual time (tests, experiments) and in real time (a mounted drive).
 //!
 //! This crate is pure: no clock, no file, no thread, no hash map.

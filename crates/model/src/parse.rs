@@ -1,8 +1,8 @@
-//! Sizes and durations as people write them: `64KiB`, `1.5MB`, `8ms`. Used alike on the command line and in files.
+//! Parsing and printing of sizes and durations, such as `64KiB`, `1.5MB`, `8ms`, on the command line and in files.
 //!
-//! `KiB MiB GiB TiB` are powers of 1024, `kB MB GB TB` powers of 1000, and a bare `K M G T` means the 1024 kind, as in
-//! GNU `dd` and `sort -S`. A duration needs its unit; a size without one is in bytes. What is printed parses back to
-//! the same value.
+//! `KiB MiB GiB TiB` are powers of 1024, `kB MB GB TB` powers of 1000, and a bare `K M G T` is a power of 1024, as in
+//! GNU `dd` and `sort -S`. A duration needs a unit; a size without one is in bytes. Printed values parse back to the
+//! same value.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::units::{Bytes, Nanos};
 
-/// A size or duration that cannot be read, and what would be.
+/// A size or duration that cannot be parsed, with an example of the expected format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a {kind}: {problem}; write it like {example}")]
 pub struct ParseUnitError {
@@ -54,7 +54,7 @@ const TIME_UNITS: [(&str, u64); 8] = [
     ("s", 1_000_000_000),
 ];
 
-/// Reads `text` as a decimal number and one of `units`, exactly: no binary fraction rounds on the way.
+/// Parses `text` as a decimal number followed by one of `units`, in integer arithmetic: no binary fraction is rounded.
 fn parse(text: &str, units: &[(&str, u64)]) -> Result<u64, &'static str> {
     let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
     let (number, unit) = (text[..split].replace('_', ""), text[split..].trim());
@@ -78,7 +78,7 @@ fn parse(text: &str, units: &[(&str, u64)]) -> Result<u64, &'static str> {
     u64::try_from(scaled / divisor).map_err(|_| "the number is too large")
 }
 
-/// Prints `value` in the largest of `units` that leaves at most three decimals exactly, else in the smallest.
+/// Prints `value` in the largest of `units` in which it is exact with at most three decimals, else in the smallest.
 fn print(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> fmt::Result {
     for &(name, scale) in units {
         if value < scale || value == 0 && scale > 1 {
@@ -137,7 +137,7 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// Reads a quantity from text, or from a whole number where `from_number` allows one.
+/// Deserializes a quantity from a string, or from an integer if `from_number` accepts it.
 struct QuantityVisitor<T> {
     expecting: &'static str,
     from_number: fn(u64) -> Option<T>,

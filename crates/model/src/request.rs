@@ -1,103 +1,102 @@
-//! What is asked of a device, and what comes back.
+//! Requests to a device, and their completions.
 
 use crate::units::{Lba, Nanos, Sectors};
 
-/// Names a request for its whole life; unique within a run.
+/// Identifier of a request, unique within a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// Whose request it is: a process, or a stream of a trace.
+/// Origin of a request: a process, or a stream of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u32);
 
-/// The operation asked for.
+/// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {
-    /// Fetch the extent.
+    /// Reads the extent.
     Read,
-    /// Store the extent.
+    /// Writes the extent.
     Write,
-    /// Make durable every write that was acknowledged before; the extent is empty.
+    /// Makes every write acknowledged before it durable; the extent is empty.
     Flush,
-    /// The extent's content is no longer needed.
+    /// Marks the extent's content as no longer needed.
     Discard,
 }
 
 /// A contiguous range of sectors, `start` included, `end()` excluded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extent {
-    /// The first sector.
+    /// First sector.
     pub start: Lba,
-    /// How many sectors.
+    /// Number of sectors.
     pub sectors: Sectors,
 }
 
 impl Extent {
-    /// The range of `sectors` sectors from `start`.
+    /// Creates the range of `sectors` sectors from `start`.
     #[must_use]
     pub fn new(start: Lba, sectors: Sectors) -> Extent {
         Extent { start, sectors }
     }
 
-    /// The first sector after the range.
+    /// Returns the first sector after the range.
     #[must_use]
     pub fn end(self) -> Lba {
         self.start + self.sectors
     }
 
-    /// Whether the two ranges share a sector.
+    /// Returns whether the two ranges share a sector.
     #[must_use]
     pub fn overlaps(self, other: Extent) -> bool {
         self.start < other.end() && other.start < self.end()
     }
 }
 
-/// One command to a device.
+/// A command to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Its name, given by the caller.
+    /// Identifier, chosen by the caller.
     pub id: RequestId,
-    /// Who asks.
+    /// Process or trace stream that issued it.
     pub stream: StreamId,
-    /// What is asked.
+    /// Operation.
     pub op: Op,
     /// Force unit access: a write is complete only when it is on the medium.
     pub fua: bool,
-    /// Where.
+    /// Sectors that it reads, writes or discards.
     pub extent: Extent,
-    /// When the host first wanted it, which may be before it was submitted.
+    /// Time at which the host issued it, which may be before it was submitted to the device.
     pub arrival: Nanos,
 }
 
-/// How a request ended.
+/// Result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
-    /// As asked.
+    /// Success.
     Done,
-    /// The device could not do it (an address beyond its end, a fault).
+    /// Failure: an address beyond the device's end, or a fault.
     Error,
-    /// Withdrawn before it was done.
+    /// Cancelled before it was served.
     Cancelled,
 }
 
-/// What a read met in the cache, decided when the command is taken up (Hosogi 2013, table 2, as defined in
-/// `docs/model.md`).
+/// Cache class of a read, decided when the command is taken up (Hosogi 2013, table 2, as defined in `docs/model.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReadClass {
     /// Every sector was in the cache.
     FullHit,
-    /// The rest was being read by the running transfer or read-ahead: no new positioning.
+    /// The missing sectors were already being read by the running transfer or read-ahead: no new positioning.
     ActiveHit,
-    /// The first missing sector lay shortly after something cached; a longer read-ahead would mend it.
+    /// The first missing sector lay shortly after a cached one; a longer read-ahead would have avoided the miss.
     NearMiss,
-    /// The first missing sector had been cached and was evicted; a better replacement would mend it.
+    /// The first missing sector had been cached and was evicted; better replacement would have avoided the miss.
     PurgedMiss,
-    /// Neither: independent of the commands before.
+    /// Any other miss: independent of earlier commands.
     PureMiss,
 }
 
 impl ReadClass {
-    /// Every class, hits first, in the order of reports.
+    /// All classes, hits first, in the order of reports.
     pub const ALL: [ReadClass; 5] = [
         ReadClass::FullHit,
         ReadClass::ActiveHit,
@@ -106,23 +105,23 @@ impl ReadClass {
         ReadClass::PureMiss,
     ];
 
-    /// Whether the read needed no positioning of its own.
+    /// Returns whether the read needed no positioning of its own.
     #[must_use]
     pub fn is_hit(self) -> bool {
         matches!(self, ReadClass::FullHit | ReadClass::ActiveHit)
     }
 }
 
-/// What became of a write.
+/// Cache class of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WriteClass {
-    /// Acknowledged from the write cache as soon as the data was there.
+    /// Acknowledged from the write cache as soon as its data had arrived.
     Absorbed,
-    /// Waited for the medium: no write cache, no room in it, or force unit access.
+    /// Waited for the medium: no write cache, no free space in it, or force unit access.
     Media,
 }
 
-/// The class of a command, by its operation.
+/// Class of a command, by its operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// A read.
@@ -133,12 +132,12 @@ pub enum Class {
     Flush,
     /// A discard.
     Discard,
-    /// Refused by the device: not classed.
+    /// Refused by the device, and therefore not classified.
     Refused,
 }
 
 impl Class {
-    /// Every class, in the order of reports.
+    /// All classes, in the order of reports.
     pub const ALL: [Class; 10] = [
         Class::Read(ReadClass::FullHit),
         Class::Read(ReadClass::ActiveHit),
@@ -152,7 +151,7 @@ impl Class {
         Class::Refused,
     ];
 
-    /// The name used in logs, tables and JSON.
+    /// Returns the name used in logs, tables and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -170,61 +169,61 @@ impl Class {
     }
 }
 
-/// Where a command's time in the device went. The parts are those of its own access; they add up to its time in the
-/// device, to which a regulator in front of the device adds what it delays.
+/// Time in the device, split into parts. The parts describe the command's own access and add up to its time in the
+/// device; a delay by a regulator in front of the device is not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Breakdown {
-    /// Waiting for other commands, and for room in the write cache.
+    /// Waiting for other commands, and for free space in the write cache.
     pub queue: Nanos,
-    /// Command processing, and the part of the link transfer that nothing hid.
+    /// Command processing, and the part of the link transfer that did not overlap with other parts.
     pub overhead: Nanos,
     /// Arm movement, settling and head switches before the first sector.
     pub seek: Nanos,
-    /// Waiting for the first sector to come round.
+    /// Rotational latency until the first sector.
     pub rotation: Nanos,
-    /// From the first sector to the last: media transfer with its switches.
+    /// Media transfer from the first sector to the last, track switches included.
     pub transfer: Nanos,
 }
 
-/// How a device whose inside is known served a request.
+/// Class and time breakdown of a request, from a device that knows its own mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detail {
-    /// Hit, miss, absorbed, …
+    /// Cache class.
     pub class: Class,
-    /// Where the time in the device went.
+    /// Time in the device, by part.
     pub breakdown: Breakdown,
 }
 
-/// A request that has ended.
+/// A finished request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// The request as it was submitted.
     pub request: Request,
-    /// When the device accepted it.
+    /// Time at which the device accepted it.
     pub submitted: Nanos,
-    /// When it ended, on the device's own time line.
+    /// Time at which it finished, on the device's own time line.
     pub finish: Nanos,
-    /// How it ended.
+    /// Result.
     pub outcome: Outcome,
-    /// How the device served it. None where that is not known: the device does not show its inside (a file, a fixed
-    /// latency), or never had the request.
+    /// Class and time breakdown. `None` if the device does not know them (a file, a fixed latency) or never received
+    /// the request.
     pub detail: Option<Detail>,
 }
 
 impl Completion {
-    /// The class, where the device knows it.
+    /// Returns the class, if the device knows it.
     #[must_use]
     pub fn class(&self) -> Option<Class> {
         self.detail.map(|detail| detail.class)
     }
 
-    /// Time in the device: from acceptance to the end.
+    /// Returns the time in the device, from acceptance to the end.
     #[must_use]
     pub fn device_time(&self) -> Nanos {
         self.finish - self.submitted
     }
 
-    /// Time since the host first wanted it: device time, and the wait in the host's queue before.
+    /// Returns the time from the host's issue to the end: device time, plus the wait in the host's queue.
     #[must_use]
     pub fn response_time(&self) -> Nanos {
         self.finish.saturating_sub(self.request.arrival)

@@ -1,29 +1,28 @@
-//! Names that look like the name that was typed: the "did you mean" of every error about an unknown name.
+//! Similar names for errors about an unknown name ("did you mean").
 //!
-//! Names are compared by their edit distance (insertions, deletions, substitutions and swaps of neighbours: optimal
-//! string alignment), as a share of the longer name. Keys, which are paths of words with dots between, are compared
-//! word by word, so that a slip in a long key weighs as much as in a short one, and a parent that was left out costs
-//! less than a word that is another one.
+//! Names are compared by edit distance (insertions, deletions, substitutions and transpositions: optimal string
+//! alignment), divided by the length of the longer name. Keys are dotted paths and are compared word by word, so that a
+//! typo weighs the same in a long key as in a short one, and an omitted parent costs less than a different word.
 
-/// Distance, as a share of its length, up to which a name is similar.
+/// Largest relative distance of a similar name.
 const NAME_DISTANCE_MAX: f64 = 0.4;
-/// Distance, as a share of its length, up to which a word of a key is similar.
+/// Largest relative distance of a similar word of a key.
 const WORD_DISTANCE_MAX: f64 = 0.5;
-/// Distance of all words together up to which a key is similar.
+/// Largest sum of the distances of all words of a similar key.
 const KEY_DISTANCE_MAX: f64 = 0.8;
-/// Distance of a word of the known key that was not typed, such as a parent.
+/// Distance of a word of the known key that was not typed, such as an omitted parent.
 const MISSING_WORD_COST: f64 = 0.25;
 /// Distance of a typed word that the known key does not have.
 const EXTRA_WORD_COST: f64 = 0.4;
-/// Further distance up to which a candidate is named beside the nearest.
+/// Largest distance of a further candidate beyond the nearest one.
 const RUNNER_UP_DISTANCE_MAX: f64 = 0.1;
-/// Candidates that are named.
+/// Number of candidates suggested at most.
 const CANDIDATES_MAX: usize = 3;
-/// A shorter text is part of too many names.
+/// Minimum length of a substring match; shorter texts are part of too many names.
 const PART_MIN_CHARS: usize = 3;
 
-/// Those of `known` that `typed` may have been meant to be, the nearest first; three at most. Capital letters do not
-/// matter, nor does whether `-`, `_` or a space stands between words.
+/// Returns the names in `known` that are similar to `typed`, nearest first, three at most. Ignores case and the
+/// difference between `-`, `_` and a space.
 pub fn similar<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let typed = folded(typed);
     if typed.is_empty() {
@@ -32,8 +31,8 @@ pub fn similar<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Vec
     nearest(known.into_iter().map(|name| (name_distance(&typed, &folded(name)), name)), NAME_DISTANCE_MAX)
 }
 
-/// Those of the keys `known` that `typed` may have been meant to be, the nearest first; three at most. `*` in a known
-/// key stands for a number, and is replaced by the typed one.
+/// Returns the keys in `known` that are similar to `typed`, nearest first, three at most. `*` in a known key matches a
+/// number, and is replaced by the typed one.
 pub fn similar_keys<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     if typed.trim().is_empty() {
         return Vec::new();
@@ -43,7 +42,7 @@ pub fn similar_keys<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -
     let whole = folded(&typed.replace('.', "-"));
     let distance = |key: &str| {
         let of_words = key_distance(&words, &key.split('.').map(folded).collect::<Vec<_>>());
-        // Written with other signs between its words.
+        // The same words, joined by other characters than dots.
         let joined = share(&whole, &folded(&key.replace('.', "-"))) * 2.0;
         of_words.min(joined)
     };
@@ -51,7 +50,8 @@ pub fn similar_keys<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -
     found.into_iter().map(|key| key.replace('*', number)).collect()
 }
 
-/// Suffix of an error message that suggests `names`: empty if there are none, else `; did you mean a or b?`.
+/// Returns the suffix of an error message that suggests `names`: empty if there are none, else `; did you mean a or
+/// b?`.
 #[must_use]
 pub fn did_you_mean<T: AsRef<str>>(names: &[T]) -> String {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
@@ -63,7 +63,7 @@ pub fn did_you_mean<T: AsRef<str>>(names: &[T]) -> String {
 
 fn nearest<'a>(candidates: impl Iterator<Item = (f64, &'a str)>, limit: f64) -> Vec<&'a str> {
     let mut near: Vec<(f64, &str)> = candidates.filter(|(distance, _)| *distance <= limit).collect();
-    // Stable: of equally near names the one listed first comes first.
+    // The sort is stable: among equal distances the order of the list is kept.
     near.sort_by(|a, b| a.0.total_cmp(&b.0));
     let least = near.first().map_or(0.0, |(distance, _)| *distance);
     let mut names: Vec<&str> = Vec::new();
@@ -84,7 +84,7 @@ fn is_number(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// How far two folded names are apart: 0 for the same one.
+/// Returns the distance of two folded names; 0 if they are equal.
 fn name_distance(typed: &str, known: &str) -> f64 {
     let distance = share(typed, known);
     let [short, long] = if typed.len() < known.len() { [typed, known] } else { [known, typed] };
@@ -92,13 +92,14 @@ fn name_distance(typed: &str, known: &str) -> f64 {
     if part { distance.min(0.25) } else { distance }
 }
 
-/// Edit distance of two texts as a share of the longer one.
+/// Returns the edit distance of two texts divided by the length of the longer one.
 fn share(a: &str, b: &str) -> f64 {
     let longer = a.chars().count().max(b.chars().count());
     if longer == 0 { 0.0 } else { edits(a, b) as f64 / longer as f64 }
 }
 
-/// Optimal string alignment: the least number of insertions, deletions, substitutions and swaps of neighbours.
+/// Returns the optimal string alignment distance: the minimum number of insertions, deletions, substitutions and
+/// transpositions of neighbours.
 fn edits(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before_last: Vec<usize> = Vec::new();
@@ -118,7 +119,7 @@ fn edits(a: &str, b: &str) -> usize {
     last[b.len()]
 }
 
-/// The same over the words of keys.
+/// Returns the edit distance of two keys, in words.
 fn key_distance(typed: &[String], known: &[String]) -> f64 {
     let mut last: Vec<f64> = (0..=known.len()).map(|words| words as f64 * MISSING_WORD_COST).collect();
     for word in typed {

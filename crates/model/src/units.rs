@@ -1,13 +1,13 @@
-//! Quantities with types, so that a sector count cannot be taken for an address nor a time for a size.
+//! Quantities as distinct types, so that a sector count cannot be passed as an address, nor a time as a size.
 //!
-//! All are whole numbers in their base unit. Arithmetic that would leave the range panics in every build: such a
-//! result is a bug of the caller, never of the input, which is checked where it comes in.
+//! All are unsigned integers in their base unit. Overflow and underflow panic in every build: they are bugs of the
+//! caller, since input is range-checked where it is read.
 
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
-/// Nanoseconds: an instant (since the start of the run) or a span.
+/// A time in nanoseconds: an instant (since the start of the run) or a duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
@@ -23,28 +23,28 @@ pub struct Lba(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sectors(pub u64);
 
-/// Sums and differences of like with like, and products with a count.
+/// Addition and subtraction of equal types, and multiplication and division by a count.
 macro_rules! quantity {
     ($($unit:ident),*) => {$(
         impl $unit {
-            /// Nothing.
+            /// Zero.
             pub const ZERO: $unit = $unit(0);
-            /// The largest value that can be held.
+            /// The largest representable value.
             pub const MAX: $unit = $unit(u64::MAX);
 
-            /// The difference, or zero where `other` is larger.
+            /// Subtracts, and returns zero if `other` is larger.
             #[must_use]
             pub fn saturating_sub(self, other: $unit) -> $unit {
                 $unit(self.0.saturating_sub(other.0))
             }
 
-            /// The sum, or [`Self::MAX`] where it does not fit.
+            /// Adds, and returns [`Self::MAX`] on overflow.
             #[must_use]
             pub fn saturating_add(self, other: $unit) -> $unit {
                 $unit(self.0.saturating_add(other.0))
             }
 
-            /// Whether this is nothing.
+            /// Returns whether the value is zero.
             #[must_use]
             pub fn is_zero(self) -> bool {
                 self.0 == 0
@@ -101,20 +101,20 @@ impl Nanos {
     /// One second.
     pub const SECOND: Nanos = Nanos(1_000_000_000);
 
-    /// The nearest whole number of nanoseconds to `seconds`; negative values and NaN become zero.
+    /// Converts from seconds, rounded to the nearest nanosecond; negative values and NaN become zero.
     #[must_use]
     pub fn from_secs_f64(seconds: f64) -> Nanos {
-        // A float-to-integer `as` saturates, and takes NaN to zero.
+        // A float-to-integer `as` saturates, and turns NaN into zero.
         Nanos((seconds * 1e9).round() as u64)
     }
 
-    /// Seconds, as a fraction.
+    /// Converts to seconds.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Milliseconds, as a fraction.
+    /// Converts to milliseconds.
     #[must_use]
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
@@ -122,7 +122,7 @@ impl Nanos {
 }
 
 impl Sectors {
-    /// The size of this many sectors of `sector` bytes.
+    /// Returns the size of this many sectors of `sector` bytes.
     #[must_use]
     pub fn to_bytes(self, sector: Bytes) -> Bytes {
         sector * self.0

@@ -1,33 +1,33 @@
-//! The page cache: which pages of which files are in memory, and which goes when room is needed.
+//! The page cache: the cached pages of all files, and their replacement.
 //!
-//! Two lists, as in Linux: a page comes to the *inactive* list, and moves to the *active* one when it is used a second
-//! time; the coldest of the inactive list goes. While the active list is the longer one, its coldest page moves down
-//! before. So what is read once in order leaves again without pushing out what is used often. A page that is on its
-//! way, dirty or being written cannot go; where it is met it moves to the warm end, as the kernel does.
+//! Two lists, as in Linux: a page enters the *inactive* list, and moves to the *active* list at its second use; the
+//! coldest page of the inactive list is evicted. While the active list is longer, its coldest pages are demoted first.
+//! Sequentially read data thus leaves the cache without evicting frequently used pages. A page that is loading, dirty
+//! or being written cannot be evicted; when it is encountered it moves to the warm end, as in the kernel.
 //!
-//! Or plain *LRU*: one list, to whose warm end a page comes each time that it is used.
+//! Alternatively plain *LRU*: one list, with a page moving to the warm end at each use.
 //!
-//! Every operation takes constant time; `naive` in the tests is the plain version that this is held against.
+//! Every operation takes constant time; `naive` is the reference implementation for the tests.
 
 #[cfg(test)]
 mod naive;
 
 use crate::spec::Replacement;
 
-/// Names a file for the whole run.
+/// Identifier of a file for the whole run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileId(pub(crate) usize);
 
-/// What a page in memory is.
+/// State of a cached page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// On its way from the device.
+    /// Being read from the device.
     Loading,
-    /// As on the device.
+    /// Equal to the content on the device.
     Clean,
-    /// Newer than on the device.
+    /// Newer than the content on the device.
     Dirty,
-    /// On its way to the device.
+    /// Being written to the device.
     Writing,
 }
 
@@ -36,34 +36,34 @@ pub(crate) enum State {
 pub(crate) struct PageCache {
     replacement: Replacement,
     capacity: usize,
-    /// What of it is taken for something else.
+    /// Pages reserved for other purposes.
     taken: usize,
     pages: Vec<Page>,
     free: Vec<u32>,
-    /// For each file, where each of its pages is: an index into `pages`, or one of the two below.
+    /// For each file, the position of each page: an index into `pages`, or one of the two constants below.
     files: Vec<Vec<u32>>,
     inactive: List,
     active: List,
-    /// Pages that cannot go.
+    /// Number of pages that cannot be evicted.
     pinned: usize,
     counts: Vec<Counts>,
 }
 
-/// Index of a page that has never been in memory; also the end of a list.
+/// Index of a page that has never been cached; also the end of a list.
 const NEVER_CACHED: u32 = u32::MAX;
 /// Index of a page that was evicted.
 const EVICTED_PAGE: u32 = u32::MAX - 1;
 
-/// What has happened to a file, in pages.
+/// Counters of a file, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Asked of the device.
+    /// Requested from the device.
     pub(crate) loaded: u64,
-    /// Brought in for a prefetcher.
+    /// Loaded for a prefetcher.
     pub(crate) prefetched: u64,
-    /// Brought in for a prefetcher, and gone before anybody else used them.
+    /// Loaded for a prefetcher, and evicted before a program used them.
     pub(crate) wasted: u64,
-    /// Pages that went to make room.
+    /// Evicted.
     pub(crate) evicted: u64,
 }
 
@@ -75,16 +75,16 @@ struct Page {
     colder: u32,
     state: State,
     is_active: bool,
-    /// Used once since it came to its list.
+    /// Used once since it entered its list.
     referenced: bool,
-    /// Calls for the next window of the kernel's read-ahead.
+    /// Reaching it triggers the next window of the kernel's read-ahead.
     marked: bool,
-    /// Brought in for a prefetcher and not used by a program yet.
+    /// Loaded for a prefetcher and not yet used by a program.
     ahead: bool,
 }
 
 impl PageCache {
-    /// Room for so many pages.
+    /// Creates a cache with a capacity in pages.
     pub(crate) fn new(capacity: usize, replacement: Replacement) -> PageCache {
         PageCache {
             replacement,
@@ -100,13 +100,13 @@ impl PageCache {
         }
     }
 
-    /// So many pages of its room are taken for something else; what can go goes.
+    /// Reserves `pages` of the capacity for another purpose; evicts clean pages as needed.
     pub(crate) fn take_away(&mut self, pages: usize) {
         self.taken += pages;
         while self.len() > self.room() && self.evict() {}
     }
 
-    /// So many of them are free again.
+    /// Returns reserved pages.
     pub(crate) fn give_back(&mut self, pages: usize) {
         self.taken -= pages;
     }
@@ -115,7 +115,7 @@ impl PageCache {
         self.capacity.saturating_sub(self.taken).max(1)
     }
 
-    /// A new file of so many pages, none of which is in memory.
+    /// Adds a file with `pages` pages, none of them cached.
     pub(crate) fn add_file(&mut self, pages: u64) -> FileId {
         let pages = usize::try_from(pages).expect("a file's pages fit into memory");
         self.files.push(vec![NEVER_CACHED; pages]);
@@ -123,33 +123,34 @@ impl PageCache {
         FileId(self.files.len() - 1)
     }
 
-    /// How many pages a file has.
+    /// Returns the size of a file in pages.
     pub(crate) fn pages(&self, file: FileId) -> u64 {
         self.files[file.0].len() as u64
     }
 
-    /// What a page is, if it is in memory.
+    /// Returns the state of a page, if it is cached.
     pub(crate) fn state(&self, file: FileId, page: u64) -> Option<State> {
         Some(self.pages[self.place(file, page)?].state)
     }
 
-    /// Whether a page was in memory and had to go.
+    /// Returns whether a page was cached and has been evicted.
     pub(crate) fn was_evicted(&self, file: FileId, page: u64) -> bool {
         self.files[file.0][page as usize] == EVICTED_PAGE
     }
 
-    /// What has happened to a file's pages.
+    /// Returns the counters of a file.
     pub(crate) fn counts(&self, file: FileId) -> Counts {
         self.counts[file.0]
     }
 
-    /// How many pages are in memory.
+    /// Returns the number of cached pages.
     pub(crate) fn len(&self) -> usize {
         self.inactive.len + self.active.len
     }
 
-    /// Takes in a page that is not there, pushing another one out if need be. Where none can go, it is only taken in
-    /// if it `must` be: the kernel gives up a read-ahead, but never a read.
+    /// Inserts a page that is not cached, evicting another one if necessary. If none can be evicted, the page is
+    /// inserted only if `must` is set: the kernel abandons a read-ahead, but never a read. Returns whether it was
+    /// inserted.
     pub(crate) fn insert(&mut self, file: FileId, page: u64, state: State, must: bool) -> bool {
         debug_assert!(self.place(file, page).is_none(), "the page is there");
         while self.len() >= self.room() {
@@ -188,7 +189,7 @@ impl PageCache {
         true
     }
 
-    /// A page has been read or written by a program, or by a prefetcher that reads.
+    /// Records the use of a page by a program, or by a prefetcher that reads.
     pub(crate) fn touch(&mut self, file: FileId, page: u64) {
         if let Some(at) = self.place(file, page) {
             self.touch_at(at);
@@ -209,8 +210,8 @@ impl PageCache {
         }
     }
 
-    /// A reader passes a page: it is touched, unless `is_same` says that the reader goes on within it. Once a program has
-    /// come to it, rather than a prefetcher, it has not been brought in for nothing.
+    /// Records that a reader passes a page: the page is touched, unless `is_same` indicates that the reader continues
+    /// within it. Once a program, rather than a prefetcher, has passed it, its prefetch was not wasted.
     pub(crate) fn pass(&mut self, file: FileId, page: u64, is_same: bool, is_prefetcher: bool) {
         let Some(at) = self.place(file, page) else { return };
         if !is_same {
@@ -219,7 +220,7 @@ impl PageCache {
         self.pages[at].ahead &= is_prefetcher;
     }
 
-    /// A page that is there was brought in for a prefetcher.
+    /// Marks a cached page as loaded for a prefetcher.
     pub(crate) fn set_ahead(&mut self, file: FileId, page: u64) {
         if let Some(at) = self.place(file, page) {
             self.pages[at].ahead = true;
@@ -227,21 +228,21 @@ impl PageCache {
         }
     }
 
-    /// Lets a page that is there call for the next window.
+    /// Marks a cached page as the trigger of the next window.
     pub(crate) fn mark(&mut self, file: FileId, page: u64) {
         if let Some(at) = self.place(file, page) {
             self.pages[at].marked = true;
         }
     }
 
-    /// A reader comes to a page: what it is, if it is there, and whether it was marked; it is not any more.
+    /// Returns the state of a page that a reader reaches, if it is cached, and whether it was marked; clears the mark.
     pub(crate) fn meet(&mut self, file: FileId, page: u64) -> Option<(State, bool)> {
         let at = self.place(file, page)?;
         let page = &mut self.pages[at];
         Some((page.state, std::mem::take(&mut page.marked)))
     }
 
-    /// Changes what a page is, if it is there.
+    /// Changes the state of a page, if it is cached.
     pub(crate) fn set_state(&mut self, file: FileId, page: u64, state: State) {
         let Some(at) = self.place(file, page) else { return };
         let before = std::mem::replace(&mut self.pages[at].state, state);
@@ -254,7 +255,7 @@ impl PageCache {
         (at < EVICTED_PAGE).then_some(at as usize)
     }
 
-    /// Makes the coldest page go that can. Says whether there was one.
+    /// Evicts the coldest page that can be evicted; returns whether there was one.
     fn evict(&mut self) -> bool {
         if self.pinned >= self.len() {
             return false;
@@ -273,14 +274,14 @@ impl PageCache {
                 return true;
             }
             self.inactive.push(&mut self.pages, at);
-            // Where all of this list is pinned, what can go is in the other one.
+            // If this whole list is pinned, the pages that can be evicted are in the other one.
             if self.active.len > 0 {
                 self.cool();
             }
         }
     }
 
-    /// The coldest active page becomes the warmest inactive one.
+    /// Moves the coldest active page to the warm end of the inactive list.
     fn cool(&mut self) {
         let Some(at) = self.active.coldest() else { return };
         self.active.remove(&mut self.pages, at);
@@ -299,7 +300,7 @@ impl PageCache {
     }
 }
 
-/// A list through the pages, from the warmest to the coldest.
+/// A linked list of pages, from the warmest to the coldest.
 #[derive(Clone, Copy, Debug)]
 struct List {
     warmest: u32,

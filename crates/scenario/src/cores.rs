@@ -1,22 +1,23 @@
-//! The cores of the machine: one pool that all threads share, or cores with distances, each of which threads share.
+//! The cores of the machine: one pool shared by all threads, or individual cores with distances, each shared by its
+//! threads.
 //!
-//! On cores with distances a burst runs on one core to its end. It is lengthened by what it takes to get there: the hop
-//! from where the thread ran last, the hop of what another thread handed over, and waking the core up if it has had
-//! nothing to do for longer than it spins.
+//! With distances, a burst runs on one core to its end. Its time is extended by the cost of getting there: the hop from
+//! the thread's last core, the hop of the data from the thread that handed it over, and the wake-up of a core that has
+//! been idle for longer than it spins.
 
 use sakiyomi_model::Nanos;
 
 use crate::cpu::Cpu;
 use crate::spec::{CoreScheduler, MachineSpec};
 
-/// A request for computing time.
+/// A request for CPU time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Burst {
     pub(crate) time: Nanos,
     pub(crate) is_urgent: bool,
-    /// On which core; none for any.
+    /// Core; `None` for any.
     pub(crate) core: Option<u32>,
-    /// The thread that handed over what is computed on.
+    /// Thread that handed over the data.
     pub(crate) from: Option<usize>,
 }
 
@@ -30,14 +31,14 @@ pub(crate) enum Cores {
 pub(crate) struct PerCore {
     machine: MachineSpec,
     cores: Vec<Core>,
-    /// On which core each thread ran last.
+    /// Core on which each thread ran last.
     last: Vec<Option<usize>>,
 }
 
 #[derive(Clone, Debug)]
 struct Core {
     cpu: Cpu,
-    /// Bursts that run on it.
+    /// Number of bursts running on it.
     running: u32,
     idle_since: Nanos,
 }
@@ -52,7 +53,8 @@ impl Cores {
         Cores::PerCore(Box::new(PerCore { machine: machine.clone(), cores, last: Vec::new() }))
     }
 
-    /// `thread` computes. Returns what the burst takes besides its time; none if nothing is left to be computed.
+    /// Starts a burst of `thread`. Returns the additional time of the burst for hops; `None` if there is nothing to
+    /// compute.
     pub(crate) fn run(&mut self, now: Nanos, thread: usize, burst: Burst) -> Option<Nanos> {
         let (cpu, hops) = match self {
             Cores::Shared(cpu) => (cpu, Nanos::ZERO),
@@ -73,7 +75,7 @@ impl Cores {
         Some(hops)
     }
 
-    /// When the next burst ends, if nothing else happens until then.
+    /// Returns the end of the next burst, if no other event occurs before.
     pub(crate) fn next_event(&self) -> Option<Nanos> {
         match self {
             Cores::Shared(cpu) => cpu.next_event(),
@@ -81,7 +83,7 @@ impl Cores {
         }
     }
 
-    /// The thread whose burst has ended by `now`, one a call; in the order of the cores.
+    /// Returns the next thread whose burst has ended by `now`, one per call, in the order of the cores.
     pub(crate) fn ended(&mut self, now: Nanos) -> Option<usize> {
         match self {
             Cores::Shared(cpu) => cpu.ended(now),
@@ -89,7 +91,7 @@ impl Cores {
         }
     }
 
-    /// How much of a thread's burst is left.
+    /// Returns the remaining time of a thread's burst.
     pub(crate) fn left(&mut self, now: Nanos, thread: usize) -> Nanos {
         match self {
             Cores::Shared(cpu) => cpu.left(now, thread),
@@ -106,7 +108,7 @@ impl PerCore {
         self.last.get(thread).copied().flatten()
     }
 
-    /// Chooses the core of a burst. Returns it, and what it takes to get there.
+    /// Chooses the core of a burst. Returns it, and the time of the hops to it.
     fn place(&mut self, now: Nanos, thread: usize, burst: Burst) -> (&mut Cpu, Nanos) {
         let last = self.last(thread);
         let machine = &self.machine;
@@ -138,7 +140,7 @@ impl PerCore {
         (&mut self.cores[core].cpu, hops)
     }
 
-    /// A burst of the thread has begun where it was placed.
+    /// Records the start of the thread's burst on its core.
     fn began(&mut self, thread: usize) {
         let core = self.last(thread).expect("the burst was placed");
         self.cores[core].running += 1;

@@ -1,10 +1,10 @@
-//! Cores that programs share: as long as there are no more programs than cores each runs at full speed, and otherwise
-//! all get the same share at any moment.
+//! Cores shared by programs: up to one program per core, all run at full speed; otherwise all get equal shares at any
+//! moment (processor sharing).
 //!
-//! Those that are urgent go before: the others share the cores that they leave.
+//! Urgent programs take precedence: the others share the cores left over.
 //!
-//! Kept as one clock of work for all of a class: it runs at the speed at which each program is served, and a program's
-//! burst ends when the clock has gone on by its length.
+//! Implemented as one virtual clock of work per class: it runs at the speed at which each program is served, and a
+//! program's burst ends when the clock has advanced by its length.
 
 use std::collections::BTreeSet;
 
@@ -18,14 +18,14 @@ pub(crate) struct Cpu {
     others: Class,
 }
 
-/// Programs that go before or after others. A program is in one class at a time.
+/// A priority class of programs. A program is in one class at a time.
 #[derive(Clone, Debug, Default)]
 struct Class {
-    /// How much work each program that runs without a break has been given.
+    /// Virtual clock: work given to each continuously running program, in nanoseconds.
     work: u64,
-    /// The part of a nanosecond of work that has been done besides, in shares of a program.
+    /// Fraction of a nanosecond of work done in addition, in units of 1/programs.
     part: u64,
-    /// Where the clock stands when a burst ends, and whose it is.
+    /// Ends of bursts on the virtual clock, with their programs.
     ends: BTreeSet<(u64, usize)>,
 }
 
@@ -35,28 +35,28 @@ impl Cpu {
         Cpu { cores, now: Nanos::ZERO, urgent: Class::default(), others: Class::default() }
     }
 
-    /// `program` computes for so long, as long as it has a core for itself.
+    /// Starts a burst of a program, `burst` long on a core of its own.
     pub(crate) fn run(&mut self, now: Nanos, program: usize, burst: Nanos) {
         self.advance_to(now);
         self.others.begin(program, burst);
     }
 
-    /// The same, and it goes before all that are not urgent.
+    /// Starts an urgent burst, which takes precedence over all that are not urgent.
     pub(crate) fn run_urgently(&mut self, now: Nanos, program: usize, burst: Nanos) {
         self.advance_to(now);
         self.urgent.begin(program, burst);
-        // There are fewer cores for the others, who share them differently from now on.
+        // The number of cores for the others changes, and with it the unit of their fraction.
         self.others.part = 0;
     }
 
-    /// When the next burst ends, if nothing else happens until then.
+    /// Returns the end of the next burst, if no other event occurs before.
     pub(crate) fn next_event(&self) -> Option<Nanos> {
         let (urgent, others) = (self.urgent.next_end(self.cores), self.others.next_end(self.left_over()));
         let took = urgent.map_or(others, |urgent| Some(others.map_or(urgent, |others| urgent.min(others))));
         took.map(|took| self.now + took)
     }
 
-    /// The program whose burst has ended by `now`, one a call.
+    /// Returns the next program whose burst has ended by `now`, one per call.
     pub(crate) fn ended(&mut self, now: Nanos) -> Option<usize> {
         self.advance_to(now);
         if let Some(program) = self.urgent.ended() {
@@ -66,13 +66,13 @@ impl Cpu {
         self.others.ended()
     }
 
-    /// How much of a program's burst is left.
+    /// Returns the remaining time of a program's burst.
     pub(crate) fn left(&mut self, now: Nanos, program: usize) -> Nanos {
         self.advance_to(now);
         self.urgent.left(program).or(self.others.left(program)).unwrap_or_default()
     }
 
-    /// Cores that the urgent ones leave.
+    /// Returns the number of cores left over by urgent programs.
     fn left_over(&self) -> u64 {
         self.cores.saturating_sub(self.urgent.ends.len() as u64)
     }
@@ -92,7 +92,7 @@ impl Class {
         self.ends.insert((self.work + burst.0, program));
     }
 
-    /// In how long the next burst ends on so many cores; none if it never does.
+    /// Returns the time until the next burst ends on `cores` cores; `None` if it never does.
     fn next_end(&self, cores: u64) -> Option<Nanos> {
         let &(end, _) = self.ends.first()?;
         let left = end - self.work;

@@ -1,4 +1,4 @@
-//! A file of a workload: where it lies, whose it is, and what the kernel remembers of it while it is open.
+//! A file of a workload: layout, owner, and the kernel's state while it is open.
 
 use sakiyomi_model::{Nanos, StreamId};
 
@@ -9,20 +9,20 @@ use crate::readahead::xnu::Clusters;
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) layout: Layout,
-    /// The workload that it belongs to.
+    /// Workload that owns it.
     pub(crate) owner: StreamId,
-    /// In bytes.
+    /// Size in bytes.
     pub(crate) size: u64,
     pub(crate) is_followed: bool,
-    /// Where the open file stands, in bytes: where the present call has begun, or the last one has ended.
+    /// File position in bytes: start of the current call, or end of the last one.
     pub(crate) position: u64,
-    /// Bytes of the calls that have ended.
+    /// Bytes read by finished calls.
     pub(crate) read_bytes: u64,
-    /// Read-ahead state of Linux while it is open, shared by all threads.
+    /// Linux's read-ahead state of the open file, shared by all threads.
     pub(crate) read_ahead: ReadAhead,
-    /// Pages of a mapping that were missing, less those that were there (`mmap_miss`).
+    /// Faults in a mapping minus hits (`mmap_miss`).
     pub(crate) misses: u32,
-    /// Read-ahead state of Mac OS X.
+    /// Mac OS X's read-ahead state.
     pub(crate) clusters: Clusters,
     pub(crate) reads: Outstanding,
 }
@@ -47,14 +47,14 @@ impl File {
         (self.position, self.read_ahead, self.misses) = (0, ReadAhead::default(), 0);
     }
 
-    /// A call has brought so many bytes, up to `end`.
+    /// Records the end of a call that read `bytes` bytes, up to `end`.
     pub(crate) fn call_ended(&mut self, end: u64, bytes: u64) {
         self.position = end;
         self.read_bytes += bytes;
     }
 }
 
-/// Requests to read a file that the device has or waits for, and for how long there were any.
+/// Counts a file's outstanding reads, and measures the time with at least one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outstanding {
     requests: u64,
@@ -77,7 +77,7 @@ impl Outstanding {
         }
     }
 
-    /// For how long there were any so far.
+    /// Returns the total time with an outstanding read so far.
     pub(crate) fn total(&self, now: Nanos) -> Nanos {
         if self.requests > 0 { self.total + (now - self.since) } else { self.total }
     }

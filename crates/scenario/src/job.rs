@@ -1,5 +1,5 @@
-//! A job of tasks: threads that read, copy and compute, in the order in which the task manager gives them tasks; run once
-//! or several times.
+//! A job of tasks: threads that read, copy and compute in the order given by the task manager; run once or several
+//! times.
 
 mod manager;
 
@@ -19,35 +19,36 @@ const FILE: FileIndex = FileIndex(0);
 /// The thread that begins and ends a run.
 const FIRST: ThreadIndex = ThreadIndex(0);
 
-/// A job on its way.
+/// State of a running job.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     spec: JobSpec,
     stage: Stage,
     threads: Vec<Thread>,
-    /// When idle threads can be given tasks, or the next stage can begin; none while it waits for its threads.
+    /// Time at which idle threads can receive tasks, or the next stage can begin; `None` while it waits for its
+    /// threads.
     due: Option<Nanos>,
-    /// The thread at which the next one to be given a task is looked for; 0 once there is nothing to give.
+    /// Thread at which the search for the next idle thread begins; 0 once there are no tasks.
     round: usize,
-    /// Threads that compute and have nothing to do, and the same of the one for I/O.
+    /// Number of idle compute threads, and of idle I/O threads.
     idle: [usize; 2],
-    /// The present run, and when it began.
+    /// Current run, and its start.
     run: JobRun,
     since: Nanos,
-    /// For how long the file had been read and how much of it had been fetched when the run began.
+    /// Reading time and fetched bytes of the file at the start of the run.
     before: (Nanos, u64),
     runs: Vec<JobRun>,
 }
 
-/// How far it has come.
+/// Stage of a run.
 #[derive(Clone, Debug)]
 enum Stage {
     Waiting,
     Opening,
-    /// The buffer is being made.
+    /// Allocating the buffer.
     Reserving,
     Running(Manager),
-    /// The buffer is being given back.
+    /// Releasing the buffer.
     Releasing,
     Done,
 }
@@ -56,26 +57,26 @@ enum Stage {
 struct Thread {
     doing: Doing,
     idle_since: Nanos,
-    /// The thread that its task comes from, until it has paid the hop.
+    /// Thread that made its task ready, until the hop has been charged.
     from: Option<ThreadIndex>,
 }
 
-/// What a thread is at. `at` is how far its task will have come, in bytes of the file.
+/// Activity of a thread. `at` is the position that its task will have reached, in bytes of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
     Nothing,
-    /// In a call that reads.
+    /// In a read call.
     Reading {
         task: Task,
         at: u64,
     },
-    /// Taking memory for what it has read.
+    /// Allocating memory for the data read.
     Filling {
         task: Task,
         at: u64,
         length: u64,
     },
-    /// In the mapping.
+    /// Touching the mapping.
     Touching {
         task: Task,
         at: u64,
@@ -140,7 +141,7 @@ impl Job {
         (FIRST, Action::Open { file: FILE })
     }
 
-    /// The file is open: a buffer that is made as a whole comes next, or the tasks.
+    /// Continues after the file was opened: allocates a buffer of fixed size, or begins the tasks.
     fn opened(&mut self, now: Nanos, view: &View<'_>) -> Option<Action> {
         if self.spec.method == ReadMethod::Mmap || fills(&self.spec) {
             self.plan(now, view);
@@ -158,8 +159,8 @@ impl Job {
         self.due = Some(now);
     }
 
-    /// The blocks in the order in which they are taken. One that is not all in memory is not taken first: what it lacks
-    /// would push out the beginning of the next one, and so on.
+    /// Returns the blocks in processing order. With cached blocks first, a partly cached block is not among these: its
+    /// missing pages would evict the beginning of the next one, and so on.
     fn order(&self, view: &View<'_>) -> Vec<u64> {
         let blocks = 0..Manager::blocks(&self.spec);
         if self.spec.order == Order::File {
@@ -171,8 +172,7 @@ impl Job {
         [cached, rest].concat()
     }
 
-    /// The next thread that has nothing to do and for which there is a task, in rounds over all threads until there is
-    /// none.
+    /// Assigns a task to the next idle thread for which there is one, round-robin; `None` if there is none.
     fn give(&mut self, now: Nanos) -> Option<(ThreadIndex, Action)> {
         let Stage::Running(manager) = &mut self.stage else { return None };
         let [any, io] = self.idle;
@@ -192,7 +192,7 @@ impl Job {
         None
     }
 
-    /// A thread has a task. It comes from the thread that made it ready, for which the first burst pays.
+    /// Starts a task on a thread. Its first burst pays for the hop from the thread that made the task ready.
     fn begin(&mut self, now: Nanos, thread: usize, Active { task, from }: Active) -> Action {
         self.ends_idling(now, thread);
         self.idle[worker(&self.spec, thread) as usize] -= 1;
@@ -215,7 +215,7 @@ impl Job {
         self.runs.push(mem::take(&mut self.run));
     }
 
-    /// Goes on with a task that has come up to `at`. Returns what is done next; none at its end.
+    /// Continues a task at position `at`. Returns the next action; `None` at its end.
     fn go_on(&mut self, now: Nanos, thread: usize, task: Task, at: u64) -> Option<Action> {
         if at == task.end() {
             self.threads[thread] = Thread { doing: Doing::Nothing, idle_since: now, from: None };
@@ -229,7 +229,7 @@ impl Job {
         Some(self.next_action(thread, task, at))
     }
 
-    /// What a thread does next of a task that has come up to `at`.
+    /// Returns the next action of a thread whose task has reached `at`.
     fn next_action(&mut self, thread: usize, task: Task, at: u64) -> Action {
         let is_mapped = self.spec.method == ReadMethod::Mmap;
         let (doing, action) = match task {
@@ -247,7 +247,7 @@ impl Job {
         action
     }
 
-    /// Copies or computes so many bytes from `at` on.
+    /// Copies or computes on `length` bytes from `at` on.
     fn work(&mut self, thread: usize, task: Task, at: u64, length: u64) -> Action {
         let (rate, bytes) = match task {
             Task::Read { .. } => (self.spec.copy, &mut self.run.read_bytes),
@@ -260,7 +260,7 @@ impl Job {
         Action::Compute { time, core: None, from: from.take() }
     }
 
-    /// Adds up where the time of a task went.
+    /// Adds the time breakdown of a task to the run.
     fn account(&mut self, task: Task, completed: Completed) {
         *match task {
             Task::Read { .. } => &mut self.run.copied,
@@ -338,12 +338,12 @@ impl Workload for Job {
     }
 }
 
-/// Those that compute, and the one for I/O.
+/// Returns the number of threads: those that compute, and the one for I/O.
 fn threads(spec: &JobSpec) -> usize {
     idle(spec).iter().sum()
 }
 
-/// The same, of each kind: as many as have nothing to do before a run and after it.
+/// Returns the number of threads of each kind, all of which are idle before and after a run.
 fn idle(spec: &JobSpec) -> [usize; 2] {
     [spec.threads as usize, usize::from(spec.method == ReadMethod::BlockedIo)]
 }
@@ -352,17 +352,17 @@ fn worker(spec: &JobSpec, thread: usize) -> Worker {
     if is_for_io(spec, thread) { Worker::Io } else { Worker::Any }
 }
 
-/// The thread for I/O comes after those that compute.
+/// Returns whether a thread is the I/O thread, which follows the compute threads.
 fn is_for_io(spec: &JobSpec, thread: usize) -> bool {
     thread >= spec.threads as usize
 }
 
-/// Whether memory is taken as the buffer fills.
+/// Returns whether memory is allocated as the buffer fills.
 fn fills(spec: &JobSpec) -> bool {
     spec.method == ReadMethod::Read || spec.buffer == Buffer::File
 }
 
-/// How long so many bytes take.
+/// Returns the time for `bytes` at a rate in bytes per second.
 fn time(bytes: u64, rate: Option<Bytes>) -> Nanos {
     let rate = rate.map_or(u64::MAX, |rate| rate.0);
     Nanos((u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64)

@@ -1,21 +1,21 @@
-//! Where files lie on the device: one behind the other, each in one piece or in many.
+//! Placement of files on the device, one after the other, each contiguous or fragmented.
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
 
-/// The places of one file.
+/// Placement of one file.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     sectors_per_page: u64,
     pages: u64,
-    /// Every piece but the last has so many pages.
+    /// Pages of each fragment but the last.
     pages_per_piece: u64,
-    /// The first sector of each piece.
+    /// First sector of each fragment.
     pieces: Vec<u64>,
 }
 
 impl Layout {
-    /// The sectors of `pages` pages from `start` on, as `(first sector, first page, pages)` for each piece.
+    /// Iterates over the sectors of `pages` pages from `start` on, as `(first sector, first page, pages)` per fragment.
     pub(crate) fn runs(&self, start: u64, pages: u64) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         let end = (start + pages).min(self.pages);
         let mut page = start;
@@ -33,20 +33,20 @@ impl Layout {
     }
 }
 
-/// Finds places on a device.
+/// Allocator of placements.
 #[derive(Debug)]
 pub(crate) struct Places<'a> {
     pub(crate) sectors: u64,
     pub(crate) sectors_per_page: u64,
     pub(crate) random: &'a mut Pcg64,
-    /// Where the next file begins.
+    /// Start of the next file, in sectors.
     pub(crate) next: u64,
 }
 
 impl Places<'_> {
-    /// A place for so many pages: behind the last file, or from a share of the device on. In pieces, each lies up to
-    /// four of its lengths behind the one before. What does not fit goes on at the beginning; content is not modelled,
-    /// so that files which meet there do no harm.
+    /// Places a file of `pages` pages after the last file, or from a share of the device on. Fragments are separated by
+    /// gaps of up to four times their length. At the end of the device, placement wraps around; content is not
+    /// modelled, so overlapping files do no harm.
     pub(crate) fn place(&mut self, pages: u64, at: Option<f64>, piece: Option<u64>) -> Layout {
         if let Some(share) = at {
             self.next = (self.sectors as f64 * share) as u64;

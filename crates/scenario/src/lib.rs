@@ -1,18 +1,19 @@
-//! The whole stack in virtual time: programs that read, compute and write; jobs of tasks on several threads; the page
-//! cache with the kernel's read-ahead and write-back; a prefetcher; the block queue; a regulator; and a drive.
+//! Simulation of the I/O stack in virtual time: programs that read, compute and write; jobs of tasks on several
+//! threads; the page cache with the kernel's read-ahead and write-back; a prefetcher; the block queue; a regulator; and
+//! a drive.
 //!
-//! | what | where |
+//! | topic | item |
 //! |---|---|
-//! | an experiment as its file says it | [`Scenario`], in [`spec`] |
-//! | running it | [`run`]; [`run_with`] other workloads than programs and jobs |
-//! | what such a workload is | [`Workload`], in [`workload`] |
-//! | what came of it | [`Outcome`] |
+//! | an experiment as described by its file | [`Scenario`], in [`spec`] |
+//! | running an experiment | [`run`]; [`run_with`] further workloads besides programs and jobs |
+//! | the interface of workloads | [`Workload`], in [`workload`] |
+//! | results | [`Outcome`] |
 //! | streams of tuples on cores | [`stream::simulate`], [`stream::StreamWorkload`] |
 //!
-//! The prefetcher is the one that runs in real time, `sakiyomi_prefetch::Controller`; here it is shown the positions of
-//! simulated programs at the instants at which it asks for them; and so is the regulator,
-//! `sakiyomi_regulate::RegulatedDevice`. Integer nanoseconds, one seed: the same bytes for the
-//! same input. The crate is pure: it reads no clock and no file, and starts no thread.
+//! The prefetcher is the one used in real time, `sakiyomi_prefetch::Controller`; here it observes simulated programs at
+//! the instants that it requests. So is the regulator, `sakiyomi_regulate::RegulatedDevice`. Times are integer
+//! nanoseconds and randomness comes from one seed: the same input gives the same output, byte for byte. The crate is
+//! pure: it reads no clock and no file, and starts no thread.
 //!
 //! # Files
 //!
@@ -26,27 +27,28 @@
 //!           └─► cores
 //! ```
 //!
-//! | file of `scenario` | what |
+//! | file of `scenario` | content |
 //! |---|---|
-//! | `spec.rs`, `spec/` | an experiment as its TOML says it; keys set by their paths; what is possible |
-//! | `workload.rs` | `trait Workload`: times and completions in, actions of threads out; what a workload needs of the machine |
+//! | `spec.rs`, `spec/` | the TOML description of an experiment; setting keys by path; validation |
+//! | `workload.rs` | `trait Workload`: times and completions in, actions of threads out; requirements of a workload |
 //! | `program.rs` | the workload of one thread that reads, computes, writes, pauses |
-//! | `job.rs`, `job/manager.rs` | the workload of a job's threads; which task is done next: parts, task blocks, what waits for what |
-//! | `cache.rs` | the page cache, constant time for each page; `cache/naive.rs` is what it is held against |
-//! | `readahead.rs`, `readahead/xnu.rs`, `writeback.rs`, `queue.rs`, `cpu.rs` | one mechanism of the kernel each; none knows another |
-//! | `storage.rs`, `measure.rs` | a device that tells what its mechanism did; how well I/O times are kept |
-//! | `cores.rs` | one pool of cores, or cores with distances: which one a burst runs on, what it takes to get there |
-//! | `file.rs`, `layout.rs` | a file of a workload: its place, its owner, what the kernel remembers while it is open |
+//! | `job.rs`, `job/manager.rs` | the workload of a job's threads; the choice of the next task: parts, task blocks, dependencies |
+//! | `cache.rs` | the page cache, constant time per page; `cache/naive.rs` is its reference implementation |
+//! | `readahead.rs`, `readahead/xnu.rs`, `writeback.rs`, `queue.rs`, `cpu.rs` | one kernel mechanism each, independent of the others |
+//! | `storage.rs`, `measure.rs` | a device with usage statistics; accuracy of I/O times |
+//! | `cores.rs` | one pool of cores, or cores with distances: placement of bursts, cost of hops |
+//! | `file.rs`, `layout.rs` | a file of a workload: placement, owner, the kernel's state while it is open |
 //! | `stream.rs`, `stream/` | pipelines of operators on cores: rings, hops, replicas, relocations, the controller; look-ups as a workload |
-//! | `world/pages.rs`, `xnu.rs`, `mapped.rs` | reading through the page cache, in Linux and in Mac OS X; touching what is mapped |
-//! | `world/workloads.rs`, `actions.rs`, `thread.rs` | asks workloads for actions and tells them what has completed; carries actions out; accounts for the time of threads |
-//! | `world/experiment.rs`, `build.rs` | from an experiment to its workloads and the world at time 0, and to what came of them |
-//! | `world.rs`, `world/` | the event loop, which joins them: nothing is queued that could become out of date |
+//! | `world/pages.rs`, `xnu.rs`, `mapped.rs` | reading through the page cache, in Linux and in Mac OS X; touching mapped files |
+//! | `world/workloads.rs`, `actions.rs`, `thread.rs` | requests actions from workloads and delivers completions; carries out actions; time accounting of threads |
+//! | `world/experiment.rs`, `build.rs` | from an experiment to its workloads and the world at time 0, and to the results |
+//! | `world.rs`, `world/` | the event loop that joins them, without a queue of events that could become stale |
 //!
-//! Whatever waits for an instant says so when asked, and the earliest is next. The event loop does not know what a workload
-//! is: `run_with` takes others than programs and jobs, and the tests have some (`tests/it/workload.rs`). A workload is never
-//! asked for an action before the time that it named, and each action completes once. The controller is `prefetch`'s and the
-//! regulator `regulate`'s, the same as in real time: `docs/scenario.md`.
+//! Every component that waits for an instant returns it when queried, and the earliest is next. The event loop is
+//! independent of the kind of workload: `run_with` accepts others than programs and jobs, such as those of the tests
+//! (`tests/it/workload.rs`). A workload is never asked for an action before the time that it named, and each action
+//! completes once. The controller is that of `prefetch` and the regulator that of `regulate`, as in real time:
+//! `docs/scenario.md`.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod cache;

@@ -1,7 +1,7 @@
-//! Measures how well I/O times are kept, and what all get out of the device.
+//! Measurement of the accuracy of I/O times, and of the throughput of all programs.
 //!
-//! When the last moments begin that are not counted is only known at the end: what might be in them is kept apart until
-//! it is older.
+//! The start of the final interval that is not counted is known only at the end, so recent I/Os are kept until they are
+//! older than that interval.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use sakiyomi_regulate::{Rate, Timing};
 use crate::outcome::{Allowance, Decided, Kept, Regulation};
 use crate::spec::RunSpec;
 
-/// Time without I/O after which the next I/O counts as the first after a pause.
+/// Minimum time without I/O after which the next I/O counts as the first after a pause.
 const PAUSE_MIN: Nanos = Nanos(500_000_000);
 
 #[derive(Debug)]
@@ -19,13 +19,13 @@ pub(crate) struct Measure {
     warm_up: Nanos,
     cool_down: Nanos,
     decided_by: Decided,
-    /// By the number of the program.
+    /// Regulated programs, by the number of the program.
     owners: Vec<Option<Owned>>,
-    /// I/Os of the last moments: when they ended, and how long those without a rate took.
+    /// Recent I/Os: end time, and duration of those without a rate.
     recent: VecDeque<(Nanos, Nanos)>,
     ios: u64,
     longest_other: Nanos,
-    /// After how many regulated I/Os the allowance became what.
+    /// Changes of the allowance: number of regulated I/Os before, and the new value.
     changes: Vec<(u64, u32)>,
     regulated: u64,
 }
@@ -53,12 +53,12 @@ impl Measure {
         }
     }
 
-    /// The next program, in their order.
+    /// Adds the next program, in order.
     pub(crate) fn add(&mut self, name: &str, rate: Option<Rate>) {
         self.owners.push(rate.map(|rate| Owned { name: name.to_owned(), rate, timings: Vec::new() }));
     }
 
-    /// An I/O has been answered.
+    /// Records the completion of an I/O.
     pub(crate) fn ended(&mut self, completion: &Completion) {
         let is_regulated = self.owners[completion.request.stream.0 as usize].is_some();
         let took = if is_regulated { Nanos::ZERO } else { completion.device_time() };
@@ -66,7 +66,7 @@ impl Measure {
         self.settle(completion.finish);
     }
 
-    /// Regulated I/Os have been answered, while so many requests might be in the device.
+    /// Records the completion of regulated I/Os, and the allowance at that time.
     pub(crate) fn answered(&mut self, timings: &mut Vec<Timing>, allowance: u32) {
         if self.changes.last().is_none_or(|(_, last)| *last != allowance) {
             self.changes.push((self.regulated, allowance));
@@ -78,7 +78,7 @@ impl Measure {
         }
     }
 
-    /// Counts what has ended so long before `end` that nothing after it is counted.
+    /// Counts the I/Os that are older than the final interval before `end`.
     fn settle(&mut self, end: Nanos) {
         let Some(until) = end.0.checked_sub(self.cool_down.0) else { return };
         while let Some((finish, took)) = self.recent.front().copied().filter(|(finish, _)| finish.0 < until) {
@@ -90,8 +90,8 @@ impl Measure {
         }
     }
 
-    /// What was measured, if the first program ended at `end`, on a device that needed `service` for one I/O. Where nothing
-    /// was, the figures are not numbers.
+    /// Returns the measurements for a first program that ended at `end`, on a device with a mean service time of
+    /// `service`. Figures without measurements are NaN.
     pub(crate) fn outcome(mut self, end: Nanos, service: Nanos) -> Regulation {
         self.settle(end);
         let until = end.saturating_sub(self.cool_down);
@@ -112,7 +112,7 @@ impl Measure {
     }
 }
 
-/// How many I/Os the device does while an owner has one done: `100/P`.
+/// Returns the number of I/Os of the device per I/O of an owner: `100/P`.
 fn times(rate: Rate, service: Nanos) -> f64 {
     match rate {
         Rate::Percent(percent) => 100.0 / f64::from(percent.get()),
@@ -120,8 +120,8 @@ fn times(rate: Rate, service: Nanos) -> f64 {
     }
 }
 
-/// The allowance of section 4.2: `max(1, min over i of 100/P_i - sum of f(i, j) - 1)`, `f(i, j)` being 1 for every other j
-/// that has asked for as much or more; no more than a device takes.
+/// Returns the allowance of section 4.2: `max(1, min over i of 100/P_i - sum of f(i, j) - 1)`, where `f(i, j)` is 1 for
+/// every other j with at least the same rate; at most the depth of a device.
 fn formula(times: impl Iterator<Item = f64>) -> u32 {
     let times: Vec<f64> = times.collect();
     let of = times.iter().map(|one| {
@@ -131,7 +131,7 @@ fn formula(times: impl Iterator<Item = f64>) -> u32 {
     of.min().unwrap_or(0).clamp(1, 32)
 }
 
-/// How well one program's I/O time was kept from `from` until `until`.
+/// Returns the accuracy of one program's I/O times from `from` until `until`.
 fn kept(owned: &Owned, from: Nanos, until: Nanos) -> Kept {
     let ends = |timing: &Timing| timing.arrived + timing.took;
     let is_measured =

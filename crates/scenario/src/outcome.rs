@@ -1,4 +1,4 @@
-//! What came of an experiment.
+//! Results of an experiment.
 
 mod job;
 mod regulation;
@@ -12,79 +12,79 @@ pub use job::{JobOutcome, JobRun};
 pub use regulation::{Allowance, Decided, Kept, Regulation};
 pub use workload::WorkloadOutcome;
 
-/// What came of one run.
+/// Result of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// From the beginning until the last program has ended, or the first if so is said. What is still dirty then is not
+    /// Time until the end of the last program, or of the first if the experiment says so. Remaining dirty data is not
     /// waited for.
     pub elapsed: Nanos,
-    /// The programs, in the order of the experiment.
+    /// Programs, in the order of the experiment.
     pub processes: Vec<ProcessOutcome>,
-    /// The jobs, in the order of the experiment.
+    /// Jobs, in the order of the experiment.
     pub jobs: Vec<JobOutcome>,
-    /// Workloads that were given besides, in their order.
+    /// Further workloads, in order.
     pub workloads: Vec<WorkloadOutcome>,
-    /// What the drive's mechanism did; none for a device without one.
+    /// Usage of the drive's mechanism; `None` for a device without one.
     pub usage: Option<Usage>,
-    /// How well I/O times were kept; none without a regulator.
+    /// Accuracy of I/O times; `None` without a regulator.
     pub regulation: Option<Regulation>,
 }
 
-/// What came of one program.
+/// Result of one program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessOutcome {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// From its start to its end.
+    /// Time from its start to its end.
     pub elapsed: Nanos,
-    /// Time on a core, hops included.
+    /// CPU time, hops included.
     pub ran: Nanos,
-    /// Time on a core for hops between cores, and for waking one up.
+    /// CPU time of hops between cores, and of wake-ups.
     pub hops: Nanos,
-    /// Time in which it wanted a core and shared it.
+    /// Time in which it was ready to run but shared its core.
     pub queued: Nanos,
-    /// Time in which it waited for what it reads.
+    /// Time in which it waited for reads.
     pub waited_read: Nanos,
-    /// Time in which it could not write because too much was dirty.
+    /// Time in which it was throttled because of too much dirty data.
     pub waited_write: Nanos,
     /// Time in which it paused.
     pub slept: Nanos,
-    /// Time in which reads of its file were outstanding, whoever had asked.
+    /// Time in which reads of its file were outstanding, for any purpose.
     pub reading: Nanos,
-    /// What it read, in bytes.
+    /// Bytes read.
     pub read_bytes: u64,
-    /// What it wrote, in bytes.
+    /// Bytes written.
     pub written_bytes: u64,
-    /// What was brought into memory for it by a prefetcher, in bytes.
+    /// Bytes loaded by a prefetcher.
     pub prefetched_bytes: u64,
-    /// How much of that was evicted before the program came to it, in bytes.
+    /// Bytes loaded by a prefetcher and evicted before the program used them.
     pub wasted_bytes: u64,
-    /// How far the prefetcher was ahead; empty without one.
+    /// Prefetch distance over time; empty without a prefetcher.
     pub distances: Distances,
-    /// What the prefetcher did at the end; none without one.
+    /// State of the prefetcher at the end; `None` without one.
     pub state: Option<State>,
 }
 
 impl ProcessOutcome {
-    /// Reading that went on while the program did something else.
+    /// Returns the reading time that overlapped with other activities of the program.
     #[must_use]
     pub fn hidden(&self) -> Nanos {
         self.reading.saturating_sub(self.waited_read)
     }
 }
 
-/// The distance over time, in few enough points.
+/// The prefetch distance over time, in a bounded number of points.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Distances {
-    /// When, and how far, in bytes: the longest since the point before.
+    /// Times, and the maximum distance since the previous point, in bytes.
     pub points: Vec<(Nanos, u64)>,
-    /// The longest of all, in bytes.
+    /// Overall maximum, in bytes.
     pub longest: u64,
     interval: Nanos,
 }
 
 impl Distances {
-    /// Points of a curve. Beyond this number neighbours are joined in pairs.
+    /// Maximum number of points of the curve; beyond it, neighbours are merged in pairs.
     const POINTS_MAX: usize = 512;
 
     pub(crate) fn seen(&mut self, now: Nanos, distance: u64) {

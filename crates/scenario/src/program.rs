@@ -1,4 +1,4 @@
-//! A program of one thread: it reads, computes, writes and pauses, one after another.
+//! A program with one thread, which repeatedly reads, computes, writes and pauses.
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
@@ -9,24 +9,24 @@ use crate::workload::{
     Action, Caching, Completed, FileIndex, FileSetup, Setup, ThreadIndex, ThreadSetup, View, Workload,
 };
 
-/// Its files: what it reads, and what it writes if it writes anything.
+/// Files: the input, and the output if it writes.
 const INPUT: FileIndex = FileIndex(0);
 const OUTPUT: FileIndex = FileIndex(1);
 const THREAD: ThreadIndex = ThreadIndex(0);
 
-/// A program on its way.
+/// State of a running program.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     spec: ProcessSpec,
     random: Pcg64,
     has_begun: bool,
-    /// Where a sequential program is.
+    /// Position of a sequential program.
     at: u64,
     calls: u64,
     read: u64,
     written: u64,
     computed: u64,
-    /// Actions that follow the last call, the next one last.
+    /// Actions after the last call, next one last.
     rest: Vec<Action>,
 }
 
@@ -45,11 +45,11 @@ impl Program {
         }
     }
 
-    /// Requirements of the `index`th program of a kind; the names of several are numbered from 1.
+    /// Returns the requirements of the `index`th program of a kind; the names of several are numbered from 1.
     pub(crate) fn setup(spec: &ProcessSpec, index: u32) -> Setup {
         let input = FileSetup {
             size: spec.size,
-            // The others of a kind lie after the first.
+            // Further programs of a kind are placed after the first.
             place: spec.place.filter(|_| index == 0),
             pieces: spec.pieces,
             caching: match (spec.cached, spec.direct) {
@@ -66,7 +66,7 @@ impl Program {
         Setup { name, files, threads, rate: spec.asked_rate(), is_background: false }
     }
 
-    /// What it does next; none at its end.
+    /// Returns the next action; `None` at the end.
     fn next(&mut self) -> Option<Action> {
         if let Some(action) = self.rest.pop() {
             return Some(action);
@@ -81,7 +81,7 @@ impl Program {
         if is_over {
             return None;
         }
-        // Calls that go on beyond the end begin again, as a program with a number of reads to do would.
+        // Calls beyond the end wrap around, for programs with a given number of reads.
         let at = if at >= size { 0 } else { at };
         let length = call.min(size - at);
         self.plan_rest(at, length);
@@ -91,7 +91,7 @@ impl Program {
         })
     }
 
-    /// The actions that follow a read, in reverse.
+    /// Plans the actions that follow a read, in reverse order.
     fn plan_rest(&mut self, at: u64, length: u64) {
         let before = self.read;
         self.read += length;
@@ -104,7 +104,7 @@ impl Program {
         if let Some(pause) = self.spec.pause.filter(|pause| crossed(pause.every.0)) {
             self.rest.push(Action::Pause { length: pause.length });
         }
-        // What is read twice is not written twice: the output has its place on the drive.
+        // Data read again is not written again: the output file has a fixed size.
         let output = (self.read.min(self.spec.size.0) as f64 * self.spec.output_ratio) as u64;
         if output > self.written {
             let length = output - self.written;
@@ -119,7 +119,7 @@ impl Program {
         }
     }
 
-    /// How long all that has been read is computed on.
+    /// Returns the compute time for all data read so far, in nanoseconds.
     fn computation(&self) -> u64 {
         let think = self.spec.think.0.saturating_mul(self.calls);
         let by_rate = self.spec.compute.map_or(0, |rate| {
@@ -148,7 +148,7 @@ impl Workload for Program {
     }
 }
 
-/// Everything that it writes.
+/// Returns the total size of the output.
 fn output_size(spec: &ProcessSpec) -> Bytes {
     Bytes((spec.size.0 as f64 * spec.output_ratio) as u64)
 }

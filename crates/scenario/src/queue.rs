@@ -1,8 +1,8 @@
-//! The host's block queue in front of the device: neighbours are merged, and a scheduler says what goes next.
+//! The host's block queue in front of the device: request merging and I/O scheduling.
 //!
-//! `deadline` is Linux's: reads before writes, each in ascending order in batches, until one has waited too long. A queue
-//! can be *plugged* for a moment while it is empty, as in Linux before 2.6.39, so that neighbours have time to come: it
-//! opens when somebody waits for a page, when four requests have gathered, or when the time is up.
+//! `deadline` is Linux's: reads before writes, each in batches of ascending order, until a request has expired. An
+//! empty queue can be *plugged* for a moment, as in Linux before 2.6.39, so that adjacent requests can be merged: it is
+//! unplugged when a thread waits for a page, when four requests have accumulated, or at the timeout.
 
 use std::collections::BTreeMap;
 
@@ -11,53 +11,54 @@ use sakiyomi_model::{Device, Extent, Lba, Nanos, Op, Request, RequestId, Sectors
 use crate::cache::FileId;
 use crate::spec::{QueueSpec, Scheduler};
 
-/// What a request is for.
+/// Purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Pages of a file, from and to the page cache.
+    /// Transfers pages of a file from or to the page cache.
     Pages { file: FileId, start: u64, pages: u64 },
-    /// A thread that goes past the page cache.
+    /// Reads for a thread, bypassing the page cache.
     Direct { thread: usize },
 }
 
-/// A request, and what is served by it.
+/// A request, with the purposes that it serves.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) op: Op,
-    /// The program on whose behalf it is.
+    /// Program on whose behalf it was issued.
     stream: StreamId,
     pub(crate) purposes: Vec<Purpose>,
     extent: Extent,
     since: Nanos,
 }
 
-/// Requests that open a plugged queue (`unplug_thresh`).
+/// Number of requests that unplugs the queue (`unplug_thresh`).
 const PLUGGED_REQUESTS_MAX: usize = 4;
-/// Requests of one direction before the other is considered (`fifo_batch`).
+/// Maximum number of requests of a batch (`fifo_batch`).
 const BATCH_REQUESTS: u32 = 16;
-/// Batches of reads that may precede a waiting write (`writes_starved`).
+/// Maximum number of read batches that precede a waiting write (`writes_starved`).
 const STARVED_READS_MAX: u32 = 2;
-/// Longest waits of a read and of a write before they go first (`read_expire`, `write_expire`).
+/// Expiry times of reads and writes (`read_expire`, `write_expire`).
 const EXPIRY_TIMES: [Nanos; 2] = [Nanos(500_000_000), Nanos(5_000_000_000)];
 
-/// The queue.
+/// The block queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     scheduler: Scheduler,
     sectors_max: u64,
-    /// Ticks for which it is plugged, and how long one is.
+    /// Number of timer ticks for which it stays plugged, and length of a tick.
     plug_ticks: u64,
     tick: u64,
     plugged_until: Option<Nanos>,
     next_id: u64,
-    /// Reads and writes that wait.
+    /// Waiting reads and writes.
     waiting: [Direction; 2],
     in_flight: BTreeMap<u64, Pending>,
-    /// Deadline: the direction of the batch, how many went in it, where it stands, and how often writes were passed over.
+    /// Deadline: direction of the batch, its number of requests so far, its position, and how often writes were passed
+    /// over.
     batch: (usize, u32, u64, u32),
 }
 
-/// What waits in one direction, by age and by place.
+/// Waiting requests of one direction, by age and by position.
 #[derive(Clone, Debug, Default)]
 struct Direction {
     by_id: BTreeMap<u64, Pending>,
@@ -80,12 +81,12 @@ impl Queue {
         }
     }
 
-    /// How many requests of a kind wait.
+    /// Returns the number of waiting requests of a kind.
     pub(crate) fn waiting(&self, op: Op) -> usize {
         self.waiting[index(op)].by_id.len()
     }
 
-    /// Takes in `extent` on behalf of a program, joined to a neighbour of the same program's.
+    /// Adds `extent` on behalf of a program; merges it with an adjacent request of the same program.
     pub(crate) fn add(&mut self, now: Nanos, op: Op, stream: StreamId, extent: Extent, purpose: Purpose) {
         if self.plug_ticks > 0 && self.tick > 0 && self.is_empty() {
             self.plugged_until = Some(Nanos((now.0 / self.tick + self.plug_ticks) * self.tick));
@@ -101,17 +102,17 @@ impl Queue {
         }
     }
 
-    /// Somebody waits: what has gathered goes.
+    /// Unplugs the queue, because a thread waits.
     pub(crate) fn unplug(&mut self) {
         self.plugged_until = None;
     }
 
-    /// When the queue opens by itself.
+    /// Returns the time of the unplug timeout.
     pub(crate) fn next_event(&self) -> Option<Nanos> {
         self.plugged_until.filter(|_| !self.is_empty())
     }
 
-    /// Hands over as many requests as the device takes.
+    /// Submits as many requests as the device accepts.
     pub(crate) fn dispatch(&mut self, now: Nanos, device: &mut impl Device) {
         if self.plugged_until.is_some_and(|until| until <= now) {
             self.unplug();
@@ -130,7 +131,7 @@ impl Queue {
         }
     }
 
-    /// What a request that has ended was for.
+    /// Returns a completed request with its purposes.
     pub(crate) fn ended(&mut self, id: RequestId) -> Pending {
         self.in_flight.remove(&id.0).expect("the device completes what it was given, once")
     }
@@ -139,7 +140,7 @@ impl Queue {
         self.waiting.iter().all(|waiting| waiting.by_id.is_empty())
     }
 
-    /// The next request, which may be refused by the device: nothing is changed.
+    /// Chooses the next request without changing the state, since the device may refuse it.
     fn choose(&self, now: Nanos) -> Option<(usize, u64)> {
         let oldest = |direction: usize| self.waiting[direction].by_id.keys().next().copied();
         if self.scheduler == Scheduler::Noop {
@@ -163,7 +164,7 @@ impl Queue {
         Some((chosen, next.unwrap_or(first)))
     }
 
-    /// Keeps account of the batch.
+    /// Updates the state of the batch.
     fn went(&mut self, direction: usize, extent: Extent) {
         let (before, gone, place, starved) = self.batch;
         let goes_on = direction == before && gone < BATCH_REQUESTS && extent.start.0 >= place;
@@ -188,13 +189,13 @@ impl Direction {
     fn remove(&mut self, id: u64) -> Pending {
         let pending = self.by_id.remove(&id).expect("it was just chosen");
         let (start, end) = (pending.extent.start.0, pending.extent.end().0);
-        // Two requests may begin or end at one place, where a process reads past the page cache what is in it.
+        // Two requests may begin or end at the same sector, if a process bypasses the page cache for cached data.
         self.by_start.retain_if_other(start, id);
         self.by_end.retain_if_other(end, id);
         pending
     }
 
-    /// Joins `extent` to a request that ends or begins where it does. Says whether there was one.
+    /// Merges `extent` with an adjacent request; returns whether there was one.
     fn merge(&mut self, stream: StreamId, extent: Extent, purpose: Purpose, sectors_max: u64) -> bool {
         let before = self.by_end.get(&extent.start.0).copied();
         let after = self.by_start.get(&extent.end().0).copied();
@@ -214,7 +215,7 @@ impl Direction {
     }
 }
 
-/// Takes an entry out unless another request has its place.
+/// Removes an entry unless it belongs to another request.
 trait RetainIfOther {
     fn retain_if_other(&mut self, place: u64, id: u64);
 }
@@ -231,7 +232,7 @@ fn index(op: Op) -> usize {
     usize::from(op != Op::Read)
 }
 
-/// The extent of so many sectors.
+/// Returns the extent of `sectors` sectors from `start`.
 pub(crate) fn extent(start: u64, sectors: u64) -> Extent {
     Extent::new(Lba(start), Sectors(sectors))
 }

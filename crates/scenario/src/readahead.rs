@@ -1,42 +1,44 @@
-//! The kernel's own read-ahead, as in `mm/readahead.c` since Linux 2.6.23: a window that doubles up to a limit, and a
-//! mark in it; when the marked page is reached the next window is asked for, while the program goes on.
+//! The kernel's read-ahead, as in `mm/readahead.c` since Linux 2.6.23: a window that doubles up to a limit, with a
+//! mark; when the marked page is reached, the next window is requested while the program continues.
 //!
-//! All in pages. Which of a window's pages are missing is the page cache's business. [`xnu`] has Mac OS X's.
+//! All sizes are in pages. The page cache determines which pages of a window are missing. [`xnu`] implements Mac OS X's
+//! read-ahead.
 
 pub(crate) mod xnu;
 
-/// What the kernel remembers of one open file.
+/// Read-ahead state of one open file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadAhead {
-    /// The last window asked for: its first page, its length, and how much of its end lies behind the mark.
+    /// Last window: its first page, its length, and the length after the mark.
     start: u64,
     size: u64,
     async_size: u64,
-    /// The last page that was read.
+    /// Last page read.
     previous: Option<u64>,
 }
 
-/// Pages to ask for.
+/// A window of pages to load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) start: u64,
     pub(crate) pages: u64,
-    /// The page that, once reached, calls for the next window.
+    /// Page that triggers the next window when it is reached.
     pub(crate) mark: Option<u64>,
 }
 
 impl ReadAhead {
-    /// Whether `page` is the one that was read last: then reading on in it is no second use.
+    /// Returns whether `page` is the last page read; reading on within it is not a second use.
     pub(crate) fn is_within(&self, page: u64) -> bool {
         self.previous == Some(page)
     }
 
-    /// A page has been read.
+    /// Records that a page has been read.
     pub(crate) fn passed(&mut self, page: u64) {
         self.previous = Some(page);
     }
 
-    /// `page` is missing, and the call wants `wanted` pages from there on. `most` is the longest window; 0 means none.
+    /// Returns the window for a missing `page`, for a call that reads `wanted` pages from there on. `most` is the
+    /// maximum window; 0 disables read-ahead.
     pub(crate) fn missing(&mut self, page: u64, wanted: u64, most: u64) -> Window {
         if most == 0 {
             return Window { start: page, pages: wanted, mark: None };
@@ -49,13 +51,13 @@ impl ReadAhead {
         } else if sequential {
             self.begin(page, wanted, most)
         } else {
-            // A small read somewhere: just what is wanted, and nothing is remembered.
+            // A small random read: only the requested pages, without changing the state.
             Window { start: page, pages: wanted.min(most), mark: None }
         }
     }
 
-    /// The marked `page` has been reached. `hole` finds the next page that is not in memory, if there is one within
-    /// [reach](ReadAhead::reach).
+    /// Returns the next window when the marked `page` is reached. `hole` finds the next page that is not cached, if
+    /// there is one within [reach](ReadAhead::reach).
     pub(crate) fn marked(
         &mut self,
         page: u64,
@@ -69,7 +71,7 @@ impl ReadAhead {
         if self.continues_at(page) {
             return Some(self.go_on(most));
         }
-        // Somebody else's mark: two readers in one file. The next window begins where memory has a hole.
+        // The mark of another reader of the file. The next window begins at the next page that is not cached.
         let hole = hole()?;
         self.start = hole;
         self.size = next_size(hole - page + wanted, most);
@@ -77,7 +79,7 @@ impl ReadAhead {
         Some(self.window())
     }
 
-    /// `page` is missing in a mapping: the window lies around it (`do_sync_mmap_readahead`, since 2.6.31).
+    /// Returns the window around a missing `page` of a mapping (`do_sync_mmap_readahead`, since 2.6.31).
     pub(crate) fn around(&mut self, page: u64, most: u64) -> Window {
         if most == 0 {
             return Window { start: page, pages: 1, mark: None };
@@ -88,7 +90,7 @@ impl ReadAhead {
         self.window()
     }
 
-    /// How far the search for a hole goes: as far as [`marked`](ReadAhead::marked) can use it.
+    /// Returns the range in which to search for a hole, as far as [`marked`](ReadAhead::marked) can use it.
     pub(crate) fn reach(page: u64, most: u64) -> std::ops::Range<u64> {
         page + 1..page + 1 + most
     }
@@ -101,7 +103,7 @@ impl ReadAhead {
         self.start = page;
         self.size = first_size(wanted, most);
         self.async_size = if self.size > wanted { self.size - wanted } else { self.size };
-        // The call itself will reach the mark: the next window is joined to this one.
+        // The call itself will reach the mark, so the next window is merged with this one.
         if self.async_size == self.size {
             let more = next_size(self.size, most);
             if self.size + more <= most {
@@ -152,7 +154,7 @@ mod tests {
     #[test]
     fn a_window_doubles_to_its_limit() {
         let mut file = ReadAhead::default();
-        // 32 KiB calls and 128 KiB at most, as gzip meets it on an ordinary file system.
+        // 32 KiB calls with a maximum of 128 KiB, as for gzip on an ordinary file system.
         let first = file.missing(0, 8, 32);
         assert_eq!(first, Window { start: 0, pages: 16, mark: Some(8) });
         let second = file.marked(8, 8, 32, || None).unwrap();

@@ -1,5 +1,5 @@
-//! An experiment as its TOML file says it: a drive, memory, programs, how far to read ahead, what to vary, and what was
-//! published about it.
+//! Description of an experiment, as in its TOML file: drive, memory, programs, prefetching, varied keys, and published
+//! results.
 
 mod check;
 mod edit;
@@ -28,12 +28,12 @@ pub use regulate::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// What it is.
+    /// Title.
     pub name: String,
-    /// How often, and with which seed.
+    /// Repetitions and seed.
     #[serde(default)]
     pub run: RunSpec,
-    /// What the files lie on.
+    /// Storage device.
     pub drive: DriveChoice,
     /// The host's block queue.
     #[serde(default)]
@@ -44,59 +44,59 @@ pub struct Scenario {
     /// The cores.
     #[serde(default)]
     pub cpu: CpuSpec,
-    /// How far the cores are apart.
+    /// Distances between cores.
     #[serde(default)]
     pub machine: MachineSpec,
-    /// The programs.
+    /// Programs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub process: Vec<ProcessSpec>,
     /// Jobs of tasks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub job: Vec<JobSpec>,
-    /// How far ahead is read.
+    /// Prefetching.
     #[serde(default)]
     pub prefetch: PrefetchSpec,
-    /// How the I/O time of programs that have a rate is kept; none for the defaults, if a program has a rate.
+    /// Regulation of the I/O times of programs with a rate; the defaults if `None` and a program has a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regulate: Option<RegulateSpec>,
-    /// Keys that are set together, by group and by name: what belongs to a computer, to a pattern. `case.GROUP` is a key
-    /// whose values are the names.
+    /// Keys that are set together, by group and name, such as those of a computer or of a pattern. `case.GROUP` is a
+    /// key whose values are the names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub case: BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>>,
     /// Keys with the values to try, unless the command line says otherwise.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vary: BTreeMap<String, Vec<String>>,
-    /// Times that were measured elsewhere, to be printed beside the simulated ones.
+    /// Published times, printed beside the simulated ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
 }
 
-/// How often, and with which seed.
+/// Repetitions, seed, and measured interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunSpec {
-    /// Decides all that is random: where the platters stand, what random readers read, where pieces of files lie.
+    /// Seed of all randomness: spindle phase, addresses of random readers, gaps between fragments of files.
     pub seed: u64,
-    /// How often each point is run, each time with the next seed; the shortest time counts, as in the paper, and the
-    /// medians of what is regulated.
+    /// Repetitions of each point, each with the next seed. The minimum time is reported, as in the paper, and for
+    /// regulation the medians.
     pub repetitions: u32,
-    /// When it ends.
+    /// Condition for the end.
     pub until: Until,
-    /// So much from the beginning is not counted in the figures of what is regulated.
+    /// Initial time that is not counted in the figures of regulation.
     pub warm_up: Nanos,
-    /// So much before the first program ends is not counted in the figures of what is regulated, and nothing after it:
-    /// there are fewer then that use the device.
+    /// Time before the end of the first program that is not counted in the figures of regulation, as is any time after
+    /// it, because fewer programs then use the device.
     pub cool_down: Nanos,
 }
 
-/// When a run ends.
+/// Condition for the end of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Until {
-    /// When all programs have ended.
+    /// The end of all programs.
     #[default]
     All,
-    /// When the first program has ended.
+    /// The end of the first program.
     First,
 }
 
@@ -106,28 +106,28 @@ impl Default for RunSpec {
     }
 }
 
-/// What the files lie on: one of the two.
+/// Storage device: either `model` or `fixed`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DriveChoice {
     /// A built-in drive, or a drive's file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Storage whose time does not depend on places: `latency=10ms,parallel=64,bandwidth=200MB`.
+    /// Storage with position-independent service times: `latency=10ms,parallel=64,bandwidth=200MB`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fixed: Option<String>,
-    /// Figures of the drive that are changed, by their keys.
+    /// Changed parameters of the drive, by key.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, String>,
 }
 
-/// Which waiting request goes to the device next.
+/// I/O scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scheduler {
-    /// The oldest.
+    /// First in, first out.
     Noop,
-    /// Reads before writes, in ascending order in batches, until one has waited too long.
+    /// Reads before writes, in batches of ascending order, until a request has expired.
     #[default]
     Deadline,
 }
@@ -136,14 +136,14 @@ pub enum Scheduler {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueSpec {
-    /// Which waiting request goes next.
+    /// I/O scheduler.
     pub scheduler: Scheduler,
-    /// The longest request that neighbours are joined to.
+    /// Maximum size of a merged request.
     pub max_request: Bytes,
-    /// Requests of a kind that wait at most; who prefetches or writes back then waits for room.
+    /// Maximum number of waiting requests per direction; prefetching and write-back wait beyond it.
     pub requests: u32,
-    /// With the how-manieth tick of the timer the first request goes, if nobody waits for it and no neighbours have come
-    /// (`unplug_delay`); 0 for at once, as in kernels since 2.6.39.
+    /// Number of timer ticks for which an empty queue is plugged, unless a thread waits or requests accumulate
+    /// (`unplug_delay`); 0 for no plugging, as in kernels since 2.6.39.
     pub plug_ticks: u32,
 }
 
@@ -158,18 +158,18 @@ impl Default for QueueSpec {
     }
 }
 
-/// Which page goes when room is needed.
+/// Page replacement policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replacement {
-    /// The coldest of those used at most once; as in Linux.
+    /// Two lists, as in Linux: the coldest page among those used at most once is evicted.
     #[default]
     TwoLists,
-    /// The one whose last use is longest ago.
+    /// Least recently used.
     Lru,
 }
 
-/// Whose read-ahead it is.
+/// Kernel whose read-ahead is simulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kernel {
@@ -184,30 +184,30 @@ pub enum Kernel {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemorySpec {
-    /// Whose read-ahead it has.
+    /// Kernel whose read-ahead is simulated.
     pub kernel: Kernel,
-    /// How much it holds: what the kernel and the programs leave free.
+    /// Capacity: memory left free by the kernel and the programs.
     pub size: Bytes,
-    /// The unit in which it holds it.
+    /// Page size.
     pub page: Bytes,
-    /// Which page goes when room is needed.
+    /// Page replacement policy.
     pub replacement: Replacement,
-    /// The longest window of the kernel's read-ahead; 0 for none.
+    /// Maximum window of the kernel's read-ahead; 0 for none.
     pub read_ahead: Bytes,
-    /// What is brought in at most where a page of a mapping is missing; none for as much as `read_ahead`.
+    /// Maximum amount loaded for a missing page of a mapping; as `read_ahead` if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<Bytes>,
-    /// Whether the next window is asked for while the program is still in the last one.
+    /// Whether the next window is requested while the program is still in the current one.
     pub asynchronous: bool,
-    /// The share of memory that may be dirty before it is written back in the background.
+    /// Share of memory that may be dirty before background write-back begins.
     pub dirty_background: f64,
-    /// The share of memory that may be dirty before programs that write are held up.
+    /// Share of memory that may be dirty before programs that write are throttled.
     pub dirty: f64,
-    /// How old dirty data becomes before it is written back in any case.
+    /// Age of dirty data at which it is written back in any case.
     pub dirty_expire: Nanos,
-    /// How often old data is looked for.
+    /// Interval of the search for old dirty data.
     pub dirty_period: Nanos,
-    /// How much is written back at a time.
+    /// Amount written back at a time.
     pub write_batch: Bytes,
 }
 
@@ -234,10 +234,10 @@ impl Default for MemorySpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CpuSpec {
-    /// How many programs run at full speed side by side.
+    /// Number of programs that run at full speed in parallel.
     pub cores: u32,
-    /// The kernel's timer. Sleeps end with the second tick after they begin, as on kernels without high-resolution timers;
-    /// 0 for exact ones.
+    /// Period of the kernel's timer. Sleeps end at the second tick after they begin, as in kernels without
+    /// high-resolution timers; 0 for exact timers.
     pub tick: Nanos,
 }
 
@@ -247,60 +247,60 @@ impl Default for CpuSpec {
     }
 }
 
-/// In which order a program reads.
+/// Access pattern of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
-    /// From the beginning to the end.
+    /// Sequential, from the beginning to the end.
     #[default]
     Sequential,
-    /// Anywhere.
+    /// Random.
     Random,
 }
 
-/// A program that reads a file of its own, computes on what it reads, and writes.
+/// A program that reads a file of its own, computes on the data, and writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProcessSpec {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// How many there are of this kind, each with a file of its own.
+    /// Number of instances, each with a file of its own.
     pub count: u32,
-    /// The I/O performance that it asks for; without it is not regulated.
+    /// Requested I/O rate; not regulated if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateChoice>,
-    /// The size of its file.
+    /// Size of its file.
     pub size: Bytes,
-    /// How much it reads in a call.
+    /// Size of a read call.
     pub call: Bytes,
-    /// How much it gets through in a second on a core; none for no time at all.
+    /// Data processed per second on a core; in no time if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compute: Option<Bytes>,
-    /// Time on a core for each call, besides.
+    /// Additional CPU time per call.
     pub think: Nanos,
-    /// Bytes that it writes for each byte of its file that it reads for the first time.
+    /// Bytes written per byte of its file read for the first time.
     pub output_ratio: f64,
-    /// In which order it reads.
+    /// Access pattern.
     pub access: Access,
-    /// How many calls it makes; none for once through the file.
+    /// Number of calls; once through the file if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<u64>,
-    /// When it begins.
+    /// Start time.
     pub start: Nanos,
-    /// Whether its file is in memory at the beginning, as far as it fits.
+    /// Whether its file is cached at the beginning, as far as it fits.
     pub cached: bool,
-    /// Whether it reads past the page cache.
+    /// Whether it bypasses the page cache.
     pub direct: bool,
-    /// Where its file begins, as a share of the drive, or that of the first of its kind; none for behind the last one.
+    /// Start of its file, or of that of the first instance, as a share of the drive; after the last file if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<f64>,
-    /// Its file lies in pieces of this size; none for one piece.
+    /// Size of its file's fragments; contiguous if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pieces: Option<Bytes>,
-    /// It pauses now and then.
+    /// Regular pauses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<Pause>,
-    /// It goes back now and then.
+    /// Regular seeks backwards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub back: Option<Back>,
 }
@@ -330,41 +330,41 @@ impl Default for ProcessSpec {
 }
 
 impl ProcessSpec {
-    /// The rate that it asks for, if any.
+    /// Returns the requested rate, if any.
     pub(crate) fn asked_rate(&self) -> Option<Rate> {
         self.rate.and_then(RateChoice::rate)
     }
 }
 
-/// A program pauses each time it has read so much more.
+/// A pause after each `every` bytes read.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pause {
-    /// How much it reads between two pauses.
+    /// Amount read between two pauses.
     pub every: Bytes,
-    /// How long it pauses.
+    /// Duration of a pause.
     pub length: Nanos,
 }
 
-/// A program goes back each time it has read so much more.
+/// A seek backwards after each `every` bytes read.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Back {
-    /// How much it reads between two seeks.
+    /// Amount read between two seeks.
     pub every: Bytes,
-    /// How far back it goes: less than it has read since.
+    /// Distance of the seek: less than `every`.
     pub by: Bytes,
 }
 
-/// How far ahead is read.
+/// Prefetch distance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Distance {
-    /// Not at all.
+    /// No prefetching.
     #[default]
     Off,
-    /// As far as pays.
+    /// As far as is profitable.
     Auto,
-    /// The paper's limit.
+    /// The limit of the paper.
     Fixed(Bytes),
 }
 
@@ -401,33 +401,33 @@ impl<'de> Deserialize<'de> for Distance {
     }
 }
 
-/// How a prefetcher brings data into memory.
+/// Method of prefetching.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum How {
-    /// It reads the file, call by call, and waits for each, as the paper's thread does.
+    /// Reads the file call by call, and waits for each, as the paper's thread.
     Read,
-    /// It asks the kernel to read ahead, and does not wait.
+    /// Requests read-ahead from the kernel, without waiting.
     #[default]
     Readahead,
 }
 
-/// How far ahead is read, and how.
+/// Prefetching parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PrefetchSpec {
-    /// `off`, `auto`, or the paper's limit.
+    /// Distance: `off`, `auto`, or the limit of the paper.
     pub limit: Distance,
-    /// What is read at a time where the limit is the paper's; at most the limit.
+    /// Amount read at a time with the limit of the paper; at most the limit.
     pub step: Bytes,
-    /// The longest distance where the limit is `auto`.
+    /// Maximum distance with `auto`.
     pub most: Bytes,
-    /// How data is brought into memory.
+    /// Method.
     pub how: How,
-    /// What one call asks for.
+    /// Size of a call.
     pub call: Bytes,
-    /// What all readings together may fill ahead of their programs; none for a quarter of memory if the limit is `auto`,
-    /// and no bound if it is the paper's.
+    /// Maximum amount that all streams together may prefetch ahead of their programs. If `None`, a quarter of memory
+    /// with `auto`, and unlimited with the limit of the paper.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub room: Option<Bytes>,
 }
@@ -445,20 +445,19 @@ impl Default for PrefetchSpec {
     }
 }
 
-/// What was measured elsewhere.
+/// A published result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// For which values of varied keys. An `elapsed` needs all that are varied; the others hold for every point that has
-    /// these values.
+    /// Values of varied keys. An `elapsed` needs all varied keys; the others apply to every point with these values.
     pub at: BTreeMap<String, String>,
-    /// How long the programs took.
+    /// Elapsed time of the programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed: Option<Nanos>,
-    /// The largest allowance whose accuracy is good.
+    /// Maximum allowance with good accuracy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best_allowance: Option<u32>,
-    /// Anything else, in words: it is printed beside the point.
+    /// A remark, printed beside the point.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What the files lie on: a hard disk, or storage whose time does not depend on places.
+//! Storage devices of experiments: a hard disk, or storage with position-independent service times.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use sakiyomi_drive::fixed::Fixed;
 use sakiyomi_drive::{Drive, Usage};
 use sakiyomi_model::{Device, Nanos};
 
-/// A device that can tell what its mechanism did.
+/// A device with usage statistics of its mechanism.
 pub(crate) trait Storage: Device + fmt::Debug {
-    /// What the mechanism did until `now`; none where there is no mechanism.
+    /// Returns the usage of the mechanism until `now`; `None` if there is no mechanism.
     fn usage(&self, now: Nanos) -> Option<Usage>;
 }
 

@@ -1,18 +1,18 @@
-//! The interface between the event loop and whatever uses the simulated machine: a program, a job of tasks, a query plan,
-//! a pipeline of operators.
+//! The interface between the event loop and the users of the simulated machine: a program, a job of tasks, a query
+//! plan, a pipeline of operators.
 //!
-//! A [`Workload`] is pure: it is given times and completions, and returns [`Action`]s. It has threads, each of which is
-//! busy with one action at a time, and files, which the event loop places on the device before the run begins.
+//! A [`Workload`] is pure: it receives times and completions, and returns [`Action`]s. It has threads, each of which
+//! executes one action at a time, and files, which the event loop places on the device before the run begins.
 //!
-//! | call | when | what it returns |
+//! | call | time | result |
 //! |---|---|---|
-//! | [`next_event`](Workload::next_event) | after every other call | when it wants `step`; none until a thread completes an action |
-//! | [`step`](Workload::step) | at that time, and again until it returns none | an action for an idle thread |
-//! | [`completed`](Workload::completed) | when a thread's action has completed | the thread's next action; none leaves it idle |
+//! | [`next_event`](Workload::next_event) | after every other call | the time of the next `step`; `None` until a thread completes an action |
+//! | [`step`](Workload::step) | at that time, and again until it returns `None` | an action for an idle thread |
+//! | [`completed`](Workload::completed) | when a thread's action has completed | the thread's next action; `None` leaves it idle |
 //!
-//! `step` is never called before the time that the workload asked for. Every action completes exactly once, except
-//! [`Action::Done`], which ends the workload. At one instant, workloads are served in the order in which they were added,
-//! and threads in theirs.
+//! `step` is never called before the requested time. Every action completes exactly once, except [`Action::Done`],
+//! which ends the workload. At one instant, workloads are served in the order in which they were added, and their
+//! threads in order.
 
 use std::fmt::Debug;
 
@@ -24,13 +24,13 @@ use crate::file::File;
 
 /// A user of the simulated machine. See the [module](self) for the order of calls.
 pub trait Workload: Debug {
-    /// When it wants [`step`](Workload::step) to be called; none if it waits for its threads only.
+    /// Returns when [`step`](Workload::step) should be called; `None` if the workload only waits for its threads.
     fn next_event(&self) -> Option<Nanos>;
 
-    /// An action for an idle thread. Once it returns none, `next_event` must be later than `now`.
+    /// Returns an action for an idle thread. After it has returned `None`, `next_event` must be later than `now`.
     fn step(&mut self, now: Nanos, view: &View<'_>) -> Option<(ThreadIndex, Action)>;
 
-    /// An action of a thread has completed. Returns the thread's next action; none leaves the thread idle.
+    /// Handles the completion of a thread's action. Returns the thread's next action; `None` leaves the thread idle.
     fn completed(
         &mut self,
         now: Nanos,
@@ -60,98 +60,99 @@ impl<W: Workload + ?Sized> Workload for &mut W {
     }
 }
 
-/// A thread of a workload, counted from 0.
+/// Index of a thread of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ThreadIndex(pub usize);
 
-/// A file of a workload, counted from 0.
+/// Index of a file of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileIndex(pub usize);
 
 /// An action of a thread. Positions and lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Opens a file: its read-ahead state begins anew, and the prefetcher follows it if the file says so. Takes no time.
+    /// Opens a file: resets its read-ahead state, and the prefetcher follows it if the file requires that. Takes no
+    /// time.
     Open {
         /// The file.
         file: FileIndex,
     },
-    /// A call that reads through the page cache.
+    /// Reads through the page cache.
     Read {
         /// The file.
         file: FileIndex,
-        /// Where it begins.
+        /// Start position.
         at: u64,
-        /// How much it asks for: at least one byte, within the file.
+        /// Length: at least one byte, within the file.
         length: u64,
-        /// Whether it completes as soon as the next part has come, at most as long as the longest request, so that the
-        /// thread can copy it; [`Action::ReadOn`] then goes on with the call.
+        /// Whether it completes as soon as the next part has arrived, at most as long as the maximum request, so that
+        /// the thread can copy it; [`Action::ReadOn`] then continues the call.
         is_partial: bool,
     },
-    /// Goes on with the partial read that the thread completed last.
+    /// Continues the partial read that the thread completed last.
     ReadOn,
-    /// A call that reads past the page cache.
+    /// Reads, bypassing the page cache.
     ReadDirect {
         /// The file.
         file: FileIndex,
-        /// Where it begins.
+        /// Start position.
         at: u64,
-        /// How much it asks for: at least one byte, within the file.
+        /// Length: at least one byte, within the file.
         length: u64,
     },
-    /// Touches a mapped file, up to 16 pages at a time. Completes with what is in memory from `at` on.
+    /// Touches a mapped file, up to 16 pages at a time. Completes with the length that is cached from `at` on.
     Touch {
         /// The file.
         file: FileIndex,
-        /// Where it begins.
+        /// Start position.
         at: u64,
-        /// Where it ends at most: later than `at`, within the file.
+        /// End position: greater than `at`, within the file.
         end: u64,
     },
-    /// Writes through the page cache. The thread waits while too much is dirty.
+    /// Writes through the page cache. The thread is throttled while too much data is dirty.
     Write {
         /// The file.
         file: FileIndex,
-        /// Where it begins.
+        /// Start position.
         at: u64,
-        /// How much it writes, within the file.
+        /// Length, within the file.
         length: u64,
     },
     /// Computes on a core.
     Compute {
-        /// How long it takes on a core of its own, without hops.
+        /// Time on a core of its own, without hops.
         time: Nanos,
-        /// On which core; none for any. Ignored on a machine whose cores are shared.
+        /// Core; `None` for any. Ignored on a machine with shared cores.
         core: Option<u32>,
-        /// The thread that handed over what is computed on. If it ran on another core, this thread pays the hop.
+        /// Thread that handed over the data. If it ran on another core, this thread is charged for the hop.
         from: Option<ThreadIndex>,
     },
     /// Sleeps.
     Pause {
-        /// How long.
+        /// Duration.
         length: Nanos,
     },
-    /// Takes memory away from the page cache, as a buffer does. Takes no time.
+    /// Takes memory from the page cache, as for a buffer. Takes no time.
     Reserve {
-        /// How much; whole pages are taken.
+        /// Amount, rounded up to pages.
         bytes: u64,
     },
-    /// Gives back all that the workload has reserved. Takes no time.
+    /// Returns all memory that the workload has reserved. Takes no time.
     Release,
-    /// The workload has ended. All of its other threads must be idle.
+    /// Ends the workload. All of its other threads must be idle.
     Done,
 }
 
 /// The result of an action: bytes, and a breakdown of the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Completed {
-    /// Bytes that were read, touched or written.
+    /// Bytes read, touched or written.
     pub bytes: u64,
-    /// Time on a core, as long as the action said.
+    /// CPU time, as specified by the action.
     pub computed: Nanos,
-    /// Time on a core besides: hops between cores, and waking one up.
+    /// Additional CPU time of hops between cores and wake-ups.
     pub hops: Nanos,
-    /// Time in which it wanted a core and shared it.
+    /// Time in which it was ready to run but shared its core.
     pub queued: Nanos,
     /// Time in which it waited for I/O.
     pub waited: Nanos,
@@ -162,13 +163,13 @@ pub struct Completed {
 /// Requirements of a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Setup {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its files, in the order of their places on the device.
+    /// Files, in the order of their placement on the device.
     pub files: Vec<FileSetup>,
-    /// Its threads.
+    /// Threads.
     pub threads: Vec<ThreadSetup>,
-    /// The I/O performance that it asks for; without it is not regulated.
+    /// Requested I/O rate; not regulated if `None`.
     pub rate: Option<Rate>,
     /// Whether the run neither waits for its end nor ends with it.
     pub is_background: bool,
@@ -177,50 +178,50 @@ pub struct Setup {
 /// A file of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FileSetup {
-    /// Its size.
+    /// Size.
     pub size: Bytes,
-    /// Where it begins, as a share of the device; none for after the last file.
+    /// Start, as a share of the device; after the last file if `None`.
     pub place: Option<f64>,
-    /// It lies in pieces of this size; none for one piece.
+    /// Size of fragments; contiguous if `None`.
     pub pieces: Option<Bytes>,
-    /// How much of it is in memory.
+    /// Initial caching.
     pub caching: Caching,
     /// Whether the prefetcher follows the threads that read it.
     pub is_followed: bool,
 }
 
-/// How much of a file is in memory at the beginning.
+/// Part of a file that is cached at the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Caching {
-    /// Nothing.
+    /// None of it.
     #[default]
     Cold,
     /// All of it, as far as it fits.
     Resident,
-    /// Nothing, and the workload only uses [`Action::ReadDirect`] on it.
+    /// None of it, and the workload only uses [`Action::ReadDirect`] on it.
     Bypassed,
 }
 
 /// A thread of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadSetup {
-    /// Whether it goes before all threads that are not urgent on the cores.
+    /// Whether it takes precedence over all threads that are not urgent on the cores.
     pub is_urgent: bool,
 }
 
-/// The state of the machine that a workload can see.
+/// State of the machine that is visible to a workload.
 #[derive(Debug)]
 pub struct View<'a> {
     pub(crate) now: Nanos,
     pub(crate) page_bytes: u64,
     pub(crate) cache: &'a PageCache,
     pub(crate) files: &'a [File],
-    /// The workload's first file.
+    /// Index of the workload's first file.
     pub(crate) first_file: usize,
 }
 
 impl View<'_> {
-    /// Whether all pages of a range of a file are in memory or on their way, as far as the file goes.
+    /// Returns whether all pages of a range, up to the end of the file, are cached or loading.
     #[must_use]
     pub fn is_resident(&self, file: FileIndex, at: u64, length: u64) -> bool {
         let file = self.id(file);
@@ -228,13 +229,13 @@ impl View<'_> {
         (at / self.page_bytes..end).all(|page| self.cache.state(file, page).is_some())
     }
 
-    /// For how long reads of a file have been outstanding so far, whatever asked for them.
+    /// Returns the total time in which reads of a file were outstanding, for any purpose.
     #[must_use]
     pub fn reading_time(&self, file: FileIndex) -> Nanos {
         self.files[self.id(file).0].reads.total(self.now)
     }
 
-    /// How much of a file has been asked of the device so far, in bytes.
+    /// Returns the number of bytes of a file requested from the device so far.
     #[must_use]
     pub fn fetched_bytes(&self, file: FileIndex) -> u64 {
         self.cache.counts(self.id(file)).loaded * self.page_bytes

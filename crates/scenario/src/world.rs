@@ -1,9 +1,9 @@
-//! The event loop: what is due next, what then happens, and what follows from it.
+//! The event loop: determines the next instant, and processes everything due at it.
 //!
-//! Nothing is queued that could become out of date: whatever waits for an instant says so when asked, and the earliest is
-//! next. All that becomes due at one instant is carried out in the same order each time: ends of requests, ends of bursts,
-//! workloads in the order in which they were added, each with the fetchers of its files, write-back; and then the block
-//! queue hands over what has gathered. There is one path for all workloads, whatever they are.
+//! Nothing is queued that could become stale: every component that waits for an instant returns it when queried, and
+//! the earliest is next. Everything due at one instant is processed in a fixed order: completions of requests, ends of
+//! bursts, workloads in the order in which they were added, each with the fetchers of its files, write-back; then the
+//! block queue dispatches. All kinds of workloads take the same path.
 
 mod actions;
 mod build;
@@ -35,69 +35,69 @@ use fetcher::Fetcher;
 use thread::Thread;
 use workloads::WorkloadState;
 
-/// Why an experiment was not run.
+/// Reasons why an experiment was not run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RunError {
-    /// The experiment is not possible.
+    /// The experiment is invalid.
     #[error(transparent)]
     Scenario(#[from] SpecError),
-    /// The drive is not possible.
+    /// The drive is invalid.
     #[error(transparent)]
     Drive(#[from] DriveError),
-    /// Files that the device does not hold.
+    /// The files exceed the device's capacity.
     #[error(
         "the files take {files} bytes and the device holds {capacity}; make them smaller, or the device larger"
     )]
     TooSmall {
-        /// All files together.
+        /// Size of all files, in bytes.
         files: u64,
-        /// The device.
+        /// Capacity of the device, in bytes.
         capacity: u64,
     },
-    /// A program cannot have the rate that it asks for.
+    /// The rate of a program cannot be granted.
     #[error("the rate of process {name}: {error}")]
     Rate {
-        /// The program.
+        /// Name of the program.
         name: String,
-        /// Why.
+        /// Reason.
         error: RateError,
     },
-    /// Nothing is left to be measured.
+    /// The measured interval is empty.
     #[error(
         "the first program ended after {:.1} s, and nothing is left of that without run.warm_up and run.cool_down; \
          make them shorter, or the programs longer (process.*.reads)", ended.as_secs_f64()
     )]
     TooShort {
-        /// When the first program ended.
+        /// End of the first program.
         ended: Nanos,
     },
-    /// A regulated program did nothing while it was measured.
+    /// A regulated program had no I/O in the measured interval.
     #[error(
         "process {name} has a rate and no I/O within the {:.1} s that were measured; let it begin sooner or read \
          more often, or take its rate away", measured.as_secs_f64()
     )]
     NoIo {
-        /// The program.
+        /// Name of the program.
         name: String,
-        /// How long was measured.
+        /// Measured time.
         measured: Nanos,
     },
 }
 
-/// Everything, at one instant.
+/// State of the whole simulation at one instant.
 struct World<'a> {
     now: Nanos,
     page_bytes: u64,
     tick: Nanos,
-    /// Pages in the longest window of the kernel's read-ahead.
+    /// Maximum window of the kernel's read-ahead, in pages.
     window_max: u64,
     asynchronous: bool,
     kernel: Kernel,
-    /// Pages that are brought in at most where one of a mapping is missing.
+    /// Maximum number of pages loaded for a missing page of a mapping.
     fault_max: u64,
-    /// Requests of a kind that may wait in the block queue.
+    /// Maximum number of waiting requests per direction in the block queue.
     requests_max: usize,
-    /// Pages in the longest request.
+    /// Maximum request, in pages.
     request_pages: u64,
     prefetch: PrefetchSpec,
 
@@ -107,18 +107,18 @@ struct World<'a> {
     write_back: WriteBack,
     cores: Cores,
 
-    /// The workloads, and the threads and files of all of them.
+    /// Workloads, with the threads and files of all of them.
     workloads: Vec<WorkloadState<'a>>,
     threads: Vec<Thread>,
     files: Vec<File>,
-    /// Where the next file may lie on the device, in sectors.
+    /// Start of the next file on the device, in sectors.
     next_place: u64,
     controller: Option<Controller>,
     /// For each file, the fetcher that follows its threads.
     fetchers: Vec<Option<Fetcher>>,
     done: Vec<Completion>,
     until: Until,
-    /// None without a regulator.
+    /// `None` without a regulator.
     measure: Option<Measure>,
     timings: Vec<Timing>,
 }
@@ -132,12 +132,12 @@ impl World<'_> {
         }
     }
 
-    /// The workloads whose ends count.
+    /// Returns the workloads whose ends count.
     fn awaited(&self) -> impl Iterator<Item = &WorkloadState<'_>> {
         self.workloads.iter().filter(|state| !state.setup.is_background)
     }
 
-    /// Goes on to the next instant at which something happens.
+    /// Advances to the next instant with an event, and processes it.
     fn step(&mut self) {
         self.now = self.next_event().max(self.now);
 
@@ -160,8 +160,8 @@ impl World<'_> {
         self.queue.dispatch(self.now, &mut self.device);
     }
 
-    /// When the next thing happens: pages are looked through for old ones for ever. Written as loops because it is called
-    /// for each instant, and a chain of iterators takes several times as many instructions.
+    /// Returns the time of the next event; the search for old dirty pages never ends. Written as loops because it is
+    /// called for each instant, and a chain of iterators takes several times as many instructions.
     fn next_event(&self) -> Nanos {
         let mut next = self.write_back.next_event();
         let mut consider = |event: Option<Nanos>| {
@@ -181,7 +181,7 @@ impl World<'_> {
         next
     }
 
-    /// For each file of a workload, if there is a prefetcher.
+    /// Calls `each` for each file of a workload, if there is a prefetcher.
     fn for_each_fetcher(&mut self, workload: usize, each: impl Fn(&mut Self, FileId)) {
         if self.controller.is_some() {
             let (first, end) = self.workloads[workload].files;
@@ -189,7 +189,7 @@ impl World<'_> {
         }
     }
 
-    /// Looks at how well I/O times are kept.
+    /// Records the completions for the accuracy of I/O times.
     fn watch(&mut self) {
         let Some(measure) = &mut self.measure else { return };
         self.done.iter().for_each(|completion| measure.ended(completion));
@@ -213,7 +213,7 @@ impl World<'_> {
         }
     }
 
-    /// How well I/O times were kept until the first workload ended; none without a regulator.
+    /// Returns the accuracy of I/O times until the first workload ended; `None` without a regulator.
     fn regulation(&mut self, first: Nanos) -> Result<Option<Regulation>, RunError> {
         let service = self.device.regulator().map_or(Nanos::ZERO, Regulator::service_time);
         let regulation = self.measure.take().map(|measure| measure.outcome(first, service));
@@ -224,7 +224,7 @@ impl World<'_> {
     }
 }
 
-/// Whether there is anything to make figures of.
+/// Checks that there are measurements.
 fn is_measured(regulation: &Regulation, first: Nanos) -> Result<(), RunError> {
     if regulation.measured.is_zero() {
         return Err(RunError::TooShort { ended: first });

@@ -1,7 +1,7 @@
-//! When dirty pages are written back: in the background once there are many, in any case once they are old, and before a
-//! program may write more once there are too many.
+//! Write-back of dirty pages: in the background above a threshold, in any case at a maximum age, and with throttling of
+//! programs above a limit.
 //!
-//! As in Linux: a batch at a time (`MAX_WRITEBACK_PAGES`), oldest first. Pages that lie side by side go together.
+//! As in Linux: a batch at a time (`MAX_WRITEBACK_PAGES`), oldest first. Contiguous pages are written together.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use sakiyomi_model::Nanos;
 use crate::cache::FileId;
 use crate::spec::MemorySpec;
 
-/// What is dirty, and what is to be done about it.
+/// State of write-back.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteBack {
     background: u64,
@@ -18,13 +18,13 @@ pub(crate) struct WriteBack {
     expire: Nanos,
     period: Nanos,
     batch: u64,
-    /// Dirty pages in the order in which they became so.
+    /// Dirty pages in the order in which they became dirty.
     dirty: VecDeque<Dirty>,
-    /// Pages on their way to the device.
+    /// Number of pages being written to the device.
     writing: u64,
-    /// How many pages of the present batch are left.
+    /// Number of pages left in the current batch.
     left: u64,
-    /// Pages that became dirty by then are too old.
+    /// Pages dirty since this time or earlier must be written.
     old_until: Option<Nanos>,
     next_look: Nanos,
 }
@@ -42,7 +42,7 @@ impl WriteBack {
         let share = |ratio: f64| (pages as f64 * ratio) as u64;
         WriteBack {
             background: share(spec.dirty_background),
-            // A program must be able to make something dirty.
+            // A program must be able to dirty some pages.
             limit: share(spec.dirty).max(8),
             expire: spec.dirty_expire,
             period: spec.dirty_period,
@@ -55,27 +55,27 @@ impl WriteBack {
         }
     }
 
-    /// A clean page has become dirty.
+    /// Records that a clean page has become dirty.
     pub(crate) fn dirtied(&mut self, now: Nanos, file: FileId, page: u64) {
         self.dirty.push_back(Dirty { since: now, file, page });
     }
 
-    /// Pages have been written.
+    /// Records that pages have been written.
     pub(crate) fn written(&mut self, pages: u64) {
         self.writing -= pages;
     }
 
-    /// Whether programs that write have to wait.
+    /// Returns whether programs that write are throttled.
     pub(crate) fn is_full(&self) -> bool {
         self.dirty.len() as u64 + self.writing >= self.limit
     }
 
-    /// When old pages are looked for next.
+    /// Returns the time of the next search for old pages.
     pub(crate) fn next_event(&self) -> Nanos {
         self.next_look
     }
 
-    /// Looks for old pages, when it is time.
+    /// Searches for old pages, if it is due.
     pub(crate) fn look(&mut self, now: Nanos) {
         if now >= self.next_look {
             self.next_look = now + self.period;
@@ -83,7 +83,7 @@ impl WriteBack {
         }
     }
 
-    /// Pages that are to be written now and lie side by side: file, first page, how many.
+    /// Returns contiguous pages to be written now: file, first page, number.
     pub(crate) fn next(&mut self, pages_max: u64) -> Option<(FileId, u64, u64)> {
         let first = *self.dirty.front()?;
         let is_old = self.old_until.is_some_and(|until| first.since <= until);

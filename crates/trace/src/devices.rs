@@ -1,4 +1,4 @@
-//! Which of a trace's devices are read, and where they come to lie.
+//! Selection of a trace's devices, and their position in the common address space.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,23 @@ use crate::source::Source;
 
 /// Alignment of the devices in the common address space.
 const DEVICE_ALIGN_BYTES: u64 = 1 << 20;
-/// Devices listed in the error message if the requested device does not occur.
+/// Maximum number of devices listed in the error message if the requested device does not occur.
 const OTHER_DEVICES_MAX: usize = 32;
 
-/// The treatment of devices, decided when the trace is opened.
+/// Treatment of devices, decided when the trace is opened.
 pub(crate) enum Devices {
-    /// The one asked for, and a few of the others that were seen.
+    /// Only the requested device; `others` lists some of the other devices seen.
     Only { wanted: u32, found: bool, others: Vec<u32> },
-    /// The only one, once it is known.
+    /// The first device; a second one is an error.
     Single(Option<u32>),
-    /// Each one's start on the common address space; whether its number becomes the stream.
+    /// All devices in one address space: each device's start, and whether its number becomes the stream.
     Concat { starts: BTreeMap<u32, Bytes>, to_stream: bool },
-    /// As they are.
+    /// All devices, unchanged.
     Keep,
 }
 
 impl Devices {
-    /// Those of `options` for a trace that needs no first pass.
+    /// Returns the treatment by `options`, for a trace that needs no first pass.
     pub(crate) fn new(options: &ReadOptions) -> Devices {
         match (options.device, options.map) {
             (Some(wanted), _) => Devices::Only { wanted, found: false, others: Vec::new() },
@@ -36,7 +36,7 @@ impl Devices {
         }
     }
 
-    /// Reads `source` to its end to learn how far each device reaches, and lays them one behind the other.
+    /// Reads `source` to its end to determine the size of each device, and concatenates the devices.
     pub(crate) fn concat(mut source: Source) -> Result<Devices, TraceError> {
         let mut ends: BTreeMap<u32, u64> = BTreeMap::new();
         while let Some(record) = source.next()? {
@@ -56,7 +56,7 @@ impl Devices {
         Ok(Devices::Concat { starts, to_stream: !source.format().has_streams() })
     }
 
-    /// The record as it is to be delivered; `None` to pass it over.
+    /// Returns the record to deliver, or `None` to skip it.
     pub(crate) fn apply(&mut self, mut record: Record, path: &str) -> Result<Option<Record>, TraceError> {
         match self {
             Devices::Keep => {}
@@ -81,7 +81,7 @@ impl Devices {
                     record.stream = StreamId(record.device);
                 }
                 let start = starts.get(&record.device).copied().unwrap_or_default();
-                // A file that grew since the first pass may reach further than was then seen.
+                // A file that grew since the first pass may extend beyond the size determined then.
                 record.offset = record.offset.saturating_add(start);
                 record.device = 0;
             }
@@ -89,7 +89,7 @@ impl Devices {
         Ok(Some(record))
     }
 
-    /// Called at the end of the trace: a device that was asked for must have occurred.
+    /// Checks at the end of the trace that the requested device has occurred.
     pub(crate) fn finish(&mut self, path: &str) -> Result<(), TraceError> {
         match self {
             Devices::Only { wanted, found: false, others } if !others.is_empty() => {

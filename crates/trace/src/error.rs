@@ -1,4 +1,4 @@
-//! Everything that can go wrong with a trace, as sentences: what was tried, where, and what to do.
+//! Errors of reading, writing and generating traces, as sentences: what was tried, where, and what to do.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use sakiyomi_model::{Bytes, Nanos};
 
 use crate::format::kind::Format;
 
-/// A trace that cannot be read or written, or a generator that cannot be set up.
+/// An error of a trace that cannot be read or written, or of a generator with invalid parameters.
 ///
 /// `path` is the name under which the trace was opened; `line` counts from 1 (Parquet: rows).
 #[derive(Debug, thiserror::Error)]
@@ -17,20 +17,20 @@ pub enum TraceError {
     Open {
         /// The trace.
         path: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Reading failed half way.
+    /// Reading failed in the middle.
     #[error("cannot read {path} after line {line}")]
     Read {
         /// The trace.
         path: String,
-        /// The last line that was read whole.
+        /// Last complete line.
         line: u64,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A compressed file that stops before its end.
+    /// A compressed file that ends early.
     #[error(
         "{path}: the {compression} data ends early after line {line} ({records} records read); the file is \
          truncated: fetch or copy it again"
@@ -40,12 +40,12 @@ pub enum TraceError {
         path: String,
         /// `gzip` or `zstd`.
         compression: &'static str,
-        /// The last line that was read whole.
+        /// Last complete line.
         line: u64,
-        /// How many records were read before.
+        /// Number of records read before.
         records: u64,
     },
-    /// A compressed file whose content contradicts itself.
+    /// A compressed file with corrupt content.
     #[error(
         "{path}: the {compression} data is damaged after line {line} ({records} records read): fetch or copy the \
          file again"
@@ -55,11 +55,11 @@ pub enum TraceError {
         path: String,
         /// `gzip` or `zstd`.
         compression: &'static str,
-        /// The last line that was read whole.
+        /// Last complete line.
         line: u64,
-        /// How many records were read before.
+        /// Number of records read before.
         records: u64,
-        /// What the decoder said.
+        /// Error of the decoder.
         source: io::Error,
     },
     /// A line that is not a record of the format.
@@ -69,7 +69,7 @@ pub enum TraceError {
         path: String,
         /// The line.
         line: u64,
-        /// What is wrong, and what would be right.
+        /// Problem, and the accepted syntax.
         problem: String,
     },
     /// No format fits.
@@ -77,7 +77,7 @@ pub enum TraceError {
     Unrecognised {
         /// The trace.
         path: String,
-        /// What was seen.
+        /// First line or other evidence.
         problem: String,
     },
     /// Several formats fit.
@@ -88,10 +88,10 @@ pub enum TraceError {
     Ambiguous {
         /// The trace.
         path: String,
-        /// The formats that fit.
+        /// Matching formats.
         candidates: Vec<Format>,
     },
-    /// A record beyond the end of the drive that it is to run on.
+    /// A record beyond the end of the drive that it should run on.
     #[error(
         "{path}:{line}: the record ends at byte {}, but the drive holds {} bytes; take a larger drive, or map addresses \
          onto it with --wrap",
@@ -100,14 +100,14 @@ pub enum TraceError {
     BeyondDrive {
         /// The trace.
         path: String,
-        /// The record's line.
+        /// Line of the record.
         line: u64,
-        /// Where it ends.
+        /// End of its extent.
         end: Bytes,
-        /// The drive's size.
+        /// Capacity of the drive.
         capacity: Bytes,
     },
-    /// A record that lies further back in time than re-ordering reaches.
+    /// A record further back in time than the re-ordering window.
     #[error(
         "{path}:{line}: the record lies {back} before one already read, and records are put in order within \
          {window} only; raise --sort-window to {back} or more, or sort the file by time"
@@ -115,14 +115,14 @@ pub enum TraceError {
     OutOfOrder {
         /// The trace.
         path: String,
-        /// The late record's line.
+        /// Line of the late record.
         line: u64,
-        /// How far back it lies.
+        /// Distance from the latest time before it.
         back: Nanos,
-        /// How far back it may.
+        /// Re-ordering window.
         window: Nanos,
     },
-    /// More records inside the re-ordering window than are held in memory.
+    /// More records in the re-ordering window than are kept in memory.
     #[error(
         "{path}:{line}: the record is late by more than the {records} records that can be held for putting them \
          in order; sort the file by time"
@@ -130,9 +130,9 @@ pub enum TraceError {
     OrderFull {
         /// The trace.
         path: String,
-        /// The late record's line.
+        /// Line of the late record.
         line: u64,
-        /// How many are held.
+        /// Maximum number of records kept.
         records: usize,
     },
     /// A trace of several devices where one is expected.
@@ -143,21 +143,21 @@ pub enum TraceError {
     SecondDevice {
         /// The trace.
         path: String,
-        /// Where the second device appears.
+        /// Line with the second device.
         line: u64,
-        /// The first record's device.
+        /// Device of the first record.
         first: u32,
-        /// The other.
+        /// Second device.
         second: u32,
     },
-    /// The chosen device does not occur.
+    /// The requested device does not occur.
     #[error("{path} has no record of device {device}; it has records of {present}")]
     NoSuchDevice {
         /// The trace.
         path: String,
-        /// The device asked for.
+        /// Requested device.
         device: u32,
-        /// Those that occur, as a list.
+        /// Devices that occur, as a list.
         present: String,
     },
     /// Devices whose extents do not fit one address space.
@@ -166,12 +166,12 @@ pub enum TraceError {
         /// The trace.
         path: String,
     },
-    /// Something that needs a file was asked of a stream.
+    /// A feature that needs a file was requested for a stream.
     #[error("{path} is a stream, and {what} needs a file that can be read twice; save it to a file first")]
     NeedsFile {
         /// The trace.
         path: String,
-        /// What needs it.
+        /// The feature.
         what: &'static str,
     },
     /// A Parquet file that cannot be read.
@@ -179,17 +179,17 @@ pub enum TraceError {
     Parquet {
         /// The trace.
         path: String,
-        /// What the Parquet library said.
+        /// Error of the Parquet library.
         source: parquet::errors::ParquetError,
     },
     /// An option or parameter outside its range.
     #[error("{name} is {value}, but must be {wanted}")]
     Parameter {
-        /// The parameter.
+        /// Name of the parameter.
         name: &'static str,
-        /// What it is.
+        /// Value given.
         value: String,
-        /// What it may be.
+        /// Accepted values.
         wanted: String,
     },
     /// The output cannot be written.
@@ -197,21 +197,21 @@ pub enum TraceError {
     Write {
         /// The output.
         path: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A record that the output format has no place for.
+    /// A record that the output format cannot represent.
     #[error(
         "cannot write record {record} to {path}: the format {format} {problem}; choose another, such as sakiyomi"
     )]
     Unsupported {
         /// The output.
         path: String,
-        /// The output format's name.
+        /// Name of the output format.
         format: &'static str,
-        /// The record's number, from 1.
+        /// Number of the record, from 1.
         record: u64,
-        /// What the format cannot hold.
+        /// What the format cannot represent.
         problem: String,
     },
 }

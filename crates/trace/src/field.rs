@@ -1,4 +1,4 @@
-//! Numbers and columns out of byte slices, exactly and without allocating.
+//! Parsing of numbers and columns in byte slices, exact and without allocation.
 
 use std::fmt;
 
@@ -8,15 +8,15 @@ pub(crate) const NANOS_PER_US: u64 = 1_000;
 pub(crate) const NANOS_PER_MS: u64 = 1_000_000;
 pub(crate) const NANOS_PER_S: u64 = 1_000_000_000;
 
-/// What is wrong with a line, as a sentence without its place.
+/// An error about a line, as a sentence without its position.
 pub(crate) type Problem = String;
 
-/// A field as it may be shown in a message: short, and with what is not text escaped.
+/// A field in a message: truncated, with non-printable bytes escaped.
 pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// Longer fields are cut, so that the message stays a line.
+        /// Maximum length shown, so that the message stays on one line.
         const SHOWN_MAX_BYTES: usize = 60;
         let (shown, rest) = self.0.split_at(self.0.len().min(SHOWN_MAX_BYTES));
         let dots = if rest.is_empty() { "" } else { "…" };
@@ -24,21 +24,21 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// A whole decimal number.
+/// Parses a decimal integer.
 pub(crate) fn whole(field: &[u8], column: &str) -> Result<u64, Problem> {
     digits(field).ok_or_else(|| {
         format!("the column {column} holds {}, but must be a whole number that fits 64 bits", Shown(field))
     })
 }
 
-/// A whole decimal number below 2^32.
+/// Parses a decimal integer below 2^32.
 pub(crate) fn whole_u32(field: &[u8], column: &str) -> Result<u32, Problem> {
     digits(field).and_then(|number| u32::try_from(number).ok()).ok_or_else(|| {
         format!("the column {column} holds {}, but must be a whole number below 2^32", Shown(field))
     })
 }
 
-/// A hexadecimal number, with or without `0x`.
+/// Parses a hexadecimal number, with or without `0x`.
 pub(crate) fn hexadecimal(field: &[u8], column: &str) -> Result<u64, Problem> {
     let bare = field.strip_prefix(b"0x").unwrap_or(field);
     let valid = !bare.is_empty() && bare.len() <= 16 && bare.iter().all(u8::is_ascii_hexdigit);
@@ -48,7 +48,7 @@ pub(crate) fn hexadecimal(field: &[u8], column: &str) -> Result<u64, Problem> {
     Ok(bare.iter().fold(0, |number, &digit| number << 4 | u64::from(hex_value(digit))))
 }
 
-/// A decimal number of units of `unit_ns` nanoseconds, read exactly; what is finer than a nanosecond is cut off.
+/// Parses a decimal number in units of `unit_ns` nanoseconds, exactly; fractions of a nanosecond are truncated.
 pub(crate) fn nanos(field: &[u8], unit_ns: u64, column: &str) -> Result<Nanos, Problem> {
     decimal(field, unit_ns).map(Nanos).ok_or_else(|| {
         format!(
@@ -59,12 +59,12 @@ pub(crate) fn nanos(field: &[u8], unit_ns: u64, column: &str) -> Result<Nanos, P
     })
 }
 
-/// A time that may be absent, as an empty field.
+/// Parses a time; an empty field is `None`.
 pub(crate) fn optional_nanos(field: &[u8], unit_ns: u64, column: &str) -> Result<Option<Nanos>, Problem> {
     if field.is_empty() { Ok(None) } else { nanos(field, unit_ns, column).map(Some) }
 }
 
-/// A number of blocks, in bytes.
+/// Parses a number of blocks, and converts it to bytes.
 pub(crate) fn blocks(field: &[u8], block: u64, column: &str) -> Result<Bytes, Problem> {
     let count = whole(field, column)?;
     count.checked_mul(block).map(Bytes).ok_or_else(|| {
@@ -72,7 +72,7 @@ pub(crate) fn blocks(field: &[u8], block: u64, column: &str) -> Result<Bytes, Pr
     })
 }
 
-/// An operation in the format's words for reading and writing.
+/// Parses an operation in the format's spelling.
 pub(crate) fn operation(field: &[u8], read: &str, write: &str) -> Result<Op, Problem> {
     match field {
         word if word == read.as_bytes() => Ok(Op::Read),
@@ -85,7 +85,7 @@ fn digits(field: &[u8]) -> Option<u64> {
     if field.is_empty() {
         return None;
     }
-    // Up to 19 digits cannot overflow, so that the common case needs no check per digit.
+    // Up to 19 digits cannot overflow, so the common case needs no check per digit.
     if field.len() <= 19 {
         let mut number = 0u64;
         for &byte in field {
@@ -112,7 +112,7 @@ fn decimal(field: &[u8], unit: u64) -> Option<u64> {
         return None;
     }
     let whole = if whole.is_empty() { 0 } else { digits(whole)? };
-    // Each digit is worth a tenth of the one before; below a unit of 10^9 at most nine count.
+    // Each digit is worth a tenth of the previous one; with a unit of at most 10^9, at most nine digits count.
     let (mut parts, mut worth) = (0, unit);
     for &byte in fraction {
         if !byte.is_ascii_digit() {
@@ -132,7 +132,7 @@ fn hex_value(digit: u8) -> u8 {
     }
 }
 
-/// Splits a line at every comma into exactly `N` columns; blanks around a field do not count.
+/// Splits a line at commas into exactly `N` columns, trimmed.
 pub(crate) fn commas<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], Problem> {
     let mut columns = [&b""[..]; N];
     let mut count = 0;
@@ -145,7 +145,7 @@ pub(crate) fn commas<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], Problem>
     if count == N { Ok(columns) } else { Err(wrong_count(line, count, N, "commas")) }
 }
 
-/// Splits a line at runs of blanks and tabs into exactly `N` columns.
+/// Splits a line at spaces and tabs into exactly `N` columns.
 pub(crate) fn blanks<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], Problem> {
     let mut columns = [&b""[..]; N];
     let mut count = 0;
@@ -158,7 +158,7 @@ pub(crate) fn blanks<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], Problem>
     if count == N { Ok(columns) } else { Err(wrong_count(line, count, N, "blanks")) }
 }
 
-/// The words of a line, separated by blanks and tabs.
+/// Returns the words of a line, separated by spaces and tabs.
 pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty())
 }

@@ -1,27 +1,27 @@
-//! A trace's bytes as a drive's sectors.
+//! Conversion of a trace's byte extents to a drive's sectors.
 
 use sakiyomi_model::{Bytes, Extent, Lba, Op, Sectors};
 
 use crate::error::TraceError;
 use crate::record::Record;
 
-/// The drive that a trace is to run on.
+/// The drive that a trace runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fit {
-    /// Bytes in a sector.
+    /// Sector size.
     pub sector: Bytes,
-    /// Addressable sectors.
+    /// Number of addressable sectors.
     pub capacity: Sectors,
-    /// Whether addresses beyond the end are mapped onto the drive, modulo its size, instead of refused.
+    /// Whether to map addresses beyond the end onto the drive, modulo its size, instead of returning an error.
     pub wrap: bool,
 }
 
 impl Fit {
-    /// The sectors that `record` touches: its bytes, widened to whole sectors. Empty for a flush. `trace` names the
+    /// Returns the sectors of `record`: its bytes, extended to whole sectors. Empty for a flush. `trace` names the
     /// trace in an error.
     ///
     /// # Errors
-    /// [`TraceError::BeyondDrive`] for an extent that does not fit, with its line.
+    /// [`TraceError::BeyondDrive`], with the record's line, if the extent does not fit.
     pub fn extent(&self, record: &Record, trace: &str) -> Result<Extent, TraceError> {
         if record.op == Op::Flush {
             return Ok(Extent::default());
@@ -40,7 +40,7 @@ impl Fit {
                 capacity: self.capacity.to_bytes(self.sector),
             });
         }
-        // What would straddle the end is moved in front of it.
+        // An extent across the end is moved to just before it.
         let wrapped = (first % self.capacity.0).min(self.capacity.0 - sectors);
         Ok(Extent::new(Lba(wrapped), Sectors(sectors)))
     }

@@ -1,7 +1,7 @@
-//! The trace formats, one file each.
+//! Trace formats, one per file.
 //!
-//! A text format is a [`Parser`]: it is given one line after the other and appends the records they hold. It knows
-//! nothing of files, order, or the devices wanted.
+//! A text format is a [`Parser`], which receives lines and appends their records. It is independent of files, ordering,
+//! and device selection.
 
 mod blkparse;
 mod cloudphysics;
@@ -34,11 +34,11 @@ use crate::field::Problem;
 use crate::options::ReadOptions;
 use crate::record::Record;
 
-/// The sector of the formats that count in sectors, in bytes.
+/// Sector size of the formats that count in sectors, in bytes.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 
 impl Format {
-    /// The reader of its lines; `None` for Parquet, which has none.
+    /// Returns the parser of the format's lines; `None` for Parquet.
     pub(crate) fn parser(self, options: &ReadOptions) -> Option<Box<dyn Parser>> {
         Some(match self {
             Format::Parquet => return None,
@@ -71,13 +71,13 @@ impl FromStr for Format {
     }
 }
 
-/// Lists the accepted names, with suggestions for `typed`.
+/// Returns a list of the accepted names, with suggestions for `typed`.
 pub(crate) fn one_of(typed: &str, names: &[&str]) -> String {
     let near = similar(typed, names.iter().copied());
     format!("one of {}{}", names.join(", "), did_you_mean(&near))
 }
 
-/// Parses a device number: `3`, or `8,16` as the kernel writes it (major × 2^20 + minor).
+/// Parses a device number: `3`, or `8,16` in the kernel's notation (major × 2^20 + minor).
 ///
 /// # Errors
 /// [`TraceError::Parameter`] for anything else.
@@ -95,20 +95,20 @@ pub fn parse_device(text: &str) -> Result<u32, TraceError> {
     })
 }
 
-/// Reads the lines of one trace.
+/// Parser of a trace's lines.
 pub(crate) trait Parser: Send {
-    /// Appends the records of `line`, which is not blank, to `out`. Their `line` is filled in by the caller.
+    /// Appends the records of `line`, which is not blank, to `out`. The caller sets their `line`.
     fn line(&mut self, line: &[u8], out: &mut Vec<Record>) -> Result<(), Problem>;
 }
 
-/// The header line of a CSV layout: it must come first, and only there.
+/// The header line of a CSV format, required as the first line.
 #[derive(Debug, Default)]
 pub(crate) struct Header {
     seen: bool,
 }
 
 impl Header {
-    /// Whether `line` is the header; an error if one is due and this is not it.
+    /// Returns whether `line` is the header.
     pub(crate) fn take(&mut self, line: &[u8], wanted: &str) -> Result<bool, Problem> {
         if self.seen {
             return Ok(false);
@@ -121,7 +121,7 @@ impl Header {
     }
 }
 
-/// Feeds `text` line by line to the format's parser: what a format's own tests look at.
+/// Parses `text` line by line, for the tests of the formats.
 #[cfg(test)]
 pub(crate) fn parse_text(format: Format, text: &str) -> Result<Vec<Record>, Problem> {
     let mut parser = format.parser(&ReadOptions::default()).expect("a text format");

@@ -1,14 +1,14 @@
-//! Entry points of the fuzz targets, as plain functions that the tests run, too. Not part of the interface.
+//! Entry points of the fuzz targets, as functions that the tests call as well. Not part of the public interface.
 
 use std::io::Cursor;
 
 use crate::record::{OFFSET_MAX, Record};
 use crate::{DeviceMap, Format, OutFormat, Packing, ReadOptions, Trace, Writer};
 
-/// Reads the rest of `data` as a file in the format that the first byte picks, and checks what a trace promises.
+/// Reads the rest of `data` as a file in the format selected by the first byte, and checks the guarantees of a trace.
 ///
 /// # Panics
-/// Where a promise is broken: that is what fuzzing looks for.
+/// If a guarantee is violated, which is the finding of the fuzzer.
 pub fn trace_reader(data: &[u8]) {
     let Some((&pick, file)) = data.split_first() else { return };
     let format = Format::ALL[usize::from(pick) % Format::ALL.len()];
@@ -25,7 +25,7 @@ pub fn trace_reader(data: &[u8]) {
     round_trip(&records);
 }
 
-/// What was read can be written, and reads back the same.
+/// Checks that the records can be written and read back unchanged.
 fn round_trip(records: &[Record]) {
     let mut writer = Writer::new(Vec::new(), "fuzz", OutFormat::Sakiyomi, Packing::Plain)
         .expect("memory takes whatever is written");
@@ -44,7 +44,7 @@ fn round_trip(records: &[Record]) {
     }
 }
 
-/// Recognises the format of `data` and reads it.
+/// Detects the format of `data` and reads it.
 pub fn sniff(data: &[u8]) {
     if let Ok(trace) = Trace::from_reader(Cursor::new(data.to_vec()), "fuzz", &ReadOptions::default()) {
         let _ = trace.map_while(Result::ok).count();

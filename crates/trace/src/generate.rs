@@ -1,7 +1,7 @@
-//! Generators: simple patterns with chosen sizes, mix and arrivals, and the life of a PC ([`pc`]).
+//! Generators of traces: simple patterns with configurable sizes, mix and arrivals, and a desktop workload ([`pc`]).
 //!
-//! The same parameters and seed give the same records on every platform and in every version: the random numbers are
-//! PCG-64's, and what is made of them is computed here, without the platform's mathematics library.
+//! The same parameters and seed give the same records on every platform and in every version: random numbers come from
+//! PCG-64, and distributions are computed here, without the platform's mathematics library.
 //!
 //! ```
 //! use sakiyomi_model::{Bytes, Nanos};
@@ -35,50 +35,50 @@ use crate::record::{OFFSET_MAX, Record};
 use arrival::Clock;
 use sample::Sampler;
 
-/// Sectors of generated commands, in bytes: sizes are whole numbers of these.
+/// Sector size of generated commands, in bytes; command sizes are multiples of it.
 const SECTOR_BYTES: u64 = 512;
 
-/// Where commands go.
+/// Address pattern.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pattern {
-    /// Anywhere, all places alike.
+    /// Uniformly random.
     Random,
-    /// One after the other from the start; at the end of the span, from the start again.
+    /// Sequential from the start; wraps around at the end of the span.
     Sequential,
-    /// So many sequential streams, each in its own equal part of the span, a command of each in turn.
+    /// Several sequential streams, each in its own equal part of the span, with one command of each in turn.
     Interleaved {
-        /// How many, from 1; each is a stream of the trace.
+        /// Number of streams, at least 1; each is a stream of the trace.
         streams: u32,
     },
-    /// The span is cut into extents; the k-th most popular is visited with a probability in proportion to
-    /// k^−exponent. Popular extents are scattered over the span, and places within one are all alike.
+    /// The span is divided into extents; the k-th most popular is accessed with a probability proportional to
+    /// k^−exponent. Popular extents are scattered over the span; addresses within an extent are uniform.
     Zipf {
-        /// From 0 (all alike); 0.8 to 1.2 is common.
+        /// Exponent, from 0 (uniform); 0.8 to 1.2 is common.
         exponent: f64,
-        /// The size of an extent.
+        /// Size of an extent.
         extent: Bytes,
     },
 }
 
-/// A pattern of commands with their sizes, mix and arrivals.
+/// A sequence of commands: pattern, sizes, mix and arrivals.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// Where commands go.
+    /// Address pattern.
     pub pattern: Pattern,
-    /// How many commands.
+    /// Number of commands.
     pub count: u64,
-    /// The size of the device's part that is used, from its start.
+    /// Size of the used part of the device, from its start.
     pub span: Bytes,
-    /// How long commands are. Random places are multiples of the shortest.
+    /// Command sizes. Random addresses are multiples of the smallest.
     pub sizes: Sizes,
-    /// The share of reads, from 0 to 1; the rest are writes.
+    /// Share of reads, from 0 to 1; the rest are writes.
     pub read_share: f64,
-    /// When they come.
+    /// Arrival times.
     pub arrival: Arrival,
 }
 
 impl Workload {
-    /// Random reads of 4 KiB in a closed loop without think time.
+    /// Creates a workload of random reads of 4 KiB in a closed loop without think time.
     #[must_use]
     pub fn new(count: u64, span: Bytes) -> Workload {
         Workload {
@@ -91,10 +91,10 @@ impl Workload {
         }
     }
 
-    /// The records of `seed`.
+    /// Returns the records generated with `seed`.
     ///
     /// # Errors
-    /// [`TraceError::Parameter`] for a parameter outside its range.
+    /// [`TraceError::Parameter`] if a parameter is out of range.
     pub fn records(&self, seed: u64) -> Result<Records, TraceError> {
         self.sizes.check()?;
         let longest = self.sizes.longest();
@@ -163,13 +163,13 @@ impl Iterator for Records {
     }
 }
 
-/// Chooses where the next command goes.
+/// Source of addresses.
 trait Place {
-    /// A place for `length` bytes, inside the span.
+    /// Returns the stream and an address for `length` bytes within the span.
     fn next(&mut self, length: Bytes, sampler: &mut Sampler) -> (StreamId, Bytes);
 }
 
-/// Refuses a parameter unless `holds`.
+/// Returns an error unless `holds`.
 fn require(
     holds: bool,
     name: &'static str,

@@ -1,4 +1,4 @@
-//! From a path to plain bytes: standard input, gzip and zstd are told apart by content, never by name.
+//! Trace input as plain bytes: files and standard input, with gzip and zstd detected by content, never by name.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
@@ -12,12 +12,12 @@ use crate::error::TraceError;
 
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// Largest zstd window, as a power of two: 128 MiB, as `zstd --long` writes. With more, a few damaged bytes could
-/// request gigabytes.
+/// Maximum zstd window, as a power of two: 128 MiB, as written by `zstd --long`. Without a limit, a few corrupt bytes
+/// could request gigabytes.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// How the bytes of a trace are packed.
+/// Compression of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compression {
     None,
@@ -35,12 +35,12 @@ impl Compression {
     }
 }
 
-/// The unpacked bytes of a trace, and how much of the packed ones has been consumed.
+/// Decompressed bytes of a trace, with a counter of the compressed bytes consumed.
 pub(crate) struct Input {
     pub(crate) bytes: Box<dyn Read + Send>,
     pub(crate) compression: Compression,
     pub(crate) consumed: Arc<AtomicU64>,
-    /// Size of the packed bytes; `None` for a stream.
+    /// Size of the compressed file; `None` for a stream.
     pub(crate) total: Option<u64>,
 }
 
@@ -60,7 +60,7 @@ impl Input {
         Input::from_reader(file, total).map_err(failed)
     }
 
-    /// Recognises the packing by its magic number.
+    /// Detects the compression by its magic number.
     pub(crate) fn from_reader(
         mut reader: impl Read + Send + 'static,
         total: Option<u64>,
@@ -90,12 +90,12 @@ impl Input {
     }
 }
 
-/// Whether `path` stands for standard input.
+/// Returns whether `path` denotes standard input.
 pub(crate) fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Counts what is read, for progress bars.
+/// Counts the bytes read, for progress bars.
 struct Counted<R> {
     inner: R,
     consumed: Arc<AtomicU64>,

@@ -1,8 +1,8 @@
-//! Block-I/O traces: readers for the formats of the field, writers, statistics, and generators.
+//! Block I/O traces: readers for common formats, writers, statistics, and generators.
 //!
-//! A [`Trace`] is an iterator over [`Record`]s that holds a bounded part of its file, so that a trace of any size can
-//! be read. [`Format::ALL`] lists what is understood; [`Writer`] writes what others understand. [`stats`] says what a
-//! trace is like, [`generate`] makes one.
+//! A [`Trace`] is an iterator over [`Record`]s that keeps a bounded part of its file in memory, so that traces of any
+//! size can be read. [`Format::ALL`] lists the input formats; [`Writer`] writes formats of other tools. [`stats`]
+//! computes statistics, [`generate`] creates traces.
 //!
 //! ```
 //! use sakiyomi_trace::{Format, ReadOptions, Trace};
@@ -15,8 +15,8 @@
 //! # Ok::<(), sakiyomi_trace::TraceError>(())
 //! ```
 //!
-//! This crate reads and writes files, but has no clock and no threads: the same file and options give the same records,
-//! the same seed the same trace.
+//! The crate reads and writes files, but has no clock and no threads: the same file and options give the same records,
+//! and the same seed gives the same trace.
 
 pub mod generate;
 pub mod stats;

@@ -1,20 +1,20 @@
-//! Lines as byte slices out of one bounded buffer: nothing is allocated per line.
+//! Lines as byte slices of one bounded buffer, without allocation per line.
 
 use std::io::{self, Read};
 
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// A file with a longer line is not a trace.
+/// Maximum line length; a file with a longer line is not a trace.
 pub(crate) const LINE_MAX_BYTES: usize = 64 << 10;
 
-/// Splits a byte stream into lines, without their ends (`\n` or `\r\n`), and counts them.
+/// Splits a byte stream into lines, without their terminators (`\n` or `\r\n`), and counts them.
 pub(crate) struct Lines<R> {
     reader: R,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
     at_eof: bool,
-    /// The number of the line last returned, from 1.
+    /// Number of the last line returned, from 1.
     line: u64,
 }
 
@@ -34,7 +34,7 @@ impl<R: Read> Lines<R> {
         self.line
     }
 
-    /// The next line; `None` at the end. What precedes a failure without a line end is not returned.
+    /// Returns the next line; `None` at the end. An incomplete line before an error is not returned.
     pub(crate) fn next(&mut self) -> io::Result<Option<&[u8]>> {
         let mut searched = 0;
         loop {
@@ -60,8 +60,8 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// What lies in the buffer unread, after filling it as far as the reader gives; and whether that is all there is.
-    /// A failing reader ends what can be looked at, and fails again when it is read on.
+    /// Fills the buffer as far as possible, and returns its unread bytes and whether the input ends there. An error
+    /// only ends the sample; it is returned by the next read.
     pub(crate) fn peek(&mut self) -> (&[u8], bool) {
         while !self.at_eof && self.end - self.start < LINE_MAX_BYTES {
             if self.fill().is_err() {
@@ -100,7 +100,7 @@ impl<R: Read> Lines<R> {
 }
 
 fn find_newline(bytes: &[u8]) -> Option<usize> {
-    // Sixteen at a time first, which the compiler turns into vector comparisons.
+    // Chunks of sixteen bytes first, which the compiler vectorises.
     let mut at = 0;
     for chunk in bytes.chunks_exact(16) {
         if chunk.iter().fold(false, |found, &byte| found | (byte == b'\n')) {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Gives a few bytes at a time, as pipes do.
+    /// Returns a few bytes at a time, like a pipe.
     struct Trickle<'a>(&'a [u8], usize);
 
     impl Read for Trickle<'_> {

@@ -1,41 +1,40 @@
-//! How a trace is to be read.
+//! Options for reading a trace.
 
 use sakiyomi_model::Nanos;
 
 use crate::error::TraceError;
 use crate::format::kind::Format;
 
-/// What to do with a trace of several devices when none of them is chosen.
+/// Treatment of several devices in a trace if none of them is selected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceMap {
-    /// Stop with an error at the second device.
+    /// Return an error at the second device.
     #[default]
     Refuse,
-    /// Put the devices one behind the other on one address space, in order of their numbers, each rounded up to
-    /// 1 MiB. Needs a first pass over the file to learn how far each reaches. The records' device becomes zero; in
-    /// formats without streams the device's number becomes the stream.
+    /// Concatenate the devices in one address space, in order of their numbers, each rounded up to 1 MiB. Needs a first
+    /// pass over the file to determine their sizes. The records' device becomes zero; in formats without streams the
+    /// device number becomes the stream.
     Concat,
-    /// Keep every device's number and own address space: for statistics and conversion.
+    /// Keep the device numbers and separate address spaces, for statistics and conversion.
     Keep,
 }
 
-/// How a trace is to be read; the default suits a trace of one device in any recognisable format.
+/// Options for reading a trace; the defaults are for a trace of one device in any detectable format.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// The format, or `None` to recognise it from the first lines.
+    /// Format, or `None` to detect it from the first lines.
     pub format: Option<Format>,
-    /// How far back in time a record may lie and still be put in its place. Default 1 s.
+    /// Maximum distance in time over which records are re-ordered. Default 1 s.
     pub sort_window: Nanos,
-    /// The one device to read. In a blkparse trace a device is major × 2^20 + minor; see
-    /// [`parse_device`](crate::parse_device).
+    /// Device to read. In a blkparse trace a device is major × 2^20 + minor; see [`parse_device`](crate::parse_device).
     pub device: Option<u32>,
-    /// What to do with several devices when none is chosen.
+    /// Treatment of several devices if none is selected.
     pub map: DeviceMap,
-    /// Factor on arrival and think times: 0.5 plays the trace twice as fast. Measured responses stay as they are.
+    /// Factor on arrival and think times: 0.5 replays the trace twice as fast. Measured response times are unchanged.
     /// Default 1.
     pub time_scale: f64,
-    /// blkparse only: which event stands for the command, as blkparse's letter: `Q` queued (default), `D` handed to
-    /// the driver, `C` completed, and the others.
+    /// blkparse only: the event that stands for a command, as blkparse's letter: `Q` queued (default), `D` issued to
+    /// the driver, `C` completed, and others.
     pub action: u8,
 }
 
@@ -53,7 +52,7 @@ impl Default for ReadOptions {
 }
 
 impl ReadOptions {
-    /// Refuses values that no trace could be read with.
+    /// Checks the range of the options.
     pub(crate) fn check(&self) -> Result<(), TraceError> {
         if !(self.time_scale.is_finite() && self.time_scale >= 0.0) {
             return Err(TraceError::Parameter {

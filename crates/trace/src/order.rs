@@ -1,8 +1,7 @@
-//! Puts a nearly ordered stream in order of time, in bounded memory.
+//! Re-ordering of a nearly ordered stream by time, in bounded memory.
 //!
-//! A record is held back until one has been seen that is more than the window later: nothing that may still come can
-//! then precede it. Records with the same time keep the file's order. What already is in order waits in a queue; only
-//! the stragglers pay for a heap.
+//! A record is delayed until one more than the window later has been read, since no later record can then precede it.
+//! Records with equal times keep the file's order. Records in order wait in a queue; only stragglers go through a heap.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,15 +10,15 @@ use sakiyomi_model::Nanos;
 
 use crate::record::Record;
 
-/// Records held in memory whatever the window: about 100 MB.
+/// Maximum number of records in memory, for any window: about 100 MB.
 pub(crate) const HELD_RECORDS_MAX: usize = 1 << 20;
 
-/// A record that comes too late to be put in its place.
+/// A record that is too late to be re-ordered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Late {
-    /// It lies this far back, which is more than the window.
+    /// It is this far back, which exceeds the window.
     Window(Nanos),
-    /// It precedes one that had to be let go because [`HELD_RECORDS_MAX`] were held.
+    /// It precedes a record already released because [`HELD_RECORDS_MAX`] were held.
     Full,
 }
 
@@ -59,7 +58,7 @@ pub(crate) struct Reorder {
     stragglers: BinaryHeap<Reverse<Straggler>>,
     next_number: u64,
     newest: Nanos,
-    /// The time of the last record let go.
+    /// Time of the last record released.
     released: Nanos,
 }
 
@@ -80,7 +79,7 @@ impl Reorder {
         }
     }
 
-    /// Takes the next record of the file.
+    /// Adds the next record of the file.
     pub(crate) fn push(&mut self, record: Record) -> Result<(), Late> {
         let back = self.newest.saturating_sub(record.time);
         if back > self.window {
@@ -100,14 +99,14 @@ impl Reorder {
         Ok(())
     }
 
-    /// The next record in order, if no later one of the file can precede it any more.
+    /// Returns the next record in order, if no later record of the file can precede it.
     pub(crate) fn pop_ready(&mut self) -> Option<Record> {
         let first = self.first()?;
         let full = self.in_order.len() + self.stragglers.len() >= self.held_max;
         if full || self.newest.saturating_sub(first) > self.window { self.pop() } else { None }
     }
 
-    /// The next record in order, once the file has ended.
+    /// Returns the next record in order, after the end of the file.
     pub(crate) fn pop(&mut self) -> Option<Record> {
         let straggler_first = match (self.stragglers.peek(), self.in_order.front()) {
             (Some(Reverse(straggler)), Some(other)) => straggler < other,
@@ -170,7 +169,8 @@ mod tests {
             gaps in prop::collection::vec(0u64..30, 0..200),
             shifts in prop::collection::vec(0u64..50, 200),
         ) {
-            // Times that rise, each moved forward by less than the window: none lies further back than it.
+            // Ascending times, each moved forward by less than the window, so that none is further back than the
+            // window.
             let mut base = 0;
             let mut records = Vec::new();
             for (at, gap) in gaps.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Output that is packed with gzip or zstd, by the name it will have.
+//! Output compressed with gzip or zstd, according to the file name.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -6,13 +6,13 @@ use std::path::Path;
 use flate2::write::GzEncoder;
 
 const BUFFER_BYTES: usize = 128 << 10;
-/// zstd's own default level.
+/// Default level of zstd.
 const ZSTD_LEVEL: i32 = 3;
 
-/// How a written file is packed.
+/// Compression of a written file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Packing {
-    /// Not at all.
+    /// None.
     #[default]
     Plain,
     /// gzip.
@@ -22,7 +22,7 @@ pub enum Packing {
 }
 
 impl Packing {
-    /// gzip for a name that ends in `.gz`, zstd for `.zst`, else none.
+    /// Returns the compression for a file name: gzip for `.gz`, zstd for `.zst`, else none.
     #[must_use]
     pub fn of_path(path: &Path) -> Packing {
         match path.extension().and_then(|extension| extension.to_str()) {
@@ -59,7 +59,7 @@ impl<W: Write> Packed<W> {
         })
     }
 
-    /// Writes what is still held, ends the packed stream, and gives the writer back.
+    /// Flushes the buffer, ends the compressed stream, and returns the writer.
     pub(crate) fn finish(self) -> io::Result<W> {
         let buffered = match self {
             Packed::Plain(writer) => writer,
@@ -79,7 +79,7 @@ impl<W: Write> Write for Packed<W> {
         }
     }
 
-    /// Does nothing: flushing a packer half way costs size, and what counts is [`finish`](Packed::finish).
+    /// Does nothing: flushing a compressor early increases the size, and [`finish`](Packed::finish) writes everything.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

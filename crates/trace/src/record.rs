@@ -1,16 +1,16 @@
-//! One command of a trace, with all that any of the formats says about it.
+//! A command of a trace, with the information of all formats.
 
 use sakiyomi_model::{Bytes, Nanos, Op, StreamId};
 
-/// What a traced drive itself said about a command, where the format has such a column.
+/// Label of a command by the traced drive, if the format has such a column.
 ///
-/// Of the measured drives that come with DiskSim only the HP C2247A was labelled by observation; in the others the
-/// label is the constant `Hit` and says nothing.
+/// Of the measured drives that come with DiskSim only the HP C2247A was labelled by observation; for the others the
+/// label is the constant `Hit` and carries no information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HitLabel {
-    /// A read that the drive's cache answered.
+    /// A read served from the drive's cache.
     Hit,
-    /// A read that went to the medium.
+    /// A read from the medium.
     Miss,
     /// A write with two bus disconnects.
     Doub,
@@ -19,7 +19,7 @@ pub enum HitLabel {
 }
 
 impl HitLabel {
-    /// The label as DiskSim's validation traces spell it.
+    /// Returns the label as spelled in DiskSim's validation traces.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -31,42 +31,40 @@ impl HitLabel {
     }
 }
 
-/// One command of a trace.
+/// A command of a trace.
 ///
-/// Sizes and offsets are in bytes, so that traces in blocks of 256 and of 512 bytes live together.
+/// Sizes and offsets are in bytes, independently of the format's block size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// When it was issued (hplajw: enqueued in the host), in nanoseconds from the start of the trace. Zero in a
-    /// closed-loop trace, whose times come about only when it is replayed.
+    /// Issue time (hplajw: time of enqueueing in the host), in nanoseconds from the start of the trace. Zero in a
+    /// closed-loop trace, whose times result from its replay.
     pub time: Nanos,
-    /// Which device of the trace; zero where the format knows only one.
+    /// Device number; zero if the format has only one device.
     pub device: u32,
-    /// Whose command it is: the process in a blkparse trace, else the trace's own stream number, else zero.
+    /// Origin of the command: the process in a blkparse trace, else the trace's own stream number, else zero.
     pub stream: StreamId,
-    /// The operation.
+    /// Operation.
     pub op: Op,
-    /// Force unit access: the write was to be on the medium before it was acknowledged.
+    /// Force unit access: a write is acknowledged only when it is on the medium.
     pub fua: bool,
-    /// The first byte, from the start of the device.
+    /// First byte, from the start of the device.
     pub offset: Bytes,
-    /// How many bytes; zero for a flush only.
+    /// Length in bytes; zero only for a flush.
     pub length: Bytes,
     /// Measured time from `time` (closed loop: from issue) to completion, in nanoseconds.
     pub response: Option<Nanos>,
     /// Closed loop: nanoseconds from this command's completion to the next one's issue.
     pub think: Option<Nanos>,
-    /// When the host handed it to the device, on the same time line as `time`: where the host kept a queue of its
-    /// own.
+    /// Time at which the host issued it to the device, on the time line of `time`, if the host had a queue of its own.
     pub started: Option<Nanos>,
-    /// What the drive said about it.
+    /// Label by the drive.
     pub label: Option<HitLabel>,
-    /// Where it stands in the file, for error messages: the line from 1 (Parquet: the row from 1); zero for a
-    /// generated record.
+    /// Position in the file, for error messages: line (Parquet: row), from 1; zero for a generated record.
     pub line: u64,
 }
 
 impl Record {
-    /// A command with nothing known but what was asked; all that is optional is absent.
+    /// Creates a command without optional information.
     #[must_use]
     pub fn new(time: Nanos, op: Op, offset: Bytes, length: Bytes) -> Record {
         Record {
@@ -85,20 +83,20 @@ impl Record {
         }
     }
 
-    /// The first byte after the command's extent.
+    /// Returns the first byte after the command's extent.
     #[must_use]
     pub fn end(&self) -> Bytes {
         self.offset.saturating_add(self.length)
     }
 }
 
-/// Longest read or write in a trace: no command set of a drive transfers more in one command.
+/// Maximum length of a read or write in a trace: no command set of a drive transfers more in one command.
 pub const LENGTH_MAX: Bytes = Bytes(1 << 32);
 
-/// Highest address in a trace, so that offsets fit the signed 64-bit columns of other tools.
+/// Maximum address in a trace, so that offsets fit the signed 64-bit columns of other tools.
 pub const OFFSET_MAX: Bytes = Bytes(i64::MAX as u64);
 
-/// Why `record` cannot be a command to a device, as the rest of a sentence; `Ok` where it can.
+/// Checks that `record` is a valid command to a device; the error is the rest of a sentence.
 pub(crate) fn check(record: &Record) -> Result<(), String> {
     let Record { op, offset, length, .. } = *record;
     let data = matches!(op, Op::Read | Op::Write);
@@ -123,7 +121,7 @@ pub(crate) fn check(record: &Record) -> Result<(), String> {
     Ok(())
 }
 
-/// The operation as it is spelled in sakiyomi's own formats and in messages.
+/// Returns the operation as spelled in sakiyomi's own formats and in messages.
 #[must_use]
 pub fn op_name(op: Op) -> &'static str {
     match op {

@@ -1,4 +1,4 @@
-//! The records of a file in the file's own order, each checked.
+//! Validated records of a file, in the file's own order.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::lines::Lines;
 use crate::options::ReadOptions;
 use crate::record::{Record, check};
 
-/// Where records come from. `batch` holds what was parsed and not yet taken, from `taken` on.
+/// A source of records. `batch` holds parsed records, those from `taken` on not yet returned.
 pub(crate) struct Source {
     path: String,
     format: Format,
@@ -92,7 +92,7 @@ impl Source {
         self.format
     }
 
-    /// Bytes consumed of the file as it is stored.
+    /// Returns the bytes consumed of the stored file.
     pub(crate) fn bytes_read(&self) -> u64 {
         match &self.reader {
             Reader::Text(text) => text.consumed.load(Ordering::Relaxed),
@@ -104,7 +104,7 @@ impl Source {
         self.total_bytes
     }
 
-    /// The next record of the file; `None` at its end.
+    /// Returns the next record of the file; `None` at its end.
     pub(crate) fn next(&mut self) -> Result<Option<Record>, TraceError> {
         while self.taken == self.batch.len() {
             self.batch.clear();
@@ -132,7 +132,7 @@ impl Source {
 }
 
 impl Text {
-    /// Parses the next line, blank or not; `false` at the end.
+    /// Parses the next line, blank or not; returns `false` at the end.
     fn read_line(&mut self, path: &str, batch: &mut Vec<Record>) -> Result<bool, TraceError> {
         let number = self.lines.number() + 1;
         let line = match self.lines.next() {

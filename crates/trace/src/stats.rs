@@ -1,4 +1,4 @@
-//! What a trace is like: counts, sizes, order, footprint and times, gathered in constant memory.
+//! Statistics of a trace: counts, sizes, sequentiality, footprint and times, in constant memory.
 //!
 //! ```
 //! use sakiyomi_model::Bytes;
@@ -30,65 +30,65 @@ use distribution::Gatherer;
 use footprint::Footprint;
 use sequential::Sequential;
 
-/// Device numbers that are distinguished; more are counted as this many.
+/// Maximum number of device numbers counted.
 pub const DEVICES_MAX: usize = 1 << 16;
 
-/// What a trace is like. Keys of the serialised form end in their unit.
+/// Statistics of a trace. Keys of the serialised form end in their unit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Info {
-    /// Commands in all.
+    /// Number of commands.
     pub records: u64,
-    /// Of these, reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Of these, writes.
+    /// Number of writes.
     pub writes: u64,
-    /// Of these, flushes.
+    /// Number of flushes.
     pub flushes: u64,
-    /// Of these, discards.
+    /// Number of discards.
     pub discards: u64,
     /// Writes with forced unit access.
     pub fua_writes: u64,
-    /// Reads among reads and writes, from 0 to 1; absent where there are none.
+    /// Share of reads among reads and writes, from 0 to 1; absent if there are none.
     pub read_ratio: Option<f64>,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// How many devices occur, up to [`DEVICES_MAX`].
+    /// Number of devices, up to [`DEVICES_MAX`].
     pub devices: usize,
-    /// Whether each command waits for the one before.
+    /// Whether each command waits for the previous one.
     pub closed_loop: bool,
-    /// Nanoseconds from the first arrival to the last. Closed loop: the sum of responses and think times, absent where
-    /// no responses were measured.
+    /// Nanoseconds from the first arrival to the last. Closed loop: the sum of response and think times, absent if
+    /// response times were not measured.
     pub duration_ns: Option<u64>,
     /// Commands per second over the duration.
     pub requests_per_s: Option<f64>,
     /// Bytes read and written per second over the duration.
     pub bytes_per_s: Option<f64>,
-    /// Lengths of reads and writes, in bytes.
+    /// Sizes of reads and writes, in bytes.
     pub size_bytes: Option<Distribution>,
-    /// Reads and writes that begin where the last one of the same device and operation ended, from 0 to 1.
+    /// Share of reads and writes that begin where the last one of the same device and operation ended, from 0 to 1.
     pub sequential_ratio: Option<f64>,
-    /// Reads and writes that begin where any of the last 32 streams of the same device and operation ended: what
-    /// interleaving hides from the plain ratio.
+    /// Share of reads and writes that begin where any of the last 32 streams of the same device and operation ended,
+    /// which also detects interleaved streams.
     pub stream_sequential_ratio: Option<f64>,
-    /// Distinct 4 KiB blocks that were read or written, in bytes: exact to 256 MiB, beyond that an estimate with a
-    /// standard error of about 0.5 %.
+    /// Distinct 4 KiB blocks read or written, in bytes: exact up to 256 MiB, beyond that an estimate with a standard
+    /// error of about 0.5 %.
     pub footprint_bytes: u64,
-    /// The highest address reached on any device.
+    /// Highest end address on any device.
     pub highest_end_bytes: u64,
-    /// Nanoseconds from each arrival to the next; absent in a closed loop.
+    /// Nanoseconds between arrivals; absent in a closed loop.
     pub inter_arrival_ns: Option<Distribution>,
     /// Think times in a closed loop, in nanoseconds.
     pub think_ns: Option<Distribution>,
     /// Measured response times, in nanoseconds.
     pub response_ns: Option<Distribution>,
-    /// The mean number of commands outstanding, by Little's law, where every command's response was measured.
+    /// Mean number of outstanding commands, by Little's law, if all response times were measured.
     pub queue_depth_mean: Option<f64>,
 }
 
-/// Gathers an [`Info`] record by record.
+/// Collects the statistics of a trace, record by record.
 #[derive(Debug, Default)]
 pub struct Collector {
     counts: [u64; 4],
@@ -108,7 +108,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Takes the next record, in order of time.
+    /// Adds the next record, in order of time.
     pub fn observe(&mut self, record: &Record) {
         let op = record.op as usize;
         self.counts[op] += 1;
@@ -143,7 +143,7 @@ impl Collector {
         }
     }
 
-    /// What was gathered.
+    /// Returns the statistics.
     #[must_use]
     pub fn finish(self) -> Info {
         let [reads, writes, flushes, discards] = self.counts;

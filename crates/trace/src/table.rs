@@ -1,4 +1,4 @@
-//! Tables of any columns, as CSV or Parquet by choice, in bounded memory: traces here, the simulator's logs elsewhere.
+//! Tables with arbitrary columns, in CSV or Parquet, in bounded memory; used for traces and for the simulator's logs.
 //!
 //! ```
 //! use sakiyomi_trace::table::{Column, Kind, TableFormat, TableWriter, Value};
@@ -20,22 +20,22 @@ use std::path::Path;
 use crate::pack::{Packed, Packing};
 use sakiyomi_io::AtomicFile;
 
-/// What a column holds.
+/// Type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Whole numbers from 0 to 2^64 − 1.
+    /// Integers from 0 to 2^64 − 1.
     U64,
-    /// Whole numbers from −2^63 to 2^63 − 1.
+    /// Integers from −2^63 to 2^63 − 1.
     I64,
-    /// Fractions. CSV: the shortest text that reads back to the same number.
+    /// Floating-point numbers. CSV: the shortest text that parses back to the same number.
     F64,
-    /// True or false. CSV: 1 or 0.
+    /// Booleans. CSV: 1 or 0.
     Bool,
     /// Text in UTF-8.
     Text,
 }
 
-/// A column: its name, which ends in the unit (`_ns`, `_bytes`), and what it holds.
+/// A column: its name, which ends in the unit (`_ns`, `_bytes`), and its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     name: String,
@@ -44,13 +44,13 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column in which every row has a value.
+    /// Creates a column in which every row has a value.
     #[must_use]
     pub fn new(name: impl Into<String>, kind: Kind) -> Column {
         Column { name: name.into(), kind, nullable: false }
     }
 
-    /// The same column, in which rows may have no value.
+    /// Allows rows without a value in the column.
     #[must_use]
     pub fn nullable(mut self) -> Column {
         self.nullable = true;
@@ -58,7 +58,7 @@ impl Column {
     }
 }
 
-/// One field of a row.
+/// A field of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     /// For a column of [`Kind::U64`].
@@ -88,17 +88,17 @@ impl Value<'_> {
     }
 }
 
-/// How a table is stored.
+/// File format of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableFormat {
-    /// Comma-separated values (RFC 4180, lines end in `\n`) under a header; no value is an empty field.
+    /// Comma-separated values (RFC 4180, lines end in `\n`) with a header; a missing value is an empty field.
     Csv,
     /// Parquet with zstd, in row groups of 64 Ki rows.
     Parquet,
 }
 
 impl TableFormat {
-    /// Parquet for a name that ends in `.parquet`, else CSV.
+    /// Returns the format for a file name: Parquet for `.parquet`, else CSV.
     #[must_use]
     pub fn of_path(path: &Path) -> TableFormat {
         if path.extension().is_some_and(|extension| extension == "parquet") {
@@ -109,36 +109,37 @@ impl TableFormat {
     }
 }
 
-/// A table in a file that appears under its name only when it is whole; dropped unfinished, it leaves nothing.
+/// A table file that appears under its name only when it is complete; if dropped before, no file is left.
 #[derive(Debug)]
 pub struct TableFile(TableWriter<Packed<AtomicFile>>);
 
 impl TableFile {
-    /// Begins a table at `path`, stored as its name says: `.parquet`, else CSV, packed for `.gz` and `.zst`.
+    /// Creates a table at `path`, in the format of its name: Parquet for `.parquet`, else CSV, compressed for `.gz` and
+    /// `.zst`.
     ///
     /// # Errors
-    /// Those of [`AtomicFile::create`], and of writing.
+    /// Errors of [`AtomicFile::create`], and of writing.
     pub fn create(path: impl AsRef<Path>, columns: Vec<Column>) -> io::Result<TableFile> {
         let path = path.as_ref();
         let packed = Packed::new(AtomicFile::create(path)?, Packing::of_path(path))?;
         TableWriter::new(packed, TableFormat::of_path(path), columns).map(TableFile)
     }
 
-    /// Appends a row, as [`TableWriter::row`] does.
+    /// Appends a row like [`TableWriter::row`].
     ///
     /// # Errors
-    /// Those of writing.
+    /// Errors of writing.
     ///
     /// # Panics
-    /// Where the values are not those of the columns.
+    /// If the values do not match the columns.
     pub fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
         self.0.row(values)
     }
 
-    /// Writes what is still held, makes it durable, and puts it under its name.
+    /// Writes buffered rows, makes the file durable, and renames it to its name.
     ///
     /// # Errors
-    /// Those of writing and of [`AtomicFile::commit`].
+    /// Errors of writing and of [`AtomicFile::commit`].
     pub fn finish(self) -> io::Result<()> {
         self.0.finish()?.finish()?.commit()
     }
@@ -158,10 +159,10 @@ enum Sink<W: Write + Send> {
 }
 
 impl<W: Write + Send> TableWriter<W> {
-    /// Begins a table of `columns` on `writer`, which needs no buffer of its own.
+    /// Creates a table with `columns` on `writer`, which needs no buffer of its own.
     ///
     /// # Errors
-    /// Those of `writer`.
+    /// Errors of `writer`.
     pub fn new(writer: W, format: TableFormat, columns: Vec<Column>) -> io::Result<TableWriter<W>> {
         let sink = match format {
             TableFormat::Csv => Sink::Csv(csv::CsvSink::new(writer, &columns)?),
@@ -173,10 +174,10 @@ impl<W: Write + Send> TableWriter<W> {
     /// Appends a row, one value per column, in their order.
     ///
     /// # Errors
-    /// Those of the writer below.
+    /// Errors of the underlying writer.
     ///
     /// # Panics
-    /// Where the number of values or their kinds are not those of the columns: the caller's bug, never the data's.
+    /// If the number or types of the values do not match the columns, which is a bug of the caller, never of the data.
     pub fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
         assert_eq!(values.len(), self.columns.len(), "a row has one value per column");
         for (value, column) in values.iter().zip(&self.columns) {
@@ -188,10 +189,10 @@ impl<W: Write + Send> TableWriter<W> {
         }
     }
 
-    /// Writes what is still held, and gives the writer back.
+    /// Writes buffered rows, and returns the writer.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn finish(self) -> io::Result<W> {
         match self.sink {
             Sink::Csv(sink) => sink.finish(),

@@ -1,4 +1,4 @@
-//! A trace as it is used: the wanted devices' records, in order of time, from time zero.
+//! An open trace: records of the selected devices, in order of time, starting at time zero.
 
 use std::io;
 use std::path::Path;
@@ -14,14 +14,13 @@ use crate::order::{HELD_RECORDS_MAX, Late, Reorder};
 use crate::record::Record;
 use crate::source::Source;
 
-/// Longest time line, about 292 years: sums of times stay within 64 bits.
+/// Maximum time, about 292 years, so that sums of times fit 64 bits.
 const TIME_MAX: Nanos = Nanos(i64::MAX as u64);
 
-/// An open trace: an iterator over its records that holds a bounded part of the file in memory.
+/// An open trace: an iterator over its records that keeps a bounded part of the file in memory.
 ///
-/// Records come in order of time, those of the same time in the file's order, and the first is at zero. In a
-/// [closed loop](Trace::is_closed_loop) they come in the file's order, and all are at zero. After an error there is
-/// nothing more.
+/// Records are in order of time, those with equal times in the file's order, and the first is at zero. In a [closed
+/// loop](Trace::is_closed_loop) they are in the file's order, and all are at zero. The iterator ends after an error.
 pub struct Trace {
     source: Source,
     devices: Devices,
@@ -29,9 +28,9 @@ pub struct Trace {
     window: Nanos,
     time_scale: f64,
     closed_loop: bool,
-    /// The first record's time in the file.
+    /// Time of the first record in the file.
     base: Option<Nanos>,
-    /// The first record, read when the trace was opened.
+    /// First record, read when the trace was opened.
     first: Option<Record>,
     source_ended: bool,
     failed: bool,
@@ -47,11 +46,11 @@ impl std::fmt::Debug for Trace {
 }
 
 impl Trace {
-    /// Opens the trace at `path`, or standard input for `-`: plain, or packed with gzip or zstd, which is recognised
-    /// by content. The first record is read at once.
+    /// Opens the trace at `path`, or standard input for `-`: plain, or compressed with gzip or zstd, which is detected
+    /// by content. Reads the first record.
     ///
     /// # Errors
-    /// [`TraceError`], for a file that cannot be opened or recognised, and for a bad first record.
+    /// [`TraceError`] if the file cannot be opened, its format cannot be detected, or the first record is invalid.
     pub fn open(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Trace, TraceError> {
         let path = path.as_ref();
         options.check()?;
@@ -66,8 +65,8 @@ impl Trace {
         Trace::new(Source::open(path, options)?, devices, options)
     }
 
-    /// Reads a trace from `reader`; `name` stands for it in messages. As for standard input, Parquet and
-    /// [`DeviceMap::Concat`] are refused.
+    /// Reads a trace from `reader`; `name` identifies it in messages. As for standard input, Parquet and
+    /// [`DeviceMap::Concat`] are errors.
     ///
     /// # Errors
     /// As for [`open`](Trace::open).
@@ -102,31 +101,31 @@ impl Trace {
         Ok(trace)
     }
 
-    /// The format it is read in.
+    /// Returns the format in which it is read.
     #[must_use]
     pub fn format(&self) -> Format {
         self.source.format()
     }
 
-    /// Whether each command is to be issued a think time after the one before has ended, rather than at its `time`.
+    /// Returns whether each command is issued a think time after the end of the previous one, instead of at its `time`.
     #[must_use]
     pub fn is_closed_loop(&self) -> bool {
         self.closed_loop
     }
 
-    /// The path or name it was opened under.
+    /// Returns the path or name under which it was opened.
     #[must_use]
     pub fn name(&self) -> &str {
         self.source.path()
     }
 
-    /// Bytes read of the file as it is stored, packed or not.
+    /// Returns the bytes read of the stored file, compressed or not.
     #[must_use]
     pub fn bytes_read(&self) -> u64 {
         self.source.bytes_read()
     }
 
-    /// The size of the file as it is stored; `None` for a stream.
+    /// Returns the size of the stored file; `None` for a stream.
     #[must_use]
     pub fn total_bytes(&self) -> Option<u64> {
         self.source.total_bytes()
@@ -153,7 +152,7 @@ impl Trace {
         }
     }
 
-    /// The next record of a wanted device, in the file's order.
+    /// Returns the next record of a selected device, in the file's order.
     fn next_wanted(&mut self) -> Result<Option<Record>, TraceError> {
         if let Some(first) = self.first.take() {
             return Ok(Some(first));
@@ -167,7 +166,7 @@ impl Trace {
         Ok(None)
     }
 
-    /// The record on the trace's own time line.
+    /// Converts the record to the trace's own time line.
     fn placed(&mut self, record: Record) -> Result<Record, TraceError> {
         let base = *self.base.get_or_insert(record.time);
         let time = record.time - base;
@@ -176,7 +175,7 @@ impl Trace {
             let problem = "the record lies more than 292 years after the first; check the unit of its time";
             return Err(self.source.line_error(record.line, problem.to_owned()));
         }
-        // The wait in the host's queue was measured: it is moved along, not scaled.
+        // The wait in the host's queue was measured: it is shifted, not scaled.
         let wait = |started: Nanos| started.saturating_sub(record.time);
         let started = record.started.map(|started| placed.time.saturating_add(wait(started)));
         Ok(Record { started, ..placed })

@@ -1,4 +1,4 @@
-//! Traces out: a file appears under its name only when it is whole.
+//! Output of traces: a file appears under its name only when it is complete.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -14,28 +14,28 @@ use crate::record::Record;
 use crate::table::{TableFormat, TableWriter};
 use sakiyomi_io::AtomicFile;
 
-/// A format that traces can be written in.
+/// A format in which traces can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutFormat {
-    /// sakiyomi's CSV: holds everything.
+    /// sakiyomi's CSV: represents all fields.
     Sakiyomi,
-    /// The same columns in Parquet: holds everything.
+    /// The same columns in Parquet: represents all fields.
     Parquet,
-    /// DiskSim's ASCII input: reads and writes in sectors of 512 bytes, without streams, FUA and measured times.
+    /// DiskSim's ASCII trace: reads and writes in sectors of 512 bytes, without streams, FUA and measured times.
     Disksim,
-    /// MQSim's and SSDsim's ASCII input: as DiskSim's.
+    /// ASCII trace of MQSim and SSDsim, with the same limits as DiskSim's.
     Mqsim,
-    /// fio's I/O log, version 3: times in microseconds, cut off; without streams, FUA and measured times.
+    /// fio's I/O log, version 3: times truncated to microseconds; without streams, FUA and measured times.
     Fio,
 }
 
 impl OutFormat {
-    /// Every format, in the order of lists.
+    /// All formats, in the order of lists.
     pub const ALL: [OutFormat; 5] =
         [OutFormat::Sakiyomi, OutFormat::Parquet, OutFormat::Disksim, OutFormat::Mqsim, OutFormat::Fio];
 
-    /// The name on the command line: that of the [`Format`](crate::Format) it is read back in.
+    /// Returns the name on the command line: that of the [`Format`](crate::Format) in which it is read back.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl OutFormat {
         }
     }
 
-    /// The format that a file's name suggests: Parquet for `.parquet`, else sakiyomi's CSV.
+    /// Returns the format for a file name: Parquet for `.parquet`, else sakiyomi's CSV.
     #[must_use]
     pub fn of_path(path: &Path) -> OutFormat {
         match TableFormat::of_path(path) {
@@ -78,7 +78,8 @@ impl FromStr for OutFormat {
 
 /// Writes a trace record by record.
 ///
-/// On a file, [`finish`](Writer::finish) makes it durable and puts it under its name; dropped before, nothing is left.
+/// For a file, [`finish`](Writer::finish) makes it durable and renames it to its name; if dropped before, no file is
+/// left.
 #[derive(Debug)]
 pub struct Writer<W: Write + Send = AtomicFile> {
     path: String,
@@ -94,10 +95,10 @@ enum Sink<W: Write + Send> {
 }
 
 impl Writer<AtomicFile> {
-    /// Begins a trace at `path`, packed as its name says (`.gz`, `.zst`); Parquet packs by itself.
+    /// Creates a trace at `path`, compressed according to its name (`.gz`, `.zst`); Parquet has compression of its own.
     ///
     /// # Errors
-    /// [`TraceError::Write`]; [`TraceError::Parameter`] for a name that would say something else than what is written.
+    /// [`TraceError::Write`]; [`TraceError::Parameter`] if the name contradicts the format.
     pub fn create(path: impl AsRef<Path>, format: OutFormat) -> Result<Writer, TraceError> {
         let path = path.as_ref();
         let name = path.display().to_string();
@@ -123,10 +124,10 @@ impl Writer<AtomicFile> {
         Writer::new(file, &name, format, packing)
     }
 
-    /// Ends the trace and puts it under its name. Returns the number of records.
+    /// Completes the trace and renames it to its name. Returns the number of records.
     ///
     /// # Errors
-    /// [`TraceError::Write`]; the file that was there before is then as it was.
+    /// [`TraceError::Write`]; a file that existed before is then unchanged.
     pub fn finish(self) -> Result<u64, TraceError> {
         let (path, records) = (self.path.clone(), self.records);
         let file = self.into_inner()?;
@@ -136,7 +137,7 @@ impl Writer<AtomicFile> {
 }
 
 impl<W: Write + Send> Writer<W> {
-    /// Begins a trace on `writer`, which needs no buffer of its own; `name` stands for it in messages.
+    /// Creates a trace on `writer`, which needs no buffer of its own; `name` identifies it in messages.
     ///
     /// # Errors
     /// [`TraceError::Write`].
@@ -146,7 +147,7 @@ impl<W: Write + Send> Writer<W> {
         Ok(Writer { path: name.to_owned(), format, sink, records: 0 })
     }
 
-    /// The number of records written so far.
+    /// Returns the number of records written so far.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.records
@@ -155,7 +156,7 @@ impl<W: Write + Send> Writer<W> {
     /// Appends a record.
     ///
     /// # Errors
-    /// [`TraceError::Unsupported`] for what the format has no place for, [`TraceError::Write`].
+    /// [`TraceError::Unsupported`] if the format cannot represent the record, [`TraceError::Write`].
     pub fn write(&mut self, record: &Record) -> Result<(), TraceError> {
         self.records += 1;
         let written = match &mut self.sink {
@@ -179,7 +180,7 @@ impl<W: Write + Send> Writer<W> {
         written.map_err(|source| TraceError::Write { path: self.path.clone(), source })
     }
 
-    /// Writes what is still held, and gives the writer back.
+    /// Writes buffered records, and returns the writer.
     ///
     /// # Errors
     /// [`TraceError::Write`].

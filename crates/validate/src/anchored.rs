@@ -1,4 +1,4 @@
-//! A replay that stays at the measured times, so that an error does not move what follows.
+//! Anchored replay: each request is issued at its measured time, so that an error does not propagate to later requests.
 
 use sakiyomi_drive::Drive;
 use sakiyomi_model::{Class, Nanos, WriteClass};
@@ -8,19 +8,19 @@ use crate::measured::Measured;
 use crate::replay::{Simulated, serve};
 use crate::spindle::Spindle;
 
-/// What an anchored replay comes to.
+/// Result of an anchored replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Anchored {
-    /// By request, in their order.
+    /// Simulated requests, in the order of the measured ones.
     pub simulated: Vec<Simulated>,
-    /// How well the phase of the spindle was foretold: 1 if always, near 0 if no better than by chance (then the times
-    /// of issue are not known well enough, or the geometry is another one).
+    /// Coherence of the predicted spindle phase: 1 if it is always right, near 0 if no better than chance (because the
+    /// issue times are too inaccurate, or the geometry is wrong).
     pub coherence: f64,
 }
 
-/// What `drive`, which is as new, makes of each request when it is issued at its measured time, or when the one before
-/// has ended if that is later. The phase of the spindle is estimated from the requests before. `measured` is
-/// [in order](crate::in_order).
+/// Replays `measured`, which is [in order](crate::in_order), on a new `drive`. Each request is issued at its measured
+/// time, or at the end of the previous one if that is later. The phase of the spindle is estimated from the earlier
+/// requests.
 #[must_use]
 pub fn anchored(mut drive: Drive, measured: &[Measured]) -> Anchored {
     let mut spindle = Spindle::new(drive.revolution());
@@ -52,7 +52,7 @@ mod tests {
     use crate::measured::follow_on;
     use crate::sample::{drive, read};
 
-    /// Requests all over a drive, as it serves them with its platters turned and its spindle a little slow.
+    /// Returns requests all over a drive, served with a different spindle phase and a slightly slow spindle.
     fn served(lead: u64, slow: f64) -> Vec<Measured> {
         let (mut real, revolution) = (drive(), drive().revolution().0);
         let mut at = Nanos::ZERO;

@@ -1,26 +1,26 @@
-//! The demerit as DiskSim's `rms` tool finds it, from two histograms.
+//! The demerit figure computed from two histograms, as by DiskSim's `rms` tool.
 //!
-//! DiskSim prints the distributions of measured and simulated access times as histograms, and `rms` reads those. Its
-//! `statdefs` says `Distribution size: 1750`, `Scale/Equals: 1000/0`, `Start 0 step 1 grow 1`: times in milliseconds
-//! are multiplied by 1,000, so that an edge counts in microseconds; the first edge is 0, the next lies 1 further, and
-//! each step is 1 % longer than the one before. The edges are 0, 1, 2.01, 3.0301, … µs; around 4 ms a bin is 41 µs
-//! wide, around 15 ms 151 µs. (That `grow` is a percentage is our reading; the source is not at hand.) The bin below
-//! the first edge stays empty, and the last one reaches to the longest time.
+//! DiskSim prints the distributions of measured and simulated access times as histograms, which `rms` reads. Its
+//! `statdefs` contains `Distribution size: 1750`, `Scale/Equals: 1000/0`, `Start 0 step 1 grow 1`: times in
+//! milliseconds are multiplied by 1,000, so that edges are in microseconds; the first edge is 0, the next one is 1
+//! further, and each step is 1 % larger than the previous one. The edges are 0, 1, 2.01, 3.0301, … µs; around 4 ms a
+//! bin is 41 µs wide, around 15 ms 151 µs. (The interpretation of `grow` as a percentage is ours; the source is not
+//! available.) The bin below the first edge stays empty, and the last one extends to the longest time.
 //!
-//! `rms` compares the two cumulative curves at 10,000 levels. Inside a bin the curve is a straight line.
+//! `rms` compares the two cumulative curves at 10,000 levels. Within a bin the curve is linear.
 
 use crate::demerit::{levels, root_mean_square};
 use crate::distribution::Distribution;
 
-/// Edges between 1,750 bins.
+/// Number of edges between 1,750 bins.
 const EDGE_COUNT: usize = 1749;
 /// Width of the first bin, in nanoseconds.
 const STEP_NS: f64 = 1000.0;
-/// Ratio of the widths of two successive bins.
+/// Ratio of the widths of successive bins.
 const WIDTH_RATIO: f64 = 1.01;
 
-/// Root mean square, in nanoseconds, of the horizontal distance of two distributions, each known by its histogram only.
-/// Zero where one of them is empty.
+/// Returns the root mean square of the horizontal distance of two distributions known by their histograms, in
+/// nanoseconds; zero if either is empty.
 #[must_use]
 pub fn binned_demerit(a: &Distribution, b: &Distribution) -> f64 {
     if a.count() == 0 || b.count() == 0 {
@@ -31,13 +31,13 @@ pub fn binned_demerit(a: &Distribution, b: &Distribution) -> f64 {
     root_mean_square(a.into_iter().zip(b).map(|(a, b)| a - b))
 }
 
-/// The lower ends of the bins from the second on, in nanoseconds, ascending from zero.
+/// Returns the lower edges of the bins from the second on, in nanoseconds, ascending from zero.
 fn edges() -> Vec<f64> {
     let next = |(edge, step): &(f64, f64)| Some((edge + step, step * WIDTH_RATIO));
     std::iter::successors(Some((0.0, STEP_NS)), next).take(EDGE_COUNT).map(|(edge, _)| edge).collect()
 }
 
-/// A bin with something in it.
+/// A non-empty bin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bin {
     from_ns: f64,
@@ -67,7 +67,7 @@ impl Histogram {
         Histogram { filled, count: times.len() as u64 }
     }
 
-    /// The times at [`levels`], in nanoseconds.
+    /// Returns the times at [`levels`], in nanoseconds.
     fn at_levels(&self) -> Vec<f64> {
         let mut bins = self.filled.iter();
         let mut bin = bins.next();
@@ -104,7 +104,7 @@ mod tests {
         let edges = edges();
         assert_eq!(edges.len(), EDGE_COUNT);
         assert_eq!(edges[..3], [0.0, 1000.0, 2010.0]);
-        // Σ 1.01^k µs.
+        // The sum of 1.01^k µs.
         let closed = (1.01f64.powi(1748) - 1.0) / 0.01 * 1000.0;
         assert!((edges[1748] / closed - 1.0).abs() < 1e-9);
         let at = edges.partition_point(|&edge| edge < 4e6);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_bin_is_filled_evenly() {
-        // All in the bin from 1 to 2.01 µs: the levels go from its lower to its upper end.
+        // All times are in the bin from 1 to 2.01 µs: the levels range from its lower to its upper edge.
         let times = Histogram::new(&of(&[Nanos(1200); 4]), &edges()).at_levels();
         assert!((times[0] - 1000.0).abs() < 1.0 && (times[9999] - 2010.0).abs() < 1.0);
         assert!((times[5000] - 1505.0).abs() < 1.0);
@@ -136,7 +136,7 @@ mod tests {
 
         #[test]
         fn it_is_the_exact_one_but_for_the_width_of_bins(a in any_times(50..51), b in any_times(50..51)) {
-            // 50 divides 10,000, so that both look at the same pairs.
+            // 50 divides 10,000, so that both compare the same pairs.
             let (a, b) = (of(&a), of(&b));
             let width = |of: &Distribution| STEP_NS + of.max().0 as f64 * (WIDTH_RATIO - 1.0);
             let difference = (demerit(&a, &b) - binned_demerit(&a, &b)).abs();

@@ -1,16 +1,16 @@
-//! The demerit figure: how far apart two distributions of response times lie.
+//! The demerit figure: the distance of two distributions of response times.
 //!
 //! "The root mean square of the horizontal distance between these two curves" (Ruemmler & Wilkes, An introduction to
-//! disk drive modeling, IEEE Computer 27(3), 1994). It does not ask which request took which time.
+//! disk drive modeling, IEEE Computer 27(3), 1994). It does not depend on which request took which time.
 
 use crate::distribution::Distribution;
 
-/// Quantiles at which two distributions of different sizes are compared.
+/// Number of quantiles at which distributions of different sizes are compared.
 pub(crate) const QUANTILE_LEVELS: usize = 10_000;
 
-/// Root mean square, in nanoseconds, of the horizontal distance of two distributions. Of equal counts the shortest
-/// is held against the shortest and so on; else they are compared at the middles of 10,000 equal shares, interpolated.
-/// Zero where one of them is empty.
+/// Returns the root mean square of the horizontal distance of two distributions, in nanoseconds. With equal counts the
+/// sorted times are compared one by one; otherwise the interpolated quantiles at the middles of 10,000 equal intervals.
+/// Zero if either is empty.
 #[must_use]
 pub fn demerit(a: &Distribution, b: &Distribution) -> f64 {
     if a.count() == b.count() {
@@ -23,12 +23,12 @@ pub fn demerit(a: &Distribution, b: &Distribution) -> f64 {
     root_mean_square(levels().map(|level| a.level_ns(level) - b.level_ns(level)))
 }
 
-/// The middles of equal shares, from 0 to 1.
+/// Returns the middles of equal intervals from 0 to 1.
 pub(crate) fn levels() -> impl Iterator<Item = f64> {
     (0..QUANTILE_LEVELS).map(|index| (index as f64 + 0.5) / QUANTILE_LEVELS as f64)
 }
 
-/// Zero of none.
+/// Returns the root mean square; zero if there are no distances.
 pub(crate) fn root_mean_square(distances: impl Iterator<Item = f64>) -> f64 {
     let (count, sum) =
         distances.fold((0u64, 0.0), |(count, sum), distance| (count + 1, sum + distance * distance));
@@ -95,7 +95,7 @@ mod tests {
             let (a, b) = (of(&times), shifted(&times, by));
             let by_levels = root_mean_square(levels().map(|level| a.level_ns(level) - b.level_ns(level)));
             prop_assert!((by_levels - by as f64).abs() < 1.0);
-            // No further than the outermost times are apart.
+            // At most the range of the times.
             let more = of(&more);
             let reach = a.max().max(more.max()).0 as f64;
             prop_assert!(demerit(&a, &more) <= reach);

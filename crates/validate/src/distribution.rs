@@ -2,7 +2,7 @@
 
 use sakiyomi_model::Nanos;
 
-/// Times in ascending order, and what can be read from them exactly.
+/// An empirical distribution: sorted times with exact quantiles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
     ascending: Vec<Nanos>,
@@ -17,32 +17,32 @@ impl FromIterator<Nanos> for Distribution {
 }
 
 impl Distribution {
-    /// The times, the shortest first.
+    /// Returns the times in ascending order.
     #[must_use]
     pub fn ascending(&self) -> &[Nanos] {
         &self.ascending
     }
 
-    /// How many.
+    /// Returns the number of times.
     #[must_use]
     pub fn count(&self) -> usize {
         self.ascending.len()
     }
 
-    /// The mean in nanoseconds; zero of none.
+    /// Returns the mean in nanoseconds; zero if empty.
     #[must_use]
     pub fn mean_ns(&self) -> f64 {
         let sum: u128 = self.ascending.iter().map(|time| u128::from(time.0)).sum();
         if self.ascending.is_empty() { 0.0 } else { sum as f64 / self.count() as f64 }
     }
 
-    /// The longest; zero of none.
+    /// Returns the maximum; zero if empty.
     #[must_use]
     pub fn max(&self) -> Nanos {
         self.ascending.last().copied().unwrap_or_default()
     }
 
-    /// The shortest time that a share (0 to 1) of all does not exceed; zero of none.
+    /// Returns the smallest time that a share (0 to 1) of all does not exceed; zero if empty.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Nanos {
         let rank = (share * self.count() as f64).ceil() as usize;
@@ -50,8 +50,8 @@ impl Distribution {
         self.ascending.get(index).copied().unwrap_or_default()
     }
 
-    /// The time in nanoseconds at a level (0 to 1): the `i`-th of `n` times, from zero, stands at `(i + 0.5) / n`, and
-    /// between two of them it is interpolated. Beyond the outermost it is theirs; zero of none.
+    /// Returns the time in nanoseconds at a level (0 to 1). The `i`-th of `n` times, from zero, is at level `(i + 0.5)
+    /// / n`; levels between are interpolated, and clamped to the first and the last time. Zero if empty.
     #[must_use]
     pub fn level_ns(&self, level: f64) -> f64 {
         let Some(last) = self.count().checked_sub(1) else { return 0.0 };
@@ -75,7 +75,7 @@ mod tests {
             let wanted = (percent as usize * times.len()).div_ceil(100).max(1);
             let enough = |bound: &&Nanos| times.iter().filter(|time| time <= bound).count() >= wanted;
             let found = times.iter().filter(enough).min().unwrap();
-            // A share that is no binary fraction may fall on either side of a step.
+            // A share that is not a binary fraction may fall on either side of a step.
             let share = f64::from(percent) / 100.0;
             let near = [share - 1e-9, share, share + 1e-9].map(|share| distribution.quantile(share));
             prop_assert!(near.contains(found), "{near:?} {found:?}");
@@ -84,7 +84,7 @@ mod tests {
         #[test]
         fn levels_are_interpolated_between_neighbours(times in any_times(1..60), level in 0.0f64..=1.0) {
             let distribution: Distribution = times.iter().copied().collect();
-            // The oracle walks all pairs of neighbours.
+            // The oracle searches all pairs of neighbours.
             let count = times.len() as f64;
             let at = |index: usize| (index as f64 + 0.5) / count;
             let ascending = distribution.ascending();

@@ -1,13 +1,12 @@
-//! What a datasheet does not tell of a drive, estimated from a measured trace.
+//! Estimation of parameters that a datasheet does not contain, from a measured trace.
 //!
-//! A pattern search (Hooke & Jeeves 1961) over the figures below, one at a time, up and down by a step that is halved
-//! when nothing more is gained. What it lessens is the demerit of groups of requests apart: reads and writes, near and
-//! far from the one before, small and large. Errors of one group so cannot make good those of another, and what a seek,
-//! a byte and a command take can be told apart. Whether transfers
-//! overlap, what is read ahead and whether writes are cached is tried out, each with a search of its own, because what
-//! the figures should be depends on it. The skew of tracks is not searched for in this way: the times at which requests
-//! end tell it (`fit/skew.rs`). No figure moves further than tenfold from where it began, and one that the trace does
-//! not determine stays where it began (`fit/determined.rs`).
+//! The search is a pattern search (Hooke & Jeeves 1961) over the parameters, one at a time, up and down by a step that
+//! is halved when no step gives a gain. It minimises the demerits of separate groups of requests: reads and writes,
+//! near and far from the previous request, small and large. Errors of one group thus cannot compensate for those of
+//! another, and the times of a seek, a byte and a command can be distinguished. Overlap of transfers, read-ahead and
+//! write caching are switches, each combination with a search of its own, because the best parameters depend on them.
+//! The skew of tracks is determined by the end times of requests instead (`fit/skew.rs`). No parameter changes more
+//! than tenfold, and one that the trace does not determine keeps its initial value (`fit/determined.rs`).
 
 mod determined;
 mod evidence;
@@ -47,15 +46,15 @@ pub struct Fitted {
     pub spec: DriveSpec,
     /// The error that the search minimises, in nanoseconds: at the start, and at the end.
     pub error_ns: [f64; 2],
-    /// Verdict of the trace on each figure; undetermined figures keep their initial values.
+    /// Verdict of the trace on each parameter; undetermined parameters keep their initial values.
     pub figures: Vec<Determined>,
     /// Number of replays.
     pub replays: u64,
 }
 
-/// Fits `start` to the requests of `measured`, which are [in order](crate::in_order), and all of them replayed at
-/// `pace`. `go_on` is told after each replay how many there were and the least error so far, in nanoseconds; where it
-/// returns false the search ends with what it has. `None` where `start` cannot be.
+/// Fits `start` to the requests of `measured`, which are [in order](crate::in_order) and replayed at `pace`. `go_on` is
+/// called after each replay with the number of replays and the least error so far, in nanoseconds; if it returns false,
+/// the search ends with its best result. Returns `None` if `start` is invalid or too small for the requests.
 pub fn fit(
     start: &DriveSpec,
     measured: &[Measured],

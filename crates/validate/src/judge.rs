@@ -1,4 +1,4 @@
-//! A simulation held against the measurement.
+//! Comparison of a simulation with the measurement.
 
 use std::ops::Range;
 
@@ -12,14 +12,14 @@ use crate::measured::Measured;
 use crate::pairs::{Pairs, pairs};
 use crate::replay::Simulated;
 
-/// How far a simulation is off.
+/// Errors of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accuracy {
-    /// The demerit: root mean square of the horizontal distance of the distributions, in nanoseconds.
+    /// Demerit figure: root mean square of the horizontal distance of the distributions, in nanoseconds.
     pub rms_ns: f64,
-    /// The demerit over the mean of the measured times; zero where that is zero.
+    /// Demerit divided by the mean of the measured times; zero if the mean is zero.
     pub rms_ratio: f64,
-    /// The demerit as DiskSim's tool finds it from histograms, in nanoseconds.
+    /// Demerit computed from histograms as by DiskSim's tool, in nanoseconds.
     pub binned_rms_ns: f64,
     /// Errors of all requests.
     pub all: Pairs,
@@ -27,16 +27,16 @@ pub struct Accuracy {
     pub reads: Pairs,
     /// Errors of the writes.
     pub writes: Pairs,
-    /// Errors of the reads that the simulation takes for hits.
+    /// Errors of the reads that are hits in the simulation.
     pub hits: Pairs,
-    /// Errors of the reads that the simulation takes for misses.
+    /// Errors of the reads that are misses in the simulation.
     pub misses: Pairs,
-    /// How far the simulation agrees with the labels of the real drive, where those say something.
+    /// Agreement with the labels of the real drive, if there are both hits and misses.
     pub labels: Option<Agreement>,
 }
 
-/// Holds `simulated` against `measured`, request by request. Only those within `part` are counted, which is cut to the
-/// requests that there are.
+/// Compares `simulated` with `measured`, request by request. Only requests within `part`, clamped to the available
+/// ones, are counted.
 #[must_use]
 pub fn judge(measured: &[Measured], simulated: &[Simulated], part: Range<usize>) -> Accuracy {
     let end = part.end.min(measured.len()).min(simulated.len());

@@ -1,4 +1,4 @@
-//! Hits and misses as the real drive labelled them, against those of the simulation.
+//! Hits and misses as labelled by the real drive, compared with those of the simulation.
 
 use std::ops::Range;
 
@@ -8,16 +8,16 @@ use crate::measured::{Label, Measured};
 use crate::pairs::{Pairs, pairs};
 use crate::replay::Simulated;
 
-/// How often labels and simulation say the same of a read, and how often not.
+/// Confusion matrix of the reads' labels and their prediction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Confusion {
-    /// Labelled a hit, and taken for one.
+    /// Labelled a hit, predicted a hit.
     pub hits_as_hits: u64,
-    /// Labelled a hit, but taken for a miss.
+    /// Labelled a hit, predicted a miss.
     pub hits_as_misses: u64,
-    /// Labelled a miss, but taken for a hit.
+    /// Labelled a miss, predicted a hit.
     pub misses_as_hits: u64,
-    /// Labelled a miss, and taken for one.
+    /// Labelled a miss, predicted a miss.
     pub misses_as_misses: u64,
 }
 
@@ -32,19 +32,19 @@ impl Confusion {
         *count += 1;
     }
 
-    /// Reads labelled hits.
+    /// Returns the number of reads labelled hits.
     #[must_use]
     pub fn hits(&self) -> u64 {
         self.hits_as_hits + self.hits_as_misses
     }
 
-    /// Reads labelled misses.
+    /// Returns the number of reads labelled misses.
     #[must_use]
     pub fn misses(&self) -> u64 {
         self.misses_as_hits + self.misses_as_misses
     }
 
-    /// Share of the labelled reads of which both say the same; zero of none.
+    /// Returns the share of correct predictions among the labelled reads; zero if there are none.
     #[must_use]
     pub fn agreement(&self) -> f64 {
         let all = self.hits() + self.misses();
@@ -52,21 +52,21 @@ impl Confusion {
     }
 }
 
-/// How well the simulation tells hits from misses.
+/// Agreement of the simulation with the labels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Agreement {
-    /// What the simulation takes the labelled reads for.
+    /// Predictions by the simulation.
     pub simulated: Confusion,
-    /// What the simplest rule takes them for: a hit is what starts where the last read ended.
+    /// Predictions by the simplest rule: a read is a hit if it starts where the last read ended.
     pub baseline: Confusion,
-    /// Errors in time of the reads labelled hits.
+    /// Time errors of the reads labelled hits.
     pub hits: Pairs,
-    /// Errors in time of the reads labelled misses.
+    /// Time errors of the reads labelled misses.
     pub misses: Pairs,
 }
 
-/// Compares the labels of the reads within `part` with the simulation. `None` where not both labels occur: a label that
-/// is always the same says nothing.
+/// Compares the labels of the reads within `part` with the simulation. Returns `None` unless both labels occur: a
+/// constant label carries no information.
 #[must_use]
 pub fn agreement(measured: &[Measured], simulated: &[Simulated], part: Range<usize>) -> Option<Agreement> {
     let mut last_end: Option<Lba> = None;
@@ -94,7 +94,7 @@ pub fn agreement(measured: &[Measured], simulated: &[Simulated], part: Range<usi
     Some(Agreement { simulated: counts, baseline, hits: times(Label::Hit), misses: times(Label::Miss) })
 }
 
-/// Whether the simulated drive answered a read without positioning for it.
+/// Returns whether the simulated drive served a read without positioning.
 pub(crate) fn is_hit(simulated: &Simulated) -> bool {
     matches!(simulated.class, Class::Read(class) if class.is_hit())
 }
@@ -121,7 +121,7 @@ mod tests {
             Confusion { hits_as_hits: 1, hits_as_misses: 1, misses_as_hits: 1, misses_as_misses: 1 };
         assert_eq!((found.simulated, found.baseline), (one_of_each, one_of_each));
         assert_eq!((found.hits.requests, found.misses.bias_ns), (2, 3.0));
-        // The rule looks back beyond the part: the read at 8 goes on where the one at 0 ended.
+        // The rule uses reads before the part: the read at 8 continues the one at 0.
         let later = agreement(&measured, &simulated, 1..3).unwrap();
         assert_eq!((later.baseline.hits_as_hits, later.baseline.misses_as_hits), (1, 1));
     }

@@ -1,18 +1,18 @@
-//! How far a simulated drive is from a measured one.
+//! Accuracy of a simulated drive, relative to a measured one.
 //!
 //! A trace whose requests were timed on a real drive ([`Measured`]) is replayed on a simulated one, [freely](free) or
-//! [anchored](anchored()) to the measured times; both give one [`Simulated`] for each request. [`judge`] then holds the
-//! two against each other: the distance of the distributions (the demerit of Ruemmler & Wilkes 1994), the error of each
-//! request, and, where the real drive said so, whether a read was a hit.
+//! [anchored](anchored()) to the measured times; both return one [`Simulated`] per request. [`judge`] compares the two:
+//! the distance of the distributions (the demerit figure of Ruemmler & Wilkes 1994), the error of each request, and, if
+//! the real drive reported them, cache hits.
 //!
-//! | to do this | use |
+//! | task | use |
 //! |---|---|
-//! | put a trace on the time line of its measurement | [`follow_on`], [`delays_before`], [`in_order`] |
-//! | replay it | [`free`], [`anchored()`] |
-//! | choose the part that is judged | [`part`] |
-//! | judge | [`judge`] |
-//! | estimate what a datasheet does not tell | [`fit()`] |
-//! | only the demerit of two samples | [`Distribution`], [`demerit`], [`binned_demerit`] |
+//! | determine issue times and order | [`follow_on`], [`delays_before`], [`in_order`] |
+//! | replay | [`free`], [`anchored()`] |
+//! | select the part to compare | [`part`] |
+//! | compare | [`judge`] |
+//! | estimate parameters missing from a datasheet | [`fit()`] |
+//! | compute the demerit of two samples | [`Distribution`], [`demerit`], [`binned_demerit`] |
 //!
 //! The crate is pure: it reads no clock and no file, and starts no thread.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]

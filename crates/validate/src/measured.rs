@@ -1,48 +1,47 @@
-//! A request as a real drive served it.
+//! Requests with the times measured on a real drive.
 
 use std::ops::Range;
 
 use sakiyomi_model::{Extent, Nanos, Op};
 
-/// What a real drive said about a read.
+/// Cache result of a read as reported by a real drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Label {
-    /// Its cache answered.
+    /// Served from the cache.
     Hit,
-    /// It went to the medium.
+    /// Read from the medium.
     Miss,
 }
 
-/// A request with the time that a real drive took for it.
+/// A request with its measured response time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// What was asked.
+    /// Operation.
     pub op: Op,
     /// Force unit access.
     pub fua: bool,
-    /// Where, in sectors of the simulated drive.
+    /// Sectors, in units of the simulated drive.
     pub extent: Extent,
-    /// When the drive got it, in nanoseconds from the start of the trace. In a closed loop it is
-    /// [derived](follow_on).
+    /// Issue time, in nanoseconds from the start of the trace. In a closed loop it is [derived](follow_on).
     pub issued: Nanos,
-    /// From then to its end, in nanoseconds.
+    /// Time from issue to end, in nanoseconds.
     pub response: Nanos,
-    /// Closed loop: nanoseconds from its end to the next request's issue; else zero.
+    /// Closed loop: nanoseconds from its end to the next request's issue; otherwise zero.
     pub think: Nanos,
-    /// What the real drive said about it; reads only.
+    /// Cache result reported by the real drive; reads only.
     pub label: Option<Label>,
 }
 
 impl Measured {
-    /// When the real drive was done with it.
+    /// Returns when the real drive finished the request.
     #[must_use]
     pub fn ended(&self) -> Nanos {
         self.issued.saturating_add(self.response)
     }
 }
 
-/// Sets the time of issue of every request of a closed loop: a think time after the one before has ended, the first at
-/// zero. Times past [`Nanos::MAX`] stay there.
+/// Sets the issue times of a closed loop: each request is issued a think time after the end of the previous one, the
+/// first at zero. Times saturate at [`Nanos::MAX`].
 pub fn follow_on(requests: &mut [Measured]) {
     let mut at = Nanos::ZERO;
     for request in requests {
@@ -51,9 +50,10 @@ pub fn follow_on(requests: &mut [Measured]) {
     }
 }
 
-/// Takes the delays of a closed loop for the times *before* their own requests instead of after them, and sets the
-/// times of issue anew. In the traces that come with DiskSim they are after in those of the HP drives, before in the
-/// others, although the format is one: the phase of the spindle shows it ([`anchored()`](crate::anchored())).
+/// Interprets the delays of a closed loop as times *before* their own requests instead of after them, and sets the
+/// issue times again. In the traces that come with DiskSim the delays are after the request for the HP drives, and
+/// before it for the others, although the format is the same: the phase of the spindle shows it
+/// ([`anchored()`](crate::anchored())).
 pub fn delays_before(requests: &mut [Measured]) {
     for index in 0..requests.len() {
         requests[index].think = requests.get(index + 1).map_or(Nanos::ZERO, |next| next.think);
@@ -61,13 +61,13 @@ pub fn delays_before(requests: &mut [Measured]) {
     follow_on(requests);
 }
 
-/// Puts requests into the order in which the drive got them, those of one instant as they stand. A host that kept a
-/// queue of its own may have handed them over in another order than they came to it.
+/// Sorts requests by issue time, stably. A host with a queue of its own may have issued them in another order than that
+/// of their arrival.
 pub fn in_order(requests: &mut [Measured]) {
     requests.sort_by_key(|request| request.issued);
 }
 
-/// Which of the requests, [in order](in_order), were issued at `from` or later, and before `until`.
+/// Returns the range of requests, [in order](in_order), issued at `from` or later and before `until`.
 #[must_use]
 pub fn part(requests: &[Measured], from: Nanos, until: Nanos) -> Range<usize> {
     let first = requests.partition_point(|request| request.issued < from);

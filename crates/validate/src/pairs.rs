@@ -1,29 +1,29 @@
-//! Errors request by request: simulated minus measured time.
+//! Errors per request: simulated minus measured time.
 
 use sakiyomi_model::Nanos;
 
-/// What the errors of single requests are like. All times in nanoseconds.
+/// Statistics of the errors per request. All times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pairs {
-    /// How many requests.
+    /// Number of requests.
     pub requests: u64,
     /// Mean of the measured times.
     pub measured_mean_ns: f64,
     /// Mean of the simulated times.
     pub simulated_mean_ns: f64,
-    /// Half of the requests are no further off.
+    /// Median of the absolute error.
     pub median_ns: u64,
-    /// Mean distance, without sign.
+    /// Mean of the absolute error.
     pub mean_ns: f64,
-    /// 90 % are no further off.
+    /// 90th percentile of the absolute error.
     pub p90_ns: u64,
-    /// Mean with its sign: above zero where the simulation is slower.
+    /// Mean of the signed error: positive if the simulation is slower.
     pub bias_ns: f64,
-    /// Pearson's correlation of the two times, from -1 to 1; `None` where one of them is always the same.
+    /// Pearson's correlation of the two times, from -1 to 1; `None` if either is constant.
     pub correlation: Option<f64>,
 }
 
-/// Compares pairs of a measured and a simulated time.
+/// Computes the statistics of pairs of a measured and a simulated time.
 #[must_use]
 pub fn pairs(times: impl IntoIterator<Item = (Nanos, Nanos)>) -> Pairs {
     let times: Vec<(f64, f64)> = times.into_iter().map(|(a, b)| (a.0 as f64, b.0 as f64)).collect();
@@ -49,7 +49,7 @@ pub fn pairs(times: impl IntoIterator<Item = (Nanos, Nanos)>) -> Pairs {
 }
 
 fn correlation(times: &[(f64, f64)], (mean_a, mean_b): (f64, f64)) -> Option<f64> {
-    // A mean of equal numbers may differ from them in its last bits: what does not vary is found by comparing.
+    // The mean of equal numbers may differ from them in its last bits, so constants are detected by comparison.
     let varies = |of: fn(&(f64, f64)) -> f64| times.iter().any(|pair| of(pair) != of(&times[0]));
     if !varies(|pair| pair.0) || !varies(|pair| pair.1) {
         return None;

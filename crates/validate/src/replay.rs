@@ -1,4 +1,4 @@
-//! Replays measured requests on a simulated drive, on whose own times what follows depends.
+//! Free replay: the times of measured requests depend on the simulated drive's completions.
 
 use std::convert::Infallible;
 
@@ -8,44 +8,44 @@ use sakiyomi_model::{Breakdown, Class, Completion, Detail, Device, Nanos, Reques
 
 use crate::measured::Measured;
 
-/// After a longer pause a request of a [serial](Pace::Serial) replay does not depend on the one before.
+/// Maximum pause that is taken as a think time: after a longer one a request of a [serial](Pace::Serial) replay does
+/// not depend on the previous one.
 const THINK_TIME_MAX: Nanos = Nanos(1_000_000_000);
 
-/// When requests are issued in a [free](free) replay.
+/// Timing of requests in a [free](free) replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// One outstanding: each a think time after the one before has ended.
+    /// One outstanding: each is issued a think time after the end of the previous one.
     Closed,
-    /// One outstanding: each at its measured time, or, where the pause before it was shorter than a second, as long
-    /// after the end of the one before as was measured. For a host that kept a queue of its own: it issued what came
-    /// next because something had ended, and where the platters stood was decided by that. The response leaves the
-    /// wait for the one before out.
+    /// One outstanding: each is issued at its measured time, or, if the pause before it was shorter than a second, at
+    /// the measured pause after the end of the previous one. For a host with a queue of its own, which issued a request
+    /// because another had ended, so that the phase of the platters depended on that end. The response time excludes
+    /// the wait for the previous request.
     Serial,
-    /// Each at its measured time, however many are outstanding. The response counts from that time.
+    /// Each is issued at its measured time, with any number outstanding. The response time counts from that time.
     Open,
 }
 
-/// What a simulated drive made of a request.
+/// Result of a request on the simulated drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Simulated {
-    /// From issue to end, in nanoseconds.
+    /// Time from issue to end, in nanoseconds.
     pub response: Nanos,
-    /// Hit, miss, absorbed, …
+    /// Cache class.
     pub class: Class,
-    /// Where the time went.
+    /// Parts of the time.
     pub breakdown: Breakdown,
 }
 
 impl Simulated {
-    /// From the completion of a drive, which tells how it served each command.
+    /// Converts the completion of a drive, which always contains details.
     pub(crate) fn of(completion: &Completion) -> Simulated {
         let Detail { class, breakdown } = completion.detail.expect("a drive tells how it served a command");
         Simulated { response: completion.response_time(), class, breakdown }
     }
 }
 
-/// What `drive`, which is as new, makes of each request, in the requests' order. `measured` is
-/// [in order](crate::in_order).
+/// Replays `measured`, which is [in order](crate::in_order), on a new `drive`; returns the results in the same order.
 #[must_use]
 pub fn free(drive: Drive, measured: &[Measured], pace: Pace) -> Vec<Simulated> {
     match pace {
@@ -67,7 +67,7 @@ fn arrival(request: &Measured) -> Arrival {
     Arrival { at: issued, think, stream: StreamId(0), op, fua, extent }
 }
 
-/// What has ended, by the request's number.
+/// Results by the requests' index.
 struct Ends {
     by_id: Vec<Option<Simulated>>,
 }
@@ -94,11 +94,11 @@ fn serial(mut drive: Drive, measured: &[Measured]) -> Vec<Simulated> {
     measured.iter().enumerate().map(serve).collect()
 }
 
-/// Has `drive`, in which nothing is outstanding, serve one request from `at` to its end.
+/// Submits one request at `at` to a `drive` without outstanding requests, and runs it to its end.
 pub(crate) fn serve(drive: &mut Drive, number: u64, request: &Measured, at: Nanos) -> Completion {
     let &Measured { op, fua, extent, .. } = request;
     let mut done = Vec::with_capacity(1);
-    // What was due before the request, such as the end of a read-ahead, comes first.
+    // Events due before the request, such as the end of a read-ahead, are processed first.
     drive.advance(at, &mut done);
     let request = Request { id: RequestId(number), stream: StreamId(0), op, fua, extent, arrival: at };
     drive.submit(at, request).expect("a drive with nothing outstanding has room");
@@ -118,7 +118,7 @@ mod tests {
     use crate::sample::{any_measured, drive, read};
     use proptest::prelude::*;
 
-    /// The requests as if a drive like the simulated one had been measured.
+    /// Returns the requests as if measured on a drive equal to the simulated one.
     fn as_measured(mut requests: Vec<Measured>) -> Vec<Measured> {
         let simulated = free(drive(), &requests, Pace::Closed);
         requests.iter_mut().zip(simulated).for_each(|(request, own)| request.response = own.response);

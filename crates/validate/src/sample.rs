@@ -1,4 +1,4 @@
-//! Made-up requests for tests.
+//! Synthetic requests for tests.
 
 use proptest::collection::{SizeRange, vec};
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ pub(crate) fn spec(toml: &str, settings: &[(&str, &str)]) -> DriveSpec {
     spec
 }
 
-/// Requests one after the other, with the times that a drive takes for them.
+/// Returns successive requests with the response times of a drive.
 pub(crate) fn served(
     spec: &DriveSpec,
     count: u64,
@@ -38,7 +38,7 @@ pub(crate) fn served(
     requests
 }
 
-/// A read issued at zero.
+/// Returns a read issued at zero.
 pub(crate) fn read(start: u64, sectors: u64, response: u64) -> Measured {
     Measured {
         op: Op::Read,
@@ -55,7 +55,7 @@ pub(crate) fn simulated(response: u64, class: ReadClass) -> Simulated {
     Simulated { response: Nanos(response), class: Class::Read(class), breakdown: Breakdown::default() }
 }
 
-/// A simulation that takes just as long as was measured.
+/// Returns a simulation that equals the measurement.
 pub(crate) fn exact(measured: &[Measured]) -> Vec<Simulated> {
     measured.iter().map(|request| simulated(request.response.0, ReadClass::PureMiss)).collect()
 }
@@ -64,7 +64,7 @@ pub(crate) fn any_times(count: impl Into<SizeRange>) -> impl Strategy<Value = Ve
     vec((0u64..60_000_000).prop_map(Nanos), count)
 }
 
-/// Reads and writes, some sequential, in no particular order of time.
+/// Generates reads and writes, some sequential, in random order of time.
 pub(crate) fn any_measured() -> impl Strategy<Value = Vec<Measured>> {
     let one = (any::<bool>(), 0u64..400, 1u64..64, 0u64..100_000_000, 0u64..30_000_000, 0u64..20_000_000);
     let one = one.prop_map(|(is_read, place, sectors, issued, response, think)| Measured {

@@ -1,9 +1,9 @@
-//! The phase of a real drive's spindle, as the ends of its requests tell it.
+//! Tracking of the phase of a real drive's spindle by the end times of its requests.
 //!
-//! An access to the medium ends when its last sector has passed the head: its end is locked to the angle of the
-//! platters, whatever the seek before it took. So the difference between measured and simulated response time, modulo
-//! a revolution, is the error of the assumed phase. A second-order tracking loop (an alpha-beta filter) follows it,
-//! and with it the deviation of the real speed from the nominal one, which is of the order of 1e-4.
+//! An access to the medium ends when its last sector has passed the head, so its end time is locked to the angle of the
+//! platters, independently of the seek before. The difference between measured and simulated response time, modulo a
+//! revolution, is therefore the error of the assumed phase. A second-order tracking loop (an alpha-beta filter) follows
+//! the phase and the deviation of the real speed from the nominal one, which is of the order of 1e-4.
 
 use std::f64::consts::TAU;
 
@@ -13,16 +13,16 @@ use sakiyomi_model::Nanos;
 const PHASE_GAIN_RATIO: f64 = 0.15;
 /// Share of an error by which the speed is corrected.
 const SPEED_GAIN_RATIO: f64 = 0.005;
-/// Errors count as at most this many mean errors: an access that was none tells nothing about the phase.
+/// Bound of an error in mean errors: a cache hit mistaken for an access carries no information about the phase.
 const OUTLIER_MEAN_ERRORS: f64 = 3.0;
 
-/// Follows the phase.
+/// Phase estimator.
 #[derive(Clone, Debug)]
 pub(crate) struct Spindle {
     revolution: f64,
-    /// The angle at time 0 if the speed had always been the nominal one, in nanoseconds.
+    /// Angle at time 0 extrapolated at the nominal speed, in nanoseconds.
     lead: f64,
-    /// Nanoseconds that `lead` grows in a nanosecond.
+    /// Change of `lead` per nanosecond.
     drift: f64,
     at: f64,
     seen: u64,
@@ -44,13 +44,14 @@ impl Spindle {
         }
     }
 
-    /// The lead of the platters at `now`, below one revolution.
+    /// Returns the lead of the platters at `now`, below one revolution.
     pub(crate) fn lead(&self, now: Nanos) -> Nanos {
         let lead = (self.lead + self.drift * (now.0 as f64 - self.at)).rem_euclid(self.revolution);
         Nanos((lead as u64).min(self.revolution as u64 - 1))
     }
 
-    /// An access that ended at `end` took `late` nanoseconds longer than with the lead of that time.
+    /// Records an access that ended at `end` and took `late` nanoseconds longer than predicted with the lead of that
+    /// time.
     pub(crate) fn observe(&mut self, end: Nanos, late: i64) {
         let half = self.revolution / 2.0;
         let error = (half - late as f64).rem_euclid(self.revolution) - half;
@@ -73,8 +74,8 @@ impl Spindle {
         self.mean_error += 0.02 * (counted.abs() - self.mean_error);
     }
 
-    /// How well the phase was foretold: the length of the mean of the errors as unit vectors, 1 if always, near 0 if no
-    /// better than by chance. 0 before the third access.
+    /// Returns the coherence of the predicted phase: the length of the mean of the errors as unit vectors, 1 if they
+    /// are equal, near 0 if random. 0 before the third access.
     pub(crate) fn coherence(&self) -> f64 {
         let (cos, sin) = self.resultant;
         if self.seen < 3 { 0.0 } else { cos.hypot(sin) / (self.seen - 1) as f64 }

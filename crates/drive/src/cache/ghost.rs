@@ -1,17 +1,17 @@
-//! Evicted ranges, remembered to tell a purged miss from a pure one.
+//! Recently evicted ranges, which distinguish a purged miss from a pure miss.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// A bounded set of disjoint ranges of sectors; the range that was added longest ago is forgotten first.
+/// A bounded set of disjoint sector ranges. The range that was added to least recently is dropped first.
 #[derive(Clone, Debug)]
 pub(crate) struct Ghosts {
     limit: usize,
-    /// Start → (end, when it was last added to).
+    /// Start → (end, time of the last addition), in ticks of `clock`.
     ranges: BTreeMap<u64, (u64, u64)>,
-    /// (start, when) in order of time; an entry whose time is not the range's own is out of date.
+    /// (start, time) in order of time; an entry whose time differs from the range's is stale.
     order: VecDeque<(u64, u64)>,
     clock: u64,
-    /// What was evicted since the last look, where someone keeps a log.
+    /// Ranges evicted since the last [`evicted`](Self::evicted), if logging is enabled.
     evicted: Option<Vec<(u64, u64)>>,
 }
 
@@ -30,17 +30,17 @@ impl Ghosts {
         self.ranges.range(..=sector).next_back().is_some_and(|(_, &(end, _))| sector < end)
     }
 
-    /// From now on evictions are kept for [`evicted`](Self::evicted).
+    /// Enables logging of evictions for [`evicted`](Self::evicted).
     pub(crate) fn keep_log(&mut self) {
         self.evicted = Some(Vec::new());
     }
 
-    /// What was evicted since the last call.
+    /// Drains the ranges evicted since the last call.
     pub(crate) fn evicted(&mut self) -> impl Iterator<Item = (u64, u64)> {
         self.evicted.iter_mut().flat_map(|evicted| evicted.drain(..))
     }
 
-    /// Remembers `start..end`, which was evicted; ranges that touch become one.
+    /// Adds the evicted range `start..end`, merged with overlapping and adjacent ranges.
     pub(crate) fn add(&mut self, start: u64, end: u64) {
         if start >= end {
             return;

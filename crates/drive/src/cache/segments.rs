@@ -1,14 +1,14 @@
-//! Read segments: contiguous ranges of sectors, each a ring whose oldest sectors make room for its newest.
+//! Read segments: contiguous sector ranges, each a ring buffer in which new sectors replace the oldest.
 //!
-//! Bounds are kept in arrays of their own, because every command looks through all of them; the rest of a segment is
-//! touched only when it is used.
+//! The bounds are in arrays of their own, because every command searches all of them; the rest of a segment is accessed
+//! only when the segment is used.
 
 use sakiyomi_model::Bytes;
 
 use super::Ghosts;
 use crate::spec::{CacheSpec, Consumed, Replacement, SegmentMode, WriteShare};
 
-/// The place of a segment in the buffer.
+/// Index of a segment in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SegmentId(pub(crate) usize);
 
@@ -22,11 +22,11 @@ pub(crate) struct Segments {
     replacement: Replacement,
     consumed: Consumed,
     count: usize,
-    /// Sectors for reads while nothing is dirty.
+    /// Sectors available to reads while no data is dirty.
     pool: u64,
-    /// Sectors that dirty data takes from them now.
+    /// Sectors of the pool that dirty data currently occupies.
     taken: u64,
-    /// Sectors allotted to segments.
+    /// Sectors allocated to segments.
     allotted: u64,
     clock: u64,
 }
@@ -36,15 +36,15 @@ struct Meta {
     capacity: u64,
     created: u64,
     used: u64,
-    /// When it last served a read in sequence; 0: never.
+    /// Time of the last sequential read; 0 if none.
     used_in_sequence: u64,
-    /// Where the host's next read in sequence would start.
+    /// Start of the host's next sequential read.
     expected: u64,
-    /// Reads in sequence so far.
+    /// Number of consecutive sequential reads.
     sequence: u32,
     /// Sectors of the last read.
     last_read: u64,
-    /// What lies before this was given up.
+    /// First sector that may be kept; those before it were discarded.
     given_up: u64,
 }
 
@@ -69,12 +69,12 @@ impl Segments {
         }
     }
 
-    /// Sectors of a segment where all are equal: the longest read-ahead that the buffer could hold.
+    /// Returns the sectors per segment with equal segments: the longest read-ahead that the buffer could hold.
     pub(crate) fn even_share(&self) -> u64 {
         self.pool / self.count as u64
     }
 
-    /// The first sector from `sector` on, up to `limit`, that no segment holds.
+    /// Returns the first sector in `sector..limit` that no segment holds, or `limit`.
     #[inline]
     pub(crate) fn covered_until(&self, sector: u64, limit: u64) -> u64 {
         let mut at = sector;
@@ -87,15 +87,15 @@ impl Segments {
         limit
     }
 
-    /// A segment that holds `sector`.
+    /// Returns a segment that holds `sector`.
     #[inline]
     pub(crate) fn holding(&self, sector: u64) -> Option<SegmentId> {
         let mut bounds = self.start.iter().zip(&self.end);
         bounds.position(|(start, end)| *start <= sector && sector < *end).map(SegmentId)
     }
 
-    /// The segment whose content ends just at `sector`, which a read from there would continue; of several, the one that
-    /// was used last.
+    /// Returns the segment whose content ends at `sector`, so that a read from there continues it; the most recently
+    /// used one if there are several.
     pub(crate) fn ending_at(&self, sector: u64) -> Option<SegmentId> {
         let ends = |index: &usize| {
             let given_up = self.meta[*index].given_up;
@@ -105,7 +105,7 @@ impl Segments {
         (0..self.end.len()).filter(ends).max_by_key(|index| self.meta[*index].used).map(SegmentId)
     }
 
-    /// Whether `sector` lies within `window` after the end of something held.
+    /// Returns whether `sector` lies less than `window` sectors after the end of a non-empty segment.
     pub(crate) fn is_near(&self, sector: u64, window: u64) -> bool {
         let mut bounds = self.start.iter().zip(&self.end);
         bounds.any(|(start, end)| start < end && *end <= sector && sector - *end < window)
@@ -127,13 +127,14 @@ impl Segments {
         self.meta[id.0].sequence
     }
 
-    /// Room left in a segment beside what the host read last, unless that is given up.
+    /// Returns the capacity left besides the host's last read; the whole capacity if read sectors are discarded.
     pub(crate) fn room_ahead(&self, id: SegmentId) -> u64 {
         let Meta { capacity, last_read, .. } = self.meta[id.0];
         if self.consumed == Consumed::Discard { capacity } else { capacity.saturating_sub(last_read) }
     }
 
-    /// Notes that the host reads `from..to` out of a segment; where that is given up, what leaves goes to `ghosts`.
+    /// Records that the host read `from..to` from a segment. With [`Consumed::Discard`], sectors before `to` move to
+    /// `ghosts`.
     pub(crate) fn used(&mut self, id: SegmentId, from: u64, to: u64, ghosts: &mut Ghosts) {
         self.clock += 1;
         let meta = &mut self.meta[id.0];
@@ -152,7 +153,7 @@ impl Segments {
         }
     }
 
-    /// What lies before `first` leaves a segment.
+    /// Drops the sectors before `first` from a segment.
     fn keep_from(&mut self, id: SegmentId, first: u64, ghosts: &mut Ghosts) {
         let first = first.min(self.end[id.0]);
         if first > self.start[id.0] {
@@ -161,8 +162,8 @@ impl Segments {
         }
     }
 
-    /// Takes a segment for a read from `sector`, with room for `wanted` sectors where that is free to choose. What it
-    /// held, and what else had to make room, goes to `ghosts`. `None` where the buffer has no room for reads at all.
+    /// Allocates a segment for a read from `sector`; in adaptive mode its capacity is `wanted` sectors. Evicted content
+    /// goes to `ghosts`. Returns `None` if the buffer has no space for reads.
     pub(crate) fn take(&mut self, sector: u64, wanted: u64, ghosts: &mut Ghosts) -> Option<SegmentId> {
         let room = self.pool - self.taken.min(self.pool);
         let capacity = match self.mode {
@@ -192,21 +193,23 @@ impl Segments {
         Some(SegmentId(self.start.len() - 1))
     }
 
-    /// Content grows to `end`; what no longer fits leaves at the front.
+    /// Extends the content to `end`; sectors beyond the capacity leave at the front.
     pub(crate) fn grow(&mut self, id: SegmentId, end: u64, ghosts: &mut Ghosts) {
         self.end[id.0] = end;
         let Meta { capacity, given_up, .. } = self.meta[id.0];
         self.keep_from(id, end.saturating_sub(capacity).max(given_up), ghosts);
     }
 
-    /// Content begins earlier by what was read on the way to its first sector, as far as there is room.
+    /// Extends the content to the front, to `start`, by sectors read on the way to the first one, as far as there is
+    /// space.
     pub(crate) fn grow_front(&mut self, id: SegmentId, start: u64) {
         let Meta { capacity, given_up, .. } = self.meta[id.0];
         let least = self.end[id.0].saturating_sub(capacity).max(given_up);
         self.start[id.0] = self.start[id.0].min(start.max(least));
     }
 
-    /// Dirty data now takes `sectors` from reads; segments are evicted until the rest fits. `keep` stays.
+    /// Reserves `sectors` of the pool for dirty data, and evicts segments until the rest fits. `keep` is not evicted;
+    /// returns its new index.
     pub(crate) fn yield_room(
         &mut self,
         sectors: u64,
@@ -225,7 +228,7 @@ impl Segments {
         keep
     }
 
-    /// Sectors `start..end` are no longer valid: each segment keeps the longer of what lies before and after.
+    /// Invalidates sectors `start..end`: each segment keeps the longer of its parts before and after them.
     pub(crate) fn invalidate(&mut self, start: u64, end: u64) {
         for (own_start, own_end) in self.start.iter_mut().zip(&mut self.end) {
             if *own_start < end && start < *own_end {
@@ -243,7 +246,7 @@ impl Segments {
         self.victim_but(None)
     }
 
-    /// The segment that makes room next: an empty one if there is one, else by the replacement rule.
+    /// Returns the segment to evict next: an empty one if there is one, else by the replacement policy.
     fn victim_but(&self, keep: Option<SegmentId>) -> Option<SegmentId> {
         let candidates = (0..self.start.len()).filter(|index| Some(SegmentId(*index)) != keep);
         let rank = |index: &usize| {
@@ -261,7 +264,7 @@ impl Segments {
         candidates.min_by_key(rank).map(SegmentId)
     }
 
-    /// Removes a segment; the last one takes its place.
+    /// Removes a segment; the last one takes its index.
     fn evict(&mut self, id: SegmentId, ghosts: &mut Ghosts) {
         ghosts.add(self.start[id.0], self.end[id.0]);
         self.allotted -= self.meta[id.0].capacity;
@@ -281,7 +284,7 @@ mod tests {
 
     #[derive(Clone, Copy, Debug)]
     enum Act {
-        /// A read from a sector, of so many, and so many ahead.
+        /// Read: first sector, sectors, sectors read ahead.
         Read(u64, u64, u64),
         Invalidate(u64, u64),
         Yield(u64),
@@ -296,7 +299,7 @@ mod tests {
         ]
     }
 
-    /// One segment of the plain version: its sectors, one by one, and all that replacement asks for.
+    /// A segment of the naive model: a list of sectors, and the state that replacement needs.
     #[derive(Clone, Debug)]
     struct Plain {
         sectors: Vec<u64>,
@@ -305,12 +308,12 @@ mod tests {
         used: usize,
         in_sequence: usize,
         expected: Option<u64>,
-        /// Nothing before it stays.
+        /// Sectors before this one are not kept.
         given_up: u64,
     }
 
     impl Plain {
-        /// Where a read would go on: after the last sector held, or after what was given up.
+        /// Returns where a read would continue: after the last sector held, or after the discarded ones.
         fn goes_on_at(&self) -> Option<u64> {
             let emptied = (self.given_up > 0).then_some(self.given_up);
             self.sectors.last().map(|last| last + 1).or(emptied)
@@ -341,7 +344,7 @@ mod tests {
                     Replacement::Fifo => (filled, 0, segment.created),
                     Replacement::ConsumedFirst => {
                         let consumed = segment.expected == segment.sectors.last().map(|last| last + 1);
-                        // What was emptied has no end that could have been reached.
+                        // An emptied segment has no end that a read could have reached.
                         (filled, usize::from(filled == 1 && !consumed), segment.used)
                     }
                     Replacement::LeastRecentlySequential => (filled, segment.in_sequence, segment.used),
@@ -353,7 +356,7 @@ mod tests {
             self.evicted.extend(self.segments.remove(victim).sectors);
         }
 
-        /// A read of `start..end`, fetched up to `until`, into the segment that ends at `start` or a new one.
+        /// Reads `start..end`, fetched up to `until`, into the segment that ends at `start` or a new one.
         fn read(&mut self, (start, end, until): (u64, u64, u64), now: usize) {
             let ends = |index: &usize| self.segments[*index].goes_on_at() == Some(start);
             let continued =
@@ -410,7 +413,7 @@ mod tests {
                 let after: Vec<u64> =
                     segment.sectors.iter().copied().filter(|sector| *sector >= end).collect();
                 if before.len() + after.len() < segment.sectors.len() {
-                    // What lost all it held is continued only where that followed on what was given up.
+                    // A segment that lost all its content is continued only where it followed the discarded sectors.
                     if before.is_empty() && after.is_empty() && segment.sectors[0] != segment.given_up {
                         segment.given_up = 0;
                     }
@@ -420,7 +423,7 @@ mod tests {
         }
     }
 
-    /// As the controller reads: what is cached is passed over, the rest goes into a segment.
+    /// Reads like the controller: skips cached sectors and puts the rest into a segment.
     fn read(segments: &mut Segments, ghosts: &mut Ghosts, (start, end, until): (u64, u64, u64)) {
         let id = segments.ending_at(start).or_else(|| segments.take(start, until - start, ghosts));
         if let Some(id) = id {
@@ -454,7 +457,7 @@ mod tests {
         read(&mut segments, &mut ghosts, (0, 4, 4));
         segments.invalidate(0, 4);
         assert_eq!(segments.ending_at(0), None);
-        // It would not have the room for this.
+        // The emptied segment is too small for this read.
         read(&mut segments, &mut ghosts, (0, 20, 20));
         assert_eq!(segments.covered_until(0, 20), 20);
     }

@@ -1,4 +1,4 @@
-//! Dirty data: acknowledged, not yet on the medium.
+//! Dirty data: acknowledged writes that are not yet on the medium.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,28 +11,28 @@ use crate::spec::WriteSpec;
 /// A contiguous range of dirty sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dirty {
-    /// The first sector after it.
+    /// First sector after the range.
     pub(crate) end: u64,
-    /// When its oldest data came.
+    /// Arrival time of its oldest data.
     pub(crate) since: Nanos,
-    /// Where it begins on the medium.
+    /// Position of its first sector on the medium.
     pub(crate) target: Target,
-    /// In order of coming: the oldest data's, what was overwritten since included, for that was acknowledged too.
+    /// Sequence number of the oldest write in it, overwritten ones included, because they were acknowledged too.
     pub(crate) sequence: u64,
-    /// The newest data's.
+    /// Sequence number of the newest write in it.
     newest: u64,
 }
 
-/// A dirty range, as it is weighed against others.
+/// A dirty range as a candidate for destaging.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Aged {
-    /// As [`Dirty::sequence`].
+    /// See [`Dirty::sequence`].
     pub(crate) sequence: u64,
-    /// Its first sector.
+    /// First sector.
     pub(crate) start: u64,
-    /// As [`Dirty::since`].
+    /// See [`Dirty::since`].
     pub(crate) since: Nanos,
-    /// As [`Dirty::target`].
+    /// See [`Dirty::target`].
     pub(crate) target: Target,
 }
 
@@ -44,15 +44,15 @@ pub(crate) struct WriteCache {
     low: u64,
     coalesce: bool,
     extents: BTreeMap<u64, Dirty>,
-    /// By (sequence, first sector), the oldest first: since when it is dirty, and where it begins on the medium.
+    /// (sequence, first sector) → (arrival time, position), oldest first.
     by_age: BTreeMap<(u64, u64), (Nanos, Target)>,
-    /// Data that the link still carries, in the order of its coming.
+    /// Data still on the link, in order of arrival.
     arriving: VecDeque<Arrival>,
-    /// On its way to the medium: still held, and still readable.
+    /// Range being written to the medium (start, end, sequence): still held, and still readable.
     in_flight: Option<(u64, u64, u64)>,
     sectors: u64,
     next_sequence: u64,
-    /// Between the high and the low watermark, on the way down.
+    /// Set at the high watermark, cleared at the low one.
     draining: bool,
 }
 
@@ -75,17 +75,17 @@ impl WriteCache {
         }
     }
 
-    /// Whether so many more sectors fit now.
+    /// Returns whether `sectors` more fit now.
     pub(crate) fn has_room(&self, sectors: u64) -> bool {
         self.sectors + sectors <= self.limit
     }
 
-    /// Whether so many sectors fit at all.
+    /// Returns whether `sectors` fit into an empty cache.
     pub(crate) fn could_hold(&self, sectors: u64) -> bool {
         sectors <= self.limit
     }
 
-    /// Dirty sectors held, those on their way to the medium included.
+    /// Returns the dirty sectors held, those being written to the medium included.
     pub(crate) fn sectors(&self) -> u64 {
         self.sectors
     }
@@ -94,13 +94,13 @@ impl WriteCache {
         self.extents.is_empty()
     }
 
-    /// Whether the high watermark was reached and the low one not yet.
+    /// Returns whether the high watermark was reached and the low one not yet.
     pub(crate) fn is_draining(&mut self) -> bool {
         self.draining = if self.draining { self.sectors > self.low } else { self.sectors >= self.high };
         self.draining
     }
 
-    /// The first sector from `sector` on, up to `limit`, that is not dirty.
+    /// Returns the first sector in `sector..limit` that is not dirty, or `limit`.
     pub(crate) fn covered_until(&self, sector: u64, limit: u64) -> u64 {
         let mut at = sector;
         while at < limit {
@@ -116,8 +116,8 @@ impl WriteCache {
         limit
     }
 
-    /// Takes in the data of `arrival`, which begins to come at `now`. `target` gives the place of the first sector of
-    /// what becomes of it.
+    /// Adds the data of `arrival`, whose transfer begins at `now`. `target` maps a sector to its position on the
+    /// medium.
     pub(crate) fn insert(&mut self, arrival: Arrival, now: Nanos, target: impl Fn(u64) -> Target) {
         let Arrival { start, end, .. } = arrival;
         while self.arriving.front().is_some_and(|earlier| earlier.last <= now) {
@@ -133,7 +133,7 @@ impl WriteCache {
         };
         self.next_sequence += 1;
         let mut first = start;
-        // Neighbours merge only when coalescing; what is overwritten always goes.
+        // Adjacent ranges merge only with coalescing; overwritten data is always replaced.
         let reach = u64::from(self.coalesce);
         while let Some((&from, &old)) = self.extents.range(..end + reach).next_back() {
             if old.end + reach <= start {
@@ -153,7 +153,7 @@ impl WriteCache {
         self.put(first, merged);
     }
 
-    /// Drops what of `start..end` is dirty since before `sequence`: it was written through.
+    /// Drops the part of `start..end` that was dirty before `sequence`: it was written through.
     pub(crate) fn drop_older(&mut self, start: u64, end: u64, sequence: u64, target: impl Fn(u64) -> Target) {
         let overlaps = self.extents.range(..end).rev().take_while(|(_, dirty)| dirty.end > start);
         let older: Vec<u64> =
@@ -164,7 +164,7 @@ impl WriteCache {
         }
     }
 
-    /// Drops what of `start..end` is dirty: it was discarded.
+    /// Drops the dirty part of `start..end`: it was discarded.
     pub(crate) fn drop_range(&mut self, start: u64, end: u64, target: impl Fn(u64) -> Target) {
         while let Some((&from, &old)) = self.extents.range(..end).next_back() {
             if old.end <= start {
@@ -175,7 +175,7 @@ impl WriteCache {
         }
     }
 
-    /// What of an old range lies before and after `start..end` stays dirty.
+    /// Keeps the parts of an old range before and after `start..end` dirty.
     fn keep_rest(&mut self, from: u64, old: Dirty, start: u64, end: u64, target: &impl Fn(u64) -> Target) {
         if from < start {
             self.put(from, Dirty { end: start, ..old });
@@ -185,23 +185,23 @@ impl WriteCache {
         }
     }
 
-    /// The sequence that the next data will get: all older data has a smaller one.
+    /// Returns the sequence number of the next write: all earlier ones are smaller.
     pub(crate) fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
 
-    /// Whether data older than `sequence` is dirty or on its way.
+    /// Returns whether data older than `sequence` is dirty or being written.
     pub(crate) fn holds_older_than(&self, sequence: u64) -> bool {
         let oldest = self.by_age.first_key_value().map(|(age, _)| age.0);
         oldest.into_iter().chain(self.in_flight.map(|flight| flight.2)).any(|own| own < sequence)
     }
 
-    /// The oldest dirty range: its first sector and since when it is dirty.
+    /// Returns the first sector and the arrival time of the oldest dirty range.
     pub(crate) fn oldest(&self) -> Option<(u64, Nanos)> {
         self.by_age.first_key_value().map(|(&(_, start), &(since, _))| (start, since))
     }
 
-    /// Dirty ranges, the oldest first.
+    /// Iterates over the dirty ranges, oldest first.
     pub(crate) fn oldest_first(&self) -> impl Iterator<Item = Aged> {
         self.by_age.iter().map(|(&(sequence, start), &(since, target))| Aged {
             sequence,
@@ -211,14 +211,14 @@ impl WriteCache {
         })
     }
 
-    /// What of `start..end` the link still carries at `now`.
+    /// Iterates over the parts of `start..end` that are still on the link at `now`.
     pub(crate) fn arriving(&self, start: u64, end: u64, now: Nanos) -> impl Iterator<Item = Arrival> {
         let within =
             move |arrival: &Arrival| arrival.last > now && arrival.start < end && start < arrival.end;
         self.arriving.iter().filter(move |arrival| within(arrival)).map(move |arrival| arrival.until(end))
     }
 
-    /// Sends at most `most` sectors from the range at `start` on their way; returns where they end.
+    /// Begins to write at most `most` sectors of the range at `start` to the medium; returns their end.
     pub(crate) fn launch(&mut self, start: u64, most: u64, target: impl Fn(u64) -> Target) -> u64 {
         let dirty = self.remove(start);
         let end = dirty.end.min(start + most);
@@ -230,7 +230,7 @@ impl WriteCache {
         end
     }
 
-    /// What was on its way has arrived.
+    /// Frees the range in flight: it is on the medium.
     pub(crate) fn land(&mut self) {
         if let Some((start, end, _)) = self.in_flight.take() {
             self.sectors -= end - start;
@@ -257,7 +257,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// What happens to a cache.
+    /// An operation on a cache.
     #[derive(Clone, Copy, Debug)]
     enum Act {
         Insert(u64, u64),
@@ -284,8 +284,8 @@ mod tests {
         WriteCache::new(&spec, Bytes(512))
     }
 
-    /// The plain version: of each sector the number of the oldest write since which it, or what was overwritten together
-    /// with it, has been dirty.
+    /// The naive model: for each sector, the sequence number of the oldest write since which it, or a write merged with
+    /// it, has been dirty.
     #[derive(Default)]
     struct Naive {
         dirty: BTreeMap<u64, u64>,
@@ -364,7 +364,8 @@ mod tests {
                 let flying = (!naive.flying.is_empty()).then_some(naive.oldest_flying);
                 let oldest = naive.dirty.values().copied().chain(flying).min();
                 for sequence in 1..=cache.next_sequence() {
-                    // Merged ranges wait for the oldest of them, so it may hold on longer than it must, never shorter.
+                    // A merged range waits for its oldest write, so it may be held longer than necessary, never
+                    // shorter.
                     let must = oldest.is_some_and(|oldest| oldest < sequence);
                     prop_assert!(cache.holds_older_than(sequence) || !must);
                     prop_assert!(coalesce || cache.holds_older_than(sequence) == must);

@@ -1,4 +1,4 @@
-//! Commands in the drive, and where their time goes.
+//! Commands in the drive, and their time breakdown.
 
 use std::ops::{Index, IndexMut};
 
@@ -6,20 +6,20 @@ use sakiyomi_model::{Breakdown, Class, Completion, Detail, Nanos, Outcome, Reque
 
 use crate::spec::Before;
 
-/// A command that was accepted and is not over.
+/// An accepted command that has not finished.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Command {
     pub(super) request: Request,
     pub(super) submitted: Nanos,
     pub(super) class: Class,
     pub(super) breakdown: Breakdown,
-    /// The command before it: processing may take another time after it.
+    /// The previous command, on which the processing time may depend.
     pub(super) before: Before,
-    /// What the write cache would have numbered its data at that time: dirty data below it is older.
+    /// Sequence number of the next write at arrival: dirty data with a smaller one is older than this command.
     pub(super) sequence: u64,
-    /// From when on its first data can go to the host.
+    /// Earliest time at which its first data can go to the host.
     pub(super) data_from: Nanos,
-    /// Of a read: how many of its sectors come from the medium, and from when on.
+    /// For a read: the number of sectors read from the medium, and the time from which they arrive.
     pub(super) missing: (u64, Nanos),
 }
 
@@ -37,25 +37,25 @@ impl Command {
         }
     }
 
-    /// The first sector.
+    /// Returns the first sector.
     pub(super) fn start(&self) -> u64 {
         self.request.extent.start.0
     }
 
-    /// The first sector after the last one.
+    /// Returns the first sector after the last one.
     pub(super) fn end(&self) -> u64 {
         self.request.extent.end().0
     }
 
-    /// The medium brings a read's sectors from `missing` on, from the instant `from` on. With `immediate`, what was
-    /// cached before them goes to the host as soon as the command is processed.
+    /// Records that a read's sectors from `missing` on come from the medium, beginning at `from`. With `immediate`, the
+    /// cached sectors before them go to the host as soon as the command is processed.
     pub(super) fn brings(&mut self, missing: u64, from: Nanos, immediate: bool) {
         self.missing = (self.end() - missing, from);
         let partial = missing > self.start() && immediate;
         self.data_from = if partial { self.submitted + self.breakdown.overhead } else { from };
     }
 
-    /// The command, over. Its time that is not accounted for was spent waiting.
+    /// Returns the completion. Time not attributed to another part was spent waiting.
     pub(super) fn completion(mut self, finish: Nanos, outcome: Outcome) -> Completion {
         let known = &mut self.breakdown;
         let mut left = finish - self.submitted;

@@ -1,4 +1,4 @@
-//! The way to the host: one transfer at a time.
+//! The link to the host: one transfer at a time.
 
 use sakiyomi_model::{Bytes, Nanos};
 
@@ -6,7 +6,7 @@ use crate::media::Plan;
 use crate::servo::Servo;
 use crate::spec::InterfaceSpec;
 
-/// The link, and until when it is busy.
+/// The link's rates, and the time until which it is busy.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     to_host_ns_per_sector: f64,
@@ -26,48 +26,48 @@ impl Link {
         }
     }
 
-    /// How long so many sectors take to the host.
+    /// Returns the transfer time of `sectors` to the host.
     pub(super) fn time_to_host(&self, sectors: u64) -> Nanos {
         Nanos((sectors as f64 * self.to_host_ns_per_sector) as u64)
     }
 
-    /// How long so many sectors take from the host.
+    /// Returns the transfer time of `sectors` from the host.
     pub(super) fn time_from_host(&self, sectors: u64) -> Nanos {
         Nanos((sectors as f64 * self.from_host_ns_per_sector) as u64)
     }
 
-    /// The time from one sector to the next when they come from the host.
+    /// Returns the transfer time of one sector from the host, in nanoseconds.
     pub(super) fn ns_per_sector_from_host(&self) -> f64 {
         self.from_host_ns_per_sector
     }
 
-    /// When sectors that are there from `from` on would begin and end to go to the host.
+    /// Returns when a transfer to the host of sectors available from `from` on would begin and end.
     pub(super) fn sending(&self, from: Nanos, sectors: u64) -> (Nanos, Nanos) {
         let begin = from.max(self.free);
         (begin, begin + self.time_to_host(sectors))
     }
 
-    /// Sends sectors that are there from `from` on; when that begins and ends.
+    /// Schedules a transfer to the host of sectors available from `from` on; returns its begin and end.
     pub(super) fn send(&mut self, from: Nanos, sectors: u64) -> (Nanos, Nanos) {
         let span = self.sending(from, sectors);
         self.free = span.1;
         span
     }
 
-    /// Takes sectors from the host, from `from` on; when that begins and ends.
+    /// Schedules a transfer from the host, at `from` or later; returns its begin and end.
     pub(super) fn receive(&mut self, from: Nanos, sectors: u64) -> (Nanos, Nanos) {
         let begin = from.max(self.free);
         self.free = begin + self.time_from_host(sectors);
         (begin, self.free)
     }
 
-    /// The link carries something until then.
+    /// Marks the link busy until `end`.
     pub(super) fn busy_until(&mut self, end: Nanos) {
         self.free = end;
     }
 
-    /// When enough of `missing..end` passes under the head for it to go to the host: when the sector begins that
-    /// reaches the watermark.
+    /// Returns when the transfer of `missing..end` to the host may begin: when the sector that reaches the watermark
+    /// begins to pass under the head.
     pub(super) fn flows_from(&self, plan: &Plan, servo: &Servo, missing: u64, end: u64) -> Nanos {
         let enough = (self.read_watermark * (end - missing) as f64) as u64;
         plan.begins_at(servo, missing + enough.saturating_sub(1))

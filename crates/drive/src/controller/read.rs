@@ -1,4 +1,4 @@
-//! Reads: found in the buffer, joined to the running access, or fetched; and what is read ahead of them.
+//! Reads: cache hits, reads that join the current access, misses; and read-ahead.
 
 use sakiyomi_model::{Class, Extent, Lba, Nanos, ReadClass, RequestId, Sectors};
 
@@ -10,24 +10,24 @@ use crate::queue::{View, Waiting, Work};
 use crate::servo::Target;
 use crate::spec::{Consumed, ReadAheadMode};
 
-/// The mechanism reads: first what commands wait for, then ahead.
+/// A read access: first the sectors that commands wait for, then read-ahead.
 #[derive(Clone, Debug)]
 pub(super) struct ReadAccess {
     plan: Plan,
-    /// Where the data goes; `None` where the buffer has no room for reads.
+    /// Segment that it fills; `None` if the buffer has no space for reads.
     segment: Option<SegmentId>,
     request: Option<RequestId>,
     begun: Nanos,
     positioning: Positioning,
     distance: u32,
     first: u64,
-    /// The end of what commands wait for.
+    /// End of the sectors that commands wait for.
     demand: u64,
-    /// The end of read-ahead if nothing intervenes.
+    /// End of the read-ahead if no other work arrives.
     limit: u64,
-    /// Where it will stop as things stand.
+    /// Sector at which it stops as currently planned.
     goal: u64,
-    /// When it gets there.
+    /// Time at which it reaches `goal`.
     pub(super) end: Nanos,
 }
 
@@ -59,7 +59,7 @@ impl Drive {
         self.announce(ready, Happening::Ready);
     }
 
-    /// The first sector from `start` on, up to `end`, that is neither in a segment nor dirty.
+    /// Returns the first sector in `start..end` that is neither in a segment nor dirty, or `end`.
     pub(super) fn cached_until(&self, start: u64, end: u64) -> u64 {
         let mut at = start;
         loop {
@@ -75,7 +75,7 @@ impl Drive {
         }
     }
 
-    /// A full hit: over the link as soon as that is free.
+    /// Serves a full hit over the link.
     fn serve_from_cache(&mut self, slot: usize) {
         let command = &mut self.commands[slot];
         let overhead = self.interface.overhead.read_hit.after(command.before);
@@ -91,7 +91,7 @@ impl Drive {
         }
     }
 
-    /// The host has read up to `end` in `segment`: its read-ahead may go further now.
+    /// Extends or resumes the read-ahead of `segment` after the host has read up to `end`.
     fn continue_ahead(&mut self, segment: SegmentId, end: u64) {
         match &mut self.media {
             Media::Read(access) if access.segment == Some(segment) => {
@@ -108,8 +108,8 @@ impl Drive {
         }
     }
 
-    /// Joins a read to the running access, where that will get to its first missing sector anyway, unless one of the
-    /// `older` commands that wait comes first.
+    /// Joins a read to the current access if that reaches its first missing sector anyway, unless one of the first
+    /// `older` waiting commands has precedence.
     fn join(&mut self, slot: usize, missing: u64, older: usize) -> bool {
         let Media::Read(access) = &self.media else { return false };
         let progress = access.plan.progress(&self.servo, self.now).max(access.first);
@@ -145,7 +145,7 @@ impl Drive {
         true
     }
 
-    /// Sends the arm to a read's first missing sector.
+    /// Begins an access for a read, at its first missing sector.
     pub(super) fn begin_read(&mut self, slot: usize) {
         let command = self.commands[slot];
         let (start, end) = (command.start(), command.end());
@@ -181,7 +181,7 @@ impl Drive {
         self.join_waiting();
     }
 
-    /// Reads on from the end of `segment` without a command, because the host is likely to ask for it.
+    /// Resumes read-ahead at the end of `segment` without a command.
     fn resume_ahead(&mut self, segment: SegmentId, read_until: u64) {
         let from = self.segments.end(segment);
         let limit = self.read_ahead_limit(Some(segment), read_until);
@@ -238,7 +238,7 @@ impl Drive {
         }
     }
 
-    /// The segment that ends where the read begins, or a new one.
+    /// Returns the segment that ends where the read begins, or allocates a new one.
     fn segment_for(&mut self, missing: u64, end: u64) -> Option<SegmentId> {
         if let Some(segment) = self.segments.ending_at(missing) {
             return Some(segment);
@@ -255,7 +255,7 @@ impl Drive {
         bytes / self.geometry.sector().0
     }
 
-    /// How far to read when the host has asked for everything before `end`.
+    /// Returns the sector up to which to read when the host has requested everything before `end`.
     fn read_ahead_limit(&self, segment: Option<SegmentId>, end: u64) -> u64 {
         let (Some(segment), spec) = (segment, &self.cache.read_ahead) else { return end };
         if spec.mode == ReadAheadMode::Off || self.segments.sequence(segment) < spec.after_sequential {
@@ -273,14 +273,14 @@ impl Drive {
             ReadAheadMode::Segment => end + self.segments.room_ahead(segment),
             ReadAheadMode::Fixed | ReadAheadMode::Off => u64::MAX,
         };
-        // Beyond its capacity the ring would overwrite what was read ahead and not yet asked for.
+        // Beyond its capacity the ring would overwrite sectors that were read ahead and not yet requested.
         let keeps = self.cache.segments.consumed == Consumed::Keep;
         let room = if keeps { self.segments.room_ahead(segment) } else { capacity };
         let most = end + self.sectors(spec.max.0).min(room);
         reach.min(most).min(self.geometry.capacity().0).max(end)
     }
 
-    /// Sets where the running read stops: at its limit, or as soon as it may when other work waits.
+    /// Sets where the current read stops: at its limit, or as early as allowed if other work waits.
     pub(super) fn retarget(&mut self) {
         let waits = self.work_waits();
         let (least, idle_only) = (self.sectors(self.cache.read_ahead.min.0), self.cache.read_ahead.idle_only);
@@ -300,7 +300,7 @@ impl Drive {
         access.end = access.plan.time_at(&self.servo, access.goal).max(self.now);
     }
 
-    /// Joins to the running access the waiting reads that it will pass; what it has passed is a hit.
+    /// Joins the waiting reads that the current access will reach; those fully cached by now are served as hits.
     pub(super) fn join_waiting(&mut self) {
         let mut index = 0;
         while index < self.waiting.len() {
@@ -326,7 +326,7 @@ impl Drive {
         }
     }
 
-    /// Brings the running read's segment up to what has passed the head by now.
+    /// Extends the current read's segment to the sectors that have passed the head by now.
     pub(super) fn note_progress(&mut self) {
         let Media::Read(access) = &mut self.media else { return };
         let passed = access.plan.progress(&self.servo, self.now).min(access.goal);
@@ -376,7 +376,8 @@ impl Drive {
         self.log.iter_mut().for_each(|log| log.push(LogEvent::Disk(event)));
     }
 
-    /// `first..end` has come: waiting reads that the buffer can answer now are answered, others begin later.
+    /// After `first..end` has been read: serves the waiting reads that are now hits, and moves the start of partial
+    /// ones.
     fn serve_waiting_hits(&mut self, first: u64, end: u64) {
         let mut index = 0;
         while index < self.waiting.len() {
@@ -399,7 +400,7 @@ impl Drive {
         }
     }
 
-    /// A read's last sector is in the buffer: the rest of it goes to the host.
+    /// Sends the rest of a read to the host: its last sector is in the buffer.
     pub(super) fn send_to_host(&mut self, slot: usize) {
         let command = self.commands[slot];
         let (missing, coming) = command.missing;
@@ -416,7 +417,7 @@ impl Drive {
         self.announce(over, Happening::Finished(slot));
     }
 
-    /// A write or discard takes `extent` out of the buffer's reads, and ends a read-ahead that would fetch it.
+    /// Removes `extent` from the read segments, for a write or discard, and ends a read-ahead that would fetch it.
     pub(super) fn invalidate_reads(&mut self, extent: Extent) {
         self.note_progress();
         let (start, end) = (extent.start.0, extent.end().0);
@@ -430,8 +431,7 @@ impl Drive {
         if let Media::Read(access) = &mut self.media
             && (torn || (start < access.limit && access.first < end))
         {
-            // What was fetched for the host goes to the host; nothing of it stays. Nor does a segment go on that has
-            // lost its end.
+            // Fetched data still goes to the host but is not kept. A segment that has lost its end is not continued.
             access.limit = access.demand;
             access.segment = None;
             self.retarget();
@@ -439,7 +439,7 @@ impl Drive {
         self.log_cache(CacheChange::Invalidate, extent);
     }
 
-    /// The segment that the running access fills.
+    /// Returns the segment that the current access fills.
     pub(super) fn filling(&mut self) -> Option<&mut Option<SegmentId>> {
         match &mut self.media {
             Media::Read(access) => Some(&mut access.segment),

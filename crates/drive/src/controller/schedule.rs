@@ -1,12 +1,12 @@
-//! What the mechanism does next, chosen anew at every end of an access and whenever work arrives at an idle arm.
+//! Choice of the mechanism's next access, at every end of an access and when work arrives while the arm is idle.
 //!
-//! In order: data that is too old, at every other choice; data that a flush waits for; then, by the queue's policy, the
-//! waiting commands and, above the high watermark or while a write waits for room, dirty data; last, when all has been
-//! quiet for a while, the rest of the dirty data.
+//! In order of precedence: overdue dirty data, at every other choice; dirty data that a flush waits for; then, by the
+//! queue's policy, the waiting commands together with dirty data if the cache is above the high watermark or a write
+//! waits for space; last, after the idle delay, the remaining dirty data.
 //!
-//! Age, a flush, or want of room say *that* dirty data goes to the medium. *Which* goes first is always a matter of
-//! positioning, among the oldest `cache.write.window` ranges: in a cache that is always full everything is old, and its
-//! order of coming would cost what a queue of one command costs.
+//! Age, a flush, or lack of space decide *that* dirty data is written. *Which* range is always chosen by positioning
+//! time among the oldest `cache.write.window` ranges: in a permanently full cache all data is overdue, and writing in
+//! order of arrival would be as slow as a queue of depth 1.
 
 use sakiyomi_model::{Lba, Nanos, Op};
 
@@ -15,14 +15,14 @@ use crate::cache::Aged;
 use crate::queue::{View, Waiting, Work};
 
 impl Drive {
-    /// Whether something other than read-ahead wants the mechanism now.
+    /// Returns whether work other than read-ahead is ready for the mechanism.
     pub(super) fn work_waits(&mut self) -> bool {
         self.waiting.iter().any(|waiting| waiting.ready <= self.now)
             || self.must_destage()
             || self.writes.is_draining()
     }
 
-    /// Work has come: a running read takes it along or makes way, an idle mechanism begins.
+    /// Handles new work: joins it to the current read or cuts that short, or starts an idle mechanism.
     pub(super) fn work_arrived(&mut self) {
         match self.media {
             Media::Read(_) => {
@@ -35,7 +35,7 @@ impl Drive {
         }
     }
 
-    /// Gives an idle mechanism something to do, if there is anything.
+    /// Starts the next access if the mechanism is idle.
     pub(super) fn start_next(&mut self) {
         while matches!(self.media, Media::Idle) {
             let Some(work) = self.choose() else { return };
@@ -47,7 +47,7 @@ impl Drive {
         }
     }
 
-    /// When an idle mechanism begins to write dirty data on its own.
+    /// Returns when an idle mechanism begins to write dirty data on its own.
     pub(super) fn destage_timer(&self) -> Option<Nanos> {
         let write = &self.cache.write;
         let (_, since) = self.writes.oldest()?;
@@ -58,7 +58,7 @@ impl Drive {
     }
 
     fn choose(&mut self) -> Option<Work> {
-        // Where all data is always too old, every other access is left to commands.
+        // If all data is permanently overdue, every other access is left to commands.
         self.old_went_first = self.holds_old_data() && !self.old_went_first;
         if self.old_went_first {
             return self.nearest_old();
@@ -72,14 +72,14 @@ impl Drive {
         self.by_policy(destage).or_else(|| self.nearest_old()).or_else(|| self.when_quiet())
     }
 
-    /// Whether dirty data must go before waiting commands or beside them, the watermark apart.
+    /// Returns whether dirty data must be written before or along with waiting commands, apart from the watermark.
     fn must_destage(&self) -> bool {
         !self.writes.is_empty()
             && (!self.stalled.is_empty() || !self.flushes.is_empty() || self.holds_old_data())
     }
 
-    /// Whether something has waited so long, or is so urgent, that no further read may join the running access: a
-    /// stream of them would keep the mechanism for good.
+    /// Returns whether no further read may join the current access, because work is overdue or urgent: otherwise a
+    /// stream of such reads would starve it.
     pub(super) fn must_leave(&self) -> bool {
         let stalled = self.stalled.front().map(|slot| self.commands[*slot].submitted);
         let mut waits_since = self.waiting.iter().map(|waiting| waiting.since).chain(stalled);
@@ -103,13 +103,13 @@ impl Drive {
         self.nearest_dirty(old).map(|dirty| dirty.work)
     }
 
-    /// What the arm loses on its way to `lba`, for which it sets out now.
+    /// Returns the revolution, if any, that an access to `lba` loses because the arm is not on track at first.
     pub(super) fn lost(&mut self, lba: u64) -> Nanos {
         let moves = self.servo.loses_turns() && self.geometry.run(Lba(lba), 1).cylinder != self.arm.cylinder;
         if moves { self.servo.lost() } else { Nanos::ZERO }
     }
 
-    /// The next of the waiting commands and `destage`, which is removed from the queue.
+    /// Chooses among the waiting commands and `destage`; a chosen command is removed from the queue.
     fn by_policy(&mut self, destage: Option<Waiting>) -> Option<Work> {
         let view = View { now: self.now, arm: self.arm, servo: &self.servo };
         let seen = self.waiting.len().min(self.window);
@@ -129,9 +129,9 @@ impl Drive {
         Some(self.waiting.remove(index).work)
     }
 
-    /// The one that the arm reaches soonest of the oldest dirty ranges, as long as they are `due`. While writes wait
-    /// for room it waits as long as the first of them. The oldest is passed over once for each of the others at most:
-    /// however many come near the arm, it goes in the end.
+    /// Returns the dirty range with the shortest positioning time among the oldest ones, as long as they are `due`.
+    /// While writes wait for space, its age is that of the first of them. The oldest range is passed over at most
+    /// `window` times, so that ranges near the arm cannot starve it.
     fn nearest_dirty(&mut self, due: impl Fn(&Aged) -> bool) -> Option<Waiting> {
         let since = self.stalled.front().map(|slot| self.commands[*slot].submitted);
         let window = self.cache.write.window as usize;

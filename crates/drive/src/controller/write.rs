@@ -1,4 +1,4 @@
-//! Writes: into the cache, or to the medium; and flushes and discards.
+//! Writes, to the cache or to the medium; flushes and discards.
 
 use sakiyomi_model::{Class, Extent, Lba, Nanos, Op, Sectors, WriteClass};
 
@@ -10,7 +10,7 @@ use crate::queue::{Waiting, Work};
 use crate::servo::Target;
 use crate::spec::{WriteOnCached, WriteShare};
 
-/// The mechanism writes; nothing ends it early.
+/// A write access, which always runs to its end.
 #[derive(Clone, Debug)]
 pub(super) struct WriteAccess {
     work: Work,
@@ -52,7 +52,7 @@ impl Drive {
         }
     }
 
-    /// Data over the link into the cache, and the command is over.
+    /// Transfers a write's data into the cache, after which the command is finished.
     fn absorb(&mut self, slot: usize, class: WriteClass) {
         let command = &mut self.commands[slot];
         let overhead = self.interface.overhead.write_hit.after(command.before);
@@ -68,7 +68,7 @@ impl Drive {
         self.log_cache(CacheChange::Dirty, extent);
     }
 
-    /// Dirty data takes its room from reads where both share one buffer.
+    /// Takes the space of dirty data from the read segments if both share one buffer.
     fn share_room(&mut self) {
         if self.cache.write.share != WriteShare::Shared {
             return;
@@ -80,14 +80,15 @@ impl Drive {
         }
     }
 
-    /// A write that is over only when the medium has it. Until then what it overwrites stays dirty: it was acknowledged.
+    /// Queues a write that finishes only when it is on the medium. Until then the data it overwrites stays dirty,
+    /// because that was acknowledged.
     fn write_through(&mut self, slot: usize) {
         let command = self.commands[slot];
         let overheads = &self.interface.overhead;
         let overhead = overheads.write_miss.after(command.before);
         let asked = overheads.write_data.unwrap_or(overheads.write_miss).after(command.before);
         let (_, received) = self.link.receive(self.now + asked, command.request.extent.sectors.0);
-        // With overlap the arm sets out at once, and the data follows it.
+        // With overlap the arm moves at once, and the data arrives meanwhile.
         let ready =
             if self.interface.overlap { self.now + overhead } else { received.max(self.now + overhead) };
         let command = &mut self.commands[slot];
@@ -100,7 +101,7 @@ impl Drive {
         self.announce(ready, Happening::Ready);
     }
 
-    /// Sends the arm to write a command's data.
+    /// Begins the access of a write command.
     pub(super) fn begin_write(&mut self, slot: usize) {
         let command = self.commands[slot];
         let (first, last) = (command.start(), command.end());
@@ -120,14 +121,14 @@ impl Drive {
         self.media = Media::Write(access);
     }
 
-    /// Without overlap all data has come before the first sector passes.
+    /// Returns when the data is available. Without overlap all of it arrives before the first sector passes.
     fn supply(&self, arrivals: Vec<Arrival>) -> Supply {
         let all = arrivals.iter().map(|arrival| arrival.last).max().unwrap_or_default();
         Supply { begin: if self.interface.overlap { Nanos::ZERO } else { all }, arrivals }
     }
 
-    /// Sends the arm to write the dirty range at `start`, whose newest data may still be coming. A stream so goes on
-    /// from one destage to the next without a gap, for the next one begins where the head stands.
+    /// Begins the access that destages the dirty range at `start`, whose newest data may still be arriving. In a stream
+    /// each destage begins where the head stands after the one before, so that no time is lost between them.
     pub(super) fn begin_destage(&mut self, start: u64) {
         let most = self.cache.write.destage_max.0 / self.geometry.sector().0;
         let is_oldest = self.writes.oldest().is_some_and(|oldest| oldest.0 == start);
@@ -172,14 +173,14 @@ impl Drive {
         }
     }
 
-    /// What was read while a write waited for the arm is out of date once that is on the medium.
+    /// Invalidates segments that were read while the write waited for the arm: they are stale once it is on the medium.
     fn forget_reads(&mut self, first: u64, last: u64) {
         if self.cache.write.on_cached == WriteOnCached::Invalidate {
             self.segments.invalidate(first, last);
         }
     }
 
-    /// A dirty range is on the medium: there is room again.
+    /// Frees the space of a destaged range.
     fn destaged(&mut self, first: u64, last: u64) {
         self.writes.land();
         let extent = Extent::new(Lba(first), Sectors(last - first));
@@ -193,7 +194,7 @@ impl Drive {
         self.dirty_data_left();
     }
 
-    /// Dirty data was written or dropped: writes that waited for room come in, flushes that waited for it end.
+    /// Admits stalled writes and finishes flushes after dirty data was written or dropped.
     fn dirty_data_left(&mut self) {
         self.share_room();
         while let Some(&slot) = self.stalled.front() {

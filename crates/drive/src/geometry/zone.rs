@@ -1,16 +1,15 @@
-//! One zone: addresses ↔ physical sectors, past spares, slips and remaps.
+//! A zone: addresses ↔ physical sectors, with spares, slips and remaps.
 //!
-//! Addresses and physical sectors are counted from the zone's start; physical sectors in the order in which the tracks
-//! are numbered.
+//! Addresses and physical sectors are relative to the zone's start; physical sectors follow the order of tracks.
 
 use sakiyomi_model::Nanos;
 
 use crate::spec::{GeometrySpec, Layout, ServoSpec, SparesPer, ZoneSpec};
 
-/// Skews are stored in thousandths of a sector.
+/// Skews are in thousandths of a sector.
 pub(super) const SKEW_PER_SECTOR: u64 = 1000;
 
-/// Cylinders with equally many sectors on a track, ready for arithmetic.
+/// Cylinders with the same number of sectors per track.
 #[derive(Clone, Debug)]
 pub(super) struct Zone {
     pub(super) first_lba: u64,
@@ -18,35 +17,35 @@ pub(super) struct Zone {
     pub(super) first_cylinder: u32,
     pub(super) cylinders: u32,
     pub(super) track_sectors: u64,
-    /// Physical sectors that share spares: a track, some cylinders, or the zone. The last ones may be fewer.
+    /// Physical sectors that share spares: a track, some cylinders, or the zone. The last unit may be shorter.
     unit: u64,
-    /// How many of them carry addresses, reserved ones among them.
+    /// Sectors per unit that carry addresses, reserved ones included.
     used: u64,
-    /// Sectors at the zone's front that would carry addresses were they not reserved.
+    /// Reserved sectors at the zone's start that would otherwise carry addresses.
     front: u64,
     pub(super) track_skew: u64,
     pub(super) cylinder_skew: u64,
     pub(super) offset: u64,
     /// Physical index of each slipped sector.
     slips: Vec<u64>,
-    /// How many addresses, reserved ones among them, lie before each slipped sector.
+    /// Number of addresses, reserved ones included, before each slipped sector.
     slip_keys: Vec<u64>,
     remaps: Vec<[u64; 2]>,
 }
 
-/// Where an address lies unless it was replaced.
+/// Original position of an address, ignoring remaps.
 pub(super) struct Home {
     /// Physical index.
     pub(super) physical: u64,
-    /// Addresses from here on before the spares of the unit, this one among them.
+    /// Addresses from this one on, inclusive, before the spares of the unit.
     left: u64,
-    /// The address, counted with the reserved ones before it.
+    /// Address, counted with the reserved ones before it.
     index: u64,
     /// Slips before it in the zone.
     slipped: usize,
 }
 
-/// A place within a zone.
+/// Position within a zone.
 pub(super) struct Place {
     pub(super) track: u64,
     pub(super) sector: u64,
@@ -76,11 +75,12 @@ impl Zone {
         let rest = sectors % unit;
         let indices = sectors / unit * used + if rest > 0 { rest - lost } else { 0 };
         let passing = |time: Nanos| (time.0 * track).div_ceil(revolution) % track * SKEW_PER_SECTOR;
-        // To the next cylinder's first track: the arm moves, and unless the order of heads turns, the head changes too.
+        // To the next cylinder's first track the arm moves, and the head changes too unless the order of heads
+        // alternates.
         let same_head = drive.layout != Layout::Cylinder || heads == 1;
         let head_switch = if same_head { Nanos::ZERO } else { servo.head_switch };
         let next_cylinder = crate::seek::single_cylinder(servo).max(head_switch);
-        // A maker skews tracks so that a write, too, goes on without losing a revolution.
+        // Tracks are skewed so that a write, too, continues without losing a revolution.
         let settle = Nanos(servo.write_settle.0.max(0) as u64);
         let milli = |skew: f64| (skew * SKEW_PER_SECTOR as f64).round() as u64;
         let (slips, slip_keys) = slips(&spec.slips, unit, used);
@@ -105,7 +105,7 @@ impl Zone {
         zone
     }
 
-    /// The place of the zone's `relative`-th address, with the sectors to and from the nearest gap on its track.
+    /// Returns the position of the `relative`-th address, with the sectors to and from the nearest gap on its track.
     pub(super) fn place(&self, relative: u64) -> Place {
         let home = self.home(relative);
         let (track, sector) = (home.physical / self.track_sectors, home.physical % self.track_sectors);
@@ -122,7 +122,7 @@ impl Zone {
         if self.remaps.is_empty() { place } else { self.remapped(home.physical, place) }
     }
 
-    /// Where an address lies unless it was replaced.
+    /// Returns the original position of an address, ignoring remaps.
     pub(super) fn home(&self, relative: u64) -> Home {
         let index = relative + self.front;
         let unit = if index < self.used { 0 } else { index / self.used };
@@ -151,7 +151,7 @@ impl Zone {
         place
     }
 
-    /// The inverse of [`place`](Self::place).
+    /// Returns the address at a position: the inverse of [`place`](Self::place).
     pub(super) fn relative_at(&self, track: u64, sector: u64) -> Option<u64> {
         let physical = track * self.track_sectors + sector;
         if let Some(remap) = self.remaps.iter().find(|remap| remap[1] == physical) {
@@ -163,22 +163,22 @@ impl Zone {
         self.plain_relative(physical)
     }
 
-    /// The address at a physical index, remaps left aside.
+    /// Returns the address at a physical sector, ignoring remaps.
     pub(super) fn plain_relative(&self, physical: u64) -> Option<u64> {
         let index = self.indices_before(physical);
-        // A sector carries an address when one more lies before the next sector.
+        // A sector carries an address if the count increases at the next sector.
         let carries = self.indices_before(physical + 1) > index;
         let relative = index.checked_sub(self.front).filter(|_| carries)?;
         (relative < self.lbas).then_some(relative)
     }
 
-    /// The first address that lies after the zone's `track`-th track.
+    /// Returns the first address after the zone's `track`-th track.
     pub(super) fn first_relative_after(&self, track: u64) -> u64 {
         let index = self.indices_before((track + 1) * self.track_sectors);
         index.saturating_sub(self.front).min(self.lbas)
     }
 
-    /// How many addresses, reserved ones among them, lie before a physical sector.
+    /// Returns the number of addresses, reserved ones included, before a physical sector.
     fn indices_before(&self, physical: u64) -> u64 {
         let (unit, within) = (physical / self.unit, physical % self.unit);
         let slipped = self.slips.partition_point(|slip| *slip < physical);
@@ -187,7 +187,7 @@ impl Zone {
     }
 }
 
-/// The slips that shift addresses, and the addresses before each: a slip among a unit's spares shifts none.
+/// Returns the slips that shift addresses, and the addresses before each. A slip among a unit's spares shifts none.
 fn slips(slips: &[u64], unit: u64, used: u64) -> (Vec<u64>, Vec<u64>) {
     let units = slips.chunk_by(|a, b| a / unit == b / unit);
     units

@@ -1,45 +1,45 @@
-//! When a write's data comes into the buffer, and from when on a run of sectors may pass for it.
+//! Arrival of a write's data in the buffer, and the resulting earliest time at which its sectors may pass.
 
 use sakiyomi_model::Nanos;
 
 use crate::geometry::Run;
 
-/// When a write's data comes into the buffer. Without any (a read), all is there.
+/// Arrival times of a write's data. The default (for reads) means that all data is available.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Supply {
-    /// Not before this is it written.
+    /// Earliest start of writing.
     pub(crate) begin: Nanos,
-    /// What is still to come. All else is there.
+    /// Data still to arrive; all other data is available.
     pub(crate) arrivals: Vec<Arrival>,
 }
 
-/// Sectors that come from the host one behind the other.
+/// Consecutive sectors arriving from the host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
-    /// The first of them.
+    /// First sector.
     pub(crate) start: u64,
-    /// The first sector after them.
+    /// First sector after the last one.
     pub(crate) end: u64,
-    /// When the last of them is there.
+    /// Arrival time of the last sector.
     pub(crate) last: Nanos,
-    /// The time between two sectors, in nanoseconds.
+    /// Time between two sectors, in nanoseconds.
     pub(crate) per_sector: f64,
 }
 
 impl Arrival {
-    /// When the sector before `end` is there.
+    /// Returns the arrival time of the sector before `end`.
     fn there(&self, end: u64) -> Nanos {
         self.last.saturating_sub(Nanos((self.per_sector * (self.end - end) as f64) as u64))
     }
 
-    /// What of it lies before `end`.
+    /// Returns the part before `end`.
     pub(crate) fn until(self, end: u64) -> Arrival {
         let end = end.min(self.end);
         Arrival { end, last: self.there(end), ..self }
     }
 
-    /// From when on a run may pass: the first and the last sector of it that come have come in time then, and so have
-    /// those between them.
+    /// Returns the earliest time at which a run may pass. The condition is checked for its first and its last arriving
+    /// sector, which implies it for those between.
     pub(super) fn allows(&self, run: &Run, revolution: Nanos) -> Nanos {
         let (first, end) = (self.start.max(run.lba.0), self.end.min(run.lba.0 + u64::from(run.sectors)));
         if first >= end {

@@ -2,7 +2,7 @@ use super::*;
 use crate::spec::DriveSpec;
 use proptest::prelude::*;
 
-/// A drive of two heads and two zones, with spares, a slipped and a replaced sector.
+/// A drive with two heads and two zones, with spares, a slipped and a replaced sector.
 fn drive(
     rpm: u32,
     tracks: (u64, u64),
@@ -10,7 +10,7 @@ fn drive(
     [head_switch, seek, in_place]: [u32; 3],
     settle: i32,
 ) -> (Geometry, Servo) {
-    // No write is on track before its arm has moved.
+    // A write cannot be settled before its arm has moved.
     let settle = settle.max(-(head_switch.min(seek) as i32));
     let spec = DriveSpec::from_toml(
         &format!(
@@ -48,7 +48,7 @@ fn drive(
     (geometry, servo)
 }
 
-/// Microseconds, mostly as drives have them, and as long as they may be.
+/// Times in microseconds: mostly realistic, some up to the maximum.
 fn times(most: u32) -> impl Strategy<Value = u32> {
     prop_oneof![4 => 0u32..9000, 1 => 0..=most]
 }
@@ -62,7 +62,7 @@ fn drives() -> impl Strategy<Value = (Geometry, Servo)> {
         .prop_map(|(rpm, tracks, skew, arm, settle)| drive(rpm, tracks, skew, arm, settle))
 }
 
-/// One sector's way past the head.
+/// The pass of one sector under the head.
 #[derive(Clone, Copy, Debug)]
 struct Pass {
     settled: u64,
@@ -71,15 +71,15 @@ struct Pass {
     arm: Arm,
 }
 
-/// When a sector next begins to pass at `from` or after it, and for how long it does.
+/// Returns when a sector next begins to pass at `from` or later, and how long it takes.
 fn comes_round(mechanism: Mechanism<'_>, lba: u64, from: u64) -> (u64, u64) {
     let (run, revolution) = (mechanism.geometry.run(Lba(lba), 1), mechanism.servo.revolution());
     let turn = from / revolution.0 * revolution.0 + run.angle.0;
     (if turn >= from { turn } else { turn + revolution.0 }, run.passing(1, revolution).0)
 }
 
-/// From when on a sector of a write may pass: where it begins a row, its own data must be there, and that of the
-/// row's last one when that has passed.
+/// Returns the earliest time at which a sector of a write may pass. Where it begins a row, its own data must have
+/// arrived, and that of the row's last sector by the time that one has passed.
 fn supplied(mechanism: Mechanism<'_>, supply: &Supply, lba: u64) -> u64 {
     let row = u64::from(mechanism.geometry.run(Lba(lba), u64::MAX).sectors);
     let passing = |end: u64| -> u64 { (lba..end).map(|lba| comes_round(mechanism, lba, 0).1).sum() };
@@ -95,7 +95,7 @@ fn supplied(mechanism: Mechanism<'_>, supply: &Supply, lba: u64) -> u64 {
     supply.arrivals.iter().map(bound).max().unwrap_or(0)
 }
 
-/// Sectors `first..end`, one by one: arm, settling, rotation, transfer.
+/// Transfers sectors `first..end` one by one: arm, settling, rotation, transfer.
 fn step_by_step(
     mechanism: Mechanism<'_>,
     mut arm: Arm,
@@ -111,7 +111,7 @@ fn step_by_step(
         let data = write.filter(|_| !goes_on).map_or(0, |supply| supplied(mechanism, supply, lba));
         let settled = if begins && lba == first {
             let travel = u64::from(servo.travel(servo.phase(Nanos(at)), arm, to, write.is_some()));
-            // A write settles last, when there is something to write.
+            // A write settles last, once its data is available.
             let settle = write.map_or(0, |_| u64::from(servo.write_settle()).min(travel));
             let data = data.max(write.map_or(0, |supply| supply.begin.0));
             (at + travel - settle).max(data) + settle
@@ -142,12 +142,12 @@ fn begun(
     (plan, ledger, positioning)
 }
 
-/// Where in a write a part of its data begins, its share of the rest, when its last sector comes, and the time between
-/// two of its sectors.
+/// Part of a write's data: start as a share of the write, length as a share of the rest, arrival of its last sector,
+/// and time between two sectors.
 type Part = (f64, f64, u64, f64);
 
-/// A read, or a write whose data comes in parts, each from some instant on by so much a sector. The first part is
-/// the whole; the others are shares of it. Instants count from `now`.
+/// A read, or a write whose data arrives in parts, each at a constant rate. The first part is the whole; the others are
+/// shares of it. Times are relative to `now`.
 fn transfers() -> impl Strategy<Value = Option<(u64, Vec<Part>)>> {
     let begin = prop_oneof![Just(0), 0u64..60_000_000];
     let last = prop_oneof![Just(0), 0u64..200_000_000];
@@ -181,7 +181,7 @@ proptest! {
         let end = first + 1 + length % (capacity - first);
         let from = geometry.run(Lba(from % capacity), 1);
         let arm = Arm { cylinder: from.cylinder, head: from.head };
-        // Where the head is on the very edge of the first sector, the access goes on there.
+        // With the head on the very edge of the first sector, the access continues there.
         let (arm, now) = if at_edge {
             let to = geometry.run(Lba(first), 1);
             (Arm { cylinder: to.cylinder, head: to.head }, comes_round(mechanism, first, now).0)
@@ -197,7 +197,7 @@ proptest! {
         if at_edge && write.is_none() {
             prop_assert_eq!(passes[0].begin, now);
         }
-        // No sector has passed before its data was there, give or take what is rounded.
+        // No sector has passed before its data arrived, up to rounding.
         for (lba, pass) in (first..).zip(&passes) {
             let arrivals = write.iter().flat_map(|supply| &supply.arrivals);
             for part in arrivals.filter(|part| part.start <= lba && lba < part.end) {
@@ -210,7 +210,7 @@ proptest! {
             prop_assert_eq!(plan.time_at(&servo, lba + 1).0, pass.end);
             prop_assert_eq!(plan.arm_at(lba + 1), pass.arm);
         }
-        // Looked at again and again as time goes by, forgetting what is over.
+        // Queries at increasing times, with finished pieces dropped.
         let last = passes[passes.len() - 1].end;
         let mut instants: Vec<u64> = looks.iter().map(|(share, jitter)| {
             let index = (share * passes.len() as f64) as usize;
@@ -225,7 +225,7 @@ proptest! {
             prop_assert_eq!(plan.progress(&servo, Nanos(at)), first + whole as u64);
             let stop = plan.stop_at(&servo, Nanos(at));
             prop_assert_eq!(stop, first + begun as u64);
-            // In the middle of a sector it ends with that; on the way to the next one it gets there first.
+            // In the middle of a sector it ends with that one; during positioning it reaches the next sector first.
             let sent = begun.checked_sub(1).is_none_or(|before| passes[before].end < at);
             let rest = if sent { passes[begun] } else { passes[begun - 1] };
             let expected = if sent { rest.begin } else { rest.end };
@@ -266,7 +266,7 @@ proptest! {
         let rest = (lba + row, lba + wanted);
         let rest = step_by_step(mechanism, plan.arm_at(lba + row), all, rest, (false, None));
         prop_assert_eq!(plan.time_at(&servo, lba + wanted).0, rest.last().map_or(all, |pass| pass.end));
-        // What passes before it in one go is taken along, unless the request itself is under the head.
+        // Sectors that pass directly before it are read as well, unless the request itself is under the head.
         let mut first = lba;
         let whole = passes(lba + row - 1).0 >= passes(lba).0;
         while whole && first > 0 && geometry.run(Lba(first - 1), 2).sectors == 2

@@ -1,12 +1,12 @@
-//! Response times in constant memory.
+//! Response time distributions in constant memory.
 
 use hdrhistogram::Histogram;
 use sakiyomi_model::Nanos;
 
-/// Longer times, over eleven days, are counted as this.
+/// Maximum recorded time (eleven days); longer times are recorded as this.
 const LATENCY_MAX_NS: u64 = 1_000_000_000_000_000;
 
-/// A distribution of times. Quantiles are exact to 0.1 % (coarse: 1 %); count, mean and maximum are exact.
+/// A distribution of times. Quantiles are accurate to 0.1 % (coarse: 1 %); count, mean and maximum are exact.
 #[derive(Clone, Debug)]
 pub struct Latency {
     histogram: Histogram<u64>,
@@ -21,7 +21,7 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// One with 1 % instead of 0.1 %, a tenth of the size.
+    /// Creates a distribution with 1 % instead of 0.1 % accuracy, a tenth of the size.
     #[must_use]
     pub fn coarse() -> Latency {
         Latency::with_digits(2)
@@ -40,14 +40,14 @@ impl Latency {
         self.max = self.max.max(time);
     }
 
-    /// Adds all of `other`'s.
+    /// Adds all times of `other`.
     pub fn merge(&mut self, other: &Latency) {
         self.histogram.add(&other.histogram).expect("all have the same bounds");
         self.sum += other.sum;
         self.max = self.max.max(other.max);
     }
 
-    /// Forgets everything.
+    /// Removes all times.
     pub fn clear(&mut self) {
         if !self.histogram.is_empty() {
             self.histogram.reset();
@@ -56,31 +56,31 @@ impl Latency {
         self.max = Nanos::ZERO;
     }
 
-    /// How many.
+    /// Returns the number of times.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// The mean, rounded down; zero of none.
+    /// Returns the mean, rounded down; zero if empty.
     #[must_use]
     pub fn mean(&self) -> Nanos {
         Nanos(self.sum.checked_div(u128::from(self.count())).unwrap_or(0) as u64)
     }
 
-    /// All of them, one after the other.
+    /// Returns the sum.
     #[must_use]
     pub fn total(&self) -> Nanos {
         Nanos(u64::try_from(self.sum).unwrap_or(u64::MAX))
     }
 
-    /// The longest.
+    /// Returns the maximum.
     #[must_use]
     pub fn max(&self) -> Nanos {
         self.max
     }
 
-    /// The time that a share `quantile` (0 to 1) of all does not exceed; zero of none.
+    /// Returns the time that a share `quantile` (0 to 1) of all does not exceed; zero if empty.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Nanos {
         if self.histogram.is_empty() {
@@ -89,8 +89,8 @@ impl Latency {
         Nanos(self.histogram.value_at_quantile(quantile)).min(self.max)
     }
 
-    /// The share of all that does not exceed each of `bounds`, which ascend, as counts between them: the `i`-th count
-    /// is of times above `bounds[i - 1]` up to `bounds[i]`. Times beyond the last bound are not counted.
+    /// Returns the counts between ascending `bounds`: the `i`-th count covers times above `bounds[i - 1]` up to
+    /// `bounds[i]`. Times beyond the last bound are not counted.
     #[must_use]
     pub fn counts_between(&self, bounds: &[Nanos]) -> Vec<u64> {
         let mut counts = vec![0; bounds.len()];

@@ -1,19 +1,19 @@
-//! Chunks for pictures: never more than a screen can show, however long a run lasts.
+//! Chunks for charts: a bounded number of points, however long a run lasts.
 
-/// Chunks that can be joined with the next chunk.
+/// Chunks that can be merged with the next chunk.
 pub trait Join {
-    /// Takes in the next chunk.
+    /// Merges the next chunk into this one.
     fn join(&mut self, next: &Self);
 }
 
-/// Points that are kept.
+/// Maximum number of points kept.
 pub const POINTS_MAX: usize = 2000;
 
-/// A run of chunks, neighbours joined where there are more than [`POINTS_MAX`].
+/// A sequence of chunks, in which neighbours are merged if there are more than [`POINTS_MAX`].
 #[derive(Clone, Debug)]
 pub struct Series<P> {
     points: Vec<P>,
-    /// Log₂ of how many chunks make a point.
+    /// Log₂ of the number of chunks per point.
     doublings: u32,
     open: Option<(P, u64)>,
 }
@@ -25,7 +25,7 @@ impl<P> Default for Series<P> {
 }
 
 impl<P: Join> Series<P> {
-    /// Adds the next chunk.
+    /// Appends the next chunk.
     pub fn push(&mut self, chunk: P) {
         let (point, joined) = match self.open.take() {
             None => (chunk, 1),
@@ -44,7 +44,7 @@ impl<P: Join> Series<P> {
         }
     }
 
-    /// The last point takes what is left.
+    /// Closes the last point, which may contain fewer chunks.
     #[must_use]
     pub fn finish(mut self) -> Series<P> {
         self.points.extend(self.open.take().map(|(point, _)| point));
@@ -61,20 +61,20 @@ impl<P: Join> Series<P> {
                 _ => joined.push(point),
             }
         }
-        // An odd one out is a point half full: it stays open.
+        // An odd last point is half full and stays open.
         if odd {
             self.open = joined.pop().map(|point| (point, self.chunks_per_point() / 2));
         }
         self.points = joined;
     }
 
-    /// The points, in order.
+    /// Returns the points, in order.
     #[must_use]
     pub fn points(&self) -> &[P] {
         &self.points
     }
 
-    /// How many chunks make a point; the last one may have fewer.
+    /// Returns the number of chunks per point; the last point may have fewer.
     #[must_use]
     pub fn chunks_per_point(&self) -> u64 {
         1 << self.doublings

@@ -1,14 +1,14 @@
-//! What is counted: of the whole run, and of a chunk.
+//! Counters and response times of a run, and of a chunk.
 
 use sakiyomi_model::{Breakdown, Bytes, Class, Completion, Detail, Nanos, Op, WriteClass};
 
 use super::{Join, Latency};
 use crate::usage::Usage;
 
-/// Counters by class: one for each of [`Class::ALL`], and one for commands whose class the device does not know.
+/// Counters by class: one for each of [`Class::ALL`], and one for commands of unknown class.
 const CLASS_COUNTERS: usize = Class::ALL.len() + 1;
 
-/// The place of a class in [`Class::ALL`], without looking for it; the last slot where it is not known.
+/// Returns the index of a class in [`Class::ALL`]; the last counter's if the class is unknown.
 fn slot(class: Option<Class>) -> usize {
     let Some(class) = class else { return CLASS_COUNTERS - 1 };
     match class {
@@ -21,16 +21,16 @@ fn slot(class: Option<Class>) -> usize {
     }
 }
 
-/// How many of what.
+/// Numbers of commands and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Commands ended.
+    /// Finished commands.
     pub commands: u64,
-    /// By class, in the order of [`Class::ALL`]; the last counts commands of unknown class.
+    /// Commands by class, in the order of [`Class::ALL`]; the last counter is for commands of unknown class.
     pub by_class: [u64; CLASS_COUNTERS],
-    /// Bytes of reads.
+    /// Bytes read.
     pub read_bytes: Bytes,
-    /// Bytes of writes.
+    /// Bytes written.
     pub written_bytes: Bytes,
 }
 
@@ -52,31 +52,31 @@ impl Counts {
         self.written_bytes += other.written_bytes;
     }
 
-    /// Commands of one class.
+    /// Returns the number of commands of a class.
     #[must_use]
     pub fn of(&self, class: Class) -> u64 {
         self.by_class[slot(Some(class))]
     }
 
-    /// All reads whose class is known.
+    /// Returns the number of reads of known class.
     #[must_use]
     pub fn reads(&self) -> u64 {
         self.by_class[..5].iter().sum()
     }
 
-    /// All writes whose class is known.
+    /// Returns the number of writes of known class.
     #[must_use]
     pub fn writes(&self) -> u64 {
         self.by_class[5] + self.by_class[6]
     }
 
-    /// Commands whose class the device does not know: neither hits nor misses.
+    /// Returns the number of commands of unknown class, which are neither hits nor misses.
     #[must_use]
     pub fn unclassed(&self) -> u64 {
         self.by_class[slot(None)]
     }
 
-    /// Share of the reads of known class that were full or active hits; zero of none.
+    /// Returns the share of full and active hits among the reads of known class; zero if there are none.
     #[must_use]
     pub fn hit_ratio(&self) -> f64 {
         let hits = self.by_class[0] + self.by_class[1];
@@ -84,19 +84,18 @@ impl Counts {
     }
 }
 
-/// The whole run.
+/// Counters and response times of the whole run.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// How many of what.
+    /// Numbers of commands and bytes.
     pub counts: Counts,
-    /// Response times by class, in the order of [`Class::ALL`], last those of unknown class: from the host's wish to
-    /// the end.
+    /// Response times by class, in the order of [`Class::ALL`], followed by those of unknown class.
     pub by_class: Vec<Latency>,
-    /// Times in the device, of all commands.
+    /// Device times of all commands.
     pub device: Latency,
-    /// Waits in the host's queue, of all commands.
+    /// Waits in the host's queue of all commands.
     pub host_wait: Latency,
-    /// Where the time in the device went: sums by class, of commands of known class.
+    /// Sums of the device time's parts by class, for commands of known class.
     pub breakdown: [Breakdown; Class::ALL.len()],
 }
 
@@ -127,7 +126,7 @@ impl Tally {
         sum.transfer += part.transfer;
     }
 
-    /// Response times of all classes for which `which` holds; the class of a command may be unknown.
+    /// Returns the response times of all classes that satisfy `which`; `None` stands for the unknown class.
     #[must_use]
     pub fn response(&self, which: impl Fn(Option<Class>) -> bool) -> Latency {
         let mut all = Latency::default();
@@ -138,24 +137,24 @@ impl Tally {
     }
 }
 
-/// A chunk, or neighbouring chunks joined.
+/// A chunk, or neighbouring chunks merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// When it began.
+    /// Start of the interval.
     pub start: Nanos,
-    /// When it closed.
+    /// End of the interval.
     pub end: Nanos,
-    /// How many of what ended in it.
+    /// Commands that finished in it, and their bytes.
     pub counts: Counts,
-    /// Sum of the response times of all commands that ended in it.
+    /// Sum of the response times of these commands.
     pub response_sum: Nanos,
-    /// The response time that 99 % did not exceed, to 1 %; of joined chunks, the worst one's.
+    /// 99th percentile of the response time, accurate to 1 %; for merged chunks the largest one.
     pub response_p99: Nanos,
-    /// The longest response time.
+    /// Maximum response time.
     pub response_max: Nanos,
-    /// The mechanism's account; its times add up to `end - start` exactly.
+    /// Time and seek counts of the mechanism; the times add up to `end - start` exactly.
     pub usage: Usage,
-    /// The most requests that waited in the host at once, as seen when commands ended.
+    /// Maximum number of requests waiting in the host, sampled when commands finished.
     pub backlog_max: u64,
 }
 
@@ -180,7 +179,7 @@ impl Point {
         self.backlog_max = self.backlog_max.max(backlog as u64);
     }
 
-    /// Mean response time; zero of none.
+    /// Returns the mean response time; zero if there are no commands.
     #[must_use]
     pub fn response_mean(&self) -> Nanos {
         if self.counts.commands == 0 { Nanos::ZERO } else { self.response_sum / self.counts.commands }

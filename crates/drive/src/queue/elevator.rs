@@ -1,8 +1,8 @@
-//! LOOK and C-LOOK: sweep over the cylinders.
+//! LOOK and C-LOOK: sweeps over the cylinders.
 
 use super::{View, Waiting, goes_on, least};
 
-/// A sweep, and where it is heading.
+/// The direction of a sweep.
 #[derive(Clone, Debug)]
 pub(super) struct Elevator {
     both_ways: bool,
@@ -15,11 +15,11 @@ impl Elevator {
     }
 
     pub(super) fn choose(&mut self, waiting: &[Waiting], view: View<'_>, preference: u64) -> Option<usize> {
-        // A sweep has no measure of time to weigh a preference in: any preference lets reads go before all writes.
+        // A sweep does not compare times, so any positive preference puts all reads before all writes.
         let reads_first = preference > 0 && waiting.iter().any(|w| !w.write && w.ready <= view.now);
         let counts =
             |w: &Waiting| w.ready <= view.now && !(reads_first && w.write) && !goes_on(w, waiting, view.now);
-        // With nothing to choose from there is nothing to turn round for.
+        // The sweep does not reverse if there is nothing to choose from.
         let mut counted = waiting.iter().filter(|w| counts(w)).peekable();
         if self.both_ways && counted.peek().is_some() && !counted.any(|w| self.is_ahead(w, view)) {
             self.inwards = !self.inwards;
@@ -28,7 +28,7 @@ impl Elevator {
         least(waiting, view, 0, |candidate| {
             let cylinder = i64::from(candidate.target.cylinder);
             let ahead = if inwards { cylinder - own } else { own - cylinder };
-            // Behind the arm comes after everything ahead of it, C-LOOK from the far end.
+            // Cylinders behind the arm follow those ahead of it; with C-LOOK from the far end.
             let place = if ahead >= 0 { ahead } else { ahead + CYLINDERS_BOUND };
             place + if reads_first && candidate.write { 2 * CYLINDERS_BOUND } else { 0 }
         })
@@ -40,5 +40,5 @@ impl Elevator {
     }
 }
 
-/// More than the cylinders of any drive.
+/// Exceeds the number of cylinders of any drive.
 const CYLINDERS_BOUND: i64 = 1 << 40;

@@ -8,7 +8,7 @@ pub(super) fn choose(waiting: &[Waiting], view: View<'_>, preference: u64) -> Op
     cheapest(waiting, view, preference, cost, |_| true)
 }
 
-/// Of what came before a read, nothing may come after it.
+/// Returns whether all `older` commands rank after a read that arrived at `since`.
 pub(super) fn goes_on_first<'a>(
     since: Nanos,
     mut older: impl Iterator<Item = &'a Waiting>,

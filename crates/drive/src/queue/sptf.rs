@@ -1,4 +1,5 @@
-//! Shortest positioning time first (SPTF, SATF; drive makers say RPO), with aging (ASPTF, Jacobson & Wilkes 1991).
+//! Shortest positioning time first (SPTF, SATF; called RPO by drive makers), with aging (ASPTF, Jacobson & Wilkes
+//! 1991).
 
 use sakiyomi_model::Nanos;
 
@@ -27,7 +28,8 @@ impl Sptf {
         })
     }
 
-    /// A read with which the transfer goes on takes no positioning: only age can outweigh it.
+    /// Returns whether continuing the transfer with a read precedes all `older` commands. It needs no positioning, so
+    /// only age can outweigh it.
     pub(super) fn goes_on_first<'a>(
         &self,
         since: Nanos,
@@ -49,13 +51,13 @@ impl Sptf {
     fn positioning(&self, candidate: &Waiting, phase: u32, view: View<'_>) -> i64 {
         let travel = view.servo.travel(phase, view.arm, candidate.target, candidate.write);
         let wait = view.servo.wait(phase, travel, candidate.target);
-        // Too near to be sure of: planned as if a revolution were lost. Where the head is on track already nothing is
-        // in doubt.
+        // Within the margin the sector may be missed: a lost revolution is assumed. If the head is already on track, no
+        // margin is needed.
         let lost = if wait < self.margin && travel > 0 { view.servo.revolution().0 } else { 0 };
         (u64::from(travel) + u64::from(wait) + lost) as i64
     }
 
-    /// What a command is let off for waiting since `since`.
+    /// Returns the age credit of a command that has waited since `since`.
     fn age(&self, since: Nanos, now: Nanos) -> i64 {
         (self.age_weight * now.saturating_sub(since).0 as f64) as i64
     }

@@ -1,4 +1,4 @@
-//! Shortest seek time first: rotation is not looked at.
+//! Shortest seek time first: rotational latency is ignored.
 
 use super::{View, Waiting, least};
 

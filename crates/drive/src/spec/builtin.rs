@@ -1,20 +1,20 @@
-//! The drives that come with sakiyomi.
+//! Built-in drives.
 
 use sakiyomi_model::suggest::similar;
 
 use super::{DriveSpec, SpecError};
 
-/// A drive that comes with sakiyomi, as its commented TOML.
+/// A built-in drive, as commented TOML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builtin {
-    /// The name on the command line.
+    /// Name on the command line.
     pub id: &'static str,
-    /// The file, with the source of every figure.
+    /// The file's text, with the source of every parameter.
     pub toml: &'static str,
 }
 
 impl Builtin {
-    /// The drive.
+    /// Returns the parsed drive.
     #[must_use]
     pub fn spec(&self) -> DriveSpec {
         DriveSpec::from_toml(self.toml, self.id).expect("a built-in drive is checked by the tests")
@@ -27,7 +27,7 @@ macro_rules! drives {
     };
 }
 
-/// Every drive that comes with sakiyomi, oldest first.
+/// All built-in drives, oldest first.
 pub const BUILTIN: &[Builtin] = drives![
     "deskstar-7k250",
     "spinpoint-hd160jj",
@@ -38,10 +38,10 @@ pub const BUILTIN: &[Builtin] = drives![
     "nearline-18tb",
 ];
 
-/// The built-in drive called `id`.
+/// Returns the built-in drive called `id`.
 ///
 /// # Errors
-/// [`SpecError::UnknownDrive`].
+/// [`SpecError::UnknownDrive`] if there is none.
 pub fn builtin(id: &str) -> Result<Builtin, SpecError> {
     let found = BUILTIN.iter().find(|drive| drive.id == id);
     found.copied().ok_or_else(|| {

@@ -1,25 +1,25 @@
-//! What is kept in the buffer, read ahead, and written later: `cache.*`.
+//! Buffer parameters: read segments, read-ahead, write cache (`cache.*`).
 
 use sakiyomi_model::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// What is kept in the buffer.
+/// Parameters of the buffer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheSpec {
-    /// The whole buffer.
+    /// Size of the whole buffer.
     pub size: Bytes,
-    /// How it is cut up for reads.
+    /// Segmentation for reads.
     pub segments: SegmentSpec,
-    /// What is read beyond what was asked.
+    /// Read-ahead.
     pub read_ahead: ReadAheadSpec,
-    /// What happens to writes.
+    /// Write cache.
     pub write: WriteSpec,
-    /// A read this near after something cached is a near miss; by default the size of a segment (of `count` equal
-    /// ones), which is the longest read-ahead that the buffer could hold.
+    /// Distance after cached data within which a read is a near miss; by default the size of a segment (of `count`
+    /// equal ones), which is the longest read-ahead that the buffer could hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub near_window: Option<Bytes>,
-    /// How many evicted ranges are remembered, to tell purged misses from pure ones.
+    /// Number of evicted ranges remembered, to distinguish purged misses from pure ones.
     pub ghosts: u32,
 }
 
@@ -36,17 +36,17 @@ impl Default for CacheSpec {
     }
 }
 
-/// How the buffer is cut up for reads.
+/// Segmentation of the buffer for reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SegmentSpec {
-    /// Equal parts, or as large as each read needs.
+    /// Equal segments, or sized by each read.
     pub mode: SegmentMode,
-    /// How many; with `adaptive`, at most.
+    /// Number of segments; with `adaptive`, the maximum.
     pub count: u32,
-    /// Which one makes room.
+    /// Replacement policy.
     pub replacement: Replacement,
-    /// What becomes of sectors that the host has read.
+    /// Handling of sectors that the host has read.
     pub consumed: Consumed,
 }
 
@@ -61,62 +61,62 @@ impl Default for SegmentSpec {
     }
 }
 
-/// How segments get their size.
+/// Sizing of segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SegmentMode {
-    /// The buffer in `count` equal parts.
+    /// `count` equal segments.
     #[default]
     Fixed,
-    /// As large as the read and its read-ahead, while the buffer has room.
+    /// As large as the read and its read-ahead, while the buffer has space.
     Adaptive,
 }
 
-/// Which segment makes room.
+/// Replacement policies of segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Replacement {
     /// Least recently used.
     #[default]
     Lru,
-    /// Oldest.
+    /// First in, first out.
     Fifo,
-    /// One that the host has read to its end, else the least recently used.
+    /// A segment that the host has read to its end, else the least recently used.
     ConsumedFirst,
-    /// Least recently read sequentially: random reads make room for one another before streams do.
+    /// Least recently read sequentially: random reads replace one another before they replace streams.
     LeastRecentlySequential,
 }
 
-/// What becomes of sectors in a segment that the host has read.
+/// Handling of sectors in a segment that the host has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Consumed {
-    /// What was asked for last stays: read-ahead takes only the rest of the segment.
+    /// The last request's sectors stay: read-ahead uses only the rest of the segment.
     Keep,
-    /// They stay until read-ahead needs their room.
+    /// They stay until read-ahead needs their space.
     #[default]
     Overwrite,
-    /// They are given up at once: to read them again is a miss.
+    /// They are discarded at once: reading them again is a miss.
     Discard,
 }
 
-/// What is read beyond what was asked.
+/// Read-ahead parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReadAheadSpec {
-    /// How far it goes.
+    /// Extent of read-ahead.
     pub mode: ReadAheadMode,
-    /// At least this much is read before a waiting command gets the arm.
+    /// Minimum read-ahead before a waiting command gets the arm.
     pub min: Bytes,
-    /// At most this much is read beyond what was asked.
+    /// Maximum read-ahead beyond the request.
     pub max: Bytes,
-    /// Begun only when no command waits, and `min` does not hold.
+    /// Starts only while no command waits; `min` is then ignored.
     pub idle_only: bool,
-    /// Begun only after this many commands in sequence; 0: always.
+    /// Starts only after this many sequential commands; 0: always.
     pub after_sequential: u32,
-    /// The track is read from where the head comes down, not only from the first sector asked for.
+    /// Reads the track from the position at which the head settles, not only from the first sector requested.
     pub on_arrival: bool,
-    /// Resumed when a hit finds the arm idle.
+    /// Resumes when a hit finds the arm idle.
     pub resume_on_hit: bool,
 }
 
@@ -134,11 +134,11 @@ impl Default for ReadAheadSpec {
     }
 }
 
-/// How far read-ahead goes.
+/// Extents of read-ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadAheadMode {
-    /// Not at all.
+    /// No read-ahead.
     Off,
     /// To the end of the track.
     TrackEnd,
@@ -146,40 +146,40 @@ pub enum ReadAheadMode {
     NextTrack,
     /// To the end of the cylinder.
     CylinderEnd,
-    /// `max` sectors.
+    /// Up to `max` bytes.
     #[default]
     Fixed,
     /// Until the segment is full.
     Segment,
 }
 
-/// What happens to writes.
+/// Write cache parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WriteSpec {
-    /// Acknowledged from the cache.
+    /// Acknowledges writes from the cache.
     pub enabled: bool,
-    /// Written data takes room from reads, or has a part of its own beside them.
+    /// Shares the buffer with reads, or has a part of its own.
     pub share: WriteShare,
-    /// Dirty data held at most.
+    /// Maximum amount of dirty data.
     pub limit: Bytes,
-    /// Share of `limit` at which writing to the medium begins, 0 to 1.
+    /// Share of `limit` at which destaging begins, 0 to 1.
     pub high_watermark: f64,
-    /// Share of `limit` at which it ends again.
+    /// Share of `limit` at which destaging ends.
     pub low_watermark: f64,
-    /// Written to the medium after the drive was idle this long; zero: never on that ground.
+    /// Destages after the drive was idle this long; zero: never for this reason.
     pub idle_delay: Nanos,
-    /// Written when dirty for longer than this; zero: never on that ground.
+    /// Destages data that has been dirty for longer; zero: never for this reason.
     pub max_age: Nanos,
-    /// So many of the oldest dirty ranges are weighed for which the arm reaches soonest.
+    /// Number of the oldest dirty ranges among which the one with the shortest positioning time is chosen.
     pub window: u32,
-    /// Adjacent and overlapping dirty ranges become one.
+    /// Merges adjacent and overlapping dirty ranges.
     pub coalesce: bool,
-    /// The most written to the medium in one go.
+    /// Maximum amount written to the medium in one access.
     pub destage_max: Bytes,
-    /// What a write does to cached reads of the same sectors.
+    /// Effect of a write on cached reads of the same sectors.
     pub on_cached: WriteOnCached,
-    /// Written data stays readable from the cache after it went to the medium.
+    /// Keeps written data readable from the cache after destaging.
     pub keep: bool,
 }
 
@@ -202,18 +202,18 @@ impl Default for WriteSpec {
     }
 }
 
-/// Whose room dirty data takes.
+/// Allocation of the write cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WriteShare {
-    /// That of reads, as it is needed.
+    /// Dirty data takes space from reads as needed.
     #[default]
     Shared,
-    /// Its own: `limit` is taken off the buffer for good.
+    /// Dirty data has its own part: `limit` is permanently taken from the buffer.
     Separate,
 }
 
-/// What a write does to cached reads of the same sectors.
+/// Effect of a write on cached reads of the same sectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WriteOnCached {

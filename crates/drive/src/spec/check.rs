@@ -1,4 +1,4 @@
-//! What a drive's figures must satisfy, said in sentences. All that the model later relies on is checked here, once.
+//! Validation of a drive. Every assumption of the model about the parameters is checked here, once.
 
 use sakiyomi_model::suggest::did_you_mean;
 use sakiyomi_model::{Bytes, Nanos};
@@ -10,44 +10,44 @@ use super::{
     Before, DriveSpec, GeometrySpec, Layout, Overhead, SeekSpec, SegmentMode, SparesPer, WriteShare, ZoneSpec,
 };
 
-/// Why a drive cannot be used.
+/// Reasons why a drive cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// The text is not TOML or not a drive, or a value does not fit its key: a sentence that says where, with the line
-    /// if it is a file's.
+    /// The text is not TOML or not a drive, or a value does not fit its key. The message states the place, with the
+    /// line in a file.
     #[error("{0}")]
     Malformed(String),
-    /// A key that no drive has.
+    /// Unknown key.
     #[error("no setting is called `{key}`{} `sakiyomi drive show NAME --explain` lists them all", question(.similar))]
     UnknownKey {
-        /// The key asked for.
+        /// Key given.
         key: String,
-        /// Keys that look like it.
+        /// Similar keys.
         similar: Vec<String>,
     },
-    /// A figure that no drive can have, or that contradicts another.
+    /// A parameter that is out of range or contradicts another.
     #[error("{drive}: {key}: {problem}")]
     Impossible {
-        /// The drive's name, or the file it comes from.
+        /// Name of the drive, or its file.
         drive: String,
-        /// The key.
+        /// Key.
         key: String,
-        /// What is wrong and what would be right.
+        /// What is wrong, and the accepted values.
         problem: String,
     },
-    /// A built-in drive that does not exist.
+    /// Unknown built-in drive.
     #[error(
         "no built-in drive is called `{name}`{} `sakiyomi drive list` shows them, and a path ending in .toml, .diskspecs or .parv reads a file", question(.similar)
     )]
     UnknownDrive {
-        /// The name asked for.
+        /// Name given.
         name: String,
-        /// Drives that are called like it.
+        /// Similar names.
         similar: Vec<String>,
     },
 }
 
-/// The text between an unknown name and the list of known names.
+/// Returns the text between an unknown name and the list of known names.
 fn question(similar: &[String]) -> String {
     match did_you_mean(similar) {
         none if none.is_empty() => ";".to_owned(),
@@ -55,18 +55,18 @@ fn question(similar: &[String]) -> String {
     }
 }
 
-/// More than any drive has. Keeps every product of angles and addresses within 64 bits.
+/// Exceeds any drive. Keeps every product of angles and addresses within 64 bits.
 const MAX_SECTORS_PER_TRACK: u32 = 100_000;
-/// More than any drive has, for the same reason.
+/// Exceeds any drive; the same bound.
 const MAX_CYLINDERS: u32 = 10_000_000;
-/// More than any drive has, for the same reason.
+/// Exceeds any drive; the same bound.
 const MAX_HEADS: u32 = 256;
-/// Each ghost takes some 100 bytes of memory.
+/// Each remembered range takes about 100 bytes of memory.
 const MAX_GHOSTS: u32 = 1 << 20;
-/// Longer times are wrong units, and would not fit the 32-bit times of the inner loops.
+/// Longer times indicate a wrong unit, and would overflow the 32-bit times of the inner loops.
 const MAX_MECHANICAL: Nanos = Nanos(1_000_000_000);
 
-/// Collects nothing: the first contradiction is the answer.
+/// Stops at the first failed condition.
 struct Check<'a> {
     drive: &'a str,
 }
@@ -85,7 +85,7 @@ impl Check<'_> {
 }
 
 impl DriveSpec {
-    /// Whether the figures are possible and fit one another.
+    /// Checks that the parameters are possible and consistent.
     ///
     /// # Errors
     /// [`SpecError::Impossible`] with the first key that is not.
@@ -119,7 +119,7 @@ impl DriveSpec {
         self.check_settling(check)
     }
 
-    /// A curve is evaluated over the whole stroke, beyond the points that are given.
+    /// Checks the longest seek: a curve is evaluated over the whole stroke, beyond the points given.
     fn check_longest_seeks(&self, check: &Check<'_>) -> Result<(), SpecError> {
         let cylinders = self.geometry.cylinders();
         let curves =
@@ -136,7 +136,7 @@ impl DriveSpec {
         Ok(())
     }
 
-    /// `write_settle` may be negative, since it is relative to reads; the settling time of a write may not.
+    /// Checks the settling time of a write: `write_settle` is relative to reads and may be negative, the sum may not.
     fn check_settling(&self, check: &Check<'_>) -> Result<(), SpecError> {
         let (servo, settle) = (&self.servo, self.servo.write_settle.0);
         let curve = servo.seek_write.as_ref().unwrap_or(&servo.seek);
@@ -154,8 +154,8 @@ impl DriveSpec {
         })
     }
 
-    /// A sector of another size on as many sectors a track is another density of recording, and another capacity: that
-    /// is hardly meant where only the size of sectors is `changed`.
+    /// Rejects a changed sector size with unchanged sectors per track: it would change the recording density and the
+    /// capacity, which is hardly intended.
     pub(super) fn check_recording_density(&self, changed: &DriveSpec) -> Result<(), SpecError> {
         let (before, after) = (&self.geometry, &changed.geometry);
         let mut zones = before.zones.iter().zip(&after.zones);
@@ -173,7 +173,7 @@ impl DriveSpec {
         })
     }
 
-    /// `sectors` cuts off the end of the zones' capacity.
+    /// Checks `sectors`, which truncates the zones' capacity.
     fn check_capacity(&self, check: &Check<'_>) -> Result<(), SpecError> {
         let Some(sectors) = self.geometry.sectors else { return Ok(()) };
         let whole = GeometrySpec { sectors: None, ..self.geometry.clone() };
@@ -183,7 +183,7 @@ impl DriveSpec {
         })
     }
 
-    /// A replacement must be a sector that carries no address of its own.
+    /// Checks that a replacement is a sector without an address of its own, used once.
     fn check_remaps(&self, check: &Check<'_>) -> Result<(), SpecError> {
         let geometry = Geometry::new(&self.geometry, &self.servo);
         self.geometry.zones.iter().enumerate().try_for_each(|(index, zone)| {
@@ -317,7 +317,7 @@ impl DriveSpec {
     }
 }
 
-/// Capacity of a drive that has been checked.
+/// Returns the capacity of a validated drive in bytes.
 fn capacity_bytes(spec: &DriveSpec) -> u64 {
     let geometry = Geometry::new(&spec.geometry, &spec.servo);
     geometry.capacity().to_bytes(geometry.sector()).0
@@ -387,7 +387,7 @@ fn check_geometry(check: &Check<'_>, geometry: &GeometrySpec) -> Result<(), Spec
     Ok(())
 }
 
-/// Checks one zone and returns the cylinder after it.
+/// Checks a zone and returns the cylinder after it.
 fn check_zone(
     check: &Check<'_>,
     key: &str,
@@ -431,7 +431,7 @@ fn check_spares(check: &Check<'_>, key: &str, zone: &ZoneSpec, heads: u32) -> Re
         SparesPer::Cylinder => track * u64::from(heads) * range,
         SparesPer::Track => track,
     };
-    // The zone's last cylinders may be fewer than a range.
+    // The last unit of a zone may be shorter.
     let smallest = if zone_sectors % unit == 0 { unit } else { zone_sectors % unit };
     check.that(u64::from(zone.spares) < smallest, key, || {
         format!("spares = {} leave nothing of the {smallest} sectors they are taken from", zone.spares)

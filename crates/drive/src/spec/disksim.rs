@@ -1,14 +1,14 @@
-//! Reading the parameter files of DiskSim 4.0 (manual CMU-PDL-08-101): a drive in its terms becomes a [`DriveSpec`].
+//! Import of DiskSim 4.0 parameter files (manual CMU-PDL-08-101) as a [`DriveSpec`].
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `syntax.rs` | blocks, lists and words with their lines |
-//! | `fields.rs` | every field of every block: what it means, and what it becomes |
-//! | `geometry.rs`, `mechanics.rs`, `queue.rs`, `buffer.rs`, `interface.rs` | one part of the drive each |
-//! | `system.rs` | the bus and the controller that the drive hangs on |
+//! | `syntax.rs` | grammar: blocks, lists and words with their lines |
+//! | `fields.rs` | all fields of all blocks, their meaning and their translation |
+//! | `geometry.rs`, `mechanics.rs`, `queue.rs`, `buffer.rs`, `interface.rs` | translation of one part of the drive each |
+//! | `system.rs` | the bus and the controller that the drive is attached to |
 //!
-//! Nothing is passed over in silence: a field that has no counterpart here is answered with a warning, unless it says
-//! what the simulator does anyway.
+//! No field is ignored silently: a field that is not modelled causes a warning, unless its value describes what the
+//! simulator does anyway.
 
 mod buffer;
 mod fields;
@@ -25,20 +25,20 @@ use syntax::{Block, Fault, File, Value, Word};
 
 use super::{DriveSpec, SpecError};
 
-/// A drive read from another simulator's files.
+/// A drive imported from another simulator's files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imported {
     /// The drive.
     pub spec: DriveSpec,
-    /// Sentences: what the files say that the drive cannot, and what it does instead.
+    /// Messages about parameters that cannot be represented, and what the drive does instead.
     pub warnings: Vec<String>,
 }
 
 impl DriveSpec {
-    /// Reads and checks a drive in DiskSim's terms. `text` holds a `disksim_disk` block, or names by `source` the file
-    /// that does; `origin` names it in errors. `system` is the `.parv` file that puts the drive on a bus, with its name:
-    /// the way to the host depends on it. `source` is asked for the text of further files, by the name that stands in
-    /// the file.
+    /// Imports and validates a drive in DiskSim's format. `text` contains a `disksim_disk` block, or a `source`
+    /// statement with the file that does; `origin` names it in errors. `system` is the `.parv` file with the drive's
+    /// bus, and its name; the link parameters depend on it. `source` returns the text of a further file by the name
+    /// used in `source` statements.
     ///
     /// # Errors
     /// [`SpecError::Malformed`] with the file and the line, or [`SpecError::Impossible`].
@@ -94,7 +94,7 @@ impl DriveSpec {
     }
 }
 
-/// Sets how many sectors the drive offers: no more than its zones hold.
+/// Sets the number of addressable sectors, which may not exceed what the zones hold.
 fn limit(
     spec: &mut DriveSpec,
     offered: &Given<u64>,
@@ -116,12 +116,12 @@ fn limit(
     Ok(())
 }
 
-/// Gives a fault its file.
+/// Adds the file to a fault.
 fn in_file(origin: &str) -> impl Fn(Fault) -> SpecError {
     move |fault| SpecError::Malformed(format!("{origin}: line {}: {}", fault.line, fault.problem))
 }
 
-/// Further files, asked for by name.
+/// Access to further files by name.
 struct Sources<'a> {
     read: &'a mut dyn FnMut(&str) -> Result<String, String>,
 }
@@ -133,7 +133,7 @@ impl Sources<'_> {
         })
     }
 
-    /// The one drive of a file or of those that it names, and the file where it stands.
+    /// Returns the only drive in a file or in its sources, and the name of the file that contains it.
     fn disk(&mut self, file: &File, origin: &str) -> Result<(Block, String), SpecError> {
         if let Some(disk) = only_disk(file).map_err(in_file(origin))? {
             return Ok((disk.clone(), origin.to_owned()));
@@ -156,7 +156,7 @@ impl Sources<'_> {
         })
     }
 
-    /// The block that a value is, or that is alone in the file that it names.
+    /// Returns the block that a value is, or the only block of the file that it names.
     fn block(&mut self, value: &Value, origin: &str) -> Result<(Block, String), SpecError> {
         match value {
             Value::Block(block) => Ok((block.clone(), origin.to_owned())),
@@ -181,7 +181,7 @@ impl Sources<'_> {
     }
 }
 
-/// The file's drive, if it has one.
+/// Returns the file's drive, if there is one.
 fn only_disk(file: &File) -> Result<Option<&Block>, Fault> {
     let mut disks = file.blocks.iter().filter(|block| block.kind == "disksim_disk");
     let first = disks.next();

@@ -1,4 +1,4 @@
-//! Reading a drive from TOML, writing it back, and changing single keys: what `--drive FILE` and `--set` do.
+//! Parsing, printing and changing a drive: implements `--drive FILE` and `--set`.
 
 use sakiyomi_model::suggest::similar_keys;
 use toml::{Table, Value};
@@ -7,10 +7,10 @@ use super::{DriveSpec, Explanation, SpecError, explain};
 use crate::document::{Fault, FaultKind, from_table, from_text, line_of_key, typed_value};
 
 impl DriveSpec {
-    /// Reads and checks a drive. `origin` names the text in errors: a file, or a built-in drive.
+    /// Parses and validates a drive. `origin` names the text in errors: a file, or a built-in drive.
     ///
     /// # Errors
-    /// [`SpecError::Malformed`] with line and column, or [`SpecError::Impossible`].
+    /// [`SpecError::Malformed`] with the line, or [`SpecError::Impossible`].
     pub fn from_toml(text: &str, origin: &str) -> Result<DriveSpec, SpecError> {
         let spec: DriveSpec = from_text(text, origin, in_words).map_err(SpecError::Malformed)?;
         spec.check().map(|()| spec).map_err(|error| match error {
@@ -22,19 +22,19 @@ impl DriveSpec {
         })
     }
 
-    /// The drive as TOML, every key written out; reads back to the same drive.
+    /// Returns the drive as TOML with every key; it parses back to the same drive.
     #[must_use]
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a drive is plain data")
     }
 
-    /// Changes one key, written as a path: `cache.read_ahead.max`, `geometry.zones.0.offset`. The value is written as
-    /// in TOML, but sizes, durations and names need no quotes. The result is *not* checked, so that several keys can
-    /// be changed one after another; [`with_settings`](DriveSpec::with_settings) does both. A key of an optional table
-    /// that is absent leaves the table's other keys as they hold without it.
+    /// Changes one key, given as a path: `cache.read_ahead.max`, `geometry.zones.0.offset`. The value has TOML syntax,
+    /// but sizes, durations and names need no quotes. The result is *not* validated, so that several keys can be
+    /// changed one after another; [`with_settings`](DriveSpec::with_settings) does both. Setting a key of an absent
+    /// optional table keeps the defaults of its other keys.
     ///
     /// # Errors
-    /// [`SpecError::UnknownKey`], or [`SpecError::Malformed`] where the value does not fit the key.
+    /// [`SpecError::UnknownKey`], or [`SpecError::Malformed`] if the value does not fit the key.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SpecError> {
         let mut table = Table::try_from(&*self).expect("a drive is plain data");
         spell_out(&mut table, key);
@@ -42,7 +42,7 @@ impl DriveSpec {
         *place = typed_value(place, value);
         *self = from_table(&table).map_err(|fault| {
             let problem = match (&fault.kind, fault.key() == key) {
-                // The value found is already part of the message.
+                // The message contains the value found already.
                 (FaultKind::Value { .. }, true) => format!("expected {}", expected(&fault)),
                 (_, true) => in_words(&fault),
                 (_, false) => format!("{}: {}", fault.key(), in_words(&fault)),
@@ -52,11 +52,11 @@ impl DriveSpec {
         Ok(())
     }
 
-    /// The drive with all of `settings` changed, as [`set`](DriveSpec::set) does it, and checked.
+    /// Returns the drive with all of `settings` applied as by [`set`](DriveSpec::set), and validated.
     ///
     /// # Errors
-    /// As [`set`](DriveSpec::set) and [`check`](DriveSpec::check); [`SpecError::Impossible`] where a changed size of
-    /// sectors would make the drive larger or smaller without its being asked for.
+    /// As [`set`](DriveSpec::set) and [`check`](DriveSpec::check); [`SpecError::Impossible`] if a changed sector size
+    /// would change the drive's capacity unintentionally.
     pub fn with_settings<'a>(
         &self,
         settings: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -68,7 +68,7 @@ impl DriveSpec {
         Ok(spec)
     }
 
-    /// The values of all keys that can be set, as `(key, value)` in the order of [`explain`]; zones by their number.
+    /// Returns all keys with their values, in the order of [`explain`]; zones by number.
     #[must_use]
     pub fn entries(&self) -> Vec<(String, String)> {
         let table = Table::try_from(self).expect("a drive is plain data");
@@ -78,12 +78,12 @@ impl DriveSpec {
     }
 }
 
-/// Optional tables: the table around each, its name, and the name of what holds in its place while it is absent.
+/// Optional tables: parent table, name, and the table whose values apply while it is absent.
 const STAND_INS: [(&str, &str, &str); 2] =
     [("interface.overhead", "write_data", "write_miss"), ("servo", "seek_write", "seek")];
 
-/// Writes out the optional table that `key` lies in, where it is absent, as what holds in its place: one of its keys can
-/// be set alone then.
+/// Inserts the absent optional table that contains `key`, as a copy of its stand-in, so that one of its keys can be set
+/// alone.
 fn spell_out(table: &mut Table, key: &str) {
     for (around, absent, stand_in) in STAND_INS {
         let around_it = around.split('.').try_fold(&mut *table, |at, part| at.get_mut(part)?.as_table_mut());
@@ -96,7 +96,7 @@ fn spell_out(table: &mut Table, key: &str) {
     }
 }
 
-/// The place that `key` names, made where it is a known key that is not there yet.
+/// Returns the value that `key` names; inserts it if the key is known but absent.
 fn place<'a>(table: &'a mut Table, key: &str) -> Result<&'a mut Value, SpecError> {
     let unknown = || unknown(key);
     if !explain().iter().any(|entry| entry.matches(key)) {
@@ -111,7 +111,7 @@ fn place<'a>(table: &'a mut Table, key: &str) -> Result<&'a mut Value, SpecError
     let mut parts = parents.split('.').filter(|part| !part.is_empty());
     while let Some(part) = parts.next() {
         let child = at.entry(part).or_insert_with(|| Value::Table(Table::new()));
-        // An overhead that is one duration becomes two before one of the two is set.
+        // An overhead given as one duration becomes two before one of them is set.
         if part != "zones" && !child.is_table() {
             *child = both_ways(child);
         }
@@ -149,23 +149,23 @@ fn flatten(path: &str, value: &Value, entries: &mut Vec<(String, String)>) {
     }
 }
 
-/// Where the arm's curve before a write is explained.
+/// Keys explained by those of another table: the seek curve for writes.
 const AS_SEEK: (&str, &str) = ("servo.seek_write.", "servo.seek.");
 
-/// Every key that can be set, as it is explained; those of the curve before a write as well.
+/// Iterates over all keys that can be set, those of the seek curve for writes included.
 fn known_keys() -> impl Iterator<Item = String> {
     let before_writes = explain().iter().filter_map(|entry| entry.key.strip_prefix(AS_SEEK.1));
     let before_writes = before_writes.map(|key| format!("{}{key}", AS_SEEK.0));
     explain().iter().map(|entry| entry.key.to_owned()).chain(before_writes)
 }
 
-/// Known keys that look like `key`.
+/// Returns known keys similar to `key`.
 fn similar(key: &str) -> Vec<String> {
     let known: Vec<String> = known_keys().collect();
     similar_keys(key, known.iter().map(String::as_str))
 }
 
-/// The error about a key that does not exist, or that is a table of keys.
+/// Returns the error for a key that does not exist, or that is a table.
 fn unknown(key: &str) -> SpecError {
     let (start, depth) = (format!("{key}."), key.split('.').count());
     let mut below: Vec<String> = known_keys()
@@ -182,7 +182,7 @@ fn unknown(key: &str) -> SpecError {
     }
 }
 
-/// Whether `part` is the beginning of the path `known`, in which `*` stands for any number.
+/// Returns whether `part` is a prefix of the path `known`, in which `*` matches any number.
 fn matches_part(known: &str, part: &str) -> bool {
     let mut words = known.split('.');
     part.split('.').all(|typed| {
@@ -215,11 +215,11 @@ fn in_words(fault: &Fault) -> String {
     }
 }
 
-/// Values that a key accepts, from its type and its explanation.
+/// Returns the values that a key accepts, from its type and its explanation.
 fn expected(fault: &Fault) -> String {
     let FaultKind::Value { expected, .. } = &fault.kind else { return String::new() };
     match explanation(&fault.key()) {
-        // A list of names comes with the most similar names.
+        // A list of names already contains the most similar names.
         Some(entry) if !expected.starts_with("one of ") => {
             let whole = expected.starts_with("a whole number");
             let expected = entry.expected();

@@ -1,8 +1,8 @@
-//! The effective drive: figures that others limit or disable are replaced by their effective values.
+//! Effective parameters of a drive: parameters that others limit or disable are replaced by their effective values.
 //!
-//! Two settings with the same effective drive give the same results, to the nanosecond; a sweep reports them. Each rule
-//! below follows from the model's use of the figure. A property test runs random drives before and after, which exposes
-//! a rule that changes the results.
+//! Two settings with equal effective parameters give the same results, to the nanosecond; a sweep reports them. Each
+//! rule follows from the model's use of the parameter. A property test runs random drives before and after, which
+//! exposes a rule that changes the results.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,20 @@ use super::{
     WriteShare, WriteSpec,
 };
 
-/// A setting that does not act as it is written.
+/// A setting whose effective value differs from its given one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// The key.
+    /// Key.
     pub key: String,
-    /// Its value.
+    /// Given value.
     pub value: String,
-    /// The effective value; `None` if the setting has no effect.
+    /// Effective value; `None` if the setting has no effect.
     pub acts_as: Option<String>,
-    /// The keys that limit it.
+    /// Keys that limit it.
     pub limited_by: Vec<&'static str>,
 }
 
-/// Figures that others limit.
+/// A rule that replaces limited parameters by their effective values.
 struct Rule {
     limited_by: fn(&DriveSpec) -> Vec<&'static str>,
     apply: fn(&mut DriveSpec),
@@ -34,7 +34,7 @@ struct Rule {
     ignores: bool,
 }
 
-/// In an order in which no rule makes work for one before it.
+/// Ordered so that no rule requires an earlier one to run again.
 const RULES: &[Rule] = &[
     Rule { limited_by: |_| vec!["cache.read_ahead.mode"], apply: without_read_ahead, ignores: true },
     Rule { limited_by: |_| vec!["cache.write.enabled"], apply: without_write_cache, ignores: true },
@@ -63,8 +63,8 @@ const RULES: &[Rule] = &[
 ];
 
 impl DriveSpec {
-    /// The drive as it acts: equal for two drives that give the same results, as far as that is known without running
-    /// them. Of a drive that was [checked](DriveSpec::check).
+    /// Returns the effective parameters of a [validated](DriveSpec::check) drive. They are equal for two drives that
+    /// give the same results, as far as that is known without running them.
     #[must_use]
     pub fn effective(&self) -> DriveSpec {
         let mut spec = self.clone();
@@ -73,7 +73,7 @@ impl DriveSpec {
         spec
     }
 
-    /// The settings that do not act as they are written, and why.
+    /// Returns the settings whose effective values differ, with the keys that limit them.
     #[must_use]
     pub fn limits(&self) -> Vec<Limit> {
         let given: BTreeMap<String, String> = self.entries().into_iter().collect();
@@ -97,7 +97,7 @@ impl DriveSpec {
                     acts_as: acts_as.map(str::to_owned),
                     limited_by: (rule.limited_by)(&before),
                 };
-                // The last rule has the last word.
+                // A later rule overrides an earlier one.
                 limits.retain(|earlier| earlier.key != key);
                 limits.push(limit);
             }
@@ -109,7 +109,7 @@ impl DriveSpec {
 fn without_read_ahead(spec: &mut DriveSpec) {
     let ahead = &mut spec.cache.read_ahead;
     if ahead.mode == ReadAheadMode::Off {
-        // Reading on the way to the first sector is apart from that.
+        // Reading on arrival is independent of the read-ahead mode.
         *ahead = ReadAheadSpec { mode: ahead.mode, on_arrival: ahead.on_arrival, ..ReadAheadSpec::default() };
     }
 }
@@ -123,7 +123,7 @@ fn without_write_cache(spec: &mut DriveSpec) {
     }
 }
 
-/// The most that a segment holds, in whole sectors.
+/// Returns the capacity of a segment, in whole sectors.
 fn segment(spec: &DriveSpec) -> Bytes {
     let (cache, sector) = (&spec.cache, spec.geometry.sector.0);
     let reserved = match cache.write.share {
@@ -153,12 +153,13 @@ fn within_a_segment(spec: &mut DriveSpec) {
     let (most, sector) = (segment(spec), spec.geometry.sector.0);
     let ahead = &mut spec.cache.read_ahead;
     if ahead.mode != ReadAheadMode::Off {
-        // Beyond the segment it makes no difference, but must not be less than `min`.
+        // A larger value has no effect, but it must not be less than `min`.
         ahead.max = Bytes(ahead.max.0 / sector * sector).min(most.max(ahead.min));
     }
 }
 
-/// `max` does not limit it: hits let a read-ahead continue, which is then further ahead of the commands' needs.
+/// Rounds `min` to sectors. `max` does not limit it: after hits, read-ahead extends further beyond the commands'
+/// sectors.
 fn least_in_sectors(spec: &mut DriveSpec) {
     let sector = spec.geometry.sector.0;
     spec.cache.read_ahead.min = Bytes(spec.cache.read_ahead.min.0 / sector * sector);
@@ -170,7 +171,7 @@ fn no_least_when_idle_only(spec: &mut DriveSpec) {
     }
 }
 
-/// If read-ahead may not overwrite data that was read, reading until the segment is full is the same as up to `max`.
+/// Reading until the segment is full equals reading up to `max`, unless read-ahead may overwrite sectors already read.
 fn segment_is_fixed(spec: &mut DriveSpec) {
     let ahead = &mut spec.cache.read_ahead;
     if ahead.mode == ReadAheadMode::Segment && spec.cache.segments.consumed != Consumed::Overwrite {
@@ -190,7 +191,7 @@ fn window_within_depth(spec: &mut DriveSpec) {
     spec.queue.window = spec.queue.window.min(spec.queue.depth);
 }
 
-/// One command and no dirty data: there is nothing to choose from.
+/// Resets the policy: with one command and no dirty data there is only one choice.
 fn nothing_to_choose(spec: &mut DriveSpec) {
     let queue = &mut spec.queue;
     if queue.depth == 1 && !spec.cache.write.enabled {
@@ -204,7 +205,7 @@ fn without_sptf(spec: &mut DriveSpec) {
     let queue = &mut spec.queue;
     if queue.policy != QueuePolicy::Sptf {
         queue.age_weight = 0.0;
-        // Dirty data is chosen by positioning in any case.
+        // Destaging uses positioning times under any policy.
         if !spec.cache.write.enabled {
             queue.rpo_margin = Nanos::ZERO;
         }
@@ -228,7 +229,7 @@ fn same_write_data(spec: &mut DriveSpec) {
     overhead.write_data = overhead.write_data.filter(|time| !is_same(*time, overhead.write_miss));
 }
 
-/// Whether two overheads are alike after any command.
+/// Returns whether two overheads are equal after any command.
 fn is_same(a: Overhead, b: Overhead) -> bool {
     let spelt_out = |overhead| match overhead {
         Overhead::Same(time) => [Some(time), Some(time), None],

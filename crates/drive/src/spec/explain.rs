@@ -1,18 +1,18 @@
-//! What every key of a drive means: the text behind `drive show --explain`, and the list of what `--set` accepts.
+//! Explanations of all keys of a drive: the text of `drive show --explain`, and the list of keys accepted by `--set`.
 
-/// One key, explained.
+/// Explanation of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// The path of the key; `*` stands for the number of a zone.
+    /// Path of the key; `*` stands for the number of a zone.
     pub key: &'static str,
-    /// What may be given.
+    /// Accepted values.
     pub values: &'static str,
-    /// What it does.
+    /// Meaning.
     pub meaning: &'static str,
 }
 
 impl Explanation {
-    /// Whether `key` is this one, a zone's number standing for `*`, or lies in the table that this one is.
+    /// Returns whether this entry explains `key`: the same path, with any zone number for `*`, or a key in this table.
     #[must_use]
     pub fn matches(&self, key: &str) -> bool {
         let mut parts = key.split('.');
@@ -26,7 +26,7 @@ impl Explanation {
 }
 
 impl Explanation {
-    /// Values that the key accepts, as a noun phrase with an example: `a duration such as 1.5ms`.
+    /// Returns the accepted values as a noun phrase with an example: `a duration such as 1.5ms`.
     #[must_use]
     pub fn expected(&self) -> String {
         let (kind, rest) = self.values.split_once(", 0:").unwrap_or((self.values, ""));
@@ -68,7 +68,7 @@ macro_rules! keys {
     };
 }
 
-/// Every key that a drive can have, in the order of its file.
+/// Returns the explanations of all keys, in the order of the drive's file.
 #[must_use]
 pub fn explain() -> &'static [Explanation] {
     EXPLANATIONS

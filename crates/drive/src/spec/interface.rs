@@ -1,25 +1,25 @@
-//! The way to the host, and what processing a command takes: `interface.*`.
+//! Link and command processing parameters (`interface.*`).
 
 use sakiyomi_model::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// The way to the host.
+/// Link to the host, and command processing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct InterfaceSpec {
-    /// Link rate, in bytes a second.
+    /// Link rate, in bytes per second.
     pub link_rate: Bytes,
-    /// The same from the host to the drive, where it differs.
+    /// Link rate from the host to the drive, if different.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_rate_write: Option<Bytes>,
-    /// Data goes to the host while the rest is still coming from the medium.
+    /// Transfers data to the host while the rest is still read from the medium.
     pub overlap: bool,
-    /// With `overlap`: the share of what a read waits for that must have come from the medium before it goes to the
-    /// host, 0 to 1.
+    /// With `overlap`: share of a read's missing sectors that must have come from the medium before the transfer to the
+    /// host begins, 0 to 1.
     pub read_watermark: f64,
-    /// Of a partial hit, the cached part goes to the host at once.
+    /// Sends the cached part of a partial hit to the host at once.
     pub immediate_partial: bool,
-    /// Command processing, by kind.
+    /// Command processing times.
     pub overhead: OverheadSpec,
 }
 
@@ -36,28 +36,28 @@ impl Default for InterfaceSpec {
     }
 }
 
-/// Command processing before anything else happens, by kind of command and of the command before.
+/// Command processing times, by kind of command and of the previous command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OverheadSpec {
-    /// A read found in the cache.
+    /// Read found in the cache.
     pub read_hit: Overhead,
-    /// A read that needs the medium.
+    /// Read from the medium.
     pub read_miss: Overhead,
-    /// A write taken into the cache.
+    /// Write into the cache.
     pub write_hit: Overhead,
-    /// A write that goes to the medium: until the arm may set out.
+    /// Write to the medium: time until the arm may move.
     pub write_miss: Overhead,
-    /// The same, until its data is asked for, where that is not when the arm may set out.
+    /// Write to the medium: time until its data is requested, if different from `write_miss`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_data: Option<Overhead>,
     /// Flush and discard.
     pub control: Overhead,
-    /// Until the link is taken again for data that a read had to wait for.
+    /// Time to reacquire the link for data that a read waited for.
     pub reconnect: Nanos,
-    /// After the last byte, of any command.
+    /// Time after the last byte of any command.
     pub completion: Nanos,
-    /// The same of a write that went to the medium, where it differs.
+    /// Time after the end of a write to the medium, if different from `completion`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_write: Option<Nanos>,
 }
@@ -78,25 +78,25 @@ impl Default for OverheadSpec {
     }
 }
 
-/// One duration, or several by the command before.
+/// A processing time, or several depending on the previous command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Overhead {
-    /// The same after any command.
+    /// Independent of the previous command.
     Same(Nanos),
-    /// By the command before.
+    /// Depending on the previous command.
     After {
         /// After a read.
         after_read: Nanos,
         /// After a write.
         after_write: Nanos,
-        /// Where the command goes on where the one before it, of the same kind, ended; by default no exception.
+        /// After a command of the same kind that ended where this one begins; by default no exception.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         in_sequence: Option<Nanos>,
     },
 }
 
-/// The keys of an overhead that depends on the command before.
+/// Keys of an overhead that depends on the previous command.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AfterTable {
@@ -112,7 +112,7 @@ impl<'de> Deserialize<'de> for Overhead {
     }
 }
 
-/// Distinguishes a duration from a table by the type of the value, so that a fault in the table names its key.
+/// Distinguishes a duration from a table by the type of the value, so that an error in the table names its key.
 struct OverheadVisitor;
 
 impl<'de> serde::de::Visitor<'de> for OverheadVisitor {
@@ -138,17 +138,17 @@ impl<'de> serde::de::Visitor<'de> for OverheadVisitor {
     }
 }
 
-/// The command before another one.
+/// The previous command, seen from the current one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Before {
     /// It was a write.
     pub write: bool,
-    /// It was of the same kind, and ended where the other one begins.
+    /// It was of the same kind, and ended where the current one begins.
     pub continued: bool,
 }
 
 impl Overhead {
-    /// The overhead after a command like that.
+    /// Returns the overhead after the given command.
     #[must_use]
     pub fn after(self, before: Before) -> Nanos {
         match self {

@@ -1,25 +1,25 @@
-//! Which waiting command is next: `queue.*`.
+//! Command queue parameters (`queue.*`).
 
 use sakiyomi_model::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Which waiting command is next.
+/// Parameters of the command queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueSpec {
-    /// Commands accepted at once, 1 to 256.
+    /// Queue depth, 1 to 256.
     pub depth: u32,
-    /// The rule of choice.
+    /// Scheduling policy.
     pub policy: QueuePolicy,
-    /// SPTF: how much of a command's waiting time counts against its positioning time (ASPTF), 0 or more.
+    /// SPTF: factor of a command's waiting time that is deducted from its positioning time (ASPTF), 0 or more.
     pub age_weight: f64,
-    /// A command that waited longer goes first; zero: none does.
+    /// A command that has waited longer goes first; zero: no limit.
     pub age_limit: Nanos,
-    /// Only this many of the oldest commands are looked at.
+    /// Number of the oldest commands that are considered.
     pub window: u32,
-    /// SPTF: a command whose sector would come round within this time after the arm arrives is taken to miss it.
+    /// SPTF: a command whose rotational latency would be shorter than this is assumed to miss its sector.
     pub rpo_margin: Nanos,
-    /// How much worse a read may be than a write and still go first.
+    /// Bonus of a read over a write, in the policy's measure.
     pub read_preference: Nanos,
 }
 
@@ -37,7 +37,7 @@ impl Default for QueueSpec {
     }
 }
 
-/// The rule by which the next command is chosen, at every command end.
+/// Scheduling policies, applied at every command end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QueuePolicy {
@@ -45,9 +45,9 @@ pub enum QueuePolicy {
     Fcfs,
     /// Shortest seek time first.
     Sstf,
-    /// Elevator: on in one direction while something waits there, then back.
+    /// Elevator: in one direction while commands wait there, then back.
     Look,
-    /// Elevator in one direction only, then from the start again.
+    /// Elevator in one direction only, then again from the start.
     CLook,
     /// Shortest positioning time (seek and rotation) first: what drive makers call RPO.
     #[default]

@@ -1,67 +1,67 @@
-//! How the arm and the platters move: `servo.*`.
+//! Servo parameters (`servo.*`).
 
 use sakiyomi_model::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// How the arm and the platters move.
+/// Timing of the arm and the platters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServoSpec {
-    /// Revolutions a minute.
+    /// Revolutions per minute.
     pub rpm: f64,
-    /// From one head of a cylinder to another, until it is on track.
+    /// Time of a head switch within a cylinder, settling included.
     pub head_switch: Nanos,
-    /// Added to the time until the head is on track, where a write begins anew or goes on to another track.
+    /// Additional settling time where a write begins, or continues on another track.
     #[serde(default)]
     pub write_settle: SignedNanos,
-    /// Share of the arm's movements after which it is not yet on track: the sector is taken a turn later.
+    /// Share of arm movements that are not on track at first and lose a revolution.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub lost_turns: f64,
-    /// Arm movement, settling for a read included.
+    /// Seek curve, with settling for a read.
     pub seek: SeekSpec,
-    /// Arm movement before a write, where it was measured apart; `write_settle` is added to it as well.
+    /// Seek curve for writes, if measured separately; `write_settle` is added to it as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seek_write: Option<SeekSpec>,
 }
 
-/// Seek time over a distance in cylinders.
+/// Seek time by distance in cylinders.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "curve", rename_all = "snake_case", try_from = "SeekTable")]
 pub enum SeekSpec {
-    /// Through the three points of a datasheet (Lee's curve; `docs/model.md`, seek).
+    /// Interpolates the three values of a datasheet (Lee's curve; `docs/model.md`, seek).
     Datasheet {
-        /// To the neighbouring cylinder.
+        /// Single-cylinder seek time.
         track_to_track: Nanos,
         /// Mean over all pairs of cylinders.
         average: Nanos,
-        /// From the first cylinder to the last.
+        /// Full-stroke seek time.
         full_stroke: Nanos,
     },
-    /// Square root below a threshold, linear from it on (Ruemmler & Wilkes 1994).
+    /// Square root below a threshold, linear from there on (Ruemmler & Wilkes 1994).
     TwoPiece {
-        /// The first distance of the linear piece, in cylinders.
+        /// First distance of the linear piece, in cylinders.
         threshold: u32,
-        /// The root piece's constant.
+        /// Constant of the square root piece.
         short_base: Nanos,
-        /// Times the square root of the distance.
+        /// Factor of the square root of the distance.
         short_per_root: Nanos,
-        /// The linear piece's constant.
+        /// Constant of the linear piece.
         long_base: Nanos,
-        /// Times the distance.
+        /// Factor of the distance.
         long_per_cylinder: Nanos,
-        /// Times of the first distances, from one cylinder on, measured: they stand in place of the curve.
+        /// Measured times of the first distances, from one cylinder on, which replace the curve.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         first: Vec<Nanos>,
     },
-    /// Measured points, ascending, with straight lines between. A point for distance 0 is what an access that begins
-    /// anew takes where the arm stands already; without one it takes nothing.
+    /// Measured points in ascending order, interpolated linearly. A point for distance 0 is the time of a new access
+    /// with the arm already on the cylinder; 0 without such a point.
     Table {
         /// `[cylinders, "duration"]`.
         points: Vec<(u32, Nanos)>,
     },
 }
 
-/// The keys of all curves. A fault in a key names that key, which serde cannot do in a tagged enum.
+/// Keys of all curves. Deserialized as one struct so that an error names its key, which a tagged enum cannot do.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SeekTable {
@@ -95,7 +95,7 @@ impl CurveKind {
         }
     }
 
-    /// The keys that it needs.
+    /// Returns the required keys as text.
     fn keys(self) -> &'static str {
         match self {
             CurveKind::Datasheet => "track_to_track, average and full_stroke",
@@ -151,7 +151,7 @@ impl TryFrom<SeekTable> for SeekSpec {
     }
 }
 
-/// A span that may be negative, in nanoseconds: `"-0.2ms"`.
+/// A duration that may be negative, in nanoseconds: `"-0.2ms"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SignedNanos(pub i64);
 

@@ -1,31 +1,31 @@
-//! The value of a key in its base unit, for the columns of result tables.
+//! Values of keys in their base units, for the columns of result tables.
 
 use sakiyomi_model::Bytes;
 use toml::{Table, Value};
 
 use super::{DriveSpec, Explanation, SignedNanos, explain};
 
-/// The value of one key of a drive.
+/// Value of a key of a drive.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Setting {
-    /// Whether something is done.
+    /// A boolean.
     Flag(bool),
-    /// A count, a number of sectors or cylinders.
+    /// A count: sectors, cylinders, commands.
     Integer(i64),
-    /// A share, revolutions a minute, an angle in sectors.
+    /// A ratio, revolutions per minute, or an angle in sectors.
     Fraction(f64),
     /// A size in bytes.
     Bytes(i64),
-    /// A rate in bytes a second.
+    /// A rate in bytes per second.
     BytesPerSecond(i64),
-    /// A duration in nanoseconds, which may be negative for some keys.
+    /// A duration in nanoseconds, negative for some keys.
     Nanos(i64),
-    /// A name, a list or a table, as TOML has it.
+    /// A name, a list or a table, in TOML syntax.
     Text(String),
 }
 
 impl Setting {
-    /// Suffix of the name of a column of such values: their unit, if they have one.
+    /// Returns the suffix of the column's name: the unit, if the value has one.
     #[must_use]
     pub fn unit_suffix(&self) -> &'static str {
         match self {
@@ -38,8 +38,8 @@ impl Setting {
 }
 
 impl DriveSpec {
-    /// Value that [`set`](DriveSpec::set) stored for `text`, in its base unit. The drive's TOML leaves out some keys at
-    /// their defaults; their value is parsed from `text` itself.
+    /// Returns the value that [`set`](DriveSpec::set) stored for `text`, in its base unit. Keys that the drive's TOML
+    /// omits at their defaults are parsed from `text`.
     #[must_use]
     pub fn setting(&self, key: &str, text: &str) -> Setting {
         let table = Table::try_from(self).expect("a drive is plain data");
@@ -48,7 +48,7 @@ impl DriveSpec {
     }
 }
 
-/// The explanation of a key, which may stand for another table's of the same keys.
+/// Returns the explanation of a key, which may be that of another table with the same keys.
 fn explanation(key: &str) -> Option<&'static Explanation> {
     let entry = explain().iter().find(|entry| entry.matches(key))?;
     match entry.values.strip_prefix("table as ") {
@@ -57,7 +57,7 @@ fn explanation(key: &str) -> Option<&'static Explanation> {
     }
 }
 
-/// The text as the TOML value that it is, or as a string.
+/// Parses the text as a TOML value, or else returns it as a string.
 fn as_toml(text: &str) -> Value {
     let parsed: Option<Table> = toml::from_str(&format!("value = {text}")).ok();
     let value = parsed.filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
@@ -152,7 +152,7 @@ mod tests {
             ("servo.lost_turns", "0.25", Setting::Fraction(0.25)),
             ("cache.write.enabled", "false", Setting::Flag(false)),
             ("queue.policy", "look", Setting::Text("look".to_owned())),
-            // Left out of the drive's TOML, as it is the default.
+            // Omitted from the drive's TOML, because it is the default.
             ("geometry.zones.0.spares", "0", Setting::Integer(0)),
         ] {
             assert_eq!(set(key, text), expected, "{key} = {text}");

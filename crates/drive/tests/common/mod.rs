@@ -1,4 +1,4 @@
-//! What the tests share: a small drive whose every figure is known, and ways to run it.
+//! Shared by the tests: a small drive with known parameters, and functions that run it.
 #![allow(dead_code)] // each test file uses its own part
 
 use sakiyomi_drive::log::{CacheChange, CacheEvent, DiskCause, DiskEvent, Event};
@@ -19,7 +19,7 @@ pub(crate) const PURE_MISS: Class = Class::Read(ReadClass::PureMiss);
 pub(crate) const ABSORBED: Class = Class::Write(WriteClass::Absorbed);
 pub(crate) const MEDIA: Class = Class::Write(WriteClass::Media);
 
-/// 6000 rpm (10 ms a turn), 4 heads, two zones, no cache beyond a sector, no overhead, an instant link.
+/// 6000 rpm (10 ms per revolution), 4 heads, two zones, one sector of cache, no overhead, an infinitely fast link.
 pub(crate) fn bare() -> DriveSpec {
     let toml = r#"
         name = "test drive"
@@ -50,7 +50,7 @@ pub(crate) fn bare() -> DriveSpec {
     DriveSpec::from_toml(toml, "test").expect("the test drive is possible")
 }
 
-/// `bare` with some keys set.
+/// Returns `bare` with some keys set.
 pub(crate) fn with(settings: &[(&str, &str)]) -> DriveSpec {
     let mut spec = bare();
     for (key, value) in settings {
@@ -60,7 +60,7 @@ pub(crate) fn with(settings: &[(&str, &str)]) -> DriveSpec {
     spec
 }
 
-/// `bare` with a write cache of 128 sectors that writes to the medium only when it must, and some keys set.
+/// Returns `bare` with a write cache of 128 sectors that destages only when it must, and some keys set.
 pub(crate) fn writing(settings: &[(&str, &str)]) -> DriveSpec {
     let mut all = vec![
         ("cache.write.enabled", "true"),
@@ -74,17 +74,17 @@ pub(crate) fn writing(settings: &[(&str, &str)]) -> DriveSpec {
     with(&all)
 }
 
-/// One turn of `bare`, in nanoseconds.
+/// One revolution of `bare`, in nanoseconds.
 pub(crate) const TURN: u64 = 10_000_000;
-/// How long a sector of its first zone takes to pass.
+/// Time of one sector of its first zone to pass, in nanoseconds.
 pub(crate) const SECTOR: u64 = 20_000;
-/// Sectors of a track of its first zone.
+/// Sectors per track of its first zone.
 pub(crate) const TRACK: u64 = 500;
-/// Sectors of a cylinder there.
+/// Sectors per cylinder of its first zone.
 pub(crate) const CYLINDER: u64 = 2000;
 
-/// When the head is over a sector of `bare`'s first cylinder, numbered from the index, `after` some instant or at it.
-/// (Track skew is 50 sectors, so head `h` has its sector 0 at the angle of sector `50 h`.)
+/// Returns when the head is over a sector of `bare`'s first cylinder, numbered from the index, at `after` or later.
+/// (The track skew is 50 sectors, so head `h` has its sector 0 at the angle of sector `50 h`.)
 pub(crate) fn comes_round(after: u64, sector_angle: u64) -> u64 {
     after + (sector_angle * SECTOR + TURN - after % TURN) % TURN
 }
@@ -120,7 +120,7 @@ pub(crate) fn discard(lba: u64, sectors: u64) -> Arrival {
     request(Op::Discard, lba, sectors)
 }
 
-/// The same, 100 ms apart: each finds the drive at rest. The index is under the heads whenever one arrives.
+/// Spaces the requests 100 ms apart, so that each finds the drive idle, with the index under the heads.
 pub(crate) fn apart(arrivals: &[Arrival]) -> Vec<Arrival> {
     arrivals.iter().enumerate().map(|(i, arrival)| at(100.0 * i as f64, *arrival)).collect()
 }
@@ -129,7 +129,7 @@ pub(crate) fn at(millis: f64, arrival: Arrival) -> Arrival {
     Arrival { at: Nanos::from_secs_f64(millis / 1e3), ..arrival }
 }
 
-/// Replays and observes.
+/// Replays and collects statistics.
 pub(crate) fn run(spec: &DriveSpec, pace: Pace, arrivals: &[Arrival]) -> (Summary, HostSide) {
     run_iter(spec, pace, arrivals.iter().copied())
 }
@@ -147,9 +147,9 @@ pub(crate) fn run_iter(
     (observation.finish(&drive, host.end), host)
 }
 
-/// A run told in full. Requests are named by their place among the arrivals.
+/// The complete record of a run. Requests are identified by their index among the arrivals.
 pub(crate) struct Story {
-    /// In the order in which they ended.
+    /// Completions, in order.
     pub(crate) done: Vec<Completion>,
     log: Vec<Event>,
     pub(crate) usage: Usage,
@@ -161,12 +161,12 @@ impl Story {
         found.unwrap_or_else(|| panic!("request {request} never ended"))
     }
 
-    /// When a request ended, in nanoseconds.
+    /// Returns when a request finished, in nanoseconds.
     pub(crate) fn finish(&self, request: u64) -> u64 {
         self.of(request).finish.0
     }
 
-    /// Its time in the device, in nanoseconds.
+    /// Returns a request's time in the device, in nanoseconds.
     pub(crate) fn took(&self, request: u64) -> u64 {
         self.of(request).device_time().0
     }
@@ -183,7 +183,7 @@ impl Story {
         self.of(request).detail.expect("a drive tells how it served a command")
     }
 
-    /// The requests in the order in which they ended.
+    /// Returns the requests in the order in which they finished.
     pub(crate) fn order(&self) -> Vec<u64> {
         self.done.iter().map(|completion| completion.request.id.0).collect()
     }
@@ -193,7 +193,7 @@ impl Story {
         self.log.iter().filter_map(disk).collect()
     }
 
-    /// Accesses that wrote dirty data to the medium.
+    /// Returns the accesses that destaged dirty data.
     pub(crate) fn destages(&self) -> Vec<DiskEvent> {
         self.accesses().into_iter().filter(|access| access.cause == DiskCause::Destage).collect()
     }
@@ -214,7 +214,7 @@ impl Watcher for Collector {
     }
 }
 
-/// Replays at the times given, and lets the drive go on until it has nothing more to do.
+/// Replays in an open loop, and runs the drive until it is idle.
 pub(crate) fn tell(spec: &DriveSpec, arrivals: &[Arrival]) -> Story {
     let mut drive = Drive::new(spec).expect("a drive of the test");
     drive.keep_log();
@@ -232,13 +232,13 @@ pub(crate) fn tell(spec: &DriveSpec, arrivals: &[Arrival]) -> Story {
     Story { done: collector.0, log, usage: drive.usage(now) }
 }
 
-/// The sustained rate in the first zone, in bytes a second.
+/// Returns the sustained rate in the first zone, in bytes per second.
 pub(crate) fn sustained(spec: &DriveSpec) -> f64 {
     let geometry = Geometry::new(&spec.geometry, &spec.servo);
     let zone = &spec.geometry.zones[0];
     let heads = f64::from(spec.geometry.heads);
     let turn = geometry.revolution().as_secs_f64();
-    // Skews are whole sectors: the time lost at a switch is the skew's.
+    // Skews are whole sectors: a switch takes the time of the skew.
     let sector = turn / f64::from(zone.sectors_per_track);
     let settle = Nanos(spec.servo.write_settle.0.max(0) as u64);
     let skew = |time: Nanos| ((time + settle).as_secs_f64() / sector).ceil() * sector;
@@ -251,7 +251,7 @@ pub(crate) fn sustained(spec: &DriveSpec) -> f64 {
 
 pub(crate) const ALONE: Pace = Pace::Closed { outstanding: 1 };
 
-/// A seeded stream of numbers, the same on every machine.
+/// A seeded random number generator, identical on every machine.
 pub(crate) struct Random(rand_pcg::Pcg64);
 
 impl Random {
@@ -265,15 +265,15 @@ impl Random {
     }
 }
 
-/// The order in which `arrivals` end under some settings; tracks without skew.
+/// Returns the order in which `arrivals` finish with some keys set, on tracks without skew.
 pub(crate) fn order(settings: &[(&str, &str)], arrivals: &[Arrival]) -> Vec<u64> {
     let mut all = vec![("geometry.zones.0.track_skew", "0")];
     all.extend(settings);
     tell(&with(&all), arrivals).order()
 }
 
-/// Keeps the arm for the first turn: what arrives meanwhile is weighed when it ends, the index under the heads; the next
-/// track's sectors before number 50 then come round too soon.
+/// Returns a read that occupies the arm for the first revolution. Later arrivals are compared when it ends, with the
+/// index under the heads; sectors of the next track before number 50 then pass during the head switch.
 pub(crate) fn a_turn() -> Arrival {
     read(0, TRACK)
 }

@@ -4,7 +4,7 @@ use sakiyomi_drive::spec::{BUILTIN, DriveSpec, SpecError, builtin, explain};
 use sakiyomi_drive::{Drive, Geometry};
 use sakiyomi_model::{Device, Extent, Lba, Nanos, Op, Request, RequestId, Sectors, StreamId};
 
-/// Negative, nothing, huge, no number, of another unit or type, and no value at all.
+/// Negative, empty, huge and non-numeric values, and values of another unit or type.
 const VALUES: &[&str] = &[
     "-1",
     "-50ms",
@@ -69,7 +69,7 @@ const VALUES: &[&str] = &[
     "4096",
 ];
 
-/// Parts of messages by serde or Rust, which must not appear.
+/// Parts of messages of serde or Rust, which must not appear.
 const JARGON: &[&str] = &[
     "invalid type",
     "invalid value",
@@ -100,7 +100,7 @@ fn keys() -> Vec<String> {
     own.chain(before_writes).collect()
 }
 
-/// Drives with every kind of seek curve.
+/// Returns drives with each kind of seek curve.
 fn drives() -> Vec<DriveSpec> {
     let base = builtin("deskstar-7k250").unwrap().spec();
     let with = |curve: &str| {
@@ -126,12 +126,12 @@ fn is_a_sentence(error: &SpecError, key: &str, value: &str) {
     for jargon in JARGON {
         assert!(!rest.contains(jargon), "{shown}: {jargon}");
     }
-    // The key, the table that it is in, or another key that it contradicts.
+    // Names the key, its table, or another key that it contradicts.
     let mut words = key.rsplit('.').take(2);
     assert!(words.any(|word| text.contains(word)) || text.contains("cache."), "{shown}");
 }
 
-/// Reads and writes near and far; each must end, and in less than a minute.
+/// Checks that reads and writes, near and far, each finish in less than a minute.
 fn works(spec: &DriveSpec, shown: &str) {
     let mut drive = Drive::new(spec).unwrap_or_else(|error| panic!("{shown}: {error}"));
     let capacity = drive.capacity().0;
@@ -187,7 +187,7 @@ fn every_key_takes_any_value_as_a_drive_that_works_or_says_what_is_expected() {
                         {
                             assert_eq!(capacity_bytes(&spec), capacity_bytes(base), "{shown}");
                         }
-                        // Of a drive that is as it was, nothing is new.
+                        // An unchanged drive needs no second test.
                         if number == 0 && spec != *base {
                             works(&spec, &shown);
                         }
@@ -220,7 +220,7 @@ fn sectors_of_another_size_do_not_make_the_drive_larger_unasked() {
         let other = if base.geometry.sector.0 == 512 { "4KiB" } else { "512" };
         let said = base.with_settings([("geometry.sector", other)]).unwrap_err().to_string();
         assert!(said.contains("with as many sectors on a track makes a drive of"), "{said}");
-        // As many bytes on each track: the same drive in other sectors.
+        // The same number of bytes per track: the same drive with another sector size.
         let bytes = |sectors: u32| u64::from(sectors) * base.geometry.sector.0;
         let size: u64 = if other == "512" { 512 } else { 4096 };
         let tracks: Vec<(String, String)> = (base.geometry.zones.iter().enumerate())

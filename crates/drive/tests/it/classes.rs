@@ -1,4 +1,4 @@
-//! The classes of commands, as they are defined (`docs/model.md`, classes): one scenario made by hand for each clause.
+//! Definitions of the command classes (`docs/model.md`, classes): one handmade scenario per clause.
 
 use crate::common::{
     ABSORBED, ACTIVE_HIT, FULL_HIT, MEDIA, NEAR_MISS, PURE_MISS, PURGED_MISS, SECTOR, apart, at, fua, read,
@@ -7,14 +7,14 @@ use crate::common::{
 use sakiyomi_drive::replay::Pace;
 use sakiyomi_drive::spec::DriveSpec;
 
-/// Read-ahead of 128 sectors.
+/// Returns a drive with a read-ahead of 128 sectors.
 fn ahead() -> DriveSpec {
     with(&[("cache.read_ahead.mode", "fixed"), ("cache.read_ahead.max", "64KiB")])
 }
 
 #[test]
 fn a_full_hit_finds_every_sector_in_the_cache_wherever_it_lies_there() {
-    // Sectors 0 to 7 were read, 8 to 15 are dirty, 16 to 23 were read into another segment.
+    // Sectors 0 to 7 have been read, 8 to 15 are dirty, 16 to 23 have been read into another segment.
     let story = tell(&writing(&[]), &apart(&[read(0, 8), read(16, 8), write(8, 8), read(0, 24)]));
     assert_eq!(story.class(3), FULL_HIT);
     assert_eq!(story.usage.seeks.total(), 2);
@@ -85,7 +85,7 @@ fn a_partial_hit_is_classed_by_its_first_missing_sector() {
     let one = [read(0, 8), read(4, 8)];
     assert_eq!(tell(&with(&[]), &apart(&one)).class(1), NEAR_MISS);
     assert_eq!(tell(&with(&[("cache.near_window", "0")]), &apart(&one)).class(1), PURE_MISS);
-    // Sector 8 was evicted by the third read; that it also follows something cached does not count.
+    // Sector 8 was evicted by the third read; that it also follows a cached range does not count.
     let spec = with(&[("cache.segments.count", "2")]);
     let story = tell(&spec, &apart(&[read(8, 8), read(90_000, 8), read(0, 8), read(4, 8)]));
     assert_eq!(story.class(3), PURGED_MISS);
@@ -93,8 +93,8 @@ fn a_partial_hit_is_classed_by_its_first_missing_sector() {
 
 #[test]
 fn the_class_is_decided_when_the_command_is_taken_up() {
-    // Both arrive while nothing is cached. The second begins in the middle of the first, and misses no more when the
-    // arm is free.
+    // Both arrive while nothing is cached. The second begins in the middle of the first, and is no longer a miss when
+    // the arm is free.
     let story = tell(&with(&[]), &[read(50_000, 500), read(0, 8), read(2, 4)]);
     assert_eq!((story.class(1), story.class(2)), (PURE_MISS, ACTIVE_HIT));
 }

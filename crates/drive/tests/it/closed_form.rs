@@ -1,4 +1,4 @@
-//! Cases whose answer is known without a simulator (`docs/model.md`, "Checks with closed answers").
+//! Cases with a closed-form result (`docs/model.md`, "Checks with closed answers").
 
 use crate::common::{ALONE, Random, bare, read, run, run_iter, sustained, with, write};
 use sakiyomi_drive::replay::Pace;
@@ -8,7 +8,7 @@ use sakiyomi_model::{Device, Lba, Nanos};
 
 const REVOLUTION_MS: f64 = 10.0;
 
-/// Mean over all ordered pairs of addresses drawn evenly, by their cylinders.
+/// Returns the mean seek time over all ordered pairs of uniformly distributed addresses, in milliseconds.
 fn expected_seek_ms(spec: &DriveSpec) -> f64 {
     let SeekSpec::Datasheet { track_to_track, average, full_stroke } = spec.servo.seek else {
         unreachable!()
@@ -18,7 +18,7 @@ fn expected_seek_ms(spec: &DriveSpec) -> f64 {
     let root = (15.0 * mean - 10.0 * least - 5.0 * most) / (3.0 * n.sqrt());
     let linear = (7.0 * least - 15.0 * mean + 8.0 * most) / (3.0 * n);
     let seek = |d: f64| if d == 0.0 { 0.0 } else { root * (d - 1.0).sqrt() + linear * (d - 1.0) + least };
-    // Zone 0 holds 5/8 of the addresses, zone 1 the rest; both evenly over 2000 cylinders. Every fifth cylinder will do.
+    // Zone 0 holds 5/8 of the addresses, zone 1 the rest, each over 2000 cylinders. Every fifth cylinder is sampled.
     let weight = |c: u32| if c < 2000 { 5.0 / 8.0 } else { 3.0 / 8.0 };
     let cylinders = || (0..4000u32).step_by(5);
     let (mut sum, mut weights) = (0.0, 0.0);
@@ -61,7 +61,7 @@ fn sequential_reads_run_at_the_sustained_rate_on_every_builtin_drive() {
     }
 }
 
-/// Megabytes a second of sequential writes into a cache that has long been full.
+/// Returns the rate of sequential writes into a full cache, in megabytes per second.
 fn sequential_writes(spec: &DriveSpec, sectors: u64, outstanding: usize) -> f64 {
     let fill = spec.cache.write.limit.0 / 512 / sectors;
     let more = (1 << 17) / sectors;
@@ -102,7 +102,7 @@ fn cached_sequential_writes_lose_no_turn_to_settling_where_skews_are_the_default
 fn back_to_back_sequential_writes_without_cache_cost_a_revolution_each() {
     let writes: Vec<_> = (0..40).map(|i| write(i * 8, 8)).collect();
     let (summary, host) = run(&with(&[("interface.overhead.write_miss", "0.1ms")]), ALONE, &writes);
-    // Each one just misses its first sector, because the command before took its time: a turn, and the transfer.
+    // Each write just misses its first sector because of the processing time: a revolution, and the transfer.
     let expected = 40.0 * (REVOLUTION_MS + 8.0 * REVOLUTION_MS / 500.0);
     let took = host.end.as_millis_f64();
     assert!((took / expected - 1.0).abs() < 0.001, "{took} ms, expected {expected} ms");
@@ -162,7 +162,7 @@ fn a_skew_that_is_a_sector_too_small_costs_a_revolution_at_every_track() {
         let spec = with(&[("geometry.zones.0.track_skew", skew)]);
         run(&spec, ALONE, &[read(0, 2000)]).1.end.as_millis_f64()
     };
-    // A head switch takes 1 ms: 50 sectors of 500 pass. Three switches lie inside a cylinder.
+    // A head switch takes 1 ms: 50 of 500 sectors. A cylinder has three of them.
     assert!((time("50") - (40.0 + 3.0)).abs() < 0.001, "{}", time("50"));
     assert!((time("49") - (40.0 + 3.0 * 10.98)).abs() < 0.001, "{}", time("49"));
     assert!((time("60") - (40.0 + 3.0 * 1.2)).abs() < 0.001, "{}", time("60"));

@@ -1,4 +1,4 @@
-//! What each kind of command promises: force unit access, flush, discard, and commands that cannot be done.
+//! Guarantees of each kind of command: force unit access, flush, discard, and refused commands.
 
 use crate::common::{
     ABSORBED, CYLINDER, FULL_HIT, MEDIA, PURE_MISS, SECTOR, TRACK, TURN, apart, at, bare, comes_round,
@@ -9,7 +9,7 @@ use sakiyomi_drive::log::{CacheChange, DiskCause};
 use sakiyomi_drive::replay::Arrival;
 use sakiyomi_model::{Class, Device, Op, Outcome};
 
-/// Keeps the arm for the first turn.
+/// Returns a read that occupies the arm for the first revolution.
 fn a_turn() -> Arrival {
     read(0, TRACK)
 }
@@ -33,7 +33,8 @@ fn force_unit_access_replaces_dirty_data_of_the_same_sectors() {
 
 #[test]
 fn data_that_is_being_replaced_by_a_forced_write_is_still_flushed() {
-    // The forced write waits behind the turn; a flush in the meantime must not say that the older data is safe.
+    // The forced write waits for the revolution to end; a flush in the meantime must not report the older data as
+    // durable.
     let story =
         tell(&writing(&[]), &[write(300, 8), at(1.0, a_turn()), at(2.0, fua(300, 8)), at(3.0, flush())]);
     let on_medium =
@@ -43,7 +44,7 @@ fn data_that_is_being_replaced_by_a_forced_write_is_still_flushed() {
 
 #[test]
 fn what_was_read_before_a_waiting_write_reached_the_medium_is_out_of_date() {
-    // After the turn the read's first sector comes round before the write's: the old content is cached, then replaced.
+    // After the revolution the read's first sector passes before the write's: the old content is cached, then replaced.
     let [written, around, within] =
         [write(CYLINDER + 300, 8), read(CYLINDER + 290, 20), read(CYLINDER + 302, 2)];
     let story = tell(&bare(), &[a_turn(), at(1.0, written), at(2.0, around), at(100.0, within)]);
@@ -86,14 +87,14 @@ fn flush_of_a_clean_cache_takes_its_overhead_alone() {
 
 #[test]
 fn flush_goes_before_waiting_commands_and_before_a_stream_that_would_keep_the_arm() {
-    // One read of a millisecond after the other, each joined to the access before, for 200 ms.
+    // Successive reads of a millisecond each, joined to the access before, for 200 ms.
     let stream = (0..200).map(|i| at(0.9 * i as f64, read(50 * i, 50)));
     let mut commands: Vec<_> = stream.chain([at(1.0, write(3_000_000, 8)), at(2.0, flush())]).collect();
     commands.sort_by_key(|command| command.at);
     let flush = commands.iter().position(|command| command.op == Op::Flush).unwrap() as u64;
     for settings in [&[][..], &[("cache.read_ahead.mode", "fixed")]] {
         let story = tell(&writing(settings), &commands);
-        // At most a read that has come already, a seek and a turn.
+        // At most a read that has already arrived, a seek and a revolution.
         assert!(story.took(flush) < 30_000_000, "{}", story.of(flush).device_time());
     }
 }
@@ -105,7 +106,7 @@ fn data_too_old_goes_before_a_stream_that_would_keep_the_arm() {
     commands.sort_by_key(|command| command.at);
     let story = tell(&writing(&[("cache.write.max_age", "50ms")]), &commands);
     let start = story.destages()[0].start.0;
-    // The stream comes a little faster than it is read: what had joined until then is read first.
+    // The stream arrives a little faster than it is read: reads that have already joined finish first.
     assert!((51_000_000..65_000_000).contains(&start), "{start}");
 }
 
@@ -135,7 +136,7 @@ fn discard_drops_dirty_data_and_cached_reads() {
 
 #[test]
 fn a_flush_ends_when_all_that_it_waits_for_is_discarded_or_written_through() {
-    // The arm is busy for the first turn.
+    // The arm is busy for the first revolution.
     let dirty = at(1.0, write(40_000, 8));
     let story = tell(&writing(&[]), &[a_turn(), dirty, at(2.0, flush()), at(3.0, discard(40_000, 8))]);
     assert_eq!(story.finish(2), 3_000_000, "nothing is left to wait for");
@@ -196,7 +197,7 @@ fn a_full_queue_refuses_and_the_host_keeps_what_it_refused() {
 
 #[test]
 fn reading_what_is_on_its_way_to_the_medium_is_a_hit() {
-    // The flush sends the arm out at once; sector 100 comes round after 2 ms.
+    // The flush starts the access at once; sector 100 passes after 2 ms.
     let story = tell(&writing(&[]), &[write(100, 8), flush(), at(1.0, read(100, 8))]);
     assert_eq!(story.finish(1), comes_round(0, 100) + 8 * SECTOR);
     assert_eq!((story.class(2), story.took(2)), (FULL_HIT, 4));

@@ -1,5 +1,5 @@
-//! A consumer drive that was measured, the Seagate ST2000DM006 (lumir-sliva/ublk-disksim, docs/img/data/qd.tsv and
-//! latency.tsv, bench/expect/barracuda-2t.tsv), against its simulation: what was fitted, and what follows from it.
+//! A measured consumer drive, the Seagate ST2000DM006 (lumir-sliva/ublk-disksim, docs/img/data/qd.tsv and latency.tsv,
+//! bench/expect/barracuda-2t.tsv), against its simulation: fitted and predicted figures.
 
 use crate::common::{ALONE, Random, flush, read, run_iter, write};
 use sakiyomi_drive::replay::{Arrival, Pace};
@@ -19,14 +19,14 @@ fn barracuda(settings: &[(&str, &str)]) -> DriveSpec {
     spec
 }
 
-/// Places of 4 KiB, evenly over the whole drive.
+/// Returns uniformly distributed addresses of 4 KiB blocks over the whole drive.
 fn places(spec: &DriveSpec) -> impl FnMut() -> u64 {
     let pages = Drive::new(spec).unwrap().capacity().0 / PAGE;
     let mut random = Random::new(7);
     move || random.below(pages) * PAGE
 }
 
-/// Commands a second, and what was observed, of random 4 KiB reads.
+/// Returns the IOPS and the statistics of random 4 KiB reads.
 fn random_reads(spec: &DriveSpec, depth: usize) -> (f64, Summary) {
     const READS: u32 = 8000;
     let mut place = places(spec);
@@ -35,14 +35,14 @@ fn random_reads(spec: &DriveSpec, depth: usize) -> (f64, Summary) {
     (f64::from(READS) / host.end.as_secs_f64(), summary)
 }
 
-/// Off by so much, as a share.
+/// Returns the relative error.
 fn off(simulated: f64, measured: f64) -> f64 {
     simulated / measured - 1.0
 }
 
 #[test]
 fn reads_at_the_fitted_depths_come_within_three_percent_and_at_the_others_within_five() {
-    // Depth, IOPS measured, tolerance: the model was fitted at depths 1, 4 and 32 only.
+    // Depth, measured IOPS, tolerance: the model was fitted at depths 1, 4 and 32 only.
     let measured = [
         (1, 57.6, 0.03),
         (2, 64.5, 0.05),
@@ -85,21 +85,21 @@ fn without_its_margin_or_its_read_ahead_the_drive_gains_what_was_not_measured() 
     assert!(perfect > 2.2, "{perfect}");
     let chosen_among_the_rest = gain(&[("cache.read_ahead.min", "0")], 2);
     assert!(chosen_among_the_rest < 1.03, "{chosen_among_the_rest}");
-    // An age limit near the mean wait of 342 ms leaves the policy nothing to choose.
+    // An age limit near the mean wait of 342 ms leaves the policy no choice.
     let aged = gain(&[("queue.age_limit", "500ms")], 32);
     assert!(aged < 1.1, "{aged}");
 }
 
-/// Commands a second of random 4 KiB writes, once the write cache has long been full.
+/// Returns the IOPS of random 4 KiB writes with a full write cache.
 fn random_writes(spec: &DriveSpec) -> f64 {
     let mut place = places(spec);
-    // 8,192 fit; all after those wait for room.
+    // 8,192 fit; all later ones wait for space.
     let writes: Vec<Arrival> = (0..11_000).map(|_| write(place(), PAGE)).collect();
     let until = |count: usize| run_iter(spec, ALONE, writes[..count].iter().copied()).1.end.as_secs_f64();
     2000.0 / (until(11_000) - until(9000))
 }
 
-/// No key was fitted to it. Measured: 124 IOPS. How many dirty ranges the drive weighs is not known.
+/// Not fitted. Measured: 124 IOPS. The number of dirty ranges among which the drive chooses is unknown.
 #[test]
 fn random_writes_into_a_full_cache_come_within_an_eighth() {
     let weighed = random_writes(&barracuda(&[]));
@@ -110,19 +110,19 @@ fn random_writes_into_a_full_cache_come_within_an_eighth() {
     assert!(in_turn < 60.0, "{in_turn:.1} IOPS oldest first");
 }
 
-/// No key was fitted to it. Measured: 132 MB/s, where reads were 143.
+/// Not fitted. Measured: 132 MB/s, with reads at 143 MB/s.
 #[test]
 fn sequential_writes_run_at_about_the_rate_of_reads() {
     const SECTORS: u64 = 128;
     let spec = barracuda(&[]);
     let writes = |count| (0..count).map(|i| write(i * SECTORS, SECTORS));
     let until = |count| run_iter(&spec, ALONE, writes(count)).1.end.as_secs_f64();
-    // 512 fill the cache.
+    // 512 writes fill the cache.
     let rate = (4000 * SECTORS * 512) as f64 / (until(6000) - until(2000)) / 1e6;
     assert!((0.0..0.1).contains(&off(rate, 132.0)), "{rate:.1} MB/s, measured 132");
 }
 
-/// Mean time in milliseconds of a flush after so many scattered writes of 4 KiB.
+/// Returns the mean time of a flush after `writes` scattered writes of 4 KiB, in milliseconds.
 fn flush_after(spec: &DriveSpec, writes: u32, rounds: u32) -> f64 {
     let mut place = places(spec);
     let commands = (0..rounds).flat_map(|_| {
@@ -135,8 +135,8 @@ fn flush_after(spec: &DriveSpec, writes: u32, rounds: u32) -> f64 {
     summary.tally.response(|class| class == Some(Class::Flush)).mean().as_millis_f64()
 }
 
-/// No key was fitted to it. Measured: 28 + 9.4 N ms. What a flush costs beside its writes is not modelled, which shows
-/// while they are few.
+/// Not fitted. Measured: 28 + 9.4 N ms. The cost of a flush apart from its writes is not modelled, which matters for
+/// few writes.
 #[test]
 fn a_flush_takes_what_was_measured_from_four_scattered_writes_on() {
     let spec = barracuda(&[]);

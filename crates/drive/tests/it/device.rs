@@ -22,7 +22,7 @@ fn read(id: u64, start: u64, sectors: u64, arrival: Nanos) -> Request {
     Request { id: RequestId(id), stream: StreamId(0), op: Op::Read, fua: false, extent, arrival }
 }
 
-/// How a request to a device that has nothing to do ends.
+/// Returns the outcome of a request to an idle device.
 fn outcome(device: &mut impl Device, request: Request) -> Outcome {
     let mut done = Vec::new();
     device.submit(request.arrival, request).unwrap();
@@ -60,7 +60,7 @@ fn it_takes_as_many_requests_as_its_depth() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Without read-ahead and destaging, a device works just while requests are outstanding.
+    /// Without read-ahead and destaging, a device is busy exactly while requests are outstanding.
     #[test]
     fn it_is_busy_while_requests_are_outstanding(seed in any::<u64>(), gap in 1u64..60_000_000) {
         for mut device in devices() {

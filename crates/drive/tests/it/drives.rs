@@ -1,4 +1,4 @@
-//! The drives that come with sakiyomi: possible, explained, and as fast as their sources say.
+//! The built-in drives: valid, explained, and as fast as their sources say.
 
 use sakiyomi_drive::spec::{BUILTIN, DriveSpec, builtin, explain};
 

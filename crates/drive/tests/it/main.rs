@@ -1,4 +1,4 @@
-//! The drive from outside, in one binary: one link instead of seven.
+//! Tests of the drive's public interface, in one binary to link once instead of seven times.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Commands that meet a running read-ahead: one scenario made by hand for each thing that could go wrong.
+//! Commands that arrive during a read-ahead: one handmade scenario per possible fault.
 
 use crate::common::{
     ACTIVE_HIT, FULL_HIT, PURE_MISS, SECTOR, TRACK, at, fua, read, request, run, tell, with,
@@ -7,10 +7,10 @@ use sakiyomi_drive::replay::{Arrival, Pace};
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::{Nanos, Op};
 
-/// Where sector 0 of a cylinder's second track comes after the end of its first one: behind a switch of 50 sectors.
+/// Time between the end of a cylinder's first track and sector 0 of its second: a switch of 50 sectors.
 const SWITCH: u64 = 50 * SECTOR;
 
-/// Read-ahead of 128 sectors, and some keys set.
+/// Returns a drive with a read-ahead of 128 sectors, and some keys set.
 fn ahead(settings: &[(&str, &str)]) -> DriveSpec {
     let mut all = vec![("cache.read_ahead.mode", "fixed"), ("cache.read_ahead.max", "64KiB")];
     all.extend(settings);
@@ -19,7 +19,7 @@ fn ahead(settings: &[(&str, &str)]) -> DriveSpec {
 
 #[test]
 fn what_was_made_invalid_does_not_come_back_when_the_read_ahead_behind_it_goes_on() {
-    // Sectors 0 to 327 are there; from 328 on the same segment is being filled when a write takes some out.
+    // Sectors 0 to 327 are cached; the segment is being extended from 328 on when a write invalidates some of them.
     let spec = ahead(&[("cache.segments.count", "1"), ("cache.size", "1MiB"), ("cache.near_window", "0")]);
     let story =
         tell(&spec, &[read(0, 200), at(20.0, read(328, 8)), at(28.0, fua(300, 8)), at(100.0, read(300, 8))]);
@@ -54,7 +54,7 @@ fn a_read_whose_data_came_while_it_was_being_processed_is_a_hit_and_ends_no_read
         ("cache.segments.count", "1"),
         ("cache.read_ahead.max", "512KiB"),
     ]);
-    // The first sets out after 5 ms, when sector 250 is under the heads; the second is ready at 9 ms.
+    // The first access begins after 5 ms, with sector 250 under the heads; the second command is ready at 9 ms.
     let story = tell(&spec, &[read(300, 8), at(4.0, read(320, 8))]);
     assert_eq!((story.class(1), story.finish(1)), (FULL_HIT, 9_000_000 + 4));
     assert_eq!(story.accesses().iter().map(|access| access.ahead.0).collect::<Vec<_>>(), [20 + 1024]);
@@ -62,7 +62,7 @@ fn a_read_whose_data_came_while_it_was_being_processed_is_a_hit_and_ends_no_read
 
 #[test]
 fn a_read_ahead_that_is_cut_during_a_switch_ends_on_the_next_track_whoever_cuts_it() {
-    // The head is between the first track and the second when the command comes.
+    // The head is between the first track and the second when the command arrives.
     let between = (TRACK * SECTOR + SWITCH / 2) as f64 / 1e6;
     for other in [read(500_000, 8), request(Op::Write, 500_000, 8)] {
         for settings in [[("cache.write.on_cached", "update")], [("cache.write.on_cached", "invalidate")]] {
@@ -76,7 +76,7 @@ fn a_read_ahead_that_is_cut_during_a_switch_ends_on_the_next_track_whoever_cuts_
 
 #[test]
 fn a_joined_read_goes_over_the_link_once_its_own_first_sector_has_come() {
-    // 8 sectors take 1 ms over the link. The read begins with a track, which comes round behind a switch.
+    // 8 sectors take 1 ms over the link. The read begins with a track, which is reached after a switch.
     let spec = ahead(&[("interface.link_rate", "4.096MB"), ("interface.overlap", "true")]);
     let story = tell(&spec, &[read(400, 96), at(9.0, read(TRACK, 8))]);
     assert_eq!(story.class(1), ACTIVE_HIT);

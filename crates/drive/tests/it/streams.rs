@@ -1,4 +1,4 @@
-//! Commands that go on where others end: queued streams run at the rate of the medium, whatever the policy.
+//! Commands that continue one another: queued streams run at the rate of the medium, under any policy.
 
 use crate::common::{
     CYLINDER, SECTOR, TRACK, TURN, a_turn, at, flush, order, read, run_iter, sustained, tell, with, write,
@@ -12,8 +12,8 @@ const POLICIES: [&str; 5] = ["fcfs", "sstf", "look", "c_look", "sptf"];
 const KIB: u64 = 2;
 const LENGTH: u64 = (16 << 10) * KIB;
 
-/// A stream of `LENGTH` that is queued `depth` deep, timed against the sustained rate: one positioning is all that it may
-/// cost beside.
+/// Checks that a stream of `LENGTH` with queue depth `depth` takes no longer than at the sustained rate plus one
+/// positioning.
 fn runs_at_the_rate_of_the_medium(
     spec: &DriveSpec,
     rate: f64,
@@ -82,20 +82,20 @@ fn no_builtin_drive_lets_a_queued_stream_keep_it_for_good() {
 #[test]
 fn what_goes_on_where_another_one_ends_is_not_begun_with() {
     let [before, behind, elsewhere] = [(20, 80), (100, 50), (300, 1)].map(|(s, n)| read(TRACK + s, n));
-    // Alone, the one behind is reached nine tenths of a turn sooner than the one before it.
+    // Alone, the second read is reached nine tenths of a revolution sooner than the first.
     let apart = read(TRACK + 20, 79);
     assert_eq!(order(&[], &[a_turn(), apart, behind]), [0, 2, 1]);
     assert_eq!(order(&[], &[a_turn(), before, behind]), [0, 1, 2]);
     assert_eq!(order(&[], &[a_turn(), behind, before]), [0, 2, 1]);
     let story = tell(&with(&[("geometry.zones.0.track_skew", "0")]), &[a_turn(), behind, before]);
     assert_eq!(story.finish(1), 2 * TURN + 150 * SECTOR, "both in one access");
-    // Both together are weighed by where they begin.
+    // Continued commands are compared by the position of the first of them.
     assert_eq!(order(&[], &[a_turn(), before, behind, elsewhere]), [0, 3, 1, 2]);
-    // What has waited too long goes first, even from the middle of a stream.
+    // An overdue command goes first, even from the middle of a stream.
     let late = [a_turn(), behind, at(9.0, before)];
     assert_eq!(order(&[("queue.age_limit", "5ms")], &late), [0, 1, 2]);
     assert_eq!(order(&[("queue.policy", "fcfs")], &late), [0, 1, 2]);
-    // What cannot be begun yet leads to nothing. The turn begins after a turn and ends after two.
+    // A command that is not ready yet has no successor. The read of a revolution begins after one and ends after two.
     let processed = |arrives| {
         let arrivals = [a_turn(), at(1.1, behind), at(arrives, before)];
         order(&[("interface.overhead.read_miss", "1ms")], &arrivals)
@@ -105,7 +105,7 @@ fn what_goes_on_where_another_one_ends_is_not_begun_with() {
 
 #[test]
 fn a_sweep_outwards_reads_a_stream_from_its_beginning() {
-    // 40 tracks that lie outwards of the arm, asked for cylinder by cylinder.
+    // 40 tracks outside of the arm's position, requested cylinder by cylinder.
     let stream: Vec<_> = (0..10).map(|i| at(1.0, read((100 + i) * CYLINDER, CYLINDER))).collect();
     let arrivals: Vec<_> = [read(1000 * CYLINDER, 1)].into_iter().chain(stream).collect();
     let story = tell(&with(&[("queue.policy", "look")]), &arrivals);
@@ -113,7 +113,8 @@ fn a_sweep_outwards_reads_a_stream_from_its_beginning() {
     assert_eq!(story.usage.seeks.read, 2);
 }
 
-/// A stream in pieces of a tenth of a turn, each asked for before the one before it has ended, and a read elsewhere.
+/// Returns a stream of reads of a tenth of a revolution, each issued before the previous one has ended, and a read
+/// elsewhere.
 fn stream_and_another(pieces: u64) -> Vec<Arrival> {
     let piece = |i: u64| at(if i < 2 { 0.0 } else { (i - 1) as f64 - 0.5 }, read(i * TRACK / 10, TRACK / 10));
     let mut all: Vec<_> = (0..pieces).map(piece).collect();
@@ -122,7 +123,7 @@ fn stream_and_another(pieces: u64) -> Vec<Arrival> {
     all
 }
 
-/// How many pieces of the stream had ended when the read elsewhere had.
+/// Returns how many reads of the stream finished before the read elsewhere.
 fn pieces_before(settings: &[(&str, &str)]) -> usize {
     let arrivals = stream_and_another(40);
     let other = arrivals.iter().position(|arrival| arrival.extent.start.0 == CYLINDER).unwrap() as u64;
@@ -133,7 +134,7 @@ fn pieces_before(settings: &[(&str, &str)]) -> usize {
 
 #[test]
 fn first_come_first_served_holds_for_a_stream_too() {
-    // Pieces 0 to 2 came before it, at 0, 0 and 0.5 ms, and piece 3 at 1.5 ms.
+    // Reads 0 to 2 arrived before it, at 0, 0 and 0.5 ms, and read 3 at 1.5 ms.
     assert_eq!(pieces_before(&[("queue.policy", "fcfs")]), 4);
     for policy in ["sstf", "look", "c_look", "sptf"] {
         assert_eq!(pieces_before(&[("queue.policy", policy)]), 40, "{policy}: the arm need not move");
@@ -154,12 +155,12 @@ fn a_read_whose_beginning_has_come_while_it_waits_is_weighed_by_what_is_missing(
     settings.extend(ahead);
     let arrivals = |other| {
         [
-            // Reads on to sector 150, in any case.
+            // Reads on to sector 150 in any case.
             read(0, 100),
-            // Keeps reads from joining, and then takes the head to sector 300 of the next track.
+            // Prevents reads from joining, and then moves the head to sector 300 of the next track.
             at(0.1, write(TRACK + 300, 1)),
             at(0.5, flush()),
-            // Begins in what is read ahead: from sector 150 on it is missing.
+            // Begins within the read-ahead: its sectors from 150 on are missing.
             at(2.5, read(120, 100)),
             at(2.5, read(2 * TRACK + other, 1)),
         ]

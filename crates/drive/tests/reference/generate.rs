@@ -1,4 +1,5 @@
-//! Random drives and loads. Drives are small, so that few requests meet every edge: a few thousand sectors at most.
+//! Random drives and loads. Drives are small, a few thousand sectors at most, so that few requests reach every edge
+//! case.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -17,7 +18,7 @@ use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Request, RequestId, Sectors,
 
 const SECTOR: u64 = 512;
 
-/// A drive that shows itself as its TOML, to be repeated from a failing test's output.
+/// A drive whose debug output is its TOML, which reproduces a failing test.
 #[derive(Clone)]
 pub(crate) struct Spec(pub(crate) DriveSpec);
 
@@ -40,7 +41,7 @@ impl DerefMut for Spec {
     }
 }
 
-/// Any drive with any settings.
+/// Generates a drive with random settings.
 pub(crate) fn drive() -> impl Strategy<Value = Spec> {
     (geometry(), servo(), queue(), cache(), interface()).prop_map(
         |(geometry, servo, queue, cache, interface)| {
@@ -77,7 +78,7 @@ pub(crate) fn geometry() -> impl Strategy<Value = GeometrySpec> {
     )
 }
 
-/// A zone whose defects are not yet fitted to its size.
+/// A zone with defects not yet limited to its size.
 #[derive(Clone, Debug)]
 struct RoughZone {
     gap: Option<u32>,
@@ -158,7 +159,7 @@ impl RoughZone {
     }
 }
 
-/// Remaps from distinct addressed sectors to distinct spare ones.
+/// Returns remaps from distinct addressed sectors to distinct spare ones.
 fn remaps(zone: &ZoneSpec, heads: u32, wanted: &[(u64, u64)]) -> Vec<[u64; 2]> {
     let carries = crate::platter::carries_address(zone, heads);
     let among =
@@ -202,7 +203,7 @@ fn seek() -> impl Strategy<Value = SeekSpec> {
         });
         SeekSpec::Table { points: points.collect() }
     });
-    // What an access takes that finds the arm in place.
+    // Time of a new access with the arm already on the cylinder.
     let in_place = option::of(prop_oneof![nanos(0..50_000), nanos(0..3_000_000)]);
     let table = (in_place, table).prop_map(|(in_place, table)| match table {
         SeekSpec::Table { points } => {
@@ -228,7 +229,7 @@ fn nanos(range: std::ops::Range<u64>) -> impl Strategy<Value = Nanos> {
     range.prop_map(Nanos)
 }
 
-/// Nothing as often as something.
+/// Generates zero in half of the cases.
 fn some_nanos(range: std::ops::Range<u64>) -> impl Strategy<Value = Nanos> {
     prop_oneof![Just(Nanos::ZERO), nanos(range)]
 }
@@ -263,7 +264,7 @@ pub(crate) fn cache() -> impl Strategy<Value = CacheSpec> {
     let near = option::of(sectors(0..40));
     (sectors(24..160), segments(), read_ahead(), write(), near, prop_oneof![0u32..8, Just(1000)]).prop_map(
         |(size, segments, read_ahead, mut write, near_window, ghosts)| {
-            // What is left for reads must hold a sector for each segment.
+            // The space left for reads must hold a sector per segment.
             let most = size.0.saturating_sub(8 * SECTOR).max(SECTOR);
             write.limit = Bytes(write.limit.0.min(most));
             CacheSpec { size, segments, read_ahead, write, near_window, ghosts }
@@ -395,7 +396,7 @@ fn overhead() -> impl Strategy<Value = Overhead> {
 /// A request, before the drive's size is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
-    /// Time since the request before.
+    /// Time since the previous request.
     pub(crate) gap: u64,
     pub(crate) op: Op,
     pub(crate) place: Place,
@@ -405,23 +406,23 @@ pub(crate) struct Step {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
-    /// So many sectors after the end of the request before.
+    /// A distance after the end of the previous request, in sectors.
     After(u64),
-    /// One of a few places.
+    /// One of a few addresses.
     Hot(u64),
     Anywhere(u64),
-    /// Past the drive's end.
+    /// Beyond the drive's end.
     Beyond(u64),
 }
 
-/// Any load: every operation, addresses in sequence and scattered, a few of them wrong.
+/// Generates a load with all operations, sequential and scattered addresses, and a few invalid ones.
 pub(crate) fn load(most: usize) -> impl Strategy<Value = Vec<Step>> {
     let op =
         prop_oneof![10 => Just(Op::Read), 6 => Just(Op::Write), 1 => Just(Op::Flush), 1 => Just(Op::Discard)];
     vec(step(op, prop_oneof![20 => 1u64..24, 1 => Just(0)], true), 1..most)
 }
 
-/// A load of one kind of operation, all of it possible.
+/// Generates a load of one kind of operation, all valid.
 pub(crate) fn load_of(op: impl Strategy<Value = Op>, most: usize) -> impl Strategy<Value = Vec<Step>> {
     vec(step(op, 1u64..16, false), 1..most)
 }
@@ -447,7 +448,8 @@ fn step(
     })
 }
 
-/// The requests of a load on a drive of `capacity` sectors. All but those meant to be wrong fit the drive.
+/// Returns the requests of a load on a drive of `capacity` sectors. All but the intentionally invalid ones fit the
+/// drive.
 pub(crate) fn requests(steps: &[Step], capacity: u64) -> Vec<Request> {
     let (mut now, mut last) = (0u64, 0u64);
     let request = |(index, step): (usize, &Step)| {

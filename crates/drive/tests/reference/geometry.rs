@@ -1,4 +1,4 @@
-//! Every sector lies where the naive list of sectors says, in both directions.
+//! The position of every sector equals that of the naive list of sectors, in both directions.
 
 use proptest::prelude::*;
 use sakiyomi_drive::Geometry;
@@ -7,7 +7,7 @@ use sakiyomi_model::{Lba, Nanos};
 use crate::generate;
 use crate::platter::Platter;
 
-/// Sectors in one row from `lba` on, and before it.
+/// Returns the number of contiguous sectors from `lba` on, and before it.
 fn row(platter: &Platter, lba: u64) -> (u64, u64) {
     let after = (lba..).take_while(|at| platter.goes_on(*at)).count() as u64;
     let before = (0..lba).rev().take_while(|at| platter.goes_on(*at)).count() as u64;
@@ -58,7 +58,7 @@ proptest! {
                 lba + platter.sectors[lba as usize..].iter().take_while(|sector| same(sector)).count() as u64
             };
             let track = rest(&|sector| sector.home_track == home.home_track);
-            // Tracks of a serpentine cylinder are not neighbours in address order: there it ends with the track.
+            // Tracks of a serpentine cylinder are not adjacent in address order, so its end is the track's.
             let cylinder = if serpentine { track } else { rest(&|sector| sector.home_cylinder == home.home_cylinder) };
             prop_assert_eq!(geometry.end_of(Lba(lba), false), Lba(track), "track of {}", lba);
             prop_assert_eq!(geometry.end_of(Lba(lba), true), Lba(cylinder), "cylinder of {}", lba);

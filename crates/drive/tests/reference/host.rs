@@ -1,22 +1,22 @@
-//! A host that hands requests to a drive by hand, at the instants of the load, and holds the drive to its interface.
+//! A host that submits the requests of a load at their times, and checks the drive's interface contract.
 
 use sakiyomi_drive::log::{CacheEvent, DiskEvent, Event};
 use sakiyomi_drive::spec::{Before, DriveSpec};
 use sakiyomi_drive::{Drive, Usage};
 use sakiyomi_model::{Class, Completion, Device, Nanos, Op, Request};
 
-/// The class of a command; a drive knows that of each.
+/// Returns the class of a command, which a drive always knows.
 pub(crate) fn class_of(completion: &Completion) -> Class {
     completion.class().expect("a drive tells how it served a command")
 }
 
-/// All that a run shows.
+/// The complete record of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Story {
     pub(crate) accepted: Vec<Request>,
     pub(crate) completions: Vec<Completion>,
     pub(crate) log: Vec<Event>,
-    /// When nothing more was to do.
+    /// Time at which the drive became idle.
     pub(crate) end: Nanos,
     pub(crate) usage: Usage,
 }
@@ -31,18 +31,18 @@ impl Story {
     }
 }
 
-/// When the host looks at the drive.
+/// Times at which the host advances the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake<'a> {
-    /// At every instant the drive asks for.
+    /// At every event of the drive.
     Exactly,
-    /// So long after it would have been due, again and again from the start of the list.
+    /// Late by the delays of the list, cyclically.
     Late(&'a [u64]),
-    /// Only when it has something to submit, and at the end.
+    /// Only to submit a request, and at the end.
     Never,
 }
 
-/// More events than any load of the tests gives rise to: time stands still.
+/// Exceeds the events of any load of the tests; more indicate that time does not advance.
 const EVENTS_MAX: usize = 200_000;
 
 struct Host<'a> {
@@ -53,7 +53,7 @@ struct Host<'a> {
     done: Vec<Completion>,
 }
 
-/// Submits each request at its arrival, refused ones lost, and runs on until the drive has nothing left to do.
+/// Submits each request at its arrival, drops refused ones, and runs until the drive is idle.
 pub(crate) fn run(spec: &DriveSpec, requests: &[Request], wake: Wake<'_>) -> Story {
     let mut drive = Drive::new(spec).expect("a drive of the tests");
     drive.keep_log();
@@ -94,7 +94,7 @@ impl Host<'_> {
     }
 
     fn advance(&mut self, at: Nanos) {
-        let due = self.drive.next_event().expect("someone asked to be advanced");
+        let due = self.drive.next_event().expect("an event was pending");
         assert!(due >= self.now || self.wake != Wake::Exactly, "asked for {due}, and it is {}", self.now);
         assert_eq!(self.drive.usage(at.min(due.max(self.now))).time.total(), at.min(due.max(self.now)));
         self.wakes += 1;
@@ -110,7 +110,7 @@ impl Host<'_> {
     }
 
     fn story(mut self, accepted: Vec<Request>) -> Story {
-        assert_eq!(self.drive.outstanding(), 0, "a command was forgotten");
+        assert_eq!(self.drive.outstanding(), 0, "a command was lost");
         let mut log = Vec::new();
         self.drive.take_log(&mut log);
         let usage = self.drive.usage(self.now);
@@ -118,12 +118,12 @@ impl Host<'_> {
     }
 }
 
-/// How long the link is busy with so many sectors for the host.
+/// Returns the transfer time of `sectors` to the host.
 pub(crate) fn link_time(spec: &DriveSpec, sectors: u64) -> u64 {
     at_rate(spec, spec.interface.link_rate.0, sectors)
 }
 
-/// The same from the host.
+/// Returns the transfer time of `sectors` from the host.
 pub(crate) fn link_time_write(spec: &DriveSpec, sectors: u64) -> u64 {
     at_rate(spec, spec.interface.link_rate_write.unwrap_or(spec.interface.link_rate).0, sectors)
 }
@@ -132,12 +132,12 @@ fn at_rate(spec: &DriveSpec, rate: u64, sectors: u64) -> u64 {
     (sectors as f64 * (spec.geometry.sector.0 as f64 * 1e9 / rate as f64)) as u64
 }
 
-/// What is noted of the command before: whether it was a write, and where one of its kind would go on.
+/// Operation and end of the previous command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Last(Option<(Op, u64)>);
 
 impl Last {
-    /// What a command finds before it; from then on it is itself the last one.
+    /// Returns the relation of a command to the previous one, and records the command.
     pub(crate) fn before(&mut self, request: &Request) -> Before {
         let last = self.0.replace((request.op, request.extent.end().0));
         let Some((op, end)) = last else { return Before::default() };
@@ -145,8 +145,8 @@ impl Last {
     }
 }
 
-/// When a read is over: of its sectors, those from `missing` on had to be fetched and began and ended to pass as told.
-/// `processed` is when its command was, `free` when the link was.
+/// Returns when a read finishes whose sectors from `missing` on were fetched, beginning at `begins` and ending at
+/// `ends`. `processed` is the end of its command processing, `free` the time from which the link is idle.
 pub(crate) fn read_over(
     spec: &DriveSpec,
     request: &Request,
@@ -161,7 +161,7 @@ pub(crate) fn read_over(
     if !interface.overlap {
         return (passed + reconnect).max(free) + link(end - start);
     }
-    // So many of the missing sectors must have begun to pass: the watermark's share, and one in any case.
+    // Number of missing sectors that must have begun to pass: the watermark's share, at least one.
     let share = (interface.read_watermark * begins.len() as f64) as usize;
     let coming = begins[share.max(1) - 1].max(processed);
     let taken = coming + reconnect;

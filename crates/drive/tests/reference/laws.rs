@@ -1,4 +1,4 @@
-//! What holds for any drive, with any settings, under any load.
+//! Invariants of any drive, with any settings, under any load.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ fn requests(spec: &DriveSpec, steps: &[Step]) -> Vec<Request> {
     generate::requests(steps, Drive::new(spec).expect("checked").capacity().0)
 }
 
-/// Each accepted command ends once, in order of time, and its time is accounted for.
+/// Each accepted command ends once, in order of time, and the parts of its time add up.
 fn commands_are_conserved(story: &Story) {
     let mut ended: Vec<Request> = story.completions.iter().map(|completion| completion.request).collect();
     ended.sort_by_key(|request| request.id);
@@ -51,7 +51,7 @@ fn class_fits(completion: &Completion) {
     }
 }
 
-/// The account of the mechanism is the one that the disk log gives.
+/// The mechanism's usage agrees with the disk log.
 fn mechanism_is_accounted_for(story: &Story) {
     let mut busy_until = Nanos::ZERO;
     let (mut reading, mut writing, mut reads, mut writes) = (Nanos::ZERO, Nanos::ZERO, 0, 0);
@@ -76,7 +76,7 @@ fn mechanism_is_accounted_for(story: &Story) {
     assert_eq!((seeks.read + seeks.read_near_miss, seeks.write), (reads, writes));
 }
 
-/// Misses and writes that wait for the medium have an access of their own, and just those have.
+/// Exactly the misses and the writes that wait for the medium have an access of their own.
 fn accesses_belong_to_misses(story: &Story) {
     for completion in &story.completions {
         let own = |cause| {
@@ -88,7 +88,7 @@ fn accesses_belong_to_misses(story: &Story) {
             Class::Read(read) => {
                 assert_eq!((reads, writes), (usize::from(!read.is_hit()), 0), "{completion:?}")
             }
-            // A write that waited for room is destaged like any other.
+            // A write that waited for space is destaged like any other.
             Class::Write(WriteClass::Media) => assert!(reads == 0 && writes <= 1, "{completion:?}"),
             _ => assert_eq!((reads, writes), (0, 0), "{completion:?}"),
         }
@@ -109,7 +109,7 @@ proptest! {
         let effective = spec.effective();
         let named = DriveSpec { name: spec.name.clone(), ..effective.clone() };
         prop_assert_eq!(run(&spec, &requests, Wake::Exactly), run(&named, &requests, Wake::Exactly));
-        prop_assert_eq!(&effective.effective(), &effective, "it comes to itself");
+        prop_assert_eq!(&effective.effective(), &effective, "the effective drive is its own effective drive");
         // The limits list exactly the settings that are limited.
         prop_assert_eq!(spec.limits().is_empty(), named == *spec);
     }

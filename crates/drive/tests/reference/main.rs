@@ -1,16 +1,16 @@
-//! The drive against a naive model of itself: small, slow, obviously right, and sharing no code with the fast one.
+//! The drive against a naive model: small, slow, obviously correct, and sharing no code with the fast one.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `generate.rs` | random small drives, settings and requests |
-//! | `host.rs` | hands requests to a drive by hand, checking the interface's contract at every step |
-//! | `platter.rs` | naive: every sector of a drive in a list |
-//! | `mechanism.rs` | naive: arm and rotation, one sector after another |
-//! | `geometry.rs` | tests: every sector lies where the list says |
-//! | `laws.rs` | tests: what holds for any drive under any load |
+//! | `host.rs` | submits requests to a drive, checking the interface's contract at every step |
+//! | `platter.rs` | naive model: a list of all sectors of a drive |
+//! | `mechanism.rs` | naive model: arm and rotation, one sector after another |
+//! | `geometry.rs` | tests: positions of sectors |
+//! | `laws.rs` | tests: invariants of any drive under any load |
 //! | `queueing.rs` | tests: order and finish times of a drive without a cache |
 //! | `reading.rs` | tests: reads one at a time, with read segments and read-ahead |
-//! | `writing.rs` | tests: what is dirty, what is on the medium, and when |
+//! | `writing.rs` | tests: dirty data, data on the medium, and times |
 
 mod generate;
 mod geometry;
@@ -24,7 +24,7 @@ mod writing;
 
 use proptest::prelude::ProptestConfig;
 
-/// So many cases, or what the environment asks for (`PROPTEST_CASES`). A failing case is printed, not kept in a file.
+/// Returns the number of cases, overridden by `PROPTEST_CASES`. A failing case is printed, not stored in a file.
 fn cases(cases: u32) -> ProptestConfig {
     let usual = ProptestConfig::default();
     let asked = usual.cases != 256;

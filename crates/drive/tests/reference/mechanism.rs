@@ -1,10 +1,10 @@
-//! Arm and rotation, one sector after another: no plans, no runs, no tables.
+//! Naive model of arm and rotation, one sector after another: no plans, no runs, no tables.
 
 use sakiyomi_drive::spec::{DriveSpec, SeekSpec, ServoSpec};
 
 use crate::platter::Platter;
 
-/// Time over a distance, to the nearest nanosecond. (Datasheet curves have tests of their own beside the code.)
+/// Returns the seek time, to the nearest nanosecond. (Datasheet curves have tests of their own beside the code.)
 pub(crate) fn seek_time(seek: &SeekSpec, distance: u32) -> u64 {
     match seek {
         SeekSpec::Table { points } if distance == 0 => {
@@ -29,7 +29,7 @@ pub(crate) fn seek_time(seek: &SeekSpec, distance: u32) -> u64 {
     }
 }
 
-/// Straight lines through points, in whole numbers; flat before the first, the last line goes on beyond the last.
+/// Interpolates linearly in integers: constant below the first point, extrapolated beyond the last.
 fn through(points: &[(i128, i128)], at: i128) -> u64 {
     if at <= points[0].0 || points.len() == 1 {
         return points[0].1 as u64;
@@ -37,11 +37,11 @@ fn through(points: &[(i128, i128)], at: i128) -> u64 {
     let line = points.windows(2).find(|pair| at <= pair[1].0).unwrap_or(&points[points.len() - 2..]);
     let ((x0, y0), (x1, y1)) = (line[0], line[1]);
     let (rise, run) = ((y1 - y0) * (at - x0), x1 - x0);
-    // The nearest whole number to y0 + rise / run; halves go up.
+    // The nearest integer to y0 + rise / run; halves are rounded up.
     (2 * (y0 * run + rise) + run).div_euclid(2 * run).max(0) as u64
 }
 
-/// The moving parts of a naive drive.
+/// Mechanism of a naive drive.
 #[derive(Clone, Debug)]
 pub(crate) struct Mechanism {
     pub(crate) platter: Platter,
@@ -50,11 +50,11 @@ pub(crate) struct Mechanism {
     pub(crate) head: u32,
 }
 
-/// One sector's way past the head.
+/// The pass of one sector under the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pass {
     pub(crate) lba: u64,
-    /// Arm movement, settling, head switch before it.
+    /// Arm movement, settling and head switch before it.
     pub(crate) travel: u64,
     pub(crate) begin: u64,
     pub(crate) end: u64,
@@ -65,13 +65,13 @@ impl Mechanism {
         Mechanism { platter: Platter::new(spec), servo: spec.servo.clone(), cylinder: 0, head: 0 }
     }
 
-    /// How long an access that begins at `now` takes until the head is on a sector's track, settled for what follows.
+    /// Returns the time of an access that begins at `now` until the head is on the sector's track and settled.
     pub(crate) fn travel(&self, lba: u64, now: u64, write: bool) -> u64 {
         let goes_on = self.distance(lba) == 0 && !self.changes_head(lba) && self.comes_round(lba, now) == now;
         if goes_on { 0 } else { self.moves(lba, write) }
     }
 
-    /// The same for a transfer that is under way: on the same track it just goes on.
+    /// Returns the time of a transfer in progress until the head is on the sector's track; zero on the same track.
     fn step(&self, lba: u64, write: bool) -> u64 {
         match (self.distance(lba), self.changes_head(lba)) {
             (0, false) => 0,
@@ -98,26 +98,26 @@ impl Mechanism {
         if write { time.saturating_add_signed(self.servo.write_settle.0) } else { time }
     }
 
-    /// When a sector's leading edge is under the head, at `from` or after.
+    /// Returns when a sector's leading edge is under the head, at `from` or later.
     pub(crate) fn comes_round(&self, lba: u64, from: u64) -> u64 {
         let (angle, revolution) = (self.platter.sectors[lba as usize].angle, self.platter.revolution);
         let turn = from / revolution * revolution + angle;
         if turn >= from { turn } else { turn + revolution }
     }
 
-    /// Arm movement and rotational wait to a sector.
+    /// Returns the positioning time to a sector: arm movement and rotational latency.
     pub(crate) fn positioning(&self, lba: u64, now: u64, write: bool) -> u64 {
         self.comes_round(lba, now + self.travel(lba, now, write)) - now
     }
 
-    /// The arm goes to a sector and lets it pass, not before `data_ready`: a write settles only then.
+    /// Begins an access with a sector, which passes at `data_ready` or later: a write settles only then.
     pub(crate) fn begin(&mut self, lba: u64, now: u64, write: bool, data_ready: u64) -> Pass {
         let travel = self.travel(lba, now, write);
         let settling = if write { self.servo.write_settle.0.max(0) as u64 } else { 0 }.min(travel);
         self.pass(lba, now, (now + travel - settling).max(data_ready) + settling)
     }
 
-    /// A transfer goes on with a sector, not before `data_ready`.
+    /// Continues a transfer with a sector, which passes at `data_ready` or later.
     pub(crate) fn go_on(&mut self, lba: u64, now: u64, write: bool, data_ready: u64) -> Pass {
         self.pass(lba, now, (now + self.step(lba, write)).max(data_ready))
     }
@@ -129,7 +129,7 @@ impl Mechanism {
         Pass { lba, travel: settled - now, begin, end: begin + sector.width }
     }
 
-    /// A transfer of `first..last` that begins anew, each sector as soon as `data_ready` says that it may pass.
+    /// Makes an access to `first..last`, each sector passing at its `data_ready` or later.
     pub(crate) fn transfer(
         &mut self,
         (first, last): (u64, u64),

@@ -1,8 +1,8 @@
-//! A drive's sectors, one after another in address order: the geometry without any arithmetic that could be wrong.
+//! Naive geometry: the sectors of a drive as a list in address order, without arithmetic.
 
 use sakiyomi_drive::spec::{DriveSpec, GeometrySpec, Layout, ServoSpec, SparesPer, ZoneSpec};
 
-/// A sector that carries an address.
+/// A sector with an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sector {
     pub(crate) cylinder: u32,
@@ -11,18 +11,18 @@ pub(crate) struct Sector {
     pub(crate) track_sectors: u64,
     /// Angle of the track's sector 0, in nanoseconds.
     pub(crate) track_angle: u64,
-    /// Angle of its leading edge.
+    /// Angle of its leading edge, in nanoseconds.
     pub(crate) angle: u64,
-    /// How long it takes to pass.
+    /// Time it takes to pass, in nanoseconds.
     pub(crate) width: u64,
-    /// Put here because its own place turned bad.
+    /// Whether it replaces a defective sector.
     pub(crate) replaced: bool,
-    /// The track that its address belongs to, replaced or not; counted over the whole drive.
+    /// Track to which its address belongs, replaced or not, counted over the whole drive.
     pub(crate) home_track: usize,
     pub(crate) home_cylinder: u32,
 }
 
-/// All addressed sectors of a drive.
+/// All sectors of a drive that have an address.
 #[derive(Clone, Debug)]
 pub(crate) struct Platter {
     pub(crate) sectors: Vec<Sector>,
@@ -59,7 +59,7 @@ impl Platter {
         self.sectors.len() as u64
     }
 
-    /// Whether sector `lba + 1` lies right behind sector `lba`, both at their own places.
+    /// Returns whether sector `lba + 1` follows sector `lba` directly, both at their original positions.
     pub(crate) fn goes_on(&self, lba: u64) -> bool {
         let Some(next) = self.sectors.get(lba as usize + 1) else { return false };
         let this = &self.sectors[lba as usize];
@@ -68,7 +68,7 @@ impl Platter {
     }
 }
 
-/// Every sector of a zone, spare or not, in the order of addresses.
+/// Returns all sectors of a zone, spares included, in address order.
 fn physical(
     zone: &ZoneSpec,
     drive: &GeometrySpec,
@@ -103,7 +103,7 @@ fn physical(
     sectors
 }
 
-/// (cylinder, head) of a zone's tracks, in the order of addresses.
+/// Returns (cylinder, head) of a zone's tracks, in address order.
 fn tracks(zone: &ZoneSpec, drive: &GeometrySpec) -> Vec<(u32, u32)> {
     let (mut tracks, heads, cylinders) = (Vec::new(), drive.heads, zone.cylinders);
     match drive.layout {
@@ -128,14 +128,14 @@ fn tracks(zone: &ZoneSpec, drive: &GeometrySpec) -> Vec<(u32, u32)> {
     tracks
 }
 
-/// Track and cylinder skew in thousandths of a sector.
+/// Returns track and cylinder skew in thousandths of a sector.
 fn skews(zone: &ZoneSpec, drive: &GeometrySpec, servo: &ServoSpec, revolution: u64) -> (u64, u64) {
     let spt = u64::from(zone.sectors_per_track);
-    // As many whole sectors as are begun while `time` passes.
+    // Number of sectors that begin while `time` passes.
     let passing = |time: u64| (0..).find(|n| n * revolution >= time * spt).expect("a number") % spt * 1000;
     let curves = [Some(&servo.seek), servo.seek_write.as_ref()];
     let step = curves.into_iter().flatten().map(|curve| crate::mechanism::seek_time(curve, 1)).max().unwrap();
-    // Writes go on without losing a revolution, too.
+    // Writes, too, continue without losing a revolution.
     let settle = servo.write_settle.0.max(0) as u64;
     let changes_head = drive.layout == Layout::Cylinder && drive.heads > 1;
     let next_cylinder = if changes_head { step.max(servo.head_switch.0) } else { step };
@@ -149,7 +149,7 @@ fn thousandths(skew: f64) -> u64 {
     (skew * 1000.0).round() as u64
 }
 
-/// Of each physical sector of a zone, whether it carries an address, remaps left aside.
+/// Returns for each physical sector of a zone whether it carries an address, ignoring remaps.
 pub(crate) fn carries_address(zone: &ZoneSpec, heads: u32) -> Vec<bool> {
     let track = zone.sectors_per_track as usize;
     let total = track * heads as usize * zone.cylinders as usize;
@@ -160,7 +160,7 @@ pub(crate) fn carries_address(zone: &ZoneSpec, heads: u32) -> Vec<bool> {
         SparesPer::Cylinder => track * heads as usize * zone.spares_range as usize,
         SparesPer::Track => track,
     };
-    // Slips use up spares; what is left of them lies at the unit's end.
+    // Slips use up spares; the remaining spares lie at the unit's end.
     for first in (0..total).step_by(unit) {
         let of_unit = first..(first + unit).min(total);
         let slips = zone.slips.iter().filter(|slip| of_unit.contains(&(**slip as usize))).count();

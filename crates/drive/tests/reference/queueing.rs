@@ -1,4 +1,4 @@
-//! Order and times of a drive that caches nothing: every policy, reads and writes, many commands at once.
+//! Order and times of commands on a drive without a cache: every policy, reads and writes, many commands at once.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -9,14 +9,14 @@ use crate::generate::{self, Spec, Step};
 use crate::host::{Last, Wake, link_time_write, read_over, run};
 use crate::mechanism::{Mechanism, Pass};
 
-/// A command that waits.
+/// A waiting command.
 #[derive(Clone, Copy, Debug)]
 struct Item {
     request: Request,
     ready: u64,
-    /// When the command has been processed.
+    /// End of its command processing.
     processed: u64,
-    /// When a write's last byte is in the drive.
+    /// Arrival of a write's last byte.
     data_at: u64,
 }
 
@@ -33,33 +33,33 @@ impl Item {
         self.request.extent.sectors.0
     }
 
-    /// Whether the head comes to the other one's first sector without leaving the track of sectors.
+    /// Returns whether the other command's first sector is reached by continuing on this one's sectors.
     fn leads_to(&self, other: &Item) -> bool {
         self.write() == other.write() && (self.first() + 1..=self.end()).contains(&other.first())
     }
 
-    /// The first sector after the last one.
+    /// Returns the first sector after the last one.
     fn end(&self) -> u64 {
         self.first() + self.sectors()
     }
 }
 
-/// What the naive drive says of a command: id, arm sets out, first sector begins, last one ends, command over.
+/// Result of the naive drive for a command: id, begin of the seek, begin of the first sector, end of the last, finish.
 type Account = (u64, u64, u64, u64, u64);
 
-/// A drive without a cache.
+/// A naive drive without a cache.
 struct Naive {
     spec: Spec,
     mechanism: Mechanism,
     waiting: Vec<Item>,
     busy: Option<(Item, Account, Vec<Pass>)>,
-    /// Before this instant the queue has been looked at.
+    /// Time before which the queue has been examined.
     look_from: u64,
     inwards: bool,
     link_free: u64,
     last: Last,
     accounts: Vec<Account>,
-    /// Read seek, read data, write seek, write data.
+    /// Times of read seek, read data, write seek and write data.
     time: [u64; 4],
 }
 
@@ -92,7 +92,7 @@ impl Naive {
         loop {
             let next = match &self.busy {
                 Some((_, account, _)) => Some(account.3),
-                // One that is ready may lie outside the window until another one is.
+                // A ready command may lie outside the window until another one is ready.
                 None => {
                     self.waiting.iter().map(|item| item.ready).filter(|ready| *ready >= self.look_from).min()
                 }
@@ -141,13 +141,14 @@ impl Naive {
         self.busy = Some((item, (item.request.id.0, now, passes[0].begin, end, 0), passes));
     }
 
-    /// When a write's data is there up to `lba` and with it.
+    /// Returns when a write's data up to and including `lba` has arrived.
     fn there(&self, item: &Item, lba: u64) -> u64 {
         item.data_at.saturating_sub(link_time_write(&self.spec, item.end() - lba - 1))
     }
 
-    /// From when on a sector may pass. Where it begins a row, its own data must be there before, and that of the row's
-    /// last sector when that has passed; what comes in between, comes as evenly as it passes.
+    /// Returns the earliest time at which a sector may pass. Where it begins a row, its own data must have arrived, and
+    /// that of the row's last sector by the time that one has passed; the data between arrives as uniformly as the
+    /// sectors pass.
     fn data_ready(&self, item: &Item, lba: u64) -> u64 {
         let platter = &self.mechanism.platter;
         if !item.write() || (lba > item.first() && platter.goes_on(lba - 1)) {
@@ -162,7 +163,7 @@ impl Naive {
         self.there(item, lba).max(self.there(item, last).saturating_sub(passing))
     }
 
-    /// No sector has passed before its data was there: whatever the rule, give or take what is rounded.
+    /// Checks that no sector passes before its data has arrived, up to rounding.
     fn holds_what_it_writes(&self, item: &Item, passes: &[Pass]) {
         for pass in passes.iter().filter(|_| item.write()) {
             assert!(pass.end + 2 >= self.there(item, pass.lba), "{pass:?} of {item:?}");
@@ -224,7 +225,7 @@ impl Naive {
         }
     }
 
-    /// The nearest ahead; else LOOK turns round, and C-LOOK goes back to the outermost.
+    /// Returns the nearest command ahead; if there is none, LOOK reverses, and C-LOOK returns to the outermost.
     fn sweep(&mut self, ready: &[(usize, Item)]) -> Option<usize> {
         let own = self.mechanism.cylinder;
         let cylinder = |item: &Item| self.mechanism.platter.sectors[item.first() as usize].cylinder;
@@ -246,7 +247,7 @@ impl Naive {
     }
 }
 
-/// No read-ahead, no write cache, and a buffer of one sector that no request of the load finds useful.
+/// Generates drives without read-ahead and write cache, with a buffer of one sector that no request of the load hits.
 fn without_cache() -> impl Strategy<Value = Spec> {
     generate::drive().prop_map(|mut spec| {
         spec.cache.size = Bytes(512);
@@ -260,8 +261,8 @@ fn without_cache() -> impl Strategy<Value = Spec> {
     })
 }
 
-/// Requests that do not overlap; none can be served by what another one fetched. Each has `gap` sectors behind it at
-/// least.
+/// Returns requests that do not overlap, so that none is served by another's data, with at least `gap` sectors between
+/// them.
 fn apart(requests: Vec<Request>, capacity: u64, gap: u64) -> Vec<Request> {
     let slot = capacity / requests.len() as u64;
     let mut free: Vec<u64> = (0..requests.len() as u64).filter(|_| slot > gap).collect();

@@ -1,6 +1,6 @@
-//! Reads one at a time, with segments and read-ahead: classes, times, and what the mechanism did.
+//! Reads one at a time, with segments and read-ahead: classes, times, and usage of the mechanism.
 //!
-//! Each read comes some time after the end of the one before: when its read-ahead is under way, cut, or over.
+//! Each read arrives some time after the end of the previous one: while its read-ahead is running, cut, or finished.
 
 use proptest::prelude::*;
 use sakiyomi_drive::spec::{Consumed, Layout, ReadAheadMode, Replacement, SegmentMode};
@@ -10,7 +10,7 @@ use crate::generate::{self, Spec};
 use crate::host::{Last, Wake, class_of, link_time, read_over, run};
 use crate::mechanism::{Mechanism, Pass};
 
-/// A segment: its sectors in order, how many it may hold, and what the host reads out of it.
+/// A segment: its sectors in order, its capacity, and the host's reads from it.
 #[derive(Clone, Debug)]
 struct Segment {
     sectors: Vec<u64>,
@@ -19,17 +19,17 @@ struct Segment {
     expected: Option<u64>,
     in_sequence: u32,
     last_read: u64,
-    /// Nothing before it stays.
+    /// Sectors before this one are not kept.
     given_up: u64,
 }
 
 impl Segment {
-    /// Where what it holds ends, or ended before it was given up.
+    /// Returns the end of its content, or of its discarded content.
     fn end(&self) -> u64 {
         self.sectors.last().map_or(self.given_up, |last| last + 1)
     }
 
-    /// Takes out what was given up, or has no room.
+    /// Removes discarded sectors, and those beyond the capacity.
     fn leaving(&mut self) -> Vec<u64> {
         let given_up = self.sectors.iter().take_while(|sector| **sector < self.given_up).count();
         let surplus = self.sectors.len().saturating_sub(self.capacity as usize);
@@ -37,20 +37,20 @@ impl Segment {
     }
 }
 
-/// What the mechanism is reading.
+/// A running read access.
 #[derive(Clone, Debug)]
 struct Access {
     segment: usize,
     begun: u64,
-    /// Every sector up to where it will stop.
+    /// All sectors up to where it will stop.
     passes: Vec<Pass>,
-    /// The end of what was asked for.
+    /// End of the requested sectors.
     demand: u64,
-    /// How many have been put into the segment.
+    /// Number of sectors put into the segment.
     filled: usize,
 }
 
-/// What the naive drive says of a read: its class and its end.
+/// Result of the naive drive for a read: its class and its finish time.
 type Account = (Class, u64);
 
 struct Naive {
@@ -61,7 +61,7 @@ struct Naive {
     access: Option<Access>,
     last: Last,
     clock: usize,
-    /// Read seek and read data.
+    /// Times of read seek and read data.
     time: [u64; 2],
 }
 
@@ -104,7 +104,8 @@ impl Naive {
         (Class::Read(class), self.over(request, missing, &passes[..(end - missing) as usize], ready))
     }
 
-    /// When a read is over whose sectors from `missing` on pass so, and which is processed when it is `ready`.
+    /// Returns when a read finishes whose sectors from `missing` on pass as given, with its processing finished at
+    /// `ready`.
     fn over(&self, request: &Request, missing: u64, passes: &[Pass], ready: u64) -> u64 {
         let begins: Vec<u64> = passes.iter().map(|pass| pass.begin).collect();
         let passed = passes[passes.len() - 1].end;
@@ -116,7 +117,7 @@ impl Naive {
         (start..end).find(|sector| !self.segments.iter().any(|segment| segment.sectors.contains(sector)))
     }
 
-    /// A full hit: read-ahead goes on as far as the host has read, or is resumed.
+    /// Serves a full hit: read-ahead is extended by the host's progress, or resumed.
     fn hit(&mut self, start: u64, end: u64, now: u64) {
         let holds = |segment: &Segment| segment.sectors.contains(&(end - 1));
         let segment = self.segments.iter().position(holds).expect("held");
@@ -134,7 +135,7 @@ impl Naive {
         }
     }
 
-    /// An active hit, if the running access gets to its first missing sector: how they pass from that one on.
+    /// Returns the passes of the missing sectors of an active hit, if the running access reaches the first of them.
     fn join(&mut self, missing: u64, (start, end): (u64, u64), now: u64) -> Option<Vec<Pass>> {
         let access = self.access.as_ref()?;
         let next = access.passes.iter().find(|pass| pass.end > now).expect("under way").lba;
@@ -169,7 +170,7 @@ impl Naive {
         }
     }
 
-    /// Time goes by: sectors come, and the access may end.
+    /// Advances time: sectors arrive, and the access may end.
     fn until(&mut self, now: u64) {
         let Some(access) = &mut self.access else { return };
         let last = access.passes.last().expect("some").end;
@@ -179,7 +180,7 @@ impl Naive {
         }
     }
 
-    /// What has passed comes into the segment.
+    /// Adds the sectors that have passed to the segment.
     fn fill(&mut self, now: u64) {
         let access = self.access.as_mut().expect("under way");
         let come: Vec<u64> = access.passes[access.filled..]
@@ -200,7 +201,7 @@ impl Naive {
         self.time[1] += data;
     }
 
-    /// A read needs the arm from `ready` on; returns when it has it.
+    /// Cuts the running access for a read that is ready at `ready`; returns when the arm is free.
     fn cut(&mut self, ready: u64) -> u64 {
         self.until(ready);
         let ahead = &self.spec.cache.read_ahead;
@@ -212,7 +213,7 @@ impl Naive {
         let must = begun.max(demand);
         let least = if ahead.idle_only { 0 } else { (demand + (ahead.min.0 / 512) as usize).min(limit) };
         let keep = must.max(least);
-        // On the way to a sector the arm gets there first.
+        // During positioning the arm reaches the next sector first.
         let sent = keep == begun && (begun == 0 || access.passes[begun - 1].end < ready);
         let (end, place) = match access.passes.get(keep) {
             Some(pass) if sent => (pass.begin, pass.lba),
@@ -257,7 +258,7 @@ impl Naive {
         }
     }
 
-    /// How far to read when the host has read up to `end`.
+    /// Returns the sector up to which to read when the host has read up to `end`.
     fn limit(&self, segment: usize, end: u64) -> u64 {
         let (segment, ahead) = (&self.segments[segment], &self.spec.cache.read_ahead);
         let sectors = &self.mechanism.platter.sectors;
@@ -290,7 +291,7 @@ impl Naive {
         if segment.in_sequence < ahead.after_sequential { end } else { reach.min(most).min(capacity) }
     }
 
-    /// The segment that the read continues, or a new one.
+    /// Returns the segment that the read continues, or a new one.
     fn segment_for(&mut self, missing: u64, end: u64) -> usize {
         let cache = self.spec.cache.clone();
         let ends = |index: &usize| missing > 0 && self.segments[*index].end() == missing;
@@ -310,7 +311,7 @@ impl Naive {
                 || segments.iter().map(|segment| segment.capacity).sum::<u64>() + capacity > room
         };
         while full(&self.segments) {
-            // An empty one first, of which all was given up.
+            // Empty segments, whose content was all discarded, are replaced first.
             let order = |segment: &Segment| (!segment.sectors.is_empty(), segment.used);
             let first = (0..self.segments.len()).min_by_key(|index| order(&self.segments[*index]));
             self.evicted.extend(self.segments.swap_remove(first.expect("some")).sectors);

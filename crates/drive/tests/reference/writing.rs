@@ -1,7 +1,8 @@
-//! Writes reach the medium: forced ones before they end, all acknowledged ones before a flush ends, the rest in time.
+//! Writes reach the medium: forced ones before they finish, all acknowledged ones before a flush finishes, the rest in
+//! time.
 //!
-//! Held against the disk log, sector by sector, under loads of everything. A sector that was written again or
-//! discarded since has nothing left to reach the medium with.
+//! Checked against the disk log, sector by sector, under loads of all operations. A sector that has since been
+//! overwritten or discarded need not reach the medium.
 
 use proptest::prelude::*;
 use sakiyomi_drive::log::{DiskCause, DiskEvent};
@@ -16,12 +17,12 @@ fn story(spec: &Spec, steps: &[generate::Step]) -> Story {
     run(spec, &generate::requests(steps, capacity), Wake::Exactly)
 }
 
-/// Writes that were taken into the cache.
+/// Returns the writes that were absorbed by the cache.
 fn absorbed(story: &Story) -> impl Iterator<Item = &Completion> {
     story.completions.iter().filter(|completion| class_of(completion) == Class::Write(WriteClass::Absorbed))
 }
 
-/// Whether the medium got a write's `sector` by `until`, or nobody wants it there any more.
+/// Returns whether the medium had a write's `sector` by `until`, or the sector has since been overwritten or discarded.
 fn reached(story: &Story, write: &Completion, sector: u64, until: Nanos) -> bool {
     let written = story.disk().any(|access| {
         let covers = (access.lba.0..access.lba.0 + access.wanted.0).contains(&sector);
@@ -48,7 +49,7 @@ fn destages(access: &DiskEvent, sector: u64) -> bool {
     access.cause == DiskCause::Destage && (access.lba.0..access.lba.0 + access.wanted.0).contains(&sector)
 }
 
-/// Between two times that a sector went from the cache to the medium, and before the first, it was written anew.
+/// Checks that a sector was written before its first destage, and between any two destages.
 fn once_for_each_write(story: &Story, sector: u64) {
     let writes: Vec<&Completion> = story
         .completions

@@ -1,4 +1,4 @@
-//! Where sectors lie.
+//! Effects of the geometry keys.
 
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_drive::{Drive, Geometry, Run};
@@ -29,13 +29,13 @@ fn place(spec: &DriveSpec, lba: u64) -> Run {
     Geometry::new(&spec.geometry, &spec.servo).run(Lba(lba), u64::MAX)
 }
 
-/// Cylinder, head and sector.
+/// Returns cylinder, head and sector.
 fn chs(spec: &DriveSpec, lba: u64) -> (u32, u32, u32) {
     let run = place(spec, lba);
     (run.cylinder, run.head, run.first)
 }
 
-/// How long a read takes that finds the drive new: the arm on cylinder 0, the index under the heads.
+/// Returns the time of a read on a new drive: the arm on cylinder 0, the index under the heads.
 fn first_read(spec: &DriveSpec, lba: u64, sectors: u64) -> u64 {
     tell(spec, &[read(lba, sectors)]).finish(0)
 }
@@ -96,7 +96,7 @@ fn serpentine_fills_a_zone_under_one_head_and_comes_back_under_the_next() {
     let tracks = [0, 1, 1999, 2000, 2001, 3999, 4000].map(|track| chs(&spec, track * TRACK));
     let expected = [(0, 0, 0), (1, 0, 0), (1999, 0, 0), (1999, 1, 0), (1998, 1, 0), (0, 1, 0), (0, 2, 0)];
     assert_eq!(tracks, expected);
-    // Every track is followed by one of the next cylinder: a seek each, no head switch.
+    // Each track is followed by one of the next cylinder: a seek, no head switch.
     assert_eq!(first_read(&spec, 0, 3 * TRACK), 3 * TURN + 2 * 1_500_000);
 }
 
@@ -112,7 +112,7 @@ fn sectors_limit_what_is_addressed() {
 fn first_cylinder_leaves_a_gap_that_the_arm_crosses() {
     let second_zone = 4_000_000;
     assert_eq!(chs(&bare(), second_zone).0, 2000);
-    // The gap lies before the only zone that has a number to be set without the other: both, then.
+    // Gaps before both zones.
     let spec = with(&[("geometry.zones.1.first_cylinder", "3000"), ("geometry.zones.0.first_cylinder", "7")]);
     assert_eq!(chs(&spec, 0).0, 7);
     assert_eq!(tell(&spec, &[read(second_zone, 1)]).accesses()[0].distance, 3000);
@@ -149,7 +149,7 @@ fn cylinder_skew_is_the_angle_between_cylinders_and_a_revolution_when_too_small(
         let spec = with(&[("geometry.zones.0.cylinder_skew", skew)]);
         first_read(&spec, 0, CYLINDER + 1) - first_read(&spec, 0, CYLINDER) - SECTOR
     };
-    // The arm takes 1.5 ms: 75 sectors.
+    // The seek takes 1.5 ms: 75 sectors.
     assert_eq!(across("75"), 75 * SECTOR);
     assert_eq!(across("100"), 100 * SECTOR);
     assert_eq!(across("74"), 74 * SECTOR + TURN);
@@ -177,7 +177,7 @@ fn spares_lie_at_the_end_of_what_they_count_for() {
     );
     let track = spares("track");
     assert_eq!((lost(&track), chs(&track, 489), chs(&track, 490)), (80_000, (0, 0, 489), (0, 1, 0)));
-    // Reading on past spares costs their time: they pass under the head.
+    // Reading across spares costs their time: they pass under the head.
     assert_eq!(first_read(&track, 0, 491), TURN + 50 * SECTOR + SECTOR);
 }
 
@@ -204,7 +204,7 @@ fn reserved_front_carries_no_address() {
     let spec = with(&[("geometry.zones.0.reserved_front", "520")]);
     assert_eq!(capacity(&bare()) - capacity(&spec), 520);
     assert_eq!((chs(&spec, 0), chs(&spec, 480)), ((0, 1, 20), (0, 2, 0)));
-    // The second track's sector 0 comes round at the track skew of 50 sectors.
+    // The second track's sector 0 is at the track skew of 50 sectors.
     assert_eq!(place(&spec, 0).angle, Nanos(70 * SECTOR));
     assert_eq!(Geometry::new(&spec.geometry, &spec.servo).lba_at(0, 1, 19), None);
 }
@@ -225,7 +225,7 @@ fn remaps_cost_an_access_of_their_own() {
         ("geometry.zones.0.remaps", "[[5, 495]]"),
     ]);
     assert_eq!((chs(&spec, 4).2, chs(&spec, 5).2, chs(&spec, 6).2), (4, 495, 6));
-    // Sectors 0 to 4, then all round to sector 495, then on to 6 in the next turn.
+    // Sectors 0 to 4, then most of the revolution to sector 495, then on to 6 in the next revolution.
     assert_eq!(first_read(&spec, 0, 6), 496 * SECTOR);
     assert_eq!(first_read(&spec, 0, 10), TURN + 10 * SECTOR);
     assert_eq!(place(&spec, 0).angle, Nanos::ZERO);

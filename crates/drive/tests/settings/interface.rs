@@ -1,4 +1,4 @@
-//! The way to the host, and command processing.
+//! Effects of the link and command processing keys.
 
 use sakiyomi_drive::replay::Arrival;
 use sakiyomi_drive::spec::DriveSpec;
@@ -69,7 +69,7 @@ fn link_rate_write_is_the_way_from_the_host() {
         let story = story(rate, &commands);
         assert_eq!((story.took(0), story.took(1)), (from_host * MICROSECOND, 100 * MICROSECOND));
     }
-    // A write to the medium: 100 sectors of 40 µs are there after 4 ms, and pass from 2 ms on.
+    // A write to the medium: 100 sectors of 40 µs have arrived after 4 ms, and pass from 2 ms on.
     let slow = ("interface.link_rate_write", "12800kB");
     let forced = |rates: &[(&str, &str)], lba| story(rates, &[fua(lba, 100)]).finish(0);
     assert_eq!(
@@ -80,7 +80,7 @@ fn link_rate_write_is_the_way_from_the_host() {
 
 #[test]
 fn read_watermark_is_how_much_must_have_come_before_it_goes_to_the_host() {
-    // 40 µs a sector on the link, 20 µs under the head: the link decides when it is over.
+    // 40 µs per sector on the link, 20 µs under the head: the link determines the finish time.
     let took = |watermark, overlap| {
         let spec = with(&[
             ("interface.link_rate", "12800kB"),
@@ -97,7 +97,7 @@ fn read_watermark_is_how_much_must_have_come_before_it_goes_to_the_host() {
 
 #[test]
 fn read_watermark_is_a_share_of_what_is_missing() {
-    // Of 200 sectors 100 are cached; half of the others has begun to pass with sector 149, at 2.98 ms.
+    // 100 of 200 sectors are cached; half of the others have begun to pass with sector 149, at 2.98 ms.
     let took = |watermark, partial| {
         let spec = with(&[
             ("interface.link_rate", "12800kB"),
@@ -107,7 +107,7 @@ fn read_watermark_is_a_share_of_what_is_missing() {
         tell(&spec, &apart(&[read(0, 100), read(0, 200)])).took(1)
     };
     assert_eq!((took("0", "false"), took("0.5", "false")), (500 * SECTOR, (149 + 400) * SECTOR));
-    // What is cached goes at once, and is over after 4 ms; the others follow it, or come when their share has.
+    // The cached part is sent at once, until 4 ms; the others follow it, or the watermark.
     assert_eq!((took("0", "true"), took("0.5", "true")), (400 * SECTOR, 400 * SECTOR));
     assert_eq!(took("1", "true"), 400 * SECTOR);
     let later = |watermark| {
@@ -145,17 +145,17 @@ fn overlap_sends_data_to_the_host_while_the_rest_is_read() {
         tell(&with(&[("interface.link_rate", rate), ("interface.overlap", overlap)]), &[read(50, 100)])
             .took(0)
     };
-    // A fast link: 1 µs a sector.
+    // A fast link: 1 µs per sector.
     assert_eq!(took("512MB", "true"), 150 * SECTOR + MICROSECOND);
     assert_eq!(took("512MB", "false"), 150 * SECTOR + 100 * MICROSECOND);
-    // A link half as fast as the medium: from the first sector on it is never idle.
+    // A link half as fast as the medium: it is never idle from the first sector on.
     assert_eq!(took("12800kB", "true"), 50 * SECTOR + 100 * 2 * SECTOR);
     assert_eq!(took("12800kB", "false"), 150 * SECTOR + 100 * 2 * SECTOR);
 }
 
 #[test]
 fn overlap_writes_the_first_sectors_while_the_rest_is_on_its_way() {
-    // 1 ms a sector: all 8 are there after 8 ms, just when sector 400 passes. The write needs 0.16 ms.
+    // 1 ms per sector: all 8 have arrived after 8 ms, just when sector 400 passes. The write needs 0.16 ms.
     let took = |overlap, lba| {
         tell(&with(&[("interface.link_rate", "512kB"), ("interface.overlap", overlap)]), &[write(lba, 8)])
             .took(0)
@@ -167,26 +167,28 @@ fn overlap_writes_the_first_sectors_while_the_rest_is_on_its_way() {
 
 #[test]
 fn overlap_lets_no_sector_of_a_write_pass_before_its_data_came_on_a_later_track_either() {
-    // 22 µs a sector on the link, 20 µs under the head: 500 sectors are there after 11 ms. The last 8 of the first
-    // track pass from 9.84 ms on; the next track, 50 sectors later, from 11 ms: the others, there from 0.198 ms on.
+    // 22 µs per sector on the link, 20 µs under the head: 500 sectors have arrived after 11 ms. The last 8 of the first
+    // track pass from 9.84 ms on; the next track, 50 sectors later, from 11 ms: its data has arrived from 0.198 ms on.
     let took = |overlap, rate, sectors| {
         let spec = with(&[("interface.link_rate", rate), ("interface.overlap", overlap)]);
         tell(&spec, &[write(492, sectors)]).took(0)
     };
     let next = |sectors| (TRACK + 50 + sectors - 8) * SECTOR;
     assert_eq!(took("true", "1TB", 20), next(20));
-    // 0.5 ms a sector: 20 are there after 10 ms, 8 after 4 ms; the first track's end passes, and the next one's start.
+    // 0.5 ms per sector: 20 have arrived after 10 ms, 8 after 4 ms; the first track's end passes, and the next one's
+    // start.
     assert_eq!(took("true", "1024kB", 20), next(20));
-    // 30 are there after 15 ms, long after sector 21 of the next track passed: a turn later, though its first were.
+    // 30 have arrived after 15 ms, long after sector 21 of the next track passed: a revolution is lost, although its
+    // first sectors were in time.
     assert_eq!(took("true", "1024kB", 30), TURN + next(30));
-    // 22 are there after 11 ms, 23 after 11.5 ms; of the next track 14 pass until 11.28 ms, 15 until 11.3 ms.
+    // 22 have arrived after 11 ms, 23 after 11.5 ms; of the next track 14 pass until 11.28 ms, 15 until 11.3 ms.
     assert_eq!((took("true", "1024kB", 22), took("true", "1024kB", 23)), (next(22), TURN + next(23)));
     assert_eq!(took("false", "1024kB", 20), TURN + next(20), "all must be there when the arm sets out");
 }
 
 #[test]
 fn immediate_partial_sends_the_cached_part_while_the_rest_is_fetched() {
-    // 20 µs a sector on the link. Of 200 sectors the first 100 are cached; the others pass from 2 ms to 4 ms.
+    // 20 µs per sector on the link. The first 100 of 200 sectors are cached; the others pass from 2 ms to 4 ms.
     let took = |rate, partial| {
         let spec = with(&[("interface.link_rate", rate), ("interface.immediate_partial", partial)]);
         tell(&spec, &apart(&[read(0, 100), read(0, 200)])).took(1)
@@ -197,21 +199,21 @@ fn immediate_partial_sends_the_cached_part_while_the_rest_is_fetched() {
 
 #[test]
 fn immediate_partial_does_not_send_what_has_not_come_yet() {
-    // 40 µs a sector: the 50 cached ones are over after 2 ms. The others begin to pass after 6 ms, faster than the
-    // link takes them; in between it has nothing to send.
+    // 40 µs per sector: the 50 cached ones are sent after 2 ms. The others begin to pass after 6 ms, faster than the
+    // link transfers them; in between the link is idle.
     let spec = with(&[("interface.link_rate", "12800kB"), ("cache.read_ahead.mode", "off")]);
     let story = tell(&spec, &apart(&[read(250, 50), read(250, 150)]));
     assert_eq!(story.took(1), 300 * SECTOR + 100 * 2 * SECTOR);
 }
 
-/// An overhead as it shows up in a command's account: the command `before` it, and the `setup`, are long over.
+/// Returns the overhead in a command's breakdown; `setup` and the command `before` it have long finished.
 fn overhead(settings: &[(&str, &str)], setup: Arrival, before: Arrival, command: Arrival) -> u64 {
-    let mut all = vec![("interface.link_rate", "1000TiB")]; // nothing that could be measured
+    let mut all = vec![("interface.link_rate", "1000TiB")]; // negligible transfer time
     all.extend(settings);
     tell(&writing(&all), &apart(&[setup, before, command])).breakdown(2).overhead.0
 }
 
-/// Checks a kind's first three keys: one duration for all, and two by the command before.
+/// Checks a kind's first three keys: one duration for all, and two depending on the previous command.
 fn check_kind([key, after_read, after_write]: [&str; 3], command: Arrival) {
     let (setup, a_read, a_write) = (read(0, 8), read(40_000, 1), write(40_000, 1));
     let took = |settings: &[(&str, &str)], before| overhead(settings, setup, before, command);
@@ -224,7 +226,7 @@ fn check_kind([key, after_read, after_write]: [&str; 3], command: Arrival) {
     assert_eq!(took(&apart[..2], a_write), 70 * MICROSECOND, "the other one keeps its value");
 }
 
-/// Checks a kind's exception for a command that goes on where one of its kind ended. `setup` comes first.
+/// Checks a kind's exception for a command that continues one of the same kind. `setup` is submitted first.
 fn check_in_sequence(key: &str, in_sequence: &str, setup: Arrival, before: [Arrival; 2], command: Arrival) {
     let took = |settings: &[(&str, &str)], before| overhead(settings, setup, before, command);
     let exception = [(key, "70us"), (in_sequence, "20us")];
@@ -235,7 +237,7 @@ fn check_in_sequence(key: &str, in_sequence: &str, setup: Arrival, before: [Arri
     let mut gap = continued;
     gap.extent = Extent::new(gap.extent.start, gap.extent.sectors - Sectors(1));
     assert_eq!(took(&exception, gap), 70 * MICROSECOND, "it ended elsewhere");
-    // The exception stands above what holds after a read or a write.
+    // The exception takes precedence over the times after a read or a write.
     let (after_read, after_write) = (format!("{key}.after_read"), format!("{key}.after_write"));
     let all = [(key, "70us"), (&after_read, "30us"), (&after_write, "90us"), (in_sequence, "20us")];
     assert_eq!(took(&all, continued), 20 * MICROSECOND);
@@ -302,7 +304,7 @@ fn write_data_overhead_is_when_the_data_of_a_write_is_asked_for() {
     let (after_read, after_write) =
         ("interface.overhead.write_data.after_read", "interface.overhead.write_data.after_write");
     let in_sequence = "interface.overhead.write_data.in_sequence";
-    // 0.1 ms on the link for the one sector. Without overlap the arm may set out when it is there.
+    // 0.1 ms on the link for the one sector. Without overlap the arm may move when it has arrived.
     let overhead_of = |settings: &[(&str, &str)], before: Arrival| {
         let all = [&[("interface.link_rate", "5120kB"), ("interface.overlap", "false")], settings].concat();
         tell(&writing(&all), &apart(&[before, fua(80_000, 1)])).breakdown(1).overhead.0
@@ -318,7 +320,7 @@ fn write_data_overhead_is_when_the_data_of_a_write_is_asked_for() {
     let took = [a_read, a_write, continued].map(|before| overhead_of(&apart, before));
     assert_eq!(took, [130 * MICROSECOND, 190 * MICROSECOND, 150 * MICROSECOND]);
     assert_eq!(overhead_of(&apart[..4], continued), 190 * MICROSECOND);
-    // The command must have been processed as well.
+    // Command processing must have finished as well.
     assert_eq!(
         overhead_of(&[("interface.overhead.write_miss", "0.5ms"), (key, "0")], a_read),
         500 * MICROSECOND
@@ -327,7 +329,7 @@ fn write_data_overhead_is_when_the_data_of_a_write_is_asked_for() {
 
 #[test]
 fn write_data_may_come_before_or_after_the_arm_sets_out() {
-    // The sector is 1 ms on the link, and the arm sets out for it, on its own track, after 0.5 ms.
+    // The sector takes 1 ms on the link, and the arm, already on its track, may move after 0.5 ms.
     let took = |asked, lba| {
         let spec = with(&[
             ("interface.link_rate", "512kB"),
@@ -397,7 +399,7 @@ fn control_overhead_is_charged_by_the_command_before() {
         "interface.overhead.control.after_write",
     ];
     check_kind(keys, discard(80_000, 8));
-    // Also of a flush that had to wait for the write before it.
+    // Also for a flush that had to wait for the write before it.
     check_kind(keys, flush());
 }
 
@@ -421,7 +423,7 @@ fn overhead_delays_the_arm_and_can_cost_a_turn() {
 
 #[test]
 fn reconnect_comes_before_data_that_a_read_waited_for() {
-    // 1 µs a sector on the link. Reconnecting is hidden as long as the data is still coming.
+    // 1 µs per sector on the link. Reconnection is hidden as long as data is still arriving.
     let finish = |time, overlap, reads: &[Arrival]| {
         let spec = with(&[
             ("interface.link_rate", "512MB"),
@@ -437,7 +439,7 @@ fn reconnect_comes_before_data_that_a_read_waited_for() {
     assert_eq!(finish("3ms", "true", &miss), 50 * SECTOR + 3_000 * MICROSECOND + 100 * MICROSECOND);
     assert_eq!(finish("0", "false", &miss), 150 * SECTOR + 100 * MICROSECOND);
     assert_eq!(finish("3ms", "false", &miss), 150 * SECTOR + 3_000 * MICROSECOND + 100 * MICROSECOND);
-    // What is cached is sent without it.
+    // Cached data is sent without reconnection.
     for overlap in ["true", "false"] {
         assert_eq!(finish("3ms", overlap, &[read(50, 100), read(50, 100)]), 100 * MICROSECOND);
     }
@@ -445,7 +447,7 @@ fn reconnect_comes_before_data_that_a_read_waited_for() {
 
 #[test]
 fn reconnect_holds_for_the_rest_of_a_partial_hit_and_for_a_read_that_joins() {
-    // Of 150 sectors the first 50 are cached; the others pass from 6 ms to 8 ms.
+    // The first 50 of 150 sectors are cached; the others pass from 6 ms to 8 ms.
     let partial = |time, immediate| {
         let spec = with(&[
             ("interface.link_rate", "512MB"),

@@ -1,7 +1,7 @@
-//! Every setting of a drive has the effect that its explanation promises: for each key a test of its own.
+//! Every key of a drive has the documented effect: one test per key.
 //!
-//! Each file lists in `KEYS` what it covers. The tests run [`common::bare`], whose first zone has tracks of 500 sectors
-//! that take 20 µs each, so that most expected times are sums of whole microseconds, held to the nanosecond.
+//! Each file lists in `KEYS` the keys that it covers. The tests run [`common::bare`], whose first zone has tracks of
+//! 500 sectors of 20 µs each, so that most expected times are sums of whole microseconds, compared to the nanosecond.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -16,7 +16,7 @@ mod write;
 
 use sakiyomi_drive::spec::explain;
 
-/// A file's list and its text.
+/// The keys of each file, and its source text.
 const FILES: [(&[&str], &str); 7] = [
     (geometry::KEYS, include_str!("geometry.rs")),
     (servo::KEYS, include_str!("servo.rs")),
@@ -39,7 +39,7 @@ fn every_key_but_the_name_is_covered_once() {
     assert_eq!(covered, explained, "a key is listed twice, or no drive has it");
 }
 
-/// The list alone proves nothing: the file must set the key as well. Zones are set by number.
+/// The list alone is not sufficient: the file must also set the key. Zones are set by number.
 #[test]
 fn every_key_that_a_file_lists_is_set_there() {
     for (keys, text) in FILES {

@@ -1,4 +1,4 @@
-//! Which waiting command is next.
+//! Effects of the queue keys.
 
 use sakiyomi_drive::Drive;
 use sakiyomi_model::{Device, Extent, Lba, Nanos, Op, Request, RequestId, Sectors, StreamId};
@@ -17,8 +17,8 @@ pub(crate) const KEYS: &[&str] = &[
     "queue.read_preference",
 ];
 
-/// On the neighbouring track, whose sector `n` then comes round after `n` × 20 µs, if that is more than the 1 ms of
-/// the head switch.
+/// Returns a sector on the neighbouring track, whose sector `n` passes after `n` × 20 µs, if that is more than the 1 ms
+/// of the head switch.
 fn next_track(sector: u64) -> u64 {
     TRACK + sector
 }
@@ -39,7 +39,7 @@ fn depth_is_how_many_commands_the_drive_takes() {
         assert_eq!(accepted as u64, depth);
         let refused = drive.submit(Nanos::ZERO, request(9)).unwrap_err();
         assert_eq!(refused.0, request(9), "the request comes back as it was");
-        // The end of a command makes room for another.
+        // A command end frees a slot.
         let end = drive.next_event().unwrap();
         let mut done = Vec::new();
         let mut now = end;
@@ -59,7 +59,7 @@ fn policy_decides_the_order() {
         ("fcfs", [0, 1, 2, 3, 4, 5]),
         // From 1010 the nearest is 900, then 850, then 1300.
         ("sstf", [0, 2, 5, 3, 4, 1]),
-        // Inwards to the last, then back; or once more from the outermost on.
+        // Inwards to the last, then back; or again from the outermost.
         ("look", [0, 2, 4, 1, 5, 3]),
         ("c_look", [0, 2, 4, 1, 3, 5]),
     ];
@@ -77,7 +77,8 @@ fn sptf_takes_what_comes_round_first_where_sstf_takes_the_older_one() {
 
 #[test]
 fn age_weight_is_the_exchange_rate_of_waiting_for_positioning() {
-    // After a turn the older read has waited 9 ms longer and is 7 ms further away: it wins from 7/9 on.
+    // After a revolution the older read has waited 9 ms longer and is 7 ms further away: it wins from a weight of 7/9
+    // on.
     let reads = [a_turn(), read(next_track(450), 1), at(9.0, read(next_track(100), 1))];
     assert_eq!(order(&[("queue.age_weight", "0")], &reads), [0, 2, 1]);
     assert_eq!(order(&[("queue.age_weight", "0.777")], &reads), [0, 2, 1]);
@@ -107,7 +108,7 @@ fn age_limit_bounds_the_wait_of_a_far_command_under_sptf() {
 fn window_hides_all_but_the_oldest_commands() {
     let reads = [a_turn(), read(next_track(400), 1), read(next_track(300), 1), read(next_track(100), 1)];
     assert_eq!(order(&[("queue.window", "1")], &reads), [0, 1, 2, 3]);
-    // Of 400 and 300 the latter, and from there the older of the two that wait: 400 comes first now.
+    // First 300 of 400 and 300; from there the older of the two waiting, because 400 now comes first.
     assert_eq!(order(&[("queue.window", "2")], &reads), [0, 2, 1, 3]);
     assert_eq!(order(&[("queue.window", "3")], &reads), [0, 3, 2, 1]);
 }
@@ -123,7 +124,7 @@ fn rpo_margin_gives_up_a_sector_that_comes_too_soon_after_the_arm() {
 
 #[test]
 fn rpo_margin_does_not_count_where_the_head_is_on_the_track() {
-    // After nine tenths of the turn sector 4 has left the buffer again.
+    // After nine tenths of the revolution sector 4 has been evicted from the buffer.
     let reads = [a_turn(), read(next_track(100), 1), at(9.0, read(4, 1))];
     assert_eq!(order(&[("queue.rpo_margin", "0.101ms")], &reads), [0, 2, 1]);
 }
@@ -152,7 +153,7 @@ fn read_preference_is_waiting_time_under_fcfs_and_seek_time_under_sstf() {
     let pair = [a_turn(), at(2.0, write(next_track(100), 1)), at(5.0, read(next_track(250), 1))];
     let fcfs = |preference| order(&[("queue.policy", "fcfs"), ("queue.read_preference", preference)], &pair);
     assert_eq!((fcfs("2.999ms"), fcfs("3.001ms")), (vec![0, 1, 2], vec![0, 2, 1]));
-    // One cylinder for the write; for the read 3, which takes 1.606 ms (Lee's curve).
+    // One cylinder for the write; three for the read, which take 1.606 ms (Lee's curve).
     let pair = [a_turn(), write(CYLINDER, 1), read(3 * CYLINDER, 1)];
     let sstf = |preference| order(&[("queue.policy", "sstf"), ("queue.read_preference", preference)], &pair);
     assert_eq!((sstf("0.05ms"), sstf("1ms")), (vec![0, 1, 2], vec![0, 2, 1]));

@@ -1,4 +1,4 @@
-//! What is read beyond what was asked.
+//! Effects of the read-ahead keys.
 
 use sakiyomi_drive::log::DiskCause;
 use sakiyomi_drive::spec::DriveSpec;
@@ -15,7 +15,7 @@ pub(crate) const KEYS: &[&str] = &[
     "cache.read_ahead.resume_on_hit",
 ];
 
-/// One segment of 4096 sectors, room for a cylinder.
+/// Returns a drive with one segment of 4096 sectors, enough for a cylinder.
 fn ahead(settings: &[(&str, &str)]) -> DriveSpec {
     let mut all =
         vec![("cache.size", "2MiB"), ("cache.segments.count", "1"), ("cache.read_ahead.max", "2MiB")];
@@ -23,7 +23,7 @@ fn ahead(settings: &[(&str, &str)]) -> DriveSpec {
     with(&all)
 }
 
-/// Sectors read ahead by each access to the medium.
+/// Returns the sectors read ahead by each access.
 fn sectors_ahead(spec: &DriveSpec, arrivals: &[sakiyomi_drive::replay::Arrival]) -> Vec<u64> {
     tell(spec, arrivals).accesses().iter().map(|access| access.ahead.0).collect()
 }
@@ -88,7 +88,7 @@ fn min_is_read_before_a_waiting_command_gets_the_arm() {
 fn a_command_that_comes_during_read_ahead_ends_it_at_the_next_sector_after_min() {
     for (min, end) in [("0", 101 * SECTOR), ("256KiB", 520 * SECTOR + 50 * SECTOR)] {
         let spec = ahead(&[("cache.read_ahead.mode", "fixed"), ("cache.read_ahead.min", min)]);
-        // 2.01 ms: in the middle of sector 100. 520 sectors end on the next track, behind a switch of 50.
+        // 2.01 ms: in the middle of sector 100. 520 sectors end on the next track, after a switch of 50.
         let story = tell(&spec, &[read(0, 8), at(2.01, read(1000 * CYLINDER, 1))]);
         assert_eq!(story.accesses()[1].start.0, end, "min = {min}");
     }
@@ -119,7 +119,7 @@ fn after_sequential_waits_for_so_many_commands_in_sequence() {
         ]);
         sectors_ahead(&spec, &apart(&sequence))
     };
-    // Each read that was read ahead of is a hit, and no access.
+    // Each read that was read ahead is a hit, and causes no access.
     assert_eq!(counts("0"), [8, 8], "the first read brings in the second");
     assert_eq!(counts("1"), [0, 8, 8], "the second continues the first");
     assert_eq!(counts("2"), [0, 0, 8]);
@@ -137,7 +137,7 @@ fn after_sequential_begins_anew_after_a_jump_within_the_segment() {
 fn on_arrival_takes_along_what_passes_before_the_request() {
     for (on_arrival, class) in [("false", PURE_MISS), ("true", FULL_HIT)] {
         let spec = ahead(&[("cache.read_ahead.on_arrival", on_arrival), ("cache.near_window", "0")]);
-        // The index is under the heads: 100 sectors pass before the one that is asked for.
+        // The index is under the heads: 100 sectors pass before the first requested one.
         let story = tell(&spec, &apart(&[read(100, 8), read(0, 100)]));
         assert_eq!(story.finish(0), 108 * SECTOR, "the request is not delayed");
         assert_eq!(story.class(1), class);
@@ -146,7 +146,7 @@ fn on_arrival_takes_along_what_passes_before_the_request() {
 
 #[test]
 fn on_arrival_takes_a_request_that_is_passing_from_its_middle() {
-    // After 2 ms sector 100 is under the heads, inside the request.
+    // After 2 ms sector 100 is under the heads, within the request.
     let asked = [at(2.0, read(50, 400))];
     let finish = |on_arrival| tell(&ahead(&[("cache.read_ahead.on_arrival", on_arrival)]), &asked).finish(0);
     assert_eq!(finish("false"), TURN + 450 * SECTOR, "from its beginning, in the next turn");

@@ -1,4 +1,4 @@
-//! How the buffer is cut up for reads, and what is remembered of what it held.
+//! Effects of the segment keys, and of the memory of evicted ranges.
 
 use sakiyomi_drive::log::CacheChange;
 use sakiyomi_drive::replay::Arrival;
@@ -17,12 +17,12 @@ pub(crate) const KEYS: &[&str] = &[
     "cache.ghosts",
 ];
 
-/// The class of the last of `reads`, which come one at a time.
+/// Returns the class of the last of `reads`, submitted one at a time.
 fn last_class(spec: &DriveSpec, reads: &[Arrival]) -> Class {
     tell(spec, &apart(reads)).class(reads.len() as u64 - 1)
 }
 
-// Places far from one another.
+// Distant addresses.
 const A: u64 = 0;
 const B: u64 = 100_000;
 const C: u64 = 200_000;
@@ -45,7 +45,7 @@ fn adaptive_segments_are_as_large_as_their_read_and_fixed_ones_are_not() {
     assert_eq!(last_class(&mode("fixed"), &[read(A, 64), read(A, 64)]), PURGED_MISS);
     assert_eq!(last_class(&mode("fixed"), &[read(A, 64), read(A + 56, 8)]), FULL_HIT);
     assert_eq!(last_class(&mode("adaptive"), &[read(A, 64), read(A, 64)]), FULL_HIT);
-    // Two of 64 fill the buffer; a third makes as much room as it needs.
+    // Two segments of 64 fill the buffer; a third one frees as much space as it needs.
     let third = [read(A, 64), read(B, 64), read(C, 8)];
     assert_eq!(last_class(&mode("adaptive"), &[third.as_slice(), &[read(B, 64)]].concat()), FULL_HIT);
     assert_eq!(last_class(&mode("adaptive"), &[third.as_slice(), &[read(A, 64)]].concat()), PURGED_MISS);
@@ -61,7 +61,7 @@ fn count_is_how_many_places_are_held_at_once() {
     }
 }
 
-/// Two segments under a rule of replacement; read-ahead of 8 sectors.
+/// Returns a drive with two segments, a replacement policy, and a read-ahead of 8 sectors.
 fn replacing(rule: &str) -> DriveSpec {
     with(&[
         ("cache.segments.count", "2"),
@@ -71,7 +71,7 @@ fn replacing(rule: &str) -> DriveSpec {
     ])
 }
 
-/// Which of A and B is evicted when the last of `reads` makes room.
+/// Returns which of A and B is evicted by the last of `reads`.
 fn evicted(rule: &str, reads: &[Arrival]) -> u64 {
     tell(&replacing(rule), &apart(reads)).cache_events(CacheChange::Evict)[0].start.0
 }
@@ -85,11 +85,11 @@ fn lru_evicts_the_least_recently_used_and_fifo_the_oldest() {
 
 #[test]
 fn consumed_first_evicts_what_the_host_has_read_to_its_end() {
-    // Of A half is unread. Of B, used later, all is read.
+    // Half of A is unread. B, used later, has been read completely.
     let reads = [read(A, 8), read(B, 8), read(B + 8, 8), read(C, 8)];
     assert_eq!(evicted("lru", &reads), A);
     assert_eq!(evicted("consumed_first", &reads), B);
-    // Where nothing is consumed, the least recently used goes.
+    // Without a consumed segment, the least recently used one is evicted.
     assert_eq!(evicted("consumed_first", &[read(A, 8), read(B, 8), read(C, 8)]), A);
 }
 
@@ -102,7 +102,7 @@ fn least_recently_sequential_keeps_a_stream_that_random_reads_would_evict() {
     assert_eq!(last_class(&replacing("least_recently_sequential"), &reads), FULL_HIT);
 }
 
-/// One segment of 64 sectors under a rule for what was read, read-ahead as far as it goes.
+/// Returns a drive with one segment of 64 sectors, a setting for consumed sectors, and unlimited read-ahead.
 fn consuming(rule: &str, mode: &str) -> DriveSpec {
     with(&[
         ("cache.size", "32KiB"),
@@ -116,14 +116,14 @@ fn consuming(rule: &str, mode: &str) -> DriveSpec {
 #[test]
 fn consumed_decides_what_of_a_read_can_be_read_again() {
     let again = |rule, reads: &[Arrival]| last_class(&consuming(rule, "fixed"), reads);
-    // Read-ahead fills all of the segment, the request's place included, unless that is kept.
+    // Read-ahead fills the whole segment, the request's space included, unless that is kept.
     assert_eq!(again("keep", &[read(A, 16), read(A, 16)]), FULL_HIT);
     assert_eq!(again("overwrite", &[read(A, 16), read(A, 16)]), PURGED_MISS);
     assert_eq!(again("discard", &[read(A, 16), read(A, 16)]), PURGED_MISS);
-    // With room for both nothing but a discard takes it away.
+    // With space for both, only `discard` removes the request's sectors.
     let both = |rule| last_class(&consuming(rule, "segment"), &[read(A, 16), read(A, 16)]);
     assert_eq!(["keep", "overwrite", "discard"].map(both), [FULL_HIT, FULL_HIT, PURGED_MISS]);
-    // What was read ahead is there under any rule, until a hit has taken it.
+    // Read-ahead data is cached under any setting until a hit consumes it.
     for (rule, third) in [("keep", FULL_HIT), ("overwrite", FULL_HIT), ("discard", PURGED_MISS)] {
         assert_eq!(again(rule, &[read(A, 16), read(A + 16, 16)]), FULL_HIT, "{rule}");
         assert_eq!(again(rule, &[read(A, 16), read(A + 16, 16), read(A + 20, 4)]), third, "{rule}");
@@ -137,7 +137,7 @@ fn consumed_decides_how_far_read_ahead_goes() {
     for (rule, fixed, segment) in [("keep", 48, 48), ("overwrite", 64, 48), ("discard", 64, 64)] {
         assert_eq!((ahead(rule, "fixed"), ahead(rule, "segment")), (fixed, segment), "{rule}");
     }
-    // As large as the segment, a request leaves no room beside it.
+    // A request as large as the segment leaves no space beside it.
     let full = |rule| tell(&consuming(rule, "fixed"), &[read(A, 64)]).accesses()[0].ahead.0;
     assert_eq!(["keep", "overwrite", "discard"].map(full), [0, 64, 64]);
 }
@@ -145,13 +145,13 @@ fn consumed_decides_how_far_read_ahead_goes() {
 #[test]
 fn a_stream_goes_on_in_a_segment_whose_all_was_discarded() {
     let spec = and_sequential(consuming("discard", "fixed"));
-    // All that the first read brought is discarded; the second goes on there, is in sequence, and is read ahead of.
+    // All sectors of the first read are discarded; the second continues it, is sequential, and is read ahead.
     let story = tell(&spec, &apart(&[read(A, 16), read(A + 16, 16)]));
     let ahead: Vec<u64> = story.accesses().iter().map(|access| access.ahead.0).collect();
     assert_eq!(ahead, [0, 64]);
 }
 
-/// Read-ahead only from the second command of a sequence on.
+/// Starts read-ahead only from the second sequential command on.
 fn and_sequential(mut spec: DriveSpec) -> DriveSpec {
     spec.set("cache.read_ahead.after_sequential", "1").unwrap();
     spec
@@ -166,7 +166,7 @@ fn near_window_is_how_far_beyond_something_cached_a_miss_is_near() {
     assert_eq!(miss(&window, 0), NEAR_MISS);
     assert_eq!(miss(&window, 15), NEAR_MISS);
     assert_eq!(miss(&window, 16), PURE_MISS, "16 sectors make 8 KiB");
-    // By default it is an even share of the buffer: 64 KiB of 1 MiB, whatever is read ahead.
+    // The default is an equal share of the buffer: 64 KiB of 1 MiB, independent of read-ahead.
     assert_eq!((miss(&[], 127), miss(&[], 128)), (NEAR_MISS, PURE_MISS));
     assert_eq!(miss(&[("cache.near_window", "0")], 0), PURE_MISS);
 }

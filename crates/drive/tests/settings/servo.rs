@@ -1,4 +1,4 @@
-//! How the arm and the platters move.
+//! Effects of the servo keys.
 
 use sakiyomi_drive::replay::Arrival;
 use sakiyomi_drive::spec::{DriveSpec, SeekSpec};
@@ -26,22 +26,22 @@ pub(crate) const KEYS: &[&str] = &[
     "servo.seek_write",
 ];
 
-/// The first address of a cylinder of `bare`.
+/// Returns the first address of a cylinder of `bare`.
 fn first_of(cylinder: u64) -> u64 {
     if cylinder < 2000 { cylinder * CYLINDER } else { 2000 * CYLINDER + (cylinder - 2000) * 1200 }
 }
 
-/// How long the arm travels for a command that finds it on cylinder 0.
+/// Returns the travel time of a command that finds the arm on cylinder 0.
 fn travel(spec: &DriveSpec, arrival: Arrival) -> u64 {
     tell(spec, &[arrival]).breakdown(0).seek.0
 }
 
-/// The same for a read `distance` cylinders away.
+/// Returns the travel time of a read `distance` cylinders away.
 fn seek(spec: &DriveSpec, distance: u64) -> u64 {
     travel(spec, read(first_of(distance), 1))
 }
 
-/// `bare` with another seek curve.
+/// Returns `bare` with another seek curve.
 fn curve(seek: SeekSpec) -> DriveSpec {
     let mut spec = bare();
     spec.servo.seek = seek;
@@ -77,7 +77,7 @@ fn the_whole_curve_is_changed_at_once() {
 #[test]
 fn rpm_is_the_time_of_a_turn() {
     for (rpm, turn) in [("6000", 10_000_000), ("12000", 5_000_000), ("7200", 8_333_333u64)] {
-        // Half a turn until sector 250 comes round, and the sector.
+        // Half a revolution until sector 250, and the sector.
         assert_eq!(tell(&with(&[("servo.rpm", rpm)]), &[read(250, 1)]).finish(0), 251 * turn / 500);
     }
 }
@@ -91,7 +91,7 @@ fn head_switch_delays_what_lies_under_another_head() {
         assert_eq!(story.breakdown(2).seek.0, 0, "the head is selected already");
         assert_eq!(story.took(1), 401 * SECTOR);
     }
-    // A seek hides a shorter head switch, and is hidden by a longer one.
+    // A seek hides a shorter head switch, and vice versa.
     let other_head = first_of(1) + TRACK;
     assert_eq!(travel(&with(&[("servo.head_switch", "1ms")]), read(other_head, 1)), 1_500_000);
     assert_eq!(travel(&with(&[("servo.head_switch", "2ms")]), read(other_head, 1)), 2_000_000);
@@ -118,7 +118,7 @@ fn write_settle_is_added_before_a_write_and_may_be_negative() {
 
 #[test]
 fn lost_turns_cost_a_turn_where_the_arm_has_moved() {
-    // There and back, for a read and for a write, and once more where the arm is.
+    // A read and a write on other cylinders, and a read on the arm's cylinder.
     let arrivals = apart(&[read(first_of(1), 1), write(first_of(0), 1), read(50, 1)]);
     let took =
         |share| [0, 1, 2].map(|request| tell(&with(&[("servo.lost_turns", share)]), &arrivals).took(request));
@@ -142,21 +142,21 @@ fn lost_turns_are_spread_evenly() {
 
 #[test]
 fn write_settle_can_cost_a_turn_on_the_track_where_the_head_is() {
-    // Sector 24 comes round 0.48 ms after the index, 25 after 0.5 ms.
+    // Sector 24 passes 0.48 ms after the index, 25 after 0.5 ms.
     let took = |lba| tell(&with(&[("servo.write_settle", "0.5ms")]), &[write(lba, 1)]).took(0);
     assert_eq!((took(24), took(25)), (TURN + 25 * SECTOR, 26 * SECTOR));
 }
 
 #[test]
 fn write_settle_comes_where_a_transfer_goes_on_to_another_track_and_not_on_the_same_one() {
-    // A track skew of 60 sectors covers a head switch of 1 ms and 0.2 ms of settling, and no more.
+    // A track skew of 60 sectors covers exactly a head switch of 1 ms and 0.2 ms of settling.
     let across = |settle| {
         let spec = with(&[("servo.write_settle", settle), ("geometry.zones.0.track_skew", "60")]);
         tell(&spec, &[at(0.5, write(100, TRACK))]).finish(0)
     };
     let all = (100 + 60 + TRACK) * SECTOR;
     assert_eq!((across("0.2ms"), across("0.201ms")), (all, TURN + all));
-    // Over the replaced sector and back.
+    // Across the replaced sector and back.
     let same = tell(&replaced(&[("servo.write_settle", "0.5ms")]), &[at(0.5, write(200, 290))]);
     assert_eq!(
         (same.breakdown(0).seek.0, same.finish(0)),
@@ -167,7 +167,7 @@ fn write_settle_comes_where_a_transfer_goes_on_to_another_track_and_not_on_the_s
 
 #[test]
 fn write_settle_is_no_part_of_a_write_that_goes_on_where_the_head_is() {
-    // The second write is there when the first ends, its first sector just coming round.
+    // The second write is ready when the first ends, with its first sector just passing.
     let spec = with(&[("servo.write_settle", "0.5ms")]);
     let story = tell(&spec, &[write(100, 8), write(108, 8)]);
     assert_eq!((story.breakdown(1).seek.0, story.finish(1)), (0, 116 * SECTOR));
@@ -177,7 +177,7 @@ fn write_settle_is_no_part_of_a_write_that_goes_on_where_the_head_is() {
 
 #[test]
 fn write_settle_begins_when_there_is_something_to_write() {
-    // 1 ms a sector: one is there after 1 ms, when the arm has long arrived; then the head settles for 0.5 ms.
+    // 1 ms per sector: one has arrived after 1 ms, when the arm has long arrived; then the head settles for 0.5 ms.
     let took = |overlap, lba| {
         let settings = [
             ("servo.write_settle", "0.5ms"),
@@ -193,7 +193,7 @@ fn write_settle_begins_when_there_is_something_to_write() {
         assert_eq!(took("true", track + 75), 76 * SECTOR, "at 1.5 ms sector 75 comes round");
         assert_eq!(took("true", track + 74), TURN + 75 * SECTOR);
     }
-    // Without overlap the arm sets out only when the data is there: at 1 ms, to arrive at 2.3 ms.
+    // Without overlap the arm moves only when the data has arrived, from 1 ms to 2.3 ms.
     assert_eq!(took("false", first_of(1) + 115), 116 * SECTOR);
     assert_eq!(took("false", first_of(1) + 114), TURN + 115 * SECTOR);
 }
@@ -205,7 +205,7 @@ fn write_settle_holds_for_dirty_data_too() {
         ("cache.write.high_watermark", "0"),
         ("cache.write.low_watermark", "0"),
     ]);
-    // The first of its 8 sectors is there after a nanosecond.
+    // The first of its 8 sectors has arrived after a nanosecond.
     assert_eq!(tell(&spec, &[write(100, 8)]).destages()[0].seek, Nanos(500_001));
 }
 
@@ -279,7 +279,7 @@ fn points_are_met_and_joined_by_straight_lines() {
     );
 }
 
-/// 0.3 ms for an access in place, 1.5 ms to the next cylinder.
+/// Returns a drive with 0.3 ms for an access on the same cylinder, and 1.5 ms for the next cylinder.
 fn in_place() -> DriveSpec {
     curve(SeekSpec::Table {
         points: vec![(0, Nanos(300_000)), (1, Nanos(1_500_000)), (4000, Nanos(9_000_000))],
@@ -299,7 +299,7 @@ fn points_for_distance_zero_are_what_an_access_in_place_takes() {
         assert_eq!(travel(&settled, write(100, 1)), time + 200_000);
         assert_eq!(travel(&settled, read(100, 1)), time);
     }
-    // A head switch is hidden by a longer one.
+    // A head switch is hidden by a longer time.
     let quick = and(in_place(), "servo.head_switch", "0.1ms");
     assert_eq!(travel(&quick, read(TRACK + 100, 1)), 300_000);
 }
@@ -319,7 +319,7 @@ fn points_for_distance_zero_cost_a_turn_where_the_sector_comes_sooner() {
     assert_eq!((took(15), took(14)), (16 * SECTOR, TURN + 15 * SECTOR));
 }
 
-/// Tracks of 490 addressed sectors; in place of sector 485 stands 495, ten sectors behind the one before it.
+/// Returns a drive with 490 addressed sectors per track; sector 485 is replaced by 495, ten sectors further.
 fn replaced(settings: &[(&str, &str)]) -> DriveSpec {
     let mut all = vec![
         ("geometry.zones.0.spares", "10"),
@@ -332,7 +332,7 @@ fn replaced(settings: &[(&str, &str)]) -> DriveSpec {
 
 #[test]
 fn points_for_distance_zero_do_not_hold_inside_a_transfer() {
-    // Over the replaced sector and back, and to the next track under 50 sectors of skew.
+    // Across the replaced sector and back, and to the next track with 50 sectors of skew.
     let table = r#"{ curve = "table", points = [[0, "1.3ms"], [1, "1.5ms"], [4000, "9ms"]] }"#;
     for (spec, seek) in [(replaced(&[]), 0), (replaced(&[("servo.seek", table)]), 1_300_000)] {
         let story = tell(&spec, &[at(0.5, read(200, 490))]);
@@ -348,7 +348,7 @@ fn points_for_distance_zero_do_not_hold_where_the_access_goes_on_where_the_head_
     assert_eq!((gapless.breakdown(1).seek.0, gapless.finish(1)), (0, 116 * SECTOR));
     let gap = both(109);
     assert_eq!((gap.breakdown(1).seek.0, gap.finish(1)), (300_000, TURN + 117 * SECTOR));
-    // A write goes on behind a read as well, and not where it comes a moment too late.
+    // A write can continue a read as well, unless it is ready slightly too late.
     let writes = |millis| tell(&in_place(), &[read(100, 8), at(millis, write(108, 8))]).finish(1);
     assert_eq!((writes(0.0), writes(2.1600005)), (116 * SECTOR, TURN + 116 * SECTOR));
 }
@@ -369,7 +369,7 @@ fn curve_names_the_kind_and_takes_no_other_kind_s_figures() {
     assert!(error.contains("threshold"), "{error}");
 }
 
-/// The seek table as `to_toml` writes it.
+/// Returns the seek table as written by `to_toml`.
 fn toml_seek(spec: &DriveSpec) -> String {
     let text = spec.to_toml();
     let from = text.find("[servo.seek]").expect("every drive has a seek curve");

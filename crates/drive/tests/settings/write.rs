@@ -1,4 +1,4 @@
-//! What happens to writes: [`writing`] has room for 128 dirty sectors and writes to the medium only when it must.
+//! Effects of the write cache keys: [`writing`] has space for 128 dirty sectors and destages only when it must.
 
 use sakiyomi_drive::replay::Arrival;
 use sakiyomi_model::{Nanos, Op};
@@ -23,7 +23,7 @@ pub(crate) const KEYS: &[&str] = &[
     "cache.write.keep",
 ];
 
-/// `count` writes of 16 sectors, one to each cylinder, 100 ms apart.
+/// Returns `count` writes of 16 sectors, one per cylinder, 100 ms apart.
 fn scattered(count: u64) -> Vec<Arrival> {
     apart(&(0..count).map(|i| write(i * CYLINDER, 16)).collect::<Vec<_>>())
 }
@@ -41,7 +41,7 @@ fn enabled_acknowledges_writes_from_the_cache() {
 
 #[test]
 fn shared_room_for_dirty_data_is_taken_from_reads_and_separate_room_is_not() {
-    // 256 sectors. Shared: two segments of 128; separate: 128 for reads in two of 64.
+    // 256 sectors. Shared: two segments of 128; separate: 128 for reads in two segments of 64.
     let buffer = |share| {
         writing(&[("cache.size", "128KiB"), ("cache.segments.count", "2"), ("cache.write.share", share)])
     };
@@ -50,7 +50,7 @@ fn shared_room_for_dirty_data_is_taken_from_reads_and_separate_room_is_not() {
     assert_eq!(tell(&buffer("separate"), &commands).class(2), FULL_HIT);
     assert_eq!(tell(&buffer("separate"), &reads_only).class(1), PURGED_MISS, "a segment is smaller for good");
     assert_eq!(tell(&buffer("shared"), &reads_only).class(1), FULL_HIT);
-    // Of two segments in use one must go, the older one.
+    // One of the two segments in use is evicted, the older one.
     let two = apart(&[read(0, 64), read(200_000, 64), write(100_000, 100), read(200_000, 64), read(0, 64)]);
     let story = tell(&buffer("shared"), &two);
     assert_eq!((story.class(3), story.class(4)), (FULL_HIT, PURGED_MISS));
@@ -63,9 +63,9 @@ fn limit_makes_a_write_that_does_not_fit_wait_for_the_medium() {
     assert_eq!((fits.class(1), fits.took(1)), (ABSORBED, 49));
     let story = tell(&writing(&[("cache.write.limit", "64KiB")]), &two);
     assert_eq!((story.class(0), story.class(1)), (ABSORBED, MEDIA));
-    // At 1 ms sector 50 is under the heads: sector 0 comes at 10 ms, 64 sectors pass, and there is room.
+    // At 1 ms sector 50 is under the heads: sector 0 passes at 10 ms, 64 sectors are written, and there is space.
     assert_eq!(story.finish(1), (TRACK + 64) * SECTOR + 49);
-    // What never fits goes to the medium itself: 75 sectors of skew, and its own.
+    // A write larger than the limit goes to the medium itself: 75 sectors of skew, and its own.
     let large = tell(&writing(&[("cache.write.limit", "32KiB")]), &[write(CYLINDER, 96)]);
     assert_eq!((large.class(0), large.finish(0), large.destages().len()), (MEDIA, (225 + 96) * SECTOR, 0));
 }
@@ -96,7 +96,7 @@ fn low_watermark_is_where_it_ends() {
 fn idle_delay_is_how_long_the_drive_rests_before_it_tidies_up() {
     let commands = [write(0, 8), at(3.0, write(CYLINDER, 8)), at(5.0, read(200, 1))];
     let destages = tell(&writing(&[("cache.write.idle_delay", "20ms")]), &commands).destages();
-    // The read ends when sector 200 has passed in the turn that is under way: at 4.02 ms of it, a turn later.
+    // The read ends when sector 200 has passed in the current revolution: at 4.02 ms of it, a revolution later.
     let rest = (TRACK + 201) * SECTOR;
     assert_eq!(destages.len(), 2, "once it has begun, all is written");
     assert_eq!(destages[0].start.0, rest + 20 * MILLISECOND);
@@ -106,7 +106,7 @@ fn idle_delay_is_how_long_the_drive_rests_before_it_tidies_up() {
 
 #[test]
 fn max_age_writes_old_data_ahead_of_waiting_commands() {
-    // Reads keep the arm busy for 60 ms and more; those on the neighbouring cylinders are always nearer.
+    // Reads keep the arm busy for at least 60 ms; those on the neighbouring cylinders are always nearer.
     let reads = (0..40).map(|i| read((1000 + i) * CYLINDER, 1));
     let commands: Vec<_> = [write(0, 8)].into_iter().chain(reads).collect();
     let story = |age| tell(&writing(&[("cache.write.max_age", age), ("queue.depth", "64")]), &commands);
@@ -124,13 +124,13 @@ fn max_age_wakes_a_drive_at_rest_to_the_instant() {
     let commands = [at(1.0, write(0, 8)), at(4.0, write(CYLINDER, 8))];
     let destages = tell(&writing(&[("cache.write.max_age", "30ms")]), &commands).destages();
     let starts: Vec<_> = destages.iter().map(|access| access.start.0).collect();
-    // The first is away from 31 ms until its sectors have passed, at 40.16 ms: after the second's time.
+    // The first destage lasts from 31 ms until its sectors have passed, at 40.16 ms: after the second's time.
     assert_eq!(starts, [31 * MILLISECOND, 40 * MILLISECOND + 8 * SECTOR]);
 }
 
 #[test]
 fn max_age_leaves_every_other_access_to_commands_and_the_order_to_positioning() {
-    // Everything is old at once, at 10 ms and angle 0. What comes round last came first; then reads wait all the time.
+    // All data is overdue at 10 ms and angle 0. It arrived in reverse order of passing. From then on reads are waiting.
     let writes = (0..8).map(|i| write(400 - 50 * i, 8));
     let reads = (0..8).map(|i| at(10.0, read((10 + i) * CYLINDER, 1)));
     let commands: Vec<_> = writes.chain(reads).collect();
@@ -142,7 +142,7 @@ fn max_age_leaves_every_other_access_to_commands_and_the_order_to_positioning() 
     assert_eq!(story.destages()[0].lba.0, 50, "the nearest of what is old, not the oldest");
 }
 
-/// The first sectors of what a flush writes, in the order in which it does.
+/// Returns the first sectors of the ranges that a flush writes, in order.
 fn flush_order(window: &str, writes: &[Arrival]) -> Vec<u64> {
     let commands: Vec<_> = writes.iter().copied().chain([at(50.0, flush())]).collect();
     let spec = writing(&[("cache.write.window", window), ("cache.write.limit", "512KiB")]);
@@ -151,12 +151,12 @@ fn flush_order(window: &str, writes: &[Arrival]) -> Vec<u64> {
 
 #[test]
 fn window_is_how_many_of_the_oldest_ranges_are_weighed_and_how_often_the_oldest_is_passed_over() {
-    // On one track, from the angle that is under the head when the flush comes.
+    // On one track, from the angle under the head when the flush arrives.
     let writes = [400, 300, 200, 100].map(|lba| write(lba, 8));
     assert_eq!(flush_order("1", &writes), [400, 300, 200, 100]);
     assert_eq!(flush_order("2", &writes), [300, 400, 100, 200]);
     assert_eq!(flush_order("4", &writes), [100, 200, 300, 400]);
-    // A far one before twenty on the track where the arm stands, which is nearer to each of these.
+    // One distant range, followed by twenty on the arm's track, all of which are nearer.
     let far = write(1900 * CYLINDER, 8);
     let writes: Vec<_> = [far].into_iter().chain((0..20).map(|i| write(25 * i, 8))).collect();
     for (window, before) in [("1", 0), ("4", 4), ("9", 9), ("21", 20)] {
@@ -167,7 +167,7 @@ fn window_is_how_many_of_the_oldest_ranges_are_weighed_and_how_often_the_oldest_
 
 #[test]
 fn a_destage_begins_while_its_data_comes_and_goes_on_as_long_as_more_does() {
-    // A write of 400 sectors that comes at half the pace of the medium ends on it with its last sector.
+    // A write of 400 sectors that arrives at half the rate of the medium is on the medium with its last sector.
     let slow = writing(&[("interface.link_rate", "12800kB"), ("cache.write.limit", "200KiB")]);
     let story = tell(&slow, &[write(0, 400)]);
     let received = story.finish(0);
@@ -178,7 +178,7 @@ fn a_destage_begins_while_its_data_comes_and_goes_on_as_long_as_more_does() {
         (0, TURN + 400 * SECTOR),
         "in time for its second turn, not its third"
     );
-    // Eight more, each while the one before is written: no gap from the first sector to the last.
+    // Eight more, each arriving while the one before is written: no gap from the first sector to the last.
     let stream: Vec<_> = (0..8).map(|i| at(i as f64, write(i * 64, 64))).collect();
     let at_once = [
         ("cache.write.high_watermark", "0"),
@@ -195,7 +195,7 @@ fn a_destage_begins_while_its_data_comes_and_goes_on_as_long_as_more_does() {
     }
 }
 
-/// Sectors per access of what a flush writes.
+/// Returns the sectors per access of a flush.
 fn flushed(settings: &[(&str, &str)], writes: &[Arrival]) -> Vec<u64> {
     let commands: Vec<_> = writes.iter().copied().chain([at(50.0, flush())]).collect();
     let mut destages = tell(&writing(settings), &commands).destages();
@@ -233,7 +233,7 @@ fn on_cached_decides_whether_a_write_spoils_cached_reads_or_renews_them() {
     };
     assert_eq!(class("update", 2), FULL_HIT);
     assert_eq!(class("invalidate", 2), PURE_MISS);
-    // The longer remainder stays.
+    // The longer remainder stays cached.
     let other = apart(&[read(0, 16), write(4, 4), read(8, 8)]);
     assert_eq!(tell(&with(&[("cache.write.on_cached", "invalidate")]), &other).class(2), FULL_HIT);
 }
@@ -259,7 +259,7 @@ fn keep_leaves_written_data_readable_after_it_went_to_the_medium() {
         let story = tell(&writing(&[("cache.write.keep", keep)]), &commands);
         assert_eq!((story.destages().len(), story.class(2)), (1, class));
     }
-    // Before that it can be read from the cache either way.
+    // While it is dirty it is readable from the cache in either case.
     let dirty = tell(&writing(&[("cache.write.keep", "false")]), &apart(&[write(0, 8), read(0, 8)]));
     assert_eq!(dirty.class(1), FULL_HIT);
     assert_eq!(dirty.of(1).request.op, Op::Read);

@@ -1,5 +1,5 @@
-//! The page cache as a plain list of pages with the time at which each came to its place, and the property that the fast
-//! one does the same.
+//! Reference implementation of the page cache as a list of pages with the time of their last move, and a property test
+//! that the fast implementation is equivalent.
 
 use super::{FileId, PageCache, Replacement, State};
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ struct Entry {
     since: u64,
 }
 
-/// Every question is a search through all pages.
+/// Every query searches all pages.
 #[derive(Default)]
 struct Naive {
     is_lru: bool,
@@ -116,7 +116,7 @@ enum Step {
 }
 
 fn any_state() -> impl Strategy<Value = State> {
-    // Mostly clean, so that something can go.
+    // Mostly clean, so that pages can be evicted.
     prop_oneof![4 => Just(State::Clean), 1 => Just(State::Loading), 1 => Just(State::Dirty), 1 => Just(State::Writing)]
 }
 

@@ -1,44 +1,44 @@
-//! The task manager of Kohagura & Kono 2014 (section 3): which task is done next, by whom.
+//! The task manager of Kohagura & Kono 2014 (section 3): chooses the next task of a thread.
 //!
-//! A file is cut into *parts*, one task each, and so many parts make a *task block*. Only a few blocks are under way, so
-//! that the descriptors of tasks do not fill memory: when all tasks of one have ended the next is made. In a blocked read
-//! each block has a task that reads it, and its parts wait for that one. Tasks that wait for nothing are active, and are
-//! done in the order in which they became so.
+//! A file is divided into *parts*, one task each, and a number of parts forms a *task block*. Only a few blocks exist
+//! at a time, so that task descriptors do not fill memory: when all tasks of a block have ended, the next block is
+//! created. In a blocked read each block has a task that reads it, on which its parts depend. Tasks without unfinished
+//! dependencies are active, and run in the order in which they became active.
 //!
-//! Pure: it is told which task has ended on which thread, and is asked for the next one.
+//! Pure: it receives the ended tasks with their threads, and returns the next one.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::spec::{JobSpec, ReadMethod};
 use crate::workload::ThreadIndex;
 
-/// An action of a thread. Positions and lengths are in bytes.
+/// A task. Positions and lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Reads so much into the buffer: a block, or with [`ReadMethod::Read`] the file.
+    /// Reads into the buffer: a block, or with [`ReadMethod::Read`] the file.
     Read { block: u64, at: u64, length: u64 },
     /// Computes on a part.
     Compute { block: u64, at: u64, length: u64 },
 }
 
-/// A task that waits for nothing any more.
+/// A task without unfinished dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Active {
     pub(crate) task: Task,
-    /// The thread whose task had to end before; none at the beginning.
+    /// Thread that ended the last dependency; `None` at the beginning.
     pub(crate) from: Option<ThreadIndex>,
 }
 
-/// Who does it.
+/// Kind of thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Worker {
-    /// A thread that computes.
+    /// A compute thread.
     Any,
-    /// The thread for I/O.
+    /// The I/O thread.
     Io,
 }
 
-/// One run of a job on its way.
+/// The state of one run of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct Manager {
     method: ReadMethod,
@@ -46,17 +46,17 @@ pub(crate) struct Manager {
     part: u64,
     block: u64,
     blocks: usize,
-    /// Blocks that are still to be made, the next one first.
+    /// Blocks still to be created, next first.
     to_make: VecDeque<u64>,
-    /// Active tasks, for any thread and for the thread for I/O.
+    /// Active tasks for compute threads, and for the I/O thread.
     any: VecDeque<Active>,
     io: VecDeque<Active>,
-    /// Blocks under way, with the parts of each that are not done.
+    /// Current blocks, with the number of unfinished parts of each.
     under_way: BTreeMap<u64, u64>,
 }
 
 impl Manager {
-    /// A run that takes the blocks in the given order: all of them, once.
+    /// Creates a run that processes the blocks in the given order, each once.
     pub(crate) fn new(spec: &JobSpec, order: impl IntoIterator<Item = u64>) -> Manager {
         let mut manager = Manager {
             method: spec.method,
@@ -79,12 +79,12 @@ impl Manager {
         manager
     }
 
-    /// How many blocks a file has.
+    /// Returns the number of blocks of a file.
     pub(crate) fn blocks(spec: &JobSpec) -> u64 {
         spec.size.0.div_ceil(spec.part.0 * u64::from(spec.block))
     }
 
-    /// Whether there is a task for such a thread.
+    /// Returns whether there is a task for this kind of thread.
     pub(crate) fn has_task(&self, worker: Worker) -> bool {
         match worker {
             Worker::Any => !self.any.is_empty(),
@@ -92,7 +92,7 @@ impl Manager {
         }
     }
 
-    /// The next task for such a thread.
+    /// Returns the next task for this kind of thread.
     pub(crate) fn next(&mut self, worker: Worker) -> Option<Active> {
         match worker {
             Worker::Any => self.any.pop_front(),
@@ -100,7 +100,7 @@ impl Manager {
         }
     }
 
-    /// A task has ended on a thread.
+    /// Records the end of a task on a thread.
     pub(crate) fn ended(&mut self, task: Task, thread: ThreadIndex) {
         let from = Some(thread);
         match task {
@@ -117,7 +117,7 @@ impl Manager {
         }
     }
 
-    /// Makes blocks, as many as may be under way.
+    /// Creates blocks up to the maximum number.
     fn make(&mut self, from: Option<ThreadIndex>) {
         while self.under_way.len() < self.blocks
             && let Some(block) = self.to_make.pop_front()
@@ -136,7 +136,7 @@ impl Manager {
         }
     }
 
-    /// The parts of a block wait for nothing any more.
+    /// Activates the parts of a block.
     fn activate(&mut self, block: u64, from: Option<ThreadIndex>) {
         let (start, length) = self.extent(block);
         let parts = (start..start + length).step_by(self.part as usize).map(|at| {
@@ -146,7 +146,7 @@ impl Manager {
         self.any.extend(parts);
     }
 
-    /// Where a block begins and how long it is.
+    /// Returns start and length of a block.
     fn extent(&self, block: u64) -> (u64, u64) {
         let at = block * self.block;
         (at, self.block.min(self.size - at))
@@ -202,7 +202,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the threads take turns, and in whichever order the blocks come.
+        /// For any interleaving of threads, and any order of blocks.
         #[test]
         fn every_part_is_read_before_it_is_computed_on_and_both_once(
             method in prop::sample::select(METHODS.to_vec()),

@@ -1,51 +1,51 @@
-//! What came of a job of tasks.
+//! Results of a job of tasks.
 
 use sakiyomi_model::Nanos;
 
 use crate::spec::ReadMethod;
 
-/// The result of one job.
+/// Result of one job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobOutcome {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// How the parts of its file came into memory.
+    /// Read method.
     pub method: ReadMethod,
-    /// Threads that compute.
+    /// Number of compute threads.
     pub threads: u32,
-    /// Its runs, in their order.
+    /// Runs, in order.
     pub runs: Vec<JobRun>,
 }
 
-/// One run of a job. Times of several threads add up: they may be longer than it took.
+/// One run of a job. Times are sums over threads and may exceed the elapsed time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobRun {
-    /// From its start to its end.
+    /// Time from its start to its end.
     pub elapsed: Nanos,
-    /// Time that threads computed on a core.
+    /// CPU time of computing.
     pub computed: Nanos,
-    /// Time that threads copied from the page cache on a core.
+    /// CPU time of copying from the page cache.
     pub copied: Nanos,
-    /// Time on a core for hops between cores, and for waking one up.
+    /// CPU time of hops between cores, and of wake-ups.
     pub hops: Nanos,
-    /// Time in which threads wanted a core and shared it.
+    /// Time in which threads were ready to run but shared their core.
     pub queued: Nanos,
-    /// Time in which threads waited for what they read or touched.
+    /// Time in which threads waited for reads or page faults.
     pub waited: Nanos,
     /// Time in which threads had no task.
     pub idle: Nanos,
     /// Time in which reads of its file were outstanding.
     pub reading: Nanos,
-    /// What was read into the buffer, in bytes.
+    /// Bytes read into the buffer.
     pub read_bytes: u64,
-    /// What was computed on, in bytes.
+    /// Bytes computed on.
     pub computed_bytes: u64,
-    /// What was asked of the drive for it, in bytes.
+    /// Bytes requested from the drive for it.
     pub fetched_bytes: u64,
 }
 
 impl JobOutcome {
-    /// From its start to its last end.
+    /// Returns the total time of all runs.
     #[must_use]
     pub fn elapsed(&self) -> Nanos {
         self.runs.iter().map(|run| run.elapsed).sum()

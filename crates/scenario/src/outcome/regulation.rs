@@ -1,89 +1,89 @@
-//! How well the I/O time of regulated programs was kept, and what all got out of the device meanwhile.
+//! Accuracy of the I/O times of regulated programs, and the throughput meanwhile.
 
 use sakiyomi_model::Nanos;
 use sakiyomi_regulate::Rate;
 
-/// How one run, or the median of several, went.
+/// Result of one run, or the medians of several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Regulation {
-    /// How long was measured.
+    /// Measured time.
     pub measured: Nanos,
-    /// I/Os of all programs in a second of it.
+    /// I/Os per second of all programs.
     pub iops: f64,
-    /// The longest that an I/O of a program without a rate took.
+    /// Maximum duration of an I/O of a program without a rate.
     pub longest_other: Nanos,
-    /// The programs that have a rate.
+    /// Programs with a rate.
     pub owners: Vec<Kept>,
-    /// How many requests might be in the device.
+    /// Allowance: number of requests permitted in the device.
     pub allowance: Allowance,
-    /// What decided how many.
+    /// Mechanism that determined it.
     pub decided_by: Decided,
-    /// The formula's allowance (section 4.2), where rates by time count by what the device needed for one I/O at the end.
+    /// Allowance of the formula (section 4.2); rates by time are converted with the device's final mean service time.
     pub formula: u32,
-    /// Regulated I/Os from beginning to end.
+    /// Number of regulated I/Os of the whole run.
     pub regulated_ios: u64,
-    /// What `allowance.reached` was in each of the runs.
+    /// `allowance.reached` of each run.
     pub reached: Vec<u32>,
 }
 
-/// What decides how many requests may be in the device.
+/// Mechanisms that determine the number of requests permitted in the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decided {
-    /// A number that was given.
+    /// A given number.
     Fixed,
     /// The formula.
     Formula,
-    /// The formula, and a correction downwards.
+    /// The formula, corrected downwards.
     Corrected,
-    /// The formula, and a correction both ways.
+    /// The formula, corrected in both directions.
     BothWays,
-    /// Deadlines; the allowance then is how many keep the next one.
+    /// Deadlines; the allowance is then the number of requests that still meets the next one.
     Deadlines,
 }
 
-/// How well one program's I/O time was kept, in the time that was measured.
+/// Accuracy of one program's I/O times in the measured time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
-    /// The program.
+    /// Name of the program.
     pub name: String,
-    /// What it had asked for.
+    /// Requested rate.
     pub rate: Rate,
-    /// Its I/Os.
+    /// Number of I/Os.
     pub ios: u64,
     /// Mean of actual over ideal time (section 6.2).
     pub accuracy: f64,
     /// Standard deviation of the I/O time over its mean.
     pub cov: f64,
-    /// Actual over ideal time, which 99 % of the I/Os do not exceed.
+    /// 99th percentile of actual over ideal time.
     pub p99: f64,
-    /// The share that took longer than the ideal time.
+    /// Share of I/Os that took longer than the ideal time.
     pub late: f64,
     /// Mean I/O time.
     pub took: Nanos,
     /// Mean ideal time.
     pub ideal: Nanos,
-    /// The accuracy of the I/Os that came half a second or more after the one before; none if none did.
+    /// Accuracy of I/Os that arrived half a second or more after the previous one; `None` if there are none.
     pub after_pause: Option<f64>,
-    /// Actual over ideal time at 0 %, 1 % … 100 % of the I/Os.
+    /// Percentiles 0 to 100 of actual over ideal time.
     pub quantiles: Vec<f64>,
 }
 
-/// How many requests might be in the device, over the regulated I/Os from the beginning.
+/// Allowance over the regulated I/Os of the whole run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Allowance {
-    /// After how many regulated I/Os it became what: few enough points for a picture.
+    /// Changes: number of regulated I/Os before, and the new value; thinned out for a chart.
     pub course: Vec<(u64, u32)>,
-    /// What it was for most of the second half.
+    /// Most frequent value in the second half.
     pub reached: u32,
-    /// After how many regulated I/Os it was that first.
+    /// Number of regulated I/Os before it first had this value.
     pub settled: u64,
 }
 
 impl Allowance {
-    /// Points of the curve. Beyond this number it is thinned out.
+    /// Maximum number of points of the curve; beyond it the curve is thinned out.
     const POINTS_MAX: usize = 400;
 
-    /// `changes` in order, among `ios` I/Os.
+    /// Evaluates `changes`, in order, among `ios` I/Os.
     pub(crate) fn over(changes: &[(u64, u32)], ios: u64) -> Allowance {
         let half = ios / 2;
         let ends = changes.iter().skip(1).map(|&(at, _)| at).chain([ios]);
@@ -101,7 +101,7 @@ impl Allowance {
 }
 
 impl Regulation {
-    /// The median of each figure; courses and quantiles are the first run's. None without a run.
+    /// Returns the median of each figure; curves and quantiles are those of the first run. `None` without runs.
     #[must_use]
     pub fn medians(runs: &[&Regulation]) -> Option<Regulation> {
         let first = *runs.first()?;
@@ -146,7 +146,7 @@ impl Kept {
     }
 }
 
-/// The upper one of the two in the middle.
+/// Returns the upper median.
 fn median<T: Ord + Copy + Default>(values: impl Iterator<Item = T>) -> T {
     let mut values: Vec<T> = values.collect();
     values.sort_unstable();

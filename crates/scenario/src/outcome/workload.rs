@@ -1,28 +1,28 @@
-//! The result of a workload of any kind.
+//! Result of a workload of any kind.
 
 use sakiyomi_model::Nanos;
 
-/// What came of one workload. Times of several threads add up: they may be longer than it took.
+/// Result of one workload. Times are sums over threads and may exceed the elapsed time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadOutcome {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// From the first time that it asked for to its end.
+    /// Time from the first instant that it requested to its end.
     pub elapsed: Nanos,
-    /// Time on a core, hops included.
+    /// CPU time, hops included.
     pub ran: Nanos,
-    /// Time on a core for hops between cores, and for waking one up.
+    /// CPU time of hops between cores, and of wake-ups.
     pub hops: Nanos,
-    /// Time in which its threads wanted a core and shared it.
+    /// Time in which its threads were ready to run but shared their core.
     pub queued: Nanos,
-    /// Time in which its threads waited for what they read or touched.
+    /// Time in which its threads waited for reads or page faults.
     pub waited_read: Nanos,
-    /// Time in which its threads could not write because too much was dirty.
+    /// Time in which its threads were throttled because of too much dirty data.
     pub waited_write: Nanos,
     /// Time in which its threads slept.
     pub slept: Nanos,
-    /// What it read by calls, in bytes.
+    /// Bytes read by calls.
     pub read_bytes: u64,
-    /// What it wrote, in bytes.
+    /// Bytes written.
     pub written_bytes: u64,
 }

@@ -1,38 +1,37 @@
-//! Read-ahead as Mac OS X 10.9 has it (`bsd/vfs/vfs_cluster.c`, `osfmk/vm/vm_object.c` of XNU 2422; recalled, not looked
-//! up). What is remembered belongs to the file, whoever reads it.
+//! Read-ahead of Mac OS X 10.9 (`bsd/vfs/vfs_cluster.c`, `osfmk/vm/vm_object.c` of XNU 2422; from memory, not
+//! verified). The state belongs to the file, not to the reader.
 //!
-//! - A call that goes on where the last one ended brings in more than it wants: as much as it wants, doubled each time,
-//!   up to three of the longest requests; again only when less than a quarter of that is still ahead. A call anywhere
-//!   else ends it.
-//! - A page that is missing in a mapping brings in a cluster: as long as the run of pages touched one after another
-//!   before it, or, without such a run, pages on both sides of it. Nothing is asked for in advance.
+//! - A call that continues the previous one reads ahead: as much as the call, doubled each time, up to three requests
+//!   of maximum size; and again only when less than a quarter of that remains ahead. A call elsewhere resets the state.
+//! - A missing page of a mapping loads a cluster: as long as the run of pages touched consecutively before it, or,
+//!   without such a run, pages on both sides of it. Nothing is requested in advance.
 //!
-//! All in pages.
+//! All sizes are in pages.
 
 use std::ops::Range;
 
-/// What the kernel remembers of one file.
+/// Read-ahead state of one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clusters {
-    /// The last page of the last call (`cl_lastr`).
+    /// Last page of the last call (`cl_lastr`).
     last: Option<u64>,
-    /// Behind the last page that was read ahead (`cl_maxra` + 1).
+    /// Page after the last one read ahead (`cl_maxra` + 1).
     ahead: u64,
-    /// How much was read ahead the last time (`cl_ralen`).
+    /// Length of the last read-ahead (`cl_ralen`).
     length: u64,
-    /// The last page that was touched in a mapping, who touched it, and how many one after another before it.
+    /// Last page touched in a mapping, with the thread; `run` is the number of consecutive touches before it.
     touched: Option<(u64, usize)>,
     run: u64,
 }
 
-/// Shorter runs are not read ahead.
+/// Minimum run of pages for read-ahead.
 const RUN_MIN_PAGES: u64 = 3;
-/// Shortest cluster: 32 KiB (`preheat_min_bytes`).
+/// Minimum cluster: 32 KiB (`preheat_min_bytes`).
 const CLUSTER_MIN_PAGES: u64 = 8;
 
 impl Clusters {
-    /// A call reads these pages. What is to be read ahead of it, `most` being the longest; `is_there` says whether a
-    /// page is in memory or on its way.
+    /// Records a call that reads `pages`. Returns the pages to read ahead, at most `most`; `is_there` returns whether a
+    /// page is cached or loading.
     pub(crate) fn call(
         &mut self,
         pages: Range<u64>,
@@ -57,14 +56,14 @@ impl Clusters {
         Some(start..self.ahead)
     }
 
-    /// A thread touches a page of a mapping. Two that take turns have no run.
+    /// Records a touch of a mapped page by a thread. Alternating threads form no run.
     pub(crate) fn touch(&mut self, page: u64, thread: usize) {
         let before = page.checked_sub(1).map(|page| (page, thread));
         self.run = if before.is_some() && self.touched == before { self.run + 1 } else { 0 };
         self.touched = Some((page, thread));
     }
 
-    /// The page that was touched last is missing: the cluster that is brought in, of at most `most` pages.
+    /// Returns the cluster to load for the last touched page, which is missing; at most `most` pages.
     pub(crate) fn cluster(&self, most: u64) -> Range<u64> {
         let page = self.touched.map_or(0, |(page, _)| page);
         if self.run >= RUN_MIN_PAGES {

@@ -1,4 +1,4 @@
-//! What is possible in an experiment.
+//! Validation of an experiment.
 
 use sakiyomi_drive::fixed::FixedSpec;
 use sakiyomi_model::{Bytes, Nanos};
@@ -7,21 +7,21 @@ use super::error::impossible;
 use super::job::THREADS_MAX;
 use super::{Access, Distance, ProcessSpec, RateChoice, RegulateSpec, Scenario, SpecError, Until};
 
-/// Pages of all files together; each takes four bytes of memory.
+/// Maximum number of pages of all files; each takes four bytes of memory.
 const PAGES_MAX: u64 = 1 << 28;
-/// All programs are examined at every event.
+/// Maximum number of programs, all of which are examined at every event.
 const PROGRAMS_MAX: u64 = 1000;
 
 impl Scenario {
-    /// Whether it can be run.
+    /// Checks that the experiment can be run.
     ///
     /// # Errors
-    /// [`SpecError::Impossible`].
+    /// [`SpecError::Impossible`] if not.
     pub fn check(&self) -> Result<(), SpecError> {
         self.check_with(0)
     }
 
-    /// Whether it can be run with so many workloads besides its programs and jobs.
+    /// Checks that the experiment can be run with `others` workloads besides its programs and jobs.
     pub(crate) fn check_with(&self, others: usize) -> Result<(), SpecError> {
         let memory = &self.memory;
         let page = memory.page.0;
@@ -169,7 +169,7 @@ impl ProcessSpec {
         }
     }
 
-    /// The pages of its files.
+    /// Returns the number of pages of its files.
     fn pages(&self, page: u64) -> u64 {
         let output = (self.size.0 as f64 * self.output_ratio) as u64;
         (self.size.0.saturating_add(output) / page).saturating_mul(u64::from(self.count))

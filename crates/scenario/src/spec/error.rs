@@ -3,21 +3,21 @@
 /// An experiment that cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// The text is not such a file, or a value does not fit its key: a sentence that says where, with the line if it is
-    /// a file's.
+    /// The text is not an experiment, or a value does not fit its key. The message states the place, with the line in a
+    /// file.
     #[error("{0}")]
     Malformed(String),
-    /// A figure that cannot be.
+    /// An invalid value.
     #[error("{key}: {problem}")]
     Impossible {
-        /// The key.
+        /// Key.
         key: String,
-        /// What is wrong, and what to do.
+        /// Problem and advice.
         problem: String,
     },
 }
 
-/// A key whose figure cannot be.
+/// Returns the error of an invalid value.
 pub(super) fn impossible(key: &str, problem: &str) -> SpecError {
     SpecError::Impossible { key: key.to_owned(), problem: problem.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! A job of tasks: a file in parts, threads that compute on them, and how the parts come into memory.
+//! Parameters of a job of tasks: a file in parts, threads that compute on them, and the read method.
 
 use sakiyomi_model::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -6,40 +6,40 @@ use serde::{Deserialize, Serialize};
 use super::error::impossible;
 use super::{MemorySpec, SpecError};
 
-/// How the parts come into memory (Kohagura & Kono 2014, section 3).
+/// Read methods (Kohagura & Kono 2014, section 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadMethod {
-    /// The file is mapped; who computes on a part faults it in.
+    /// The file is mapped; the computing thread faults pages in.
     Mmap,
-    /// The whole file is read first, by one thread, and computed on afterwards.
+    /// One thread reads the whole file first; computing follows.
     Read,
-    /// A task for each block reads it, on any of the threads that compute.
+    /// One task per block reads it, on any compute thread.
     BlockedAny,
-    /// A task for each block reads it, on a thread that does nothing else.
+    /// One task per block reads it, on a dedicated I/O thread.
     #[default]
     BlockedIo,
 }
 
-/// What is read into.
+/// Destination of reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Buffer {
-    /// A buffer as large as the file, as in the paper.
+    /// One buffer as large as the file, as in the paper.
     File,
-    /// Buffers for as many blocks as are under way, used again and again.
+    /// One buffer per current block, reused.
     #[default]
     Pool,
 }
 
-/// Which block comes first.
+/// Order of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// That at the beginning of the file.
+    /// In file order.
     #[default]
     File,
-    /// What is in memory when the run begins; then the rest, in the order of the file.
+    /// Blocks cached at the start of the run first; then the rest, in file order.
     CachedFirst,
 }
 
@@ -47,39 +47,39 @@ pub enum Order {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct JobSpec {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The size of its file.
+    /// Size of its file.
     pub size: Bytes,
-    /// How the parts come into memory.
+    /// Read method.
     pub method: ReadMethod,
-    /// How much of the file a task computes on (the paper's *divide size*).
+    /// Amount of data per compute task (the *divide size* of the paper).
     pub part: Bytes,
-    /// Parts in a task block: what one task reads.
+    /// Parts per task block, which one task reads.
     pub block: u32,
-    /// Task blocks under way at a time; the next one is made when the tasks of one have ended.
+    /// Number of task blocks at a time; the next one is created when all tasks of a block have ended.
     pub blocks: u32,
-    /// Threads that compute.
+    /// Number of compute threads.
     pub threads: u32,
-    /// How much a thread gets through in a second on a core; none for no time at all.
+    /// Data processed per second by a thread on a core; in no time if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compute: Option<Bytes>,
-    /// How much is copied from the page cache into the buffer in a second on a core; none for no time at all.
+    /// Data copied per second from the page cache into the buffer, on a core; in no time if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copy: Option<Bytes>,
-    /// Whether the thread for I/O goes before all others on the cores.
+    /// Whether the I/O thread takes precedence over all others on the cores.
     pub io_urgent: bool,
-    /// What is read into.
+    /// Destination of reads.
     pub buffer: Buffer,
-    /// Which block comes first.
+    /// Order of blocks.
     pub order: Order,
-    /// How often it is run, one after another; the page cache stays.
+    /// Number of successive runs; the page cache is kept between them.
     pub runs: u32,
-    /// When it begins.
+    /// Start time.
     pub start: Nanos,
-    /// Whether its file is in memory at the beginning, as far as it fits.
+    /// Whether its file is cached at the beginning, as far as it fits.
     pub cached: bool,
-    /// Where its file begins, as a share of the drive; none for behind the last one.
+    /// Start of its file, as a share of the drive; after the last file if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<f64>,
 }
@@ -107,9 +107,9 @@ impl Default for JobSpec {
     }
 }
 
-/// Tasks of a job that exist at a time.
+/// Maximum number of tasks of a job at a time.
 const TASKS_MAX: u64 = 1 << 20;
-/// Threads of all jobs together, each of which is examined after every read.
+/// Maximum number of threads of all jobs, each of which is examined after every read.
 pub(super) const THREADS_MAX: u64 = 1000;
 
 impl JobSpec {
@@ -160,7 +160,7 @@ impl JobSpec {
         }
     }
 
-    /// How much memory its buffers take when they are full.
+    /// Returns the memory of its full buffers, in bytes.
     pub(crate) fn buffer_bytes(&self) -> u64 {
         match (self.method, self.buffer) {
             (ReadMethod::Mmap, _) => 0,

@@ -1,4 +1,4 @@
-//! The cores of the machine: how they are scheduled, how far apart they are, and what it takes to wake one up.
+//! Parameters of the cores: scheduling, distances, and wake-up latency.
 
 use sakiyomi_model::Nanos;
 use serde::{Deserialize, Serialize};
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 use super::SpecError;
 use super::error::impossible;
 
-/// How threads share cores.
+/// Scheduling of threads on cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoreScheduler {
-    /// All threads share all cores evenly at any moment; a thread does not run on any core in particular.
+    /// All threads share all cores evenly at any moment; threads are not assigned to cores.
     #[default]
     Shared,
-    /// Each burst runs on one core, whose threads share it evenly: the core that the workload names, or else the least
-    /// loaded one, the nearest of these to where the thread ran last.
+    /// Each burst runs on one core, whose threads share it evenly: the core named by the workload, or else the least
+    /// loaded one, preferably near the thread's last core.
     PerCore,
 }
 
@@ -22,32 +22,32 @@ pub enum CoreScheduler {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HopSpec {
-    /// From thread to thread on the same core.
+    /// Between threads of the same core.
     pub core: Nanos,
     /// Between cores that share an L2 cache.
     pub l2: Nanos,
-    /// Between cores of a node.
+    /// Between cores of the same node.
     pub node: Nanos,
     /// Between nodes.
     pub remote: Nanos,
 }
 
-/// The distances between cores.
+/// Parameters of the cores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MachineSpec {
-    /// How threads share the cores (`cpu.cores`).
+    /// Scheduling of threads on the cores (`cpu.cores`).
     pub scheduler: CoreScheduler,
-    /// Neighbouring cores that share an L2 cache.
+    /// Number of neighbouring cores that share an L2 cache.
     pub cores_per_l2: u32,
-    /// Neighbouring cores that share a node: a socket, its memory; none for all.
+    /// Number of neighbouring cores that share a node (a socket with its memory); all if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores_per_node: Option<u32>,
-    /// What a hop takes, on the core that it leads to: of a thread that goes on elsewhere, and of what a thread hands over.
+    /// Costs of hops, charged on the target core: of a thread that moves, and of data handed over by another thread.
     pub hop: HopSpec,
     /// Latency of waking up an idle core, spent on that core.
     pub wake: Nanos,
-    /// For how long a core with nothing to do spins, which spares it the wake-up.
+    /// Time for which an idle core spins, during which no wake-up is needed.
     pub spin: Nanos,
 }
 
@@ -64,9 +64,9 @@ impl Default for MachineSpec {
     }
 }
 
-/// Cores that are scheduled each by itself: the least loaded one is searched for among all.
+/// Maximum number of individually scheduled cores, all of which are searched for the least loaded one.
 const CORES_MAX: u32 = 1024;
-/// Longest hop or wake-up. Measured ones take nanoseconds to milliseconds.
+/// Maximum hop or wake-up time. Measured ones are nanoseconds to milliseconds.
 const HOP_MAX: Nanos = Nanos::SECOND;
 
 impl MachineSpec {
@@ -103,7 +103,7 @@ impl MachineSpec {
         Ok(())
     }
 
-    /// Latency of a hop between cores.
+    /// Returns the latency of a hop between cores.
     pub(crate) fn hop(&self, from: usize, to: usize) -> Nanos {
         let is_within = |cores: usize| from / cores == to / cores;
         match self.cores_per_node {

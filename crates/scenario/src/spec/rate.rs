@@ -1,20 +1,20 @@
-//! The I/O performance that a program asks for, as on the command line: percent, or a time for each I/O.
+//! The I/O rate requested by a program, as on the command line: a percentage, or a time per I/O.
 
 use sakiyomi_model::Nanos;
 use sakiyomi_regulate::{Percent, Rate};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The I/O performance that a program asks for: `20`, or `"every 40ms"`.
+/// A requested I/O rate: `20`, or `"every 40ms"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateChoice {
-    /// So many percent of the device, 1 to 100; 0 for none: it is not regulated.
+    /// Percentage of the device, 1 to 100; 0 for none: not regulated.
     Percent(u32),
-    /// Each I/O is to take so long, whatever the device needs for one; longer than nothing.
+    /// Time per I/O, independent of the device's service time; greater than zero.
     Every(Nanos),
 }
 
 impl RateChoice {
-    /// The rate; none where nothing is asked for, or what cannot be.
+    /// Returns the rate; `None` if nothing is requested, or the value is invalid.
     pub(crate) fn rate(self) -> Option<Rate> {
         match self {
             RateChoice::Percent(percent) => Percent::new(percent).ok().map(Rate::Percent),
@@ -22,13 +22,13 @@ impl RateChoice {
         }
     }
 
-    /// Whether it can be asked for.
+    /// Returns whether the value is valid.
     pub(super) fn is_possible(self) -> bool {
         self == RateChoice::Percent(0) || self.rate().is_some()
     }
 }
 
-/// What stands before a time.
+/// Prefix of a time.
 const EVERY: &str = "every ";
 
 impl Serialize for RateChoice {

@@ -1,6 +1,6 @@
-//! How the I/O time of programs that have a rate is kept: what `[regulate]` says, and the settings that it makes.
+//! Parameters of regulation (`[regulate]`), and their conversion to the regulator's settings.
 //!
-//! What a key is not given for, the policy decides.
+//! Keys that are not given have the policy's defaults.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,117 +13,117 @@ use super::SpecError;
 use super::error::impossible;
 use crate::outcome::Decided;
 
-/// A way of regulating, as a whole.
+/// Regulation policies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PolicyName {
-    /// The thesis without its correction: the allowance is the formula's.
+    /// The thesis without its correction: the allowance of the formula.
     Formula,
     /// The thesis.
     Thesis,
-    /// Nobody is let into the device who would make a regulated request late.
+    /// Deadline admission: no request is admitted to the device that would make a regulated request late.
     #[default]
     Ours,
 }
 
-/// How I/O time is kept.
+/// Parameters of regulation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RegulateSpec {
-    /// `ours`, `thesis`, or `formula`.
+    /// Policy: `ours`, `thesis`, or `formula`.
     pub policy: PolicyName,
-    /// How many may be in the device: a number, `formula`, `corrected` (downwards, as in the thesis), `both-ways`, or
-    /// `off` for deadlines in its place.
+    /// Allowance of requests in the device: a number, `formula`, `corrected` (downwards, as in the thesis),
+    /// `both-ways`, or `off` to use deadlines instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowance: Option<AllowanceChoice>,
-    /// Which requests count against the allowance.
+    /// Requests that count against the allowance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counted: Option<CountedChoice>,
-    /// `Tb`: so much must have been exceeded before the allowance is lowered.
+    /// `Tb`: excess time after which the allowance is lowered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub excess: Option<Nanos>,
-    /// `Rb`: the worst accuracy that is good.
+    /// `Rb`: worst accuracy that counts as good.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
-    /// How sure it must be that a deadline is kept: `late=0.04`, `deviations=1.5`, `flat=1.4`.
+    /// Safety margin of deadlines: `late=0.04`, `deviations=1.5`, `flat=1.4`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub margin: Option<MarginChoice>,
-    /// Where there are deadlines: never more unregulated requests in the device than this.
+    /// With deadlines: maximum number of unregulated requests in the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most: Option<u32>,
-    /// Where there are deadlines: whether room is kept for requests that have not come yet.
+    /// With deadlines: whether to reserve time for requests that have not arrived yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub look_ahead: Option<bool>,
-    /// After so long without an I/O less is held back; `off` for never.
+    /// Time without an I/O after which the restriction of other requests is relaxed; `off` for never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<ReleaseChoice>,
-    /// Over how many I/Os the service time is averaged: `last=10`, `adaptive=256`.
+    /// Number of I/Os over which the service time is averaged: `last=10`, `adaptive=256`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<WindowChoice>,
-    /// How the device works.
+    /// Parallelism of the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serves: Option<ServesChoice>,
-    /// The most requests in the device.
+    /// Maximum number of requests in the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
-    /// An unregulated request that has waited so long goes next.
+    /// Waiting time after which an unregulated request goes next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience: Option<Nanos>,
 }
 
-/// Which requests count against the allowance.
+/// Requests that count against the allowance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CountedChoice {
-    /// All that the device has.
+    /// All requests in the device.
     All,
-    /// Those that are not regulated.
+    /// Unregulated requests.
     Others,
 }
 
-/// How a device works on what it has been given.
+/// Parallelism of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServesChoice {
-    /// One after another: a hard disk.
+    /// One request after another: a hard disk.
     OneByOne,
-    /// Several beside each other: flash.
+    /// Several in parallel: flash.
     Several,
 }
 
-/// How many requests may be in the device.
+/// Allowance of requests in the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Text", into = "String")]
 pub enum AllowanceChoice {
-    /// There is none; deadlines decide.
+    /// No allowance; deadlines decide.
     Off,
-    /// What the formula says.
+    /// The formula.
     Formula,
-    /// From the formula down, as in the thesis.
+    /// The formula, corrected downwards, as in the thesis.
     Corrected,
-    /// Down and up.
+    /// The formula, corrected in both directions.
     BothWays,
-    /// So many.
+    /// A fixed number.
     Fixed(u32),
 }
 
-/// How sure it must be that a deadline is kept.
+/// Safety margin of deadlines.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Text", into = "String")]
 pub struct MarginChoice(pub Margin);
 
-/// After how long without an I/O less is held back; none for never.
+/// Time without an I/O after which the restriction is relaxed; `None` for never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Text", into = "String")]
 pub struct ReleaseChoice(pub Option<Nanos>);
 
-/// Over how many I/Os the service time is averaged.
+/// Number of I/Os over which the service time is averaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Text", into = "String")]
 pub struct WindowChoice(pub Window);
 
 impl RegulateSpec {
-    /// What a regulator is made with, in front of a device that takes so many requests.
+    /// Returns the settings of a regulator, for a device with the given depth.
     pub(crate) fn settings(&self, depth: u32) -> Settings {
         let policy = match self.policy {
             PolicyName::Formula | PolicyName::Thesis => Policy::Thesis,
@@ -145,7 +145,7 @@ impl RegulateSpec {
         }
     }
 
-    /// The same in the words of the outcome.
+    /// Returns the mechanism that determines the allowance, for the results.
     pub(crate) fn decided_by(&self) -> Decided {
         match self.allowance() {
             AllowanceChoice::Off => Decided::Deadlines,
@@ -156,7 +156,7 @@ impl RegulateSpec {
         }
     }
 
-    /// What says how many may be in the device.
+    /// Returns the allowance, given or by the policy.
     fn allowance(&self) -> AllowanceChoice {
         self.allowance.unwrap_or(match self.policy {
             PolicyName::Formula => AllowanceChoice::Formula,
@@ -198,9 +198,9 @@ impl RegulateSpec {
         }
     }
 
-    /// Whether it can be done.
+    /// Checks the parameters.
     pub(super) fn check(&self) -> Result<(), SpecError> {
-        /// Requests in a device: AHCI's queue has 32 places.
+        /// Range of queue depths: AHCI has 32 command slots.
         const DEVICE_DEPTHS: std::ops::RangeInclusive<u32> = 1..=32;
         let is_off = self.allowance() == AllowanceChoice::Off;
         let no_deadlines = "an allowance leaves no choice here; set regulate.allowance=off for deadlines";
@@ -258,7 +258,7 @@ impl RegulateSpec {
     }
 }
 
-/// A value that TOML has as a number or as text.
+/// A value that is a number or a string in TOML.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a whole number, or text in quotes")]
 enum Text {
@@ -266,7 +266,7 @@ enum Text {
     Text(String),
 }
 
-/// Values that are read from text and written as it.
+/// Implements conversion from and to strings.
 macro_rules! as_text {
     ($($name:ident)*) => {$(
         impl TryFrom<Text> for $name {

@@ -1,4 +1,4 @@
-//! The actions of threads, carried out: what each begins, and when it has completed.
+//! Execution of threads' actions, from their begin to their completion.
 
 use super::World;
 use super::pages::Reader;
@@ -8,7 +8,7 @@ use crate::cores::Burst;
 use crate::workload::{Action, FileIndex, ThreadIndex};
 
 impl World<'_> {
-    /// Begins an action. Returns how many bytes have come, if it has completed already.
+    /// Begins an action. Returns the number of bytes transferred if it completes at once.
     pub(super) fn carry_out(&mut self, thread: usize, action: Action) -> Option<u64> {
         let now = self.now;
         match action {
@@ -81,7 +81,7 @@ impl World<'_> {
         }
     }
 
-    /// Goes on with what a thread waits for. Returns what has come, in bytes, if it waits no longer.
+    /// Continues what a thread waits for. Returns the number of bytes transferred if the wait has ended.
     pub(super) fn resumed(&mut self, thread: usize) -> Option<u64> {
         match self.threads[thread].doing {
             Doing::Reading => self.read_on(thread, self.threads[thread].reader),
@@ -95,7 +95,7 @@ impl World<'_> {
         }
     }
 
-    /// One of a thread's requests past the page cache has ended.
+    /// Records the end of one of a thread's requests that bypass the page cache.
     pub(super) fn direct_ended(&mut self, thread: usize) {
         if let Doing::ReadingDirect { file, requests, .. } = &mut self.threads[thread].doing {
             *requests -= 1;
@@ -104,7 +104,7 @@ impl World<'_> {
         }
     }
 
-    /// The number of a thread's file among all.
+    /// Returns the global number of a thread's file.
     fn file(&self, thread: usize, FileIndex(file): FileIndex) -> FileId {
         let state = &self.workloads[self.threads[thread].workload];
         let file = state.files.0 + file;
@@ -112,7 +112,7 @@ impl World<'_> {
         FileId(file)
     }
 
-    /// The same, of which a thread uses a range.
+    /// Returns the global number of a thread's file, and checks the range that the thread uses.
     fn range(&self, thread: usize, file: FileIndex, at: u64, end: u64) -> FileId {
         let file = self.file(thread, file);
         let size = self.files[file.0].size;
@@ -120,14 +120,14 @@ impl World<'_> {
         file
     }
 
-    /// The same through the page cache.
+    /// Returns the global number of a thread's file, and checks that the range can be cached.
     fn cached_range(&self, thread: usize, file: FileIndex, at: u64, end: u64) -> FileId {
         let file = self.range(thread, file, at, end);
         assert!(self.cache.pages(file) > 0, "a thread uses the page cache on a file that is bypassed");
         file
     }
 
-    /// Begins a call. Returns as [`read_on`](Self::read_on) does.
+    /// Begins a call. Returns the same as [`read_on`](Self::read_on).
     fn begin_read(
         &mut self,
         thread: usize,
@@ -136,7 +136,7 @@ impl World<'_> {
         length: u64,
         is_partial: bool,
     ) -> Option<u64> {
-        // A call that reads elsewhere has moved there first.
+        // A call at another position seeks first.
         self.files[file.0].position = at;
         let mut reader = Reader::new(file, false);
         reader.call(at, length, self.page_bytes);
@@ -147,9 +147,9 @@ impl World<'_> {
         self.read_on(thread, reader)
     }
 
-    /// Goes on with a thread's call. Returns what has come of it, in bytes, if it does not have to wait.
+    /// Continues a thread's call. Returns the number of bytes read if it does not have to wait.
     fn read_on(&mut self, thread: usize, mut reader: Reader) -> Option<u64> {
-        // A file is open once, for all threads.
+        // A file is opened once, for all threads.
         let mut read_ahead = self.files[reader.file.0].read_ahead;
         let has_come = self.read(&mut reader, &mut read_ahead);
         let file = &mut self.files[reader.file.0];
@@ -169,7 +169,7 @@ impl World<'_> {
         Some(bytes)
     }
 
-    /// Touches what is there of a mapping. Returns how much that is, in bytes, if it does not have to wait.
+    /// Touches the cached part of a mapping. Returns its length in bytes if the thread does not have to wait.
     fn touch_from(&mut self, thread: usize, file: FileId, at: u64, end: u64) -> Option<u64> {
         let local = thread - self.workloads[self.threads[thread].workload].threads.0;
         let page = at / self.page_bytes;

@@ -1,4 +1,4 @@
-//! From an experiment to the world at time 0, without and with its workloads.
+//! Construction of the world at time 0 from an experiment, and addition of workloads.
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
@@ -24,7 +24,7 @@ use crate::workload::{Caching, FileSetup, Setup, Workload};
 use crate::writeback::WriteBack;
 
 impl<'a> World<'a> {
-    /// A world without workloads, for those that are described.
+    /// Creates a world without workloads, prepared for those in `setups`.
     pub(super) fn new(
         scenario: &Scenario,
         drive: Option<&DriveSpec>,
@@ -81,7 +81,8 @@ impl<'a> World<'a> {
         Ok(world)
     }
 
-    /// Adds a workload: its files are placed after those that are there, and its threads numbered after them.
+    /// Adds a workload: its files are placed after the existing ones, and its threads are numbered after the existing
+    /// ones.
     pub(super) fn add(
         &mut self,
         setup: Setup,
@@ -111,7 +112,7 @@ impl<'a> World<'a> {
         let mut places = Places { sectors, sectors_per_page: page / sector, random, next };
         let layout = places.place(pages, spec.place, spec.pieces.map(|piece| piece.0 / page));
         self.next_place = places.next;
-        // Nothing asks for the pages of a file that is only read past the page cache.
+        // The pages of a file that is only read bypassing the page cache are never looked up.
         let is_uncached = spec.caching == Caching::Bypassed && self.controller.is_none();
         let file = self.cache.add_file(if is_uncached { 0 } else { pages });
         self.files.push(File::new(layout, owner, spec.size.0, spec.is_followed));
@@ -122,7 +123,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// How regulated workloads are served, if there may be any.
+/// Returns the parameters of regulation, if there may be regulated workloads.
 fn regulate(scenario: &Scenario, setups: &[Setup]) -> Option<RegulateSpec> {
     let has_rates = setups.iter().any(|setup| setup.rate.is_some());
     scenario.regulate.clone().or_else(|| has_rates.then(RegulateSpec::default))

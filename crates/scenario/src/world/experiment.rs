@@ -1,4 +1,4 @@
-//! Running an experiment: its programs and jobs as workloads of a world, and what came of them.
+//! Execution of an experiment: its programs and jobs as workloads of a world, and the results.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -14,23 +14,23 @@ use crate::program::Program;
 use crate::spec::Scenario;
 use crate::workload::{Setup, Workload};
 
-/// Runs an experiment on the drive that it names, which may come from a file and is therefore given; none for a fixed
-/// device. `repetition` counts from 0, and is added to the seed.
+/// Runs an experiment on `drive`, the drive that it names, which the caller provides because it may come from a file;
+/// `None` for a fixed device. `repetition` counts from 0, and is added to the seed.
 ///
 /// # Errors
-/// [`RunError`]: before anything is run, or where nothing was left to be measured.
+/// [`RunError`]: before the run, or if the measured interval is empty.
 pub fn run(scenario: &Scenario, drive: Option<&DriveSpec>, repetition: u32) -> Result<Outcome, RunError> {
     run_with(scenario, drive, repetition, Vec::new())
 }
 
-/// The same with other workloads besides the programs and jobs of the experiment, after which they come.
+/// Runs an experiment with further workloads, which are added after its programs and jobs.
 ///
 /// # Errors
 /// As [`run`].
 ///
 /// # Panics
-/// If a workload breaks the contract of [`Workload`]: an action for a thread that is busy or not there, a file or a core
-/// that is not there, or nothing to wait for although it has not ended.
+/// If a workload violates the contract of [`Workload`]: an action for a thread that is busy or does not exist, a file
+/// or core that does not exist, or nothing to wait for although it has not ended.
 pub fn run_with(
     scenario: &Scenario,
     drive: Option<&DriveSpec>,
@@ -78,7 +78,7 @@ pub fn run_with(
 }
 
 impl World<'_> {
-    /// What came of a program: of its thread, and of the file that it reads, which is its first.
+    /// Returns the result of a program: of its thread, and of the file that it reads, which is its first.
     fn process_outcome(&self, index: usize) -> ProcessOutcome {
         let file = FileId(self.workloads[index].files.0);
         let counts = self.cache.counts(file);

@@ -1,8 +1,8 @@
-//! The prefetcher: the controller of real life, shown the simulated program.
+//! The prefetcher: the real controller, observing the simulated program.
 //!
-//! It looks at the program at the instants that the controller names, or when a sleep of the time's kernels would have
-//! ended. What the controller wants fetched is fetched in order, call by call: by reading, as the paper's thread does,
-//! or by asking the kernel to read ahead, as the follower of unmodified programs does.
+//! It polls the program at the instants requested by the controller, or at the end of a sleep with the timer resolution
+//! of kernels of the time. The requested ranges are fetched in order, call by call: by reading, as the paper's thread,
+//! or by requesting read-ahead from the kernel, as for unmodified programs.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -18,21 +18,21 @@ use crate::outcome::Distances;
 use crate::readahead::{ReadAhead, Window};
 use crate::spec::How;
 
-/// Shortest sleep between two polls, each of which costs some microseconds of CPU time.
+/// Minimum sleep between two polls, each of which costs some microseconds of CPU time.
 const SLEEP_MIN: Nanos = Nanos(50_000);
 
 pub(super) struct Fetcher {
     id: ReadingId,
-    /// The thread that has opened the file.
+    /// Thread that has opened the file.
     thread: usize,
-    /// When it looks at the program next; none once the program has ended.
+    /// Time of the next poll; `None` once the program has ended.
     wake: Option<Nanos>,
-    /// What is still to be fetched, in bytes.
+    /// Ranges still to be fetched, in bytes.
     todo: VecDeque<Range<u64>>,
-    /// What is being fetched, and how far that has come.
+    /// Range being fetched, and the position reached.
     under_way: Option<(Range<u64>, u64)>,
     reader: Reader,
-    /// What the kernel remembers of the file that the prefetcher has open.
+    /// Kernel's read-ahead state of the file opened by the prefetcher.
     read_ahead: ReadAhead,
     pub(super) distances: Distances,
     pub(super) state: Option<State>,
@@ -45,7 +45,7 @@ impl Fetcher {
 }
 
 impl World<'_> {
-    /// A thread has opened a file: from now on it is followed, if there is a prefetcher.
+    /// Begins to follow a file that a thread has opened, if there is a prefetcher.
     pub(super) fn follow(&mut self, file: FileId, thread: usize) {
         if self.controller.is_none() || !self.files[file.0].is_followed {
             return;
@@ -67,7 +67,7 @@ impl World<'_> {
         self.tell(file, Event::Begun { id, at: 0, size });
     }
 
-    /// A file is not followed any more.
+    /// Ends the following of a file.
     pub(super) fn unfollow(&mut self, file: FileId) {
         let Some(fetcher) = &mut self.fetchers[file.0] else { return };
         let id = fetcher.id;
@@ -78,7 +78,7 @@ impl World<'_> {
         controller.on(self.now, Event::Ended { id }, &mut Vec::new());
     }
 
-    /// Looks at the program, if it is time.
+    /// Polls the program, if it is due.
     pub(super) fn poll(&mut self, file: FileId) {
         let due = self.fetchers[file.0].as_ref().and_then(|fetcher| fetcher.wake);
         if due.is_some_and(|due| due <= self.now) {
@@ -87,7 +87,7 @@ impl World<'_> {
         }
     }
 
-    /// Shows the controller where the program is and what it has spent.
+    /// Reports the program's position and times to the controller, and fetches.
     fn look(&mut self, file: FileId) {
         let Some(fetcher) = &self.fetchers[file.0] else { return };
         let (id, thread) = (fetcher.id, fetcher.thread);
@@ -101,7 +101,7 @@ impl World<'_> {
         self.fetch(file);
     }
 
-    /// Tells the controller what the program has spent, and where its file stands.
+    /// Reports the times of the program, and its file position, to the controller.
     fn tell_progress(&mut self, file: FileId, id: ReadingId, thread: usize) {
         let (ran, waited) = (self.ran(thread), self.threads[thread].waited(self.now));
         let File { read_bytes, position, .. } = self.files[file.0];
@@ -109,7 +109,7 @@ impl World<'_> {
         self.tell(file, Event::At { id, at: position });
     }
 
-    /// Until the controller wants to look again, and as long as a sleep takes.
+    /// Sleeps until the controller requests the next poll, for at least the duration of a sleep.
     fn go_to_sleep(&mut self, file: FileId) {
         let Some(fetcher) = &mut self.fetchers[file.0] else { return };
         let Some(wake) = self.controller.as_ref().and_then(|controller| controller.wake(fetcher.id)) else {
@@ -121,14 +121,14 @@ impl World<'_> {
             0 => self.now + SLEEP_MIN,
             tick => Nanos((self.now.0 / tick + 2) * tick),
         };
-        // One thread that reads does not look meanwhile.
+        // A single thread that reads does not poll meanwhile.
         let reads = self.prefetch.how == How::Read && fetcher.under_way.is_some();
-        // Without timers that are exact a sleep is as short as it can be, and the controller's wish is not waited for.
+        // Without exact timers the sleep is as short as possible, independent of the controller's request.
         let wanted = if tick > 0 { earliest } else { wake.max(earliest) };
         fetcher.wake = (!reads).then_some(wanted);
     }
 
-    /// Tells the controller, and takes down what it wants.
+    /// Sends an event to the controller, and records its requests.
     fn tell(&mut self, file: FileId, event: Event) {
         let (mut first, mut found) = (Some(event), VecDeque::new());
         let mut todo = Vec::new();
@@ -162,7 +162,7 @@ impl World<'_> {
         fetcher.state = controller.state(fetcher.id).or(fetcher.state);
     }
 
-    /// How much of a range is in memory or on its way, and how much had to go, in bytes.
+    /// Returns how much of a range is cached or loading, and how much was evicted, in bytes.
     fn found(&self, file: FileId, range: &Range<u64>) -> (u64, u64) {
         let (mut cached, mut evicted) = (0, 0);
         for page in range.start / self.page_bytes..range.end.div_ceil(self.page_bytes) {
@@ -177,14 +177,14 @@ impl World<'_> {
         (cached, evicted)
     }
 
-    /// What a fetch waits for may be there.
+    /// Continues a fetch whose pages may have arrived.
     pub(super) fn resume_fetcher(&mut self, file: FileId) {
         if self.fetchers[file.0].as_ref().is_some_and(|fetcher| fetcher.under_way.is_some()) {
             self.fetch(file);
         }
     }
 
-    /// Fetches, one after another, what is to be, until there is nothing more or it has to wait.
+    /// Fetches the pending ranges in order, until there are none left or it has to wait.
     fn fetch(&mut self, file: FileId) {
         loop {
             let Some(fetcher) = &mut self.fetchers[file.0] else { return };
@@ -220,7 +220,7 @@ impl World<'_> {
         }
     }
 
-    /// Reads on; says whether the range is read.
+    /// Continues reading; returns whether the range has been read.
     fn fetch_by_reading(&mut self, file: FileId) -> bool {
         let Some(fetcher) = &self.fetchers[file.0] else { return true };
         let Some((Range { end, .. }, mut at)) = fetcher.under_way else { return true };
@@ -244,7 +244,7 @@ impl World<'_> {
         is_done
     }
 
-    /// Asks for pages, call by call, as long as the block queue takes them; says whether all have been asked for.
+    /// Requests pages, call by call, as long as the block queue accepts them; returns whether all have been requested.
     fn fetch_by_asking(&mut self, file: FileId) -> bool {
         loop {
             let Some(fetcher) = &mut self.fetchers[file.0] else { return true };

@@ -1,4 +1,4 @@
-//! Mapped files: what happens where a thread touches pages of one.
+//! Mapped files: page accesses and page faults.
 
 use super::World;
 use crate::cache::{FileId, State};
@@ -6,14 +6,14 @@ use crate::file::File;
 use crate::readahead::Window;
 use crate::spec::Kernel;
 
-/// Pages mapped by a fault, if they are cached (`fault_around_bytes`).
+/// Number of pages mapped by a fault, if they are cached (`fault_around_bytes`).
 const FAULT_AROUND_PAGES: u64 = 16;
-/// Misses beyond the hits after which a fault reads no further pages (`MMAP_LOTSAMISS`).
+/// Excess of misses over hits beyond which a fault reads no further pages (`MMAP_LOTSAMISS`).
 const MISSES_MAX: u32 = 100;
 
 impl World<'_> {
-    /// A thread touches pages from `page` on: how many of them are there, up to `end` and 16 at most. Where the first one
-    /// is not it has been asked for, and the thread waits.
+    /// Touches pages from `page` on. Returns how many of them are cached, up to `end` and at most 16. If the first one
+    /// is not, it has been requested, and the thread waits.
     pub(super) fn touch(&mut self, file: FileId, thread: usize, page: u64, end: u64) -> u64 {
         for next in page..end.min(page + FAULT_AROUND_PAGES) {
             if self.kernel == Kernel::Xnu {
@@ -36,7 +36,7 @@ impl World<'_> {
         end.min(page + FAULT_AROUND_PAGES) - page
     }
 
-    /// `page` is missing: brings in what the kernel does. Returns what the page then is.
+    /// Handles a fault on a missing `page`: loads a window. Returns the state of the page.
     fn fault(&mut self, file: FileId, page: u64) -> State {
         let window = match self.kernel {
             Kernel::Xnu => {
@@ -54,7 +54,7 @@ impl World<'_> {
         self.must_bring(file, page)
     }
 
-    /// A page that is there, in Linux: if it is marked it calls for the next window. Returns what it is after that.
+    /// Handles a cached page in Linux: if it is marked, it triggers the next window. Returns its state after that.
     fn touch_present(&mut self, file: FileId, page: u64, state: State, is_marked: bool) -> Option<State> {
         let File { misses, mut read_ahead, .. } = self.files[file.0];
         self.files[file.0].misses = misses.saturating_sub(1);

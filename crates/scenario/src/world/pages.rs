@@ -1,4 +1,4 @@
-//! Between programs and device: reading through the page cache with the kernel's read-ahead, and writing back.
+//! Page cache I/O: reads with the kernel's read-ahead, writes, and write-back.
 
 use sakiyomi_model::Op;
 
@@ -9,16 +9,16 @@ use crate::queue::{self, Purpose};
 use crate::readahead::{ReadAhead, Window};
 use crate::spec::Kernel;
 
-/// A call that reads, on its way through a file.
+/// A read call in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader {
     pub(super) file: FileId,
-    /// The next page of the call, and the first one behind it.
+    /// Next page of the call, and first page after it.
     pub(super) next: u64,
     pub(super) end: u64,
-    /// Where it stops for now, so that what has come can be copied: behind that page.
+    /// Page before which it stops for now, so that data read can be copied.
     pub(super) stop: u64,
-    /// The first page of the call, and the one behind the last that has been asked for, in Mac OS X.
+    /// In Mac OS X, first page of the call, and first page that has not been requested.
     pub(super) start: u64,
     pub(super) asked: u64,
     /// Whether it reads for a prefetcher.
@@ -40,10 +40,10 @@ impl Reader {
 }
 
 impl World<'_> {
-    /// Goes on with a call, page by page, until it stops or has to wait. Says whether it has come to where it stops.
+    /// Continues a call, page by page, until it stops or has to wait. Returns whether it has reached its stop.
     ///
-    /// In Linux in the order of `generic_file_read`: a page that is missing brings in a window, a marked one the next
-    /// window, and then the page itself is waited for.
+    /// In Linux it follows `generic_file_read`: a missing page loads a window, a marked one the next window, and then
+    /// the page itself is waited for.
     pub(super) fn read(&mut self, reader: &mut Reader, read_ahead: &mut ReadAhead) -> bool {
         if self.kernel == Kernel::Xnu {
             return self.read_as_xnu(reader);
@@ -69,19 +69,19 @@ impl World<'_> {
         true
     }
 
-    /// Brings in a window for a page that is missing. Returns what the page then is.
+    /// Loads a window for a missing page. Returns the state of the page.
     fn miss(&mut self, reader: &Reader, read_ahead: &mut ReadAhead, page: u64) -> State {
         let window = read_ahead.missing(page, reader.end - page, self.window_max);
         self.bring(reader.file, self.as_allowed(window), reader.is_ahead);
         self.must_bring(reader.file, page)
     }
 
-    /// A window without its mark, where windows are not to be asked for in advance.
+    /// Removes the mark of a window if windows are not requested in advance.
     pub(super) fn as_allowed(&self, window: Window) -> Window {
         Window { mark: window.mark.filter(|_| self.asynchronous), ..window }
     }
 
-    /// There may have been no room for a window; there must be for the page that is wanted. Returns what the page is.
+    /// Ensures that a requested page is loaded even if there was no space for a window. Returns its state.
     pub(super) fn must_bring(&mut self, file: FileId, page: u64) -> State {
         self.cache.state(file, page).unwrap_or_else(|| {
             self.cache.insert(file, page, State::Loading, true);
@@ -95,7 +95,7 @@ impl World<'_> {
         self.next_window(reader.file, read_ahead, page, wanted, self.window_max, reader.is_ahead);
     }
 
-    /// A marked page calls for the next window.
+    /// Loads the next window after a marked page.
     pub(super) fn next_window(
         &mut self,
         file: FileId,
@@ -114,7 +114,7 @@ impl World<'_> {
         }
     }
 
-    /// Asks for those pages of a window that are missing, as far as there is room.
+    /// Loads the missing pages of a window, as far as there is space.
     pub(super) fn bring(&mut self, file: FileId, window: Window, is_ahead: bool) {
         let end = (window.start + window.pages).min(self.cache.pages(file));
         let mut run = window.start;
@@ -138,7 +138,7 @@ impl World<'_> {
         self.ask(file, run, end.saturating_sub(run));
     }
 
-    /// Requests to read pages that lie side by side in their file.
+    /// Requests to read contiguous pages of a file.
     fn ask(&mut self, file: FileId, start: u64, pages: u64) {
         if pages == 0 {
             return;
@@ -146,7 +146,7 @@ impl World<'_> {
         self.submit(Op::Read, file, start, pages);
     }
 
-    /// Requests for pages: as many as the pieces of the file and the longest request call for.
+    /// Submits requests for pages, split at fragments of the file and at the maximum request size.
     fn submit(&mut self, op: Op, file: FileId, start: u64, pages: u64) {
         let File { layout, owner, reads, .. } = &mut self.files[file.0];
         for (sector, first, pages) in layout.runs(start, pages) {
@@ -163,11 +163,11 @@ impl World<'_> {
         }
     }
 
-    /// Pages have come, or have been written.
+    /// Handles the completion of a transfer of pages.
     pub(super) fn transferred(&mut self, op: Op, file: FileId, start: u64, pages: u64) {
         let under_way = if op == Op::Read { State::Loading } else { State::Writing };
         for page in start..start + pages {
-            // What was made dirty again while it was written stays so.
+            // Pages that became dirty again while being written stay dirty.
             if self.cache.state(file, page) == Some(under_way) {
                 self.cache.set_state(file, page, State::Clean);
             }
@@ -183,7 +183,7 @@ impl World<'_> {
         self.files[file.0].reads.end(self.now);
     }
 
-    /// A thread reads past the page cache. Returns how many requests it waits for.
+    /// Reads for a thread, bypassing the page cache. Returns the number of requests to wait for.
     pub(super) fn read_direct(&mut self, thread: usize, file: FileId, at: u64, length: u64) -> u64 {
         let start = at / self.page_bytes;
         let pages = (at + length).div_ceil(self.page_bytes) - start;
@@ -217,7 +217,7 @@ impl World<'_> {
         }
     }
 
-    /// Writes back what is to be, as far as the block queue has room.
+    /// Writes back dirty pages as required, as far as the block queue has space.
     pub(super) fn write_out(&mut self) {
         while self.queue.waiting(Op::Write) < self.requests_max {
             let Some((file, start, pages)) = self.write_back.next(self.request_pages) else { return };

@@ -1,4 +1,4 @@
-//! The threads of workloads as the kernel sees them: they compute, wait, sleep, or have nothing to do.
+//! Threads of workloads, with their states and time accounting: computing, waiting, sleeping, or idle.
 
 use sakiyomi_model::Nanos;
 
@@ -7,33 +7,33 @@ use super::pages::Reader;
 use crate::cache::FileId;
 use crate::workload::Completed;
 
-/// The progress of a thread.
+/// State of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
     Nothing,
-    /// Until then.
+    /// Sleeping until the given time.
     Sleeping(Nanos),
-    /// On a core, or in the queue for one, for so long and for hops besides.
+    /// On a core, or ready to run, for `time` and additional `hops`.
     Computing {
         time: Nanos,
         hops: Nanos,
     },
-    /// In a call that reads, for a page that is on its way.
+    /// In a read call, waiting for a page that is loading.
     Reading,
-    /// In a call that reads past the page cache, for so many requests.
+    /// In a read call that bypasses the page cache, waiting for `requests` requests.
     ReadingDirect {
         file: FileId,
         at: u64,
         length: u64,
         requests: u64,
     },
-    /// For a page of a mapping that is on its way.
+    /// Waiting for a page of a mapping that is loading.
     Touching {
         file: FileId,
         at: u64,
         end: u64,
     },
-    /// In a call that writes, for room.
+    /// In a write call, throttled.
     Throttled {
         length: u64,
     },
@@ -53,12 +53,12 @@ pub(super) struct Thread {
     pub(super) workload: usize,
     pub(super) is_urgent: bool,
     pub(super) doing: Doing,
-    /// Since when it has been at it.
+    /// Time since which it has been in this state.
     since: Nanos,
-    /// Its call that reads, or the last one.
+    /// Its current or last read call.
     pub(super) reader: Reader,
     pub(super) call: Call,
-    /// Where its time went.
+    /// Time breakdown.
     pub(super) ran: Nanos,
     pub(super) hops: Nanos,
     pub(super) queued: Nanos,
@@ -68,7 +68,7 @@ pub(super) struct Thread {
     pub(super) written_bytes: u64,
 }
 
-/// A call that reads: how far it has come, and where it ends, in bytes.
+/// A read call: current position and end, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Call {
     pub(super) at: u64,
@@ -95,7 +95,7 @@ impl Thread {
         }
     }
 
-    /// When it wakes by itself.
+    /// Returns when its sleep ends.
     pub(super) fn next_event(&self) -> Option<Nanos> {
         match self.doing {
             Doing::Sleeping(until) => Some(until),
@@ -103,13 +103,13 @@ impl Thread {
         }
     }
 
-    /// How long it has waited for I/O, this moment's wait included.
+    /// Returns its total time of waiting for I/O, the current wait included.
     pub(super) fn waited(&self, now: Nanos) -> Nanos {
         let present = if self.doing.waits_for_io() { now - self.since } else { Nanos::ZERO };
         self.waited_read + self.waited_write + present
     }
 
-    /// How much of a file it has asked for in the call that it waits in, in bytes.
+    /// Returns how many bytes of a file are left in the call in which it waits.
     pub(super) fn wants(&self, file: FileId) -> Option<u64> {
         let is_waiting = self.doing == Doing::Reading && self.reader.file == file;
         is_waiting.then(|| self.call.end.saturating_sub(self.call.at))
@@ -119,10 +119,10 @@ impl Thread {
         (self.doing, self.since) = (doing, now);
     }
 
-    /// Its action has completed: where its time went is put down.
+    /// Accounts for the time of a completed action.
     pub(super) fn account(&mut self, now: Nanos) -> Completed {
         let mut completed = Completed::default();
-        // It has completed at once, as most have.
+        // Most actions complete at once.
         if self.doing == Doing::Nothing {
             return completed;
         }
@@ -155,7 +155,7 @@ impl Thread {
 }
 
 impl World<'_> {
-    /// How long a thread has been on a core.
+    /// Returns a thread's CPU time.
     pub(super) fn ran(&mut self, index: usize) -> Nanos {
         let left = self.cores.left(self.now, index);
         let thread = &self.threads[index];

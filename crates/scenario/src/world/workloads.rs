@@ -1,5 +1,5 @@
-//! The workloads of the world: asks them for actions when they want that, and tells them what has completed. None is known
-//! here by what it does.
+//! The workloads of the world: requests actions from them, and delivers completions. Independent of the kind of
+//! workload.
 
 use sakiyomi_model::Nanos;
 use sakiyomi_regulate::Owner;
@@ -15,16 +15,16 @@ use crate::workload::{Action, Completed, Setup, ThreadIndex, View, Workload};
 pub(super) struct WorkloadState<'a> {
     pub(super) setup: Setup,
     workload: Box<dyn Workload + 'a>,
-    /// The numbers of its first thread and its first file among all, and those after its last.
+    /// Global numbers of its first thread and file, and of those after its last.
     pub(super) threads: (usize, usize),
     pub(super) files: (usize, usize),
-    /// When it wants to be asked for an action, as it has said last.
+    /// Time at which it requested `step`, as last returned.
     next: Option<Nanos>,
-    /// When the first of its threads that sleep wakes.
+    /// Earliest end of its threads' sleeps.
     wakes: Option<Nanos>,
     start: Nanos,
     end: Option<Nanos>,
-    /// Pages that its buffers take away from the page cache.
+    /// Pages that its buffers take from the page cache.
     pub(super) reserved: usize,
 }
 
@@ -44,7 +44,7 @@ impl<'a> WorkloadState<'a> {
         self.end.is_some()
     }
 
-    /// When it wants to be asked for an action, or a thread of it wakes.
+    /// Returns when it requests `step`, or one of its threads wakes up.
     pub(super) fn next_event(&self) -> Option<Nanos> {
         match (self.next, self.wakes) {
             (Some(next), Some(wakes)) => Some(next.min(wakes)),
@@ -52,7 +52,7 @@ impl<'a> WorkloadState<'a> {
         }
     }
 
-    /// A thread of it sleeps until then.
+    /// Records that one of its threads sleeps until `until`.
     pub(super) fn sleeps(&mut self, until: Nanos) {
         self.wakes = Some(self.wakes.map_or(until, |wakes| wakes.min(until)));
     }
@@ -61,14 +61,14 @@ impl<'a> WorkloadState<'a> {
         self.next.is_some_and(|next| next <= now)
     }
 
-    /// When it ended; `now` if it has not.
+    /// Returns when it ended; `now` if it has not.
     pub(super) fn end(&self, now: Nanos) -> Nanos {
         self.end.unwrap_or(now)
     }
 }
 
 impl World<'_> {
-    /// Asks a workload for actions, if it is time, until it has none. The time may have come by the end of a sleep.
+    /// Wakes up threads and requests actions from a workload, if due, until it returns none.
     pub(super) fn wake(&mut self, index: usize) {
         if self.workloads[index].is_due(self.now) {
             self.settle(index);
@@ -86,7 +86,7 @@ impl World<'_> {
         self.workloads[index].wakes = self.threads[first..end].iter().filter_map(Thread::next_event).min();
     }
 
-    /// Whether completions for threads of a workload may be available.
+    /// Completes actions of a workload's threads whose waits have ended.
     pub(super) fn resume(&mut self, index: usize) {
         let (first, end) = self.workloads[index].threads;
         let mut has_gone_on = false;
@@ -101,13 +101,13 @@ impl World<'_> {
         }
     }
 
-    /// The burst of a thread on a core is over.
+    /// Handles the end of a thread's burst on a core.
     pub(super) fn burst_ended(&mut self, thread: usize) {
         self.completed(thread, 0);
         self.settle(self.threads[thread].workload);
     }
 
-    /// Asks a workload for actions as long as it wants that now. It is left with something to wait for.
+    /// Requests actions from a workload while it is due. Checks that it then has something to wait for.
     fn settle(&mut self, index: usize) {
         loop {
             let state = &mut self.workloads[index];
@@ -149,13 +149,13 @@ impl World<'_> {
         );
     }
 
-    /// An action of a thread has completed: the thread goes on.
+    /// Handles the completion of a thread's action, and continues the thread.
     fn completed(&mut self, thread: usize, bytes: u64) {
         let action = self.deliver(thread, bytes);
         self.carry_on(thread, action);
     }
 
-    /// Tells a thread's workload that its action has completed. Returns the thread's next action.
+    /// Delivers the completion to a thread's workload. Returns the thread's next action.
     fn deliver(&mut self, thread: usize, bytes: u64) -> Option<Action> {
         let completed = Completed { bytes, ..self.threads[thread].account(self.now) };
         let state = &mut self.workloads[self.threads[thread].workload];
@@ -170,8 +170,8 @@ impl World<'_> {
         state.workload.completed(self.now, &view, local, completed)
     }
 
-    /// Carries out a thread's actions until it has to wait, computes, sleeps, or has nothing to do; and notes when its
-    /// workload wants to be asked next.
+    /// Carries out a thread's actions until it waits, computes, sleeps, or is idle; records when its workload requests
+    /// the next `step`.
     fn carry_on(&mut self, thread: usize, mut action: Option<Action>) {
         while let Some(next) = action {
             let Some(bytes) = self.carry_out(thread, next) else { break };
@@ -181,7 +181,7 @@ impl World<'_> {
         state.next = if state.is_done() { None } else { state.workload.next_event() };
     }
 
-    /// A workload has ended.
+    /// Ends a workload.
     pub(super) fn end(&mut self, index: usize) {
         let state = &mut self.workloads[index];
         let (first, end) = state.threads;
@@ -193,7 +193,7 @@ impl World<'_> {
         self.device.clear_rate(self.now, Owner(index as u32));
     }
 
-    /// The result of a workload so far.
+    /// Returns the result of a workload so far.
     pub(super) fn workload_outcome(&self, index: usize) -> WorkloadOutcome {
         let state = &self.workloads[index];
         let threads = &self.threads[state.threads.0..state.threads.1];

@@ -1,5 +1,5 @@
-//! Reading through the page cache as Mac OS X does: what a call wants is asked for in requests as long as may be, some
-//! of them in advance, and with the last of them what is read ahead of the call; then the call waits for what it wants.
+//! Reading through the page cache as in Mac OS X: the pages of a call are requested in requests of maximum size, some
+//! in advance, and the call's read-ahead with the last of them; then the call waits for its pages.
 
 use std::ops::Range;
 
@@ -9,12 +9,12 @@ use crate::cache::State;
 use crate::readahead::Window;
 
 impl World<'_> {
-    /// Goes on with a call until it stops or has to wait. Says whether it has come to where it stops.
+    /// Continues a call until it stops or has to wait. Returns whether it has reached its stop.
     pub(super) fn read_as_xnu(&mut self, reader: &mut Reader) -> bool {
         while reader.next < reader.stop {
             let page = reader.next;
             self.ask_in_advance(reader);
-            // There was no room for it, or it had to go again.
+            // The page was not requested for lack of space, or has been evicted again.
             if self.must_bring(reader.file, page) == State::Loading {
                 self.queue.unplug();
                 return false;
@@ -25,8 +25,8 @@ impl World<'_> {
         true
     }
 
-    /// Asks for the call's pages, as far ahead as is read ahead at most, when less than a quarter of that is left; and
-    /// once, behind the last of them, for what is read ahead of the call.
+    /// Requests pages of the call, up to the maximum read-ahead, when less than a quarter of that is left; and once,
+    /// after the last of them, the call's read-ahead.
     fn ask_in_advance(&mut self, reader: &mut Reader) {
         let left = reader.asked.saturating_sub(reader.next);
         if reader.asked >= reader.end || left > self.window_max / 4 {

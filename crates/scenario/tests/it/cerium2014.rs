@@ -1,5 +1,5 @@
-//! The published experiment (Kohagura & Kono, Ryukyu 2014, tables 5 to 7), whose order of methods must come out; and what
-//! holds for any job of tasks.
+//! The published experiment (Kohagura & Kono, Ryukyu 2014, tables 5 to 7), whose ranking of methods must be reproduced;
+//! and invariants of any job of tasks.
 
 use proptest::prelude::*;
 use sakiyomi_drive::spec::builtin;
@@ -10,7 +10,7 @@ const METHODS: &str = include_str!("../../../../scenarios/cerium2014-methods.tom
 const CACHED: &str = include_str!("../../../../scenarios/cerium2014-cached.toml");
 const SECOND: &str = include_str!("../../../../scenarios/cerium2014-second-run.toml");
 
-/// A quarter of the file: enough for the times to be in proportion.
+/// Share of the file's size, large enough for proportional times.
 const SHARE: f64 = 0.25;
 
 fn with(text: &str, settings: &[(&str, &str)]) -> Scenario {
@@ -26,7 +26,7 @@ fn outcome(scenario: &Scenario) -> Outcome {
     run(scenario, drive.as_ref(), 0).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Seconds, as if the whole file had been read.
+/// Returns the elapsed time in seconds, scaled to the whole file.
 fn seconds(method: &str, part: &str, threads: u32) -> f64 {
     let threads = threads.to_string();
     let settings = [
@@ -44,9 +44,10 @@ fn on_one_thread_the_methods_come_in_the_published_order_but_for_one_pair() {
         let at = |method| seconds(method, part, 1);
         let (io, any, mmap, read) = (at("blocked-io"), at("blocked-any"), at("mmap"), at("read"));
         assert!(io <= any && any < read && io < mmap && mmap < read, "{part}: {io} {any} {mmap} {read}");
-        // Published: 13.3 before 15.4 s with short parts, and 18.5 before 20.2 s with long ones, which does not come out.
+        // Published: 13.3 before 15.4 s with short parts, and 18.5 before 20.2 s with long ones; the latter is not
+        // reproduced.
         assert!(part == "128KiB" || any < mmap, "{any} {mmap}");
-        // One after the other: neither the drive nor the core does anything while the other does.
+        // Sequential: either the drive or the core is idle at any time.
         assert!(read > 1.8 * io);
     }
 }
@@ -70,7 +71,7 @@ fn with_short_parts_and_several_threads_the_drive_decides() {
             ["mmap", "blocked-any"].iter().all(|method| (at(method) / io - 1.0).abs() < 0.03),
             "{threads}"
         );
-        // Published: 11.4 s, and nobody can be faster than the drive.
+        // Published: 11.4 s, limited by the drive.
         assert!((io / 11.4 - 1.0).abs() < 0.05, "{io}");
     }
 }
@@ -84,7 +85,7 @@ fn in_memory_reading_first_is_the_slowest() {
     assert!(read > 1.4 * mmap && (io / mmap - 1.0).abs() < 0.1, "{mmap} {read} {io}");
 }
 
-/// A hundredth of everything; the second run.
+/// Returns the second run of an experiment scaled to a hundredth.
 fn second(settings: &[(&str, &str)]) -> JobRun {
     let small = [("memory.size", "140MB"), ("job.wc.size", "100MB"), ("job.wc.block", "4")];
     let small = [small.as_slice(), &[("memory.page", "4KiB")], settings].concat();
@@ -117,7 +118,7 @@ fn what_is_cached_goes_first_where_a_file_is_larger_than_memory() {
 
 #[test]
 fn an_urgent_thread_for_io_is_not_held_up_by_those_that_compute() {
-    // Without read-ahead the drive has nothing to do while what it has read waits to be copied.
+    // Without read-ahead the drive is idle while data waits to be copied.
     let busy = [
         ("cpu.cores", "1"),
         ("memory.read_ahead", "0"),
@@ -236,7 +237,7 @@ proptest! {
             let workers = u64::from(job.threads.min(scenario.cpu.cores));
             prop_assert!(run.elapsed * workers >= run.computed);
             prop_assert!(run.elapsed * u64::from(scenario.cpu.cores) >= run.computed + run.copied);
-            // The time of every thread is accounted for; an idle thread for I/O is not, and nanoseconds are rounded.
+            // The time of every thread is accounted for, except for an idle I/O thread, up to rounding.
             let accounted = run.computed + run.copied + run.queued + run.waited + run.idle;
             prop_assert!(accounted <= run.elapsed * (u64::from(job.threads) + 1));
             prop_assert!(accounted >= run.elapsed * u64::from(job.threads));

@@ -1,4 +1,5 @@
-//! Regulated programs in an experiment: the same figures as from the regulated drive itself, and what the thesis found.
+//! Regulated programs in an experiment: the same figures as from the regulated drive itself, and the results of the
+//! thesis.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -12,7 +13,7 @@ const PROGRAMS: u32 = 10;
 const FILE: u64 = 2 << 30;
 const SEEDS: u32 = 2;
 
-/// As scenarios/kochi2023-accuracy.toml has it, and shorter.
+/// A shorter version of scenarios/kochi2023-accuracy.toml.
 fn scenario(keys: &[(&str, &str)]) -> Scenario {
     let text = "
         name = 'Kochi 2023, short'
@@ -65,7 +66,7 @@ fn regulation(keys: &[(&str, &str)]) -> Regulation {
     Regulation::medians(&runs.iter().collect::<Vec<_>>()).expect("there are runs")
 }
 
-/// The plain version: the same readers in a loop of their own around the regulated drive.
+/// The reference: the same readers in a simple loop around the regulated drive.
 struct Plain {
     device: RegulatedDevice<Drive>,
     random: Vec<Pcg64>,
@@ -97,7 +98,7 @@ impl Plain {
         self.device.submit(now, request).unwrap();
     }
 
-    /// Until the first program has read so often: its I/Os, and when everybody's ended.
+    /// Runs until the first program has done `ios` I/Os; returns its I/Os, and the ends of all programs' I/Os.
     fn run(mut self, ios: usize) -> (Vec<Timing>, Vec<Nanos>) {
         (0..PROGRAMS).for_each(|program| self.ask(Nanos::ZERO, program));
         let (mut timings, mut ends, mut done) = (Vec::new(), Vec::new(), Vec::new());
@@ -160,7 +161,7 @@ fn the_formula_misses_where_the_drive_reorders_and_the_correction_settles_below_
     assert_eq!((formula.decided_by, formula.formula), (Decided::Formula, 4));
     assert_eq!((formula.allowance.course.as_slice(), formula.allowance.reached), ([(0, 4)].as_slice(), 4));
     assert!(formula.owners[0].accuracy > 1.1, "{}", formula.owners[0].accuracy);
-    // Figures 6.3 and 6.6: on PC2 at 20 % from 4 to 3, and good then.
+    // Figures 6.3 and 6.6: on PC2 at 20 % from 4 to 3, with good accuracy.
     let thesis = regulation(&[("regulate.policy", "thesis"), long]);
     assert_eq!(thesis.reached, [3; SEEDS as usize]);
     assert!(thesis.owners[0].accuracy <= 1.1, "{}", thesis.owners[0].accuracy);
@@ -216,7 +217,7 @@ fn a_rate_by_time_is_that_time_whatever_the_device_needs() {
     let kept = &by_time.owners[0];
     assert_eq!((kept.rate.to_string().as_str(), kept.ideal), ("every 60 ms", Nanos::MILLISECOND * 60));
     assert!((kept.accuracy - 1.0).abs() < 0.02, "{kept:?}");
-    // 60 ms are so many I/Os of this drive, of which one is its own.
+    // 60 ms correspond to this many I/Os of the drive, one of which is its own.
     assert!((4..=10).contains(&by_time.formula), "{}", by_time.formula);
 }
 

@@ -1,4 +1,4 @@
-//! What must hold for any program: the distance stays within its bound, and reading ahead does no harm.
+//! Invariants of any program: the prefetch distance stays within its bound, and prefetching does no harm.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -13,7 +13,7 @@ use sakiyomi_scenario::{Outcome, Scenario, run};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const MILLISECOND: u64 = 1_000_000;
-/// What the automatic limit may be exceeded by.
+/// Maximum excess over the automatic limit.
 const PIECE: u64 = MIB;
 
 fn outcome(scenario: &Scenario) -> Outcome {
@@ -25,7 +25,7 @@ fn with_limit(scenario: &Scenario, limit: Distance) -> Scenario {
     Scenario { prefetch: PrefetchSpec { limit, ..scenario.prefetch.clone() }, ..scenario.clone() }
 }
 
-/// How far reading ahead may be behind going alone: two hundredths, and what it takes to find out.
+/// Checks that prefetching slows a program down by at most 2 %, plus the time of the initial probe.
 fn does_no_harm(scenario: &Scenario) -> Result<(), TestCaseError> {
     let plain = outcome(&with_limit(scenario, Distance::Off)).elapsed;
     let ahead = outcome(&with_limit(scenario, Distance::Auto)).elapsed;
@@ -40,7 +40,7 @@ fn does_no_harm(scenario: &Scenario) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Sizes whose orders of magnitude are all alike likely.
+/// Generates log-uniformly distributed sizes.
 fn size(from: u64, to: u64) -> impl Strategy<Value = Bytes> {
     let (low, high) = ((from as f64).ln(), (to as f64).ln());
     (low..high).prop_map(|exponent| Bytes(exponent.exp() as u64))
@@ -79,7 +79,7 @@ fn any_process() -> impl Strategy<Value = ProcessSpec> {
             pieces,
             pause,
             back,
-            // Rarely: nothing happens then.
+            // Rarely, because a cached file causes no I/O.
             cached: cached && size.0 % 4 == 0,
             ..ProcessSpec::default()
         })
@@ -115,8 +115,8 @@ pub(crate) fn any_scenario() -> impl Strategy<Value = Scenario> {
     })
 }
 
-/// The same programs each time, unless PROPTEST_RNG_SEED names others: that no program at all is harmed is the aim, and
-/// [`programs_that_were_harmed`] has those that were.
+/// The same programs in every run, unless PROPTEST_RNG_SEED is set: the goal is that no program at all is harmed, and
+/// [`programs_that_were_harmed`] lists the exceptions found.
 pub(crate) fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
     let rng_seed = if default.rng_seed == RngSeed::Random { RngSeed::Fixed(2006) } else { default.rng_seed };
@@ -204,8 +204,8 @@ proptest! {
     }
 }
 
-/// `xz -1` on storage that takes 10 ms: it waits for a twenty-fifth of its time, so what it loses to the first few accesses
-/// would be much of that.
+/// `xz -1` on storage with a latency of 10 ms: it waits for a twenty-fifth of its time, so the first few accesses would
+/// be a large part of that.
 #[test]
 fn a_program_that_hardly_waits_waits_for_its_first_access_only() {
     let file = "name = 'xz'\n[drive]\nfixed = 'latency=10ms,parallel=64,bandwidth=200MB'\n\
@@ -218,7 +218,7 @@ fn a_program_that_hardly_waits_waits_for_its_first_access_only() {
     assert!(ahead < Nanos(13 * MILLISECOND), "{ahead:?} of {alone:?}");
 }
 
-/// What a search over random programs, and over a grid of long ones, found once: a limit that stopped growing while the
+/// Cases found by a search over random programs and over a grid of long ones: a limit that stopped growing while the
 /// program still waited, and runs so long that a drive which reorders its queue served their beginning last.
 #[test]
 fn programs_that_were_harmed_once_are_not_any_more() {
@@ -252,8 +252,8 @@ fn programs_that_are_harmed() {
     assert!(harmed.is_empty(), "{}", harmed.join("\n"));
 }
 
-/// A judge of changes to the controller: PROPTEST_CASES programs, the same each time, how many of them it harms and by
-/// how much, and what all of them take with it beside what they take alone.
+/// Evaluates changes of the controller over PROPTEST_CASES programs, the same in every run: how many are harmed and by
+/// how much, and the total times with and without prefetching.
 #[test]
 #[ignore = "a search: says what it finds, for PROPTEST_CASES programs"]
 #[expect(clippy::print_stdout, reason = "what it finds is what it is for")]
@@ -278,17 +278,17 @@ fn a_search_for_programs_that_are_harmed() {
     );
 }
 
-/// What a program takes alone, and with reading ahead.
+/// Returns the times of a program without and with prefetching.
 fn times(scenario: &Scenario) -> [Nanos; 2] {
     [Distance::Off, Distance::Auto].map(|limit| outcome(&with_limit(scenario, limit)).elapsed)
 }
 
-/// More than a fiftieth and 10 ms longer.
+/// Returns whether prefetching takes more than 2 % plus 10 ms longer.
 fn is_harmed(alone: Nanos, ahead: Nanos) -> bool {
     ahead.0 > alone.0 + alone.0 / 50 + 10 * MILLISECOND
 }
 
-/// Those of the programs that take longer with reading ahead than alone.
+/// Describes the programs that take longer with prefetching.
 fn harmed(files: &[&str]) -> Vec<String> {
     let told = |file: &&str| {
         let scenario = Scenario::from_toml(&format!("name = 'harmed'\n{file}"), "harmed").unwrap();

@@ -1,4 +1,5 @@
-//! The published experiment (Fukayama et al., Waseda 2006, figures 3 to 6 and table 3), whose shape must come out.
+//! The published experiment (Fukayama et al., Waseda 2006, figures 3 to 6 and table 3), whose trends must be
+//! reproduced.
 
 use sakiyomi_drive::spec::builtin;
 use sakiyomi_scenario::{Scenario, run};
@@ -7,7 +8,7 @@ const A: &str = include_str!("../../../../scenarios/waseda2006-a.toml");
 const B: &str = include_str!("../../../../scenarios/waseda2006-b.toml");
 const POLLUTION: &str = include_str!("../../../../scenarios/waseda2006-pollution.toml");
 
-/// Seconds, for a file and a limit.
+/// Returns the elapsed time in seconds with some keys set.
 fn seconds(text: &str, settings: &[(&str, &str)]) -> f64 {
     let mut scenario = Scenario::from_toml(text, "waseda2006").unwrap_or_else(|error| panic!("{error}"));
     for (key, value) in settings {
@@ -17,7 +18,7 @@ fn seconds(text: &str, settings: &[(&str, &str)]) -> f64 {
     run(&scenario, Some(&drive), 0).unwrap_or_else(|error| panic!("{error}")).elapsed.as_secs_f64()
 }
 
-/// Without prefetching over with it, less one, for each file.
+/// Returns the relative speedup by prefetching for each file size.
 fn speedups(text: &str, limit: &str) -> Vec<f64> {
     let scenario = Scenario::from_toml(text, "waseda2006").unwrap();
     let sizes = &scenario.vary["process.gzip.size"];
@@ -42,7 +43,7 @@ fn machine_a_gains_what_was_published() {
 #[test]
 fn machine_b_gains_less_than_was_published() {
     let gains = speedups(B, "16MiB");
-    // Published were 35.3 %. How Windows XP reads ahead is assumed, and the drive is too well used by it.
+    // Published: 35.3 %. The read-ahead of Windows XP is assumed, and makes the time without prefetching too short.
     assert!(gains.iter().all(|gain| (0.15..0.45).contains(gain)), "{gains:?}");
 }
 

@@ -1,5 +1,5 @@
-//! The interface of workloads, held to by workloads that are neither programs nor jobs: one that does anything at random,
-//! a pipeline of operators on cores, and one that does nothing.
+//! The contract of workloads, checked with workloads that are neither programs nor jobs: one with random actions, a
+//! pipeline of operators on cores, and an empty one.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ fn outcome(scenario: &Scenario) -> Outcome {
     outcome_with(scenario, Vec::new())
 }
 
-/// An experiment without programs, with these keys.
+/// Returns an experiment without programs, with the given keys.
 fn bare(keys: &[(&str, &str)]) -> Scenario {
     let text = "name = 'bare'\n[drive]\nfixed = 'latency=1ms'\n[[process]]\nname = 'p'\n";
     let mut scenario = Scenario::from_toml(text, "bare").unwrap();
@@ -40,18 +40,18 @@ fn bare(keys: &[(&str, &str)]) -> Scenario {
     scenario
 }
 
-/// A deterministic share of 2^64.
+/// Returns a random fraction from 0 to below 1.
 fn uniform(random: &mut Pcg64) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Checks the contract from the workload's side, and writes down what it is told.
+/// Checks the contract from the workload's side, and logs the completions.
 #[derive(Debug)]
 struct Checked<W> {
     inner: W,
-    /// What `next_event` has returned last.
+    /// Last result of `next_event`.
     asked: Cell<Option<Nanos>>,
-    /// For each thread, its action and when it was issued.
+    /// For each thread, its action and its issue time.
     issued: Vec<Option<(Action, Nanos)>>,
     log: Vec<(Nanos, usize, Completed)>,
 }
@@ -116,15 +116,14 @@ impl<W: Workload> Workload for Checked<W> {
     }
 }
 
-/// Does anything at random on several threads, so many actions long; threads that have nothing to do begin again at times
-/// that are drawn.
+/// Issues random actions on several threads, up to a number of them; idle threads resume at random times.
 #[derive(Debug)]
 struct Restless {
     random: Pcg64,
     sizes: Vec<u64>,
     cores: u32,
     is_idle: Vec<bool>,
-    /// The rest of a partial read.
+    /// Remaining length of a partial read.
     left: Vec<u64>,
     actions: u32,
     due: Option<Nanos>,
@@ -194,7 +193,7 @@ impl Restless {
         }
     }
 
-    /// When threads that are idle begin again; at once if only the end is left.
+    /// Schedules the next start of idle threads; at once if only the end is left.
     fn plan(&mut self, now: Nanos) {
         let is_idle = self.is_idle.contains(&true);
         let delay = if self.actions > 0 { self.below(1_000_000) } else { 0 };
@@ -238,7 +237,7 @@ impl Workload for Restless {
     }
 }
 
-/// Does nothing: it has no thread to do it with, or ends as soon as it is asked.
+/// Does nothing: it has no thread, or ends at its first step.
 #[derive(Debug)]
 struct Nothing {
     due: Option<Nanos>,
@@ -259,7 +258,7 @@ impl Workload for Nothing {
     }
 }
 
-/// Ends as soon as it is asked, and goes on naming a time.
+/// Ends at its first step, and continues to return a time.
 #[derive(Debug)]
 struct Stubborn;
 
@@ -356,7 +355,7 @@ proptest! {
         prop_assert_eq!(with, plain);
     }
 
-    /// Without distances, a thread that has a core for itself runs as on shared ones.
+    /// Without distances, a thread with a core of its own runs as on shared cores.
     #[test]
     fn cores_without_distances_do_not_slow_a_program_down(scenario in any_scenario()) {
         let mut apart = scenario.clone();
@@ -365,20 +364,20 @@ proptest! {
     }
 }
 
-/// An open-loop source and a chain of operators, each a thread on a core of its own choice. Latency counts from when a
-/// tuple was to arrive, not from when it was taken.
+/// An open-loop source and a chain of operators, each a thread on a chosen core. Latency counts from the scheduled
+/// arrival of a tuple, not from the time it was taken.
 #[derive(Debug)]
 struct Pipeline {
     random: Pcg64,
     mean_interval: u64,
     is_poisson: bool,
-    /// Processing time of each operator for a tuple, and its core.
+    /// Processing time of each operator per tuple, and its core.
     operators: Vec<(Nanos, u32)>,
     queues: Vec<VecDeque<Nanos>>,
     working: Vec<Option<Nanos>>,
     arrival: Nanos,
     to_come: u32,
-    /// Set where an operator may have something to begin with.
+    /// Set if an operator may be able to begin.
     ready: Option<Nanos>,
     latencies: Vec<Nanos>,
 }
@@ -400,7 +399,7 @@ impl Pipeline {
         }
     }
 
-    /// Runs it alone. Returns its latencies.
+    /// Runs the pipeline as the only workload; returns its latencies.
     fn run(mut self, scenario: &Scenario) -> Vec<Nanos> {
         let threads = vec![ThreadSetup::default(); self.operators.len()];
         let setup = Setup { name: "pipeline".to_owned(), threads, ..Setup::default() };
@@ -408,7 +407,7 @@ impl Pipeline {
         self.latencies
     }
 
-    /// An idle operator takes the next tuple, if there is one.
+    /// Returns the action of an idle operator on the next tuple, if there is one.
     fn take(&mut self, operator: usize) -> Option<Action> {
         if self.working[operator].is_some() {
             return None;
@@ -475,8 +474,8 @@ fn the_latency_of_a_pipeline_is_that_of_its_operators_and_the_hops_between_their
     }
 }
 
-/// Friedman 1965: where tuples of a chain arrive at random and each operator always takes the same time, they wait in all as
-/// long as at the slowest operator alone, whose wait is that of M/D/1.
+/// Friedman 1965: in a chain with random arrivals and constant service times, the total wait of a tuple equals that at
+/// the slowest operator alone, which is an M/D/1 queue.
 #[test]
 fn tuples_wait_in_a_chain_as_long_as_at_its_slowest_operator() {
     let machine = bare(&[("cpu.cores", "3"), ("machine.scheduler", "per-core")]);
@@ -487,7 +486,7 @@ fn tuples_wait_in_a_chain_as_long_as_at_its_slowest_operator() {
     assert!((0.95..1.05).contains(&ratio), "{} of {expected} ns", mean(&latencies));
 }
 
-/// The wait at a core that spins for so long and then has to be woken up: M/G/1 with a setup time.
+/// The wait at a core that spins and then has to be woken up: an M/G/1 queue with setup times.
 #[test]
 fn a_core_that_has_to_be_woken_up_delays_as_a_queue_with_setup_times() {
     let (service, interval, spin, wake) = (1000.0, 2000.0, 500.0, 3000.0);
@@ -536,7 +535,7 @@ fn a_job_whose_tasks_go_from_core_to_core_pays_for_the_hops() {
         assert_eq!((far.computed, far.copied), (near.computed, near.copied), "{method}");
         assert!(far.elapsed > near.elapsed, "{method}: {:?} {:?}", far.elapsed, near.elapsed);
         for run in [near, far] {
-            // The thread for I/O has times as well, of which being idle is not counted.
+            // The I/O thread has times as well, without its idle time.
             let accounted = run.computed + run.copied + run.hops + run.queued + run.waited + run.idle;
             let threads = if method == "blocked-io" { accounted.0 / run.elapsed.0 } else { 3 };
             assert!((3..=4).contains(&threads), "{method}: {run:?}");

@@ -1,4 +1,4 @@
-//! What must hold in a world that is small enough to be worked out by hand, and in one like those that were measured.
+//! Results in a world small enough for calculation by hand, and in one like a measured system.
 
 use sakiyomi_drive::spec::builtin;
 use sakiyomi_model::Nanos;
@@ -19,7 +19,7 @@ fn with(scenario: &Scenario, key: &str, value: &str) -> Scenario {
     changed
 }
 
-/// A program on a file system that takes 10 ms for each request and reads 128 KiB ahead, as was measured under FUSE.
+/// A program on a file system with 10 ms per request and a read-ahead of 128 KiB, as measured under FUSE.
 const SLOW: &str = "
     name = 'slow'
     [drive]
@@ -90,7 +90,7 @@ fn the_same_input_gives_the_same_outcome() {
     assert_ne!(outcome(&drive), outcome(&with(&drive, "run.seed", "3")));
 }
 
-/// As in the experiments on regulated performance: ten programs, each with one read of its own file outstanding.
+/// As in the experiments on regulated performance: ten programs, each with one outstanding read of its own file.
 #[test]
 fn random_readers_share_a_drive() {
     let mut text = "name = 'rivals'\ndrive.model = 'scorpio-wd1200bevs'\n".to_owned();
@@ -105,6 +105,7 @@ fn random_readers_share_a_drive() {
     let alone = outcome(&alone).elapsed;
     let mean = together.processes.iter().map(|process| process.elapsed).sum::<Nanos>() / 10;
     let ratio = mean.0 as f64 / alone.0 as f64;
-    // Less than ten times: the drive chooses the nearest of those that wait, and alone its arm has shorter ways.
+    // Less than ten times: the drive chooses the nearest of the waiting requests, and seeks are shorter within a single
+    // file.
     assert!((3.0..11.0).contains(&ratio), "{ratio}");
 }

@@ -1,9 +1,9 @@
-//! The text that blkparse prints by default: `8,0 1 1 0.000000000 697 Q W 223490 + 8 [kjournald]`.
+//! Default output of blkparse: `8,0 1 1 0.000000000 697 Q W 223490 + 8 [kjournald]`.
 //!
-//! Device, CPU, sequence number, time in seconds, process, action, operation (RWBS), then the extent in sectors of
-//! 512 bytes. One action stands for each command (`ReadOptions::action`); the other events, messages and the summary
-//! at the end are passed over. The RWBS letters are those of the kernel's `blk_fill_rwbs`: an `F` before the operation
-//! is a flush to be done first, an `F` after it forced unit access.
+//! Device, CPU, sequence number, time in seconds, process, action, operation (RWBS), then the extent in sectors of 512
+//! bytes. One action stands for each command (`ReadOptions::action`); other events, messages and the summary at the end
+//! are skipped. The RWBS letters are those of the kernel's `blk_fill_rwbs`: an `F` before the operation is a flush
+//! before it, an `F` after it is forced unit access.
 
 use sakiyomi_model::{Bytes, Op, StreamId};
 
@@ -11,14 +11,14 @@ use super::{Parser, SECTOR_BYTES};
 use crate::field::{NANOS_PER_S, Problem, Shown, blocks, nanos, whole_u32, words};
 use crate::record::Record;
 
-/// The kernel's split of a device number (`MINORBITS`, linux/kdev_t.h).
+/// Bits of the minor device number in the kernel (`MINORBITS`, linux/kdev_t.h).
 const MINOR_BITS: u32 = 20;
-/// The remaining bits of a 32-bit device number.
+/// Remaining bits of a 32-bit device number.
 const MAJOR_BITS: u32 = 12;
 
 pub(super) struct Reader {
     action: u8,
-    /// The totals after the events have begun: nothing follows them.
+    /// Whether the summary has begun, which no events follow.
     in_summary: bool,
 }
 
@@ -55,7 +55,7 @@ impl Parser for Reader {
     }
 }
 
-/// The device number of `major` and `minor` as the kernel packs it.
+/// Packs `major` and `minor` into a device number like the kernel.
 pub(super) fn device_number(major: &[u8], minor: &[u8]) -> Result<u32, Problem> {
     let (major, minor) = (whole_u32(major, "major device number")?, whole_u32(minor, "minor device number")?);
     if major >= 1 << MAJOR_BITS || minor >= 1 << MINOR_BITS {
@@ -71,7 +71,7 @@ fn device_field(field: &[u8]) -> Result<u32, Problem> {
     device_number(&field[..comma], &field[comma + 1..])
 }
 
-/// `sector + count`, if that is what follows the operation: messages and SCSI commands have other things there.
+/// Parses `sector + count` after the operation; `None` for messages and SCSI commands, which have other fields there.
 fn extent(
     sector: Option<&[u8]>,
     plus: Option<&[u8]>,
@@ -86,7 +86,7 @@ fn extent(
     }
 }
 
-/// Appends what the event asks of the drive: a flush, the command itself, both, or nothing.
+/// Appends the requests of an event: a flush, the command itself, both, or none.
 fn commands(
     base: Record,
     rwbs: &[u8],
@@ -104,7 +104,7 @@ fn commands(
         Some(b'R') => Op::Read,
         Some(b'W') => Op::Write,
         Some(b'D') => Op::Discard,
-        // A flush by itself, a command without data, a zone operation.
+        // A flush alone, a command without data, a zone operation.
         Some(b'F' | b'N' | b'S' | b'Z' | b'M' | b'A') | None => return Ok(()),
         Some(_) => {
             return Err(format!(

@@ -29,7 +29,7 @@ impl Parser for Reader {
     }
 }
 
-/// The operation by its SCSI code: the forms of 6, 10, 12 and 16 bytes (SBC-4).
+/// Converts a SCSI operation code, with commands of 6, 10, 12 and 16 bytes (SBC-4).
 fn scsi_op(field: &[u8]) -> Result<Op, Problem> {
     match hexadecimal(field, "scsi_op_hex")? {
         0x08 | 0x28 | 0xa8 | 0x88 => Ok(Op::Read),

@@ -1,7 +1,7 @@
-//! DiskSim's default ASCII trace: `arrival_ms device lbn sectors flags`, separated by blanks.
+//! DiskSim's default ASCII trace: `arrival_ms device lbn sectors flags`, separated by spaces.
 //!
-//! The arrival is in milliseconds with a fraction, blocks are of 512 bytes, and the flags are hexadecimal: bit 0 says
-//! read, the rest concerns DiskSim's own driver and is not used here (DiskSim 4.0 manual, section on trace formats).
+//! The arrival is in milliseconds with a fraction, blocks are of 512 bytes, and the flags are hexadecimal: bit 0 marks
+//! a read, the others concern DiskSim's own driver and are ignored (DiskSim 4.0 manual, section on trace formats).
 
 use sakiyomi_model::{Nanos, Op};
 
@@ -31,7 +31,7 @@ impl Parser for Reader {
     }
 }
 
-/// Appends `record` as a line; the arrival carries six decimals, which is nanoseconds.
+/// Appends `record` as a line; the arrival has six decimals, that is nanoseconds.
 pub(crate) fn write(record: &Record, out: &mut Vec<u8>) -> Result<(), Problem> {
     let (lbn, sectors) = in_sectors(record)?;
     let Nanos(time) = record.time;
@@ -41,7 +41,7 @@ pub(crate) fn write(record: &Record, out: &mut Vec<u8>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The extent of a read or write in whole sectors: all that the blank-separated formats can hold.
+/// Returns the extent of a read or write in whole sectors, the only one that the space-separated formats can represent.
 pub(super) fn in_sectors(record: &Record) -> Result<(u64, u64), Problem> {
     if !matches!(record.op, Op::Read | Op::Write) {
         return Err(format!("holds reads and writes only, and this is a {}", op_name(record.op)));

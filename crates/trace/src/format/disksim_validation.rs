@@ -1,9 +1,8 @@
-//! The measured traces that DiskSim's drive models were validated with:
-//! `R Hit 1975456 4 15362.0 56074.0`, separated by blanks.
+//! The measured traces used to validate DiskSim's drive models: `R Hit 1975456 4 15362.0 56074.0`, separated by spaces.
 //!
 //! Operation, label, LBN (512 bytes), sectors, measured service time in microseconds, and the think time in
-//! microseconds from this command's completion to the next one's issue. One command is outstanding at a time: the
-//! trace is a closed loop, and the sum of the last two columns is the run time.
+//! microseconds from this command's completion to the next one's issue. One command is outstanding at a time: the trace
+//! is a closed loop, and the sum of the last two columns is the run time.
 
 use sakiyomi_model::Nanos;
 
@@ -32,7 +31,7 @@ impl Parser for Reader {
     }
 }
 
-/// The label by its spelling in these traces.
+/// Parses a label as spelled in these traces.
 pub(super) fn hit_label(field: &[u8]) -> Result<HitLabel, Problem> {
     [HitLabel::Hit, HitLabel::Miss, HitLabel::Doub, HitLabel::Trip]
         .into_iter()

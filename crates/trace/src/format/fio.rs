@@ -1,9 +1,8 @@
 //! fio's I/O log (`write_iolog`, `read_iolog`), versions 2 and 3.
 //!
-//! Version 2 has lines `file action` and `file action offset length`, and `file wait microseconds`: the clock stands
-//! still but for the waits, which add up. Version 3 puts a timestamp before each line. The manual gives it no unit;
-//! fio 3.33 writes microseconds from the start of the job. Each file is a device, numbered in the order in which they
-//! appear.
+//! Version 2 has lines `file action` and `file action offset length`, and `file wait microseconds`: time advances only
+//! by the waits, which add up. Version 3 has a timestamp before each line. The manual does not state its unit; fio 3.33
+//! writes microseconds from the start of the job. Each file is a device, numbered in order of appearance.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +12,11 @@ use super::Parser;
 use crate::field::{NANOS_PER_US, Problem, Shown, nanos, whole, words};
 use crate::record::Record;
 
-/// The first line of version 2.
+/// First line of version 2.
 const HEADER_V2: &[u8] = b"fio version 2 iolog";
-/// The first line of version 3.
+/// First line of version 3.
 pub(crate) const HEADER_V3: &str = "fio version 3 iolog";
-/// Files that a log may name; their names are held in memory.
+/// Maximum number of files in a log, whose names are kept in memory.
 const FILES_MAX: usize = 1 << 16;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -106,7 +105,7 @@ fn unknown_action(action: &[u8], version: Version) -> Problem {
     )
 }
 
-/// Appends `record` as a line of version 3; the file is named by the device.
+/// Appends `record` as a line of version 3; the file is named after the device.
 pub(crate) fn write(record: &Record, out: &mut Vec<u8>) -> Result<(), Problem> {
     if record.fua {
         return Err("has no mark for forced unit access".to_owned());

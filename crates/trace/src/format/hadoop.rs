@@ -1,4 +1,4 @@
-//! The dispatches of a Hadoop node's blktrace, decoded to CSV: `issue_us,lba512,sectors,op`.
+//! Dispatches in the blktrace of a Hadoop node, decoded to CSV: `issue_us,lba512,sectors,op`.
 
 use super::{Header, Parser, SECTOR_BYTES};
 use crate::field::{NANOS_PER_US, Problem, blocks, commas, nanos, operation};

@@ -1,8 +1,8 @@
 //! HP Labs' trace of the host hplajw (1992, HP 335 MB disks), decoded to CSV.
 //!
 //! `enqueue_us` counts from the start of the trace; `start_us` and `stop_us` are offsets from it, so that the host's
-//! queueing is start and the drive's service stop − start. Addresses are in the drive's sectors of 256 bytes. The
-//! columns cylinder, queuelen and flags_hex are not used.
+//! queueing time is start, and the drive's service time stop − start. Addresses are in the drive's sectors of 256
+//! bytes. The columns cylinder, queuelen and flags_hex are ignored.
 
 use sakiyomi_model::Bytes;
 

@@ -1,8 +1,8 @@
-//! The names of the trace formats.
+//! Names of the trace formats.
 
 use std::fmt;
 
-/// A format that traces can be read in.
+/// A format in which traces can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Format {
@@ -10,11 +10,11 @@ pub enum Format {
     Sakiyomi,
     /// The columns of sakiyomi's CSV in Parquet.
     Parquet,
-    /// DiskSim's ASCII input.
+    /// DiskSim's ASCII trace.
     Disksim,
-    /// The traces that DiskSim's drive models were validated with.
+    /// Traces used to validate DiskSim's drive models.
     DisksimValidation,
-    /// The ASCII input of MQSim and SSDsim.
+    /// ASCII trace of MQSim and SSDsim.
     Mqsim,
     /// MSR Cambridge (SNIA IOTTA).
     Msr,
@@ -22,7 +22,7 @@ pub enum Format {
     Spc,
     /// SYSTOR '17 (SNIA IOTTA).
     Systor17,
-    /// The text that blkparse prints.
+    /// Output of blkparse.
     Blkparse,
     /// fio's I/O log, versions 2 and 3.
     Fio,
@@ -35,7 +35,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every format, in the order of lists.
+    /// All formats, in the order of lists.
     pub const ALL: [Format; 13] = [
         Format::Sakiyomi,
         Format::Parquet,
@@ -52,7 +52,7 @@ impl Format {
         Format::Hplajw,
     ];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl Format {
         }
     }
 
-    /// What a line holds, in a few words.
+    /// Returns a short description of a line.
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
@@ -92,7 +92,7 @@ impl Format {
         }
     }
 
-    /// Whether the format itself says who issued a command.
+    /// Returns whether the format contains the origin of each command.
     #[must_use]
     pub(crate) fn has_streams(self) -> bool {
         matches!(self, Format::Sakiyomi | Format::Parquet | Format::Blkparse)

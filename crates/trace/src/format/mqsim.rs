@@ -1,6 +1,6 @@
-//! The ASCII trace of MQSim and SSDsim: `time_ns device lba sectors op`, separated by blanks.
+//! The ASCII trace of MQSim and SSDsim: `time_ns device lba sectors op`, separated by spaces.
 //!
-//! The time is in whole nanoseconds, the LBA in sectors of 512 bytes, and the operation 0 for a write, 1 for a read.
+//! The time is in integer nanoseconds, the LBA in sectors of 512 bytes, and the operation 0 for a write, 1 for a read.
 
 use sakiyomi_model::{Nanos, Op};
 

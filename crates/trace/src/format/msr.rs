@@ -1,7 +1,7 @@
 //! MSR Cambridge (SNIA IOTTA): `128166385295514663,hm,0,Write,9056014336,2048,2833`.
 //!
-//! Windows FILETIME (100 ns since 1601), host, disk, operation, offset in bytes, size in bytes, response in 100 ns.
-//! The response was taken in the host, through its RAID volume.
+//! Windows FILETIME (100 ns since 1601), host, disk, operation, offset in bytes, size in bytes, response in 100 ns. The
+//! response time was measured in the host, through its RAID volume.
 
 use sakiyomi_model::{Bytes, Nanos};
 
@@ -9,12 +9,12 @@ use super::Parser;
 use crate::field::{Problem, Shown, commas, operation, whole, whole_u32};
 use crate::record::Record;
 
-/// Times are in ticks of the Windows file time.
+/// Length of a tick of the Windows file time, in nanoseconds.
 const NS_PER_TICK: u64 = 100;
 
 #[derive(Default)]
 pub(super) struct Reader {
-    /// The host of the first line; a file holds one.
+    /// Host of the first line; a file contains one host.
     host: Option<Box<[u8]>>,
 }
 

@@ -1,8 +1,9 @@
-//! The columns of the [`sakiyomi`](super::sakiyomi) CSV in Parquet, read a batch of rows at a time.
+//! The columns of the [`sakiyomi`](super::sakiyomi) CSV in Parquet, read in batches of rows.
 //!
-//! Numbers may be of 32 or 64 bits, signed or not, `fua` a number or a truth value; other columns are passed over.
+//! Numbers may have 32 or 64 bits, signed or unsigned, and `fua` may be a number or a boolean; other columns are
+//! ignored.
 //!
-//! The Parquet library panics on some damaged files. A damaged file is bad input, not a bug of ours, and must be an
+//! The Parquet library panics on some corrupt files. A corrupt file is invalid input, not a bug, and must cause an
 //! error: every call that decodes is [`guarded`].
 
 use std::fs::File;
@@ -20,18 +21,18 @@ use super::sakiyomi::{Field, blank, set_number, set_text};
 use crate::error::TraceError;
 use crate::record::Record;
 
-/// The first bytes of a Parquet file.
+/// Magic number of a Parquet file.
 pub(crate) const MAGIC: &[u8] = b"PAR1";
-/// Rows decoded at a time, which bounds the memory.
+/// Rows decoded at a time; bounds the memory.
 const BATCH_ROWS: usize = 4096;
 
 pub(crate) struct Reader {
     path: String,
     file: SerializedFileReader<File>,
-    /// Which columns hold a field.
+    /// Column of each field.
     columns: Vec<(Field, usize)>,
     next_group: usize,
-    /// The columns of the group at hand.
+    /// Columns of the current row group.
     open: Vec<OpenColumn>,
     rows_left: usize,
     rows_read: u64,
@@ -42,7 +43,7 @@ struct OpenColumn {
     field: Field,
     signed: bool,
     reader: ColumnReader,
-    /// Of each row at hand, whether it has a value.
+    /// For each row of the batch, whether it has a value.
     levels: Vec<i16>,
     max_level: i16,
     values: Values,
@@ -75,12 +76,12 @@ impl Reader {
         })
     }
 
-    /// Bytes of the row groups begun so far.
+    /// Returns the bytes of the row groups begun so far.
     pub(crate) fn bytes_read(&self) -> u64 {
         self.bytes_read
     }
 
-    /// Appends the next batch of records; none at the end.
+    /// Appends the next batch of records; appends none at the end.
     pub(crate) fn read_batch(&mut self, out: &mut Vec<Record>) -> Result<(), TraceError> {
         while self.rows_left == 0 {
             if self.next_group == self.file.num_row_groups() {
@@ -134,7 +135,7 @@ impl Reader {
 }
 
 impl OpenColumn {
-    /// Reads the next `rows` rows into the buffers.
+    /// Decodes the next `rows` rows into the buffers.
     fn read(&mut self, rows: usize) -> Result<(), ParquetError> {
         self.levels.clear();
         let levels = &mut self.levels;
@@ -147,7 +148,7 @@ impl OpenColumn {
                 let mut narrow = Vec::new();
                 let read = read_rows(reader, rows, levels, &mut narrow)?;
                 values.clear();
-                // Unsigned numbers are kept as the signed ones of the same bits.
+                // Unsigned numbers are stored as signed ones with the same bits.
                 let signed = self.signed;
                 let widen = |value: i32| if signed { i64::from(value) } else { i64::from(value as u32) };
                 values.extend(narrow.into_iter().map(widen));
@@ -172,7 +173,7 @@ impl OpenColumn {
         Err(ParquetError::General(format!("the column {} ends before its row group", self.field.name())))
     }
 
-    /// Stores what was read in `records`, one per row; else the row and what is wrong there.
+    /// Stores the decoded values in `records`, one per row; on error returns the row and the problem.
     fn store(&self, records: &mut [Record]) -> Result<(), (u64, String)> {
         let mut next_value = 0;
         for (row, record) in records.iter_mut().enumerate() {
@@ -230,8 +231,8 @@ fn is_unsigned(column: &ColumnDescriptor) -> bool {
     matches!(column.logical_type_ref(), Some(LogicalType::Integer(integer)) if !integer.is_signed)
 }
 
-/// Runs `decode`, and takes a panic in it for what it is: a damaged file. What was half read is not used again, as an
-/// error ends the trace.
+/// Runs `decode`, and converts a panic into the error of a corrupt file. A partially decoded state is not used again,
+/// because an error ends the trace.
 fn guarded<T>(path: &str, decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, TraceError> {
     let panicked = |_| Err(ParquetError::General("the file is damaged".to_owned()));
     catch_unwind(AssertUnwindSafe(decode))
@@ -239,7 +240,7 @@ fn guarded<T>(path: &str, decode: impl FnOnce() -> Result<T, ParquetError>) -> R
         .map_err(|source| TraceError::Parquet { path: path.to_owned(), source })
 }
 
-/// Refuses columns at negative places, over which the library would panic.
+/// Rejects columns at negative offsets, at which the library would panic.
 fn check_places(file: &SerializedFileReader<File>) -> Result<(), ParquetError> {
     for column in file.metadata().row_groups().iter().flat_map(|group| group.columns()) {
         let place = column.dictionary_page_offset().unwrap_or(0).min(column.data_page_offset());
@@ -250,7 +251,7 @@ fn check_places(file: &SerializedFileReader<File>) -> Result<(), ParquetError> {
     Ok(())
 }
 
-/// Finds each field's column by name, and checks that it can hold it.
+/// Finds each field's column by name, and checks its type.
 fn find_columns(file: &SerializedFileReader<File>, path: &str) -> Result<Vec<(Field, usize)>, TraceError> {
     let schema = file.metadata().file_metadata().schema_descr();
     let refuse = |problem| TraceError::Unrecognised { path: path.to_owned(), problem };

@@ -1,13 +1,13 @@
-//! sakiyomi's own CSV: every field of a record under a header that names each column with its unit.
+//! sakiyomi's own CSV format: all fields of a record, under a header that names each column with its unit.
 //!
 //! ```text
 //! time_ns,device,stream,op,fua,offset_bytes,length_bytes,response_ns,think_ns,started_ns,label
 //! 0,0,0,read,0,4096,65536,,,,
 //! ```
 //!
-//! Columns are found by name, in any order. `op`, `offset_bytes` and `length_bytes` must be there; another that is
-//! missing, or an empty field, means unknown or zero; columns of other names are passed over. The simulator's logs,
-//! which use these names, can therefore be read as traces.
+//! Columns are identified by name, in any order. `op`, `offset_bytes` and `length_bytes` are required; another missing
+//! column, or an empty field, means unknown or zero; columns with other names are ignored. The simulator's logs, which
+//! use these names, can therefore be read as traces.
 
 use sakiyomi_model::{Bytes, Nanos, Op, StreamId};
 
@@ -64,7 +64,7 @@ impl Field {
         }
     }
 
-    /// Whether a trace cannot do without the column.
+    /// Returns whether the column is required.
     pub(crate) fn is_required(self) -> bool {
         matches!(self, Field::Op | Field::Offset | Field::Length)
     }
@@ -80,7 +80,7 @@ impl Field {
     }
 }
 
-/// The fields of `record` in the order of [`Field::ALL`].
+/// Returns the fields of `record` in the order of [`Field::ALL`].
 pub(crate) fn row(record: &Record) -> [Value<'static>; Field::ALL.len()] {
     let optional = |time: Option<Nanos>| time.map_or(Value::Null, |time| Value::U64(time.0));
     [
@@ -98,7 +98,7 @@ pub(crate) fn row(record: &Record) -> [Value<'static>; Field::ALL.len()] {
     ]
 }
 
-/// Stores a number under `field`; the rest of the fields are text.
+/// Stores a number in `field`, which is not a text field.
 pub(crate) fn set_number(record: &mut Record, field: Field, value: u64) -> Result<(), Problem> {
     let narrow = || {
         u32::try_from(value).map_err(|_| {
@@ -120,7 +120,7 @@ pub(crate) fn set_number(record: &mut Record, field: Field, value: u64) -> Resul
     Ok(())
 }
 
-/// Stores a text under `field`: the operation, or the label.
+/// Stores a text in `field`: the operation, or the label.
 pub(crate) fn set_text(record: &mut Record, field: Field, text: &[u8]) -> Result<(), Problem> {
     if field == Field::Label {
         record.label = Some(hit_label(text)?);
@@ -141,14 +141,14 @@ pub(crate) fn set_text(record: &mut Record, field: Field, text: &[u8]) -> Result
     Ok(())
 }
 
-/// A record before its fields are known.
+/// Returns a record without field values.
 pub(crate) fn blank() -> Record {
     Record::new(Nanos::ZERO, Op::Flush, Bytes::ZERO, Bytes::ZERO)
 }
 
 #[derive(Default)]
 pub(super) struct Reader {
-    /// What each column holds; empty until the header was read.
+    /// Field of each column; empty until the header has been read.
     columns: Vec<Option<Field>>,
 }
 

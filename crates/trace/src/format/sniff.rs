@@ -1,19 +1,19 @@
-//! Recognises a trace's format from its first lines.
+//! Detection of a trace's format from its first lines.
 //!
-//! The rule is one for all: a format fits if its own reader takes every line of the sample. One that fits is the
-//! answer. Two that fit are an error that names both, never a guess: DiskSim's and MQSim's lines both are five columns
-//! of numbers, and only evidence that makes one of them impossible decides (MQSim has no decimal point in its first
-//! column and no operation but 0 and 1; whatever MQSim could have written, DiskSim could have, too).
+//! One rule applies to all formats: a format matches if its parser accepts every line of the sample. If exactly one
+//! matches, it is the result. If several match, the error lists them, without guessing. DiskSim's and MQSim's
+//! lines, for example, both have five columns of numbers, and only evidence that excludes one decides: MQSim has no
+//! decimal point in its first column and no operation but 0 and 1, whereas any line of MQSim is also valid in DiskSim.
 
 use crate::error::TraceError;
 use crate::field::Shown;
 use crate::format::{Format, parquet};
 use crate::options::ReadOptions;
 
-/// Lines, without blank ones, from which the format is determined.
+/// Number of non-blank lines in the sample.
 const SAMPLE_LINES: usize = 50;
 
-/// Names the format of a trace that begins with `sample`, unpacked; `complete` says that it is the whole of it.
+/// Detects the format of a trace that begins with `sample`, unpacked; `complete` means that it is the whole trace.
 pub(crate) fn sniff(path: &str, sample: &[u8], complete: bool) -> Result<Format, TraceError> {
     let refuse = |problem| TraceError::Unrecognised { path: path.to_owned(), problem };
     if sample.starts_with(parquet::MAGIC) {
@@ -40,10 +40,10 @@ pub(crate) fn sniff(path: &str, sample: &[u8], complete: bool) -> Result<Format,
     }
 }
 
-/// How far a format's reader got.
+/// Progress of a format's parser.
 struct Fit {
     lines: usize,
-    /// What it refused; `None` if nothing.
+    /// First error; `None` if there is none.
     problem: Option<String>,
 }
 
@@ -58,7 +58,7 @@ fn fit(format: Format, lines: &[(usize, &[u8])]) -> Option<Fit> {
     Some(Fit { lines: lines.len(), problem: None })
 }
 
-/// Says what the format that got furthest stumbled over.
+/// Describes the error of the format that accepted most lines.
 fn closest(verdicts: &[(Format, Fit)], lines: &[(usize, &[u8])]) -> String {
     let furthest = verdicts.iter().max_by_key(|(_, fit)| fit.lines).filter(|(_, fit)| fit.lines > 0);
     match furthest {
@@ -69,7 +69,7 @@ fn closest(verdicts: &[(Format, Fit)], lines: &[(usize, &[u8])]) -> String {
     }
 }
 
-/// The first lines that are not blank, with their numbers; one that is cut off by the sample's end is left out.
+/// Returns the first non-blank lines with their numbers, without a line cut off by the sample's end.
 fn sample_lines(sample: &[u8], complete: bool) -> Vec<(usize, &[u8])> {
     let sample = sample.strip_prefix(b"\xef\xbb\xbf").unwrap_or(sample);
     let end =

@@ -1,7 +1,7 @@
-//! Storage Performance Council traces as kept at UMass: `0,303567,3584,w,0.000000`.
+//! Storage Performance Council traces, as archived at UMass: `0,303567,3584,w,0.000000`.
 //!
 //! Application storage unit (ASU), LBA in units of 512 bytes, size in bytes, operation, time in seconds. The format
-//! allows further columns, which are not used.
+//! allows further columns, which are ignored.
 
 use sakiyomi_model::{Bytes, Op};
 
@@ -9,7 +9,7 @@ use super::{Parser, SECTOR_BYTES};
 use crate::field::{NANOS_PER_S, Problem, Shown, blocks, commas, nanos, whole, whole_u32};
 use crate::record::Record;
 
-/// Columns that are read; further ones are ignored.
+/// Number of columns used; further ones are ignored.
 const COLUMN_COUNT: usize = 5;
 
 pub(super) struct Reader;
@@ -35,7 +35,7 @@ impl Parser for Reader {
     }
 }
 
-/// The line up to the comma after its last column that is used.
+/// Returns the line up to the comma after the last column used.
 fn without_extra(line: &[u8]) -> &[u8] {
     let mut commas = line.iter().enumerate().filter(|&(_, &byte)| byte == b',');
     commas.nth(COLUMN_COUNT - 1).map_or(line, |(at, _)| &line[..at])

@@ -1,7 +1,7 @@
 //! SYSTOR '17 (SNIA IOTTA): `1455591804.310701000,0.006475000,R,0,203468398592,32768`.
 //!
-//! Time of issue and response in seconds, operation, LUN, offset and size in bytes. Each file begins with a header,
-//! and is ordered by completion: its records come out in order of issue only after re-ordering.
+//! Issue time and response time in seconds, operation, LUN, offset and size in bytes. Each file begins with a header,
+//! and is in order of completion: its records must be re-ordered by issue time.
 
 use sakiyomi_model::Bytes;
 
@@ -13,7 +13,7 @@ pub(super) struct Reader;
 
 impl Parser for Reader {
     fn line(&mut self, line: &[u8], out: &mut Vec<Record>) -> Result<(), Problem> {
-        // Files joined with `cat` have a header at each seam.
+        // Concatenated files have headers in between.
         if line.starts_with(b"Timestamp,") {
             return Ok(());
         }

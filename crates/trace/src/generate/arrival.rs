@@ -1,4 +1,4 @@
-//! When commands come.
+//! Arrival processes.
 
 use sakiyomi_model::Nanos;
 
@@ -6,31 +6,31 @@ use super::require;
 use super::sample::Sampler;
 use crate::error::TraceError;
 
-/// When commands come.
+/// Arrival process of the commands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrival {
-    /// Each a fixed time after the one before has ended.
+    /// Closed loop: each command is issued a fixed time after the end of the previous one.
     ClosedLoop {
-        /// That time.
+        /// Think time.
         think: Nanos,
     },
-    /// At even intervals.
+    /// At constant intervals.
     Fixed {
-        /// From one to the next.
+        /// Time between arrivals.
         interval: Nanos,
     },
-    /// At random, independent of each other.
+    /// Poisson process.
     Poisson {
-        /// Their mean number per second.
+        /// Mean number of arrivals per second.
         rate_per_second: f64,
     },
-    /// Bursts of random arrivals with silence between; both last exponentially distributed times.
+    /// Bursts of Poisson arrivals with idle periods between; both have exponentially distributed durations.
     Bursty {
-        /// The mean length of a burst.
+        /// Mean duration of a burst.
         on: Nanos,
-        /// The mean length of a silence.
+        /// Mean duration of an idle period.
         off: Nanos,
-        /// The mean number of arrivals per second within a burst.
+        /// Mean number of arrivals per second within a burst.
         rate_per_second: f64,
     },
 }
@@ -48,17 +48,17 @@ impl Arrival {
     }
 }
 
-/// Rates below one command in three years or above one per nanosecond are slips.
+/// Checks that the rate is plausible: between one command in three years and one per nanosecond.
 fn check_rate(rate_per_second: f64) -> Result<(), TraceError> {
     let valid = (1e-8..=1e9).contains(&rate_per_second);
     require(valid, "the rate of arrivals per second", rate_per_second, "from 1e-8 to 1e9")
 }
 
-/// Gives each command its time.
+/// Assigns arrival times to commands.
 pub(super) struct Clock {
     arrival: Arrival,
     now: Nanos,
-    /// Bursty: how much of the burst is left.
+    /// Bursty: time left in the burst.
     burst_left: Nanos,
     started: bool,
 }
@@ -69,7 +69,7 @@ impl Clock {
         Ok(Clock { arrival, now: Nanos::ZERO, burst_left: Nanos::ZERO, started: false })
     }
 
-    /// The next command's time, and in a closed loop its think time. The first comes at zero.
+    /// Returns the next command's time, and in a closed loop its think time. The first command is at zero.
     pub(super) fn next(&mut self, sampler: &mut Sampler) -> (Nanos, Option<Nanos>) {
         let gap = match self.arrival {
             Arrival::ClosedLoop { think } => return (Nanos::ZERO, Some(think)),
@@ -86,7 +86,8 @@ impl Clock {
         (self.now, None)
     }
 
-    /// Time runs towards the next arrival in bursts only; silences are added as the bursts run out.
+    /// Returns the gap to the next arrival. Only time within bursts counts towards it; an idle period is added at the
+    /// end of each burst.
     fn bursty_gap(&mut self, on: Nanos, off: Nanos, mean_seconds: f64, sampler: &mut Sampler) -> Nanos {
         let mut wait = random_gap(mean_seconds, sampler);
         let mut gap = wait;
@@ -120,7 +121,7 @@ mod tests {
         let second = Nanos::SECOND;
         assert_eq!(mean_gap_seconds(Arrival::Fixed { interval: second }), 1.0);
         assert!((mean_gap_seconds(Arrival::Poisson { rate_per_second: 50.0 }) - 0.02).abs() < 0.001);
-        // A quarter of the time is burst: a quarter of the rate remains.
+        // Bursts take a quarter of the time, so the mean rate is a quarter.
         let bursty = Arrival::Bursty { on: second, off: second * 3, rate_per_second: 50.0 };
         assert!((mean_gap_seconds(bursty) - 0.08).abs() < 0.02);
     }

@@ -1,4 +1,4 @@
-//! Several sequential streams, a command of each in turn: what defeats a cache with fewer segments than streams.
+//! Several sequential streams, with one command of each in turn, which defeat a cache with fewer segments than streams.
 
 use sakiyomi_model::{Bytes, StreamId};
 
@@ -7,9 +7,9 @@ use super::sequential::Sequential;
 use super::{Place, SECTOR_BYTES, require};
 use crate::error::TraceError;
 
-/// Streams whose state is held in memory.
+/// Maximum number of streams, whose state is kept in memory.
 const STREAMS_MAX: u32 = 1 << 20;
-/// Alignment of parts that are longer than this.
+/// Alignment of the streams' parts, if they are larger than this.
 const PART_ALIGN_BYTES: u64 = 1 << 20;
 
 pub(super) struct Interleaved {

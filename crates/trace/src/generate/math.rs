@@ -1,11 +1,11 @@
-//! Logarithm and exponential out of additions, multiplications and divisions alone.
+//! Logarithm and exponential function, computed with additions, multiplications and divisions only.
 //!
-//! Those are exact by IEEE 754, so that the results are the same bits everywhere; a platform's own `ln` and `exp` are
-//! not, and a generated trace would depend on the machine. Relative errors are below 1e-14.
+//! IEEE 754 defines these operations exactly, so the results are bit-identical everywhere. A platform's own `ln` and
+//! `exp` are not, and a generated trace would depend on the machine. Relative errors are below 1e-14.
 
 use std::f64::consts::{LN_2, SQRT_2};
 
-/// The natural logarithm of a finite `x` > 0 that is not subnormal.
+/// Returns the natural logarithm of a finite `x` > 0 that is not subnormal.
 pub(super) fn ln(x: f64) -> f64 {
     /// Bits of the mantissa of an `f64`.
     const MANTISSA_BITS: u32 = 52;
@@ -20,20 +20,20 @@ pub(super) fn ln(x: f64) -> f64 {
     exponent as f64 * LN_2 + ln_near_1((mantissa - 1.0) / (mantissa + 1.0))
 }
 
-/// ln((1 + s) / (1 − s)) = 2 (s + s³/3 + s⁵/5 + …), for |s| ≤ 0.172.
+/// Returns ln((1 + s) / (1 − s)) = 2 (s + s³/3 + s⁵/5 + …), for |s| ≤ 0.172.
 fn ln_near_1(s: f64) -> f64 {
-    /// Terms of the series: the first one left out is below the precision of an `f64`.
+    /// Number of terms of the series: the first omitted one is below the precision of an `f64`.
     const LN_TERMS: u32 = 11;
     let square = s * s;
     let series = (0..LN_TERMS).rev().fold(0.0, |sum, k| sum * square + 1.0 / f64::from(2 * k + 1));
     2.0 * s * series
 }
 
-/// e to the power of `x`; zero or infinity beyond ±700.
+/// Returns e to the power of `x`; zero or infinity beyond ±700.
 pub(super) fn exp(x: f64) -> f64 {
-    /// Below the largest exponent whose power an `f64` holds, 709.8.
+    /// Limit below the largest exponent whose power fits an `f64`, 709.8.
     const EXPONENT_MAX: f64 = 700.0;
-    /// Terms of the series: the first one left out is below the precision of an `f64`.
+    /// Number of terms of the series: the first omitted one is below the precision of an `f64`.
     const EXP_TERMS: u32 = 16;
     if x < -EXPONENT_MAX {
         return 0.0;
@@ -51,9 +51,9 @@ fn power_of_2(exponent: i64) -> f64 {
     f64::from_bits(((1023 + exponent) as u64) << 52)
 }
 
-/// (e^x − 1) / x, continuous at 0.
+/// Returns (e^x − 1) / x, continuous at 0.
 pub(super) fn exp_minus_1_over(x: f64) -> f64 {
-    /// For smaller `x` the quotient loses digits, and five terms of the series are exact.
+    /// Below this `x` the quotient loses digits, and five terms of the series are exact.
     const SERIES_MAX_X: f64 = 1e-3;
     if x.abs() > SERIES_MAX_X {
         (exp(x) - 1.0) / x
@@ -62,9 +62,9 @@ pub(super) fn exp_minus_1_over(x: f64) -> f64 {
     }
 }
 
-/// ln(1 + x) / x, continuous at 0.
+/// Returns ln(1 + x) / x, continuous at 0.
 pub(super) fn ln_1_plus_over(x: f64) -> f64 {
-    /// For smaller `x` the quotient loses digits, and five terms of the series are exact.
+    /// Below this `x` the quotient loses digits, and five terms of the series are exact.
     const SERIES_MAX_X: f64 = 1e-3;
     if x.abs() > SERIES_MAX_X {
         ln(1.0 + x) / x

@@ -1,17 +1,18 @@
-//! The life of a PC: a structured imitation of what desktop programs ask of a disk.
+//! A desktop workload: a structured imitation of the disk accesses of desktop programs.
 //!
 //! Modelled on the storage suite of PC benchmarks such as PCMark 7: rounds of application starts, media import, virus
 //! scan, video editing and gaming. Files lie in extents on a large disk; a phase reads and writes its own files, a few
-//! of them at a time, in bursts with pauses between. It is made to study read-ahead, so that the reads are drawn from
-//! four explicit kinds, whose shares are parameters ([`PcParams`]):
+//! of them at a time, in bursts with pauses between. The workload is designed for studies of read-ahead, so reads are
+//! of four explicit kinds, whose shares are parameters ([`PcParams`]):
 //!
 //! - *sequential*: begins where the file's last read ended. Any read-ahead makes it a hit.
-//! - *skip*: begins further on in the same extent, by a distance of `skip_min` to `skip_max`. A read-ahead longer than
-//!   the distance makes it a hit, a shorter one a near miss.
-//! - *metadata*: reads again one of the few places that directories and allocation tables are kept in.
-//! - *jump*, the rest: a random place of a file. No read-ahead helps.
+//! - *skip*: begins further on in the same extent, by a distance from `skip_min` to `skip_max`. A read-ahead longer
+//!   than the distance makes it a hit, a shorter one a near miss.
+//! - *metadata*: rereads one of a few positions of directories and allocation tables.
+//! - *jump*, the rest: a random position of a file. No read-ahead helps.
 //!
-//! A run that reaches the end of its extent jumps, so that a few more are jumps than the shares say.
+//! A read that would reach the end of its extent jumps instead, so jumps are slightly more frequent than the shares
+//! imply.
 
 mod layout;
 mod phase;
@@ -27,53 +28,54 @@ use crate::record::Record;
 use layout::Layout;
 use phase::{PHASES, Phase, Reader};
 
-/// Smallest disk that the files are laid out on.
+/// Minimum size of the disk on which the files are laid out.
 pub const SPAN_MIN: Bytes = Bytes(16 << 30);
-/// Rounds that a trace may have.
+/// Maximum number of rounds of a trace.
 const ROUNDS_MAX: u32 = 10_000;
 
-/// The knobs of [`PcParams::records`].
+/// Parameters of the desktop workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PcParams {
-    /// The size of the disk; its files are spread over all of it. From [`SPAN_MIN`].
+    /// Size of the disk, over which the files are spread. At least [`SPAN_MIN`].
     pub span: Bytes,
-    /// How long it all takes: the last command comes shortly before.
+    /// Duration of the trace; the last command is issued shortly before its end.
     pub duration: Nanos,
-    /// How many commands in all, reads and writes.
+    /// Number of commands, reads and writes.
     pub commands: u64,
-    /// How often the five phases are gone through, from 1 to 10,000.
+    /// Number of rounds of the five phases, from 1 to 10,000.
     pub rounds: u32,
-    /// The mean time between the commands of a burst.
+    /// Mean time between the commands of a burst.
     pub command_gap: Nanos,
-    /// The mean number of commands in a burst.
+    /// Mean number of commands in a burst.
     pub burst_commands: u32,
-    /// How long reads are.
+    /// Sizes of reads.
     pub read_sizes: Sizes,
-    /// How long writes of data are.
+    /// Sizes of data writes.
     pub write_sizes: Sizes,
-    /// The share of writes among the commands, from 0 to below 1; a phase that writes more than others has more of
-    /// them. One in four goes to the file system's log.
+    /// Share of writes among the commands, from 0 to below 1; it varies between phases. One write in four goes to the
+    /// file system's log.
     pub write_share: f64,
-    /// The share of reads that begin where the last one of the same file ended.
+    /// Share of reads that begin where the last one of the same file ended.
     pub sequential: f64,
-    /// The share of reads that skip forward in the same extent.
+    /// Share of reads that skip forward in the same extent.
     pub skip: f64,
-    /// The shortest skip.
+    /// Minimum skip.
     pub skip_min: Bytes,
-    /// The longest skip; between the two every factor is alike.
+    /// Maximum skip; skips are log-uniformly distributed.
     pub skip_max: Bytes,
-    /// The share of reads that read metadata again.
+    /// Share of reads that reread metadata.
     pub metadata: f64,
-    /// The share of reads at which a phase turns to another of the files it has open.
+    /// Share of reads at which a phase switches to another of its open files.
     pub turn: f64,
-    /// The share of files that lie in several extents.
+    /// Share of files with several extents.
     pub fragmented: f64,
-    /// The mean size of such a file's extents.
+    /// Mean extent size of such a file.
     pub fragment: Bytes,
 }
 
-/// Calibrated so that on a 7200 rpm drive with 16 segments of 512 KiB a read-ahead of 64 KiB hits near 39 % of the reads
-/// and one of 384 KiB near 72 %, as published (Hosogi 2013, table 4); the other parameters are plausible guesses.
+/// Calibrated so that on a 7200 rpm drive with 16 segments of 512 KiB a read-ahead of 64 KiB hits about 39 % of the
+/// reads and one of 384 KiB about 72 %, as published (Hosogi 2013, table 4); the other parameters are plausible
+/// guesses.
 impl Default for PcParams {
     fn default() -> PcParams {
         PcParams {
@@ -104,10 +106,10 @@ impl Default for PcParams {
 }
 
 impl PcParams {
-    /// The records of `seed`, in order of time; stream k is phase k.
+    /// Returns the records generated with `seed`, in order of time; stream k is phase k.
     ///
     /// # Errors
-    /// [`TraceError::Parameter`] for a parameter outside its range.
+    /// [`TraceError::Parameter`] if a parameter is out of range.
     pub fn records(&self, seed: u64) -> Result<PcRecords, TraceError> {
         self.check()?;
         let mut sampler = Sampler::new(seed);
@@ -164,10 +166,10 @@ pub struct PcRecords {
     layout: Layout,
     readers: Vec<Reader>,
     sampler: Sampler,
-    /// Commands made so far.
+    /// Number of commands generated.
     written: u64,
     now: Nanos,
-    /// What is left of the burst at hand.
+    /// Remaining commands of the current burst.
     burst: VecDeque<Record>,
 }
 
@@ -178,8 +180,8 @@ impl std::fmt::Debug for PcRecords {
 }
 
 impl PcRecords {
-    /// Makes the next burst: it begins when its first command's share of the whole has passed, or when the burst
-    /// before has ended.
+    /// Generates the next burst, which begins at its share of the duration by number of commands, or at the end of the
+    /// previous burst if that is later.
     fn fill(&mut self) {
         let due = self.params.duration.as_secs_f64() * self.written as f64 / self.params.commands as f64;
         self.now = self.now.max(Nanos::from_secs_f64(due));
@@ -195,13 +197,13 @@ impl PcRecords {
         self.written += wanted.min(left);
     }
 
-    /// The phase at hand, and how many of its commands are left in this round.
+    /// Returns the current phase, and the number of its commands left in this round.
     fn phase(&self) -> (usize, u64) {
         let total = u128::from(self.params.commands);
         let slots = u128::from(self.params.rounds) * u128::from(phase::WEIGHT_TOTAL);
-        // The boundary after so many hundredths of all rounds, in commands.
+        // Number of commands before a phase boundary, given in hundredths of a round.
         let boundary = |slot: u128| (total * slot / slots) as u64;
-        // The round that these commands fall into, or the one before where the boundaries were rounded.
+        // The current round, or the one before if the boundaries were rounded.
         let round = u128::from(self.written) * u128::from(self.params.rounds) / total.max(1);
         let mut slot = round.saturating_sub(1) * u128::from(phase::WEIGHT_TOTAL);
         loop {
@@ -228,11 +230,11 @@ impl PcRecords {
         Record { stream: StreamId(at as u32), ..Record::new(self.now, op, offset, length) }
     }
 
-    /// A write: to the log, or where new files are being put.
+    /// Returns the extent of a write: to the log, or to the area for new files.
     fn write(&mut self) -> (Bytes, Bytes) {
-        /// Share of the writes that go to the file system's log.
+        /// Share of writes that go to the file system's log.
         const LOG_WRITE_RATIO: f64 = 0.25;
-        /// Size of a write to the log: a block of the file system.
+        /// Size of a write to the log: one file system block.
         const LOG_WRITE_BYTES: Bytes = Bytes(4096);
         if self.sampler.chance(LOG_WRITE_RATIO) {
             return (self.layout.log.advance(LOG_WRITE_BYTES), LOG_WRITE_BYTES);
@@ -280,7 +282,7 @@ mod tests {
     fn reads_are_of_the_kinds_asked_for() {
         let params = PcParams { turn: 0.0, metadata: 0.0, write_share: 0.0, ..PcParams::default() };
         let records: Vec<_> = params.records(4).unwrap().collect();
-        // A run that meets the end of its extent jumps instead, which costs either kind a few hundredths.
+        // A read that reaches the end of its extent jumps instead, which reduces either share by a few hundredths.
         const LOST_MAX: f64 = 0.05;
         let share = |wanted: &dyn Fn(i128) -> bool| {
             let distance = |pair: &[Record]| i128::from(pair[1].offset.0) - i128::from(pair[0].end().0);

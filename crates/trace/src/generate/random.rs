@@ -1,4 +1,4 @@
-//! Anywhere in the span, all places alike.
+//! Uniformly random addresses within the span.
 
 use sakiyomi_model::{Bytes, StreamId};
 

@@ -1,4 +1,4 @@
-//! Random numbers: PCG-64 with a seed, and the distributions made of it.
+//! Seeded random numbers (PCG-64), and distributions.
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
@@ -9,18 +9,18 @@ use super::{SECTOR_BYTES, require};
 use crate::error::TraceError;
 use crate::record::LENGTH_MAX;
 
-/// A seeded stream of random numbers.
+/// A seeded random number generator.
 pub(super) struct Sampler(Pcg64);
 
 impl Sampler {
-    /// PCG's own default stream; any seed is as good as any other.
+    /// Creates a generator; all seeds are equally good.
     pub(super) fn new(seed: u64) -> Sampler {
         /// PCG's own default stream.
         const PCG_STREAM: u128 = 0x0a02_bdbf_7bb3_c0a7_ac28_fa16_a64a_bf96;
         Sampler(Pcg64::new(u128::from(seed), PCG_STREAM))
     }
 
-    /// A whole number below `bound`, which is not zero; all alike (Lemire 2019).
+    /// Returns a uniform integer below `bound`, which is not zero (Lemire 2019).
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         loop {
             let product = u128::from(self.0.next_u64()) * u128::from(bound);
@@ -31,27 +31,27 @@ impl Sampler {
         }
     }
 
-    /// A fraction from 0 to below 1.
+    /// Returns a uniform fraction from 0 to below 1.
     pub(super) fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// True with the given probability.
+    /// Returns true with the given probability.
     pub(super) fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
-    /// Exponentially distributed.
+    /// Returns an exponentially distributed number.
     pub(super) fn exponential(&mut self, mean: f64) -> f64 {
         -mean * ln(1.0 - self.unit())
     }
 
-    /// From `low` to `high`, each factor alike: as many from 16 to 32 as from 32 to 64.
+    /// Returns a log-uniform number from `low` to `high`: as many between 16 and 32 as between 32 and 64.
     pub(super) fn log_uniform(&mut self, low: f64, high: f64) -> f64 {
         low * exp(self.unit() * ln(high / low))
     }
 
-    /// One of weighted choices; their weights' sum is `total`, not zero.
+    /// Returns one of weighted choices; `total` is the sum of the weights, not zero.
     fn weighted<T: Copy>(&mut self, choices: &[(T, u32)], total: u64) -> T {
         let mut at = self.below(total);
         for &(choice, weight) in choices {
@@ -64,17 +64,17 @@ impl Sampler {
     }
 }
 
-/// How long commands are: whole sectors of 512 bytes, at most 4 GiB.
+/// Command sizes: multiples of 512 bytes, at most 4 GiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// All alike.
+    /// One size.
     Fixed(Bytes),
-    /// Each length with its weight.
+    /// Sizes with weights.
     Weighted(Vec<(Bytes, u32)>),
 }
 
 impl Sizes {
-    /// Every length with its weight.
+    /// Returns the weighted sizes.
     fn choices(&self) -> &[(Bytes, u32)] {
         match self {
             Sizes::Fixed(_) => &[],

@@ -1,4 +1,4 @@
-//! One command after the other, round and round.
+//! Sequential addresses with wrap-around.
 
 use sakiyomi_model::{Bytes, StreamId};
 
@@ -12,12 +12,12 @@ pub(super) struct Sequential {
 }
 
 impl Sequential {
-    /// Over `span` bytes from `start`.
+    /// Creates the sequence over `span` bytes from `start`.
     pub(super) fn new(start: Bytes, span: Bytes) -> Sequential {
         Sequential { start, span, next: Bytes::ZERO }
     }
 
-    /// The place of the next `length` bytes; what does not fit before the end goes to the start.
+    /// Returns the address of the next `length` bytes; wraps around if they do not fit before the end.
     pub(super) fn advance(&mut self, length: Bytes) -> Bytes {
         if self.next + length > self.span {
             self.next = Bytes::ZERO;

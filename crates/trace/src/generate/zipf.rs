@@ -1,7 +1,7 @@
-//! Some extents far more popular than others: rank k is drawn with a probability in proportion to k^−exponent.
+//! Zipf-distributed extents: rank k is drawn with a probability proportional to k^−exponent.
 //!
 //! Ranks are drawn by rejection-inversion (W. Hörmann and G. Derflinger, Rejection-inversion to generate variates from
-//! monotone discrete distributions, ACM TOMACS 6 (3), 1996), which takes no table and some 1.1 tries.
+//! monotone discrete distributions, ACM TOMACS 6 (3), 1996), which needs no table and about 1.1 iterations.
 
 use sakiyomi_model::{Bytes, StreamId};
 
@@ -10,7 +10,7 @@ use super::sample::Sampler;
 use super::{Place, require};
 use crate::error::TraceError;
 
-/// With a larger exponent, nearly all commands would go to one extent.
+/// Maximum exponent; with larger ones nearly all commands would go to one extent.
 const EXPONENT_MAX: f64 = 10.0;
 
 pub(super) struct Zipf {
@@ -18,7 +18,7 @@ pub(super) struct Zipf {
     extents: u64,
     extent: Bytes,
     align: Bytes,
-    /// Coprime to `extents`: rank × stride, modulo extents, scatters the ranks one to one.
+    /// Coprime to `extents`, so that rank × stride modulo extents is a permutation, which scatters the ranks.
     stride: u64,
 }
 
@@ -43,9 +43,9 @@ impl Place for Zipf {
     }
 }
 
-/// A number coprime to `count`, near its golden section, so that neighbours in rank lie far apart.
+/// Returns a number coprime to `count`, near its golden section, so that neighbouring ranks are far apart.
 fn stride(count: u64) -> u64 {
-    /// The golden ratio less 1: multiples of it are spread evenly.
+    /// Fractional part of the golden ratio, whose multiples are evenly distributed.
     const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;
     let mut stride = ((count as f64 * GOLDEN_SECTION) as u64).max(1);
     while greatest_common_divisor(stride, count) != 1 {
@@ -58,7 +58,8 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// Draws ranks from 1 to `count`; the names are the paper's: `h` is the density's hat, `integral` its integral.
+/// Generator of ranks from 1 to `count`. Names follow the paper: `h` is the hat of the density, `integral` its
+/// integral.
 struct Ranks {
     count: u64,
     exponent: f64,
@@ -92,7 +93,7 @@ impl Ranks {
         exp(-self.exponent * ln(x))
     }
 
-    /// (x^(1−e) − 1) / (1 − e), continuous at e = 1.
+    /// Returns (x^(1−e) − 1) / (1 − e), continuous at e = 1.
     fn integral(&self, x: f64) -> f64 {
         let log = ln(x);
         exp_minus_1_over((1.0 - self.exponent) * log) * log

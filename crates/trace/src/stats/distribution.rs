@@ -1,35 +1,35 @@
-//! Mean, spread and percentiles of a stream of whole numbers.
+//! Mean, variation and percentiles of a stream of integers.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Significant decimal digits of percentiles: they are within 0.1 % of the true value.
+/// Significant decimal digits of percentiles: they are accurate to 0.1 %.
 const PERCENTILE_DIGITS: u8 = 3;
 
-/// How values are distributed, in the unit that the owner names.
+/// Statistics of a distribution, in a unit defined by its owner.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Distribution {
-    /// How many values.
+    /// Number of values.
     pub count: u64,
-    /// The smallest, exact.
+    /// Minimum, exact.
     pub min: u64,
-    /// The mean, exact.
+    /// Mean, exact.
     pub mean: f64,
-    /// The coefficient of variation: standard deviation over mean (1 for a Poisson process, 0 for a constant); 0 where
-    /// the mean is 0.
+    /// Coefficient of variation: standard deviation over mean (1 for a Poisson process, 0 for a constant); 0 if the
+    /// mean is 0.
     pub cov: f64,
-    /// The median, within 0.1 %.
+    /// Median, accurate to 0.1 %.
     pub p50: u64,
-    /// The 90th percentile, within 0.1 %.
+    /// 90th percentile, accurate to 0.1 %.
     pub p90: u64,
-    /// The 99th percentile, within 0.1 %.
+    /// 99th percentile, accurate to 0.1 %.
     pub p99: u64,
-    /// The largest, exact.
+    /// Maximum, exact.
     pub max: u64,
 }
 
-/// Gathers a [`Distribution`]; holds nothing until the first value.
+/// Collects a [`Distribution`]; allocates nothing before the first value.
 #[derive(Debug, Default)]
 pub(super) struct Gatherer {
     state: Option<State>,
@@ -40,7 +40,7 @@ struct State {
     histogram: Histogram<u64>,
     min: u64,
     max: u64,
-    /// Welford's running mean, and sum of squared distances from it.
+    /// Welford's running mean, and sum of squared deviations.
     mean: f64,
     squares: f64,
     count: u64,
@@ -49,7 +49,7 @@ struct State {
 impl Gatherer {
     pub(super) fn add(&mut self, value: u64) {
         let state = self.state.get_or_insert_with(State::new);
-        // Zero and 2^64 − 1 lie outside the histogram's range, whose ends stand for them.
+        // Zero and 2^64 − 1 are outside the histogram's range, and are recorded at its ends.
         state.histogram.saturating_record(value);
         state.min = state.min.min(value);
         state.max = state.max.max(value);
@@ -67,11 +67,11 @@ impl Gatherer {
         self.state.as_ref().map_or(0.0, |state| state.mean * state.count as f64)
     }
 
-    /// What was gathered; `None` without any value.
+    /// Returns the statistics; `None` if there are no values.
     pub(super) fn finish(&self) -> Option<Distribution> {
         let state = self.state.as_ref()?;
         let deviation = (state.squares / state.count as f64).max(0.0).sqrt();
-        // The lower end of a bucket: round sizes, such as 4096, lie there.
+        // The lower end of a bucket, which round sizes such as 4096 coincide with.
         let at = |quantile| {
             let value = state.histogram.value_at_quantile(quantile);
             state.histogram.lowest_equivalent(value).clamp(state.min, state.max)

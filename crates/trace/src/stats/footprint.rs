@@ -1,9 +1,9 @@
-//! How much of its devices a trace touches, in bounded memory.
+//! Footprint of a trace on its devices, in bounded memory.
 //!
 //! Adaptive sampling (P. Flajolet, On adaptive sampling, Computing 43, 1990): each block of 4 KiB is hashed, and a set
-//! keeps the blocks whose hash ends in k zero bits. k begins at zero, where the count is exact, and grows by one
-//! whenever the set is full, which halves it. The estimate is the set's size times 2^k; its standard error is
-//! 1.2 / √capacity, here 0.47 %.
+//! keeps the blocks whose hash ends in k zero bits. k starts at zero, where the count is exact, and is incremented
+//! whenever the set is full, which halves it. The estimate is the set's size times 2^k; its standard error is 1.2 /
+//! √capacity, here 0.47 %.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ use crate::record::Record;
 
 /// Unit of the footprint.
 const BLOCK_BYTES: u64 = 4096;
-/// Blocks that are held in memory. With more, a sample of them stands for all.
+/// Maximum number of blocks in memory. Beyond it a sample represents all blocks.
 const BLOCKS_MAX: usize = 1 << 16;
 
 #[derive(Debug, Default)]
 pub(super) struct Footprint {
     kept: BTreeSet<u64>,
-    /// How many zero bits a kept hash ends in, at least.
+    /// Minimum number of trailing zero bits of a kept hash.
     zeros: u32,
 }
 
@@ -48,7 +48,7 @@ impl Footprint {
     }
 }
 
-/// A one-to-one scrambling of 64 bits: the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+/// Mixes 64 bits bijectively: the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
 fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! How many commands begin where an earlier one ended.
+//! Counts of commands that begin where an earlier one ended.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use sakiyomi_model::{Bytes, Op};
 
 use crate::record::Record;
 
-/// Recent ends of commands that are remembered, over all devices.
+/// Number of recent command ends remembered, over all devices.
 const RECENT_ENDS: usize = 32;
-/// Devices whose last ends are remembered. Commands to further devices count as not sequential.
+/// Maximum number of devices whose last ends are remembered. Commands to further devices count as not sequential.
 const DEVICES_MAX: usize = 1 << 16;
 
 type Place = (u32, Op, Bytes);
@@ -17,7 +17,7 @@ type Place = (u32, Op, Bytes);
 pub(super) struct Sequential {
     last_ends: BTreeMap<(u32, Op), Bytes>,
     last_hits: u64,
-    /// The ends of recent streams; `oldest` is the next to be given up.
+    /// Ends of recent streams, a ring buffer; `oldest` is replaced next.
     recent: Vec<Place>,
     oldest: usize,
     stream_hits: u64,
@@ -53,12 +53,12 @@ impl Sequential {
         }
     }
 
-    /// Commands that begin where the last one of the same device and operation ended.
+    /// Returns the number of commands that begin where the last one of the same device and operation ended.
     pub(super) fn last_hits(&self) -> u64 {
         self.last_hits
     }
 
-    /// Commands that begin where any recent stream of the same device and operation ended.
+    /// Returns the number of commands that begin where any recent stream of the same device and operation ended.
     pub(super) fn stream_hits(&self) -> u64 {
         self.stream_hits
     }

@@ -1,4 +1,4 @@
-//! The CSV side of a table: rows are laid out in one buffer and handed on in large pieces.
+//! CSV output of a table: rows are formatted in one buffer and written in large blocks.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use super::{Column, Value};
 
 const FLUSH_BYTES: usize = 64 << 10;
 
-/// Space that a value other than a text needs: the longest is a fraction, of 327 digits and a point at most.
+/// Maximum space of a value other than a text: a fraction has at most 327 digits and a point.
 const VALUE_BYTES_MAX: usize = 336;
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl<W: Write> CsvSink<W> {
 
     pub(super) fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
         for value in values {
-            // With the comma or line end behind it.
+            // Includes the comma or line end after it.
             let needed = 1 + match value {
                 Value::Text(text) => 2 * text.len() + 2,
                 _ => VALUE_BYTES_MAX,
@@ -40,7 +40,7 @@ impl<W: Write> CsvSink<W> {
             space[length] = b',';
             self.used += length + 1;
         }
-        // The comma behind the last value; without values, there was none.
+        // Replaces the comma after the last value, if there are values.
         self.used = self.used.saturating_sub(usize::from(!values.is_empty()));
         if self.used == self.buffer.len() {
             self.buffer.push(0);
@@ -61,7 +61,7 @@ impl<W: Write> CsvSink<W> {
     }
 }
 
-/// Lays out a value at the beginning of `space`, which is large enough, and returns its length.
+/// Formats a value at the beginning of `space`, which is large enough, and returns its length.
 fn field(space: &mut [u8], value: &Value<'_>) -> io::Result<usize> {
     Ok(match *value {
         Value::U64(number) => digits(space, number),
@@ -85,7 +85,7 @@ fn field(space: &mut [u8], value: &Value<'_>) -> io::Result<usize> {
     })
 }
 
-/// The digits of the numbers below a hundred: `00` to `99`.
+/// Digits of the numbers below a hundred: `00` to `99`.
 const DIGIT_PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
     let mut number = 0;
@@ -96,7 +96,7 @@ const DIGIT_PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// The decimal digits, two at a time and in place: this is most of what a log writes.
+/// Formats decimal digits, two at a time and in place: the most frequent operation in writing a log.
 fn digits(space: &mut [u8], mut number: u64) -> usize {
     let length = number.checked_ilog10().map_or(1, |log| log as usize + 1);
     let space = &mut space[..length];
@@ -112,7 +112,7 @@ fn digits(space: &mut [u8], mut number: u64) -> usize {
     length
 }
 
-/// Quotes a text where it holds a comma, a quote or a line end, as RFC 4180 has it.
+/// Quotes a text that contains a comma, a quote or a line end (RFC 4180).
 fn quoted(space: &mut [u8], text: &[u8]) -> usize {
     if !text.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) {
         space[..text.len()].copy_from_slice(text);

@@ -1,4 +1,4 @@
-//! The Parquet side of a table: columns are gathered for a row group, then written one after the other.
+//! Parquet output of a table: columns are collected for a row group, then written one after the other.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use parquet::schema::types::Type;
 
 use super::{Column, Kind, Value};
 
-/// Rows per row group: what is held in memory, some 64 bytes each for a table of eight columns.
+/// Rows per row group, kept in memory: about 64 bytes each for a table of eight columns.
 const GROUP_ROWS: usize = 64 << 10;
-/// Text gathered in one column until the group is written early.
+/// Size of the text in one column from which the group is written early.
 const GROUP_TEXT_BYTES: usize = 16 << 20;
 
 pub(super) struct ParquetSink<W: Write + Send> {
@@ -30,10 +30,10 @@ impl<W: Write + Send> std::fmt::Debug for ParquetSink<W> {
     }
 }
 
-/// A column's values of the group at hand.
+/// Values of a column in the current row group.
 struct Gathered {
     values: Values,
-    /// 1 for a value, 0 for none; empty where none may be missing.
+    /// Definition levels: 1 for a value, 0 for a missing one; empty if the column is not nullable.
     present: Vec<i16>,
     nullable: bool,
 }
@@ -42,7 +42,7 @@ enum Values {
     Integers(Vec<i64>),
     Fractions(Vec<f64>),
     Bools(Vec<bool>),
-    /// All texts in one piece, and where each ends.
+    /// All texts concatenated, with the end of each.
     Texts {
         text: Vec<u8>,
         ends: Vec<usize>,
@@ -135,13 +135,13 @@ impl Gathered {
         Gathered { values, present: Vec::new(), nullable: column.nullable }
     }
 
-    /// Adds a value; whether the group should be written now.
+    /// Adds a value; returns whether the group should be written now.
     fn push(&mut self, value: &Value<'_>) -> bool {
         if self.nullable {
             self.present.push(i16::from(*value != Value::Null));
         }
         match (&mut self.values, *value) {
-            // Parquet keeps unsigned numbers as the signed ones of the same bits.
+            // Parquet stores unsigned numbers as signed ones with the same bits.
             (Values::Integers(values), Value::U64(number)) => values.push(number as i64),
             (Values::Integers(values), Value::I64(number)) => values.push(number),
             (Values::Fractions(values), Value::F64(number)) => values.push(number),
@@ -151,7 +151,7 @@ impl Gathered {
                 ends.push(text.len());
                 return text.len() >= GROUP_TEXT_BYTES;
             }
-            // The kinds were checked when the row came in.
+            // The types were checked when the row was added.
             _ => {}
         }
         false

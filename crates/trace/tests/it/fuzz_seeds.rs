@@ -1,4 +1,4 @@
-//! A short run of the fuzz targets on the stable toolchain: mutations of their seeds, the same at every run.
+//! A short run of the fuzz targets on the stable toolchain: mutations of their seeds, the same in every run.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,8 @@ fn below(random: &mut Pcg64, bound: usize) -> usize {
     (random.next_u64() % bound as u64) as usize
 }
 
-/// Changes, drops, doubles or exchanges a few bytes: digits, separators and what a parser may trip over.
+/// Changes, removes, duplicates or exchanges a few bytes: digits, separators and other bytes that parsers are sensitive
+/// to.
 fn mutate(data: &mut Vec<u8>, other: &[u8], random: &mut Pcg64) {
     const TELLING: &[u8] = b"0123456789 \n\r,.-+\t\"xRWDFQ\0\xff";
     for _ in 0..=below(random, 4) {

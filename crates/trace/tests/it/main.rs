@@ -1,4 +1,4 @@
-//! Trace formats from outside, in one binary.
+//! Tests of the public interface of trace formats, in one binary.
 
 mod fuzz_seeds;
 mod reading;

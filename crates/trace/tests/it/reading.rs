@@ -1,4 +1,4 @@
-//! Order, devices, packing and errors, as a user meets them.
+//! Order, devices, compression and errors, as seen by a user.
 
 use std::io::{Cursor, Write};
 
@@ -89,7 +89,7 @@ fn devices_are_put_one_behind_the_other() {
     let trace = Trace::open(scratch.path(), &options).unwrap();
     assert_eq!(trace.total_bytes(), Some(text.len() as u64));
     let records: Vec<_> = trace.map(Result::unwrap).collect();
-    // Device 3 ends at sector 2056, so that 5 begins at 2 MiB, and 9 at 3 MiB.
+    // Device 3 ends at sector 2056, so device 5 begins at 2 MiB, and device 9 at 3 MiB.
     let mib = 1 << 20;
     let offsets: Vec<u64> = records.iter().map(|record| record.offset.0).collect();
     assert_eq!(offsets, [2 * mib, 2040 * 512, 2 * mib + 4096, 3 * mib]);

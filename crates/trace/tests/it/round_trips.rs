@@ -1,4 +1,4 @@
-//! What is written reads back the same, in every format that is written.
+//! Written traces read back unchanged, in every output format.
 
 use std::fs;
 use std::io::{Cursor, Read};
@@ -32,7 +32,7 @@ fn without_lines(mut records: Vec<Record>) -> Vec<Record> {
     records
 }
 
-/// Reads and writes on whole sectors, from time zero, in order: what every format can hold.
+/// Generates reads and writes of whole sectors, from time zero, in order, which every format can represent.
 fn plain_records() -> impl Strategy<Value = Vec<Record>> {
     let record = (0u64..1 << 40, any::<bool>(), 0u64..1 << 40, 1u64..1 << 16, 0u32..4);
     prop::collection::vec(record, 0..40).prop_map(|fields| {
@@ -48,7 +48,7 @@ fn plain_records() -> impl Strategy<Value = Vec<Record>> {
     })
 }
 
-/// Records with everything that an open trace may say.
+/// Generates records with all fields of an open trace.
 fn full_records() -> impl Strategy<Value = Vec<Record>> {
     let extras = (0u8..4, any::<bool>(), any::<u32>(), prop::option::of(0u64..1 << 50), 0u64..5);
     (plain_records(), prop::collection::vec(extras, 40)).prop_map(|(mut records, extras)| {
@@ -107,7 +107,7 @@ proptest! {
         let mut known = Vec::new();
         for record in &mut records {
             record.time = Nanos(record.time.0 / 1000 * 1000);
-            // Files are numbered as they appear.
+            // Files are numbered in order of appearance.
             let at = known.iter().position(|&device| device == record.device).unwrap_or_else(|| {
                 known.push(record.device);
                 known.len() - 1
@@ -130,7 +130,7 @@ fn a_damaged_parquet_file_is_an_error_at_worst() {
         fs::write(scratch.path(), damaged).unwrap();
         let options = options(Some(Format::Parquet));
         let read = Trace::open(scratch.path(), &options).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-        // Where the damage is in a value, it goes unseen: Parquet's check sums are optional.
+        // Damage within a value is not detected, because Parquet's checksums are optional.
         assert!(read.is_err() || read.is_ok_and(|read| read.len() <= records.len()));
     }
 }

@@ -31,31 +31,31 @@ pub(super) const SAMPLES_MIN: usize = 30;
 /// A figure that has not changed is changed by this share of its value, to see whether the trace determines it.
 const PROBE_STEP_RATIO: f64 = 0.25;
 
-/// A figure of the drive, and whether the trace determines it.
+/// A parameter of the drive, and whether the trace determines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Determined {
-    /// Its key.
+    /// Key.
     pub key: &'static str,
-    /// Its value before.
+    /// Initial value.
     pub from: String,
-    /// Its value in the fitted drive.
+    /// Value in the fitted drive.
     pub to: String,
-    /// Requests that depend on it, in the part that was fitted to.
+    /// Number of fitted requests that depend on it.
     pub samples: usize,
     /// Name of such a request, in the singular.
     pub sample: &'static str,
-    /// Verdict of the trace on the figure.
+    /// Verdict of the trace on the parameter.
     pub verdict: Verdict,
 }
 
-/// Verdict of a trace on a figure.
+/// Verdict of a trace on a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Another value fits clearly worse.
+    /// Other values fit clearly worse.
     Fitted,
-    /// Too few requests depend on it; it stays as it was.
+    /// Too few requests depend on it; the initial value is kept.
     TooFew,
-    /// Another value fits no worse than chance would have it; it stays as it was.
+    /// Other values do not fit worse beyond chance; the initial value is kept.
     Flat,
 }
 

@@ -1,4 +1,4 @@
-//! The buffer: segments, read-ahead, writes.
+//! Buffer fields: segments, read-ahead, writes.
 
 use sakiyomi_model::{Bytes, Nanos};
 
@@ -9,7 +9,7 @@ use crate::spec::{
     WriteSpec,
 };
 
-/// What is kept in the buffer.
+/// Translates the buffer fields.
 pub(super) fn cache(
     fields: &DiskFields,
     queue: &QueueSpec,
@@ -21,7 +21,7 @@ pub(super) fn cache(
     }
     let mut segment = u64::from(fields.segment_sectors.value) * 512;
     let mut read_ahead = read_ahead(fields, warnings)?;
-    // Read-ahead of a track needs segments that hold one.
+    // Read-ahead of a track needs segments that hold a track.
     let track = u64::from(longest_track) * 512;
     if read_ahead.mode == ReadAheadMode::NextTrack && segment.min(read_ahead.max.0) < track {
         let blocks = longest_track;
@@ -32,7 +32,7 @@ pub(super) fn cache(
         read_ahead.max = read_ahead.max.max(Bytes(track));
     }
     let write = write(fields, segment, warnings)?;
-    // A part that is kept for writes is no room for reads, whether or not writes end when they are in it.
+    // A segment reserved for writes is not available to reads, even if writes are not acknowledged from it.
     let apart = u32::from(fields.separate_write_segment.value);
     let count = fields.segments.value - apart;
     if count == 0 {
@@ -100,7 +100,7 @@ fn read_ahead(fields: &DiskFields, warnings: &mut Vec<String>) -> Result<ReadAhe
         min: Bytes(u64::from(min) * 512),
         max: Bytes(u64::from(max) * 512),
         on_arrival: any || immediate,
-        // What is kept for the host to read again is not pushed out for a read-ahead that may be in vain.
+        // Data kept for rereading is not replaced by a speculative read-ahead.
         after_sequential: u32::from(mode == ReadAheadMode::NextTrack && !fields.over_requested.value),
         resume_on_hit: fields.read_ahead_on_idle_hit.value,
         ..ReadAheadSpec::default()
@@ -139,7 +139,7 @@ fn write(fields: &DiskFields, segment: u64, warnings: &mut Vec<String>) -> Resul
         enabled,
         share,
         limit: Bytes(limit),
-        // Data in the buffer goes to the medium at once, before anything else.
+        // Data in the buffer is written at once, with precedence over everything else.
         high_watermark: 0.0,
         low_watermark: 0.0,
         idle_delay: Nanos::ZERO,

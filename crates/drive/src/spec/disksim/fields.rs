@@ -1,9 +1,8 @@
-//! The fields of DiskSim's blocks: each is named once, with what it means (manual CMU-PDL-08-101) and what becomes of it
-//! here.
+//! Fields of DiskSim's blocks: each is declared once, with its meaning (manual CMU-PDL-08-101) and its translation.
 //!
-//! A field is read into a struct, or it is *not modelled*: then it has one value or more that say what this simulator
-//! does anyway, and any other is answered with a warning; or it is *without effect* on time, whatever it says. Fields
-//! that the manual requires may be left out where they have an obvious default.
+//! A field is read into a struct, or it is *not modelled*: some values describe what this simulator does anyway, and
+//! any other causes a warning; or it has *no effect* on timing. Fields that the manual requires may be omitted if they
+//! have an obvious default.
 
 use std::fmt::Display;
 
@@ -13,32 +12,32 @@ use sakiyomi_model::suggest::similar;
 use super::syntax::{Block, Fault, Field, Value, Word};
 use crate::spec::SignedNanos;
 
-/// A field's value, and where it stands.
+/// Value of a field, with its position.
 #[derive(Clone, Debug)]
 pub(super) struct Given<T> {
-    /// The field's name in the file.
+    /// Name of the field.
     pub(super) key: &'static str,
-    /// What it says.
+    /// Value.
     pub(super) value: T,
-    /// Its line; that of the block where the field was left out.
+    /// Line of the field, or of its block if it was omitted.
     pub(super) line: u32,
 }
 
 impl<T> Given<T> {
-    /// That this field is at fault.
+    /// Creates a fault about this field.
     pub(super) fn fault(&self, problem: impl Display) -> Fault {
         Fault::new(self.line, format!("{}: {problem}", self.key))
     }
 }
 
 impl<T: Display> Given<T> {
-    /// `key = value: instead`.
+    /// Creates a warning `key = value: instead`.
     pub(super) fn warning(&self, instead: impl Display) -> String {
         format!("{} = {}: {instead}", self.key, self.value)
     }
 }
 
-/// What can be the value of a field.
+/// A type that the value of a field can have.
 pub(super) trait Kind: Sized {
     fn read(value: &Value) -> Result<Self, Fault>;
 }
@@ -75,7 +74,7 @@ impl Kind for bool {
     }
 }
 
-/// Longer times are wrong units.
+/// Maximum time; longer times indicate a wrong unit.
 const TIME_MAX_MS: f64 = 1e6;
 
 impl Kind for Nanos {
@@ -92,7 +91,7 @@ impl Kind for SignedNanos {
     }
 }
 
-/// DiskSim's times are milliseconds.
+/// Converts from milliseconds, the unit of DiskSim's times.
 pub(super) fn millis(millis: f64) -> Nanos {
     Nanos::from_secs_f64(millis / 1e3)
 }
@@ -127,7 +126,7 @@ impl<T: Kind> Kind for Option<T> {
     }
 }
 
-/// Takes the fields of one block, and knows in the end which ones nobody asked for.
+/// Reads the fields of one block, and reports the ones that are not declared.
 struct Reader<'a> {
     block: &'a Block,
     warnings: &'a mut Vec<String>,
@@ -135,7 +134,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The block must be of this kind, and have no field twice.
+    /// Checks that the block has the given kind and no duplicate fields.
     fn new(kind: &str, block: &'a Block, warnings: &'a mut Vec<String>) -> Result<Reader<'a>, Fault> {
         if block.kind != kind {
             return Err(Fault::new(block.line, format!("a block `{}`; expected `{kind}`", block.kind)));
@@ -176,7 +175,7 @@ impl<'a> Reader<'a> {
         Ok(Given { key, value, line })
     }
 
-    /// A field that is known and not modelled: a warning where it says anything but what is done anyway.
+    /// Reads a field that is not modelled; warns unless its value is one of `neutral`.
     fn unmodelled(&mut self, key: &'static str, neutral: &[f64], instead: &str) -> Result<(), Fault> {
         let given = self.field::<f64>(key, neutral.first().copied())?;
         if !neutral.contains(&given.value) {
@@ -185,7 +184,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Every field must have been asked for.
+    /// Checks that every field of the block is declared.
     fn finish(self) -> Result<(), Fault> {
         let unknown = self.block.fields.iter().find(|field| !self.asked.contains(&field.key.as_str()));
         let Some(field) = unknown else { return Ok(()) };
@@ -199,7 +198,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A block's fields as a struct, with the function that reads it.
+/// Declares a block's fields as a struct with a function that reads it.
 macro_rules! block {
     (
         $(#[$doc:meta])*
@@ -220,7 +219,7 @@ macro_rules! block {
         }
 
         impl $name {
-            /// Reads the block; what is not modelled is added to `warnings`.
+            /// Reads the block; adds warnings about values that are not modelled.
             pub(super) fn read(block: &Block, warnings: &mut Vec<String>) -> Result<$name, Fault> {
                 let mut reader = Reader::new($kind, block, warnings)?;
                 $($(reader.unmodelled($unmodelled, &[$($neutral),+], $instead)?;)*)?
@@ -238,202 +237,201 @@ macro_rules! block {
 }
 
 block! {
-    /// A drive: its controller and its buffer.
+    /// A drive's controller and buffer.
     DiskFields = "disksim_disk" {
-        /// The medium and the mechanism: a `dm_disk` block, or `source FILE`.
+        /// Medium and mechanism: a `dm_disk` block, or `source FILE`.
         model: Value = "Model";
 
-        /// Processing at the start of any request, on top of the overheads below.
+        /// Processing time at the start of every request, in addition to the overheads below.
         per_request_overhead: Nanos = "Per-request overhead time" or Nanos::ZERO;
-        /// All overheads are multiplied by it.
+        /// Factor of all overheads.
         overhead_scale: f64 = "Time scale for overheads" or 1.0;
-        /// What a block of 512 bytes takes to or from the bus; the slowest of drive, bus and controller counts.
+        /// Transfer time of 512 bytes on the bus; the slowest of drive, bus and controller applies.
         bulk_sector: Nanos = "Bulk sector transfer time" or Nanos::ZERO;
-        /// The bus is held from the first byte of a read to the last, instead of given up while the medium is awaited.
+        /// Hold the bus from the first byte of a read to the last, instead of disconnecting while waiting for the
+        /// medium.
         hold_bus_read: bool = "Hold bus entire read xfer" or false;
-        /// The same for a write.
+        /// Hold the bus during a whole write.
         hold_bus_write: bool = "Hold bus entire write xfer" or false;
-        /// The bus is held from the command to its end.
+        /// Hold the bus from the command to its completion.
         never_disconnect: bool = "Never disconnect" or false;
 
-        /// A read that the buffer can serve goes ahead of the command that has the mechanism.
+        /// Serve a full read hit ahead of the command that uses the mechanism.
         sneaky_full_hits: bool = "Allow sneaky full read hits" or false;
-        /// Reads may hit data that was written. Becomes `cache.write.keep`.
+        /// Allow read hits on written data. Becomes `cache.write.keep`.
         hits_on_written: bool = "Allow read hits on write data" or false;
 
-        /// Commands in the drive at once. Becomes `queue.depth`.
+        /// Maximum number of commands in the drive. Becomes `queue.depth`.
         queue_length: u32 = "Max queue length" or 1;
-        /// The order of waiting commands: a block `disksim_ioqueue`.
+        /// Scheduling of waiting commands: a block `disksim_ioqueue`.
         scheduler: Value = "Scheduler";
 
-        /// Parts of the buffer. Becomes `cache.segments.count`, a part for writes left out.
+        /// Number of buffer segments. Becomes `cache.segments.count`, without the segment for writes.
         segments: u32 = "Number of buffer segments" or 1;
-        /// How many of them may hold written data. Becomes `cache.write.limit`.
+        /// Number of segments that may hold written data. Becomes `cache.write.limit`.
         write_segments: u32 = "Maximum number of write segments" or 1;
-        /// Sectors in a part. Times their number, becomes `cache.size`.
+        /// Sectors per segment. Times their number, becomes `cache.size`.
         segment_sectors: u32 = "Segment size (in blks)";
-        /// One part holds written data and nothing else. Becomes `cache.write.share`.
+        /// Reserve one segment for written data. Becomes `cache.write.share`.
         separate_write_segment: bool = "Use separate write segment" or false;
-        /// Where less than this share of a write is left in the buffer the bus is taken again for more. A write's data
-        /// comes in one go here, so that there never is more to come.
+        /// Share of a write below which remaining data is requested over the bus again. Here a write's data always
+        /// arrives in one transfer.
         low_watermark: f64 = "Low (write) water mark" or 0.0;
-        /// Share of a read that must have come from the medium before the bus is taken. Becomes
+        /// Share of a read that must have come from the medium before the bus is requested. Becomes
         /// `interface.read_watermark`.
         high_watermark: f64 = "High (read) water mark" or 0.0;
-        /// The shares are of the request, not of the segment.
+        /// Watermarks are shares of the request, not of the segment.
         watermark_by_request: bool = "Set watermark by reqsize" or true;
-        /// Whether data stays in the buffer for later commands: 0 no, 1 yes, 2 until the host has read it. 2 becomes
+        /// Retention of data in the buffer for later commands: 0 no, 1 yes, 2 until the host has read it. 2 becomes
         /// `cache.segments.consumed` = discard.
         caching: u32 = "Enable caching in buffer" or 1;
-        /// What is read ahead: 0 nothing, 1 to the end of the track, 2 of the cylinder, 3 until the segment is full,
-        /// 4 to the end of the next track. Becomes `cache.read_ahead.mode`.
+        /// Extent of read-ahead: 0 none, 1 to the end of the track, 2 of the cylinder, 3 until the segment is full, 4
+        /// to the end of the next track. Becomes `cache.read_ahead.mode`.
         continuous_read: u32 = "Buffer continuous read" or 0;
-        /// Sectors read ahead before another command gets the arm. Becomes `cache.read_ahead.min`.
+        /// Minimum read-ahead in sectors before another command gets the arm. Becomes `cache.read_ahead.min`.
         read_ahead_min: u32 = "Minimum read-ahead (blks)" or 0;
-        /// Sectors read ahead at most. Becomes `cache.read_ahead.max`.
+        /// Maximum read-ahead in sectors. Becomes `cache.read_ahead.max`.
         read_ahead_max: u32 = "Maximum read-ahead (blks)" or 0;
-        /// Read-ahead goes over what the host asked for, which is then gone: `cache.segments.consumed` = discard. If not,
-        /// that stays (= keep), and adaptive read-ahead (4) waits for a second read in sequence.
+        /// Read-ahead may overwrite the requested sectors (`cache.segments.consumed` = discard). Otherwise they stay (=
+        /// keep), and adaptive read-ahead (4) starts after a second sequential read.
         over_requested: bool = "Read-ahead over requested" or true;
-        /// A hit that finds the drive idle lets read-ahead go on. Becomes `cache.read_ahead.resume_on_hit`.
+        /// A hit on an idle drive resumes read-ahead. Becomes `cache.read_ahead.resume_on_hit`.
         read_ahead_on_idle_hit: bool = "Read-ahead on idle hit" or false;
-        /// What passes under the head before the request is kept. Becomes `cache.read_ahead.on_arrival`.
+        /// Keep sectors that pass under the head before the request. Becomes `cache.read_ahead.on_arrival`.
         read_any_free: bool = "Read any free blocks" or false;
-        /// A read begins with whichever of its sectors passes first. Becomes `cache.read_ahead.on_arrival`.
+        /// Begin a read with whichever of its sectors passes first. Becomes `cache.read_ahead.on_arrival`.
         immediate_read: bool = "Immediate buffer read" or false;
-        /// Writes that end when their data is in the buffer: 0 none, 1 those that go on where the last one ended, 2 all.
-        /// Becomes `cache.write.enabled`.
+        /// Writes acknowledged from the buffer: 0 none, 1 those that continue the previous write, 2 all. Becomes
+        /// `cache.write.enabled`.
         fast_write: u32 = "Fast write level" or 0;
-        /// Writes in sequence become one. Becomes `cache.write.coalesce`.
+        /// Merge sequential writes. Becomes `cache.write.coalesce`.
         combine_writes: bool = "Combine seq writes" or false;
-        /// Read-ahead ends when a write is taken into the buffer.
+        /// Stop read-ahead when a write enters the buffer.
         write_hit_stops_read_ahead: bool = "Write hit stop prefetch" or false;
-        /// Of a read that the buffer holds in part, that part goes to the host at once. Becomes
-        /// `interface.immediate_partial`.
+        /// Send the cached part of a partial hit to the host at once. Becomes `interface.immediate_partial`.
         immediate_partial: bool = "Immed transfer partial hit" or true;
 
-        /// Command processing of a read that the buffer holds, where a read came before.
+        /// Command processing of a read hit after a read.
         read_hit_after_read: Nanos = "Read hit over. after read" or Nanos::ZERO;
-        /// The same, where a write came before.
+        /// Command processing of a read hit after a write.
         read_hit_after_write: Nanos = "Read hit over. after write" or Nanos::ZERO;
-        /// Command processing of a read that needs the medium, where a read came before.
+        /// Command processing of a read miss after a read.
         read_miss_after_read: Nanos = "Read miss over. after read" or Nanos::ZERO;
-        /// The same, where a write came before.
+        /// Command processing of a read miss after a write.
         read_miss_after_write: Nanos = "Read miss over. after write" or Nanos::ZERO;
-        /// Command processing of a write that a segment takes in, where a read came before.
+        /// Command processing of a write into a segment, after a read.
         write_hit_after_read: Nanos = "Write hit over. after read" or Nanos::ZERO;
-        /// The same, where a write came before.
+        /// Command processing of a write into a segment, after a write.
         write_hit_after_write: Nanos = "Write hit over. after write" or Nanos::ZERO;
-        /// Command processing of any other write, where a read came before.
+        /// Command processing of any other write, after a read.
         write_miss_after_read: Nanos = "Write miss over. after read" or Nanos::ZERO;
-        /// The same, where a write came before.
+        /// Command processing of any other write, after a write.
         write_miss_after_write: Nanos = "Write miss over. after write" or Nanos::ZERO;
-        /// Between the last byte of a read and its completion message.
+        /// Time between the last byte of a read and its completion message.
         read_completion: Nanos = "Read completion overhead" or Nanos::ZERO;
-        /// Between the end of a write and its completion message.
+        /// Time between the end of a write and its completion message.
         write_completion: Nanos = "Write completion overhead" or Nanos::ZERO;
-        /// Additional processing before data goes over the bus. Part of `interface.overhead.read_hit` and `.reconnect`.
+        /// Additional processing before data is sent over the bus. Part of `interface.overhead.read_hit` and
+        /// `.reconnect`.
         data_preparation: Nanos = "Data preparation overhead" or Nanos::ZERO;
-        /// To take the bus again for the first time in a request: for data. Part of `interface.overhead.reconnect` and
-        /// `.write_data`.
+        /// First reselection of a request, for data. Part of `interface.overhead.reconnect` and `.write_data`.
         first_reselect: Nanos = "First reselect overhead" or Nanos::ZERO;
-        /// To take the bus again after that: for the status of a write. Part of `interface.overhead.completion_write`.
+        /// Later reselections, for the status of a write. Part of `interface.overhead.completion_write`.
         other_reselect: Nanos = "Other reselect overhead" or Nanos::ZERO;
-        /// To give up the bus for a read that needs the medium, where a read came before. Part of
-        /// `interface.overhead.read_miss`.
+        /// Disconnection of a read miss after a read. Part of `interface.overhead.read_miss`.
         read_disconnect_after_read: Nanos = "Read disconnect afterread" or Nanos::ZERO;
-        /// The same, where a write came before.
+        /// Disconnection of a read miss after a write.
         read_disconnect_after_write: Nanos = "Read disconnect afterwrite" or Nanos::ZERO;
-        /// To give up the bus for a write. Part of `interface.overhead.write_data`.
+        /// Disconnection of a write. Part of `interface.overhead.write_data`.
         write_disconnect: Nanos = "Write disconnect overhead" or Nanos::ZERO;
-        /// Writes that come after a write which they do not continue give up the bus once more. (Of the HP C2247A's 4,884
-        /// writes it was exactly these.)
+        /// Disconnect once more during a write that follows a write which it does not continue. (In the trace of the HP
+        /// C2247A these are exactly the writes that do, of 4,884.)
         extra_write_disconnect: bool = "Extra write disconnect" or false;
         /// Command processing of such a write.
         extra_command: Nanos = "Extradisc command overhead" or Nanos::ZERO;
-        /// To give up the bus for the first time.
+        /// First disconnection of such a write.
         extra_disconnect: Nanos = "Extradisc disconnect overhead" or Nanos::ZERO;
-        /// From there until the bus is taken again.
+        /// Time from there until the reselection.
         extra_delay: Nanos = "Extradisc inter-disconnect delay" or Nanos::ZERO;
-        /// To give up the bus for the second time.
+        /// Second disconnection of such a write.
         extra_second_disconnect: Nanos = "Extradisc 2nd disconnect overhead" or Nanos::ZERO;
-        /// From the end of its command processing until the seek of such a write begins.
+        /// Time from the end of its command processing until its seek begins.
         extra_seek_delta: Nanos = "Extradisc seek delta" or Nanos::ZERO;
-        /// From a request's arrival until its seek begins, while command processing goes on beside it. Of a read not
-        /// earlier than the bus is given up. Becomes `interface.overhead.read_miss` and `.write_miss`.
+        /// Time from a request's arrival until its seek begins, in parallel with command processing. For a read not
+        /// before the disconnection. Becomes `interface.overhead.read_miss` and `.write_miss`.
         minimum_seek_delay: Nanos = "Minimum seek delay" or Nanos::ZERO;
     }
     unmodelled {
-        /// A read whose first sector is being read ahead counts as a hit.
+        /// Count a read whose first sector is being read ahead as a hit.
         "Allow almost read hits" = 0.0 | 1.0 else "such a read joins the running read-ahead";
-        /// The same as "Allow sneaky full read hits", for a read that the buffer holds in part.
+        /// "Allow sneaky full read hits", for partial hits.
         "Allow sneaky partial read hits" = 0.0 else "a read that needs the medium waits its turn";
-        /// The same, while the medium is between two parts of another request.
+        /// "Allow sneaky full read hits", while the medium is between two parts of another request.
         "Allow sneaky intermediate read hits" = 0.0 else "a read that needs the medium waits its turn";
-        /// Data of a waiting write may come before the command ahead of it is over.
+        /// Accept the data of a waiting write before the previous command has finished.
         "Allow write prebuffering" = 0.0 else "with the write cache off, a write's data comes when the write has its turn";
-        /// The arm may set out for the next command while the one before it still sends its data: 0 no, 1 yes, 2 to it
-        /// and on to its sector.
+        /// Move the arm for the next command while the previous one still transfers data: 0 no, 1 seek, 2 seek and
+        /// rotation.
         "Preseeking level" = 0.0 else "the arm sets out as soon as the medium has done its part of the command before";
-        /// A read goes straight into a segment that the request before it has not left yet.
+        /// Read directly into a segment that the previous request still uses.
         "Read directly to buffer" = 1.0 else "what is read goes into its segment at once";
-        /// A write begins with whichever of its sectors passes first.
+        /// Begin a write with whichever of its sectors passes first.
         "Immediate buffer write" = 0.0 else "a write begins with its first sector";
-        /// A write gives up the bus when the arm has to move.
+        /// Disconnect a write if the arm has to move.
         "Disconnect write if seek" = 0.0 else "the link is free for others whenever no data moves";
     }
     without_effect {
-        /// DiskSim's output.
+        /// Statistics output.
         "Print stats";
-        /// A guess for schedulers that map addresses to cylinders; ours know them.
+        /// Estimate for schedulers that map addresses to cylinders; here the exact mapping is known.
         "Avg sectors per cylinder";
-        /// Transfers are computed sector by sector: here always.
+        /// Compute transfers sector by sector, as is always done here.
         "Calc sector by sector";
-        /// Read-ahead may be cut within a sector: here it is cut at the end of one, at most a sector's time later.
+        /// Stop read-ahead within a sector; here it stops at the sector's end, at most one sector time later.
         "Stop prefetch in sector";
     }
 }
 
 block! {
-    /// The order of waiting commands.
+    /// Scheduling of waiting commands.
     QueueFields = "disksim_ioqueue" {
-        /// The number of the policy, 1 to 27. Becomes `queue.policy`.
+        /// Number of the policy, 1 to 27. Becomes `queue.policy`.
         policy: u32 = "Scheduling policy" or 1;
-        /// How cylinders are guessed from addresses; 5 and 6: not at all. Here policies know cylinders.
+        /// Estimation of cylinders from addresses; 5 and 6: none. Here policies know the cylinders.
         cylinder_mapping: u32 = "Cylinder mapping strategy" or 0;
-        /// Requests that waited too long: 0 no such rule, 1 at half time, 2 in full.
+        /// Handling of requests that exceed the timeout: 0 none, 1 at half the timeout, 2 at the timeout.
         timeout_scheme: u32 = "Scheduling timeout scheme" or 0;
-        /// When that is the case, in seconds; of aged policies, the weight of age.
+        /// Timeout in seconds; for aged policies, the weight of age.
         timeout: f64 = "Timeout time/weight" or 0.0;
-        /// The policy among those that waited too long.
+        /// Policy among timed-out requests.
         timeout_policy: u32 = "Timeout scheduling" or 1;
-        /// Whether requests that somebody waits for go first.
+        /// Whether time-critical requests go first.
         priority_scheme: u32 = "Scheduling priority scheme" or 0;
-        /// The policy among those.
+        /// Policy among time-critical requests.
         priority_policy: u32 = "Priority scheduling" or 1;
-        /// Bit field: requests in sequence are scheduled together. 0: none.
+        /// Bit field: schedule sequential requests together. 0: none.
         sequential_scheme: u32 = "Sequential stream scheme" or 0;
-        /// Sectors put together at most.
+        /// Maximum size of merged sequential requests, in sectors.
         concat_max: u32 = "Maximum concat size" or 0;
-        /// How far apart requests in sequence may lie.
+        /// Maximum distance between sequential requests.
         sequential_gap_max: u32 = "Sequential stream diff maximum" or 0;
     }
     unmodelled {
         /// Processing before a write is started, for queues in a controller.
         "Write initiation delay" = 0.0 else "no such delay; interface.overhead has all of the processing";
-        /// The same for a read.
+        /// Processing before a read is started, for queues in a controller.
         "Read initiation delay" = 0.0 else "no such delay; interface.overhead has all of the processing";
-        /// Overlapping requests are taken as one.
+        /// Treat overlapping requests as one.
         "Overlapping request scheme" = 0.0 else "each command is served by itself";
     }
 }
 
 block! {
-    /// The medium and the mechanism.
+    /// Medium and mechanism.
     ModelFields = "dm_disk" {
         /// Becomes `geometry.heads`.
         surfaces: u32 = "Number of data surfaces";
-        /// Must be what the zones say.
+        /// Must be consistent with the zones.
         cylinders: u32 = "Number of cylinders";
         /// Addressable sectors. Becomes `geometry.sectors`.
         block_count: u64 = "Block count";
@@ -445,14 +443,14 @@ block! {
 }
 
 block! {
-    /// Where sectors lie.
+    /// Layout of the sectors.
     LayoutFields = "dm_layout_g1" {
-        /// 0: all heads of a cylinder, then the next. 1: the order of heads turns at each cylinder of a zone. 2: the same,
-        /// counted from the first cylinder of the drive. Becomes `geometry.layout`.
+        /// 0: all heads of a cylinder, then the next. 1: the order of heads alternates from cylinder to cylinder of a
+        /// zone. 2: as 1, counted from the first cylinder of the drive. Becomes `geometry.layout`.
         mapping: u32 = "LBN-to-PBN mapping scheme" or 0;
-        /// What spares are counted for, and where they lie. Becomes `spares_per`; see `geometry.rs`.
+        /// Unit and position of spares. Becomes `spares_per`; see `geometry.rs`.
         sparing: u32 = "Sparing scheme used" or 0;
-        /// Cylinders that share spares, for sparing scheme 8. Becomes `spares_range`.
+        /// Number of cylinders that share spares, for sparing scheme 8. Becomes `spares_range`.
         range: u32 = "Rangesize for sparing" or 1;
         /// Blocks `dm_layout_g1_zone`.
         zones: Vec<Value> = "Zones";
@@ -460,17 +458,17 @@ block! {
 }
 
 block! {
-    /// Cylinders with equally many sectors on a track.
+    /// Cylinders with the same number of sectors per track.
     ZoneFields = "dm_layout_g1_zone" {
         /// Becomes `first_cylinder`.
         first: u32 = "First cylinder number";
-        /// With the first one, becomes `cylinders`.
+        /// With the first cylinder, becomes `cylinders`.
         last: u32 = "Last cylinder number";
         /// Becomes `sectors_per_track`.
         track: u32 = "Blocks per track";
         /// Angle of the zone's first sector, in sectors. Becomes `offset`.
         offset: f64 = "Offset of first block" or 0.0;
-        /// Sectors at the zone's start that carry no address. Becomes `reserved_front`.
+        /// Reserved sectors at the zone's start, without addresses. Becomes `reserved_front`.
         reserved: u64 = "Empty space at zone front" or 0;
         /// In sectors. Becomes `track_skew`.
         track_skew: f64 = "Skew for track switch";
@@ -478,33 +476,34 @@ block! {
         cylinder_skew: f64 = "Skew for cylinder switch";
         /// Sectors, or tracks with sparing scheme 1. Becomes `spares`.
         spares: u32 = "Number of spares" or 0;
-        /// Sectors that the numbering passes over, from the zone's start; tracks with sparing scheme 1. Becomes `slips`.
+        /// Sectors that the numbering skips, from the zone's start; tracks with sparing scheme 1. Becomes `slips`.
         slips: Vec<u64> = "slips" or Vec::new();
-        /// Sectors replaced by others, from the zone's start, in pairs of bad and good; tracks with sparing scheme 1.
-        /// Becomes `remaps`.
+        /// Pairs of defective and replacing sectors, from the zone's start; tracks with sparing scheme 1. Becomes
+        /// `remaps`.
         defects: Vec<Value> = "defects" or Vec::new();
     }
 }
 
 block! {
-    /// How the arm and the platters move.
+    /// Timing of the arm and the platters.
     MechanicsFields = "dm_mech_g1" {
-        /// Only `trackSwitchPlusRotation`, which is the truth, can be had.
+        /// Only `trackSwitchPlusRotation`, the realistic one, is accepted.
         access: Word = "Access time type";
-        /// `extracted`, `hpl`, `hplplus10`, `curve`, `linear` or `constant`. Says which of the following count.
+        /// `extracted`, `hpl`, `hplplus10`, `curve`, `linear` or `constant`. Determines which of the following fields
+        /// apply.
         seek: Word = "Seek type";
-        /// Of `linear` and `curve`: to the neighbouring cylinder.
+        /// For `linear` and `curve`: single-cylinder seek time.
         single: Option<Nanos> = "Single cylinder seek time" or None;
-        /// Of `curve`: mean over all pairs of cylinders. Of `constant`: over any distance.
+        /// For `curve`: mean over all pairs of cylinders. For `constant`: time over any distance.
         average: Option<Nanos> = "Average seek time" or None;
-        /// Of `linear` and `curve`: from the first cylinder to the last.
+        /// For `linear` and `curve`: full-stroke seek time.
         full: Option<Nanos> = "Full strobe seek time" or None;
-        /// Of `extracted`: the file with the measured times.
+        /// For `extracted`: file with the measured times.
         curve: Option<Word> = "Full seek curve" or None;
-        /// Of `hpl` and `hplplus10`: the first distance of the linear piece, constant and factor of the root piece and of
-        /// the linear one, and the time over a single cylinder, or -1.
+        /// For `hpl` and `hplplus10`: first distance of the linear piece, constant and factor of the square root piece
+        /// and of the linear one, and the time over a single cylinder, or -1.
         equation: Option<Vec<f64>> = "HPL seek equation values" or None;
-        /// Of `hplplus10`: times over 1 to 10 cylinders.
+        /// For `hplplus10`: times over 1 to 10 cylinders.
         first_ten: Option<Vec<Nanos>> = "First ten seek times" or None;
         /// Added before a write; may be negative. Becomes `servo.write_settle`.
         write_settle: SignedNanos = "Add. write settling delay" or SignedNanos(0);
@@ -514,7 +513,7 @@ block! {
         rpm: f64 = "Rotation speed (in rpms)";
     }
     unmodelled {
-        /// How far the true speed may be off.
+        /// Deviation of the rotation speed in percent.
         "Percent error in rpms" = 0.0 else "the speed is exactly that of Rotation speed (in rpms)";
     }
 }
@@ -522,19 +521,19 @@ block! {
 block! {
     /// A bus.
     BusFields = "disksim_bus" {
-        /// 1: one transfer at a time. 2: as many as there are.
+        /// 1: one transfer at a time. 2: any number in parallel.
         sharing: u32 = "type" or 1;
-        /// What it takes to get hold of the bus.
+        /// Arbitration time.
         arbitration: Nanos = "Arbitration time" or Nanos::ZERO;
-        /// A block of 512 bytes on its way to the host.
+        /// Transfer time of 512 bytes to the host.
         read_block: Nanos = "Read block transfer time" or Nanos::ZERO;
-        /// A block of 512 bytes on its way to the drive.
+        /// Transfer time of 512 bytes to the drive.
         write_block: Nanos = "Write block transfer time" or Nanos::ZERO;
     }
     without_effect {
-        /// Who gets the bus of several: 1 by place, 2 by time. Here one drive is alone on it.
+        /// Arbitration among several devices: 1 by slot, 2 by time. Here the drive is the only device.
         "Arbitration type";
-        /// DiskSim's output.
+        /// Statistics output.
         "Print stats";
     }
 }
@@ -542,23 +541,23 @@ block! {
 block! {
     /// A controller between host and drive.
     ControllerFields = "disksim_ctlr" {
-        /// 1: passes commands on; 2: the same, with an own view of them; 3: queues and caches.
+        /// 1: passes commands on; 2: passes commands on, with its own view of the drives; 3: queues and caches.
         kind: u32 = "type" or 1;
-        /// Its own processing times are multiplied by it; 0: it takes no time.
+        /// Factor of its processing times; 0: none.
         scale: f64 = "Scale for delays" or 0.0;
-        /// What a block of 512 bytes takes through the controller.
+        /// Transfer time of 512 bytes through the controller.
         bulk_sector: Nanos = "Bulk sector transfer time" or Nanos::ZERO;
-        /// Its queue and cache, of kinds 2 and 3.
+        /// Queue of kinds 2 and 3.
         scheduler: Option<Value> = "Scheduler" or None;
-        /// Its cache, of kind 3.
+        /// Cache of kind 3.
         cache: Option<Value> = "Cache" or None;
     }
     without_effect {
-        /// Commands in the controller at once: the host's bounds are those of the replay.
+        /// Maximum number of commands in the controller; the replay has limits of its own.
         "Maximum queue length";
-        /// The same, for each drive.
+        /// Maximum number of commands per drive.
         "Max per-disk pending count";
-        /// DiskSim's output.
+        /// Statistics output.
         "Print stats";
     }
 }

@@ -1,12 +1,12 @@
-//! Zones, spares and defects.
+//! Layout fields: zones, spares and defects.
 //!
-//! | sparing scheme | spares | becomes |
+//! | sparing scheme | spares | translation |
 //! |---|---|---|
 //! | 0 | none | `spares = 0` |
 //! | 1 | whole tracks at each zone's end; slips and defects are tracks as well | `per zone`, times the track |
 //! | 2 | sectors at each cylinder's end | `per cylinder` |
 //! | 3 | sectors at each track's end | `per track` |
-//! | 7 | sectors at the drive's end: what the block count leaves | `spares = 0` |
+//! | 7 | sectors at the drive's end: those beyond the block count | `spares = 0` |
 //! | 8 | sectors at the end of each range of cylinders | `per cylinder`, with `spares_range` |
 //! | 9 | sectors at each zone's end | `per zone` |
 
@@ -16,15 +16,15 @@ use super::fields::{Given, Kind, LayoutFields, ModelFields, ZoneFields};
 use super::syntax::{Fault, Value};
 use crate::spec::{GeometrySpec, Layout, SparesPer, ZoneSpec};
 
-/// The sparing scheme whose spares belong to no zone.
+/// Sparing scheme with spares outside the zones.
 pub(super) const DISK_SPARING_SCHEME: u32 = 7;
 
-/// More sectors than any track has; bounds the expansion of a list of tracks.
+/// Exceeds the sectors of any track; bounds the expansion of a list of tracks.
 const TRACK_MAX_SECTORS: u32 = 100_000;
-/// Sectors that a list of tracks may expand to.
+/// Maximum number of sectors that a list of tracks may expand to.
 const LIST_MAX_SECTORS: u64 = 10_000_000;
 
-/// All zones, not yet bounded by the block count.
+/// Translates the zones, not yet limited by the block count.
 pub(super) fn geometry(
     model: &ModelFields,
     layout: &LayoutFields,
@@ -62,13 +62,14 @@ pub(super) fn geometry(
     })
 }
 
-/// In which order tracks are numbered.
+/// Translates the order of tracks.
 fn order(layout: &LayoutFields, zones: &[ZoneSpec]) -> Result<Layout, Fault> {
     let even = zones.iter().all(|zone| zone.first_cylinder.is_some_and(|first| first % 2 == 0));
     match layout.mapping.value {
         0 => Ok(Layout::Cylinder),
         1 => Ok(Layout::Zigzag),
-        // The order of heads turns at each cylinder of the drive: the same, where zones begin at even ones.
+        // The order of heads alternates over the cylinders of the drive: equal to scheme 1 if zones begin at even
+        // cylinders.
         2 if even => Ok(Layout::Zigzag),
         2 => {
             Err(layout.mapping.fault("2 with zones that begin at odd cylinders is not modelled; use 0 or 1"))
@@ -138,7 +139,7 @@ fn zone(fields: &ZoneFields, layout: &LayoutFields, warnings: &mut Vec<String>) 
     })
 }
 
-/// Slipped sectors, ascending; an entry of the list is a sector, or a track of `per_entry` of them.
+/// Returns the slipped sectors, ascending; an entry is a sector, or a track of `per_entry` sectors.
 fn slips(given: &Given<Vec<u64>>, per_entry: u64, reserved: u64) -> Result<Vec<u64>, Fault> {
     let mut entries = given.value.clone();
     entries.sort_unstable();
@@ -153,7 +154,7 @@ fn slips(given: &Given<Vec<u64>>, per_entry: u64, reserved: u64) -> Result<Vec<u
     spread(given, &entries, per_entry)
 }
 
-/// Replaced sectors by pairs, ascending.
+/// Returns the pairs of defective and replacing sectors, ascending.
 fn remaps(given: &Given<Vec<Value>>, per_entry: u64) -> Result<Vec<[u64; 2]>, Fault> {
     let mut flat: Vec<u64> = Vec::new();
     for value in &given.value {
@@ -174,7 +175,7 @@ fn remaps(given: &Given<Vec<Value>>, per_entry: u64) -> Result<Vec<[u64; 2]>, Fa
     Ok(remaps)
 }
 
-/// The sectors of tracks, or sectors as they are.
+/// Expands entries into sectors, `per_entry` for each.
 fn spread<T>(given: &Given<T>, entries: &[u64], per_entry: u64) -> Result<Vec<u64>, Fault> {
     if entries.len() as u64 * per_entry > LIST_MAX_SECTORS || entries.iter().any(|entry| *entry > 1 << 40) {
         return Err(given.fault("more or larger entries than any zone has"));

@@ -1,4 +1,4 @@
-//! The way to the host: link, overheads, watermarks.
+//! Interface fields: link, overheads, watermarks.
 
 use sakiyomi_model::{Bytes, Nanos};
 
@@ -7,7 +7,7 @@ use super::syntax::Fault;
 use super::system::Path;
 use crate::spec::{InterfaceSpec, Overhead, OverheadSpec};
 
-/// Link and overheads.
+/// Translates link and overheads.
 pub(super) fn interface(
     fields: &DiskFields,
     path: Option<&Path>,
@@ -19,7 +19,7 @@ pub(super) fn interface(
         overhead: overheads(fields)?,
         ..InterfaceSpec::default()
     };
-    // The slowest of those that a block passes through counts.
+    // The slowest of drive, bus and controller determines the rate.
     let bus = |time: fn(&Path) -> Nanos| path.map_or(Nanos::ZERO, time);
     let through =
         bus(|path| path.controller.as_ref().map_or(Nanos::ZERO, |controller| controller.bulk_sector.value));
@@ -38,7 +38,7 @@ pub(super) fn interface(
     Ok(interface)
 }
 
-/// A share from 0 to 1.
+/// Checks a share from 0 to 1.
 fn watermark(share: &Given<f64>) -> Result<f64, Fault> {
     if (0.0..=1.0).contains(&share.value) {
         return Ok(share.value);
@@ -46,12 +46,12 @@ fn watermark(share: &Given<f64>) -> Result<f64, Fault> {
     Err(share.fault(format!("{}; expected a share from 0 to 1", share.value)))
 }
 
-/// Bytes a second, of a time for a block of 512 bytes.
+/// Converts the transfer time of 512 bytes to bytes per second; `None` for zero.
 fn rate(block: Nanos) -> Option<Bytes> {
     (!block.is_zero()).then(|| Bytes((512_000_000_000.0 / block.0 as f64).round() as u64))
 }
 
-/// Processing by kind of command and of the one before.
+/// Translates processing times, by kind of command and of the previous command.
 fn overheads(fields: &DiskFields) -> Result<OverheadSpec, Fault> {
     let scale = fields.overhead_scale.value;
     if !(0.0..=1000.0).contains(&scale) {
@@ -64,7 +64,7 @@ fn overheads(fields: &DiskFields) -> Result<OverheadSpec, Fault> {
     let seek = scaled(&fields.minimum_seek_delay);
     let miss = |time, disconnect| (each + scaled(time) + scaled(disconnect)).max(seek);
     let write = |time| each + scaled(time);
-    // The seek of a write may begin while its command is processed, and so before its data is asked for.
+    // A write's seek may begin during its command processing, and thus before its data is requested.
     let sets_out = |time| if seek.is_zero() { write(time) } else { seek };
     let asks = |time| write(time) + scaled(&fields.write_disconnect) + scaled(&fields.first_reselect);
     let (after_read, after_write) = (&fields.write_miss_after_read, &fields.write_miss_after_write);
@@ -94,12 +94,12 @@ fn overheads(fields: &DiskFields) -> Result<OverheadSpec, Fault> {
     })
 }
 
-/// After a read, and after a write.
+/// Creates an overhead from the times after a read and after a write.
 fn overhead([after_read, after_write]: [Nanos; 2]) -> Overhead {
     in_three_cases([after_read, after_write, after_write])
 }
 
-/// After a read, after a write, and after a write that is continued.
+/// Creates an overhead from the times after a read, after a write, and after a write that it continues.
 fn in_three_cases([after_read, after_write, in_sequence]: [Nanos; 3]) -> Overhead {
     if after_read == after_write && after_write == in_sequence {
         return Overhead::Same(after_read);
@@ -108,7 +108,7 @@ fn in_three_cases([after_read, after_write, in_sequence]: [Nanos; 3]) -> Overhea
     Overhead::After { after_read, after_write, in_sequence }
 }
 
-/// What has no place in the interface.
+/// Adds warnings about fields that are not modelled.
 fn not_modelled(fields: &DiskFields, path: Option<&Path>, warnings: &mut Vec<String>) {
     let second = &fields.extra_second_disconnect;
     if !second.value.is_zero() {

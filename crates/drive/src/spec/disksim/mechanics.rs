@@ -1,4 +1,4 @@
-//! Seek, settling and rotation.
+//! Mechanism fields: seek, settling and rotation.
 
 use sakiyomi_model::Nanos;
 
@@ -7,7 +7,7 @@ use super::syntax::Fault;
 use super::{Sources, in_file};
 use crate::spec::{SeekSpec, ServoSpec, SpecError};
 
-/// The mechanism; `cylinders` is the number of them.
+/// Translates the mechanism of a drive with `cylinders` cylinders.
 pub(super) fn servo(
     fields: &MechanicsFields,
     cylinders: u32,
@@ -38,10 +38,10 @@ pub(super) fn servo(
     })
 }
 
-/// A measured curve for distance 0 too. An extracted table is made of the times of commands, each less that of a
-/// command that did not seek; so its values hold what any access that begins anew takes until the head is on track,
-/// and an access that begins anew without a seek takes what the shortest seek does, whose arm hardly moves. On the
-/// measured drives with such tables that is so to 0.1 to 0.3 ms (`docs/accuracy.md`).
+/// Adds a point for distance 0 to a measured curve. An extracted table contains command times minus the time of a
+/// command without a seek, so its values include what any new access needs until the head is on track; an access
+/// without a seek then takes about as long as the shortest seek. On the measured drives with such tables this holds to
+/// 0.1 to 0.3 ms (`docs/accuracy.md`).
 fn in_place(mut points: Vec<(u32, Nanos)>) -> Vec<(u32, Nanos)> {
     if let Some((distance, time)) = points.first().copied()
         && distance > 0
@@ -51,7 +51,7 @@ fn in_place(mut points: Vec<(u32, Nanos)>) -> Vec<(u32, Nanos)> {
     points
 }
 
-/// A curve that needs no other file.
+/// Translates a curve that needs no further file.
 fn computed(fields: &MechanicsFields, cylinders: u32) -> Result<SeekSpec, Fault> {
     match fields.seek.value.text.as_str() {
         "hpl" => two_piece(fields, Vec::new()),
@@ -88,14 +88,14 @@ fn computed(fields: &MechanicsFields, cylinders: u32) -> Result<SeekSpec, Fault>
     }
 }
 
-/// A field that the kind of seek curve asks for.
+/// Returns a field that the kind of seek curve requires.
 fn needed<'a, T>(given: &'a Given<Option<T>>, fields: &MechanicsFields) -> Result<&'a T, Fault> {
     given.value.as_ref().ok_or_else(|| {
         fields.seek.fault(format!("{} needs the field {}; add it", fields.seek.value.text, given.key))
     })
 }
 
-/// The six values of HP Labs' equation; times measured over the first distances go before them.
+/// Translates the six values of HP Labs' equation; `first` are measured times of the first distances.
 fn two_piece(fields: &MechanicsFields, first: Vec<Nanos>) -> Result<SeekSpec, Fault> {
     let values = needed(&fields.equation, fields)?;
     let fault = |problem: &str| Err(fields.equation.fault(problem));
@@ -123,7 +123,7 @@ fn two_piece(fields: &MechanicsFields, first: Vec<Nanos>) -> Result<SeekSpec, Fa
     Ok(SeekSpec::TwoPiece { threshold, short_base, short_per_root, long_base, long_per_cylinder, first })
 }
 
-/// A measured table: a line with the number of points, then `distance, milliseconds`.
+/// Parses a measured table: a line with the number of points, then `distance, milliseconds`.
 fn table(text: &str) -> Result<Vec<(u32, Nanos)>, Fault> {
     let lines = (1..).zip(text.lines().map(str::trim)).filter(|(_, line)| !line.is_empty());
     let (mut points, mut promised, mut last) = (Vec::new(), None, 1);

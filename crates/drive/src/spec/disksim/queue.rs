@@ -1,10 +1,10 @@
-//! The order of waiting commands.
+//! Queue fields: depth and scheduling policy.
 
 use super::fields::{DiskFields, QueueFields};
 use super::syntax::{Block, Fault};
 use crate::spec::{QueuePolicy, QueueSpec};
 
-/// Depth and policy.
+/// Translates depth and policy.
 pub(super) fn queue(
     disk: &DiskFields,
     block: &Block,
@@ -12,7 +12,7 @@ pub(super) fn queue(
 ) -> Result<QueueSpec, Fault> {
     let fields = QueueFields::read(block, warnings)?;
     let by_address = |policy| (policy, Some("distances are counted in cylinders here, not in addresses"));
-    // Table 1 of the manual.
+    // The numbers are those of table 1 of the manual.
     let (policy, difference) = match fields.policy.value {
         1 => (QueuePolicy::Fcfs, None),
         2 => by_address(QueuePolicy::Look),

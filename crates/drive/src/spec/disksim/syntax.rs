@@ -1,5 +1,5 @@
-//! The grammar of DiskSim's parameter files: blocks of `key = value`, with the line that each thing stands on. Nothing
-//! here knows what a drive is.
+//! Grammar of DiskSim's parameter files: blocks of `key = value`, with the line of each element. Independent of the
+//! meaning of blocks and fields.
 //!
 //! ```text
 //! file     = { block | "source" word | "instantiate" "[" words "]" "as" word | "topology" node }
@@ -9,14 +9,15 @@
 //! node     = kind name "[" { node } "]"
 //! ```
 //!
-//! Words are whatever stands between blanks and the marks `{ } [ ] , =`; keys are several of them. `#` begins a comment.
+//! Words are separated by whitespace and the characters `{ } [ ] , =`; a key consists of several words. `#` begins a
+//! comment.
 
-/// What is wrong, and on which line.
+/// An error with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// From 1.
+    /// Line, from 1.
     pub(super) line: u32,
-    /// What is wrong and what to do.
+    /// Problem and advice.
     pub(super) problem: String,
 }
 
@@ -26,27 +27,27 @@ impl Fault {
     }
 }
 
-/// A whole file.
+/// A parsed file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct File {
-    /// Blocks outside of others.
+    /// Top-level blocks.
     pub(super) blocks: Vec<Block>,
-    /// `source FILE` outside of blocks.
+    /// Top-level `source FILE` statements.
     pub(super) sources: Vec<Word>,
-    /// `instantiate [ names ] as BLOCK`.
+    /// `instantiate [ names ] as BLOCK` statements.
     pub(super) instances: Vec<Instances>,
-    /// `topology …`.
+    /// `topology …` statements.
     pub(super) topologies: Vec<Node>,
 }
 
-/// A word and its line.
+/// A word with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) text: String,
     pub(super) line: u32,
 }
 
-/// `kind name { fields }`; a block that is a value may lack the name.
+/// `kind name { fields }`; the name is optional in a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Block {
     pub(super) kind: String,
@@ -63,12 +64,12 @@ pub(super) struct Field {
     pub(super) value: Value,
 }
 
-/// What stands behind a `=` or in a list.
+/// A value of a field or list.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     /// A number or a name.
     Word(Word),
-    /// `[ … ]`, with the line of its bracket.
+    /// `[ … ]`, with the line of the opening bracket.
     List(Vec<Value>, u32),
     /// A block.
     Block(Block),
@@ -77,7 +78,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// Where it begins.
+    /// Returns the line where the value begins.
     pub(super) fn line(&self) -> u32 {
         match self {
             Value::Word(word) | Value::Source(word) => word.line,
@@ -86,7 +87,7 @@ impl Value {
         }
     }
 
-    /// How an error names it.
+    /// Returns the description used in errors.
     pub(super) fn describe(&self) -> String {
         match self {
             Value::Word(word) => format!("`{}`", word.text),
@@ -97,14 +98,14 @@ impl Value {
     }
 }
 
-/// `instantiate [ names ] as of`; `a0 .. a3` is written out.
+/// `instantiate [ names ] as of`; ranges `a0 .. a3` are expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Instances {
     pub(super) names: Vec<String>,
     pub(super) of: String,
 }
 
-/// A part of the system, and what hangs on it.
+/// A component of the system with the components attached to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) kind: String,
@@ -112,12 +113,12 @@ pub(super) struct Node {
     pub(super) below: Vec<Node>,
 }
 
-/// Deeper than any real file; keeps recursion off the end of the stack.
+/// Maximum nesting, deeper than any real file; bounds recursion.
 const DEPTH_MAX: u32 = 64;
-/// More parts than any system has: `a0 .. a4000000000` is a mistake.
+/// Maximum length of a range: `a0 .. a4000000000` is a mistake.
 const RANGE_MAX: u32 = 10_000;
 
-/// Reads a whole file.
+/// Parses a whole file.
 pub(super) fn parse(text: &str) -> Result<File, Fault> {
     let mut parser = Parser { tokens: tokens(text), at: 0, depth: 0 };
     let mut file = File::default();
@@ -165,7 +166,7 @@ impl Token {
     }
 }
 
-/// Words and marks, comments dropped.
+/// Splits a text into words and punctuation, without comments.
 fn tokens(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -200,18 +201,18 @@ impl Parser {
         self.tokens.get(self.at)
     }
 
-    /// The line of what comes next; at the end, that of the last thing.
+    /// Returns the line of the next token, or of the last one at the end.
     fn line(&self) -> u32 {
         self.peek().or(self.tokens.last()).map_or(1, |token| token.line)
     }
 
-    /// Says what was expected and what is there.
+    /// Returns an error with the expected and the found token.
     fn expected(&self, what: &str) -> Fault {
         let found = self.peek().map_or_else(|| "the end of the file".to_owned(), Token::describe);
         Fault::new(self.line(), format!("expected {what}, found {found}"))
     }
 
-    /// The next word, if it is one.
+    /// Consumes and returns the next token if it is a word.
     fn word(&mut self) -> Option<Word> {
         let token = self.peek()?;
         let Kind::Word(text) = &token.kind else { return None };
@@ -224,7 +225,7 @@ impl Parser {
         self.word().ok_or_else(|| self.expected(what))
     }
 
-    /// Whether the next thing is `mark`, which is then passed.
+    /// Consumes the next token if it is `mark`; returns whether it was.
     fn mark(&mut self, mark: char) -> bool {
         let there = self.peek().is_some_and(|token| token.kind == Kind::Mark(mark));
         self.at += usize::from(there);
@@ -243,7 +244,7 @@ impl Parser {
         Err(Fault::new(self.line(), format!("more than {DEPTH_MAX} blocks or lists within one another")))
     }
 
-    /// A block's braces and what is between them.
+    /// Parses a block's braces and its fields.
     fn block(&mut self, kind: Word, name: Option<String>) -> Result<Block, Fault> {
         self.need_mark('{', &format!("to begin the block `{}`", kind.text))?;
         self.deeper()?;
@@ -299,7 +300,7 @@ impl Parser {
         }
     }
 
-    /// What follows a `[`.
+    /// Parses a list after its opening bracket.
     fn list(&mut self, line: u32) -> Result<Value, Fault> {
         self.deeper()?;
         let mut values = Vec::new();
@@ -358,7 +359,7 @@ impl Parser {
     }
 }
 
-/// `disk3`, `disk5` → `disk3`, `disk4`, `disk5`.
+/// Expands a range: `disk3`, `disk5` → `disk3`, `disk4`, `disk5`.
 fn range(from: &str, to: &str) -> Option<Vec<String>> {
     let split = |name: &str| -> Option<(String, u32)> {
         let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());

@@ -1,18 +1,18 @@
-//! The bus that the drive hangs on, and the controller above it, as the topology has them.
+//! The bus and the controller that the drive is attached to, from the topology.
 
 use super::fields::{BusFields, ControllerFields};
 use super::syntax::{Block, Fault, File, Node};
 
-/// The way from the drive to the host.
+/// Components between the drive and the host.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
-    /// The drive's bus.
+    /// Bus of the drive.
     pub(super) bus: BusFields,
-    /// The nearest controller above it.
+    /// Nearest controller above it.
     pub(super) controller: Option<ControllerFields>,
 }
 
-/// The way of the drive whose block is called `disk`.
+/// Returns the components above the drive whose block is called `disk`.
 pub(super) fn path(file: &File, disk: &str, warnings: &mut Vec<String>) -> Result<Path, Fault> {
     let names: Vec<&String> = file
         .instances
@@ -58,7 +58,7 @@ pub(super) fn path(file: &File, disk: &str, warnings: &mut Vec<String>) -> Resul
                     warnings.push(other.bulk_sector.warning(beyond(part)));
                 }
             }
-            // The host's driver: the replay takes its place.
+            // The host's device driver is replaced by the replay.
             _ => {}
         }
     }
@@ -69,7 +69,7 @@ fn beyond(part: &Node) -> String {
     format!("{} takes no time; only the drive's own bus and the controller above it do", part.name)
 }
 
-/// Fills `above` with the parts over the first of the named disks.
+/// Searches for the first of the named disks; `above` receives the components above it.
 fn find<'a>(node: &'a Node, names: &[&String], above: &mut Vec<&'a Node>) -> bool {
     if node.kind == "disksim_disk" && names.contains(&&node.name) {
         return true;
@@ -82,7 +82,7 @@ fn find<'a>(node: &'a Node, names: &[&String], above: &mut Vec<&'a Node>) -> boo
     found
 }
 
-/// The block that a part is instantiated as.
+/// Returns the block as which a component is instantiated.
 fn block<'a>(file: &'a File, part: &Node) -> Result<&'a Block, Fault> {
     let of = file.instances.iter().find(|instances| instances.names.contains(&part.name));
     let of = of.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! The five measured drives of DiskSim, small drives for each thing that a file can say, and files that are wrong.
+//! The five measured drives of DiskSim, small drives for each feature of the format, and invalid files.
 
 use proptest::prelude::*;
 use sakiyomi_model::{Bytes, Lba, Nanos};
@@ -16,7 +16,7 @@ macro_rules! shipped {
     };
 }
 
-/// The files of `traces/disksim`.
+/// Files of `traces/disksim`.
 const SHIPPED: &[(&str, &str)] = shipped![
     "atlas_III.diskspecs" "atlas_III.model" "atlas_III.parv" "atlas_III.seek"
     "barracuda.diskspecs" "barracuda.model" "barracuda.parv" "barracuda.seek"
@@ -36,7 +36,7 @@ fn measured(name: &str) -> Imported {
     DriveSpec::from_disksim(&text, &disk, Some((&above, &system)), &mut file).unwrap()
 }
 
-/// Cylinder, head and sector.
+/// Returns cylinder, head and sector.
 fn chs(spec: &DriveSpec, lba: u64) -> (u32, u32, u32) {
     let run = Geometry::new(&spec.geometry, &spec.servo).run(Lba(lba), 1);
     (run.cylinder, run.head, run.first)
@@ -120,8 +120,8 @@ fn sectors_of_the_hps_slip_whole_tracks() {
     assert!(second.warnings.iter().any(|warning| warning == cylinders), "{:?}", second.warnings);
 }
 
-/// Whoever measured the drives could seek between their first and their last address, and no farther: two sources that
-/// agree to the cylinder on zones, spares, ranges and reserved space.
+/// The measured seeks reach exactly from a drive's first address to its last. Two independent sources thus agree to the
+/// cylinder on zones, spares, ranges and reserved space.
 #[test]
 fn the_longest_measured_seek_is_from_the_first_address_to_the_last() {
     for name in ["atlas_III", "barracuda", "cheetah9LP", "hp_c2490a"] {
@@ -156,13 +156,13 @@ fn the_bus_of_the_hp_c2247a_is_taken_and_given_up_as_its_file_says() {
     };
     let interface = measured("hp_c2247a").spec.interface;
     let overhead = interface.overhead;
-    // 953.43 + 25.19 of preparation.
+    // 953.43 + 25.19 for preparation.
     assert_eq!(overhead.read_hit, Overhead::Same(us(978.62)));
-    // 558.21 and a disconnect end before the seek may begin; after a write they do not.
+    // 558.21 plus a disconnection is shorter than the minimum seek delay; after a write it is longer.
     assert_eq!(overhead.read_miss, overheads(600.0, 603.72, None));
-    // The arm sets out while the command is processed; after a write elsewhere, 250 after 642.44.
+    // The seek begins during command processing; after a write elsewhere, 250 after 642.44.
     assert_eq!(overhead.write_miss, overheads(600.0, 892.44, Some(600.0)));
-    // 823.91, a disconnect of 165.65, a reselection of 162.49; or 642.44, 45.51, 428.85 away, and that reselection.
+    // 823.91 + 165.65 (disconnection) + 162.49 (reselection); or 642.44 + 45.51 + 428.85 + 162.49.
     assert_eq!(overhead.write_data, Some(overheads(1152.05, 1279.29, Some(1152.05))));
     assert_eq!(overhead.reconnect, us(25.19 + 162.49));
     assert_eq!((overhead.completion, overhead.completion_write), (us(56.65), Some(us(50.45 + 128.83))));
@@ -194,7 +194,7 @@ fn what_is_read_survives_its_own_file() {
     }
 }
 
-/// A drive of two zones, in which a test changes some lines.
+/// A drive with two zones, of which tests change some lines.
 const SMALL: &str = "\
 disksim_disk SMALL {
    Model = dm_disk SMALL_model {
@@ -285,7 +285,7 @@ topology disksim_iodriver driver0 [ disksim_bus bus0 [
 ] ]
 ";
 
-/// `SMALL` with some of its text replaced.
+/// Returns `SMALL` with some text replaced.
 fn changed(changes: &[(&str, &str)]) -> String {
     changes.iter().fold(SMALL.to_owned(), |text, (from, to)| {
         assert!(text.contains(from), "{from} is not in the text");
@@ -754,7 +754,7 @@ proptest! {
         prop_assert!(DriveSpec::from_disksim(&text, "x", Some((&further, "y")), &mut source).is_err());
     }
 
-    /// Numbers, words and marks exchanged, doubled and dropped: what is read is possible, all else is an error.
+    /// Random exchange, duplication and removal of numbers, words and punctuation gives a valid drive or an error.
     #[test]
     fn no_change_to_a_drive_makes_the_reader_panic(
         edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..14), 1..6),

@@ -1,4 +1,4 @@
-//! Where the files of a PC lie: groups of files, each in its own part of the disk, in extents that do not overlap.
+//! File layout of the desktop workload: groups of files, each in its own part of the disk, in disjoint extents.
 
 use sakiyomi_model::Bytes;
 
@@ -6,23 +6,23 @@ use super::super::sample::Sampler;
 use super::super::sequential::Sequential;
 use super::PcParams;
 
-/// Longest command. An extent holds at least one.
+/// Maximum size of a command. An extent holds at least one.
 pub(super) const COMMAND_MAX: Bytes = Bytes(256 << 10);
-/// The file system's allocation unit.
+/// Allocation unit of the file system.
 pub(super) const CLUSTER_BYTES: u64 = 4096;
 const MIB: u64 = 1 << 20;
 
-/// A kind of files: so many, of sizes from `size_min` to `size_max` (every factor alike), in a part of the disk.
+/// A group of files in a part of the disk, with log-uniformly distributed sizes from `size_min` to `size_max`.
 pub(super) struct Group {
     files: u32,
     size_min: Bytes,
     size_max: Bytes,
-    /// The part of the disk, in thousandths of the span.
+    /// Part of the disk, in thousandths of the span.
     part: std::ops::Range<u64>,
 }
 
-/// The groups, by the names of the constants below. Together they hold some 9 GiB: on a large disk most of a part is
-/// gaps, files of others.
+/// The groups, indexed by the constants below. Together they hold about 9 GiB: on a large disk most of a part is gaps,
+/// occupied by other files.
 pub(super) const GROUPS: [Group; 4] = [
     Group { files: 600, size_min: Bytes(512 << 10), size_max: Bytes(8 * MIB), part: 20..250 },
     Group { files: 250, size_min: Bytes(2 * MIB), size_max: Bytes(12 * MIB), part: 250..500 },
@@ -44,14 +44,14 @@ const LOG_AT_PER_MILLE: u64 = 0;
 const METADATA_AT_PER_MILLE: u64 = 10;
 /// Position of the free space for new files, in thousandths of the span.
 const OUTPUT_AT_PER_MILLE: u64 = 900;
-/// Size of the log, which is written in a circle.
+/// Size of the log, a ring buffer.
 const LOG_SIZE: Bytes = Bytes(64 * MIB);
 /// Size of the free space for new files.
 const OUTPUT_SIZE: Bytes = Bytes(1024 * MIB);
-/// Clusters of metadata: few, which are read again and again.
+/// Number of metadata clusters: few, which are reread often.
 const METADATA_CLUSTERS: u64 = 64;
 
-/// A contiguous piece of a file.
+/// An extent of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) start: Bytes,
@@ -65,7 +65,7 @@ impl Piece {
 }
 
 pub(super) struct Layout {
-    /// Of each group, each file's pieces in the file's order.
+    /// For each group, the extents of each file, in file order.
     pub(super) groups: Vec<Vec<Vec<Piece>>>,
     pub(super) log: Sequential,
     pub(super) output: Sequential,
@@ -90,7 +90,7 @@ impl Layout {
         }
     }
 
-    /// One of the places that metadata is read from.
+    /// Returns a random position of metadata.
     pub(super) fn metadata(&self, sampler: &mut Sampler) -> Bytes {
         self.metadata + Bytes(CLUSTER_BYTES) * sampler.below(METADATA_CLUSTERS)
     }
@@ -100,7 +100,7 @@ fn align(size: Bytes) -> Bytes {
     Bytes(size.0 - size.0 % CLUSTER_BYTES)
 }
 
-/// Draws a file's size, and cuts it into the lengths of its pieces.
+/// Draws a file's size, and divides it into extent lengths.
 fn pieces(group: &Group, params: &PcParams, sampler: &mut Sampler) -> Vec<Bytes> {
     let size = sampler.log_uniform(group.size_min.0 as f64, group.size_max.0 as f64) as u64;
     let mut left = align(Bytes(size));
@@ -118,7 +118,7 @@ fn pieces(group: &Group, params: &PcParams, sampler: &mut Sampler) -> Vec<Bytes>
     lengths
 }
 
-/// Gives the pieces places from `start` to `end`: in random order, as on a disk long in use, with random gaps.
+/// Places the extents between `start` and `end`: in random order with random gaps, as on an aged file system.
 fn place(files: &[Vec<Bytes>], start: Bytes, end: Bytes, sampler: &mut Sampler) -> Vec<Vec<Piece>> {
     let mut order: Vec<(usize, usize)> = files
         .iter()

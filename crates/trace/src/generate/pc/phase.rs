@@ -1,4 +1,4 @@
-//! What a phase does: whose files it reads, how many at a time, and how the next read is chosen.
+//! Phases of the desktop workload: their files, and the choice of the next read.
 
 use sakiyomi_model::Bytes;
 
@@ -8,13 +8,13 @@ use super::layout::{CLUSTER_BYTES, GAME_GROUP, Layout, MEDIA_GROUP, PROGRAMS_GRO
 
 /// A phase of a round.
 pub(super) struct Phase {
-    /// The files it reads.
+    /// Group of its files.
     group: usize,
-    /// How many of them at a time.
+    /// Number of files open at a time.
     open_files: usize,
-    /// Its share of the commands, in hundredths.
+    /// Share of the commands, in hundredths.
     pub(super) weight: u32,
-    /// How much more (or less) than the mean it writes; weighted, these come to 1.
+    /// Factor on the mean share of writes; the weighted mean of all phases is 1.
     pub(super) write_factor: f64,
 }
 
@@ -26,17 +26,17 @@ pub(super) const PHASES: [Phase; 5] = [
     Phase { group: VIDEO_GROUP, open_files: 2, weight: 20, write_factor: 2.0 },
     Phase { group: GAME_GROUP, open_files: 3, weight: 20, write_factor: 0.5 },
 ];
-/// The sum of the weights.
+/// Sum of the weights.
 pub(super) const WEIGHT_TOTAL: u32 = 100;
 
-/// Reads a phase's files.
+/// Reader of a phase's files.
 pub(super) struct Reader {
     group: usize,
     open: Vec<Cursor>,
     current: usize,
 }
 
-/// How far an open file was read.
+/// Read position in an open file.
 struct Cursor {
     piece: Piece,
     next: Bytes,
@@ -49,7 +49,7 @@ impl Reader {
         Reader { group: phase.group, open, current: 0 }
     }
 
-    /// The place and length of the next read.
+    /// Returns address and length of the next read.
     pub(super) fn read(
         &mut self,
         params: &PcParams,
@@ -77,7 +77,7 @@ impl Reader {
             *cursor = Cursor::jump(&layout.groups[self.group], sampler);
             cursor.next
         });
-        // A piece holds at least the longest command, but a jump may land near its end.
+        // An extent holds at least the longest command, but a jump may end near its end.
         let start = start.min(cursor.piece.end() - length);
         cursor.next = start + length;
         (start, length)
@@ -85,8 +85,8 @@ impl Reader {
 }
 
 impl Cursor {
-    /// At a random place in the first half of a random piece of a random file, so that there is something to go on
-    /// with.
+    /// Returns a random position in the first half of a random extent of a random file, so that sequential reads can
+    /// follow.
     fn jump(files: &[Vec<Piece>], sampler: &mut Sampler) -> Cursor {
         let file = &files[sampler.below(files.len() as u64) as usize];
         let piece = file[sampler.below(file.len() as u64) as usize];
@@ -94,14 +94,14 @@ impl Cursor {
         Cursor { piece, next: piece.start + Bytes(CLUSTER_BYTES) * sampler.below(clusters) }
     }
 
-    /// So far on, if `length` bytes fit there before the piece ends.
+    /// Returns the position after a skip, if `length` bytes fit there before the extent ends.
     fn forward(&self, distance: Bytes, length: Bytes) -> Option<Bytes> {
         let start = self.next + distance;
         (start + length <= self.piece.end()).then_some(start)
     }
 }
 
-/// A multiple of the allocation unit from the shortest to the longest skip.
+/// Draws a skip, a multiple of the allocation unit.
 fn skip_distance(params: &PcParams, sampler: &mut Sampler) -> Bytes {
     let drawn = sampler.log_uniform(params.skip_min.0 as f64, params.skip_max.0 as f64) as u64;
     Bytes(drawn.next_multiple_of(CLUSTER_BYTES).min(params.skip_max.0))
