@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::curve::{Curve, Figure};
 use crate::estimate::{Estimate, Results};
 use crate::experiment::{combinations, scenario};
 use crate::paper::Paper;
+use crate::published::Published;
 use crate::task::{Task, point};
 
 const METHODS: [&str; 4] = ["mmap", "read", "blocked-any", "blocked-io"];
@@ -37,4 +39,15 @@ pub(crate) fn estimates(results: &Results) -> BTreeMap<String, Estimate> {
         estimates.extend(elapsed.map(|elapsed| (format!("cached.{method}"), elapsed)));
     }
     estimates
+}
+
+pub(crate) fn curves(estimates: &BTreeMap<String, Estimate>, published: &[Published]) -> Vec<Curve> {
+    let all = PARTS.iter().flat_map(|part| METHODS.map(|method| (part, method)));
+    let curves = all.map(|(part, method)| {
+        let places = THREADS
+            .map(|threads| (threads.parse().unwrap_or_default(), format!("{part}.{method}.{threads}")));
+        let panel = format!("parts of {part}");
+        Curve::of_figures((Figure::TimeByThreads, &panel, method), &places.to_vec(), estimates, published)
+    });
+    curves.collect()
 }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::curve::{Curve, Figure};
 use crate::estimate::{Estimate, Results};
 use crate::experiment::{combinations, scenario};
 use crate::paper::{Effort, Paper};
+use crate::published::Published;
 use crate::task::{Task, point};
 
 const COMPUTERS: [&str; 3] = ["PC1", "PC2", "PC3"];
@@ -91,6 +93,23 @@ pub(crate) fn estimates(results: &Results) -> BTreeMap<String, Estimate> {
         }
     }
     estimates
+}
+
+pub(crate) fn curves(estimates: &BTreeMap<String, Estimate>, published: &[Published]) -> Vec<Curve> {
+    let lines = [
+        (Figure::AllowanceByRate, "best", "best allowance"),
+        (Figure::AccuracyByRate, "formula", "without correction"),
+        (Figure::AccuracyByRate, "corrected", "with correction"),
+    ];
+    let all = lines.iter().flat_map(|line| COMPUTERS.map(|computer| (line, computer)));
+    let curves = all.map(|(&(figure, kind, label), computer)| {
+        let places =
+            RATES.map(|rate| (rate.parse().unwrap_or_default(), format!("{kind}.{computer}.{rate}")));
+        // Accuracies were published as bounds, which are no points.
+        let published = if figure == Figure::AllowanceByRate { published } else { &[] };
+        Curve::of_figures((figure, computer, label), &places.to_vec(), estimates, published)
+    });
+    curves.collect()
 }
 
 fn accuracy_point(computer: &str, rate: &str, policy: &str) -> String {

@@ -10,7 +10,7 @@
 //!
 //! [`published`] are the papers' figures, from `published.toml`. [`tasks`] are the simulations of a paper, each a pure
 //! function of its definition, so that they can be run in any order, on several cores, and kept between runs.
-//! [`estimates`] are the figures that follow from their results.
+//! [`estimates`] are the figures that follow from their results, and [`curves`] the papers' pictures redrawn from them.
 //!
 //! ```text
 //! scenarios/*.toml ──► tasks ──► Task::run ──► Metrics ──► Results ──► estimates ─┐
@@ -20,6 +20,7 @@
 //! The crate is pure: it reads no clock and no file, and starts no thread.
 
 mod cerium2014;
+mod curve;
 mod estimate;
 mod experiment;
 mod hitachi2013;
@@ -29,6 +30,7 @@ mod published;
 mod task;
 mod waseda2006;
 
+pub use curve::{Curve, Figure};
 pub use estimate::{Estimate, Results};
 pub use paper::{Effort, Paper};
 pub use published::{Published, Relation, published};
@@ -59,4 +61,19 @@ pub fn estimates(paper: Paper, results: &Results) -> BTreeMap<String, Estimate> 
         Paper::Cerium2014 => cerium2014::estimates(results),
         Paper::Hitachi2013 => hitachi2013::estimates(results),
     }
+}
+
+/// The paper's figures redrawn from `results`; lines without a point are left out.
+#[must_use]
+pub fn curves(paper: Paper, results: &Results) -> Vec<Curve> {
+    let published: Vec<Published> = published().into_iter().filter(|figure| figure.paper == paper).collect();
+    let estimates = estimates(paper, results);
+    let mut curves = match paper {
+        Paper::Waseda2006 => waseda2006::curves(results, &estimates, &published),
+        Paper::Kochi2023 => kochi2023::curves(&estimates, &published),
+        Paper::Cerium2014 => cerium2014::curves(&estimates, &published),
+        Paper::Waseda2013 | Paper::Hitachi2013 => Vec::new(),
+    };
+    curves.retain(|curve| !curve.points.is_empty());
+    curves
 }

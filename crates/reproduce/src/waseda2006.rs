@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use sakiyomi_model::Bytes;
 
+use crate::curve::{Curve, Figure};
 use crate::estimate::{Estimate, Results};
 use crate::experiment::{combinations, scenario};
 use crate::paper::{Effort, Paper};
+use crate::published::Published;
 use crate::task::{Task, point};
 
 /// The computers: name, scenario, and the sizes of the eight files.
@@ -74,8 +76,36 @@ pub(crate) fn estimates(results: &Results) -> BTreeMap<String, Estimate> {
     estimates
 }
 
+pub(crate) fn curves(
+    results: &Results,
+    estimates: &BTreeMap<String, Estimate>,
+    published: &[Published],
+) -> Vec<Curve> {
+    let gains = COMPUTERS.map(|(computer, ..)| Curve {
+        figure: Figure::GainByLimit,
+        panel: String::new(),
+        label: machine(computer),
+        points: gains(results, computer).into_iter().map(|(limit, gain)| (limit as f64, gain)).collect(),
+        published: Vec::new(),
+    });
+    let times = COMPUTERS.iter().flat_map(|(computer, _, sizes)| {
+        [("standard", "without prefetching"), ("prefetch", "with prefetching")].map(|(kind, label)| {
+            let places = (1..).zip(sizes).map(|(file, size)| {
+                (size.trim_end_matches("GB").parse().unwrap_or_default(), format!("{computer}.{file}.{kind}"))
+            });
+            let name = machine(computer);
+            Curve::of_figures((Figure::TimeBySize, &name, label), &places.collect(), estimates, published)
+        })
+    });
+    gains.into_iter().chain(times).collect()
+}
+
+fn machine(computer: &str) -> String {
+    format!("machine {}", computer.to_uppercase())
+}
+
 /// Mean gains in percent over the limit in bytes, of the limits that were run, in ascending order.
-pub(crate) fn gains(results: &Results, computer: &str) -> Vec<(u64, f64)> {
+fn gains(results: &Results, computer: &str) -> Vec<(u64, f64)> {
     let sizes = COMPUTERS.iter().find(|(name, ..)| *name == computer).map_or([""; 8], |(.., sizes)| *sizes);
     let gains = LIMITS_ALL.iter().filter_map(|limit| {
         let bytes: Bytes = limit.parse().ok()?;
