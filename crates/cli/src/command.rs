@@ -10,6 +10,7 @@ mod join;
 mod mount;
 mod probe;
 mod query;
+mod reproduce;
 mod run;
 mod scenario;
 mod shell;
@@ -46,6 +47,7 @@ use crate::tables::run_command;
   sakiyomi trace generate pc pc.csv
   sakiyomi probe . --out result
   sakiyomi scenario run scenarios/waseda2006-a.toml
+  sakiyomi reproduce --out reproduction
   sakiyomi wc -lw big.txt
   sakiyomi sort lineitem.parquet --by l_partkey,l_suppkey:desc --memory 512MiB -o sorted.parquet
   sakiyomi stream run alerts.toml
@@ -99,6 +101,9 @@ pub(crate) enum Command {
     /// Run experiments in virtual time: programs, page cache, prefetching, regulation and a drive together
     #[command(subcommand, help_template = HELP, before_help = scenario::EXAMPLES)]
     Scenario(scenario::Command),
+    /// Repeat the experiments of the five papers, with the published figures beside
+    #[command(help_template = HELP, before_help = reproduce::EXAMPLES)]
+    Reproduce(reproduce::Reproduce),
     /// Count lines, words, characters and bytes as GNU wc does, on all cores
     #[command(help_template = HELP, before_help = wc::EXAMPLES)]
     Wc(wc::Wc),
@@ -230,6 +235,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Umount(umount) => umount.run(),
         Command::Probe(probe) => probe.run(common),
         Command::Scenario(scenario) => scenario.run(common),
+        Command::Reproduce(reproduce) => reproduce.run(common),
         Command::Wc(wc) => wc.run(common),
         Command::Grep(grep) => grep.run(common),
         Command::Sort(sort) => run_command(&*sort, common),

@@ -25,9 +25,10 @@ use frame::{Drawing, Frame};
 pub(crate) use over_time::{Panel, TimeChart};
 
 /// Names of all charts, by which a caller can determine in advance the files that would be overwritten.
-pub const NAMES: [&str; 32] = [
+pub const NAMES: [&str; 33] = [
     "accesses",
     "accuracy",
+    "allowance",
     "backlog",
     "breakdown",
     "busy",

@@ -237,3 +237,17 @@ pub(crate) const STREAM: Glossary = &[
     ),
     ("shed", "Dropped, and counted, because the source had fallen behind by more than its limit."),
 ];
+
+/// The words of a reproduction.
+pub(crate) const REPRODUCE: Glossary = &[
+    ("in virtual time", "Simulated: the same bytes for the same version, on any machine."),
+    (
+        "calibrated",
+        "A parameter of the simulation was chosen so that it meets this published figure; others follow.",
+    ),
+    ("range over seeds", "The least and the greatest of the repetitions, each with its own random numbers."),
+    (
+        "difference",
+        "Relative deviation from the published figure, or from the nearer end of a published range.",
+    ),
+];

@@ -77,8 +77,8 @@ mod words;
 pub use comparison::Comparison;
 pub use document::{Document, Machine, Run};
 pub use result::{
-    IorateResult, MountResult, ProbeResult, QueryResult, RunResult, ScenarioResult, SimResult,
-    StreamPlanResult, StreamRunResult, StreamSimResult, StreamTopologyResult, SweepResult, TopResult,
-    ValidateResult,
+    IorateResult, MountResult, ProbeResult, QueryResult, ReproduceResult, RunResult, ScenarioResult,
+    SimResult, StreamPlanResult, StreamRunResult, StreamSimResult, StreamTopologyResult, SweepResult,
+    TopResult, ValidateResult,
 };
 pub use section::{Present, Report, Reported};

@@ -9,6 +9,7 @@ mod mount;
 mod pareto;
 mod probe;
 mod query;
+mod reproduce;
 mod run;
 mod scenario;
 mod sim;
@@ -24,6 +25,7 @@ pub use probe::{ProbeCase, ProbeChoice, ProbeLatency, ProbeRange, ProbeResult, P
 pub use query::{
     QueryBound, QueryCell, QueryColumn, QueryFile, QueryPhase, QueryResult, QueryRows, SpillLevel,
 };
+pub use reproduce::{ReproduceResult, ReproducedCurve, ReproducedFigure, ReproducedPaper, ReproducedValue};
 pub use run::{RunAdvice, RunIdle, RunPoint, RunReading, RunReason, RunResult};
 pub use scenario::{
     AllowancePoint, DistancePoint, RegulatedProgram, RegulationPoint, ScenarioJob, ScenarioJobRun,

@@ -17,6 +17,7 @@ mod mount;
 mod pipe;
 mod probe;
 mod query;
+mod reproduce;
 mod run;
 mod run_unusual;
 mod scratch;

@@ -17,6 +17,7 @@ const PRINTING: &[&str] = &[
     "validate MEASURED --drive MODEL",
     "probe . --size 64KiB --block 4KiB --method read --runtime 10ms --repetitions 1 --no-control-runs --buffered",
     "scenario run small.toml",
+    "reproduce waseda2013",
     "wc words",
     "wc --json words",
     "grep a words",

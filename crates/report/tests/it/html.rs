@@ -113,6 +113,7 @@ fn pages() -> Vec<String> {
         page(&sample::probe()),
         page(&sample::followed()),
         page(&sample::sorted()),
+        page(&sample::reproduction()),
         page(&Document::new(Run::default(), sample::live::mount())),
         page(&Document::new(Run::default(), sample::live::top())),
         page(&Document::new(Run::default(), sample::stream::run())),

@@ -64,6 +64,16 @@ fn keys_of_a_query_are_stable_and_read_back() {
 }
 
 #[test]
+fn keys_of_a_reproduction_are_stable_and_read_back() {
+    let mut document = sample::reproduction();
+    document.result.papers[0].figures.truncate(1);
+    document.result.papers[0].curves.truncate(1);
+    let text = serde_json::to_string_pretty(&document).unwrap();
+    assert_eq!(serde_json::from_str::<Document<ReproduceResult>>(&text).unwrap(), document);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
 fn keys_of_a_scenario_are_stable() {
     let mut document = sample::scenario();
     document.result.points.truncate(1);

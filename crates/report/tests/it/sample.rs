@@ -8,6 +8,7 @@ pub(crate) mod live;
 mod probe;
 mod query;
 mod regulation;
+mod reproduce;
 mod run;
 mod scenario;
 pub(crate) mod stream;
@@ -23,6 +24,7 @@ pub(crate) use iorate::{any_iorate, iorate};
 pub(crate) use job::jobs;
 pub(crate) use query::{aggregated, sorted};
 pub(crate) use regulation::{any_regulation, regulated, searched};
+pub(crate) use reproduce::reproduction;
 pub(crate) use run::followed;
 pub(crate) use scenario::{any_scenario, scenario};
 

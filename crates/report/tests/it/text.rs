@@ -63,6 +63,11 @@ fn one_validation() {
 }
 
 #[test]
+fn one_reproduction() {
+    insta::assert_snapshot!(shown(&sample::reproduction(), PLAIN));
+}
+
+#[test]
 fn one_probe() {
     insta::assert_snapshot!(shown(&sample::probe(), PLAIN));
 }

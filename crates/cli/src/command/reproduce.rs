@@ -1,0 +1,105 @@
+//! `reproduce`: the experiments of the papers, with the published figures beside.
+
+mod result;
+mod store;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use sakiyomi_model::Nanos;
+use sakiyomi_report::Document;
+use sakiyomi_reproduce::{Effort, Paper, Results, Task, tasks};
+
+use crate::console::Common;
+use crate::output::Overwrite;
+use crate::parallel;
+use crate::provenance::simulation_run;
+use store::Store;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  sakiyomi reproduce --out reproduction
+  sakiyomi reproduce cerium2014 hitachi2013
+  sakiyomi reproduce kochi2023 --full --out kochi
+";
+
+/// Repeat the experiments of the papers.
+#[derive(Debug, Args)]
+pub(crate) struct Reproduce {
+    /// The papers; all of them if none is named
+    papers: Vec<PaperName>,
+    /// Run few settings and seeds: a minute or two on two cores. This is the default
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// Run all settings, with as many repetitions as in the papers: an hour on two cores
+    #[arg(long)]
+    full: bool,
+    /// Write result.json, report.html, report.md and the charts to this directory; simulations that an interrupted run has
+    /// left there are not repeated
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
+}
+
+/// A paper as it is typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PaperName(Paper);
+
+impl ValueEnum for PaperName {
+    fn value_variants<'a>() -> &'a [PaperName] {
+        &[
+            PaperName(Paper::Waseda2006),
+            PaperName(Paper::Waseda2013),
+            PaperName(Paper::Kochi2023),
+            PaperName(Paper::Cerium2014),
+            PaperName(Paper::Hitachi2013),
+        ]
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.id()).help(self.0.title()))
+    }
+}
+
+impl Reproduce {
+    pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
+        let begun = Instant::now();
+        let effort = if self.full { Effort::Full } else { Effort::Quick };
+        let papers = self.papers();
+        let out = self.overwrite.out(self.out.as_deref(), &[])?;
+        let all: Vec<Task> = papers.iter().flat_map(|paper| tasks(*paper, effort)).collect();
+        let (store, kept) = match &out {
+            Some(out) => Store::open(out.path())?,
+            None => (Store::none(), Results::default()),
+        };
+        let left: Vec<&Task> = all.iter().filter(|task| !kept.contains(task.key())).collect();
+        let metrics = parallel::each(&left, "simulations", common, |task| {
+            let metrics = task.run()?;
+            store.keep(task.key(), &metrics)?;
+            Ok(metrics)
+        })?;
+        let mut results = kept;
+        for (task, metrics) in left.iter().zip(metrics) {
+            results.insert(task.key().to_owned(), metrics);
+        }
+        let mut run = simulation_run(begun.elapsed(), 0, Nanos::ZERO);
+        (run.commands_per_s, run.simulated_per_wall_ratio) = (None, None);
+        let document = Document::new(run, result::result(&papers, effort, &results));
+        if let Some(out) = &out {
+            out.write_report(&document)?;
+            store.remove()?;
+            common.note(&out.report());
+        }
+        common.present(&document)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// In the order of reports, each once.
+    fn papers(&self) -> Vec<Paper> {
+        let is_wanted = |paper: &Paper| self.papers.is_empty() || self.papers.contains(&PaperName(*paper));
+        Paper::ALL.into_iter().filter(is_wanted).collect()
+    }
+}

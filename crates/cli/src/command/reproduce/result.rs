@@ -1,0 +1,70 @@
+//! Published and reproduced figures as a result.
+
+use sakiyomi_report::result::{
+    ReproduceResult, ReproducedCurve, ReproducedFigure, ReproducedPaper, ReproducedValue,
+};
+use sakiyomi_reproduce::{
+    Curve, Effort, Estimate, Paper, Published, Relation, Results, curves, estimates, published,
+};
+
+pub(super) fn result(papers: &[Paper], effort: Effort, results: &Results) -> ReproduceResult {
+    let effort = match effort {
+        Effort::Quick => "quick",
+        Effort::Full => "full",
+    };
+    let published = published();
+    let papers = papers.iter().map(|paper| {
+        let estimates = estimates(*paper, results);
+        let of_paper = published.iter().filter(|figure| figure.paper == *paper);
+        ReproducedPaper {
+            name: paper.id().to_owned(),
+            title: paper.title().to_owned(),
+            figures: of_paper.map(|published| figure(published, estimates.get(&published.id))).collect(),
+            curves: curves(*paper, results).into_iter().map(curve).collect(),
+        }
+    });
+    ReproduceResult { effort: effort.to_owned(), papers: papers.collect() }
+}
+
+fn figure(published: &Published, estimate: Option<&Estimate>) -> ReproducedFigure {
+    let absent = || format!("Not in virtual time: {}.", published.paper.why_not_virtual());
+    let note = published.note.clone();
+    ReproducedFigure {
+        id: published.id.clone(),
+        place: published.place.clone(),
+        what: published.what.clone(),
+        unit: published.unit.clone(),
+        relation: relation(published.relation).to_owned(),
+        published: published.value,
+        published_to: published.to,
+        simulated: estimate.map(|estimate| ReproducedValue {
+            median: estimate.median,
+            min: estimate.min,
+            max: estimate.max,
+            runs: estimate.runs as u64,
+        }),
+        deviation_ratio: estimate.and_then(|estimate| published.deviation(estimate.median)),
+        is_met: estimate.is_some_and(|estimate| published.is_met_by(estimate.median)),
+        note: if estimate.is_none() { note.unwrap_or_else(absent) } else { note.unwrap_or_default() },
+    }
+}
+
+fn relation(relation: Relation) -> &'static str {
+    match relation {
+        Relation::Exactly => "exactly",
+        Relation::About => "about",
+        Relation::AtLeast => "at least",
+        Relation::AtMost => "at most",
+        Relation::MoreThan => "more than",
+    }
+}
+
+fn curve(curve: Curve) -> ReproducedCurve {
+    ReproducedCurve {
+        picture: curve.figure.id().to_owned(),
+        panel: curve.panel,
+        label: curve.label,
+        points: curve.points,
+        published: curve.published,
+    }
+}

@@ -1,0 +1,70 @@
+//! Metrics of simulations that have ended, kept until the report is written, so that an interrupted run goes on.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use sakiyomi_reproduce::{Metrics, Results};
+
+/// File in the directory of `--out`: a line with the version, then one for each simulation.
+const NAME: &str = "simulations.partial";
+
+/// A file of metrics, or none.
+pub(super) struct Store {
+    file: Option<(PathBuf, Mutex<File>)>,
+}
+
+impl Store {
+    /// Keeps nothing.
+    pub(super) fn none() -> Store {
+        Store { file: None }
+    }
+
+    /// The file in `directory`, and the metrics in it if it is of this version. A line that was cut off is left out.
+    pub(super) fn open(directory: &Path) -> Result<(Store, Results)> {
+        let path = directory.join(NAME);
+        let version = format!("sakiyomi {}", env!("SAKIYOMI_VERSION"));
+        let results = File::open(&path).ok().and_then(|file| read(file, &version)).unwrap_or_default();
+        let is_new = results == Results::default();
+        let mut file = OpenOptions::new()
+            .create(true)
+            .write(true)
+            .truncate(is_new)
+            .append(!is_new)
+            .open(&path)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        // After a cut line the next one begins anew.
+        let head = if is_new { version } else { String::new() };
+        writeln!(file, "{head}").with_context(|| format!("cannot write {}", path.display()))?;
+        Ok((Store { file: Some((path, Mutex::new(file))) }, results))
+    }
+
+    /// Adds the metrics of a simulation.
+    pub(super) fn keep(&self, key: &str, metrics: &Metrics) -> Result<()> {
+        let Some((path, file)) = &self.file else { return Ok(()) };
+        let line = serde_json::to_string(&(key, metrics))? + "\n";
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(line.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Removes the file.
+    pub(super) fn remove(self) -> Result<()> {
+        let Some((path, _)) = self.file else { return Ok(()) };
+        fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))
+    }
+}
+
+/// `None` from a file of another version.
+fn read(file: File, version: &str) -> Option<Results> {
+    let mut lines = BufReader::new(file).lines().map_while(Result::ok);
+    if lines.next()? != version {
+        return None;
+    }
+    let mut results = Results::default();
+    for (key, metrics) in lines.filter_map(|line| serde_json::from_str::<(String, Metrics)>(&line).ok()) {
+        results.insert(key, metrics);
+    }
+    Some(results)
+}

@@ -1,0 +1,224 @@
+//! Published figures beside the reproduced ones.
+
+mod chart;
+
+use serde::{Deserialize, Serialize};
+
+use crate::chart::Chart;
+use crate::document::Machine;
+use crate::glossary;
+use crate::number::count;
+use crate::rows::Rows;
+use crate::section::{Cell, Emphasis, Fact, Finding, Glossary, Notes, Present, Section};
+use crate::value::Value;
+
+/// A reproduced figure agrees with the published one up to this relative deviation.
+const AGREEMENT_RATIO_MAX: f64 = 0.1;
+
+/// Result of `reproduce`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReproduceResult {
+    /// `quick` or `full`.
+    pub effort: String,
+    /// The papers.
+    pub papers: Vec<ReproducedPaper>,
+}
+
+/// A paper whose experiments were repeated.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReproducedPaper {
+    /// Its name on the command line.
+    pub name: String,
+    /// Authors, place and year, and the subject.
+    pub title: String,
+    /// All its figures.
+    pub figures: Vec<ReproducedFigure>,
+    /// Its pictures.
+    pub curves: Vec<ReproducedCurve>,
+}
+
+/// A published figure and the reproduced one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReproducedFigure {
+    /// Its identifier within the paper.
+    pub id: String,
+    /// The table, figure or section of the paper.
+    pub place: String,
+    /// What it is a figure of.
+    pub what: String,
+    /// The unit of all values.
+    pub unit: String,
+    /// How the reproduced figure should relate to the published one: `exactly`, `about`, `at least`, `at most`,
+    /// `more than`.
+    pub relation: String,
+    /// The published value; the lower end of a range.
+    pub published: f64,
+    /// The upper end of a published range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published_to: Option<f64>,
+    /// The figure in virtual time; absent if it is not simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated: Option<ReproducedValue>,
+    /// Its relative deviation from the published one; absent from a published 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deviation_ratio: Option<f64>,
+    /// Whether it is the published value, in the published range, or on the right side of the published bound.
+    pub is_met: bool,
+    /// The reason why it differs, is calibrated, or is absent.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// A reproduced value: median and range over the seeds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReproducedValue {
+    /// The median.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+    /// Number of seeds.
+    pub runs: u64,
+}
+
+/// A line of a redrawn picture.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReproducedCurve {
+    /// The picture: `gain_by_limit`, `time_by_size`, `allowance_by_rate`, `accuracy_by_rate`, `time_by_threads`.
+    pub picture: String,
+    /// The panel.
+    pub panel: String,
+    /// The line.
+    pub label: String,
+    /// Reproduced points, x and y.
+    pub points: Vec<(f64, f64)>,
+    /// Published points, x and y.
+    pub published: Vec<(f64, f64)>,
+}
+
+impl ReproducedFigure {
+    /// Whether it is simulated and agrees with the published figure.
+    #[must_use]
+    pub fn agrees(&self) -> bool {
+        let is_near = self.deviation_ratio.is_some_and(|ratio| ratio.abs() <= AGREEMENT_RATIO_MAX);
+        self.simulated.is_some() && (self.is_met || is_near)
+    }
+
+    fn published_text(&self) -> String {
+        let value = self.number(self.published);
+        let relation = match self.relation.as_str() {
+            "about" => "~",
+            "at least" => "≥ ",
+            "at most" => "≤ ",
+            "more than" => "> ",
+            _ => "",
+        };
+        let to = self.published_to.map(|to| format!("–{}", self.number(to))).unwrap_or_default();
+        format!("{relation}{value}{to}")
+    }
+
+    fn number(&self, value: f64) -> String {
+        let decimals = match self.unit.as_str() {
+            "s" | "ms" | "ratio" if self.published.abs() < 100.0 => 2,
+            "%" | "decades" => 1,
+            _ => 0,
+        };
+        Value::Number(value, decimals).text()
+    }
+}
+
+impl Present for ReproduceResult {
+    const SCHEMA: &'static str = "sakiyomi.reproduce/1";
+
+    fn title(&self) -> String {
+        "Published figures, and their reproduction in virtual time".to_owned()
+    }
+
+    fn verdict(&self) -> Vec<Finding> {
+        self.papers.iter().map(verdict).collect()
+    }
+
+    fn settings(&self) -> Vec<Fact> {
+        vec![Fact::new("Effort", self.effort.as_str())]
+    }
+
+    fn sections(&self) -> Vec<Section> {
+        self.papers.iter().flat_map(|paper| [table(paper), notes(paper)]).collect()
+    }
+
+    fn charts(&self, _: &Machine) -> Vec<Chart> {
+        chart::charts(self)
+    }
+
+    fn glossary(&self) -> Glossary {
+        glossary::REPRODUCE
+    }
+}
+
+fn verdict(paper: &ReproducedPaper) -> Finding {
+    let simulated = paper.figures.iter().filter(|figure| figure.simulated.is_some()).count();
+    let agreeing = paper.figures.iter().filter(|figure| figure.agrees()).count();
+    let sentence = if simulated == 0 {
+        format!("None of its {} figures is simulated.", count(paper.figures.len() as u64))
+    } else {
+        format!(
+            "{} of {} simulated figures are within {:.0} % of the published ones, or on the published side of a bound.",
+            count(agreeing as u64),
+            count(simulated as u64),
+            100.0 * AGREEMENT_RATIO_MAX
+        )
+    };
+    Finding { about: paper.title.clone(), sentences: vec![sentence], is_alarm: false }
+}
+
+fn table(paper: &ReproducedPaper) -> Section {
+    let has_ranges = paper.figures.iter().any(|figure| figure.simulated.is_some_and(|value| value.runs > 1));
+    let mut table = Rows::new(&paper.name, "Figures", &paper.figures)
+        .text("figure", |figure| Cell::from(figure.what.as_str()).note(&figure.note))
+        .text("in the paper", |figure| figure.place.as_str())
+        .detail()
+        .text("unit", |figure| figure.unit.as_str())
+        .figure("published", |figure| figure.published_text())
+        .figure("in virtual time", |figure| {
+            Value::known(figure.simulated, |value| Value::Text(figure.number(value.median)))
+        })
+        .when(has_ranges, |rows| {
+            rows.figure("range over seeds", |figure| {
+                let several = figure.simulated.filter(|value| value.runs > 1);
+                Value::known(several, |value| {
+                    Value::Text(format!("{} … {}", figure.number(value.min), figure.number(value.max)))
+                })
+            })
+            .spare(1)
+        })
+        .figure("difference", |figure| match figure.deviation_ratio {
+            _ if figure.simulated.is_none() => Value::Nothing,
+            _ if figure.is_met => Value::Text("as published".to_owned()),
+            Some(ratio) => Value::Change(ratio),
+            None => Value::Nothing,
+        })
+        .emphasis(|figure| match figure.simulated {
+            Some(_) if !figure.agrees() => Emphasis::Off,
+            _ => Emphasis::None,
+        })
+        .table();
+    table.caption = (paper.title.clone(), String::new());
+    Section::Table(table)
+}
+
+/// Notes of figures, each once, with the figures it is about.
+fn notes(paper: &ReproducedPaper) -> Section {
+    let mut notes: Vec<crate::section::Note> = Vec::new();
+    for figure in paper.figures.iter().filter(|figure| !figure.note.is_empty()) {
+        match notes.iter_mut().find(|note| note.text == figure.note) {
+            Some(note) => note.details.push(figure.what.clone()),
+            None => notes.push(crate::section::Note {
+                label: Some(Cell::from(paper.name.as_str())),
+                text: figure.note.clone(),
+                details: vec![figure.what.clone()],
+            }),
+        }
+    }
+    Section::Notes(Notes { heading: "Calibrations, assumptions and differences", notes })
+}

@@ -1,0 +1,155 @@
+//! Chapters 6 and 7 of Tani 2023: the accuracy of I/O times, the best allowance, and its release, on three computers.
+
+use std::collections::BTreeMap;
+
+use crate::curve::{Curve, Figure};
+use crate::estimate::{Estimate, Results};
+use crate::experiment::{combinations, scenario};
+use crate::paper::{Effort, Paper};
+use crate::published::Published;
+use crate::task::{Task, point};
+
+const COMPUTERS: [&str; 3] = ["PC1", "PC2", "PC3"];
+/// Requested I/O performance in percent.
+const RATES: [&str; 5] = ["10", "15", "20", "25", "30"];
+const ALLOWANCES: [&str; 9] = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
+const PATTERNS: [&str; 2] = ["LS", "LC"];
+/// The highest accuracy that counts as good (section 6.2).
+const GOOD_ACCURACY_MAX: f64 = 1.1;
+/// Repetitions of each point in the thesis (section 6.3).
+const REPETITIONS_FULL: u32 = 50;
+const REPETITIONS_QUICK: u32 = 3;
+
+pub(crate) fn tasks(effort: Effort) -> Vec<Task> {
+    let repetitions = if effort == Effort::Full { REPETITIONS_FULL } else { REPETITIONS_QUICK };
+    let experiment = |name: &str, text: &str, varied: &[(&str, &[&str])]| {
+        combinations(Paper::Kochi2023, name, &scenario(text, name), varied, repetitions)
+    };
+    let accuracy = experiment(
+        "accuracy",
+        include_str!("../../../scenarios/kochi2023-accuracy.toml"),
+        &[
+            ("case.computer", &COMPUTERS),
+            ("process.target.rate", &RATES),
+            ("regulate.policy", &["formula", "thesis"]),
+        ],
+    );
+    let allowance = experiment(
+        "allowance",
+        include_str!("../../../scenarios/kochi2023-allowance.toml"),
+        &[
+            ("case.computer", &COMPUTERS),
+            ("process.target.rate", &RATES),
+            ("regulate.allowance", &ALLOWANCES),
+        ],
+    );
+    let release = experiment(
+        "release",
+        include_str!("../../../scenarios/kochi2023-release.toml"),
+        &[("case.pattern", &PATTERNS), ("case.policy", &["thesis"]), ("regulate.release", &["off", "5s"])],
+    );
+    [accuracy, allowance, release].concat()
+}
+
+pub(crate) fn estimates(results: &Results) -> BTreeMap<String, Estimate> {
+    let mut estimates = BTreeMap::new();
+    let mut add = |id: String, estimate: Option<Estimate>| {
+        estimates.extend(estimate.map(|estimate| (id, estimate)));
+    };
+    for computer in COMPUTERS {
+        for rate in RATES {
+            add(format!("best.{computer}.{rate}"), best_allowance(results, computer, rate));
+            for (name, policy) in [("formula", "formula"), ("corrected", "thesis")] {
+                let point = accuracy_point(computer, rate, policy);
+                add(format!("{name}.{computer}.{rate}"), results.estimate(&point, "accuracy"));
+            }
+        }
+    }
+    for computer in ["PC2", "PC3"] {
+        let settled = RATES.iter().flat_map(|rate| {
+            Estimate::of(results.by_seed(&accuracy_point(computer, rate, "thesis"), "settled_ios"))
+        });
+        let slowest = settled.max_by(|a, b| a.median.total_cmp(&b.median));
+        add(format!("settled.{computer}"), slowest);
+    }
+    add("overshoot.PC2".to_owned(), results.estimate(&accuracy_point("PC2", "15", "thesis"), "reached"));
+    for rate in ["10", "20"] {
+        let [formula, corrected] = ["formula", "thesis"].map(|policy| accuracy_point("PC2", rate, policy));
+        let lost = results
+            .combined([(&formula, "ios_per_s"), (&corrected, "ios_per_s")], |[with, less]| with - less);
+        add(format!("cost.PC2.{rate}"), lost);
+    }
+    add("cost.step".to_owned(), step_cost(results));
+    for pattern in PATTERNS {
+        let [closed, open] =
+            ["off", "5s"].map(|release| point(Paper::Kochi2023, "release", [pattern, "thesis", release]));
+        let change = |metric: &str| {
+            results.combined([(&open, metric), (&closed, metric)], |[open, closed]| open - closed)
+        };
+        add(format!("release.{pattern}.gain"), change("ios_per_s"));
+        match pattern {
+            "LS" => add("release.LS.accuracy".to_owned(), results.estimate(&open, "accuracy")),
+            _ => add(format!("release.{pattern}.change"), change("accuracy")),
+        }
+    }
+    estimates
+}
+
+pub(crate) fn curves(estimates: &BTreeMap<String, Estimate>, published: &[Published]) -> Vec<Curve> {
+    let lines = [
+        (Figure::AllowanceByRate, "best", "best allowance"),
+        (Figure::AccuracyByRate, "formula", "without correction"),
+        (Figure::AccuracyByRate, "corrected", "with correction"),
+    ];
+    let all = lines.iter().flat_map(|line| COMPUTERS.map(|computer| (line, computer)));
+    let curves = all.map(|(&(figure, kind, label), computer)| {
+        let places =
+            RATES.map(|rate| (rate.parse().unwrap_or_default(), format!("{kind}.{computer}.{rate}")));
+        // Accuracies were published as bounds, which are no points.
+        let published = if figure == Figure::AllowanceByRate { published } else { &[] };
+        Curve::of_figures((figure, computer, label), &places.to_vec(), estimates, published)
+    });
+    curves.collect()
+}
+
+fn accuracy_point(computer: &str, rate: &str, policy: &str) -> String {
+    point(Paper::Kochi2023, "accuracy", [computer, rate, policy])
+}
+
+fn allowance_point(computer: &str, rate: &str, allowance: &str) -> String {
+    point(Paper::Kochi2023, "allowance", [computer, rate, allowance])
+}
+
+/// The largest allowance, up to the formula's, at which the accuracy is good (section 6.2), seed by seed. 1 if none is.
+fn best_allowance(results: &Results, computer: &str, rate: &str) -> Option<Estimate> {
+    let all = ALLOWANCES.map(|allowance| {
+        let point = allowance_point(computer, rate, allowance);
+        (results.by_seed(&point, "accuracy"), results.by_seed(&point, "formula"))
+    });
+    let seeds = all.iter().map(|(accuracies, _)| accuracies.len()).min()?;
+    let best = (0..seeds).map(|seed| {
+        let is_good = |index: &usize| {
+            let (accuracies, formulas) = &all[*index];
+            (*index + 1) as f64 <= formulas[seed] && accuracies[seed] <= GOOD_ACCURACY_MAX
+        };
+        (0..ALLOWANCES.len()).rev().find(is_good).map_or(1.0, |index| (index + 1) as f64)
+    });
+    Estimate::of(best.collect())
+}
+
+/// I/Os per second of all programs for each request more that may be in the device: between allowances 1 and 9, on PC2,
+/// the mean over the rates.
+fn step_cost(results: &Results) -> Option<Estimate> {
+    let by_rate: Option<Vec<f64>> = RATES
+        .iter()
+        .map(|rate| {
+            let [least, most] = ["1", "9"].map(|allowance| allowance_point("PC2", rate, allowance));
+            let steps = (ALLOWANCES.len() - 1) as f64;
+            let cost = results.combined([(&most, "ios_per_s"), (&least, "ios_per_s")], |[most, least]| {
+                (most - least) / steps
+            });
+            cost.map(|cost| cost.median)
+        })
+        .collect();
+    by_rate.and_then(Estimate::of)
+}

@@ -1,0 +1,79 @@
+//! The experiments of five papers in virtual time, and the figures that the papers published.
+//!
+//! | paper | experiment |
+//! |---|---|
+//! | `waseda2006` | Fukayama et al.: `gzip` with a prefetching thread, on two computers |
+//! | `waseda2013` | Ueda: the CPU time of file I/O; it needs storage of 5 GB/s and has no experiment in virtual time |
+//! | `kochi2023` | Tani: I/O times kept constant on three computers |
+//! | `cerium2014` | Kohagura and Kono: counting words with blocked reads |
+//! | `hitachi2013` | Hosogi et al.: a drive's cache with a short and a long read-ahead |
+//!
+//! [`published`] are the papers' figures, from `published.toml`. [`tasks`] are the simulations of a paper, each a pure
+//! function of its definition, so that they can be run in any order, on several cores, and kept between runs.
+//! [`estimates`] are the figures that follow from their results, and [`curves`] the papers' pictures redrawn from them.
+//!
+//! ```text
+//! scenarios/*.toml ──► tasks ──► Task::run ──► Metrics ──► Results ──► estimates ─┐
+//! published.toml ──► published ───────────────────────────────────────────────────┴─► figures side by side
+//! ```
+//!
+//! The crate is pure: it reads no clock and no file, and starts no thread.
+
+mod cerium2014;
+mod curve;
+mod estimate;
+mod experiment;
+mod hitachi2013;
+mod kochi2023;
+mod paper;
+mod published;
+mod task;
+mod waseda2006;
+
+pub use curve::{Curve, Figure};
+pub use estimate::{Estimate, Results};
+pub use paper::{Effort, Paper};
+pub use published::{Published, Relation, published};
+pub use task::{Metrics, Task, TaskError};
+
+use std::collections::BTreeMap;
+
+/// The simulations of `paper`.
+#[must_use]
+pub fn tasks(paper: Paper, effort: Effort) -> Vec<Task> {
+    match paper {
+        Paper::Waseda2006 => waseda2006::tasks(effort),
+        Paper::Waseda2013 => Vec::new(),
+        Paper::Kochi2023 => kochi2023::tasks(effort),
+        Paper::Cerium2014 => cerium2014::tasks(),
+        Paper::Hitachi2013 => hitachi2013::tasks(effort),
+    }
+}
+
+/// The figures of `paper` that follow from `results`, by the identifiers of [`Published::id`]. Figures whose tasks have
+/// no results are left out.
+#[must_use]
+pub fn estimates(paper: Paper, results: &Results) -> BTreeMap<String, Estimate> {
+    match paper {
+        Paper::Waseda2006 => waseda2006::estimates(results),
+        Paper::Waseda2013 => BTreeMap::new(),
+        Paper::Kochi2023 => kochi2023::estimates(results),
+        Paper::Cerium2014 => cerium2014::estimates(results),
+        Paper::Hitachi2013 => hitachi2013::estimates(results),
+    }
+}
+
+/// The paper's figures redrawn from `results`; lines without a point are left out.
+#[must_use]
+pub fn curves(paper: Paper, results: &Results) -> Vec<Curve> {
+    let published: Vec<Published> = published().into_iter().filter(|figure| figure.paper == paper).collect();
+    let estimates = estimates(paper, results);
+    let mut curves = match paper {
+        Paper::Waseda2006 => waseda2006::curves(results, &estimates, &published),
+        Paper::Kochi2023 => kochi2023::curves(&estimates, &published),
+        Paper::Cerium2014 => cerium2014::curves(&estimates, &published),
+        Paper::Waseda2013 | Paper::Hitachi2013 => Vec::new(),
+    };
+    curves.retain(|curve| !curve.points.is_empty());
+    curves
+}

@@ -1,0 +1,104 @@
+//! A simulation, and the metrics that it gives.
+
+use std::collections::BTreeMap;
+
+use sakiyomi_drive::spec::builtin;
+use sakiyomi_scenario::{Outcome, RunError, Scenario, run};
+
+use crate::hitachi2013::Workload;
+use crate::paper::Paper;
+
+/// Metrics of one simulation by their names, such as `elapsed_s`.
+pub type Metrics = BTreeMap<String, f64>;
+
+/// Between a point's name and the seed, in a key.
+pub(crate) const SEED_MARK: char = '#';
+
+/// A simulation.
+#[derive(Clone, Debug)]
+pub struct Task {
+    key: String,
+    work: Work,
+}
+
+#[derive(Clone, Debug)]
+enum Work {
+    Scenario(Box<Scenario>, u32),
+    Cache(Workload),
+}
+
+/// The reason why a task has no metrics.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskError {
+    /// The experiment cannot be run.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The drive is not valid.
+    #[error(transparent)]
+    Drive(#[from] sakiyomi_drive::spec::SpecError),
+    /// The workload cannot be generated, or does not fit the drive.
+    #[error(transparent)]
+    Trace(#[from] sakiyomi_trace::TraceError),
+}
+
+impl Task {
+    /// Repetition number `repetition` of a scenario.
+    pub(crate) fn scenario(point: &str, scenario: Scenario, repetition: u32) -> Task {
+        Task { key: key(point, repetition), work: Work::Scenario(Box::new(scenario), repetition) }
+    }
+
+    /// A workload on a drive with a cache.
+    pub(crate) fn cache(point: &str, workload: Workload) -> Task {
+        Task { key: key(point, workload.seed as u32), work: Work::Cache(workload) }
+    }
+
+    /// Its name, unique among the tasks of all papers: paper, experiment, values, and the seed.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Runs the simulation. The same task gives the same metrics.
+    ///
+    /// # Errors
+    /// [`TaskError`] if the definition is not valid.
+    pub fn run(&self) -> Result<Metrics, TaskError> {
+        match &self.work {
+            Work::Scenario(scenario, repetition) => {
+                let drive = scenario.drive.model.as_ref().map(|name| builtin(name)).transpose()?;
+                let spec = drive.map(|drive| drive.spec());
+                Ok(metrics(&run(scenario, spec.as_ref(), *repetition)?))
+            }
+            Work::Cache(workload) => workload.run(),
+        }
+    }
+}
+
+/// The name of a point's task. Seeds have a fixed width, so that keys are in their order.
+fn key(point: &str, seed: u32) -> String {
+    format!("{point}{SEED_MARK}{seed:04}")
+}
+
+/// The name of a point: paper, experiment, and the values of what is varied.
+pub(crate) fn point<'a>(paper: Paper, experiment: &str, values: impl IntoIterator<Item = &'a str>) -> String {
+    let mut name = format!("{}/{experiment}", paper.id());
+    for value in values {
+        name.push('/');
+        name.push_str(value);
+    }
+    name
+}
+
+fn metrics(outcome: &Outcome) -> Metrics {
+    let mut metrics = Metrics::from([("elapsed_s".to_owned(), outcome.elapsed.as_secs_f64())]);
+    let Some(regulation) = &outcome.regulation else { return metrics };
+    let figures = [
+        ("ios_per_s", Some(regulation.iops)),
+        ("formula", Some(f64::from(regulation.formula))),
+        ("reached", Some(f64::from(regulation.allowance.reached))),
+        ("settled_ios", Some(regulation.allowance.settled as f64)),
+        ("accuracy", regulation.owners.first().map(|owner| owner.accuracy)),
+    ];
+    metrics.extend(figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    metrics
+}

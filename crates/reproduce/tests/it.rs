@@ -1,0 +1,100 @@
+//! The published figures and their reproduction.
+
+use std::collections::BTreeSet;
+
+use sakiyomi_reproduce::{Effort, Paper, Published, Results, estimates, published, tasks};
+
+fn results(paper: Paper, wanted: impl Fn(&str) -> bool) -> Results {
+    let mut results = Results::default();
+    for task in tasks(paper, Effort::Quick).iter().filter(|task| wanted(task.key())) {
+        results.insert(task.key().to_owned(), task.run().unwrap());
+    }
+    results
+}
+
+fn figures(paper: Paper) -> impl Iterator<Item = Published> {
+    published().into_iter().filter(move |figure| figure.paper == paper)
+}
+
+#[test]
+fn keys_of_tasks_are_unique_and_name_their_paper() {
+    for effort in [Effort::Quick, Effort::Full] {
+        let all = Paper::ALL.map(|paper| (paper, tasks(paper, effort)));
+        let keys: BTreeSet<&str> = all.iter().flat_map(|(_, tasks)| tasks).map(|task| task.key()).collect();
+        assert_eq!(keys.len(), all.iter().map(|(_, tasks)| tasks.len()).sum::<usize>());
+        assert!(all.iter().all(|(paper, tasks)| tasks.iter().all(|task| task.key().starts_with(paper.id()))));
+    }
+}
+
+#[test]
+fn without_results_no_figure_is_estimated() {
+    assert!(Paper::ALL.iter().all(|paper| estimates(*paper, &Results::default()).is_empty()));
+}
+
+#[test]
+fn a_task_gives_the_same_metrics_each_time() {
+    for paper in Paper::ALL {
+        if let Some(task) = tasks(paper, Effort::Quick).first() {
+            assert_eq!(task.run().unwrap(), task.run().unwrap(), "{}", task.key());
+        }
+    }
+}
+
+/// Estimates of a paper have the identifiers of published figures, and each published figure has one but for `missing`.
+#[track_caller]
+fn assert_complete(paper: Paper, results: &Results, missing: &[&str]) {
+    let estimates = estimates(paper, results);
+    let published: BTreeSet<String> = figures(paper).map(|figure| figure.id).collect();
+    let unknown: Vec<_> = estimates.keys().filter(|id| !published.contains(*id)).collect();
+    assert!(unknown.is_empty(), "no published figure has these identifiers: {unknown:?}");
+    let lacking: Vec<_> = published.iter().filter(|id| !estimates.contains_key(*id)).collect();
+    assert_eq!(lacking, missing);
+}
+
+#[test]
+fn the_cache_simulation_has_the_published_figures() {
+    let results = results(Paper::Hitachi2013, |_| true);
+    assert_complete(Paper::Hitachi2013, &results, &["speed"]);
+    let estimates = estimates(Paper::Hitachi2013, &results);
+    let off = |id: &str| {
+        let figure = figures(Paper::Hitachi2013).find(|figure| figure.id == id).unwrap();
+        figure.deviation(estimates[id].median).unwrap().abs()
+    };
+    for id in ["short.hit", "long.hit", "short.idle"] {
+        assert!(off(id) < 0.02, "{id} is calibrated, and {} off", off(id));
+    }
+    for id in ["short.seeks", "long.seeks", "long.idle", "short.mean", "long.mean"] {
+        assert!(off(id) < 0.12, "{id} is predicted, and {} off", off(id));
+    }
+}
+
+#[test]
+fn every_published_figure_of_the_tasks_on_threads_is_estimated() {
+    assert_complete(Paper::Cerium2014, &results(Paper::Cerium2014, |_| true), &[]);
+}
+
+#[test]
+fn every_published_figure_of_prefetching_and_of_regulation_is_estimated() {
+    // The runs take minutes without optimisation; here their metrics are invented.
+    for paper in [Paper::Waseda2006, Paper::Kochi2023] {
+        let mut results = Results::default();
+        for (number, task) in tasks(paper, Effort::Quick).iter().enumerate() {
+            let metrics = ["elapsed_s", "accuracy", "ios_per_s", "formula", "reached", "settled_ios"];
+            let metrics = metrics.map(|name| (name.to_owned(), 2.0 - number as f64 / 1e6));
+            results.insert(task.key().to_owned(), metrics.into());
+        }
+        assert_complete(paper, &results, &[]);
+    }
+}
+
+#[test]
+fn prefetching_gains_as_published_on_the_first_computer() {
+    let results = results(Paper::Waseda2006, |key| {
+        key.starts_with("waseda2006/a/0.61GB/off") || key.starts_with("waseda2006/a/0.61GB/16MiB")
+    });
+    let estimates = estimates(Paper::Waseda2006, &results);
+    let figure = |id: &str| figures(Paper::Waseda2006).find(|figure| figure.id == id).unwrap();
+    for id in ["a.1.standard", "a.1.prefetch"] {
+        assert!(figure(id).deviation(estimates[id].median).unwrap().abs() < 0.05, "{id}");
+    }
+}
