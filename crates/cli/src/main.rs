@@ -10,6 +10,7 @@ mod command;
 mod completion;
 mod console;
 mod drive_file;
+mod external;
 mod log;
 mod manual;
 mod measurement;
@@ -19,6 +20,7 @@ mod progress;
 mod provenance;
 mod reading;
 mod screen;
+mod shard;
 mod simulation;
 mod tables;
 mod vary;
@@ -35,7 +37,13 @@ fn main() -> ExitCode {
     if let Some(answered) = completion::requested(Cli::command) {
         return exit_code(answered);
     }
-    let cli = Cli::try_parse().unwrap_or_else(|error| command::exit_with(&error));
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => match external::exec(&Cli::command(), std::env::args_os().skip(1)) {
+            Some(error) => return exit_code(Err(error)),
+            None => command::exit_with(&error),
+        },
+    };
     if cli.command.ends_at_a_look() {
         progress::end_at_ctrl_c();
     }
