@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::claim::{lock, unlock};
+use crate::file::destination::destination_of;
 use crate::file::unnamed::{can_link, create_hidden, directory_of, hidden_name, link, open_unnamed};
 use crate::file::{Access, IoFile, flags_of};
 
@@ -198,16 +199,6 @@ fn partial_of(destination: &Path) -> io::Result<PathBuf> {
     Ok(destination.with_file_name(name))
 }
 
-/// A path after all symbolic links. The process may change its directory before a file is committed there.
-pub(crate) fn destination_of(target: &Path, exists: bool) -> io::Result<PathBuf> {
-    if exists {
-        return fs::canonicalize(target);
-    }
-    let path = dangling_to(target);
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    Ok(fs::canonicalize(directory_of(&path))?.join(name))
-}
-
 /// A new file in the directory of a path, and its hidden name if it has any.
 fn open_beside(path: &Path, access: Access) -> io::Result<(File, Option<PathBuf>)> {
     let opened = open_in(path, access);
@@ -226,21 +217,6 @@ fn open_in(path: &Path, access: Access) -> io::Result<(File, Option<PathBuf>)> {
         return Ok((file, None));
     }
     create_hidden(path, flags_of(access)).map(|(file, name)| (file, Some(name)))
-}
-
-/// Links to follow, as many as the kernel follows.
-const LINKS_MAX: usize = 40;
-
-/// The path that a dangling symbolic link leads to; any other path as it is.
-fn dangling_to(path: &Path) -> PathBuf {
-    let mut path = path.to_owned();
-    for _ in 0..LINKS_MAX {
-        match fs::read_link(&path) {
-            Ok(target) => path = directory_of(&path).join(target),
-            Err(_) => break,
-        }
-    }
-    path
 }
 
 /// Mode bits of a group, and of others.

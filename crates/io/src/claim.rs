@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
 
-use crate::atomic::destination_of;
+use crate::file::destination::destination_of;
 
 /// The right to write a file, which other processes that claim it do not get: until it is dropped, or the process ends.
 ///
