@@ -59,10 +59,21 @@ fn exit_code(result: anyhow::Result<ExitCode>) -> ExitCode {
             ExitCode::from(progress::INTERRUPTED_EXIT_CODE)
         }
         Err(error) => {
-            console::complain(&format!("{error:#}"));
+            console::complain(&in_a_sentence(&error));
             ExitCode::from(2)
         }
     }
+}
+
+/// An error with its causes; one that the text before it ends with is not said again.
+fn in_a_sentence(error: &anyhow::Error) -> String {
+    let mut sentence = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !sentence.ends_with(&cause) {
+            sentence = format!("{sentence}: {cause}");
+        }
+    }
+    sentence
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

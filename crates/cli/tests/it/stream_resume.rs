@@ -306,7 +306,7 @@ fn a_second_process_that_writes_the_same_file_is_refused_and_a_killed_one_leaves
         wait_until("the first row", || fs::metadata(scratch.0.join("told")).is_ok_and(|told| told.len() > 0));
         let said = scratch.refused("stream run short.toml --unpinned");
         let reason = "another process writes it; wait for its end, or write another file";
-        assert_eq!(said, format!("sakiyomi: sink.out: cannot open file:rows.csv: {reason}\n"));
+        assert_eq!(said, format!("sakiyomi: sink.out: cannot open rows.csv: {reason}\n"));
         first.kill().unwrap();
         first.wait().unwrap();
         let _ = fs::remove_file(scratch.0.join("rows.csv"));
