@@ -158,6 +158,11 @@ pub(crate) struct WorkloadArgs {
 }
 
 impl WorkloadArgs {
+    /// All that decides how the trace is read and replayed, as text: the same for the same options.
+    pub(crate) fn definition(&self) -> String {
+        format!("{:?} {:?} warm_up {:?}", self.reading, self.replaying, self.warm_up)
+    }
+
     /// How the trace is replayed, where it is not simply at its own times: what belongs to a result.
     pub(crate) fn in_words(&self, replay: &Replay) -> Vec<String> {
         let mut words = Vec::new();

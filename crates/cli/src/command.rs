@@ -7,6 +7,7 @@ mod drive;
 mod grep;
 pub(crate) mod iorate;
 mod join;
+mod merge;
 mod mount;
 mod probe;
 mod query;
@@ -57,6 +58,7 @@ use crate::tables::run_command;
 ",
     after_help = "Sizes: KiB MiB GiB are powers of 1024, kB MB GB powers of 1000; a bare K, M, G means the 1024 kind.
 Durations need their unit: 250us, 1.5ms, 10s.
+`sakiyomi NAME` of another NAME runs the program sakiyomi-NAME in PATH, if there is one, with all that follows.
 Exit codes: 0 done, 1 a check that was asked for failed, 2 usage or operating error; 130 ended by Ctrl-C.
 `run` and `iorate run` exit with the code of their command, `wc` and `grep` with those of GNU's."
 )]
@@ -80,6 +82,9 @@ pub(crate) enum Command {
     /// Simulate every combination of settings, and mark those that no other one beats
     #[command(help_template = HELP, before_help = sweep::EXAMPLES)]
     Sweep(sweep::Sweep),
+    /// Join the shards of a sweep or an experiment into the result of a single run
+    #[command(help_template = HELP, before_help = merge::EXAMPLES)]
+    Merge(merge::Merge),
     /// Compare a simulated drive with a measured one: distributions, single requests, hits and misses
     #[command(help_template = HELP, before_help = validate::EXAMPLES)]
     Validate(validate::Validate),
@@ -228,6 +233,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Sim(sim) => sim.run(common),
         Command::Compare(compare) => compare.run(common),
         Command::Sweep(sweep) => sweep.run(common),
+        Command::Merge(merge) => merge.run(common),
         Command::Validate(validate) => validate.run(common),
         Command::Run(run) => Ok(run.run(common)),
         Command::Mount(mount) => mount.run(common),

@@ -10,6 +10,7 @@ mod command;
 mod completion;
 mod console;
 mod drive_file;
+mod external;
 mod log;
 mod manual;
 mod measurement;
@@ -19,6 +20,7 @@ mod progress;
 mod provenance;
 mod reading;
 mod screen;
+mod shard;
 mod simulation;
 mod tables;
 mod vary;
@@ -35,7 +37,13 @@ fn main() -> ExitCode {
     if let Some(answered) = completion::requested(Cli::command) {
         return exit_code(answered);
     }
-    let cli = Cli::try_parse().unwrap_or_else(|error| command::exit_with(&error));
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => match external::exec(&Cli::command(), std::env::args_os().skip(1)) {
+            Some(error) => return exit_code(Err(error)),
+            None => command::exit_with(&error),
+        },
+    };
     if cli.command.ends_at_a_look() {
         progress::end_at_ctrl_c();
     }
@@ -51,10 +59,21 @@ fn exit_code(result: anyhow::Result<ExitCode>) -> ExitCode {
             ExitCode::from(progress::INTERRUPTED_EXIT_CODE)
         }
         Err(error) => {
-            console::complain(&format!("{error:#}"));
+            console::complain(&in_a_sentence(&error));
             ExitCode::from(2)
         }
     }
+}
+
+/// An error with its causes; one that the text before it ends with is not said again.
+fn in_a_sentence(error: &anyhow::Error) -> String {
+    let mut sentence = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !sentence.ends_with(&cause) {
+            sentence = format!("{sentence}: {cause}");
+        }
+    }
+    sentence
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

@@ -1,10 +1,10 @@
 //! Files that a run leaves in its `--out` directory, each whole or not there.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use sakiyomi_io::AtomicFile;
 use sakiyomi_report::{Reported, chart, html, markdown};
@@ -26,6 +26,20 @@ impl Overwrite {
     pub(crate) fn out(self, path: Option<&Path>, others: &[&str]) -> Result<Option<OutDir>> {
         path.map(|path| OutDir::for_report(path, self, others)).transpose()
     }
+
+    /// Checks that the JSON file at `path` is not there, is from sakiyomi, or may be overwritten.
+    pub(crate) fn allows(self, path: &Path) -> Result<()> {
+        let is_foreign = !self.force && path.is_file() && !is_ours(path, RESULT_MARK);
+        if is_foreign { Err(would_overwrite(path)) } else { Ok(()) }
+    }
+}
+
+/// What is said of a file that would be overwritten.
+fn would_overwrite(file: &Path) -> anyhow::Error {
+    anyhow!(
+        "{} is there already and is not from sakiyomi; name another directory with --out, or overwrite it with --force",
+        file.display()
+    )
 }
 
 /// The directory that takes a run's files.
@@ -72,11 +86,7 @@ impl OutDir {
             let mut foreign =
                 [result].into_iter().chain(pictures).chain(others).filter(|file| file.is_file());
             if let Some(file) = page.or_else(|| foreign.next()) {
-                bail!(
-                    "{} is there already and is not from sakiyomi; name another directory with --out, or overwrite it with \
-                     --force",
-                    file.display()
-                );
+                return Err(would_overwrite(&file));
             }
         }
         OutDir::new(path)
@@ -157,8 +167,13 @@ impl OutFile {
     }
 
     /// Writes it, in place of the one of that name if there is one.
-    pub(crate) fn write(mut self, content: &[u8]) -> Result<()> {
-        let written = self.file.write_all(content).and_then(|()| self.file.commit());
+    pub(crate) fn write(self, content: &[u8]) -> Result<()> {
+        self.write_by(|file| file.write_all(content))
+    }
+
+    /// The same of what `write` writes.
+    pub(crate) fn write_by(mut self, write: impl FnOnce(&mut AtomicFile) -> io::Result<()>) -> Result<()> {
+        let written = write(&mut self.file).and_then(|()| self.file.commit());
         written.with_context(|| cannot_write(&self.path))
     }
 }

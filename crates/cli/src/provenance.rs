@@ -16,10 +16,17 @@ pub(crate) fn run(wall: Duration) -> Run {
     Run {
         // Names of files need not be text.
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        wall_ns: Some(nanos(wall)),
+        machine: machine(),
+        ..build()
+    }
+}
+
+/// Circumstances of a result that is to be the same bytes whenever and wherever it is made: the build alone.
+pub(crate) fn build() -> Run {
+    Run {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: Some(env!("SAKIYOMI_COMMIT")).filter(|commit| !commit.is_empty()).map(str::to_owned),
-        wall_ns: nanos(wall),
-        machine: machine(),
         ..Run::default()
     }
 }

@@ -6,10 +6,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
-
 use crate::Error;
+use crate::claim::{lock, unlock};
+use crate::file::destination::destination_of;
 use crate::file::unnamed::{can_link, create_hidden, directory_of, hidden_name, link, open_unnamed};
 use crate::file::{Access, IoFile, flags_of};
 
@@ -87,11 +86,10 @@ impl AtomicFile {
         let destination = destination_of(target, replaced.is_some())?;
         let partial = partial_of(&destination)?;
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&partial)?;
-        // A file system without locks leaves it to the user to run one process.
-        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        lock(&file).map_err(|_| {
             let reason = format!("another process writes {}", partial.display());
-            return Err(io::Error::new(io::ErrorKind::ResourceBusy, reason));
-        }
+            io::Error::new(io::ErrorKind::ResourceBusy, reason)
+        })?;
         // The name is to be there when a later process goes on with the content.
         File::open(directory_of(&partial))?.sync_all()?;
         if let Some(replaced) = &replaced {
@@ -179,7 +177,7 @@ impl Drop for AtomicFile {
         // `drop` cannot report an error; a hidden file that remains is recognizable by its name.
         if *is_kept {
             // A child process that another thread starts holds the lock until it executes its program.
-            let _ = flock(file.file(), FlockOperation::Unlock);
+            unlock(file.file());
         } else {
             let _ = fs::remove_file(hidden);
         }
@@ -201,16 +199,6 @@ fn partial_of(destination: &Path) -> io::Result<PathBuf> {
     Ok(destination.with_file_name(name))
 }
 
-/// A path after all symbolic links. The process may change its directory before a file is committed there.
-fn destination_of(target: &Path, exists: bool) -> io::Result<PathBuf> {
-    if exists {
-        return fs::canonicalize(target);
-    }
-    let path = dangling_to(target);
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    Ok(fs::canonicalize(directory_of(&path))?.join(name))
-}
-
 /// A new file in the directory of a path, and its hidden name if it has any.
 fn open_beside(path: &Path, access: Access) -> io::Result<(File, Option<PathBuf>)> {
     let opened = open_in(path, access);
@@ -229,21 +217,6 @@ fn open_in(path: &Path, access: Access) -> io::Result<(File, Option<PathBuf>)> {
         return Ok((file, None));
     }
     create_hidden(path, flags_of(access)).map(|(file, name)| (file, Some(name)))
-}
-
-/// Links to follow, as many as the kernel follows.
-const LINKS_MAX: usize = 40;
-
-/// The path that a dangling symbolic link leads to; any other path as it is.
-fn dangling_to(path: &Path) -> PathBuf {
-    let mut path = path.to_owned();
-    for _ in 0..LINKS_MAX {
-        match fs::read_link(&path) {
-            Ok(target) => path = directory_of(&path).join(target),
-            Err(_) => break,
-        }
-    }
-    path
 }
 
 /// Mode bits of a group, and of others.

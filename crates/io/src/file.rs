@@ -1,5 +1,6 @@
 //! A file for engines: opened for buffered or direct I/O, with its size and alignment.
 
+pub(crate) mod destination;
 mod room;
 pub(crate) mod unnamed;
 

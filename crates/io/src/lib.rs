@@ -11,6 +11,7 @@
 //! | files as streams of buffers that are written while the caller fills the next one | [`mod@write`] |
 //! | data that is written once and read once, in a file without a name | [`spill`] |
 //! | a file that appears under its name when it is whole | [`AtomicFile`] |
+//! | the right to write a file, against other processes | [`Claim`] |
 //! | threads that perform jobs of any kind, such as a file system's I/O | [`thread_pool`] |
 //! | which pages of a file are in memory; fetching and dropping them | [`page_cache`] |
 //! | a file without name or descriptor | [`file_handle`] |
@@ -34,6 +35,7 @@
 //! | `write.rs`, `write/` | the stream that writes: buffers, the unaligned end, errors; continued writes (`progress`), blocks allocated ahead (`allocation`) |
 //! | `spill.rs`, `spill/place.rs` | runs of bytes in one file without a name, holes behind their readers |
 //! | `atomic.rs` | a file that appears when it is whole, the only implementation of that promise |
+//! | `claim.rs` | locks on files that are written |
 //! | `stats.rs`, `engine/cpu.rs` | counters of a stream, of reading or writing; CPU time of the threads that belong to an engine |
 
 pub mod buffer;
@@ -50,12 +52,14 @@ pub mod thread_pool;
 pub mod write;
 
 mod atomic;
+mod claim;
 mod error;
 mod mapping;
 mod stats;
 
 pub use atomic::{AtomicFile, partial_path};
 pub use buffer::{Buffer, BufferPool, Granted, Memory};
+pub use claim::Claim;
 pub use engine::{EngineKind, EngineSpec};
 pub use error::Error;
 pub use file::{Access, Alignment, IoFile, open_files_max, raise_open_files_max};

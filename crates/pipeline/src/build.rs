@@ -1,6 +1,5 @@
 //! From a plan to a stream: inputs and outputs are opened, and operators made.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use sakiyomi_expression::Expression;
@@ -10,7 +9,7 @@ use crate::Error;
 use crate::control::Control;
 use crate::input::{Content, Cut, Named, Start, open};
 use crate::lookup::Rows;
-use crate::output::{Continuity, Output, RowSink, SavedOutput, Standard, Writer};
+use crate::output::{Claims, Continuity, Output, RowSink, SavedOutput, Standard, Writer, same_file};
 use crate::parse::{Kind, Parser, Slots};
 use crate::plan::{Bound, BoundCall, Graph, Layout, MERGE, PARTITIONS, Part, Plan, Role, TimeCell};
 use crate::row::{KeyForm, Row};
@@ -28,6 +27,8 @@ pub(crate) struct Parts {
     pub(crate) writers: Vec<Writer>,
     /// Outputs of sinks and steps.
     pub(crate) outputs: Vec<(Named, Output)>,
+    /// The files of outputs, against other processes, until they have appeared.
+    pub(crate) claims: Claims,
     /// Figures of each source.
     pub(crate) sources: Vec<(String, Arc<SourceCounts>)>,
     /// Figures of each step.
@@ -67,6 +68,7 @@ pub(crate) fn build(
         control: Arc::default(),
         writers: Vec::new(),
         outputs: Vec::new(),
+        claims: Claims::default(),
         sources: Vec::new(),
         steps: Vec::new(),
     };
@@ -301,11 +303,13 @@ impl Build<'_> {
         let schema = &self.plan.nodes[node].schema;
         let named = Named::new(name, &target.shown());
         let continuity = self.continuity(name, target, state)?;
+        self.parts.claims.add(target).map_err(|source| named.error("open", source))?;
         let stdout = &mut self.standard.output;
         let (output, writer) =
             Output::open(target, format, schema, continuity, &named, &self.parts.control, stdout)?;
         self.parts.writers.extend(writer);
-        self.parts.outputs.push((named, output.clone()));
+        self.parts.outputs.push((named.clone(), output.clone()));
+        self.parts.claims.hold(target).map_err(|source| named.error("open", source))?;
         Ok(output)
     }
 
@@ -327,17 +331,15 @@ impl Build<'_> {
                 saved.map_err(|source| sakiyomi_stream::Error::State { name: name.to_owned(), source })?
             }
         };
-        let is_shared = self.plan.appended().filter(|other| same_file(other, target)).count() > 1;
-        let length = saved.length.filter(|_| !is_shared);
-        Ok(Continuity::Resumes(SavedOutput { length, ..saved }))
+        let is_shared = match target {
+            Target::File { path, .. } => {
+                self.plan.appended().filter(|other| same_file(other, path)).count() > 1
+            }
+            _ => false,
+        };
+        let extent = saved.extent.filter(|_| !is_shared);
+        Ok(Continuity::Resumes(SavedOutput { extent, ..saved }))
     }
-}
-
-/// Whether a target is this file.
-fn same_file(path: &Path, target: &Target) -> bool {
-    let Target::File { path: other, .. } = target else { return false };
-    path == other
-        || path.canonicalize().is_ok_and(|path| other.canonicalize().is_ok_and(|other| path == other))
 }
 
 fn time_of(time: TimeCell) -> TimeOf {

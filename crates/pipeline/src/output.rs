@@ -9,11 +9,14 @@
 //! row is written at once, and many rows cost few calls and few wake-ups. An output that holds too much pauses the
 //! sources, so that memory is bounded by what is in the rings and the windows.
 //!
-//! A snapshot has the length of each file. An output that goes on from it cuts its file off there, so that no row is
+//! Each file is claimed before it is opened: no other process writes it until it has appeared.
+//!
+//! A snapshot has the length of each file, and a checksum of what was written of it. An output that goes on from it cuts its file off there, so that no row is
 //! missing from the file and none is in it twice. A file that is to appear at the end lies under the name of
 //! `sakiyomi_io::partial_path` until then.
 
 mod arrow;
+mod claims;
 mod encode;
 mod number;
 mod saved;
@@ -24,6 +27,7 @@ mod writer;
 
 use arrow_schema::DataType;
 
+pub(crate) use claims::{Claims, same_file};
 pub(crate) use saved::{Continuity, SavedOutput};
 pub(crate) use sink::RowSink;
 pub use target::Standard;

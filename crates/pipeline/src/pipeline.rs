@@ -131,7 +131,7 @@ impl Pipeline {
     /// Opens the inputs and outputs and makes the stream. Its operators have the numbers of [`Pipeline::operators`].
     ///
     /// # Errors
-    /// If an input or output cannot be opened.
+    /// If an input or output cannot be opened, or another process writes the file of an output.
     pub fn build(&self, standard: Standard) -> Result<(Stream, Run), Error> {
         self.make(standard, Life::Single)
     }
@@ -142,7 +142,7 @@ impl Pipeline {
     /// the snapshot, when the stream has started.
     ///
     /// # Errors
-    /// As [`Pipeline::build`], and if the file of an output is not as long as it was at the snapshot.
+    /// As [`Pipeline::build`], and if the file of an output has not what had been written of it at the snapshot.
     pub fn build_resumable(
         &self,
         standard: Standard,
@@ -227,12 +227,13 @@ impl Run {
     }
 
     fn end(self, is_published: bool) -> Result<Outcome, Error> {
-        let Parts { control, writers, sources, steps, .. } = self.parts;
+        let Parts { control, writers, sources, steps, claims, .. } = self.parts;
         let unpublished: Vec<Unpublished> = writers.into_iter().filter_map(Writer::join).collect();
         if is_published && !control.has_failed() {
             let published = unpublished.into_iter().try_for_each(Unpublished::publish);
             published.unwrap_or_else(|error| control.fail(error));
         }
+        drop(claims);
         // Threads of inputs that still wait end, and the names of sockets are removed.
         control.stop_and_join();
         if let Some(error) = control.take_failure() {

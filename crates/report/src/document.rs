@@ -15,19 +15,22 @@ pub struct Document<R, C = Run> {
     pub result: R,
 }
 
-/// Circumstances of a run, which differ from run to run.
+/// Circumstances of a run, which differ from run to run. A reproducible one has only the build of sakiyomi.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The command line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
     /// The version of sakiyomi.
     pub version: String,
     /// The commit that sakiyomi was built from, abbreviated; `None` for a build outside a git checkout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// How long it took.
-    pub wall_ns: u64,
+    /// How long it took; `None` if the result is to be reproducible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_ns: Option<u64>,
     /// The machine.
+    #[serde(default, skip_serializing_if = "Machine::is_unknown")]
     pub machine: Machine,
     /// Commands simulated in a second of wall time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +46,7 @@ impl Run {
     pub(crate) fn origin(&self) -> Vec<String> {
         let ratio = self.simulated_per_wall_ratio.map(|ratio| format!("{} × real time", times(ratio)));
         let rate = self.commands_per_s.map(|rate| format!("{} commands/s", round_count(rate.round())));
-        let took = [Some(format!("took {}", duration(self.wall_ns))), ratio, rate];
+        let took = [self.wall_ns.map(|wall| format!("took {}", duration(wall))), ratio, rate];
         let Machine { kernel, cpu, cores, memory_bytes } = &self.machine;
         let hardware = format!("{cpu}, {}, {}", plural(*cores, "core"), bytes(*memory_bytes));
         let parts = [
@@ -76,4 +79,11 @@ pub struct Machine {
     pub cores: u64,
     /// Main memory.
     pub memory_bytes: u64,
+}
+
+impl Machine {
+    /// Whether nothing is known of it.
+    fn is_unknown(&self) -> bool {
+        *self == Machine::default()
+    }
 }

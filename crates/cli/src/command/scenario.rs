@@ -5,25 +5,27 @@ mod regulation;
 mod result;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_model::Nanos;
 use sakiyomi_report::result::ScenarioPoint;
-use sakiyomi_report::{Document, ScenarioResult};
+use sakiyomi_report::{Document, Run, ScenarioResult};
 use sakiyomi_scenario::spec::Distance;
 use sakiyomi_scenario::{Outcome, Regulation, Scenario, run};
+use serde::{Deserialize, Serialize};
 
 use crate::args::HELP;
 use crate::console::Common;
 use crate::drive_file::{drive_spec, read_text};
 use crate::output::{OutDir, Overwrite};
 use crate::parallel;
-use crate::provenance::simulation_run;
+use crate::provenance::{machine, nanos};
+use crate::shard::{Definition, Effort, PointsArgs, Reproducible, ShardSet, run_shard};
 use crate::vary;
 use result::point;
 
@@ -64,6 +66,8 @@ pub(crate) struct RunCommand {
     out: Option<PathBuf>,
     #[command(flatten)]
     overwrite: Overwrite,
+    #[command(flatten)]
+    points: PointsArgs,
 }
 
 impl Command {
@@ -90,39 +94,25 @@ impl RunCommand {
         let varied = self.varied(&base)?;
         let combinations = combinations(&base, &varied)?;
         let drives = drives(&combinations, common)?;
-        let out = self.overwrite.out(self.out.as_deref(), &[])?;
-        let outcomes = explore(&combinations, &drives, common)?;
-
-        let simulated: Nanos = outcomes.values().flatten().map(|outcome| outcome.elapsed).sum();
-        let points = combinations.iter().map(|Combination { values, scenario }| {
-            let runs = &outcomes[&scenario.to_toml()];
-            let regulations: Vec<&Regulation> =
-                runs.iter().filter_map(|outcome| outcome.regulation.as_ref()).collect();
-            let (run, plain) = (shortest(runs), shortest(&outcomes[&plain(scenario).to_toml()]));
-            ScenarioPoint {
-                regulation: regulation::point(scenario, &varied, values, &regulations),
-                ..point(values, &varied, scenario, run, plain)
-            }
-        });
         let result = ScenarioResult {
             name: base.name.clone(),
             drive: drive_names(&combinations, &drives),
             repetitions: base.run.repetitions,
             varied: varied.iter().map(|(key, _)| key.clone()).collect(),
-            points: points.collect(),
+            points: Vec::new(),
         };
-        let mut run = simulation_run(begun.elapsed(), 0, simulated);
-        run.commands_per_s = None;
-        self.tell(&Document::new(run, result), out.as_ref(), common)?;
-        Ok(ExitCode::SUCCESS)
-    }
-
-    fn tell(&self, document: &Document<ScenarioResult>, out: Option<&OutDir>, common: &Common) -> Result<()> {
-        if let Some(out) = out {
-            out.write_report(document)?;
-            common.note(&out.report());
+        let compute = |range: Range<usize>| compute(&combinations[range], &varied, &drives, begun, common);
+        let (reproducible, out) = (self.points.reproducible, (self.out.as_deref(), self.overwrite));
+        if let Some(shard) = self.points.shard {
+            let drives = drives.iter().map(|(name, drive)| (name.clone(), drive.to_toml())).collect();
+            let experiment = Scenario { vary: BTreeMap::new(), ..base }.to_toml();
+            let definition = ScenarioDefinition { experiment, drives, varied: varied.clone(), result };
+            return run_shard(shard, &definition, combinations.len(), out, (reproducible, common), compute);
         }
-        common.present(document)
+        let out = self.overwrite.out(self.out.as_deref(), &[])?;
+        let (points, effort) = compute(0..combinations.len())?;
+        finish(ScenarioResult { points, ..result }, reproducible.run(&effort), out.as_ref(), common)?;
+        Ok(ExitCode::SUCCESS)
     }
 
     fn scenario(&self) -> Result<Scenario> {
@@ -160,6 +150,79 @@ fn depth(key: &str) -> u32 {
         key if key.starts_with("regulate.") => 1,
         _ => 0,
     }
+}
+
+/// All that the points of an experiment depend on.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ScenarioDefinition {
+    /// The experiment as TOML, with the seed and the repetitions of the command line.
+    experiment: String,
+    /// The hard disks of all points as TOML, by their names in the experiment.
+    drives: BTreeMap<String, String>,
+    varied: Vec<(String, Vec<String>)>,
+    /// The result without points.
+    result: ScenarioResult,
+}
+
+impl Definition for ScenarioDefinition {
+    type Point = ScenarioPoint;
+    const COMMAND: &'static str = "scenario run";
+    const PARTS: &'static [(&'static str, &'static str)] = &[
+        ("experiment", "the experiment, its seed or its repetitions"),
+        ("drives", "a drive"),
+        ("varied", "what is varied"),
+    ];
+}
+
+/// The result of all shards of an experiment.
+pub(super) fn merge(
+    shards: ShardSet,
+    (out, overwrite): (Option<&Path>, Overwrite),
+    reproducible: Reproducible,
+    common: &Common,
+) -> Result<()> {
+    let out = overwrite.out(out, &[])?;
+    let (definition, points, effort) = shards.read::<ScenarioDefinition>()?;
+    let result = ScenarioResult { points, ..definition.result };
+    finish(result, reproducible.run(&effort), out.as_ref(), common)
+}
+
+fn finish(result: ScenarioResult, run: Run, out: Option<&OutDir>, common: &Common) -> Result<()> {
+    let document = Document::new(run, result);
+    if let Some(out) = out {
+        out.write_report(&document)?;
+        common.note(&out.report());
+    }
+    common.present(&document)
+}
+
+/// Runs some combinations; a point depends on no other one.
+fn compute(
+    combinations: &[Combination],
+    varied: &[(String, Vec<String>)],
+    drives: &Drives,
+    begun: Instant,
+    common: &Common,
+) -> Result<(Vec<ScenarioPoint>, Effort)> {
+    let outcomes = explore(combinations, drives, common)?;
+    let points = combinations.iter().map(|Combination { values, scenario }| {
+        let runs = &outcomes[&scenario.to_toml()];
+        let regulations: Vec<&Regulation> =
+            runs.iter().filter_map(|outcome| outcome.regulation.as_ref()).collect();
+        let (run, plain) = (shortest(runs), shortest(&outcomes[&plain(scenario).to_toml()]));
+        ScenarioPoint {
+            regulation: regulation::point(scenario, varied, values, &regulations),
+            ..point(values, varied, scenario, run, plain)
+        }
+    });
+    let points = points.collect();
+    let effort = Effort {
+        wall_ns: nanos(begun.elapsed()),
+        commands: 0,
+        simulated: outcomes.values().flatten().map(|outcome| outcome.elapsed).sum(),
+        machine: machine(),
+    };
+    Ok((points, effort))
 }
 
 fn combinations(base: &Scenario, varied: &[(String, Vec<String>)]) -> Result<Vec<Combination>> {

@@ -3,7 +3,8 @@
 mod points;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -13,14 +14,16 @@ use sakiyomi_drive::observe::Chunking;
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::Nanos;
 use sakiyomi_report::result::{SweepLimit, SweepPoint};
-use sakiyomi_report::{Document, SweepResult};
+use sakiyomi_report::{Document, Run, SweepResult};
+use serde::{Deserialize, Serialize};
 
 use crate::args::WorkloadArgs;
 use crate::console::Common;
-use crate::output::Overwrite;
+use crate::output::{OutDir, Overwrite};
 use crate::parallel;
 use crate::progress::Progress;
-use crate::provenance::simulation_run;
+use crate::provenance::{machine, nanos};
+use crate::shard::{Content, Definition, Effort, PointsArgs, Reproducible, ShardSet, run_shard};
 use crate::simulation::simulate;
 use crate::vary;
 
@@ -43,6 +46,8 @@ pub(crate) struct Sweep {
     out: Option<PathBuf>,
     #[command(flatten)]
     overwrite: Overwrite,
+    #[command(flatten)]
+    points: PointsArgs,
 }
 
 impl Sweep {
@@ -54,33 +59,48 @@ impl Sweep {
         );
         let spec = self.workload.drive.spec(common)?;
         let varied = vary::parse(&self.vary, "cache.read_ahead.max=64KiB,256KiB,1MiB")?;
-        let drives = vary::combinations(&spec, &varied, |drive, key, value| Ok(drive.set(key, value)?))?;
+        let drives = drives(&spec, &varied)?;
         // All, before any is simulated.
         for (values, _) in &drives {
             let keys = varied.iter().map(|(key, _)| key.as_str());
             spec.with_settings(keys.zip(values.iter().map(String::as_str)))?;
         }
-        let out = self.overwrite.out(self.out.as_deref(), &["points.parquet", "points.csv"])?;
-
-        let tried =
-            parallel::each(&drives, "combinations", common, |(values, drive)| self.point(values, drive))?;
-        let commands = tried.iter().map(|tried| tried.commands).sum();
-        let simulated = tried.iter().map(|tried| tried.simulated).sum();
-        let mut points: Vec<SweepPoint> = tried.into_iter().map(|tried| tried.point).collect();
-        mark_same_drives(&mut points, &drives, &varied);
-        let keys = varied.into_iter().map(|(key, _)| key).collect();
-        let trace = self.workload.trace.display().to_string();
-        let settings = self.workload.drive.set.clone();
-        let mut result = SweepResult { trace, drive: spec.name, settings, varied: keys, points };
-        result.mark_undominated();
-        let document = Document::new(simulation_run(begun.elapsed(), commands, simulated), result);
-        if let Some(out) = &out {
-            out.write_report(&document)?;
-            points::write(out, &document.result, &drives)?;
-            common.note(&out.report());
+        let mut definition = SweepDefinition {
+            trace: self.workload.trace.display().to_string(),
+            content: None,
+            workload: self.workload.definition(),
+            drive: spec.to_toml(),
+            settings: self.workload.drive.set.clone(),
+            varied,
+        };
+        let (reproducible, out) = (self.points.reproducible, (self.out.as_deref(), self.overwrite));
+        if let Some(shard) = self.points.shard {
+            definition.content = Some(Content::of(&self.workload.trace, common)?);
+            let compute = |range: Range<usize>| self.compute(&drives[range], begun, common);
+            return run_shard(shard, &definition, drives.len(), out, (reproducible, common), compute);
         }
-        common.present(&document)?;
+        let out = out_dir(out)?;
+        let (points, effort) = self.compute(&drives, begun, common)?;
+        finish(definition, &drives, points, reproducible.run(&effort), out.as_ref(), common)?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// The points of some combinations, each by itself.
+    fn compute(
+        &self,
+        drives: &[(Vec<String>, DriveSpec)],
+        begun: Instant,
+        common: &Common,
+    ) -> Result<(Vec<SweepPoint>, Effort)> {
+        let tried =
+            parallel::each(drives, "combinations", common, |(values, drive)| self.point(values, drive))?;
+        let effort = Effort {
+            wall_ns: nanos(begun.elapsed()),
+            commands: tried.iter().map(|tried| tried.commands).sum(),
+            simulated: tried.iter().map(|tried| tried.simulated).sum(),
+            machine: machine(),
+        };
+        Ok((tried.into_iter().map(|tried| tried.point).collect(), effort))
     }
 
     fn point(&self, values: &[String], spec: &DriveSpec) -> Result<Tried> {
@@ -102,6 +122,80 @@ impl Sweep {
         };
         Ok(Tried { point, commands: summary.tally.counts.commands, simulated })
     }
+}
+
+/// All that the points of a sweep depend on.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SweepDefinition {
+    trace: String,
+    /// That of the trace; `None` of a run that is not divided.
+    content: Option<Content>,
+    /// How the trace is read and replayed.
+    workload: String,
+    /// The drive that is varied, as TOML.
+    drive: String,
+    settings: Vec<String>,
+    varied: Vec<(String, Vec<String>)>,
+}
+
+impl Definition for SweepDefinition {
+    type Point = SweepPoint;
+    const COMMAND: &'static str = "sweep";
+    const PARTS: &'static [(&'static str, &'static str)] = &[
+        ("trace", "the path of the trace"),
+        ("content", "the content of the trace"),
+        ("workload", "how the trace is read and replayed"),
+        ("settings", "the settings of the drive"),
+        ("drive", "the drive"),
+        ("varied", "what is varied"),
+    ];
+}
+
+/// The result of all shards of a sweep.
+pub(super) fn merge(
+    shards: ShardSet,
+    out: (Option<&Path>, Overwrite),
+    reproducible: Reproducible,
+    common: &Common,
+) -> Result<()> {
+    let out = out_dir(out)?;
+    let (definition, points, effort) = shards.read::<SweepDefinition>()?;
+    let spec = DriveSpec::from_toml(&definition.drive, "the drive of the shards")?;
+    let drives = drives(&spec, &definition.varied)?;
+    finish(definition, &drives, points, reproducible.run(&effort), out.as_ref(), common)
+}
+
+fn out_dir((path, overwrite): (Option<&Path>, Overwrite)) -> Result<Option<OutDir>> {
+    overwrite.out(path, &["points.parquet", "points.csv"])
+}
+
+/// The varied values of each point, and its drive.
+fn drives(spec: &DriveSpec, varied: &[(String, Vec<String>)]) -> Result<Vec<(Vec<String>, DriveSpec)>> {
+    vary::combinations(spec, varied, |drive, key, value| Ok(drive.set(key, value)?))
+}
+
+/// Compares all points with each other, and writes the result.
+fn finish(
+    definition: SweepDefinition,
+    drives: &[(Vec<String>, DriveSpec)],
+    mut points: Vec<SweepPoint>,
+    run: Run,
+    out: Option<&OutDir>,
+    common: &Common,
+) -> Result<()> {
+    let SweepDefinition { trace, settings, varied, .. } = definition;
+    mark_same_drives(&mut points, drives, &varied);
+    let drive = drives.first().map(|(_, drive)| drive.name.clone()).unwrap_or_default();
+    let keys = varied.into_iter().map(|(key, _)| key).collect();
+    let mut result = SweepResult { trace, drive, settings, varied: keys, points };
+    result.mark_undominated();
+    let document = Document::new(run, result);
+    if let Some(out) = out {
+        out.write_report(&document)?;
+        points::write(out, &document.result, drives)?;
+        common.note(&out.report());
+    }
+    common.present(&document)
 }
 
 /// Records for each point the first earlier point with the same effective drive, if any, and the varied settings whose

@@ -14,10 +14,14 @@ const PRINTING: &[&str] = &[
     "compare a b",
     "compare a b --json",
     "sweep TRACE --drive deskstar-7k250 --vary queue.depth=1,2",
+    "sweep TRACE --drive deskstar-7k250 --vary queue.depth=1,2 --shard 1/2 --out shards",
+    "merge shard",
+    "merge shard --json",
     "validate MEASURED --drive MODEL",
     "probe . --size 64KiB --block 4KiB --method read --runtime 10ms --repetitions 1 --no-control-runs --buffered",
     "scenario run small.toml",
     "reproduce waseda2013",
+    "scenario run small.toml --shard 1/1 --out shards",
     "wc words",
     "wc --json words",
     "grep a words",
@@ -149,6 +153,7 @@ fn a_result_that_cannot_be_written_is_an_error_of_every_command() {
     scratch.file("loud.toml", pipeline.to_owned() + "'stdout'\n");
     let scenario = "name = 's'\ndrive.fixed = 'latency=1ms'\n[[process]]\nname = 'p'\nsize = '1MiB'\n";
     scratch.file("small.toml", scenario);
+    scratch.ok("scenario run small.toml --shard 1/1 --out shard");
     for out in ["a", "b"] {
         scratch.ok(&format!("sim {trace} --drive deskstar-7k250 --out {out}"));
     }

@@ -9,6 +9,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
+use sakiyomi_testing::wait_until;
+
 use crate::scratch::{Scratch, json, state_home};
 
 /// Rows of the generator, which come at [`RATE_PER_S`]: the pipeline runs for two seconds in all.
@@ -285,4 +287,33 @@ fn what_a_crash_loses_of_the_standard_input_is_said_at_the_start() {
     assert_eq!(document["result"]["notes"][0], loss);
     assert_eq!(read(&scratch, "out.txt"), "a\nb\n");
     assert!(!scratch.0.join("state.snapshot").exists());
+}
+
+#[test]
+fn a_second_process_that_writes_the_same_file_is_refused_and_a_killed_one_leaves_no_lock() {
+    let scratch = Scratch::new("stream_claimed");
+    let pipeline = |source: &str, keys: &str, other: &str| {
+        format!(
+            "[source.in]\nfrom = 'generator'\n{source}\n[sink.out]\ninput = 'in'\nto = 'file:rows.csv'\n{keys}\n\
+             [sink.other]\ninput = 'in'\nto = 'file:{other}'\nappend = true\n"
+        )
+    };
+    for keys in ["", "append = true"] {
+        scratch.file("pipeline.toml", pipeline("rate = 1000", keys, "told"));
+        scratch.file("short.toml", pipeline("rows = 5", keys, "own"));
+        let mut first = start(&scratch, 0, "");
+        // All its files are open when the first row comes.
+        wait_until("the first row", || fs::metadata(scratch.0.join("told")).is_ok_and(|told| told.len() > 0));
+        let said = scratch.refused("stream run short.toml --unpinned");
+        let reason = "another process writes it; wait for its end, or write another file";
+        assert_eq!(said, format!("sakiyomi: sink.out: cannot open rows.csv: {reason}\n"));
+        first.kill().unwrap();
+        first.wait().unwrap();
+        let _ = fs::remove_file(scratch.0.join("rows.csv"));
+        scratch.ok("stream run short.toml --unpinned");
+        assert_eq!(read(&scratch, "rows.csv").lines().count(), 5);
+        for name in ["rows.csv", "told", "own"] {
+            fs::remove_file(scratch.0.join(name)).unwrap();
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use sakiyomi_io::AtomicFile;
 
-use super::saved::Continuity;
+use super::saved::{Continuity, Extent};
 use super::tracked::TrackedFile;
 use crate::spec::{Address, Target};
 
@@ -81,10 +81,10 @@ impl Open {
         }
     }
 
-    /// The length of its file, if that is tracked.
-    pub(super) fn length(&self) -> Option<u64> {
+    /// What it has written of its file, if that is tracked.
+    pub(super) fn extent(&self) -> Option<Extent> {
         match self {
-            Open::Tracked(file) => file.length(),
+            Open::Tracked(file) => file.extent(),
             Open::Atomic(_) | Open::Plain(_) => None,
         }
     }

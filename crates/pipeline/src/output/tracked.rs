@@ -1,23 +1,31 @@
-//! A file of an output whose length is known at any time, so that a later process goes on with it at the length that it had
-//! at a snapshot. Nothing is changed before the first row, snapshot or end: a pipeline that is refused leaves it as it is.
+//! A file of an output whose length and checksum are known at any time, so that a later process goes on with it at the length
+//! that it had at a snapshot, if it still has what was written until then. Nothing is changed before the first row, snapshot or end: a pipeline that is refused leaves it as it is.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use crc32fast::Hasher;
 use sakiyomi_io::{AtomicFile, partial_path};
 
-use super::saved::Continuity;
+use super::saved::{Continuity, Extent};
 
 /// An open file.
 pub(super) struct TrackedFile {
     path: PathBuf,
     form: Form,
-    /// The length to which it is cut off before anything is written; none leaves it as it is.
-    start: Option<u64>,
-    /// Its length; none before anything was written or cut off.
-    length: Option<u64>,
+    /// What it had at the snapshot, to which it is cut off before anything is written; none leaves it as it is.
+    start: Option<Extent>,
+    /// What it has; none before anything was written or cut off.
+    written: Option<Written>,
+}
+
+/// What has been written of a file.
+struct Written {
+    begin: u64,
+    length: u64,
+    sum: Hasher,
 }
 
 enum Form {
@@ -33,15 +41,22 @@ impl TrackedFile {
     /// # Errors
     /// If it cannot be opened, or is shorter than it was at the snapshot.
     pub(super) fn append(path: &Path, continuity: Continuity) -> io::Result<Option<(TrackedFile, u64)>> {
-        let start = continuity.saved().and_then(|saved| saved.length);
-        check_length(path, start.unwrap_or(0))?;
+        let start = continuity.saved().and_then(|saved| saved.extent);
+        check_length(path, start.unwrap_or_default())?;
         let file = OpenOptions::new().append(true).create(true).open(path)?;
         let found = file.metadata()?;
         if !found.is_file() {
             return Ok(None);
         }
-        let begins_at = start.unwrap_or(found.len());
-        let tracked = TrackedFile { path: path.to_owned(), form: Form::Appended(file), start, length: None };
+        if let Some(start) = start {
+            // Without the permission to read it, it is taken for what it was.
+            match File::open(path) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                readable => check_content(&readable?, path, start)?,
+            }
+        }
+        let begins_at = start.map_or(found.len(), |start| start.length);
+        let tracked = TrackedFile { path: path.to_owned(), form: Form::Appended(file), start, written: None };
         Ok(Some((tracked, begins_at)))
     }
 
@@ -54,14 +69,18 @@ impl TrackedFile {
             return Ok(None);
         }
         let start = match continuity.saved() {
-            Some(saved) => saved.length.ok_or_else(|| {
+            Some(saved) => saved.extent.ok_or_else(|| {
                 io::Error::other("the snapshot does not tell how much of it had been written; start anew")
             })?,
-            None => 0,
+            None => Extent::default(),
         };
-        check_length(&partial_path(path)?, start)?;
-        let form = Form::Partial(AtomicFile::resumable(path)?);
-        Ok(Some((TrackedFile { path: path.to_owned(), form, start: Some(start), length: None }, start)))
+        let partial = partial_path(path)?;
+        check_length(&partial, start)?;
+        let file = AtomicFile::resumable(path)?;
+        check_content(file.file().map_err(io::Error::from)?.file(), &partial, start)?;
+        let form = Form::Partial(file);
+        let tracked = TrackedFile { path: path.to_owned(), form, start: Some(start), written: None };
+        Ok(Some((tracked, start.length)))
     }
 
     /// The open file, for its length and to make it durable.
@@ -75,9 +94,14 @@ impl TrackedFile {
         }
     }
 
-    /// Its length in bytes; none before anything was written or cut off.
-    pub(super) fn length(&self) -> Option<u64> {
-        self.length
+    /// What it has; none before anything was written or cut off.
+    pub(super) fn extent(&self) -> Option<Extent> {
+        let of = |written: &Written| Extent {
+            begin: written.begin,
+            length: written.length,
+            crc: written.sum.clone().finalize(),
+        };
+        self.written.as_ref().map(of)
     }
 
     /// Cuts it off at the begin of what is to be written, once; ends a last line that was cut off.
@@ -85,25 +109,31 @@ impl TrackedFile {
     /// # Errors
     /// If it cannot be changed.
     pub(super) fn prepare(&mut self) -> io::Result<()> {
-        if self.length.is_some() {
+        if self.written.is_some() {
             return Ok(());
         }
-        self.length = Some(match &mut self.form {
+        let sum = Hasher::new_with_initial(self.start.map_or(0, |start| start.crc));
+        self.written = Some(match &mut self.form {
             Form::Appended(file) => {
                 if let Some(start) = self.start {
-                    file.set_len(start)?;
+                    file.set_len(start.length)?;
                 }
                 if is_torn(file, &self.path)? {
                     file.write_all(b"\n")?;
                 }
-                file.metadata()?.len()
+                let length = file.metadata()?.len();
+                match self.start {
+                    // Rows end with a line end: nothing was added.
+                    Some(start) if start.length == length => Written { begin: start.begin, length, sum },
+                    _ => Written { begin: length, length, sum: Hasher::new() },
+                }
             }
             Form::Partial(file) => {
-                let (mut file, start) =
-                    (file.file().map_err(io::Error::from)?.file(), self.start.unwrap_or(0));
-                file.set_len(start)?;
-                file.seek(SeekFrom::Start(start))?;
-                start
+                let (mut file, length) =
+                    (file.file().map_err(io::Error::from)?.file(), self.start.unwrap_or_default().length);
+                file.set_len(length)?;
+                file.seek(SeekFrom::Start(length))?;
+                Written { begin: 0, length, sum }
             }
         });
         Ok(())
@@ -117,7 +147,10 @@ impl TrackedFile {
             Form::Appended(file) => file.write_all(bytes)?,
             Form::Partial(file) => file.write_all(bytes)?,
         }
-        self.length = self.length.map(|length| length + bytes.len() as u64);
+        if let Some(written) = &mut self.written {
+            written.length += bytes.len() as u64;
+            written.sum.update(bytes);
+        }
         Ok(())
     }
 
@@ -135,7 +168,7 @@ impl TrackedFile {
 }
 
 /// Refuses a file that is shorter than it was at a snapshot.
-fn check_length(path: &Path, length: u64) -> io::Result<()> {
+fn check_length(path: &Path, Extent { length, .. }: Extent) -> io::Result<()> {
     let found = match std::fs::metadata(path) {
         Ok(found) if found.len() >= length => return Ok(()),
         Ok(found) => format!("has {} bytes", found.len()),
@@ -145,6 +178,28 @@ fn check_length(path: &Path, length: u64) -> io::Result<()> {
     };
     Err(io::Error::other(format!(
         "{} {found}, and had {length} bytes at the snapshot; restore it, or start anew",
+        path.display()
+    )))
+}
+
+/// Bytes of a read for a checksum: a few calls for each MiB.
+const CHECKED_BYTES: usize = 256 << 10;
+
+/// Refuses a file that has other bytes than the output had written until a snapshot, such as those of another run.
+fn check_content(file: &File, path: &Path, expected: Extent) -> io::Result<()> {
+    let (mut sum, mut at) = (Hasher::new(), expected.begin);
+    let mut bytes = vec![0; CHECKED_BYTES];
+    while at < expected.length {
+        let wanted = (expected.length - at).min(CHECKED_BYTES as u64) as usize;
+        file.read_exact_at(&mut bytes[..wanted], at)?;
+        sum.update(&bytes[..wanted]);
+        at += wanted as u64;
+    }
+    if sum.finalize() == expected.crc {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "{} has other content than at the snapshot, such as that of another run; restore it, or start anew",
         path.display()
     )))
 }

@@ -12,7 +12,7 @@ use sakiyomi_io::{AtomicFile, partial_path};
 use sakiyomi_stream::Wakeup;
 
 use super::encode::Encoder;
-use super::saved::{Continuity, SavedOutput};
+use super::saved::{Continuity, Extent, SavedOutput};
 use super::target::Open;
 use super::tracked::TrackedFile;
 use crate::Error;
@@ -35,8 +35,8 @@ const GATHER_TIME: Duration = Duration::from_millis(1);
 pub(crate) struct Output {
     /// None if nothing is to be written.
     shared: Option<Arc<Shared>>,
-    /// Length of its file if it had ended before the pipeline was resumed.
-    ended_length: Option<u64>,
+    /// What it has written of its file, if it had ended before the pipeline was resumed.
+    ended: Option<Extent>,
 }
 
 /// The other end of an output, which outlives the stream.
@@ -83,8 +83,8 @@ struct State {
     is_flushing: bool,
     /// The file is in the state in which writing begins.
     is_prepared: bool,
-    /// Length of the file after the last write.
-    length: Option<u64>,
+    /// What has been written of the file, after the last write.
+    extent: Option<Extent>,
     /// Rows that were added.
     added_rows: u64,
     /// The first of them that have been given to the system.
@@ -138,7 +138,7 @@ impl Output {
             return Output::ended(target, saved, named).map_err(failed);
         }
         let Some((open, begins)) = Open::new(target, continuity, stdout).map_err(failed)? else {
-            return Ok((Output { shared: None, ended_length: None }, None));
+            return Ok((Output { shared: None, ended: None }, None));
         };
         let encoder = Encoder::new(format, schema, begins);
         let file = open.handle().map_err(failed)?;
@@ -152,7 +152,7 @@ impl Output {
             is_writing: false,
             is_flushing: false,
             is_prepared: file.is_none(),
-            length: None,
+            extent: None,
             added_rows: 0,
             written_rows: 0,
             wakeup: None,
@@ -168,7 +168,7 @@ impl Output {
         });
         let thread = thread.map_err(failed)?;
         let writer = Writer { named: named.clone(), thread: Ending::Thread(thread) };
-        Ok((Output { shared: Some(shared), ended_length: None }, Some(writer)))
+        Ok((Output { shared: Some(shared), ended: None }, Some(writer)))
     }
 
     /// An output all of whose rows had been written at the snapshot. Its file may have appeared since.
@@ -184,7 +184,7 @@ impl Output {
             _ => None,
         };
         let writer = Writer { named: named.clone(), thread: Ending::Before(file) };
-        Ok((Output { shared: None, ended_length: saved.length }, Some(writer)))
+        Ok((Output { shared: None, ended: saved.extent }, Some(writer)))
     }
 
     /// Adds a row. Does not wait for the output.
@@ -224,15 +224,15 @@ impl Output {
     /// Waits until all rows have been given to the system, and appends the state for a snapshot to `out`.
     pub(crate) fn save(&self, has_ended: bool, out: &mut Vec<u8>) {
         self.flush();
-        SavedOutput { length: self.length(), has_ended }.save(out);
+        SavedOutput { extent: self.extent(), has_ended }.save(out);
     }
 
-    /// Length of its file in bytes; none if others have written to it as well.
-    fn length(&self) -> Option<u64> {
-        let Some(shared) = &self.shared else { return self.ended_length };
-        let length = shared.lock().length?;
+    /// What it has written of its file; none if others have written to it as well.
+    fn extent(&self) -> Option<Extent> {
+        let Some(shared) = &self.shared else { return self.ended };
+        let extent = shared.lock().extent?;
         let found = shared.file.as_ref()?.metadata().ok()?.len();
-        (found == length).then_some(length)
+        (found == extent.length).then_some(extent)
     }
 
     /// Makes what was written durable, of a file that can be continued.
@@ -353,7 +353,7 @@ fn write_until_end(shared: &Shared, open: &mut Open) -> io::Result<()> {
         open.prepare()?;
         open.write(&bytes)?;
         state = shared.lock();
-        (state.is_writing, state.is_prepared, state.length) = (false, true, open.length());
+        (state.is_writing, state.is_prepared, state.extent) = (false, true, open.extent());
         if is_end {
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! The crate from outside: whole pipelines.
 
 mod appends;
+mod claims;
 mod errors;
 mod file_lookups;
 mod files;

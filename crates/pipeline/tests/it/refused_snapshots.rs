@@ -152,6 +152,47 @@ fn files_that_were_changed_since_the_snapshot_are_refused_in_a_sentence_and_left
         partial.starts_with("sink.whole: cannot open /whole.csv: /whole.csv.partial is missing, and had "),
         "{partial}"
     );
+    for (name, sentence) in [
+        ("all.txt", "sink.all: cannot open /all.txt: /all.txt"),
+        ("whole.csv.partial", "sink.whole: cannot open /whole.csv: /whole.csv.partial"),
+    ] {
+        let other = refused_after(|scratch| edit(&scratch.path(name), |bytes| bytes[5] ^= 1));
+        let rest =
+            " has other content than at the snapshot, such as that of another run; restore it, or start anew";
+        assert_eq!(other, format!("{sentence}{rest}"));
+    }
+}
+
+#[test]
+fn the_partial_file_of_another_run_is_refused_and_left_as_it_is() {
+    let refused = refused_after(|scratch| {
+        // The same pipeline begins anew with other records, and is killed later in its input.
+        fs::rename(scratch.path("in.csv"), scratch.path("first.csv")).unwrap();
+        fs::rename(scratch.path("all.txt"), scratch.path("first.txt")).unwrap();
+        scratch.file("in.csv", (0..ROWS).map(|n| format!("{}\n", n + 7)).collect::<String>());
+        let (running, run) = start(&pipeline(scratch), None).unwrap();
+        running.finish().unwrap();
+        run.suspend().unwrap();
+        fs::rename(scratch.path("first.csv"), scratch.path("in.csv")).unwrap();
+        fs::rename(scratch.path("first.txt"), scratch.path("all.txt")).unwrap();
+    });
+    let reason = "/whole.csv.partial has other content than at the snapshot, such as that of another run";
+    assert!(refused.starts_with(&format!("sink.whole: cannot open /whole.csv: {reason}")), "{refused}");
+}
+
+#[test]
+fn what_others_wrote_before_the_first_row_is_not_part_of_the_file_s_content() {
+    let scratch = Scratch::new("snapshot_before");
+    // A last line that is cut off is ended before the first row.
+    scratch.file("all.txt", "a former run\nand a torn li");
+    let (pipeline, snapshot) = killed(&scratch);
+    edit(&scratch.path("all.txt"), |bytes| bytes[0] = b'A');
+    let (running, run) = start(&pipeline, Some(&snapshot)).unwrap();
+    running.finish().unwrap();
+    run.finish().unwrap();
+    let rows = fs::read_to_string(scratch.path("in.csv")).unwrap();
+    let expected = "A former run\nand a torn li\n".to_owned() + &rows;
+    assert_eq!(fs::read_to_string(scratch.path("all.txt")).unwrap(), expected);
 }
 
 #[test]

@@ -80,7 +80,7 @@ impl Gallery {
 /// A run that simulates nothing.
 fn measured(command: &str) -> Run {
     let command = command.split(' ').map(str::to_owned).collect();
-    Run { command, wall_ns: 4_760 * MS, commands_per_s: None, simulated_per_wall_ratio: None, ..run() }
+    Run { command, wall_ns: Some(4_760 * MS), commands_per_s: None, simulated_per_wall_ratio: None, ..run() }
 }
 
 /// A small generator (xorshift), so that the pages are the same each time.
@@ -106,7 +106,7 @@ fn run() -> Run {
         command: ["sakiyomi", "sim", "office.csv"].map(str::to_owned).to_vec(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: Some("1a2b3c4d5e".to_owned()),
-        wall_ns: 7_700 * MS,
+        wall_ns: Some(7_700 * MS),
         machine: Machine {
             kernel: "Linux 6.18".to_owned(),
             cpu: "Example CPU".to_owned(),

@@ -217,8 +217,10 @@ fn provenance(name: &str, run: &Run) -> Markup {
     html! {
         p.provenance {
             @if !name.is_empty() { b { (name) } " " }
-            code title=[(command != whole).then_some(&whole)] { (command) }
-            br;
+            @if !command.is_empty() {
+                code title=[(command != whole).then_some(&whole)] { (command) }
+                br;
+            }
             (run.origin().join(" · "))
         }
     }

@@ -143,7 +143,7 @@ pub(crate) fn run() -> Run {
         command: ["sakiyomi", "sim", "office.csv"].map(str::to_owned).to_vec(),
         version: "0.1.0".to_owned(),
         commit: None,
-        wall_ns: 7700 * MS,
+        wall_ns: Some(7700 * MS),
         machine: Machine {
             kernel: "Linux 6.18".to_owned(),
             cpu: "Example CPU".to_owned(),
