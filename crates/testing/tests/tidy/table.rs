@@ -1,6 +1,7 @@
 //! Tables of ARCHITECTURE.md.
 
-/// The rows of the first table in `text` whose header's first cell is `first`, as cells without surrounding blanks.
+/// Returns the rows of the first table in `text` whose header's first cell is `first`, as cells without surrounding
+/// blanks.
 ///
 /// # Panics
 /// If there is no such table.
@@ -8,7 +9,7 @@ pub(crate) fn rows(text: &str, first: &str) -> Vec<Vec<String>> {
     let mut lines = text.lines();
     let found = lines.by_ref().any(|line| cells(line).is_some_and(|cells| cells[0] == first));
     assert!(found, "ARCHITECTURE.md has no table that begins with `{first}`");
-    // The line under the header.
+    // Skips the separator line below the header.
     lines.next();
     lines.map_while(cells).collect()
 }
@@ -18,7 +19,7 @@ fn cells(line: &str) -> Option<Vec<String>> {
     Some(inner.split('|').map(|cell| cell.trim().to_owned()).collect())
 }
 
-/// The words of a cell that stand in backticks.
+/// Returns the words of a cell in backticks.
 pub(crate) fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
