@@ -22,10 +22,10 @@
 //!
 //! ```text
 //! library ──► cli/command/*/result.rs ──► result type ──► Present ──► Report ──► text      terminal
-//!                                            │             │            ├─────► html      one page ◄─┐
-//!                                            │             │            └─────► markdown  issue, wiki◄┤
-//!                                            │             └──► chart ──► plot ──► SVG, wide, narrow ─┘
-//!                                            └──► serde ──► JSON
+//!                                             │             │            ├─────► html      one page ◄─┐
+//!                                             │             │            └─────► markdown  issue, wiki◄┤
+//!                                             │             └──► chart ──► plot ──► SVG, wide, narrow ─┘
+//!                                             └──► serde ──► JSON
 //! ```
 //!
 //! A result's type is its JSON. It implements `Present`: a title, a verdict in sentences, settings, sections (groups
