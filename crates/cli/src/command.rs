@@ -138,8 +138,8 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether Ctrl-C has it clean up and end at its next look at the progress. `run` and `iorate run` leave signals to
-    /// their program; `wc` and `grep` have nothing to clean up, and end at once.
+    /// Returns whether Ctrl-C makes the command clean up and end at its next update of the progress. `run` and
+    /// `iorate run` leave signals to their program; `wc` and `grep` have nothing to clean up, and end at once.
     pub(crate) fn ends_at_a_look(&self) -> bool {
         match self {
             Command::Run(_) | Command::Wc(_) | Command::Grep(_) => false,
@@ -253,7 +253,7 @@ mod tests {
 
     use super::Cli;
 
-    /// Every command and what is below it.
+    /// Returns a command and all of its descendants.
     fn all(command: &clap::Command) -> Vec<&clap::Command> {
         let below = command.get_subcommands().flat_map(all);
         std::iter::once(command).chain(below).collect()
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn an_option_takes_the_same_in_every_command() {
-        // One of them or several, a file or a directory: the name says which.
+        // One or several, a file or a directory: these names have several meanings.
         let differ = ["out", "output", "drive", "method", "block", "limit", "on"];
         let mut takes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let cli = Cli::command();
@@ -276,8 +276,8 @@ mod tests {
         assert!(takes.is_empty(), "{takes:?}");
     }
 
-    /// The sakiyomi commands in a text of examples, as words. A backslash at the end continues a line; a pipeline may
-    /// hold several commands.
+    /// Returns the sakiyomi commands in a text of examples, as words. A backslash at the end continues a line; a
+    /// pipeline may contain several commands.
     fn example_commands(examples: &str) -> Vec<Vec<String>> {
         let joined = examples.replace("\\\n", " ");
         let parts = joined.lines().flat_map(|line| line.split(" | ")).map(str::trim);

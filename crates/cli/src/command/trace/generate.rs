@@ -1,4 +1,4 @@
-//! `trace generate`: traces of known properties.
+//! `trace generate`: generates traces with known properties.
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
