@@ -167,8 +167,8 @@ pub(crate) fn exit_with(error: &clap::Error) -> ! {
     std::process::exit(code)
 }
 
-/// Exit code of a command with wrong arguments. Callers of `run` must be able to distinguish its failures from those of
-/// the command that it runs, and `wc` exits as GNU's does.
+/// Returns the exit code of a command with wrong arguments. Callers of `run` must be able to distinguish its failures
+/// from those of the command that it runs, and `wc` exits as GNU's does.
 fn usage_error_code() -> i32 {
     let words = std::env::args_os()
         .skip(1)
@@ -201,7 +201,7 @@ fn complain_of(error: &clap::Error) {
     note(text.trim_end());
 }
 
-/// The standard library's message about a text that is not a number, and the message that replaces it.
+/// Returns the standard library's message about a text that is not a number, and the message that replaces it.
 fn number_problem(source: &(dyn Error + 'static)) -> Option<(String, &'static str)> {
     let own = if let Some(error) = source.downcast_ref::<ParseIntError>() {
         match error.kind() {

@@ -51,9 +51,9 @@ pub enum Access {
 /// Alignment in bytes that direct transfers require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alignment {
-    /// Of addresses in memory.
+    /// For addresses in memory.
     pub memory: usize,
-    /// Of offsets in the file, and of lengths.
+    /// For offsets in the file, and lengths.
     pub offset: usize,
 }
 

@@ -488,7 +488,7 @@ mod tests {
         prop::collection::vec(step, 1..12)
     }
 
-    /// The oracle: a set of the cached pages.
+    /// Applies a step to the oracle: a set of the cached pages.
     fn step_plainly(cached: &mut BTreeSet<u64>, step: &Step) {
         match step {
             Step::Read(at) => drop(cached.insert(at / PAGE)),

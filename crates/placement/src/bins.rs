@@ -24,6 +24,8 @@ pub struct Bins {
 }
 
 impl Bins {
+    /// Creates bins from the replica of each bin.
+    ///
     /// # Errors
     /// If there are no replicas, or a bin is on one that does not exist.
     pub(crate) fn from_parts(replica_of: Vec<usize>, replicas: usize) -> Result<Bins, Error> {

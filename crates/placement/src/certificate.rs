@@ -103,6 +103,8 @@ pub struct Certificate {
 }
 
 impl Certificate {
+    /// Computes the certificate of a tandem of stages.
+    ///
     /// # Errors
     /// If a figure is out of range, or a stage is slower than its input.
     pub fn new(arrivals: ArrivalBounds, stages: &[StageBounds]) -> Result<Certificate, Error> {

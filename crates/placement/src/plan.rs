@@ -122,6 +122,8 @@ pub struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
+    /// Creates a planner without constraints.
+    ///
     /// # Errors
     /// If a setting is out of range.
     pub fn new(

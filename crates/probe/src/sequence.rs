@@ -88,7 +88,7 @@ impl Shuffle {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea & Flood 2014).
+/// Applies the finaliser of SplitMix64 (Steele, Lea & Flood 2014).
 fn mixed(mut value: u64) -> u64 {
     value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

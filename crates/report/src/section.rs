@@ -15,22 +15,22 @@ pub trait Present {
     /// Name and version of its JSON.
     const SCHEMA: &'static str;
 
-    /// Subject of the measurement or simulation.
+    /// Returns the subject of the measurement or simulation.
     fn title(&self) -> String;
 
-    /// The verdict, in sentences.
+    /// Returns the verdict, in sentences.
     fn verdict(&self) -> Vec<Finding>;
 
-    /// Settings of the measurement or simulation.
+    /// Returns the settings of the measurement or simulation.
     fn settings(&self) -> Vec<Fact>;
 
-    /// Its figures, in reading order; empty sections are omitted from the report.
+    /// Returns its figures, in reading order; empty sections are omitted from the report.
     fn sections(&self) -> Vec<Section>;
 
-    /// Its charts, the most informative first.
+    /// Returns its charts, the most informative first.
     fn charts(&self, machine: &Machine) -> Vec<Chart>;
 
-    /// The terms that it uses.
+    /// Returns the terms that it uses.
     fn glossary(&self) -> Glossary;
 
     /// Returns the report of a result without the circumstances of its run.

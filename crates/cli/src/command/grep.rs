@@ -58,7 +58,7 @@ pub(crate) struct Grep {
     help: Option<bool>,
 }
 
-/// Which lines are wanted.
+/// Options that select lines.
 #[derive(Debug, Args)]
 struct Which {
     /// A pattern; may be repeated
@@ -93,7 +93,7 @@ struct Which {
     text: bool,
 }
 
-/// What is printed of them.
+/// Options of the output.
 #[derive(Debug, Args)]
 struct Shown {
     /// Print only the number of matching lines in each file

@@ -154,8 +154,8 @@ proptest! {
         prop_assert!(capacity < 32 << 10 || (size - capacity) * 5 <= size, "{capacity} {size}");
     }
 
-    /// For any sequence of requests and releases the budget holds, guarantees are kept, and no buffer changes
-    /// another's bytes.
+    /// For any sequence of requests and releases, the budget holds, guarantees are kept, and buffers do not share
+    /// bytes.
     #[test]
     fn a_budget_holds(
         budget in 1usize..80,

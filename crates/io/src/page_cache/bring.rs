@@ -21,6 +21,8 @@ pub struct Bringer {
 }
 
 impl Bringer {
+    /// Creates a bringer.
+    ///
     /// # Errors
     /// If `/dev/null` cannot be opened.
     pub fn new() -> Result<Bringer, Error> {

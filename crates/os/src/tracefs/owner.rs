@@ -182,6 +182,8 @@ unsafe fn serve(instance: c_int, socket: c_int) {
     }
 }
 
+/// Sends an error number, or 0, to the creator.
+///
 /// # Safety
 /// As of [`own`].
 unsafe fn tell(socket: c_int, error: c_int) {
@@ -190,6 +192,8 @@ unsafe fn tell(socket: c_int, error: c_int) {
     unsafe { libc::send(socket, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
 }
 
+/// Writes a word to a file of tracefs, in one system call.
+///
 /// # Safety
 /// As of [`own`].
 unsafe fn put(directory: c_int, path: &CStr, how: c_int, word: &[u8]) -> Result<(), c_int> {
@@ -206,6 +210,8 @@ unsafe fn put(directory: c_int, path: &CStr, how: c_int, word: &[u8]) -> Result<
     }
 }
 
+/// Removes an instance; retries while another process has one of its files open.
+///
 /// # Safety
 /// As of [`own`].
 unsafe fn remove(instances: c_int, name: &CStr) {
@@ -241,6 +247,8 @@ unsafe fn close_all_but(keep: &[c_int]) {
     unsafe { close(from, c_int::MAX) };
 }
 
+/// Closes the descriptors from `from` to `to`, inclusive.
+///
 /// # Safety
 /// As for [`own`]; the closed descriptors must no longer be used in this process.
 unsafe fn close(from: c_int, to: c_int) {

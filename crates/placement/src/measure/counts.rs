@@ -97,6 +97,8 @@ pub struct SelectivityMeter {
 }
 
 impl SelectivityMeter {
+    /// Creates a meter whose samples lose half of their weight in `half_life_ns`.
+    ///
     /// # Errors
     /// If the half-life, in nanoseconds, is 0.
     pub fn new(half_life_ns: u64) -> Result<SelectivityMeter, Error> {
@@ -163,6 +165,8 @@ pub struct ArrivalMeter {
 }
 
 impl ArrivalMeter {
+    /// Creates a meter whose samples lose half of their weight in `half_life_ns`.
+    ///
     /// # Errors
     /// If the half-life, in nanoseconds, is 0.
     pub fn new(half_life_ns: u64) -> Result<ArrivalMeter, Error> {

@@ -51,6 +51,8 @@ pub struct ServiceMeter {
 }
 
 impl ServiceMeter {
+    /// Creates a meter whose samples lose half of their weight in `half_life_ns`.
+    ///
     /// # Errors
     /// If the half-life, in nanoseconds, is 0.
     pub fn new(half_life_ns: u64) -> Result<ServiceMeter, Error> {

@@ -60,6 +60,8 @@ impl Constraints {
         self.reserved.iter().copied()
     }
 
+    /// Checks that the constraints fit a pipeline and a topology.
+    ///
     /// # Errors
     /// If an operator or a core is unknown, a pinned operator's core is reserved, all cores are reserved, or pins
     /// force groups to send to each other in a cycle.
@@ -84,6 +86,8 @@ impl Constraints {
         Ok(())
     }
 
+    /// Checks that a placement meets these constraints.
+    ///
     /// # Errors
     /// If a placement violates these constraints.
     pub(crate) fn check_placement(&self, placement: &Placement) -> Result<(), PlacementFault> {

@@ -40,9 +40,11 @@ impl Placement {
         group_of
     }
 
+    /// Checks that operators and cores are assigned once.
+    ///
     /// # Errors
-    /// Unless each of `operators` operators is in one group, in ascending order there, and each of `cores` cores
-    /// has one group at most.
+    /// Unless each of `operators` operators is in one group, in ascending order there, and each of `cores` cores has
+    /// one group at most.
     pub(crate) fn check_members(&self, operators: usize, cores: usize) -> Result<(), PlacementFault> {
         let mut operators = vec![0; operators];
         let mut cores = vec![0; cores];
@@ -68,6 +70,8 @@ impl Placement {
 }
 
 impl Model<'_> {
+    /// Checks that a placement is valid for this model.
+    ///
     /// # Errors
     /// If the placement does not place each operator once, on existing cores, in groups that may have these replicas
     /// and do not send to each other in a cycle; or if it violates the constraints of the planner that made this

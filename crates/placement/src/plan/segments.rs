@@ -39,6 +39,8 @@ pub(super) struct Segments<'a> {
 }
 
 impl<'a> Segments<'a> {
+    /// Computes the costs of all segments of a chain.
+    ///
     /// # Panics
     /// If the pipeline is not a chain.
     pub(super) fn new(model: &'a Model<'a>, settings: &Settings) -> Segments<'a> {

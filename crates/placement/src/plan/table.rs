@@ -24,6 +24,8 @@ pub struct PlanTable {
 }
 
 impl PlanTable {
+    /// Creates a table from its entries.
+    ///
     /// # Errors
     /// Unless there are entries, whose rates are positive, finite and ascending.
     pub(crate) fn from_entries(entries: Vec<(f64, Plan)>) -> Result<PlanTable, Error> {

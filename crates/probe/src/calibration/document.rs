@@ -18,7 +18,7 @@ const SHOWN_CHARS: usize = 60;
 pub struct Kind {
     /// Name and version of the contents, in the file's key `schema`.
     pub schema: &'static str,
-    /// What a user calls the contents: `calibration`.
+    /// Name of the contents in messages: `calibration`.
     pub name: &'static str,
     /// The command that measures them.
     pub command: &'static str,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::console;
 
-/// Which figures are wanted.
+/// The selected figures.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct Shown {
     /// Count bytes

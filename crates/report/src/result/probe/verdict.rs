@@ -51,7 +51,7 @@ fn cheapest(group: &Group<'_>, Choice { fastest, cheapest }: Choice<'_>) -> Opti
     (group.cases.len() > 1).then(|| format!("Nothing within 5 % of it takes less CPU than its {cpu} s/GB."))
 }
 
-/// `Of 9 cases 6 are storage-bound, 2 CPU-bound and 1 undecided.`
+/// Describes the limits: `Of 9 cases 6 are storage-bound, 2 CPU-bound and 1 undecided.`
 fn limits(group: &Group<'_>) -> String {
     let verdicts = group.verdicts();
     if let [(cases, limit)] = verdicts[..] {

@@ -108,7 +108,7 @@ pub(super) fn verdict(result: &ScenarioResult) -> Vec<String> {
     sentences
 }
 
-/// `37.3 % faster`, `5.5 % slower`.
+/// Describes a ratio: `37.3 % faster`, `5.5 % slower`.
 fn faster(ratio: f64) -> String {
     format!("{} {}", percent(ratio.abs()), if ratio < 0.0 { "slower" } else { "faster" })
 }
