@@ -352,7 +352,7 @@ impl WriteStream {
     /// The error of a failed write, of this one or an earlier one.
     ///
     /// # Panics
-    /// If the buffer is of another pool, or its capacity is less than the alignment.
+    /// If the buffer is of another pool, or its capacity is not a multiple of the alignment.
     pub fn submit(&mut self, mut buffer: Buffer) -> Result<(), Error> {
         self.check_buffer(&buffer);
         self.check()?;

@@ -105,7 +105,7 @@ fn of_file(
     Finding { what, available, found, consequence }
 }
 
-/// Returns whether an engine reads a file with registered buffers; otherwise the error of reading.
+/// Reads a file by an engine; returns whether its buffers were registered.
 fn read_by(path: &Path, kind: EngineKind) -> Result<bool, sakiyomi_io::Error> {
     let options = ReadOptions {
         engine: EngineSpec { kind, depth: 1 },

@@ -18,7 +18,7 @@ head_switch = "1ms"
 seek = { curve = "datasheet", track_to_track = "1ms", average = "8ms", full_stroke = "16ms" }
 "#;
 
-/// Returns reads and writes all over the drive, each with a time that the drive's file does not have.
+/// Returns reads and writes all over the drive, each with a time unlike that of the unfitted drive.
 fn measured() -> String {
     let mut trace = String::new();
     for number in 0..240u64 {

@@ -181,7 +181,7 @@ fn ctrl_c_while_files_are_laid_out_leaves_nothing() {
     for number in 0..2000 {
         fs::create_dir_all(scratch.0.join(format!("files/{number}"))).unwrap();
     }
-    // Whether the signal arrives during the scan or after it depends on the machine: nothing is left in either case.
+    // It depends on the machine whether the signal arrives during the scan: nothing is left in either case.
     for wait in [5, 10, 20, 40] {
         let mut command = Command::new("timeout");
         command.args(["-s", "INT", &format!("0.0{wait:02}"), env!("CARGO_BIN_EXE_sakiyomi")]);
@@ -263,7 +263,7 @@ fn as_many_files_can_be_open_as_there_are_descriptors() {
     command.args(["-c", FEW_DESCRIPTORS, env!("CARGO_BIN_EXE_sakiyomi"), "mount", "files", "disk"]);
     command.current_dir(&scratch.0);
     let served = Served::started(&scratch, command);
-    // All of them are known to the kernel, which takes half of the descriptors.
+    // Looks up all of them; the mount keeps half of its descriptors for known files.
     for number in 0..100 {
         fs::metadata(scratch.0.join(format!("disk/{number}"))).unwrap();
     }
