@@ -1,7 +1,6 @@
 //! Tables of ARCHITECTURE.md.
 
-/// Returns the rows of the first table in `text` whose header's first cell is `first`, as cells without surrounding
-/// blanks.
+/// The rows of the first table in `text` whose header's first cell is `first`, as cells without surrounding blanks.
 ///
 /// # Panics
 /// If there is no such table.
@@ -9,7 +8,7 @@ pub(crate) fn rows(text: &str, first: &str) -> Vec<Vec<String>> {
     let mut lines = text.lines();
     let found = lines.by_ref().any(|line| cells(line).is_some_and(|cells| cells[0] == first));
     assert!(found, "ARCHITECTURE.md has no table that begins with `{first}`");
-    // Skips the separator line below the header.
+    // The line under the header.
     lines.next();
     lines.map_while(cells).collect()
 }
