@@ -1,8 +1,9 @@
-//! Tells the command which commit it was built from, where that is known, and for which target.
+//! Passes the commit and the target of the build to the command.
 //!
 //! Cargo sets `SAKIYOMI_VERSION` for the crate: `0.1.0 (1a2b3c4d5e 2026-11-22, x86_64-unknown-linux-gnu)`, and
-//! `SAKIYOMI_COMMIT` and `SAKIYOMI_COMMIT_DATE`, which are empty in a source archive, without git, and in a checkout of
-//! something else. Nothing in them depends on when or where the build runs, so that builds of one commit are the same.
+//! `SAKIYOMI_COMMIT` and `SAKIYOMI_COMMIT_DATE`, which are empty in a source archive, without git, and in a checkout
+//! of another project. They do not depend on the time or place of the build, so that builds of one commit are the
+//! same.
 
 use std::env;
 use std::fs;
@@ -30,7 +31,7 @@ fn main() {
     println!("cargo::rustc-env=SAKIYOMI_VERSION={version} ({built_from}{target})");
 }
 
-/// The git checkout that this crate lies in.
+/// The git checkout that contains this crate.
 pub(crate) struct Checkout<'a> {
     root: &'a Path,
 }
@@ -41,7 +42,7 @@ pub(crate) struct Commit {
 }
 
 impl Checkout<'_> {
-    /// The checkout whose top directory is `root`; none if `root` merely lies within another project's checkout.
+    /// Returns the checkout whose top directory is `root`; `None` if `root` is within another project's checkout.
     pub(crate) fn at(root: &Path) -> Option<Checkout<'_>> {
         let checkout = Checkout { root };
         let top = checkout.git(&["rev-parse", "--show-toplevel"])?;
@@ -56,8 +57,9 @@ impl Checkout<'_> {
         Some(Commit { hash: hash.chars().take(COMMIT_DIGITS).collect(), date: date.to_owned() })
     }
 
-    /// The files that change when another commit is checked out: HEAD, the branch that it names, and the files that branches
-    /// are packed into or listed in. A branch without a file of its own gets one with its next commit, in a directory that changes then.
+    /// Returns the files that change when another commit is checked out: HEAD, the branch that it names, and the
+    /// files into which branches are packed or listed. A branch without a file of its own gets one with its next
+    /// commit, in a directory that changes then.
     pub(crate) fn inputs(&self) -> Vec<PathBuf> {
         let branch = self.git(&["symbolic-ref", "--quiet", "HEAD"]);
         let branch = branch.and_then(|branch| self.path(&branch)).and_then(|path| nearest_existing(&path));
@@ -65,12 +67,13 @@ impl Checkout<'_> {
         named.chain(branch).filter(|path| path.exists()).collect()
     }
 
-    /// Where git keeps one of its own files: in a linked worktree, `.git` is a file, and branches lie elsewhere.
+    /// Returns the path of one of git's own files: in a linked worktree, `.git` is a file, and branches are
+    /// elsewhere.
     fn path(&self, name: &str) -> Option<PathBuf> {
         self.git(&["rev-parse", "--git-path", name]).map(|path| self.root.join(path))
     }
 
-    /// Standard output of git; `None` if it fails or is not installed.
+    /// Runs git and returns its standard output; `None` if it fails or is not installed.
     fn git(&self, arguments: &[&str]) -> Option<String> {
         let mut git = Command::new("git");
         git.arg("-C").arg(self.root).args(arguments);

@@ -1,4 +1,4 @@
-//! Options that several commands share, in groups; each command's own stand in its file.
+//! Groups of options that several commands share; the options of a single command are in its file.
 
 use std::path::PathBuf;
 
@@ -14,11 +14,11 @@ use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
 use crate::console::Common;
 use crate::drive_file::drive_spec;
 
-/// Help begins with what the command does and with examples, as people read it.
+/// Help template: help begins with a description of the command and with examples.
 pub(crate) const HELP: &str =
     "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 
-/// Which drive, and what is changed of it.
+/// The drive, and changes of its settings.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DriveArgs {
     /// A built-in drive (`sakiyomi drive list`), a TOML file, or DiskSim's .diskspecs or .parv
@@ -30,7 +30,7 @@ pub(crate) struct DriveArgs {
 }
 
 impl DriveArgs {
-    /// The drive with its changes, checked.
+    /// Returns the drive with its changes, validated.
     pub(crate) fn spec(&self, common: &Common) -> Result<DriveSpec> {
         let settings = self.set.iter().map(|setting| {
             let (key, value) = setting.split_once('=').with_context(|| {
@@ -47,7 +47,8 @@ impl DriveArgs {
     }
 }
 
-// Headings in a command's help. Each option names its own: a heading for the group would hold for what comes after, too.
+// Headings in a command's help. Each option names its own: a heading for the group would also apply to the options
+// after it.
 const READING: &str = "Reading the trace";
 const REPLAYING: &str = "Replaying the trace";
 
@@ -90,7 +91,7 @@ impl TraceArgs {
         })
     }
 
-    /// How the trace is read, where that changes what it asks for.
+    /// Describes how the trace is read, where options change its content.
     fn in_words(&self) -> impl Iterator<Item = String> {
         let device = self.device.map(|device| format!("device {device}"));
         let map = self.map.as_ref().map(|_| "devices one behind the other".to_owned());
@@ -141,7 +142,7 @@ impl ReplayArgs {
     }
 }
 
-/// A trace on a drive: what `sim` and `sweep` have in common.
+/// A trace and its processing, shared by `sim` and `sweep`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WorkloadArgs {
     /// The trace, in any supported format, plain or compressed; `-` is standard input
@@ -163,7 +164,7 @@ impl WorkloadArgs {
         format!("{:?} {:?} warm_up {:?}", self.reading, self.replaying, self.warm_up)
     }
 
-    /// How the trace is replayed, where it is not simply at its own times: what belongs to a result.
+    /// Describes how the trace is replayed for a result, unless simply at its own times.
     pub(crate) fn in_words(&self, replay: &Replay) -> Vec<String> {
         let mut words = Vec::new();
         if let Pace::Closed { outstanding } = replay.pace {
@@ -177,7 +178,7 @@ impl WorkloadArgs {
     }
 }
 
-/// A trace with measured times, and a drive to hold against it.
+/// A trace with measured times, and a drive to compare with it.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MeasurementArgs {
     /// The trace, in a format with measured response times, plain or compressed; `-` is standard input
@@ -192,14 +193,14 @@ pub(crate) struct MeasurementArgs {
 }
 
 impl MeasurementArgs {
-    /// How the trace is read and replayed: what belongs to a result.
+    /// Describes how the trace is read and replayed, for a result.
     pub(crate) fn in_words(&self, pace: Option<&str>) -> Vec<String> {
         let wrapped = self.wrap.then(|| "wrapped".to_owned());
         pace.map(str::to_owned).into_iter().chain(self.reading.in_words()).chain(wrapped).collect()
     }
 }
 
-/// A method of reading by its name, with the nearest name in the error.
+/// Parses an I/O method by its name; an error suggests the nearest name.
 pub(crate) fn parse_method(text: &str) -> Result<EngineSpec, String> {
     text.parse::<EngineSpec>().map_err(|error| {
         let (name, _) = text.split_once(':').unwrap_or((text, ""));

@@ -1,4 +1,4 @@
-//! A program that a command runs, and that is to look from outside as if it had been run by itself.
+//! A program that a command runs transparently: from outside it looks as if it had been run by itself.
 
 use std::process::ExitCode;
 
@@ -6,14 +6,14 @@ use sakiyomi_os::process::command::{StartError, Status, end_by};
 
 use crate::console::complain;
 
-/// Exit code of a failure of this command itself, as of `env`, `nice` and `timeout`.
+/// Exit code if this command itself fails, as with `env`, `nice` and `timeout`.
 pub(crate) const OWN_FAILURE_CODE: u8 = 125;
 /// Exit code if the program cannot be executed.
 const NOT_EXECUTABLE_CODE: u8 = 126;
 /// Exit code if the program does not exist.
 const NOT_FOUND_CODE: u8 = 127;
 
-/// Says why the program was not run, or not to its end, and what to end with.
+/// Reports why the program was not run, or not to its end; returns the exit code.
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     complain(&format!("{error:#}"));
     match error.downcast_ref::<StartError>() {
@@ -24,10 +24,10 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     .into()
 }
 
-/// Ends as the program has: what there is to tell has been told.
+/// Exits with the status of the program, after all output was written.
 pub(crate) fn end_as(status: Status) -> ExitCode {
     match status {
-        // As of `wait`, which gives the low byte.
+        // As with `wait`, which returns the low byte.
         Status::Code(code) => ExitCode::from(code as u8),
         Status::Signal(signal) => {
             end_by(signal);
@@ -36,7 +36,7 @@ pub(crate) fn end_as(status: Status) -> ExitCode {
     }
 }
 
-/// What it returned, or the signal that killed it.
+/// Returns the exit code of the program, or the signal that killed it.
 pub(crate) fn code_and_signal(status: Option<Status>) -> (Option<i64>, Option<i64>) {
     match status {
         Some(Status::Code(code)) => (Some(code.into()), None),

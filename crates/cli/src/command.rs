@@ -148,8 +148,8 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether Ctrl-C has it clean up and end at its next look at the progress. `run` and `iorate run` leave signals to
-    /// their program; `wc` and `grep` have nothing to clean up, and end at once.
+    /// Returns whether Ctrl-C makes the command clean up and end at its next update of the progress. `run` and
+    /// `iorate run` leave signals to their program; `wc` and `grep` have nothing to clean up, and end at once.
     pub(crate) fn ends_at_a_look(&self) -> bool {
         match self {
             Command::Run(_) | Command::Wc(_) | Command::Grep(_) => false,
@@ -177,8 +177,8 @@ pub(crate) fn exit_with(error: &clap::Error) -> ! {
     std::process::exit(code)
 }
 
-/// Exit code of a command with wrong arguments. Callers of `run` must be able to distinguish its failures from those of
-/// the command that it runs, and `wc` exits as GNU's does.
+/// Returns the exit code of a command with wrong arguments. Callers of `run` must be able to distinguish its failures
+/// from those of the command that it runs, and `wc` exits as GNU's does.
 fn usage_error_code() -> i32 {
     let words = std::env::args_os()
         .skip(1)
@@ -211,7 +211,7 @@ fn complain_of(error: &clap::Error) {
     note(text.trim_end());
 }
 
-/// The standard library's message about a text that is not a number, and the message that replaces it.
+/// Returns the standard library's message about a text that is not a number, and the message that replaces it.
 fn number_problem(source: &(dyn Error + 'static)) -> Option<(String, &'static str)> {
     let own = if let Some(error) = source.downcast_ref::<ParseIntError>() {
         match error.kind() {
@@ -265,7 +265,7 @@ mod tests {
 
     use super::Cli;
 
-    /// Every command and what is below it.
+    /// Returns a command and all of its descendants.
     fn all(command: &clap::Command) -> Vec<&clap::Command> {
         let below = command.get_subcommands().flat_map(all);
         std::iter::once(command).chain(below).collect()
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn an_option_takes_the_same_in_every_command() {
-        // One of them or several, a file or a directory: the name says which.
+        // One or several, a file or a directory: these names have several meanings.
         let differ = ["out", "output", "drive", "method", "block", "limit", "on"];
         let mut takes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let cli = Cli::command();
@@ -288,8 +288,8 @@ mod tests {
         assert!(takes.is_empty(), "{takes:?}");
     }
 
-    /// The sakiyomi commands in a text of examples, as words. A backslash at the end continues a line; a pipeline may
-    /// hold several commands.
+    /// Returns the sakiyomi commands in a text of examples, as words. A backslash at the end continues a line; a
+    /// pipeline may contain several commands.
     fn example_commands(examples: &str) -> Vec<Vec<String>> {
         let joined = examples.replace("\\\n", " ");
         let parts = joined.lines().flat_map(|line| line.split(" | ")).map(str::trim);

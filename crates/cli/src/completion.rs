@@ -1,8 +1,8 @@
 //! Completion of command lines: the shells' scripts request completions of a word by `sakiyomi __complete INDEX WORD…`,
 //! and complete files and commands themselves, because only they can quote them.
 //!
-//! clap_complete's scripts support closed sets of values only: they can offer neither the names of drives where a file
-//! is also accepted, nor the keys of settings.
+//! clap_complete's scripts support only closed sets of values: they can offer neither the names of drives where a
+//! file is also accepted, nor the keys of settings.
 
 mod target;
 mod values;
@@ -17,10 +17,10 @@ use clap_complete::Shell;
 use crate::console::say;
 use target::Target;
 
-/// First argument by which a shell requests completions.
+/// First argument with which a shell requests completions.
 const REQUEST: &str = "__complete";
 
-/// Names that the shell adds to the candidates.
+/// Names that the shell itself adds to the candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Also {
     Nothing,
@@ -43,7 +43,7 @@ impl Also {
 /// A possible completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Candidate {
-    /// The whole word. If it ends in `=`, `:` or `,`, something follows without a space.
+    /// The whole word. If it ends in `=`, `:` or `,`, no space follows.
     word: String,
     description: String,
 }
@@ -54,14 +54,14 @@ impl Candidate {
     }
 }
 
-/// Completions of a word.
+/// The completions of a word.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     also: Also,
     candidates: Vec<Candidate>,
 }
 
-/// Answers a shell; `None` if this is not a shell's request.
+/// Handles a shell's request; `None` if the command line is not one.
 pub(crate) fn requested(cli: impl FnOnce() -> Command) -> Option<Result<ExitCode>> {
     let mut arguments = std::env::args_os().skip(1);
     (arguments.next()? == REQUEST).then(|| {
@@ -86,8 +86,8 @@ fn answer(mut cli: Command, words: &[String], index: usize) -> Answer {
     answer
 }
 
-/// Output for the shell: a line with the names that the shell adds, then a line for each candidate: the word, a tab,
-/// the description.
+/// Formats the output for the shell: a line with the names that the shell adds, then a line for each candidate: the
+/// word, a tab, the description.
 fn as_lines(answer: &Answer) -> String {
     let mut text = format!("{}\n", answer.also.name());
     for Candidate { word, description } in &answer.candidates {
@@ -97,16 +97,16 @@ fn as_lines(answer: &Answer) -> String {
     text
 }
 
-/// The script that `shell` reads to complete the command line `cli`.
+/// Returns the script that `shell` reads to complete the command line `cli`.
 ///
 /// # Errors
-/// None but those of clap_complete.
+/// Those of clap_complete.
 pub(crate) fn script(shell: Shell, mut cli: Command) -> Result<String> {
     Ok(match shell {
         Shell::Bash => include_str!("completion/sakiyomi.bash").to_owned(),
         Shell::Zsh => include_str!("completion/sakiyomi.zsh").to_owned(),
         Shell::Fish => include_str!("completion/sakiyomi.fish").to_owned(),
-        // Options and closed sets of values only.
+        // Only options and closed sets of values.
         shell => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut cli, "sakiyomi", &mut script);
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use crate::command::Cli;
 
-    /// Completions at the end of a line, and the names that the shell adds.
+    /// Returns the completions at the end of a line, and the names that the shell adds.
     fn at_end(line: &str) -> (Vec<String>, Also) {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let answer = answer(Cli::command(), &words, words.len() - 1);
@@ -180,7 +180,7 @@ mod tests {
         for key in at_end("sakiyomi sim t --set ").0 {
             for setting in at_end(&format!("sakiyomi sim t --set {key}")).0 {
                 let (key, value) = setting.split_once('=').unwrap();
-                // Which keys a seek curve has depends on its kind: they change together.
+                // The keys of a seek curve depend on its kind: they change together.
                 if key.starts_with("servo.seek") {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! What a person sees, and the options of every command about it: the only place that prints.
+//! Output for the user, and the options of every command about it: the only module that prints.
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -32,17 +32,17 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// Writes a result to stdout: as JSON if that is wanted, else in words.
+    /// Writes a result to stdout: as JSON if requested, otherwise as text.
     pub(crate) fn tell(&self, document: &impl Serialize, words: impl FnOnce(Style) -> String) -> Result<()> {
         if self.json { say_json(document) } else { say(&words(self.color.style())) }
     }
 
-    /// Writes a result to stdout: as JSON if that is wanted, else as its report.
+    /// Writes a result to stdout: as JSON if requested, otherwise as its report.
     pub(crate) fn present(&self, reported: &impl Reported) -> Result<()> {
         self.tell(reported, |style| text::render(&reported.report(), style))
     }
 
-    /// Tells of something on stderr that is not the result, unless that is not wanted.
+    /// Writes a note to stderr, unless `--quiet` suppresses it.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
             note(text);
@@ -65,12 +65,12 @@ pub(crate) enum Colour {
 const WIDTH_MAX_COLUMNS: usize = 110;
 
 impl Colour {
-    /// Whether to colour what goes to stdout, and how wide it may be.
+    /// Returns the style of stdout: colours and width.
     pub(crate) fn style(self) -> Style {
         self.style_on(io::stdout().is_terminal())
     }
 
-    /// The same for what goes to stderr.
+    /// Returns the style of stderr.
     pub(crate) fn style_of_notes(self) -> Style {
         self.style_on(io::stderr().is_terminal())
     }
@@ -88,7 +88,7 @@ impl Colour {
     }
 }
 
-/// Standard output, on which writing fails if the program was started without one.
+/// Standard output; writes fail if the program was started without one.
 pub(crate) struct Stdout(io::Stdout);
 
 pub(crate) fn stdout() -> Stdout {
@@ -115,7 +115,7 @@ pub(crate) fn say(text: &str) -> Result<()> {
         .context("cannot write the result to standard output")
 }
 
-/// Prints the help or the version that clap was asked for to stdout.
+/// Prints the requested help or version to stdout.
 pub(crate) fn print_help(help: &clap::Error) -> Result<()> {
     let out = io::stdout();
     stdio::was_open(out.as_fd())
@@ -129,12 +129,12 @@ pub(crate) fn say_json(value: &impl Serialize) -> Result<()> {
     say(&serde_json::to_string_pretty(value)?)
 }
 
-/// Writes a result that no run made, as the JSON object that stands for it.
+/// Writes a result without circumstances of a run, as a JSON object.
 pub(crate) fn say_result(schema: &str, result: &impl Serialize) -> Result<()> {
     say_json(&Envelope { schema, result })
 }
 
-/// The same on one line, for results that come one after the other.
+/// Writes such a result on one line, for a sequence of results.
 pub(crate) fn say_line(schema: &str, result: &impl Serialize) -> Result<()> {
     say(&serde_json::to_string(&Envelope { schema, result })?)
 }
@@ -146,12 +146,12 @@ pub(crate) struct Envelope<'a, T> {
     pub(crate) result: T,
 }
 
-/// Tells of something on stderr that is not the result. Nobody may be there to read it.
+/// Writes a note to stderr. Errors are ignored: stderr may be closed.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{}", without_numbers(text));
 }
 
-/// Writes a result to stderr as JSON, where stdout is a program's.
+/// Writes a result to stderr as JSON, if stdout belongs to a program.
 pub(crate) fn note_json(value: &impl Serialize) {
     match serde_json::to_string_pretty(value) {
         Ok(text) => note(&text),
@@ -159,12 +159,13 @@ pub(crate) fn note_json(value: &impl Serialize) {
     }
 }
 
-/// Tells of an error on stderr.
+/// Writes an error to stderr.
 pub(crate) fn complain(text: &str) {
     note(&format!("sakiyomi: {text}"));
 }
 
-/// An error's text without the numbers that the standard library adds to the system's words: ` (os error 2)`.
+/// Returns an error's text without the numbers that the standard library appends to the system's messages: ` (os
+/// error 2)`.
 pub(crate) fn without_numbers(text: &str) -> String {
     let mut parts = text.split(" (os error ");
     let mut plain = parts.next().unwrap_or_default().to_owned();

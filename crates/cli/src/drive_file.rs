@@ -1,4 +1,4 @@
-//! The drive that a user names: one that comes with sakiyomi, a TOML file, or files of DiskSim's.
+//! The drive that a user names: a built-in one, a TOML file, or DiskSim's files.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use sakiyomi_drive::spec::{DriveSpec, Imported, builtin};
 
 use crate::console::Common;
 
-/// A built-in drive by its name, or one from a file.
+/// Returns a built-in drive by its name, or one from a file.
 pub(crate) fn drive_spec(name: &str, common: &Common) -> Result<DriveSpec> {
     match ending(name) {
         Some("diskspecs" | "parv") => {
@@ -26,7 +26,7 @@ pub(crate) fn drive_spec(name: &str, common: &Common) -> Result<DriveSpec> {
     }
 }
 
-/// The text of a file that a user names; `hint` says where one can be had.
+/// Reads the text of a file that a user names; `hint` suggests how to get one.
 pub(crate) fn read_text(path: &Path, what: &str, hint: &str) -> Result<String> {
     fs::read_to_string(path).map_err(|error| {
         let problem = match error.kind() {
@@ -44,15 +44,15 @@ fn ending(name: &str) -> Option<&str> {
 /// A drive read from DiskSim's parameter files.
 pub(crate) struct FromDisksim {
     pub(crate) drive: DriveSpec,
-    /// What the files say that the drive cannot.
+    /// Settings in the files that the drive does not support.
     pub(crate) warnings: Vec<String>,
     /// The files that were read, in the order of reading.
     pub(crate) files: Vec<String>,
 }
 
 impl FromDisksim {
-    /// Reads a `.diskspecs` file, with the `.parv` file of its name beside it if there is one, or a `.parv` file.
-    /// Files that these name are looked up in the same directory, wherever the command was called.
+    /// Reads a `.diskspecs` file, with the `.parv` file of the same name beside it if there is one, or a `.parv`
+    /// file. Files that they refer to are looked up in the same directory, whatever the working directory.
     pub(crate) fn read(file: &str) -> Result<FromDisksim> {
         let text = read_text(file.as_ref(), "the drive", "name one of DiskSim's .diskspecs or .parv files")?;
         let mut files = vec![file.to_owned()];
@@ -75,14 +75,14 @@ impl FromDisksim {
         Ok(FromDisksim { drive: spec, warnings, files })
     }
 
-    /// Tells which files were read, and what the drive does otherwise than they say.
+    /// Reports the files that were read, and the differences of the drive from them.
     pub(crate) fn tell(&self, common: &Common) {
         common.note(&format!("drive: {}", self.files.join(", ")));
         self.warnings.iter().for_each(|warning| common.note(&format!("warning: {warning}")));
     }
 }
 
-/// The text and the name of the `.parv` file beside a drive's file, if there is one.
+/// Returns the text and the name of the `.parv` file beside a drive's file, if there is one.
 fn beside(file: &str) -> Result<Option<(String, String)>> {
     let path = Path::new(file).with_extension("parv");
     let name = path.display().to_string();

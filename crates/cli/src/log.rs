@@ -1,4 +1,4 @@
-//! The logs that a simulation leaves, written as they come.
+//! The logs of a simulation, written as a stream.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +14,7 @@ use sakiyomi_trace::table::{Column, Kind, TableFile, Value};
 
 use crate::output::cannot_write;
 
-/// How logs are stored.
+/// Storage formats of logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     /// Compressed columns, for DuckDB, Polars and pandas.
@@ -34,13 +34,13 @@ impl LogFormat {
         }
     }
 
-    /// The names of the logs' files.
+    /// Returns the file names of the logs.
     pub(crate) fn files(self) -> impl Iterator<Item = String> {
         LOGS.into_iter().map(move |log| format!("{log}.{}", self.ending()))
     }
 }
 
-/// The command, cache and disk log, and the chunks, written as they come.
+/// The command, cache and disk logs, and the chunks, written as a stream.
 pub(crate) struct Logs {
     commands: TableFile,
     cache: TableFile,
@@ -67,7 +67,7 @@ impl Logs {
         })
     }
 
-    /// Takes down a command that has ended.
+    /// Records a completed command.
     pub(crate) fn command(&mut self, completion: &Completion) -> io::Result<()> {
         let request = &completion.request;
         let part = |of: fn(&Breakdown) -> Nanos| {
@@ -99,7 +99,7 @@ impl Logs {
         ])
     }
 
-    /// Takes down what has happened in the drive, and chunks that have closed.
+    /// Records the events in the drive, and the chunks that have been closed.
     pub(crate) fn drain(&mut self, drive: &mut Drive, observation: &mut Observation) -> io::Result<()> {
         drive.take_log(&mut self.events);
         for event in self.events.drain(..) {
@@ -112,7 +112,7 @@ impl Logs {
         self.points.drain(..).try_for_each(|point| chunk_row(&mut self.chunks, &point))
     }
 
-    /// Puts the logs under their names.
+    /// Commits the logs under their names.
     pub(crate) fn finish(self) -> Result<()> {
         [self.commands, self.cache, self.disk, self.chunks]
             .into_iter()

@@ -1,8 +1,8 @@
-//! The command line. Each command has a file of its own under `command/`; what they share stands beside this one.
+//! The command line. Each command has a file of its own under `command/`; shared modules are beside this file.
 //!
-//! Results go to stdout, progress and warnings to stderr. Exit codes: 0 done, 1 a check that was asked for failed,
-//! 2 usage or operating error, 130 ended by Ctrl-C; `run` and `iorate run` end as their program does. A reader that
-//! closes its end of a pipe ends us quietly.
+//! Results go to stdout, progress and warnings to stderr. Exit codes: 0 success, 1 a requested check failed, 2 usage
+//! or operating error, 130 ended by Ctrl-C; `run` and `iorate run` exit as their program does. If the reader of a
+//! pipe closes it, the command ends silently.
 
 mod args;
 mod child;

@@ -9,16 +9,16 @@ use clap_mangen::roff::{Inline, Roff, bold, roman};
 
 /// A manual page.
 pub(crate) struct Page {
-    /// The name of its file, such as `sakiyomi-trace-convert.1`.
+    /// File name, such as `sakiyomi-trace-convert.1`.
     pub(crate) file_name: String,
-    /// Its text, for `man` and `mandoc`.
+    /// Its text in roff, for `man` and `mandoc`.
     pub(crate) text: Vec<u8>,
 }
 
-/// The pages of `root` and of every command below it, that of `root` first.
+/// Returns the pages of `root` and of all commands below it, that of `root` first.
 ///
 /// # Errors
-/// None but those of formatting.
+/// Those of formatting.
 pub(crate) fn pages(root: Command) -> io::Result<Vec<Page>> {
     let mut root = root.disable_help_subcommand(true);
     root.build();
@@ -27,7 +27,7 @@ pub(crate) fn pages(root: Command) -> io::Result<Vec<Page>> {
     Ok(pages)
 }
 
-/// Adds the page of `command` and those below it; `path` are the commands above it, the outermost first.
+/// Adds the page of `command` and those below it; `path` is the list of the commands above it, the outermost first.
 fn add_pages(command: &Command, path: &[&Command], pages: &mut Vec<Page>) -> io::Result<()> {
     pages.push(page(command, path)?);
     let path = [path, &[command]].concat();
@@ -62,14 +62,14 @@ fn page(command: &Command, path: &[&Command]) -> io::Result<Page> {
     Ok(Page { file_name: format!("{name}.1"), text: text.into_bytes() })
 }
 
-/// The text with one vertical space where clap_mangen has an empty line between two breaks, and without spaces at the ends of
-/// lines: `mandoc -Tlint` warns of both.
+/// Replaces empty lines between two breaks, which clap_mangen emits, by a vertical space, and removes trailing
+/// spaces: `mandoc -Tlint` warns of both.
 fn without_odd_breaks(text: &str) -> String {
     let text = text.replace("\n.br\n\n.br\n", "\n.sp\n");
     text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// How the command is called, as its help says it.
+/// Writes the SYNOPSIS section, with the usage from the help.
 fn synopsis(command: &Command, roff: &mut Roff) {
     roff.control("SH", ["SYNOPSIS"]);
     let usage = command.clone().render_usage().to_string();
@@ -89,7 +89,7 @@ fn page_name(command: &Command) -> String {
     command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned()
 }
 
-/// NOTES section: the help text below the options.
+/// Writes the NOTES section: the help text below the options.
 fn notes(command: &Command, roff: &mut Roff) {
     let Some(notes) = command.get_after_help() else { return };
     roff.control("SH", ["NOTES"]);
@@ -101,7 +101,7 @@ fn notes(command: &Command, roff: &mut Roff) {
     }
 }
 
-/// The examples of the help, line by line.
+/// Writes the EXAMPLES section, line by line.
 fn examples(command: &Command, roff: &mut Roff) {
     let Some(examples) = command.get_before_help() else { return };
     roff.control("SH", ["EXAMPLES"]);
@@ -112,7 +112,7 @@ fn examples(command: &Command, roff: &mut Roff) {
     roff.control("EE", []);
 }
 
-/// The pages above, beside and below, those of other programs, and the documents.
+/// Writes the SEE ALSO section: related pages of sakiyomi, those of other programs, and documents.
 fn see_also(command: &Command, path: &[&Command], roff: &mut Roff) {
     let beside = path.last().into_iter().flat_map(|parent| parent.get_subcommands());
     let beside = beside.filter(|beside| beside.get_name() != command.get_name());
@@ -147,7 +147,7 @@ struct Related {
     documents: &'static [&'static str],
 }
 
-/// Of every command of sakiyomi that has a document of its own.
+/// Further reading about each command of sakiyomi that has a document of its own.
 const RELATED: &[Related] = &[
     Related { topic: "sim", pages: &[], documents: &["docs/model.md", "docs/accuracy.md", "docs/tables.md"] },
     Related { topic: "compare", pages: &[], documents: &["docs/model.md", "docs/results.md"] },

@@ -1,4 +1,4 @@
-//! A trace as a real drive served it: what `validate` holds a simulation against.
+//! A trace with the times of a real drive, with which `validate` compares a simulation.
 
 use anyhow::{Result, bail, ensure};
 use sakiyomi_drive::Drive;
@@ -9,30 +9,30 @@ use sakiyomi_validate::{Anchored, Label, Measured, Pace, anchored, delays_before
 use crate::args::MeasurementArgs;
 use crate::progress::Progress;
 
-/// All requests are held in memory, because their distributions are compared exactly.
+/// Maximum requests: all are held in memory, because their distributions are compared exactly.
 const REQUESTS_MAX: usize = 5_000_000;
-/// About 292 years. The sum of a later time and that of a simulated drive may not fit 64 bits.
+/// Maximum time, about 292 years: the sum of a later time and that of a simulated drive may not fit 64 bits.
 const TIME_MAX: Nanos = Nanos(i64::MAX as u64);
-/// Gain of the spindle phase's coherence from which delays are read as before their requests.
+/// Gain of the spindle phase's coherence from which delays are interpreted as before their requests.
 const COHERENCE_GAIN_MIN: f64 = 0.05;
 /// Records between two updates of the progress.
 const PROGRESS_PERIOD_RECORDS: usize = 1 << 14;
-/// What to do about a trace without measured times.
+/// Hint for a trace without measured times.
 const WITH_TIMES: &str = "disksim-validation, hplajw, msr and systor17 traces have them, and sakiyomi's own CSV and \
                           Parquet with a column response_ns";
 
 /// The requests of a trace with their measured times, and how they are replayed.
 pub(crate) struct Measurement {
     pub(crate) trace: String,
-    /// In the order in which the drive got them.
+    /// In the order in which the drive received them.
     pub(crate) requests: Vec<Measured>,
     pub(crate) pace: Pace,
-    /// A closed loop's delays were found to be those before their requests.
+    /// Whether a closed loop's delays were found to precede their requests.
     delays_before: bool,
 }
 
 impl Measurement {
-    /// Reads the trace, as it is to run on `drive`.
+    /// Reads the trace for a replay on `drive`.
     pub(crate) fn read(
         args: &MeasurementArgs,
         drive: &Drive,
@@ -82,8 +82,9 @@ impl Measurement {
         Ok(Measurement { trace: name, requests, pace, delays_before: false })
     }
 
-    /// Replays the trace at its measured times. A closed loop's delays are read both ways, after their requests as the
-    /// format says and before them; that is kept in which the phase of the spindle is foretold clearly better.
+    /// Replays the trace at its measured times. A closed loop's delays are interpreted in both ways, after their
+    /// requests as the format specifies and before them; the latter is chosen if it predicts the phase of the spindle
+    /// clearly better.
     pub(crate) fn anchor(&mut self, drive: impl Fn() -> Result<Drive>) -> Result<Anchored> {
         let after = anchored(drive()?, &self.requests);
         if self.pace != Pace::Closed {
@@ -100,7 +101,7 @@ impl Measurement {
         Ok(before)
     }
 
-    /// How the trace is freely replayed, where it is not simply at its own times.
+    /// Describes the free replay, unless it is simply at the trace's own times.
     pub(crate) fn in_words(&self) -> Option<&'static str> {
         match self.pace {
             Pace::Closed if self.delays_before => Some("closed loop, delays before their requests"),
@@ -112,7 +113,7 @@ impl Measurement {
         }
     }
 
-    /// When the real drive was done with the last request.
+    /// Returns the time at which the real drive completed the last request.
     pub(crate) fn end(&self) -> Nanos {
         self.requests.iter().map(Measured::ended).max().unwrap_or_default()
     }
@@ -123,7 +124,7 @@ fn measured(record: &Record, fit: &Fit, trace: &str) -> Result<Measured> {
     let Some(response) = record.response else {
         bail!("{trace}:{line}: the request has no measured response time; {WITH_TIMES}");
     };
-    // In the host's queue it waited for the drive, which is no work of the drive's.
+    // The wait in the host's queue is not part of the drive's work.
     let wait = record.started.map_or(Nanos::ZERO, |started| started.saturating_sub(record.time));
     ensure!(
         wait <= response,

@@ -1,4 +1,4 @@
-//! Files that a run leaves in its `--out` directory, each whole or not there.
+//! Files that a run leaves in its `--out` directory; each appears only when it is complete.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -18,11 +18,12 @@ pub(crate) struct Overwrite {
 }
 
 impl Overwrite {
-    /// The directory that `--out` names, if it is given, for a run that writes the files named `others` besides those
-    /// that every run leaves.
+    /// Opens the directory of `--out`, if given, for a run that writes the files named `others` in addition to those
+    /// of every run.
     ///
     /// # Errors
-    /// If it cannot be made or written to, or holds a file of one of the names that is not from an earlier run.
+    /// If it cannot be created or written to, or contains a file of one of these names that is not from an earlier
+    /// run.
     pub(crate) fn out(self, path: Option<&Path>, others: &[&str]) -> Result<Option<OutDir>> {
         path.map(|path| OutDir::for_report(path, self, others)).transpose()
     }
@@ -42,11 +43,10 @@ fn would_overwrite(file: &Path) -> anyhow::Error {
     )
 }
 
-/// The directory that takes a run's files.
+/// The output directory of a run.
 pub(crate) struct OutDir {
     path: PathBuf,
-    /// It and those above it, as far as they were made for this run, the innermost first; they go again if nothing is put
-    /// into it.
+    /// The directories that were created for this run, the innermost first; they are removed if nothing is written.
     made: Vec<PathBuf>,
 }
 
@@ -58,20 +58,21 @@ impl Drop for OutDir {
 }
 
 impl OutDir {
-    /// The directory at `path`, made if it is not there.
+    /// Opens the directory at `path`, created if it does not exist.
     pub(crate) fn new(path: &Path) -> Result<OutDir> {
         ensure!(!path.is_file(), "{} is a file, and --out needs a directory; name another", path.display());
         let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
         let made = path.ancestors().take_while(is_missing).map(Path::to_owned).collect();
-        // Known before they are made: making them may fail half-way.
+        // Recorded before they are created: that may fail halfway.
         let out = OutDir { path: path.to_owned(), made };
         fs::create_dir_all(path).with_context(|| format!("cannot make the directory {}", path.display()))?;
-        // Where nothing can be written, that is known before the work is done. What was made goes again.
+        // Fails before the work is done if nothing can be written. Created directories are removed again.
         OutFile::create(&path.join("result.json"))?;
         Ok(out)
     }
 
-    /// The same, unless files of other programs would be overwritten. This is checked before the work is done, too.
+    /// Opens the directory, unless files of other programs would be overwritten. This is also checked before the work
+    /// is done.
     fn for_report(path: &Path, overwrite: Overwrite, others: &[&str]) -> Result<OutDir> {
         let result = path.join("result.json");
         let holds_our_result = is_ours(&result, RESULT_MARK);
@@ -92,12 +93,12 @@ impl OutDir {
         OutDir::new(path)
     }
 
-    /// Writes what every run leaves: the result, its report as a page and as Markdown, and the pictures of both.
+    /// Writes the files of every run: the result, its report as a page and as Markdown, and the charts.
     pub(crate) fn write_report(&self, reported: &impl Reported) -> Result<()> {
         self.write_result(reported, reported)
     }
 
-    /// The same where the result's JSON has another envelope.
+    /// As [`OutDir::write_report`], for a result whose JSON has another envelope.
     pub(crate) fn write_result(
         &self,
         document: &impl serde::Serialize,
@@ -116,7 +117,7 @@ impl OutDir {
         charts.iter().try_for_each(|chart| self.write(&format!("{}.svg", chart.name), chart.svg.as_bytes()))
     }
 
-    /// Writes a file, in place of the one of that name if there is one.
+    /// Writes a file, replacing an existing one.
     pub(crate) fn write(&self, name: &str, content: &[u8]) -> Result<()> {
         OutFile::create(&self.path.join(name))?.write(content)
     }
@@ -125,7 +126,7 @@ impl OutDir {
         &self.path
     }
 
-    /// Where a reader begins.
+    /// Returns the path of the report, as a starting point for readers.
     pub(crate) fn report(&self) -> String {
         format!("report: {}", self.path.join("report.html").display())
     }
@@ -140,7 +141,7 @@ const MARKDOWN_MARK: &str = "<!--sakiyomi";
 /// Bytes at the beginning of a file that are searched for the mark of a report.
 const HEAD_BYTES: u64 = 8192;
 
-/// Whether a file has the mark of sakiyomi near its beginning.
+/// Returns whether a file has the mark of sakiyomi near its beginning.
 fn is_ours(path: &Path, mark: &str) -> bool {
     let mut head = Vec::new();
     let is_read = path.is_file()
@@ -149,7 +150,8 @@ fn is_ours(path: &Path, mark: &str) -> bool {
     is_read && String::from_utf8_lossy(&head).contains(mark)
 }
 
-/// A file that is written at the end of a command. It is made at the beginning: who cannot write it is told before the work
+/// A file that is written at the end of a command. It is created at the beginning, so that errors are reported before
+/// the work is done.
 /// is done.
 pub(crate) struct OutFile {
     path: PathBuf,
@@ -166,7 +168,7 @@ impl OutFile {
         Ok(OutFile { path: path.to_owned(), file })
     }
 
-    /// Writes it, in place of the one of that name if there is one.
+    /// Writes it, replacing an existing file.
     pub(crate) fn write(self, content: &[u8]) -> Result<()> {
         self.write_by(|file| file.write_all(content))
     }
@@ -178,7 +180,7 @@ impl OutFile {
     }
 }
 
-/// What is said of a file that cannot be written.
+/// Returns the message about a file that cannot be written.
 pub(crate) fn cannot_write(path: &Path) -> String {
     format!("cannot write {}", path.display())
 }

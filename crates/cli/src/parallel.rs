@@ -1,4 +1,4 @@
-//! The same work done on many items, as many at a time as there are cores.
+//! Parallel processing of many items, as many at a time as there are cores.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,8 +8,8 @@ use sakiyomi_exec::executor::Threads;
 use crate::console::Common;
 use crate::progress::Progress;
 
-/// The results of `items`, in their order. The first failure, or Ctrl-C, ends it. The progress bar calls the items `what`,
-/// such as "combinations".
+/// Returns the results of `items`, in order. The first failure, or Ctrl-C, ends it. `what` is the name of the items
+/// in the progress bar, such as "combinations".
 pub(crate) fn each<T: Sync, R: Send>(
     items: &[T],
     what: &str,
@@ -27,7 +27,7 @@ pub(crate) fn each<T: Sync, R: Send>(
             let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
             let (show, outcomes) = &mut *outcomes;
             let outcome = show(outcomes.len() + 1).map_err(anyhow::Error::from).and(outcome);
-            // An error here keeps further items from being begun; the outcome has it as it is.
+            // An error here prevents further items from being started; the original error is in the outcome.
             let end = if outcome.is_err() { Err("an item failed") } else { Ok(()) };
             outcomes.push((index, outcome));
             end

@@ -1,4 +1,4 @@
-//! Progress of long runs, on stderr when that is a terminal, from the second second on; and their end by Ctrl-C.
+//! Progress of long runs, on stderr if that is a terminal, after the first second; and their interruption by Ctrl-C.
 
 use std::fmt;
 use std::io::{self, IsTerminal};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// Shorter runs show no bar.
+/// Duration up to which a run shows no bar.
 const SILENT_TIME: Duration = Duration::from_secs(1);
 /// Time between two drawings of a bar without progress.
 const TICK_PERIOD: Duration = Duration::from_millis(500);
@@ -17,15 +17,15 @@ const TICK_PERIOD: Duration = Duration::from_millis(500);
 /// The user has pressed Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// A second Ctrl-C ends the process at once.
+/// Whether a second Ctrl-C ends the process at once.
 static ENDS_AT_SECOND: AtomicBool = AtomicBool::new(false);
 
 /// Exit code of a run that was ended by Ctrl-C.
 pub(crate) const INTERRUPTED_EXIT_CODE: u8 = 130;
 
-/// From now on Ctrl-C ends a run at its next look at the progress, so that it can clean up.
+/// Makes Ctrl-C end a run at its next update of the progress, so that it can clean up.
 pub(crate) fn end_at_ctrl_c() {
-    // Where no handler can be set, Ctrl-C does what it always does.
+    // If no handler can be set, Ctrl-C keeps its default action.
     let _ = ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::Relaxed) && ENDS_AT_SECOND.load(Ordering::Relaxed) {
             std::process::exit(INTERRUPTED_EXIT_CODE.into());
@@ -33,15 +33,15 @@ pub(crate) fn end_at_ctrl_c() {
     });
 }
 
-/// From now on a second Ctrl-C ends the process at once: for runs whose end may wait for others without a limit.
+/// Makes a second Ctrl-C end the process at once: for runs whose end may wait for others without a limit.
 pub(crate) fn end_at_second_ctrl_c() {
     ENDS_AT_SECOND.store(true, Ordering::Relaxed);
 }
 
-/// Whether to go on, for what takes long between two looks at the progress.
+/// Checks for an interruption, during long work between two updates of the progress.
 ///
 /// # Errors
-/// [`Interrupted`] if the user has had enough.
+/// [`Interrupted`] after Ctrl-C.
 pub(crate) fn go_on() -> Result<(), Interrupted> {
     if INTERRUPTED.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
 }
@@ -58,15 +58,15 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// A bar that appears only when it has been worth it, and shows that time goes by when nothing else is told.
+/// A progress bar that appears only in long runs, and is redrawn even without progress.
 pub(crate) struct Progress {
     bar: ProgressBar,
-    /// Dropped, it ends the thread that shows the bar.
+    /// Dropping it ends the thread that shows the bar.
     shown: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
 }
 
 impl Progress {
-    /// `total` bytes or steps to go, unknown for `None`.
+    /// Creates a bar of `total` bytes or steps; `None` if the total is unknown.
     pub(crate) fn new(total: Option<u64>, quiet: bool) -> Progress {
         let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
         bar.set_draw_target(ProgressDrawTarget::hidden());
@@ -92,10 +92,10 @@ impl Progress {
         }
     }
 
-    /// `done` of the total; `message` says what was done.
+    /// Sets the progress to `done` of the total, with a message.
     ///
     /// # Errors
-    /// [`Interrupted`] if the user has had enough.
+    /// [`Interrupted`] after Ctrl-C.
     pub(crate) fn set(&mut self, done: u64, message: impl FnOnce() -> String) -> Result<(), Interrupted> {
         go_on()?;
         if self.shown.is_some() {
@@ -106,15 +106,15 @@ impl Progress {
     }
 }
 
-/// How long it may take, where anything is known about that.
+/// Writes the estimated remaining time, if it is known.
 fn to_go(state: &ProgressState, text: &mut dyn fmt::Write) {
     if state.pos() > 0 {
-        // The bar's text is a string: nothing fails.
+        // Writing to the bar's text cannot fail.
         let _ = write!(text, ", {:#} to go", HumanDuration(state.eta()));
     }
 }
 
-/// Shows `bar` when it is time, until it has `ended`.
+/// Shows `bar` after the silent time, until it has `ended`.
 fn show(bar: &ProgressBar, ended: &mpsc::Receiver<()>) {
     let mut wait = SILENT_TIME;
     while ended.recv_timeout(wait) == Err(mpsc::RecvTimeoutError::Timeout) {
@@ -130,7 +130,7 @@ impl Drop for Progress {
     fn drop(&mut self) {
         if let Some((end, thread)) = self.shown.take() {
             drop(end);
-            // That a bar could not be drawn is no failure of the run.
+            // A failure to draw the bar does not fail the run.
             let _ = thread.join();
         }
         self.bar.finish_and_clear();

@@ -6,15 +6,15 @@ use sakiyomi_model::Nanos;
 use sakiyomi_os::machine::{cores, cpu, kernel, memory_bytes};
 use sakiyomi_report::{Machine, Run};
 
-/// The running machine; what cannot be read is empty or zero.
+/// Returns the running machine; unreadable properties are empty or zero.
 pub(crate) fn machine() -> Machine {
     Machine { kernel: kernel(), cpu: cpu(), cores: cores() as u64, memory_bytes: memory_bytes() }
 }
 
-/// Circumstances of a measurement.
+/// Returns the circumstances of a measurement.
 pub(crate) fn run(wall: Duration) -> Run {
     Run {
-        // Names of files need not be text.
+        // Names of files need not be valid Unicode.
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         wall_ns: Some(nanos(wall)),
         machine: machine(),
@@ -31,7 +31,7 @@ pub(crate) fn build() -> Run {
     }
 }
 
-/// The same of a simulation, with its speed.
+/// Returns the circumstances of a simulation, with its speed.
 pub(crate) fn simulation_run(wall: Duration, commands: u64, simulated: Nanos) -> Run {
     let seconds = wall.as_secs_f64();
     Run {
@@ -41,7 +41,7 @@ pub(crate) fn simulation_run(wall: Duration, commands: u64, simulated: Nanos) ->
     }
 }
 
-/// Elapsed time as results have it.
+/// Returns the elapsed time in the unit of results.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,5 +1,5 @@
-//! What `wc` and `grep` have in common: how files are read while their blocks are worked on, what that took, and what is
-//! said of a file that cannot be read.
+//! Shared parts of `wc` and `grep`: options of reading, circumstances of a run, and messages about files that cannot
+//! be read.
 
 use std::error::Error as _;
 use std::fs::File;
@@ -53,12 +53,12 @@ enum Reader {
 }
 
 impl ReadingArgs {
-    /// A file that is read so.
+    /// Opens a file with these options.
     pub(crate) fn read(&self, path: &Path) -> Result<BlockedRead> {
         self.read_all([path])
     }
 
-    /// Files that are read so.
+    /// Opens files with these options.
     pub(crate) fn read_all(&self, paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<BlockedRead> {
         let block = usize::try_from(self.block.0).unwrap_or(usize::MAX);
         ensure!((1..=1 << 30).contains(&block), "--block {}: give 1 byte to 1 GiB", self.block);
@@ -77,13 +77,13 @@ impl ReadingArgs {
     }
 }
 
-/// Not `io::stdin`, which keeps what it has read; the descriptor's position is shared with who gave it to us.
+/// Opens standard input without `io::stdin`, which buffers; the descriptor's offset is shared with its other holders.
 pub(crate) fn stdin() -> io::Result<File> {
     stdio::was_open(io::stdin().as_fd())?;
     io::stdin().as_fd().try_clone_to_owned().map(File::from)
 }
 
-/// Circumstances of a run that reads files. How they were read differs from run to run.
+/// Circumstances of a run that reads files. The method of reading varies between runs.
 #[derive(Serialize)]
 pub(crate) struct ReadingRun {
     #[serde(flatten)]
@@ -93,14 +93,14 @@ pub(crate) struct ReadingRun {
     resident_bytes: u64,
     mapped_bytes: u64,
     copied_bytes: u64,
-    /// How what was not in memory was read.
+    /// Method by which data that was not cached was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     io_thread_is_urgent: Option<bool>,
 }
 
-/// A result with the circumstances of the run that read for it.
+/// Returns a result with the circumstances of the run that read for it.
 pub(crate) fn document<R>(
     schema: &str,
     report: &Report,
@@ -120,12 +120,12 @@ pub(crate) fn document<R>(
     Document { schema: schema.to_owned(), run, result }
 }
 
-/// What is wrong, without the number that the system gives it.
+/// Describes an error without the system's number.
 pub(crate) fn plainly(error: &io::Error) -> String {
     without_numbers(&error.to_string())
 }
 
-/// What is wrong with a file that is named before it.
+/// Describes the error of a file whose name precedes the message.
 pub(crate) fn in_words(error: &Error) -> String {
     match error {
         Error::Open { source, .. } | Error::Stream { source, .. } => plainly(source),

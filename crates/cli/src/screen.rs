@@ -1,4 +1,4 @@
-//! The whole terminal, for a view that is drawn again and again; as it was before when the view ends.
+//! The whole terminal, for a view that is redrawn repeatedly; restored when the view ends.
 
 use std::io::{self, IsTerminal, Write};
 use std::thread;
@@ -7,24 +7,24 @@ use std::time::Duration;
 use sakiyomi_os::terminal::{Keys, Typed, stop_process_group, window_size};
 use sakiyomi_report::text::Window;
 
-/// Another screen, no cursor, lines that are cut instead of going on in the next.
+/// Switches to the alternate screen, hides the cursor, and turns off line wrapping.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
 /// The byte that Ctrl-Z types when it does not stop the program.
 const CTRL_Z_BYTE: u8 = 0x1a;
 
-/// Where the terminal does not say how large it is.
+/// Default size if the terminal does not report it.
 const USUAL: Window = Window { columns: 80, rows: 24 };
 
-/// The terminal while a view has it.
+/// The terminal while a view uses it.
 pub(crate) struct Screen {
     /// `None` if standard input is not a terminal.
     keys: Option<Keys>,
 }
 
 impl Screen {
-    /// Takes the terminal that standard output is; `None` if it is not a terminal.
+    /// Takes over the terminal on standard output; `None` if it is not a terminal.
     pub(crate) fn open() -> Option<Screen> {
         io::stdout().is_terminal().then(|| {
             let screen = Screen { keys: Keys::of_stdin() };
@@ -43,23 +43,23 @@ impl Screen {
         self.keys.iter().for_each(Keys::leave);
     }
 
-    /// Its size now.
+    /// Returns its present size.
     pub(crate) fn window(&self) -> Window {
         window_size().map_or(USUAL, |(columns, rows)| Window { columns: columns.into(), rows: rows.into() })
     }
 
-    /// Shows these lines, which fit it, and nothing else.
+    /// Replaces the content by these lines, which must fit.
     ///
     /// # Errors
     /// If the terminal is gone.
     pub(crate) fn draw(&self, lines: &[String]) -> io::Result<()> {
-        // In one piece, over what is there: so it does not flicker.
+        // In one write, over the previous content, to avoid flicker.
         let text = format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n"));
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes()).and_then(|()| out.flush())
     }
 
-    /// Waits for `timeout`, or until a key is pressed. Ctrl-Z stops the program, with the terminal as it was before.
+    /// Waits for `timeout`, or until a key is pressed. Ctrl-Z stops the program, with the terminal restored.
     pub(crate) fn key(&self, timeout: Duration) -> Option<u8> {
         match self.keys.as_ref().map_or(Typed::Closed, |keys| keys.next(timeout)) {
             Typed::Key(CTRL_Z_BYTE) => {
@@ -84,7 +84,7 @@ impl Drop for Screen {
     }
 }
 
-/// Nobody may be there to see it.
+/// Writes a control sequence. Errors are ignored: the terminal may be gone.
 fn write(sequence: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(sequence.as_bytes()).and_then(|()| out.flush());

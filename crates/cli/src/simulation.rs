@@ -1,4 +1,4 @@
-//! A trace on a drive, in virtual time: what `sim` and `sweep` run.
+//! Simulation of a trace on a drive, in virtual time: used by `sim` and `sweep`.
 
 use std::path::Path;
 
@@ -17,16 +17,16 @@ use crate::progress::Progress;
 /// Records between two updates of the progress.
 const PROGRESS_PERIOD_RECORDS: u64 = 1 << 14;
 
-/// What came of a simulation.
+/// The outcome of a simulation.
 pub(crate) struct Simulated {
     pub(crate) summary: Summary,
     pub(crate) host: HostSide,
     pub(crate) trace: String,
-    /// How the trace was replayed, in words.
+    /// Description of the replay.
     pub(crate) replay: Vec<String>,
 }
 
-/// Runs `workload` on `spec`. `logs` takes down what happens; `progress` is moved on.
+/// Runs `workload` on `spec`. `logs` receives the events; `progress` is advanced.
 pub(crate) fn simulate(
     workload: &WorkloadArgs,
     spec: &DriveSpec,
@@ -57,7 +57,7 @@ pub(crate) fn simulate(
     Ok(Simulated { summary, host, trace: name, replay: in_words })
 }
 
-/// The size of the trace's file, for a progress bar.
+/// Returns the size of the trace's file, for a progress bar.
 pub(crate) fn trace_size(trace: &Path) -> Option<u64> {
     std::fs::metadata(trace).ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len())
 }
@@ -120,7 +120,7 @@ fn logged(
     Ok((summary, host))
 }
 
-/// Observes, and takes down. The first failure to write is kept: a watcher cannot stop a replay.
+/// Observes and logs. The first write error is kept: an observer cannot stop a replay.
 struct Logging<'a> {
     observation: Observation,
     logs: &'a mut Logs,

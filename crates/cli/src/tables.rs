@@ -1,4 +1,5 @@
-//! Shared parts of the table commands: options of files and resources, job execution with progress and Ctrl-C, results.
+//! Shared parts of the table commands: options of files and resources, job execution with progress and Ctrl-C,
+//! results.
 
 mod args;
 mod calibrations;

@@ -1,11 +1,11 @@
-//! `--vary KEY=a,b,c`: settings with the values to try, all combinations of which are tried.
+//! `--vary KEY=a,b,c`: settings with several values, all combinations of which are run.
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// More combinations than this are a mistake.
+/// Maximum combinations: more are assumed to be a mistake.
 const POINTS_MAX: usize = 100_000;
 
-/// Every key with its values; `example` is what such a text looks like.
+/// Parses every key with its values; `example` is a valid text for error messages.
 pub(crate) fn parse(texts: &[String], example: &str) -> Result<Vec<(String, Vec<String>)>> {
     let varied: Vec<(String, Vec<String>)> =
         texts.iter().map(|text| parse_one(text, example)).collect::<Result<_>>()?;
@@ -26,10 +26,10 @@ fn parse_one(text: &str, example: &str) -> Result<(String, Vec<String>)> {
     Ok((key.trim().to_owned(), values))
 }
 
-/// Every combination of values, the last key varying fastest, with `base` as `set` changes it.
+/// Returns every combination of values, the last key varying fastest, with `base` as changed by `set`.
 ///
 /// # Errors
-/// As `set`; where two values of a key come to the same, as they would be tried twice; and of more than 100,000
+/// Those of `set`; if two values of a key are equivalent, as they would be run twice; if there are more than 100,000
 /// combinations.
 pub(crate) fn combinations<T: Clone + PartialEq>(
     base: &T,

@@ -1,5 +1,5 @@
-//! Sums columns of a file that holds 40 columns of 64-bit numbers, in groups of rows whose columns lie one after the
-//! other, 256 KiB each: `column_ranges FILE [COLUMN ...]`. Only the bytes of the wanted columns are read.
+//! Sums columns of a file that holds 40 columns of 64-bit numbers, in row groups whose column chunks of 256 KiB lie
+//! one after the other: `column_ranges FILE [COLUMN ...]`. Only the bytes of the requested columns are read.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use sakiyomi_io::{Access, Error, Io, IoFile, IoOptions, ReadStream, SharedOption
 const COLUMNS: u64 = 40;
 const CHUNK_BYTES: u64 = 256 << 10;
 
-/// The sums of some columns, which are in ascending order.
+/// Returns the sums of some columns, which are in ascending order.
 pub(crate) fn sums(
     io: &Io,
     file: &Arc<IoFile>,
@@ -21,7 +21,7 @@ pub(crate) fn sums(
     let ranges: Vec<_> =
         chunks.map(|chunk| (Arc::clone(file), chunk * chunk_bytes..(chunk + 1) * chunk_bytes)).collect();
     let mut sums = vec![0u64; columns.len()];
-    // Columns beside each other come by one read; each is one piece of memory all the same.
+    // Adjacent columns are read in one operation, yet each is returned as one block.
     let options = SharedOptions { block: 4 << 20, ..SharedOptions::default() };
     for (at, chunk) in ReadStream::ranges(io, ranges, &options)?.enumerate() {
         let chunk = chunk?;

@@ -8,7 +8,7 @@ use sakiyomi_io::{SharedOptions, Spill, WriteOptions, WriteStream};
 
 type File = Arc<IoFile>;
 
-/// Sorts by `runs` runs, and returns the number of bytes written.
+/// Sorts with `runs` runs, and returns the number of bytes written.
 pub(crate) fn sort(io: &Io, input: &File, spill: &Spill, output: &File, runs: u64) -> io::Result<u64> {
     let (size, length) = (input.size(), (input.size() / 8).div_ceil(runs).max(1) * 8);
     let starts = (0..size).step_by(length as usize);
@@ -36,7 +36,7 @@ pub(crate) fn sort(io: &Io, input: &File, spill: &Spill, output: &File, runs: u6
     Ok(writer.finish()?.bytes)
 }
 
-/// The numbers of a block, which is released after the last of them.
+/// Returns the numbers of a block, which is released after the last of them.
 fn numbers_of(block: Block) -> impl Iterator<Item = u64> {
     (0..block.len() / 8).map(move |at| u64::from_le_bytes(block.as_chunks().0[at]))
 }

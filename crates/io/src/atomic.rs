@@ -1,4 +1,4 @@
-//! A file that appears under its name only when it is whole.
+//! A file that appears under its name only when it is complete.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -12,27 +12,27 @@ use crate::file::destination::destination_of;
 use crate::file::unnamed::{can_link, create_hidden, directory_of, hidden_name, link, open_unnamed};
 use crate::file::{Access, IoFile, flags_of};
 
-/// A file that replaces its target at [`commit`](AtomicFile::commit): under the target's name there is at any instant
-/// either what was there before or all of the new content. Dropped without commit, it leaves nothing.
+/// A file that replaces its target at [`commit`](AtomicFile::commit): at any instant the target's name refers to
+/// either the former file or the complete new content. Dropped without commit, it leaves nothing.
 ///
-/// The content lies in the target's directory: in a file without a name if the file system has such files, of which
-/// not even `kill -9` leaves anything, and else in one with a hidden name. A symbolic link is followed, and what is
-/// not a regular file (a pipe, `/dev/null`) is written in place, as there is nothing to replace. The permissions of a
-/// file that is replaced stay; its owner and group stay if the process may give files to them.
+/// The content is written in the target's directory: to an unnamed file (`O_TMPFILE`) if the file system supports it,
+/// so that even `kill -9` leaves nothing, otherwise to a file with a hidden name. A symbolic link is followed. A
+/// target that is not a regular file (a pipe, `/dev/null`) is written in place, as it cannot be replaced. A replaced
+/// file keeps its permissions, and its owner and group if the process may set them.
 ///
-/// It is written as [`Write`], best from a [`BufWriter`](std::io::BufWriter) as writes go straight to the file, or by
-/// a [`WriteStream`](crate::WriteStream) on [`AtomicFile::file`], not by both.
+/// Write either through [`Write`], preferably within a [`BufWriter`](std::io::BufWriter) because writes are not
+/// buffered, or through a [`WriteStream`](crate::WriteStream) on [`AtomicFile::file`], but not through both.
 #[derive(Debug)]
 pub struct AtomicFile {
     content: Content,
     target: PathBuf,
-    /// The target, whatever the current directory and after all symbolic links.
+    /// Absolute path of the target, after all symbolic links.
     destination: PathBuf,
 }
 
 #[derive(Debug)]
 enum Content {
-    /// The hidden name is removed if it is still there at the end, unless the content is to be kept.
+    /// The hidden name is removed on drop if it still exists, unless the content is to be kept.
     Replacement { file: Arc<IoFile>, hidden: Option<PathBuf>, is_kept: bool },
     /// Not a regular file.
     InPlace(File),
@@ -42,15 +42,15 @@ impl AtomicFile {
     /// Begins a file that will appear as `target`, written through the page cache.
     ///
     /// # Errors
-    /// Those of creating a file there: the directory is missing, not writable, …
+    /// Those of creating a file there: the directory is missing or not writable, …
     pub fn create(target: impl AsRef<Path>) -> io::Result<AtomicFile> {
         AtomicFile::create_for(target, Access::Buffered)
     }
 
-    /// Begins a file that will appear as `target`. One for direct I/O is written by a stream.
+    /// Begins a file that will appear as `target`. With direct I/O, write it through a stream.
     ///
     /// # Errors
-    /// As [`AtomicFile::create`]; [`Error::NoDirect`] if its file system does not offer direct I/O.
+    /// As [`AtomicFile::create`]; [`Error::NoDirect`] if the file system does not support direct I/O.
     pub fn create_for(target: impl AsRef<Path>, access: Access) -> io::Result<AtomicFile> {
         let target = target.as_ref().to_owned();
         let replaced = match fs::metadata(&target) {
@@ -71,12 +71,12 @@ impl AtomicFile {
         Ok(file)
     }
 
-    /// Begins a file that will appear as `target`, or goes on with one: the content lies under the name of
-    /// [`partial_path`] until then, and stays there if the file is dropped without commit or the process is killed. It is
-    /// locked against other processes that do the same. Writes begin at its start, whatever it has.
+    /// Begins or continues a file that will appear as `target`: until the commit its content is under the name of
+    /// [`partial_path`], where it stays if the file is dropped without commit or the process is killed. The file is
+    /// locked against other processes that do the same. Writes begin at offset 0, whatever the file already contains.
     ///
     /// # Errors
-    /// As [`AtomicFile::create`]; [`io::ErrorKind::ResourceBusy`] if another process has it locked.
+    /// As [`AtomicFile::create`]; [`io::ErrorKind::ResourceBusy`] if another process holds the lock.
     pub fn resumable(target: impl AsRef<Path>) -> io::Result<AtomicFile> {
         let target = target.as_ref();
         let replaced = fs::metadata(target).ok();
@@ -90,7 +90,7 @@ impl AtomicFile {
             let reason = format!("another process writes {}", partial.display());
             io::Error::new(io::ErrorKind::ResourceBusy, reason)
         })?;
-        // The name is to be there when a later process goes on with the content.
+        // The name must be durable, so that a later process can continue with the content.
         File::open(directory_of(&partial))?.sync_all()?;
         if let Some(replaced) = &replaced {
             keep_permissions(&file, replaced)?;
@@ -114,13 +114,13 @@ impl AtomicFile {
         Ok(AtomicFile { content, target, destination })
     }
 
-    /// The path under which the content will appear.
+    /// Returns the path under which the content will appear.
     #[must_use]
     pub fn target(&self) -> &Path {
         &self.target
     }
 
-    /// The file of the content, for a [`WriteStream`](crate::WriteStream), which must have finished before the
+    /// Returns the file of the content, for a [`WriteStream`](crate::WriteStream), which must be finished before the
     /// commit.
     ///
     /// # Errors
@@ -134,18 +134,17 @@ impl AtomicFile {
         }
     }
 
-    /// Makes the content durable and puts it under the target's name, replacing the former file.
+    /// Makes the content durable and renames it to the target, replacing the former file.
     ///
     /// # Errors
-    /// Those of `fsync` and `rename`; the target is then as it was, unless it is only the directory that could not be
-    /// made durable.
+    /// Those of `fsync` and `rename`. The target is then unchanged, unless only the sync of the directory failed.
     pub fn commit(mut self) -> io::Result<()> {
         let Content::Replacement { file, hidden, .. } = &mut self.content else { return self.flush() };
         file.file().sync_all()?;
         let name = match hidden {
             Some(name) => name,
             None => {
-                // `link` gives a file without a name a new name, but cannot replace an existing file.
+                // `link` gives an unnamed file a name, but cannot replace an existing file.
                 let name = hidden_name(&self.destination)?;
                 link(file.file(), &name)?;
                 hidden.insert(name)
@@ -153,7 +152,7 @@ impl AtomicFile {
         };
         fs::rename(name, &self.destination)?;
         *hidden = None;
-        // The rename itself is durable only when the directory is.
+        // The rename is durable only after the directory is synced.
         File::open(directory_of(&self.destination))?.sync_all()
     }
 }
@@ -174,9 +173,9 @@ impl Write for AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         let Content::Replacement { file, hidden: Some(hidden), is_kept } = &self.content else { return };
-        // `drop` cannot report an error; a hidden file that remains is recognizable by its name.
+        // `drop` cannot report an error; a leftover hidden file is recognizable by its name.
         if *is_kept {
-            // A child process that another thread starts holds the lock until it executes its program.
+            // A child process just forked by another thread shares the lock until its exec.
             unlock(file.file());
         } else {
             let _ = fs::remove_file(hidden);
@@ -184,7 +183,8 @@ impl Drop for AtomicFile {
     }
 }
 
-/// The path of the content of [`AtomicFile::resumable`] until it is committed: the target's with `.partial` after it.
+/// Returns the path of the content of [`AtomicFile::resumable`] before the commit: the target's path with `.partial`
+/// appended.
 ///
 /// # Errors
 /// If the target is a directory, or a directory on its path is missing.
@@ -199,7 +199,7 @@ fn partial_of(destination: &Path) -> io::Result<PathBuf> {
     Ok(destination.with_file_name(name))
 }
 
-/// A new file in the directory of a path, and its hidden name if it has any.
+/// Creates a file in the directory of a path; returns it with its hidden name, if it has one.
 fn open_beside(path: &Path, access: Access) -> io::Result<(File, Option<PathBuf>)> {
     let opened = open_in(path, access);
     opened.map_err(|error| match error.raw_os_error() {
@@ -223,7 +223,7 @@ fn open_in(path: &Path, access: Access) -> io::Result<(File, Option<PathBuf>)> {
 const GROUP_BITS: u32 = 0o070;
 const OTHER_BITS: u32 = 0o007;
 
-/// Gives a file the owner, group and mode of another, as far as the process may. No user gains a right to the
+/// Gives a file the owner, group and mode of another, as far as the process may set them. No user gains access to the
 /// content.
 fn keep_permissions(file: &File, replaced: &Metadata) -> io::Result<()> {
     let own = file.metadata()?;
@@ -231,7 +231,7 @@ fn keep_permissions(file: &File, replaced: &Metadata) -> io::Result<()> {
     if (own.uid(), own.gid()) != (replaced.uid(), replaced.gid())
         && fchown(file, Some(replaced.uid()), Some(replaced.gid())).is_err()
     {
-        // The bits for running as the owner or the group would be for another.
+        // The set-user-ID and set-group-ID bits would apply to another owner.
         mode &= 0o777;
         if own.gid() != replaced.gid() && fchown(file, None, Some(replaced.gid())).is_err() {
             let others = mode & OTHER_BITS;

@@ -1,20 +1,21 @@
-//! Memory for I/O: aligned, of huge pages where the machine grants them, within a budget of bytes.
+//! Memory for I/O: aligned, on huge pages where available, within a budget of bytes.
 //!
-//! The cost of a direct transfer depends on its memory more than on its system call: the kernel pins and maps each
-//! page, of which 2 MiB need 512 ordinary ones or a single huge one.
+//! The cost of a direct transfer depends more on its memory than on its system call: the kernel pins and maps each
+//! page, and 2 MiB are 512 ordinary pages or a single huge one.
 //!
 //! There are two kinds of pools:
-//! - A *fixed* pool has a number of buffers of one size, backed from the start; the kernel can be told of them
-//!   beforehand (io_uring's registered buffers).
-//! - A pool with a *budget* has buffers of any size, backed when they are first used. Memory that is resident, used
-//!   or not, never exceeds the budget. Each user opens an [`Account`] with a guarantee, and can always reserve that
-//!   much: unused guarantees are not lent to other accounts. [`Account::reserve`] does not block; if it fails, the
-//!   caller decides.
-//!   Streams can share an account that was opened before them, so that their memory is certain before work begins.
+//! - A *fixed* pool has a number of buffers of one size, backed from the start; they can be registered with the
+//!   kernel (io_uring's registered buffers).
+//! - A pool with a *budget* has buffers of any size, backed when they are first used. Resident memory, used or not,
+//!   never exceeds the budget. Each user opens an [`Account`] with a guarantee, and can always reserve that much:
+//!   unused guarantees are not lent to other accounts. [`Account::reserve`] does not block; if it fails, the caller
+//!   decides. Streams can share an account that was opened before them, so that their memory is certain before work
+//!   begins.
 //!
-//! A [`Loan`] lets other memory of the process use a part of the budget.
+//! A [`Loan`] charges other memory of the process to the budget.
 //!
-//! A buffer may outlive its pool and the stream that filled it. Nothing here is ever uninitialised: the kernel gives
+//! A buffer may outlive its pool and the stream that filled it. Memory is never uninitialised: the kernel provides
+//! zeroed pages, and a reused buffer holds old bytes.
 //! zeroed pages, and a buffer that is used again holds old bytes.
 #![allow(unsafe_code)]
 
@@ -57,7 +58,7 @@ pub enum Granted {
 }
 
 impl Granted {
-    /// In words: `ordinary pages`, `transparent huge pages`, `reserved huge pages`.
+    /// Describes it: `ordinary pages`, `transparent huge pages`, `reserved huge pages`.
     #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
@@ -68,11 +69,12 @@ impl Granted {
     }
 }
 
-/// Smallest size of buffers in a pool with a budget; smaller ones are rounded up to it.
+/// Smallest buffer size in a pool with a budget; smaller requests are rounded up to it.
 const SIZE_CLASS_MIN_BYTES: usize = 4096;
 
-/// The size that a buffer of `capacity` bytes has in a pool with a budget: the next of four steps between powers of
-/// two, so that buffers of similar sizes can take each other's place and at most a fifth of one is unused.
+/// Returns the size of a buffer of `capacity` bytes in a pool with a budget: the next of four size classes between
+/// powers of two, so that buffers of similar sizes can reuse each other's slots and at most a fifth of a slot is
+/// unused.
 #[must_use]
 pub fn class_size(capacity: usize) -> usize {
     let capacity = capacity.max(SIZE_CLASS_MIN_BYTES);
@@ -80,7 +82,7 @@ pub fn class_size(capacity: usize) -> usize {
     capacity.next_multiple_of(step)
 }
 
-/// Buffers. Clones are handles of the same pool.
+/// A pool of buffers. Clones are handles of the same pool.
 #[derive(Clone, Debug)]
 pub struct BufferPool {
     shared: Arc<Shared>,
@@ -106,10 +108,10 @@ struct Fixed {
 }
 
 impl BufferPool {
-    /// `count` buffers of `capacity` bytes, aligned to a page, all backed by memory from the start.
+    /// Creates a pool of `count` buffers of `capacity` bytes, aligned to a page and backed from the start.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is not that much.
+    /// [`Error::Memory`] if that much memory is not available.
     ///
     /// # Panics
     /// If either is 0.
@@ -118,7 +120,7 @@ impl BufferPool {
         let stride = capacity.next_multiple_of(page_size());
         let available = available_memory();
         let bytes = (stride as u64).saturating_mul(count as u64);
-        // Half a gigabyte is left to others: memory that is asked for is touched at once.
+        // Leaves half a gigabyte to other programs, because the memory is touched at once.
         if bytes > available.saturating_sub(1 << 29).max(available / 2) {
             return Err(Error::Memory { bytes, available });
         }
@@ -130,7 +132,7 @@ impl BufferPool {
         Ok(BufferPool { shared: Arc::new(shared) })
     }
 
-    /// A pool that uses at most `budget` bytes. It uses none yet.
+    /// Creates a pool that uses at most `budget` bytes. Nothing is allocated yet.
     #[must_use]
     pub fn with_budget(budget: usize, memory: Memory) -> BufferPool {
         let state = Mutex::new(State::default());
@@ -138,7 +140,7 @@ impl BufferPool {
         BufferPool { shared: Arc::new(shared) }
     }
 
-    /// Opens an account that can always have `guarantee` bytes, rounded up by [`class_size`].
+    /// Opens an account with a guarantee of `guarantee` bytes, rounded up by [`class_size`].
     ///
     /// # Errors
     /// [`Error::Budget`] if the budget, less the memory used by and guaranteed to others, is smaller than that.
@@ -146,13 +148,13 @@ impl BufferPool {
         self.account_for(usize::from(guarantee > 0), guarantee)
     }
 
-    /// Opens an account that can always have `count` buffers of `capacity` bytes.
+    /// Opens an account with a guarantee of `count` buffers of `capacity` bytes.
     pub(crate) fn account_for(&self, count: usize, capacity: usize) -> Result<Account, Error> {
         self.account_of(count * self.size_of(capacity))
     }
 
-    /// Opens an account for buffers of several sizes, which have `guarantee` bytes together as rounded up by
-    /// [`class_size`].
+    /// Opens an account for buffers of several sizes whose sizes, each rounded up by [`class_size`], sum to
+    /// `guarantee` bytes.
     ///
     /// # Errors
     /// As [`BufferPool::account`].
@@ -167,7 +169,7 @@ impl BufferPool {
         Ok(Account { shared, id })
     }
 
-    /// An empty buffer of a fixed pool, if one is free.
+    /// Takes an empty buffer of a fixed pool, if one is free.
     ///
     /// # Panics
     /// If the pool is not fixed.
@@ -183,36 +185,36 @@ impl BufferPool {
         })
     }
 
-    /// Bytes that it may use.
+    /// Returns the budget in bytes.
     #[must_use]
     pub fn budget(&self) -> usize {
         self.shared.budget
     }
 
-    /// Bytes that are neither in use nor guaranteed.
+    /// Returns the number of bytes that are neither in use nor guaranteed.
     #[must_use]
     pub fn unclaimed(&self) -> usize {
         self.shared.budget.saturating_sub(self.shared.lock().claimed())
     }
 
-    /// Bytes that are resident: in buffers, or kept for the next ones.
+    /// Returns the number of resident bytes: in buffers, or kept for reuse.
     #[must_use]
     pub fn resident(&self) -> usize {
         self.shared.lock().resident()
     }
 
-    /// Kind of memory granted to a fixed pool.
+    /// Returns the kind of memory granted to a fixed pool.
     #[must_use]
     pub fn granted(&self) -> Option<Granted> {
         self.shared.fixed.map(|fixed| fixed.granted)
     }
 
-    /// Whether a buffer is one of these.
+    /// Returns whether a buffer belongs to this pool.
     pub(crate) fn owns(&self, buffer: &Buffer) -> bool {
         Arc::ptr_eq(&self.shared, &buffer.claim.shared)
     }
 
-    /// The buffers of a fixed pool, by index, for the kernel to know them beforehand.
+    /// Returns the buffers of a fixed pool by index, for registration with the kernel.
     pub(crate) fn areas(&self) -> impl Iterator<Item = libc::iovec> + '_ {
         let fixed = self.shared.fixed.expect("a fixed pool");
         (0..fixed.count).map(move |index| {
@@ -221,9 +223,9 @@ impl BufferPool {
         })
     }
 
-    /// Waits until memory is released after `since`. False, without waiting, if that cannot happen or would not help:
-    /// all that is in use was reserved by this thread, by others that wait here, or is within the guarantees of other
-    /// accounts. Memory of `own` always helps.
+    /// Waits until memory is released after `since`. Returns false, without waiting, if that cannot happen or would
+    /// not help: all memory in use was reserved by this thread or by others that wait here, or is within the
+    /// guarantees of other accounts. A release by `own` always helps.
     pub(crate) fn wait_for_release(&self, since: Released, own: Option<&Account>) -> bool {
         let me = ThreadNumber::current();
         let own = own.map(|account| account.id);
@@ -246,12 +248,12 @@ impl BufferPool {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Its numbers are consistent whatever its holder was doing when it panicked.
+        // The counters stay consistent wherever a holder of the lock panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Number of releases of memory at an instant.
+/// Number of releases of memory so far; identifies an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Released(u64);
 
@@ -263,11 +265,13 @@ pub struct Account {
 }
 
 impl Account {
-    /// Reserves a buffer of `capacity` bytes, which is taken when it is needed, so that it is then the one released
-    /// last. Until its release the calling thread counts as the one that will release it ([`Buffer::send`]).
+    /// Reserves a buffer of `capacity` bytes. The memory is chosen when the buffer is taken, so that it is the most
+    /// recently released one. Until the release the calling thread counts as the one that will release it
+    /// ([`Buffer::send`]).
     ///
     /// # Errors
-    /// If it is not guaranteed, and the rest of the budget does not have it: when memory was released last.
+    /// If neither the guarantee nor the rest of the budget covers it: the number of releases so
+    /// far.
     ///
     /// # Panics
     /// If it is larger than the buffers of a fixed pool.
@@ -277,10 +281,10 @@ impl Account {
         Ok(Reservation { claim: Some(claim), capacity })
     }
 
-    /// Takes a buffer of `capacity` bytes, empty, as if it had been reserved.
+    /// Takes an empty buffer of `capacity` bytes, as [`Account::reserve`] followed by [`Reservation::take`].
     ///
     /// # Errors
-    /// As [`Account::reserve`], and if the system has not as much memory as the budget allows.
+    /// As [`Account::reserve`]; the inner error if the system has less memory than the budget allows.
     ///
     /// # Panics
     /// If it is larger than the buffers of a fixed pool.
@@ -306,7 +310,7 @@ impl Account {
     }
 }
 
-/// The buffer of a claim.
+/// Takes the buffer of a claim.
 fn taken(claim: Claim, mut state: MutexGuard<'_, State>, capacity: usize) -> io::Result<Buffer> {
     let shared = &claim.shared;
     match state.take_slot(claim.size, shared.budget, shared.memory == Memory::Huge) {
@@ -324,19 +328,19 @@ fn taken(claim: Claim, mut state: MutexGuard<'_, State>, capacity: usize) -> io:
 }
 
 impl Account {
-    /// Bytes that it can always have.
+    /// Returns the guarantee in bytes.
     #[must_use]
     pub fn guarantee(&self) -> usize {
         self.shared.lock().guarantee(self.id)
     }
 
-    /// Bytes of the guarantee that are not in use.
+    /// Returns the bytes of the guarantee that are not in use.
     #[must_use]
     pub fn unused_guarantee(&self) -> usize {
         self.shared.lock().unused_guarantee(self.id)
     }
 
-    /// Moves `bytes` of the guarantee to another account of the same pool, or as many as are not in use.
+    /// Moves `bytes` of the guarantee, or as many as are unused, to another account of the same pool.
     ///
     /// # Panics
     /// If the other account is of another pool.
@@ -345,7 +349,8 @@ impl Account {
         self.shared.lock().move_guarantee(self.id, bytes, to.id);
     }
 
-    /// Lowers the guarantee to `bytes`, so that others can have the rest. A lower guarantee is left as it is.
+    /// Lowers the guarantee to `bytes`, which frees the rest for others. A guarantee that is already lower is
+    /// unchanged.
     pub fn shrink(&self, bytes: usize) {
         self.shared.lock().shrink_account(self.id, bytes);
         self.shared.released.notify_all();
@@ -362,9 +367,9 @@ impl Drop for Account {
 /// The account of a stream.
 #[derive(Debug)]
 pub(crate) enum StreamAccount {
-    /// Opened with the stream.
+    /// Opened together with the stream.
     Own(Account),
-    /// Opened before the stream, for several.
+    /// Opened before the stream, and shared by several.
     Shared(Arc<Account>),
 }
 
@@ -376,7 +381,7 @@ impl StreamAccount {
         }
     }
 
-    /// The account that no other stream uses.
+    /// Returns the account if no other stream uses it.
     pub(crate) fn own(&self) -> Option<&Account> {
         match self {
             StreamAccount::Own(account) => Some(account),
@@ -385,16 +390,16 @@ impl StreamAccount {
     }
 }
 
-/// Bytes of the budget, returned when it is dropped.
+/// Bytes claimed from the budget; returned on drop.
 #[derive(Debug)]
 struct Claim {
     shared: Arc<Shared>,
-    /// The account, and the party that will release the buffer. None for a buffer taken directly from a fixed pool.
+    /// The account, and the party that will release the buffer. `None` for a buffer taken directly from a fixed pool.
     account: Option<(AccountId, Holder)>,
     size: usize,
 }
 
-/// A claim on a buffer, whichever it will be.
+/// A claim on a buffer that is chosen later.
 #[derive(Debug)]
 pub struct Reservation {
     claim: Option<Claim>,
@@ -402,10 +407,10 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// The buffer, empty.
+    /// Takes the buffer, empty.
     ///
     /// # Errors
-    /// If the system has not as much memory as the budget allows.
+    /// If the system has less memory than the budget allows.
     pub fn take(mut self) -> io::Result<Buffer> {
         let claim = self.claim.take().expect("taken once");
         let shared = Arc::clone(&claim.shared);
@@ -431,7 +436,7 @@ fn release(claim: &Claim, slot: Option<Slot>) {
     }
 }
 
-/// Memory of a [`BufferPool`], released when it is dropped. It derefs to the bytes that it holds.
+/// Memory of a [`BufferPool`], released on drop. It derefs to the bytes that it holds.
 #[derive(Debug)]
 pub struct Buffer {
     claim: Claim,
@@ -441,29 +446,28 @@ pub struct Buffer {
     filled: usize,
 }
 
-// SAFETY: a buffer is the only one that has its slot of the pool's memory, and that memory is not bound to a thread.
+// SAFETY: a buffer is the only owner of its slot of the pool's memory, and that memory is not bound to a thread.
 unsafe impl Send for Buffer {}
 // SAFETY: as above; shared references only read.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Its capacity in bytes.
+    /// Returns the capacity in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Sets the length of the content in bytes. Bytes that were not written since the buffer was taken are stale, or
-    /// zero.
+    /// Sets the length of the content in bytes. Bytes not written since the buffer was taken are stale, or zero.
     ///
     /// # Panics
-    /// If it cannot hold that many.
+    /// If `bytes` exceeds the capacity.
     pub fn set_len(&mut self, bytes: usize) {
         assert!(bytes <= self.capacity, "{bytes} bytes in a buffer of {}", self.capacity);
         self.filled = bytes;
     }
 
-    /// All of its memory, to write into.
+    /// Returns all of its memory, to write into.
     #[must_use]
     pub fn space(&mut self) -> &mut [u8] {
         // SAFETY: the slot is this buffer's alone while it lives, has at least `capacity` bytes, is backed and
@@ -471,7 +475,7 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.capacity) }
     }
 
-    /// Appends as many of the bytes as it has room for, and returns how many.
+    /// Appends as many of the bytes as fit, and returns their number.
     pub fn append(&mut self, bytes: &[u8]) -> usize {
         let (from, count) = (self.filled, bytes.len().min(self.capacity - self.filled));
         self.space()[from..from + count].copy_from_slice(&bytes[..count]);
@@ -479,13 +483,13 @@ impl Buffer {
         count
     }
 
-    /// Its index in a fixed pool.
+    /// Returns its index in a fixed pool.
     pub(crate) fn index(&self) -> usize {
         self.slot.index
     }
 
-    /// Declares that it will be released whatever the thread that reserved it does, as when it is sent to another
-    /// thread.
+    /// Declares that the buffer will be released whatever the thread that reserved it does, for example because it is
+    /// sent to another thread.
     pub fn send(&mut self) {
         let Some((account, holder)) = &mut self.claim.account else { return };
         self.claim.shared.lock().pass_on(*account, holder, Holder::Elsewhere, self.claim.size);

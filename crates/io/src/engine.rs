@@ -1,6 +1,6 @@
-//! I/O engines, one file each, with one interface: operations are submitted, and reaped when they have completed.
+//! I/O engines, one file each, behind one interface: operations are submitted, and reaped when they have completed.
 //!
-//! An engine serves any number of files and reads, writes and syncs them. It is opened once for a job or a thread.
+//! An engine reads, writes and syncs any number of files. It is opened once per job or thread.
 
 mod aio;
 mod cpu;
@@ -27,8 +27,8 @@ use crate::buffer::{Buffer, BufferPool, Reservation};
 use crate::mapping::Mapping;
 use crate::{Error, IoFile};
 
-/// Bytes of a single call. Linux transfers at most 2 GiB less a page; this is the largest multiple of 64 KiB below
-/// that, so that a direct transfer that continues after it is aligned on every device.
+/// Maximum bytes of a single call. Linux transfers at most 2 GiB less a page; this is the largest multiple of 64 KiB
+/// below that, so that a direct transfer that continues after it is aligned on every device.
 pub const CALL_MAX: usize = 0x7fff_0000;
 
 /// Kind of an operation.
@@ -38,7 +38,7 @@ pub enum OpKind {
     Read,
     /// Write the payload.
     Write,
-    /// Bring the file's data onto the medium (`fdatasync`).
+    /// Make the file's data durable (`fdatasync`).
     Sync,
 }
 
@@ -57,25 +57,25 @@ pub struct Op {
     pub length: usize,
     /// Bytes of `length` that earlier calls of this operation have transferred; the next call continues after them.
     pub done: usize,
-    /// Memory of the operation. Engines that bring their own memory need none.
+    /// Memory of the operation. Engines with their own memory need none.
     pub payload: Payload,
     /// The calls that earlier submissions of this operation have made.
     pub earlier: Calls,
 }
 
-/// System calls that an operation has taken. It is small, because operations are moved a lot.
+/// System calls that an operation has made. Kept small, because operations are moved often.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Calls {
-    /// Their number.
+    /// Number of calls.
     pub count: u32,
-    /// Consecutive calls, up to the last, that have transferred nothing.
+    /// Number of most recent consecutive calls that transferred nothing.
     pub fruitless: u32,
-    /// Sum of their service times.
+    /// Sum of the calls' service times in nanoseconds.
     pub service_ns: u64,
 }
 
 impl Calls {
-    /// Sum of their service times.
+    /// Returns the sum of the calls' service times.
     #[must_use]
     pub fn service(self) -> Duration {
         Duration::from_nanos(self.service_ns)
@@ -83,20 +83,20 @@ impl Calls {
 }
 
 impl Op {
-    /// A read of `length` bytes.
+    /// Creates a read of `length` bytes.
     #[must_use]
     pub fn read(tag: u64, file: Arc<IoFile>, offset: u64, length: usize, payload: Payload) -> Op {
         Op::new(tag, file, OpKind::Read, offset, length, payload)
     }
 
-    /// A write of a buffer's content.
+    /// Creates a write of a buffer's content.
     #[must_use]
     pub fn write(tag: u64, file: Arc<IoFile>, offset: u64, buffer: Buffer) -> Op {
         let length = buffer.len();
         Op::new(tag, file, OpKind::Write, offset, length, Payload::Buffer(buffer))
     }
 
-    /// `fdatasync`. Operations in flight are not waited for.
+    /// Creates an `fdatasync`. It does not wait for operations in flight.
     #[must_use]
     pub fn sync(tag: u64, file: Arc<IoFile>) -> Op {
         Op::new(tag, file, OpKind::Sync, 0, 0, Payload::Nothing)
@@ -106,12 +106,12 @@ impl Op {
         Op { tag, file, kind, offset, length, done: 0, payload, earlier: Calls::default() }
     }
 
-    /// The part of the payload's buffer that the next call transfers, as a range of its memory.
+    /// Returns the range of the payload's buffer that the next call transfers.
     pub(crate) fn next_call(&self) -> Range<usize> {
         self.done..self.length.min(self.done + CALL_MAX)
     }
 
-    /// A call has transferred `count` bytes.
+    /// Records that a call has transferred `count` bytes.
     pub(crate) fn advance(&mut self, count: usize) {
         self.done += count;
         if let (OpKind::Read, Payload::Buffer(buffer)) = (self.kind, &mut self.payload) {
@@ -119,26 +119,26 @@ impl Op {
         }
     }
 
-    /// Makes the next call of a read transfer the bytes after the first `done` again.
+    /// Makes the next call of a read continue after the first `done` bytes, repeating any bytes after them.
     pub(crate) fn rewind(&mut self, done: usize) {
         self.done = done;
         self.advance(0);
     }
 }
 
-/// Queued operations that are submitted without waiting for more, by engines that can submit many in one call. A
-/// device that has completed its whole queue then works on the first of them while the others are prepared: of 4 KiB
-/// at random places, 32 in flight on a virtual disk, 0.81 of what 32 calls reach became 0.97, for 0.8 of their CPU
-/// time.
+/// Number of queued operations that are submitted without waiting for more, by engines that can submit many in one
+/// call. A device that has completed its whole queue then works on the first of them while the others are prepared:
+/// with random 4 KiB reads, 32 in flight on a virtual disk, throughput rose from 0.81 to 0.97 of that of 32
+/// concurrent system calls, for 0.8 of their CPU time.
 const EARLY_SUBMIT_OPS: usize = 4;
 
-/// Memory of an operation, which owns it until it completes: the kernel never writes into memory that has another
+/// Memory of an operation, which owns it until completion: the kernel never writes into memory that has another
 /// owner.
 #[derive(Debug)]
 pub enum Payload {
     /// None.
     Nothing,
-    /// A buffer that is taken when a thread comes to the operation ([`EngineKind::takes_buffers_late`]).
+    /// A buffer that is taken when a thread begins the operation ([`EngineKind::takes_buffers_late`]).
     Reserved(Reservation),
     /// A buffer.
     Buffer(Buffer),
@@ -147,10 +147,10 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// The buffer, of an operation that has it.
+    /// Returns the buffer.
     ///
     /// # Panics
-    /// If there is none: only engines that bring their own memory are given none.
+    /// If the payload is not a buffer: only engines with their own memory are given none.
     pub(crate) fn buffer(&mut self) -> &mut Buffer {
         match self {
             Payload::Buffer(buffer) => buffer,
@@ -158,10 +158,10 @@ impl Payload {
         }
     }
 
-    /// Takes the buffer that is reserved.
+    /// Takes the reserved buffer.
     ///
     /// # Errors
-    /// If the system does not have its memory.
+    /// If the system does not have the memory for it.
     pub(crate) fn take_reserved(&mut self) -> io::Result<()> {
         if let Payload::Reserved(_) = self
             && let Payload::Reserved(reservation) = mem::replace(self, Payload::Nothing)
@@ -193,51 +193,50 @@ pub struct Completion {
 
 /// Performs operations on any number of files.
 ///
-/// An engine makes one system call for an operation and reports its outcome, short or not. The handling of a short
-/// transfer is the same for all engines and lies above ([`crate::read`]).
+/// An engine makes one system call for an operation and reports its outcome, short or not. Short transfers are
+/// handled above the engines, in the same way for all ([`crate::read`]).
 pub trait Engine: Send {
-    /// Operations that can be submitted now.
+    /// Returns the number of operations that can be submitted now.
     fn free_slots(&self) -> usize;
 
-    /// Submits an operation. It may begin only when [`Engine::reap`] is called.
+    /// Submits an operation. It may not begin before [`Engine::reap`] is called.
     ///
     /// # Panics
     /// If no slot is free.
     fn submit(&mut self, op: Op);
 
-    /// Waits until at least `at_least` operations have completed, or all that were submitted, and appends those and
-    /// any others that have completed, in the order of their completions. With 0 it does not wait: the caller turns
-    /// to other work meanwhile.
+    /// Waits until at least `at_least` of the submitted operations, or all if there are fewer, have completed.
+    /// Appends these and any others that have completed, in the order of completion. With 0 it does not wait.
     ///
     /// # Errors
-    /// If the system refuses to wait. Operations that fail are not errors here.
+    /// If the wait itself fails. A failed operation is reported in its completion.
     fn reap(&mut self, at_least: usize, completions: &mut Vec<Completion>) -> io::Result<()>;
 
-    /// Announces that operations on a file will follow, so that the kernel can look it up beforehand. Ends with
+    /// Announces operations on a file, so that the kernel can look it up beforehand (registered files). Reverted by
     /// [`Engine::detach`]; not needed for correctness.
     fn attach(&mut self, _file: &Arc<IoFile>) {}
 
     /// Ends [`Engine::attach`].
     fn detach(&mut self, _file: &Arc<IoFile>) {}
 
-    /// The threads that belong to the engine, for their CPU time.
+    /// Returns the threads that belong to the engine, for their CPU time.
     fn threads(&self) -> EngineThreads {
         EngineThreads::default()
     }
 }
 
-/// The engines.
+/// Kind of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EngineKind {
     /// `read(2)` on an I/O thread, concurrent with the caller.
     Read,
-    /// `pread(2)` on some threads.
+    /// `pread(2)` on several threads.
     Pread,
     /// Linux native asynchronous I/O.
     Aio,
     /// io_uring.
     Uring,
-    /// io_uring with a thread of the kernel that looks for work (`IORING_SETUP_SQPOLL`).
+    /// io_uring with a kernel thread that polls for submissions (`IORING_SETUP_SQPOLL`).
     UringSqpoll,
     /// Mappings populated by page faults on access.
     Mmap,
@@ -260,7 +259,7 @@ impl EngineKind {
         EngineKind::Null,
     ];
 
-    /// As it is written: `uring-sqpoll`.
+    /// Returns the name as on the command line: `uring-sqpoll`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -275,19 +274,19 @@ impl EngineKind {
         }
     }
 
-    /// Whether it reads into buffers; the others bring the file's own pages, and cannot go around the page cache.
+    /// Returns whether it reads into buffers. The others map the file's own pages, and cannot bypass the page cache.
     #[must_use]
     pub fn uses_buffers(self) -> bool {
         !matches!(self, EngineKind::Mmap | EngineKind::Populate)
     }
 
-    /// Whether an operation can take its buffer when a thread comes to it, not when it is submitted.
+    /// Returns whether an operation can take its buffer when a thread begins it, instead of at submission.
     #[must_use]
     pub fn takes_buffers_late(self) -> bool {
         matches!(self, EngineKind::Read | EngineKind::Pread)
     }
 
-    /// Whether the kernel can know its buffers beforehand.
+    /// Returns whether buffers can be registered with the kernel.
     #[must_use]
     pub fn can_register(self) -> bool {
         matches!(self, EngineKind::Uring | EngineKind::UringSqpoll)
@@ -307,7 +306,7 @@ pub struct EngineSpec {
 pub const DEPTH_MAX: usize = 1024;
 
 impl EngineSpec {
-    /// An engine with its usual depth.
+    /// Returns an engine with its default depth.
     #[must_use]
     pub fn usual(kind: EngineKind) -> EngineSpec {
         let depth = match kind {
@@ -320,7 +319,7 @@ impl EngineSpec {
 }
 
 impl EngineSpec {
-    /// Slots for operations of `block` bytes: those in flight and those queued for a thread.
+    /// Returns the slots for operations of `block` bytes: in flight, and queued for a thread.
     #[must_use]
     pub fn ahead(self, block: usize) -> usize {
         match self.kind {
@@ -340,7 +339,7 @@ impl fmt::Display for EngineSpec {
     }
 }
 
-/// Why a text does not name an engine.
+/// The reason why a text does not name an engine.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseEngineError {
     /// The name is unknown.
@@ -373,11 +372,11 @@ impl FromStr for EngineSpec {
     }
 }
 
-/// An engine, and whether its buffers were registered.
+/// An opened engine.
 pub struct Opened {
     /// The engine.
     pub engine: Box<dyn Engine>,
-    /// Whether the kernel knows the pool's buffers beforehand.
+    /// Whether the pool's buffers are registered with the kernel.
     pub registered: bool,
 }
 
@@ -391,8 +390,8 @@ pub fn open(spec: EngineSpec, block: usize, registered: Option<&BufferPool>) -> 
     open_with(spec, spec.ahead(block), registered)
 }
 
-/// Opens an engine for many streams. Its threads, if it has any, find as much to do as is submitted, whether or not
-/// somebody looks at it meanwhile.
+/// Opens an engine for many streams. Its threads, if it has any, can be given any number of operations at once, so
+/// that they stay busy while no caller reaps.
 ///
 /// # Errors
 /// As [`open`].
@@ -400,7 +399,7 @@ pub(crate) fn open_shared(spec: EngineSpec) -> Result<Opened, Error> {
     open_with(spec, SHARED_QUEUE_OPS, None)
 }
 
-/// Slots of a shared engine with threads. Memory of operations that wait is bounded by the budget of their streams.
+/// Slots of a shared engine with threads. The memory of queued operations is bounded by the budget of their streams.
 const SHARED_QUEUE_OPS: usize = 4096;
 
 /// As [`open`], with `ahead` slots of an engine with threads.

@@ -12,10 +12,10 @@ pub enum Error {
     Open {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// It is something that cannot be read at an offset.
+    /// Not a file that can be read at an offset.
     #[error("{} is {what}; a regular file or a block device is needed", path.display())]
     NotAFile {
         /// The path that was given.
@@ -23,13 +23,13 @@ pub enum Error {
         /// The kind of object at the path: `a directory`.
         what: &'static str,
     },
-    /// Its file system does not do direct I/O.
+    /// The file system does not support direct I/O.
     #[error("{} cannot be opened for direct I/O: its file system does not offer it; use buffered I/O", path.display())]
     NoDirect {
         /// The file.
         path: PathBuf,
     },
-    /// Direct I/O needs blocks of another size.
+    /// Direct I/O requires another block size.
     #[error(
         "blocks of {block} bytes are not possible for direct I/O on {}: they must be a multiple of {alignment} bytes", path.display()
     )]
@@ -46,11 +46,11 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Where, in bytes from the file's start.
+        /// Offset in bytes from the file's start.
         offset: u64,
         /// Bytes that were requested.
         length: usize,
-        /// Why not.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The file was made shorter while it was read.
@@ -65,7 +65,7 @@ pub enum Error {
         /// Its size when it was opened, in bytes.
         expected: u64,
     },
-    /// The memory does not suffice for the buffers.
+    /// Not enough memory for the buffers.
     #[error(
         "cannot allocate {bytes} bytes for buffers: {available} are available; use smaller blocks or less depth"
     )]
@@ -96,10 +96,10 @@ pub enum Error {
         /// Bytes of the budget.
         budget: u64,
     },
-    /// The system does not offer a method.
+    /// The system does not support an engine.
     #[error("the method {method} cannot be used here ({hint})")]
     Method {
-        /// Its name.
+        /// Name of the engine.
         method: String,
         /// A possible reason.
         hint: &'static str,
@@ -111,19 +111,19 @@ pub enum Error {
     Write {
         /// The file.
         path: PathBuf,
-        /// Where, in bytes from the file's start.
+        /// Offset in bytes from the file's start.
         offset: u64,
         /// Bytes that were to be written.
         length: usize,
-        /// Why not.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// Nothing of it is known to be on the medium.
+    /// A sync failed: none of the data is known to be durable.
     #[error("cannot sync {} to the medium", path.display())]
     Sync {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The file system has too little free space for the file.
@@ -136,7 +136,7 @@ pub enum Error {
         /// Free bytes of its file system.
         free: u64,
     },
-    /// The file system has become full while a file was written.
+    /// The file system has become full during a write.
     #[error(
         "no room for {} beyond its first {offset} bytes: it needs {needed} more, and its file system has {free} left; free some or write elsewhere", path.display()
     )]
@@ -160,14 +160,14 @@ pub enum Error {
     },
 }
 
-/// A copy of an error: `io::Error` cannot be cloned.
+/// Copies an error: `io::Error` cannot be cloned.
 pub(crate) fn same_error(error: &io::Error) -> io::Error {
     error
         .raw_os_error()
         .map_or_else(|| io::Error::new(error.kind(), error.to_string()), io::Error::from_raw_os_error)
 }
 
-/// The kind stays, for callers that look at it.
+/// Preserves the error kind, for callers that examine it.
 impl From<Error> for io::Error {
     fn from(error: Error) -> io::Error {
         let kind = match &error {

@@ -1,6 +1,6 @@
-//! Files in memory that are read and written with faults: short transfers, completions in any order, interruptions,
-//! errors at chosen places, a file that shrinks, a disk that becomes full. They stand in for a real engine in the
-//! tests of everything above, and everything in them is decided by a seed.
+//! In-memory files that are read and written with injected faults: short transfers, completions in any order,
+//! interruptions, errors at chosen places, a file that shrinks, a disk that becomes full. They replace an engine in
+//! the tests of the layers above. A seed determines all faults.
 
 use std::io;
 use std::path::Path;
@@ -18,9 +18,9 @@ use crate::engine::{Completion, Engine, Op, OpKind};
 pub struct Faults {
     /// Seed of the random numbers that place the faults.
     pub seed: u64,
-    /// Number of calls in 256 that transfer fewer bytes than were requested.
+    /// Calls in 256 that transfer fewer bytes than requested.
     pub short_of_256: u8,
-    /// Number of calls in 256 that are interrupted.
+    /// Calls in 256 that are interrupted.
     pub interrupted_of_256: u8,
     /// Probability, in 256ths, that [`Engine::reap`] does not yet return an operation that could have completed.
     pub late_of_256: u8,
@@ -30,20 +30,21 @@ pub struct Faults {
     pub flips: Vec<u64>,
     /// From this number of calls on, every file has at most this many bytes.
     pub shrinks: Option<(u64, u64)>,
-    /// Bytes that a file can have; writes beyond fail with `ENOSPC`. 0 for no limit.
+    /// Maximum bytes of a file; writes beyond fail with `ENOSPC`. 0 for no limit.
     pub capacity: u64,
 }
 
 type Files = Vec<(Arc<IoFile>, Vec<u8>)>;
 
-/// Files in memory, shared by the engines that perform operations on them.
+/// In-memory files, shared by the engines that operate on them.
 #[derive(Clone, Debug, Default)]
 pub struct FakeDisk {
     files: Arc<Mutex<Files>>,
 }
 
 impl FakeDisk {
-    /// Adds a file. Transfers must be multiples of `alignment` bytes, and short ones are, except at the file's end.
+    /// Adds a file. Lengths of transfers must be multiples of `alignment` bytes; short transfers are as well, except
+    /// at the file's end.
     ///
     /// # Errors
     /// If `/dev/null` cannot be opened.
@@ -54,7 +55,7 @@ impl FakeDisk {
         Ok(file)
     }
 
-    /// Adds an empty file named `path`, on a file system of its own that has `capacity` bytes.
+    /// Adds an empty file named `path`, on a file system of its own with `capacity` bytes.
     ///
     /// # Errors
     /// If `/dev/null` cannot be opened.
@@ -64,9 +65,10 @@ impl FakeDisk {
         Ok(file)
     }
 
-    /// The bytes of a file.
+    /// Returns the content of a file.
     ///
     /// # Panics
+    /// If it is not on this disk.
     /// If it is not on this disk.
     #[must_use]
     pub fn content(&self, file: &Arc<IoFile>) -> Vec<u8> {
@@ -74,7 +76,7 @@ impl FakeDisk {
         files.iter().find(|(known, _)| Arc::ptr_eq(known, file)).expect("a file of this disk").1.clone()
     }
 
-    /// An engine over the files, with at most `depth` operations in flight.
+    /// Returns an engine over the files, with at most `depth` operations in flight.
     #[must_use]
     pub fn engine(&self, depth: usize, faults: Faults) -> Box<dyn Engine> {
         let random = Pcg64::seed_from_u64(faults.seed);
@@ -97,11 +99,11 @@ struct Fake {
 
 impl Fake {
     fn happens(&mut self, of_256: u8) -> bool {
-        // The upper bits are the better ones.
+        // The high bits of the generator are of better quality.
         (self.random.next_u64() >> 56) < u64::from(of_256)
     }
 
-    /// One system call.
+    /// Performs one system call.
     fn call(&mut self, op: &mut Op) -> io::Result<usize> {
         self.calls += 1;
         if self.happens(self.faults.interrupted_of_256) {

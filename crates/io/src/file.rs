@@ -1,4 +1,4 @@
-//! A file for engines: opened for buffered or direct I/O, with its size and alignment.
+//! A file opened for buffered or direct I/O, with its size and alignment.
 
 pub(crate) mod destination;
 mod room;
@@ -19,14 +19,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::Error;
 
-/// The limit on open descriptors of this process, those already open included.
+/// Returns the limit on open descriptors of this process (`RLIMIT_NOFILE`), including those already open.
 #[must_use]
 pub fn open_files_max() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 /// Raises the limit on open files as far as this process may: root to the kernel's maximum, others to the hard limit.
-/// If that fails, the limit stays as it is.
+/// On failure the limit is unchanged.
 pub fn raise_open_files_max() {
     let of_kernel = std::fs::read_to_string("/proc/sys/fs/nr_open").ok();
     let of_kernel = of_kernel.and_then(|text| text.trim().parse().ok());
@@ -45,20 +45,20 @@ pub enum Access {
     /// Through the page cache.
     #[default]
     Buffered,
-    /// Around it (`O_DIRECT`).
+    /// Bypassing the page cache (`O_DIRECT`).
     Direct,
 }
 
-/// Direct transfers must be multiples of these numbers of bytes.
+/// Alignment in bytes that direct transfers require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alignment {
-    /// Addresses in memory.
+    /// For addresses in memory.
     pub memory: usize,
-    /// Offsets in the file, and lengths.
+    /// For offsets in the file, and lengths.
     pub offset: usize,
 }
 
-/// Where the kernel does not tell (before Linux 6.1), what every disk of today accepts.
+/// The alignment that all current disks accept, for kernels that do not report it (before Linux 6.1).
 const USUAL: Alignment = Alignment { memory: 4096, offset: 4096 };
 
 /// An open file.
@@ -72,7 +72,7 @@ pub struct IoFile {
     alignment: Alignment,
     /// Where `read(2)` continues, in bytes.
     position: Mutex<u64>,
-    /// Bytes that an imaginary file can have.
+    /// Capacity of an imaginary file in bytes.
     capacity: Option<u64>,
 }
 
@@ -80,7 +80,7 @@ impl IoFile {
     /// Opens a regular file or a block device for reading.
     ///
     /// # Errors
-    /// If it is neither, or cannot be opened, or not for direct I/O.
+    /// If it is neither, or cannot be opened, or does not support direct I/O.
     pub fn open(path: &Path, access: Access) -> Result<IoFile, Error> {
         IoFile::open_with(path, access, OpenOptions::new().read(true))
     }
@@ -95,7 +95,7 @@ impl IoFile {
 
     fn open_with(path: &Path, access: Access, options: &mut OpenOptions) -> Result<IoFile, Error> {
         let failed = |source| Error::Open { path: path.to_owned(), source };
-        // A FIFO would wait for a writer if it were opened.
+        // Opening a FIFO would block until it has a writer.
         refuse_what_has_no_offsets(path, &std::fs::metadata(path).map_err(failed)?)?;
         let file = options.custom_flags(flags_of(access).bits().cast_signed()).open(path);
         let mut file = file.map_err(|source| open_error(path, access, source))?;
@@ -103,11 +103,11 @@ impl IoFile {
         IoFile::new(file, path, size, access)
     }
 
-    /// Creates a regular file for reading and writing, or empties it if it exists. A file that other programs must
-    /// never see half-written is an [`AtomicFile`](crate::AtomicFile).
+    /// Creates a regular file for reading and writing, or truncates an existing one. Use
+    /// [`AtomicFile`](crate::AtomicFile) for a file that other programs must never see half-written.
     ///
     /// # Errors
-    /// If it cannot be created, or not for direct I/O.
+    /// If it cannot be created, or does not support direct I/O.
     pub fn create(path: &Path, access: Access) -> Result<IoFile, Error> {
         let existed = match std::fs::metadata(path) {
             Ok(metadata) => {
@@ -130,7 +130,7 @@ impl IoFile {
     /// Takes over an open file, which must have been opened for `access`; `path` is its name in errors.
     ///
     /// # Errors
-    /// If it is neither a regular file nor a block device, or does not do direct I/O.
+    /// If it is neither a regular file nor a block device, or does not support direct I/O.
     pub fn from_file(mut file: File, path: &Path, access: Access) -> Result<IoFile, Error> {
         let failed = |source| Error::Open { path: path.to_owned(), source };
         refuse_what_has_no_offsets(path, &file.metadata().map_err(failed)?)?;
@@ -145,7 +145,7 @@ impl IoFile {
         Ok(IoFile { file, path, size, access, alignment, position: Mutex::new(0), capacity: None })
     }
 
-    /// A file that only [`crate::fake::Fake`] knows, with a size and an alignment of one's choice.
+    /// Creates a file that only [`crate::fake::Fake`] can access, with a chosen size and alignment.
     ///
     /// # Errors
     /// If `/dev/null` cannot be opened.
@@ -168,40 +168,41 @@ impl IoFile {
         })
     }
 
-    /// Where `read(2)` continues, in bytes. Calls of several threads exclude each other.
+    /// Locks and returns the offset at which `read(2)` continues, in bytes.
     pub(crate) fn position(&self) -> MutexGuard<'_, u64> {
         self.position.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The open file.
+    /// Returns the open file.
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// The name that it was opened by.
+    /// Returns the path that it was opened by.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its size in bytes: when it was opened, or up to the end of the bytes that this crate has written since.
+    /// Returns the size in bytes when it was opened, or the end of the bytes that this crate has written since, if
+    /// larger.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size.load(Ordering::Acquire)
     }
 
-    /// Bytes up to `end` have been written.
+    /// Records that bytes up to `end` have been written.
     pub(crate) fn grow_to(&self, end: u64) {
         self.size.fetch_max(end, Ordering::Release);
     }
 
-    /// Bytes that an imaginary file can have.
+    /// Returns the capacity of an imaginary file in bytes.
     pub(crate) fn capacity(&self) -> Option<u64> {
         self.capacity
     }
 
-    /// Bytes that its file system has free for unprivileged users; `None` if it reports none.
+    /// Returns the free bytes of its file system for unprivileged users; `None` if it reports none.
     pub(crate) fn free_bytes(&self) -> Option<u64> {
         if let Some(capacity) = self.capacity {
             return Some(capacity.saturating_sub(self.size()));
@@ -209,7 +210,7 @@ impl IoFile {
         room::free_of(&fstatvfs(&self.file).ok()?)
     }
 
-    /// Makes the transfers of a file that was opened for direct I/O go through the page cache, or around it again.
+    /// Switches direct I/O of a file that was opened for it off or on.
     pub(crate) fn set_direct(&self, is_direct: bool) -> io::Result<()> {
         if self.access == Access::Buffered {
             return Ok(());
@@ -219,7 +220,7 @@ impl IoFile {
         Ok(fcntl_setfl(&self.file, flags)?)
     }
 
-    /// Its size now, in bytes.
+    /// Returns the current size in bytes.
     ///
     /// # Errors
     /// Those of `fstat`.
@@ -228,20 +229,20 @@ impl IoFile {
         Ok(if metadata.file_type().is_block_device() { self.size() } else { metadata.len() })
     }
 
-    /// Its access mode when it was opened.
+    /// Returns the access mode that it was opened with.
     #[must_use]
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// The alignment of its transfers; one byte if they go through the page cache.
+    /// Returns the alignment of its transfers; one byte through the page cache.
     #[must_use]
     pub fn alignment(&self) -> Alignment {
         self.alignment
     }
 }
 
-/// Flags of `open` for an access.
+/// Returns the flags of `open` for an access mode.
 pub(crate) fn flags_of(access: Access) -> OFlags {
     if access == Access::Direct { OFlags::DIRECT } else { OFlags::empty() }
 }
@@ -253,7 +254,7 @@ fn open_error(path: &Path, access: Access, source: io::Error) -> Error {
     }
 }
 
-/// A block device's size is where its end is.
+/// Returns the size in bytes; that of a block device is the offset of its end.
 fn size_of(file: &mut File) -> io::Result<u64> {
     let size = file.seek(SeekFrom::End(0))?;
     file.rewind()?;
@@ -274,7 +275,7 @@ fn refuse_what_has_no_offsets(path: &Path, metadata: &std::fs::Metadata) -> Resu
     Err(Error::NotAFile { path: path.to_owned(), what })
 }
 
-/// The alignment that `O_DIRECT` requires of this file; `None` if it was opened so, but does not do direct I/O.
+/// Returns the alignment that `O_DIRECT` requires of this file; `None` if it does not support direct I/O.
 #[must_use]
 pub fn direct_alignment(file: &File) -> Option<Alignment> {
     let Ok(found) = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) else { return Some(USUAL) };
@@ -282,6 +283,6 @@ pub fn direct_alignment(file: &File) -> Option<Alignment> {
         return Some(USUAL);
     }
     let (memory, offset) = (found.stx_dio_mem_align as usize, found.stx_dio_offset_align as usize);
-    // Zero twice is how the kernel says that a file does not do it.
+    // The kernel reports 0 for both if a file does not support it.
     (memory > 0 && offset > 0).then_some(Alignment { memory, offset })
 }

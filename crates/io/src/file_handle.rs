@@ -1,9 +1,8 @@
-//! A file by its file system's handle (open_by_handle_at(2)), with which it can be opened again without a name, and
-//! without keeping a descriptor. The handle contains the inode's generation, so that another file with the same inode
-//! number is not mistaken for it.
+//! A file identified by its file system's handle (open_by_handle_at(2)), with which it can be opened again without a
+//! name and without keeping a descriptor. The handle contains the inode's generation, so that another file with the
+//! same inode number is not mistaken for it.
 //!
-//! Opening needs the right to pass over permissions (`CAP_DAC_READ_SEARCH`), and a file system that can export its
-//! files.
+//! Opening requires `CAP_DAC_READ_SEARCH`, and a file system that can export its files.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -12,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 /// Largest handle: `MAX_HANDLE_SZ` (linux/exportfs.h).
 const HANDLE_MAX_BYTES: usize = 128;
 
-/// `struct file_handle`, with room for the largest.
+/// `struct file_handle`, with room for the largest handle.
 #[repr(C)]
 struct Raw {
     bytes: u32,
@@ -28,10 +27,10 @@ pub struct FileHandle {
 }
 
 impl FileHandle {
-    /// The handle of an open file, which may be open with `O_PATH`.
+    /// Returns the handle of an open file, which may be open with `O_PATH`.
     ///
     /// # Errors
-    /// If the file system has no handles.
+    /// If the file system does not support handles.
     pub fn of(file: impl AsFd) -> io::Result<FileHandle> {
         let mut raw = Raw { bytes: HANDLE_MAX_BYTES as u32, kind: 0, handle: [0; HANDLE_MAX_BYTES] };
         let mut mount = 0;
@@ -55,10 +54,10 @@ impl FileHandle {
         })
     }
 
-    /// Opens it with `O_PATH`; `beside` is any file of the same file system that is open otherwise.
+    /// Opens the file with `O_PATH`; `beside` is any other open file of the same file system.
     ///
     /// # Errors
-    /// `ESTALE` if the file is no more.
+    /// `ESTALE` if the file no longer exists.
     pub fn open_path(&self, beside: impl AsFd) -> io::Result<OwnedFd> {
         let mut raw = Raw { bytes: self.handle.len() as u32, kind: self.kind, handle: [0; HANDLE_MAX_BYTES] };
         raw.handle[..self.handle.len()].copy_from_slice(&self.handle);

@@ -1,4 +1,4 @@
-//! Reading and writing files by every method that Linux has: engines, buffers, streams, and the page cache.
+//! Reading and writing files by every I/O interface of Linux: engines, buffers, streams, and the page cache.
 //!
 //! | subject | module |
 //! |---|---|

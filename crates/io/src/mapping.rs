@@ -1,11 +1,12 @@
-//! Parts of a file mapped into memory, and what happens when the file shrinks under them.
+//! Mapped ranges of files, and the handling of files that shrink while they are mapped.
 //!
-//! Touching a mapped page that the file no longer has raises SIGBUS, which ends a program that is not prepared. Here
-//! a handler puts a page of zeros in its place and marks the mapping, so that the reader goes on and is told
-//! afterwards ([`Mapping::is_broken`]). Signals from elsewhere go to the handler that was there before.
+//! Access to a mapped page beyond the file's end raises SIGBUS, which ends a program without a handler. The handler
+//! here maps a page of zeros in its place and marks the mapping, so that the reader continues and can learn of the
+//! loss afterwards ([`Mapping::is_broken`]). SIGBUS with other causes is passed to the handler that was installed
+//! before.
 //!
-//! A mapping shows the file as it is. A program that writes to the file meanwhile changes bytes that a reader may
-//! already have used: that holds for every mapped file, and is the reason why the other engines copy.
+//! A mapping shows the file's present content. A program that writes to the file meanwhile changes bytes that a
+//! reader may already have used: that holds for every mapped file, and is the reason why the other engines copy.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -37,7 +38,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `length` bytes, more than none, from `offset` on; with `populate` all pages are fetched before it
+    /// Maps `length` bytes from `offset` on; `length` must not be 0. With `populate` all pages are fetched before it
     /// returns.
     pub(crate) fn new(file: &Arc<IoFile>, offset: u64, length: usize, populate: bool) -> io::Result<Mapping> {
         catch_sigbus()?;
@@ -61,13 +62,13 @@ impl Mapping {
             return Err(io::Error::other("too many mappings at the same time"));
         };
         if !populate {
-            // SAFETY: advice on a mapping of our own; it takes nothing away.
+            // SAFETY: advice on a mapping of our own, which discards nothing.
             let _ = unsafe { madvise(start, mapped, Advice::Sequential) };
         }
         Ok(Mapping { file: Arc::clone(file), watched, skipped, start: start.cast(), mapped })
     }
 
-    /// The file's size now, in bytes.
+    /// Returns the file's current size in bytes.
     ///
     /// # Errors
     /// Those of `fstat`.
@@ -75,7 +76,7 @@ impl Mapping {
         self.file.size_now()
     }
 
-    /// Whether a page was touched that the file could not give, so that zeros were read instead.
+    /// Returns whether a page was touched that the file did not have, so that zeros were read instead.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.watched.broken.load(Ordering::Acquire)
@@ -94,17 +95,17 @@ impl Deref for Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // Before the range can be mapped anew.
+        // Must precede `munmap`, after which the range can be mapped anew.
         self.watched.forget();
         // SAFETY: the mapping is ours, and borrows of its bytes have ended.
         let _ = unsafe { munmap(self.start.cast_mut().cast(), self.mapped) };
     }
 }
 
-/// Mappings at a time: the signal handler searches a fixed table.
+/// Maximum concurrent mappings: the signal handler searches a table of fixed size.
 const MAPPINGS_MAX: usize = 1024;
 
-/// A range of addresses that the signal's handler knows, free while `end` is 0.
+/// A range of addresses known to the signal handler; free while `end` is 0.
 #[derive(Debug)]
 struct Watched {
     taken: AtomicBool,
@@ -122,7 +123,7 @@ static WATCHED: [Watched; MAPPINGS_MAX] = [const {
     }
 }; MAPPINGS_MAX];
 
-/// Takes an entry of the table for a range.
+/// Allocates an entry of the table for a range.
 fn watch(start: usize, length: usize) -> Option<&'static Watched> {
     let free = |entry: &&Watched| {
         entry.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -131,7 +132,7 @@ fn watch(start: usize, length: usize) -> Option<&'static Watched> {
     entry.broken.store(false, Ordering::Relaxed);
     // A thread that loads this start then loads no earlier end: ends of former mappings are gone.
     entry.start.store(start, Ordering::Release);
-    // Last: an entry with an end is whole.
+    // Stored last: an entry with an end is complete.
     entry.end.store(start + length, Ordering::Release);
     Some(entry)
 }
@@ -140,7 +141,7 @@ impl Watched {
     fn holds(&self, address: usize) -> bool {
         let end = self.end.load(Ordering::Acquire);
         let start = self.start.load(Ordering::Acquire);
-        // Otherwise the entry has changed its mapping meanwhile, and the address is not in it.
+        // Otherwise the entry has been reused for another mapping meanwhile.
         end == self.end.load(Ordering::Acquire) && (start..end).contains(&address)
     }
 
@@ -153,7 +154,7 @@ impl Watched {
 /// The signal action that was set before ours.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Sees to it that the handler is there, from the first mapping on.
+/// Installs the handler at the first mapping.
 fn catch_sigbus() -> io::Result<()> {
     static ONCE: Once = Once::new();
     // Caches the page size for the handler, which must not make that call.
@@ -161,17 +162,17 @@ fn catch_sigbus() -> io::Result<()> {
     ONCE.call_once(|| {
         // SAFETY: all zeros are a valid `sigaction`: no handler, no flags, an empty mask.
         let mut before: libc::sigaction = unsafe { mem::zeroed() };
-        // SAFETY: only asks for the present action.
+        // SAFETY: only queries the current action.
         if unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &mut before) } != 0 {
             return;
         }
-        // Before the handler is installed, as it may run at once.
+        // Set before the handler is installed, as it may run at once.
         let _ = BEFORE.set(before);
         // SAFETY: as above.
         let mut action: libc::sigaction = unsafe { mem::zeroed() };
         action.sa_sigaction = on_sigbus as extern "C" fn(_, _, _) as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-        // SAFETY: the handler has the signature that SA_SIGINFO asks for and does only what a handler may.
+        // SAFETY: the handler has the signature that SA_SIGINFO requires and is async-signal-safe.
         if unsafe { libc::sigaction(libc::SIGBUS, &action, ptr::null_mut()) } == 0 {
             CAUGHT.store(true, Ordering::Release);
         }
@@ -181,7 +182,7 @@ fn catch_sigbus() -> io::Result<()> {
 
 static CAUGHT: AtomicBool = AtomicBool::new(false);
 
-/// Runs on the thread that touched a page that is not there. It uses atomics, `mmap` and `sigaction` only.
+/// Signal handler; runs on the thread that touched a missing page. It uses atomics, `mmap` and `sigaction` only.
 extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid `siginfo_t`; for SIGBUS it holds an address.
     let address = unsafe { (*info).si_addr() }.addr();
@@ -194,7 +195,7 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context
     }
 }
 
-/// Replaces the page of an address by one of zeros.
+/// Replaces the page at an address by zeros; returns whether that succeeded.
 fn put_zeros(address: usize) -> bool {
     let page = page_size();
     let start = ptr::without_provenance_mut::<libc::c_void>(address / page * page);
@@ -205,8 +206,7 @@ fn put_zeros(address: usize) -> bool {
     got == start
 }
 
-/// Passes the signal to the handler that was set before ours; without one, the program ends as it would have without
-/// us.
+/// Passes the signal to the handler that was installed before ours, or to the default action.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let before = BEFORE.get();
     match before {

@@ -1,17 +1,17 @@
-//! The pages of a file in memory: counting, fetching and dropping them.
+//! The page cache of a file: counting, fetching and dropping pages.
 //!
-//! Every call here takes a range of bytes and works on the pages that it touches; bytes behind the end of a regular
-//! file are left out. Advice to the kernel is not binding, and most of it succeeds without an effect: so [`fetch`]
-//! and [`drop_pages`] check the outcome, and return it.
+//! Every call takes a range of bytes and works on the pages that it touches; bytes beyond the end of a regular file
+//! are ignored. Advice to the kernel is not binding, and most of it succeeds without an effect, so [`fetch`] and
+//! [`drop_pages`] check the outcome and return it.
 //!
 //! - **`cachestat` counts requested pages, `mincore` pages that have arrived.** A page enters the page cache before
-//!   its read begins. To learn whether a program would wait, ask [`By::Mincore`].
-//! - **Read-ahead is cut short in silence** at the larger of the device's `read_ahead_kb`, as it was when the file
-//!   was opened, and its `max_sectors_kb`: asked for 16 MB, a FUSE file brings 128 KB and returns success. [`fetch`]
-//!   asks in pieces.
+//!   its read begins. To learn whether a program would wait, use [`By::Mincore`].
+//! - **Read-ahead is silently cut** to the larger of the device's `read_ahead_kb`, as it was when the file was
+//!   opened, and its `max_sectors_kb`: a request for 16 MB of a FUSE file fetches 128 KB and returns success.
+//!   [`fetch`] splits the range into pieces.
 //! - **A process may inspect the cache of its own user's files and of files that it can write to.** For others
 //!   `cachestat` fails and `mincore` reports every page as present. Here both are an error.
-//! - **Dropped is not cold**: a virtual machine's host, or the device itself, may still have it.
+//! - **Dropped is not cold**: the host of a virtual machine, or the device itself, may still cache the data.
 #![allow(unsafe_code)]
 
 mod bring;
@@ -45,24 +45,25 @@ pub struct Residency {
 /// Counts of `cachestat` beyond that of cached pages, in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detail {
-    /// Changed, and not yet on their way to the medium.
+    /// Dirty pages that are not under writeback.
     pub dirty: u64,
-    /// On their way to the medium.
+    /// Pages under writeback.
     pub writeback: u64,
-    /// Were there, and have been pushed out for want of memory. Pages that were dropped on request are forgotten.
+    /// Pages that were cached and have been reclaimed under memory pressure. Pages dropped on request are not
+    /// counted.
     pub evicted: u64,
-    /// Were pushed out so lately that a larger memory would still have them.
+    /// Pages evicted so recently that a larger memory would still have them.
     pub recently_evicted: u64,
 }
 
 impl Residency {
-    /// Bytes in memory.
+    /// Returns the cached bytes.
     #[must_use]
     pub fn cached_bytes(&self) -> u64 {
         self.cached * page_size() as u64
     }
 
-    /// Whether all of it is in memory.
+    /// Returns whether the whole range is cached.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.cached >= self.pages
@@ -72,17 +73,17 @@ impl Residency {
 /// The system call that reports which pages are in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// `cachestat` (Linux 6.5): counts pages from the moment when their read was asked for.
+    /// `cachestat` (Linux 6.5): counts pages from the moment when their read was requested.
     Cachestat,
     /// `mincore` on a mapping, several times slower: counts pages that can be read without waiting. The file must be
     /// open for reading.
     Mincore,
 }
 
-/// The part of a range that is in memory, by `cachestat`, or by `mincore` if the system does not have it.
+/// Returns the part of a range that is in memory, by `cachestat`, or by `mincore` if the system does not support it.
 ///
 /// # Errors
-/// If the system does not answer, or would not answer truly.
+/// If the system call fails, or would return wrong counts.
 pub fn residency(file: &File, range: Range<u64>) -> Result<Residency, Error> {
     match residency_by(file, range.clone(), By::Cachestat) {
         Err(Error::System { source, .. }) if is_not_offered(&source) => {
@@ -92,16 +93,16 @@ pub fn residency(file: &File, range: Range<u64>) -> Result<Residency, Error> {
     }
 }
 
-/// Old kernels, sandboxes, and file systems without ordinary pages; or a file of another user, for which `mincore` is
-/// not asked either.
+/// Returns whether `cachestat` is unsupported: old kernels, sandboxes, and file systems without ordinary pages. A
+/// file of another user also fails so, for which `mincore` is not permitted either.
 fn is_not_offered(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM | libc::EOPNOTSUPP))
 }
 
-/// The part of a range that is in memory, by the system call `by`.
+/// Returns the part of a range that is in memory, by the system call `by`.
 ///
 /// # Errors
-/// If the system does not answer, or would not answer truly.
+/// If the system call fails, or would return wrong counts.
 pub fn residency_by(file: &File, range: Range<u64>, by: By) -> Result<Residency, Error> {
     let failed =
         |source| Error::System { what: "find out which pages of a file are in memory".into(), source };
@@ -115,22 +116,22 @@ pub fn residency_by(file: &File, range: Range<u64>, by: By) -> Result<Residency,
     residency.map_err(failed)
 }
 
-/// Fetches a range, without waiting for it: says how much of it is there or on its way.
+/// Requests a range without waiting for it; returns how much of it is cached or being read.
 ///
-/// It can wait all the same, if the device's queue is full.
+/// It can block nevertheless, if the device's queue is full.
 ///
 /// # Errors
-/// If the system refuses, or does not say what came of it.
+/// If the system refuses, or does not report the outcome.
 pub fn fetch(file: &File, range: Range<u64>) -> Result<Residency, Error> {
     let piece = piece(file)
         .map_err(|source| Error::System { what: "fetch pages of a file into memory".into(), source })?;
     fetch_in_pieces(file, range, piece)
 }
 
-/// As [`fetch`], for callers that fetch repeatedly and have looked up [the size of a piece](piece).
+/// As [`fetch`], for repeated calls with [the size of a piece](piece) looked up once.
 ///
 /// # Errors
-/// If the system refuses, or does not say what came of it.
+/// If the system refuses, or does not report the outcome.
 ///
 /// # Panics
 /// If `piece` is 0.
@@ -146,10 +147,10 @@ pub fn fetch_in_pieces(file: &File, range: Range<u64>, piece: u64) -> Result<Res
     residency(file, range)
 }
 
-/// Drops a range from memory, after writing its dirty pages to the medium; returns how much of it remains.
+/// Drops a range from the page cache, after writing back its dirty pages; returns how much of it remains.
 ///
-/// Pages of which the range has only a part stay, and so do pages that someone has mapped, a large folio that reaches
-/// beyond the range, and all that has no other place, as on a tmpfs.
+/// Pages that are only partly in the range stay, and so do pages mapped by a process, a large folio that reaches
+/// beyond the range, and pages without other storage, as on a tmpfs.
 ///
 /// # Errors
 /// If dirty pages cannot be written, or a system call fails.
@@ -160,7 +161,7 @@ pub fn drop_pages(file: &File, range: Range<u64>) -> Result<Residency, Error> {
     };
     let wanted = clipped(file, range.clone()).map_err(failed("drop pages of a file from memory"))?;
     if let Some(length) = NonZeroU64::new(wanted.end - wanted.start) {
-        // Advice passes over dirty pages, and over those on their way.
+        // The advice skips pages that are dirty or under writeback.
         write_back(file, &wanted).map_err(failed("write dirty pages of a file to the medium"))?;
         fadvise(file, wanted.start, Some(length), Advice::DontNeed)
             .map_err(io::Error::from)
@@ -169,23 +170,23 @@ pub fn drop_pages(file: &File, range: Range<u64>) -> Result<Residency, Error> {
     residency(file, range)
 }
 
-/// A range cut at the end of a regular file. An empty one begins at its end.
+/// Returns a range cut at the end of a regular file. An empty one begins at the file's end.
 fn clipped(file: &File, range: Range<u64>) -> io::Result<Range<u64>> {
     let metadata = file.metadata()?;
     let end = if metadata.is_file() { metadata.len() } else { i64::MAX as u64 };
     Ok(range.start.min(range.end.min(end))..range.end.min(end))
 }
 
-/// The pages that a range touches.
+/// Returns the pages that a range touches.
 fn pages_of(range: &Range<u64>) -> Range<u64> {
     let page = page_size() as u64;
     if range.is_empty() { 0..0 } else { range.start / page..range.end.div_ceil(page) }
 }
 
-/// Not in `libc` for all architectures; the same on all that Linux has, but for Alpha.
+/// Number of `cachestat`, which `libc` lacks for some architectures; the same on all but Alpha.
 const SYS_CACHESTAT: libc::c_long = 451;
 
-/// `struct cachestat_range`. A length of 0 would mean all that follows.
+/// `struct cachestat_range`. A length of 0 would mean everything after the offset.
 #[repr(C)]
 struct CachestatRange {
     offset: u64,
@@ -217,7 +218,7 @@ fn cachestat(file: &File, range: &Range<u64>, pages: u64) -> io::Result<Residenc
     Ok(Residency { pages, cached, detail: Some(Detail { dirty, writeback, evicted, recently_evicted }) })
 }
 
-/// Pages whose residency is queried at a time: the kernel writes a byte for each.
+/// Pages per `mincore` call: the kernel writes a byte for each.
 const MINCORE_PAGES_MAX: u64 = 1 << 18;
 
 fn mincore(file: &File, pages: &Range<u64>) -> io::Result<Residency> {
@@ -234,7 +235,7 @@ fn mincore(file: &File, pages: &Range<u64>) -> io::Result<Residency> {
     Ok(Residency { pages: pages.end - pages.start, cached, detail: None })
 }
 
-/// Whether `mincore` reports this file's pages truly: for its owner, and for users that may write to it.
+/// Returns whether `mincore` reports true values for this file: for its owner, and for users that may write to it.
 fn may_look(file: &File) -> io::Result<bool> {
     let user = rustix::process::geteuid();
     if user.is_root() || file.metadata()?.uid() == user.as_raw() {
@@ -267,7 +268,7 @@ fn mincore_piece(file: &File, page: u64, count: usize) -> io::Result<u64> {
     Ok(present.iter().filter(|&&page| page & 1 != 0).count() as u64)
 }
 
-/// Writes dirty pages back, and waits for it. Does not make them durable: metadata and the device's cache are not
+/// Writes dirty pages back and waits for it. Does not make them durable: metadata and the device's cache are not
 /// flushed.
 fn write_back(file: &File, range: &Range<u64>) -> io::Result<()> {
     let (offset, length) = (range.start.cast_signed(), (range.end - range.start).cast_signed());
@@ -287,17 +288,17 @@ fn write_back(file: &File, range: &Range<u64>) -> io::Result<()> {
     }
 }
 
-/// Bytes that the kernel reads ahead in one call on a file without other advice. On a disk that takes more, larger
-/// pieces are no faster: 64 KB to 8 MB cost the same for 128 MB on ext4 (Linux 6.18).
+/// The kernel's default read-ahead per call in bytes. On a disk that takes more, larger pieces are no faster: 64 KB
+/// to 8 MB cost the same for 128 MB on ext4 (Linux 6.18).
 const DEFAULT_PIECE_BYTES: u64 = 128 << 10;
 
-/// Bytes that one call can request without being cut short.
+/// Returns the bytes that one call can request without being cut short.
 ///
-/// That is at least `read_ahead_kb`, but an open file keeps the value of the time when it was opened: so it counts
-/// only if it is smaller than the kernel's default.
+/// That is at least `read_ahead_kb`, but an open file keeps the value from when it was opened, so the present value
+/// counts only if it is smaller than the kernel's default.
 ///
 /// # Errors
-/// If the system does not say which device it is on.
+/// If the device of the file cannot be determined.
 pub fn piece(file: &File) -> io::Result<u64> {
     let metadata = file.metadata()?;
     let of_device = metadata.file_type().is_block_device();
@@ -306,7 +307,7 @@ pub fn piece(file: &File) -> io::Result<u64> {
     Ok(piece_of(|name| fs::read_to_string(format!("/sys{name}")).ok(), &device))
 }
 
-/// The kernel's read-ahead on a file system's device, in bytes; `None` if it does not report it.
+/// Returns the kernel's read-ahead on a file system's device in bytes; `None` if it is not reported.
 #[must_use]
 pub fn read_ahead(device: u64) -> Option<u64> {
     let (major, minor) = device_numbers(device);
@@ -317,8 +318,8 @@ pub fn read_ahead(device: u64) -> Option<u64> {
     Some(kilobytes << 10)
 }
 
-/// Size of the kernel's first read-ahead window on a file, in bytes, for a call of `call` bytes at its beginning,
-/// where windows then grow up to `most` bytes (`get_init_ra_size` in mm/readahead.c).
+/// Returns the size of the kernel's first read-ahead window on a file, in bytes, for a call of `call` bytes at offset
+/// 0, where windows then grow up to `most` bytes (`get_init_ra_size` in mm/readahead.c).
 #[must_use]
 pub fn first_window(call: u64, most: u64) -> u64 {
     let page = page_size() as u64;
@@ -333,20 +334,20 @@ pub fn first_window(call: u64, most: u64) -> u64 {
     first * page
 }
 
-/// A device as `/sys` names it.
+/// Returns major and minor number of a device, as in `/sys`.
 #[must_use]
 pub fn device_numbers(device: u64) -> (u32, u32) {
     (major(device), minor(device))
 }
 
-/// The same for a device by its numbers; `read` reads below `/sys`.
+/// As [`piece`], for a device given as `MAJOR:MINOR`; `read` reads a file below `/sys`.
 fn piece_of(read: impl Fn(&str) -> Option<String>, device: &str) -> u64 {
     let kilobytes = |name: &str| {
-        // A partition has its disk's.
+        // A partition uses the queue of its disk.
         let at = [format!("/dev/block/{device}/"), format!("/dev/block/{device}/../")];
         at.iter().find_map(|at| read(&format!("{at}{name}"))?.trim().parse::<u64>().ok())
     };
-    // Only the backing devices list a mount that has no block device, such as FUSE or NFS.
+    // A mount without a block device, such as FUSE or NFS, is only listed among the backing devices.
     let ahead = read(&format!("/class/bdi/{device}/read_ahead_kb"))
         .and_then(|text| text.trim().parse().ok())
         .or_else(|| kilobytes("bdi/read_ahead_kb"));
@@ -366,7 +367,7 @@ mod tests {
 
     const PAGE: u64 = 4096;
 
-    /// A file of some pages that is on the medium and not in memory; `None` if that cannot be had.
+    /// Returns a file of `pages` pages that is on the medium and not cached; `None` if that cannot be arranged.
     pub(super) fn cold(scratch: &Scratch, pages: u64) -> Option<File> {
         let path = scratch.path("cold");
         fs::write(&path, vec![1; (pages * PAGE) as usize]).unwrap();
@@ -383,7 +384,7 @@ mod tests {
         None
     }
 
-    /// Waits until `mincore` says of as many pages that they have arrived.
+    /// Waits until `mincore` reports that `pages` pages have arrived.
     fn wait_for(file: &File, range: &Range<u64>, pages: u64) -> Residency {
         let begun = Instant::now();
         loop {
@@ -412,7 +413,7 @@ mod tests {
         let writer = fs::OpenOptions::new().write(true).open(scratch.path("cold")).unwrap();
         writer.write_all_at(&[7; 5 * PAGE as usize], 10 * PAGE).unwrap();
         let dirty = residency(&file, 0..u64::MAX).unwrap();
-        // The kernel may have begun to write some of them by itself.
+        // The kernel may have begun to write back some of them on its own.
         assert!(dirty.detail.is_none_or(|detail| detail.dirty + detail.writeback <= 5), "{dirty:?}");
         assert_eq!(dirty.cached, 5);
         assert_eq!(drop_pages(&writer, 0..u64::MAX).unwrap().cached, 0);
@@ -487,7 +488,7 @@ mod tests {
         prop::collection::vec(step, 1..12)
     }
 
-    /// The plain version: the pages that are in memory, one by one.
+    /// Applies a step to the oracle: a set of the cached pages.
     fn step_plainly(cached: &mut BTreeSet<u64>, step: &Step) {
         match step {
             Step::Read(at) => drop(cached.insert(at / PAGE)),
@@ -523,7 +524,7 @@ mod tests {
             let Some(file) = cold(&scratch, 64) else { return Ok(()) };
             fs::OpenOptions::new().write(true).open(scratch.path("cold")).unwrap().set_len(BYTES).unwrap();
             drop_pages(&file, 0..u64::MAX).unwrap();
-            // Otherwise a read brings more than it asks for.
+            // Otherwise read-ahead would fetch more than is requested.
             fadvise(&file, 0, None, Advice::Random).unwrap();
             let mut plain = BTreeSet::new();
             for one in &steps {

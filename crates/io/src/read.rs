@@ -1,4 +1,4 @@
-//! Files as streams of blocks that are read while the caller works; the read path of all crates above.
+//! Files as streams of blocks that are read while the caller computes; the read path of all crates above.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), sakiyomi_io::Error> {
@@ -11,17 +11,18 @@
 //! # }
 //! ```
 //!
-//! A stream reads one file from its beginning to its end, or any ranges of any files, each of which arrives whole in
-//! one piece of memory; ranges that are near each other are read at once. It has an engine of its own, or shares one
-//! with other streams, and a budget of memory with it ([`Io`]).
+//! A stream reads one file sequentially, or any ranges of any files, each of which is returned as one contiguous
+//! block; ranges that are close together are read in one operation. A stream has an engine of its own, or shares an
+//! engine and a memory budget with other streams ([`Io`]).
 //!
-//! A bounded number of reads is in flight; memory does not grow with the file. Blocks come in the order in which they
-//! were asked for, or as they arrive. An error takes the place of its block, and the blocks after it still come. The
-//! size is that of the file when it was opened: bytes appended later are not read, and bytes truncated later are an
-//! error.
+//! A bounded number of reads is in flight; memory does not grow with the file. Blocks are returned in the order of
+//! the requests, or of completion. An error takes the place of its block, and the blocks after it are still returned.
+//! The size is that of the file when it was opened: bytes appended later are not read, and bytes truncated later are
+//! an error.
 //!
 //! Short reads, interrupted calls, the limit of a single call and the unaligned end of a file under direct I/O are
-//! handled here once for all engines: a read continues after the bytes received until it is whole, or the file ends.
+//! handled here once for all engines: a read is continued after the bytes received until it is complete, or the file
+//! ends.
 
 mod block;
 mod plan;
@@ -57,10 +58,10 @@ use crate::{EngineCpu, Error, IoStats};
 /// The order in which a stream returns blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// As they were asked for, however they arrive.
+    /// In the order of the requests.
     #[default]
     File,
-    /// As they arrive.
+    /// In the order of completion.
     Arrival,
 }
 
@@ -69,27 +70,27 @@ pub enum Order {
 pub struct ReadOptions {
     /// The engine and its depth.
     pub engine: EngineSpec,
-    /// Through the page cache or around it.
+    /// Buffered or direct.
     pub access: Access,
     /// Bytes of a block; the last one may be shorter.
     pub block: usize,
     /// The memory to read into.
     pub memory: Memory,
-    /// Whether the buffers are registered with the kernel, if the engine can and the machine allows it.
+    /// Whether the buffers are registered with the kernel, if the engine and the system support it.
     pub register: bool,
-    /// How blocks are given out.
+    /// Order in which blocks are returned.
     pub order: Order,
-    /// Only these bytes of the file.
+    /// Range of the file to read, in bytes; all of it if `None`.
     pub range: Option<Range<u64>>,
-    /// Blocks that the caller keeps at the same time.
+    /// Maximum blocks that the caller holds at the same time.
     pub hold: usize,
 }
 
-/// Size at which direct transfers are fastest on most devices: large enough to be few, small enough for one request.
+/// Block size at which direct transfers are fastest on most devices: few requests, but none that must be split.
 const DEFAULT_BLOCK_BYTES: usize = 1 << 20;
 
 impl Default for ReadOptions {
-    /// `read` on an I/O thread, through the page cache, 1 MiB at a time, in the file's order.
+    /// `read` on an I/O thread, through the page cache, 1 MiB at a time, in file order.
     fn default() -> ReadOptions {
         ReadOptions {
             engine: EngineSpec::usual(EngineKind::Read),
@@ -107,56 +108,56 @@ impl Default for ReadOptions {
 /// Options of a stream that shares an [`Io`].
 #[derive(Clone, Copy, Debug)]
 pub struct SharedOptions {
-    /// Bytes of a block at most. It is smaller while many streams share the budget.
+    /// Maximum bytes of a block. Blocks are smaller while many streams share the budget.
     pub block: usize,
-    /// Blocks that are read ahead of the caller at most.
+    /// Maximum blocks that are read ahead of the caller.
     pub ahead: usize,
-    /// How blocks are given out.
+    /// Order in which blocks are returned.
     pub order: Order,
-    /// Ranges of a file are read at once if no more than this lies between them, in bytes.
+    /// Ranges of a file are read in one operation if at most this many bytes lie between them.
     pub gap: u64,
 }
 
-/// Gap that most devices read faster than they serve another request.
+/// Gap in bytes that most devices read faster than they serve another request.
 const DEFAULT_GAP_BYTES: u64 = 64 << 10;
 
 impl Default for SharedOptions {
-    /// Blocks of 1 MiB, 4 ahead of the caller, in order; gaps of 64 KiB are read over.
+    /// Blocks of 1 MiB, 4 ahead of the caller, in order; gaps of up to 64 KiB are read.
     fn default() -> SharedOptions {
         SharedOptions { block: DEFAULT_BLOCK_BYTES, ahead: 4, order: Order::File, gap: DEFAULT_GAP_BYTES }
     }
 }
 
-/// Smallest blocks of a stream, in bytes, when memory is short. Each stream is guaranteed one.
+/// Smallest block of a stream, in bytes, when memory is short. Each stream is guaranteed one.
 pub const BLOCK_MIN: usize = 64 << 10;
 
-/// The stream. It ends after the last block.
+/// An iterator over the blocks of a file or of ranges. It ends after the last block.
 pub struct ReadStream {
-    // Before the account: operations in flight hold memory that it has claimed.
+    // Dropped before the account: operations in flight hold memory claimed from it.
     stream: Stream,
     account: StreamAccount,
     plan: Plan,
     block: usize,
-    /// Smallest block, and guarantee of the account.
+    /// Size of the smallest block, and guarantee of the account, in bytes.
     block_min: usize,
     /// Reads in flight, by tag.
     flying: Vec<Option<Flying>>,
     free: Vec<usize>,
-    /// Place in the order of the next range to read.
+    /// Sequence number of the next range to read.
     planned: u64,
     ready: ReadyBlocks,
-    /// Blocks in flight and ready at the same time, at most.
+    /// Maximum blocks in flight and ready at the same time.
     window: usize,
-    /// Kept for its capacity.
+    /// Reused to avoid allocation.
     completions: Vec<Completion>,
     stats: IoStats,
-    /// Errors found late, in blocks that the caller already has.
+    /// Errors found in blocks that the caller already has.
     late: Late,
     failed: bool,
 }
 
 struct Flying {
-    /// The place of its first range.
+    /// Sequence number of its first range.
     place: u64,
     first: Range<u64>,
     others: Vec<Range<u64>>,
@@ -164,15 +165,15 @@ struct Flying {
     service: Duration,
 }
 
-/// Blocks that have not been given out.
+/// Blocks that have not been returned to the caller.
 struct ReadyBlocks {
     order: Order,
-    /// In the order of the file, the first is the next to give out, and those that have not arrived are none. In the
-    /// order of arrival all are there.
+    /// In file order, the first is the next to return, and those that have not arrived are `None`. In the order of
+    /// arrival, all have arrived.
     blocks: VecDeque<Option<Result<Block, Error>>>,
     /// Number of blocks that have arrived.
     count: usize,
-    /// The place of the next one to give out.
+    /// Sequence number of the next block to return.
     given: u64,
 }
 
@@ -203,7 +204,7 @@ impl ReadyBlocks {
 
 /// Why no further read was submitted.
 enum Full {
-    /// Enough are in flight and ready, or there is nothing more to read.
+    /// The window is full, or nothing is left to read.
     Window,
     /// No memory is available now.
     Memory(Released),
@@ -213,11 +214,11 @@ impl ReadStream {
     /// Opens a regular file or a block device, with an engine and memory of its own.
     ///
     /// # Errors
-    /// If it cannot be opened so, the block's size does not suit direct I/O, there is not enough memory, or the
-    /// system does not offer the engine.
+    /// If it cannot be opened with this access, the block size does not suit direct I/O, there is not enough memory,
+    /// or the system does not support the engine.
     ///
     /// # Panics
-    /// If the block is of no bytes.
+    /// If the block size is 0.
     pub fn open(path: &Path, options: &ReadOptions) -> Result<ReadStream, Error> {
         assert!(options.block > 0, "a block of no bytes");
         let file = Arc::new(IoFile::open(path, options.access)?);
@@ -236,8 +237,8 @@ impl ReadStream {
         ReadStream::alone(stream, spec.ahead(options.block), &file, options)
     }
 
-    /// A stream alone on any engine, such as one over files in memory ([`crate::fake`]). Ignores the options of the
-    /// engine and of memory.
+    /// Creates a stream as the only user of any engine, such as one over files in memory ([`crate::fake`]). Ignores
+    /// the options of the engine and of memory.
     ///
     /// # Errors
     /// If the pool does not have a block.
@@ -270,14 +271,14 @@ impl ReadStream {
         ReadStream::new(stream, None, plan, options.order, options.block..options.block, ahead, options.hold)
     }
 
-    /// Reads a range of a file, and shares an engine and a budget with other streams. The range is cut at the file's
+    /// Reads a range of a file with an engine and a budget shared with other streams. The range is cut at the file's
     /// end.
     ///
     /// # Errors
     /// [`Error::Budget`] if the budget has no room for another stream.
     ///
     /// # Panics
-    /// If the block is of no bytes.
+    /// If the block size is 0.
     pub fn shared(
         io: &Io,
         file: &Arc<IoFile>,
@@ -288,11 +289,11 @@ impl ReadStream {
     }
 
     /// As [`ReadStream::shared`], with the memory of an account that was opened before. The stream never waits for
-    /// other users of the account: that it has no memory left is an error ([`Error::AllHeld`]), after which the stream
-    /// can continue.
+    /// other users of the account: if no memory is left, that is an error ([`Error::AllHeld`]), after which the
+    /// stream can continue.
     ///
     /// # Errors
-    /// As [`ReadStream::shared`]; none of the budget with an account.
+    /// As [`ReadStream::shared`]; not [`Error::Budget`] if an account is given.
     ///
     /// # Panics
     /// As [`ReadStream::shared`].
@@ -311,7 +312,7 @@ impl ReadStream {
     /// Reads some ranges of a file one after the other, in blocks, as [`ReadStream::shared_within`] reads one.
     ///
     /// # Errors
-    /// As [`ReadStream::shared`]; none of the budget with an account.
+    /// As [`ReadStream::shared`]; not [`Error::Budget`] if an account is given.
     ///
     /// # Panics
     /// As [`ReadStream::shared`].
@@ -332,8 +333,8 @@ impl ReadStream {
         ReadStream::new(stream, account, plan, options.order, least..block, options.ahead, 1)
     }
 
-    /// Reads ranges of files, and shares an engine and a budget with other streams. Each range is a block, even an
-    /// empty one; a range that its file does not have gives an error in its place.
+    /// Reads ranges of files with an engine and a budget shared with other streams. Each range is one block, even an
+    /// empty one; a range beyond its file's end gives an error in its place.
     ///
     /// # Errors
     /// [`Error::Budget`] if the budget has no room for another stream.
@@ -349,7 +350,7 @@ impl ReadStream {
     /// [`ReadStream::shared_within`].
     ///
     /// # Errors
-    /// As [`ReadStream::ranges`]; none of the budget with an account.
+    /// As [`ReadStream::ranges`]; not [`Error::Budget`] if an account is given.
     pub fn ranges_within(
         io: &Io,
         account: Option<&Arc<Account>>,
@@ -372,7 +373,7 @@ impl ReadStream {
         hold: usize,
     ) -> Result<ReadStream, Error> {
         let ahead = ahead.max(1);
-        // Ranges near each other are not joined to more than there is memory for.
+        // Neighbouring ranges are not joined beyond the available memory.
         let maps = stream.traits().maps;
         let most = if maps { usize::MAX } else { stream.pool().budget().max(1) };
         let block = block.start.min(most)..block.end.min(most);
@@ -398,13 +399,13 @@ impl ReadStream {
         })
     }
 
-    /// The part of the requested memory and registration that was granted.
+    /// Returns which part of the requested memory and registration was granted.
     #[must_use]
     pub fn grant(&self) -> Grant {
         self.stream.grant()
     }
 
-    /// Submits the first reads without waiting for any of them, for a caller that takes blocks later.
+    /// Submits the first reads without waiting for them, for a caller that takes blocks later.
     ///
     /// # Errors
     /// If the engine cannot be driven.
@@ -413,13 +414,13 @@ impl ReadStream {
         self.reap(false).map(drop)
     }
 
-    /// Counters of its reads so far.
+    /// Returns counters of its reads so far.
     #[must_use]
     pub fn stats(&self) -> IoStats {
         self.stats
     }
 
-    /// CPU time so far of the threads of its engine, which others may share.
+    /// Returns the CPU time so far of the threads of its engine, which other streams may share.
     #[must_use]
     pub fn engine_cpu(&self) -> EngineCpu {
         self.stream.engine_cpu()
@@ -429,19 +430,19 @@ impl ReadStream {
         self.flying.len() - self.free.len()
     }
 
-    /// Bytes of the next block: less where many streams share the budget, so that each has one with its caller and
-    /// one in flight.
+    /// Returns the size of the next block in bytes: smaller while many streams share the budget, so that each can
+    /// have one block with its caller and one in flight.
     fn block_now(&self) -> usize {
         if self.block_min == self.block {
             return self.block;
         }
         let share = self.stream.pool().budget() / (2 * self.stream.sharing());
-        // A power of two, so that blocks of different streams can take each other's memory.
+        // A power of two, so that streams can reuse each other's memory.
         let share = (share + 1).next_power_of_two() / 2;
         share.clamp(self.block_min, self.block)
     }
 
-    /// Submits as many reads as may be in flight and ready.
+    /// Submits reads until the window or the memory is full.
     fn fill(&mut self) -> Full {
         let mut block = self.block_now();
         while !self.free.is_empty() && self.in_flight() + self.ready.count < self.window {
@@ -487,7 +488,8 @@ impl ReadStream {
         Full::Window
     }
 
-    /// Memory for a read, or the system's error; `Err` with the state of releases if the budget is exhausted.
+    /// Allocates memory for a read; the inner error is the system's. `Err` with the state of releases if the budget
+    /// is exhausted.
     fn payload(&self, length: usize) -> Result<io::Result<Payload>, Released> {
         let traits = self.stream.traits();
         if traits.maps {
@@ -516,7 +518,7 @@ impl ReadStream {
         self.stream.submit(op);
     }
 
-    /// A range of no bytes is there at once.
+    /// Adds the block of an empty range, which needs no read.
     fn give_empty(&mut self, planned: &Planned) {
         let block = Block {
             held: Held::One(Payload::Nothing),
@@ -530,7 +532,7 @@ impl ReadStream {
         self.planned += 1;
     }
 
-    /// The file never had all of it.
+    /// Adds an error for a range that the file did not have when it was opened.
     fn refuse(&mut self, planned: Planned, at: u64) {
         let place = self.planned;
         self.planned += 1 + planned.others.len() as u64;
@@ -543,7 +545,7 @@ impl ReadStream {
         }
     }
 
-    /// A read has failed, and with it each of its ranges.
+    /// Fails a read and all of its ranges.
     fn fail_all(&mut self, place: u64, others: usize, file: &IoFile, span: &Span, source: &io::Error) {
         self.give_errors(place, others, || Error::Read {
             path: file.path().to_owned(),
@@ -553,15 +555,15 @@ impl ReadStream {
         });
     }
 
-    /// Puts the same error in the place of a range and of the `others` after it.
+    /// Adds the same error in the place of a range and of the `others` after it.
     fn give_errors(&mut self, place: u64, others: usize, error: impl Fn() -> Error) {
         for index in 0..=others as u64 {
             self.ready.insert(place + index, Err(error()));
         }
     }
 
-    /// Drives the engine and processes its completions; with `waits`, blocks until an operation completes. Returns
-    /// false if nothing was in flight.
+    /// Drives the engine and processes completions; with `waits`, blocks until an operation completes. Returns false
+    /// if nothing was in flight.
     fn reap(&mut self, waits: bool) -> Result<bool, Error> {
         let mut completions = std::mem::take(&mut self.completions);
         let outcome = if waits {
@@ -581,7 +583,7 @@ impl ReadStream {
         self.completions = completions;
     }
 
-    /// Processes the completion of a call: its read continues, or its blocks are ready.
+    /// Processes the completion of a call: continues the read, or makes its blocks ready.
     fn take(&mut self, completion: Completion) {
         let Completion { mut op, result, service } = completion;
         let slot = op.tag as usize;
@@ -606,7 +608,7 @@ impl ReadStream {
         self.free.push(slot);
     }
 
-    /// Makes the blocks of a complete read ready.
+    /// Makes the blocks of a completed read ready.
     fn give(&mut self, flying: Flying, op: Op) {
         let Flying { place, first, others, progress, service } = flying;
         let Op { payload, file, .. } = op;
@@ -662,7 +664,7 @@ impl Iterator for ReadStream {
         loop {
             let full = self.fill();
             if let Some(block) = self.ready.pop() {
-                // Starts the submitted operations, so that they are in flight while the caller works.
+                // Starts the submitted operations, so that they are in flight while the caller computes.
                 return match self.reap(false) {
                     Ok(_) => Some(block),
                     Err(error) => self.cannot_wait(error),

@@ -1,10 +1,11 @@
-//! Whether a descriptor can be read without waiting.
+//! Tells whether a descriptor can be read without waiting.
 
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Whether a read would return at once: with bytes, at the end, or with an error. Regular files always would.
+/// Returns whether a read would return at once: with bytes, at the end, or with an error. Always true for regular
+/// files.
 #[must_use]
 pub fn is_readable_now(file: impl AsFd) -> bool {
     let mut asked = [PollFd::new(&file, PollFlags::IN)];

@@ -1,12 +1,12 @@
-//! An engine and a budget of memory that the streams of a job share.
+//! An engine and a memory budget shared by the streams of a job.
 //!
-//! Any number of streams on any number of threads use one engine, with its threads or its ring, and one pool. The
-//! thread that has to wait drives the engine for all: it reaps completions and passes them to their streams; others
-//! wait for it meanwhile. So an engine for each thread is faster where threads have much I/O of their own, and one
-//! engine for all is smaller.
+//! Any number of streams on any number of threads use one engine, with its threads or its ring, and one pool. A
+//! thread that has to wait drives the engine for all: it reaps completions and passes them to their streams; other
+//! threads wait for it meanwhile. An engine per thread is faster if threads do much I/O of their own; a shared engine
+//! needs fewer resources.
 //!
-//! Operations beyond the engine's slots wait in a queue. While any do, a thread of the [`Io`] itself also drives the
-//! engine (`driver`), because those that submitted them may compute for long.
+//! Operations beyond the engine's slots are queued. While the queue is not empty, a thread of the [`Io`] also drives
+//! the engine (`driver`), because the submitters may compute for long.
 
 mod core;
 mod driver;
@@ -24,12 +24,12 @@ use crate::stats::EngineCpu;
 
 use core::{Core, Driver, extract_continued};
 
-/// Resources that the streams of a job share.
+/// Options of an engine and a pool that the streams of a job share.
 #[derive(Clone, Copy, Debug)]
 pub struct IoOptions {
     /// The engine and its depth.
     pub engine: EngineSpec,
-    /// Bytes of buffers, at most.
+    /// Maximum bytes of buffers.
     pub budget: usize,
     /// Kind of memory of the buffers.
     pub memory: Memory,
@@ -39,21 +39,21 @@ pub struct IoOptions {
 const DEFAULT_BUDGET_BYTES: usize = 64 << 20;
 
 impl Default for IoOptions {
-    /// The usual engine, and 64 MiB of huge pages.
+    /// The default engine, and 64 MiB of huge pages.
     fn default() -> IoOptions {
         let engine = EngineSpec::usual(crate::EngineKind::Pread);
         IoOptions { engine, budget: DEFAULT_BUDGET_BYTES, memory: Memory::Huge }
     }
 }
 
-/// An engine and its pool; clones are handles of the same.
+/// An engine and its pool; clones are handles of the same engine.
 #[derive(Clone)]
 pub struct Io {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    // Before the pool: the kernel may use its memory until the engine is dropped.
+    // Dropped before the pool: the kernel may use its memory until the engine is dropped.
     core: Arc<Core>,
     pool: BufferPool,
     traits: Traits,
@@ -64,18 +64,18 @@ struct Shared {
 pub struct Grant {
     /// The memory of the buffers; `None` if the engine has its own.
     pub memory: Option<Granted>,
-    /// Whether the kernel knows them beforehand.
+    /// Whether the buffers are registered with the kernel.
     pub registered: bool,
 }
 
 /// Properties of an engine on which streams depend.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Traits {
-    /// Whether operations take their buffers late, when a thread comes to them.
+    /// Whether operations take their buffers late, when a thread begins them.
     pub(crate) takes_late: bool,
-    /// Whether operations bring their own memory.
+    /// Whether operations map the file instead of using buffers.
     pub(crate) maps: bool,
-    /// Whether the kernel knows the buffers beforehand.
+    /// Whether the buffers are registered with the kernel.
     pub(crate) registered: bool,
 }
 
@@ -85,7 +85,7 @@ impl Traits {
         Traits { takes_late: kind.takes_buffers_late(), maps: !kind.uses_buffers(), registered }
     }
 
-    /// Traits of an engine without a specification.
+    /// Traits of an engine that is not described by an [`EngineSpec`].
     pub(crate) const UNKNOWN: Traits = Traits { takes_late: false, maps: false, registered: false };
 }
 
@@ -103,8 +103,8 @@ impl Io {
         Ok(Io::with(opened.engine, pool, Traits::of(options.engine, false), Driver::allowed()))
     }
 
-    /// Over any engine, such as one over files in memory ([`crate::fake`]). Only threads that use its streams drive it,
-    /// so that a single one repeats what a seed has decided.
+    /// Creates it over any engine, such as one over files in memory ([`crate::fake`]). Only threads that use its
+    /// streams drive it, so that a single-threaded run is determined by the seed.
     #[must_use]
     pub fn over(engine: Box<dyn Engine>, pool: BufferPool) -> Io {
         Io::with(engine, pool, Traits::UNKNOWN, Driver::default())
@@ -115,25 +115,26 @@ impl Io {
         Io { shared: Arc::new(Shared { core, pool, traits }) }
     }
 
-    /// The memory that its streams share.
+    /// Returns the memory that its streams share.
     #[must_use]
     pub fn pool(&self) -> &BufferPool {
         &self.shared.pool
     }
 
-    /// CPU time of the engine's threads so far; that of a phase is the difference ([`EngineCpu::since`]).
+    /// Returns the CPU time of the engine's threads so far; that of a phase is the difference ([`EngineCpu::since`]).
     #[must_use]
     pub fn engine_cpu(&self) -> EngineCpu {
         self.shared.core.threads.cpu()
     }
 
-    /// Number of streams that are open.
+    /// Returns the number of open streams.
     #[must_use]
     pub fn streams(&self) -> usize {
         self.shared.core.lock().inboxes.len()
     }
 
-    /// Waits until an operation of any stream has completed, which may have released memory; false if none is in flight.
+    /// Waits until an operation of any stream has completed, which may have released memory; returns false if none is
+    /// in flight.
     ///
     /// # Errors
     /// If the engine cannot be driven.
@@ -176,7 +177,7 @@ fn cannot_wait(source: io::Error) -> Error {
 
 /// Operations of one stream, on an engine of its own or a shared one.
 pub(crate) struct Stream {
-    // Before the pool: the kernel may use its memory until the engine is dropped.
+    // Dropped before the pool: the kernel may use its memory until the engine is dropped.
     handle: Handle,
     pool: BufferPool,
     traits: Traits,
@@ -189,7 +190,7 @@ enum Handle {
 }
 
 impl Stream {
-    /// Alone on an engine: nothing is locked.
+    /// Creates a stream as the only user of an engine: nothing is locked.
     pub(crate) fn alone(engine: Box<dyn Engine>, pool: BufferPool, traits: Traits) -> Stream {
         Stream { handle: Handle::Own { engine, in_flight: 0 }, pool, traits, attached: Vec::new() }
     }
@@ -213,7 +214,7 @@ impl Stream {
         Grant { memory: self.pool.granted(), registered: self.traits.registered }
     }
 
-    /// Streams that share the pool.
+    /// Returns the number of streams that share the pool.
     pub(crate) fn sharing(&self) -> usize {
         match &self.handle {
             Handle::Own { .. } => 1,
@@ -221,7 +222,7 @@ impl Stream {
         }
     }
 
-    /// Announces that operations on a file will follow, as long as the stream lives.
+    /// Announces operations on a file for the lifetime of the stream.
     pub(crate) fn attach(&mut self, file: &Arc<IoFile>) {
         match &mut self.handle {
             Handle::Own { engine, .. } => engine.attach(file),
@@ -250,7 +251,7 @@ impl Stream {
                     engine => {
                         let is_idle = engine.is_some();
                         state.queued.push_back(op);
-                        // A thread that has the engine looks at the queue when it returns it.
+                        // A thread that holds the engine checks the queue when it returns the engine.
                         if is_idle {
                             io.shared.core.call_driver(&mut state);
                         }
@@ -260,8 +261,8 @@ impl Stream {
         }
     }
 
-    /// Waits until an operation has completed, of this stream or another, and gives those of this stream; false if
-    /// none is in flight.
+    /// Waits until an operation of any stream has completed, and appends the completions of this stream; returns
+    /// false if none is in flight.
     pub(crate) fn wait(&mut self, completions: &mut Vec<Completion>) -> Result<bool, Error> {
         self.reap(1, completions).map_err(cannot_wait)
     }

@@ -1,4 +1,4 @@
-//! Data that does not fit into memory: written once, read back, and gone, in one file that never has a name.
+//! Data that does not fit into memory: written once and read back once, in one unnamed file.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), sakiyomi_io::Error> {
@@ -16,15 +16,15 @@
 //! # }
 //! ```
 //!
-//! A spill has any number of runs, each a sequence of bytes. All of them lie in one file, so that thousands of runs
+//! A spill has any number of runs, each a sequence of bytes. All of them are in one file, so that thousands of runs
 //! need one descriptor, and their order on the disk is that in which they were written. Several may be written at the
-//! same time; a run can be read as soon as it is finished, whatever is still written.
+//! same time; a run can be read as soon as it is finished, while others are still written.
 //!
-//! The space of a run that is drained is released behind its reader, and returned to the file system by punching holes
-//! (`FALLOC_FL_PUNCH_HOLE`). A hole costs a transaction of the file system, and ext4 stops the file's direct transfers
-//! for each, so that released ranges are collected and joined while much more space is free; what is left is returned when
-//! the file is closed. A merge needs at most half as much space again as its input, and little more than its input
-//! where space is short. File systems without holes keep the space until the spill is dropped.
+//! The space of a drained run is released behind its reader, and returned to the file system by punching holes
+//! (`FALLOC_FL_PUNCH_HOLE`). A hole costs a transaction of the file system, during which ext4 stops the file's direct
+//! transfers, so released ranges are collected and joined while much more space is free; the rest is returned when
+//! the file is closed. A merge needs at most 1.5 times the space of its input, and little more than its input where
+//! space is short. File systems without holes keep the space until the spill is dropped.
 
 mod holes;
 pub(crate) mod place;
@@ -46,12 +46,12 @@ use crate::{Error, IoStats};
 use place::{Place, Space};
 pub use place::{SpaceLimit, SpillStats};
 
-/// Bytes behind a reader that are released at once.
+/// Maximum bytes behind a reader that are released together.
 const HOLE_MAX_BYTES: u64 = 1 << 20;
-/// Parts that a shorter run is released in, so that its space is free again early.
+/// Number of parts in which a shorter run is released, so that its space becomes free early.
 const HOLES_PER_RUN: u64 = 8;
 
-/// A file of runs. Clones are handles of the same.
+/// A file of runs. Clones are handles of the same file.
 #[derive(Clone, Debug)]
 pub struct Spill {
     io: Io,
@@ -59,7 +59,7 @@ pub struct Spill {
 }
 
 impl Spill {
-    /// Creates a file without a name in a directory, for direct I/O where its file system offers it.
+    /// Creates an unnamed file in a directory, for direct I/O if its file system supports it.
     ///
     /// # Errors
     /// If no file can be created there.
@@ -70,7 +70,7 @@ impl Spill {
         }
     }
 
-    /// Creates a file without a name in a directory.
+    /// Creates an unnamed file in a directory.
     ///
     /// # Errors
     /// If no file can be created there, or not for direct I/O.
@@ -84,13 +84,13 @@ impl Spill {
         Ok(Spill::over(io, Arc::new(IoFile::from_file(file, &path, access)?)))
     }
 
-    /// Over any file, such as one in memory ([`crate::fake`]); runs begin at its beginning.
+    /// Creates it over any file, such as one in memory ([`crate::fake`]); runs begin at offset 0.
     #[must_use]
     pub fn over(io: &Io, file: Arc<IoFile>) -> Spill {
         Spill { io: io.clone(), space: Arc::new(Space::new(file, None)) }
     }
 
-    /// The same file with a limit of its space; it must not have runs yet.
+    /// Limits the space of the file; it must not have runs yet.
     #[must_use]
     pub fn within(self, limit: Arc<dyn SpaceLimit>) -> Spill {
         let file = Arc::clone(&self.space.file);
@@ -108,7 +108,7 @@ impl Spill {
     /// As [`Spill::run`], with the memory of an account that was opened before.
     ///
     /// # Errors
-    /// As [`Spill::run`]; none with an account.
+    /// As [`Spill::run`]; not [`Error::Budget`] if an account is given.
     pub fn run_within(
         &self,
         account: Option<&Arc<Account>>,
@@ -120,20 +120,20 @@ impl Spill {
         Ok(RunWriter { stream, io: self.io.clone() })
     }
 
-    /// The file.
+    /// Returns the file.
     #[must_use]
     pub fn file(&self) -> &Arc<IoFile> {
         &self.space.file
     }
 
-    /// Whether `bytes` more bytes can be written, as far as is known: they are allocated, or the file system has that
-    /// much free space, if need be after all released space was returned to it.
+    /// Returns whether `bytes` more bytes can be written, as far as is known: they are allocated, or the file system
+    /// has that much free space, if necessary after all released space was returned to it.
     #[must_use]
     pub fn has_room(&self, bytes: u64) -> bool {
         self.space.has_room(bytes)
     }
 
-    /// Bytes of its runs.
+    /// Returns the counters of its runs.
     #[must_use]
     pub fn stats(&self) -> SpillStats {
         self.space.stats()
@@ -147,35 +147,35 @@ pub struct RunWriter {
 }
 
 impl RunWriter {
-    /// An empty buffer to fill: [`WriteStream::buffer`].
+    /// Returns an empty buffer to fill, as [`WriteStream::buffer`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`WriteStream::buffer`].
     pub fn buffer(&mut self) -> Result<Buffer, Error> {
         self.stream.buffer()
     }
 
-    /// Appends the bytes of a buffer: [`WriteStream::submit`].
+    /// Appends the bytes of a buffer, as [`WriteStream::submit`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`WriteStream::submit`].
     pub fn submit(&mut self, buffer: Buffer) -> Result<(), Error> {
         self.stream.submit(buffer)
     }
 
-    /// Bytes accepted so far.
+    /// Returns the number of bytes accepted so far.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.stream.len()
     }
 
-    /// Whether no byte was accepted so far.
+    /// Returns whether no byte was accepted so far.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.stream.is_empty()
     }
 
-    /// Counters of its writes so far.
+    /// Returns the counters of its writes so far.
     #[must_use]
     pub fn stats(&self) -> IoStats {
         self.stream.stats()
@@ -189,8 +189,8 @@ impl RunWriter {
         self.stream.wait_for_all()
     }
 
-    /// Submits the rest without waiting for it, so that the last writes of several runs overlap. The run must not get more
-    /// bytes.
+    /// Submits the rest without waiting for it, so that the last writes of several runs overlap. No further bytes may
+    /// be appended.
     ///
     /// # Errors
     /// The error of a failed write.
@@ -198,7 +198,7 @@ impl RunWriter {
         self.stream.submit_rest()
     }
 
-    /// Writes the rest and waits for all.
+    /// Writes the rest and waits for all writes.
     ///
     /// # Errors
     /// The error of any failed write.
@@ -219,7 +219,7 @@ impl io::Write for RunWriter {
     }
 }
 
-/// A run that is written. Its space is returned when it is dropped.
+/// A finished run. Its space is released on drop.
 #[derive(Debug)]
 pub struct Run {
     place: Place,
@@ -229,29 +229,29 @@ pub struct Run {
 }
 
 impl Run {
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.length
     }
 
-    /// Whether it has no bytes.
+    /// Returns whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Counters of the stream that wrote it.
+    /// Returns the counters of the stream that wrote it.
     #[must_use]
     pub fn write_stats(&self) -> IoStats {
         self.write_stats
     }
 
-    /// Where the bytes of a range of it lie in the spill's file ([`Spill::file`]), in order, for readers that take parts
-    /// of several runs. The places are the run's until it is dropped.
+    /// Returns the offsets in the spill's file ([`Spill::file`]) of the bytes of a range of the run, in order, for
+    /// readers that take parts of several runs. They are valid until the run is dropped.
     ///
     /// # Panics
-    /// If the run does not have the range.
+    /// If the range is not within the run.
     pub fn locate(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         assert!(
             range.start <= range.end && range.end <= self.length,
@@ -267,7 +267,7 @@ impl Run {
         })
     }
 
-    /// Reads it, and leaves it as it is.
+    /// Reads the run without releasing its space.
     ///
     /// # Errors
     /// [`Error::Budget`] if the budget has no room for another stream.
@@ -278,7 +278,7 @@ impl Run {
     /// As [`Run::read`], with the memory of an account that was opened before.
     ///
     /// # Errors
-    /// As [`Run::read`]; none with an account.
+    /// As [`Run::read`]; not [`Error::Budget`] if an account is given.
     pub fn read_within(
         &self,
         account: Option<&Arc<Account>>,
@@ -293,7 +293,7 @@ impl Run {
         ReadStream::extents(&self.io, account, &self.place.space.file, extents.collect(), options)
     }
 
-    /// Reads it in order, and returns the space behind the reader to the file system.
+    /// Reads the run in order, and releases the space behind the reader.
     ///
     /// # Errors
     /// As [`Run::read`].
@@ -304,7 +304,7 @@ impl Run {
     /// As [`Run::drain`], with the memory of an account that was opened before.
     ///
     /// # Errors
-    /// As [`Run::read`]; none with an account.
+    /// As [`Run::read`]; not [`Error::Budget`] if an account is given.
     pub fn drain_within(
         self,
         account: Option<&Arc<Account>>,
@@ -318,18 +318,18 @@ impl Run {
     }
 }
 
-/// The blocks of a run that is drained. Dropping it also returns the space of blocks that were not read.
+/// The blocks of a run that is drained. Dropping it also releases the space of unread blocks.
 pub struct RunReader {
     stream: ReadStream,
     run: Run,
-    /// Places that have not been released, in order.
+    /// Ranges that have not been released, in order.
     rest: VecDeque<Range<u64>>,
-    /// Bytes that are released at once.
+    /// Bytes that are released together.
     step: u64,
 }
 
 impl RunReader {
-    /// Submits the first reads without waiting for any of them.
+    /// Submits the first reads without waiting for them.
     ///
     /// # Errors
     /// If the engine cannot be driven.
@@ -337,13 +337,13 @@ impl RunReader {
         self.stream.start()
     }
 
-    /// Counters of its reads so far.
+    /// Returns the counters of its reads so far.
     #[must_use]
     pub fn stats(&self) -> IoStats {
         self.stream.stats()
     }
 
-    /// The bytes before `end` are in memory.
+    /// Releases the space before `end`, whose bytes are in memory.
     fn release_before(&mut self, end: u64) {
         let unit = self.run.place.alignment() as u64;
         while let Some(extent) = self.rest.front_mut() {

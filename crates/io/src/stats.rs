@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// Counters of a stream's operations so far, of reading or writing.
+/// Counters of a stream's reads or writes so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoStats {
-    /// Bytes transferred, those of gaps between ranges included.
+    /// Bytes transferred, including gaps between ranges.
     pub bytes: u64,
-    /// System calls that have completed.
+    /// Completed system calls.
     pub calls: u64,
     /// Service time: the sum of the durations of those calls, which exceeds the elapsed time if they were concurrent.
     pub service: Duration,
@@ -16,7 +16,7 @@ pub struct IoStats {
 }
 
 impl IoStats {
-    /// The counters of the phase that began when they were `earlier`.
+    /// Returns the counters of the phase that began when they were `earlier`.
     #[must_use]
     pub fn since(self, earlier: IoStats) -> IoStats {
         IoStats {
@@ -28,21 +28,21 @@ impl IoStats {
     }
 }
 
-/// CPU time of an engine's own threads; `None` if it has no such threads, or if the system does not report it.
+/// CPU time of an engine's own threads; `None` if it has none, or if the system does not report it.
 ///
-/// A call that a waiting caller makes itself counts as the caller's time; for engines without threads (`aio`,
-/// `uring`, `mmap`, `null`) these are all calls but those of the thread that submits what callers have queued. The kernel's workers that serve many processes (block layer, loop
-/// device, io-wq) cannot be attributed.
+/// A call that a waiting caller makes itself counts as the caller's time. For engines without threads (`aio`,
+/// `uring`, `mmap`, `null`) that is every call except those of the thread that submits queued operations. Kernel
+/// workers that serve many processes (block layer, loop device, io-wq) cannot be attributed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineCpu {
     /// Threads of this process: those of `read`, `pread`, `populate`, and the one that submits queued operations.
     pub threads: Option<Duration>,
-    /// Threads of the kernel that serve this engine alone (`uring-sqpoll`).
+    /// Kernel threads that serve this engine alone (`uring-sqpoll`).
     pub kernel_threads: Option<Duration>,
 }
 
 impl EngineCpu {
-    /// The CPU time of the phase that began when it was `earlier`.
+    /// Returns the CPU time of the phase that began when it was `earlier`.
     #[must_use]
     pub fn since(self, earlier: EngineCpu) -> EngineCpu {
         let since = |now: Option<Duration>, then: Option<Duration>| Some(now?.saturating_sub(then?));

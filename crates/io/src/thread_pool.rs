@@ -1,15 +1,15 @@
-//! Threads that each do one job at a time, for system calls that wait.
+//! Threads that each run one job at a time, for blocking system calls.
 //!
-//! Handing a job to a thread that sleeps, and being woken when it is done, costs microseconds on both sides: as much
-//! as a direct read of a megabyte costs the CPU. It is worth that when the caller has work of its own meanwhile. A
-//! caller that always comes back at once, because the storage is the slower one, has nothing to hide the job behind;
-//! it then does one itself while it waits, and a thread steps aside for it. So no more jobs are done at the same time
-//! than there are threads, and who only waits pays what a plain system call costs.
+//! Handing a job to a sleeping thread, and being woken when it is done, costs microseconds on both sides: as much CPU
+//! time as a direct read of a megabyte. That pays if the caller has work of its own meanwhile. A caller that always
+//! returns at once, because the storage is slower, has no work to overlap with the job; it runs one job itself while
+//! it waits, and one thread fewer is kept awake. No more jobs run at the same time than there are threads, and a
+//! caller that only waits pays the cost of a plain system call.
 //!
-//! | pool | submitters | the end of a job |
+//! | pool | submitters | completion of a job |
 //! |---|---|---|
-//! | `ThreadPool` (for engines) | one, which may help | is collected by the submitter |
-//! | [`JobPool`] | any number | is the job's own business |
+//! | `ThreadPool` (for engines) | one, which may help | collected by the submitter |
+//! | [`JobPool`] | any number | handled by the job itself |
 
 mod jobs;
 #[cfg(all(test, loom))]
@@ -23,7 +23,7 @@ use std::time::Duration;
 pub use jobs::{Job, JobPool};
 use system::{Arc, Condvar, Instant, JoinHandle, Mutex, MutexGuard, thread};
 
-/// Threads and locks: the system's, or loom's, which explores every order in which they can interleave.
+/// Threads and locks of the system, or of loom, which explores every order in which they can interleave.
 mod system {
     #[cfg(all(test, loom))]
     pub(super) use super::model::system::*;
@@ -38,15 +38,15 @@ mod system {
 /// The function that a thread runs on a job; it returns the number of bytes moved.
 pub(crate) type Call<J> = Box<dyn FnMut(&mut J) -> io::Result<usize> + Send>;
 
-/// A job that has been done, well or not.
+/// A completed job, successful or not.
 pub(crate) struct Ended<J> {
     pub(crate) job: J,
     pub(crate) result: io::Result<usize>,
-    /// Time from its start on a thread to its end.
+    /// Duration of the job on its thread.
     pub(crate) took: Duration,
 }
 
-/// Jobs wait for a thread in one queue.
+/// Threads that take jobs from one queue.
 pub(crate) struct ThreadPool<J> {
     shared: Arc<Shared<J>>,
     threads: Vec<JoinHandle<()>>,
@@ -67,13 +67,13 @@ struct Shared<J> {
 struct State<J> {
     todo: VecDeque<J>,
     done: Vec<Ended<J>>,
-    /// Completions that the caller sleeps for; 0 while it does not sleep.
+    /// Number of completions for which the caller sleeps; 0 while it does not sleep.
     wanted: usize,
-    /// Threads that do a job or look for one.
+    /// Number of threads that run or look for a job.
     awake: usize,
-    /// Threads that shall.
+    /// Number of threads that should be awake.
     needed: usize,
-    /// Submitters that sleep until there is room for a job.
+    /// Number of submitters that sleep until there is room for a job.
     blocked: usize,
     stopping: bool,
 }
@@ -87,11 +87,11 @@ impl<J> Shared<J> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<J>> {
-        // Nothing that is done under the lock can panic half-way.
+        // No code under the lock can panic halfway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes threads until `needed` are awake, as far as there are jobs.
+    /// Wakes threads until `needed` are awake, but no more than there are jobs.
     fn call_up(&self, state: &mut State<J>, needed: usize) {
         state.needed = needed;
         let missing = needed.saturating_sub(state.awake);
@@ -99,18 +99,18 @@ impl<J> Shared<J> {
     }
 }
 
-/// Measures how long the caller is away between two visits.
+/// Measures the caller's time between two visits.
 struct Away {
     left: Option<Instant>,
-    /// The longest of the last visits, which fades.
+    /// The longest recent absence; it decays.
     longest: Duration,
 }
 
-/// Work of the caller for which handing over a job pays: a little more than the hand-over takes.
+/// Minimum work of the caller for which a hand-over pays: a little more than the hand-over takes.
 const HANDOVER_MIN_TIME: Duration = Duration::from_micros(10);
 
 impl Away {
-    /// A new caller counts as one that has work of its own.
+    /// Assumes that a new caller has work of its own.
     fn new() -> Away {
         Away { left: None, longest: 100 * HANDOVER_MIN_TIME }
     }
@@ -135,8 +135,8 @@ impl Away {
 }
 
 impl<J: Send + 'static> ThreadPool<J> {
-    /// One thread for each call, with `ahead` jobs taken on at a time. With a call of its `own`, the caller helps
-    /// while it waits.
+    /// Starts one thread for each call, with up to `ahead` jobs accepted at a time. With a call of its `own`, the
+    /// caller helps while it waits.
     pub(crate) fn new(
         name: &str,
         calls: Vec<Call<J>>,
@@ -148,7 +148,7 @@ impl<J: Send + 'static> ThreadPool<J> {
             ThreadPool { shared, threads: Vec::new(), in_flight: 0, ahead, own, away: Away::new() };
         for call in calls {
             let shared = Arc::clone(&pool.shared);
-            // Threads that were started already end with `pool` if this one cannot be.
+            // If a thread cannot be started, dropping `pool` ends those already started.
             let thread = thread::Builder::new().name(name.to_owned()).spawn(move || serve(&shared, call))?;
             pool.threads.push(thread);
         }
@@ -157,18 +157,18 @@ impl<J: Send + 'static> ThreadPool<J> {
 }
 
 impl<J> ThreadPool<J> {
-    /// Jobs that it accepts now.
+    /// Returns the number of jobs that it accepts now.
     pub(crate) fn room(&self) -> usize {
         self.ahead - self.in_flight
     }
 
-    /// Jobs that it has, completed or not, and that the caller has not reaped.
+    /// Returns the number of jobs that the caller has not reaped, completed or not.
     #[cfg(any(test, loom))]
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Submits a job. If the caller helps, a thread may begin it only when the caller leaves or waits
+    /// Submits a job. If the caller helps, a thread may not begin it before the caller leaves or waits
     /// ([`ThreadPool::finish`]).
     ///
     /// # Panics
@@ -184,9 +184,9 @@ impl<J> ThreadPool<J> {
         }
     }
 
-    /// Waits until at least `at_least` jobs are done, or all that were begun, and gives them and any others that are
-    /// done, in the order of their ends. With 0 it does not wait. Then the caller leaves, for its own work if it has
-    /// any.
+    /// Waits until at least `at_least` of the submitted jobs, or all if there are fewer, are done. Appends these and
+    /// any others that are done, in the order of completion. With 0 it does not wait. The caller is then considered
+    /// away until its next visit.
     pub(crate) fn finish(&mut self, at_least: usize, ended: &mut Vec<Ended<J>>) {
         self.away.is_back();
         let mut state = self.shared.lock();
@@ -230,7 +230,7 @@ impl<J> Drop for ThreadPool<J> {
     }
 }
 
-/// The life of a thread.
+/// Main loop of a thread.
 fn serve<J>(shared: &Shared<J>, mut call: Call<J>) {
     while let Some(job) = next(shared) {
         let done = done(job, &mut call);
@@ -251,7 +251,7 @@ fn done<J>(mut job: J, call: &mut Call<J>) -> Ended<J> {
     Ended { job, result, took: begun.elapsed() }
 }
 
-/// The next job; `None` when the pool stops and no job is left.
+/// Returns the next job; `None` when the pool stops and no job is left.
 fn next<J>(shared: &Shared<J>) -> Option<J> {
     let mut state = shared.lock();
     loop {
@@ -267,7 +267,7 @@ fn next<J>(shared: &Shared<J>) -> Option<J> {
         }
         state.awake -= 1;
         if state.wanted > 0 && !state.todo.is_empty() {
-            // The caller waits, and can do it now.
+            // The waiting caller can run it now.
             shared.ended.notify_one();
         }
         state = shared.work.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -280,7 +280,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Jobs that count how many are done at the same time, and where.
+    /// Counts how many jobs run at the same time, and on which threads.
     #[derive(Clone, Default)]
     struct Watch {
         now: Arc<AtomicUsize>,
@@ -301,8 +301,7 @@ mod tests {
         }
     }
 
-    /// Runs all jobs for a caller that computes for `work` after each visit; returns them in the order of their
-    /// completion.
+    /// Runs all jobs for a caller that computes for `work` after each visit; returns them in the order of completion.
     fn all_done(threads: usize, helps: bool, jobs: u32, work: Duration, watch: &Watch) -> Vec<u32> {
         let takes = Duration::from_micros(200);
         let calls = (0..threads).map(|_| watch.call(takes)).collect();
@@ -359,7 +358,8 @@ mod tests {
             pool.finish(0, &mut ended);
             pool.finish(1, &mut ended);
         }
-        // The thread may have begun one before it was known, and one more before it saw.
+        // The thread may have begun one job before the caller's behaviour was measured, and one more before it took
+        // effect.
         assert!(watch.by_caller.load(Ordering::SeqCst) >= 95);
     }
 
@@ -374,7 +374,8 @@ mod tests {
             pool.start(job);
             pool.finish(1, &mut ended);
         }
-        // The thread may have begun one before it was known, and one more before it saw.
+        // The thread may have begun one job before the caller's behaviour was measured, and one more before it took
+        // effect.
         assert!(watch.by_caller.load(Ordering::SeqCst) >= 95);
     }
 

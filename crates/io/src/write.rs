@@ -16,16 +16,18 @@
 //! # }
 //! ```
 //!
-//! A stream appends to one file. It has an engine of its own, or shares one and a budget of memory with other streams
-//! ([`Io`]). The caller takes an empty buffer, fills it and submits it, or uses it as [`std::io::Write`].
+//! A stream appends to one file. It has an engine of its own, or shares an engine and a memory budget with other
+//! streams ([`Io`]). The caller takes an empty buffer, fills it and submits it, or uses the stream as
+//! [`std::io::Write`].
 //!
 //! - **Back-pressure**: a caller that is faster than the device waits in [`WriteStream::buffer`]. Two buffers are
-//!   guaranteed to each stream, so that it always goes on, however much the others use. If only the caller itself can
-//!   release memory, that is an error ([`Error::AllHeld`]), and the stream goes on once it has.
-//! - **Errors**: the first write that fails, in the order of the file, is the error of every call from then on.
-//!   Without a sync, writes through the page cache can still fail later, without an error to the stream.
-//! - **Direct writes** are of whole aligned units. The unaligned end of the file goes through the page cache, after
-//!   all others: a padded unit would have to be cut off again, for which file systems read it back.
+//!   guaranteed to each stream, so that it always makes progress, however much the others use. If only the caller
+//!   itself can release memory, that is an error ([`Error::AllHeld`]), and the stream can continue after it has
+//!   released some.
+//! - **Errors**: the first write that fails, in file order, is the error of every call from then on. Without a sync,
+//!   writes through the page cache can still fail later, without an error to the stream.
+//! - **Direct writes** consist of whole aligned units. The unaligned end of the file goes through the page cache,
+//!   after all others: a padded unit would have to be truncated again, for which file systems read it back.
 //! - **An expected size** is worth giving: a full disk is then an error before anything is written.
 //! - A file larger than `RLIMIT_FSIZE` would end the process with SIGXFSZ. Here it is an error (`EFBIG`).
 //!
@@ -51,19 +53,19 @@ use allocation::Allocation;
 /// Options of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteOptions {
-    /// Bytes of a buffer at most. It is smaller where the budget has little left.
+    /// Maximum bytes of a buffer. Buffers are smaller if little of the budget is left.
     pub block: usize,
-    /// Writes in flight at most.
+    /// Maximum writes in flight.
     pub in_flight: usize,
     /// Offset of the first byte in the file; a multiple of the file's alignment.
     pub from: u64,
-    /// Bytes that will be written, if that is known. They may become more or fewer.
+    /// Number of bytes that will be written, if known. The actual number may differ.
     pub expected: Option<u64>,
-    /// Whether [`WriteStream::finish`] brings the data onto the medium.
+    /// Whether [`WriteStream::finish`] makes the data durable.
     pub sync: bool,
 }
 
-/// Size at which direct transfers are fastest on most devices: large enough to be few, small enough for one request.
+/// Block size at which direct transfers are fastest on most devices: few requests, but none that must be split.
 const DEFAULT_BLOCK_BYTES: usize = 1 << 20;
 
 /// Smallest buffers of a stream when memory is short.
@@ -72,12 +74,12 @@ const BLOCK_MIN_BYTES: usize = crate::read::BLOCK_MIN;
 /// A stream's guarantee: one buffer to fill while another is written.
 const GUARANTEED_BUFFERS: usize = 2;
 
-/// A stream's guarantee takes at most one part in this many of the unclaimed budget, unless it is the smallest
+/// A stream's guarantee takes at most the unclaimed budget divided by this number, unless it is the smallest
 /// possible.
 const BUDGET_PARTS: usize = 4;
 
 impl Default for WriteOptions {
-    /// Buffers of 1 MiB, 4 in flight, from the beginning, without a sync.
+    /// Buffers of 1 MiB, 4 in flight, from offset 0, without a sync.
     fn default() -> WriteOptions {
         WriteOptions { block: DEFAULT_BLOCK_BYTES, in_flight: 4, from: 0, expected: None, sync: false }
     }
@@ -90,9 +92,9 @@ pub struct OwnEngine {
     pub spec: EngineSpec,
     /// The memory to write from.
     pub memory: Memory,
-    /// Whether the buffers are registered with the kernel, if the engine can and the machine allows it.
+    /// Whether the buffers are registered with the kernel, if the engine and the system support it.
     pub register: bool,
-    /// Buffers that the caller fills at the same time.
+    /// Maximum buffers that the caller fills at the same time.
     pub hold: usize,
 }
 
@@ -124,9 +126,9 @@ struct Failure {
     error: io::Error,
 }
 
-/// The offsets of appended bytes.
+/// Assigns offsets to appended bytes.
 pub(crate) enum Destination {
-    /// One after the other.
+    /// Contiguously.
     Append {
         /// The offset of the next byte.
         at: u64,
@@ -136,39 +138,39 @@ pub(crate) enum Destination {
     Spill(Place),
 }
 
-/// The stream. When [`WriteStream::finish`] has returned, all bytes given to it are in the file. Dropping a stream
-/// waits for its writes in flight, and abandons bytes that were not yet submitted.
+/// A stream that writes to a file. When [`WriteStream::finish`] has returned, all bytes given to it are in the file.
+/// Dropping a stream waits for its writes in flight, and discards bytes that were not yet submitted.
 pub struct WriteStream {
-    // Before the account: operations in flight hold memory that it has claimed.
+    // Dropped before the account: operations in flight hold memory claimed from it.
     stream: Stream,
     account: StreamAccount,
     file: Arc<IoFile>,
     destination: Destination,
-    /// Lengths and offsets of writes are multiples of it.
+    /// Lengths and offsets of writes are multiples of this number of bytes.
     alignment: usize,
     block: usize,
     in_flight: usize,
     in_flight_max: usize,
-    /// Bytes that are in no write yet, because they are not a whole unit of the alignment, or few.
+    /// Bytes not yet submitted, because they are too few or not a multiple of the alignment.
     tail: Option<Buffer>,
-    /// Bytes in writes, completed or not.
+    /// Bytes submitted in writes, completed or not.
     submitted: u64,
     options: WriteOptions,
     failure: Option<Failure>,
-    /// Kept for its capacity.
+    /// Reused to avoid allocation.
     completions: Vec<Completion>,
     stats: IoStats,
 }
 
 impl WriteStream {
-    /// Appends to a file, and shares an engine and a budget with other streams.
+    /// Appends to a file with an engine and a budget shared with other streams.
     ///
     /// # Errors
     /// [`Error::Budget`] if the budget has no room for another stream, [`Error::NoRoom`] if the disk has no room for
-    /// what is expected.
+    /// the expected size.
     ///
     /// # Panics
-    /// If the block is of no bytes, nothing may be in flight, or the file's beginning is not aligned.
+    /// If the block size or the number in flight is 0, or the start offset is not aligned.
     pub fn shared(io: &Io, file: &Arc<IoFile>, options: &WriteOptions) -> Result<WriteStream, Error> {
         WriteStream::at(io, None, file, WriteStream::append(file, options)?, options)
     }
@@ -196,11 +198,11 @@ impl WriteStream {
         Ok(WriteStream::new(io.stream(), account, file, destination, block, options))
     }
 
-    /// Appends to a file by an engine of its own.
+    /// Appends to a file with an engine of its own.
     ///
     /// # Errors
-    /// If the block's size does not suit direct I/O, there is not enough memory, the disk has no room for what is
-    /// expected, or the system does not offer the engine.
+    /// If the block size does not suit direct I/O, there is not enough memory, the disk has no room for the expected
+    /// size, or the system does not support the engine.
     ///
     /// # Panics
     /// As [`WriteStream::shared`].
@@ -222,7 +224,7 @@ impl WriteStream {
         Ok(WriteStream::new(stream, account, file, destination, options.block, &options))
     }
 
-    /// A stream alone on any engine, such as one over files in memory ([`crate::fake`]).
+    /// Creates a stream as the only user of any engine, such as one over files in memory ([`crate::fake`]).
     ///
     /// # Errors
     /// If the pool does not have two buffers.
@@ -281,43 +283,43 @@ impl WriteStream {
         }
     }
 
-    /// The file.
+    /// Returns the file.
     #[must_use]
     pub fn file(&self) -> &Arc<IoFile> {
         &self.file
     }
 
-    /// Bytes accepted so far, in the file or not.
+    /// Returns the number of bytes accepted so far, written or not.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.submitted + self.tail.as_ref().map_or(0, |buffer| buffer.len() as u64)
     }
 
-    /// Whether no byte was accepted so far.
+    /// Returns whether no byte was accepted so far.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Counters of its writes so far.
+    /// Returns the counters of its writes so far.
     #[must_use]
     pub fn stats(&self) -> IoStats {
         self.stats
     }
 
-    /// CPU time so far of the threads of its engine, which others may share.
+    /// Returns the CPU time so far of the threads of its engine, which other streams may share.
     #[must_use]
     pub fn engine_cpu(&self) -> EngineCpu {
         self.stream.engine_cpu()
     }
 
-    /// The part of the requested memory and registration that was granted.
+    /// Returns which part of the requested memory and registration was granted.
     #[must_use]
     pub fn grant(&self) -> Grant {
         self.stream.grant()
     }
 
-    /// An empty buffer to fill. Waits until memory for it is released.
+    /// Returns an empty buffer to fill. Waits until memory for it is released.
     ///
     /// # Errors
     /// The error of a failed write; [`Error::AllHeld`] if only the caller can release memory.
@@ -343,14 +345,14 @@ impl WriteStream {
 
     /// Appends the bytes of a buffer.
     ///
-    /// It is written as it is if its length is a multiple of the file's alignment. Otherwise the bytes after it are
-    /// copied, until buffers are aligned again.
+    /// The buffer is written without a copy if its length is a multiple of the file's alignment. Otherwise the bytes
+    /// after it are copied, until buffers are aligned again.
     ///
     /// # Errors
-    /// The error of a failed write, this one or another before it.
+    /// The error of a failed write, of this one or an earlier one.
     ///
     /// # Panics
-    /// If the buffer is of another pool, or cannot hold a multiple of the alignment.
+    /// If the buffer is of another pool, or its capacity is not a multiple of the alignment.
     pub fn submit(&mut self, mut buffer: Buffer) -> Result<(), Error> {
         self.check_buffer(&buffer);
         self.check()?;
@@ -372,8 +374,8 @@ impl WriteStream {
         Ok(())
     }
 
-    /// Writes a buffer at an offset of its own, for a caller that overwrites a file in any order. The offset of
-    /// appended bytes does not change.
+    /// Writes a buffer at a given offset, for a caller that overwrites a file in any order. The offset of appended
+    /// bytes does not change.
     ///
     /// # Errors
     /// As [`WriteStream::submit`].
@@ -428,13 +430,13 @@ impl WriteStream {
     fn write(&mut self, offset: u64, buffer: Buffer) -> Result<(), Error> {
         self.in_flight += 1;
         self.stream.submit(Op::write(0, Arc::clone(&self.file), offset, buffer));
-        // Starts it, so that it is in flight while the caller works.
+        // Starts the write, so that it is in flight while the caller computes.
         let outcome = self.stream.poll(&mut self.completions);
         self.take_all(outcome)?;
         self.check()
     }
 
-    /// Waits until an operation has completed, of this stream or another.
+    /// Waits until an operation of any stream has completed.
     fn wait(&mut self) -> Result<(), Error> {
         let begun = Instant::now();
         let outcome = self.stream.wait(&mut self.completions).map(drop);
@@ -450,8 +452,7 @@ impl WriteStream {
         self.check()
     }
 
-    /// Processes the completions. If one has failed, all are waited for: others may have failed before it in the
-    /// file.
+    /// Processes the completions. If one has failed, waits for all: others may have failed at a lower offset.
     fn take_all(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
         let mut completions = std::mem::take(&mut self.completions);
         completions.drain(..).for_each(|completion| self.take(completion));
@@ -486,7 +487,7 @@ impl WriteStream {
         }
     }
 
-    /// The error of the first write that failed, as often as it is asked for.
+    /// Returns the error of the first failed write, at every call.
     fn check(&self) -> Result<(), Error> {
         let Some(Failure { offset, length, error }) = &self.failure else { return Ok(()) };
         let (path, offset, length) = (self.file.path().to_owned(), *offset, *length);
@@ -499,7 +500,7 @@ impl WriteStream {
         Err(Error::Write { path, offset, length, source: same_error(error) })
     }
 
-    /// Waits until the bytes are on the medium; all but an unaligned end of a file with direct I/O.
+    /// Makes the written bytes durable, except an unaligned end of a file with direct I/O.
     ///
     /// # Errors
     /// The error of a failed write, or of the sync.
@@ -524,7 +525,7 @@ impl WriteStream {
         }
     }
 
-    /// Submits the bytes that are in no write yet, if their number is aligned.
+    /// Submits the tail if its length is aligned.
     fn submit_tail(&mut self) -> Result<(), Error> {
         match self.tail.take() {
             Some(buffer) if buffer.len().is_multiple_of(self.alignment) => self.write_next(buffer),
@@ -535,14 +536,14 @@ impl WriteStream {
         }
     }
 
-    /// Submits all bytes of a stream to a spill, which must not get more, without waiting for them.
+    /// Submits all remaining bytes of a stream to a spill without waiting. No bytes may be appended afterwards.
     pub(crate) fn submit_rest(&mut self) -> Result<(), Error> {
         assert!(matches!(self.destination, Destination::Spill(_)), "a file's end may need another write");
         self.submit_tail()?;
         self.tail.take().map_or(Ok(()), |rest| self.write_unaligned(rest))
     }
 
-    /// Writes the rest, waits for all, and sets the file's length.
+    /// Writes the rest, waits for all writes, and sets the file's length.
     ///
     /// # Errors
     /// The error of any failed write, or of the sync.
@@ -551,7 +552,7 @@ impl WriteStream {
         Ok(Written { bytes: self.submitted, stats: self.stats })
     }
 
-    /// The same, and returns where the bytes are.
+    /// As [`WriteStream::finish`]; also returns the destination.
     pub(crate) fn finish_into(mut self) -> Result<(Written, Destination), Error> {
         self.finish_writes()?;
         let written = Written { bytes: self.submitted, stats: self.stats };
@@ -575,11 +576,11 @@ impl WriteStream {
         if self.options.sync { self.sync() } else { Ok(()) }
     }
 
-    /// Writes the last bytes, of which the end is not a whole unit of the alignment.
+    /// Writes the last bytes, whose end is not aligned.
     fn write_unaligned(&mut self, mut rest: Buffer) -> Result<(), Error> {
         let (whole, bytes) = (rest.len() - rest.len() % self.alignment, rest.len());
         if matches!(self.destination, Destination::Spill(_)) {
-            // Only the run's reader sees it, which knows its length.
+            // The padding is visible only to the run's reader, which knows the run's length.
             let padded = bytes.next_multiple_of(self.alignment);
             rest.space()[bytes..padded].fill(0);
             rest.set_len(padded);
@@ -608,7 +609,7 @@ impl Drop for WriteStream {
         // A write that completes later could overwrite bytes that others have written there.
         while self.in_flight > 0 && self.wait().is_ok() {}
         if let Destination::Append { allocation, .. } = &mut self.destination {
-            // Only space is lost.
+            // A failure only wastes space.
             let _ = allocation.trim(&self.file);
         }
     }
@@ -633,7 +634,7 @@ impl io::Write for WriteStream {
         Ok(taken)
     }
 
-    /// Waits until the bytes are with the kernel; all but an unaligned end of a file with direct I/O.
+    /// Waits until the kernel has the bytes, except an unaligned end of a file with direct I/O.
     fn flush(&mut self) -> io::Result<()> {
         self.submit_tail()?;
         Ok(self.wait_for_all()?)
@@ -648,7 +649,7 @@ impl Destination {
         }
     }
 
-    /// The offset of the next `length` bytes. An error comes with the offset that they would have had.
+    /// Returns the offset of the next `length` bytes. An error includes the offset that they would have had.
     fn place(&mut self, file: &IoFile, length: usize, concurrent: bool) -> Result<u64, (u64, io::Error)> {
         match self {
             Destination::Append { at, allocation } => {

@@ -1,5 +1,5 @@
-//! Disturbances around a stream must not show in its bytes: signals, threads that come and go, limits, requests of
-//! the largest size.
+//! Disturbances of a stream must not show in its bytes: signals, threads that start and end, limits, requests of the
+//! largest size.
 #![allow(unsafe_code)] // signals are sent and caught
 
 #[path = "it/on_disk/mod.rs"]
@@ -19,7 +19,7 @@ fn moving() -> impl Iterator<Item = EngineKind> {
     EngineKind::ALL.into_iter().filter(|&kind| kind != EngineKind::Null)
 }
 
-/// Each method through the page cache, and around it where that is possible.
+/// Returns the options for each engine through the page cache, and for direct I/O where supported.
 fn ways() -> impl Iterator<Item = ReadOptions> {
     let both = |kind: EngineKind| [Access::Buffered, Access::Direct].map(|access| (kind, access));
     let possible = |&(kind, access): &(EngineKind, Access)| kind.uses_buffers() || access == Access::Buffered;
@@ -47,7 +47,7 @@ extern "C" fn count(_: libc::c_int) {
     CAUGHT.fetch_add(1, Ordering::Relaxed);
 }
 
-/// From now on the signal interrupts system calls, which are not begun again by themselves.
+/// Makes the signal interrupt system calls, without `SA_RESTART`.
 fn interrupt_by(signal: libc::c_int) {
     // SAFETY: all zeros are a valid action; the handler only counts.
     unsafe {
@@ -68,7 +68,7 @@ fn signals_do_not_show() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                // SAFETY: a signal that is caught, to a thread that waits for us.
+                // SAFETY: sends a signal that is caught to a thread of this process.
                 unsafe { libc::syscall(libc::SYS_tgkill, process, reader, libc::SIGUSR1) };
                 thread::sleep(Duration::from_micros(20));
             }
@@ -91,7 +91,7 @@ fn the_thread_that_began_to_read_may_end() {
     let bytes = content(32 << 20);
     let file = file_with("moved", &bytes);
     for mut options in ways() {
-        // Much must be on its way at that moment.
+        // Many operations must be in flight at that moment.
         options.engine.depth = if options.engine.kind == EngineKind::Read { 1 } else { 128 };
         options.order = Order::Arrival;
         for seed in 0..5 {
@@ -130,7 +130,7 @@ fn what_goes_on_behind_the_largest_call_is_aligned_on_every_device() {
     assert!(sakiyomi_io::engine::CALL_MAX.is_multiple_of(64 << 10), "sectors have 64 KiB at most");
 }
 
-/// A sparse file, so that only the buffers need memory: 6 GiB of it.
+/// A sparse file, so that only the buffers need memory: 6 GiB.
 #[test]
 #[ignore = "needs 7 GiB of memory"]
 fn a_block_may_be_larger_than_a_call_can_be() {

@@ -7,17 +7,17 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::Error;
 use crate::topology::Cpus;
 
-/// The CPUs that the calling thread may use. The process's control group (cpuset) has already narrowed them.
+/// Returns the CPUs that the calling thread may use, as already restricted by the process's control group (cpuset).
 ///
 /// # Errors
-/// If the system does not answer.
+/// If the system call fails.
 pub fn usable_cpus() -> Result<Cpus, Error> {
     let set = current()?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
-/// Confines the calling thread to some CPUs until the result is dropped. Threads that it starts meanwhile are
-/// confined as well, for as long as they live.
+/// Restricts the calling thread to some CPUs until the result is dropped. Threads that it starts meanwhile inherit
+/// the restriction and keep it.
 ///
 /// # Errors
 /// If none of them is online and allowed to this process.
@@ -32,17 +32,17 @@ pub fn pin(cpus: &Cpus) -> Result<Pinned, Error> {
     Ok(Pinned { before, of_this_thread: PhantomData })
 }
 
-/// A thread that is confined to some CPUs. It may use those that it could use before when this is dropped.
+/// A restriction of the calling thread to some CPUs. Dropping it restores the previous affinity.
 #[derive(Debug)]
 pub struct Pinned {
     before: CpuSet,
-    /// Affinity belongs to a thread, so this must not leave it.
+    /// Affinity belongs to a thread, so the value must stay on it.
     of_this_thread: PhantomData<*const ()>,
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // Fails if all of those have gone offline: then the kernel has already chosen others.
+        // Fails if all of those CPUs have gone offline: then the kernel has already chosen others.
         let _ = sched_setaffinity(None, &self.before);
     }
 }

@@ -1,22 +1,22 @@
-//! How the C library's allocator keeps and returns memory.
+//! Memory retention of the C library's allocator.
 //!
-//! glibc maps each large allocation afresh and unmaps it when it is freed. A program that allocates buffers for each batch
-//! of a stream then pays a page fault for every 4 KiB of every batch: measured, 0.4 to 1.1 s of kernel time where 0.2 s
-//! suffice. Kept memory costs none, but must not grow without bound: each arena keeps its own.
+//! glibc maps each large allocation afresh and unmaps it when it is freed. A program that allocates buffers for each
+//! batch of a stream then pays a page fault for every 4 KiB of every batch: measured, 0.4 to 1.1 s of kernel time
+//! instead of 0.2 s. Retained memory avoids the faults, but must not grow without bound: each arena retains its own.
 #![allow(unsafe_code)]
 
-/// How memory is kept.
+/// Limits of memory retention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
-    /// Arenas at most. Memory that is freed in one is not used by the others.
+    /// Maximum arenas. Memory freed in one arena is not reused by the others.
     pub arenas: i32,
-    /// Bytes from which an allocation is a mapping of its own, which is returned when it is freed.
+    /// Minimum bytes of an allocation that gets a mapping of its own, which is unmapped when it is freed.
     pub mapped_min_bytes: i32,
-    /// Free bytes at the end of an arena beyond which they are returned.
+    /// Free bytes at the end of an arena beyond which they are returned to the system.
     pub trim_bytes: i32,
 }
 
-/// Sets how the allocator keeps memory. Allocators other than glibc's are left unchanged.
+/// Sets the limits of memory retention. Allocators other than glibc's are left unchanged.
 ///
 /// Call it before starting other threads: they may already have their own arenas.
 pub fn keep(keep: Keep) {
@@ -26,14 +26,14 @@ pub fn keep(keep: Keep) {
         (libc::M_MMAP_THRESHOLD, keep.mapped_min_bytes),
         (libc::M_TRIM_THRESHOLD, keep.trim_bytes),
     ] {
-        // SAFETY: it takes two numbers; a value that it does not accept leaves the parameter as it was.
+        // SAFETY: it takes two numbers; an invalid value leaves the parameter unchanged.
         unsafe { libc::mallopt(parameter, value) };
     }
     #[cfg(not(target_env = "gnu"))]
     let _ = keep;
 }
 
-/// Returns all free memory to the system. It takes time for each page that is returned.
+/// Returns all free memory to the system. The time is proportional to the number of returned pages.
 pub fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it touches only memory that is free.
@@ -48,20 +48,20 @@ mod tests {
 
     use super::{Keep, keep, trim};
 
-    /// Bytes of each allocation: glibc would map it afresh without [`keep`].
+    /// Bytes of each allocation: without [`keep`], glibc would map it afresh.
     const ALLOCATION_BYTES: usize = 4 << 20;
     const ROUNDS: u8 = 200;
 
-    /// Page faults of this thread so far that needed no I/O.
+    /// Returns the minor page faults of this thread so far.
     fn minor_faults() -> i64 {
-        // SAFETY: all zeros is a valid `rusage`, which the call overwrites.
+        // SAFETY: all zeros are a valid `rusage`, which the call overwrites.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: `usage` is a valid place for the result.
         assert_eq!(unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) }, 0);
         usage.ru_minflt
     }
 
-    /// Another allocator may stand in for glibc's: the address sanitizer's keeps freed memory aside on purpose.
+    /// Returns whether the allocator is glibc's: the address sanitizer, for example, replaces it.
     fn is_glibc() -> bool {
         let held = vec![1u8; 1 << 10];
         // SAFETY: it only reads the allocator's counters.

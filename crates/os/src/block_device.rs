@@ -1,4 +1,4 @@
-//! A disk's counters, and the identity of a block device (`/sys/dev/block`).
+//! Counters of disks, and the identity of block devices (`/sys/dev/block`).
 
 use std::fs;
 use std::io;
@@ -11,8 +11,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// The disk of a file system, by its device number (`st_dev`), also if that is a partition; `None` for a file
-    /// system on several disks, or on none.
+    /// Returns the disk of a file system, given the device number (`st_dev`) of the disk or of a partition; `None`
+    /// for a file system on several disks, or on none.
     #[must_use]
     pub fn of(device: u64) -> Option<Disk> {
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -21,22 +21,22 @@ impl Disk {
         Some(Disk { directory: whole.to_owned() })
     }
 
-    /// Its name in `/dev`.
+    /// Returns its name in `/dev`.
     #[must_use]
     pub fn name(&self) -> String {
         self.directory.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// The number of reads and writes that it has completed since it was found.
+    /// Returns the number of reads and writes that the disk has completed since it was found.
     ///
     /// # Errors
-    /// If it is no longer there.
+    /// If the disk has been removed.
     pub fn completed(&self) -> io::Result<u64> {
         let text = fs::read_to_string(self.directory.join("stat"))?;
         completed_of(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// The maximum size of a request to it, in bytes, if the kernel reports it.
+    /// Returns the maximum size of a request in bytes, if the kernel reports it.
     #[must_use]
     pub fn request_max_bytes(&self) -> Option<u64> {
         let text = read_trimmed(&self.directory.join("queue/max_sectors_kb"))?;
@@ -44,19 +44,19 @@ impl Disk {
     }
 }
 
-/// A block device, or the number that a file system without one has (tmpfs, btrfs).
+/// A block device, or the number of a file system without one (tmpfs, btrfs).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockDevice {
     /// `MAJOR:MINOR`.
     pub number: String,
-    /// The kernel's name, `nvme0n1p2`; empty if there is no such device.
+    /// The kernel's name: `nvme0n1p2`; empty if the device does not exist.
     pub name: String,
-    /// Vendor's name of the drive; empty if it has none, as most virtual disks.
+    /// Model name of the drive; empty if it has none, as most virtual disks.
     pub model: String,
 }
 
 impl BlockDevice {
-    /// The device of a number, such as `st_dev` of a file on it or `st_rdev` of its node.
+    /// Returns the device of a number, such as `st_dev` of a file on it or `st_rdev` of its node.
     #[must_use]
     pub fn of_number(number: u64) -> BlockDevice {
         let number = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
@@ -79,7 +79,7 @@ fn read_trimmed(path: &Path) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// Reads are the first number of `stat`, writes the fifth (Documentation/block/stat.rst).
+/// Parses `stat`: the first field counts reads, the fifth writes (Documentation/block/stat.rst).
 fn completed_of(text: &str) -> Option<u64> {
     let mut numbers = text.split_ascii_whitespace().map(|number| number.parse::<u64>().ok());
     numbers.next()??.checked_add(numbers.nth(3)??)

@@ -1,8 +1,8 @@
-//! Where CPU time goes: to our own threads, to the kernel's threads that work for us, and to each core as a whole.
+//! CPU time of the threads of this process, of the kernel's threads, and of each core.
 //!
-//! A path of I/O may run on threads that are not ours: the block layer's workers, a loop device's, io_uring's. An
-//! engine that looks cheap because others do its work is not, so all of them are measured. The busiest one can limit
-//! the path: a thread never runs on more than one core.
+//! An I/O path may use threads outside of this process: the block layer's workers, a loop device's, io_uring's. An
+//! engine that seems cheap because other threads do its work is not, so all of them are measured. The busiest thread
+//! can limit the path: it never runs on more than one core.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -13,28 +13,28 @@ use std::time::{Duration, Instant};
 
 use crate::Error;
 
-/// Time that all threads of this process have spent on cores.
+/// Returns the CPU time of all threads of this process.
 #[must_use]
 pub fn of_this_process() -> Duration {
     let process = own_process();
     process.user + process.system
 }
 
-/// Time that the calling thread has spent in the program, and in the kernel.
+/// Returns the CPU time of the calling thread in user mode and in the kernel.
 #[must_use]
 pub fn user_and_system_of_this_thread() -> (Duration, Duration) {
     let thread = own(libc::RUSAGE_THREAD);
     (thread.user, thread.system)
 }
 
-/// Time that all threads of this process have spent in the program, and in the kernel.
+/// Returns the CPU time of all threads of this process in user mode and in the kernel.
 #[must_use]
 pub fn user_and_system_of_this_process() -> (Duration, Duration) {
     let process = own_process();
     (process.user, process.system)
 }
 
-/// Watches CPU time from a moment on.
+/// Measures CPU time from a point in time on.
 #[derive(Debug)]
 pub struct Meter {
     threads: BTreeMap<u32, Thread>,
@@ -54,7 +54,7 @@ struct Thread {
     name: String,
     of_kernel: bool,
     ran: Duration,
-    /// Ready to run, and no core was free.
+    /// Time ready to run without a free core.
     waited: Duration,
 }
 
@@ -62,56 +62,55 @@ struct Thread {
 #[derive(Clone, Copy, Debug, Default)]
 struct Core {
     busy: u64,
-    /// Taken by other guests of the same host.
+    /// Steal time: the host ran other guests.
     stolen: u64,
     all: u64,
 }
 
-/// CPU time used between two moments.
+/// CPU time used between two points in time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Time that passed.
+    /// Elapsed time.
     pub elapsed: Duration,
     /// CPU time of this process in user mode.
     pub user: Duration,
-    /// CPU time of this process in the kernel, that of io_uring's threads included.
+    /// CPU time of this process in the kernel, including io_uring's threads.
     pub system: Duration,
-    /// CPU time of all threads of the kernel.
+    /// CPU time of all kernel threads.
     pub kernel_threads: Duration,
-    /// The thread, this process's or the kernel's, that was longest on a core or waiting for one.
+    /// The thread of this process or of the kernel with the longest time on a core or waiting for one.
     pub busiest_thread: Option<Busy>,
-    /// The share of its time that each core was not idle, 0 to 1, whichever process used it.
+    /// Utilization of each core by all processes, 0 to 1.
     pub cores: Vec<f64>,
-    /// The share of all cores' time that other guests of the same host took, 0 to 1.
+    /// Steal time as a ratio of the time of all cores, 0 to 1.
     pub stolen_ratio: f64,
 }
 
-/// A thread and how long it had something to do for a core.
+/// A thread and its demand for CPU time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Busy {
-    /// Its name; of workers of the kernel, what they do: `kworker (loop0)`.
+    /// Its name; for kernel workers the name of their work: `kworker (loop0)`.
     pub name: String,
-    /// Time on a core, or ready to run while others had all cores: what it would have used of a core of its own.
+    /// Time on a core, or ready to run while none was free: the time that it would have used on a core of its own.
     pub wanted: Duration,
-    /// Whether it does the kernel's work only.
+    /// Whether it is a kernel thread.
     pub of_kernel: bool,
 }
 
 impl Meter {
-    /// Begins. It reads a file for each thread of the kernel, which takes a millisecond or a few, none of them
-    /// counted.
+    /// Starts a measurement. Reads a file per kernel thread, which takes some milliseconds that are not counted.
     ///
     /// # Errors
-    /// If `/proc` is not there.
+    /// If `/proc` is not mounted.
     pub fn start() -> Result<Meter, Error> {
         let (threads, cores) = threads_and_cores().map_err(unanswered)?;
         Ok(Meter { threads, cores, process: own_process(), begun: Instant::now() })
     }
 
-    /// CPU time used since the start. A thread that has ended counts in the times of its process only.
+    /// Returns the CPU time used since the start. A thread that has ended counts only in the times of its process.
     ///
     /// # Errors
-    /// If `/proc` is not there.
+    /// If `/proc` is not mounted.
     pub fn stop(&self) -> Result<Usage, Error> {
         let (elapsed, process) = (self.begun.elapsed(), own_process());
         let (threads, cores) = threads_and_cores().map_err(unanswered)?;
@@ -131,20 +130,20 @@ impl Meter {
 
 impl Thread {
     fn busy(self) -> Busy {
-        // io_uring's are threads of the process, and never leave the kernel.
+        // io_uring's threads belong to the process, but never leave the kernel.
         let of_kernel = self.of_kernel || self.name.starts_with("iou-");
         Busy { wanted: self.ran + self.waited, name: without_number(&self.name), of_kernel }
     }
 
-    /// Times since `before`; `None` if the thread did not exist then.
+    /// Returns the times since `before`; `None` if the thread did not exist then.
     fn since(&self, before: Option<&Thread>) -> Thread {
         let of = |of: fn(&Thread) -> Duration| of(self).saturating_sub(before.map_or(Duration::ZERO, of));
         Thread { ran: of(|thread| thread.ran), waited: of(|thread| thread.waited), ..self.clone() }
     }
 }
 
-/// Worker threads of the kernel are named by a number and by their present or last work (`kworker/u8:7+loop0`): only
-/// the work is of use, and the name of a worker should not change between two samples.
+/// Replaces the name of a kernel worker, which consists of a number and its present or last work
+/// (`kworker/u8:7+loop0`), by the work, so that it stays the same between two samples.
 fn without_number(name: &str) -> String {
     match (name.strip_prefix("kworker/"), name.find(['+', '-'])) {
         (Some(_), Some(at)) => format!("kworker ({})", &name[at + 1..]),
@@ -181,8 +180,8 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Time for which the host has run other guests on each CPU while this one wanted it, since the start of the machine, to
-/// a clock tick (10 ms); empty if the kernel does not tell.
+/// Returns the steal time of each CPU since boot, with a resolution of a clock tick (10 ms); empty if the kernel does
+/// not report it.
 #[must_use]
 pub fn stolen_times() -> BTreeMap<usize, Duration> {
     let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
@@ -201,19 +200,19 @@ fn stolen_ticks(stat: &str) -> BTreeMap<usize, u64> {
     stat.lines().filter_map(numbered).collect()
 }
 
-/// CPU time of the calling thread so far. Exact to the nanosecond; the system call takes some 100 ns.
+/// Returns the CPU time of the calling thread so far, in nanosecond resolution. The system call takes some 100 ns.
 #[must_use]
 pub fn of_this_thread() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
-/// User and system time of this process, to which threads that have ended still count; to the microsecond.
+/// Returns user and system time of this process in microsecond resolution, including threads that have ended.
 fn own_process() -> Process {
     own(libc::RUSAGE_SELF)
 }
 
-/// User and system time of this process or of the calling thread, to the microsecond.
+/// Returns user and system time of this process or of the calling thread, in microsecond resolution.
 fn own(whose: libc::c_int) -> Process {
     // SAFETY: all zeros are a valid `rusage`, which the call fills; it cannot fail for the calling process or thread.
     let usage = unsafe {
@@ -231,7 +230,7 @@ const FLAGS_FIELD: usize = 6;
 /// Flag of a kernel thread (`PF_KTHREAD`).
 const KERNEL_THREAD_FLAG: u64 = 0x0020_0000;
 
-/// A name may hold anything, also spaces and brackets: it ends at the last one.
+/// Splits `/proc/PID/stat` after the name, which may contain spaces and parentheses: it ends at the last one.
 fn fields_after_name(stat: &str) -> Option<impl Iterator<Item = &str>> {
     Some(stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace())
 }
@@ -263,7 +262,7 @@ fn threads_in(
         if !wanted(&directory) {
             continue;
         }
-        // The files of a thread that has ended in the meantime are gone.
+        // The files of a thread that has ended in the meantime no longer exist.
         let Ok(times) = fs::read_to_string(format!("{directory}/schedstat")) else { continue };
         let name = fs::read_to_string(format!("{directory}/comm")).unwrap_or_default();
         let mut times = times.split(' ').map(|nanos| Duration::from_nanos(nanos.parse().unwrap_or(0)));
@@ -274,13 +273,14 @@ fn threads_in(
     Ok(threads)
 }
 
-/// The cores of `/proc/stat`.
+/// Returns the cores of `/proc/stat`.
 fn cores(stat: &str) -> Vec<Core> {
     let lines = stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
     lines.map(core).collect()
 }
 
-/// `cpu0 user nice system idle iowait irq softirq steal guest guest_nice`; guests are in user and nice already.
+/// Parses `cpu0 user nice system idle iowait irq softirq steal guest guest_nice`; user and nice already include
+/// guests.
 fn core(line: &str) -> Core {
     let ticks: Vec<u64> = line.split_ascii_whitespace().skip(1).map_while(|text| text.parse().ok()).collect();
     let at = |index: usize| ticks.get(index).copied().unwrap_or(0);

@@ -1,8 +1,8 @@
 //! Character classes of this machine's C library: printable, white space, width.
 //!
-//! The classes are those of the locale that the environment names, and come from the C library itself, so that a
-//! command that replaces one of the system's agrees with it about every character. They are determined 256 code
-//! points at a time, when one of their characters first occurs: plain ASCII text needs at most 256.
+//! The classes are those of the locale that the environment selects, as the C library itself reports them, so that a
+//! command that replaces one of the system's agrees with it about every character. They are determined for pages of
+//! 256 code points, when a character of the page first occurs: ASCII text needs a single page.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -11,11 +11,11 @@ use std::sync::OnceLock;
 /// The character encoding of a locale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// One byte each.
+    /// Single bytes.
     Bytes,
     /// UTF-8.
     Utf8,
-    /// Something else, by its name: `EUC-JP`.
+    /// Another encoding, by name: `EUC-JP`.
     Other(String),
 }
 
@@ -31,22 +31,22 @@ const SPACE_BIT: u8 = 0x40;
 const WIDTH_MASK: u8 = 0x3f;
 
 impl Class {
-    /// Neither printable nor space.
+    /// Neither printable nor white space.
     pub const OTHER: Class = Class(0);
 
-    /// Whether it can be printed (`isprint`, `iswprint`).
+    /// Returns whether it is printable (`isprint`, `iswprint`).
     #[must_use]
     pub fn is_printable(self) -> bool {
         self.0 & PRINTABLE_BIT != 0
     }
 
-    /// Whether it is white space (`isspace`, `iswspace`).
+    /// Returns whether it is white space (`isspace`, `iswspace`).
     #[must_use]
     pub fn is_space(self) -> bool {
         self.0 & SPACE_BIT != 0
     }
 
-    /// Its width in columns (`wcwidth`), 0 if it is not printable.
+    /// Returns its width in columns (`wcwidth`), 0 if it is not printable.
     #[must_use]
     pub fn width(self) -> u64 {
         u64::from(self.0 & WIDTH_MASK)
@@ -67,14 +67,14 @@ pub struct Characters {
 }
 
 impl Characters {
-    /// The characters of the locale that `LC_ALL`, `LC_CTYPE` or `LANG` names; of the C locale if that name is
-    /// unknown.
+    /// Returns the characters of the locale that `LC_ALL`, `LC_CTYPE` or `LANG` selects, or of the C locale if that
+    /// is unknown.
     #[must_use]
     pub fn from_environment() -> Characters {
         Characters::of(Locale::new(c"").unwrap_or(Locale::PLAIN))
     }
 
-    /// The characters of the locale `name`; `None` if it is unknown.
+    /// Returns the characters of the locale `name`; `None` if it is unknown.
     #[must_use]
     pub fn named(name: &CStr) -> Option<Characters> {
         Locale::new(name).map(Characters::of)
@@ -86,13 +86,13 @@ impl Characters {
         Characters { locale, encoding, pages: (0..points / PAGE_CODES).map(|_| OnceLock::new()).collect() }
     }
 
-    /// Their encoding.
+    /// Returns their encoding.
     #[must_use]
     pub fn encoding(&self) -> &Encoding {
         &self.encoding
     }
 
-    /// The class of a character, given as a code point, or as a byte in a locale of single-byte characters.
+    /// Returns the class of a character, given as a code point, or as a byte in a locale of single-byte characters.
     #[must_use]
     pub fn class(&self, code: u32) -> Class {
         let (page, index) = (code as usize / PAGE_CODES, code as usize % PAGE_CODES);
@@ -106,7 +106,7 @@ impl Characters {
     }
 }
 
-/// The class of a character in the thread's current locale.
+/// Returns the class of a character in the thread's current locale.
 fn class(code: i32, wide: bool) -> Class {
     let (printable, space, width) = if wide {
         // SAFETY: these take any value of their types.
@@ -119,18 +119,19 @@ fn class(code: i32, wide: bool) -> Class {
     Class(width | if printable { PRINTABLE_BIT } else { 0 } | if space { SPACE_BIT } else { 0 })
 }
 
-// Not in `libc`. `wint_t` is `unsigned int`, `wchar_t` is `int` on all that Linux has but ARM, where it is as wide.
+// Missing in `libc`. `wint_t` is `unsigned int`; `wchar_t` is `int` on Linux except on ARM, where it has the same
+// width.
 unsafe extern "C" {
     fn iswprint(code: libc::c_uint) -> libc::c_int;
     fn iswspace(code: libc::c_uint) -> libc::c_int;
     fn wcwidth(code: libc::wchar_t) -> libc::c_int;
 }
 
-/// A locale of the C library's; none is the one that a program starts with, `C`.
+/// A locale of the C library; null for `C`, in which a program starts.
 #[derive(Debug)]
 struct Locale(libc::locale_t);
 
-// SAFETY: a locale is not changed after it was made, and the C library lets any thread use it.
+// SAFETY: a locale is immutable, and the C library lets any thread use it.
 unsafe impl Send for Locale {}
 // SAFETY: as above.
 unsafe impl Sync for Locale {}
@@ -139,33 +140,33 @@ impl Locale {
     const PLAIN: Locale = Locale(std::ptr::null_mut());
 
     fn new(name: &CStr) -> Option<Locale> {
-        // All of them: a program's `setlocale(LC_ALL, "")` does nothing either if one of them is missing.
-        // SAFETY: the name is a string that ends in NUL, and a new locale is made of nothing older.
+        // All categories: a program's `setlocale(LC_ALL, "")` also fails if one of them is missing.
+        // SAFETY: the name is a NUL-terminated string, and no base locale is passed.
         let locale = unsafe { libc::newlocale(libc::LC_ALL_MASK, name.as_ptr(), std::ptr::null_mut()) };
         (!locale.is_null()).then_some(Locale(locale))
     }
 
-    /// Does something with this locale for this thread's.
+    /// Calls a function with this locale as the thread's current one.
     fn during<T>(&self, what: impl FnOnce() -> T) -> T {
         if self.0.is_null() {
             return what();
         }
-        // SAFETY: the locale lives until `self` is dropped, and is this thread's only until the call below.
+        // SAFETY: the locale lives until `self` is dropped, and is the thread's locale only until the call below.
         let before = unsafe { libc::uselocale(self.0) };
         let result = what();
-        // SAFETY: what this thread had before.
+        // SAFETY: restores the thread's previous locale.
         unsafe { libc::uselocale(before) };
         result
     }
 
     fn encoding(&self) -> Encoding {
         let name = self.during(|| {
-            // SAFETY: the string is valid until the next call by this thread, and copied before.
+            // SAFETY: the string is valid until the next call by this thread, and is copied before.
             unsafe { CStr::from_ptr(libc::nl_langinfo(libc::CODESET)) }.to_string_lossy().into_owned()
         });
         match name.as_str() {
             "UTF-8" => Encoding::Utf8,
-            // Each of these writes a character in one byte; all else that glibc has takes several for some.
+            // Each of these encodes a character in one byte; all others in glibc need several bytes for some.
             "ANSI_X3.4-1968" | "US-ASCII" | "ASCII" => Encoding::Bytes,
             name if ["ISO-8859-", "KOI8-", "CP125"].iter().any(|start| name.starts_with(start)) => {
                 Encoding::Bytes
@@ -178,7 +179,7 @@ impl Locale {
 impl Drop for Locale {
     fn drop(&mut self) {
         if !self.0.is_null() {
-            // SAFETY: made by `newlocale`, and no thread's locale outside `during`.
+            // SAFETY: made by `newlocale`, and not the locale of any thread outside of `during`.
             unsafe { libc::freelocale(self.0) };
         }
     }

@@ -12,10 +12,10 @@ pub enum Error {
     Open {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// A question to the system was not answered.
+    /// A system call failed.
     #[error("cannot {what}")]
     System {
         /// The operation, as it completes "cannot ...".

@@ -1,5 +1,5 @@
-//! A message to the server of a FUSE file system, and its reply: an ioctl(2) on any file or directory of it. The
-//! kernel names the calling thread, so that no socket and no secret is needed.
+//! Messages to the server of a FUSE file system, and replies: an ioctl(2) on any of its files or directories. The
+//! kernel identifies the calling thread, so that neither a socket nor a secret is needed.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -9,19 +9,19 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, fstatfs, open as open_path};
 
-/// Size of a message, and of its reply: nearly the largest that an ioctl's number can express.
+/// Size of a message and of its reply in bytes: nearly the largest that an ioctl's number can express.
 pub const MESSAGE_BYTES: usize = 0x3ff8;
 
 /// The ioctl's number: both directions, [`MESSAGE_BYTES`], and the command.
 pub const IOCTL_NUMBER: u32 = 3 << 30 | (MESSAGE_BYTES as u32) << 16 | (b's' as u32) << 8 | 1;
 
-/// Type of a FUSE_MAGIC file system (`FUSE_SUPER_MAGIC`, linux/magic.h).
+/// Type of a FUSE file system (`FUSE_SUPER_MAGIC`, linux/magic.h).
 const FUSE_MAGIC: i64 = 0x6573_5546;
 
 /// Opens a file or directory for a message to its file system's server. Does not wait for the writer of a pipe.
 ///
 /// # Errors
-/// If it is not there, or not to be read.
+/// If it does not exist or is not readable.
 pub fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     Ok(open_path(path, flags, Mode::empty())?.into())
@@ -30,13 +30,14 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Sends `message` to the FUSE server of the file system of `file`, and replaces it by the reply.
 ///
 /// # Errors
-/// `ENOTTY` if the file system is not FUSE, or its server does not know such messages.
+/// `ENOTTY` if the file system is not FUSE, or its server does not support these messages.
 pub fn exchange(file: impl AsFd, message: &mut [u8; MESSAGE_BYTES]) -> io::Result<()> {
-    // To others the number could mean something.
+    // Other drivers may interpret the number differently.
     if fstatfs(&file)?.f_type != FUSE_MAGIC {
         return Err(io::Error::from_raw_os_error(libc::ENOTTY));
     }
-    // SAFETY: the number says that MESSAGE_BYTES bytes are read from and written to the message, which has as many.
+    // SAFETY: the number encodes that MESSAGE_BYTES bytes are read from and written to the message, which has that
+    // size.
     let done = unsafe { libc::ioctl(file.as_fd().as_raw_fd(), IOCTL_NUMBER.into(), message.as_mut_ptr()) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,9 +1,8 @@
-//! A block device made of a file, for measuring and testing on a device that is faster than any disk, or of a size of
-//! one's own: over a file on a tmpfs it is a real block device, asynchronous, that copies in the kernel's own
-//! threads.
+//! Loop devices: block devices over files, for measurements and tests on a device that is faster than any disk, or of
+//! a chosen size. Over a file on a tmpfs it is an asynchronous block device that copies in kernel threads.
 //!
-//! Needs root, and the kernel's loop driver from Linux 5.8 on. The device is bound to this process: it is removed
-//! when its last user closes it, in particular when the process ends in whatever way.
+//! Needs root, and Linux 5.8 or later. The device is bound to this process: it is removed when its last user closes
+//! it, in particular when the process ends in whatever way.
 //!
 //! - Writes to the device and writes to the file go through two page caches; do not use both at the same time. The
 //!   device's cache is written to the file when its last user closes it.
@@ -50,30 +49,30 @@ const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4c82;
 const LOOP_CONFIGURE: libc::Ioctl = 0x4c0a;
 /// `LO_FLAGS_READ_ONLY` (linux/loop.h).
 const READ_ONLY_FLAG: u32 = 1;
-/// `LO_FLAGS_AUTOCLEAR`: the device is detached when it is closed last.
+/// `LO_FLAGS_AUTOCLEAR`: the device is detached at its last close.
 const AUTOCLEAR_FLAG: u32 = 4;
 /// `LO_FLAGS_DIRECT_IO`.
 const DIRECT_IO_FLAG: u32 = 16;
 
-/// Free devices that are tried. Another process may attach each of them first.
+/// Maximum free devices that are tried: another process may attach each of them first.
 const ATTACH_TRIES_MAX: usize = 64;
 
-/// A file as a block device. Detached when it is dropped.
+/// A file as a block device. Detached on drop.
 #[derive(Debug)]
 pub struct LoopDevice {
-    /// The device exists as long as it is open.
+    /// Keeps the device attached.
     _open: File,
     path: PathBuf,
     direct_io: bool,
 }
 
 impl LoopDevice {
-    /// Makes a block device of a file.
+    /// Attaches a file to a loop device.
     ///
-    /// With `direct_io` the kernel goes around the file's page cache if its file system can do that.
+    /// With `direct_io` the kernel bypasses the file's page cache if its file system supports that.
     ///
     /// # Errors
-    /// If the file cannot be opened, or if this is not allowed or not possible here.
+    /// If the file cannot be opened, or if the process lacks the rights or the system loop devices.
     pub fn attach(backing: &Path, direct_io: bool, read_only: bool) -> Result<LoopDevice, Error> {
         let file =
             open(backing, read_only).map_err(|source| Error::Open { path: backing.to_owned(), source })?;
@@ -86,13 +85,13 @@ impl LoopDevice {
         Ok(LoopDevice { _open: device, path, direct_io })
     }
 
-    /// The device: `/dev/loop0`.
+    /// Returns the path of the device: `/dev/loop0`.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the kernel goes around the file's page cache.
+    /// Returns whether the kernel bypasses the file's page cache.
     #[must_use]
     pub fn direct_io(&self) -> bool {
         self.direct_io
@@ -108,7 +107,7 @@ fn attach_to_free(file: &File, flags: u32, read_only: bool) -> io::Result<(File,
     let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control")?;
     let mut taken = libc::EBUSY;
     for _ in 0..ATTACH_TRIES_MAX {
-        // SAFETY: the request takes no argument and gives a number.
+        // SAFETY: the request takes no argument and returns a number.
         let number = check(unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) })?;
         let path = PathBuf::from(format!("/dev/loop{number}"));
         let attached = open(&path, read_only).and_then(|device| {
@@ -116,7 +115,7 @@ fn attach_to_free(file: &File, flags: u32, read_only: bool) -> io::Result<(File,
             Ok(device)
         });
         match attached.as_ref().map_err(io::Error::raw_os_error) {
-            // Another process got the same number and attached first, or has just detached the device again.
+            // Another process attached the same device first, or has just detached it again.
             Err(Some(code @ (libc::EBUSY | libc::ENXIO))) => taken = code,
             _ => return attached.map(|device| (device, path)),
         }
@@ -125,11 +124,11 @@ fn attach_to_free(file: &File, flags: u32, read_only: bool) -> io::Result<(File,
 }
 
 fn configure(device: &File, file: &File, flags: u32) -> io::Result<()> {
-    // SAFETY: all zeros are valid for a structure of numbers, and mean the usual of everything.
+    // SAFETY: all zeros are valid for a structure of numbers, and select the defaults.
     let mut config: Config = unsafe { std::mem::zeroed() };
     config.file = file.as_raw_fd().cast_unsigned();
     config.info.flags = flags;
-    // SAFETY: the kernel reads a `struct loop_config`, and takes its own hold on the file.
+    // SAFETY: the kernel reads a `struct loop_config`, and takes its own reference to the file.
     check(unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const config) })?;
     Ok(())
 }
@@ -138,7 +137,7 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// The operation that failed, and a hint at the reason.
+/// Describes the failed operation, with a hint at the reason.
 fn in_words(backing: &Path, error: &io::Error) -> String {
     let hint = match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => "this needs root",
@@ -153,7 +152,7 @@ fn in_words(backing: &Path, error: &io::Error) -> String {
     format!("make a block device of {} ({hint})", backing.display())
 }
 
-/// An attribute that the driver shows for an attached device.
+/// Returns an attribute that the driver shows for an attached device.
 fn attribute(device: &Path, name: &str) -> Option<String> {
     let directory = Path::new("/sys/block").join(device.file_name()?).join("loop");
     Some(fs::read_to_string(directory.join(name)).ok()?.trim().to_owned())
@@ -212,7 +211,8 @@ mod tests {
         }
     }
 
-    /// A program that probes new devices, such as udev, may have it open for a moment.
+    /// Waits until the device is detached: a program that probes new devices, such as udev, may have it open for a
+    /// moment.
     fn wait_until_gone(device: &Path, backing: &Path) {
         // Another test may have got the same device meanwhile.
         wait_until("the device is still attached", || {

@@ -2,26 +2,26 @@
 
 use std::fs;
 
-/// The kernel's name and release: `Linux 6.12.5`. Empty if it is not told.
+/// Returns the kernel's name and release: `Linux 6.12.5`. Empty if it is not reported.
 #[must_use]
 pub fn kernel() -> String {
     let read = |name: &str| fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
     format!("{} {}", read("ostype").trim(), read("osrelease").trim()).trim().to_owned()
 }
 
-/// The CPU's name; empty if it is not told, as on many ARM machines.
+/// Returns the CPU's name; empty if it is not reported, as on many ARM machines.
 #[must_use]
 pub fn cpu() -> String {
     field(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default(), "model name").unwrap_or_default()
 }
 
-/// CPUs that this process may use; at least 1.
+/// Returns the number of CPUs that this process may use; at least 1.
 #[must_use]
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Memory in bytes; 0 if it is not told.
+/// Returns the memory in bytes; 0 if it is not reported.
 #[must_use]
 pub fn memory_bytes() -> u64 {
     total(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
@@ -32,7 +32,7 @@ fn total(meminfo: &str) -> u64 {
     kilobytes.unwrap_or(0).saturating_mul(1024)
 }
 
-/// The value of the first line `name : value`.
+/// Returns the value of the first line `name : value`.
 fn field(text: &str, name: &str) -> Option<String> {
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())

@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::UnmountFlags;
 
-/// The mounts that this process sees, as the kernel lists them.
+/// The mounts visible to this process, as the kernel lists them.
 #[derive(Debug)]
 pub struct MountTable(String);
 
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount<'a> {
-    /// The directory that it is mounted on.
+    /// The mount point.
     pub place: PathBuf,
-    /// The number of its device, which no other mount has at the same time.
+    /// The number of its device, unique among the present mounts.
     pub device: &'a str,
-    /// The type of its file system.
+    /// The type of the file system.
     pub kind: &'a str,
     /// The source of the mount: a device, or a name that the file system chose.
     pub source: &'a str,
@@ -36,13 +36,13 @@ impl MountTable {
         fs::read_to_string("/proc/self/mountinfo").map(MountTable)
     }
 
-    /// The mount on a directory; the last one if several are stacked.
+    /// Returns the mount on a directory; the last one if several are stacked.
     #[must_use]
     pub fn on(&self, directory: &Path) -> Option<Mount<'_>> {
         self.0.lines().filter_map(Mount::of_line).rfind(|mount| mount.place == directory)
     }
 
-    /// The mount on the nearest directory above.
+    /// Returns the mount that contains a path.
     #[must_use]
     pub fn above(&self, path: &Path) -> Option<Mount<'_>> {
         path.ancestors().skip(1).find_map(|above| self.on(above))
@@ -50,7 +50,7 @@ impl MountTable {
 }
 
 impl Mount<'_> {
-    /// `36 35 98:0 / /mnt rw,noatime shared:1 - ext3 /dev/root rw`.
+    /// Parses `36 35 98:0 / /mnt rw,noatime shared:1 - ext3 /dev/root rw`.
     fn of_line(line: &str) -> Option<Mount<'_>> {
         let (of_place, rest) = line.split_once(" - ")?;
         let mut of_place = of_place.split(' ').skip(2);
@@ -60,7 +60,7 @@ impl Mount<'_> {
         Some(Mount { place: unescaped(place).into(), device, kind, source, options })
     }
 
-    /// User ID of a FUSE file system's owner, from its options.
+    /// Returns the user ID of a FUSE file system's owner, from its options.
     #[must_use]
     pub fn fuse_user(&self) -> Option<u32> {
         let mut options = self.options.split(',');
@@ -68,7 +68,7 @@ impl Mount<'_> {
     }
 }
 
-/// The kernel writes blanks, tabs, line ends and backslashes as `\040` and the like.
+/// Decodes a path: the kernel writes blanks, tabs, line ends and backslashes as `\040` and the like.
 fn unescaped(text: &str) -> OsString {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -89,7 +89,7 @@ fn unescaped(text: &str) -> OsString {
 }
 
 /// Unmounts a directory; does not follow a symbolic link. With `lazy` a file system in use is detached, and ends with
-/// its last user.
+/// its last user (`MNT_DETACH`).
 ///
 /// # Errors
 /// Those of umount2(2): `EBUSY`, `EPERM`.

@@ -1,11 +1,11 @@
-//! The latency and the weight of a thread that is woken, without leaving the ordinary scheduling class.
+//! Wake-up latency and weight of threads, within the ordinary scheduling class.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// `struct sched_attr` (linux/sched/types.h), as far as every kernel knows it.
+/// `struct sched_attr` (linux/sched/types.h), the fields that every kernel supports.
 #[repr(C)]
 struct Attributes {
     size: u32,
@@ -18,38 +18,41 @@ struct Attributes {
     period: u64,
 }
 
-/// Gives this thread, and those that it starts from now on, a higher weight and, from Linux 6.12 on, a short time
-/// slice, so that the scheduler runs them soon after they wake, and interrupts the longer slices of others for them.
+/// Gives this thread, and those that it starts from now on, a higher weight (nice value `nice`) and, from Linux 6.12
+/// on, the time slice `turn`. If that is short, the scheduler runs them soon after they wake, and preempts longer
+/// slices of others for them.
 ///
 /// A thread of a real-time class, or with a lower nice value, keeps it.
 ///
 /// For threads that compute little but must run at the right instant.
 ///
 /// # Errors
-/// If this process may not, for want of rights.
+/// If this process lacks the rights.
 pub fn latency_nice(nice: i32, turn: Duration) -> io::Result<()> {
     set(|present| present.min(nice), turn)
 }
 
-/// Gives this thread, and those that it starts from now on, a lower weight, as a nice value up to 19, and, from Linux
-/// 6.12 on, a short time slice: it takes little from threads on the same core, and yet is not kept waiting for long.
+/// Gives this thread, and those that it starts from now on, a lower weight (nice value `nice`, up to 19) and, from
+/// Linux 6.12 on, the time slice `turn`. If that is short, it takes little from threads on the same core, and yet
+/// does not wait long.
 ///
 /// A thread of a real-time class, or with a higher nice value, keeps it.
 ///
 /// # Errors
-/// If this process may not, for want of rights.
+/// If this process lacks the rights.
 pub fn background(nice: i32, turn: Duration) -> io::Result<()> {
     set(|present| present.max(nice), turn)
 }
 
-/// Sets the nice value that follows from the present one, and the time slice, of a thread of an ordinary class.
+/// Sets the time slice, and the nice value that `nice` computes from the present one, of a thread of an ordinary
+/// class.
 fn set(nice: impl FnOnce(i32) -> i32, turn: Duration) -> io::Result<()> {
-    // SAFETY: asks for the class of this thread.
+    // SAFETY: queries the class of this thread.
     let class = unsafe { libc::sched_getscheduler(0) };
     if matches!(class, libc::SCHED_FIFO | libc::SCHED_RR | libc::SCHED_DEADLINE) {
         return Ok(());
     }
-    // SAFETY: asks for the nice value of this thread. Where it cannot be told, it is not below 0.
+    // SAFETY: queries the nice value of this thread. An error (-1) counts as the nice value -1.
     let nice = nice(unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) });
     let runtime = u64::try_from(turn.as_nanos()).unwrap_or(u64::MAX);
     let size = size_of::<Attributes>() as u32;
@@ -62,10 +65,10 @@ fn set(nice: impl FnOnce(i32) -> i32, turn: Duration) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Lets this thread's timers expire at their time; by default the kernel delays each by up to 50 us to join wake-ups.
+/// Disables the timer slack of this thread: by default the kernel delays timers by up to 50 us to join wake-ups.
 ///
 /// # Errors
-/// If the kernel refuses it.
+/// If the system call fails.
 pub fn precise_timers() -> io::Result<()> {
     Ok(rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?)
 }

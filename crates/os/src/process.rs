@@ -1,23 +1,22 @@
-//! Processes as `/proc` shows them: children, open files and positions in them, times of threads, memory.
+//! Processes, from `/proc`: children, open files and their offsets, times of threads, memory.
 //!
-//! A process is identified by a descriptor of its directory, so it is never mistaken for another that has its number
-//! later: once it has ended, everything here fails with `ESRCH` or `ENOENT`. Files that are read often stay open and
-//! are read again from their start, which takes 1 to 2 µs instead of 10.
+//! A process is identified by a descriptor of its directory, so that it is never confused with a later process of the
+//! same PID: once it has ended, everything here fails with `ESRCH` or `ENOENT`. Files that are read often stay open
+//! and are read again from their start, which takes 1 to 2 µs instead of 10.
 //!
-//! | what | where |
+//! | subject | where |
 //! |---|---|
 //! | a process: children, open files, command line, directory | here |
-//! | an open file of a process: position, flags, identity | [`Descriptor`] |
-//! | whether two open files are one | [`Process::shares`] |
+//! | an open file of a process: offset, flags, identity | [`Descriptor`] |
+//! | whether two descriptors are the same open file | [`Process::shares`] |
 //! | the `read` that a thread sleeps in | [`ReadCall`] |
 //! | files that it has mapped | [`Mapped`] |
-//! | whose it is, and when it ends | [`Status`], [`Process::end`] |
-//! | a thread: time on a core, time waiting for one, and what it sleeps in | [`Thread`] |
+//! | parent, user, and end of a process | [`Status`], [`Process::end`] |
+//! | a thread: time on a core, time waiting for one, and the reason of its sleep | [`Thread`] |
 //! | how much memory may be filled | [`memory`] |
 //! | running a command, with signals and status passed through | [`command`] |
 //!
-//! Only its own user may inspect a process, and a security module may forbid it; what is not allowed fails with
-//! `EACCES` or `EPERM`.
+//! Only its own user may inspect a process, and a security module may forbid it; this fails with `EACCES` or `EPERM`.
 
 pub mod command;
 pub mod memory;
@@ -66,10 +65,10 @@ pub struct Process {
 }
 
 impl Process {
-    /// The process with this number now.
+    /// Opens the present process with this PID.
     ///
     /// # Errors
-    /// If there is none, or if `/proc` has other numbers than we.
+    /// If it does not exist, or if `/proc` belongs to another PID namespace.
     pub fn open(number: u32) -> io::Result<Process> {
         if !numbers_are_ours() {
             return Err(io::Error::other("/proc shows the processes of another namespace"));
@@ -79,13 +78,13 @@ impl Process {
         Ok(Process { number, directory, io: None, thread_io: None, stat: None })
     }
 
-    /// Its number.
+    /// Returns its PID.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Whether it exists and has not ended. A zombie, which exists until its parent takes its status, has ended.
+    /// Returns whether it exists and has not ended. A zombie has ended.
     #[must_use]
     pub fn is_alive(&mut self) -> bool {
         let mut buffer = [0; STAT_LINE_MAX_BYTES];
@@ -93,7 +92,7 @@ impl Process {
         stat.is_ok_and(|stat| !matches!(stat.after_name().next(), None | Some("Z" | "X")))
     }
 
-    /// Whether it is stopped, as by Ctrl-Z.
+    /// Returns whether it is stopped, for example by Ctrl-Z.
     ///
     /// # Errors
     /// If it has ended.
@@ -102,7 +101,7 @@ impl Process {
         Ok(self.stat(&mut buffer)?.after_name().next() == Some("T"))
     }
 
-    /// Appends the processes that these threads of it have started and that have not been waited for.
+    /// Appends the PIDs of the children of these threads of it that have not been waited for.
     pub fn children(&self, threads: &[u32], children: &mut Vec<u32>) {
         let mut text = String::new();
         for thread in threads {
@@ -115,7 +114,7 @@ impl Process {
         }
     }
 
-    /// The numbers of its threads.
+    /// Returns the IDs of its threads.
     ///
     /// # Errors
     /// If it has ended.
@@ -123,7 +122,7 @@ impl Process {
         self.numbers_in("task")
     }
 
-    /// The numbers of its open files.
+    /// Returns the numbers of its open descriptors.
     ///
     /// # Errors
     /// If it has ended, or belongs to another user.
@@ -131,44 +130,44 @@ impl Process {
         self.numbers_in("fd")
     }
 
-    /// The identity of one of its open files, without a request to the file system.
+    /// Returns the identity of an open file, without a request to the file system.
     ///
     /// # Errors
-    /// If it is not open any more.
+    /// If the descriptor is closed.
     pub fn identity(&self, file: u32) -> io::Result<Identity> {
         identity_at(self.directory.as_fd(), Path::new(&format!("fd/{file}")))
     }
 
-    /// One of its open files, to read its position repeatedly.
+    /// Opens one of its descriptors for repeated reads of its state.
     ///
     /// # Errors
-    /// If it is not open any more.
+    /// If the descriptor is closed.
     pub fn descriptor(&self, file: u32) -> io::Result<Descriptor> {
         Ok(Descriptor::new(self.at(&format!("fdinfo/{file}"))?))
     }
 
-    /// Opens the same file a second time, for reading only; it need not have a name any more.
+    /// Opens the same file a second time, for reading only; the file may have been deleted.
     ///
     /// # Errors
-    /// If it is not open any more, or we may not read it.
+    /// If the descriptor is closed, or the file is not readable for us.
     pub fn reopen(&self, file: u32) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let name = format!("fd/{file}");
-        // Reading ahead must not change the access time, which only the file's owner may ask for.
+        // Reading ahead must not change the access time. Only the file's owner may request `O_NOATIME`.
         let quiet = openat(&self.directory, &*name, flags | OFlags::NOATIME, Mode::empty());
         Ok(File::from(quiet.or_else(|_| openat(&self.directory, &*name, flags, Mode::empty()))?))
     }
 
-    /// Opens one of its open directories again, as the start of relative paths; makes no request to the file system.
+    /// Opens one of its open directories again, as the base of relative paths; makes no request to the file system.
     ///
     /// # Errors
-    /// If it is not open any more, or is not a directory.
+    /// If the descriptor is closed, or not a directory.
     pub fn reopen_directory(&self, file: u32) -> io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(openat(&self.directory, format!("fd/{file}"), flags, Mode::empty())?)
     }
 
-    /// The directory that its relative paths begin in.
+    /// Opens its working directory.
     ///
     /// # Errors
     /// If it has ended, or belongs to another user.
@@ -177,7 +176,7 @@ impl Process {
         Ok(openat(&self.directory, "cwd", flags, Mode::empty())?)
     }
 
-    /// The words it was called with.
+    /// Returns its command line.
     ///
     /// # Errors
     /// If it has ended.
@@ -188,17 +187,17 @@ impl Process {
         Ok(ended.split(|&byte| byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect())
     }
 
-    /// The path of an open file, for display; ` (deleted)` is appended if it has no name any more.
+    /// Returns the path of an open file, for display; ` (deleted)` is appended if it has been deleted.
     ///
     /// # Errors
-    /// If it is not open any more.
+    /// If the descriptor is closed.
     pub fn name_of(&self, file: u32) -> io::Result<PathBuf> {
         let name = readlinkat(&self.directory, format!("fd/{file}"), Vec::new())?;
         Ok(PathBuf::from(OsString::from_vec(name.into_bytes())))
     }
 
-    /// Bytes that it has got from all its files, pipes and sockets so far; it, and those of its children that it has
-    /// waited for.
+    /// Returns the bytes that it has read so far from files, pipes and sockets (`rchar`), including children that it
+    /// has waited for.
     ///
     /// # Errors
     /// If it has ended, or belongs to another user.
@@ -206,7 +205,7 @@ impl Process {
         bytes_read(keep(&mut self.io, &self.directory, || "io".to_owned())?)
     }
 
-    /// The same of its first thread alone, without any children.
+    /// As [`Process::bytes_read`], of its first thread alone, without children.
     ///
     /// # Errors
     /// If it has ended, or belongs to another user.
@@ -215,7 +214,7 @@ impl Process {
         bytes_read(keep(&mut self.thread_io, &self.directory, name)?)
     }
 
-    /// A number that changes when it becomes another program: where the memory of that begins. 0 where it is hidden.
+    /// Returns a number that changes at each exec: the start address of the stack. 0 where it is hidden.
     ///
     /// # Errors
     /// If it has ended.
@@ -225,7 +224,7 @@ impl Process {
         Ok(stat.after_name().nth(STACK_START_FIELD).and_then(|field| field.parse().ok()).unwrap_or(0))
     }
 
-    /// Pages so far that it had to wait for because they were mapped and not in memory.
+    /// Returns the number of its major page faults so far.
     ///
     /// # Errors
     /// If it has ended.
@@ -235,7 +234,8 @@ impl Process {
         Ok(stat.after_name().nth(MAJOR_FAULTS_FIELD).and_then(|field| field.parse().ok()).unwrap_or(0))
     }
 
-    /// The `read` that one of its threads sleeps in; `None` if it is not in a `read`, or if that may not be seen.
+    /// Returns the `read` that one of its threads sleeps in; `None` if it is not in a `read`, or if that is not
+    /// visible.
     #[must_use]
     pub fn read_call(&self, thread: u32) -> Option<ReadCall> {
         let file = self.at(&format!("task/{thread}/syscall")).ok()?;
@@ -243,7 +243,7 @@ impl Process {
         ReadCall::of(reread(file.as_fd(), &mut buffer).ok()?)
     }
 
-    /// Pages of mappings so far that it had touched and that were not mapped yet, whether in memory or not.
+    /// Returns the number of its major and minor page faults so far.
     ///
     /// # Errors
     /// If it has ended.
@@ -255,7 +255,7 @@ impl Process {
         Ok(faults.map(|(_, field)| field.parse().unwrap_or(0)).sum())
     }
 
-    /// Resident bytes of its file mappings.
+    /// Returns the resident bytes of its file mappings.
     ///
     /// # Errors
     /// If it has ended.
@@ -267,7 +267,7 @@ impl Process {
         Ok(pages * rustix::param::page_size() as u64)
     }
 
-    /// A thread of it.
+    /// Opens one of its threads.
     ///
     /// # Errors
     /// If it has ended.
@@ -288,24 +288,25 @@ impl Process {
     }
 }
 
-/// Whether `/proc` has the numbers of our own PID namespace: it does not in a new namespace until it is mounted anew.
-/// Without `/proc` the answer is yes, as no process can be found.
+/// Returns whether `/proc` shows our own PID namespace: in a new namespace it does not until it is mounted anew. True
+/// without `/proc`, where no process can be found anyway.
 fn numbers_are_ours() -> bool {
     readlinkat(CWD, "/proc/self", Vec::new())
         .map_or(true, |number| number.to_str() == Ok(&*std::process::id().to_string()))
 }
 
-/// A call that reads at the file's position.
+/// A system call that reads at the file offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadCall {
-    /// The number of the open file.
+    /// The descriptor.
     pub file: u32,
     /// Bytes requested.
     pub bytes: u64,
 }
 
 impl ReadCall {
-    /// Parses the number of the system call, then its arguments; a word or -1 instead if the thread is in no call.
+    /// Parses the number of the system call and its arguments; a word or -1 in its place means that the thread is in
+    /// no call.
     fn of(text: &str) -> Option<ReadCall> {
         let mut words = text.split_ascii_whitespace();
         let call: i64 = words.next()?.parse().ok()?;
@@ -315,7 +316,7 @@ impl ReadCall {
     }
 }
 
-/// The names in a directory that are numbers.
+/// Returns the names in a directory that are numbers.
 fn numbers_in(directory: &OwnedFd, name: &str) -> io::Result<Vec<u32>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = openat(directory, name, flags, Mode::empty())?;
@@ -342,7 +343,7 @@ const STACK_START_FIELD: usize = 25;
 struct Stat<'a>(&'a str);
 
 impl<'a> Stat<'a> {
-    /// A name may hold anything, also spaces and brackets: it ends at the last one.
+    /// Splits the line after the name, which may contain spaces and parentheses: it ends at the last one.
     fn after_name(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.0.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace()
     }
@@ -352,7 +353,7 @@ fn open_in(directory: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     Ok(openat(directory, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// A file of a process that is kept open from when it is first asked for.
+/// Opens a file of a process at the first use, and keeps it open.
 fn keep<'a>(
     kept: &'a mut Option<OwnedFd>,
     directory: &OwnedFd,
@@ -366,7 +367,7 @@ fn keep<'a>(
     Ok(file.as_fd())
 }
 
-/// As `io` of a process or of a thread says it.
+/// Returns `rchar` from `io` of a process or of a thread.
 fn bytes_read(io: BorrowedFd<'_>) -> io::Result<u64> {
     let mut buffer = [0; 64];
     let text = reread(io, &mut buffer)?;
@@ -374,7 +375,7 @@ fn bytes_read(io: BorrowedFd<'_>) -> io::Result<u64> {
     read.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Reads a file of `/proc` from its start, as far as it fits.
+/// Reads a file of `/proc` from its start, as much as fits into the buffer.
 fn reread<'a>(file: BorrowedFd<'_>, buffer: &'a mut [u8]) -> io::Result<&'a str> {
     let length = pread(file, &mut *buffer, 0)?;
     str::from_utf8(&buffer[..length]).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))

@@ -2,35 +2,35 @@
 
 use std::fs;
 
-/// Number of the capability to mount, among much else (`linux/capability.h`).
+/// Number of the capability to mount file systems, among much else (`linux/capability.h`).
 pub const CAP_SYS_ADMIN: u32 = 21;
 
-/// The effective user.
+/// Returns the effective user ID.
 #[must_use]
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The user who started this process, whatever rights its program file gives it.
+/// Returns the real user ID: the user who started this process, even if its program file is setuid.
 #[must_use]
 pub fn real_user() -> u32 {
     rustix::process::getuid().as_raw()
 }
 
-/// Whether this process runs as root, which in a container may still lack a capability.
+/// Returns whether this process runs as root, which in a container may still lack a capability.
 #[must_use]
 pub fn is_root() -> bool {
     user() == 0
 }
 
-/// Whether this process has a capability, by its number; as root it is supposed to where `/proc` cannot be read.
+/// Returns whether this process has a capability; root is assumed to have it where `/proc` cannot be read.
 #[must_use]
 pub fn has_capability(number: u32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     effective_of(&status).map_or_else(is_root, |set| set & (1 << number) != 0)
 }
 
-/// The set of effective capabilities, from `/proc/PID/status`.
+/// Returns the set of effective capabilities, from `/proc/PID/status`.
 fn effective_of(status: &str) -> Option<u64> {
     let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     u64::from_str_radix(set.trim(), 16).ok()

@@ -8,28 +8,28 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// A bit for each of the three.
+/// Bitmap of the closed streams, by descriptor.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
 extern "C" fn look() {
     for stream in 0..3 {
-        // SAFETY: asking for the flags of a descriptor changes nothing, and one that is closed is only an error.
+        // SAFETY: querying the flags of a descriptor changes nothing; a closed one only gives an error.
         if unsafe { libc::fcntl(stream, libc::F_GETFD) } == -1 {
             CLOSED.fetch_or(1 << stream, Ordering::Relaxed);
         }
     }
 }
 
-// SAFETY: the section is one of pointers to functions, which the loader calls before `main`, with arguments that C's
-// calling convention lets a function leave alone. `look` needs nothing that is set up later.
+// SAFETY: the section consists of pointers to functions, which the loader calls before `main`; C's calling convention
+// permits ignoring their arguments. `look` needs nothing that is initialised later.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
 
-/// An error, that of reading or writing it, if the program was started with this standard stream closed.
+/// Checks that the program was not started with this standard stream closed.
 ///
 /// # Errors
-/// `EBADF`, in that case.
+/// `EBADF` if it was: the error of reading or writing a closed descriptor.
 pub fn was_open(stream: BorrowedFd<'_>) -> io::Result<()> {
     let closed = CLOSED.load(Ordering::Relaxed);
     let is_closed = (0..3).contains(&stream.as_raw_fd()) && closed & 1 << stream.as_raw_fd() != 0;

@@ -1,4 +1,4 @@
-//! The terminal of a program that draws: its size, and keys as they are typed.
+//! The terminal of an interactive program: its size, and single key presses.
 
 use std::io;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
 };
 
-/// Columns and rows of the terminal on standard output; `None` if it is not a terminal, or does not report its size.
+/// Returns columns and rows of the terminal on standard output; `None` if it is not a terminal, or does not report
+/// its size.
 #[must_use]
 pub fn window_size() -> Option<(u16, u16)> {
     let size = tcgetwinsize(io::stdout()).ok()?;
@@ -18,50 +19,50 @@ pub fn window_size() -> Option<(u16, u16)> {
 
 /// Stops the process group of this process, as Ctrl-Z does; returns when it continues.
 pub fn stop_process_group() {
-    // If it fails, the caller can do nothing about it: the group simply continues.
+    // On failure the process group simply continues.
     let _ = kill_current_process_group(Signal::TSTP);
 }
 
 /// Standard input as single keys: [`enter`](Keys::enter) turns off line editing, echo, and the signal of Ctrl-Z;
-/// [`leave`](Keys::leave) restores the settings from before.
+/// [`leave`](Keys::leave) restores the previous settings.
 #[derive(Debug)]
 pub struct Keys {
     before: Termios,
 }
 
-/// The reason why a wait for a key ended.
+/// The result of waiting for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Typed {
     /// A byte was typed.
     Key(u8),
-    /// The time is over, or a signal arrived.
+    /// The timeout has passed, or a signal arrived.
     Nothing,
     /// Standard input has ended or cannot be read.
     Closed,
 }
 
 impl Keys {
-    /// The keys of standard input; `None` if it is not a terminal. Settings are not changed yet.
+    /// Returns the keys of standard input; `None` if it is not a terminal. Settings are not changed yet.
     #[must_use]
     pub fn of_stdin() -> Option<Keys> {
         tcgetattr(io::stdin()).ok().map(|before| Keys { before })
     }
 
-    /// Delivers keys one by one.
+    /// Turns off line editing, echo, and the signal of Ctrl-Z.
     pub fn enter(&self) {
         let mut single = self.before.clone();
         single.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
         single.special_codes[SpecialCodeIndex::VSUSP] = 0;
-        // A terminal that is gone is found by the next read.
+        // If the terminal is gone, the next read fails.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &single);
     }
 
-    /// Restores the settings from before.
+    /// Restores the previous settings.
     pub fn leave(&self) {
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
     }
 
-    /// Waits for a key for `timeout` at most.
+    /// Waits for a key, at most for `timeout`.
     #[must_use]
     pub fn next(&self, timeout: Duration) -> Typed {
         let input = io::stdin();

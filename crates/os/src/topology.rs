@@ -1,14 +1,13 @@
 //! Cores, SMT siblings, caches and NUMA nodes, as `/sys/devices/system` describes them.
 //!
-//! The parser reads files by a function, so that trees recorded on other machines can be parsed. A tree from which
-//! files are missing, or in which they hold nonsense, gives a coarser topology and never an error: a container may
-//! hide any of them.
+//! The parser takes a function that reads files, so that trees recorded on other machines can be parsed. A tree with
+//! missing or invalid files gives a coarser topology and never an error: a container may hide any of them.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Numbers of CPUs as the kernel counts them: one for each hardware thread.
+/// Numbers of CPUs as the kernel counts them: one per hardware thread.
 pub type Cpus = BTreeSet<usize>;
 
 /// Largest number of CPUs that a list may name. The kernel is built for at most 8192.
@@ -17,7 +16,7 @@ const CPUS_MAX: usize = 8192;
 /// Capacity of the fastest CPUs, as in the kernel's `cpu_capacity`.
 pub const FULL_CAPACITY: u32 = 1024;
 
-/// Levels of caches that are looked for.
+/// Maximum number of caches of a CPU.
 const CACHES_MAX: usize = 16;
 
 /// The online CPUs, and the caches and nodes that they share.
@@ -33,32 +32,32 @@ pub struct Cpu {
     pub number: usize,
     /// The socket that it is in.
     pub package: usize,
-    /// The NUMA node whose memory is nearest; the package where the kernel knows no nodes.
+    /// The nearest NUMA node; the package where the kernel knows no nodes.
     pub node: usize,
-    /// The hardware threads of the same core, this one included.
+    /// The hardware threads of the same core, including this one.
     pub siblings: Cpus,
     /// Its data caches, level 1 first.
     pub caches: Vec<Cache>,
-    /// Speed relative to the fastest CPUs, which have [`FULL_CAPACITY`]: less for the efficient cores of hybrid
+    /// Capacity relative to the fastest CPUs, which have [`FULL_CAPACITY`]: less for the efficiency cores of hybrid
     /// processors.
     pub capacity: u32,
 }
 
-/// A cache that holds data.
+/// A data or unified cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// 1 is nearest to the core.
+    /// Its level; 1 is nearest to the core.
     pub level: u32,
-    /// Its size in bytes; 0 if the kernel does not tell it.
+    /// Its size in bytes; 0 if the kernel does not report it.
     pub size_bytes: u64,
     /// The CPUs that share it.
     pub shared_by: Cpus,
 }
 
-/// How far a message between two CPUs travels. The order is that of the distances.
+/// The distance of a message between two CPUs, ordered from near to far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Distance {
-    /// Both are the same CPU.
+    /// The same CPU.
     SameCpu,
     /// Two hardware threads of one core.
     SmtSibling,
@@ -71,7 +70,7 @@ pub enum Distance {
 }
 
 impl Distance {
-    /// All of them, the nearest first.
+    /// All distances, the nearest first.
     pub const ALL: [Distance; 5] = [
         Distance::SameCpu,
         Distance::SmtSibling,
@@ -82,16 +81,16 @@ impl Distance {
 }
 
 impl Topology {
-    /// The topology of this machine.
+    /// Returns the topology of this machine.
     #[must_use]
     pub fn of_machine() -> Topology {
         let root = Path::new("/sys/devices/system");
         Topology::parse(|file| fs::read_to_string(root.join(file)).ok())
     }
 
-    /// The topology of a tree like `/sys/devices/system`, whose files `read` returns by their path below it.
+    /// Returns the topology of a tree like `/sys/devices/system`, whose files `read` returns by their path below it.
     ///
-    /// Without a list of CPUs that are online there is one CPU, 0.
+    /// Without a list of online CPUs the topology consists of CPU 0.
     pub fn parse(read: impl Fn(&str) -> Option<String>) -> Topology {
         let list = |file: &str| read(file).and_then(|text| parse_list(&text));
         let online = list("cpu/online").or_else(|| list("cpu/present")).filter(|cpus| !cpus.is_empty());
@@ -102,19 +101,19 @@ impl Topology {
         Topology { cores }
     }
 
-    /// The CPUs, by number.
+    /// Returns the CPUs, by number.
     #[must_use]
     pub fn cpus(&self) -> &[Cpu] {
         &self.cores
     }
 
-    /// A CPU that is online.
+    /// Returns an online CPU.
     #[must_use]
     pub fn cpu(&self, number: usize) -> Option<&Cpu> {
         self.cores.binary_search_by_key(&number, |cpu| cpu.number).ok().map(|index| &self.cores[index])
     }
 
-    /// The distance between two CPUs; `None` if either is not online.
+    /// Returns the distance between two CPUs; `None` if either is not online.
     #[must_use]
     pub fn distance(&self, a: usize, b: usize) -> Option<Distance> {
         let (a, b) = (self.cpu(a)?, self.cpu(b)?);
@@ -127,8 +126,8 @@ impl Topology {
         })
     }
 
-    /// One pair of CPUs for each distance between those of `among`, the nearest first; among pairs at the same
-    /// distance, the one with the lowest numbers.
+    /// Returns one pair of CPUs of `among` per distance, the nearest first; among pairs at the same distance, the one
+    /// with the lowest numbers.
     #[must_use]
     pub fn pairs(&self, among: &Cpus) -> Vec<(Distance, usize, usize)> {
         let mut pairs: Vec<(Distance, usize, usize)> = Vec::new();
@@ -170,7 +169,7 @@ fn parse_cpu(
     }
 }
 
-/// The listed CPUs that are online; the CPU itself whatever the list says.
+/// Returns the listed CPUs that are online, always including the CPU itself.
 fn with_itself(list: Option<String>, number: usize, online: &Cpus) -> Cpus {
     let listed = list.and_then(|list| parse_list(&list)).unwrap_or_default();
     listed.intersection(online).copied().chain([number]).collect()
@@ -198,7 +197,7 @@ fn nodes(read: &impl Fn(&str) -> Option<String>) -> Vec<(usize, Cpus)> {
     numbers.into_iter().filter_map(|node| Some((node, cpus(node)?))).collect()
 }
 
-/// Makes capacities, or the frequencies that stand for them, relative to the largest.
+/// Scales capacities, or the frequencies used in their place, relative to the largest.
 fn relative(cores: &mut [Cpu]) {
     let most = cores.iter().map(|cpu| cpu.capacity).max().unwrap_or(0);
     for cpu in cores {
@@ -208,7 +207,7 @@ fn relative(cores: &mut [Cpu]) {
     }
 }
 
-/// A list as the kernel writes it: `0-3,8`. None if it is not such a list.
+/// Parses a list as the kernel writes it: `0-3,8`. `None` if it is not such a list.
 #[must_use]
 pub fn parse_list(text: &str) -> Option<Cpus> {
     let mut cpus = Cpus::new();
@@ -223,7 +222,7 @@ pub fn parse_list(text: &str) -> Option<Cpus> {
     Some(cpus)
 }
 
-/// A size as the kernel writes that of a cache: `48K`.
+/// Parses a cache size as the kernel writes it: `48K`.
 fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());

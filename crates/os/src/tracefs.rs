@@ -4,15 +4,15 @@
 //!
 //! | event of group `filemap` | is recorded when |
 //! |---|---|
-//! | `mm_filemap_get_pages` | a read takes pages from the cache: from where it is to the end of the request |
-//! | `mm_filemap_fault` | a page of a mapping is touched that is not in memory, or not mapped by its neighbours |
-//! | `mm_filemap_map_pages` | the pages around one that is touched are mapped, because they are in memory |
+//! | `mm_filemap_get_pages` | a read takes pages from the cache; the range is the rest of the request |
+//! | `mm_filemap_fault` | a mapped page is touched that is not in memory, or was not mapped by fault-around |
+//! | `mm_filemap_map_pages` | fault-around maps cached pages around a touched one |
 //!
-//! The events are limited to threads that are named, and to all that they start (`set_event_pid`, option
+//! The events are limited to named threads, and to all threads and processes that they start (`set_event_pid`, option
 //! `event-fork`). An event on a page already in memory costs the reader 0.1 µs. The buffer is small and keeps the
 //! newest events.
 //!
-//! It needs root, but no mounted tracefs: if there is none, a private one is mounted, which no namespace shows. The
+//! It needs root, but no mounted tracefs: if none is mounted, a private mount is used, which no namespace shows. The
 //! instance belongs to a separate process, which removes it when this process has finished with it or was killed. If
 //! the separate process is killed as well, tracing is off, and the next process that creates an instance has the old
 //! one removed.
@@ -42,24 +42,24 @@ pub use tree::Place;
 /// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A read; the range ends where what was asked for ends.
+    /// A read; the range extends to the end of the request.
     Read,
-    /// Through a mapping.
+    /// An access through a mapping.
     Mapping,
 }
 
-/// A touch of a file's pages.
+/// An access to pages of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touch {
-    /// Time by the kernel's clock, in nanoseconds.
+    /// Timestamp by the kernel's clock, in nanoseconds.
     pub time: u64,
-    /// The thread.
+    /// The thread ID.
     pub thread: u32,
     /// The file system's device.
     pub device: u64,
-    /// The file's number on it.
+    /// The inode number.
     pub inode: u64,
-    /// Bytes, by whole pages.
+    /// Byte range of whole pages.
     pub range: Range<u64>,
     /// The kind of the access.
     pub kind: Kind,
@@ -70,34 +70,34 @@ pub struct Touch {
 pub struct Taken {
     /// Number of events.
     pub events: u64,
-    /// Some were overwritten before they were seen, or could not be understood.
+    /// Whether events were overwritten before they were read, or could not be parsed.
     pub lost: bool,
 }
 
-/// The events, and whether they tell of a mapping.
+/// The events, and the kind of access that each reports.
 const EVENTS: [(&str, Kind); 3] = [
     ("mm_filemap_get_pages", Kind::Read),
     ("mm_filemap_fault", Kind::Mapping),
     ("mm_filemap_map_pages", Kind::Mapping),
 ];
 
-/// Instances of ours are called so, by the number of the process, and by how many it had before.
+/// Prefix of the names of our instances, followed by the PID and the number of instances created before.
 const PREFIX: &str = "sakiyomi-";
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// Ring buffer pages of a core that are read in one poll, so that a core that fills them as fast as they are read
-/// does not hold up the caller.
+/// Maximum ring buffer pages per core read in one poll, so that a core that fills them as fast as they are read does
+/// not hold up the caller.
 const PAGES_PER_POLL_MAX: usize = 128;
 
 /// Finds the tracefs through which page accesses of processes can be traced.
 ///
 /// # Errors
-/// The reason for which none is usable, as a clause.
+/// The reason why none is usable, as a clause.
 pub fn check() -> Result<Place, String> {
     find().map(Tree::place)
 }
 
-/// Number of instances that this process has created, be they in use or being removed.
+/// Returns the number of instances that this process has created and that are in use or being removed.
 #[must_use]
 pub fn own_instances() -> usize {
     let own = std::process::id();
@@ -105,11 +105,11 @@ pub fn own_instances() -> usize {
     all.iter().filter(|name| maker(name) == Some(own)).count()
 }
 
-/// The kernel's name for the namespace of process numbers that is there from the beginning.
+/// The kernel's name of the initial PID namespace.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 fn find() -> Result<Tree, String> {
-    // Threads are named and told by the numbers that they have there.
+    // Events identify threads by their IDs in the initial namespace.
     if fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name != Path::new(FIRST_NAMESPACE)) {
         return Err("tracing knows processes by other numbers than this container".to_owned());
     }
@@ -121,8 +121,8 @@ fn find() -> Result<Tree, String> {
     }
 }
 
-/// An instance of tracefs. Creating it and naming threads can take some 60 ms each, during which this process may
-/// end; so a separate process waits for the kernel. It also removes the instance when this is dropped.
+/// An instance of tracefs. Creating it and naming threads can take some 60 ms each in an uninterruptible wait; so a
+/// separate process waits for the kernel. It also removes the instance when this is dropped.
 #[derive(Debug)]
 pub struct Instance {
     formats: Vec<(Format, Kind)>,
@@ -135,10 +135,10 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Makes one, in which nothing is traced yet.
+    /// Creates an instance in which nothing is traced yet.
     ///
     /// # Errors
-    /// Why it is not possible, as a clause.
+    /// The reason why it is not possible, as a clause.
     pub fn create() -> Result<Instance, String> {
         let tree = find()?;
         let told = |error| format!("an instance of tracefs cannot be made ({error})");
@@ -161,7 +161,7 @@ impl Instance {
         let formats = formats.collect::<io::Result<Vec<_>>>()?;
         let open = |(name, _): &(&str, Kind)| open_beside(beside, event(name, "enable"), OFlags::WRONLY);
         let enable = EVENTS.iter().map(open).collect::<io::Result<Vec<_>>>()?;
-        // Instances have the same layout as the top level, which alone describes it.
+        // Instances have the same page layout as the top level, which alone describes it.
         let header = Header::parse(&tree.read("events/header_page")?).ok_or_else(invalid)?;
         let pipe = |core: &CString| {
             let path = format!("per_cpu/{}/trace_pipe_raw", core.to_string_lossy());
@@ -173,7 +173,7 @@ impl Instance {
         Ok(Instance { formats, header, pipes, enable, page, owner })
     }
 
-    /// Limits the events to these threads, besides those that were named before, and to what they start from now on.
+    /// Adds threads, and those that they start from now on, to the traced ones.
     ///
     /// # Errors
     /// If the system refuses.
@@ -190,7 +190,7 @@ impl Instance {
         self.enable.iter_mut().try_for_each(|file| file.write_all(word))
     }
 
-    /// Appends what was told since the last look, in the order of time. Does not wait.
+    /// Appends the accesses recorded since the last poll, in order of time. Does not wait.
     pub fn take(&mut self, touches: &mut Vec<Touch>) -> Taken {
         let mut taken = Taken::default();
         let from = touches.len();
@@ -214,14 +214,14 @@ impl Instance {
 }
 
 impl Drop for Instance {
-    /// When the socket to its owner is closed after this, that removes it.
+    /// Stops tracing. The owner removes the instance when the socket to it is closed after this.
     fn drop(&mut self) {
         let _ = self.switch(false);
     }
 }
 
-/// An unused name for an instance, and the names of instances whose creators have ended. An instance in use, such as
-/// from another container, cannot be removed.
+/// Returns an unused name for an instance, and the names of instances whose creators have ended. An instance in use,
+/// such as from another container, cannot be removed.
 fn name_and_left_over(tree: &Tree) -> (CString, Vec<CString>) {
     let mut all = tree.instances();
     let name = loop {
@@ -237,14 +237,14 @@ fn name_and_left_over(tree: &Tree) -> (CString, Vec<CString>) {
     (name, all)
 }
 
-/// ID of the process that created an instance; `None` if its name is not one of sakiyomi's.
+/// Returns the PID of the creator of an instance; `None` if its name is not one of ours.
 fn maker(name: &CStr) -> Option<u32> {
     name.to_str().ok()?.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }
 
-/// A device as statistics of files name it, from the kernel's own number for it.
+/// Converts the kernel's internal device number to that of `stat`.
 fn device_of(kernel: u32) -> u64 {
-    /// The kernel's own split of a device number (`MINORBITS`, linux/kdev_t.h).
+    /// Bits of the minor number in the kernel's internal device number (`MINORBITS`, linux/kdev_t.h).
     const MINOR_BITS: u32 = 20;
     makedev(kernel >> MINOR_BITS, kernel & ((1 << MINOR_BITS) - 1))
 }

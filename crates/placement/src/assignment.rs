@@ -1,13 +1,13 @@
-//! The assignment problem: rows to different columns with the greatest sum of weights (Kuhn, Naval Research
+//! The assignment problem: assigns rows to distinct columns with the maximum sum of weights (Kuhn, Naval Research
 //! Logistics 2, 1955; here by shortest augmenting paths with potentials, in `O(rows^2 columns)`).
 
-/// For each row its column. Among equal sums it takes the first that it finds, always the same.
+/// Returns the column of each row. Deterministic: among equal sums the first found is returned.
 ///
 /// # Panics
 /// If there are more rows than columns, or rows of different length.
 pub(crate) fn greatest_sum(weights: &[Vec<i64>], columns: usize) -> Vec<usize> {
     assert!(weights.len() <= columns && weights.iter().all(|row| row.len() == columns));
-    // Column 0 is the root of each augmenting path; columns and rows count from 1.
+    // Column 0 is the root of each augmenting path; columns and rows are numbered from 1.
     let mut row_potential = vec![0; weights.len() + 1];
     let mut column_potential = vec![0; columns + 1];
     let mut row_of = vec![0; columns + 1];
@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
 
-    /// The greatest sum of rows from `row` on, with columns that are not used.
+    /// Returns the maximum sum of the rows from `row` on, over unused columns: the oracle.
     fn by_trial(weights: &[Vec<i64>], row: usize, used: &mut Vec<bool>) -> i64 {
         if row == weights.len() {
             return 0;

@@ -1,11 +1,10 @@
-//! Bins of a partition key on replicas, by the load that was measured.
+//! Bins of a partition key on replicas, balanced by measured load.
 //!
-//! Keys are hashed to bins, and bins are what replicas own and hand over (Hoffmann et al., *Megaphone*, PVLDB
-//! 12(9), 2019, section 3). The first division is that of the longest processing time first, whose busiest
-//! replica has at most `4/3 - 1/(3r)` of the load of the best division's (Graham, SIAM Journal on Applied
-//! Mathematics 17, 1969). Later ones move few bins: those of a replica that ends, those that a new replica
-//! takes, and those that bring the busiest replicas down to what is wanted, as far as bins can: one that is too
-//! much by itself stays.
+//! Keys are hashed to bins, and replicas own and hand over bins (Hoffmann et al., *Megaphone*, PVLDB 12(9), 2019,
+//! section 3). The first division uses longest processing time first, whose busiest replica has at most `4/3 -
+//! 1/(3r)` of the load of the optimal division's (Graham, SIAM Journal on Applied Mathematics 17, 1969). Later
+//! divisions move few bins: those of a removed replica, those for a new replica, and those that bring the busiest
+//! replicas down to the limit, as far as bins can: a single bin above the limit stays.
 
 mod saved;
 
@@ -19,12 +18,14 @@ use saved::SavedBins;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SavedBins", into = "SavedBins")]
 pub struct Bins {
-    /// By bin.
+    /// Indexed by bin.
     replica_of: Vec<usize>,
     replicas: usize,
 }
 
 impl Bins {
+    /// Creates bins from the replica of each bin.
+    ///
     /// # Errors
     /// If there are no replicas, or a bin is on one that does not exist.
     pub(crate) fn from_parts(replica_of: Vec<usize>, replicas: usize) -> Result<Bins, Error> {
@@ -38,8 +39,8 @@ impl Bins {
         }
     }
 
-    /// Divides bins by their loads, in any unit, among replicas: the heaviest bin first, each to the replica
-    /// that has the least so far.
+    /// Divides bins by their loads, in any unit, among replicas: the heaviest bin first, each to the least loaded
+    /// replica.
     ///
     /// # Errors
     /// If a load is negative or not finite, or there are no replicas.
@@ -50,8 +51,9 @@ impl Bins {
         Ok(bins)
     }
 
-    /// The same bins on another number of replicas, and with loads that have changed. A bin stays where it is
-    /// unless its replica ends, or has more than the mean load by `excess_ratio` and the bin evens that out.
+    /// Divides the same bins among another number of replicas, by their present loads. A bin stays where it is unless
+    /// its replica is removed, or exceeds the mean load by more than `excess_ratio` and moving the bin evens that
+    /// out.
     ///
     /// # Errors
     /// If a load or the ratio is negative or not finite, there is not one load for each bin, or there are no
@@ -66,7 +68,7 @@ impl Bins {
         stay.iter().for_each(|&bin| load_of[self.replica_of[bin]] += loads[bin]);
         bins.place(homeless, loads, &mut load_of);
         let wanted = loads.iter().sum::<f64>() / replicas as f64 * (1.0 + excess_ratio);
-        // Each bin moves once at most: a second move would have been better as the first.
+        // Each bin moves at most once: instead of a second move, the first would have had a better target.
         let mut is_moved = vec![false; loads.len()];
         while let Some((bin, to)) = bins.best_move(loads, &load_of, wanted, &is_moved) {
             load_of[bins.replica_of[bin]] -= loads[bin];
@@ -77,19 +79,19 @@ impl Bins {
         Ok(bins)
     }
 
-    /// The replica of each bin.
+    /// Returns the replica of each bin.
     #[must_use]
     pub fn replica_of(&self) -> &[usize] {
         &self.replica_of
     }
 
-    /// Number of replicas.
+    /// Returns the number of replicas.
     #[must_use]
     pub fn replicas(&self) -> usize {
         self.replicas
     }
 
-    /// Load of each replica, in the unit of the bins' loads.
+    /// Returns the load of each replica, in the unit of the bins' loads.
     #[must_use]
     pub fn load_of(&self, loads: &[f64]) -> Vec<f64> {
         let mut load_of = vec![0.0; self.replicas];
@@ -97,7 +99,7 @@ impl Bins {
         load_of
     }
 
-    /// Share of the load that the busiest replica has, as [`crate::Key::max_share`] wants it; 1 without load.
+    /// Returns the share of the load of the busiest replica, for [`crate::Key::max_share`]; 1 without load.
     #[must_use]
     pub fn max_share(&self, loads: &[f64]) -> f64 {
         let sum: f64 = loads.iter().sum();
@@ -105,14 +107,15 @@ impl Bins {
         if sum > 0.0 { (busiest / sum).min(1.0) } else { 1.0 }
     }
 
-    /// The bins that are elsewhere in another division of the same bins, each with its replica there.
+    /// Returns the bins that have another replica in `to`, each with that replica.
     #[must_use]
     pub fn moved(&self, to: &Bins) -> Vec<(usize, usize)> {
         let all = self.replica_of.iter().zip(&to.replica_of).enumerate();
         all.filter(|(_, (one, other))| one != other).map(|(bin, (_, &other))| (bin, other)).collect()
     }
 
-    /// Places bins, the heaviest first; of replicas with the same load each goes to that with the fewest bins.
+    /// Places bins, the heaviest first, each on the least loaded replica; ties go to the replica with the fewest
+    /// bins.
     fn place(&mut self, mut bins: Vec<usize>, loads: &[f64], load_of: &mut [f64]) {
         let mut count_of = vec![0; self.replicas];
         let mut is_placed = vec![true; loads.len()];
@@ -131,8 +134,8 @@ impl Bins {
         }
     }
 
-    /// A bin of the busiest replica that has one to give, among those with more than wanted, and the least busy
-    /// replica: the bin that best evens both out, and leaves the other below what the first has now.
+    /// Returns a bin of the busiest replica above the limit that can give one, and the least busy replica: the bin
+    /// that best balances both, and leaves the receiver below the donor's present load.
     fn best_move(
         &self,
         loads: &[f64],
@@ -145,7 +148,7 @@ impl Bins {
         busy.sort_by(|&one, &other| load_of[other].total_cmp(&load_of[one]));
         busy.into_iter().find_map(|from| {
             let gap = load_of[from] - load_of[to];
-            // Half of the gap evens both; what is moved beyond that would come back.
+            // Half of the gap balances both; a larger bin would move back.
             let fits = |&bin: &usize| {
                 self.replica_of[bin] == from && !is_moved[bin] && loads[bin] > 0.0 && loads[bin] < gap
             };
@@ -156,7 +159,7 @@ impl Bins {
     }
 }
 
-/// The replica with the least load, the first of several.
+/// Returns the replica with the least load, the first of several.
 fn least(load_of: &[f64]) -> usize {
     (0..load_of.len()).min_by(|&one, &other| load_of[one].total_cmp(&load_of[other])).unwrap_or(0)
 }

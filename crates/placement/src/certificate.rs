@@ -1,19 +1,19 @@
-//! "Never overflows": ring sizes and a bound of the delay that hold for every input within declared bounds.
+//! "Never overflows": ring sizes and a delay bound that hold for every input within declared bounds.
 //!
-//! Network calculus (Le Boudec and Thiran, *Network Calculus*, 2001) on a row of stages. The input is bounded
-//! by a burst and a rate: at most `b + r t` tuples arrive in any `t`. Tuples reach stage `k` after a transit
-//! `D` at most. It takes CPU time `C` at most per tuple, does not work for `S + q t` at most in a time `t` in
-//! which it has tuples, and sends `g` tuples at most per tuple taken. So it works as if it took `B = C / (1 -
-//! q)` per tuple and stalled `T = D + S / (1 - q)` in all. `G` is the product of the `g` before it, `G B` its
-//! time per tuple of the input, and
+//! Network calculus (Le Boudec and Thiran, *Network Calculus*, 2001) on a tandem of stages. The input is bounded by a
+//! burst and a rate: at most `b + r t` tuples arrive in any `t`. Tuples reach stage `k` after a transit of at most
+//! `D`. The stage takes at most `C` of CPU time per tuple, is idle for at most `S + q t` within any time `t` in which
+//! it has tuples, and sends at most `g` tuples per tuple taken. It therefore behaves as if it took `B = C / (1 - q)`
+//! per tuple and stalled for `T = D + S / (1 - q)` in total. `G` is the product of the `g` of the stages before it,
+//! and `G B` its time per tuple of the input. Then
 //!
 //! ```text
 //! ring k  <=  G_k (b + r sum over l <= k of (T_l + G_l B_l))      delay  <=  b max (G B) + sum of (T + G B)
 //! ```
 //!
-//! if `r G B <= 1` for each stage: the stages up to `k` together hold no more of the input, and what is in
-//! ring `k` stems from it. The `G B` in the sums are the tuple in progress, which leaves its ring when it is
-//! done. Outside the bounds the certificate is void. [`graph`] does the same for a placement of any pipeline.
+//! if `r G B <= 1` for each stage: the stages up to `k` together hold no more of the input, and the content of ring
+//! `k` stems from it. The `G B` in the sums are the tuple in progress, which leaves its ring when it is done. Outside
+//! the bounds the certificate is void. [`graph`] does the same for a placement of any pipeline.
 
 pub mod graph;
 pub mod work;
@@ -23,7 +23,7 @@ pub use work::{ReplicaBounds, WorkBounds};
 
 use crate::Error;
 
-/// Tuples that arrive at most.
+/// Upper bounds of arrivals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ArrivalBounds {
     /// Tuples that may arrive at once, 1 or more.
@@ -36,73 +36,75 @@ pub struct ArrivalBounds {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StageBounds {
-    /// Longest CPU time per tuple taken, with receiving and sending, in nanoseconds.
+    /// Longest CPU time per tuple taken, including receiving and sending, in nanoseconds.
     pub service_max_ns: f64,
-    /// Longest time, in nanoseconds, that it does not work in all between two moments when it has no tuple to
-    /// take, apart from the share `stall_ratio`: wake-up, a long preemption, a relocation's pause.
+    /// Maximum total idle time, in nanoseconds, between two moments when it has no tuple to take, apart from the
+    /// share `stall_ratio`: wake-up, a long preemption, the pause of a relocation.
     pub stall_max_ns: f64,
-    /// Share of the time that it does not work in the long run, below 1: interrupts, short preemptions.
+    /// Long-term share of the time for which it is stalled, below 1: interrupts, short preemptions.
     pub stall_ratio: f64,
-    /// Longest transit of the hop into it, in nanoseconds.
+    /// Longest transit time of the hop into it, in nanoseconds.
     pub transit_ns: f64,
-    /// Largest number of tuples sent per tuple taken, 1 or more.
+    /// Maximum tuples sent per tuple taken, 1 or more.
     pub outputs_max: u32,
 }
 
 impl StageBounds {
-    /// A stage by its longest CPU time per tuple and its longest stall, in nanoseconds, without other stalls
-    /// or a transit, that sends a tuple at most per tuple taken.
+    /// Creates a stage by its longest CPU time per tuple and its longest stall, in nanoseconds, without other stalls
+    /// or a transit, that sends at most one tuple per tuple taken.
     #[must_use]
     pub fn new(service_max_ns: f64, stall_max_ns: f64) -> StageBounds {
         StageBounds { service_max_ns, stall_max_ns, stall_ratio: 0.0, transit_ns: 0.0, outputs_max: 1 }
     }
 
-    /// The same with another share of time in which it does not work.
+    /// Sets the long-term share of the time for which it is stalled.
     #[must_use]
     pub fn with_stall_ratio(self, stall_ratio: f64) -> StageBounds {
         StageBounds { stall_ratio, ..self }
     }
 
-    /// The same with another transit into it, in nanoseconds.
+    /// Sets the transit into it, in nanoseconds.
     #[must_use]
     pub fn with_transit(self, transit_ns: f64) -> StageBounds {
         StageBounds { transit_ns, ..self }
     }
 
-    /// The same with another largest number of tuples sent per tuple taken.
+    /// Sets the maximum tuples sent per tuple taken.
     #[must_use]
     pub fn with_outputs(self, outputs_max: u32) -> StageBounds {
         StageBounds { outputs_max, ..self }
     }
 
-    /// `B`: longest time per tuple taken, in nanoseconds, with its share of the stalls.
+    /// Returns `B`: the longest time per tuple taken, in nanoseconds, including its share of the stalls.
     fn tuple_ns(&self) -> f64 {
         self.service_max_ns / (1.0 - self.stall_ratio)
     }
 
-    /// `T`: longest time, in nanoseconds, that tuples pile up before it works at its rate.
+    /// Returns `T`: the longest time, in nanoseconds, for which tuples accumulate before it works at its rate.
     fn pause_ns(&self) -> f64 {
         self.transit_ns + self.stall_max_ns / (1.0 - self.stall_ratio)
     }
 }
 
-/// Sizes with which no ring of a row of stages overflows.
+/// Ring sizes with which no ring of a tandem of stages overflows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Certificate {
-    /// Tuples for which the ring into each stage needs room, that in progress included.
+    /// Required capacity of the ring into each stage in tuples, including the one in progress.
     pub ring_tuples: Vec<u64>,
-    /// Longest time from the arrival of a tuple until the last stage has done with it, in nanoseconds.
+    /// Longest time from the arrival of a tuple until the last stage has finished it, in nanoseconds.
     pub delay_max_ns: f64,
-    /// The most that the slowest stage is guaranteed to hold, in tuples of the input per second.
+    /// Guaranteed capacity of the slowest stage, in tuples of the input per second.
     pub capacity_per_s: f64,
     /// The declared rate, in tuples of the input per second.
     pub rate_per_s: f64,
-    /// Time for which tuples of the input can pile up before the row works at its capacity, in nanoseconds:
-    /// the sum of `T + G B`.
+    /// Time for which tuples of the input can accumulate before the tandem works at its capacity, in nanoseconds: the
+    /// sum of `T + G B`.
     pub latency_ns: f64,
 }
 
 impl Certificate {
+    /// Computes the certificate of a tandem of stages.
+    ///
     /// # Errors
     /// If a figure is out of range, or a stage is slower than its input.
     pub fn new(arrivals: ArrivalBounds, stages: &[StageBounds]) -> Result<Certificate, Error> {
@@ -137,16 +139,16 @@ impl Certificate {
         })
     }
 
-    /// The backlog that a step of the rate to `rate_per_s` adds to the rings if it takes `reaction_ns` until
-    /// a plan that holds `capacity_per_s` is live, whose stalls are not longer. The faster input piles up
-    /// during the stalls, and then for as long as this certificate's capacity is below it:
+    /// Returns the backlog that a step of the rate to `rate_per_s` adds to the rings if it takes `reaction_ns` until
+    /// a plan with the capacity `capacity_per_s` and stalls that are not longer is live. The faster input accumulates
+    /// during the stalls, and then as long as this certificate's capacity is below it:
     ///
     /// ```text
     /// surge  <=  (rate - declared rate)+ sum of (T + G B)  +  (rate - capacity)+ reaction
     /// ```
     ///
     /// # Errors
-    /// If a figure is out of range, or the new capacity is not above the rate.
+    /// If a figure is out of range, or the new capacity does not exceed the rate.
     pub fn surge(&self, rate_per_s: f64, reaction_ns: f64, capacity_per_s: f64) -> Result<Surge, Error> {
         at_least("rate after a step in tuples/s", rate_per_s, 0.0)?;
         at_least("reaction time in ns", reaction_ns, 0.0)?;
@@ -164,15 +166,15 @@ impl Certificate {
 /// The backlog that builds up before a new plan is live.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Surge {
-    /// Tuples of the input beyond the sizes of the certificate; ring `k` needs room for `G_k` times as many.
+    /// Tuples of the input beyond the sizes of the certificate; ring `k` needs `G_k` times this additional capacity.
     pub tuples: u64,
-    /// Time that the new plan takes to work them off while it does not stall, in nanoseconds.
+    /// Time that the new plan takes to drain them while it does not stall, in nanoseconds.
     pub drain_ns: f64,
 }
 
-/// The rate, in tuples per second, at which to move to a plan for higher rates: the present plan holds
-/// `held_per_s`, the rate grows by up to `slope_per_s2` tuples per second each second, and a move takes
-/// `reaction_ns`. It is 0 if a move would always come too late.
+/// Returns the rate, in tuples per second, at which to change to a plan for higher rates, if the present plan
+/// sustains `held_per_s`, the rate grows by up to `slope_per_s2` tuples per second each second, and a change takes
+/// `reaction_ns`. 0 if a change would always come too late.
 #[must_use]
 pub fn move_up_at_per_s(held_per_s: f64, slope_per_s2: f64, reaction_ns: f64) -> f64 {
     (held_per_s - slope_per_s2 * reaction_ns * 1e-9).max(0.0)

@@ -1,15 +1,16 @@
-//! When to change the plan: counts of arrivals in, plans of the table out.
+//! The controller: decides from counts of arrivals when to adopt another plan of the table.
 //!
-//! The rate and its slope are fitted to the samples of a window (least squares, weighted by their length), with
-//! the deviations that counts of this dispersion have, as declared or as neighbouring samples show it. Three
-//! samples in a row that deviate from the fit to the same side begin a new window, so a step of the rate is
-//! not averaged with what was before it, while a burst ends nothing.
+//! The rate and its slope are fitted to the samples of a window (least squares, weighted by their length), with a
+//! standard deviation from the index of dispersion that is declared or that neighbouring samples show. Three
+//! consecutive samples that deviate from the fit to the same side begin a new window, so a step of the rate is not
+//! averaged with the samples before it, while a burst does not end a window.
 //!
-//! - *Up* as soon as the rate is sure to exceed what the plan holds, or will by the time a move takes effect:
-//!   [`crate::certificate::move_up_at_per_s`] with the slope, if there is one for sure.
-//! - *Down* when the rate was surely below what fewer cores hold, by the hysteresis, for the time to settle.
+//! - *Up* as soon as the rate significantly exceeds the plan's limit, or will when a change takes effect:
+//!   [`crate::certificate::move_up_at_per_s`] with the slope, if that is significant.
+//! - *Down* when the rate was significantly below the limit of a plan on fewer cores, by the hysteresis, for the time
+//!   to settle.
 //!
-//! A constant rate near the limit of a plan so changes it once at most. A decision is a look-up in the table.
+//! A constant rate near the limit of a plan thus changes it at most once. A decision is a look-up in the table.
 
 mod noise;
 mod rate;
@@ -23,10 +24,10 @@ use rate::RateWindow;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ControlSettings {
-    /// Index of dispersion of the arrivals in a sample that is taken for granted; samples that show twice as much
-    /// or more count by what they show.
+    /// Assumed index of dispersion of the arrivals in a sample; the measured one is used instead if it is at least
+    /// twice as large.
     pub dispersion: f64,
-    /// Share of the rate that a plan on fewer cores holds by which the rate must be below it.
+    /// Hysteresis: share of the limit of a plan on fewer cores by which the rate must be below that limit.
     pub hysteresis_ratio: f64,
     /// Time for which the rate must be lower before fewer cores are used, in nanoseconds.
     pub settle_ns: u64,
@@ -47,25 +48,25 @@ impl Default for ControlSettings {
 }
 
 impl ControlSettings {
-    /// The same with another index of dispersion, 0 or more.
+    /// Sets the index of dispersion, 0 or more.
     #[must_use]
     pub fn with_dispersion(self, dispersion: f64) -> ControlSettings {
         ControlSettings { dispersion, ..self }
     }
 
-    /// The same with another hysteresis, 0 or more and below 1.
+    /// Sets the hysteresis, 0 or more and below 1.
     #[must_use]
     pub fn with_hysteresis_ratio(self, hysteresis_ratio: f64) -> ControlSettings {
         ControlSettings { hysteresis_ratio, ..self }
     }
 
-    /// The same with another time to settle, in nanoseconds, above 0.
+    /// Sets the time to settle, in nanoseconds, above 0.
     #[must_use]
     pub fn with_settle_ns(self, settle_ns: u64) -> ControlSettings {
         ControlSettings { settle_ns, ..self }
     }
 
-    /// The same with another time from a decision until the plan is live, in nanoseconds.
+    /// Sets the time from a decision until the plan is live, in nanoseconds.
     #[must_use]
     pub fn with_reaction_ns(self, reaction_ns: u64) -> ControlSettings {
         ControlSettings { reaction_ns, ..self }
@@ -87,46 +88,46 @@ impl ControlSettings {
     }
 }
 
-/// A request of a controller.
+/// An action that the controller requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Action {
-    /// The plan of this index in [`PlanTable::entries`].
+    /// Adopt the plan of this index in [`PlanTable::entries`].
     Adopt {
         /// Index of the plan.
         plan: usize,
-        /// The rate that it is to hold, in tuples per second.
+        /// The rate that it is to sustain, in tuples per second.
         rate_per_s: f64,
     },
-    /// The rate exceeds what the last plan of the table holds. The last plan is in use, or is to be adopted;
-    /// the input needs back-pressure, or tuples are dropped and counted.
+    /// The rate exceeds the limit of the table's last plan. The last plan is in use, or is to be adopted; the input
+    /// needs back-pressure, or tuples are dropped and counted.
     Overload {
         /// The rate, in tuples per second.
         rate_per_s: f64,
-        /// Tuples per second that the last plan holds.
+        /// Limit of the last plan in tuples per second.
         held_per_s: f64,
     },
 }
 
-/// Standard deviations beyond which a difference is not taken for noise: one in 30,000 of normal noise on
-/// either side, while some 100 decisions are made per second.
+/// Standard deviations beyond which a difference is significant: one in 30,000 of normal noise on either side, while
+/// some 100 decisions are made per second.
 const DEVIATIONS_MAX: f64 = 4.0;
 
-/// Samples that a decision needs: of fewer, one that a pause of the sampling thread has distorted would be most.
+/// Minimum samples of a decision: with fewer, a sample distorted by a pause of the sampling thread would dominate.
 const SAMPLES_MIN: usize = 3;
 
-/// Chooses the plan of a table by counts of arrivals.
+/// Chooses the plan of a table from counts of arrivals.
 #[derive(Clone, Debug)]
 pub struct Controller {
     table: PlanTable,
     settings: ControlSettings,
     window: RateWindow,
-    /// The plan in use, by index.
+    /// Index of the plan in use.
     plan: Option<usize>,
     is_overloaded: bool,
 }
 
 impl Controller {
-    /// A controller that has no plan in use yet.
+    /// Creates a controller without a plan in use.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -136,44 +137,44 @@ impl Controller {
         Ok(Controller { table, settings, window, plan: None, is_overloaded: false })
     }
 
-    /// The plan in use, by its index in the table.
+    /// Returns the index of the plan in use.
     #[must_use]
     pub fn plan(&self) -> Option<usize> {
         self.plan
     }
 
-    /// The table of plans.
+    /// Returns the table of plans.
     #[must_use]
     pub fn table(&self) -> &PlanTable {
         &self.table
     }
 
-    /// Goes on with other plans, for instance after figures of operators have changed; what is known of the rate stays.
-    /// `plan` is the plan in use, by its index in `table`.
+    /// Continues with other plans, for example after the figures of operators have changed; the estimate of the rate
+    /// is kept. `plan` is the plan in use, by its index in `table`.
     ///
     /// # Panics
-    /// If `table` has no such plan.
+    /// If `table` does not have the plan.
     pub fn replace_table(&mut self, table: PlanTable, plan: usize) {
         assert!(plan < table.entries().len(), "the table has plan {plan}");
         (self.table, self.plan) = (table, Some(plan));
     }
 
-    /// The rate in tuples per second at the last sample, or before the last few if they deviate from it;
-    /// `None` before there is a sample.
+    /// Returns the rate in tuples per second at the last sample, or before the last few if they deviate from the fit;
+    /// `None` before the first sample.
     #[must_use]
     pub fn rate_per_s(&self) -> Option<f64> {
         self.window.fit(DEVIATIONS_MAX).map(|fit| fit.rate_per_s)
     }
 
-    /// Told that `arrived_tuples` have arrived until `now_ns`, in all. Samples every 10 ms let it follow a
-    /// step within 100 ms, where each sample has 100 tuples or more and they do not come in bursts. A count that is smaller than the last one,
-    /// of a source that has begun again, starts the rate anew; a time that is not later is passed over.
+    /// Records that `arrived_tuples` have arrived in total until `now_ns`. Samples every 10 ms let it follow a step
+    /// within 100 ms, if each sample has 100 tuples or more and they do not come in bursts. A count smaller than the
+    /// last one, of a restarted source, restarts the estimate; a time that is not later is ignored.
     pub fn on_count(&mut self, now_ns: u64, arrived_tuples: u64) -> Option<Action> {
         if !self.window.add(now_ns, arrived_tuples, DEVIATIONS_MAX) || self.window.samples() < SAMPLES_MIN {
             return None;
         }
         let fit = self.window.fit(DEVIATIONS_MAX)?;
-        // The next decision is a sample later.
+        // The next decision is one sample later.
         let reaction_ns = self.settings.reaction_ns as f64 + self.window.sample_ns() as f64;
         let slope_per_s2 = fit.slope_per_s2.max(0.0);
         let ahead_per_s = fit.rate_per_s + slope_per_s2 * reaction_ns * 1e-9;
@@ -181,7 +182,7 @@ impl Controller {
         let Some(plan) = self.plan else { return self.adopt(ahead_per_s) };
         let held_per_s = self.held_per_s(plan);
         let up_at_per_s = move_up_at_per_s(held_per_s, slope_per_s2, reaction_ns);
-        // A rate that rises for sure will be there if it is not yet, so its doubt is a reason to be early.
+        // A significantly rising rate will be reached soon, so uncertainty is a reason to act early.
         let doubt_up_per_s = if slope_per_s2 > 0.0 { -fit.deviation_per_s } else { doubt_per_s };
         if fit.rate_per_s - doubt_up_per_s > up_at_per_s {
             return self.adopt(ahead_per_s);
@@ -195,7 +196,7 @@ impl Controller {
         })
     }
 
-    /// The plan of a rate at least as high as what the present one holds.
+    /// Adopts the plan of a rate that is at least the limit of the present one.
     fn adopt(&mut self, rate_per_s: f64) -> Option<Action> {
         let last = self.table.entries().len() - 1;
         let Some(plan) = self.index(rate_per_s) else {

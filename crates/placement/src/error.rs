@@ -1,13 +1,13 @@
 //! Errors of inputs, with remedies.
 
-/// An input that cannot be planned with.
+/// An error in the input of the planner.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A topology lacks cores.
+    /// A topology has no cores.
     #[error("a topology needs a cache domain with a core in it, and each domain a core")]
     NoCores,
-    /// A figure out of range.
+    /// A figure is out of range.
     #[error("{what} is {value}; it must be {range}")]
     Value {
         /// Its meaning and unit.
@@ -48,10 +48,10 @@ pub enum Error {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PipelineFault {
-    /// There are no operators.
+    /// The pipeline has no operators.
     #[error("it has no operators; add one")]
     Empty,
-    /// A chain has another number of selectivities than it has links.
+    /// The number of selectivities does not match the number of links of a chain.
     #[error("a chain of {operators} operators has a link less; give one selectivity for each link")]
     Links {
         /// Operators of the chain.
@@ -96,13 +96,13 @@ pub enum PlacementFault {
     /// A group has no core or no operator.
     #[error("group {0} needs a core and an operator")]
     Empty(usize),
-    /// A group cannot have so many replicas.
+    /// A group cannot have this number of replicas.
     #[error(
         "group {0} cannot be replicated so: its operators need one key with a measured share for that many \
          replicas, cores of one cache domain, and other operators before and after them"
     )]
     Replicas(usize),
-    /// A pinned operator is not on its core alone.
+    /// A pinned operator is not on its core, or is replicated.
     #[error("operator {operator} must stay on core {core}, which must not be reserved, and without replicas")]
     Pinned {
         /// Index of the operator.
@@ -110,7 +110,7 @@ pub enum PlacementFault {
         /// Its core.
         core: usize,
     },
-    /// Groups wait for each other in a circle.
+    /// Groups send to each other in a cycle.
     #[error("groups send tuples to each other in a circle, which can deadlock with bounded rings")]
     Circle,
 }

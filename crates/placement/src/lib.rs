@@ -1,10 +1,9 @@
-//! Planning of low-latency streams: which operator runs on which core (Ueda et al., IEICE Trans. D 96(5),
-//! 2013; the report of 2013, section 4 (3)).
+//! Planning of low-latency streams: the placement of operators on cores (Ueda et al., IEICE Trans. D 96(5), 2013; the
+//! report of 2013, section 4 (3)).
 //!
-//! A continuous query is a pipeline of operators. On too few cores its input outruns it; each further core
-//! adds a hop, and so latency. The planner finds the fewest cores that hold the rate with nearly the least
+//! A continuous query is a pipeline of operators. On too few cores it cannot keep up with its input; each further
+//! core adds a hop, and so latency. The planner finds the fewest cores that sustain the rate with nearly the least
 //! latency.
-//!
 //! ```text
 //! Pipeline ─┐
 //! Topology ─┼─► Planner ─ plan(Arrivals) ─► Plan: placement, latency, utilisation │ Shortfall
@@ -12,19 +11,19 @@
 //! StageBounds, WorkBounds ─► Certificate, PlacementCertificate: ring sizes and a bound of the delay
 //! ```
 //!
-//! | what | where |
+//! | subject | module |
 //! |---|---|
 //! | cores in cache domains, costs of a hop | [`topology`] |
 //! | operators, arrivals; utilisation and latency of a placement | [`model`] |
-//! | the best placement of a chain, a good one of a graph | [`plan`] |
-//! | rings that never overflow | [`certificate`] |
-//! | figures from samples, with their doubt and age | [`measure`] |
+//! | optimal placements of chains, good placements of graphs | [`plan`] |
+//! | ring sizes that never overflow | [`certificate`] |
+//! | figures estimated from samples, with error and age | [`measure`] |
 //! | when to change the plan | [`control`] |
 //! | keys on replicas | [`bins`] |
-//! | from one placement to another while tuples flow | [`transition`] |
+//! | transitions between placements while tuples flow | [`transition`] |
 //!
-//! Times are nanoseconds, rates tuples per second, both `f64`: they are means. The crate is pure: no clock,
-//! no thread, no file; the same input gives the same plan.
+//! Times are nanoseconds, rates tuples per second, both `f64` because they are means. The crate is pure: no clock, no
+//! threads, no files; the same input gives the same plan.
 //!
 //! ```
 //! use sakiyomi_placement::{Arrivals, Hop, Operator, Pipeline, Planner, Settings, Topology};

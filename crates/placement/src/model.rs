@@ -1,9 +1,9 @@
-//! Utilisation of cores and latency of results under a placement. Ueda (2013) asks for a latency that counts
+//! Utilisation of cores and latency of results under a placement. Ueda (2013) requires a latency that includes
 //! communication and wake-ups; the formulas are derived here.
 //!
-//! A *group* of operators runs on one core, each tuple to completion: its *occupancy* `B` is the CPU time per
-//! tuple that enters the group, with receiving and sending. At `a` entering tuples per nanosecond the
-//! utilisation is `rho = a B`.
+//! A *group* of operators runs on one core, each tuple to completion: its *occupancy* `B` is the CPU time per tuple
+//! that enters the group, including receiving and sending. At `a` entering tuples per nanosecond the utilisation is
+//! `rho = a B`.
 //!
 //! The latency of a result is the time from the arrival of its last input until it is emitted:
 //!
@@ -14,29 +14,27 @@
 //!                                                                 C2: squared variation of the occupancy
 //! ```
 //!
-//! - *Maximum, not sum.* In a row of queues with constant service times tuples wait as at one queue, the
-//!   slowest (Friedman, Operations Research 13, 1965): what one queue has spaced out does not meet again,
-//!   siblings of an operator that sends several tuples included. Variation of the service times arises in
-//!   each group anew.
-//! - One group is exact for Poisson arrivals (Pollaczek and Khinchine), several with constant service times
-//!   too; the rest is Kingman's approximation of heavy traffic. Constant arrivals and service give `W = 0`.
-//!   Where service times vary as much as the exponential distribution, `k` equal groups wait up to `2k/(k+1)`
-//!   times `W`.
-//! - *Siblings meet again* where branches of a split join: `I` and `b` are those of all tuples of the group
-//!   that stem from one of the input, in branches that take equally long.
-//! - *Own path.* A result has passed each filter on its way: it is charged their service times in full,
-//!   although few tuples go so far. Charged by the mean occupancy, a cut after a filter would seem to make
-//!   the same work longer.
-//! - Tuples from outside cost no hop: the source runs on the core of the first group, the sink on that of the
-//!   last. Neither group is replicated, for these could not be on the core of each replica.
-//! - In a graph the latency is that of the longest path, and `W` is taken over all groups: an upper bound for
-//!   other paths.
+//! - *Maximum, not sum.* In a tandem of queues with constant service times tuples wait as at one queue, the slowest
+//!   (Friedman, Operations Research 13, 1965): tuples that one queue has spaced out, including siblings of an
+//!   operator that sends several, do not meet again. Variation of the service times arises in each group anew.
+//! - One group is exact for Poisson arrivals (Pollaczek and Khinchine), several with constant service times too; the
+//!   rest is Kingman's heavy-traffic approximation. Constant arrivals and service give `W = 0`. If service times vary
+//!   as much as the exponential distribution, `k` equal groups wait up to `2k/(k+1)` times `W`.
+//! - *Siblings meet again* where branches of a split join: `I` and `b` are those of all tuples of the group that stem
+//!   from one tuple of the input, in branches of equal duration.
+//! - *Own path.* A result has passed each filter on its way: it is charged their service times in full, although few
+//!   tuples go so far. If it were charged the mean occupancy, a cut after a filter would seem to lengthen the same
+//!   work.
+//! - Tuples from outside cost no hop: the source runs on the core of the first group, the sink on that of the last.
+//!   Neither group is replicated, because source and sink could not be on the core of each replica.
+//! - In a graph the latency is that of the longest path, and `W` is taken over all groups: an upper bound for other
+//!   paths.
 //!
-//! Against simulation at utilisations of 0.3 and 0.8 the latency is within 2 % for rows of constant services,
-//! with siblings too, within 15 % with filters or where the number of siblings varies, and at most 30 % too
-//! high with replicas. For exponential services it is at most 25 % too low for three groups; towards half for
-//! long rows. In graphs of constant services it is within 10 %, and up to 50 % above the mean result where
-//! other paths are much shorter than the longest.
+//! Compared with simulation at utilisations of 0.3 and 0.8 the latency is within 2 % for tandems of constant
+//! services, also with siblings, within 15 % with filters or a varying number of siblings, and at most 30 % too high
+//! with replicas. For exponential services it is at most 25 % too low for three groups, and approaches half for long
+//! tandems. In graphs of constant services it is within 10 %, and up to 50 % above the mean result if other paths are
+//! much shorter than the longest.
 //!
 //! | file | subject |
 //! |---|---|
@@ -74,7 +72,7 @@ use counts::{Counts, Stream};
 pub enum Idle {
     /// It spins.
     Spin,
-    /// It spins for so many nanoseconds, then sleeps until a sender wakes it.
+    /// It spins for some time, then sleeps until a sender wakes it.
     Park {
         /// Time of spinning in nanoseconds, 0 or more.
         spin_ns: f64,
@@ -91,30 +89,30 @@ pub struct Model<'a> {
     arrivals: Arrivals,
     /// Numbers of tuples on the edges.
     counts: Counts,
-    /// For each operator as the first of its group.
+    /// By operator, as the first of its group.
     parked: Vec<Parked>,
 }
 
 /// Probability that a tuple finds its receiver parked.
 #[derive(Clone, Copy, Debug)]
 struct Parked {
-    /// As if tuples came at random, for the mean wait.
+    /// For random arrivals, for the mean wait.
     typical: f64,
-    /// An upper bound, for the CPU time of waking it.
+    /// An upper bound, for the CPU time of wake-ups.
     most: f64,
 }
 
 impl Parked {
-    /// Of a receiver that spins for `spin_ns` and takes `rate` tuples per nanosecond from `input`, all
-    /// replicas together, each of which has taken `before_ns` at most in all operators before.
+    /// Computes the probability for a receiver that spins for `spin_ns` and takes `rate` tuples per nanosecond from
+    /// `input`, in all replicas together. Tuples have spent at most `before_ns` in earlier operators.
     fn new(rate: f64, spin_ns: f64, replicas: usize, input: Stream, before_ns: f64) -> Parked {
         let expected = rate / replicas as f64 * spin_ns;
-        // Gaps have a mean of 1/rate, and by Markov's inequality few are much longer. Skew of replicas
-        // does not change their sum.
+        // Gaps have a mean of 1/rate, and by Markov's inequality few are much longer. Skew of replicas does not
+        // change their sum.
         let by_mean = 1.0 / expected;
-        // Poisson arrivals at `a` that have passed queues with constant services, `S` that of the slowest: a gap is longer
-        // than `x >= S` with probability (1 - aS) e^(aS - ax), as that queue must be empty; which is e^(-ax) at most.
-        // `S` is that of all operators before at most, and less than 1/a.
+        // Poisson arrivals at rate `a` that have passed queues with constant services, the slowest with `S`: a gap is
+        // longer than `x >= S` with probability (1 - aS) e^(aS - ax), as that queue must be empty; this is at most
+        // e^(-ax). `S` is at most the time in all earlier operators, and less than 1/a.
         let is_poisson = (input.dispersion - 1.0).abs() < 1e-9 && input.batch < 1.0 + 1e-9 && replicas == 1;
         let is_longer = before_ns <= spin_ns || expected >= 1.0;
         let typical = (-expected).exp();
@@ -124,7 +122,7 @@ impl Parked {
 }
 
 impl<'a> Model<'a> {
-    /// The model at these arrivals.
+    /// Creates the model for these arrivals.
     #[must_use]
     pub fn new(pipeline: &'a Pipeline, topology: &'a Topology, idle: Idle, arrivals: Arrivals) -> Model<'a> {
         let (constraints, counts) = (&UNCONSTRAINED, Counts::new(pipeline));
@@ -144,12 +142,12 @@ impl<'a> Model<'a> {
         model
     }
 
-    /// Time that a tuple has taken in the operators before each, with hops between them, on the longest way; in nanoseconds.
+    /// Returns, per operator, the time of the longest path to it, in operators and hops, in nanoseconds.
     fn services_before(&self) -> Vec<f64> {
         let hop = self.topology.hop(Distance::Far);
         let hop_ns = hop.send_ns + hop.receive_ns;
         let mut before_ns = vec![0.0_f64; self.pipeline.operators().len()];
-        // Senders stand before their receivers.
+        // Senders precede their receivers.
         for operator in 0..before_ns.len() {
             let from = |&edge: &usize| {
                 let from = self.pipeline.edges()[edge].from;
@@ -160,18 +158,18 @@ impl<'a> Model<'a> {
         before_ns
     }
 
-    /// The same under constraints, which must fit the pipeline and the topology.
+    /// Adds constraints, which must fit the pipeline and the topology.
     pub(crate) fn under(self, constraints: &'a Constraints) -> Model<'a> {
         Model { constraints, ..self }
     }
 
-    /// The links by which an operator receives: its edges and its entry.
+    /// Returns the links by which an operator receives: its edges and its entry.
     fn links_to(&self, operator: usize) -> Vec<usize> {
         let entry = (self.pipeline.entry(operator) > 0.0).then(|| self.counts.entry(operator));
         self.pipeline.incoming(operator).iter().copied().chain(entry).collect()
     }
 
-    /// Tuples that each operator takes per tuple that arrives at the pipeline.
+    /// Returns the tuples that each operator takes per tuple that arrives at the pipeline.
     pub(crate) fn flows(&self) -> Vec<f64> {
         let flow = |operator| self.links_to(operator).iter().map(|&link| self.counts.flow(link)).sum();
         (0..self.pipeline.operators().len()).map(flow).collect()

@@ -1,22 +1,22 @@
 //! Plans: the fewest cores whose latency is within a few percent of the best.
 //!
-//! The plan of a chain divides it into *segments* of neighbouring operators, one core each or one for each
-//! replica. Interval mapping to equal cores has polynomial dynamic programmes (Subhlok and Vondran, SPAA
-//! 1996); these here add distances, replicas and the wait:
+//! The plan of a chain divides it into *segments* of neighbouring operators, on one core each or on one per replica.
+//! Interval mapping to equal cores has polynomial dynamic programmes (Subhlok and Vondran, SPAA 1996); these here add
+//! distances, replicas and the wait:
 //!
 //! | file | subject |
 //! |---|---|
 //! | `segments` | cost of every segment |
-//! | `capacity` | the exact programme: cores left in each domain are its state |
-//! | `simple` | the short one, exact where the distance of a hop costs no CPU time |
+//! | `capacity` | the exact programme, whose state includes the cores left in each domain |
+//! | `simple` | a smaller programme, exact if the distance of a hop costs no CPU time |
 //! | `descent` | the wait, which is a maximum and not a sum; the choice among numbers of cores |
 //! | `search` | graphs: local search |
 //! | `parts` | from groups in domains to cores |
-//! | [`shortfall`], [`table`] | rates that no plan holds; plans of all rates |
+//! | [`shortfall`], [`table`] | rates that no plan sustains; plans of all rates |
 //!
-//! *Neighbouring* operators lose nothing while cores are plenty. On scarce cores any set of operators may fit
-//! where no segments do (0.6, 0.6, 0.4, 0.4 on two cores), which is bin packing; `search` finds those of a
-//! graph.
+//! Restriction to *neighbouring* operators loses nothing while cores are plentiful. On scarce cores arbitrary sets of
+//! operators may fit where no segments do (0.6, 0.6, 0.4, 0.4 on two cores), which is bin packing; for graphs
+//! `search` finds such sets.
 
 mod capacity;
 mod descent;
@@ -45,7 +45,7 @@ use segments::Segments;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Largest utilisation of a core, above 0 and below 1. The rest is a reserve for fluctuations.
+    /// Maximum utilisation of a core, above 0 and below 1. The rest is a reserve for fluctuations.
     #[serde(rename = "utilisation_max_ratio")]
     pub utilisation_max: f64,
     /// Latency given up for fewer cores, as a share of the best.
@@ -61,58 +61,58 @@ impl Default for Settings {
     }
 }
 
-/// Relative error of a utilisation that is computed in another order.
+/// Relative error of a utilisation that is summed in another order.
 const ROUNDING_RATIO: f64 = 1e-9;
 
 impl Settings {
-    /// The same with another largest utilisation, above 0 and below 1.
+    /// Sets the maximum utilisation, above 0 and below 1.
     #[must_use]
     pub fn with_utilisation_max(self, utilisation_max: f64) -> Settings {
         Settings { utilisation_max, ..self }
     }
 
-    /// The same with another slack, 0 or more.
+    /// Sets the slack, 0 or more.
     #[must_use]
     pub fn with_latency_slack_ratio(self, latency_slack_ratio: f64) -> Settings {
         Settings { latency_slack_ratio, ..self }
     }
 
-    /// The same with other waiting receivers.
+    /// Sets the behaviour of waiting receivers.
     #[must_use]
     pub fn with_idle(self, idle: Idle) -> Settings {
         Settings { idle, ..self }
     }
 
-    /// Utilisation above the limit.
+    /// Returns the utilisation above the limit.
     fn excess(&self, utilisation: f64) -> f64 {
         let limit = self.utilisation_max * (1.0 + ROUNDING_RATIO);
         if utilisation > limit { utilisation - self.utilisation_max } else { 0.0 }
     }
 }
 
-/// Whether a plan is known to be the best.
+/// Whether a plan is known to be optimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Optimality {
     /// No plan of segments has fewer cores within the slack, nor less latency on as many.
     Exact,
-    /// Found by local search, from a sample of states that were too many, or without all limits of the wait.
+    /// Found by local search, from a sample of too many states, or without trying all limits of the wait.
     Heuristic,
 }
 
-/// A placement that holds the rate.
+/// A placement that sustains the rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Where operators run.
+    /// The placement of the operators.
     pub placement: Placement,
     /// Its figures at the rate that it was made for.
     pub figures: Figures,
-    /// Whether it is the best.
+    /// Whether it is optimal.
     pub optimality: Optimality,
 }
 
-/// Makes plans of one pipeline on one topology.
+/// Makes plans of a pipeline on a topology.
 #[derive(Clone, Copy, Debug)]
 pub struct Planner<'a> {
     pipeline: &'a Pipeline,
@@ -122,6 +122,8 @@ pub struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
+    /// Creates a planner without constraints.
+    ///
     /// # Errors
     /// If a setting is out of range.
     pub fn new(
@@ -144,27 +146,27 @@ impl<'a> Planner<'a> {
         Ok(Planner { pipeline, topology, settings, constraints: &UNCONSTRAINED })
     }
 
-    /// The same under constraints, which plans and tables honour.
+    /// Adds constraints, which plans and tables honour.
     ///
     /// # Errors
-    /// If an operator or a core is unknown, a pinned operator's core is reserved, all cores are reserved, or
-    /// pins force groups to send to each other in a circle.
+    /// If an operator or a core is unknown, a pinned operator's core is reserved, all cores are reserved, or pins
+    /// force groups to send to each other in a cycle.
     pub fn with_constraints(self, constraints: &'a Constraints) -> Result<Planner<'a>, Error> {
         constraints.check(self.pipeline, self.topology)?;
         Ok(Planner { constraints, ..self })
     }
 
-    /// The fewest cores within the slack of the best latency, and the least latency on them. It is exact for
-    /// chains unless they are large, on several domains, and the distance of a hop costs CPU time or
+    /// Returns a plan with the fewest cores within the slack of the best latency, and the least latency on them. It
+    /// is exact for chains unless they are large, on several domains, and the distance of a hop costs CPU time or
     /// operators have keys; [`Plan::optimality`] tells.
     ///
     /// # Errors
-    /// The shortfall if no plan holds the rate.
+    /// The shortfall if no plan sustains the rate.
     pub fn plan(&self, arrivals: Arrivals) -> Result<Plan, Shortfall> {
         self.try_plan(arrivals).ok_or_else(|| self.shortfall(arrivals))
     }
 
-    /// The model at these arrivals.
+    /// Returns the model for these arrivals.
     #[must_use]
     pub fn model(&self, arrivals: Arrivals) -> Model<'a> {
         Model::new(self.pipeline, self.topology, self.settings.idle, arrivals).under(self.constraints)
@@ -183,7 +185,8 @@ impl<'a> Planner<'a> {
         Some(Plan { placement, figures, optimality })
     }
 
-    /// Whether the planner finds a plan for these arrivals; if it does not, whether none of segments exists.
+    /// Returns whether the planner finds a plan for these arrivals, and if not, whether it is proven that no plan of
+    /// segments exists.
     fn holds(&self, arrivals: Arrivals) -> (bool, Optimality) {
         let model = self.model(arrivals);
         if self.pipeline.is_chain() {
@@ -202,13 +205,13 @@ impl<'a> Planner<'a> {
 enum Method {
     Simple,
     Capacity {
-        /// States kept for each operator.
+        /// Maximum states kept for each operator.
         states_max: usize,
     },
 }
 
 impl Method {
-    /// The quickest that is exact.
+    /// Returns the fastest exact method.
     fn of(model: &Model<'_>) -> Method {
         if simple::is_exact(model) {
             Method::Simple
@@ -217,7 +220,7 @@ impl Method {
         }
     }
 
-    /// The best plan, by at most `solved_max` programmes.
+    /// Returns the best plan, from at most `solved_max` programmes.
     fn best(
         self,
         segments: &Segments<'_>,
@@ -234,7 +237,8 @@ impl Method {
         (best, optimality.max(sampled))
     }
 
-    /// Least latencies, apart from waits, with segments that wait less than `limit` nanoseconds.
+    /// Returns the plans with the least latency, excluding waits, of segments that wait less than `limit`
+    /// nanoseconds.
     fn solve(self, segments: &Segments<'_>, limit: f64) -> (Vec<Candidate>, Optimality) {
         match self {
             Method::Simple => (simple::solve(segments, limit), Optimality::Exact),

@@ -1,7 +1,7 @@
-//! Cores in cache domains, and the costs of handing a tuple from one core to another.
+//! Cores in cache domains, and the costs of passing a tuple from one core to another.
 //!
-//! Two levels: cores of one domain share a cache and are *near*, all others are *far*. The costs are data,
-//! measured or assumed; nothing here looks at a machine.
+//! Two levels: cores of one domain share a cache and are *near*, all others are *far*. The costs are data, measured
+//! or assumed; the module does not examine the machine.
 
 mod saved;
 
@@ -12,18 +12,18 @@ use std::collections::BTreeSet;
 use crate::Error;
 use saved::SavedTopology;
 
-/// Cores of the largest topology: Linux supports 8192 CPUs at most, and a damaged file must not exhaust memory.
+/// Maximum cores of a topology: Linux supports at most 8192 CPUs, and a damaged file must not exhaust memory.
 pub(crate) const CORES_MAX: usize = 1 << 16;
 
-/// Costs of a hop: a tuple handed over through a ring between two cores. All are nanoseconds per tuple.
+/// Costs of a hop: a tuple passed through a ring between two cores. All are nanoseconds per tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hop {
     /// CPU time of the sender: the push.
     pub send_ns: f64,
-    /// Time on the way, which no core spends.
+    /// Transit time, which no core spends.
     pub transit_ns: f64,
-    /// CPU time of the receiver: the pop, with the cache misses that stall it.
+    /// CPU time of the receiver: the pop, including the cache misses that stall it.
     pub receive_ns: f64,
     /// Time from the wake-up call until a parked receiver runs.
     pub wake_ns: f64,
@@ -35,13 +35,13 @@ impl Hop {
     /// A hop that costs nothing, to be completed by struct update.
     pub const FREE: Hop = Hop { send_ns: 0.0, transit_ns: 0.0, receive_ns: 0.0, wake_ns: 0.0, waker_ns: 0.0 };
 
-    /// All costs, in the order of the fields.
+    /// Returns all costs, in the order of the fields.
     fn costs_ns(&self) -> [f64; 5] {
         [self.send_ns, self.transit_ns, self.receive_ns, self.wake_ns, self.waker_ns]
     }
 }
 
-/// How far a hop goes.
+/// Distance of a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Distance {
     /// Between cores of one cache domain.
@@ -51,16 +51,16 @@ pub enum Distance {
 }
 
 impl Distance {
-    /// Both of them, the nearer first.
+    /// Both distances, the nearer first.
     pub const ALL: [Distance; 2] = [Distance::Near, Distance::Far];
 }
 
-/// Cores in cache domains. Core numbers count through the domains: the first domain has the lowest.
-/// The operating system numbers them otherwise ([`Topology::cpu_of`]).
+/// Cores in cache domains. Core numbers count through the domains: the first domain has the lowest. The operating
+/// system's numbers may differ ([`Topology::cpu_of`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SavedTopology", into = "SavedTopology")]
 pub struct Topology {
-    /// Cores of each domain.
+    /// Number of cores of each domain.
     domains: Vec<usize>,
     /// The domain of each core.
     domain_of: Vec<usize>,
@@ -71,7 +71,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// `cores` cores that are all near each other.
+    /// Creates `cores` cores that are all near each other.
     ///
     /// # Errors
     /// As [`Topology::two_level`].
@@ -79,10 +79,10 @@ impl Topology {
         Topology::two_level(vec![cores], hop, hop)
     }
 
-    /// Cache domains with so many cores each, the costs of a hop within one, and between two.
+    /// Creates cache domains with these numbers of cores, and the costs of a hop within one, and between two.
     ///
     /// # Errors
-    /// If no domain is given, one has no core, there are more than 65536 cores, or a cost is negative or not
+    /// If no domain is given, a domain has no cores, there are more than 65536 cores, or a cost is negative or not
     /// finite.
     pub fn two_level(domains: Vec<usize>, near: Hop, far: Hop) -> Result<Topology, Error> {
         if domains.is_empty() || domains.contains(&0) {
@@ -106,8 +106,7 @@ impl Topology {
         Ok(Topology { domains, domain_of, near, far, cpus })
     }
 
-    /// The same with the operating system's number of each core, in the order of cores: the first domain's
-    /// first. Without them core 0 is CPU 0, and so on.
+    /// Sets the operating system's number of each core, in the order of cores. By default core 0 is CPU 0, and so on.
     ///
     /// # Errors
     /// Unless there is one number for each core, each different.
@@ -124,7 +123,7 @@ impl Topology {
         Ok(Topology { cpus, ..self })
     }
 
-    /// The operating system's number of a core.
+    /// Returns the operating system's number of a core.
     ///
     /// # Panics
     /// If `core` is not below [`Topology::cores`].
@@ -133,25 +132,25 @@ impl Topology {
         self.cpus[core]
     }
 
-    /// The core that the operating system knows by a number.
+    /// Returns the core with a number of the operating system.
     #[must_use]
     pub fn core_of_cpu(&self, cpu: usize) -> Option<usize> {
         self.cpus.iter().position(|&other| other == cpu)
     }
 
-    /// Number of cores.
+    /// Returns the number of cores.
     #[must_use]
     pub fn cores(&self) -> usize {
         self.domain_of.len()
     }
 
-    /// Number of cores of each domain.
+    /// Returns the number of cores of each domain.
     #[must_use]
     pub fn domains(&self) -> &[usize] {
         &self.domains
     }
 
-    /// The domain of a core.
+    /// Returns the domain of a core.
     ///
     /// # Panics
     /// If `core` is not below [`Topology::cores`].
@@ -160,13 +159,13 @@ impl Topology {
         self.domain_of[core]
     }
 
-    /// The cores of a domain.
+    /// Returns the cores of a domain.
     pub(crate) fn cores_of(&self, domain: usize) -> std::ops::Range<usize> {
         let first = self.domains[..domain].iter().sum();
         first..first + self.domains[domain]
     }
 
-    /// How far two different cores are apart.
+    /// Returns the distance between two different cores.
     ///
     /// # Panics
     /// If a core is not below [`Topology::cores`].
@@ -175,7 +174,7 @@ impl Topology {
         if self.domain_of[from] == self.domain_of[to] { Distance::Near } else { Distance::Far }
     }
 
-    /// The costs of a hop.
+    /// Returns the costs of a hop.
     #[must_use]
     pub fn hop(&self, distance: Distance) -> &Hop {
         match distance {
@@ -184,7 +183,7 @@ impl Topology {
         }
     }
 
-    /// Whether near and far hops differ in transit alone, so that neither the load of a core nor a wake-up
+    /// Returns whether near and far hops differ only in transit, so that neither the load of a core nor a wake-up
     /// depends on the distance.
     pub(crate) fn differs_in_transit_only(&self) -> bool {
         Hop { transit_ns: 0.0, ..self.near } == Hop { transit_ns: 0.0, ..self.far }

@@ -1,9 +1,9 @@
-//! From one placement to another while tuples flow.
+//! Transitions from one placement to another while tuples flow.
 //!
-//! [`Planner::near`] gives a wanted placement the cores on which most of its operators run already: cores of
-//! a cache domain are alike, and so are domains with as many cores. [`Planner::moves`] then orders the changes
-//! so that every placement on the way is valid: an operator on one core at each moment (or on its replicas), a
-//! group on each core at most, no groups that send in a circle, pinned operators on their cores.
+//! [`Planner::near`] maps a wanted placement to the cores on which most of its operators already run: cores of a
+//! cache domain are interchangeable, and so are domains with the same number of cores. [`Planner::moves`] then orders
+//! the changes so that every intermediate placement is valid: an operator is on one core at each moment (or on its
+//! replicas), each core has at most one group, no groups send in a cycle, and pinned operators are on their cores.
 
 mod moves;
 
@@ -14,9 +14,9 @@ use crate::model::constraints::Pin;
 use crate::{Arrivals, Error, Group, Model, Placement, Planner};
 
 impl<'a> Planner<'a> {
-    /// The placement `wanted` on cores that leave the most operators where `current` has them; its figures are
-    /// the same. A replica of an operator counts as an operator. A core that a group keeps keeps its index, as
-    /// bins of keys are on replicas by index.
+    /// Returns the placement `wanted` on cores that leave the most operators where `current` has them; its figures
+    /// are the same. A replica of an operator counts as an operator. A core that a group keeps also keeps its index,
+    /// because bins of keys are assigned to replicas by index.
     ///
     /// # Errors
     /// As [`Model::check`], of either placement.
@@ -27,14 +27,14 @@ impl<'a> Planner<'a> {
         Ok(Relabelling { model: &model, wanted, current }.placement())
     }
 
-    /// Changes that lead from one placement to another, in order. Operators are split from their groups
-    /// before others join them where cores are free for that, so that no core has more to do on the way than
-    /// in one of the placements; where none are, a core may have the operators of two for a while. A group that
-    /// is replicated on the same cores already is left as it is, whatever the order of its cores.
+    /// Returns the changes that lead from one placement to another, in order. If cores are free, operators are split
+    /// from their groups before others join them, so that no core temporarily has more load than in one of the
+    /// placements; otherwise a core may temporarily have the operators of two groups. A group that is already
+    /// replicated on the same cores is unchanged, whatever the order of its cores.
     ///
     /// # Errors
-    /// As [`Model::check`], of either placement; [`Error::Moves`] if pinned operators and scarce cores leave
-    /// no order of changes.
+    /// As [`Model::check`], of either placement; [`Error::Moves`] if pinned operators and scarce cores leave no order
+    /// of changes.
     pub fn moves(&self, from: &Placement, to: &Placement) -> Result<Vec<Move>, Error> {
         let model = self.structure()?;
         model.check(from)?;
@@ -42,24 +42,24 @@ impl<'a> Planner<'a> {
         moves::Transition::new(&model, from, to).moves().ok_or(Error::Moves)
     }
 
-    /// The model by which placements are valid or not, whatever the rate.
+    /// Returns a model that checks the validity of placements, independent of the rate.
     fn structure(&self) -> Result<Model<'a>, Error> {
         Ok(self.model(Arrivals::constant(1.0)?))
     }
 }
 
-/// The choice of cores for a placement near another one.
+/// Chooses the cores for a placement near another one.
 struct Relabelling<'a> {
     model: &'a Model<'a>,
     wanted: &'a Placement,
     current: &'a Placement,
 }
 
-/// Wanted cores of a domain, each by its group and its number there, on cores of another domain.
+/// Wanted cores of a domain, each by its group and its index there, mapped to cores of another domain.
 struct Domain {
     slots: Vec<(usize, usize)>,
     cores: Vec<usize>,
-    /// Operators that stay.
+    /// Number of operators that stay.
     kept: i64,
 }
 
@@ -81,7 +81,7 @@ impl Relabelling<'_> {
         Placement { groups }
     }
 
-    /// Orders the cores of a group so that those which run some of its operators already are where they were.
+    /// Orders the cores of a group so that those which already run some of its operators keep their index.
     fn keep_indices(&self, group: &mut Group) {
         let mut cores: Vec<Option<usize>> = vec![None; group.cores.len()];
         let index_of = |core: &usize| {
@@ -100,7 +100,7 @@ impl Relabelling<'_> {
         group.cores = cores.into_iter().filter_map(|core| core.or_else(|| others.next())).collect();
     }
 
-    /// The groups of a domain on the cores of another one, which must be like it.
+    /// Maps the groups of a domain to the cores of another one, which must be interchangeable with it.
     fn domain(&self, from: usize, to: usize) -> Domain {
         let topology = self.model.topology;
         let mut slots = Vec::new();
@@ -115,7 +115,7 @@ impl Relabelling<'_> {
         let is_open = |&core: &usize| self.model.constraints.is_open(core);
         let open: Vec<usize> = topology.cores_of(to).filter(is_open).collect();
         if from != to && has_pin || slots.len() > open.len() {
-            // Less than any assignment that is allowed; adding up a few of them must not overflow.
+            // Less than any valid assignment; the sum of a few of them must not overflow.
             return Domain { slots: Vec::new(), cores: Vec::new(), kept: i64::from(i32::MIN) };
         }
         let row = |&(group, _): &(usize, usize)| open.iter().map(|&core| self.common(group, core)).collect();
@@ -125,7 +125,7 @@ impl Relabelling<'_> {
         Domain { slots, cores: assigned.into_iter().map(|column| open[column]).collect(), kept }
     }
 
-    /// Number of operators of a wanted group that run on a core already.
+    /// Returns the number of operators of a wanted group that already run on a core.
     fn common(&self, group: usize, core: usize) -> i64 {
         let runs_there = |group: &&Group| group.cores.contains(&core);
         let Some(current) = self.current.groups.iter().find(runs_there) else { return 0 };

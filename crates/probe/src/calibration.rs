@@ -1,15 +1,15 @@
-//! The measurements that a cost model needs, saved as JSON and loaded again.
+//! The measurements of a cost model, stored as JSON.
 //!
-//! For each engine, operation, use of the page cache, order of places and kind of memory there is a [`Cost`]; in it,
-//! for each depth and block size that was measured, the throughput, the latency and the CPU time of an operation
-//! ([`Point`]). [`Calibration::load`] checks all of it, and [`DeviceCosts::estimate`] interpolates between the
+//! For each combination of engine, operation, cache state, access order and kind of memory there is a [`Cost`]; it
+//! has, for each measured depth and block size, the throughput, the latency and the CPU time per operation
+//! ([`Point`]). [`Calibration::load`] validates all of it, and [`DeviceCosts::estimate`] interpolates between the
 //! points.
 //!
-//! The CPU time of an operation is taken to be a fixed part and a part for each byte. Where an engine was measured
-//! with more than one block size, both are fitted (least squares, weighted so that relative errors count alike); with
-//! one size all of it is counted by the byte.
+//! The CPU time of an operation is modelled as a constant plus a part proportional to its bytes. If an engine was
+//! measured with more than one block size, both are fitted (least squares, weighted so that relative errors count
+//! alike); with one size all of it is attributed to the bytes.
 //!
-//! The file says of which machine and of which devices it is: it holds for no others. A later measurement of a device
+//! The file identifies its machine and its devices, and is valid for no others. A later measurement of a device
 //! replaces the same points of an earlier one and leaves the others ([`Calibration::complete_with`]).
 
 mod check;
@@ -33,10 +33,10 @@ use crate::cores::CoreCost;
 use crate::setting::{Buffers, CacheState, Operation, Setting};
 use crate::target::{Device, Target};
 
-/// The name and version of the file's contents.
+/// Schema of the file: name and version.
 pub const SCHEMA: &str = "sakiyomi.calibration/3";
 
-/// A calibration: what operations cost on some devices, and messages between the cores.
+/// A calibration: costs of operations on some devices, and of messages between the cores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// [`SCHEMA`].
@@ -47,29 +47,29 @@ pub struct Calibration {
     pub machine: Machine,
     /// Costs by device.
     pub devices: Vec<DeviceCosts>,
-    /// Messages between cores, by distance.
+    /// Costs of messages between cores, by distance.
     pub cores: Vec<CoreCost>,
 }
 
-/// The machine and the kernel that a calibration holds for.
+/// The machine and the kernel that a calibration is valid for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The kernel and its release.
     pub kernel: String,
     /// The CPU's name.
     pub cpu: String,
-    /// CPUs that could be used.
+    /// CPUs that the process may use.
     pub cores: usize,
 }
 
 impl Machine {
-    /// The running one.
+    /// Returns the current machine.
     #[must_use]
     pub fn current() -> Machine {
         Machine { kernel: machine::kernel(), cpu: machine::cpu(), cores: machine::cores() }
     }
 
-    /// Differences from another machine: `kernel`, `CPU`, `number of cores`.
+    /// Returns the differences from another machine: `kernel`, `CPU`, `number of cores`.
     #[must_use]
     pub fn differences(&self, other: &Machine) -> Vec<&'static str> {
         let all = [
@@ -112,7 +112,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The kind of operation, which a calibration has once for each device.
+    /// Returns the kind of operation, unique within a device.
     fn key(&self) -> (EngineKind, Operation, CacheState, bool, Buffers) {
         (self.engine, self.op, self.cache, self.random, self.buffers)
     }
@@ -123,9 +123,9 @@ impl Cost {
 pub struct DepthCost {
     /// Operations in flight, threads, or mappings.
     pub depth: usize,
-    /// Fitted CPU time of an operation whatever its size, in nanoseconds.
+    /// Fitted constant part of the CPU time of an operation, in nanoseconds.
     pub cpu_ns_per_op: f64,
-    /// Fitted CPU time of a byte, in nanoseconds.
+    /// Fitted CPU time per byte, in nanoseconds.
     pub cpu_ns_per_byte: f64,
     /// Costs by block size, ascending.
     pub points: Vec<Point>,
@@ -136,22 +136,22 @@ pub struct DepthCost {
 pub struct Point {
     /// Bytes of an operation.
     pub block_bytes: u64,
-    /// Bytes a second, of reads and writes together.
+    /// Bytes per second, of reads and writes together.
     pub throughput_bytes_per_s: f64,
-    /// CPU time of this process for an operation, in nanoseconds.
+    /// CPU time of this process per operation, in nanoseconds.
     pub cpu_ns_per_op: f64,
-    /// CPU time of the kernel's threads for an operation, in nanoseconds, write-back among it.
+    /// CPU time of kernel threads per operation, in nanoseconds, including write-back.
     pub kernel_threads_cpu_ns_per_op: f64,
-    /// Median service time in nanoseconds; of a mix, of its reads. None where an engine does not tell.
+    /// Median service time in nanoseconds; of a mix, of its reads. `None` if the engine does not report it.
     pub latency_p50_ns: Option<u64>,
-    /// 99 of 100 are not longer.
+    /// 99th percentile of the service time in nanoseconds.
     pub latency_p99_ns: Option<u64>,
     /// Time of the measurement, in seconds since 1970.
     pub measured_unix_s: u64,
 }
 
 impl Calibration {
-    /// The calibration from the cases of some targets.
+    /// Creates a calibration from the cases of some targets.
     #[must_use]
     pub fn new<'a>(
         measured_unix_s: u64,
@@ -167,13 +167,13 @@ impl Calibration {
         Calibration { schema, measured_unix_s, machine, devices: devices.collect(), cores }
     }
 
-    /// The costs on a device.
+    /// Returns the costs on a device.
     #[must_use]
     pub fn device(&self, device: &Device) -> Option<&DeviceCosts> {
         self.devices.iter().find(|costs| costs.device == *device)
     }
 
-    /// The same for each device apart: as they are saved by default.
+    /// Splits the calibration by device, as it is saved by default.
     #[must_use]
     pub fn by_device(&self) -> Vec<Calibration> {
         let of = |costs: &DeviceCosts| Calibration { devices: vec![costs.clone()], ..self.clone() };

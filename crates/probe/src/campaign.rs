@@ -10,12 +10,12 @@ use crate::plan::Plan;
 use crate::setting::Setting;
 use crate::target::Target;
 
-/// The length and the number of runs.
+/// Duration and number of runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign {
-    /// Length of a run.
+    /// Duration of a run.
     pub period: Duration,
-    /// Runs of each setting.
+    /// Runs per setting.
     pub rounds: u64,
     /// Seed of the order of runs, and of random offsets.
     pub seed: u64,
@@ -26,12 +26,12 @@ pub struct Campaign {
 pub struct Outcome {
     /// The requested cases that could be run.
     pub cases: Vec<Case>,
-    /// Settings that could not be run, and why.
+    /// Settings that could not be run, with the error.
     pub refused: Vec<(Setting, Error)>,
 }
 
 impl Campaign {
-    /// Number of runs of a plan.
+    /// Returns the number of runs of a plan.
     #[must_use]
     pub fn runs(&self, plan: &Plan) -> u64 {
         self.rounds * plan.settings.len() as u64
@@ -41,7 +41,7 @@ impl Campaign {
     /// error of `watch` ends the campaign.
     ///
     /// # Errors
-    /// Those of `watch`. A setting that cannot be run is not an error, but left out.
+    /// Those of `watch`. A setting that cannot be run is not an error, but omitted.
     pub fn run(
         &self,
         target: &Target,
@@ -67,7 +67,7 @@ impl Campaign {
                 }
             }
         }
-        // A setting that failed once was not run in every round, and cannot be compared run by run.
+        // A setting that failed once lacks a run, and cannot be compared run by run.
         series.retain(|series| refused.iter().all(|(other, _)| *other != series.setting));
         refused.retain(|(setting, _)| plan.settings[..plan.asked].contains(setting));
         Ok(Outcome { cases: cases(plan, &series), refused })

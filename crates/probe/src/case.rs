@@ -1,4 +1,4 @@
-//! One case from the runs of a setting.
+//! Combines the runs of a setting into one case.
 
 use hdrhistogram::Histogram;
 use sakiyomi_io::EngineKind;
@@ -17,7 +17,7 @@ pub struct Series {
     pub setting: Setting,
     /// The runs, by round.
     pub runs: Vec<Run>,
-    /// Times of single operations in all runs. One for all of them: they are large.
+    /// Latencies of the operations of all runs, in one histogram because these are large.
     pub latencies: Latencies,
 }
 
@@ -28,41 +28,41 @@ pub struct Case {
     pub setting: Setting,
     /// The resources that were granted.
     pub grant: Grant,
-    /// Bytes a second: median, lowest and highest.
+    /// Bytes per second: the median run.
     pub throughput: f64,
-    /// The slowest run.
+    /// Bytes per second of the slowest run.
     pub throughput_min: f64,
-    /// The fastest run.
+    /// Bytes per second of the fastest run.
     pub throughput_max: f64,
-    /// CPU time of our threads in user mode, as a share of one core.
+    /// CPU time of this process in user mode, as a share of one core.
     pub user: f64,
-    /// CPU time of our threads in the kernel, as a share of one core.
+    /// CPU time of this process in the kernel, as a share of one core.
     pub system: f64,
-    /// CPU time of the kernel's threads, as a share of one core.
+    /// CPU time of kernel threads, as a share of one core.
     pub kernel_threads: f64,
-    /// CPU time of our threads for a byte, in nanoseconds: as many as seconds for 10^9 bytes.
+    /// CPU time of this process per byte, in nanoseconds: the same number as seconds per 10^9 bytes.
     pub cpu_ns_per_byte: f64,
-    /// CPU time of the kernel's threads for a byte, in nanoseconds: write-back, the block layer, a loop device, and
-    /// whatever else the kernel did meanwhile.
+    /// CPU time of kernel threads per byte, in nanoseconds: write-back, the block layer, a loop device, and any other
+    /// work of the kernel meanwhile.
     pub kernel_threads_cpu_ns_per_byte: f64,
-    /// Utilization of all cores, by any process, 0 to 1.
+    /// Utilization of all cores by all processes, 0 to 1.
     pub machine: f64,
     /// The busiest thread.
     pub busiest_thread: Busiest,
-    /// Median and 99th percentile of single operations, in nanoseconds; of a mix, of its reads. None for mappings and
-    /// for nothing.
+    /// Median and 99th percentile of the latency in nanoseconds; of a mix, of its reads. `None` for mappings and for
+    /// `null`.
     pub latency: Option<(u64, u64)>,
-    /// The same of the writes of a mix.
+    /// As `latency`, of the writes of a mix.
     pub write_latency: Option<(u64, u64)>,
-    /// Throughput with twice the depth over this one, less 1.
+    /// Relative gain in throughput with twice the depth (ratio less 1).
     pub double_depth_gain: Option<f64>,
-    /// Throughput with the best buffers over this one, less 1.
+    /// Relative gain in throughput with the best buffers (ratio less 1).
     pub better_buffers_gain: Option<f64>,
     /// The limiting resource, and why.
     pub judgement: Judgement,
 }
 
-/// The cases that were asked for, judged by all that was measured. Settings that could not be run are left out.
+/// Returns the requested cases, judged with the help of all measurements. Omits settings that could not be run.
 #[must_use]
 pub fn cases(plan: &Plan, series: &[Series]) -> Vec<Case> {
     let of = |setting: Setting| series.iter().find(|series| series.setting == setting);
@@ -122,7 +122,7 @@ fn kernel_threads_cpu_ns_per_byte(run: &Run) -> f64 {
     run.usage.kernel_threads.as_nanos() as f64 / run.bytes as f64
 }
 
-/// The median of the ratios of runs of the same round, less 1.
+/// Returns the median of the ratios of runs of the same round, less 1.
 fn gain(series: &Series, control: &Series) -> Option<f64> {
     let pairs = series.runs.iter().zip(&control.runs);
     let ratios: Vec<f64> =
@@ -130,7 +130,7 @@ fn gain(series: &Series, control: &Series) -> Option<f64> {
     (!ratios.is_empty()).then(|| median(ratios.into_iter()))
 }
 
-/// The median over the runs, and the thread that was it most often.
+/// Returns the median share over the runs, and the thread that was the busiest most often.
 fn busiest_thread(runs: &[Run]) -> Busiest {
     let busy = || runs.iter().filter_map(|run| Some((run, run.usage.busiest_thread.as_ref()?)));
     let share = median(busy().map(|(run, busy)| busy.wanted.as_secs_f64() / run.usage.elapsed.as_secs_f64()));
@@ -153,7 +153,7 @@ fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-/// The middle value, or the mean of the two in the middle; 0 of nothing.
+/// Returns the median; 0 of no values.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -165,11 +165,11 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-/// Share of the highest throughput from which a case counts as equally fast.
+/// Ratio to the highest throughput from which a case counts as equally fast.
 const NEAR_BEST_MIN_RATIO: f64 = 0.95;
 
-/// Indices into the cases of the fastest one and of the one with the least CPU time a byte that is nearly as fast;
-/// `null`, which transfers nothing, is not among them.
+/// Returns the indices of the fastest case, and of the nearly as fast one with the least CPU time per byte; excludes
+/// `null`, which transfers nothing.
 #[must_use]
 pub fn choice(cases: &[Case], group: impl Fn(&Case) -> bool) -> Option<(usize, usize)> {
     let real = |case: &&Case| group(case) && case.setting.engine.kind != EngineKind::Null;

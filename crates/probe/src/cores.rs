@@ -1,13 +1,13 @@
-//! Costs of a message from one core to another, by distance: to a receiver that spins, and to a receiver that sleeps.
+//! Cost of a message from one core to another, by distance: to a spinning receiver, and to a sleeping receiver.
 //!
-//! - *Hop*: two pinned threads write to two cache lines in turn. One way is half a round trip; a batch of round trips
-//!   gives one value, and the result is the median of the batches: a batch in which a thread was preempted is an
-//!   outlier.
+//! - *Hop*: two pinned threads write to two cache lines in turn. One way is half a round trip; each batch of round
+//!   trips gives one value, and the result is the median of the batches: a batch in which a thread was preempted is
+//!   an outlier.
 //! - *Wake-up*: a pinned thread unparks (futex) another one that has been asleep for a while. One way is from before
-//!   the call until the other runs; the call's own duration is what it costs the waker.
+//!   the call until the other thread runs; the duration of the call is the waker's cost.
 //!
-//! Both threads are in the ordinary scheduling class, and give up after [`PAIR_TIME_MAX`]: other programs may hold
-//! the cores for as long as they like.
+//! Both threads are in the ordinary scheduling class, and give up after [`PAIR_TIME_MAX`]: other programs may occupy
+//! the cores for any time.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,20 +20,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// Time in which a pair of cores is measured at most, half of it for hops.
+/// Maximum time to measure a pair of cores, half of it for hops.
 pub const PAIR_TIME_MAX: Duration = Duration::from_millis(200);
 
-/// Round trips of a batch: long compared to two readings of the clock, short compared to a time slice.
+/// Round trips per batch: long compared to two readings of the clock, short compared to a time slice.
 const BATCH_ROUNDS: u64 = 200;
 
-/// Batches of a pair.
+/// Maximum batches per pair.
 const BATCHES_MAX: usize = 101;
 
-/// Wake-ups of a pair.
+/// Maximum wake-ups per pair.
 const WAKES_MAX: usize = 101;
 
 /// Sleep of a receiver before it is woken: longer than the kernel's idle loop polls (haltpoll: 200 µs), so that its
-/// core sleeps as well.
+/// core is idle as well.
 const RECEIVER_SLEEP: Duration = Duration::from_micros(300);
 
 /// Spins between two readings of the clock.
@@ -45,21 +45,21 @@ pub struct CoreCost {
     /// The distance.
     #[serde(with = "distance_by_name")]
     pub distance: Distance,
-    /// The CPUs that were measured: the first sent or woke.
+    /// The measured CPUs: the first one sent or woke.
     pub cpus: [usize; 2],
-    /// One way while the receiver spins, in nanoseconds: median. None on one CPU, where only one of them can run.
+    /// Median latency of a hop in nanoseconds. `None` within one CPU, where only one of the threads can run.
     pub hop_ns: Option<f64>,
-    /// The fastest batch's.
+    /// Latency of a hop in the fastest batch, in nanoseconds.
     pub hop_min_ns: Option<f64>,
-    /// From the call that wakes until the sleeper runs, in nanoseconds: median.
+    /// Median time from the wake-up call until the receiver runs, in nanoseconds.
     pub wake_ns: Option<f64>,
-    /// The fastest.
+    /// Shortest time from the wake-up call until the receiver runs, in nanoseconds.
     pub wake_min_ns: Option<f64>,
-    /// Cost of the call to the waker, in nanoseconds: median.
+    /// Median duration of the wake-up call, in nanoseconds.
     pub waker_ns: Option<f64>,
 }
 
-/// `same-cpu`, `smt-sibling`, `shared-cache`, `same-node`, `other-node`
+/// Returns `same-cpu`, `smt-sibling`, `shared-cache`, `same-node` or `other-node`.
 #[must_use]
 pub fn distance_name(distance: Distance) -> &'static str {
     match distance {
@@ -89,7 +89,7 @@ mod distance_by_name {
 /// Measures one pair of CPUs for each distance between those that this thread may use, the nearest first.
 ///
 /// # Errors
-/// If the system does not tell which CPUs those are, and what `go_on` says before each pair.
+/// If the system does not report the usable CPUs, and those of `go_on`, which is called before each pair.
 pub fn measure(go_on: &mut dyn FnMut() -> Result<(), Error>) -> Result<Vec<CoreCost>, Error> {
     let pairs = Topology::of_machine().pairs(&usable_cpus()?);
     let mut costs = Vec::new();
@@ -126,7 +126,7 @@ fn least(values: &[f64]) -> Option<f64> {
 struct Alone(AtomicU64);
 
 impl Alone {
-    /// Spins until the number is `value`; false if `deadline` passes first.
+    /// Spins until the number is `value`; returns false if `deadline` passes first.
     fn wait_for(&self, value: u64, deadline: Instant) -> bool {
         loop {
             for _ in 0..SPINS_PER_LOOK {
@@ -142,7 +142,7 @@ impl Alone {
     }
 }
 
-/// Nanoseconds of one way in each batch; empty if a thread could not be pinned.
+/// Returns the latency of a hop in nanoseconds for each batch; empty if a thread could not be pinned.
 fn hops(a: usize, b: usize) -> Vec<f64> {
     let (ping, pong) = (Alone::default(), Alone::default());
     let deadline = Instant::now() + PAIR_TIME_MAX / 2;
@@ -176,11 +176,11 @@ fn hops(a: usize, b: usize) -> Vec<f64> {
     })
 }
 
-/// Nanoseconds of each wake-up, and of each call that woke.
+/// Returns the latency of each wake-up, and the duration of each wake-up call, in nanoseconds.
 fn wakes(a: usize, b: usize) -> (Vec<f64>, Vec<f64>) {
     let begun = Instant::now();
     let deadline = begun + PAIR_TIME_MAX / 2;
-    // Wake-ups asked for; wake-ups seen, and when, in nanoseconds since `begun`.
+    // Requested wake-ups; observed wake-ups, and their time in nanoseconds since `begun`.
     let (asked, seen, woken_at, is_over) =
         (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let now = || u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -188,7 +188,7 @@ fn wakes(a: usize, b: usize) -> (Vec<f64>, Vec<f64>) {
         let sleeper = || {
             let _pinned = pin(&Cpus::from([b]));
             for wake in 1.. {
-                // A thread may also wake by itself.
+                // Spurious wake-ups of a thread are possible.
                 while asked.load(Ordering::Acquire) < wake && !is_over.load(Ordering::Acquire) {
                     thread::park();
                 }

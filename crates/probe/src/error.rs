@@ -1,4 +1,4 @@
-//! Errors while a target is made ready or measured.
+//! Errors of preparing or measuring a target.
 
 use std::io;
 use std::path::PathBuf;
@@ -22,10 +22,10 @@ pub enum Error {
         offset: u64,
         /// Length in bytes.
         length: usize,
-        /// Why not.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// Writes are measured on files of our own only.
+    /// Writes are measured only on files created here.
     #[error(
         "{} would be overwritten; name a directory, in which a test file is made, or use --on tmpfs or --on loop",
         .0.display()
@@ -34,7 +34,7 @@ pub enum Error {
     /// The file is empty.
     #[error("{} is empty; name a file with something in it, or a directory for a test file", .0.display())]
     Empty(PathBuf),
-    /// No file can be made there.
+    /// No test file can be created in the directory.
     #[error(
         "cannot make a test file in {}; name a directory that can be written to, or a file to read", path.display()
     )]
@@ -52,22 +52,22 @@ pub enum Error {
     NoRoom {
         /// The directory.
         path: PathBuf,
-        /// The test file's size.
+        /// Size of the test file in bytes.
         wanted: u64,
-        /// Free bytes.
+        /// Free bytes of the file system.
         free: u64,
     },
-    /// No process of this user may make such a large file.
+    /// The process's file size limit does not allow the test file.
     #[error(
         "a test file of {wanted} bytes is not allowed: files may have {limit} (ulimit -f); give a smaller --size"
     )]
     FileLimit {
-        /// The test file's size.
+        /// Size of the test file in bytes.
         wanted: u64,
         /// The largest file that is allowed, in bytes (`RLIMIT_FSIZE`).
         limit: u64,
     },
-    /// The directory is not in a file system in memory.
+    /// The directory is not on a tmpfs.
     #[error("{} is not a file system in memory (tmpfs); mount one there to use --on", .0.display())]
     NoTmpfs(PathBuf),
     /// The file is smaller than the smallest block.
@@ -75,12 +75,12 @@ pub enum Error {
     TooSmall {
         /// The file.
         path: PathBuf,
-        /// Its size.
+        /// Its size in bytes.
         size: u64,
-        /// The block.
+        /// The block size in bytes.
         block: usize,
     },
-    /// Some pages of the file do not leave the page cache.
+    /// Some pages of the file cannot be evicted from the page cache.
     #[error("{cached} bytes of {} stay in the page cache, so that it is never cold: another program has them mapped, or its file system lies in memory", path.display())]
     NotCold {
         /// The file.
@@ -88,14 +88,14 @@ pub enum Error {
         /// Bytes that stay in the page cache.
         cached: u64,
     },
-    /// The residency of the file's pages is not visible to this user.
+    /// This user may not query the residency of the file's pages.
     #[error(
         "only its owner, and users who may write to it, can learn whether {} has left the page cache; name a file of your own, \
          or measure it --direct or --cached",
         .0.display()
     )]
     Unseen(PathBuf),
-    /// The caller has ended it.
+    /// The caller has interrupted the measurement.
     #[error("interrupted")]
     Interrupted,
 }

@@ -27,7 +27,7 @@ impl Default for Latencies {
 impl Latencies {
     pub(crate) fn record(&mut self, kind: OpKind, service: Duration) {
         let histogram = if kind == OpKind::Read { &mut self.reads } else { &mut self.writes };
-        // A time that no histogram can hold would be longer than any run.
+        // A time beyond the histogram's range would be longer than any run.
         let _ = histogram.record(u64::try_from(service.as_nanos()).unwrap_or(u64::MAX));
     }
 }

@@ -1,20 +1,20 @@
-//! Measures which engine is fastest and cheapest here, for reads and for writes, and whether the storage or the CPU
-//! is the limit (Ueda 2013, sections 2 and 3).
+//! Measures which engine is fastest and cheapest on a device, for reads and for writes, and whether the storage or
+//! the CPU is the limit (Ueda 2013, sections 2 and 3).
 //!
-//! | what | where |
+//! | subject | module |
 //! |---|---|
 //! | targets to read or write: a file, a test file, memory, a loop device over memory | [`target`] |
-//! | one way to read or write it | [`setting`] |
-//! | which settings are measured, with those that a verdict needs, and in which order | [`plan`] |
+//! | one way to read or write a target | [`setting`] |
+//! | the measured settings, including control runs, and their order | [`plan`] |
 //! | all runs on one target, interleaved | [`campaign`] |
-//! | one setting, for a while; the operations in flight meanwhile, and their places | [`measure`]; `load`, `sequence`, [`latency`] |
-//! | from many runs to one case | [`case`] |
-//! | what limits a case, from figures alone | [`verdict`] |
+//! | one run of a setting; its operations in flight, and their offsets | [`measure`]; `load`, `sequence`, [`latency`] |
+//! | many runs combined into one case | [`case`] |
+//! | the limit of a case, from figures alone | [`verdict`] |
 //! | costs of messages between cores | [`cores`] |
 //! | data of a cost model, saved and loaded | [`calibration`] |
 //!
-//! Runs of all settings are interleaved, so that a slow moment of the machine meets them alike, and gains are medians
-//! of ratios of runs that stood side by side.
+//! Runs of all settings are interleaved, so that a slow phase of the machine affects all of them, and gains are
+//! medians of ratios of adjacent runs.
 
 pub mod calibration;
 pub mod campaign;

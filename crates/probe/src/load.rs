@@ -1,7 +1,7 @@
 //! Operations kept in flight on one file: the load of a run.
 //!
-//! Drives an engine without a stream above it: no block is handed over, and each operation that completes is
-//! submitted again for another offset, with its memory. So the figures are those of the engine.
+//! Drives an engine without a stream above it: no block is handed over, and each completed operation is submitted
+//! again with its memory for another offset, so that the figures are those of the engine.
 
 use std::hint::black_box;
 use std::io;
@@ -20,16 +20,16 @@ use crate::latency::Latencies;
 use crate::sequence::Sequence;
 use crate::setting::{CacheState, Operation, Setting};
 
-/// Bytes that are transferred between two readings of the clock.
+/// Bytes transferred between two readings of the clock.
 const CLOCK_BYTES: usize = 64 << 10;
 
-/// Bytes of a page, of which one is touched to have it in memory.
+/// Bytes per page; one of them is touched to fault it in.
 const PAGE_BYTES: usize = 4096;
 
-/// Asked now and then whether to go on; an error ends it.
+/// Called periodically to decide whether to continue; an error ends the run.
 pub(crate) type GoOn<'a> = &'a mut dyn FnMut() -> Result<(), Error>;
 
-/// Operations on a file by an engine.
+/// A load of operations on a file.
 pub(crate) struct Load {
     engine: Box<dyn Engine>,
     file: Arc<IoFile>,
@@ -37,14 +37,15 @@ pub(crate) struct Load {
     sequence: Sequence,
     random: Pcg64,
     grant: Grant,
-    /// Operations kept in flight.
+    /// Number of operations kept in flight.
     depth: usize,
     /// Memory of operations that are not in flight.
     idle: Vec<Payload>,
     in_flight: usize,
 }
 
-/// Operations of an engine in flight: its depth, and for threads as many that wait for one, so that no thread does.
+/// Returns the number of operations to keep in flight: the engine's depth, and for threads as many again in the
+/// queue, so that no thread waits.
 fn in_flight(setting: &Setting) -> usize {
     let spec = setting.engine;
     match spec.kind {
@@ -58,8 +59,8 @@ impl Load {
     /// Opens a file for a setting, with an engine and memory of its own.
     ///
     /// # Errors
-    /// If it cannot be opened so, the block does not suit direct I/O, there is not enough memory, or the system does
-    /// not offer the engine.
+    /// If it cannot be opened with this access, the block size does not suit direct I/O, there is not enough memory,
+    /// or the system does not support the engine.
     pub(crate) fn open(path: &Path, setting: &Setting, seed: u64) -> Result<Load, Error> {
         let access = setting.cache.access();
         let file = match setting.op.writes() {
@@ -94,10 +95,10 @@ impl Load {
     }
 
     /// Runs for `period`, or until all blocks were transferred once if the sequence is not endless; then waits for
-    /// what is in flight, and after buffered writes for the file to be on its medium. Returns the bytes transferred.
+    /// the operations in flight, and after buffered writes for a sync. Returns the bytes transferred.
     ///
     /// # Errors
-    /// If an operation fails, and what `go_on` says.
+    /// If an operation fails, and those of `go_on`.
     pub(crate) fn run(
         &mut self,
         period: Duration,
@@ -138,7 +139,7 @@ impl Load {
             .map_err(|source| sakiyomi_io::Error::System { what: "wait for an operation".into(), source })?)
     }
 
-    /// Submits the next operation; false if there is none.
+    /// Submits the next operation; returns false if there is none.
     fn submit(&mut self) -> bool {
         let Some(offset) = self.sequence.next() else { return false };
         let kind = match self.setting.op {
@@ -157,7 +158,7 @@ impl Load {
         true
     }
 
-    /// Processes the end of a call: the operation goes on, or its bytes count.
+    /// Processes the completion of a call: the operation continues, or its bytes are counted.
     fn completed(&mut self, completion: Completion, latencies: &mut Latencies) -> Result<Option<u64>, Error> {
         let Completion { mut op, result, service } = completion;
         let count = match result {
@@ -183,7 +184,7 @@ impl Load {
         Ok(Some(op.length as u64))
     }
 
-    /// A mapping is read only when its pages are touched; other engines have transferred everything.
+    /// Touches the pages of a mapping, which are read only then; other engines have transferred everything.
     fn touch(&self, op: &mut Op) -> Result<(), Error> {
         let Payload::Mapping(mapping) = &op.payload else { return Ok(()) };
         black_box(mapping.iter().step_by(PAGE_BYTES).fold(0u8, |sum, byte| sum.wrapping_add(*byte)));
@@ -213,7 +214,7 @@ impl Load {
     }
 }
 
-/// Memory of an operation. Bytes that will be written are random: storage may be quick with those that compress well.
+/// Returns the memory of an operation. Data to be written is random: storage may process compressible data faster.
 fn payload(pool: Option<&BufferPool>, setting: &Setting, random: &mut Pcg64) -> Payload {
     let Some(pool) = pool else { return Payload::Nothing };
     let mut buffer = pool.take().expect("a buffer for each operation in flight");
@@ -243,7 +244,7 @@ mod tests {
         Setting { engine, op, block: BLOCK, cache, random: true, buffers }
     }
 
-    /// One pass over a file; `None` if the machine lacks the engine.
+    /// Runs one pass over a file; `None` if the machine does not support the engine.
     fn one_pass(path: &Path, setting: &Setting) -> Option<(u64, Latencies)> {
         let mut load = match Load::open(path, setting, 7) {
             Err(Error::Io(error @ sakiyomi_io::Error::Method { .. })) => {

@@ -1,4 +1,4 @@
-//! One setting, measured for a while.
+//! Measures one setting for some time.
 
 use std::io;
 use std::path::Path as FilePath;
@@ -19,25 +19,25 @@ use crate::setting::{CacheState, Setting};
 pub struct Run {
     /// The resources that were granted.
     pub grant: Grant,
-    /// Bytes transferred.
+    /// Transferred bytes.
     pub bytes: u64,
     /// CPU time and elapsed time.
     pub usage: Usage,
 }
 
 impl Run {
-    /// Bytes a second.
+    /// Returns the throughput in bytes per second.
     #[must_use]
     pub fn throughput(&self) -> f64 {
         self.bytes as f64 / self.usage.elapsed.as_secs_f64()
     }
 }
 
-/// Reads or writes for about `period`; shorter if the file ends and its beginning would be found in the cache. The
-/// times of single operations are added to `latencies`.
+/// Reads or writes for about `period`; shorter if the file ends and its beginning would be in the cache. The
+/// latencies of operations are added to `latencies`.
 ///
 /// # Errors
-/// If it cannot be done so, and what `go_on` says.
+/// If the load cannot be run, and those of `go_on`.
 pub(crate) fn run(
     file: &FilePath,
     setting: &Setting,
@@ -65,10 +65,11 @@ fn unseen(error: sakiyomi_io::Error, file: &FilePath) -> Error {
     }
 }
 
-/// Share of a file's pages that may be cached in a cold run: another process may have read a page or two.
+/// Maximum share of a file's pages that may be cached in a cold run: another process may have read a page or two.
 const COLD_CACHED_MAX_RATIO: f64 = 0.02;
 
-/// Drops the file's pages, or has all of them in the cache just before: a system may take them away at any time.
+/// Drops the file's pages from the page cache, or reads all of them into it just before a run: the system may evict
+/// them at any time.
 fn prepare_cache(file: &FilePath, cache: CacheState, go_on: GoOn<'_>) -> Result<(), Error> {
     if cache == CacheState::Direct {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The settings that are measured, and their order.
+//! The settings to measure, and their order.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -23,7 +23,7 @@ pub struct Wanted {
     pub buffers: Vec<Buffers>,
     /// Whether offsets are random.
     pub random: bool,
-    /// Whether the control runs that verdicts need are measured as well.
+    /// Whether the control runs that verdicts need are also measured.
     pub control_runs: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// All combinations that differ and are possible, and for each its control runs: twice the depth, and the best
+    /// Plans all distinct and possible combinations, and the control runs of each: twice the depth, and the best
     /// buffers. Mappings do not write.
     #[must_use]
     pub fn new(wanted: &Wanted) -> Plan {
@@ -68,13 +68,13 @@ impl Plan {
         Plan { settings, asked }
     }
 
-    /// The order of a round, in which each setting is measured once; another one in every round, so that none is
-    /// always behind the same neighbour.
+    /// Returns the order of a round, in which each setting is measured once. It differs between rounds, so that no
+    /// setting always follows the same neighbour.
     #[must_use]
     pub fn round(&self, round: u64, seed: u64) -> Vec<usize> {
         let mut random = Pcg64::seed_from_u64(seed.wrapping_mul(1_000_003).wrapping_add(round));
         let mut order: Vec<usize> = (0..self.settings.len()).collect();
-        // Fisher and Yates.
+        // Fisher-Yates shuffle.
         for last in (1..order.len()).rev() {
             order.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
         }
@@ -88,7 +88,7 @@ fn add(settings: &mut Vec<Setting>, setting: Setting) {
     }
 }
 
-/// The setting as its engine can run it, so that equal ones are measured once.
+/// Normalizes a setting to what its engine supports, so that equal ones are measured once.
 fn possible(setting: Setting, mapped: CacheState) -> Setting {
     let kind = setting.engine.kind;
     let is_mapped = !kind.uses_buffers();

@@ -1,15 +1,15 @@
-//! The blocks of a file, in order or shuffled, once or for ever.
+//! The blocks of a file, in order or shuffled, once or endlessly.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
-/// The offsets of a file's whole blocks, each once, or over and over.
+/// The offsets of a file's whole blocks, each once per pass.
 #[derive(Debug)]
 pub(crate) struct Sequence {
     block: u64,
     count: u64,
     index: u64,
-    /// Number of passes through all blocks so far.
+    /// Number of completed passes over all blocks.
     pass: u64,
     /// Seed of the order of the first pass, if the blocks are shuffled.
     seed: Option<u64>,
@@ -18,8 +18,8 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    /// Blocks of `block` bytes that a file of `size` bytes holds: in order, or in an order that a seed decides and
-    /// that is another one in each pass.
+    /// Creates a sequence of the blocks of `block` bytes of a file of `size` bytes: in order, or in an order
+    /// determined by a seed, which differs between passes.
     pub(crate) fn new(size: u64, block: u64, seed: Option<u64>, is_endless: bool) -> Sequence {
         let count = size / block;
         let mut sequence = Sequence { block, count, index: 0, pass: 0, seed, shuffle: None, is_endless };
@@ -49,8 +49,8 @@ impl Iterator for Sequence {
     }
 }
 
-/// The numbers below `count`, each once, without a list of them: a Feistel network over the next power of four, whose
-/// results beyond `count` are sent through again (cycle walking; Black & Rogaway 2002).
+/// A pseudorandom permutation of the numbers below `count` without a table: a Feistel network over the next power of
+/// four, applied again to results beyond `count` (cycle walking; Black & Rogaway 2002).
 #[derive(Debug)]
 struct Shuffle {
     count: u64,
@@ -88,7 +88,7 @@ impl Shuffle {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea & Flood 2014).
+/// Applies the finaliser of SplitMix64 (Steele, Lea & Flood 2014).
 fn mixed(mut value: u64) -> u64 {
     value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -14,7 +14,7 @@ pub enum Operation {
     Read,
     /// Writes over bytes that the file already has.
     Write,
-    /// Both, in an order that the seed decides.
+    /// Both, in an order determined by the seed.
     Mix {
         /// Percentage of operations that are reads, 1 to 99.
         reads_percent: u8,
@@ -22,14 +22,14 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Whether any of them are writes.
+    /// Returns whether some of them are writes.
     #[must_use]
     pub fn writes(self) -> bool {
         self != Operation::Read
     }
 }
 
-/// As it is written: `read`, `write`, `mix:70`.
+/// Writes the name as on the command line: `read`, `write`, `mix:70`.
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -40,7 +40,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// Why a text does not name operations.
+/// The reason why a text does not name operations.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` does not name operations; there are read, write and mix:N with N % reads, 1 to 99")]
 pub struct ParseOperationError(String);
@@ -70,14 +70,14 @@ impl FromStr for Operation {
 pub enum CacheState {
     /// Bypassed (`O_DIRECT`).
     Direct,
-    /// Used, and it holds nothing of the file at first.
+    /// Used, and initially without pages of the file.
     Cold,
-    /// Used, and it holds all of the file.
+    /// Used, with all pages of the file.
     Cached,
 }
 
 impl CacheState {
-    /// `direct`, `cold` or `cached`.
+    /// Returns `direct`, `cold` or `cached`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -102,7 +102,7 @@ pub enum Buffers {
     Registered,
     /// Huge pages if the machine grants them.
     Huge,
-    /// Both: the best there is.
+    /// Huge pages, registered.
     HugeRegistered,
 }
 
@@ -115,7 +115,7 @@ impl Buffers {
         matches!(self, Buffers::Registered | Buffers::HugeRegistered)
     }
 
-    /// The buffers as an engine can have them: they are registered only if the engine can do that.
+    /// Returns the buffers that an engine supports: registered only if it can register them.
     #[must_use]
     pub fn for_engine(self, kind: EngineKind) -> Buffers {
         match self {
@@ -127,7 +127,7 @@ impl Buffers {
     }
 }
 
-/// An engine, a block size, and all else that decides how a file is read or written.
+/// An engine, a block size, and the other parameters of reading or writing a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Setting {
     /// The engine and its depth.
@@ -145,7 +145,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// The same with twice as many in flight; `None` if there cannot be more. One thread becomes two.
+    /// Returns the setting with twice the depth; `None` at the maximum. One thread becomes two.
     #[must_use]
     pub fn doubled(self) -> Option<Setting> {
         let kind = match self.engine.kind {
@@ -157,7 +157,7 @@ impl Setting {
         (depth <= DEPTH_MAX).then_some(Setting { engine: EngineSpec { kind, depth }, ..self })
     }
 
-    /// The same with the best memory; `None` if it already has that, or brings its own.
+    /// Returns the setting with the best memory; `None` if it already has that, or brings its own.
     #[must_use]
     pub fn with_best_buffers(self) -> Option<Setting> {
         let kind = self.engine.kind;

@@ -1,8 +1,8 @@
-//! Targets of a measurement: a file of the user's, which is only read, a test file of our own, a file in memory, or a
-//! loop device over one.
+//! Targets of a measurement: a file of the user's, which is only read, a test file, a file in memory, or a loop
+//! device over one.
 //!
-//! Test files have no name from the moment they are opened, so that nothing is left behind however we end. They hold
-//! random bytes, because storage may be quick to give back what compresses well.
+//! Test files are unnamed as soon as they are opened, so that nothing is left behind however the process ends. They
+//! contain random bytes, because storage may process compressible data faster.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -20,24 +20,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// Something to read, or to read and write.
+/// A file or device to read, or to read and write.
 #[derive(Debug)]
 pub struct Target {
     /// Its name in results: `path`, `tmpfs`, `loop`.
     pub name: &'static str,
-    /// A description of a few words.
+    /// A short description.
     pub what: String,
     /// The path at which it can be opened.
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,
-    /// Whether it is a test file of our own, so that it may be written to.
+    /// Whether it is a test file, which may be overwritten.
     pub is_ours: bool,
     /// The device that it lies on.
     pub device: Device,
-    /// Whether `O_DIRECT` works on it; the system's error if not.
+    /// Whether `O_DIRECT` works on it; the system's error otherwise.
     pub direct: Result<(), String>,
-    /// Whether it lies in the page cache itself, which cannot be emptied of it.
+    /// Whether it is on a file system in memory, so that it is always cached.
     pub in_memory: bool,
     // In this order: the device uses the file.
     _device: Option<LoopDevice>,
@@ -58,10 +58,10 @@ pub struct Device {
 }
 
 impl Device {
-    /// The device of a file, of a directory, or of a block device.
+    /// Returns the device of a file, of a directory, or of a block device.
     ///
     /// # Errors
-    /// If there is nothing at `path`.
+    /// If `path` does not exist.
     pub fn of(path: &Path) -> io::Result<Device> {
         let metadata = fs::metadata(path)?;
         let is_device = metadata.file_type().is_block_device();
@@ -71,17 +71,17 @@ impl Device {
     }
 }
 
-/// Where Linux keeps a file system in memory for everybody.
+/// The usual world-writable tmpfs.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// Told of bytes written, now and then; an error ends it.
+/// Called periodically with the bytes written; an error ends the writing.
 pub type Watch<'a> = &'a mut dyn FnMut(u64) -> Result<(), Error>;
 
 impl Target {
-    /// A file or block device as it is, or a test file of `size` bytes in a directory.
+    /// Returns an existing file or block device, or creates a test file of `size` bytes in a directory.
     ///
     /// # Errors
-    /// If there is nothing to read, or no test file can be made.
+    /// If there is nothing to read, or no test file can be created.
     pub fn at(path: &Path, size: u64, watch: Watch<'_>) -> Result<Target, Error> {
         if path.is_dir() {
             let file = test_file(path, size, watch)?;
@@ -96,7 +96,7 @@ impl Target {
         Ok(found)
     }
 
-    /// A test file in memory: the CPU is the only limit.
+    /// Creates a test file in memory: the CPU is the only limit.
     ///
     /// # Errors
     /// If `/dev/shm` is not a file system in memory, or has too little room.
@@ -107,11 +107,11 @@ impl Target {
         Ok(Target { device: Device::of(Path::new(SHARED_MEMORY)).unwrap_or_default(), ..found })
     }
 
-    /// A loop device over a test file in memory, writable if `writes`: a block device whose only limit is the CPU,
-    /// and whose work is done by threads of the kernel, as that of real ones is.
+    /// Creates a loop device over a test file in memory, writable if `writes`: a block device limited only by the
+    /// CPU, with its work done by kernel threads, as with real ones.
     ///
     /// # Errors
-    /// As for [`Target::in_memory`], and if this user may set up no loop device.
+    /// As for [`Target::in_memory`], and if this user may not set up loop devices.
     pub fn loop_device(size: u64, writes: bool, watch: Watch<'_>) -> Result<Target, Error> {
         let file = file_in_memory(size, watch)?;
         let device = LoopDevice::attach(&own_path(&file), false, !writes)?;
@@ -132,12 +132,12 @@ fn target(name: &'static str, what: String, (path, file): (PathBuf, Option<File>
     Ok(Target { name, what, path, size, is_ours, device, direct, in_memory, _device: None, _file: file })
 }
 
-/// An error with its cause.
+/// Describes an error with its causes.
 fn in_full(error: &dyn std::error::Error) -> String {
     error.source().map_or(error.to_string(), |source| format!("{error}: {source}"))
 }
 
-/// Where an open file that may have no name can be opened again.
+/// Returns a path at which an open file, even an unnamed one, can be opened again.
 fn own_path(file: &File) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
@@ -150,7 +150,7 @@ fn file_in_memory(size: u64, watch: Watch<'_>) -> Result<File, Error> {
     test_file(directory, size, watch)
 }
 
-/// A file without a name, full of random bytes, and on its medium.
+/// Creates an unnamed file of random bytes, and syncs it.
 fn test_file(directory: &Path, size: u64, watch: Watch<'_>) -> Result<File, Error> {
     let failed = |source| Error::TestFile { path: directory.to_owned(), source };
     let free = free_bytes(directory).map_err(failed)?;
@@ -179,12 +179,12 @@ fn test_file(directory: &Path, size: u64, watch: Watch<'_>) -> Result<File, Erro
     Ok(file)
 }
 
-/// `, ext4 on /dev/vda`, from the mounts of this process; nothing if that cannot be found.
+/// Returns `, ext4 on /dev/vda`, from the mounts of this process; empty if the mount cannot be found.
 fn on_what(path: &Path) -> String {
     with_mount(path, |kind, device| format!(", {kind} on {device}")).unwrap_or_default()
 }
 
-/// The type of the file system that a path lies on.
+/// Returns the type of the file system that a path is on.
 fn file_system(path: &Path) -> Option<String> {
     with_mount(path, |kind, _| kind.to_owned())
 }
@@ -195,7 +195,8 @@ fn with_mount<T>(path: &Path, of: impl FnOnce(&str, &str) -> T) -> Option<T> {
     mount_of(&mounts, &whole).map(|(kind, device)| of(kind, device))
 }
 
-/// Type and device of the mount that a path lies under; the last of the longest, as later ones hide earlier ones.
+/// Returns type and device of the mount that contains a path: the last of those with the longest path, as later
+/// mounts hide earlier ones.
 fn mount_of<'a>(mounts: &'a str, path: &Path) -> Option<(&'a str, &'a str)> {
     let fields = mounts.lines().filter_map(|line| {
         let mut fields = line.split(' ');
@@ -222,7 +223,7 @@ mod tests {
         let bytes = fs::read(&found.path).unwrap();
         assert_eq!(bytes.len(), (2 << 20) + 5);
         assert!(bytes[..1 << 20] != bytes[1 << 20..2 << 20]);
-        // It can be removed, so nothing is in it.
+        // It can be removed, so it is empty.
         fs::remove_dir(scratch.root()).unwrap();
     }
 

@@ -1,18 +1,18 @@
-//! The limit of a case: the storage, the CPU, or too little in flight. Judged from figures alone.
+//! The limit of a case: the storage, the CPU, or latency. Judged from figures alone.
 //!
-//! The storage counts as the limit only if that could have been refuted: with twice the depth and with better memory
-//! it must give no more, while no core was busy. A core is the limit of a path if one of its threads was hardly ever
-//! off its core, or if all cores together were full of this work. Every other case is limited by waiting: for round
-//! trips, or for work that better memory would avoid.
+//! The storage counts as the limit only if that could have been refuted: throughput must not increase with twice the
+//! depth or with better memory, while no core was busy. The CPU is the limit of a path if one of its threads was
+//! almost always on its core, or if its threads together occupied all cores. Every other case is limited by waiting:
+//! for round trips, or for work that better memory would avoid.
 
 use sakiyomi_io::EngineKind;
 
 use crate::setting::Setting;
 
-/// Smaller gains of a variation do not count: the case is storage-bound (docs/io.md).
+/// Smaller relative gains of a control run do not count: the case is storage-bound (docs/io.md).
 const GAIN_MIN_RATIO: f64 = 0.05;
 
-/// Utilization from which a core counts as a limit.
+/// Utilization from which a core counts as the limit.
 const BUSY_MIN_RATIO: f64 = 0.70;
 
 /// The limiting resource of a case.
@@ -20,11 +20,11 @@ const BUSY_MIN_RATIO: f64 = 0.70;
 pub enum Verdict {
     /// More depth and better buffers gain nothing, and no core is busy.
     StorageBound,
-    /// The core that carries the path is busy.
+    /// The core that runs the path is busy.
     CpuBound,
-    /// Neither: more in flight, or better buffers, would help.
+    /// Neither: a higher depth or better buffers would help.
     LatencyBound,
-    /// It cannot be said.
+    /// The measurements do not suffice.
     #[default]
     Undecided,
 }
@@ -34,37 +34,37 @@ pub enum Verdict {
 pub struct Judgement {
     /// The limiting resource.
     pub verdict: Verdict,
-    /// Why, and what would help.
+    /// The reason, and what would help.
     pub reason: String,
 }
 
 /// The busiest thread of a case.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Busiest {
-    /// Share of the time that it was on a core or ready to be.
+    /// Share of the time that it was on a core or ready to run.
     pub share: f64,
     /// Its name.
     pub name: String,
-    /// Whether it is the kernel's.
+    /// Whether it is a kernel thread.
     pub of_kernel: bool,
 }
 
-/// The figures that a verdict is made from. Shares are of one core.
+/// The figures that a verdict is based on. Shares are of one core.
 #[derive(Clone, Debug)]
 pub struct Evidence {
     /// The setting that was measured.
     pub setting: Setting,
     /// The busiest thread.
     pub thread: Busiest,
-    /// Share of the busiest core, whichever process used it.
+    /// Utilization of the busiest core by all processes.
     pub core: f64,
-    /// Share of all our threads and the kernel's together.
+    /// CPU time of this process and of kernel threads together.
     pub ours: f64,
     /// Number of cores.
     pub cores: usize,
-    /// Gain in throughput of twice the depth; `None` if it was not or cannot be measured.
+    /// Relative gain in throughput with twice the depth; `None` if it was not or cannot be measured.
     pub double_depth: Option<f64>,
-    /// Gain of the best buffers; `None` if these are the best.
+    /// Relative gain with the best buffers; `None` if these are the best.
     pub better_buffers: Option<f64>,
 }
 

@@ -1,11 +1,11 @@
 //! Charts as SVG: one file per kind; frame, axes and colours are shared.
 //!
-//! Every mark, be it a line, a bar or a point, carries a text that describes it (`plot`). Each chart is drawn twice,
-//! wide and narrow (`layout`), so that its text can be read on a phone.
+//! Every mark, be it a line, a bar or a point, has a text that describes it (`plot`). Each chart is drawn twice, wide
+//! and narrow (`layout`), so that its text can be read on a phone.
 //!
 //! Two runs of a comparison are drawn one above the other with the same scales, so that heights can be compared. All
 //! charts over time have the same left and right edge and the same time axis. The drawing is complete without a
-//! script; the page's cursor only reads the numbers out.
+//! script; the page's cursor only displays the numbers.
 
 pub(crate) mod axis;
 pub(crate) mod bars;
@@ -61,18 +61,18 @@ pub const NAMES: [&str; 33] = [
     "trade-off",
 ];
 
-/// One picture.
+/// A chart.
 #[derive(Clone, Debug)]
 pub struct Chart {
     /// A short name for a file or an anchor: `hits`, `response-curve`.
     pub name: &'static str,
     /// The heading, which the picture also carries.
     pub title: &'static str,
-    /// A sentence that says how to read the chart.
+    /// A sentence that explains how to read the chart.
     pub caption: String,
-    /// A complete SVG document that fills the width it is given.
+    /// A complete SVG document that fills the available width.
     pub svg: String,
-    /// The same for a phone.
+    /// The same for narrow screens.
     pub narrow_svg: String,
     /// The numbers behind a chart over time.
     pub(crate) time: Option<TimeChart>,

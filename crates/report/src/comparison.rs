@@ -1,4 +1,4 @@
-//! Two simulations side by side: every figure that one shows, A, B, and what changed.
+//! Two simulations side by side: for every figure of either, A, B, and the change.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::section::{Cell, Fact, Finding, Group, Present, Report, Reported, Sect
 /// Two simulations.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Comparison<'a> {
-    /// The first, to which the second is compared.
+    /// The baseline.
     pub a: &'a Document<SimResult>,
     /// The second.
     pub b: &'a Document<SimResult>,
@@ -55,7 +55,7 @@ impl Reported for Comparison<'_> {
     }
 }
 
-/// All figures; the rows of a table become groups.
+/// Returns all figures; the rows of a table become groups.
 fn groups(sections: Vec<Section>) -> Vec<Group> {
     let of_section = |section| match section {
         Section::Totals(totals) => totals.groups,
@@ -80,7 +80,7 @@ fn rows(table: &Table) -> Vec<Group> {
     table.rows.iter().filter_map(group).collect()
 }
 
-/// A figure of both, and how B stands to A.
+/// Combines a figure of both, with the change from A to B.
 fn compared(a: Fact, b: Fact, is_judged: bool) -> Fact {
     let (from, to) = (value(&a), value(&b));
     let tone = match a.aim.is_better(&from.value, &to.value).filter(|_| is_judged) {
@@ -96,7 +96,7 @@ fn value(fact: &Fact) -> Cell {
     fact.values.first().cloned().unwrap_or_default()
 }
 
-/// The settings of both; those that differ are marked.
+/// Returns the settings of both; those that differ are marked.
 fn settings(a: Vec<Fact>, b: Vec<Fact>) -> Vec<Fact> {
     let mut labels: Vec<(String, &'static str)> = Vec::new();
     for fact in a.iter().chain(&b) {

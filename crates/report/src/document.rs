@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::number::{bytes, duration, plural, round_count, times};
 
-/// A result with the circumstances of the run that made it: the JSON of every command.
+/// A result with the circumstances of the run that produced it: the JSON of every command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Document<R, C = Run> {
     /// Name and version of the result's schema: [`Present::SCHEMA`](crate::Present::SCHEMA).
     pub schema: String,
-    /// The command, the time and the machine of a result.
+    /// The command, the time and the machine of the run.
     pub run: C,
     /// The result itself.
     pub result: R,
@@ -32,17 +32,16 @@ pub struct Run {
     /// The machine.
     #[serde(default, skip_serializing_if = "Machine::is_unknown")]
     pub machine: Machine,
-    /// Commands simulated in a second of wall time.
+    /// Simulated commands per second of wall-clock time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands_per_s: Option<f64>,
-    /// Simulated time over wall time: 130 means 130 times as fast as the drive.
+    /// Simulated time over wall-clock time: 130 means 130 times as fast as the drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated_per_wall_ratio: Option<f64>,
 }
 
 impl Run {
-    /// How long it took, where, and by which build: `took 7.70 s, 130 × real time`, `Example CPU, 4 cores, 16.0 GiB`
-    /// …
+    /// Describes duration, machine and build: `took 7.70 s, 130 × real time`, `Example CPU, 4 cores, 16.0 GiB` …
     pub(crate) fn origin(&self) -> Vec<String> {
         let ratio = self.simulated_per_wall_ratio.map(|ratio| format!("{} × real time", times(ratio)));
         let rate = self.commands_per_s.map(|rate| format!("{} commands/s", round_count(rate.round())));
@@ -58,7 +57,7 @@ impl Run {
         parts.into_iter().filter(|part| !part.is_empty()).collect()
     }
 
-    /// The build of sakiyomi, as reports name it: `0.1.0 (1a2b3c4d5e)`, or the version alone.
+    /// Returns the build of sakiyomi, as reports name it: `0.1.0 (1a2b3c4d5e)`, or the version alone.
     #[must_use]
     pub fn build(&self) -> String {
         match &self.commit {
@@ -68,7 +67,7 @@ impl Run {
     }
 }
 
-/// The machine that a run was made on.
+/// The machine of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Name and release of the kernel.
@@ -77,7 +76,7 @@ pub struct Machine {
     pub cpu: String,
     /// Number of usable processors.
     pub cores: u64,
-    /// Main memory.
+    /// Main memory in bytes.
     pub memory_bytes: u64,
 }
 

@@ -1,8 +1,8 @@
-//! Meaning of the words in reports.
+//! Glossaries of reports.
 
 use crate::section::Glossary;
 
-/// The words of a simulation.
+/// Terms of a simulation.
 pub(crate) const SIM: Glossary = &[
     ("full hit", "Every sector of the read was in the cache."),
     (
@@ -42,7 +42,7 @@ pub(crate) const SIM: Glossary = &[
     ),
 ];
 
-/// The words of a validation.
+/// Terms of a validation.
 pub(crate) const VALIDATE: Glossary = &[
     (
         "free",
@@ -69,7 +69,7 @@ pub(crate) const VALIDATE: Glossary = &[
     ("last-end rule", "The simplest guess: a read is a hit if it starts where the last read ended."),
 ];
 
-/// The words of a run.
+/// Terms of a run.
 pub(crate) const RUN: Glossary = &[
     ("computing", "Time on cores of the program and all that it started, summed."),
     (
@@ -87,7 +87,7 @@ pub(crate) const RUN: Glossary = &[
     ("wasted", "Bytes of those that the program did not come to."),
 ];
 
-/// The words of a query.
+/// Terms of a query.
 pub(crate) const QUERY: Glossary = &[
     (
         "phase",
@@ -105,7 +105,7 @@ pub(crate) const QUERY: Glossary = &[
     ("memory", "The largest resident memory of the process (VmHWM) beside the limit."),
 ];
 
-/// The words of a probe.
+/// Terms of a probe.
 pub(crate) const PROBE: Glossary = &[
     (
         "storage-bound",
@@ -143,7 +143,7 @@ pub(crate) const PROBE: Glossary = &[
     ("2 × depth, best buffers", "Change of the throughput with twice the depth, and with the best buffers."),
 ];
 
-/// The words of a mount.
+/// Terms of a mount.
 pub(crate) const MOUNT: Glossary = &[
     (
         "access",
@@ -161,7 +161,7 @@ pub(crate) const MOUNT: Glossary = &[
     ),
 ];
 
-/// The words of a regulated device.
+/// Terms of a regulated device.
 pub(crate) const TOP: Glossary = &[
     (
         "rate",
@@ -173,7 +173,7 @@ pub(crate) const TOP: Glossary = &[
     ("late", "I/Os that the device had not done in time."),
 ];
 
-/// The words of programs in virtual time.
+/// Terms of programs in virtual time.
 pub(crate) const PROGRAMS: Glossary = &[
     (
         "limit",
@@ -190,7 +190,7 @@ pub(crate) const PROGRAMS: Glossary = &[
     ),
 ];
 
-/// The words of regulated programs.
+/// Terms of regulated programs.
 pub(crate) const REGULATED: Glossary = &[
     (
         "P, rate",
@@ -212,7 +212,7 @@ pub(crate) const REGULATED: Glossary = &[
     ),
 ];
 
-/// The words of jobs of tasks.
+/// Terms of jobs of tasks.
 pub(crate) const JOBS: Glossary = &[
     ("part", "How much of the file a task computes on."),
     ("mmap", "The file is mapped, and who computes on a part faults it in."),
@@ -221,7 +221,7 @@ pub(crate) const JOBS: Glossary = &[
     ("blocked-io", "The same, on a thread that does nothing else and goes before the others."),
 ];
 
-/// The words of streams.
+/// Terms of streams.
 pub(crate) const STREAM: Glossary = &[
     (
         "latency",

@@ -1,8 +1,8 @@
 //! One self-contained page: opens from `file://`, loads nothing, prints well.
 //!
-//! It begins with the verdict and the first chart; then come settings, figures and the other charts, and at the end
-//! the glossary. The page is complete without a script. The script, which all pages share, adds a cursor that reads
-//! out the numbers of a chart, sorting and folding of tables, and the data of charts and tables as CSV.
+//! It begins with the verdict and the first chart, followed by settings, figures and the other charts, and ends with
+//! the glossary. The page is complete without a script. The script, which all pages share, adds a cursor that
+//! displays the numbers of a chart, sorting and folding of tables, and the data of charts and tables as CSV.
 
 mod page;
 mod series;

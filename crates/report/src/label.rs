@@ -1,13 +1,13 @@
-//! The words for classes of commands, the same in text, charts and pages.
+//! Names of the classes of commands, the same in text, charts and pages.
 
 use sakiyomi_model::{Class, ReadClass, WriteClass};
 
-/// The class that is called `name` in logs and JSON.
+/// Returns the class with the name `name` in logs and JSON.
 pub(crate) fn class_named(name: &str) -> Option<Class> {
     Class::ALL.into_iter().find(|class| class.name() == name)
 }
 
-/// The name of a read class.
+/// Returns the name of a read class.
 pub(crate) fn read(class: ReadClass) -> &'static str {
     match class {
         ReadClass::FullHit => "full hit",
@@ -18,7 +18,7 @@ pub(crate) fn read(class: ReadClass) -> &'static str {
     }
 }
 
-/// The name of a command class.
+/// Returns the name of a command class.
 pub(crate) fn class(class: Class) -> &'static str {
     match class {
         Class::Read(class) => read(class),

@@ -1,6 +1,6 @@
-//! A report for an issue or a wiki: Markdown with tables, as GitHub, GitLab and most wikis draw it.
+//! A report for an issue or a wiki: Markdown with tables, as supported by GitHub, GitLab and most wikis.
 //!
-//! Charts are linked by the names of their files, which lie beside it.
+//! Charts are linked by the names of their files, which are in the same directory.
 
 use std::fmt::Write as _;
 
@@ -10,10 +10,10 @@ use crate::section::{Cell, Emphasis, Fact, Notes, Report, Section, Table, Tone, 
 use crate::value::Value;
 use crate::words::{COMMAND_MAX, command_line, one_line};
 
-/// First line of every report, by which a file of sakiyomi is recognised.
+/// First line of every report, which identifies a file of sakiyomi.
 pub const MARK: &str = "<!-- sakiyomi ";
 
-/// A report with links to its charts.
+/// Renders a report with links to its charts.
 #[must_use]
 pub fn render(report: &Report<'_>, charts: &[Chart]) -> String {
     let mut blocks =
@@ -64,7 +64,7 @@ fn settings(report: &Report<'_>) -> Option<String> {
     (!report.settings.is_empty()).then(|| grid(header.collect(), rows))
 }
 
-/// A table for each group.
+/// Renders a table for each group.
 fn totals(totals: &Totals) -> Vec<String> {
     let group = |group: &crate::section::Group| {
         let has_shares = group.facts.iter().any(|fact| fact.share.is_some());
@@ -101,7 +101,7 @@ fn table(table: &Table) -> Vec<String> {
     caption.into_iter().chain([grid(header, rows)]).chain(legend).collect()
 }
 
-/// Rows under heads, each with whether its column holds text; a row may be shorter than the header.
+/// Renders rows below headers, each header with whether its column holds text; a row may be shorter than the header.
 fn grid(header: Vec<(String, bool)>, rows: impl Iterator<Item = Vec<String>>) -> String {
     let line =
         |cells: &mut dyn Iterator<Item = String>| format!("| {} |", cells.collect::<Vec<_>>().join(" | "));
@@ -155,7 +155,7 @@ fn strong(text: &str) -> String {
     format!("**{}**", escaped(text))
 }
 
-/// Text that is shown as it is: no character of it is markup, and it stays on its line.
+/// Escapes text so that no character is markup, and joins its lines.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in one_line(text).trim().chars() {
@@ -164,7 +164,7 @@ fn escaped(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '$' => escaped.extend(['\\', c]),
-            // Neither a mention nor a reference.
+            // Prevents a mention or a reference.
             '@' => escaped.push_str("&#64;"),
             c => escaped.push(c),
         }
@@ -172,13 +172,13 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Text as it is typed. A fence longer than any in it lets backticks stand.
+/// Renders text as code. The fence is longer than any run of backticks in it.
 fn code(text: &str) -> String {
     let text = one_line(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(longest + 1);
     let pad = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
-    // In a table even code must not hold a bar as it is.
+    // In a table even code must not contain an unescaped bar.
     format!("{fence}{pad}{}{pad}{fence}", text.replace('|', "\\|"))
 }
 

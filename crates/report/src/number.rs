@@ -1,4 +1,4 @@
-//! Numbers as people read them: three significant digits and a scaled unit.
+//! Numbers for human readers: three significant digits and a scaled unit.
 //!
 //! Values that are not finite are written as a dash, so that no `NaN` ever reaches a reader.
 
@@ -6,12 +6,12 @@ mod sort_key;
 
 pub(crate) use sort_key::sort_key;
 
-/// Stands where there is nothing to say.
+/// Placeholder of a missing value.
 pub const NONE: &str = "–";
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// A span of time: `842 ns`, `14.2 ms`, `16 min 40 s`.
+/// Formats a duration: `842 ns`, `14.2 ms`, `16 min 40 s`.
 #[must_use]
 pub fn duration(ns: u64) -> String {
     if ns < 1000 {
@@ -28,7 +28,7 @@ pub fn duration(ns: u64) -> String {
     )
 }
 
-/// A difference of times with its sign: `−12.0 µs`, `+1.50 ms`, `0 ns`.
+/// Formats a difference of times with its sign: `−12.0 µs`, `+1.50 ms`, `0 ns`.
 pub(crate) fn signed_duration(ns: i64) -> String {
     let sign = match ns {
         ..0 => "−",
@@ -38,7 +38,7 @@ pub(crate) fn signed_duration(ns: i64) -> String {
     format!("{sign}{}", duration(ns.unsigned_abs()))
 }
 
-/// Two units at most: `16 min 40 s`, `2 h`, `3 d 4 h`.
+/// Formats seconds with at most two units: `16 min 40 s`, `2 h`, `3 d 4 h`.
 fn long_duration(seconds: u64) -> String {
     let (large, small) = match seconds {
         0..3600 => ((seconds / 60, "min"), (seconds % 60, "s")),
@@ -52,7 +52,7 @@ fn long_duration(seconds: u64) -> String {
     text
 }
 
-/// A round span of time without needless digits, for the ticks of an axis: `0`, `10 ms`, `1.5 s`, `5 min`.
+/// Formats a round duration without needless digits, for the ticks of an axis: `0`, `10 ms`, `1.5 s`, `5 min`.
 pub(crate) fn round_duration(ns: u64) -> String {
     if ns == 0 {
         return "0".to_owned();
@@ -65,7 +65,7 @@ pub(crate) fn round_duration(ns: u64) -> String {
     format!("{} {unit}", ns as f64 / scale as f64)
 }
 
-/// Bytes a second in powers of 1000: `850 MB/s`, `2.55 GB/s`.
+/// Formats bytes per second in powers of 1000: `850 MB/s`, `2.55 GB/s`.
 pub(crate) fn rate(bytes_per_s: f64) -> String {
     let (unit, scale) = rate_unit(bytes_per_s);
     match bytes_per_s / scale {
@@ -75,7 +75,7 @@ pub(crate) fn rate(bytes_per_s: f64) -> String {
     }
 }
 
-/// The lowest and the highest of several rates, in the unit of their median: `2.48–2.61` beside `2.55 GB/s`.
+/// Formats the lowest and the highest of several rates, in the unit of their median: `2.48–2.61` beside `2.55 GB/s`.
 pub(crate) fn rate_range(median: f64, min: f64, max: f64) -> String {
     let (_, scale) = rate_unit(median);
     match [min / scale, max / scale] {
@@ -84,7 +84,7 @@ pub(crate) fn rate_range(median: f64, min: f64, max: f64) -> String {
     }
 }
 
-/// A round number of bytes a second, for the ticks of an axis: `0`, `500 MB/s`, `2.5 GB/s`.
+/// Formats a round number of bytes per second, for the ticks of an axis: `0`, `500 MB/s`, `2.5 GB/s`.
 pub(crate) fn round_rate(bytes_per_s: f64) -> String {
     if bytes_per_s <= 0.0 {
         return "0".to_owned();
@@ -93,18 +93,18 @@ pub(crate) fn round_rate(bytes_per_s: f64) -> String {
     format!("{} {unit}", round_decimal(bytes_per_s / scale))
 }
 
-/// The unit in which a rate has one to three digits before the point, and how many bytes a second it is.
+/// Returns the unit in which a rate has one to three digits before the point, and its value in bytes per second.
 fn rate_unit(bytes_per_s: f64) -> (&'static str, f64) {
     let units = [("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)];
     units.into_iter().find(|&(_, scale)| bytes_per_s.abs() >= scale * 0.9995).unwrap_or(("B/s", 1.0))
 }
 
-/// A number without needless digits, to six places: `0.05`, `2.5`.
+/// Formats a number without needless digits, with up to six decimals: `0.05`, `2.5`.
 pub(crate) fn round_decimal(value: f64) -> String {
     ((value * 1e6).round() / 1e6).to_string()
 }
 
-/// Seconds of CPU time for a GB, without the unit: `0.021`, `1.30`.
+/// Formats seconds of CPU time per GB, without the unit: `0.021`, `1.30`.
 pub(crate) fn cpu_per_gb(seconds: f64) -> String {
     match seconds {
         seconds if !seconds.is_finite() => NONE.to_owned(),
@@ -114,7 +114,7 @@ pub(crate) fn cpu_per_gb(seconds: f64) -> String {
     }
 }
 
-/// A size in powers of 1024 without needless digits: `4 KiB`, `1.5 MiB`.
+/// Formats a size in powers of 1024 without needless digits: `4 KiB`, `1.5 MiB`.
 #[must_use]
 pub fn round_bytes(size: u64) -> String {
     let text = bytes(size);
@@ -126,7 +126,7 @@ pub fn round_bytes(size: u64) -> String {
     }
 }
 
-/// A size in powers of 1024: `512 B`, `1.20 GiB`.
+/// Formats a size in powers of 1024: `512 B`, `1.20 GiB`.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
     if bytes < 1024 {
@@ -143,7 +143,7 @@ pub fn bytes(bytes: u64) -> String {
     format!("{} EiB", three_digits(value))
 }
 
-/// A number of things, with its thousands apart: `11,427`.
+/// Formats a count with separated thousands: `11,427`.
 #[must_use]
 pub fn count(count: u64) -> String {
     let digits = count.to_string();
@@ -157,7 +157,7 @@ pub fn count(count: u64) -> String {
     text
 }
 
-/// A number of things with their name, which is given in the singular: `1 file`, `1,200 files`, `2 processes`.
+/// Formats a count with a noun, which is given in the singular: `1 file`, `1,200 files`, `2 processes`.
 #[must_use]
 pub fn plural(number: u64, name: &str) -> String {
     let ending = match (number, name.ends_with('s')) {
@@ -168,7 +168,7 @@ pub fn plural(number: u64, name: &str) -> String {
     format!("{} {name}{ending}", count(number))
 }
 
-/// A round number of things, for the ticks of an axis: `500`, `20,000`, `5 M`.
+/// Formats a round count, for the ticks of an axis: `500`, `20,000`, `5 M`.
 pub(crate) fn round_count(value: f64) -> String {
     for (unit, scale) in [("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)] {
         if value >= scale {
@@ -179,13 +179,13 @@ pub(crate) fn round_count(value: f64) -> String {
     count(value.round() as u64)
 }
 
-/// A share: `72.4 %`.
+/// Formats a share: `72.4 %`.
 #[must_use]
 pub fn percent(ratio: f64) -> String {
     percent_to(1, ratio)
 }
 
-/// A share without a fraction: `72 %`.
+/// Formats a share without decimals: `72 %`.
 pub(crate) fn whole_percent(ratio: f64) -> String {
     match (ratio * 100.0).round() {
         percent if !percent.is_finite() => NONE.to_owned(),
@@ -194,7 +194,7 @@ pub(crate) fn whole_percent(ratio: f64) -> String {
     }
 }
 
-/// A change with its sign: `+31.0 %`, `−2.4 %`.
+/// Formats a change with its sign: `+31.0 %`, `−2.4 %`.
 pub(crate) fn signed_percent(ratio: f64) -> String {
     let sign = if ratio < 0.0 { "−" } else { "+" };
     match percent(ratio.abs()) {
@@ -203,7 +203,7 @@ pub(crate) fn signed_percent(ratio: f64) -> String {
     }
 }
 
-/// A factor: `2.1`, `61`, `11,427`.
+/// Formats a factor: `2.1`, `61`, `11,427`.
 #[must_use]
 pub fn times(factor: f64) -> String {
     if !factor.is_finite() {
@@ -215,7 +215,7 @@ pub fn times(factor: f64) -> String {
     }
 }
 
-/// Things a second: `19.8`, `1,234`.
+/// Formats a number per second: `19.8`, `1,234`.
 pub(crate) fn per_second(rate: f64) -> String {
     match rate {
         rate if !rate.is_finite() => NONE.to_owned(),
@@ -224,12 +224,12 @@ pub(crate) fn per_second(rate: f64) -> String {
     }
 }
 
-/// A bare number with `places` decimals; a dash if it is 10^9 or more, which is never meant.
+/// Formats a bare number with `places` decimals; a dash from 10^9 on, which cannot be meant.
 pub(crate) fn decimal(value: f64, places: usize) -> String {
     if value.abs() < 1e9 { format!("{value:.places$}").replace('-', "−") } else { NONE.to_owned() }
 }
 
-/// A share that is held against another one like it: `99.94 %`.
+/// Formats a share with the precision needed for comparison with another one: `99.94 %`.
 pub(crate) fn percent_exact(ratio: f64) -> String {
     percent_to(2, ratio)
 }
@@ -242,7 +242,7 @@ fn percent_to(decimals: usize, ratio: f64) -> String {
     }
 }
 
-/// The part over the whole; 0 if the whole is 0.
+/// Returns the part over the whole; 0 if the whole is 0.
 #[must_use]
 pub fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
@@ -307,7 +307,7 @@ mod tests {
         );
     }
 
-    /// The number that a text begins with.
+    /// Returns the number that a text begins with.
     fn leading(text: &str) -> f64 {
         text.split(' ').next().unwrap().parse().unwrap()
     }

@@ -1,6 +1,6 @@
-//! Figures as a monitoring system collects them: the text format of Prometheus, version 0.0.4.
+//! Metrics for a monitoring system: the text format of Prometheus, version 0.0.4.
 //!
-//! Names end in their base unit, as they should there: `_seconds`, `_ratio`, and `_total` for what only grows.
+//! By convention, names end in their base unit, `_seconds` or `_ratio`, and counters in `_total`.
 
 mod stream;
 
@@ -12,11 +12,11 @@ use std::fmt::Write as _;
 use crate::result::{IorateDevice, IorateOwner, IorateResult, IorateTarget};
 use crate::words::one_line;
 
-/// A regulated device, and each of its owners.
+/// Returns the metrics of a regulated device and of each of its owners.
 #[must_use]
 pub fn iorate(result: &IorateResult) -> String {
     let device = labels(&[("mount", &result.mount), ("device", &result.device.name)]);
-    // A process number may be reused; only its latest owner is shown, since no series may come twice.
+    // A PID may be reused; only its latest owner is shown, since series must be unique.
     let latest: BTreeMap<&IorateTarget, &IorateOwner> =
         result.owners.iter().map(|owner| (&owner.target, owner)).collect();
     let owners: Vec<(String, &IorateOwner)> =
@@ -93,7 +93,7 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Writes all samples of one name, which have to stand together; nothing without samples.
+/// Writes all samples of one metric, which must be consecutive; nothing without samples.
 fn family<'a>(text: &mut String, name: &str, help: &str, samples: impl IntoIterator<Item = (&'a str, f64)>) {
     let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
     let mut samples = samples.into_iter().filter(|(_, value)| value.is_finite()).peekable();
@@ -122,7 +122,7 @@ fn labels(labels: &[(&str, &str)]) -> String {
     format!("{{{}}}", labels.join(","))
 }
 
-/// The text of a label's value. Control characters, which could move a cursor, are replaced.
+/// Escapes a label's value. Control characters, which could move a cursor, are replaced.
 fn escaped(value: &str) -> String {
     one_line(&value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

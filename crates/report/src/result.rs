@@ -1,8 +1,7 @@
 //! Results: each type is the JSON of `--json`, and its [`Present`](crate::Present) describes the report.
 //!
-//! Keys end in their base unit (`_ns`, `_bytes`, `_ratio`; counts are bare). `result` holds the same bytes for the
-//! same input in virtual time; `run` holds what differs from run to run. Keys that a reader does not know are
-//! ignored.
+//! Keys end in their base unit (`_ns`, `_bytes`, `_ratio`; counts are bare). For the same input in virtual time
+//! `result` is identical to the byte; `run` holds the values that vary between runs. Readers ignore unknown keys.
 
 mod iorate;
 mod mount;

@@ -1,28 +1,28 @@
-//! A table in the making: each column is named together with the figure that it shows of a row.
+//! Builder of tables: each column is named together with the figure that it shows of a row.
 
 use crate::section::{Cell, Column, Emphasis, Row, Section, Table};
 use crate::value::Aim;
 
-/// Rows of a type, and the columns so far.
+/// Rows of a type, and the columns added so far.
 pub(crate) struct Rows<T> {
     items: Vec<T>,
     table: Table,
 }
 
 impl<T> Rows<T> {
-    /// A table of rows with nothing in them; `name` is that of its CSV.
+    /// Creates a table without columns; `name` is that of its CSV.
     pub(crate) fn new(name: &str, heading: &'static str, items: impl IntoIterator<Item = T>) -> Rows<T> {
         let items: Vec<T> = items.into_iter().collect();
         let rows = vec![Row::default(); items.len()];
         Rows { items, table: Table { name: name.to_owned(), heading, rows, ..Table::default() } }
     }
 
-    /// With a column of words. These stand before those of figures.
+    /// Adds a text column. Text columns precede those of figures.
     pub(crate) fn text<C: Into<Cell>>(self, name: impl Into<String>, of: impl Fn(&T) -> C) -> Rows<T> {
         self.column(Column { name: name.into(), is_text: true, ..Column::default() }, of)
     }
 
-    /// With a column of figures.
+    /// Adds a column of figures.
     pub(crate) fn figure<C: Into<Cell>>(self, name: impl Into<String>, of: impl Fn(&T) -> C) -> Rows<T> {
         self.column(Column { name: name.into(), ..Column::default() }, of)
     }
@@ -35,30 +35,30 @@ impl<T> Rows<T> {
         self
     }
 
-    /// With more columns, if `is_shown`.
+    /// Adds more columns, if `is_shown`.
     pub(crate) fn when(self, is_shown: bool, more: impl FnOnce(Rows<T>) -> Rows<T>) -> Rows<T> {
         if is_shown { more(self) } else { self }
     }
 
-    /// The last column is left out if there is no room, before columns of a lower rank.
+    /// Marks the last column as omitted if there is no room, before columns of a lower rank.
     pub(crate) fn spare(mut self, rank: u8) -> Rows<T> {
         self.table.columns.iter_mut().rev().take(1).for_each(|column| column.spare = rank);
         self
     }
 
-    /// The last column is not in a summary.
+    /// Omits the last column from a summary.
     pub(crate) fn detail(mut self) -> Rows<T> {
         self.table.columns.iter_mut().rev().take(1).for_each(|column| column.is_detail = true);
         self
     }
 
-    /// All figures should go in this direction.
+    /// Sets the direction in which all figures should go.
     pub(crate) fn aim(mut self, aim: Aim) -> Rows<T> {
         self.table.columns.iter_mut().for_each(|column| column.aim = aim);
         self
     }
 
-    /// With rows that stand out.
+    /// Sets the emphasis of rows.
     pub(crate) fn emphasis(mut self, of: impl Fn(&T) -> Emphasis) -> Rows<T> {
         for (row, item) in self.table.rows.iter_mut().zip(&self.items) {
             row.emphasis = of(item);
@@ -66,7 +66,7 @@ impl<T> Rows<T> {
         self
     }
 
-    /// With the meaning of marks and columns.
+    /// Sets the meaning of marks and columns.
     pub(crate) fn legend(mut self, legend: impl Into<String>) -> Rows<T> {
         self.table.legend = legend.into();
         self

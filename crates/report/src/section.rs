@@ -1,5 +1,5 @@
-//! Contents of a report, said once by its result: figures, tables and notes, which every renderer draws in its own
-//! way.
+//! Contents of a report, described once by its result: figures, tables and notes, which every renderer draws in its
+//! own way.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::chart::Chart;
 use crate::document::{Document, Machine, Run};
 use crate::value::{Aim, Value};
 
-/// A word and its meaning.
+/// Terms and their meanings.
 pub type Glossary = &'static [(&'static str, &'static str)];
 
 /// A result that describes its report.
@@ -15,25 +15,25 @@ pub trait Present {
     /// Name and version of its JSON.
     const SCHEMA: &'static str;
 
-    /// Subject of the measurement or simulation.
+    /// Returns the subject of the measurement or simulation.
     fn title(&self) -> String;
 
-    /// The answer, in sentences.
+    /// Returns the verdict, in sentences.
     fn verdict(&self) -> Vec<Finding>;
 
-    /// Settings of the measurement or simulation.
+    /// Returns the settings of the measurement or simulation.
     fn settings(&self) -> Vec<Fact>;
 
-    /// Its figures, in the order of reading; empty ones are left out of the report.
+    /// Returns its figures, in reading order; empty sections are omitted from the report.
     fn sections(&self) -> Vec<Section>;
 
-    /// Its pictures, the most telling first.
+    /// Returns its charts, the most informative first.
     fn charts(&self, machine: &Machine) -> Vec<Chart>;
 
-    /// The words that it uses.
+    /// Returns the terms that it uses.
     fn glossary(&self) -> Glossary;
 
-    /// The report of a result whose run does not matter.
+    /// Returns the report of a result without the circumstances of its run.
     fn alone(&self) -> Report<'static> {
         Report {
             title: self.title(),
@@ -46,33 +46,33 @@ pub trait Present {
     }
 }
 
-/// Contents of a report of one or more results, but for the charts, which not every renderer draws.
+/// Contents of a report of one or more results, without the charts, which not every renderer draws.
 pub struct Report<'a> {
     /// Subject of the measurement or simulation.
     pub title: String,
-    /// The answer.
+    /// The verdict.
     pub verdict: Vec<Finding>,
     /// Settings of the run.
     pub settings: Vec<Fact>,
-    /// The figures, in the order of reading.
+    /// The figures, in reading order.
     pub sections: Vec<Section>,
-    /// Runs that made the results, each with its name; empty for a queried state.
+    /// The runs of the results, each with its name; empty for a queried state.
     pub runs: Vec<(&'static str, &'a Run)>,
-    /// The words that are used.
+    /// The terms that are used.
     pub glossary: Glossary,
 }
 
 /// A document, a comparison of documents, or a state.
 pub trait Reported: Serialize {
-    /// All but the charts.
+    /// Returns the report without the charts.
     fn report(&self) -> Report<'_>;
 
-    /// The charts.
+    /// Returns the charts.
     fn charts(&self) -> Vec<Chart>;
 }
 
 impl<R: Present> Document<R> {
-    /// A document of a result.
+    /// Creates a document of a result.
     #[must_use]
     pub fn new(run: Run, result: R) -> Self {
         Document { schema: R::SCHEMA.to_owned(), run, result }
@@ -89,19 +89,19 @@ impl<R: Present + Serialize> Reported for Document<R> {
     }
 }
 
-/// Sentences about a part of a result, or the whole.
+/// Sentences about a part of a result, or about the whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finding {
     /// The part; empty for the whole.
     pub about: String,
     /// The most important first.
     pub sentences: Vec<String>,
-    /// Whether it must not be overlooked.
+    /// Whether it is an alarm, which must not be overlooked.
     pub is_alarm: bool,
 }
 
 impl Finding {
-    /// About the whole result.
+    /// Creates a finding about the whole result.
     pub(crate) fn whole(sentences: Vec<String>) -> Vec<Finding> {
         vec![Finding { sentences, ..Finding::default() }]
     }
@@ -110,7 +110,7 @@ impl Finding {
 /// A part of a report.
 #[derive(Clone, Debug)]
 pub enum Section {
-    /// Figures by their names, in groups.
+    /// Named figures, in groups.
     Totals(Totals),
     /// Rows and columns.
     Table(Table),
@@ -131,7 +131,7 @@ impl Section {
 /// Groups of figures.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Names of the values that each fact has, where it has several.
+    /// Names of the values of each fact, if it has several.
     pub columns: Vec<&'static str>,
     /// The groups.
     pub groups: Vec<Group>,
@@ -140,7 +140,7 @@ pub struct Totals {
 /// Figures that belong together.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    /// Their subject.
+    /// Their common subject.
     pub name: String,
     /// The figures.
     pub facts: Vec<Fact>,
@@ -152,7 +152,7 @@ impl Group {
     }
 }
 
-/// A figure by its name.
+/// A named figure.
 #[derive(Clone, Debug, Default)]
 pub struct Fact {
     /// Its name.
@@ -161,9 +161,9 @@ pub struct Fact {
     pub values: Vec<Cell>,
     /// The direction in which it should go.
     pub aim: Aim,
-    /// The part that it is of its group, if it is one.
+    /// Its share of its group, if it is a part of it.
     pub share: Option<f64>,
-    /// In a comparison, the value of a result without such a fact.
+    /// In a comparison, the text for a result without such a fact.
     pub(crate) absent: &'static str,
 }
 
@@ -184,12 +184,12 @@ impl Fact {
         Fact::new(label, Value::Size(bytes))
     }
 
-    /// With the direction in which it should go.
+    /// Sets the direction in which it should go.
     pub(crate) fn aim(self, aim: Aim) -> Fact {
         Fact { aim, ..self }
     }
 
-    /// As a part of `whole`.
+    /// Makes it a part of `whole`.
     pub(crate) fn of(self, whole: u64) -> Fact {
         let part = match self.values.first().map(|cell| &cell.value) {
             Some(&(Value::Count(part) | Value::Time(part) | Value::Size(part))) => part,
@@ -198,13 +198,13 @@ impl Fact {
         Fact { share: Some(crate::number::ratio(part, whole)), ..self }
     }
 
-    /// With the value of a result that has no such fact.
+    /// Sets the text for a result without such a fact.
     pub(crate) fn or(self, absent: &'static str) -> Fact {
         Fact { absent, ..self }
     }
 }
 
-/// A fact for each setting that was changed: `cache.read_ahead.max=1MiB`.
+/// Returns a fact for each changed setting: `cache.read_ahead.max=1MiB`.
 pub(crate) fn changed(settings: &[String]) -> impl Iterator<Item = Fact> + '_ {
     settings.iter().map(|setting| {
         let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
@@ -217,32 +217,32 @@ pub(crate) fn changed(settings: &[String]) -> impl Iterator<Item = Fact> + '_ {
 pub struct Table {
     /// File name of its CSV, without the extension.
     pub name: String,
-    /// Subject of the rows; neighbouring tables with the same heading belong together.
+    /// Subject of the rows; consecutive tables with the same heading are grouped.
     pub heading: &'static str,
     /// If there are several tables under a heading, the name of this one, and the settings that its rows share.
     pub caption: (String, String),
     /// The columns.
     pub columns: Vec<Column>,
-    /// The rows; each has as many cells as there are columns, or fewer.
+    /// The rows; each has at most as many cells as there are columns.
     pub rows: Vec<Row>,
     /// Meaning of marks and columns.
     pub legend: String,
-    /// Whether a summary can do without it.
+    /// Whether a summary can omit it.
     pub is_detail: bool,
-    /// Whether its cells are values of a user's, which are never broken over lines, however wide it becomes.
+    /// Whether its cells are the user's data, which are never broken over lines, however wide the table becomes.
     pub is_data: bool,
 }
 
 /// A column of a table.
 #[derive(Clone, Debug, Default)]
 pub struct Column {
-    /// Its head.
+    /// Its header.
     pub name: String,
-    /// Whether it holds words; columns of words stand before those of figures.
+    /// Whether it holds text; text columns precede those of figures.
     pub is_text: bool,
-    /// Whether a summary can do without it.
+    /// Whether a summary can omit it.
     pub is_detail: bool,
-    /// If there is no room for all columns, those of the highest rank are left out first; columns of rank 0 stay.
+    /// If there is no room for all columns, those of the highest rank are omitted first; columns of rank 0 stay.
     pub spare: u8,
     /// The direction in which its figures should go.
     pub aim: Aim,
@@ -260,12 +260,12 @@ pub struct Row {
 /// The emphasis of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Emphasis {
-    /// Not at all.
+    /// None.
     #[default]
     None,
-    /// It is worth more than the others.
+    /// Better than the others.
     Best,
-    /// It is not as it should be.
+    /// Not as it should be.
     Off,
 }
 
@@ -274,19 +274,19 @@ pub enum Emphasis {
 pub struct Cell {
     /// The value.
     pub value: Value,
-    /// Its meaning.
+    /// Its meaning, for colours and marks.
     pub tone: Tone,
-    /// Words that a pointer shows.
+    /// Tooltip text.
     pub note: String,
 }
 
 impl Cell {
-    /// With a meaning.
+    /// Sets the meaning.
     pub(crate) fn tone(self, tone: Tone) -> Cell {
         Cell { tone, ..self }
     }
 
-    /// With words that a pointer shows.
+    /// Sets the tooltip text.
     pub(crate) fn note(self, note: &str) -> Cell {
         Cell { note: note.to_owned(), ..self }
     }
@@ -301,12 +301,12 @@ impl<V: Into<Value>> From<V> for Cell {
 /// Meaning of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing by itself.
+    /// None.
     #[default]
     Plain,
-    /// A change for the better.
+    /// An improvement.
     Better,
-    /// A change for the worse.
+    /// A deterioration.
     Worse,
     /// It differs from the value beside it.
     Differs,
@@ -314,7 +314,7 @@ pub enum Tone {
     StorageBound,
     /// The CPU is the limit.
     CpuBound,
-    /// The time of single requests is the limit.
+    /// Latency is the limit.
     LatencyBound,
     /// The limit is not known.
     Undecided,
@@ -329,19 +329,19 @@ pub struct Notes {
     pub notes: Vec<Note>,
 }
 
-/// A sentence, and the cases that it holds for.
+/// A sentence, and the cases that it applies to.
 #[derive(Clone, Debug, Default)]
 pub struct Note {
-    /// In a word; may be nothing.
+    /// A label of one word, if any.
     pub label: Option<Cell>,
     /// The sentence.
     pub text: String,
-    /// The cases that it holds for.
+    /// The cases that it applies to.
     pub details: Vec<String>,
 }
 
 impl Notes {
-    /// Bare sentences.
+    /// Creates a section of sentences without labels.
     pub(crate) fn plain(heading: &'static str, texts: impl IntoIterator<Item = String>) -> Section {
         let note = |text| Note { text, ..Note::default() };
         Section::Notes(Notes { heading, notes: texts.into_iter().map(note).collect() })

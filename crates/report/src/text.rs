@@ -16,7 +16,7 @@ use crate::section::{Fact, Finding, Group, Notes, Report, Section, Totals};
 use crate::words::{one_line, paragraph};
 use style::{GREY, RED};
 
-/// A report without its charts: settings and verdict first, then the figures.
+/// Renders a report without its charts: settings and verdict first, then the figures.
 #[must_use]
 pub fn render(report: &Report<'_>, style: Style) -> String {
     let mut parts = vec![settings(report, style), verdict(&report.verdict, style)];
@@ -35,7 +35,7 @@ pub fn render(report: &Report<'_>, style: Style) -> String {
     parts.join("\n")
 }
 
-/// The title, and how it was done.
+/// Renders the title and the settings.
 fn settings(report: &Report<'_>, style: Style) -> String {
     let mut text = format!("{}\n", style.heading(&one_line(&report.title)));
     if report.runs.len() > 1 {
@@ -70,10 +70,10 @@ fn verdict(findings: &[Finding], style: Style) -> String {
     findings.iter().map(say).collect::<Vec<_>>().join(between)
 }
 
-/// Columns of the longest bar.
+/// Length of the longest bar in columns.
 const BAR_MAX_COLUMNS: usize = 30;
 
-/// Green, cyan, yellow, magenta, red.
+/// ANSI codes of green, cyan, yellow, magenta, red.
 const BARS: [&str; 5] = ["32", "36", "33", "35", "31"];
 
 fn totals(totals: &Totals, style: Style) -> String {
@@ -83,7 +83,7 @@ fn totals(totals: &Totals, style: Style) -> String {
     totals.groups.iter().map(|group| self::group(group, style)).collect::<Vec<_>>().join("\n")
 }
 
-/// Parts of a whole as bars; other figures one after the other.
+/// Renders parts of a whole as bars, and other figures one after the other.
 fn group(group: &Group, style: Style) -> String {
     let mut text = format!("{}\n", style.heading(&one_line(&group.name)));
     if group.facts.iter().all(|fact| fact.share.is_none()) {

@@ -1,4 +1,4 @@
-//! A figure with its unit: how it is written, sorted and compared, wherever it is shown.
+//! A figure with its unit: its formatting, sorting and comparison in all renderers.
 
 use crate::number::{self, NONE};
 
@@ -11,45 +11,45 @@ pub enum Value {
     /// Not known, or not applicable: a dash.
     #[default]
     Nothing,
-    /// Words; sorted by the number that they begin with, if they do.
+    /// Text; sorted by the number that it begins with, if any.
     Text(String),
     /// Keys of settings, as they are typed.
     Keys(Vec<String>),
-    /// A number of things.
+    /// A count.
     Count(u64),
-    /// A span of time in nanoseconds.
+    /// A duration in nanoseconds.
     Time(u64),
     /// A difference of times in nanoseconds.
     TimeDifference(i64),
     /// A size in bytes.
     Size(u64),
-    /// A size in bytes that is a round number, such as that of a block.
+    /// A size in bytes that is a round number, such as a block size.
     RoundSize(u64),
-    /// A share of a whole.
+    /// A share of a whole, 0 to 1.
     Share(f64),
-    /// A share without a fraction.
+    /// A share, shown without decimals.
     WholeShare(f64),
-    /// A share that is held against another one like it.
+    /// A share, shown with the precision needed for comparison with another one.
     ExactShare(f64),
     /// A relative change.
     Change(f64),
-    /// Bytes a second.
+    /// Bytes per second.
     Rate(f64),
-    /// Things a second.
+    /// A number per second.
     PerSecond(f64),
-    /// Seconds of CPU time for a GB.
+    /// Seconds of CPU time per GB.
     CpuPerGb(f64),
-    /// A bare number, and the number of its decimals.
+    /// A bare number, and its number of decimals.
     Number(f64, usize),
 }
 
 impl Value {
-    /// The value of what may be missing.
+    /// Returns the value of an option; [`Value::Nothing`] for `None`.
     pub(crate) fn known<T>(value: Option<T>, of: impl FnOnce(T) -> Value) -> Value {
         value.map_or(Value::Nothing, of)
     }
 
-    /// As people read it.
+    /// Formats the value for readers.
     #[must_use]
     pub fn text(&self) -> String {
         match *self {
@@ -72,7 +72,7 @@ impl Value {
         }
     }
 
-    /// The value in its base unit (seconds, bytes, one), by which tables are sorted; `None` without a number.
+    /// Returns the value in its base unit (seconds, bytes, one), by which tables are sorted; `None` without a number.
     pub(crate) fn sort_key(&self) -> Option<f64> {
         match *self {
             Value::Nothing | Value::Keys(_) => None,
@@ -83,7 +83,7 @@ impl Value {
         }
     }
 
-    /// The bare number.
+    /// Returns the bare number.
     fn amount(&self) -> f64 {
         match *self {
             Value::Nothing | Value::Text(_) | Value::Keys(_) => f64::NAN,
@@ -102,7 +102,7 @@ impl Value {
         }
     }
 
-    /// The change from `self` to `to`: per cent, or points where the value is itself a share.
+    /// Formats the change from `self` to `to`: in per cent, or in points if the value is itself a share.
     pub(crate) fn change(&self, to: &Value) -> String {
         let is_share = matches!(self, Value::Share(_) | Value::WholeShare(_) | Value::ExactShare(_));
         let (from, to) = (self.amount(), to.amount());
@@ -146,7 +146,7 @@ pub enum Aim {
     High,
     /// Lower is better.
     Low,
-    /// It describes the workload, or is good and bad.
+    /// It describes the workload, or has no better direction.
     #[default]
     None,
 }
@@ -155,7 +155,7 @@ pub enum Aim {
 const CHANGE_MIN_RATIO: f64 = 0.005;
 
 impl Aim {
-    /// Whether going from one value to another is an improvement; `None` if it hardly matters.
+    /// Returns whether the change between two values is an improvement; `None` if it is negligible.
     pub(crate) fn is_better(self, from: &Value, to: &Value) -> Option<bool> {
         let (from, to) = (from.amount(), to.amount());
         let is_noticeable = (to - from).abs() > from.abs().max(to.abs()) * CHANGE_MIN_RATIO;

@@ -7,7 +7,7 @@ use crate::number::count;
 /// A space at which no line is broken.
 pub(crate) const NO_BREAK_SPACE: char = '\u{a0}';
 
-/// The sentences as one text in which no line breaks between a number and its unit.
+/// Joins the sentences to a text in which no line breaks between a number and its unit.
 pub(crate) fn paragraph(sentences: &[String]) -> String {
     let mut text = String::new();
     for c in sentences.join(" ").chars() {
@@ -17,7 +17,7 @@ pub(crate) fn paragraph(sentences: &[String]) -> String {
     text
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Returns `a`, `a and b`, `a, b and c`.
 pub(crate) fn list(parts: &[String]) -> String {
     match parts {
         [] => String::new(),
@@ -26,10 +26,11 @@ pub(crate) fn list(parts: &[String]) -> String {
     }
 }
 
-/// Characters of a command line that are shown.
+/// Maximum characters of a command line that are shown.
 pub(crate) const COMMAND_MAX: usize = 300;
 
-/// The words of a command, up to about `longest` characters: a shell may expand a pattern to thousands of names.
+/// Returns the words of a command, up to about `longest` characters: a shell may expand a pattern to thousands of
+/// names.
 pub(crate) fn command_line(words: &[String], longest: usize) -> String {
     let mut title = String::new();
     for (index, word) in words.iter().enumerate() {
@@ -43,7 +44,7 @@ pub(crate) fn command_line(words: &[String], longest: usize) -> String {
     title
 }
 
-/// A word, cut short where it is long.
+/// Truncates a long word.
 fn short(word: &str, longest: usize) -> String {
     let mut cut: String = word.chars().take(longest).collect();
     if cut.len() < word.len() {
@@ -52,7 +53,7 @@ fn short(word: &str, longest: usize) -> String {
     cut
 }
 
-/// `text` without control characters, which could move the cursor or forge a line.
+/// Returns `text` without control characters, which could move the cursor or forge a line.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

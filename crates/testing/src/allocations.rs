@@ -1,4 +1,4 @@
-//! An allocator that counts, for tests that bound the allocations of a hot path, or the memory of a computation.
+//! An allocator with counters, for tests that bound the allocations of a hot path, or the memory of a computation.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -13,7 +13,7 @@ static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
 #[derive(Debug)]
 pub struct CountingAllocator;
 
-// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract.
+// SAFETY: every call is passed on unchanged to the system's allocator, which fulfils the contract.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.fetch_add(1, Ordering::Relaxed);
@@ -49,14 +49,14 @@ fn grow(bytes: usize) {
     PEAK_BYTES.fetch_max(live, Ordering::Relaxed);
 }
 
-/// The number of allocations since the process began.
+/// Returns the number of allocations since the process began.
 #[must_use]
 pub fn allocations() -> u64 {
     COUNT.load(Ordering::Relaxed)
 }
 
-/// Runs `work` and returns the bytes that the process had allocated at most beyond those before it. An allocation that
-/// fails counts as well.
+/// Runs `work` and returns the peak of allocated bytes beyond those allocated before. An allocation that fails counts
+/// as well.
 pub fn peak_bytes(work: impl FnOnce()) -> usize {
     let before = LIVE_BYTES.load(Ordering::Relaxed);
     PEAK_BYTES.store(before, Ordering::Relaxed);

@@ -20,27 +20,27 @@ pub use allocations::{CountingAllocator, allocations, peak_bytes};
 /// Number of the capability to mount file systems (linux/capability.h).
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// How long a test waits for something that usually takes milliseconds: a busy machine may take a thousand times as long.
+/// Maximum wait for a condition that usually takes milliseconds: a busy machine may take a thousand times as long.
 const WAIT_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// A directory for one test, removed when it is dropped.
+/// A directory for one test, removed on drop.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A new directory inside [`directory`].
+    /// Creates a directory inside [`directory`].
     ///
     /// # Panics
-    /// If it cannot be made.
+    /// If it cannot be created.
     #[must_use]
     pub fn new(test: &str) -> Scratch {
         Scratch::inside(directory(), test)
     }
 
-    /// A new directory inside another one than the usual.
+    /// Creates a directory inside another one than the default.
     ///
     /// # Panics
-    /// If it cannot be made.
+    /// If it cannot be created.
     #[must_use]
     pub fn inside(directory: &Path, test: &str) -> Scratch {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -51,13 +51,13 @@ impl Scratch {
         Scratch(root)
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.0
     }
 
-    /// The path of a file in it, which need not exist.
+    /// Returns the path of a file in it, which need not exist.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
@@ -73,7 +73,7 @@ impl Scratch {
         path
     }
 
-    /// The number of its entries.
+    /// Returns the number of its entries.
     ///
     /// # Panics
     /// If it cannot be listed.
@@ -83,7 +83,7 @@ impl Scratch {
     }
 }
 
-/// A file for one test, in a directory of its own, removed when it is dropped.
+/// A file for one test, in a directory of its own, removed on drop.
 #[derive(Debug)]
 pub struct ScratchFile {
     path: PathBuf,
@@ -91,7 +91,7 @@ pub struct ScratchFile {
 }
 
 impl ScratchFile {
-    /// A new file inside [`directory`].
+    /// Creates a file inside [`directory`].
     ///
     /// # Panics
     /// If it cannot be written.
@@ -100,7 +100,7 @@ impl ScratchFile {
         ScratchFile::named("file", content)
     }
 
-    /// A new file with a name, for example one that says its format.
+    /// Creates a file with a given name, for example one that implies its format.
     ///
     /// # Panics
     /// If it cannot be written.
@@ -109,7 +109,7 @@ impl ScratchFile {
         ScratchFile::inside(directory(), name, content)
     }
 
-    /// A new file in another place than the usual.
+    /// Creates a file inside another directory than the default.
     ///
     /// # Panics
     /// If it cannot be written.
@@ -119,17 +119,17 @@ impl ScratchFile {
         ScratchFile { path: directory.file(name, content), _directory: directory }
     }
 
-    /// A path where nothing is yet.
+    /// Returns a path at which no file exists yet.
     ///
     /// # Panics
-    /// If its directory cannot be made.
+    /// If its directory cannot be created.
     #[must_use]
     pub fn absent(name: &str) -> ScratchFile {
         let directory = Scratch::new(name);
         ScratchFile { path: directory.path(name), _directory: directory }
     }
 
-    /// Where it is.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -142,11 +142,11 @@ impl Drop for Scratch {
     }
 }
 
-/// Where tests put their files: `tmp` in the build directory, which is on a disk more often than `/tmp` is; or, where
-/// that cannot be written to, the first of the usual temporary directories that can.
+/// Returns the directory of test files: `tmp` in the build directory, which is on a disk more often than `/tmp`; or,
+/// if that is not writable, the first of the usual temporary directories that is.
 ///
 /// # Panics
-/// If none can.
+/// If none is writable.
 #[must_use]
 pub fn directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
@@ -170,7 +170,7 @@ pub fn directory() -> &'static Path {
     })
 }
 
-/// Whether a directory takes a file that is larger than what fits into an inode.
+/// Returns whether a directory takes a file that is too large to be stored in its inode.
 fn can_write(directory: &Path) -> bool {
     let path = directory.join(format!("sakiyomi-{}", std::process::id()));
     let written = fs::create_dir_all(directory).and_then(|()| fs::write(&path, [0; 1 << 18]));
@@ -178,13 +178,13 @@ fn can_write(directory: &Path) -> bool {
     written.is_ok()
 }
 
-/// Says that a test, or a part of it, was not done on this machine, and why.
+/// Reports on stderr that a test, or a part of it, was skipped on this machine, and the reason.
 pub fn skipped(test: &str, why: impl Display) {
-    // Unlike that of `eprintln!`, this output is shown for tests that pass; in one piece, as other tests print too.
+    // Unlike that of `eprintln!`, this output is shown for tests that pass; in one write, as other tests print too.
     let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {why}\n").as_bytes());
 }
 
-/// Whether the tests run as root.
+/// Returns whether the tests run as root.
 ///
 /// # Panics
 /// If `/proc` is not mounted.
@@ -193,7 +193,7 @@ pub fn is_root() -> bool {
     status().contains("\nUid:\t0\t0")
 }
 
-/// Whether this machine lets the tests mount FUSE file systems; says so for `test` if not.
+/// Returns whether this machine lets the tests mount FUSE file systems; if not, reports that `test` is skipped.
 ///
 /// # Panics
 /// If `/proc` is not mounted.
@@ -210,8 +210,8 @@ pub fn can_mount(test: &str) -> bool {
     able
 }
 
-/// Whether programs can be run on a terminal of their own by `script`; says so for `test` if not. A container may have no
-/// pseudo-terminals, or none for this user.
+/// Returns whether `script` can run programs on a pseudo-terminal; if not, reports that `test` is skipped. A
+/// container may have no pseudo-terminals, or none for this user.
 #[must_use]
 pub fn has_terminals(test: &str) -> bool {
     let mut script = Command::new("timeout");
@@ -224,8 +224,8 @@ pub fn has_terminals(test: &str) -> bool {
     able
 }
 
-/// Whether programs that the tests start get these signals' usual actions; says so for `test` if not. `nohup`, and shells
-/// that start jobs in the background, have some ignored, and so have all that they start.
+/// Returns whether programs started by the tests inherit the default actions of these signals; if not, reports that
+/// `test` is skipped. `nohup`, and shells that start jobs in the background, ignore some, and children inherit that.
 ///
 /// # Panics
 /// If `/proc` is not mounted.
@@ -258,8 +258,8 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Tries a check that depends on being scheduled in time up to five times, as on a busy machine it may come too late.
-/// `check` says what it found instead.
+/// Repeats a check that depends on being scheduled in time up to five times, as it may fail on a busy machine.
+/// `check` returns what it found instead.
 ///
 /// # Panics
 /// If it fails each time.

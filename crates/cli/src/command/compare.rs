@@ -55,7 +55,7 @@ impl Compare {
         Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 
-    /// The checks that fail, as sentences.
+    /// Returns the failed checks as sentences.
     fn failures(&self, a: &SimResult, b: &SimResult) -> Result<Vec<String>> {
         let (a, b) = (serde_json::to_value(a)?, serde_json::to_value(b)?);
         let checked = self.fail_if.iter().map(|check| check.failure(&a, &b));

@@ -1,4 +1,4 @@
-//! `doctor`: what this machine allows, and what follows from it for sakiyomi.
+//! `doctor`: the capabilities of this machine, and their consequences for sakiyomi.
 
 mod place;
 
@@ -26,11 +26,11 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi doctor --json
 ";
 
-/// One thing looked at.
+/// The result of one test.
 #[derive(Serialize)]
 struct Finding {
     what: &'static str,
-    /// None if it could not be tested.
+    /// `None` if it could not be tested.
     available: Option<bool>,
     found: String,
     consequence: &'static str,
@@ -92,7 +92,7 @@ fn memory_is_known(bytes: u64) -> Finding {
 /// Message of a finding that needs a writable directory when none is available.
 const NOT_TESTED: &str = "not tested: no writable directory";
 
-/// Tests a property of a file in the test directory; not tested without such a directory.
+/// Tests a property of a file in the test directory; reports it as not tested without such a directory.
 fn of_file(
     what: &'static str,
     consequence: &'static str,
@@ -105,7 +105,7 @@ fn of_file(
     Finding { what, available, found, consequence }
 }
 
-/// Whether a method reads a file with registered buffers; and why it does not read it.
+/// Reads a file by an engine; returns whether its buffers were registered.
 fn read_by(path: &Path, kind: EngineKind) -> Result<bool, sakiyomi_io::Error> {
     let options = ReadOptions {
         engine: EngineSpec { kind, depth: 1 },
@@ -119,7 +119,7 @@ fn read_by(path: &Path, kind: EngineKind) -> Result<bool, sakiyomi_io::Error> {
     Ok(registered)
 }
 
-/// An error with its cause, as one line.
+/// Describes an error with its cause, on one line.
 fn in_full(error: impl std::error::Error + Send + Sync + 'static) -> String {
     without_numbers(&format!("{:#}", anyhow::Error::from(error)))
 }
@@ -180,10 +180,10 @@ fn loop_devices() -> Finding {
     Finding { what: "loop devices", available: Some(available), found: found.to_owned(), consequence }
 }
 
-/// Whether this process can mount. `None` if its preconditions are met, but no directory is available to try it in.
+/// Whether this process can mount. `None` if its preconditions are met, but no directory is available for a test.
 type Mounting = Result<Option<()>, String>;
 
-/// Mounts an empty directory by the means of `mount`, with or without rates, and unmounts it.
+/// Mounts an empty directory as `mount` does, with or without rates, and unmounts it.
 fn mounting(place: Option<&TestPlace>, regulate: Option<Regulate>) -> Mounting {
     let options = sakiyomi_mount::Options { regulate, ..Default::default() };
     match place {
@@ -193,7 +193,7 @@ fn mounting(place: Option<&TestPlace>, regulate: Option<Regulate>) -> Mounting {
     .map_err(in_full)
 }
 
-/// Availability and consequence of mounting; `works` names the use that mounting permits.
+/// Returns availability and consequence of mounting; `works` names the use that mounting permits.
 fn of_mounting(mounting: &Mounting, works: &str) -> (Option<bool>, String) {
     match mounting {
         Ok(Some(())) => (Some(true), works.to_owned()),
@@ -209,7 +209,7 @@ fn fuse(mounting: &Mounting) -> Finding {
     Finding { what: "FUSE", available, found, consequence }
 }
 
-/// A mount that regulates, and what it needs to regulate whom.
+/// Tests a regulated mount, and the rights needed to regulate processes of other users.
 fn regulation(mounting: &Mounting) -> Finding {
     let works = if rights::is_root() {
         "mounts regulate all users' processes"
@@ -230,7 +230,7 @@ fn root() -> Finding {
     }
 }
 
-/// Tests the tracing that `run` needs to follow reads that move no file position.
+/// Tests the tracing that `run` needs to follow reads without a file offset.
 fn tracing() -> Finding {
     let checked = tracefs::check();
     let available = checked.is_ok();
@@ -245,7 +245,7 @@ fn tracing() -> Finding {
     Finding { what: "tracing", available: Some(available), found, consequence }
 }
 
-/// Finds the calibration that was measured last, and tells whether it is of this machine.
+/// Finds the most recent calibration, and reports whether it belongs to this machine.
 fn calibration() -> Finding {
     let directory = default_directory();
     let last = directory.as_deref().and_then(|directory| saved(directory).into_iter().next());
@@ -271,7 +271,7 @@ fn calibration() -> Finding {
     Finding { what: "calibration", available: Some(available), found, consequence }
 }
 
-/// A time in the largest unit of which it has two or more: `3 days`.
+/// Formats a time in the largest unit in which it is at least two: `3 days`.
 fn age(seconds: u64) -> String {
     let units = [(86_400, "days"), (3600, "hours"), (60, "minutes")];
     let unit = units.into_iter().find(|(length, _)| seconds >= 2 * length);

@@ -1,4 +1,4 @@
-//! `drive`: which drives there are, and what they are made of.
+//! `drive`: lists, shows, imports and fits drives.
 
 mod fit;
 
@@ -88,7 +88,7 @@ pub(crate) struct Import {
     out: Option<PathBuf>,
 }
 
-/// A drive in one line.
+/// A drive as a line of the list.
 #[derive(Serialize)]
 struct Line {
     id: &'static str,
@@ -155,7 +155,7 @@ impl Show {
             return say(&explained(&spec));
         }
         match builtin(&self.drive) {
-            // As it is kept, with its comments.
+            // The stored text, with its comments.
             Ok(drive) if self.set.is_empty() => say(drive.toml),
             _ => say(&spec.to_toml()),
         }
@@ -202,9 +202,9 @@ fn explained(spec: &DriveSpec) -> String {
     text
 }
 
-/// A value in a line: of a long list, such as a drive's thousands of defects, the beginning.
+/// Returns a value, truncated if it is long, such as a drive's list of thousands of defects.
 fn short(value: &str) -> String {
-    /// Longer values are cut, such as a list of thousands of defects.
+    /// Length at which a value is truncated.
     const VALUE_MAX_CHARS: usize = 100;
     let Some((end, _)) = value.char_indices().nth(VALUE_MAX_CHARS) else { return value.to_owned() };
     let shown = value[..end].rfind(", ").map_or(end, |comma| comma + 1);

@@ -1,6 +1,6 @@
-//! `grep`: the lines that a pattern matches.
+//! `grep`: prints or counts the lines that match a pattern.
 //!
-//! `search` reads the files and tells what each came to, `lines` has the lines that are printed.
+//! `search` reads and searches the files, `lines` formats the printed lines.
 
 mod lines;
 mod search;
@@ -58,7 +58,7 @@ pub(crate) struct Grep {
     help: Option<bool>,
 }
 
-/// Which lines are wanted.
+/// Options that select lines.
 #[derive(Debug, Args)]
 struct Which {
     /// A pattern; may be repeated
@@ -93,7 +93,7 @@ struct Which {
     text: bool,
 }
 
-/// What is printed of them.
+/// Options of the output.
 #[derive(Debug, Args)]
 struct Shown {
     /// Print only the number of matching lines in each file
@@ -131,7 +131,7 @@ impl Grep {
         if files.is_empty() {
             files.push(OsString::from("-"));
         }
-        // What is wrong with these is not a file's fault.
+        // Errors in these options are not errors of a file.
         let _ = self.reading.read(Path::new("-")).context("grep")?;
         if self.which.max_count == Some(0) && !self.shown.files_without_match {
             return Ok(ExitCode::from(1));
@@ -153,12 +153,12 @@ impl Grep {
         let mut at = 0;
         while at < files.len() && !sum.enough {
             if is_output(&files[at]) {
-                // Lines that are printed would be read, found and printed again.
+                // Otherwise the printed lines would be read, matched and printed again.
                 search.refuse(&files[at], "input file is also the output", &mut sum);
                 at += 1;
                 continue;
             }
-            // Those that are read side by side; stdin is read when it is its turn.
+            // The files that are read concurrently; standard input is read when its turn comes.
             let side_by_side = files[at..].iter().take_while(|name| *name != "-" && !is_output(name));
             let many = side_by_side.count().max(1);
             match search.files(&files[at..at + many], &mut sum) {
@@ -188,7 +188,7 @@ impl Grep {
 
 const NO_UTF8: &str = r"not UTF-8; write bytes that are no characters like (?-u:\xff)";
 
-/// What is wrong with a pattern, which the crate draws on four lines with a mark below the place.
+/// Extracts the message about a pattern, which the crate draws on four lines with a mark below the position.
 fn in_a_sentence(drawn: &str) -> String {
     match drawn.lines().collect::<Vec<_>>()[..] {
         [_, pattern, mark, why] => {
@@ -200,7 +200,7 @@ fn in_a_sentence(drawn: &str) -> String {
     }
 }
 
-/// The lines of a file of patterns.
+/// Reads the lines of a file of patterns.
 fn patterns_in(file: &Path) -> Result<Vec<String>> {
     let mut text = Vec::new();
     let read = if file == "-" {
@@ -225,7 +225,7 @@ impl Which {
     }
 }
 
-/// The regular file that stdout is.
+/// The regular file that standard output refers to.
 struct Output(Metadata);
 
 impl Output {

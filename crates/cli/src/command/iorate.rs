@@ -1,4 +1,4 @@
-//! `iorate`: rates of processes on a mount that regulates: set, taken back, shown, watched.
+//! `iorate`: sets, clears, lists and watches the rates of processes on a regulated mount.
 
 mod change;
 mod course;
@@ -66,13 +66,13 @@ impl Iorate {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Whether signals are for the program that it runs.
+    /// Returns whether signals are left to the program that it runs.
     pub(crate) fn holds_signals(&self) -> bool {
         matches!(self, Iorate::Run(_))
     }
 }
 
-/// The words of a command line one after the other, each of which has a name.
+/// The positional words of a command line, taken one by one with a name for errors.
 struct Words<'a> {
     left: std::slice::Iter<'a, OsString>,
     usage: &'static str,
@@ -98,7 +98,7 @@ impl<'a> Words<'a> {
         self.next("DIR").map(PathBuf::from)
     }
 
-    /// Percent, unless a time is given.
+    /// Parses a percentage, unless a time is given.
     fn rate(&mut self, every: Option<Nanos>) -> Result<Rate> {
         if let Some(every) = every {
             ensure!(every.0 > 0, "--every 0: an I/O takes some time; give one such as 40ms");
@@ -122,7 +122,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Gives a rate; where there is no room for it, says how to have it all the same.
+/// Sets a rate; if the device has no capacity for it, suggests how to set it nevertheless.
 fn give(control: &Control, set: &Set) -> Result<()> {
     match control.set(set) {
         Ok(_) => Ok(()),
@@ -133,19 +133,19 @@ fn give(control: &Control, set: &Set) -> Result<()> {
     }
 }
 
-/// What the mount says of one who has a rate, or had it until it ended.
+/// Returns the mount's state of an owner that has a rate, or had one until it ended.
 fn found(control: &Control, target: &Target) -> Result<IorateResult> {
     Ok(result::result(control.path(), &control.find(target)?, None))
 }
 
-/// Tells that rates cannot be kept, where they cannot.
+/// Warns if rates cannot be guaranteed.
 fn warn(result: &IorateResult) {
     if let Some(line) = result.device.bypass.as_ref().map(IorateBypass::describe) {
         note(&format!("warning: {line}"));
     }
 }
 
-/// Says it in words, or as JSON.
+/// Prints the result as text, or as JSON.
 fn tell(result: &IorateResult, common: &Common, words: impl FnOnce(&IorateResult) -> String) -> Result<()> {
     if common.json { say_result(IorateResult::SCHEMA, result) } else { say(&words(result)) }
 }

@@ -1,4 +1,4 @@
-//! `mount`: a directory's files at the speed of a drive.
+//! `mount`: emulates the speed of a drive for the files of a directory.
 
 mod course;
 mod result;
@@ -122,7 +122,7 @@ impl Mount {
         let out = self.overwrite.out(self.out.as_deref(), &[])?;
         let wall = Instant::now();
         let mounted = self.mounted(common)?;
-        // Before anybody is told, who might use it at once.
+        // Taken before the mount is announced, because it may be used at once.
         let mut before = mounted.seen();
         let directory = mounted.directory().display().to_string();
         common.note(&format!("mounted on {directory}; Ctrl-C unmounts"));
@@ -158,7 +158,7 @@ impl Mount {
         MountResult { directory, drive: self.drive.clone(), ..result::result(finished) }
     }
 
-    /// Mounts. Where there are many files, to look at them all takes a while.
+    /// Mounts the directory. If it contains many files, scanning them takes a while.
     fn mounted(&self, common: &Common) -> Result<Mounted> {
         let options = self.options(common)?;
         let mut progress = Progress::new(None, common.quiet);
@@ -205,7 +205,7 @@ impl Mount {
         Ok(Behind::Drive(Box::new(drive.spec(common)?)))
     }
 
-    /// Waits for the end, and says each second how things are.
+    /// Waits for the end of the mount, and reports its state each second.
     fn watch(
         &self,
         mounted: &Mounted,
@@ -241,7 +241,7 @@ impl Mount {
     }
 }
 
-/// What was said of rates that cannot be kept.
+/// The last warning that rates cannot be guaranteed.
 #[derive(Default)]
 struct RatesTold {
     buffered: bool,
@@ -256,7 +256,7 @@ impl RatesTold {
                 "warning: files are read and written through the page cache, as their file system does not do without: what is in it is answered sooner than a disk would",
             );
         }
-        // Where nobody has a rate, none can be lost.
+        // Without owners of rates no rate can be lost.
         let rates = now.rates.as_ref().filter(|rates| rates.owners > 0);
         let bypass = rates.and_then(|rates| rates.bypass.as_ref());
         if bypass.is_some() == self.bypass {

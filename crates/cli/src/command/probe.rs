@@ -1,4 +1,4 @@
-//! `probe`: which method of I/O is fastest here for reads and for writes, which cheapest, and whether the storage or the
+//! `probe`: finds the fastest and the cheapest I/O engine for reads and for writes, and whether the storage or the
 //! CPU is the limit.
 
 mod result;
@@ -182,7 +182,7 @@ impl Probe {
         Campaign { period: Duration::from_nanos(self.runtime.0), rounds: self.repetitions, seed: self.seed }
     }
 
-    /// All targets, one after the other. What cannot be made is known before anything is measured.
+    /// Measures all targets, one after the other. All targets are created before anything is measured.
     fn measure(&self, common: &Common) -> Result<Vec<Probed>> {
         let mut targets = Vec::new();
         if let Some(path) = &self.path {
@@ -204,7 +204,7 @@ impl Probe {
         self.op.iter().any(|op| op.writes())
     }
 
-    /// Writes are for test files of our own.
+    /// Checks that writes go only to test files of our own.
     fn check_overwrites_nothing(&self, path: &std::path::Path) -> Result<()> {
         if self.writes() && path.exists() && !path.is_dir() {
             return Err(Error::NotOurs(path.to_owned()).into());
@@ -251,7 +251,7 @@ impl Probe {
         Ok(Probed { target, cases: outcome.cases, notes })
     }
 
-    /// The target, with progress while a test file is made.
+    /// Creates a target, with progress while a test file is written.
     fn make(
         &self,
         common: &Common,
@@ -266,7 +266,7 @@ impl Probe {
         target(&mut watch).map_err(unless_interrupted)
     }
 
-    /// What is measured of this target; what cannot be is noted.
+    /// Returns the settings to measure on this target; unsupported ones are noted.
     fn wanted(&self, target: &Target, notes: &mut Vec<String>) -> Result<Wanted> {
         let blocks: Vec<usize> = self
             .block
@@ -350,7 +350,7 @@ fn measured_cores() -> Result<Vec<CoreCost>> {
     cores::measure(&mut || go_on().map_err(|Interrupted| Error::Interrupted)).map_err(unless_interrupted)
 }
 
-/// Costs of messages between two cores; `None` if nothing could be measured.
+/// Describes the cost of messages between two cores; `None` if nothing could be measured.
 fn in_a_sentence(cost: &CoreCost) -> Option<String> {
     let time = |ns: f64| Nanos(ns.round() as u64).to_string();
     let hop = cost.hop_ns.map(|ns| format!("takes {} while the receiver spins", time(ns)));
@@ -364,7 +364,8 @@ fn in_a_sentence(cost: &CoreCost) -> Option<String> {
     (!costs.is_empty()).then(|| format!("A message from CPU {from} to CPU {to} ({distance}) {all}."))
 }
 
-/// Saves the calibration of each device in the usual place, together with what was measured there before. The measurement does not fail if that cannot be done.
+/// Saves the calibration of each device in the default directory, merged with earlier measurements. A failure does
+/// not fail the measurement.
 fn save(calibration: &Calibration, common: &Common) {
     let Some(directory) = default_directory() else { return };
     let saved = || -> Result<()> {
@@ -372,7 +373,7 @@ fn save(calibration: &Calibration, common: &Common) {
             .with_context(|| format!("cannot make the directory {}", directory.display()))?;
         calibration.by_device().into_iter().try_for_each(|mut device| {
             let path = directory.join(device.file_name());
-            // A damaged file, or one of another version, is replaced.
+            // A file that is damaged or of another version is replaced.
             if let Ok(older) = Calibration::load(&path) {
                 device.complete_with(&older);
             }
@@ -390,7 +391,7 @@ fn replace(states: &mut Vec<CacheState>, from: CacheState, to: CacheState) {
     states.dedup();
 }
 
-/// What ends a run from outside is known to `main`.
+/// Converts an error; `main` handles interruptions.
 fn unless_interrupted(error: Error) -> anyhow::Error {
     if matches!(error, Error::Interrupted) { Interrupted.into() } else { error.into() }
 }

@@ -1,4 +1,4 @@
-//! `run`: a program, and what it reads read ahead of it.
+//! `run`: runs a program and prefetches the files that it reads.
 
 mod result;
 
@@ -35,7 +35,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi run --pid 4711
 ";
 
-/// Time limit for the follower's summary after the program has ended; longer than that of the storage measurement of
+/// Time limit for the follower's summary after the program has ended; longer than the storage measurement of
 /// `--dry-run`.
 const SUMMARY_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -137,7 +137,7 @@ impl Run {
         Ok(Options { limit, memory: self.memory.map(|bytes| bytes.0), watch_only: self.dry_run })
     }
 
-    /// Reports what came of it. That must not change how we end: the program has ended as it has.
+    /// Reports the result. A failure must not change the exit status, which is the program's.
     fn tell(
         &self,
         summary: Result<Summary>,
@@ -160,7 +160,7 @@ impl Run {
         if common.json {
             note_json(&document);
         } else if self.report || self.dry_run || !common.quiet && io::stderr().is_terminal() {
-            // The time is among the figures, and the machine is the reader's own.
+            // The elapsed time is among the figures, and the reader knows the machine.
             let report = Report { runs: Vec::new(), ..document.report() };
             note(text::render(&report, common.color.style_of_notes()).trim_end());
         }
@@ -193,7 +193,7 @@ impl Follower {
         let stopped = Arc::clone(&stop);
         let body = move || {
             let summary = follow(process, options, &stopped);
-            // Nobody may want it any more.
+            // The receiver may no longer exist.
             drop(sender.send(summary.with_context(|| format!("cannot follow process {process}"))));
         };
         let thread = thread::Builder::new().name("follow".to_owned()).spawn(body);

@@ -1,4 +1,4 @@
-//! `completions` and `man`: sakiyomi described to the shell and to `man`.
+//! `completions` and `man`: completion scripts and manual pages.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! `sim`: a trace on a drive.
+//! `sim`: simulates a trace on a drive.
 
 mod result;
 
@@ -87,7 +87,7 @@ fn parse_chunking(text: &str) -> Result<Chunking> {
     match kind {
         "time" => {
             let time: Nanos = size.parse()?;
-            // Every chunk is closed, empty or not: shorter ones would be more work than the simulation.
+            // Every chunk is closed, even an empty one: shorter ones would cost more than the simulation.
             anyhow::ensure!(time >= Nanos::MILLISECOND, "it must be at least 1ms");
             Ok(Chunking::Time(time))
         }

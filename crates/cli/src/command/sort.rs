@@ -53,7 +53,7 @@ impl TableCommand for Sort {
         CommandArgs::of_table(&self.input, &self.shared)
     }
 
-    /// The output file, or a preview if `--limit` allows one.
+    /// Returns the output file, or a preview if `--limit` permits one.
     fn destination(&self) -> Result<Destination> {
         let destination = self.shared.output.file_or_preview()?;
         ensure!(

@@ -1,4 +1,4 @@
-//! `trace`: describe, convert, generate block traces.
+//! `trace`: describes, converts and generates block traces.
 
 mod destination;
 mod generate;
@@ -96,7 +96,7 @@ impl InfoArgs {
     fn run(&self, common: &Common) -> Result<()> {
         let mut options = self.reading.options()?;
         if options.device.is_none() && options.map == DeviceMap::Refuse {
-            // To describe a trace of many devices, none need be chosen.
+            // The description of a trace of several devices needs no choice among them.
             options.map = DeviceMap::Keep;
         }
         let mut trace = Records::open(&self.trace, &options)?;
@@ -194,7 +194,7 @@ impl Convert {
     }
 }
 
-/// Takes all records of a trace, with progress.
+/// Processes all records of a trace, with progress.
 fn each_record(
     trace: &mut Records,
     path: &Path,

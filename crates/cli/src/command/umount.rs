@@ -1,4 +1,4 @@
-//! `umount`: the end of a mount, also of one whose program has ended.
+//! `umount`: ends a mount, even if its program has already ended.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

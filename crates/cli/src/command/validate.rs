@@ -1,4 +1,4 @@
-//! `validate`: a simulated drive held against a measured one.
+//! `validate`: compares a simulated drive with a measured one.
 
 mod result;
 

@@ -1,6 +1,6 @@
 //! `wc`: lines, words, characters, bytes and the longest line, as GNU wc counts and prints them.
 //!
-//! `names` says which files, `count` counts them, `lines` prints what they came to.
+//! `names` determines the files, `count` counts them, `lines` prints the results.
 
 mod count;
 mod lines;
@@ -68,7 +68,7 @@ enum Total {
     Never,
 }
 
-/// What all files so far came to.
+/// The outcome of all files so far.
 #[derive(Default)]
 struct Sum {
     counted: Counted,
@@ -79,7 +79,7 @@ struct Sum {
 impl Wc {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         Ok(self.count_all(common).unwrap_or_else(|error| {
-            // Those of files are told apart from it.
+            // Distinguishes errors of standard output from those of files.
             match error.downcast_ref::<io::Error>() {
                 Some(error) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
                 Some(error) => complain(&format!("wc: write error: {}", plainly(error))),
@@ -121,9 +121,9 @@ impl Wc {
     }
 }
 
-/// How what a file came to is told.
+/// Output of the results.
 struct Output<'w> {
-    /// Not only the total.
+    /// Whether each file is printed, and not only the total.
     each: bool,
     common: &'w Common,
     names: &'w Names<'w>,
@@ -131,7 +131,7 @@ struct Output<'w> {
 }
 
 impl Output<'_> {
-    /// Adds what a file came to, and prints it; none if it was not counted at all.
+    /// Adds the result of a file, and prints it; `None` if it was not counted at all.
     fn note(&self, index: usize, counted: Option<Counted>, sum: &mut Sum) -> io::Result<()> {
         sum.failed |= counted.as_ref().is_none_or(|counted| counted.failed);
         let Some(counted) = counted else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Which argument a word of an unfinished command line belongs to.
+//! Finds the argument that a word of an unfinished command line belongs to.
 
 use clap::{Arg, Command};
 
@@ -6,23 +6,23 @@ use clap::{Arg, Command};
 pub(super) struct Target<'a> {
     /// The program, built.
     pub(super) program: &'a Command,
-    /// The command, as the words name it.
+    /// The command that the words name.
     pub(super) command: &'a Command,
-    /// Its name with those above it, without the program's: `trace convert`.
+    /// Its path of names, without the program's: `trace convert`.
     pub(super) path: String,
     /// The positional words before it.
     pub(super) operands: Vec<&'a str>,
-    /// The word as it is typed so far.
+    /// The word as typed so far.
     pub(super) current: &'a str,
     pub(super) place: Place<'a>,
 }
 
 pub(super) enum Place<'a> {
-    /// The value of an option, after `prefix` of the word: `--drive=`, or nothing.
+    /// The value of an option, after `prefix` of the word, such as `--drive=` or empty.
     Value { option: &'a Arg, prefix: &'a str },
     /// An option.
     Option,
-    /// A positional argument, the `index`-th word of it, or else a command if there are some.
+    /// The `index`-th word of a positional argument, or a subcommand if there are some.
     Positional { argument: Option<&'a Arg>, index: usize },
 }
 
@@ -34,9 +34,9 @@ struct Walk<'a> {
     pending: Option<&'a Arg>,
     /// The positional words so far.
     operands: Vec<&'a str>,
-    /// How many positional words the arguments before the next one take.
+    /// Number of positional words that the arguments before the next one take.
     taken: usize,
-    /// No more options come.
+    /// Whether `--` has ended the options.
     escaped: bool,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Walk<'a> {
             self.step_positional(word);
         } else if word == "--" {
             self.escaped = true;
-            // Some arguments are only allowed after it.
+            // Some arguments are permitted only after it.
             if self.command.get_positionals().any(Arg::is_last_set) {
                 let others = self.command.get_positionals().take_while(|argument| !argument.is_last_set());
                 self.taken = others.map(most_words).fold(0, usize::saturating_add);
@@ -93,7 +93,7 @@ impl<'a> Walk<'a> {
             self.path.push(below.get_name());
             return;
         }
-        // A command that is run has options of its own.
+        // A command to run has options of its own.
         let (argument, _) = self.positional();
         self.escaped |= argument.is_some_and(Arg::is_trailing_var_arg_set);
         self.taken += 1;
@@ -116,8 +116,8 @@ impl<'a> Walk<'a> {
         Place::Option
     }
 
-    /// The positional argument that comes next, and how many of its words there are; an argument with many takes all that
-    /// come.
+    /// Returns the next positional argument, and the number of its words so far; an argument with an unlimited number
+    /// takes all of them.
     fn positional(&self) -> (Option<&'a Arg>, usize) {
         let mut left = self.taken;
         for argument in self.command.get_positionals() {
@@ -134,7 +134,7 @@ impl<'a> Walk<'a> {
         self.command.get_opts().find(|option| option.get_long() == Some(name))
     }
 
-    /// The option of a cluster such as `-nm5` that takes a value, and the part of the value in the cluster.
+    /// Returns the option of a cluster such as `-nm5` that takes a value, and the part of the value in the cluster.
     fn cluster(&self, letters: &'a str) -> Option<(&'a Arg, &'a str)> {
         letters.char_indices().find_map(|(at, letter)| {
             let option = self.command.get_opts().find(|option| option.get_short() == Some(letter))?;
@@ -143,12 +143,12 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// How many words an argument takes at most.
+/// Returns the maximum number of words of an argument.
 fn most_words(argument: &Arg) -> usize {
     argument.get_num_args().map_or(1, |range| range.max_values())
 }
 
-/// Whether the next word is its value.
+/// Returns whether the next word is the option's value.
 fn needs_value(option: &Arg) -> bool {
     option.get_action().takes_values() && option.get_num_args().is_none_or(|range| range.min_values() > 0)
 }

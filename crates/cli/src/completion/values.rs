@@ -12,10 +12,10 @@ use serde_json::Value;
 use super::target::{Place, Target};
 use super::{Also, Answer, Candidate};
 
-/// Commands on tables, whose formats are not those of traces.
+/// Commands on tables, whose formats differ from those of traces.
 const TABLES: [&str; 4] = ["sort", "join", "aggregate", "query"];
 
-/// All completions of a target, not yet filtered by the beginning of the word.
+/// Returns all completions of a target, not yet filtered by the beginning of the word.
 pub(super) fn of(target: &Target<'_>, words: &[String]) -> Answer {
     match target.place {
         Place::Option => Answer { also: Also::Nothing, candidates: options(target.command) },
@@ -58,7 +58,7 @@ fn options(command: &Command) -> Vec<Candidate> {
         .collect()
 }
 
-/// Completions of the `index`-th word of an argument.
+/// Returns completions of the `index`-th word of an argument.
 fn of_argument(target: &Target<'_>, argument: &Arg, index: usize, value: &str, words: &[String]) -> Answer {
     let only = |candidates| Answer { also: Also::Nothing, candidates };
     match (argument.get_id().as_str(), target.path.as_str()) {
@@ -97,7 +97,7 @@ impl Answer {
     }
 }
 
-/// One of the values that clap knows, or a path if the argument's name says so.
+/// Returns the values that clap knows, or paths if the argument's name implies a path.
 fn closed_set(argument: &Arg, value: &str) -> Answer {
     let known = argument.get_value_parser().possible_values();
     let known = known.filter(|_| argument.get_action().takes_values());
@@ -126,7 +126,7 @@ fn closed_set(argument: &Arg, value: &str) -> Answer {
     Answer { also, candidates }
 }
 
-/// Candidates for the last of several values between commas.
+/// Returns candidates for the last of several comma-separated values.
 fn in_list(value: &str, candidates: Vec<Candidate>) -> Vec<Candidate> {
     let before = value.rfind(',').map_or("", |comma| &value[..=comma]);
     let with = |candidate: Candidate| Candidate { word: format!("{before}{}", candidate.word), ..candidate };
@@ -141,26 +141,26 @@ fn kinds(kinds: &[&str]) -> Vec<Candidate> {
     kinds.iter().map(|kind| Candidate::new(*kind, "")).collect()
 }
 
-/// The methods of I/O; those with a depth end in a colon.
+/// Returns the I/O methods; those with a depth end in a colon.
 fn methods() -> Vec<Candidate> {
     let has_depth = |kind: EngineKind| format!("{}:2", kind.name()).parse::<EngineSpec>().is_ok();
     let word = |kind: EngineKind| format!("{}{}", kind.name(), if has_depth(kind) { ":" } else { "" });
     EngineKind::ALL.into_iter().map(|kind| Candidate::new(word(kind), "")).collect()
 }
 
-/// Whether tables can be read and written by a method.
+/// Returns whether tables can be read and written by a method.
 fn is_for_tables(method: &str) -> bool {
     let kinds = EngineKind::ALL.into_iter().filter(|kind| kind.uses_buffers() && *kind != EngineKind::Null);
     kinds.map(EngineKind::name).any(|name| name == method.trim_end_matches(':'))
 }
 
-/// The commands below the one that the words after `man` name so far.
+/// Returns the commands below the one that the words after `man` name so far.
 fn below_named(program: &Command, words: &[&str]) -> Vec<Candidate> {
     let named = words.iter().try_fold(program, |command, word| command.find_subcommand(word));
     named.map(below).unwrap_or_default()
 }
 
-/// Keys of a drive after `prefix`, each with `=`; after a complete key, the names that it accepts.
+/// Returns the keys of a drive after `prefix`, each with `=`; after a complete key, the names that it accepts.
 fn drive_keys(prefix: &str, value: &str, several: bool) -> Vec<Candidate> {
     let typed = value.strip_prefix(prefix).unwrap_or_default();
     let Some((key, names)) = typed.split_once('=') else {
@@ -183,7 +183,7 @@ fn drive_keys(prefix: &str, value: &str, several: bool) -> Vec<Candidate> {
     known.iter().map(|name| Candidate::new(format!("{prefix}{key}={before}{name}"), "")).collect()
 }
 
-/// A key with the number of the zone that is typed, or of the first one.
+/// Returns a key with the number of the zone that is typed, or of the first one.
 fn with_zone(key: &str, typed: &str) -> String {
     let number = typed.strip_prefix("geometry.zones.").and_then(|rest| rest.split('.').next());
     let number =
@@ -191,7 +191,7 @@ fn with_zone(key: &str, typed: &str) -> String {
     key.replace('*', number.unwrap_or("0"))
 }
 
-/// Keys of the experiment named among the words, and keys of its drive.
+/// Returns the keys of the experiment named among the words, and the keys of its drive.
 fn scenario_keys(value: &str, words: &[String]) -> Vec<Candidate> {
     const DRIVE: &str = "drive.set.";
     let mut keys = drive_keys(DRIVE, value, true);

@@ -59,7 +59,7 @@ impl InputFormat {
     }
 }
 
-/// Name of a format in options and results.
+/// Returns the name of a format in options and results.
 pub(crate) fn format_name(format: Format) -> &'static str {
     match format {
         Format::Parquet => "parquet",
@@ -80,7 +80,7 @@ impl InputArgs {
 }
 
 impl InputFormatArgs {
-    /// Options for opening tables.
+    /// Returns the options for opening tables.
     pub(crate) fn options(self, args: &JobArgs, access: Access) -> OpenOptions {
         let format = self.input_format.map(InputFormat::format);
         OpenOptions { format, access, spool: args.spill().first().cloned() }
@@ -99,12 +99,12 @@ pub(crate) struct RowsArgs {
 }
 
 impl RowsArgs {
-    /// The table with the filter and the select list.
+    /// Returns the table with the filter and the select list.
     pub(crate) fn input(&self, table: Table) -> Input {
         Input { table, filter: self.filter.clone(), select: self.select.clone() }
     }
 
-    /// Text to append to the description of the command.
+    /// Returns the text to append to the description of the command.
     pub(crate) fn describe(&self) -> String {
         let filter = self.filter.as_ref().map(|filter| format!(", where {filter}"));
         let select = self.select.as_ref().map(|select| format!(", select {select}"));
@@ -159,12 +159,12 @@ enum Compressed {
 pub(crate) const SHOWN_ROWS_MAX: u64 = 1000;
 
 impl OutputArgs {
-    /// Destination of the result: a preview without `--output`.
+    /// Returns the destination of the result: a preview without `--output`.
     pub(crate) fn file_or_preview(&self) -> Result<Destination> {
         Ok(self.destination()?.unwrap_or(Destination::Preview { rows_max: SHOWN_ROWS_MAX as usize }))
     }
 
-    /// Destination of the result; none without `--output`.
+    /// Returns the destination of the result; `None` without `--output`.
     pub(crate) fn destination(&self) -> Result<Option<Destination>> {
         let Some(path) = self.output.as_deref() else { return Ok(None) };
         let options = self.format.options(path)?;
@@ -177,7 +177,7 @@ impl OutputArgs {
 }
 
 impl OutputFormat {
-    /// Output options for a path, with the format of `--format` or of the file extension.
+    /// Returns the output options for a path, with the format of `--format` or of the file extension.
     pub(crate) fn options(self, path: &Path) -> Result<OutputOptions> {
         let format = match self.format {
             Some(format) => format.format(),
@@ -186,7 +186,7 @@ impl OutputFormat {
         self.options_of(format)
     }
 
-    /// Output options, with this format unless `--format` names one.
+    /// Returns the output options, with this format unless `--format` names one.
     pub(crate) fn options_or(self, format: Format) -> Result<OutputOptions> {
         self.options_of(self.format.map_or(format, InputFormat::format))
     }
@@ -211,7 +211,7 @@ impl OutputFormat {
     }
 }
 
-/// Format of a file extension; CSV for `-`.
+/// Returns the format of a file extension; CSV for `-`.
 fn format_of_name(path: &Path) -> Result<Format> {
     if path == Path::new("-") {
         return Ok(Format::Csv);

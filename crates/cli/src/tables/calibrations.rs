@@ -43,17 +43,17 @@ impl Calibrations {
         Ok(Calibrations { devices, operators: OperatorCalibration::load(&operators)? })
     }
 
-    /// Loads the costs from the default locations; none if they are missing or from another machine.
+    /// Loads the costs from the default locations; `None` if they are missing or from another machine.
     pub(crate) fn find() -> Option<Calibrations> {
         Calibrations::load(None, None).ok().filter(|found| found.difference().is_none())
     }
 
-    /// The CPU costs of operators.
+    /// Returns the CPU costs of operators.
     pub(crate) fn operators(&self) -> &OperatorCosts {
         &self.operators.operators
     }
 
-    /// A sentence about the first difference between this machine and that of the calibrations.
+    /// Describes the first difference between this machine and that of the calibrations in a sentence.
     pub(crate) fn difference(&self) -> Option<String> {
         let now = calibration::Machine::current();
         let machines = self.devices.iter().map(|found| &found.machine).chain([&self.operators.machine]);
@@ -64,8 +64,8 @@ impl Calibrations {
         ))
     }
 
-    /// The costs of the devices that a job uses. A table on several devices counts as one on the device with the slowest
-    /// reads: its files are read together, and end with it.
+    /// Returns the costs of the devices that a job uses. A table on several devices counts as one on the device with
+    /// the slowest reads: its files are read together, and end with it.
     pub(crate) fn storage(
         &self,
         tables: &[Vec<PathBuf>],
@@ -90,7 +90,7 @@ impl Calibrations {
         let mut devices = BTreeSet::new();
         let mut slowest: Option<&DeviceCosts> = None;
         for path in files {
-            // One file of each device is enough.
+            // One file of each device suffices.
             if path.metadata().is_ok_and(|found| !devices.insert(found.dev())) {
                 continue;
             }
@@ -118,13 +118,13 @@ impl Calibrations {
     }
 }
 
-/// Loadable device calibrations in the default directory, the most recent first.
+/// Returns the loadable device calibrations in the default directory, the most recent first.
 fn saved() -> Vec<Calibration> {
     let found = calibration::default_directory().map(|directory| calibration::saved(&directory));
     found.into_iter().flatten().filter_map(|(_, loaded)| loaded.ok()).collect()
 }
 
-/// The best throughput of reads of a device itself, in bytes a second.
+/// Returns the highest read throughput of a device, in bytes per second.
 fn best_read(costs: &DeviceCosts) -> f64 {
     let reads =
         costs.costs.iter().filter(|cost| cost.op == Operation::Read && cost.cache != CacheState::Cached);
@@ -132,7 +132,7 @@ fn best_read(costs: &DeviceCosts) -> f64 {
     points.map(|point| point.throughput_bytes_per_s).fold(0.0, f64::max)
 }
 
-/// Fraction of the bytes of files in the page cache, 0 to 1.
+/// Returns the fraction of the bytes of files in the page cache, 0 to 1.
 pub(crate) fn cached_ratio(files: &[PathBuf]) -> f64 {
     let bytes = |path: &PathBuf| {
         let file = File::open(path).ok()?;

@@ -1,4 +1,4 @@
-//! Commands on tables, as planning and execution see them.
+//! Interface of the commands on tables, for planning and execution.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use super::resources::JobArgs;
 /// Opens a table of files.
 pub(crate) type Open<'a> = &'a mut dyn FnMut(&[PathBuf]) -> Result<Table>;
 
-/// The tables of a command, and the options that all commands have.
+/// The tables of a command, and the options common to all commands.
 pub(crate) struct CommandArgs<'a> {
     /// Files of each table.
     pub(crate) tables: Vec<&'a [PathBuf]>,
@@ -35,7 +35,7 @@ pub(crate) struct SharedArgs {
 }
 
 impl<'a> CommandArgs<'a> {
-    /// The arguments of a command on one table.
+    /// Returns the arguments of a command on one table.
     pub(crate) fn of_table(input: &'a InputArgs, shared: &'a SharedArgs) -> CommandArgs<'a> {
         CommandArgs { tables: vec![input.files()], format: input.format(), shared }
     }
@@ -43,16 +43,16 @@ impl<'a> CommandArgs<'a> {
 
 /// A command on tables.
 pub(crate) trait TableCommand {
-    /// Name of the operation in results.
+    /// Returns the name of the operation in results.
     fn operation(&self) -> &'static str;
 
-    /// Parameters in words.
+    /// Describes the parameters.
     fn description(&self) -> String;
 
-    /// Its tables, and the options that all commands have.
+    /// Returns its tables, and the options common to all commands.
     fn args(&self) -> CommandArgs<'_>;
 
-    /// The output file, or a preview if the command shows one.
+    /// Returns the output file, or a preview if the command shows one.
     ///
     /// # Errors
     /// If the options contradict each other.
@@ -60,6 +60,6 @@ pub(crate) trait TableCommand {
         self.args().shared.output.file_or_preview()
     }
 
-    /// The statement, with its tables opened by `open`.
+    /// Returns the statement, with its tables opened by `open`.
     fn statement(&self, open: Open<'_>) -> Result<Statement>;
 }

@@ -16,14 +16,14 @@ use super::plan::plan;
 use super::result::{Asked, Command, inputs};
 use crate::console::Common;
 
-/// A statement that was run.
+/// An executed statement.
 pub(crate) struct Executed {
     pub(crate) job: Job,
     pub(crate) inputs: Vec<QueryFile>,
     pub(crate) outcome: Outcome,
 }
 
-/// Runs the statement of a command, as a plan says or by the options of the command line.
+/// Runs the statement of a command, by a plan or by the options of the command line.
 ///
 /// # Errors
 /// Those of the statement; an interruption.

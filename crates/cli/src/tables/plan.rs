@@ -35,13 +35,13 @@ impl Planned {
         Planned { plan: Some(explanation.choice.plan), lines, elapsed: Some(elapsed) }
     }
 
-    /// How tables are opened: as the plan says, or as the options do.
+    /// Returns how tables are opened: as the plan or the options specify.
     pub(crate) fn access(&self, args: &JobArgs) -> Access {
         self.plan.as_ref().map_or(args.access(), Plan::access)
     }
 }
 
-/// Costs and limits of a job.
+/// Returns the costs and limits of a job.
 ///
 /// # Errors
 /// A device without calibration.
@@ -95,7 +95,7 @@ pub(crate) fn explain(
     Ok(statement.explain(&job, destination, calibrated)?)
 }
 
-/// Returns the plan that the cost model chooses, or none if calibrations are missing or planning fails. The command
+/// Returns the plan that the cost model chooses; `None` if calibrations are missing or planning fails. The command
 /// itself reports the errors of tables and expressions.
 ///
 /// # Errors
@@ -104,7 +104,7 @@ pub(crate) fn plan(command: &dyn TableCommand, destination: &Destination) -> Res
     let Some(calibrations) = Calibrations::find() else { return Ok(Planned::default()) };
     let explained = explain(command, &calibrations, destination);
     drop(calibrations);
-    // Memory that planning has freed would count beside that of the job.
+    // Memory freed by planning would count in addition to that of the job.
     allocator::trim();
     match explained {
         Ok(chosen) => Ok(Planned::of(chosen)),

@@ -23,7 +23,7 @@ const RESOURCES: &str = "Resources";
 /// limit, so the thresholds are low.
 const KEEP: Keep = Keep { arenas: 2, mapped_min_bytes: 8 << 20, trim_bytes: 8 << 20 };
 
-/// Sets the allocator as jobs need it.
+/// Sets the allocator for jobs.
 pub(crate) fn keep_memory() {
     allocator::keep(KEEP);
 }
@@ -135,22 +135,22 @@ impl JobArgs {
         Ok(Job::new(plan.map_or(options.clone(), |plan| plan.job_options(&options)))?)
     }
 
-    /// Read size, if `--block` fixes it.
+    /// Returns the read size, if `--block` fixes it.
     pub(crate) fn block_bytes(&self) -> Option<u64> {
         self.block.map(|block| block.0)
     }
 
-    /// The directories of `--spill`.
+    /// Returns the directories of `--spill`.
     pub(crate) fn spill(&self) -> &[PathBuf] {
         &self.spill
     }
 
-    /// The engine, if `--method` fixes it.
+    /// Returns the engine, if `--method` fixes it.
     pub(crate) fn method(&self) -> Option<EngineSpec> {
         self.method
     }
 
-    /// Use of the page cache, if `--direct` or `--buffered` fixes it.
+    /// Returns the use of the page cache, if `--direct` or `--buffered` fixes it.
     pub(crate) fn page_cache(&self) -> Option<PageCache> {
         match (self.direct, self.buffered) {
             (true, _) => Some(PageCache::Bypassed),
@@ -159,7 +159,7 @@ impl JobArgs {
         }
     }
 
-    /// File access mode: buffered or direct.
+    /// Returns the file access mode: buffered or direct.
     pub(crate) fn access(&self) -> Access {
         if self.direct { Access::Direct } else { Access::Buffered }
     }

@@ -27,10 +27,10 @@ use crate::provenance::{self, nanos};
 pub(crate) struct Asked {
     /// `sort`, `join`, `aggregate`, `q1`, `gen`.
     pub(crate) operation: &'static str,
-    /// Its parameters in words.
+    /// Its parameters.
     pub(crate) description: String,
     pub(crate) inputs: Vec<QueryFile>,
-    /// Whether tables were read without the page cache.
+    /// Whether tables were read with direct I/O.
     pub(crate) is_direct: bool,
     pub(crate) planned: Planned,
 }
@@ -147,13 +147,13 @@ fn spill_level(bytes: &LevelBytes) -> SpillLevel {
     SpillLevel { level: level.name().to_owned(), raw_bytes, stored_bytes }
 }
 
-/// Result entries of a table's files. The number of rows is known only for a table of one file.
+/// Returns the result entries of a table's files. The number of rows is known only for a table of one file.
 pub(crate) fn inputs(paths: &[PathBuf], table: &Table) -> Vec<QueryFile> {
     let (format, rows) = (format_name(table.format()), table.rows().filter(|_| paths.len() == 1));
     paths.iter().map(|path| file(path, format, rows)).collect()
 }
 
-/// Result entry of a file.
+/// Returns the result entry of a file.
 pub(crate) fn file(path: &Path, format: &str, rows: Option<u64>) -> QueryFile {
     let size = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|found| found.len());
     QueryFile {
@@ -164,7 +164,7 @@ pub(crate) fn file(path: &Path, format: &str, rows: Option<u64>) -> QueryFile {
     }
 }
 
-/// Path of a target in a result; `-` for standard output.
+/// Returns the path of a target in a result; `-` for standard output.
 fn target_path(target: &Target) -> &Path {
     match target {
         Target::File(path) => path,

@@ -1,10 +1,10 @@
-//! The real command on real data: what a user types, and what comes back.
+//! The command on real data: what a user types, and the output.
 
 use std::fs;
 
 use crate::scratch::{Scratch, json, repository};
 
-/// The first requests of a server's volume.
+/// Returns the first requests of a server's volume.
 fn real_trace() -> String {
     repository("traces/msr_hm0.csv.gz")
 }
@@ -105,7 +105,7 @@ fn logs_agree_with_the_result_in_both_formats() {
     let seeks = &result["result"]["seeks"];
     let seeks: u64 =
         ["read", "read_near_miss", "write"].iter().map(|kind| seeks[kind].as_u64().unwrap()).sum();
-    // An access that is still under way at the end of the last command has set out, but is in no log yet.
+    // An access that is still in flight at the end of the last command has started, but is not in a log yet.
     let accesses = lines("disk.csv").lines().count() as u64 - 1;
     assert!(accesses == seeks || accesses + 1 == seeks, "{accesses} accesses, {seeks} seeks");
     assert_eq!(lines("chunks.csv").lines().count(), 11);
@@ -133,7 +133,7 @@ fn a_sweep_tries_every_combination_and_marks_the_undominated() {
     );
 }
 
-/// A program that waits as long as it computes, unless somebody reads ahead.
+/// A program that waits as long as it computes, unless its file is prefetched.
 const SCENARIO: &str = "
     name = 'a filter on a network drive'
     drive.fixed = 'latency=3.5ms,parallel=64'
@@ -175,7 +175,7 @@ fn a_scenario_gives_the_same_result_each_time_with_what_was_published_beside() {
     assert_eq!(varied["result"]["points"].as_array().unwrap().len(), 2);
 }
 
-/// Four readers, of which one asks for a fifth of the drive.
+/// Four readers, one of which requests a fifth of the drive.
 const REGULATED: &str = "
     name = 'four readers'
     run = { repetitions = 2, until = 'first', warm_up = '1s', cool_down = '1s' }
@@ -260,7 +260,7 @@ fn regulation_that_cannot_be_is_refused_in_words() {
     }
 }
 
-/// Two methods on one and four threads, of which some times were published.
+/// Two methods on one and four threads, with published times for some.
 const TASKS: &str = "name = 'tasks'\n[drive]\nmodel = 'deskstar-7k250'\n[[job]]\nname = 'wc'\nsize = '20MB'\ncompute = '60MB'\n\
                      [vary]\n'job.wc.method' = ['read', 'blocked-io']\n'job.wc.threads' = ['1', '4']\n\
                      [[published]]\nat = { 'job.wc.method' = 'read', 'job.wc.threads' = '1' }\nelapsed = '700ms'\n\
@@ -427,7 +427,7 @@ fn outputs_that_cannot_be_are_refused_by_name() {
 fn what_cannot_be_written_is_known_before_the_work_is_done() {
     let scratch = Scratch::new("early");
     fs::create_dir_all(scratch.0.join("full/result.json")).unwrap();
-    // The traces are not there: who looks for them first has begun to work.
+    // The traces do not exist: a command that opens them first has started to work too early.
     for words in [
         "sim missing --drive deskstar-7k250 --out full",
         "sweep missing --drive deskstar-7k250 --vary queue.depth=1,2 --out full",

@@ -44,7 +44,7 @@ const COMPLETED: &[(&str, &str)] = &[
     ("sakiyomi sim t --warm-up re", "sakiyomi sim t --warm-up re"),
 ];
 
-/// A directory with something to complete, and sakiyomi in `bin`.
+/// Returns a directory with files to complete, and sakiyomi in `bin`.
 fn prepared(test: &str) -> Scratch {
     let scratch = Scratch::new(test);
     for directory in ["bin", "results", "home"] {
@@ -66,7 +66,7 @@ fn has(program: &str) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// An interactive shell on a terminal of its own, which writes the line to `line` at Ctrl-X Ctrl-B.
+/// An interactive shell on a pseudo-terminal, which writes the line to `line` at Ctrl-X Ctrl-B.
 struct Interactive<'a> {
     scratch: &'a Scratch,
     terminal: Child,
@@ -89,7 +89,7 @@ impl Interactive<'_> {
         wait_until(&format!("the shell does not write {name}"), || self.scratch.0.join(name).exists());
     }
 
-    /// The line after `typed` and Tab.
+    /// Returns the line after `typed` and Tab.
     fn completed(&mut self, typed: &str) -> String {
         let file = self.scratch.0.join("line");
         let _ = fs::remove_file(&file);
@@ -116,7 +116,7 @@ fn assert_completed(scratch: &Scratch, shell: &str) {
     }
 }
 
-/// Whether a shell can be run on a terminal here; says so for `test` if not.
+/// Returns whether a shell can be run on a terminal here; reports a skip of `test` otherwise.
 fn can_type_into(shell: &str, test: &str) -> bool {
     if !has(shell) {
         skipped(test, format_args!("needs {shell}"));
@@ -194,7 +194,7 @@ fn fish_completes_drives_keys_formats_and_paths() {
     let scratch = prepared("completion_fish");
     let path = format!("{}:{}", scratch.0.join("bin").display(), std::env::var("PATH").unwrap());
     for (typed, expected) in COMPLETED {
-        // Fish gives the word, and adds the space itself; lines with several commands are beyond `complete -C`.
+        // Fish returns the word, and adds the space itself; lines with several commands are beyond `complete -C`.
         if typed.contains(';') {
             continue;
         }
@@ -226,7 +226,7 @@ fn a_request_of_a_shell_is_answered_in_lines() {
     let name = fs::read_to_string(first).unwrap();
     let name = name.lines().find_map(|line| line.strip_prefix("name = \"")).unwrap().trim_end_matches('"');
     assert_eq!(answer, format!("files\nnearline-18tb\t{name}\n"));
-    // Whatever a shell asks.
+    // For any request of a shell.
     for words in
         ["__complete", "__complete x", "__complete 99 sakiyomi", "__complete 0", "__complete 1 sakiyomi"]
     {

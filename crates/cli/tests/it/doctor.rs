@@ -100,7 +100,7 @@ fn fuse_works_for_doctor_if_and_only_if_it_works_for_mount() {
 #[test]
 fn rates_are_said_to_work_only_where_a_mount_can_have_them() {
     let scratch = with_place("doctor_rates");
-    // The numbers of processes in /proc are not those of this namespace.
+    // The PIDs in /proc are not those of this namespace.
     let prefix = ["unshare", "--pid", "--fork"];
     let Some(result) = result(&scratch, &prefix) else {
         sakiyomi_testing::skipped("rates_are_said_to_work", "needs namespaces of processes");

@@ -1,5 +1,5 @@
-//! Every `sakiyomi` command in README.md and docs/ does what the page says it can: it is run as it stands there, page by
-//! page and in order, in a directory that has what the page takes for granted.
+//! Every `sakiyomi` command in README.md and docs/ works as the page claims: it is run unchanged, page by page and in
+//! order, in a directory with the files that the page assumes.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use crate::fuse::can_mount;
 use crate::scratch::{Scratch, repository};
 
-/// What is run in place of a command, and why. Everything else is run to the letter.
+/// Replacements of commands, and the reasons. Everything else is run unchanged.
 const INSTEAD: &[(&str, &str, &str)] = &[
     (
         "sakiyomi scenario run scenarios/waseda2006-a.toml",
@@ -84,10 +84,10 @@ const INSTEAD: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// What a page shows being refused.
+/// Commands that a page shows failing.
 const REFUSED: &[&str] = &["sakiyomi iorate run 90 /mnt/disk -- python3 reader.py"];
-/// Lines of code blocks that are commands of ours, without what is said beside them; a command that goes on in the next
-/// line is one.
+/// Returns the lines of code blocks that are sakiyomi commands, without comments; a command that continues on the
+/// next line is one.
 fn commands(page: &str) -> Vec<String> {
     let mut commands = Vec::new();
     let mut fenced = false;
@@ -125,7 +125,7 @@ fn pages() -> Vec<(String, String)> {
     paths.iter().map(|path| (name(path), fs::read_to_string(path).unwrap())).collect()
 }
 
-/// A directory as a reader of the pages has it before him.
+/// Returns a directory as the pages assume it.
 fn prepared(page: &str) -> Scratch {
     let scratch = Scratch::new(&format!("documented-{page}"));
     for name in ["traces", "scenarios", "README.md"] {
@@ -144,19 +144,19 @@ fn prepared(page: &str) -> Scratch {
     let pipeline =
         "[source.log]\nfrom = \"file:access.log\"\nformat = \"combined\"\n[sink.out]\nto = \"stdout\"\n";
     scratch.file("alerts.toml", pipeline);
-    // The program that pages read a mount with; they say what it does, not how.
+    // The program with which pages read a mount; they describe what it does, not how.
     let reader = "#!/bin/sh\nexec dd if=disk/file of=/dev/null bs=4k count=5 iflag=direct status=none\n";
     scratch.file("bin/python3", reader);
     fs::set_permissions(scratch.0.join("bin/python3"), Permissions::from_mode(0o755)).unwrap();
     scratch
 }
 
-/// The command in a shell, as it is typed.
+/// Returns the command in a shell, as it is typed.
 fn typed(scratch: &Scratch, line: &str) -> Command {
     let path = format!("{}:{}", scratch.0.join("bin").display(), std::env::var("PATH").unwrap());
     let line = line.replace("/mnt/disk", "disk").replace("/mnt/far", "disk");
     let mut command = Command::new("timeout");
-    // Its calibrations are read again, and none of another test's.
+    // Its calibrations are read again, but not those of other tests.
     command.env("XDG_STATE_HOME", scratch.0.join("state"));
     command.args(["-s", "KILL", "500", "bash", "-c"]).arg(line).current_dir(&scratch.0).env("PATH", path);
     command.stdin(Stdio::null());

@@ -1,6 +1,6 @@
-//! `wc` and `grep` on FIFOs, which are read in the order of the operands, each opened once, when those before it have
-//! ended, as by GNU's tools: no order of writers leads to a deadlock. `grep` ends when it has found enough, even if
-//! more input may follow.
+//! `wc` and `grep` on FIFOs, which are read in the order of the operands, each opened once, after the previous ones
+//! have ended, as GNU's tools do: no order of writers leads to a deadlock. `grep` ends when it has found enough, even
+//! if more input may follow.
 
 #![allow(clippy::print_stderr)] // what is skipped is said
 
@@ -16,9 +16,9 @@ use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 
 use crate::scratch::Scratch;
 
-/// Seconds after which a command is taken to wait for ever.
+/// Seconds after which a command counts as hanging.
 const WATCHDOG_S: &str = "60";
-/// Each pair of command and writers is run this often; `SAKIYOMI_FIFO_ROUNDS` sets another number.
+/// Number of runs of each pair of command and writers; `SAKIYOMI_FIFO_ROUNDS` overrides it.
 const ROUNDS: usize = 2;
 const PAUSE: Duration = Duration::from_millis(3);
 
@@ -27,13 +27,13 @@ const PAUSE: Duration = Duration::from_millis(3);
 enum Writers {
     /// One process writes the first to its end, then the second.
     InTurn,
-    /// The same, some bytes at a time.
+    /// The same, a few bytes at a time.
     Slowly,
     /// Both are opened at once.
     Both,
     /// The writer of the second waits for a reader before that of the first exists.
     SecondFirst,
-    /// Both come when the reader has waited for a while.
+    /// Both start when the reader has waited for a while.
     Late,
     /// They open and close, and write nothing.
     Empty,
@@ -46,7 +46,7 @@ const WRITERS: [Writers; 6] =
 type Expected = fn(&[u64; 2]) -> String;
 const COMMANDS: [(&str, Expected); 6] = [
     ("wc -c", |lines| figures(&[lines.map(bytes)])),
-    // Of single bytes, as the locale is C: only sizes are wanted.
+    // Single-byte characters, as the locale is C: only sizes are requested.
     ("wc -m", |lines| figures(&[lines.map(bytes)])),
     ("wc -l", |lines| figures(&[*lines])),
     ("wc", |lines| figures(&[*lines, lines.map(|lines| 2 * lines), lines.map(bytes)])),
@@ -60,7 +60,7 @@ fn bytes(lines: u64) -> u64 {
     lines * LINE.len() as u64
 }
 
-/// As `wc` prints columns of figures: seven wide, since a FIFO has no size.
+/// Formats columns of figures as `wc` does: seven wide, since a FIFO has no size.
 fn figures(columns: &[[u64; 2]]) -> String {
     let row = |name: &str, of: &dyn Fn(&[u64; 2]) -> u64| {
         let figures: Vec<String> = columns.iter().map(|column| format!("{:7}", of(column))).collect();
@@ -97,7 +97,7 @@ fn text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// Opens a FIFO for writing when it has a reader; none if its reader does not come.
+/// Opens a FIFO for writing when it has a reader; `None` if no reader comes.
 fn open(path: &Path) -> Option<File> {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(70) {
@@ -109,7 +109,7 @@ fn open(path: &Path) -> Option<File> {
     None
 }
 
-/// Fails if a FIFO has no reader; otherwise writes wait as usual.
+/// Fails if a FIFO has no reader; later writes block as usual.
 fn open_now(path: &Path) -> io::Result<File> {
     let nonblocking = OFlags::NONBLOCK.bits() as i32;
     let file = OpenOptions::new().write(true).custom_flags(nonblocking).open(path)?;
@@ -158,7 +158,7 @@ fn what_writers_put_into_two_fifos_is_read_to_its_end_whatever_their_order() {
     for round in 0..rounds() {
         for (command, expected) in COMMANDS {
             for writers in WRITERS {
-                // Less than a pipe holds, more than a block has, and nothing at all.
+                // Less than the capacity of a pipe, more than a block, and nothing at all.
                 let mut lines = [[3, 40_000], [40_000, 1], [0, 1000], [1000, 0]][round % 4];
                 if matches!(writers, Writers::Empty) {
                     lines = [0; 2];
@@ -203,7 +203,7 @@ fn grep_goes_on_when_it_has_found_enough_though_the_writer_has_not_closed_its_en
     for (command, expected) in ENDS_EARLY.repeat(rounds()) {
         let reader = start(&scratch, command, "first second");
         let mut first = open(&paths[0]).expect("a reader");
-        // Not yet enough: the rest of the line is waited for.
+        // Not yet enough: it waits for the rest of the line.
         first.write_all(b"nothing\na wo").unwrap();
         thread::sleep(PAUSE);
         first.write_all(b"rd\n").unwrap();
@@ -222,7 +222,7 @@ fn grep_goes_on_when_it_has_found_enough_though_the_writer_has_not_closed_its_en
 fn grep_ends_when_it_has_found_enough_in_stdin_though_that_goes_on() {
     let scratch = Scratch::new("stdin_early");
     for command in ["grep -m1 word", "grep -q word", "grep -l word"].repeat(rounds()) {
-        // As much as is read before there are threads, and more.
+        // As much as is read before threads are started, and more.
         for before in [0, 1000, 100_000] {
             let line = format!("-s KILL {WATCHDOG_S} {} {command}", env!("CARGO_BIN_EXE_sakiyomi"));
             let mut timeout = Command::new("timeout");

@@ -1,4 +1,4 @@
-//! `drive fit`: a drive from a trace of measured times, judged on what it was not fitted to.
+//! `drive fit`: a drive from a trace of measured times, judged on the part that it was not fitted to.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,7 +18,7 @@ head_switch = "1ms"
 seek = { curve = "datasheet", track_to_track = "1ms", average = "8ms", full_stroke = "16ms" }
 "#;
 
-/// Reads and writes all over it, each of a time that it does not have.
+/// Returns reads and writes all over the drive, each with a time unlike that of the unfitted drive.
 fn measured() -> String {
     let mut trace = String::new();
     for number in 0..240u64 {
@@ -60,7 +60,7 @@ fn a_fitted_drive_is_nearer_on_the_part_that_was_not_used() {
         "{figures:?}"
     );
 
-    // The file is a drive, and `validate` says the same of it.
+    // The file is a drive, and `validate` reports the same for it.
     let from = result["fit_until_ns"].as_u64().unwrap();
     let judged = format!("validate {trace} --drive fitted.toml --from {from}ns --json --quiet");
     let judged = json(&scratch.ok(&judged));

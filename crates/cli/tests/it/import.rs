@@ -1,4 +1,4 @@
-//! DiskSim's drives as files that a user names: imported, and used as they are.
+//! DiskSim's drives as files that a user names: imported, and used directly.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ fn measured(file: &str) -> String {
     repository(&format!("traces/disksim/{file}"))
 }
 
-/// The files of the Cheetah in a directory of their own, to be tampered with.
+/// Returns a directory with the files of the Cheetah, to be modified.
 fn cheetah(test: &str) -> Scratch {
     let scratch = Scratch::new(test);
     for file in DRIVES[2].1 {

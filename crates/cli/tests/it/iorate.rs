@@ -1,5 +1,5 @@
-//! `iorate` as a user meets it: refusals, programs with rates on a real mount, and what is told of them. How well rates
-//! are kept is not looked at here.
+//! `iorate` from the user's view: refusals, programs with rates on a real mount, and the reports about them. How well
+//! rates are kept is not tested here.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -81,7 +81,7 @@ fn the_doctor_knows_whether_rates_can_be_kept_here() {
     assert!(regulation["available"] == true || !can_mount("the_doctor"), "{regulation}");
 }
 
-/// `files` on `disk`, where an I/O takes a millisecond and rates are kept; taken away at the end in any case.
+/// `files` on `disk`, where an I/O takes a millisecond and rates are kept; always unmounted at the end.
 struct Regulated {
     process: Child,
     directory: PathBuf,
@@ -102,7 +102,7 @@ impl Regulated {
         let mut line = String::new();
         BufReader::new(process.stderr.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.starts_with("mounted on "), "{line}");
-        // What an I/O takes is known from the first on, and so the ideal time of those that follow.
+        // The time of an I/O is known after the first, and so is the ideal time of the following ones.
         assert_eq!(fs::read(scratch.0.join("disk/first")).unwrap(), b"x");
         Regulated { process, directory: scratch.0.join("disk") }
     }
@@ -110,7 +110,7 @@ impl Regulated {
 
 impl Drop for Regulated {
     fn drop(&mut self) {
-        // A mount that hangs would hang whoever touches it.
+        // A mount that hangs would block every process that accesses it.
         let _ = Command::new("umount").arg("-l").arg(&self.directory).status();
         let _ = self.process.wait();
     }
@@ -120,12 +120,12 @@ impl Drop for Regulated {
 struct Reader(Child);
 
 impl Reader {
-    /// Reads on and on, a block at a time.
+    /// Starts a program that reads continuously, a block at a time.
     fn new(scratch: &Scratch) -> Reader {
         let mut command = Command::new("dd");
         command.args(["if=disk/file", "of=/dev/null", "bs=64", "status=none"]);
         let reader = Reader(command.current_dir(&scratch.0).spawn().unwrap());
-        // Else it could still be on the way to that program.
+        // Otherwise it could still be before the exec.
         let name = format!("/proc/{}/comm", reader.pid());
         wait_until("the program", || fs::read_to_string(&name).unwrap() == "dd\n");
         reader
@@ -204,7 +204,7 @@ fn a_view_of_rates_that_cannot_be_written_is_an_error() {
         format!("iorate set {pid} disk 20"),
         "iorate clear --all disk".to_owned(),
     ] {
-        // A command takes effect even if its answer cannot be written, so the rate is set again before each.
+        // A command takes effect even if its reply cannot be written, so the rate is set again before each.
         scratch.ok(&format!("iorate set {pid} disk 10"));
         let output = redirected(&scratch, &words, ">/dev/full");
         let said = String::from_utf8(output.stderr).unwrap();
@@ -261,12 +261,12 @@ fn only_root_and_its_own_user_give_a_process_a_rate() {
         left.status.code() == Some(2) && String::from_utf8_lossy(&left.stderr).contains("another user's")
     );
     assert_eq!(owners(&scratch, "iorate list disk --json").len(), 1);
-    // His own he may.
+    // A user may set a rate for its own process.
     let own = as_nobody("iorate run 20 disk --json -- dd if=disk/file of=/dev/null bs=4096 count=4").unwrap();
     assert_eq!(own.status.code(), Some(0), "{}", String::from_utf8_lossy(&own.stderr));
 }
 
-/// Runs a program by `iorate run 20 disk`, and says what it ended with and what is told of it.
+/// Runs a program by `iorate run 20 disk`; returns its exit code and the result.
 fn run(scratch: &Scratch, options: &str, program: &[&str]) -> (Option<i32>, Value) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
     command.args(["iorate", "run", "20", "disk", "--json"]).args(options.split_whitespace()).arg("--");
@@ -288,7 +288,7 @@ fn a_program_has_its_rate_from_its_first_io_to_its_end() {
     let words: Vec<&str> = READ.split(' ').collect();
     let (code, told) = run(&scratch, "", &words);
     let owner = &told["owners"][0];
-    // Each of its reads counts: the rate was there before the first.
+    // Each of its reads counts: the rate was set before the first.
     assert_eq!((code, &owner["ios"], &owner["name"]), (Some(0), &20.into(), &"dd".into()), "{told}");
     assert_eq!((&told["program"]["words"][0], &told["program"]["exit_code"]), (&"dd".into(), &0.into()));
     assert!(owner["accuracy_ratio"].as_f64().unwrap() > 0.5, "{told}");
@@ -302,7 +302,7 @@ fn what_a_program_starts_shares_its_rate_only_on_request() {
     }
     let scratch = Scratch::new("iorate_children");
     let _regulated = Regulated::new(&scratch);
-    // One that is waited for, and one whose parent ends before it does.
+    // One child that is waited for, and one whose parent ends before it does.
     let script = format!(
         "{READ} & wait; sh -c '(while [ ! -e go ]; do sleep 0.01; done; {READ}; touch done) &'; touch go; while [ ! -e done ]; do sleep 0.01; done; exit 3"
     );
@@ -426,7 +426,7 @@ fn the_terminal_is_as_it_was_when_the_view_ends() {
         command.args(["-s", "KILL", "30", "script", "-qec", &line, "/dev/null"]).current_dir(&scratch.0);
         String::from_utf8(command.stdin(Stdio::null()).output().unwrap().stdout).unwrap()
     };
-    // What is refused is refused before the terminal is taken.
+    // Errors are reported before the terminal is taken over.
     let refused = on_a_terminal("iorate top .", "");
     assert!(refused.contains("code=2") && !refused.contains("\x1b["), "{refused}");
     if !can_mount("the_terminal_is_as_it_was") {
@@ -437,7 +437,7 @@ fn the_terminal_is_as_it_was_when_the_view_ends() {
     let interrupted = " & sleep 0.5; kill -INT $!; wait $!";
     for (words, end) in [
         ("iorate top disk --interval 50ms --count 2", ""),
-        // Also when it is ended.
+        // Also if it is interrupted.
         ("iorate top disk", interrupted),
     ] {
         let shown = on_a_terminal(words, end);

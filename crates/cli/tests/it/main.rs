@@ -1,4 +1,4 @@
-//! The command as its users meet it, in one binary: one link instead of thirteen.
+//! The command from the user's view, in one test binary: one link instead of thirteen.
 
 mod accuracy;
 mod cli;

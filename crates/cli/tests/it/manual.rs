@@ -1,4 +1,4 @@
-//! Manual pages render without complaint, where there is a program that renders them.
+//! Manual pages render without warnings, if a renderer is installed.
 
 use std::process::{Command, Output};
 
@@ -27,7 +27,7 @@ fn mandoc_finds_nothing_to_warn_of() {
     };
     for (name, output) in outputs {
         let said = String::from_utf8_lossy(&output.stdout);
-        // A build outside a git checkout knows no date.
+        // A build outside a git checkout has no date.
         let warnings: Vec<&str> = said.lines().filter(|line| !line.contains("missing date")).collect();
         assert!(warnings.is_empty(), "{name}: {warnings:?}");
     }

@@ -1,4 +1,5 @@
-//! Mistyped command lines: one prefix, a sentence of sakiyomi, the nearest name; files of other programs stay intact.
+//! Mistyped command lines: one prefix, a sentence of sakiyomi's, the nearest name; files of other programs stay
+//! intact.
 
 use std::fs;
 
@@ -98,7 +99,7 @@ fn a_foreign_file_in_the_directory_of_a_result_is_not_overwritten_unasked() {
     put("picture/seeks.svg", "<svg/>");
     put("log/commands.csv", "a,b\n");
     put("points/points.parquet", "PAR1");
-    // The trace is missing: a command that complains of it first has begun to work too early.
+    // The trace does not exist: a command that reports that first has started to work too early.
     let missing = "missing --drive deskstar-7k250";
     for (words, file) in [
         (format!("sim {missing} --out page"), "page/report.html"),

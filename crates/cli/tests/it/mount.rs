@@ -1,4 +1,4 @@
-//! `mount` and `umount` as processes: refusals, ends, and what is left.
+//! `mount` and `umount` as processes: refusals, ways to end, and leftovers.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -12,19 +12,19 @@ use crate::fuse::can_mount;
 use crate::scratch::{Scratch, json};
 use sakiyomi_testing::{skipped, wait_until};
 
-/// A mount that is taken away at the end in any case.
+/// A mount that is always unmounted at the end.
 struct Served {
     process: Child,
     directory: PathBuf,
 }
 
 impl Served {
-    /// `sakiyomi mount files disk`, once it is mounted.
+    /// Starts `sakiyomi mount files disk`, and returns when it is mounted.
     fn start(scratch: &Scratch, options: &str) -> Served {
         Served::start_as(scratch, options, None)
     }
 
-    /// The same as another user, whose directories they are.
+    /// Starts it as another user, who owns the directories.
     fn start_as(scratch: &Scratch, options: &str, user: Option<u32>) -> Served {
         for name in ["files", "disk"] {
             fs::create_dir_all(scratch.0.join(name)).unwrap();
@@ -40,7 +40,7 @@ impl Served {
         Served::started(scratch, command)
     }
 
-    /// What such a command has mounted.
+    /// Returns the mount that such a command has created.
     fn started(scratch: &Scratch, mut command: Command) -> Served {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -50,14 +50,14 @@ impl Served {
     }
 
     fn signal(&self, name: &str) {
-        // `timeout` passes signals on, but for the one that cannot be: so to its child itself.
+        // `timeout` passes on all signals but SIGKILL, which is therefore sent to its child.
         let timeout = self.process.id();
         let child = fs::read_to_string(format!("/proc/{timeout}/task/{timeout}/children")).unwrap();
         let kill = format!("kill -s {name} {child}");
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 
-    /// Waits for the end; exit code and result.
+    /// Waits for the end; returns exit code and result.
     fn ended(mut self) -> (Option<i32>, String) {
         wait_until("it does not end", || self.process.try_wait().unwrap().is_some());
         let mut text = String::new();
@@ -94,7 +94,7 @@ fn a_mount_leaves_a_report_when_it_ends_by_ctrl_c() {
     let sum = |key: &str| windows.iter().map(|window| window[key].as_u64().unwrap()).sum::<u64>();
     assert_eq!(document["result"]["written_bytes"], sum("written_bytes"));
     assert_eq!(document["result"]["accesses"], sum("accesses"));
-    // Standard output holds the same totals, without the windows.
+    // Standard output has the same totals, without the windows.
     assert_eq!(json(&text)["result"]["accesses"], document["result"]["accesses"]);
     assert!(json(&text)["result"]["windows"].is_null());
 }
@@ -181,7 +181,7 @@ fn ctrl_c_while_files_are_laid_out_leaves_nothing() {
     for number in 0..2000 {
         fs::create_dir_all(scratch.0.join(format!("files/{number}"))).unwrap();
     }
-    // Whether it meets the scan or comes after it depends on the machine: nothing is left in either case.
+    // It depends on the machine whether the signal arrives during the scan: nothing is left in either case.
     for wait in [5, 10, 20, 40] {
         let mut command = Command::new("timeout");
         command.args(["-s", "INT", &format!("0.0{wait:02}"), env!("CARGO_BIN_EXE_sakiyomi")]);
@@ -223,7 +223,7 @@ fn who_is_not_root_mounts_with_fusermount3() {
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(served.ended().0, Some(0));
     assert!(scratch.0.join("trace.csv").exists());
-    // Ctrl-C, and what is left after a kill.
+    // Ctrl-C, and leftovers after a kill.
     let served = Served::start_as(&scratch, "", Some(NOBODY));
     served.signal("INT");
     assert_eq!(served.ended().0, Some(0));
@@ -234,7 +234,7 @@ fn who_is_not_root_mounts_with_fusermount3() {
     assert_eq!(scratch.names("disk"), [""; 0]);
 }
 
-/// Whether another user reaches FUSE, its helper and this program here; says so if not.
+/// Returns whether another user can access FUSE, its helper and this program here; reports a skip otherwise.
 fn others_can_mount(user: u32) -> bool {
     let script = "command -v fusermount3 >&2 && test -c /dev/fuse && : <>/dev/fuse && exec \"$0\" --version";
     let mut command = Command::new("sh");
@@ -263,14 +263,14 @@ fn as_many_files_can_be_open_as_there_are_descriptors() {
     command.args(["-c", FEW_DESCRIPTORS, env!("CARGO_BIN_EXE_sakiyomi"), "mount", "files", "disk"]);
     command.current_dir(&scratch.0);
     let served = Served::started(&scratch, command);
-    // All are known, which takes half of what there is.
+    // Looks up all of them; the mount keeps half of its descriptors for known files.
     for number in 0..100 {
         fs::metadata(scratch.0.join(format!("disk/{number}"))).unwrap();
     }
     let open = |number: &usize| File::open(scratch.0.join(format!("disk/{number}"))).ok();
     let held: Vec<File> = (0..100).map_while(|number| open(&number)).collect();
     assert!(held.len() > FEW * 2 / 3, "{} are open", held.len());
-    // One for which there is no room is not made either.
+    // Without a free descriptor, no file is created either.
     File::create_new(scratch.0.join("disk/new")).unwrap_err();
     assert!(!scratch.0.join("files/new").exists());
     drop(held);
@@ -278,10 +278,10 @@ fn as_many_files_can_be_open_as_there_are_descriptors() {
     drop(served);
 }
 
-/// Descriptors of the process in [`FEW_DESCRIPTORS`].
+/// Descriptor limit of the process in [`FEW_DESCRIPTORS`].
 const FEW: usize = 64;
 
-/// Runs its words so that not even root may have more.
+/// Shell prefix that limits descriptors so that not even root can raise the limit.
 const FEW_DESCRIPTORS: &str = "ulimit -n 64 && exec timeout -s KILL 60 setpriv --bounding-set -sys_resource --inh-caps -sys_resource \"$0\" \"$@\"";
 
 fn limits_can_be_kept() -> bool {
@@ -339,7 +339,7 @@ fn what_cannot_be_mounted_is_refused_in_a_sentence() {
         let said = scratch.refused(words);
         assert!(said.contains(sentence) && said.lines().count() == 1, "{words}: {said}");
     }
-    // A mount that does not come about leaves the trace that is there.
+    // A mount that fails leaves the existing trace unchanged.
     scratch.file("trace.csv", "precious");
     scratch.file("files/large", vec![7; 2 << 20]);
     let said = scratch.refused("mount files disk --drive fixed:size=1MiB --record trace.csv");
@@ -347,8 +347,8 @@ fn what_cannot_be_mounted_is_refused_in_a_sentence() {
     assert_eq!(fs::read_to_string(scratch.0.join("trace.csv")).unwrap(), "precious");
 }
 
-/// Runs a command of ours in a mount namespace of its own, in which `setup` was run before; none, and says so, if there
-/// can be no such namespace here. `prefix` is put before the command.
+/// Runs a command in a mount namespace of its own, in which `setup` was run before; returns `None`, and reports a
+/// skip, if such a namespace is not possible here. `prefix` is put before the command.
 fn said_where(scratch: &Scratch, test: &str, (setup, prefix): (&str, &str), words: &str) -> Option<String> {
     let sakiyomi = env!("CARGO_BIN_EXE_sakiyomi");
     let script = format!(

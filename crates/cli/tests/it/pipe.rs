@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use crate::scratch::{Scratch, json, repository};
 
-/// A line of shell in which `$0` is sakiyomi.
+/// Runs a line of shell in which `$0` is sakiyomi.
 fn shell(scratch: &Scratch, line: &str) -> Output {
     let mut command = Command::new("bash");
     command.args(["-c", &format!("set -o pipefail; {line}"), env!("CARGO_BIN_EXE_sakiyomi")]);

@@ -1,5 +1,5 @@
-//! `probe` as a user meets it: what it measures is what was asked for, what it cannot do is one sentence, and nothing is
-//! left behind. How fast anything is, is not looked at.
+//! `probe` from the user's view: it measures what was requested, describes what it cannot do in one sentence, and
+//! leaves nothing behind. Speeds are not tested.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,7 @@ fn with_file(test: &str) -> Scratch {
     scratch
 }
 
-/// What is in each place of a list of objects.
+/// Returns the values of a key in a list of objects.
 fn texts(list: &Value, key: &str) -> Vec<String> {
     let text = |value: &Value| value[key].as_str().map_or_else(|| value[key].to_string(), str::to_owned);
     list.as_array().unwrap().iter().map(text).collect()
@@ -269,7 +269,7 @@ fn a_fifo_is_refused_and_not_waited_for() {
     assert!(scratch.refused("probe fifo").contains("fifo is a FIFO"));
 }
 
-/// Runs the command by a shell that has done something before.
+/// Runs the command in a shell after other commands.
 fn after(scratch: &Scratch, before: &str, words: &str) -> Output {
     let line = format!("{before} && exec {} {words}", env!("CARGO_BIN_EXE_sakiyomi"));
     let mut shell = Command::new("sh");
@@ -299,7 +299,7 @@ fn a_limit_on_memory_is_what_is_available() {
 #[test]
 fn a_target_that_cannot_be_had_is_known_before_anything_is_measured() {
     let scratch = with_file("probe_targets_first");
-    // The file could not be measured so either, which would be told if it were tried.
+    // The file could not be measured with these options either, which would be reported if it were tried.
     let words = "probe file --block 1000 --direct --on tmpfs --size 1MiB";
     let said = String::from_utf8(after(&scratch, "ulimit -f 16", words).stderr).unwrap();
     assert!(said.contains("ulimit -f"), "{said}");
@@ -307,7 +307,7 @@ fn a_target_that_cannot_be_had_is_known_before_anything_is_measured() {
 
 #[test]
 fn a_method_that_reads_nothing_does_not_hide_that_none_could_read() {
-    // It has less in it than its size says.
+    // It contains less than its size says.
     let file = "/sys/kernel/uevent_seqnum";
     if !Path::new(file).exists() {
         skipped("a_method_that_reads_nothing", format_args!("there is no {file}"));
@@ -330,7 +330,7 @@ fn ctrl_c_ends_a_long_run_at_once_and_leaves_nothing() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // By then it watches for Ctrl-C, and a little later it reads.
+    // By then it handles Ctrl-C, and a little later it reads.
     while !scratch.0.join("a/b").exists() {
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -1,4 +1,4 @@
-//! `sort`, `join`, `aggregate` and `query` on small files: results, refused input, and files left behind.
+//! `sort`, `join`, `aggregate` and `query` on small files: results, refused input, and leftover files.
 
 use std::fs;
 use std::io::Write;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::scratch::{Scratch, json, state_home};
 
-/// Two tables: seven people, nulls and quotes among them, and three cities.
+/// Creates two tables: seven people, with nulls and quotes, and three cities.
 fn with_tables(test: &str) -> Scratch {
     let scratch = Scratch::new(test);
     scratch.file(
@@ -21,13 +21,13 @@ fn with_tables(test: &str) -> Scratch {
     scratch
 }
 
-/// The lines of a CSV file after its header.
+/// Returns the lines of a CSV file after its header.
 fn lines(scratch: &Scratch, name: &str) -> Vec<String> {
     let text = fs::read_to_string(scratch.0.join(name)).unwrap();
     text.lines().skip(1).map(str::to_owned).collect()
 }
 
-/// The first field of each line of a text.
+/// Returns the first field of each line of a text.
 fn first_fields(text: &str) -> Vec<&str> {
     text.lines().skip(1).map(|line| line.split(',').next().unwrap()).collect()
 }

@@ -1,5 +1,5 @@
-//! `run` as a user meets it: the program is not touched, and files are read ahead where that can help and nowhere else.
-//! How fast anything is, is not looked at.
+//! `run` from the user's view: the program is not disturbed, and files are prefetched only where that can help.
+//! Speeds are not tested.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -90,10 +90,10 @@ fn streams_are_the_programs_own() {
     );
 }
 
-/// Starts a program that says `ready` when it is.
+/// Starts a program, and returns when it prints `ready`.
 fn ready(scratch: &Scratch, options: &str, script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut command = command(scratch, options, &["sh", "-c", script]);
-    // In a process group of its own, as a shell's job: stop signals have no effect on an orphaned group.
+    // In a process group of its own, like a shell's job: stop signals have no effect on an orphaned group.
     let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
@@ -145,7 +145,7 @@ fn when_it_is_killed_the_program_goes_on_alone() {
     wait_until("the program's end", || scratch.0.join("done").exists());
 }
 
-/// The state of a process, as `/proc` names it: `T` if it is stopped.
+/// Returns the state of a process, as in `/proc`: `T` if it is stopped.
 fn state(process: u32) -> char {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     stat.rsplit(')').next().unwrap().trim().chars().next().unwrap()
@@ -162,7 +162,7 @@ fn a_program_that_is_stopped_stops_it_and_both_go_on() {
     assert_eq!((child.wait().unwrap().code(), &*rest), (Some(0), "on\n"));
 }
 
-/// A signal to stop that is sent to `sakiyomi` alone is for the program, as one to end is.
+/// A stop signal sent to `sakiyomi` alone is passed to the program, like one that ends it.
 #[test]
 fn it_and_the_program_stop_and_continue_together() {
     let scratch = Scratch::new("run_tstp");
@@ -197,7 +197,7 @@ fn a_file_that_is_in_memory_is_left_alone() {
     let scratch = Scratch::new("run_resident");
     scratch.file("file", vec![7; 8 << 20]);
     fs::read(scratch.0.join("file")).unwrap();
-    // Slow enough to be watched.
+    // Slow enough to be observed.
     let script = "while head -c 262144 > /dev/null && [ $(( n += 1 )) -lt 32 ]; do sleep 0.02; done < file";
     let result = result(&scratch, "", &["sh", "-c", script]);
     assert_eq!(number(&result, "prefetched_bytes"), 0, "{result}");
@@ -282,7 +282,7 @@ fn files_in_a_row_are_begun_before_they_are_opened() {
     });
 }
 
-/// The second is opened before it could be read ahead, and is then one of a row.
+/// The second is opened before it could be prefetched, and is then one of a sequence.
 #[test]
 fn each_of_several_large_files_is_read_ahead() {
     if !can_mount("each_of_several_large_files") {
@@ -333,7 +333,7 @@ fn directories_that_are_not_held_open_are_gone_through_too() {
             let equal = Command::new("diff").args(["-r", "files", "copy"]).current_dir(&scratch.0).output();
             assert!(equal.unwrap().status.success());
             assert!(number(&result, "prefetched_bytes") <= 60 * 5000, "{result}");
-            // How many depends on who of the two comes first to each. Without the listing it would be none.
+            // The number depends on which of the two reaches each file first. Without the listing it would be 0.
             let is_helped = number(&result, "prefetched_bytes") >= 10 * 5000;
             if is_helped { Ok(()) } else { Err(result.to_string()) }
         });
@@ -356,7 +356,7 @@ fn names_alone_prefetch_nothing() {
     ] {
         let result = result(&scratch, "", program);
         let ahead = number(&result, "prefetched_bytes");
-        // Of what cp itself reads, some may be.
+        // Some of the files that cp itself reads may be prefetched.
         assert!(ahead == 0 || program[0] == "cp" && ahead <= 400_000, "{program:?}: {result}");
     }
 }
@@ -419,7 +419,7 @@ fn a_directory_is_gone_through_in_the_order_of_the_program() {
     let names: Vec<String> = (0..60).map(|index| format!("small{:02}", index * 37 % 60)).collect();
     let files: Vec<(&str, usize)> = names.iter().map(|name| (&**name, 70_000)).collect();
     let _slow = Slow::new(&scratch, &files);
-    // By number as tar does, and in an order of its own.
+    // In inode order as tar does, and in an arbitrary order.
     for (key, ahead) in [("os.stat(n, dir_fd=d).st_ino", true), ("zlib.crc32(n.encode())", false)] {
         let script = format!(
             "import os, zlib
@@ -432,7 +432,7 @@ for n in sorted(os.listdir(d), key=lambda n: {key}):
         unless_too_busy(|| {
             fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
             let result = result(&scratch, "", &["python3", "-c", &script]);
-            // An order of its own may look like another one for a few files.
+            // An arbitrary order may look like a known one for a few files.
             assert!(number(&result, "wasted_bytes") <= 20 * 70_000, "{result}");
             assert!(number(&result, "read_bytes") <= 61 * 70_000 + 2_000_000, "{result}");
             assert!(number(&result, "files") <= 75, "{result}");
@@ -559,7 +559,7 @@ fn who_reads_by_pread_is_read_ahead_of_by_root_also_where_tracefs_is_not_mounted
     let python = "import os
 f, at = os.open('slow/file', os.O_RDONLY), 0
 while d := os.pread(f, 65536, at): at += len(d)";
-    // A namespace of mounts of its own, without tracefs; where that cannot be had, it is as it is.
+    // In a mount namespace of its own, without tracefs; without a namespace, as it is.
     let without = "umount /sys/kernel/tracing /sys/kernel/debug/tracing 2> /dev/null; exec \"$@\"";
     let is_able = Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success());
     for unshared in [false, true] {
@@ -585,7 +585,7 @@ while d := os.pread(f, 65536, at): at += len(d)";
     }
 }
 
-/// Tracing needs root: without, such a program is left alone, and told why.
+/// Tracing needs root: without it, such a program is not prefetched for, and the report gives the reason.
 #[test]
 fn who_reads_by_pread_without_being_root_is_left_alone_and_that_is_said() {
     const NOBODY: u32 = 65534;

@@ -1,4 +1,5 @@
-//! `run` and programs that do what few do, or that do much of it: none is harmed, and the report says what was not seen.
+//! `run` with programs that behave unusually, or intensively: none is harmed, and the report mentions what was not
+//! observed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +18,7 @@ fn is_root() -> bool {
     fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t0")
 }
 
-/// Whether there is a mount to test on, and a Python to test with.
+/// Returns whether a mount and Python are available for the tests.
 fn has_python(test: &str) -> bool {
     let able = Command::new("python3").arg("-V").output().is_ok();
     if !able {
@@ -105,14 +106,14 @@ fn what_a_child_gets_does_not_count_for_its_parents_files() {
     let scratch = Scratch::new("run_children");
     scratch.file("held", vec![7; 24 << 20]);
     scratch.file("read", vec![7; 24 << 20]);
-    // Long enough for a look at both.
+    // Long enough for both to be observed.
     let script = "exec 3< held; sleep 0.1; (sleep 0.1; cat; sleep 0.1) < read > /dev/null; :";
     let result = result(&scratch, "", &["sh", "-c", script]);
     let read = number(&result, "read_bytes");
     assert!(read.abs_diff(24 << 20) <= 2 << 20, "{result}");
 }
 
-/// One open file with several descriptors, in one process or in several, has one position and is read once.
+/// One open file with several descriptors, in one process or in several, has one offset and is read once.
 #[test]
 fn what_is_read_through_a_shared_descriptor_counts_once() {
     const TEST: &str = "what_is_read_through_a_shared_descriptor";
@@ -156,7 +157,7 @@ fn where_proc_has_other_numbers_the_program_goes_on_alone_and_that_is_said() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), &*output.stdout), (Some(3), &b"got\n"[..]), "{said}");
     assert!(said.contains("another namespace; the program has gone on alone"), "{said}");
-    // With a /proc of its own, all is seen but what needs tracing.
+    // With a /proc of its own, everything is visible except what needs tracing.
     let output = unshare(&["--pid", "--mount-proc"], &words).unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), &*output.stdout), (Some(3), &b"got\n"[..]), "{said}");
@@ -171,11 +172,11 @@ fn who_follows_its_own_parent_is_no_part_of_it() {
     let output = Command::new("sh").args(["-c", &script]).current_dir(&scratch.0).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
-    // The shell, and `sleep` if it was seen.
+    // The shell, and `sleep` if it was observed.
     assert!(number(&json(&said)["result"], "programs") <= 2, "{said}");
 }
 
-/// `sakiyomi` as another user; none if that may not run it where it lies.
+/// Returns `sakiyomi` as another user; `None` if that user may not execute it in its directory.
 fn as_nobody(scratch: &Scratch, options: &str, program: &[&str]) -> Option<Command> {
     let able = Command::new(env!("CARGO_BIN_EXE_sakiyomi")).arg("--version").uid(NOBODY).output();
     able.is_ok_and(|output| output.status.success()).then(|| {
@@ -193,10 +194,10 @@ fn who_forbids_to_be_looked_at_runs_unharmed_and_that_is_said() {
     }
     let scratch = Scratch::new("run_forbidden");
     scratch.file("file", vec![7; 8 << 20]);
-    // Whoever may run a program and not read it, may not look at its memory or its files either.
+    // A user that may execute but not read a program may not inspect its memory or its files either.
     fs::copy("/bin/cat", scratch.0.join("cat")).unwrap();
     fs::set_permissions(scratch.0.join("cat"), PermissionsExt::from_mode(0o711)).unwrap();
-    // Long enough for a look.
+    // Long enough to be observed.
     let script = "(sleep 0.2; cat file) | ./cat";
     let Some(mut command) = as_nobody(&scratch, "--json", &["sh", "-c", script]) else {
         return skipped(TEST, "another user cannot run the program here");
@@ -233,11 +234,11 @@ fn a_program_of_another_user_cannot_be_looked_into_and_that_is_said() {
         result["notes"].to_string().contains("The open files of 1 process could not be inspected"),
         "{result}"
     );
-    // The other way round, all is seen.
+    // In the other direction, everything is visible.
     assert!(command.args(["true"]).output().unwrap().status.success());
 }
 
-/// A control group of the first version's that is removed at the end.
+/// A control group of version 1 that is removed at the end.
 struct Group(PathBuf);
 
 impl Group {
@@ -298,7 +299,7 @@ fn thousands_of_small_files_are_read_as_they_are() {
         .output()
         .unwrap();
     assert_eq!(output.stdout, alone.stdout);
-    // They are in memory; what was looked at has cost little.
+    // They are in memory; inspecting them has cost little.
     assert_eq!(number(&told["result"], "prefetched_bytes"), 0, "{told}");
     cost_is_small(&told["result"]);
 }
@@ -323,7 +324,7 @@ time.sleep(0.5)";
     cost_is_small(&result);
 }
 
-/// What it took of the CPU is far from what would be noticed, even in a build that is not optimized.
+/// Asserts that its CPU time is far below a noticeable amount, even in a build that is not optimized.
 fn cost_is_small(result: &serde_json::Value) {
     let (own, elapsed) = (number(result, "own_cpu_ns"), number(result, "elapsed_ns"));
     assert!(own < elapsed / 4 + 150_000_000, "{result}");

@@ -1,5 +1,5 @@
-//! `wc` and `grep` as their users know them: the same bytes on stdout and the same exit codes as GNU's, where the system
-//! has those.
+//! `wc` and `grep` as replacements: the same bytes on stdout and the same exit codes as GNU's, if the system has
+//! those.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,7 +7,7 @@ use std::fs;
 use crate::gnu::{is_gnu, shell, told};
 use crate::scratch::{Scratch, json};
 
-/// A directory with files of every kind.
+/// Creates a directory with files of every kind.
 fn with_files(test: &str) -> Scratch {
     let scratch = Scratch::new(test);
     let numbers = (0..120_000u32).fold(String::new(), |mut text, number| {
@@ -34,7 +34,7 @@ fn same(scratch: &Scratch, theirs: &str, ours: &str, operands: &str) {
     }
 }
 
-/// What a command of ours writes to stdout, and its exit code.
+/// Returns the output of our command on stdout, and its exit code.
 fn ours(scratch: &Scratch, command: &str) -> (String, Option<i32>) {
     told(&shell(scratch, "C.UTF-8", &command.replace("OURS", env!("CARGO_BIN_EXE_sakiyomi"))))
 }
@@ -45,7 +45,7 @@ fn wc_prints_what_gnu_wc_prints() {
         return;
     }
     let scratch = with_files("stand_in_wc");
-    // `stand_in_random.rs` has all others.
+    // `stand_in_random.rs` covers all others.
     for options in ["", "-c", "-mL", "-lwmcL"] {
         for operands in [
             "numbers noise small empty",
@@ -159,7 +159,7 @@ fn grep_leaves_stdin_behind_the_last_line_wanted() {
         assert_eq!(rest(&format!("grep -v -m{count} x -")), format!("{next}\n{count}\n"));
     }
     assert_eq!(rest("grep -c -m3 ^ - - -"), "10\n(standard input):3\n");
-    // All of it is read where fewer lines are found.
+    // All of it is read if fewer lines are found.
     assert_eq!(rest("grep -l -m1 ^"), "2\n(standard input)\n");
     assert_eq!(rest("grep -c -m2 ^120000$"), "1\n");
 }
@@ -200,7 +200,7 @@ fn what_waits_for_somebody_is_opened_when_it_is_its_turn_and_ctrl_c_ends_it() {
     let scratch = with_files("stand_in_fifo");
     let code = |command: &str| ours(&scratch, command).1;
     assert_eq!(code("mkfifo fifo"), Some(0));
-    // What was found before ends it: nobody will write into the FIFO.
+    // The earlier match ends it: no writer will open the FIFO.
     assert_eq!(code("timeout -s KILL 20 OURS grep -q abc small fifo"), Some(0));
     let to_head = "set -o pipefail; timeout -s KILL 20 OURS grep word numbers fifo | head -c 1 > head";
     assert_eq!(code(to_head), Some(0));

@@ -1,5 +1,5 @@
-//! `wc` and `grep` told anything at all about files of any bytes: what GNU's print and how they end, where the system has
-//! those. The texts and the options are made at random; a case that fails is printed.
+//! `wc` and `grep` with random options on files of random bytes: the output and the exit code of GNU's, if the system
+//! has those. A failing case is printed.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::scratch::Scratch;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-/// Bytes in which everything that is special is frequent.
+/// Generates bytes in which special ones are frequent.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let words = select(vec![
         "abc", "ab", "foo", "Foo", "x", "été", "あい", "_", "-", " ", "\n", "\n\n", "\t", "\r\n",
@@ -38,8 +38,8 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
 }
 
-/// The same without the lead bytes of surrogates and of code points above U+10FFFF: GNU grep takes those for characters in
-/// some patterns (`[^a]`, and `.` with `-o`), and for invalid bytes in others.
+/// Generates the same without the lead bytes of surrogates and of code points above U+10FFFF: GNU grep treats these
+/// as characters in some patterns (`[^a]`, and `.` with `-o`), and as invalid bytes in others.
 fn searched_bytes() -> impl Strategy<Value = Vec<u8>> {
     bytes().prop_map(|text| {
         let replace = |byte| if matches!(byte, 0xed | 0xf4..=0xfd) { b'x' } else { byte };
@@ -47,7 +47,7 @@ fn searched_bytes() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A directory with two files of these bytes, one that is larger than a block, and some that are no texts.
+/// Creates a directory with two files of these bytes, one that is larger than a block, and some that are not text.
 fn files(test: &str, first: &[u8], second: &[u8]) -> Scratch {
     let scratch = Scratch::new(test);
     scratch.file("first", first);
@@ -65,7 +65,7 @@ fn operands() -> impl Strategy<Value = Vec<&'static str>> {
     prop::collection::vec(select(names), 0..4)
 }
 
-/// Where stdin comes from and stdout goes.
+/// Generates redirections of stdin and stdout.
 fn redirection() -> impl Strategy<Value = &'static str> {
     select(vec![
         "< /dev/null",
@@ -104,8 +104,9 @@ proptest! {
         options in subsequence(
             vec!["-c", "-v", "-n", "-i", "-l", "-L", "-q", "-x", "-w", "-H", "-h", "-o", "-s", "-m1", "-m3"], 0..=4,
         ),
-        // Those that mean the same in both dialects, and find the same with the leftmost as with the longest match. Not
-        // the empty one: with -v, GNU grep then ends before it reads, without what -c asks for.
+        // Patterns that mean the same in both dialects, and find the same with the leftmost as with the longest
+        // match. The empty one is excluded: with -v, GNU grep then ends before it reads, without the output that -c
+        // requests.
         patterns in prop::collection::vec(
             select(vec![
                 "abc", "a.c", "()", "^", "$", "^$", "^abc", "x$", "[a-c]+", "[^a]", "fo{2}", "ab?", "été", "あ", "-", ".",
@@ -114,10 +115,11 @@ proptest! {
         ),
         fixed: bool,
     ) {
-        // Which match of several patterns is the longest, and with -w which shorter one is a word, is asked of one only.
+        // The longest match among several patterns, and with -w the shorter one that is a word, differ: only one is
+        // given.
         let one_pattern = options.contains(&"-o") || options.contains(&"-w");
         let patterns = if one_pattern { &patterns[..1] } else { &patterns[..] };
-        // Where names are printed, GNU grep leaves stdin behind the buffer that the first match is in.
+        // If names are printed, GNU grep leaves stdin after the buffer that contains the first match.
         let mut stdins = if options.contains(&"-l") || options.contains(&"-L") { 1 } else { usize::MAX };
         let operands = operands.into_iter().filter(|&name| {
             let is_kept = name != "-" || stdins > 0;

@@ -89,14 +89,14 @@ const ELSEWHERE: &[&str] = &[
     "query explain q1",
 ];
 
-/// The names of the commands below `command`, as its help lists them.
+/// Returns the names of the commands below `command`, as its help lists them.
 fn listed(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let names = lines.take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("   "));
     names.map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
 }
 
-/// Every command that has none below it, and every command with help.
+/// Collects every command without subcommands, and every command with help.
 fn all(scratch: &Scratch, command: &str, leaves: &mut Vec<String>, every: &mut Vec<String>) {
     every.push(command.to_owned());
     let below = listed(&scratch.ok(&format!("{command} --help")));
@@ -114,7 +114,7 @@ pub(crate) fn redirected(scratch: &Scratch, words: &str, to: &str) -> Output {
     command.env("XDG_STATE_HOME", state_home()).output().unwrap()
 }
 
-/// Asserts that `words` say in a sentence that standard output cannot be written, and exit with `code`.
+/// Asserts that `words` report that standard output cannot be written, and exit with `code`.
 pub(crate) fn assert_output_needed(scratch: &Scratch, words: &str, code: i32) {
     assert!(Path::new("/dev/full").exists(), "Linux has /dev/full");
     for to in [">/dev/full", ">&-"] {
@@ -127,7 +127,7 @@ pub(crate) fn assert_output_needed(scratch: &Scratch, words: &str, code: i32) {
     }
 }
 
-/// The exit code of a command that fails: that of GNU's `wc`, and of `env` for those that run a command.
+/// Returns the exit code of a failing command: that of GNU's `wc`, and of `env` for those that run a command.
 fn failure_code(words: &str) -> i32 {
     match words.split_whitespace().collect::<Vec<_>>()[..] {
         ["wc", ..] => 1,

@@ -1,4 +1,4 @@
-//! `stream`: pipelines from files, run and planned.
+//! `stream`: pipelines from files are run and planned.
 
 use std::fs;
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::scratch::{Scratch, json, state_home};
 
-/// Lines of a web server: every tenth request fails.
+/// Returns lines of a web server's log: every tenth request fails.
 fn log(lines: u32) -> String {
     let line = |number: u32| {
         let status = if number.is_multiple_of(10) { 500 } else { 200 };
@@ -20,7 +20,7 @@ fn log(lines: u32) -> String {
     (0..lines).map(line).collect()
 }
 
-/// A pipeline that keeps failed requests.
+/// Returns a pipeline that keeps failed requests.
 fn errors(from: &str, to: &str) -> String {
     format!(
         "[source.log]\nfrom = \"{from}\"\nformat = \"combined\"\n\n[[step]]\nop = \"filter\"\nwhere = \"status >= 500\"\n\n\
@@ -37,7 +37,7 @@ fn with_input(scratch: &Scratch, words: &str, input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// Output of the pipeline of [`errors`] for [`log`].
+/// Returns the output of the pipeline of [`errors`] for [`log`].
 fn expected(lines: u32) -> String {
     let row = |number: u32| format!("/p/{},{number}\n", number % 3);
     "path,bytes\n".to_owned() + &(0..lines).step_by(10).map(row).collect::<String>()

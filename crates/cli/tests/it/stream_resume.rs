@@ -1,4 +1,4 @@
-//! `stream run --snapshot` and `--resume`: pipelines that are killed or interrupted, and go on.
+//! `stream run --snapshot` and `--resume`: pipelines that are killed or interrupted, and resumed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -13,14 +13,14 @@ use sakiyomi_testing::wait_until;
 
 use crate::scratch::{Scratch, json, state_home};
 
-/// Rows of the generator, which come at [`RATE_PER_S`]: the pipeline runs for two seconds in all.
+/// Rows of the generator, which arrive at [`RATE_PER_S`]: the pipeline runs for two seconds in total.
 const ROWS: u64 = 2_000;
 const RATE_PER_S: u64 = 1_000;
 
 /// Records of the file, which are read at once and wait in the join for the rows of the generator.
 const RECORDS: u64 = 4_000;
 
-/// Times that a pipeline is killed.
+/// Number of times that a pipeline is killed.
 const KILLS: usize = 3;
 
 /// Windows and pairs of a file and a generator, to files of both kinds and to the standard output.
@@ -128,7 +128,7 @@ fn wait_for_snapshots(scratch: &Scratch, child: &mut Child, count: usize) -> Opt
     None
 }
 
-/// Contents of the files, the pairs in any order.
+/// Returns the contents of the files, the pairs in any order.
 fn files(scratch: &Scratch) -> [String; 3] {
     let pairs = read(scratch, "pairs.json");
     let mut pairs: Vec<&str> = pairs.split_inclusive('\n').collect();
@@ -136,7 +136,7 @@ fn files(scratch: &Scratch) -> [String; 3] {
     [read(scratch, "windows.csv"), read(scratch, "sums.csv"), pairs.concat()]
 }
 
-/// The files and the standard output of the pipeline that runs without an interruption.
+/// Returns the files and the standard output of an uninterrupted run of the pipeline.
 fn uninterrupted(test: &str) -> ([String; 3], String) {
     let scratch = prepared(test);
     let status = start(&scratch, 0, "").wait().unwrap();
@@ -171,13 +171,13 @@ fn a_pipeline_that_is_killed_and_resumed_has_the_results_of_one_that_was_not() {
             ["windows.csv", "windows.csv.partial"].map(|name| scratch.0.join(name).exists());
         assert_ne!(whole, partial);
         if !scratch.0.join("state.snapshot").exists() {
-            // A slow machine: it had just ended.
+            // On a slow machine it had just ended.
             break false;
         }
     };
     let (files_expected, out_expected) = expected.join().unwrap();
     assert_eq!(files(&scratch), files_expected);
-    // The standard output has the rows since the last snapshot again, and lacks none.
+    // The standard output repeats the rows since the last snapshot, and lacks none.
     let mut end = 0;
     for life in 0..lives {
         let out = read(&scratch, &format!("out{life}"));
@@ -218,7 +218,7 @@ fn a_pipeline_that_is_interrupted_goes_on_without_a_row_twice() {
     assert_eq!(status.code(), Some(130), "{told}");
     assert!(told.contains("state.snapshot: go on with --resume"), "{told}");
     assert!(!scratch.0.join("windows.csv").exists() && scratch.0.join("state.snapshot").exists());
-    // The time of a life counts from its start.
+    // The limit counts from the start of each run.
     let words = "--snapshot state.snapshot --resume --for 1ms";
     assert!(start(&scratch, 1, words).wait().unwrap().success(), "{}", read(&scratch, "err1"));
     assert!(scratch.0.join("state.snapshot").exists(), "{}", read(&scratch, "err1"));

@@ -1,4 +1,4 @@
-//! Tables that commands write: numbers are numbers, and `docs/tables.md` names every column.
+//! Tables that commands write: figures are numbers, and `docs/tables.md` describes every column.
 
 use std::fs;
 

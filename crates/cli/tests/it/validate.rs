@@ -1,11 +1,11 @@
-//! `validate` on real and made-up measurements: what a user types, and what comes back.
+//! `validate` on real and made-up measurements: what a user types, and the output.
 
 use std::fs;
 
 use crate::scratch::{Scratch, json, repository};
 use serde_json::Value;
 
-/// 10,000 requests to a Seagate ST39102LW, and DiskSim's figures of the drive.
+/// Returns the arguments for 10,000 requests to a Seagate ST39102LW, and DiskSim's figures of the drive.
 fn cheetah() -> String {
     let [trace, drive] =
         ["traces/cheetah9LP.trace.gz", "traces/disksim/cheetah9LP.diskspecs"].map(repository);
@@ -16,7 +16,7 @@ fn number(result: &Value, path: &str) -> f64 {
     result.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} is missing"))
 }
 
-/// Some requests in the form of DiskSim's measured traces.
+/// Some requests in the format of DiskSim's measured traces.
 const LABELLED: &str = "R Miss 1000 8 9000.0 1000.0\n\
                         R Hit 1008 8 700.0 1000.0\n\
                         W Doub 5000 8 900.0 1000.0\n\
@@ -129,7 +129,7 @@ fn labels_of_the_real_drive_are_held_against_the_simulation() {
 #[test]
 fn a_wait_in_the_host_s_queue_is_no_work_of_the_drive() {
     let scratch = Scratch::new("validate_host");
-    // The second to come was handed over first.
+    // The request that arrives second was handed over first.
     scratch.file(
         "host.csv",
         "enqueue_us,start_us,stop_us,bytes,lba256,disk,cylinder,op,queuelen,flags_hex\n\

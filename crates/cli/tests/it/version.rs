@@ -1,4 +1,4 @@
-//! Which sakiyomi this is, as `--version` and the results tell it, and how the build finds that out.
+//! The version and build in `--version` and in results, and how the build determines them.
 
 use std::fs;
 use std::path::Path;

@@ -113,7 +113,7 @@ fn a_file_that_is_replaced_keeps_its_permissions_and_its_owner() {
         file.write_all(b"new").unwrap();
         file.commit().unwrap();
         let found = fs::metadata(&path).unwrap();
-        // A write clears the bit for running as the owner, as it does in place.
+        // A write clears the set-user-ID bit, as it does in place.
         assert_eq!(found.mode() & 0o777, mode & 0o777);
         assert!(!is_root || (found.uid(), found.gid()) == (12, 34));
     }
@@ -128,7 +128,7 @@ fn a_new_file_has_the_permissions_of_any_other() {
     assert_eq!(mode("out"), mode("plain"));
 }
 
-/// Marks the process that is killed; its value is the directory.
+/// Environment variable of the process that is killed; its value is the directory.
 const KILLED: &str = "SAKIYOMI_TEST_KILLED_IN";
 
 #[test]
@@ -136,7 +136,7 @@ fn nothing_is_left_when_the_process_is_killed() {
     if let Some(directory) = std::env::var_os(KILLED) {
         let mut file = AtomicFile::create(Path::new(&directory).join("out")).unwrap();
         file.write_all(b"half").unwrap();
-        // Tells that it has written, and waits for its end.
+        // Reports that it has written, and waits to be killed.
         io::stdout().write_all(b"\nwritten\n").unwrap();
         io::stdout().flush().unwrap();
         let _ = io::stdin().read_to_end(&mut Vec::new());

@@ -1,10 +1,11 @@
-//! Memory outside of a pool that counts against its budget.
+//! Memory outside of a pool that is charged to its budget.
 
 use std::sync::Arc;
 
 use super::{BufferPool, Shared};
 
-/// Bytes of a budget that are used by memory outside of the pool, such as a decoder's. Nobody waits for them.
+/// Bytes of a budget that are used by memory outside of the pool, such as a decoder's. A thread without memory does
+/// not wait for their return.
 #[derive(Debug)]
 pub struct Loan {
     shared: Arc<Shared>,
@@ -12,14 +13,14 @@ pub struct Loan {
 }
 
 impl Loan {
-    /// Bytes of the loan.
+    /// Returns the bytes of the loan.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Changes the loan to `bytes`. False, without an effect, if the budget, less the memory used by and guaranteed to
-    /// others, is smaller than that.
+    /// Changes the loan to `bytes`. Returns false, without an effect, if the budget, less the memory used by and
+    /// guaranteed to others, is smaller than that.
     pub fn resize(&mut self, bytes: usize) -> bool {
         if bytes == self.bytes {
             return true;

@@ -1,4 +1,4 @@
-//! Memory as the kernel gives it.
+//! Mapped regions of anonymous memory.
 
 use std::fs;
 use std::io;
@@ -10,27 +10,27 @@ use rustix::process::{Resource, getrlimit};
 
 use super::{Granted, Memory};
 
-/// Size of a huge page on the architectures that have a single size for all purposes; elsewhere only an alignment.
+/// Size of a huge page on the architectures that have a single huge page size; elsewhere only an alignment.
 pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Memory of our own, private and zeroed, unmapped when it is dropped.
+/// Private, zeroed memory, unmapped on drop.
 #[derive(Debug)]
 pub(super) struct Region {
     start: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: a region is memory and nothing else. The pool decides which thread may touch which part.
+// SAFETY: a region is only memory. The pool decides which thread may touch which part.
 unsafe impl Send for Region {}
-// SAFETY: as above; its methods give an address only.
+// SAFETY: as above; its methods only return an address.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// At least `length` bytes, each backed by memory.
+    /// Maps at least `length` bytes, all of them backed.
     pub(super) fn new(length: usize, memory: Memory) -> io::Result<(Region, Granted)> {
         if memory == Memory::Ordinary {
             let region = Region::map(length, MapFlags::empty())?;
-            // Otherwise a system that makes all memory huge would do so here as well.
+            // Otherwise a system with transparent huge pages set to `always` would use them here as well.
             let _ = region.advise(0..length, Advice::LinuxNoHugepage);
             region.populate(0..length)?;
             return Ok((region, Granted::Ordinary));
@@ -44,18 +44,18 @@ impl Region {
         let region = Region::map_aligned(whole)?;
         let _ = region.advise(0..whole, Advice::LinuxHugepage);
         region.populate(0..whole)?;
-        // Not all of it may be huge, if memory is in pieces; most of it is what counts.
+        // Fragmented memory may leave a part on ordinary pages; the majority decides.
         let granted =
             if region.huge_bytes() * 2 > whole { Granted::TransparentHuge } else { Granted::Ordinary };
         Ok((region, granted))
     }
 
-    /// Address space for `length` bytes that are not backed yet; whole huge pages of it will be huge if `huge`.
+    /// Maps `length` bytes that are not backed yet; with `huge`, on huge pages where a whole one fits.
     pub(super) fn unbacked(length: usize, huge: bool) -> io::Result<Region> {
         let whole = if huge { length / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES } else { 0 };
         let region =
             if whole > 0 { Region::map_aligned(length)? } else { Region::map(length, MapFlags::empty())? };
-        // Where the kernel takes no advice, memory is of ordinary pages or of huge ones, as it likes.
+        // If the kernel rejects the advice, it chooses the page size itself.
         if whole > 0 {
             let _ = region.advise(0..whole, Advice::LinuxHugepage);
         }
@@ -69,15 +69,15 @@ impl Region {
         self.start.as_ptr()
     }
 
-    /// Backs a range with memory now, so that no later access waits for it.
+    /// Backs a range with memory now, so that later accesses do not fault.
     pub(super) fn populate(&self, range: Range<usize>) -> io::Result<()> {
         let populated = self.advise(range.clone(), Advice::LinuxPopulateWrite);
         if !populated.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL)) {
             return populated;
         }
-        // Linux before 5.14.
+        // Before Linux 5.14.
         for offset in range.step_by(page_size()) {
-            // SAFETY: within the mapping, which is writable; the range is in no buffer yet.
+            // SAFETY: within the mapping, which is writable; no buffer uses the range yet.
             unsafe { self.start.as_ptr().add(offset).write_volatile(0) };
         }
         Ok(())
@@ -105,7 +105,7 @@ impl Region {
         Ok(Region { start, length })
     }
 
-    /// Begins at a multiple of a huge page, so that all of it can be huge.
+    /// Maps memory that begins at a multiple of a huge page, so that all of it can be huge.
     fn map_aligned(length: usize) -> io::Result<Region> {
         let mut loose = Region::map(length + HUGE_PAGE_BYTES, MapFlags::empty())?;
         let before = loose.start.as_ptr().align_offset(HUGE_PAGE_BYTES);
@@ -133,7 +133,7 @@ impl Region {
         Ok(unsafe { madvise(self.start.as_ptr().add(range.start).cast(), range.len(), advice) }?)
     }
 
-    /// Bytes of it in huge pages, as `/proc/self/smaps` reports them.
+    /// Returns the number of its bytes on huge pages, from `/proc/self/smaps`.
     fn huge_bytes(&self) -> usize {
         let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
         huge_bytes_at(&smaps, self.start.as_ptr().addr())
@@ -142,13 +142,13 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and what pointed into it is gone: pools and buffers own it together. It cannot
-        // fail with a range that was mapped.
+        // SAFETY: the mapping is ours and has no users left: pools and buffers own it together. `munmap` cannot fail
+        // for a range that was mapped.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
 
-/// The huge pages of the mapping that `address` lies in, in bytes; the text is that of `/proc/self/smaps`.
+/// Returns the bytes on huge pages of the mapping that contains `address`, given the text of `/proc/self/smaps`.
 fn huge_bytes_at(smaps: &str, address: usize) -> usize {
     let holds = |line: &str| {
         let range = line.split(' ').next()?.split_once('-')?;
@@ -160,13 +160,13 @@ fn huge_bytes_at(smaps: &str, address: usize) -> usize {
     kilobytes.and_then(|text| text.parse::<usize>().ok()).unwrap_or(0) * 1024
 }
 
-/// The size of an ordinary page in bytes.
+/// Returns the size of an ordinary page in bytes.
 pub fn page_size() -> usize {
     rustix::param::page_size()
 }
 
-/// Bytes that this process can and may allocate without evicting others; [`u64::MAX`] if the system does not report
-/// it.
+/// Returns the number of bytes that this process can and may allocate without evicting others; [`u64::MAX`] if the
+/// system does not report it.
 #[must_use]
 pub fn available_memory() -> u64 {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();

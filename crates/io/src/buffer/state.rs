@@ -8,7 +8,7 @@ use super::region::{HUGE_PAGE_BYTES, Region};
 
 pub(super) type AccountId = usize;
 
-/// A buffer's place.
+/// The location of a buffer: an arena and an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Slot {
     pub(super) arena: usize,
@@ -21,13 +21,13 @@ struct Arena {
     region: Region,
     size: usize,
     count: usize,
-    /// Slots that are in no buffer.
+    /// Number of free slots.
     free: usize,
-    /// It stays as it is: the kernel may know it.
+    /// Whether the arena is never unmapped or trimmed, because it may be registered with the kernel.
     is_fixed: bool,
 }
 
-/// Free slots of one size. The last is taken first: it is still in the CPU's cache.
+/// Free slots of one size, used last in, first out: the last one is still in the CPU's cache.
 #[derive(Debug, Default)]
 struct Class {
     backed: Vec<Slot>,
@@ -47,11 +47,11 @@ impl AccountState {
     }
 }
 
-/// Smallest slots in huge pages. Direct transfers of smaller ones cost little more in ordinary pages, and a huge page
-/// would hold many slots that are backed and not used.
+/// Smallest slots placed on huge pages. Direct transfers of smaller ones cost little more on ordinary pages, and a
+/// huge page would hold many backed but unused slots.
 const HUGE_SLOT_MIN_BYTES: usize = 64 << 10;
-/// Smallest budget for which several slots share a huge page, which is backed as a whole: at most one in 24 of its bytes
-/// then belongs to a huge page that is used in part, for each size of slots.
+/// Smallest budget with which several slots share a huge page, which is backed as a whole: for each slot size at most
+/// 1/24 of the budget then lies in a partly used huge page.
 const HUGE_SHARED_BUDGET_MIN_BYTES: usize = 24 * HUGE_PAGE_BYTES;
 /// Smallest slots that have arenas of their own.
 const SINGLE_SLOT_MIN_BYTES: usize = HUGE_PAGE_BYTES / 2;
@@ -61,23 +61,23 @@ const SMALL_ARENA_BYTES: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct State {
     arenas: Vec<Option<Arena>>,
-    /// By size. They are few.
+    /// Sorted by size; only a few entries.
     classes: Vec<(usize, Class)>,
     accounts: Vec<Option<AccountState>>,
     /// Bytes of buffers, reservations and loans.
     used: usize,
     /// Bytes guaranteed to accounts beyond their use.
     unused_guarantees: usize,
-    /// Bytes of slots that are backed, and of loans.
+    /// Bytes of backed slots and of loans.
     resident: usize,
-    /// Bytes of accounts in use, by account and the party that will release them.
+    /// Bytes in use, by account and the party that will release them.
     holders: Vec<(AccountId, Holder, usize)>,
     waiting: Vec<ThreadNumber>,
     /// Number of releases so far.
     releases: u64,
 }
 
-/// A thread. Unlike the standard library's ID, getting its number counts no references.
+/// Number of a thread. Unlike the standard library's ID, it is obtained without counting references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ThreadNumber(u64);
 
@@ -95,7 +95,7 @@ impl ThreadNumber {
 /// The party that will release a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// The thread that reserved it; that thread may later wait for another buffer.
+    /// The thread that reserved it, which may itself wait for another buffer later.
     Thread(ThreadNumber),
     /// Another thread, which received the buffer.
     Elsewhere,
@@ -116,7 +116,7 @@ impl State {
         self.resident
     }
 
-    /// Bytes that are used or guaranteed.
+    /// Returns the bytes that are used or guaranteed.
     pub(super) fn claimed(&self) -> usize {
         self.used + self.unused_guarantees
     }
@@ -142,7 +142,7 @@ impl State {
         (account.guarantee, account.is_open) = (0, false);
         let is_used = account.used > 0;
         self.unused_guarantees -= unused;
-        // Waiters may claim the unused guarantee now.
+        // Waiters may now be able to claim the unused guarantee.
         self.releases += 1;
         if !is_used {
             self.accounts[id] = None;
@@ -164,7 +164,7 @@ impl State {
         let before = to.unused_guarantee();
         to.guarantee += unused;
         let added = to.unused_guarantee() - before;
-        // An account beyond its guarantee covers its use first.
+        // An account beyond its guarantee first covers its use.
         self.unused_guarantees -= unused - added;
     }
 
@@ -176,7 +176,8 @@ impl State {
         self.releases += 1;
     }
 
-    /// Claims `size` bytes for an account, first from its guarantee, then from the rest of the budget.
+    /// Claims `size` bytes for an account, first from its guarantee, then from the rest of the budget. Returns false
+    /// if they do not suffice.
     pub(super) fn claim(&mut self, account: Option<(AccountId, Holder)>, size: usize, budget: usize) -> bool {
         let unused = account.map_or(0, |(id, _)| self.account(id).unused_guarantee());
         if self.used + self.unused_guarantees + size - unused.min(size) > budget {
@@ -191,7 +192,7 @@ impl State {
         true
     }
 
-    /// Returns the bytes of a [`State::claim`], and the slot taken for them.
+    /// Returns the bytes claimed by [`State::claim`], and the slot taken for them.
     pub(super) fn release(&mut self, account: Option<(AccountId, Holder)>, size: usize, slot: Option<Slot>) {
         self.used -= size;
         self.releases += 1;
@@ -213,7 +214,8 @@ impl State {
         }
     }
 
-    /// Takes `bytes` of the budget for memory outside of the pool, if they are not claimed. Free slots make room.
+    /// Charges `bytes` of memory outside of the pool to the budget, unless they are claimed. Free slots are discarded
+    /// to make room.
     pub(super) fn lend(&mut self, bytes: usize, budget: usize) -> bool {
         let is_free = self.claimed().checked_add(bytes).is_some_and(|claimed| claimed <= budget);
         if !is_free || self.make_room(bytes, budget).is_err() {
@@ -224,14 +226,14 @@ impl State {
         true
     }
 
-    /// Returns bytes of [`State::lend`].
+    /// Reverts [`State::lend`].
     pub(super) fn take_back(&mut self, bytes: usize) {
         self.used -= bytes;
         self.resident -= bytes;
         self.releases += 1;
     }
 
-    /// A slot of `size` bytes that is backed; they must have been claimed.
+    /// Takes a backed slot of `size` bytes, which must have been claimed.
     pub(super) fn take_slot(&mut self, size: usize, budget: usize, huge: bool) -> io::Result<Slot> {
         let slot = match self.class(size).backed.pop() {
             Some(slot) => slot,
@@ -259,9 +261,9 @@ impl State {
         Ok(slot)
     }
 
-    /// Maps an arena for slots of a size, with one or more of them.
+    /// Maps an arena of one or more slots of a size.
     fn map_arena(&mut self, size: usize, budget: usize, huge: bool) -> io::Result<()> {
-        // One huge page is backed as a whole, so all of its slots must be within the budget, and fill it.
+        // A huge page is backed as a whole, so all of its slots must be within the budget and fill it.
         let fills_huge_page = huge
             && (HUGE_SLOT_MIN_BYTES..HUGE_PAGE_BYTES).contains(&size)
             && HUGE_PAGE_BYTES.is_multiple_of(size);
@@ -293,14 +295,14 @@ impl State {
         Ok(())
     }
 
-    /// Returns memory of free slots to the system until `size` more bytes are within the budget.
+    /// Discards free slots until `size` more bytes are within the budget.
     fn make_room(&mut self, size: usize, budget: usize) -> io::Result<()> {
         while self.resident + size > budget {
             let found = self.classes.iter_mut().find_map(|(size, class)| Some((*size, class.backed.pop()?)));
             let (of, slot) = found.expect("what is claimed is within the budget, so the rest of it is free");
             let arena = self.arenas[slot.arena].as_ref().expect("an arena with a slot");
             assert!(!arena.is_fixed, "a fixed pool has one size");
-            // SAFETY: a free slot is in no buffer.
+            // SAFETY: no buffer uses a free slot.
             unsafe { arena.region.discard(slot.index * of..(slot.index + 1) * of) }?;
             self.resident -= of;
             self.class(of).unbacked.push(slot);
@@ -309,7 +311,7 @@ impl State {
         Ok(())
     }
 
-    /// Unmaps an arena of which no slot is used or backed.
+    /// Unmaps an arena without used or backed slots.
     fn unmap_if_unused(&mut self, at: usize) {
         let arena = self.arenas[at].as_ref().expect("an arena with a slot");
         let (size, count) = (arena.size, arena.count);
@@ -323,7 +325,7 @@ impl State {
     pub(super) fn start(&self, slot: Slot) -> NonNull<u8> {
         let arena = self.arenas[slot.arena].as_ref().expect("an arena with a slot");
         debug_assert!(slot.index < arena.count);
-        // SAFETY: the region has `size * count` bytes at least, and is not at address 0.
+        // SAFETY: the region has at least `size * count` bytes, and is not at address 0.
         unsafe { NonNull::new_unchecked(arena.region.start().add(slot.index * arena.size)) }
     }
 
@@ -350,8 +352,9 @@ impl State {
         }
     }
 
-    /// Whether another party than this thread holds memory whose release would help an account, and does not wait for
-    /// memory itself. Memory within the guarantee of another account does not help: it stays guaranteed to that one.
+    /// Returns whether a party other than this thread, which is not itself waiting for memory, holds memory whose
+    /// release would help an account. Memory within the guarantee of another account does not help: it stays
+    /// guaranteed to that account.
     pub(super) fn others_can_release(&self, me: ThreadNumber, account: Option<AccountId>) -> bool {
         let helps = |id: AccountId| {
             let is_beyond = |found: &AccountState| found.used > found.guarantee;

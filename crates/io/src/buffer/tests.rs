@@ -154,8 +154,8 @@ proptest! {
         prop_assert!(capacity < 32 << 10 || (size - capacity) * 5 <= size, "{capacity} {size}");
     }
 
-    /// Whatever is asked for and released, in whatever order: the budget holds, guarantees are kept, and no buffer
-    /// changes another's bytes.
+    /// For any sequence of requests and releases, the budget holds, guarantees are kept, and buffers do not share
+    /// bytes.
     #[test]
     fn a_budget_holds(
         budget in 1usize..80,
@@ -195,7 +195,7 @@ proptest! {
     }
 }
 
-/// Each buffer is filled with a number of its own, and has it afterwards.
+/// Fills each buffer with its own number, and checks the content afterwards.
 fn fill(buffers: &mut [Buffer]) -> Result<(), TestCaseError> {
     for (number, buffer) in buffers.iter_mut().enumerate() {
         prop_assert!(buffer.space().as_ptr().addr().is_multiple_of(page_size()));

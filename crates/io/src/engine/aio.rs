@@ -1,7 +1,7 @@
 //! `aio:N`: Linux native asynchronous I/O with N operations in flight. It is asynchronous for direct I/O only:
 //! through the page cache the kernel transfers within `io_submit`.
 //!
-//! No library that is kept up covers it, so the three calls and their structures stand here (`linux/aio_abi.h`).
+//! No maintained library covers it, so the system calls and their structures are declared here (`linux/aio_abi.h`).
 #![allow(unsafe_code)]
 
 use std::io;
@@ -55,7 +55,7 @@ struct Aio {
     slots: Slots,
     /// The control blocks, by slot. The kernel copies them when they are submitted.
     controls: Box<[Control]>,
-    /// Slots that were not handed over yet.
+    /// Slots that were not submitted yet.
     queued: Vec<usize>,
     events: Box<[Event]>,
 }
@@ -100,7 +100,7 @@ impl Aio {
         }
     }
 
-    /// Submits the queued operations; an operation that the kernel refuses completes with the error.
+    /// Submits the queued operations; an operation that the kernel rejects completes with the error.
     fn submit_queued(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
         while !self.queued.is_empty() {
             match self.submit_some() {
@@ -108,7 +108,7 @@ impl Aio {
                 Ok(count) => drop(self.queued.drain(..count)),
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EINTR) => {}
-                    // The kernel's own queue is full: reaping completed operations makes room.
+                    // The kernel's queue is full: reaping completed operations makes room.
                     Some(libc::EAGAIN) if self.slots.in_flight() > self.queued.len() => return Ok(()),
                     Some(libc::EAGAIN | libc::ENOMEM) => return Err(error),
                     code => {
@@ -163,7 +163,7 @@ impl Engine for Aio {
         if self.queued.len() >= EARLY_SUBMIT_OPS
             && let Ok(count) = self.submit_some()
         {
-            // A failure comes again when completions are reaped.
+            // A persistent failure is returned again when completions are reaped.
             self.queued.drain(..count);
         }
     }
@@ -187,7 +187,8 @@ impl Engine for Aio {
 
 impl Drop for Aio {
     fn drop(&mut self) {
-        // SAFETY: the context is ours, and used no more. The call returns when the kernel has let go of all memory.
+        // SAFETY: the context is ours and not used any more. The call returns when the kernel has released all
+        // memory.
         let destroyed = check(unsafe { libc::syscall(libc::SYS_io_destroy, self.context) });
         if destroyed.is_err() {
             self.slots.leak();

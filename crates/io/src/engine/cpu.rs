@@ -9,19 +9,19 @@ use rustix::thread::gettid;
 
 use crate::stats::EngineCpu;
 
-/// The threads of an engine, by their numbers.
+/// The threads of an engine, by thread ID.
 #[derive(Clone, Debug, Default)]
 pub struct EngineThreads {
     /// Threads of this process that were started for the engine.
     own: Arc<Mutex<Vec<i32>>>,
     /// Whether the engine starts threads.
     is_threaded: bool,
-    /// The kernel's thread that polls for a ring.
+    /// The kernel thread that polls for a ring.
     kernel: Option<i32>,
 }
 
 impl EngineThreads {
-    /// For an engine with threads of its own, each of which calls [`EngineThreads::enlist`].
+    /// Creates a list for an engine whose threads each call [`EngineThreads::enlist`].
     pub(super) fn listed() -> EngineThreads {
         EngineThreads { is_threaded: true, ..EngineThreads::default() }
     }
@@ -32,7 +32,7 @@ impl EngineThreads {
         own.push(gettid().as_raw_nonzero().get());
     }
 
-    /// For a ring for which a thread of the kernel polls (`IORING_SETUP_SQPOLL`).
+    /// Creates the list of a ring with a polling kernel thread (`IORING_SETUP_SQPOLL`).
     pub(super) fn of_ring(descriptor: RawFd) -> EngineThreads {
         let about = fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).unwrap_or_default();
         let thread = about.lines().find_map(|line| line.strip_prefix("SqThread:"));
@@ -40,7 +40,7 @@ impl EngineThreads {
         EngineThreads { kernel, ..EngineThreads::default() }
     }
 
-    /// The CPU time of the threads so far.
+    /// Returns the CPU time of the threads so far.
     pub(crate) fn cpu(&self) -> EngineCpu {
         let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         let has_own = self.is_threaded || !own.is_empty();
@@ -49,7 +49,7 @@ impl EngineThreads {
     }
 }
 
-/// Nanoseconds on a core, the first number that the scheduler tells of a thread.
+/// Returns the time on a core, the first field of `/proc/.../schedstat`.
 fn cpu_of(thread: i32) -> Option<Duration> {
     let times = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
     times.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)

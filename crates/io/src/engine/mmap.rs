@@ -40,7 +40,7 @@ impl Engine for Mmap {
     }
 }
 
-/// Maps as much of the range as the file has now.
+/// Maps as much of the range as the file has at present.
 fn map(op: &mut Op, populate: bool) -> io::Result<usize> {
     if op.kind != OpKind::Read {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "mappings are for reading only"));

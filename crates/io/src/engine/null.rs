@@ -1,4 +1,4 @@
-//! `null`: operations complete at once and transfer nothing, which leaves the cost of the harness.
+//! `null`: operations complete at once and transfer nothing, which measures the cost of the harness.
 
 use std::io;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `read`: one I/O thread that calls `read`, as the paper recommends (Ueda 2013, section 3). Writes go by `pwrite`.
+//! `read`: one I/O thread that calls `read`, as the paper recommends (Ueda 2013, section 3). Writes use `pwrite`.
 
 use std::io::{self, Read as _, Seek, SeekFrom};
 
@@ -11,7 +11,7 @@ pub(super) fn open(ahead: usize) -> io::Result<Box<dyn Engine>> {
     Ok(Box::new(Threads::start("sakiyomi-read", 1, ahead, call)?))
 }
 
-/// Reads at the file's position, after a seek if it is elsewhere.
+/// Reads at the file's position, after a seek if it differs.
 fn read_on(file: &IoFile, space: &mut [u8], at: u64) -> io::Result<usize> {
     let mut position = file.position();
     let mut file = file.file();

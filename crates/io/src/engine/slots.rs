@@ -1,4 +1,4 @@
-//! Operations that the kernel has, by the number that it returns with them.
+//! Operations in flight in the kernel, by the number that it returns with them.
 
 use std::io;
 use std::time::Instant;
@@ -28,7 +28,7 @@ impl Slots {
         self.ops.len() - self.free.len()
     }
 
-    /// Puts an operation into a free slot.
+    /// Stores an operation in a free slot; returns the slot's number.
     pub(super) fn put(&mut self, op: Op) -> usize {
         let slot = self.free.pop().expect("more operations than slots");
         self.ops[slot] = Some((op, Instant::now()));

@@ -1,4 +1,4 @@
-//! Threads that each perform one operation at a time, for the engines whose system calls block.
+//! Threads that each perform one operation at a time, for the engines with blocking system calls.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -7,30 +7,31 @@ use super::{Completion, Engine, EngineThreads, Op, OpKind};
 use crate::IoFile;
 use crate::thread_pool::{self, Ended, ThreadPool};
 
-/// The system call by which a thread carries out an operation; it returns the number of bytes transferred.
+/// The system call with which a thread performs an operation; returns the number of bytes transferred.
 pub(super) type Call = thread_pool::Call<Op>;
 
-/// Memory of the operations that wait for a thread. Few of them use a buffer while the caller keeps up, because an
-/// operation takes its buffer only when a thread begins it.
+/// Maximum bytes of operations that wait for a thread. Few of them hold a buffer while the caller keeps up, because
+/// an operation takes its buffer only when a thread begins it.
 const QUEUE_MAX_BYTES: usize = 8 << 20;
-/// Operations that wait for a thread, beyond one for each thread.
+/// Operations that wait for a thread, in addition to one per thread.
 const QUEUE_MAX_OPS: usize = 8;
 
-/// Slots of an engine with some threads, for operations of `block` bytes: in flight, queued, or not yet reaped.
+/// Returns the slots of an engine with `threads` threads, for operations of `block` bytes: in flight, queued, or not
+/// yet reaped.
 pub(super) fn ahead(threads: usize, block: usize) -> usize {
     threads + (QUEUE_MAX_BYTES / block).min(QUEUE_MAX_OPS).max(threads)
 }
 
-/// One queue, and threads that take operations from it.
+/// A queue, and threads that take operations from it.
 pub(super) struct Threads {
     pool: ThreadPool<Op>,
     threads: EngineThreads,
-    /// Kept for its capacity.
+    /// Reused to avoid allocation.
     ended: Vec<Ended<Op>>,
 }
 
 impl Threads {
-    /// Starts threads that each run a function made by `call`, as the caller does while it waits; with `ahead` slots.
+    /// Starts threads with `ahead` slots. Each runs a function made by `call`, and so does the caller while it waits.
     pub(super) fn start(
         name: &str,
         threads: usize,
@@ -44,7 +45,7 @@ impl Threads {
     }
 }
 
-/// A call that adds its thread to the list when it is first made.
+/// Wraps a call so that its thread is added to the list on the first call.
 fn enlisting(mut call: Call, list: EngineThreads) -> Call {
     let mut list = Some(list);
     Box::new(move |op| {
@@ -80,7 +81,7 @@ impl Engine for Threads {
     }
 }
 
-/// Performs one call of an operation on the calling thread; reads are done by `read`.
+/// Performs one call of an operation on the calling thread, with `read` for reads.
 pub(crate) fn perform(
     op: &mut Op,
     read: impl FnOnce(&IoFile, &mut [u8], u64) -> io::Result<usize>,

@@ -1,7 +1,7 @@
 //! `uring:N` and `uring-sqpoll:N`: io_uring with N operations in flight, with registered files and buffers if
 //! possible.
 //!
-//! Operations are submitted together when the caller reaps, one system call for all of them.
+//! Operations are submitted together when the caller reaps, in one system call.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -17,13 +17,14 @@ use super::{Completion, EARLY_SUBMIT_OPS, Engine, EngineThreads, Op, OpKind, Ope
 use crate::IoFile;
 use crate::buffer::BufferPool;
 
-/// User data of a cancellation.
+/// User data of a cancellation request.
 const CANCEL_USER_DATA: u64 = u64::MAX;
 
-/// Time for which the kernel's thread polls for work before it sleeps.
+/// Idle time after which the polling kernel thread sleeps, in milliseconds.
 const SQPOLL_IDLE_MS: u32 = 20;
 
-/// Slots per queued operation that may wait for others to be submitted with it, while the caller does not wait.
+/// One queued operation per this many slots may wait for others to be submitted with it, while the caller does not
+/// wait.
 const SLOTS_PER_QUEUED: usize = 16;
 
 /// Size of the table of registered files.
@@ -35,14 +36,14 @@ const REGISTERED_MAX_BYTES: usize = 1 << 30;
 struct Uring {
     ring: IoUring,
     slots: Slots,
-    /// In the submission queue, and not yet submitted.
+    /// Entries in the submission queue that are not yet submitted.
     queued: usize,
     files: FileTable,
-    /// For each slot the place in the table that its operation uses.
+    /// For each slot the index in the file table that its operation uses.
     places: Vec<Option<usize>>,
-    /// Places that completed operations have used. Kept for its capacity.
+    /// Table indices that completed operations have used. Reused to avoid allocation.
     released: Vec<usize>,
-    /// Its buffers are registered; the memory must outlive the ring.
+    /// The pool with registered buffers; its memory must outlive the ring.
     pool: Option<BufferPool>,
 }
 
@@ -68,8 +69,7 @@ fn ring(depth: usize, sqpoll: bool) -> io::Result<IoUring> {
     if sqpoll {
         return IoUring::builder().setup_sqpoll(SQPOLL_IDLE_MS).build(entries);
     }
-    // Completions are reaped when the caller waits for them, so the kernel need not interrupt the thread (Linux
-    // 5.19).
+    // Completions are reaped when the caller waits, so the kernel need not interrupt the thread (Linux 5.19).
     let quiet = IoUring::builder().setup_coop_taskrun().build(entries);
     match quiet {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::new(entries),
@@ -77,21 +77,22 @@ fn ring(depth: usize, sqpoll: bool) -> io::Result<IoUring> {
     }
 }
 
-/// Registers all buffers, so that the kernel need not look up their pages for each operation. It refuses if they are
-/// too many, or more than may be locked in memory; then they are used as others are.
+/// Registers all buffers, so that the kernel need not look up their pages for each operation. Returns false if the
+/// kernel refuses, because they are too many or exceed `RLIMIT_MEMLOCK`; they are then used unregistered.
 fn register(ring: &IoUring, pool: &BufferPool) -> bool {
     let areas: Vec<libc::iovec> = pool.areas().collect();
     if areas.iter().any(|area| area.iov_len > REGISTERED_MAX_BYTES) {
         return false;
     }
-    // SAFETY: the areas are the pool's memory, which lives as long as the ring: both go with `Uring`, the ring first.
+    // SAFETY: the areas are the pool's memory, which outlives the ring: `Uring` owns both and drops the ring first.
     unsafe { ring.submitter().register_buffers(&areas) }.is_ok()
 }
 
-/// Files that the kernel has looked up beforehand, by their places in its table. A file stays there while it is
-/// attached or an operation uses its place: the kernel looks the place up when it takes the operation from the queue.
+/// Registered files, by their index in the kernel's table. A file stays there while it is attached or an operation
+/// uses its index: the kernel resolves the index when it takes the operation from the queue.
 struct FileTable {
-    /// Each with the number of its users: attachments and operations. Empty if the kernel has no table.
+    /// Each file with its number of users: attachments and operations. Empty if the kernel does not support the
+    /// table.
     places: Vec<Option<(Arc<IoFile>, usize)>>,
 }
 
@@ -126,18 +127,18 @@ impl FileTable {
         }
     }
 
-    /// The place of a file, for an operation that uses it until [`release`](FileTable::release).
+    /// Returns the table index of a file, for an operation that uses it until [`release`](FileTable::release).
     fn hold(&mut self, file: &Arc<IoFile>) -> Option<usize> {
         let place = self.place_of(file)?;
         self.places[place].as_mut().expect("just found").1 += 1;
         Some(place)
     }
 
-    /// A user of a place has ended.
+    /// Ends one use of a table index.
     fn release(&mut self, ring: &IoUring, place: usize) {
         let users = &mut self.places[place].as_mut().expect("a place in use").1;
         *users -= 1;
-        // Where the kernel refuses, its table keeps the file open until another file has the place.
+        // If the kernel refuses, its table keeps the file open until another file takes the index.
         if *users == 0 {
             let _ = set_place(ring, place, NO_DESCRIPTOR);
             self.places[place] = None;
@@ -145,7 +146,7 @@ impl FileTable {
     }
 }
 
-/// The descriptor that empties a place of the table.
+/// The descriptor that clears a table entry.
 const NO_DESCRIPTOR: i32 = -1;
 
 fn set_place(ring: &IoUring, place: usize, descriptor: i32) -> io::Result<()> {
@@ -227,7 +228,7 @@ impl Uring {
         self.released.drain(..).for_each(|place| self.files.release(&self.ring, place));
     }
 
-    /// Submits the queued operations, and sleeps until `at_least` have completed.
+    /// Submits the queued operations, and waits until `at_least` have completed.
     fn enter(&mut self, at_least: usize) -> io::Result<()> {
         match self.ring.submit_and_wait(at_least) {
             Ok(_) => {
@@ -235,7 +236,7 @@ impl Uring {
                 self.queued = self.ring.submission().len();
                 Ok(())
             }
-            // A signal, or the kernel is short of memory: the caller reaps the completions and tries again.
+            // A signal, or the kernel is short of memory: the caller reaps the completions and retries.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {
                 Ok(())
             }
@@ -246,10 +247,10 @@ impl Uring {
     /// Cancels all operations and waits until the kernel has released their memory.
     fn drain(&mut self) -> io::Result<()> {
         if self.slots.in_flight() > 0 {
-            // A full queue has room again after a submission.
+            // A submission makes room in a full queue.
             self.enter(0)?;
             let cancel = opcode::AsyncCancel2::new(CancelBuilder::any()).build().user_data(CANCEL_USER_DATA);
-            // SAFETY: a cancellation names no memory.
+            // SAFETY: a cancellation refers to no memory.
             let _ = unsafe { self.ring.submission().push(&cancel) };
         }
         let mut completions = Vec::new();
@@ -261,9 +262,9 @@ impl Uring {
     }
 }
 
-/// When the thread that submitted an operation has ended, the kernel completes it with one of these errors. Nothing
-/// else here can cause them: the memory is ours, and only a dropped ring cancels. The operation was in effect
-/// interrupted.
+/// Returns `-EINTR` for the errors with which the kernel completes an operation whose submitting thread has ended; any
+/// other result is returned unchanged. Nothing else here can cause these errors: the memory is ours, and only a
+/// dropped ring cancels.
 fn interrupted_if_orphaned(result: i32) -> i32 {
     if matches!(-result, libc::ECANCELED | libc::EFAULT) { -libc::EINTR } else { result }
 }
@@ -278,7 +279,7 @@ impl Engine for Uring {
         let entry = self.entry(slot);
         self.push(&entry);
         if self.queued >= EARLY_SUBMIT_OPS && !self.ring.params().is_setup_sqpoll() {
-            // A failure comes again when it is reaped.
+            // A persistent failure is returned again by `reap`.
             let _ = self.enter(0);
         }
     }
@@ -289,9 +290,9 @@ impl Engine for Uring {
         self.reap_ring(completions);
         let needs_call = !self.ring.params().is_setup_sqpoll();
         if needs_call && at_least == 0 && self.queued <= self.slots.count() / SLOTS_PER_QUEUED {
-            // They go with the next ones; enough others are in flight meanwhile. The kernel's own thread takes them
-            // without a call, and may post a completion before it frees the queue's entry: for it the queue must be
-            // seen empty here.
+            // They are submitted with the next ones; enough others are in flight meanwhile. A polling kernel thread
+            // takes them without a call, and may post a completion before it frees the queue's entry: with it the
+            // queue must be seen empty here.
             return Ok(());
         }
         while self.queued > 0 || completions.len() - before < at_least {

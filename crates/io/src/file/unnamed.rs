@@ -1,4 +1,4 @@
-//! Files without a name, in the directory of one's choice: nothing is left of them however the process ends.
+//! Unnamed files in a chosen directory: nothing is left of them however the process ends.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 
 use super::{Access, flags_of};
 
-/// Opens a file without a name for reading and writing; `None` if the file system has no such files (`O_TMPFILE`).
+/// Opens an unnamed file for reading and writing; `None` if the file system does not support `O_TMPFILE`.
 pub(crate) fn open_unnamed(directory: &Path, flags: OFlags) -> io::Result<Option<File>> {
     match open(directory, flags | OFlags::TMPFILE) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR)) => Ok(None),
@@ -20,8 +20,8 @@ pub(crate) fn open_unnamed(directory: &Path, flags: OFlags) -> io::Result<Option
     }
 }
 
-/// Creates a file without a name for reading and writing. If the file system has no such files, the file gets a
-/// hidden name that is removed at once.
+/// Creates an unnamed file for reading and writing. If the file system does not support them, the file gets a hidden
+/// name that is removed at once.
 ///
 /// # Errors
 /// If no file can be created in the directory, or not for direct I/O.
@@ -34,17 +34,17 @@ pub fn create_unnamed(directory: &Path, access: Access) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether an unnamed file can be given a name.
+/// Returns whether an unnamed file can be linked to a name.
 pub(crate) fn can_link(file: &File) -> bool {
     fs::metadata(entry_of(file)).is_ok()
 }
 
-/// Gives an unnamed file a name that no file has.
+/// Links an unnamed file to a name that does not exist yet.
 pub(crate) fn link(file: &File, path: &Path) -> io::Result<()> {
     Ok(linkat(CWD, entry_of(file), CWD, path, AtFlags::SYMLINK_FOLLOW)?)
 }
 
-/// The name of an open file that needs no privilege to link.
+/// Returns the path in `/proc` of an open file, which can be linked without privileges.
 fn entry_of(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
@@ -60,7 +60,7 @@ pub(crate) fn create_hidden(path: &Path, flags: OFlags) -> io::Result<(File, Pat
     Ok((opened?, name))
 }
 
-/// A name in the directory of `path` that no other file of this process has.
+/// Returns a name in the directory of `path` that no other file of this process has.
 pub(crate) fn hidden_name(path: &Path) -> io::Result<PathBuf> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();

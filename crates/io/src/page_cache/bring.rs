@@ -1,4 +1,4 @@
-//! Waiting until pages of a file are in memory.
+//! Reads of a file into the page cache that wait for completion.
 
 use std::fs::File;
 use std::io;
@@ -10,17 +10,19 @@ use rustix::io::Errno;
 use crate::Error;
 use crate::engine::CALL_MAX;
 
-/// Reads files into the page cache and no further, from their beginnings to their ends.
+/// Reads files into the page cache only, sequentially.
 ///
 /// The kernel reads ahead as for any program, in windows that grow up to the device's `read_ahead_kb`, and with large
-/// folios where the file system has them: then it costs the CPU less than a tenth of what [`super::fetch`] does,
-/// whose pages are single ones, and mapping them next to nothing.
+/// folios where the file system supports them. That costs less than a tenth of the CPU time of [`super::fetch`],
+/// which allocates single pages, and makes mapping them cheap.
 #[derive(Debug)]
 pub struct Bringer {
     nowhere: File,
 }
 
 impl Bringer {
+    /// Creates a bringer.
+    ///
     /// # Errors
     /// If `/dev/null` cannot be opened.
     pub fn new() -> Result<Bringer, Error> {
@@ -29,13 +31,13 @@ impl Bringer {
         nowhere.map(|nowhere| Bringer { nowhere }).map_err(failed)
     }
 
-    /// Reads a range into the page cache, and waits for it; pages in memory already cost little. Skips the part
-    /// behind the file's end.
+    /// Reads a range into the page cache and waits for it; pages that are already cached cost little. Ignores the
+    /// part beyond the file's end.
     ///
-    /// The pages are not locked in memory: [`super::residency`] tells whether they still are there.
+    /// The pages are not locked in memory: [`super::residency`] tells whether they are still cached.
     ///
     /// # Errors
-    /// If the range cannot be read, or its file system does not have `sendfile`.
+    /// If the range cannot be read, or its file system does not support `sendfile`.
     pub fn bring(&self, file: &File, range: Range<u64>) -> Result<(), Error> {
         let mut at = range.start;
         while at < range.end {

@@ -1,4 +1,4 @@
-//! Bytes of a file.
+//! A block of bytes of a file.
 
 use std::io;
 use std::ops::{Deref, Range};
@@ -10,10 +10,10 @@ use crate::Error;
 use crate::engine::Payload;
 use crate::file::IoFile;
 
-/// Where a mapping that lost bytes after it was handed out leaves its error for the stream.
+/// Slot for the error of a mapping that lost bytes after it was returned to the caller.
 pub(super) type Late = Arc<Mutex<Option<Error>>>;
 
-/// Memory of one block, or of several that one read has brought.
+/// Memory of one block, or shared by several blocks of one read.
 #[derive(Debug)]
 pub(super) enum Held {
     One(Payload),
@@ -29,11 +29,11 @@ impl Held {
     }
 }
 
-/// A block of a file. Its memory is released when it is dropped; it may outlive its stream.
+/// A block of a file. Its memory is released on drop; it may outlive its stream.
 #[derive(Debug)]
 pub struct Block {
     pub(super) held: Held,
-    /// The part of the payload that was asked for.
+    /// The requested part of the payload.
     pub(super) within: Range<usize>,
     /// Offset of the payload in the file, in bytes.
     pub(super) offset: u64,
@@ -43,33 +43,33 @@ pub struct Block {
 }
 
 impl Block {
-    /// Its offset in the file, in bytes.
+    /// Returns its offset in the file, in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset + self.within.start as u64
     }
 
-    /// The file.
+    /// Returns the file.
     #[must_use]
     pub fn file(&self) -> &Arc<IoFile> {
         &self.file
     }
 
-    /// Service time, from the start to the end of the system calls, without the time in the queue of the stream.
+    /// Returns the service time: the duration of the system calls, without the time in the stream's queue.
     #[must_use]
     pub fn took(&self) -> Duration {
         self.service
     }
 
-    /// Whether its bytes are the file's own pages, not a copy.
+    /// Returns whether its bytes are the file's own pages, not a copy.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         matches!(self.held.payload(), Payload::Mapping(_))
     }
 
     /// Declares that the block will be released whatever the thread that took it from the stream does next, for
-    /// example because it is sent to another thread. Otherwise a stream without memory takes that thread to be
-    /// waiting for itself ([`Error::AllHeld`]).
+    /// example because it is sent to another thread. Otherwise a stream without memory assumes that this thread holds
+    /// the block while it waits ([`Error::AllHeld`]).
     #[must_use]
     pub fn send(mut self) -> Block {
         if let Held::One(Payload::Buffer(buffer)) = &mut self.held {
@@ -78,8 +78,8 @@ impl Block {
         self
     }
 
-    /// Whether its bytes are the file's. Only a mapping can lose them after it was handed out, if the file shrinks:
-    /// then zeros were read, and the stream gives the error in the place of its next block as well.
+    /// Checks that the bytes are the file's. Only a mapping can lose them after it was returned, if the file shrinks:
+    /// then zeros were read, and the stream also returns the error in the place of its next block.
     ///
     /// # Errors
     /// [`Error::Shrunk`], or [`Error::Read`] if a page could not be fetched.
@@ -96,7 +96,7 @@ impl Block {
     }
 }
 
-/// The file has no data at an offset where it had some when it was opened.
+/// Creates the error that the file has no data at an offset where it had some when it was opened.
 pub(super) fn shrunk(file: &IoFile, at: u64) -> Error {
     Error::Shrunk { path: file.path().to_owned(), at, expected: file.size() }
 }

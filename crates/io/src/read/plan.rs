@@ -1,4 +1,4 @@
-//! Plan of the reads for the ranges that are wanted.
+//! The plan of reads for the requested ranges.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::file::IoFile;
 
-/// A range that is wanted of a file.
+/// A requested range of a file.
 pub type FileRange = (Arc<IoFile>, Range<u64>);
 
 /// One read, and the ranges that it covers.
@@ -14,7 +14,7 @@ pub type FileRange = (Arc<IoFile>, Range<u64>);
 pub(super) struct Planned {
     pub(super) file: Arc<IoFile>,
     pub(super) first: Range<u64>,
-    /// The ranges after it, in ascending order.
+    /// The further ranges, in ascending order.
     pub(super) others: Vec<Range<u64>>,
 }
 
@@ -23,7 +23,7 @@ impl Planned {
         Planned { file: Arc::clone(file), first, others: Vec::new() }
     }
 
-    /// The range from the first to the last of them, gaps included.
+    /// Returns the span of all its ranges, gaps included.
     pub(super) fn span(&self) -> Range<u64> {
         self.first.start..self.others.last().unwrap_or(&self.first).end
     }
@@ -31,9 +31,9 @@ impl Planned {
 
 /// Source of the next reads.
 pub(super) enum Plan {
-    /// Ranges of a file one after the other, in blocks of a size that may change on the way.
+    /// Ranges of a file one after the other, in blocks whose size may change on the way.
     Blocks { file: Arc<IoFile>, rest: VecDeque<Range<u64>> },
-    /// Given ranges, each of which arrives whole.
+    /// Given ranges, each returned as one block.
     Ranges { ranges: Box<dyn Iterator<Item = FileRange> + Send>, next: VecDeque<FileRange>, gap: u64 },
 }
 
@@ -55,8 +55,8 @@ impl Plan {
         }
     }
 
-    /// The next read, of about `block` bytes. Ranges that are near each other become one read of at most that size;
-    /// one that is larger by itself is read whole.
+    /// Returns the next read, of about `block` bytes. Ranges that are close together become one read of at most that
+    /// size; a larger single range is read whole.
     pub(super) fn next(&mut self, block: usize) -> Option<Planned> {
         if self.is_at_end() {
             return None;

@@ -6,21 +6,21 @@ use std::ops::Range;
 use crate::engine::Op;
 use crate::write::progress::is_interruption;
 
-/// The range of one read, and the part of it that is wanted.
+/// The range of one read, and the requested part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     /// Offset of the read in bytes; a multiple of the alignment.
     pub(super) offset: u64,
-    /// Length of the read in bytes; a multiple of the alignment, so that it may reach beyond the file's end.
+    /// Length of the read in bytes; a multiple of the alignment, so that it may extend beyond the file's end.
     pub(super) length: usize,
-    /// The bytes wanted, counted from `offset`.
+    /// The requested bytes, counted from `offset`.
     pub(super) within: Range<usize>,
     alignment: usize,
 }
 
 impl Span {
-    /// Widens a range of a file of `size` bytes to the alignment; or where the file ends, if it does not have the
-    /// range.
+    /// Widens a range of a file of `size` bytes to the alignment. Returns the end of the file as the error if it does
+    /// not contain the range.
     pub(super) fn checked(range: Range<u64>, alignment: u64, size: u64) -> Result<Span, u64> {
         if range.end > size || usize::try_from(range.end - range.start).is_err() {
             return Err(size);
@@ -41,27 +41,27 @@ impl Span {
 /// The next step after a call.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// The read is submitted again for the bytes that are missing.
+    /// Submit the read again for the missing bytes.
     GoOn,
-    /// Everything is there.
+    /// The read is complete.
     Whole,
-    /// The file ends here, where it did not when it was opened.
+    /// The file now ends here; it was larger when it was opened.
     Shrunk {
         /// Offset in bytes from the file's start.
         at: u64,
     },
-    /// It cannot be read.
+    /// The read failed.
     Failed(io::Error),
 }
 
-/// Consecutive calls that may transfer nothing without an error.
+/// Maximum consecutive calls that transfer nothing without an error.
 const RETRIES_MAX: u32 = 1000;
 
 /// The progress of a read.
 #[derive(Debug)]
 pub(super) struct Progress {
     span: Span,
-    /// The most bytes that were there after a call.
+    /// The most bytes received after any call.
     most: usize,
     retries: u32,
 }
@@ -75,7 +75,7 @@ impl Progress {
         &self.span
     }
 
-    /// A call of `op` has ended with `result`.
+    /// Returns the next step after a call of `op` with `result`.
     pub(super) fn after(&mut self, op: &mut Op, result: io::Result<usize>) -> Next {
         match result {
             Err(error) if is_interruption(&error) && self.retries < RETRIES_MAX => {
@@ -91,11 +91,11 @@ impl Progress {
         let wanted = self.span.within.end;
         let got = op.done;
         if got >= wanted {
-            // Bytes beyond the wanted range are cut off: the file may have grown meanwhile.
+            // Bytes beyond the requested range are cut off: the file may have grown meanwhile.
             op.rewind(wanted);
             return Next::Whole;
         }
-        // The same end twice, or nothing more: it is the file's.
+        // Two calls ended at the same place, or the last one returned nothing: this is the file's end.
         if count == 0 || got <= self.most {
             return Next::Shrunk { at: self.span.offset + got as u64 };
         }

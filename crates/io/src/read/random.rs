@@ -1,13 +1,13 @@
-//! Reads at random places, for a caller that never waits: a thread of the reader drives an engine.
+//! Reads at random offsets for a caller that never waits: a thread of the reader drives an engine.
 //!
 //! ```text
 //! caller: request, request, …, exchange ─► requests ─► thread: submit, reap ─► engine
 //!                             exchange ◄─ results ◄──────────┘ ready()
 //! ```
 //!
-//! Requests are handed over together, so that the caller pays for one lock, and at most one wake-up of the thread, for all
-//! that it has asked for since. The thread waits for the engine while reads are in flight, and takes further requests when
-//! one of them has completed. It hands results over together, too, while more is asked for than the engine has slots.
+//! Requests are handed over in batches, so that the caller pays for one lock, and at most one wake-up of the thread,
+//! per batch. The thread waits for the engine while reads are in flight, and takes further requests when one of them
+//! has completed. It also returns results in batches while more requests are pending than the engine has slots.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,7 +24,7 @@ use crate::engine::{self, Completion, Engine, EngineSpec, Op, Payload};
 use crate::error::same_error;
 use crate::file::IoFile;
 
-/// Reads ranges of one file in any order, while the caller goes on. Dropped, it waits for the reads in flight.
+/// Reads ranges of one file in any order while the caller continues. Dropping it waits for the reads in flight.
 pub struct RandomReader {
     shared: Arc<Shared>,
     /// Requests that have not been handed over.
@@ -42,7 +42,7 @@ pub struct RandomRead {
     pub result: Result<Vec<u8>, Error>,
 }
 
-/// A range that is wanted.
+/// A requested range.
 #[derive(Clone, Copy)]
 struct Request {
     tag: u64,
@@ -59,7 +59,7 @@ struct Shared {
 struct State {
     requests: Vec<Request>,
     done: Vec<RandomRead>,
-    /// The thread sleeps because nothing is to be read.
+    /// Whether the thread sleeps because nothing is to be read.
     is_idle: bool,
     is_closed: bool,
 }
@@ -71,14 +71,14 @@ impl Shared {
 }
 
 impl RandomReader {
-    /// Opens an engine that reads into buffers, for ranges of at most `length_max` bytes, and starts the thread. It calls
-    /// `ready` when results have come.
+    /// Opens an engine that reads into buffers, for ranges of at most `length_max` bytes, and starts the thread,
+    /// which calls `ready` when results are available.
     ///
     /// # Errors
-    /// If the system does not offer the engine, or does not have the memory for its buffers.
+    /// If the system does not support the engine, or does not have the memory for its buffers.
     ///
     /// # Panics
-    /// If the engine brings its own memory ([`EngineKind::uses_buffers`](crate::EngineKind::uses_buffers)).
+    /// If the engine has its own memory ([`EngineKind::uses_buffers`](crate::EngineKind::uses_buffers)).
     pub fn open(
         file: Arc<IoFile>,
         spec: EngineSpec,
@@ -121,16 +121,16 @@ impl RandomReader {
         Ok(RandomReader { shared, staged: Vec::new(), length_max, thread: Some(thread) })
     }
 
-    /// Asks for a range, from the next call of [`RandomReader::exchange`] on.
+    /// Stages a request for a range, which the next call of [`RandomReader::exchange`] submits.
     ///
     /// # Panics
-    /// If it is longer than the reader was opened for.
+    /// If it is longer than `length_max`.
     pub fn request(&mut self, tag: u64, offset: u64, length: usize) {
         assert!(length <= self.length_max, "{length} bytes of a reader of {}", self.length_max);
         self.staged.push(Request { tag, offset, length });
     }
 
-    /// Hands over what was asked for, and appends the results that have come, in the order of their ends. Does not wait.
+    /// Submits the staged requests, and appends the available results in the order of completion. Does not wait.
     pub fn exchange(&mut self, results: &mut Vec<RandomRead>) {
         let mut state = self.shared.lock();
         results.append(&mut state.done);
@@ -157,30 +157,30 @@ impl Drop for RandomReader {
         self.shared.lock().is_closed = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A panic of it has been reported.
+            // If the thread panicked, that has been reported.
             let _ = thread.join();
         }
     }
 }
 
-/// Bytes of a read that has a range of `length_max` bytes, wherever it begins.
+/// Returns the largest number of bytes that a read of a range of `length_max` bytes takes, at any offset.
 fn span_max(file: &IoFile, length_max: usize) -> usize {
     let alignment = file.alignment().offset;
     length_max.max(1).next_multiple_of(alignment) + if alignment > 1 { alignment } else { 0 }
 }
 
-/// The thread.
+/// State of the thread.
 struct Server<F> {
     shared: Arc<Shared>,
-    // Before the pool: the kernel may use its memory until the engine is dropped.
+    // Dropped before the pool: the kernel may use its memory until the engine is dropped.
     engine: Box<dyn Engine>,
     pool: BufferPool,
     file: Arc<IoFile>,
     ready: F,
     queued: VecDeque<Request>,
-    /// By the tags of the operations.
+    /// Indexed by the tags of the operations.
     reading: Vec<Option<Reading>>,
-    /// Tags of no operation.
+    /// Unused tags.
     free: Vec<usize>,
     done: Vec<RandomRead>,
 }
@@ -210,7 +210,8 @@ impl<F: Fn()> Server<F> {
         self.reading.len() - self.free.len()
     }
 
-    /// Takes what was handed over, and waits for it if there is nothing else to do. Whether there is still a caller.
+    /// Takes the requests handed over, and waits for some if nothing else is to be done. Returns false when the
+    /// caller is gone.
     fn take_requests(&mut self) -> bool {
         let is_busy = self.in_flight() > 0 || !self.queued.is_empty();
         let mut state = self.shared.lock();
@@ -269,8 +270,9 @@ impl<F: Fn()> Server<F> {
         self.free.push(slot);
     }
 
-    /// Hands results over: at once if no request waits for a slot. Until then a caller that is woken can do nothing for the
-    /// device, and waking it costs as much as some reads, so that as many gather as there are slots.
+    /// Returns results to the caller: at once if no request waits for a slot. Otherwise a woken caller could do
+    /// nothing for the device, and waking it costs as much as some reads, so results are collected until there are as
+    /// many as slots.
     fn deliver(&mut self) {
         let is_urgent = self.queued.is_empty() || self.done.len() >= self.reading.len();
         if is_urgent && !self.done.is_empty() {
@@ -279,7 +281,7 @@ impl<F: Fn()> Server<F> {
         }
     }
 
-    /// The engine cannot be driven any more: all reads fail from now on.
+    /// Fails all reads from now on, because the engine cannot be driven any more.
     fn fail(mut self, error: &io::Error) {
         let reading = self.reading.iter().flatten().map(|reading| reading.request);
         let mut requests: Vec<Request> = reading.chain(mem::take(&mut self.queued)).collect();
@@ -316,13 +318,13 @@ mod tests {
     use crate::fake::{FakeDisk, Faults};
     use crate::{Access, EngineKind};
 
-    /// Announcements that results have come, which nobody may be waiting for.
+    /// Returns a callback that announces results, and its receiver, which may not be waiting.
     fn announced() -> (impl Fn() + Send + 'static, Receiver<()>) {
         let (tell, told) = channel();
         (move || tell.send(()).unwrap_or_default(), told)
     }
 
-    /// The results of random ranges, by their tags; a caller that computes between two calls.
+    /// Returns the results of random ranges by tag, read by a caller that computes between two calls.
     fn read_all(
         mut reader: RandomReader,
         ready: &Receiver<()>,
@@ -403,7 +405,7 @@ mod tests {
             let file = Arc::new(IoFile::open(&path, Access::Buffered).unwrap());
             let (tell, ready) = announced();
             let spec = EngineSpec::usual(kind);
-            // A sandbox may not have them all.
+            // A sandbox may not support all engines.
             let Ok(reader) = RandomReader::open(file, spec, 900, tell) else {
                 continue;
             };

@@ -1,5 +1,5 @@
-//! Single blocks, fetched on the thread of the caller: for bytes that are in memory, where a hand-over between
-//! threads would cost more than it hides.
+//! Single blocks, read on the caller's thread: for cached data, where a hand-over between threads would cost more
+//! than it hides.
 
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ use crate::engine::{Op, Payload, perform};
 use crate::file::{Access, IoFile};
 use crate::mapping::Mapping;
 
-/// A file whose blocks are fetched one at a time, by any number of threads.
+/// A file whose blocks are read one at a time, by any number of threads.
 #[derive(Debug)]
 pub struct Single {
     file: Arc<IoFile>,
@@ -25,28 +25,28 @@ impl Single {
     /// Opens a regular file or a block device.
     ///
     /// # Errors
-    /// If it cannot be opened so.
+    /// If it cannot be opened with this access.
     pub fn open(path: &Path, access: Access) -> Result<Single, Error> {
         Ok(Single::of(Arc::new(IoFile::open(path, access)?)))
     }
 
-    /// A file that is open already.
+    /// Wraps an open file.
     #[must_use]
     pub fn of(file: Arc<IoFile>) -> Single {
         Single { file }
     }
 
-    /// The file, which streams may read as well.
+    /// Returns the file, which streams may read as well.
     #[must_use]
     pub fn file(&self) -> &Arc<IoFile> {
         &self.file
     }
 
-    /// A non-empty range, mapped; its pages are read when they are touched. [`Block::intact`] tells whether the file
+    /// Maps a non-empty range; its pages are read when they are touched. [`Block::intact`] tells whether the file
     /// lost some of them meanwhile.
     ///
     /// # Errors
-    /// If the file no longer has all of it, or it cannot be mapped.
+    /// If the file no longer contains the range, or it cannot be mapped.
     pub fn map(&self, range: Range<u64>) -> Result<Block, Error> {
         let span = Span::new(range, 1, self.file.size());
         let begun = Instant::now();
@@ -62,10 +62,10 @@ impl Single {
         Ok(Block { held, within, offset, service, late, file })
     }
 
-    /// A range of more than no bytes, read into a buffer, which must hold it when it is widened to the alignment.
+    /// Reads a non-empty range into a buffer, which must have room for the range widened to the alignment.
     ///
     /// # Errors
-    /// If it cannot be read, or the file no longer has all of it.
+    /// If it cannot be read, or the file no longer contains the range.
     ///
     /// # Panics
     /// If the buffer is too small.

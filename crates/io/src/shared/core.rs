@@ -24,13 +24,13 @@ pub(super) struct Core {
 pub(super) struct State {
     /// `None` while a thread drives it.
     pub(super) engine: Option<Box<dyn Engine>>,
-    /// Kept for its capacity.
+    /// Reused to avoid allocation.
     pub(super) completions: Vec<Completion>,
-    /// Submitted by streams, for which there was no free slot yet.
+    /// Operations that streams have submitted while no slot was free.
     pub(super) queued: VecDeque<Op>,
-    /// Operations of the engine and the queue.
+    /// Number of operations in the engine and the queue.
     pub(super) in_flight: usize,
-    /// Threads that wait for another one to reap.
+    /// Number of threads that wait for another one to reap.
     pub(super) waiting: usize,
     pub(super) driver: Driver,
     pub(super) inboxes: BTreeMap<u64, Vec<Completion>>,
@@ -39,7 +39,7 @@ pub(super) struct State {
     pub(super) detached: Vec<Arc<IoFile>>,
 }
 
-/// The driver of an engine, as its callers know it; its work is in `driver.rs`.
+/// The driver as seen by its callers; its thread is in `driver.rs`.
 #[derive(Debug, Default)]
 pub(super) struct Driver {
     /// Whether it may be started.
@@ -51,7 +51,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// A driver that starts when it is first needed.
+    /// Creates a driver that starts when it is first needed.
     pub(super) fn allowed() -> Driver {
         Driver { is_allowed: true, ..Driver::default() }
     }
@@ -75,7 +75,7 @@ impl Core {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // Its lists are whole whatever its holder was doing when it panicked.
+        // The lists stay consistent wherever a holder of the lock panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,13 +95,13 @@ impl Core {
         let mut completions = mem::take(&mut state.completions);
         drop(state);
         let outcome = engine.reap(at_least, &mut completions);
-        // Memory of completed writes is released here, before their streams look at them: another may wait for it.
+        // Memory of completed writes is released here, before their streams see them: another stream may wait for it.
         let continued: Vec<Op> = extract_continued(&mut completions).collect();
         let mut state = self.lock();
         state.in_flight -= completions.len();
         state.queued.extend(continued);
         for completion in completions.drain(..) {
-            // The memory of a stream that is gone is released here.
+            // The memory of a stream that no longer exists is released here.
             if let Some(inbox) = state.inboxes.get_mut(&(completion.op.tag >> STREAM_SHIFT)) {
                 inbox.push(completion);
             }

@@ -1,21 +1,22 @@
 //! The thread that keeps an engine busy while its callers compute.
 //!
-//! An asynchronous engine has few slots, and only a thread that looks at it replaces completed operations by queued ones.
-//! A thread that reads megabytes ahead in small blocks, and then computes, would come back to a device that became idle
-//! after the first few of them. The driver sleeps while nothing is queued, and starts with the first operation that is.
-//! Engines with threads of their own need none: they have slots for all.
+//! An asynchronous engine has few slots, and completed operations are replaced by queued ones only when a thread
+//! calls it. A thread that submits megabytes of small blocks ahead and then computes would leave the device idle
+//! after the first few of them. The driver sleeps while nothing is queued, and is started by the first queued
+//! operation. Engines with threads of their own need none: they have slots for all.
 
 use std::sync::{Arc, PoisonError};
 use std::thread;
 
 use super::core::{Core, State};
 
-/// One completion in this many of the operations in flight wakes the driver, unless a thread waits: the others keep the
-/// device busy meanwhile.
+/// The driver is woken after one completion in this many of the operations in flight, unless a thread waits: the
+/// others keep the device busy meanwhile.
 const WAKING_PART: usize = 4;
 
 impl Core {
-    /// Wakes the driver, which submits the queued operations. Without a driver they wait until a thread enters the engine.
+    /// Wakes the driver, which submits the queued operations. Without a driver they wait until a thread enters the
+    /// engine.
     pub(super) fn call_driver(self: &Arc<Core>, state: &mut State) {
         let driver = &mut state.driver;
         if !driver.is_allowed || driver.is_called {
@@ -31,7 +32,7 @@ impl Core {
         self.called.notify_one();
     }
 
-    /// Ends the driver. No stream is left.
+    /// Stops the driver. No stream is left.
     pub(super) fn stop_driver(&self) {
         let mut state = self.lock();
         state.driver.stops = true;
@@ -39,12 +40,12 @@ impl Core {
         drop(state);
         self.called.notify_one();
         if let Some(thread) = thread {
-            // A panic of it has been reported.
+            // If it panicked, that has been reported.
             let _ = thread.join();
         }
     }
 
-    /// The life of the driver.
+    /// Main loop of the driver thread.
     fn serve(self: &Arc<Core>) {
         self.threads.enlist();
         let mut state = self.lock();
@@ -55,20 +56,20 @@ impl Core {
             }
             let is_last = state.queued.is_empty();
             if state.engine.is_none() && !is_last {
-                // Its thread submits queued operations when it has reaped.
+                // The waiting thread submits queued operations after it has reaped.
                 state = self.wait_for_reaped(state);
                 continue;
             }
             let in_flight = state.in_flight - state.queued.len();
             let at_least = match () {
-                // Operations that were submitted begin when the engine is looked at.
+                // Submitted operations begin when the engine is polled.
                 () if is_last => 0,
                 () if state.waiting > 0 => 1,
                 () => (in_flight / WAKING_PART).max(1),
             };
             let outcome = self.drive(state, at_least);
             state = self.lock();
-            // The threads that wait get an error themselves.
+            // The waiting threads get an error themselves.
             state.driver.is_called = outcome.is_ok() && !(is_last && state.queued.is_empty());
         }
     }

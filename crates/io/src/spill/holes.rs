@@ -1,7 +1,8 @@
-//! Ranges of a file that hold no data any more, joined where they touch (pure).
+//! Released ranges of a file, joined where they touch (pure).
 //!
-//! A hole costs much the same whatever its length: on ext4 a transaction, and a pause of the file's direct transfers.
-//! Runs that are drained one after the other, such as those of neighbouring partitions, often lie side by side.
+//! The cost of a hole hardly depends on its length: on ext4 it is a transaction, and a pause of the file's direct
+//! transfers. Runs that are drained one after the other, such as those of neighbouring partitions, are often
+//! adjacent.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,13 +10,13 @@ use std::ops::Range;
 /// Disjoint ranges that do not touch.
 #[derive(Debug, Default)]
 pub(super) struct Holes {
-    /// Ends by beginnings.
+    /// End offsets by start offset.
     ranges: BTreeMap<u64, u64>,
     bytes: u64,
 }
 
 impl Holes {
-    /// Adds a range that no other one overlaps.
+    /// Adds a range that overlaps no other.
     pub(super) fn add(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
@@ -35,12 +36,12 @@ impl Holes {
         self.ranges.insert(start, end);
     }
 
-    /// Bytes of all ranges.
+    /// Returns the total bytes of all ranges.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The ranges, ascending.
+    /// Returns the ranges in ascending order.
     pub(super) fn into_ranges(self) -> impl Iterator<Item = Range<u64>> {
         self.ranges.into_iter().map(|(start, end)| start..end)
     }

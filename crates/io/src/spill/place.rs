@@ -1,4 +1,4 @@
-//! Where the runs of a spill lie in its file, and the space that they occupy.
+//! Allocation of the runs of a spill in its file, and the space that they occupy.
 
 use std::io;
 use std::ops::Range;
@@ -12,35 +12,35 @@ use super::holes::Holes;
 use crate::file::IoFile;
 use crate::write::allocation::{Allocation, FREE_PARTS};
 
-/// Unit of a run's place in the file, in bytes: the usual block of a file system, as only whole blocks become holes.
+/// Unit of allocation in bytes: the usual block of a file system, as only whole blocks become holes.
 const UNIT_BYTES: usize = 4096;
 
-/// Released bytes that are kept until they are as many as this part of the most that the spill ever had: then few holes
-/// return them, and a merge needs at most half as much space again as its input. Less is kept if space is short.
+/// Released space is kept until it reaches the peak size of the spill divided by this number: few holes then return
+/// it, and a merge needs at most 1.5 times the space of its input. Less is kept if space is short.
 const KEPT_PARTS: u64 = 2;
-/// Released bytes that are kept in any case: their space is worth less than the time of holes.
+/// Released bytes that are kept in any case: their space is worth less than the time of punching holes.
 const KEPT_MIN_BYTES: u64 = 16 << 20;
-/// Size of a file from which its blocks are freed by another thread: ext4 took 0.16 ms for a MiB.
+/// Minimum size of a file whose blocks are freed by another thread: ext4 took 0.16 ms per MiB.
 const FREED_APART_MIN_BYTES: u64 = 64 << 20;
 
-/// Bytes of a spill.
+/// Counters of a spill.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpillStats {
-    /// Bytes written so far, those that pad the ends of runs included.
+    /// Bytes written so far, including the padding at the ends of runs.
     pub written_bytes: u64,
-    /// Bytes of runs that were not read yet. Space allocated ahead of the writers is not counted, nor is space that is
-    /// released and will be returned to the file system together with more.
+    /// Bytes of runs that were not read yet. Excludes space allocated ahead of the writers, and released space that
+    /// is yet to be returned to the file system.
     pub live_bytes: u64,
-    /// The most bytes of such runs at the same time.
+    /// Maximum of [`live_bytes`](SpillStats::live_bytes) so far.
     pub peak_bytes: u64,
 }
 
-/// A limit of the space of spills, such as those in memory.
+/// A limit on the space of spills, such as those in memory.
 pub trait SpaceLimit: std::fmt::Debug + Send + Sync {
     /// Takes space for bytes that will be written.
     ///
     /// # Errors
-    /// If the limit does not leave that much: the error of the write.
+    /// If the limit is exceeded; becomes the error of the write.
     fn take(&self, bytes: u64) -> io::Result<()>;
 
     /// Returns space that was taken.
@@ -52,8 +52,8 @@ pub trait SpaceLimit: std::fmt::Debug + Send + Sync {
 pub(super) struct Space {
     pub(super) file: Arc<IoFile>,
     pub(super) limit: Option<Arc<dyn SpaceLimit>>,
-    /// Held while released space is returned, so that a thread that waits for it does not take the file system to be full. It is
-    /// locked before the state.
+    /// Held while released space is returned, so that a thread that waits for it does not consider the file system
+    /// full. Locked before the state.
     returning: Mutex<()>,
     state: Mutex<State>,
 }
@@ -61,7 +61,7 @@ pub(super) struct Space {
 #[derive(Debug)]
 struct State {
     stats: SpillStats,
-    /// Whether the file system makes holes, as far as is known.
+    /// Whether the file system supports holes, as far as is known.
     has_holes: bool,
     /// Released ranges whose space was not returned yet.
     released: Holes,
@@ -84,12 +84,12 @@ impl Space {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Its numbers are consistent whatever its holder was doing when it panicked.
+        // The counters stay consistent wherever a holder of the lock panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether `bytes` more bytes can be written. Returns all released space if they cannot be written without it, or if
-    /// little else is free, and waits for threads that return some.
+    /// Returns whether `bytes` more bytes can be written. Returns all released space to the file system if that is
+    /// necessary or little else is free, and waits for threads that are returning some.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         let state = self.lock();
         if state.allocation.covers(state.stats.written_bytes.saturating_add(bytes)) {
@@ -104,7 +104,7 @@ impl Space {
         self.file.free_bytes().is_none_or(|free| free >= bytes)
     }
 
-    /// Releases the space of a range: in memory at once, in files together with other ranges.
+    /// Releases the space of a range: at once in memory, in files together with other ranges.
     pub(super) fn release(&self, range: &Range<u64>) {
         if range.is_empty() {
             return;
@@ -125,8 +125,8 @@ impl Space {
         self.return_released();
     }
 
-    /// Whether released space need not be returned yet: there is little, much more is free, or nothing else is in the
-    /// file, which will be closed.
+    /// Returns whether released space need not be returned yet: it is little, much more is free, or the file contains
+    /// nothing else and will be closed.
     fn keeps(&self, state: &State) -> bool {
         let kept = state.released.bytes();
         if kept <= KEPT_MIN_BYTES || state.stats.live_bytes == 0 {
@@ -136,14 +136,14 @@ impl Space {
         kept <= state.stats.peak_bytes / KEPT_PARTS && is_plenty()
     }
 
-    /// Returns the released space to the file system, after other threads that do so.
+    /// Returns the released space to the file system, after other threads that are doing so.
     fn return_released(&self) {
         let _returning = self.returning.lock().unwrap_or_else(PoisonError::into_inner);
-        // Taken with the lock: what is in no list is either returned, or being returned by its holder.
+        // Taken under the lock: a range in no list is either returned, or being returned by the lock's holder.
         let released = std::mem::take(&mut self.lock().released);
         for hole in released.into_ranges() {
             if self.punch(&hole).is_err() {
-                // The space is occupied until the spill is dropped, which is not an error.
+                // The space stays occupied until the spill is dropped, which is not an error.
                 self.lock().has_holes = false;
                 return;
             }
@@ -177,7 +177,7 @@ impl Drop for Space {
         if let Some(limit) = &self.limit {
             limit.give_back(self.lock().stats.live_bytes);
         } else if written_bytes > 0 {
-            // Blocks of the last reads may keep the file open. An error leaves the space to the end of the file.
+            // Blocks of the last reads may keep the file open. On error the space is freed when the file is closed.
             let file = Arc::clone(&self.file);
             let free = move || drop(file.file().set_len(0));
             if written_bytes < FREED_APART_MIN_BYTES {
@@ -190,7 +190,7 @@ impl Drop for Space {
     }
 }
 
-/// The place of a run in a spill. Its space is returned when it is dropped.
+/// The extents of a run in a spill. Their space is released on drop.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(super) space: Arc<Space>,
@@ -207,7 +207,7 @@ impl Place {
         self.space.file.alignment().offset.max(UNIT_BYTES)
     }
 
-    /// The offset of the next `length` bytes. An error comes with the offset that they would have had.
+    /// Returns the offset of the next `length` bytes. An error includes the offset that they would have had.
     pub(crate) fn next(&mut self, length: usize) -> Result<u64, (u64, io::Error)> {
         let mut state = self.space.lock();
         let (offset, added) = (state.stats.written_bytes, length as u64);

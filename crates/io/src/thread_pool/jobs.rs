@@ -1,4 +1,4 @@
-//! A pool that any number of threads submit jobs to, each of which takes care of its own end.
+//! A pool to which any number of threads submit jobs that handle their own completion.
 
 use std::fmt;
 use std::io;
@@ -9,11 +9,11 @@ use super::{Shared, next};
 
 /// Work for a thread of a [`JobPool`].
 pub trait Job: Send + 'static {
-    /// Does it. It must not submit to its own pool, which may be full.
+    /// Runs the job. It must not submit to its own pool, which may be full.
     fn perform(self);
 }
 
-/// Threads that perform jobs in the order in which they are submitted. Dropped, it performs those that are left.
+/// Threads that run jobs in the order of submission. Dropping it runs the jobs that are left.
 pub struct JobPool<J: Job> {
     shared: Arc<Shared<J>>,
     threads: Vec<JoinHandle<()>>,
@@ -21,7 +21,7 @@ pub struct JobPool<J: Job> {
 }
 
 impl<J: Job> JobPool<J> {
-    /// A pool of `threads` threads, where at most `queue_max` jobs wait for a thread; neither may be 0.
+    /// Creates a pool of `threads` threads with a queue of at most `queue_max` jobs; neither may be 0.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -31,7 +31,7 @@ impl<J: Job> JobPool<J> {
         let mut pool = JobPool { shared, threads: Vec::new(), queue_max };
         for _ in 0..threads {
             let shared = Arc::clone(&pool.shared);
-            // Threads that were started already end with `pool` if this one cannot be.
+            // If a thread cannot be started, dropping `pool` ends those already started.
             let thread = thread::Builder::new().name(name.to_owned()).spawn(move || serve(&shared))?;
             pool.threads.push(thread);
         }
@@ -55,7 +55,7 @@ impl<J: Job> JobPool<J> {
     }
 }
 
-/// The life of a thread.
+/// Main loop of a thread.
 fn serve<J: Job>(shared: &Shared<J>) {
     while let Some(job) = next(shared) {
         job.perform();
@@ -66,10 +66,10 @@ impl<J: Job> Drop for JobPool<J> {
     fn drop(&mut self) {
         self.shared.lock().stopping = true;
         self.shared.work.notify_all();
-        // A job may have been the last owner of the pool: its thread ends by itself then.
+        // A job may have been the last owner of the pool: its thread then ends by itself and must not be joined.
         let own = thread::current().id();
         for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != own) {
-            // A panic of a job has been reported.
+            // If a job panicked, that has been reported.
             let _ = thread.join();
         }
     }
@@ -88,7 +88,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    /// Counts how many have been performed, after some time.
+    /// A job that sleeps, then counts itself.
     struct Sleep(Duration, Arc<AtomicUsize>);
 
     impl Job for Sleep {
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(performed.load(Ordering::SeqCst), 300, "those that were left as well");
     }
 
-    /// Holds the pool whose thread performs it.
+    /// A job that owns the pool that runs it.
     struct LastOwner(mpsc::Receiver<Arc<JobPool<LastOwner>>>, mpsc::Sender<()>);
 
     impl Job for LastOwner {

@@ -1,5 +1,5 @@
 //! A model check of [`super`]: loom runs each scenario in every order in which threads can take locks and wake up, up
-//! to a limit of preemptions, and reports a deadlock.
+//! to a limit of preemptions, and reports deadlocks.
 
 use super::*;
 use loom::model::Builder;
@@ -10,7 +10,7 @@ pub(super) mod system {
 
     use std::time::Duration;
 
-    /// A clock that stands still, so that every run of a model does the same.
+    /// A clock that stands still, so that every run of a model is the same.
     #[derive(Clone, Copy, Debug)]
     pub(in crate::thread_pool) struct Instant;
 
@@ -31,7 +31,7 @@ enum Step {
     Start,
     /// Waits for this many jobs; with 0, reaps those that have ended without waiting.
     Finish(usize),
-    /// From now on the pool takes the caller to be gone for this long between visits.
+    /// Makes the pool assume that the caller is away for this long between visits.
     Away(Duration),
 }
 
@@ -40,7 +40,7 @@ use Step::{Away as Gone, Finish, Start};
 const LONG: Step = Gone(Duration::from_secs(1));
 const SHORT: Step = Gone(Duration::ZERO);
 
-/// Jobs done at this moment must never be more than threads.
+/// Returns a job function that checks that no more jobs run at the same time than there are threads.
 fn call(now: &Arc<Mutex<usize>>, threads: usize) -> Call<u32> {
     let now = Arc::clone(now);
     Box::new(move |_: &mut u32| {
@@ -54,7 +54,7 @@ fn call(now: &Arc<Mutex<usize>>, threads: usize) -> Call<u32> {
     })
 }
 
-/// Goes through the steps, then drops the pool with all jobs that are left; each end must come once.
+/// Performs the steps, then drops the pool with all remaining jobs; each completion must be returned once.
 fn run(threads: usize, helps: bool, ahead: usize, steps: &[Step]) {
     let now = Arc::new(Mutex::new(0));
     let calls = (0..threads).map(|_| call(&now, threads)).collect();
@@ -84,7 +84,7 @@ fn run(threads: usize, helps: bool, ahead: usize, steps: &[Step]) {
     assert_eq!(jobs.len(), ended.len(), "a job was done twice");
 }
 
-/// In every order in which a thread is stopped at most so often before it waits by itself.
+/// Explores every order with at most `stops` preemptions per execution.
 fn check(threads: usize, helps: bool, stops: usize, steps: &'static [Step]) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(stops);
@@ -130,7 +130,7 @@ fn it_can_be_dropped_whatever_is_left() {
     }
 }
 
-/// Counts the jobs that have been performed.
+/// A job that counts the runs.
 struct Count(Arc<Mutex<usize>>);
 
 impl Job for Count {

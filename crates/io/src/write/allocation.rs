@@ -1,7 +1,7 @@
-//! Blocks of the file system that are allocated ahead of writes.
+//! Preallocation of file system blocks ahead of writes.
 //!
-//! Direct writes that make a file longer go one after the other on ext4, whatever the depth; where blocks are
-//! allocated already they are concurrent (Linux 6.18: of 8 writes, 1 and 8 were with the device).
+//! Direct writes that extend a file are serialized by ext4, whatever the depth; over preallocated blocks they are
+//! concurrent (Linux 6.18: of 8 writes in flight, the device had 1 and 8).
 
 use std::io;
 
@@ -11,18 +11,19 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::{Error, IoFile};
 
-/// Bytes by which a file is allocated ahead: as much again as it has, within these bounds.
+/// Bounds of the bytes that are allocated ahead: as much as the file already has, within these bounds.
 const AHEAD_MIN_BYTES: u64 = 16 << 20;
 const AHEAD_MAX_BYTES: u64 = 256 << 20;
 
-/// No more than one part in this many of the free space is allocated ahead, or kept after its use: it must not be kept
-/// from others.
+/// At most the free space divided by this number is allocated ahead, or kept after its use, so that other users are
+/// not deprived of it.
 pub(crate) const FREE_PARTS: u64 = 16;
 
 /// The part of a file that has been allocated ahead.
 #[derive(Debug)]
 pub(crate) struct Allocation {
-    /// `None` if no more is to be allocated: space is short, or the file system cannot allocate ahead.
+    /// End of the allocated range; `None` if no more is to be allocated: space is short, or the file system does not
+    /// support it.
     to: Option<u64>,
     /// Whether the file was extended beyond the written bytes.
     extended: bool,
@@ -36,7 +37,7 @@ impl Allocation {
         Allocation { to: Some(0), extended: false, limit }
     }
 
-    /// Allocates all of the bytes of which it is known that they will be written.
+    /// Allocates the expected bytes.
     pub(crate) fn expecting(file: &IoFile, from: u64, bytes: u64) -> Result<Allocation, Error> {
         let mut allocation = Allocation::none();
         let path = || file.path().to_owned();
@@ -53,7 +54,7 @@ impl Allocation {
                 let length = usize::try_from(bytes).unwrap_or(usize::MAX);
                 return Err(Error::Write { path: path(), offset: from, length, source: error.into() });
             }
-            // The file system cannot, or it is not a file of one.
+            // The file system does not support it, or the file is not on one.
             Err(_) => allocation.to = None,
         }
         Ok(allocation)
@@ -64,12 +65,12 @@ impl Allocation {
         if end > self.limit { Err(io::Error::from_raw_os_error(libc::EFBIG)) } else { Ok(()) }
     }
 
-    /// Whether the bytes before `end` are allocated.
+    /// Returns whether the bytes before `end` are allocated.
     pub(crate) fn covers(&self, end: u64) -> bool {
         self.to.is_some_and(|to| end <= to)
     }
 
-    /// Allocates ahead for writes up to `end`. Only their concurrency depends on it: if there is no room, the write
+    /// Allocates ahead for writes up to `end`. Only concurrency depends on it: if space is short, the write itself
     /// fails.
     pub(crate) fn ahead_of(&mut self, file: &IoFile, end: u64) {
         let Some(from) = self.to.filter(|&to| end > to) else { return };

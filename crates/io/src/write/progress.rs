@@ -5,14 +5,14 @@ use std::mem;
 
 use crate::engine::{Completion, Op, OpKind, Payload};
 
-/// Calls in a row that may be interrupted although nothing is wrong.
+/// Maximum consecutive calls that are interrupted.
 const INTERRUPTIONS_MAX: u32 = 1000;
-/// Calls in a row that may transfer less than a unit of the alignment.
+/// Maximum consecutive calls that transfer less than a unit of the alignment.
 const FRUITLESS_MAX: u32 = 8;
 
-/// Whether to submit the operation of a completion again, because it is a write of which bytes are missing. Any other
-/// completion is final. A final write releases its memory here, so that others can have it before its stream has
-/// looked at the completion.
+/// Returns whether to submit the operation of a completion again, because it is a short write. Any other completion
+/// is final. A final write releases its memory here, so that others can have it before its stream processes the
+/// completion.
 pub(crate) fn continues(completion: &mut Completion) -> bool {
     let Completion { op, result, service } = completion;
     if op.kind != OpKind::Write {
@@ -26,7 +26,7 @@ pub(crate) fn continues(completion: &mut Completion) -> bool {
     false
 }
 
-/// The final result, if the write does not go on.
+/// Returns the final result, or `None` if the write continues.
 fn after_call(op: &mut Op, result: io::Result<usize>) -> Option<io::Result<usize>> {
     match result {
         Err(error) if is_interruption(&error) && op.earlier.fruitless < INTERRUPTIONS_MAX => {
@@ -51,7 +51,7 @@ fn after_call(op: &mut Op, result: io::Result<usize>) -> Option<io::Result<usize
     }
 }
 
-/// Interrupted by a signal, or asked to come back: nothing is wrong with the file.
+/// Returns whether the call was interrupted by a signal or should be retried: nothing is wrong with the file.
 pub(crate) fn is_interruption(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
 }

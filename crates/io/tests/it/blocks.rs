@@ -1,5 +1,5 @@
-//! Whatever the method, the block, the depth and the faults: a stream gives the file's bytes, or an error in the
-//! place of those that it cannot give.
+//! Whatever the engine, the block size, the depth and the faults: a stream returns the file's bytes, or an error in
+//! the place of missing ones.
 
 use std::fs::{self, File};
 
@@ -9,7 +9,7 @@ use sakiyomi_io::fake::{FakeDisk, Faults};
 use sakiyomi_io::read::{Block, Order, ReadOptions, ReadStream};
 use sakiyomi_io::{Access, BufferPool, EngineKind, EngineSpec, Error, Memory};
 
-/// The blocks put together by their offsets, whatever their order.
+/// Returns the blocks concatenated by offset, whatever their order.
 fn joined(blocks: impl Iterator<Item = Result<Block, Error>>, size: usize) -> Result<Vec<u8>, Error> {
     let (mut bytes, mut covered) = (vec![0; size], 0);
     for block in blocks {
@@ -36,7 +36,7 @@ fn any_options() -> impl Strategy<Value = ReadOptions> {
         ReadOptions {
             engine: EngineSpec { kind, depth },
             access: if direct { Access::Direct } else { Access::Buffered },
-            // Through the page cache any size will do.
+            // Through the page cache any size is possible.
             block: if direct { pages * 4096 } else { pages * 3001 },
             memory: if huge { Memory::Huge } else { Memory::Ordinary },
             register,
@@ -74,7 +74,7 @@ proptest! {
     }
 }
 
-/// A stream over memory with faults.
+/// Returns a stream over memory with faults.
 fn faulty(bytes: &[u8], faults: Faults, depth: usize, alignment: usize, options: &ReadOptions) -> ReadStream {
     let disk = FakeDisk::default();
     let file = disk.file(bytes.to_vec(), alignment).unwrap();
@@ -90,7 +90,7 @@ proptest! {
         let alignment = if direct { 512 } else { 1 };
         let options = ReadOptions { block: if direct { pages * 512 } else { pages * 701 }, ..ReadOptions::default() };
         let [short_of_256, late_of_256, interrupted] = rates;
-        // A call that is always interrupted is an error in the end.
+        // A call that is always interrupted eventually becomes an error.
         let faults = Faults { seed, short_of_256, late_of_256, interrupted_of_256: interrupted / 2, ..Faults::default() };
         let bytes = content(size);
         let mut got = Vec::new();
@@ -151,7 +151,7 @@ proptest! {
         let options = ReadOptions { block: 1000, order: Order::Arrival, hold, ..ReadOptions::default() };
         let faults = Faults { seed, late_of_256: 200, ..Faults::default() };
         let mut blocks = faulty(&bytes, faults, depth, 1, &options);
-        // The caller can keep `hold` blocks while the next ones come.
+        // The caller can hold `hold` blocks while the next ones arrive.
         let kept: Vec<Block> = blocks.by_ref().take(hold).map(Result::unwrap).collect();
         let all = kept.into_iter().map(Ok).chain(blocks);
         prop_assert!(joined(all, 40_000).unwrap() == bytes);
@@ -173,7 +173,7 @@ fn keeping_more_than_there_is_memory_for_is_an_error_until_some_is_released() {
             }
             Err(error) => {
                 assert!(matches!(error, Error::AllHeld { .. }) && kept.len() == 5, "{error}: {}", kept.len());
-                // As often as it is asked.
+                // The error is returned at every call.
                 assert!(matches!(stream.next(), Some(Err(Error::AllHeld { .. }))));
                 kept.truncate(2);
                 refused += 1;
@@ -232,7 +232,7 @@ fn a_mapped_file_that_shrinks_is_an_error_and_the_program_lives() {
 
 #[test]
 fn no_more_is_mapped_than_was_asked_for() {
-    // Many more blocks than there can be mappings at a time.
+    // More blocks than concurrent mappings.
     let bytes = content(4 << 20);
     let file = file_with("many", &bytes);
     let options =

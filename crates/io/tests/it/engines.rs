@@ -28,8 +28,8 @@ fn any_kind() -> impl Strategy<Value = EngineKind> {
     prop::sample::select(writing.collect::<Vec<_>>())
 }
 
-/// Performs all steps with as many in flight as there are slots, never two at once on the same block, and compares
-/// the data read and the final content of the files with a model.
+/// Performs all steps with all slots in use, never two at once on the same block, and compares the data read and the
+/// final content of the files with a model.
 fn perform(
     engine: &mut dyn Engine,
     pool: &BufferPool,
@@ -210,7 +210,7 @@ fn open_to_write(scratch: &ScratchFile, access: Access) -> Result<IoFile, Error>
     IoFile::from_file(file, scratch.path(), access)
 }
 
-/// The kernel takes queued operations later, and must find their file in its table then.
+/// The kernel takes queued operations later, and their file must still be in its table.
 #[test]
 fn an_operation_outlives_the_attachment_of_its_file() {
     let bytes = content(20 * BLOCK);

@@ -19,10 +19,10 @@ mod column_ranges;
 #[path = "../../examples/merge_runs.rs"]
 mod merge_runs;
 
-/// Far more than any of these needs, on however busy a machine.
+/// Far longer than any of these takes, on however busy a machine.
 const HANGS_AFTER: Duration = Duration::from_secs(300);
 
-/// Runs work on a thread of its own, and panics if it does not end.
+/// Runs a function on its own thread, and panics if it does not return in time.
 fn watched<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, ended) = mpsc::channel();
     let worker = thread::spawn(move || done.send(work()));
@@ -41,7 +41,7 @@ fn sorted(bytes: &[u8]) -> Vec<u8> {
     numbers.into_iter().flat_map(u64::to_le_bytes).collect()
 }
 
-/// Sums by a loop over all numbers.
+/// Sums by a loop over all numbers: the oracle.
 fn plain_sums(bytes: &[u8], columns: &[u64], chunk_bytes: usize) -> Vec<u64> {
     let mut sums = vec![0u64; columns.len()];
     for group in bytes.chunks_exact(40 * chunk_bytes) {
@@ -54,11 +54,11 @@ fn plain_sums(bytes: &[u8], columns: &[u64], chunk_bytes: usize) -> Vec<u64> {
     sums
 }
 
-/// A fault that ends the run, on top of those that it must survive.
+/// A fault that ends the run, in addition to those that it must survive.
 #[derive(Clone, Copy, Debug)]
 enum Blow {
     Nothing,
-    /// A place that can neither be read nor written.
+    /// An offset that can be neither read nor written.
     Error(u64, i32),
     Full(u64),
     Shrinks(u64, u64),
@@ -112,7 +112,7 @@ proptest! {
                 Ok(written) => {
                     let expected = sorted(&bytes);
                     prop_assert_eq!(written, expected.len() as u64);
-                    // A file that shrinks once it has been written has lost bytes by no fault of ours.
+                    // A file that shrinks after it was written has lost bytes through no fault of ours.
                     let kept = if let Blow::Shrinks(_, size) = blow { size as usize } else { usize::MAX };
                     let content = disk.content(&output);
                     let kept = kept.min(content.len());

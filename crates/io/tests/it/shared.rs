@@ -18,7 +18,7 @@ use sakiyomi_io::{
 use crate::on_disk::{content, file_with};
 use crate::surroundings::{INSIDE, inside};
 
-/// Names of the threads of this process.
+/// Returns the names of the threads of this process.
 fn thread_names() -> Vec<String> {
     let tasks = fs::read_dir("/proc/self/task").unwrap();
     tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok()).collect()
@@ -28,7 +28,7 @@ fn thread_names() -> Vec<String> {
 fn two_hundred_streams_share_the_threads_and_the_memory_of_one() {
     let test = "shared::two_hundred_streams_share_the_threads_and_the_memory_of_one";
     if std::env::var_os(INSIDE).is_none() {
-        // Alone in a process, so that all of its threads can be counted.
+        // Runs alone in a process, so that all of its threads can be counted.
         return inside(test, &["sh"], "true", sakiyomi_testing::directory());
     }
     let bytes = content(3 << 20);
@@ -89,7 +89,7 @@ fn a_consumer_that_keeps_every_block_gets_an_error_and_goes_on_after_a_release()
     assert!(at == bytes.len() && refusals >= 4, "{at} bytes, {refusals} refusals");
 }
 
-/// A merge of sorted runs holds a block of each, and asks for another of the run whose block is used up.
+/// Merges sorted runs: holds a block of each, and requests another of the run whose block is used up.
 fn merged(io: &Io, runs: &[Arc<IoFile>]) -> Result<Vec<u8>, Error> {
     struct Run {
         stream: ReadStream,
@@ -105,7 +105,7 @@ fn merged(io: &Io, runs: &[Arc<IoFile>]) -> Result<Vec<u8>, Error> {
     for run in &mut runs {
         run.block = run.stream.next().transpose()?;
     }
-    // Not a heap, as the keys are few: all runs are gone through for each.
+    // Without a heap, as the keys are few: all runs are scanned for each.
     for key in 0..=u8::MAX {
         for run in &mut runs {
             while let Some(block) = &run.block {
@@ -123,7 +123,7 @@ fn merged(io: &Io, runs: &[Arc<IoFile>]) -> Result<Vec<u8>, Error> {
     Ok(out)
 }
 
-/// Runs of bytes in ascending order, in which those from `number % 200` on occur.
+/// Returns a run of ascending bytes from `number % 200` on.
 fn sorted_run(number: usize, size: usize) -> Vec<u8> {
     let least = number % 200;
     (0..size).map(|at| (least + at * (256 - least) / size) as u8).collect()
@@ -179,7 +179,7 @@ fn any_ranges(size: u64) -> impl Strategy<Value = Vec<(usize, Range<u64>)>> {
     let range = (0usize..3, 0..=size, 0u64..70_000)
         .prop_map(move |(file, start, length)| (file, start..(start + length).min(size)));
     prop::collection::vec(range, 0..60).prop_flat_map(|ranges| {
-        // As they come, or as a reader of columns asks for them.
+        // In any order, or in ascending order as a column reader requests them.
         any::<bool>().prop_map(move |sorted| {
             let mut ranges = ranges.clone();
             if sorted {
@@ -283,14 +283,14 @@ fn streams_of_several_threads_share_an_engine() {
     }
 }
 
-/// Without unsafe: what `Bytes` takes over, `arrow_buffer::Buffer` takes from it.
+/// Without unsafe code: `arrow_buffer::Buffer` can be built from `Bytes`.
 #[test]
 fn a_block_becomes_shared_bytes_without_a_copy() {
     let disk = FakeDisk::default();
     let bytes = content(400_000);
     let file = disk.file(bytes.clone(), 512).unwrap();
     let io = Io::over(disk.engine(4, Faults::default()), BufferPool::with_budget(1 << 20, Memory::Ordinary));
-    // A whole file in blocks, and columns of which several come by one read.
+    // A whole file in blocks, and several columns from one read.
     let blocks = ReadStream::shared(&io, &file, 0..u64::MAX, &SharedOptions::default()).unwrap();
     let columns = (0..8).map(|column| (Arc::clone(&file), column * 10_048..column * 10_048 + 9000));
     let columns: Vec<_> = columns.collect();
@@ -305,7 +305,7 @@ fn a_block_becomes_shared_bytes_without_a_copy() {
         assert!(owned[..] == bytes[offset..offset + owned.len()]);
         shared.push(owned.slice(8..));
     }
-    // Its memory is the pool's until the last of the shared bytes is gone, on whatever thread.
+    // Its memory belongs to the pool until the last of the shared bytes is dropped, on whatever thread.
     assert!(io.pool().account(1 << 20).is_err());
     thread::spawn(move || drop(shared)).join().unwrap();
     assert!(io.pool().account(1 << 20).is_ok());
@@ -329,7 +329,7 @@ fn a_block_becomes_an_arrow_buffer_of_numbers_without_a_copy() {
     let disk = FakeDisk::default();
     let file = disk.file(bytes, 512).unwrap();
     let io = Io::over(disk.engine(4, Faults::default()), BufferPool::with_budget(1 << 20, Memory::Ordinary));
-    // A column that begins within a sector, as those of files of columns do.
+    // A column that begins within a sector, as in columnar files.
     let column = (Arc::clone(&file), 8 * 1_000..8 * 9_000);
     let mut columns = ReadStream::ranges(&io, [column], &SharedOptions::default()).unwrap();
     let block = columns.next().unwrap().unwrap();

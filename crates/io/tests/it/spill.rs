@@ -1,4 +1,4 @@
-//! Runs in a spill: their bytes come back, their space too, and they need one descriptor.
+//! Runs in a spill: their bytes and their space are returned, and they need one descriptor.
 
 use std::fs;
 use std::io::Write;
@@ -24,7 +24,7 @@ fn bytes_of(blocks: impl Iterator<Item = Result<sakiyomi_io::Block, Error>>) -> 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// However runs are written beside each other, and whatever goes wrong on the way.
+    /// Runs are written concurrently, with faults.
     #[test]
     fn each_run_comes_back_as_it_was_written(
         pieces in prop::collection::vec((0usize..5, 0usize..40_000), 0..40), seed: u64, short: u8, late: u8,
@@ -47,7 +47,7 @@ proptest! {
             writers.iter_mut().for_each(|writer| writer.close().unwrap());
         }
         let mut finished: Vec<(Run, Vec<u8>)> = Vec::new();
-        // A run that is finished is read while the ones after it are still written.
+        // A finished run is read while later ones are still written.
         for (writer, expected) in writers.into_iter().zip(plain) {
             let run = writer.finish().unwrap();
             prop_assert_eq!(run.len(), expected.len() as u64);
@@ -85,7 +85,7 @@ proptest! {
         });
         let runs: Vec<Result<Run, Error>> = runs.collect();
         let failed = runs.iter().filter(|run| run.is_err()).count();
-        // The writer that fails stops early, so the bad byte is met at most once, if it is not padding.
+        // The writer that fails stops early, so it meets the bad byte at most once, if it is not padding.
         prop_assert!(failed <= 1);
         for run in runs {
             match run {
@@ -123,7 +123,7 @@ fn the_space_of_what_is_drained_is_returned_and_no_name_is_ever_seen() {
     }
     let behind = spill.stats();
     assert!(full.live_bytes - behind.live_bytes >= read - (1 << 20), "{behind:?} after {read} bytes");
-    // A run that is not read to its end, and one that is not read at all.
+    // One run is read in part, the other not at all.
     drop(reader);
     drop(runs.pop());
     assert_eq!(spill.stats().live_bytes, 2 * run_bytes);
@@ -138,7 +138,7 @@ fn the_space_of_what_is_drained_is_returned_and_no_name_is_ever_seen() {
     assert!(stats.peak_bytes < full.peak_bytes + (1 << 20), "{stats:?}");
     let blocks = || spill.file().file().metadata().unwrap().blocks() * 512;
     let before = blocks();
-    // More than there can be: the released space is returned before it is refused.
+    // More than is possible: the released space is returned before it is refused.
     assert!(!spill.has_room(u64::MAX));
     let occupied = blocks();
     if occupied == before {

@@ -1,4 +1,4 @@
-//! Counters of streams, and CPU time of engines: told where it can be attributed, and nowhere else.
+//! Counters of streams, and CPU time of engines: reported only where it can be attributed.
 
 use std::fs;
 use std::io::Write;
@@ -36,7 +36,7 @@ fn streams_of_both_kinds_count_bytes_and_calls() {
         (read.bytes, written.stats.bytes, written.bytes),
         (1 << 20, (1 << 20) - first, (1 << 20) - first)
     );
-    // Eight blocks each, of which some took several calls.
+    // Eight blocks each, some of which took several calls.
     assert!(read.calls > 8 && written.stats.calls > 7, "{read:?} {written:?}");
     assert_eq!((phase.bytes, phase.calls), (read.bytes - before.bytes, read.calls - before.calls));
 }
@@ -49,7 +49,7 @@ fn a_caller_that_waits_is_told_for_how_long() {
     let mut stream = ReadStream::shared(&io, &file, 0..u64::MAX, &SharedOptions::default()).unwrap();
     stream.by_ref().for_each(|block| drop(block.unwrap()));
     let stats = stream.stats();
-    // It has nothing else to do.
+    // The caller does nothing but wait.
     assert!(stats.waiting > Duration::ZERO && stats.service > Duration::ZERO, "{stats:?}");
 }
 
@@ -77,7 +77,7 @@ fn cpu_time_is_told_of_the_threads_that_belong_to_an_engine() {
         let mut stream = WriteStream::shared(&io, &file, &WriteOptions::default()).unwrap();
         stream.write_all(&content(8 << 20)).unwrap();
         stream.finish().unwrap();
-        // The kernel counts the time of a thread that runs at its next tick, or when it sleeps.
+        // The kernel updates the time of a running thread at its next tick, or when it sleeps.
         let is_counted = |cpu: &EngineCpu| cpu.kernel_threads.is_none_or(|time| time > Duration::ZERO);
         let counts = (0..1000).map(|_| {
             thread::sleep(Duration::from_millis(5));

@@ -1,4 +1,4 @@
-//! Streams that write: every byte is right whatever goes wrong on the way, errors have their place, memory holds.
+//! Streams that write: whatever fails, every byte is right, errors have their place, and memory stays bounded.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use sakiyomi_testing::{Scratch, skipped};
 use crate::on_disk::content;
 use crate::surroundings::{INSIDE, inside, inside_mount};
 
-/// Small, so that much happens.
+/// Small buffers, so that many operations occur.
 fn options(block: usize, in_flight: usize) -> WriteOptions {
     WriteOptions { block, in_flight, ..WriteOptions::default() }
 }
@@ -27,7 +27,7 @@ fn fake_io(disk: &FakeDisk, faults: Faults) -> Io {
     Io::over(disk.engine(4, faults), BufferPool::with_budget(1 << 20, Memory::Ordinary))
 }
 
-/// A file for direct I/O, none where the build's directory does not offer it.
+/// Returns a file for direct I/O; `None` if the build directory does not support it.
 fn direct_or_skip(test: &str, made: Result<IoFile, Error>) -> Option<Arc<IoFile>> {
     match made {
         Err(error @ Error::NoDirect { .. }) => {
@@ -38,7 +38,7 @@ fn direct_or_skip(test: &str, made: Result<IoFile, Error>) -> Option<Arc<IoFile>
     }
 }
 
-/// The way in which bytes are handed over.
+/// How bytes are handed over.
 #[derive(Clone, Debug)]
 enum Step {
     Buffer(usize),
@@ -59,12 +59,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..12)
 }
 
-/// Bytes that differ from those before and after them.
+/// Returns bytes that differ from their neighbours.
 fn bytes(from: usize, count: usize) -> Vec<u8> {
     (from..from + count).map(|at| (at % 251) as u8 ^ (at >> 12) as u8).collect()
 }
 
-/// Does a step, and in the plain version, which is a vector.
+/// Performs a step on the stream and on its oracle, a vector.
 fn step(stream: &mut WriteStream, plain: &mut Vec<u8>, step: &Step) {
     match *step {
         Step::Buffer(count) => {
@@ -145,7 +145,7 @@ proptest! {
         prop_assert!(fs::read(&path).unwrap() == plain);
     }
 
-    /// The first byte that fails is told, by every call, and the bytes before it are in the file.
+    /// Every call reports the first byte that fails, and the bytes before it are in the file.
     #[test]
     fn the_first_error_is_that_of_every_call_from_then_on(
         bad in prop::collection::vec(0u64..200_000, 1..4), seed: u64, late: u8, short: u8, full: bool, shared: bool,
@@ -219,7 +219,7 @@ fn memory_of_completed_writes_is_there_for_readers_though_the_writer_does_nothin
     let disk = FakeDisk::default();
     let source = disk.file(content(1 << 20), 1).unwrap();
     for seed in 0..50 {
-        // Short writes go on without the writer as well.
+        // Short writes are continued without the writer as well.
         let faults =
             Faults { seed, short_of_256: 128, interrupted_of_256: 30, late_of_256: 128, ..Faults::default() };
         let io = Io::over(disk.engine(2, faults), BufferPool::with_budget(512 << 10, Memory::Ordinary));
@@ -227,7 +227,7 @@ fn memory_of_completed_writes_is_there_for_readers_though_the_writer_does_nothin
         let mut writer = WriteStream::shared(&io, &out, &options(64 << 10, 8)).unwrap();
         let ranges = [(Arc::clone(&source), 0..300_000)];
         let mut reader = ReadStream::ranges(&io, ranges, &SharedOptions::default()).unwrap();
-        // All that is left beside the reader's guarantee is in flight.
+        // Everything beyond the reader's guarantee is in flight.
         for _ in 0..6 {
             let mut buffer = writer.buffer().unwrap();
             buffer.append(&[1; 64 << 10]);
@@ -325,7 +325,7 @@ fn direct_writes_go_around_the_page_cache_but_for_the_tail() {
     if page_cache::drop_pages(&File::open(&path).unwrap(), 0..u64::MAX).unwrap().cached == 0 {
         assert_eq!((cached.pages, cached.cached), (25, 1), "{cached:?}");
     }
-    // It is for direct I/O again.
+    // The file is in direct mode again.
     let all: Vec<u8> = ReadStream::shared(&io, &file, 0..u64::MAX, &SharedOptions::default())
         .unwrap()
         .flat_map(|block| block.unwrap().to_vec())
@@ -454,11 +454,11 @@ fn a_full_disk_is_an_error_that_names_the_room() {
         assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{error}");
         let error = stream.finish().unwrap_err();
         let Error::Full { offset, needed, free: 0, .. } = error else { panic!("{error}") };
-        // With several, those behind it may have taken the last pages while it waited for a processor.
+        // With several in flight, later writes may have taken the last pages while this one waited for a CPU.
         assert!(if in_flight == 1 { offset == 1 << 20 } else { offset <= 1 << 20 }, "{error}");
         assert!((1..=65_536).contains(&needed), "{error}");
 
-        // Emptied, it has room again.
+        // Truncated, it has room again.
         let fits = WriteOptions { expected: Some(1 << 20), ..expected };
         let mut stream = WriteStream::shared(&io, &file().unwrap(), &fits).unwrap();
         stream.write_all(&vec![1; 1 << 20]).unwrap();

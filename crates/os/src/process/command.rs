@@ -1,13 +1,13 @@
-//! Running a command in place of this process, with its signals and status passed through.
+//! Runs a command in place of this process, with its signals and status passed through.
 //!
-//! The command stays in our process group and on our terminal and has our standard streams. Signals of the terminal
-//! reach the whole group, the command included: we do not pass them on, and they do not end us. Signals that a
-//! process sends to us alone are passed on, those that stop and continue (SIGTSTP, SIGCONT) like the others. When the
-//! command has stopped, we stop as well, so that the shell sees it; when it ends, we can end in the same way. If we
-//! are killed, the command continues alone; nor can SIGSTOP be passed on.
+//! The command stays in our process group, on our terminal and with our standard streams. Signals of the terminal
+//! reach the whole group, including the command: we neither pass them on nor end by them. Signals that a process
+//! sends to us alone are passed on, including those that stop and continue (SIGTSTP, SIGCONT). When the command has
+//! stopped, we stop as well, so that the shell notices; when it ends, we can end in the same way. If we are killed,
+//! the command continues alone. SIGSTOP cannot be passed on either.
 //!
-//! Signals are blocked and read rather than caught, so that an ignored signal stays ignored for the command
-//! (`nohup`).
+//! Signals are blocked and read (signalfd) rather than caught, so that an ignored signal stays ignored for the
+//! command (`nohup`).
 #![allow(unsafe_code)]
 
 mod gate;
@@ -30,7 +30,7 @@ use rustix::process::{
 
 use super::Process;
 
-/// Signals that are passed on. SIGCONT continues a process even while it is blocked.
+/// Signals that are passed on. SIGCONT continues a process even if it is blocked.
 const PASSED_ON: [libc::c_int; 8] = [
     libc::SIGINT,
     libc::SIGQUIT,
@@ -42,10 +42,10 @@ const PASSED_ON: [libc::c_int; 8] = [
     libc::SIGCONT,
 ];
 
-/// Signals to this process, which from now on are read and do nothing by themselves.
+/// Blocked signals to this process, which are read from a descriptor.
 pub struct Signals {
     read: OwnedFd,
-    /// The signal mask before, which the command gets.
+    /// The signal mask before, which the command inherits.
     before: libc::sigset_t,
 }
 
@@ -55,18 +55,18 @@ impl std::fmt::Debug for Signals {
     }
 }
 
-/// A signal that has come.
+/// A received signal.
 struct Came {
     signal: libc::c_int,
-    /// From the terminal, or for another reason of the kernel's: not from a process.
+    /// Whether it was sent by the kernel, for example by the terminal, and not by a process.
     from_kernel: bool,
 }
 
 impl Signals {
-    /// Holds signals back, in this thread and in those that it starts from now on: so there should be no other yet.
+    /// Blocks signals in this thread and in those that it starts from now on; call it before starting other threads.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If the system call fails.
     pub fn hold() -> io::Result<Signals> {
         let set = set_of(PASSED_ON.iter().copied().chain([libc::SIGCHLD]));
         let mut before = set_of([].into_iter());
@@ -88,7 +88,7 @@ impl Signals {
         Ok(Signals { read, before })
     }
 
-    /// The next pending signal; `None` if there is none left.
+    /// Returns the next pending signal, if any.
     fn next(&self) -> Option<Came> {
         // SAFETY: all zeros are a valid structure of plain numbers.
         let mut info: libc::signalfd_siginfo = unsafe { mem::zeroed() };
@@ -101,7 +101,7 @@ impl Signals {
 }
 
 fn set_of(signals: impl Iterator<Item = libc::c_int>) -> libc::sigset_t {
-    // SAFETY: the first call makes a set of the memory, and the others add to it.
+    // SAFETY: the first call initialises the set, and the others add to it.
     unsafe {
         let mut set = mem::zeroed();
         libc::sigemptyset(&raw mut set);
@@ -112,13 +112,13 @@ fn set_of(signals: impl Iterator<Item = libc::c_int>) -> libc::sigset_t {
     }
 }
 
-/// Why a command could not be started.
+/// The reason why a command could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// There is no such program.
+    /// The program does not exist.
     #[error("cannot run {}: there is no such program", _0.display())]
     NotFound(OsString),
-    /// It may not be executed, or is not a program.
+    /// The program may not be executed, or is not an executable.
     #[error("cannot run {}", _0.display())]
     NotExecutable(OsString, #[source] io::Error),
     /// The callback `ready` refused the start.
@@ -126,7 +126,7 @@ pub enum StartError {
     Withheld(OsString),
 }
 
-/// A command that runs.
+/// A running command.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -142,12 +142,12 @@ pub enum Status {
     Signal(i32),
 }
 
-/// Status and CPU time of a command that has ended.
+/// Status and CPU time of an ended command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
     /// Its exit status.
     pub status: Status,
-    /// CPU time in user mode, of it and of all that it has waited for.
+    /// CPU time in user mode, including descendants that it has waited for.
     pub user: Duration,
     /// CPU time in the kernel, likewise.
     pub system: Duration,
@@ -165,8 +165,8 @@ impl Running {
         Running::begin(words, signals, |mut command| command.spawn().map(Some))
     }
 
-    /// As [`Running::start`], but the program begins only when `ready` agrees, which gets the number of the process
-    /// that is to become it. `ready` may be called twice, for different processes.
+    /// As [`Running::start`], but the program begins only after `ready`, called with the PID, has agreed. `ready` may
+    /// be called twice, for different processes.
     ///
     /// # Errors
     /// If it cannot be started, or `ready` does not agree.
@@ -206,7 +206,7 @@ impl Running {
             command
         };
         let started = match start(command(program)) {
-            // A script that does not say what runs it: shells, and all that ask `execvp`, take it for one of theirs.
+            // A script without `#!` line: shells, and all users of `execvp`, run it with a shell.
             Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
                 let mut shell = Command::new("/bin/sh");
                 shell.arg(program).args(arguments);
@@ -227,16 +227,16 @@ impl Running {
         Ok(Running { child, pidfd })
     }
 
-    /// Its process's number.
+    /// Returns its PID.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until it has ended, and passes signals on. Until [`Running::end`] what `/proc` knows of it is kept.
+    /// Waits until it has ended, and passes signals on. Its entry in `/proc` is kept until [`Running::end`].
     ///
     /// # Errors
-    /// If the system cannot wait.
+    /// If the system call fails.
     pub fn wait(&self, signals: &Signals) -> io::Result<()> {
         loop {
             let came = wait_for(&self.pidfd, signals)?;
@@ -264,10 +264,10 @@ impl Running {
         }
     }
 
-    /// Reaps its orphaned descendants that have ended. [`adopt_orphans`] makes them ours.
+    /// Reaps its orphaned descendants that have ended. They are reparented to us by [`adopt_orphans`].
     fn forget_orphans(&self) {
         while let Ok(Some(_)) = child_subreaper() {
-            // SAFETY: all zeros are a valid structure, which the kernel fills; the second call asks for nothing.
+            // SAFETY: all zeros are a valid structure, which the kernel fills.
             let ended = unsafe {
                 let mut info: libc::siginfo_t = mem::zeroed();
                 let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -276,16 +276,17 @@ impl Running {
                 }
                 info.si_pid()
             };
-            // The command's own status stays for `end`.
+            // The command's own status is left to `end`.
             if ended == 0 || ended.cast_unsigned() == self.number() {
                 return;
             }
-            // SAFETY: nothing is written.
+            // SAFETY: no memory is written.
             unsafe { libc::waitpid(ended, ptr::null_mut(), libc::WNOHANG) };
         }
     }
 
-    /// Whether it is stopped, and stays so: after Ctrl-Z and `fg` there is an instant in which only we go on yet.
+    /// Returns whether it is stopped and stays so: after Ctrl-Z and `fg` there is an instant in which only this
+    /// process has continued.
     fn is_stopped(&self) -> bool {
         let stopped = || {
             Process::open(self.number())
@@ -298,10 +299,10 @@ impl Running {
         }
     }
 
-    /// Takes its status, after which it is gone.
+    /// Reaps it and returns its status.
     ///
     /// # Errors
-    /// If the system does not say it.
+    /// If the system call fails.
     pub fn end(self) -> io::Result<End> {
         let mut status = 0;
         let number = self.number().cast_signed();
@@ -323,19 +324,19 @@ impl Running {
     }
 }
 
-/// From now on processes that are started by ours, and theirs, become ours when their parents end, so that all can be
-/// told from others by their ancestors.
+/// Makes this process a subreaper: orphaned descendants are reparented to it, so that they can be recognized by their
+/// ancestors.
 ///
 /// # Errors
-/// If the system cannot do that (Linux 3.4 can).
+/// If the system does not support it (Linux 3.4 does).
 pub fn adopt_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Waits until a process that is not our child has ended, or until a signal asks us to end.
+/// Waits until a process that is not our child has ended, or until a signal requests that we end.
 ///
 /// # Errors
-/// If there is no such process.
+/// If the process does not exist.
 pub fn wait_for_other(number: u32, signals: &Signals) -> io::Result<()> {
     let process = i32::try_from(number).ok().and_then(Pid::from_raw).ok_or(rustix::io::Errno::SRCH)?;
     let pidfd = pidfd_open(process, PidfdFlags::empty())?;
@@ -372,15 +373,15 @@ fn wait_for(pidfd: &OwnedFd, signals: &Signals) -> io::Result<Woken> {
     Ok(Woken { ended: !watched[0].revents().is_empty() })
 }
 
-/// The `Pid` of a child.
+/// Returns the `Pid` of a child.
 fn pid(number: u32) -> Pid {
     Pid::from_raw(number.cast_signed()).expect("a process's number is not 0")
 }
 
-/// Ends this process as a signal would have ended it, so that its parent sees the status that the command had.
-/// Returns only if that cannot be done.
+/// Ends this process by a signal, so that its parent sees the same status as that of the command. Returns only if
+/// that fails.
 pub fn end_by(signal: i32) {
-    // Only the core dump of the command itself is of use.
+    // Only the core dump of the command itself is useful.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let set = set_of([signal].into_iter());
     // SAFETY: the default action is not a handler, and `set` was filled.

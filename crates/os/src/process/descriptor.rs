@@ -1,4 +1,4 @@
-//! An open file of a process: where the process is in it, how it was opened, and which file it is.
+//! An open file of a process: its offset, its access mode, and its identity.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,9 +8,9 @@ use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, makedev, statx};
 
 use super::reread;
 
-/// An open file of a process, under its number there.
+/// A descriptor of a process.
 ///
-/// The number may be reused for another file: [`Open::inode`] tells them apart.
+/// The process may reuse the number for another file: [`Open::inode`] tells them apart.
 #[derive(Debug)]
 pub struct Descriptor {
     fdinfo: OwnedFd,
@@ -23,20 +23,20 @@ pub struct Open {
     pub position: u64,
     /// Whether `read` is possible.
     pub readable: bool,
-    /// Whether `write` is.
+    /// Whether `write` is possible.
     pub writable: bool,
-    /// Whether it goes around the page cache.
+    /// Whether it bypasses the page cache (`O_DIRECT`).
     pub direct: bool,
-    /// The file's number on its file system.
+    /// The inode number.
     pub inode: u64,
 }
 
 /// Identity, type and size of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The file system.
+    /// Device number of the file system.
     pub device: u64,
-    /// The file's number on it.
+    /// The inode number.
     pub inode: u64,
     /// The type of the file.
     pub kind: Kind,
@@ -58,7 +58,7 @@ pub enum Kind {
 }
 
 impl Identity {
-    /// Whether both are the same file, however it may have changed.
+    /// Returns whether both are the same file, even if it was modified.
     #[must_use]
     pub fn is_same(&self, other: &Identity) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
@@ -81,7 +81,7 @@ impl Descriptor {
     }
 }
 
-/// Locks and the like may follow, cut anywhere.
+/// Parses `fdinfo`. Lines about locks may follow, and may be truncated.
 fn parse(text: &str) -> Option<Open> {
     let field =
         |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
@@ -97,7 +97,8 @@ fn parse(text: &str) -> Option<Open> {
     })
 }
 
-/// The identity of the file at a path, relative to a directory, from attributes that the kernel has cached.
+/// Returns the identity of the file at a path, relative to a directory, from cached attributes
+/// (`AT_STATX_DONT_SYNC`).
 ///
 /// # Errors
 /// If there is no such file.
@@ -105,7 +106,7 @@ pub fn identity_at(directory: BorrowedFd<'_>, path: &Path) -> io::Result<Identit
     stat(directory, path, AtFlags::STATX_DONT_SYNC)
 }
 
-/// The identity of an open file, likewise.
+/// Returns the identity of an open file, likewise.
 ///
 /// # Errors
 /// If the system call fails.
@@ -131,7 +132,8 @@ fn stat(directory: BorrowedFd<'_>, path: &Path, flags: AtFlags) -> io::Result<Id
     Ok(Identity { device, inode: found.stx_ino, kind, size })
 }
 
-/// As `/sys` says it, in sectors of 512 bytes whatever the device's are: it need not be opened. 0 where it does not.
+/// Returns the size of a block device in bytes from `/sys`, which counts sectors of 512 bytes, without opening it. 0
+/// if it is not reported.
 fn size_of_device(major: u32, minor: u32) -> u64 {
     let sectors = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size"));
     sectors

@@ -1,4 +1,4 @@
-//! Directories that a program goes through: their entries in the order in which it meets them, and files in them.
+//! Directories that a program scans: their entries in the order of `getdents`, and files in them.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,17 +15,17 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, RawDir, openat};
 pub struct Entry {
     /// Its name there.
     pub name: OsString,
-    /// Its number on the file system.
+    /// The inode number.
     pub inode: u64,
 }
 
-/// The regular files of a directory in the order of `getdents`, those among them of which the file system does not
-/// say what they are.
+/// Returns the regular files of a directory in the order of `getdents`, including entries whose type the file system
+/// does not report.
 ///
 /// # Errors
 /// If it cannot be read.
 pub fn entries(directory: &OwnedFd) -> io::Result<Vec<Entry>> {
-    // With a position of its own.
+    // An open file of its own, with a separate offset.
     let own = openat(directory, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let mut buffer = vec![MaybeUninit::uninit(); 32 << 10];
     let mut all = RawDir::new(own, &mut buffer);
@@ -40,21 +40,21 @@ pub fn entries(directory: &OwnedFd) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// A directory as a place to begin from.
+/// Opens a directory as a base of relative paths.
 ///
 /// # Errors
-/// If there is none.
+/// If it does not exist.
 pub fn open_directory(path: &Path) -> io::Result<OwnedFd> {
     Ok(openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Opens a file for reading by its name, seen from a directory, without waiting for anything but its file system.
+/// Opens a file for reading by its name relative to a directory, without blocking on anything but its file system.
 ///
 /// # Errors
-/// If there is none that we may read.
+/// If it does not exist or is not readable.
 pub fn open_beside(directory: &OwnedFd, name: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    // Only a file's owner may ask that it is not noted as accessed.
+    // Only the file's owner may request `O_NOATIME`.
     let quiet = openat(directory, name, flags | OFlags::NOATIME, Mode::empty());
     Ok(File::from(quiet.or_else(|_| openat(directory, name, flags, Mode::empty()))?))
 }

@@ -1,4 +1,5 @@
-//! The exits of processes, reported by the kernel: ten thousand processes are watched without polling them.
+//! Exits of processes, reported by the kernel (pidfd, epoll): ten thousand processes are watched without polling
+//! them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,17 +12,17 @@ use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 use super::Process;
 
-/// Marks the event that ends the thread. The keys of processes have 32 bits.
+/// Key of the event that ends the thread. The keys of processes have 32 bits.
 const STOP_EVENT: u64 = u64::MAX;
 
-/// Watches processes, by keys of the caller's.
+/// Watches processes, identified by keys of the caller's choice.
 #[derive(Debug)]
 pub struct ExitWatcher {
     all: OwnedFd,
-    /// Readable once it has been stopped.
+    /// Readable once the watcher has been stopped.
     stop: OwnedFd,
     stopped: AtomicBool,
-    /// A descriptor that is closed is no longer watched.
+    /// Closing a descriptor ends the watch.
     watched: Mutex<BTreeMap<u32, OwnedFd>>,
 }
 
@@ -29,7 +30,7 @@ impl ExitWatcher {
     /// Creates a watcher without processes.
     ///
     /// # Errors
-    /// If no descriptor is left.
+    /// If no descriptors are left.
     pub fn new() -> io::Result<ExitWatcher> {
         let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
@@ -37,21 +38,21 @@ impl ExitWatcher {
         Ok(ExitWatcher { all, stop, stopped: AtomicBool::new(false), watched: Mutex::default() })
     }
 
-    /// Wakes the waiting thread, and keeps it from waiting again.
+    /// Wakes the waiting thread, and prevents further waits.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
-        // It cannot be full.
+        // The counter cannot overflow.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
     }
 
-    /// Whether it has been stopped.
+    /// Returns whether it has been stopped.
     #[must_use]
     pub fn has_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, OwnedFd>> {
-        // Nothing that is done under the lock can panic half-way.
+        // No code under the lock can panic halfway.
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,7 +75,7 @@ impl ExitWatcher {
     /// Waits until watched processes have ended, or for `timeout`; appends their keys, which are no longer watched.
     ///
     /// # Errors
-    /// Those of epoll_wait(2), which are not to be expected.
+    /// Those of epoll_wait(2), which are not expected.
     pub fn wait(&self, timeout: Duration, ended: &mut Vec<u32>) -> io::Result<()> {
         let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
         let mut events = Vec::with_capacity(64);

@@ -9,19 +9,19 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{CWD, Process};
 
-/// Ancestry and users of a process. Process numbers are 0 if our namespace does not have them.
+/// Ancestry and users of a process. PIDs are 0 for processes outside of our PID namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// The process that it is, or is a thread of.
+    /// The process itself, or that of the thread.
     pub process: u32,
-    /// The process that has started it, or has adopted it.
+    /// The parent: the process that has started it, or its subreaper.
     pub parent: u32,
     /// Its real, effective and saved users.
     pub users: [u32; 3],
 }
 
 impl Process {
-    /// Its process, parent and users.
+    /// Returns its process, parent and users.
     ///
     /// # Errors
     /// If it has ended.
@@ -31,7 +31,7 @@ impl Process {
         status_of(&String::from_utf8_lossy(&text)).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Whether this thread, by its number, is one of its own: so that neither is another that has the number later.
+    /// Returns whether it has a thread of this ID, so that neither ID has been reused.
     #[must_use]
     pub fn has_thread(&self, thread: u32) -> bool {
         // Called for every request of a process with a rate: neither the name nor the call allocates.
@@ -42,7 +42,7 @@ impl Process {
         statat(&self.directory, &name.get_ref()[..end], AtFlags::empty()).is_ok()
     }
 
-    /// The name of its program, as far as the kernel keeps it (15 bytes).
+    /// Returns the name of its program, truncated by the kernel to 15 bytes.
     ///
     /// # Errors
     /// If it has ended.
@@ -52,7 +52,7 @@ impl Process {
         Ok(String::from_utf8_lossy(&text).trim_end_matches('\n').to_owned())
     }
 
-    /// The control groups that it is in, of all hierarchies, each from its root on.
+    /// Returns its control groups in all hierarchies, as paths from the root of each.
     ///
     /// # Errors
     /// If it has ended.
@@ -62,7 +62,7 @@ impl Process {
         Ok(groups_of(&String::from_utf8_lossy(&text)))
     }
 
-    /// A descriptor that becomes readable when it ends.
+    /// Returns a descriptor that becomes readable when it ends (pidfd).
     ///
     /// # Errors
     /// If it has ended already.
@@ -75,7 +75,7 @@ impl Process {
     }
 }
 
-/// The numbers of all processes.
+/// Returns the PIDs of all processes.
 ///
 /// # Errors
 /// If `/proc` cannot be read.
@@ -84,7 +84,7 @@ pub fn all() -> io::Result<Vec<u32>> {
     super::numbers_in(&proc, ".")
 }
 
-/// Whether `/proc` has the numbers that we have, and not those of another namespace.
+/// Returns whether `/proc` shows our own PID namespace.
 #[must_use]
 pub fn is_of_our_namespace() -> bool {
     rustix::fs::readlinkat(CWD, "/proc/self", Vec::new())
@@ -99,7 +99,7 @@ fn status_of(text: &str) -> Option<Status> {
     Some(Status { process: number("Tgid:")?, parent: number("PPid:")?, users })
 }
 
-/// Lines like `4:memory:/batch`, of which the last part may hold colons.
+/// Parses lines like `4:memory:/batch`, whose last part may contain colons.
 fn groups_of(text: &str) -> Vec<String> {
     text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).map(str::to_owned).collect()
 }

@@ -1,4 +1,4 @@
-//! The files that a process has mapped, which it need not have open any more.
+//! The files that a process has mapped, which may be closed or deleted.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -11,25 +11,25 @@ use rustix::fs::{Mode, OFlags, makedev, openat};
 
 use super::{Identity, Process, identity_at};
 
-/// A file that is mapped somewhere.
+/// A mapping of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapped {
-    /// The place in memory, as `/proc` names it.
+    /// The address range, as `/proc` names it.
     pub place: String,
     /// The file system's device.
     pub device: u64,
-    /// The file's number on it.
+    /// The inode number.
     pub inode: u64,
-    /// Whether it may be executed there: a program or a library.
+    /// Whether it is executable: a program or a library.
     pub is_code: bool,
     /// Its size in the address space, in bytes.
     pub length: u64,
-    /// The path; ` (deleted)` is appended if it has no name any more.
+    /// The path; ` (deleted)` is appended if the file was deleted.
     pub path: PathBuf,
 }
 
 impl Process {
-    /// The mappings of files, in the order of memory.
+    /// Returns the mappings of files, in address order.
     ///
     /// # Errors
     /// If it has ended, or belongs to another user.
@@ -39,18 +39,18 @@ impl Process {
         Ok(text.split(|&byte| byte == b'\n').filter_map(parse).collect())
     }
 
-    /// The identity of a mapped file, without a request to its file system. Needs root.
+    /// Returns the identity of a mapped file, without a request to its file system. Needs root.
     ///
     /// # Errors
-    /// If it is not mapped there any more.
+    /// If it is no longer mapped there.
     pub fn identity_mapped(&self, place: &str) -> io::Result<Identity> {
         identity_at(self.directory.as_fd(), Path::new(&format!("map_files/{place}")))
     }
 
-    /// Opens a file that is mapped, for reading only; it need not have a name any more. Needs root.
+    /// Opens a mapped file, for reading only; it may have been deleted. Needs root.
     ///
     /// # Errors
-    /// If it is not mapped there any more, or we may not read it.
+    /// If it is no longer mapped there, or is not readable.
     pub fn reopen_mapped(&self, place: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let name = format!("map_files/{place}");
@@ -59,7 +59,7 @@ impl Process {
     }
 }
 
-/// The process that a thread belongs to; `None` if it has ended.
+/// Returns the PID of the process of a thread; `None` if it has ended.
 #[must_use]
 pub fn process_of(thread: u32) -> Option<u32> {
     let text = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;

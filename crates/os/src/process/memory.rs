@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Bytes that the machine could give without swapping; `None` if it does not report them.
+/// Returns the bytes that the machine can provide without swapping (MemAvailable); `None` if it does not report them.
 #[must_use]
 pub fn available() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
@@ -11,7 +11,7 @@ pub fn available() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
-/// Largest resident memory of this process so far, in bytes (VmHWM); `None` if the system does not tell it.
+/// Returns the peak resident memory of this process in bytes (VmHWM); `None` if the system does not report it.
 #[must_use]
 pub fn peak_resident() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/status").ok()?;
@@ -19,8 +19,8 @@ pub fn peak_resident() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
-/// Bytes that the limits of a process's control groups leave, reclaimable pages of files included; `None` if no group
-/// has a limit.
+/// Returns the bytes that the limits of a process's control groups leave, including reclaimable pages of files;
+/// `None` if no group has a limit.
 ///
 /// The kernel charges a page of a file to the group of the process that reads it in. Pages that another group has
 /// read ahead are not charged to this one until they have to be read again: the limit is respected all the same.
@@ -30,7 +30,7 @@ pub fn left_to(process: u32) -> Option<u64> {
     left_in(&groups, |path| fs::read_to_string(path).ok())
 }
 
-/// The same from the text of `/proc/PID/cgroup`; `read` reads files.
+/// As [`left_to`], given the text of `/proc/PID/cgroup`; `read` reads files.
 fn left_in(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let left = groups.lines().filter_map(|line| {
         let (_, rest) = line.split_once(':')?;
@@ -44,11 +44,11 @@ fn left_in(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64> 
     left.min()
 }
 
-/// The files of a group.
+/// File names of a version of control groups.
 struct Version {
     limit: &'static str,
     used: &'static str,
-    /// In `memory.stat`: pages of files that are in memory.
+    /// Key in `memory.stat` of the inactive pages of files.
     inactive: &'static str,
     active: &'static str,
 }
@@ -61,7 +61,7 @@ const V1: Version = Version {
     active: "total_active_file ",
 };
 
-/// The second where both versions are mounted.
+/// The second one if both versions are mounted.
 const V2_ROOTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 const V2: Version = Version {
     limit: "memory.max",
@@ -70,10 +70,10 @@ const V2: Version = Version {
     active: "active_file ",
 };
 
-/// Limits from this size on mean that there is none: version 1 of control groups reports a huge number instead.
+/// Limits from this size on mean no limit: version 1 of control groups reports a huge number instead.
 const UNLIMITED_MIN_BYTES: u64 = 1 << 60;
 
-/// The least that is left in the group and in all groups above it, in bytes.
+/// Returns the minimum that is left in the group and all of its ancestors, in bytes.
 fn least(root: &str, path: &str, version: &Version, read: &impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let group = Path::new(root).join(path.trim_start_matches('/'));
     let up_to_root = group.ancestors().take_while(|above| above.starts_with(root));

@@ -1,17 +1,17 @@
-//! Descriptors that are one: what one process reads through its own, the other has passed.
+//! Descriptors that refer to the same open file: a `read` through one also advances the other.
 #![allow(unsafe_code)]
 
 use super::Process;
 
-/// The comparison of two open files, of those that `kcmp` knows.
+/// Type of comparison of `kcmp`: two open files.
 const KCMP_FILE: libc::c_int = 0;
 
 impl Process {
-    /// Whether a descriptor of this process and one of another are the same open file, duplicated or inherited, with
-    /// one position for both. False if the system does not tell.
+    /// Returns whether a descriptor of this process and one of another refer to the same open file, duplicated or
+    /// inherited, with a common offset. False if the system does not tell.
     #[must_use]
     pub fn shares(&self, file: u32, other: &Process, others: u32) -> bool {
-        // SAFETY: numbers are compared; no memory is touched.
+        // SAFETY: the call compares numbers; it touches no memory.
         let order = unsafe {
             libc::syscall(
                 libc::SYS_kcmp,

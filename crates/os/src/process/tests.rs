@@ -103,7 +103,7 @@ fn children_of_all_threads_are_found() {
 fn a_process_says_what_it_is_and_that_it_has_ended() {
     let mut started = Started::new(&["cat", "-", "a b"]);
     let mut process = started.process();
-    // Between fork and exec it is still this program.
+    // Between fork and exec it is still the test program.
     wait_until("the command line", || {
         process.command_line().unwrap().first().is_some_and(|name| name == "cat")
     });
@@ -177,7 +177,7 @@ fn the_call_that_a_program_reads_in_is_seen_with_what_it_asks_for() {
     if let Err(error) = fs::read("/proc/self/syscall") {
         return skipped("read calls", error);
     }
-    // Until it is a cat that reads its standard input, and no shell's child or loader.
+    // Waits until it is `cat` reading its standard input, and not the shell or the loader.
     wait_until("its call", || process.read_call(process.number()).is_some_and(|call| call.bytes > 1000));
     assert_eq!(process.read_call(process.number()).unwrap().file, 0);
     let file = |text| ReadCall::of(text).map(|call| (call.file, call.bytes));
@@ -216,7 +216,7 @@ fn files_of_a_directory_come_in_its_order_and_without_its_directories() {
 #[test]
 fn a_program_begins_when_it_may_in_the_process_that_was_named() {
     use super::command::{Running, Signals, Status};
-    // Signals are held back in this thread only, which ends with the test.
+    // Blocks signals only in this thread, which ends with the test.
     let signals = Signals::hold().unwrap();
     let mut named = 0;
     let words = ["sh", "-c", "exit 7"].map(OsString::from);

@@ -1,4 +1,4 @@
-//! A thread of a process: time running, time waiting for a core, time asleep; and the kind of its sleep.
+//! A thread of a process: time running, time waiting for a core, time asleep; and the reason of its sleep.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,34 +8,34 @@ use rustix::fs::{Mode, OFlags, openat};
 
 use super::{CWD, STAT_LINE_MAX_BYTES, Stat, reread};
 
-/// A thread of a process. Its times count from the moment when it was opened here.
+/// A thread of a process. Its times count from the moment when it was opened.
 #[derive(Debug)]
 pub struct Thread {
     schedstat: OwnedFd,
     stat: OwnedFd,
-    /// Where in the kernel it sleeps: some wait for I/O in a state that looks like waiting for a pipe.
+    /// `wchan`: some threads wait for I/O in a state that looks like waiting for a pipe.
     place: Option<OwnedFd>,
     begun: Instant,
     first: (Duration, Duration, u64),
 }
 
-/// Times of a thread since it was opened here.
+/// Times of a thread since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// Time on a core.
     pub ran: Duration,
-    /// Ready to run, and no core was free.
+    /// Time ready to run without a free core.
     pub queued: Duration,
-    /// Neither: it waited for something to happen.
+    /// Time asleep: the remainder.
     pub slept: Duration,
-    /// Number of times that it was given a core.
+    /// Number of times that it was scheduled.
     pub turns: u64,
 }
 
 /// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleeps {
-    /// It runs, or could.
+    /// It runs, or is ready to run.
     Not,
     /// It waits for I/O.
     ForIo,
@@ -43,14 +43,14 @@ pub enum Sleeps {
     Otherwise,
 }
 
-/// Where the kernel waits for a FUSE server's answer, in a state in which signals can wake it.
+/// Kernel function that waits for a FUSE server's answer, in a state in which signals can wake it.
 const FUSE: &str = "request_wait_answer";
 
 impl Thread {
-    /// The calling thread. Others may ask for its times as well.
+    /// Opens the calling thread. Other threads may query its times as well.
     ///
     /// # Errors
-    /// If `/proc` is not there, or the kernel does not account for waiting.
+    /// If `/proc` is not mounted, or the kernel does not account for waiting (`schedstat`).
     pub fn current() -> io::Result<Thread> {
         Thread::open_in(CWD, "/proc/thread-self")
     }
@@ -69,8 +69,8 @@ impl Thread {
         Ok(Thread { schedstat, stat, place: open("wchan").ok(), begun: Instant::now(), first })
     }
 
-    /// Times so far. The kernel accounts time on a core at a clock tick or when the thread leaves the core, so that
-    /// the time of a running thread is some milliseconds old, and the difference appears as `slept`.
+    /// Returns the times so far. The kernel accounts time on a core at a clock tick or when the thread leaves the
+    /// core, so that the time of a running thread lags by some milliseconds, and the difference appears as `slept`.
     ///
     /// # Errors
     /// If it has ended.
@@ -81,7 +81,7 @@ impl Thread {
         Ok(Times { ran, queued, slept, turns: turns.saturating_sub(self.first.2) })
     }
 
-    /// Its state now.
+    /// Returns its current state.
     ///
     /// # Errors
     /// If it has ended.
@@ -104,7 +104,7 @@ impl Thread {
     }
 }
 
-/// Nanoseconds on a core and waiting for one, and turns.
+/// Returns the time on a core, the time waiting for one, and the number of turns.
 fn schedstat(file: &OwnedFd) -> io::Result<(Duration, Duration, u64)> {
     let mut buffer = [0; 96];
     let mut numbers =

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A tree as lines of `path: content`; `{0-3}` in a path stands for each of the CPUs.
+/// Parses a tree given as lines of `path: content`; `{0-3}` in a path expands to each of the CPUs.
 fn parsed(tree: &str) -> Topology {
     let mut files: BTreeMap<String, String> = BTreeMap::new();
     for line in tree.lines().filter(|line| !line.trim().is_empty()) {
@@ -49,7 +49,7 @@ const TWO_VCPUS: &str = "
     cpu/cpu{0-1}/cache/index2/shared_cpu_list: 0-1
 ";
 
-/// Two sockets with two cores of two threads each; siblings are numbered as Intel's firmware does.
+/// Two sockets with two cores of two threads each; siblings are numbered as by Intel's firmware.
 const TWO_SOCKETS: &str = "
     cpu/online: 0-7
     node/online: 0-1

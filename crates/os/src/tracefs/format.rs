@@ -1,4 +1,4 @@
-//! Where the fields of an event stand in its record. Pure.
+//! The layout of an event's record (pure).
 
 use super::{Kind, Touch, device_of};
 use rustix::param::page_size;
@@ -11,7 +11,7 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// From a line such as `field:unsigned long i_ino; offset:8; size:8; signed:0;`.
+    /// Parses a line such as `field:unsigned long i_ino; offset:8; size:8; signed:0;`.
     pub(super) fn find(text: &str, name: &str) -> Option<Field> {
         text.lines().find_map(|line| {
             let mut parts = line.trim().split(';').map(str::trim);
@@ -24,7 +24,7 @@ impl Field {
         })
     }
 
-    /// An unsigned number; `None` if it is not there.
+    /// Returns the unsigned number in the field; `None` if the record is too short.
     pub(super) fn read(self, record: &[u8]) -> Option<u64> {
         let bytes = record.get(self.offset..self.offset.checked_add(self.size)?)?;
         Some(match *bytes {
@@ -36,7 +36,7 @@ impl Field {
     }
 }
 
-/// An event's record.
+/// Layout of an event's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Format {
     number: u64,
@@ -65,7 +65,7 @@ impl Format {
         })
     }
 
-    /// The access in a record; `None` if the record is of another event, or is cut short.
+    /// Returns the access in a record; `None` if the record is of another event, or is truncated.
     pub(super) fn touch(&self, kind: Kind, time: u64, record: &[u8]) -> Option<Touch> {
         if self.kind.read(record)? != self.number {
             return None;

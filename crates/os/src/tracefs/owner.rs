@@ -1,10 +1,10 @@
 //! The process that owns an instance: it creates the instance, names threads for it, and removes it.
 //!
 //! The kernel waits for an RCU grace period, some 20 to 90 ms, when a buffer's size is set, when threads are added,
-//! and when an instance is removed; and a process cannot end while one of its threads waits so. So a daemon does
-//! that. It has a session of its own, its parent has ended, its directory is `/`, and it has nothing open but tracefs
-//! and a socket to its creator. When the socket is closed, because the instance is not needed any more or because the
-//! creator was killed, it removes the instance.
+//! and when an instance is removed; a process cannot end while one of its threads is in such a wait. A daemon
+//! therefore makes these calls. It has a session of its own, its parent has ended, its directory is `/`, and it has
+//! nothing open but tracefs and a socket to its creator. When the socket is closed, because the instance is not
+//! needed any more or because the creator was killed, it removes the instance.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString};
@@ -15,8 +15,9 @@ use std::ptr;
 
 use libc::c_int;
 
-/// How an instance is set up: the buffer in KiB for each core, some thousands of events, of which the newest are
-/// kept. With the last, tracing is off as soon as `free_buffer` is closed, which happens also if its owner is killed.
+/// Settings of an instance: the buffer in KiB per core, enough for some thousands of events, of which the newest are
+/// kept. With the last setting, tracing stops when `free_buffer` is closed, which also happens if the owner is
+/// killed.
 const SETTINGS: [(&CStr, &CStr); 4] = [
     (c"buffer_size_kb", c"256"),
     (c"options/overwrite", c"1"),
@@ -24,13 +25,13 @@ const SETTINGS: [(&CStr, &CStr); 4] = [
     (c"options/disable_on_free", c"1"),
 ];
 
-/// Bytes of a request at most: numbers of threads as text, which ends with the line.
+/// Maximum bytes of a request: thread IDs as text, terminated by a newline.
 const REQUEST_MAX_BYTES: usize = 8 << 10;
 
-/// Attempts to remove an instance of which another process still has a file open, 10 ms apart.
+/// Attempts, 10 ms apart, to remove an instance of which another process still has a file open.
 const REMOVE_TRIES: usize = 500;
 
-/// The process, as long as this is there.
+/// Handle of the owner process, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Owner {
     socket: UnixStream,
@@ -41,7 +42,7 @@ impl Owner {
     /// up. The owner removes the instances in `left_over` after its own.
     ///
     /// # Errors
-    /// If it cannot be made; then nothing is left of it.
+    /// If it cannot be created; then nothing is left of it.
     pub(super) fn start(instances: BorrowedFd<'_>, name: &CStr, left_over: &[CString]) -> io::Result<Owner> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut keep = [instances.as_raw_fd(), theirs.as_raw_fd()];
@@ -71,9 +72,9 @@ impl Owner {
         Ok(owner)
     }
 
-    /// Adds these threads, and those that they start from now on, to the threads whose events are traced.
+    /// Adds these threads, and those that they start from now on, to the traced ones.
     pub(super) fn name_threads(&mut self, threads: &[u32]) -> io::Result<()> {
-        // A number has ten digits at most.
+        // A thread ID has at most ten digits.
         for some in threads.chunks(REQUEST_MAX_BYTES / 11) {
             let numbers: Vec<String> = some.iter().map(u32::to_string).collect();
             self.socket.write_all((numbers.join(" ") + "\n").as_bytes())?;
@@ -95,7 +96,7 @@ impl Owner {
 
 fn wait_for(child: libc::pid_t) -> io::Result<()> {
     let mut status = 0;
-    // SAFETY: `status` is filled.
+    // SAFETY: the call only writes `status`.
     while unsafe { libc::waitpid(child, &raw mut status, 0) } < 0 {
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
@@ -108,6 +109,7 @@ fn wait_for(child: libc::pid_t) -> io::Result<()> {
 /// Main function of the owner.
 ///
 /// # Safety
+/// Only after a fork, like the functions below: plain system calls on memory that stays valid.
 /// Only after a fork, as are the functions below: plain system calls on memory that stays valid.
 unsafe fn own(instances: c_int, socket: c_int, name: &CStr, left_over: &[CString]) -> ! {
     // SAFETY: see above.
@@ -128,7 +130,7 @@ unsafe fn own(instances: c_int, socket: c_int, name: &CStr, left_over: &[CString
     }
 }
 
-/// Gives the instance's directory, and its `free_buffer`; or an error's number.
+/// Sets up the instance; returns descriptors of its directory and its `free_buffer`, or an error number.
 ///
 /// # Safety
 /// As of [`own`].
@@ -151,7 +153,7 @@ unsafe fn set_up(instances: c_int, name: &CStr) -> Result<(c_int, c_int), c_int>
     }
 }
 
-/// Serves requests to name threads until the socket is closed.
+/// Serves requests to add threads until the socket is closed.
 ///
 /// # Safety
 /// As of [`own`].
@@ -160,7 +162,7 @@ unsafe fn serve(instance: c_int, socket: c_int) {
     let mut length = 0;
     loop {
         let rest = &mut request[length..];
-        // SAFETY: as of this function; as many bytes are read as there is room for.
+        // SAFETY: as of this function; at most as many bytes are read as there is room for.
         let read = unsafe { libc::read(socket, rest.as_mut_ptr().cast(), rest.len()) };
         match usize::try_from(read) {
             Err(_) if errno() == libc::EINTR => continue,
@@ -168,7 +170,7 @@ unsafe fn serve(instance: c_int, socket: c_int) {
             Ok(read) => length += read,
         }
         if request[..length].ends_with(b"\n") {
-            // Not truncated: the threads named before stay.
+            // Appends, so that the threads added before stay.
             let how = libc::O_WRONLY | libc::O_APPEND;
             // SAFETY: as of this function.
             unsafe {
@@ -180,6 +182,8 @@ unsafe fn serve(instance: c_int, socket: c_int) {
     }
 }
 
+/// Sends an error number, or 0, to the creator.
+///
 /// # Safety
 /// As of [`own`].
 unsafe fn tell(socket: c_int, error: c_int) {
@@ -188,6 +192,8 @@ unsafe fn tell(socket: c_int, error: c_int) {
     unsafe { libc::send(socket, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
 }
 
+/// Writes a word to a file of tracefs, in one system call.
+///
 /// # Safety
 /// As of [`own`].
 unsafe fn put(directory: c_int, path: &CStr, how: c_int, word: &[u8]) -> Result<(), c_int> {
@@ -204,6 +210,8 @@ unsafe fn put(directory: c_int, path: &CStr, how: c_int, word: &[u8]) -> Result<
     }
 }
 
+/// Removes an instance; retries while another process has one of its files open.
+///
 /// # Safety
 /// As of [`own`].
 unsafe fn remove(instances: c_int, name: &CStr) {
@@ -224,7 +232,7 @@ fn errno() -> c_int {
     unsafe { *libc::__errno_location() }
 }
 
-/// Closes all descriptors but these, which are in ascending order.
+/// Closes all descriptors except `keep`, which is in ascending order.
 ///
 /// # Safety
 /// As of [`own`].
@@ -239,11 +247,13 @@ unsafe fn close_all_but(keep: &[c_int]) {
     unsafe { close(from, c_int::MAX) };
 }
 
+/// Closes the descriptors from `from` to `to`, inclusive.
+///
 /// # Safety
 /// As for [`own`]; the closed descriptors must no longer be used in this process.
 unsafe fn close(from: c_int, to: c_int) {
-    /// Descriptors that are closed one by one before Linux 5.9, which lacks close_range(2): more than a process
-    /// usually may have.
+    /// Number of descriptors that are closed one by one before Linux 5.9, which lacks close_range(2): more than the
+    /// usual limit of a process.
     const DESCRIPTORS_MAX: c_int = 65_536;
     // SAFETY: as of this function.
     unsafe {

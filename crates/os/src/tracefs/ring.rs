@@ -1,4 +1,4 @@
-//! Pages of the kernel's ring buffer: a header, then records, each behind a word that says how long it is. Pure.
+//! Pages of the kernel's ring buffer: a header, then records, each preceded by a word with its length (pure).
 
 use super::format::Field;
 
@@ -12,22 +12,22 @@ pub(super) struct Header {
     pub(super) page: usize,
 }
 
-/// Flag of the committed length: events were lost before this page.
+/// Flag in the committed length: events were lost before this page.
 const LOST_FLAG: u64 = 1 << 31;
-/// Bits of the committed length.
+/// Mask of the committed length in bytes.
 const LENGTH_MASK: u64 = (1 << 27) - 1;
 
-/// Type of a word, its first five bits: a record whose length is in the next word.
+/// Record type, in the first five bits of a word: a record whose length is in the next word.
 const LONG_RECORD: u32 = 0;
-/// Type of a word: padding, or the end of the page.
+/// Record type: padding, or the end of the page.
 const PADDING_RECORD: u32 = 29;
-/// Type of a word: further bits of the time since the record before.
+/// Record type: further bits of the time since the previous record.
 const TIME_EXTEND_RECORD: u32 = 30;
-/// Type of a word: an absolute time.
+/// Record type: an absolute time.
 const TIME_STAMP_RECORD: u32 = 31;
 
 impl Header {
-    /// As `events/header_page` says it.
+    /// Parses `events/header_page`.
     pub(super) fn parse(text: &str) -> Option<Header> {
         let data = Field::find(text, "data")?;
         let page = data.offset.checked_add(data.size)?;
@@ -40,8 +40,8 @@ impl Header {
         (page <= 1 << 20).then_some(header)
     }
 
-    /// Gives each record of a page, with its time; says whether some are missing: overwritten before the page, or cut
-    /// off.
+    /// Calls `each` with the time and the bytes of each record of a page; returns whether records are missing:
+    /// overwritten before the page, or truncated.
     pub(super) fn records(&self, page: &[u8], mut each: impl FnMut(u64, &[u8])) -> bool {
         let (Some(begun), Some(commit)) = (self.time.read(page), self.commit.read(page)) else { return true };
         let end = self.data.saturating_add((commit & LENGTH_MASK) as usize);
@@ -57,7 +57,7 @@ impl Header {
                 PADDING_RECORD if delta == 0 => break,
                 LONG_RECORD | PADDING_RECORD => {
                     let Some((length, behind)) = self::word(behind) else { return true };
-                    // The length counts its own word.
+                    // The length includes its own word.
                     let Some(length) = (length as usize).checked_sub(4) else { return true };
                     let length = length.next_multiple_of(4);
                     let Some(split) = behind.split_at_checked(length) else { return true };
@@ -88,7 +88,7 @@ fn word(bytes: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from_ne_bytes(*word), rest))
 }
 
-/// The type or length field of a record's first word, and the time since the record before, in ns.
+/// Splits a record's first word into its type or length field, and the time since the previous record in ns.
 fn split(word: u32) -> (u32, u64) {
     if cfg!(target_endian = "little") {
         (word & 31, u64::from(word >> 5))

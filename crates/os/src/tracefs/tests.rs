@@ -53,7 +53,7 @@ fn word(kind: u32, delta: u64) -> [u8; 4] {
     word.to_ne_bytes()
 }
 
-/// As the kernel writes it, and the records with their times.
+/// Returns a page as the kernel writes it, and the records with their times.
 fn page(begun: u64, items: &[Item], lost: bool) -> (Vec<u8>, Vec<(u64, Vec<u8>)>) {
     let (mut data, mut records, mut time) = (Vec::new(), Vec::new(), begun);
     for item in items {
@@ -105,7 +105,7 @@ proptest! {
         begun in 0..1u64 << 50, items in items(), lost: bool, rest in 0..64usize,
     ) {
         let (mut page, expected) = page(begun, &items, lost);
-        // Bytes behind the last record must be ignored.
+        // Bytes after the last record must be ignored.
         page.resize(page.len() + rest, 0xff);
         let mut found = Vec::new();
         let said = header().records(&page, |time, record| found.push((time, record.to_vec())));
@@ -124,7 +124,7 @@ proptest! {
 
     #[test]
     fn no_bytes_are_too_strange(mut bytes in prop::collection::vec(any::<u8>(), 0..400), short: bool) {
-        // A length that leads into the page.
+        // A length that ends within the page.
         if short && bytes.len() > 16 {
             bytes[8..16].copy_from_slice(&300u64.to_ne_bytes());
         }
@@ -270,7 +270,7 @@ fn an_instances_owner_holds_nothing_but_tracefs_and_ends_with_it() {
     wait_until("an owner is left", || owners().is_empty());
 }
 
-/// One test at a time counts this process's instances.
+/// Serializes the tests: this process's instances are counted.
 fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)

@@ -1,8 +1,8 @@
-//! A tracefs, by the descriptor of its root: the mounted one, or else a private mount.
+//! A tracefs, by the descriptor of its root: the mounted one, or a private mount.
 //!
 //! `fsmount` creates a mount that is not attached to a directory of any namespace. It is used through its descriptor,
 //! is invisible to other processes, and vanishes when the descriptor is closed. The kernel has a single tracefs, so
-//! both show the same instances.
+//! both mounts show the same instances.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -17,16 +17,16 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 /// Usual mount points of tracefs.
 const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// The tracefs that is used.
+/// Location of the tracefs that is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The one that is mounted on this directory.
+    /// The tracefs mounted on this directory.
     Mounted(PathBuf),
     /// A private mount, invisible in every namespace.
     Private,
 }
 
-/// A tracefs that may be written to.
+/// A writable tracefs.
 #[derive(Debug)]
 pub(super) struct Tree {
     root: OwnedFd,
@@ -34,7 +34,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// The mounted tracefs, if it may be written to, else a private mount of it.
+    /// Opens the mounted tracefs if it is writable, otherwise a private mount of it.
     ///
     /// # Errors
     /// The missing precondition and its remedy, as a clause.
@@ -64,7 +64,7 @@ impl Tree {
         accessat(&self.root, path.as_ref(), Access::EXISTS, AtFlags::EACCESS).is_ok()
     }
 
-    /// A directory, for names relative to it.
+    /// Opens a directory, as a base of relative names.
     pub(super) fn directory(&self, path: impl AsRef<Path>) -> io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(openat(&self.root, path.as_ref(), flags, Mode::empty())?)
@@ -74,13 +74,13 @@ impl Tree {
         read_beside(self.root.as_fd(), path)
     }
 
-    /// The names of the instances.
+    /// Returns the names of the instances.
     pub(super) fn instances(&self) -> Vec<CString> {
         names(self.root.as_fd(), Path::new("instances"))
     }
 }
 
-/// The names in a directory; empty if it cannot be listed.
+/// Returns the names in a directory; empty if it cannot be listed.
 pub(super) fn names(beside: BorrowedFd<'_>, path: &Path) -> Vec<CString> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let entries = openat(beside, path, flags, Mode::empty()).and_then(Dir::new);
@@ -88,14 +88,14 @@ pub(super) fn names(beside: BorrowedFd<'_>, path: &Path) -> Vec<CString> {
     all.filter(|name| !name.as_bytes().starts_with(b".")).collect()
 }
 
-/// Opens a file of tracefs, by its path from a directory.
+/// Opens a file of tracefs, by its path relative to a directory.
 pub(super) fn open_beside(beside: BorrowedFd<'_>, path: impl AsRef<Path>, how: OFlags) -> io::Result<File> {
     Ok(File::from(openat(beside, path.as_ref(), how | OFlags::CLOEXEC, Mode::empty())?))
 }
 
-/// A file's whole text.
+/// Reads the whole text of a file.
 pub(super) fn read_beside(beside: BorrowedFd<'_>, path: impl AsRef<Path>) -> io::Result<String> {
-    // Some files must be read whole by a single call.
+    // Some files must be read by a single call.
     let mut text = vec![0; 16 << 10];
     let mut file = open_beside(beside, path, OFlags::RDONLY)?;
     let mut length = 0;
@@ -117,7 +117,7 @@ fn private_mount() -> Result<OwnedFd, Errno> {
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// The reason for which tracefs cannot be used, and the remedy.
+/// Describes why tracefs cannot be used, and the remedy.
 fn why_not(error: Errno, is_root: bool) -> String {
     match error {
         Errno::NODEV => "this kernel has no tracefs (CONFIG_FTRACE)".to_owned(),

@@ -1,4 +1,4 @@
-//! Bins as they are written to a file; what is read is checked as if it were built anew.
+//! Serialized form of bins; deserialized values are validated like new ones.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,9 @@
 //! The certificate of a placement of any graph, with joins and replicas.
 //!
-//! A *flow* is the tuples that enter a group along one edge that is cut, or at an entry. Flow `i` is bounded
-//! by a burst and a rate, `s_i + p_i t`, and each of its tuples costs its group `B_i` of CPU time at most. The
-//! bounds of a flow follow from those of the group that sends it (Le Boudec and Thiran, *Network Calculus*,
-//! 2001, sections 1.4 and 6.2), group by group:
+//! A *flow* is the tuples that enter a group along a cut edge, or at an entry. Flow `i` is bounded by a burst and a
+//! rate, `s_i + p_i t`, and each of its tuples costs its group at most `B_i` of CPU time. The bounds of a flow follow
+//! from those of the group that sends it (Le Boudec and Thiran, *Network Calculus*, 2001, sections 1.4 and 6.2),
+//! group by group:
 //!
 //! ```text
 //! one flow on one core       ring  <=  s + p (T + B)                          output burst  g (s + p (T + B))
@@ -11,41 +11,41 @@
 //!                            ring  <=  r(s + p delay)                         output burst  g (s + p delay)
 //! ```
 //!
-//! Several flows may be served in any order, as long as the core does not idle while it has a tuple. A
-//! replica takes `r(n) = c + x n` of `n` tuples in a row as [`super::ReplicaBounds`] declares, or all of them;
-//! results are put in order again, so a tuple may wait as long as the slowest replica takes. A flow through groups that receive nothing
-//! else pays for its burst once, at the slowest of them, as in a row of stages.
+//! Several flows may be served in any order, as long as the core does not idle while it has a tuple. Of `n`
+//! consecutive tuples a replica takes at most `r(n) = c + x n`, as declared by [`super::ReplicaBounds`], or all of
+//! them; results are put in order again, so a tuple may wait as long as the slowest replica takes. A flow through
+//! groups without other inputs pays for its burst once, at the slowest of them, as in a tandem of stages.
 
 use super::ArrivalBounds;
 use super::work::{ReplicaBounds, WorkBounds};
 use crate::{Error, Hop, Idle, Model, Placement, Topology};
 
-/// Room that a ring needs.
+/// Required capacity of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingBound {
     /// The edge that passes through the ring; `None` for the queue of tuples from outside.
     pub edge: Option<usize>,
     /// The operator that takes the tuples.
     pub operator: usize,
-    /// Tuples for which it needs room, that in progress included. Between replicas each ring of the edge needs
-    /// as much.
+    /// Required capacity in tuples, including the one in progress. Between replicas each ring of the edge needs this
+    /// capacity.
     pub tuples: u64,
 }
 
-/// Rings of a placement that never overflow, and a bound of the delay.
+/// Ring sizes of a placement with which no ring overflows, and a bound of the delay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacementCertificate {
     /// The rings, in the order of the operators that take from them.
     pub rings: Vec<RingBound>,
-    /// Longest time from the arrival of a tuple until all that stems from it is done, in nanoseconds.
+    /// Longest time from the arrival of a tuple until all tuples that stem from it are finished, in nanoseconds.
     pub delay_max_ns: f64,
-    /// Share of the guaranteed time of each group's core that the declared rate can take, 1 at most.
+    /// Share of the guaranteed time of each group's core that the declared rate can take, at most 1.
     pub load_max: Vec<f64>,
 }
 
 impl Model<'_> {
-    /// The certificate of a placement while the input keeps to `arrivals` and operators and cores to `work`.
-    /// The rate of this model is not looked at, and the costs of hops count as the largest.
+    /// Returns the certificate of a placement, valid while the input stays within `arrivals`, and operators and cores
+    /// within `work`. The rate of this model is ignored, and the costs of hops count as upper bounds.
     ///
     /// # Errors
     /// As [`Model::check`]; if a bound is out of range; if a group is slower than its input.
@@ -63,14 +63,14 @@ impl Model<'_> {
     }
 }
 
-/// A path through groups that receive nothing else, over which a burst is paid for once: the row of stages of
+/// A path through groups without other inputs, over which a burst is paid for once: the tandem of stages of
 /// [`super::Certificate`].
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    /// Delay before the row, in nanoseconds.
+    /// Delay before the tandem, in nanoseconds.
     before_ns: f64,
     burst_tuples: f64,
-    /// Tuples per tuple at the beginning of the row: `G`.
+    /// Tuples per tuple at the beginning of the tandem: `G`.
     amplification: f64,
     /// Sum of `T + G B`.
     latency_ns: f64,
@@ -83,7 +83,7 @@ impl Row {
         Row { before_ns, burst_tuples, amplification: 1.0, latency_ns: 0.0, slowest_ns: 0.0 }
     }
 
-    /// After a stage.
+    /// Returns the state after a further stage.
     fn pass(self, pause_ns: f64, tuple_ns: f64) -> Row {
         let service_ns = self.amplification * tuple_ns;
         let latency_ns = self.latency_ns + pause_ns + service_ns;
@@ -108,21 +108,21 @@ struct Flow {
 /// Bounds of a flow in its group.
 struct Passed {
     ring_tuples: f64,
-    /// Tuples that may leave at once, per tuple sent for each taken.
+    /// Burst of the output, per tuple sent for each taken.
     burst_tuples: f64,
-    /// Until the group is done with a tuple.
+    /// Delay until the group has finished a tuple, in nanoseconds.
     delay_ns: f64,
-    /// The row, if it goes on.
+    /// The tandem, if it continues.
     row: Option<Row>,
 }
 
-/// The bounds of all flows, computed from the entries on.
+/// Computes the bounds of all flows in the order of the graph, from the entries on.
 struct Propagation<'a> {
     model: &'a Model<'a>,
     placement: &'a Placement,
     work: &'a WorkBounds,
     group_of: Vec<usize>,
-    /// For each operator the longest CPU time of it and of all that follows it in its group, per tuple taken.
+    /// For each operator the longest CPU time of it and of its successors in its group, per tuple taken.
     work_ns: Vec<f64>,
 }
 
@@ -171,7 +171,7 @@ impl<'a> Propagation<'a> {
         flows
     }
 
-    /// The edges from a group to others.
+    /// Returns the edges from a group to others.
     fn cut_edges(&self, group: usize) -> impl Iterator<Item = usize> {
         let edges = self.model.pipeline.edges().iter().enumerate();
         edges
@@ -179,16 +179,16 @@ impl<'a> Propagation<'a> {
             .map(|(index, _)| index)
     }
 
-    /// Division of the tuples among the replicas of a group.
+    /// Returns the division of the tuples among the replicas of a group.
     fn replicas(&self, group: usize) -> ReplicaBounds {
         self.work.of_replicas(self.model.pipeline, &self.placement.groups[group])
     }
 
-    /// Load of a group's core, or an error if it is too much.
+    /// Returns the load of a group's core, or an error if it exceeds the core's time.
     fn load(&self, group: usize, flows: &[Flow]) -> Result<f64, Error> {
         let share = self.replicas(group).share;
         let share_min = 1.0 / self.placement.groups[group].cores.len() as f64;
-        // 1/3 is rounded.
+        // Tolerates the rounding of shares such as 1/3.
         if !(share_min * (1.0 - 1e-9)..=1.0).contains(&share) {
             let (what, range) = ("share of a replica", "from 1/r to 1 for r replicas");
             return Err(Error::Value { what, value: share, range });
@@ -218,7 +218,7 @@ impl<'a> Propagation<'a> {
         }
         let ReplicaBounds { share, burst_tuples } = self.replicas(group);
         let of_replica = |tuples: f64| tuples.min(burst_tuples + share * tuples);
-        // A transit that varies lets tuples meet that were sent apart.
+        // A varying transit lets tuples meet that were sent apart.
         let queued =
             |flow: &Flow| burst_tuples + share * (flow.burst_tuples + flow.per_ns * self.transit_ns(flow));
         let work_ns: f64 = flows.iter().map(|flow| self.tuple_ns(flow) * queued(flow)).sum();
@@ -233,7 +233,7 @@ impl<'a> Propagation<'a> {
         Passed { ring_tuples: of_replica(tuples), burst_tuples: tuples, delay_ns, row: None }
     }
 
-    /// The flow that leaves along an edge.
+    /// Returns the flow that leaves along an edge.
     fn output(&self, edge: usize, flows: &[Flow], passed: &[Passed]) -> Flow {
         let sent: Vec<f64> = flows.iter().map(|flow| self.sent(flow.operator, edge)).collect();
         let sum = |of: &dyn Fn(usize) -> f64| (0..flows.len()).map(|flow| sent[flow] * of(flow)).sum::<f64>();
@@ -246,7 +246,7 @@ impl<'a> Propagation<'a> {
         Flow { edge: Some(edge), operator: self.model.pipeline.edges()[edge].to, burst_tuples, per_ns, row }
     }
 
-    /// Largest number of tuples sent along an edge from a group per tuple that enters it at an operator.
+    /// Returns the maximum number of tuples sent along an edge from a group per tuple that enters it at an operator.
     fn sent(&self, operator: usize, edge: usize) -> f64 {
         let pipeline = self.model.pipeline;
         let group = self.group_of[operator];
@@ -263,7 +263,7 @@ impl<'a> Propagation<'a> {
         taken[pipeline.edges()[edge].from] * f64::from(self.work.outputs_max[edge])
     }
 
-    /// `B`: longest time per tuple of a flow, in nanoseconds, with its share of the stalls.
+    /// Returns `B`: the longest time per tuple of a flow, in nanoseconds, including its share of the stalls.
     fn tuple_ns(&self, flow: &Flow) -> f64 {
         let receive_ns = flow.edge.map_or(0.0, |edge| self.hop(edge).receive_ns);
         (receive_ns + self.work_ns[flow.operator]) / (1.0 - self.work.stall_ratio)
@@ -289,7 +289,7 @@ impl<'a> Propagation<'a> {
         hop.send_ns + if self.is_parking() { hop.waker_ns } else { 0.0 }
     }
 
-    /// Longest time that tuples of a flow pile up while the core does not work.
+    /// Returns the longest time for which tuples of a flow accumulate while the core is stalled.
     fn stall_ns(&self, flow: &Flow) -> f64 {
         let wake_ns = flow.edge.filter(|_| self.is_parking()).map_or(0.0, |edge| self.hop(edge).wake_ns);
         (self.work.stall_max_ns + wake_ns) / (1.0 - self.work.stall_ratio)
@@ -303,7 +303,7 @@ impl<'a> Propagation<'a> {
         matches!(self.model.idle, Idle::Park { .. })
     }
 
-    /// The hop of an edge that is cut.
+    /// Returns the hop of a cut edge.
     fn hop(&self, edge: usize) -> &Hop {
         let topology: &Topology = self.model.topology;
         let edge = &self.model.pipeline.edges()[edge];

@@ -10,25 +10,25 @@ use crate::{Error, Group, Pipeline};
 pub struct WorkBounds {
     /// Longest CPU time of each operator per tuple taken, in nanoseconds.
     pub service_max_ns: Vec<f64>,
-    /// Largest number of tuples sent along each edge per tuple that its sender takes.
+    /// Maximum tuples sent along each edge per tuple that its sender takes.
     pub outputs_max: Vec<u32>,
-    /// Longest time, in nanoseconds, that a core does not work in all between two moments when its group has
-    /// no tuple to take, apart from the share `stall_ratio`.
+    /// Maximum total time, in nanoseconds, for which a core is stalled between two moments when its group has no
+    /// tuple to take, apart from the share `stall_ratio`.
     pub stall_max_ns: f64,
-    /// Share of the time that a core does not work in the long run, below 1.
+    /// Long-term share of the time for which a core is stalled, below 1.
     pub stall_ratio: f64,
-    /// By key: division of the tuples among replicas. With other keys a replica may take all of them.
+    /// By key: division of the tuples among replicas. For other keys a replica may take all of them.
     pub replicas: BTreeMap<usize, ReplicaBounds>,
-    /// By operator: tuples that arrive at its entry. Another entry may receive all tuples of the input, as often
-    /// as its mean number of tuples says, rounded up.
+    /// By operator: tuples that arrive at its entry. Any other entry may receive all tuples of the input, as often as
+    /// its mean number of tuples, rounded up.
     pub entries: BTreeMap<usize, ArrivalBounds>,
 }
 
-/// Worst case of a division of tuples among replicas: of any `n` tuples in a row that come along an edge, a
-/// replica takes `burst_tuples + share n` at most. A mean share does not bound it: keys may come one after another.
+/// Worst case of a division of tuples among replicas: of any `n` consecutive tuples of an edge, a replica takes at
+/// most `burst_tuples + share n`. A mean share does not bound it: keys may come one after another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReplicaBounds {
-    /// Share that a replica takes in the long run, from 1/r for `r` replicas to 1.
+    /// Long-term share that a replica takes, from 1/r for `r` replicas to 1.
     pub share: f64,
     /// Tuples that it takes beyond its share, 0 or more.
     pub burst_tuples: f64,
@@ -40,15 +40,15 @@ impl ReplicaBounds {
 }
 
 impl WorkBounds {
-    /// Operators that take at most `service_max_ratio` times their mean service time, and send along each
-    /// edge at most its selectivity, rounded up; cores that do not stall. Any division among replicas and entries
-    /// is allowed for.
+    /// Creates bounds of operators that take at most `service_max_ratio` times their mean service time, and send
+    /// along each edge at most its selectivity, rounded up; cores do not stall. Any division among replicas and
+    /// entries is permitted.
     #[must_use]
     pub fn of_means(pipeline: &Pipeline, service_max_ratio: f64) -> WorkBounds {
         let service_max_ns = |operator: &crate::Operator| operator.service_ns * service_max_ratio;
         WorkBounds {
             service_max_ns: pipeline.operators().iter().map(service_max_ns).collect(),
-            // The largest count stands for all that do not fit, and is refused.
+            // Larger counts saturate at the maximum, which is rejected.
             outputs_max: pipeline.edges().iter().map(|edge| edge.selectivity.ceil() as u32).collect(),
             stall_max_ns: 0.0,
             stall_ratio: 0.0,
@@ -57,33 +57,34 @@ impl WorkBounds {
         }
     }
 
-    /// The same with cores that stall.
+    /// Adds stalls of the cores.
     #[must_use]
     pub fn with_stalls(self, stall_max_ns: f64, stall_ratio: f64) -> WorkBounds {
         WorkBounds { stall_max_ns, stall_ratio, ..self }
     }
 
-    /// The same with bounds of the division among replicas by a key, by its index.
+    /// Adds bounds of the division among replicas by a key, by its index.
     #[must_use]
     pub fn with_replicas(mut self, key: usize, bounds: ReplicaBounds) -> WorkBounds {
         self.replicas.insert(key, bounds);
         self
     }
 
-    /// The same with bounds of the tuples that arrive at an operator's entry.
+    /// Adds bounds of the tuples that arrive at an operator's entry.
     #[must_use]
     pub fn with_entry(mut self, operator: usize, bounds: ArrivalBounds) -> WorkBounds {
         self.entries.insert(operator, bounds);
         self
     }
 
-    /// Division of the tuples among a group's replicas.
+    /// Returns the division of the tuples among a group's replicas.
     pub(super) fn of_replicas(&self, pipeline: &Pipeline, group: &Group) -> ReplicaBounds {
         let key = pipeline.operators()[group.operators[0]].key.filter(|_| group.cores.len() > 1);
         key.and_then(|key| self.replicas.get(&key)).copied().unwrap_or(ReplicaBounds::ALL)
     }
 
-    /// Tuples that arrive at an operator's entry, of which there are `tuples` in the mean per tuple of the input.
+    /// Returns the bounds of the tuples that arrive at an operator's entry, with a mean of `tuples` per tuple of the
+    /// input.
     pub(super) fn of_entry(&self, operator: usize, tuples: f64, input: ArrivalBounds) -> ArrivalBounds {
         let all = ArrivalBounds {
             burst_tuples: input.burst_tuples * tuples.ceil(),

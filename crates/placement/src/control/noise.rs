@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use super::sample::Sample;
 
-/// Samples that the estimate rests on: it is known to about a quarter then.
+/// Samples of the estimate: its relative error is then about a quarter.
 const NOISE_SAMPLES_MAX: usize = 64;
 
-/// Fewest samples of an estimate: with fewer, the 0.1 % quantile is more than three times the truth.
+/// Minimum samples of an estimate: with fewer, the 0.1 % quantile is more than three times the true value.
 const NOISE_SAMPLES_MIN: usize = 8;
 
 /// Mean of `max(0, -d d')` over the variance of a sample, of neighbouring differences `d` and `d'` of normal
@@ -15,20 +15,20 @@ const NOISE_SAMPLES_MIN: usize = 8;
 /// Methods for Deep Learning*, NIPS 2009, the arc-cosine kernel of degree 1).
 const RECTIFIED_RATIO: f64 = 1.218;
 
-/// Estimates below this many times the declared dispersion do not count: they are no more than its own noise.
+/// Estimates below this many times the declared dispersion are ignored: they are within their own noise.
 const SIGNIFICANT_RATIO: f64 = 2.0;
 
-/// Samples of a block. Batches at equal intervals scatter the counts of samples, and those of blocks far less.
+/// Samples of a block. Batches at equal intervals make the counts of samples scatter, and those of blocks far less.
 const BLOCK_SAMPLES: usize = 8;
 
-/// Estimates how far counts of a rate that does not change scatter, in samples and in blocks of them.
+/// Estimates the dispersion of counts at a constant rate, in samples and in blocks of samples.
 ///
-/// Neighbouring differences of independent samples have a covariance of minus the variance of the sample
-/// between them. A step of the rate is in one difference, or in two of the same sign where it falls into a
-/// sample, so it adds little. This is why the estimate outlives the windows, which steps end.
+/// Neighbouring differences of independent samples have a covariance of minus the variance of the sample between
+/// them. A step of the rate is in one difference, or in two of the same sign if it falls into a sample, so it adds
+/// little. The estimate is therefore kept across windows, which steps end.
 #[derive(Clone, Debug)]
 pub(super) struct Noise {
-    /// The dispersion that is taken for granted.
+    /// The assumed dispersion.
     declared: f64,
     samples: Scatter,
     blocks: Scatter,
@@ -51,19 +51,20 @@ impl Noise {
         }
     }
 
-    /// Forgets which samples were last, as the next one is not their neighbour.
+    /// Discards the last samples as neighbours of the next one.
     pub(super) fn interrupt(&mut self) {
         self.samples.last.clear();
         self.blocks.last.clear();
         self.block.clear();
     }
 
-    /// Variance over mean of the count of a sample, 0 or more.
+    /// Returns the index of dispersion of the count of a sample, 0 or more.
     pub(super) fn of_sample(&self) -> f64 {
         self.significant(self.samples.dispersion.unwrap_or(0.0))
     }
 
-    /// Variance over mean of the count of a time of some blocks; `None` while too little is known.
+    /// Returns the index of dispersion of the count of `samples` samples in whole blocks; `None` while too little is
+    /// known.
     pub(super) fn of_blocks(&self, samples: usize) -> Option<f64> {
         let dispersion = self.blocks.dispersion.filter(|_| samples >= 2 * BLOCK_SAMPLES)?;
         Some(self.significant(dispersion))
@@ -74,14 +75,14 @@ impl Noise {
     }
 }
 
-/// Scatter of samples of one length.
+/// Dispersion of samples of one length.
 #[derive(Clone, Debug, Default)]
 struct Scatter {
-    /// The last two at most, the older first.
+    /// At most the last two, the older first.
     last: VecDeque<Sample>,
-    /// Variance of the count over one second, and rate, by sample.
+    /// Variance of the count over one second, and rate, per sample.
     terms: VecDeque<(f64, f64)>,
-    /// Variance over mean; `None` while too little is known.
+    /// Index of dispersion; `None` while too little is known.
     dispersion: Option<f64>,
 }
 

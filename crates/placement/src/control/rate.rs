@@ -7,21 +7,21 @@ use super::SAMPLES_MIN;
 use super::noise::Noise;
 use super::sample::Sample;
 
-/// Samples of a window: beyond that older ones are merged.
+/// Maximum samples of a window: older ones are merged.
 const WINDOW_SAMPLES_MAX: usize = 64;
 
-/// Samples from which their own scatter is known well enough to count: with fewer, the 0.1 % quantile of its
-/// estimate is more than three times the truth.
+/// Minimum samples for which their own scatter is used: with fewer, the 0.1 % quantile of its estimate is more than
+/// three times the true value.
 const SCATTER_SAMPLES_MIN: usize = 8;
 
-/// Samples in a row that deviate to the same side until a new window begins: a burst is in one of them, or in
-/// two where it falls between them.
+/// Consecutive samples that deviate to the same side and begin a new window: a burst is in one of them, or in two if
+/// it falls between them.
 const DEVIANTS_MAX: usize = 3;
 
-/// Variance of a count of arrivals at equal intervals: it is one of two neighbouring numbers.
+/// Variance of a count of arrivals at equal intervals, which is one of two neighbouring numbers.
 const COUNT_VARIANCE_MIN: f64 = 0.25;
 
-/// Relative precision of a rate: far above that of the arithmetic, far below that of any clock.
+/// Relative precision of a rate: much coarser than that of the arithmetic, much finer than that of any clock.
 const RATE_PRECISION_RATIO: f64 = 1e-9;
 
 /// The rate at the end of a window.
@@ -32,14 +32,14 @@ pub(super) struct RateFit {
     pub(super) rate_per_s: f64,
     /// Standard deviation of the rate.
     pub(super) deviation_per_s: f64,
-    /// The slope, in tuples per second each second; 0 if none is sure.
+    /// The slope, in tuples per second each second; 0 if it is not significant.
     pub(super) slope_per_s2: f64,
     /// Variance of a count over one second.
     variance_per_s: f64,
 }
 
 impl RateFit {
-    /// The side of the fit on which a later sample is; equal if it differs by no more than noise.
+    /// Returns the side of the fit on which a later sample is; equal if the difference is not significant.
     fn side(&self, sample: &Sample, deviations_max: f64) -> Ordering {
         let expected_per_s = self.rate_per_s + self.slope_per_s2 * sample.at_s(self.now_ns);
         let difference_per_s = sample.rate_per_s() - expected_per_s;
@@ -51,11 +51,11 @@ impl RateFit {
     }
 }
 
-/// Samples that one rate and slope explain, and the last few if they do not.
+/// Samples that one rate and slope explain, and possibly a few deviating ones at the end.
 #[derive(Clone, Debug)]
 pub(super) struct RateWindow {
     samples: VecDeque<Sample>,
-    /// Samples at the end that deviate to `side`.
+    /// Number of samples at the end that deviate to `side`.
     deviants: usize,
     side: Ordering,
     length_ns: u64,
@@ -76,7 +76,7 @@ impl RateWindow {
         }
     }
 
-    /// Adds a sample; whether it was taken, and the window explains it.
+    /// Adds a sample; returns whether it was accepted and is explained by the fit.
     pub(super) fn add(&mut self, now_ns: u64, arrived_tuples: u64, deviations_max: f64) -> bool {
         if self.last.is_some_and(|(last_ns, _)| now_ns <= last_ns) {
             return false;
@@ -93,7 +93,7 @@ impl RateWindow {
         self.noise.add(sample);
         self.samples.push_back(sample);
         if self.deviants == DEVIANTS_MAX {
-            // The rate may have changed in the midst of the first deviant.
+            // The rate may have changed in the middle of the first deviating sample.
             self.samples.drain(..self.samples.len() + 1 - DEVIANTS_MAX);
             self.deviants = 0;
         }
@@ -126,17 +126,17 @@ impl RateWindow {
         }
     }
 
-    /// Number of samples that are explained.
+    /// Returns the number of explained samples.
     pub(super) fn samples(&self) -> usize {
         self.samples.len() - self.deviants
     }
 
-    /// Length of the last sample, in nanoseconds.
+    /// Returns the length of the last sample, in nanoseconds.
     pub(super) fn sample_ns(&self) -> u64 {
         self.samples.back().map_or(0, |last| last.to_ns - last.from_ns)
     }
 
-    /// Time from the beginning of the first sample to the end of the last, in nanoseconds.
+    /// Returns the time from the beginning of the first sample to the end of the last, in nanoseconds.
     pub(super) fn span_ns(&self) -> u64 {
         match (self.samples.front(), self.samples.back()) {
             (Some(first), Some(last)) => last.to_ns - first.from_ns,
@@ -144,8 +144,8 @@ impl RateWindow {
         }
     }
 
-    /// The fit of the explained samples; a slope counts beyond `deviations_max` standard deviations. `None`
-    /// without a sample.
+    /// Returns the fit of the explained samples; a slope is significant beyond `deviations_max` standard deviations.
+    /// `None` without a sample.
     pub(super) fn fit(&self, deviations_max: f64) -> Option<RateFit> {
         let length = self.samples();
         let now_ns = self.samples.get(length.checked_sub(1)?)?.to_ns;
@@ -164,7 +164,7 @@ impl RateWindow {
         };
         let is_scatter_known = length >= SCATTER_SAMPLES_MIN;
         let scatter = if is_scatter_known { sum(&residual) / (length - 2) as f64 } else { 0.0 };
-        // A count of 0 has the noise of a count of 1.
+        // A count of 0 is given the noise of a count of 1.
         let of_counts = |dispersion: f64| dispersion * mean_per_s.max(1.0 / seconds);
         let sample_s = seconds / length as f64;
         let rounded = COUNT_VARIANCE_MIN / sample_s + (RATE_PRECISION_RATIO * mean_per_s).powi(2) * sample_s;

@@ -1,6 +1,6 @@
 //! A sample of arrivals.
 
-/// Tuples that arrived in a time.
+/// A count of arrivals in an interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) from_ns: u64,
@@ -13,7 +13,7 @@ impl Sample {
         (self.to_ns - self.from_ns) as f64 * 1e-9
     }
 
-    /// Middle of its time after `now_ns`, in seconds: below 0 if it ends by then.
+    /// Returns the middle of its interval relative to `now_ns`, in seconds; negative if the interval ends by then.
     pub(super) fn at_s(&self, now_ns: u64) -> f64 {
         let end_s = if self.to_ns >= now_ns {
             (self.to_ns - now_ns) as f64 * 1e-9
@@ -23,7 +23,7 @@ impl Sample {
         end_s - self.seconds() / 2.0
     }
 
-    /// This sample and the next one as one.
+    /// Merges this sample with the next one.
     pub(super) fn followed_by(self, next: Sample) -> Sample {
         Sample { from_ns: self.from_ns, to_ns: next.to_ns, tuples: self.tuples.saturating_add(next.tuples) }
     }

@@ -1,4 +1,4 @@
-//! Selectivities, and rate and dispersion of arrivals, from counts.
+//! Selectivities, and rate and dispersion of arrivals, estimated from counts.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,22 +7,22 @@ use std::collections::VecDeque;
 use super::{Estimate, check_half_life, is_enough, weight};
 use crate::{Arrivals, Error};
 
-/// Windows kept: the dispersion of as many is known to a tenth.
+/// Windows kept: this many give the dispersion with an error of a tenth.
 const COUNT_WINDOWS_MAX: usize = 256;
 
-/// Windows below which there are no figures: two say little about their scatter.
+/// Minimum windows of a figure: two say little about their scatter.
 const COUNT_WINDOWS_MIN: usize = 4;
 
-/// Counts between two calls.
+/// The counts between two calls.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     at_ns: u64,
-    /// To what counts are set in relation: seconds, or tuples taken.
+    /// Base of the ratio: seconds, or tuples taken.
     base: f64,
     tuples: f64,
 }
 
-/// Counts in relation to a base.
+/// Ratio of counts to a base.
 #[derive(Clone, Debug)]
 struct Ratio {
     windows: VecDeque<Window>,
@@ -33,14 +33,14 @@ struct Ratio {
 struct Sums {
     base: f64,
     value: f64,
-    /// Sum of squared weights and bases.
+    /// Sum of squared weights times bases.
     base_squared: f64,
-    /// Sum of weights and squared deviations, over the base.
+    /// Sum of weights times squared deviations, over the base.
     scatter: f64,
-    /// Sum of squared weights and deviations.
+    /// Sum of squared weights times deviations.
     deviation_squared: f64,
     weights: f64,
-    /// Number of windows of equal weight.
+    /// Effective number of windows.
     windows: f64,
 }
 
@@ -64,7 +64,7 @@ impl Ratio {
             self.windows.iter().map(weighted).sum()
         };
         let base = sum(&|window, weight| weight * window.base);
-        // A window counts in the mean by its base: one that spans an idle time is nearly all of it.
+        // A window is weighted in the mean by its base: one that spans an idle time dominates it.
         let squares = sum(&|window, weight| (weight * window.base).powi(2));
         if !is_enough(base.powi(2) / squares, COUNT_WINDOWS_MIN) {
             return None;
@@ -92,20 +92,22 @@ impl Ratio {
 #[derive(Clone, Debug)]
 pub struct SelectivityMeter {
     ratio: Ratio,
-    /// Time of the last call, and tuples taken and sent until then.
+    /// Time of the last call, and total tuples taken and sent by then.
     last: Option<(u64, u64, u64)>,
 }
 
 impl SelectivityMeter {
+    /// Creates a meter whose samples lose half of their weight in `half_life_ns`.
+    ///
     /// # Errors
     /// If the half-life, in nanoseconds, is 0.
     pub fn new(half_life_ns: u64) -> Result<SelectivityMeter, Error> {
         Ok(SelectivityMeter { ratio: Ratio::new(half_life_ns)?, last: None })
     }
 
-    /// Told that until `now_ns` the sender has taken `taken` tuples and sent `sent` along the edge, in all. A
-    /// call without new tuples taken, or with an earlier time, is passed over; counts that are smaller than
-    /// before begin anew.
+    /// Records that until `now_ns` the sender has taken `taken` tuples and sent `sent` along the edge, in total. A
+    /// call without new tuples taken, or with an earlier time, is ignored; counts smaller than before restart the
+    /// measurement.
     pub fn add(&mut self, now_ns: u64, taken: u64, sent: u64) {
         if self.last.is_some_and(|(last_ns, ..)| now_ns < last_ns) {
             return;
@@ -120,9 +122,8 @@ impl SelectivityMeter {
         }
     }
 
-    /// Tuples sent per tuple taken; `None` with fewer than four calls that counted, by weight. A
-    /// filter that has passed
-    /// nothing yet has the doubt of one tuple.
+    /// Returns the tuples sent per tuple taken; `None` with fewer than four effective windows. The error of a filter
+    /// that has passed nothing yet is that of one tuple.
     #[must_use]
     pub fn selectivity(&self) -> Option<Estimate> {
         let sums = self.ratio.sums()?;
@@ -146,7 +147,7 @@ pub struct ArrivalFigures {
 }
 
 impl ArrivalFigures {
-    /// The arrivals for a planner.
+    /// Converts the figures to arrivals for a planner.
     ///
     /// # Errors
     /// If nothing has arrived.
@@ -164,14 +165,16 @@ pub struct ArrivalMeter {
 }
 
 impl ArrivalMeter {
+    /// Creates a meter whose samples lose half of their weight in `half_life_ns`.
+    ///
     /// # Errors
     /// If the half-life, in nanoseconds, is 0.
     pub fn new(half_life_ns: u64) -> Result<ArrivalMeter, Error> {
         Ok(ArrivalMeter { ratio: Ratio::new(half_life_ns)?, last: None })
     }
 
-    /// Told that `arrived_tuples` have arrived until `now_ns`, in all. The dispersion is that of the counts
-    /// between calls. A time that is not later is passed over; a count that is smaller begins anew.
+    /// Records that `arrived_tuples` have arrived in total until `now_ns`. The dispersion is that of the counts
+    /// between calls. A time that is not later is ignored; a smaller count restarts the measurement.
     pub fn add(&mut self, now_ns: u64, arrived_tuples: u64) {
         if self.last.is_some_and(|(last_ns, _)| now_ns <= last_ns) {
             return;
@@ -184,19 +187,19 @@ impl ArrivalMeter {
         }
     }
 
-    /// The figures; `None` with fewer than four counts, by weight.
+    /// Returns the figures; `None` with fewer than four effective windows.
     #[must_use]
     pub fn figures(&self) -> Option<ArrivalFigures> {
         let sums = self.ratio.sums()?;
         let newest_ns = self.ratio.newest_ns();
-        // The rate is that of the same counts, which makes them seem nearer.
+        // Bessel's correction: the mean was estimated from the same counts.
         let variance_per_s = sums.scatter / sums.weights * sums.windows / (sums.windows - 1.0).max(1.0);
         let dispersion = if sums.value > 0.0 { variance_per_s / sums.value } else { 0.0 };
         let seconds = sums.base.powi(2) / sums.base_squared;
         let estimate = |value, deviation| Estimate { value, deviation, samples: sums.windows, newest_ns };
         Some(ArrivalFigures {
             rate_per_s: estimate(sums.value, (variance_per_s / seconds).sqrt()),
-            // As of normal counts: their variance has a relative deviation of the root of 2 / (n - 1).
+            // As for normal counts: the relative deviation of their variance is the root of 2 / (n - 1).
             dispersion: estimate(dispersion, dispersion * (2.0 / (sums.windows - 1.0).max(1.0)).sqrt()),
         })
     }

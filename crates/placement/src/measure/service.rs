@@ -1,4 +1,4 @@
-//! Service times, without those that a preemption has stretched.
+//! Service times, excluding those that a preemption has lengthened.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,17 +7,17 @@ use std::collections::VecDeque;
 use super::{Estimate, check_half_life, is_enough, weight};
 use crate::{Error, Operator};
 
-/// Samples kept: the mean of as many exponential times is known to 3 %.
+/// Samples kept: the mean of this many exponential times has an error of 3 %.
 const SERVICE_SAMPLES_MAX: usize = 1024;
 
-/// Samples below which there are no figures: quartiles need some.
+/// Minimum samples of a figure: quartiles need some.
 const SERVICE_SAMPLES_MIN: usize = 8;
 
-/// A sample this many interquartile ranges above the upper quartile is taken for preempted (Tukey's fence, far
-/// out): 4 in a million of exponential times are.
+/// Interquartile ranges above the upper quartile beyond which a sample counts as preempted (Tukey's fence, far out):
+/// 4 in a million of exponential times are.
 const FENCE_RANGES: f64 = 10.0;
 
-/// Constant times vary by caches and interrupts: up to so many times their median none counts as preempted.
+/// Constant times vary by caches and interrupts: up to this multiple of the median no time counts as preempted.
 const FENCE_MEDIANS: f64 = 3.0;
 
 /// Figures of an operator's service time.
@@ -29,13 +29,13 @@ pub struct ServiceFigures {
     /// Squared coefficient of variation.
     #[serde(rename = "scv_ratio")]
     pub scv: f64,
-    /// Share of the samples that was taken for preempted and left out. More than a few percent say that the
-    /// core is not the operator's own, or that its times have two very different sizes.
+    /// Share of the samples that was considered preempted and excluded. More than a few percent mean that the core is
+    /// shared with other work, or that the times have two very different sizes.
     pub trimmed_ratio: f64,
 }
 
 impl ServiceFigures {
-    /// The operator with these figures.
+    /// Returns the operator with these figures.
     #[must_use]
     pub fn applied_to(&self, operator: Operator) -> Operator {
         Operator { service_ns: self.mean_ns.value, ..operator }.with_scv(self.scv)
@@ -45,12 +45,14 @@ impl ServiceFigures {
 /// Measures the service time of an operator.
 #[derive(Clone, Debug)]
 pub struct ServiceMeter {
-    /// Times and service times.
+    /// Times of the samples, and service times.
     samples: VecDeque<(u64, f64)>,
     half_life_ns: u64,
 }
 
 impl ServiceMeter {
+    /// Creates a meter whose samples lose half of their weight in `half_life_ns`.
+    ///
     /// # Errors
     /// If the half-life, in nanoseconds, is 0.
     pub fn new(half_life_ns: u64) -> Result<ServiceMeter, Error> {
@@ -58,8 +60,8 @@ impl ServiceMeter {
         Ok(ServiceMeter { samples: VecDeque::with_capacity(SERVICE_SAMPLES_MAX), half_life_ns })
     }
 
-    /// Adds the service time of a tuple, in nanoseconds above 0; a time that is not is passed over. Reading a
-    /// clock costs 50 ns, so one tuple in 64 is enough.
+    /// Adds the service time of a tuple, in nanoseconds; a time that is not positive is ignored. Reading a clock
+    /// costs 50 ns, so one tuple in 64 suffices.
     pub fn add(&mut self, now_ns: u64, service_ns: f64) {
         let is_late = self.samples.back().is_some_and(|&(last_ns, _)| now_ns < last_ns);
         if is_late || !(service_ns.is_finite() && service_ns > 0.0) {
@@ -71,7 +73,7 @@ impl ServiceMeter {
         self.samples.push_back((now_ns, service_ns));
     }
 
-    /// The figures; `None` with fewer than eight samples, by weight.
+    /// Returns the figures; `None` with fewer than eight effective samples.
     #[must_use]
     pub fn figures(&self) -> Option<ServiceFigures> {
         let &(newest_ns, _) = self.samples.back()?;
@@ -94,7 +96,7 @@ impl ServiceMeter {
         let samples = kept.powi(2) / sum(&|_, weight| weight.powi(2));
         let mean_ns = sum(&|service_ns, weight| service_ns * weight) / kept;
         let variance = sum(&|service_ns, weight| weight * (service_ns - mean_ns).powi(2)) / kept;
-        // The mean is that of the same samples, which makes them seem nearer.
+        // Bessel's correction: the mean was estimated from the same samples.
         let variance = variance * samples / (samples - 1.0).max(1.0);
         let mean = Estimate { value: mean_ns, deviation: (variance / samples).sqrt(), samples, newest_ns };
         Some(ServiceFigures {
@@ -105,7 +107,7 @@ impl ServiceMeter {
     }
 }
 
-/// The value up to which values have this weight.
+/// Returns the smallest value whose cumulative weight reaches `left`.
 fn quantile(sorted: &[(f64, f64)], mut left: f64) -> f64 {
     let found = sorted.iter().find(|(_, weight)| {
         left -= weight;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use saved::SavedArrivals;
 
-/// How tuples arrive.
+/// The arrival process.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SavedArrivals", into = "SavedArrivals")]
 pub struct Arrivals {
@@ -16,9 +16,9 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Tuples per second, above 0, and the index of dispersion of their number: variance over mean, in a
-    /// window that is long against a tuple. It is 0 at a constant rate, 1 for Poisson arrivals, more in
-    /// bursts.
+    /// Creates arrivals by tuples per second, above 0, and the index of dispersion of their number: variance over
+    /// mean, in a window that is long compared to a tuple. It is 0 at a constant rate, 1 for Poisson arrivals, and
+    /// higher in bursts.
     ///
     /// # Errors
     /// If a figure is out of range.
@@ -34,7 +34,7 @@ impl Arrivals {
         Ok(Arrivals { rate_per_s, dispersion })
     }
 
-    /// Arrivals at equal intervals.
+    /// Creates arrivals at equal intervals.
     ///
     /// # Errors
     /// As [`Arrivals::new`].
@@ -42,7 +42,7 @@ impl Arrivals {
         Arrivals::new(rate_per_s, 0.0)
     }
 
-    /// Poisson arrivals.
+    /// Creates Poisson arrivals.
     ///
     /// # Errors
     /// As [`Arrivals::new`].
@@ -50,25 +50,25 @@ impl Arrivals {
         Arrivals::new(rate_per_s, 1.0)
     }
 
-    /// Tuples per second.
+    /// Returns the tuples per second.
     #[must_use]
     pub fn rate_per_s(&self) -> f64 {
         self.rate_per_s
     }
 
-    /// Variance over mean of the number of tuples in a window.
+    /// Returns the index of dispersion of the number of tuples in a window.
     #[must_use]
     pub fn dispersion(&self) -> f64 {
         self.dispersion
     }
 
-    /// The same pattern at another rate, which must be positive.
+    /// Returns arrivals with the same pattern at another rate, which must be positive.
     pub(crate) fn at(&self, rate_per_s: f64) -> Arrivals {
         debug_assert!(rate_per_s > 0.0 && rate_per_s.is_finite());
         Arrivals { rate_per_s, ..*self }
     }
 
-    /// Tuples per nanosecond.
+    /// Returns the tuples per nanosecond.
     pub(crate) fn per_ns(&self) -> f64 {
         self.rate_per_s * 1e-9
     }

@@ -1,4 +1,4 @@
-//! Operators that stay on a given core, and cores that plans leave alone.
+//! Operators pinned to a given core, and cores reserved for other uses.
 
 mod saved;
 
@@ -14,55 +14,57 @@ use saved::SavedConstraints;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SavedConstraints", into = "SavedConstraints")]
 pub struct Constraints {
-    /// The core of each operator that has one.
+    /// The core of each pinned operator.
     pinned: BTreeMap<usize, usize>,
     reserved: BTreeSet<usize>,
 }
 
-/// The core on which operators must run together.
+/// The core constraint of a set of operators in one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pin {
-    /// Any that is open.
+    /// Any core that is open.
     Open,
     /// This one.
     Core(usize),
-    /// They cannot be a group: they have different cores, or others have the same core.
+    /// They cannot form a group: they are pinned to different cores, or other operators are pinned to the same core.
     Torn,
 }
 
-/// Nothing is pinned, and no core is reserved.
+/// Constraints without pinned operators or reserved cores.
 pub(crate) static UNCONSTRAINED: Constraints =
     Constraints { pinned: BTreeMap::new(), reserved: BTreeSet::new() };
 
 impl Constraints {
-    /// The same with an operator that stays on `core`, such as a source that reads a queue of a network card.
-    /// Its group is never replicated.
+    /// Pins an operator to `core`, such as a source that reads a queue of a network card. Its group is never
+    /// replicated.
     #[must_use]
     pub fn pin(mut self, operator: usize, core: usize) -> Constraints {
         self.pinned.insert(operator, core);
         self
     }
 
-    /// The same with a core that is not used, such as one for interrupts or another program.
+    /// Reserves a core, for example for interrupts or another program.
     #[must_use]
     pub fn reserve(mut self, core: usize) -> Constraints {
         self.reserved.insert(core);
         self
     }
 
-    /// The operators that stay on a core, each with its core, in order.
+    /// Returns the pinned operators, each with its core, in order.
     pub fn pinned(&self) -> impl Iterator<Item = (usize, usize)> {
         self.pinned.iter().map(|(&operator, &core)| (operator, core))
     }
 
-    /// The cores that are not used, in order.
+    /// Returns the reserved cores, in order.
     pub fn reserved(&self) -> impl Iterator<Item = usize> {
         self.reserved.iter().copied()
     }
 
+    /// Checks that the constraints fit a pipeline and a topology.
+    ///
     /// # Errors
-    /// If an operator or a core is unknown, a pinned operator's core is reserved, all cores are reserved, or
-    /// pins force groups to send to each other in a circle.
+    /// If an operator or a core is unknown, a pinned operator's core is reserved, all cores are reserved, or pins
+    /// force groups to send to each other in a cycle.
     pub(crate) fn check(&self, pipeline: &Pipeline, topology: &Topology) -> Result<(), Error> {
         let operators = pipeline.operators().len();
         if let Some((&operator, _)) = self.pinned.iter().find(|&(&operator, _)| operator >= operators) {
@@ -84,8 +86,10 @@ impl Constraints {
         Ok(())
     }
 
+    /// Checks that a placement meets these constraints.
+    ///
     /// # Errors
-    /// If a placement does not keep to these constraints.
+    /// If a placement violates these constraints.
     pub(crate) fn check_placement(&self, placement: &Placement) -> Result<(), PlacementFault> {
         for group in &placement.groups {
             if let Some(&core) = group.cores.iter().find(|core| self.reserved.contains(core)) {
@@ -102,22 +106,22 @@ impl Constraints {
         Ok(())
     }
 
-    /// Whether no operator is pinned.
+    /// Returns whether no operator is pinned.
     pub(crate) fn has_no_pins(&self) -> bool {
         self.pinned.is_empty()
     }
 
-    /// The same without pinned operators.
+    /// Returns the constraints without pinned operators.
     pub(crate) fn without_pins(&self) -> Constraints {
         Constraints { pinned: BTreeMap::new(), reserved: self.reserved.clone() }
     }
 
-    /// The cores that have pinned operators.
+    /// Returns the cores with pinned operators.
     pub(crate) fn pinned_cores(&self) -> BTreeSet<usize> {
         self.pinned.values().copied().collect()
     }
 
-    /// The core of a group of operators.
+    /// Returns the core constraint of a group of operators.
     pub(crate) fn pin_of(&self, operators: &[usize]) -> Pin {
         let mut cores = operators.iter().filter_map(|operator| self.pinned.get(operator));
         let Some(&core) = cores.next() else { return Pin::Open };
@@ -128,19 +132,19 @@ impl Constraints {
         if is_whole && is_one { Pin::Core(core) } else { Pin::Torn }
     }
 
-    /// Whether any group without pinned operators may run on a core.
+    /// Returns whether any group without pinned operators may run on a core.
     pub(crate) fn is_open(&self, core: usize) -> bool {
         !self.reserved.contains(&core) && !self.pinned.values().any(|&other| other == core)
     }
 
-    /// Open cores of each domain.
+    /// Returns the number of open cores of each domain.
     pub(crate) fn room(&self, topology: &Topology) -> Vec<usize> {
         let open = |domain| topology.cores_of(domain).filter(|&core| self.is_open(core)).count();
         (0..topology.domains().len()).map(open).collect()
     }
 
-    /// For each operator a pinned core such that tuples never return to an earlier core; `None` if pins do not
-    /// allow that. All are 0 without pins.
+    /// Assigns each operator a pinned core such that tuples never return to an earlier core; `None` if pins do not
+    /// permit that. All are 0 without pins.
     pub(crate) fn blocks(&self, pipeline: &Pipeline) -> Option<Vec<usize>> {
         let order = self.core_order(pipeline)?;
         let rank = |core: usize| order.iter().position(|&other| other == core);
@@ -153,9 +157,9 @@ impl Constraints {
         Some(ranks.into_iter().map(|rank| order.get(rank).copied().unwrap_or(0)).collect())
     }
 
-    /// The pinned cores, each after those from which tuples reach it.
+    /// Returns the pinned cores in topological order of the tuples between them.
     fn core_order(&self, pipeline: &Pipeline) -> Option<Vec<usize>> {
-        // The cores from which tuples reach each operator, its own included.
+        // The cores from which tuples reach each operator, including its own.
         let mut reached: Vec<BTreeSet<usize>> = Vec::new();
         let mut before: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
         for operator in 0..pipeline.operators().len() {

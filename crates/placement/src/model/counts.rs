@@ -1,17 +1,17 @@
 //! Numbers of tuples on links that stem from the same tuple of the input: their means and covariances.
 //!
-//! A *link* is an edge, or the entry of an operator. Tuples that stem from one tuple of an entry come
-//! together where they meet, as siblings do after a split and a join: their numbers are not independent. In a
-//! graph all moments follow from those of the operators before. With `X` tuples taken, mean selectivities
-//! `s`, variance `v` of the number of tuples sent per tuple taken, and any earlier link `Z`,
-//!
+//! A *link* is an edge, or the entry of an operator. Tuples that stem from one tuple of an entry come together where
+//! they meet, as siblings do after a split and a join: their numbers are not independent. In a graph all moments
+//! follow from those of the preceding operators. With `X` tuples taken, mean selectivities `s`, variance `v` of the
+//! number of tuples sent per tuple taken, and any earlier link `Z`,
 //! ```text
 //! E Y = s E X      Var Y = s^2 Var X + v E X      Cov(Y, Z) = s Cov(X, Z)
 //! ```
 
 use super::Pipeline;
 
-/// Moments of the numbers of tuples, summed over entries, each with its tuples per tuple at the pipeline.
+/// Moments of the numbers of tuples, summed over entries, weighted by the tuples of each entry per tuple of the
+/// pipeline.
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
     edges: usize,
@@ -23,14 +23,14 @@ pub(super) struct Counts {
     means: Vec<f64>,
 }
 
-/// Tuples on links together.
+/// The combined tuples of several links.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
     /// Tuples per tuple that arrives at the pipeline.
     pub(super) flow: f64,
     /// Variance over mean of their number in a long window.
     pub(super) dispersion: f64,
-    /// Mean number of tuples that come together with one, itself included.
+    /// Mean number of tuples that come together, as seen by one of them, including itself.
     pub(super) batch: f64,
 }
 
@@ -48,23 +48,23 @@ impl Counts {
         counts
     }
 
-    /// The link of an operator's entry.
+    /// Returns the link of an operator's entry.
     pub(super) fn entry(&self, operator: usize) -> usize {
         self.edges + operator
     }
 
-    /// Tuples on a link per tuple at the pipeline.
+    /// Returns the tuples on a link per tuple at the pipeline.
     pub(super) fn flow(&self, link: usize) -> f64 {
         self.flows[link]
     }
 
-    /// Tuples on links together; `dispersion` is that of the arrivals.
+    /// Returns the combined stream of several links; `dispersion` is that of the arrivals.
     pub(super) fn stream(&self, links: &[usize], dispersion: f64) -> Stream {
         let pairs = || links.iter().flat_map(|one| links.iter().map(move |other| (*one, *other)));
         let sum = |of: &[f64]| -> f64 { pairs().map(|(one, other)| of[self.pair(one, other)]).sum() };
         let flow: f64 = links.iter().map(|&link| self.flows[link]).sum();
         let (covariance, means) = (sum(&self.covariances), sum(&self.means));
-        // Of a number N of siblings a tuple sees E N^2 / E N, which is 1 or more but for rounding.
+        // Of N siblings, a tuple sees E N^2 / E N, which is at least 1 except for rounding.
         let batch = ((covariance + means) / flow).max(1.0);
         Stream { flow, dispersion: (covariance + dispersion * means) / flow, batch }
     }
@@ -109,7 +109,7 @@ impl<'a> Offspring<'a> {
         offspring
     }
 
-    /// The moments of an operator's edges, from those of the edges to it.
+    /// Adds the moments of an operator's edges, computed from those of the edges to it.
     fn send(&mut self, operator: usize) {
         let (pipeline, incoming) = (self.pipeline, self.pipeline.incoming(operator));
         let taken = f64::from(u8::from(operator == self.entry));
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_filter_leaves_each_of_a_batch_by_itself() {
-        // 100 tuples of which each passes by 0.01: E N^2 / E N = 1 + 99 * 0.01.
+        // Each of 100 tuples passes with probability 0.01: E N^2 / E N = 1 + 99 * 0.01.
         let counts = counts(3, &[(0, 1, 100.0), (1, 2, 0.01)], &[(0, 1.0)]);
         assert_stream(counts.stream(&[0], 0.0), 100.0, 0.0, 100.0);
         assert_stream(counts.stream(&[1], 0.0), 1.0, 0.99, 1.99);
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn one_or_two_tuples_are_more_together_than_their_mean() {
-        // Two of three tuples come in twos.
+        // Two of three tuples come in pairs.
         let counts = counts(2, &[(0, 1, 1.5)], &[(0, 1.0)]);
         assert_stream(counts.stream(&[0], 0.0), 1.5, 0.25 / 1.5, 5.0 / 3.0);
     }
@@ -180,7 +180,7 @@ mod tests {
         let edges = [(0, 1, 1.0), (0, 2, 1.0), (1, 3, 1.0), (2, 3, 1.0)];
         let joined = counts(4, &edges, &[(0, 1.0)]).stream(&[2, 3], 1.0);
         assert_stream(joined, 2.0, 2.0, 2.0);
-        // Filters after a batch of four: N is the sum of two binomials of four, which share nothing else.
+        // Filters after a batch of four: N is the sum of two binomials of four, which are otherwise independent.
         let edges = [(0, 1, 4.0), (1, 2, 0.5), (1, 3, 0.5), (2, 4, 1.0), (3, 4, 1.0)];
         let joined = counts(5, &edges, &[(0, 1.0)]).stream(&[3, 4], 0.0);
         assert_stream(joined, 4.0, 0.5, 4.5);

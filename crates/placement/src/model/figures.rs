@@ -12,15 +12,15 @@ use crate::{Distance, Error};
 pub struct Figures {
     /// Mean latency of a result on the longest path, in nanoseconds; infinite if a core is overloaded.
     pub latency_ns: f64,
-    /// Part of it that tuples wait because they arrive irregularly or together, in nanoseconds.
+    /// Part of the latency that is waiting due to irregular or simultaneous arrivals, in nanoseconds.
     pub arrival_wait_ns: f64,
-    /// Utilisation of each group's core, of its busiest replica: 1 or more is an overload.
+    /// Utilisation of each group's core, of its busiest replica: from 1 on it is overloaded.
     #[serde(rename = "utilisation_ratio")]
     pub utilisation: Vec<f64>,
 }
 
 impl Figures {
-    /// Utilisation of the busiest core.
+    /// Returns the utilisation of the busiest core.
     #[must_use]
     pub fn utilisation_max(&self) -> f64 {
         self.utilisation.iter().copied().fold(0.0, f64::max)
@@ -28,7 +28,7 @@ impl Figures {
 }
 
 impl Model<'_> {
-    /// The figures of a placement.
+    /// Returns the figures of a placement.
     ///
     /// # Errors
     /// As [`Model::check`].
@@ -37,7 +37,7 @@ impl Model<'_> {
         Ok(self.figures_of_valid(placement))
     }
 
-    /// The figures of a placement that [`Model::check`] accepts.
+    /// Returns the figures of a placement that [`Model::check`] accepts.
     pub(crate) fn figures_of_valid(&self, placement: &Placement) -> Figures {
         let group_of = placement.group_of(self.pipeline.operators().len());
         let hop_of = |edge: usize| {
@@ -59,7 +59,7 @@ impl Model<'_> {
         }
     }
 
-    /// Time of the longest path, without the wait that irregular arrivals cause.
+    /// Returns the time of the longest path, without the wait due to irregular arrivals.
     fn longest_path_ns(
         &self,
         stages: &[Stage],

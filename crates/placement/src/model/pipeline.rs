@@ -18,28 +18,28 @@ pub struct Operator {
     /// Squared coefficient of variation of that time: 0 if it is constant, 1 if it is exponential.
     #[serde(default, rename = "service_scv_ratio")]
     pub service_scv: f64,
-    /// Index of the key by which tuples may be divided among replicas; `None` if the operator cannot be
-    /// replicated. An operator with an entry, or without edges from it, has a single core in any case: that of
-    /// the source, which would have to divide the tuples, or of the sink, which would have to restore their
-    /// order. Give these operators of their own.
+    /// Index of the key by which tuples may be divided among replicas; `None` if the operator cannot be replicated.
+    /// An operator with an entry, or without outgoing edges, always has a single core: that of the source, which
+    /// would have to divide the tuples, or of the sink, which would have to restore their order. Add separate
+    /// operators for source and sink to replicate it.
     #[serde(default)]
     pub key: Option<usize>,
 }
 
 impl Operator {
-    /// An operator of constant service time, in nanoseconds, which cannot be replicated.
+    /// Creates an operator of constant service time, in nanoseconds, which cannot be replicated.
     #[must_use]
     pub fn new(service_ns: f64) -> Operator {
         Operator { service_ns, service_scv: 0.0, key: None }
     }
 
-    /// The same with another squared coefficient of variation of the service time.
+    /// Sets the squared coefficient of variation of the service time.
     #[must_use]
     pub fn with_scv(self, service_scv: f64) -> Operator {
         Operator { service_scv, ..self }
     }
 
-    /// The same with a key, by its index.
+    /// Sets the key, by its index.
     #[must_use]
     pub fn with_key(self, key: usize) -> Operator {
         Operator { key: Some(key), ..self }
@@ -50,9 +50,9 @@ impl Operator {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
-    /// Share of the tuples that the busiest of 1, 2, 3, … replicas takes, as measured, from 1/r to 1: skew
-    /// makes it more than 1/r, and an unlucky division may give more replicas a larger share than fewer. The
-    /// length is the largest number of replicas.
+    /// Measured share of the tuples that the busiest of 1, 2, 3, … replicas takes, from 1/r to 1: skew makes it more
+    /// than 1/r, and an unlucky division may give more replicas a larger share than fewer. The length is the maximum
+    /// number of replicas.
     #[serde(rename = "max_share_ratio")]
     pub max_share: Vec<f64>,
 }
@@ -65,29 +65,29 @@ pub struct Edge {
     pub from: usize,
     /// Index of the receiver, above that of the sender.
     pub to: usize,
-    /// Mean number of tuples sent here per tuple that the sender takes. Below 1 it is a filter, which passes
-    /// each tuple independently; above 1 each tuple yields this many, rounded down or up. Edges are
-    /// independent of each other. 0, of a filter that has passed nothing yet, counts as 1e-9.
+    /// Mean number of tuples sent here per tuple that the sender takes. Below 1 it is a filter, which passes each
+    /// tuple independently; above 1 each tuple yields this many, rounded down or up. Edges are independent of each
+    /// other. 0, of a filter that has passed nothing yet, counts as 1e-9.
     #[serde(rename = "selectivity_ratio")]
     pub selectivity: f64,
 }
 
 impl Edge {
-    /// Variance of the number of tuples sent per tuple taken.
+    /// Returns the variance of the number of tuples sent per tuple taken.
     pub(crate) fn count_variance(&self) -> f64 {
         let part = self.selectivity.fract();
         part * (1.0 - part)
     }
 
-    /// Mean number of tuples sent before one that is sent, for the same tuple taken. A tuple is more likely
-    /// to be one of many.
+    /// Returns the mean number of tuples sent before a given one, for the same tuple taken. A tuple is more likely to
+    /// be one of many.
     pub(crate) fn earlier_siblings(&self) -> f64 {
         let siblings = self.selectivity + self.count_variance() / self.selectivity;
         ((siblings - 1.0) / 2.0).max(0.0)
     }
 }
 
-/// Selectivity of a filter that was not seen to pass a tuple: small, and not 0, for averages over what it
+/// Selectivity of a filter that has passed no tuple yet: small, but not 0, for averages over the tuples that it
 /// passes.
 const SELECTIVITY_MIN: f64 = 1e-9;
 
@@ -98,24 +98,24 @@ pub struct Pipeline {
     operators: Vec<Operator>,
     keys: Vec<Key>,
     edges: Vec<Edge>,
-    /// For each operator the indices of its edges, in the order in which it sends.
+    /// For each operator the indices of its outgoing edges, in the order in which it sends.
     outgoing: Vec<Vec<usize>>,
-    /// For each operator the indices of the edges to it.
+    /// For each operator the indices of its incoming edges.
     incoming: Vec<Vec<usize>>,
     /// Tuples that enter each operator from outside per tuple that arrives at the pipeline.
     entry: Vec<f64>,
 }
 
 impl Pipeline {
-    /// Operators in a row, with the selectivity of each link; see [`Edge::selectivity`].
+    /// Creates a sequence of operators, with the selectivity of each link; see [`Edge::selectivity`].
     ///
     /// # Errors
-    /// As [`Pipeline::graph`], and unless there is one link less than there are operators.
+    /// As [`Pipeline::graph`], and unless there is one link fewer than operators.
     pub fn chain(operators: Vec<Operator>, selectivities: &[f64]) -> Result<Pipeline, Error> {
         Pipeline::keyed_chain(operators, selectivities, Vec::new())
     }
 
-    /// A chain whose operators have keys.
+    /// Creates a chain whose operators have keys.
     ///
     /// # Errors
     /// As [`Pipeline::chain`].
@@ -132,13 +132,13 @@ impl Pipeline {
         Pipeline::graph(operators, edges, &[(0, 1.0)], keys)
     }
 
-    /// Any graph. `entries` are operators that receive tuples from outside, each with its tuples per tuple
-    /// that arrives at the pipeline; they are independent of each other. An operator sends along its edges in
-    /// the order given.
+    /// Creates any graph. `entries` are operators that receive tuples from outside, each with its tuples per tuple
+    /// that arrives at the pipeline; they are independent of each other. An operator sends along its edges in the
+    /// given order.
     ///
     /// # Errors
-    /// If the graph is empty, an edge does not lead to a later operator, an operator receives nothing, or a
-    /// figure is out of range.
+    /// If the graph is empty, an edge does not lead to a later operator, an operator receives nothing, or a figure is
+    /// out of range.
     pub fn graph(
         operators: Vec<Operator>,
         mut edges: Vec<Edge>,
@@ -168,25 +168,25 @@ impl Pipeline {
         Ok(Pipeline { operators, keys, edges, outgoing, incoming, entry })
     }
 
-    /// The operators.
+    /// Returns the operators.
     #[must_use]
     pub fn operators(&self) -> &[Operator] {
         &self.operators
     }
 
-    /// The edges.
+    /// Returns the edges.
     #[must_use]
     pub fn edges(&self) -> &[Edge] {
         &self.edges
     }
 
-    /// The partition keys.
+    /// Returns the partition keys.
     #[must_use]
     pub fn keys(&self) -> &[Key] {
         &self.keys
     }
 
-    /// Whether each operator sends to the next one alone, and tuples enter at the first.
+    /// Returns whether each operator sends only to the next one, and tuples enter only at the first.
     #[must_use]
     pub fn is_chain(&self) -> bool {
         self.edges.len() + 1 == self.operators.len()
@@ -194,17 +194,17 @@ impl Pipeline {
             && self.entry[1..].iter().all(|&tuples| tuples == 0.0)
     }
 
-    /// The edges by which an operator sends, in order.
+    /// Returns the outgoing edges of an operator, in the order in which it sends.
     pub(crate) fn outgoing(&self, operator: usize) -> &[usize] {
         &self.outgoing[operator]
     }
 
-    /// The edges by which an operator receives.
+    /// Returns the incoming edges of an operator.
     pub(crate) fn incoming(&self, operator: usize) -> &[usize] {
         &self.incoming[operator]
     }
 
-    /// Tuples that enter an operator from outside per tuple that arrives at the pipeline.
+    /// Returns the tuples that enter an operator from outside per tuple that arrives at the pipeline.
     ///
     /// # Panics
     /// If the pipeline does not have the operator.
@@ -213,13 +213,14 @@ impl Pipeline {
         self.entry[operator]
     }
 
-    /// Largest number of replicas of these operators on one key; 1 if they have none or different ones, or
-    /// are an end of the pipeline.
+    /// Returns the maximum number of replicas of these operators on one key; 1 if they have none or different ones,
+    /// or are an end of the pipeline.
     pub(crate) fn replicas_max(&self, operators: impl IntoIterator<Item = usize>) -> usize {
         self.shared_key(operators).map_or(1, |key| key.max_share.len())
     }
 
-    /// Share of the busiest of `replicas` of these operators; `None` if they cannot be replicated so.
+    /// Returns the share of the busiest of `replicas` of these operators; `None` if they cannot have this number of
+    /// replicas.
     pub(crate) fn max_share(&self, operators: &[usize], replicas: usize) -> Option<f64> {
         if replicas == 1 {
             return Some(1.0);
@@ -227,8 +228,8 @@ impl Pipeline {
         self.shared_key(operators.iter().copied())?.max_share.get(replicas - 1).copied()
     }
 
-    /// The key that all of these operators have, of which none is an end of the pipeline: the source runs on
-    /// the core of an entry, and results are put in order on the core of an exit.
+    /// Returns the common key of these operators. `None` if one is an end of the pipeline: the source runs on the
+    /// core of an entry, and results are put in order on the core of an exit.
     fn shared_key(&self, operators: impl IntoIterator<Item = usize>) -> Option<&Key> {
         let is_end = |operator: usize| self.entry[operator] > 0.0 || self.outgoing[operator].is_empty();
         let key = |operator: usize| self.operators[operator].key.filter(|_| !is_end(operator));
@@ -271,7 +272,7 @@ fn check_figures(
 fn check_key(key: &Key) -> Result<(), Error> {
     for (index, &share) in key.max_share.iter().enumerate() {
         let least = 1.0 / (index + 1) as f64;
-        // Shares are measured: rounding may put an even one a trifle below 1/r.
+        // Measured shares may be slightly below 1/r due to rounding.
         if !(least * 0.999..=1.0).contains(&share) {
             let range = "from 1/r to 1";
             return Err(Error::Value { what: "share of the busiest of r replicas", value: share, range });

@@ -16,7 +16,7 @@ pub struct Group {
     pub cores: Vec<usize>,
 }
 
-/// Where each operator runs.
+/// The placement of all operators.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Placement {
@@ -25,13 +25,13 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Number of cores that have operators.
+    /// Returns the number of cores with operators.
     #[must_use]
     pub fn cores_used(&self) -> usize {
         self.groups.iter().map(|group| group.cores.len()).sum()
     }
 
-    /// The group of each of `operators` operators; those in none get `usize::MAX`.
+    /// Returns the group of each of `operators` operators; `usize::MAX` for those in none.
     pub(crate) fn group_of(&self, operators: usize) -> Vec<usize> {
         let mut group_of = vec![usize::MAX; operators];
         for (index, group) in self.groups.iter().enumerate() {
@@ -40,9 +40,11 @@ impl Placement {
         group_of
     }
 
+    /// Checks that operators and cores are assigned once.
+    ///
     /// # Errors
-    /// Unless each of `operators` operators is in one group, in ascending order there, and each of `cores` cores
-    /// has one group at most.
+    /// Unless each of `operators` operators is in one group, in ascending order there, and each of `cores` cores has
+    /// one group at most.
     pub(crate) fn check_members(&self, operators: usize, cores: usize) -> Result<(), PlacementFault> {
         let mut operators = vec![0; operators];
         let mut cores = vec![0; cores];
@@ -68,10 +70,12 @@ impl Placement {
 }
 
 impl Model<'_> {
+    /// Checks that a placement is valid for this model.
+    ///
     /// # Errors
-    /// If the placement does not place each operator once, on cores that exist, in groups that may be
-    /// replicated so and do not send to each other in a circle; or if it does not keep to the constraints of
-    /// the planner that made this model.
+    /// If the placement does not place each operator once, on existing cores, in groups that may have these replicas
+    /// and do not send to each other in a cycle; or if it violates the constraints of the planner that made this
+    /// model.
     pub fn check(&self, placement: &Placement) -> Result<(), Error> {
         placement
             .check_members(self.pipeline.operators().len(), self.topology.cores())
@@ -93,12 +97,12 @@ impl Model<'_> {
         }
     }
 
-    /// Whether groups send to each other in a circle: each would wait for room in the other's ring.
+    /// Returns whether groups send to each other in a cycle: each would wait for room in the other's ring.
     pub(crate) fn has_circle(&self, placement: &Placement) -> bool {
         self.sending_order(placement).len() < placement.groups.len()
     }
 
-    /// The groups, each after those that it receives from; without those in a circle, and behind one.
+    /// Returns the groups in topological order, without those in a cycle or after one.
     pub(crate) fn sending_order(&self, placement: &Placement) -> Vec<usize> {
         let group_of = placement.group_of(self.pipeline.operators().len());
         let ends = |edge: &super::Edge| (group_of[edge.from], group_of[edge.to]);

@@ -4,15 +4,14 @@ use super::counts::Stream;
 use super::{Edge, Model, waiting};
 use crate::Distance;
 
-/// How far each edge goes; `None` inside a group.
+/// Distance of each edge; `None` inside a group.
 pub(crate) type HopOf<'h> = &'h dyn Fn(usize) -> Option<Distance>;
 
 /// A group under load.
 pub(crate) struct Stage {
-    /// CPU time per nanosecond of its core, of the busiest replica.
+    /// Utilisation of its core, of the busiest replica.
     pub(crate) utilisation: f64,
-    /// Mean wait due to irregular arrivals and for siblings: of all groups that a tuple passes only the
-    /// largest counts.
+    /// Mean wait due to irregular arrivals and for siblings: only the maximum over the groups of a path counts.
     pub(crate) arrival_wait_ns: f64,
     /// Mean wait due to the variation of the occupancy.
     service_wait_ns: f64,
@@ -22,8 +21,8 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Operators, in ascending order, on one core or on one for each replica; `None` if they cannot be
-    /// replicated so.
+    /// Creates a group of operators, in ascending order, on one core or on one per replica; `None` if they cannot
+    /// have this number of replicas.
     pub(crate) fn new(
         model: &Model<'_>,
         operators: &[usize],
@@ -48,13 +47,13 @@ impl Stage {
         })
     }
 
-    /// From the arrival of a tuple from outside until its first operator begins.
+    /// Returns the mean time from the arrival of a tuple from outside until its first operator begins.
     pub(crate) fn entry_ns(&self) -> f64 {
         self.service_wait_ns
     }
 
-    /// From the moment when a tuple was sent along an edge, over this distance, until its first operator
-    /// begins.
+    /// Returns the mean time from the moment when a tuple was sent along an edge, over this distance, until its first
+    /// operator begins.
     pub(crate) fn hop_ns(&self, model: &Model<'_>, edge: usize, distance: Distance) -> f64 {
         let hop = model.topology.hop(distance);
         let to = model.pipeline.edges()[edge].to;
@@ -62,7 +61,8 @@ impl Stage {
         hop.transit_ns + hop.receive_ns + set_up + self.service_wait_ns
     }
 
-    /// From the beginning of the operator that sends along an edge until it has sent the first tuple.
+    /// Returns the mean time from the beginning of the operator that sends along an edge until it has sent the first
+    /// tuple.
     pub(crate) fn service_ns(&self, model: &Model<'_>, edge: usize, distance: Option<Distance>) -> f64 {
         let pipeline = model.pipeline;
         let data = &pipeline.edges()[edge];
@@ -84,7 +84,7 @@ struct ToGo {
 }
 
 impl ToGo {
-    /// Adds what is sent along an edge: a random number of tuples, each of which takes `along`.
+    /// Adds the tuples sent along an edge: a random number of them, each of which takes `along`.
     fn add(&mut self, edge: &Edge, along: ToGo) {
         self.mean_ns += edge.selectivity * along.mean_ns;
         self.variance_ns2 +=
@@ -98,14 +98,13 @@ impl ToGo {
 struct Work {
     /// Mean per tuple that enters, in nanoseconds.
     occupancy_ns: f64,
-    /// Squared coefficient of variation of it.
+    /// Squared coefficient of variation of the occupancy.
     occupancy_scv: f64,
     /// Tuples that enter.
     input: Stream,
     /// Mean wait for siblings that arise in the group, on the path with the longest.
     siblings_ns: f64,
-    /// For each edge from the group the CPU time per tuple sent: that of its receiver in the group, or of
-    /// sending.
+    /// For each edge from the group the CPU time per tuple sent: that of its receiver in the group, or of sending.
     along_ns: Vec<f64>,
 }
 
@@ -145,7 +144,7 @@ struct Occupancy {
     scv: f64,
 }
 
-/// The links by which tuples enter a group, and its occupancy by the mean over all tuples that enter.
+/// Returns the links by which tuples enter a group, and its occupancy averaged over all entering tuples.
 fn mixed(
     model: &Model<'_>,
     operators: &[usize],
@@ -172,12 +171,12 @@ fn mixed(
         }
     }
     let mean_ns = sum_ns / flow;
-    // Rounding may take a variance of zero below it.
+    // Rounding may make a variance of zero negative.
     (links, Occupancy { mean_ns, scv: (squares_ns2 / flow / mean_ns.powi(2) - 1.0).max(0.0) })
 }
 
 impl Model<'_> {
-    /// CPU time of sending a tuple along an edge, with that of waking a parked receiver: an upper bound.
+    /// Returns an upper bound of the CPU time of sending a tuple along an edge, including waking a parked receiver.
     fn send_ns(&self, edge: usize, distance: Distance) -> f64 {
         let hop = self.topology.hop(distance);
         hop.send_ns + hop.waker_ns * self.parked[self.pipeline.edges()[edge].to].most

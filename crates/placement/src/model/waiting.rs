@@ -1,8 +1,8 @@
-//! Formulas of waiting times. All times are nanoseconds, all rates per nanosecond.
+//! Formulas for waiting times. All times are nanoseconds, all rates per nanosecond.
 
-/// Mean wait before a server with mean service time `service`, utilisation `rho` and variability `scv` (of
-/// the arrivals or of the service; their waits add up): Kingman's formula, which is Pollaczek's and
-/// Khinchine's for Poisson arrivals. Infinite from `rho = 1`.
+/// Returns the mean wait at a server with mean service time `service`, utilisation `rho` and variability `scv` (of
+/// the arrivals or of the service; their waits add up): Kingman's formula, which for Poisson arrivals is Pollaczek's
+/// and Khinchine's. Infinite from `rho = 1`.
 pub(super) fn queueing(rho: f64, scv: f64, service: f64) -> f64 {
     if rho >= 1.0 { f64::INFINITY } else { rho / (1.0 - rho) * scv / 2.0 * service }
 }
@@ -10,10 +10,10 @@ pub(super) fn queueing(rho: f64, scv: f64, service: f64) -> f64 {
 /// Points of the numerical integral in [`resequencing`]; its integrand is smooth.
 const QUADRATURE_POINTS: usize = 32;
 
-/// Ratio of the mean longest backlog of `replicas` to the mean backlog of the busiest, which is what a merge
-/// that restores the order waits for. The busiest has a utilisation of `rho` and takes `share` of the tuples,
-/// the others have equal parts of the rest. Backlogs are taken as independent, empty with probability `1 -
-/// rho`, else exponential with a mean that grows as `1 / (1 - rho)`.
+/// Returns the ratio of the mean longest backlog of `replicas` to the mean backlog of the busiest; an order-restoring
+/// merge waits for the former. The busiest has a utilisation of `rho` and takes `share` of the tuples, the others
+/// have equal parts of the rest. Backlogs are assumed independent, empty with probability `1 - rho`, otherwise
+/// exponential with a mean proportional to `1 / (1 - rho)`.
 pub(super) fn resequencing(rho: f64, share: f64, replicas: usize) -> f64 {
     if replicas == 1 || rho >= 1.0 {
         return 1.0;
@@ -28,8 +28,8 @@ pub(super) fn resequencing(rho: f64, share: f64, replicas: usize) -> f64 {
     middles.map(|y| exceeds(y) / y).sum::<f64>() / (QUADRATURE_POINTS as f64 * rho)
 }
 
-/// Mean delay by wake-ups of a receiver that sleeps with probability `parked` when it is idle and takes
-/// `wake` to run (M/G/1 queue with set-up time, of which this is the additional wait).
+/// Returns the mean delay due to wake-ups of a receiver that sleeps with probability `parked` when it is idle and
+/// takes `wake` to run (the additional wait of an M/G/1 queue with set-up time).
 pub(super) fn set_up(rate: f64, wake: f64, parked: f64) -> f64 {
     let (first, second) = (wake * parked, wake * wake * parked);
     (2.0 * first + rate * second) / (2.0 * (1.0 + rate * first))

@@ -1,11 +1,11 @@
-//! The exact dynamic programme on cache domains: its state is the operators placed, the domain reached, how
-//! far the next hop goes, and the cores left in each domain.
+//! The exact dynamic programme on cache domains. Its state consists of the operators placed, the domain reached, the
+//! distance of the next hop, and the cores left in each domain.
 //!
-//! It is needed where a far hop costs CPU time: the best plan may then leave a domain and return to it, to
-//! receive from far where a core has time for that. Only states that no other one is better than are kept,
-//! one that has as many cores left and took no longer; domains count by the cores that they have left, not by
-//! name. Large chains on many domains have more such states than can be gone through; then a sample of them
-//! is continued, and the plan is good but not proven.
+//! It is needed where a far hop costs CPU time: the best plan may then leave a domain and return to it, to receive
+//! from far where a core has time for that. Only states that are not dominated are kept, by one that has as many
+//! cores left and took no longer; domains are identified by the cores that they have left, not by name. Large chains
+//! on many domains have too many such states; then a sample of them is continued, and the plan is good but not proven
+//! optimal.
 
 use std::cmp::Reverse;
 
@@ -15,28 +15,29 @@ use super::parts::Part;
 use super::segments::{Segment, Segments};
 use crate::{Distance, Model};
 
-/// A way to place the first operators.
+/// A placement of the first operators.
 struct State {
     path_ns: f64,
     wait_ns: f64,
-    /// The domain of the last segment; none before the first.
+    /// The domain of the last segment; `None` before the first.
     domain: Option<usize>,
-    /// The same where domains count by their names, as pinned operators make them.
+    /// The same if domains are identified by name, as pinned operators require.
     place: Option<usize>,
-    /// How far the next hop goes.
+    /// Distance of the next hop.
     hop: Option<Distance>,
-    /// Whether domains count by their names.
+    /// Whether domains are identified by name.
     is_by_name: bool,
     /// Open cores left in each domain.
     left: Vec<usize>,
-    /// The same in the domain reached, then in the others, the most first; by name if these count.
+    /// The same for the domain reached, then for the others in descending order; by name if domains are identified
+    /// so.
     left_by_rank: Vec<usize>,
-    /// The last segment, and the state before it by its index.
+    /// The last segment, and the index of the preceding state.
     last: Option<(Segment, usize)>,
 }
 
 impl State {
-    /// Whether this one is as good as `other` for whatever follows.
+    /// Returns whether this one is at least as good as `other` for any continuation.
     fn dominates(&self, other: &State) -> bool {
         self.hop == other.hop
             && self.place == other.place
@@ -44,7 +45,7 @@ impl State {
             && self.left_by_rank.iter().zip(&other.left_by_rank).all(|(own, others)| own >= others)
     }
 
-    /// The domains to which the next segment can go: those that are different for the future.
+    /// Returns the domains to which the next segment can go, one of each equivalence class.
     fn next_domains(&self, cores: usize, pinned: Option<usize>) -> Vec<usize> {
         let is_allowed = |&domain: &usize| pinned.is_none_or(|pinned| pinned == domain);
         let is_reached = |&domain: &usize| match self.hop {
@@ -63,7 +64,7 @@ impl State {
         domains
     }
 
-    /// Whether the next hop has a core to go to.
+    /// Returns whether a core is left for the next hop.
     fn has_way_on(&self) -> bool {
         match self.hop {
             None => true,
@@ -75,12 +76,12 @@ impl State {
     }
 }
 
-/// States kept for each operator; every second is dropped where there are more. It is enough for all
-/// states of 20 operators on two domains.
+/// Maximum states kept for each operator; beyond that every second one is dropped. It suffices for all states of 20
+/// operators on two domains.
 pub(super) const STATES_MAX: usize = 512;
 
-/// Plans of segments that wait less than `limit` nanoseconds, from at most `states_max` states per operator.
-/// Exact if these were all: then for each number of cores there is a plan on as many or fewer with the least
+/// Returns plans of segments that wait less than `limit` nanoseconds, from at most `states_max` states per operator.
+/// Exact if all states were kept: then for each number of cores there is a plan on at most as many with the least
 /// `path_ns`.
 pub(super) fn solve(segments: &Segments<'_>, limit: f64, states_max: usize) -> (Vec<Candidate>, Optimality) {
     let mut optimality = Optimality::Exact;
@@ -128,7 +129,7 @@ fn start(model: &Model<'_>) -> State {
     }
 }
 
-/// The states after a segment that follows `before`.
+/// Returns the states after a segment that follows `before`.
 fn successors(
     segments: &Segments<'_>,
     segment: Segment,
@@ -171,7 +172,7 @@ fn ranked(left: &[usize], domain: usize) -> Vec<usize> {
     ranked
 }
 
-/// Adds a state unless another is as good, and drops those that it is as good as.
+/// Adds a state unless it is dominated, and drops the states that it dominates.
 fn keep(states: &mut Vec<State>, state: State) {
     if !states.iter().any(|other| other.dominates(&state)) {
         states.retain(|other| !state.dominates(other));

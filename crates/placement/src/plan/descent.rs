@@ -1,14 +1,14 @@
-//! The wait of a plan is that of its slowest segment, while all else adds up. A dynamic programme that leaves
-//! out segments that wait as long as a limit minimises the sum; lowering the limit from one plan's wait to
-//! the next finds the minimum of sum and wait together, and passes over all limits in between, which change
-//! nothing.
+//! Minimisation of latency as sum plus maximum: the wait of a plan is that of its slowest segment, while everything
+//! else adds up. A dynamic programme that excludes segments whose wait reaches a limit minimises the sum; lowering
+//! the limit from one plan's wait to the next finds the minimum of sum and wait together, and skips all limits in
+//! between, which change nothing.
 
 use std::collections::BTreeMap;
 
 use super::parts::Part;
 use super::{Optimality, Settings};
 
-/// A plan, and what it costs.
+/// A plan and its cost.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) parts: Vec<Part>,
@@ -28,12 +28,12 @@ impl Candidate {
     }
 }
 
-/// Programmes solved for a plan; 48 are enough for random chains of 30 operators on up to 4 cores.
+/// Maximum programmes solved for a plan; 48 suffice for random chains of 30 operators on up to 4 cores.
 pub(super) const SOLVED_MAX: usize = 256;
 
-/// The best plan among those that `solve` finds below a limit of the wait. For each number of cores that it
-/// can use `solve` returns one on as many or fewer with the least `path_ns`. After `solved_max` limits it is
-/// the best so far, which may not be the best of all.
+/// Returns the best plan among those that `solve` finds below a limit of the wait. For each number of cores that it
+/// can use, `solve` returns a plan on at most as many with the least `path_ns`. After `solved_max` limits the result
+/// is the best so far, which may not be optimal.
 pub(super) fn best(
     mut solve: impl FnMut(f64) -> Vec<Candidate>,
     settings: &Settings,
@@ -46,8 +46,8 @@ pub(super) fn best(
         for found in solve(limit) {
             let known = by_cores.range(..=found.cores()).map(|(_, other)| other.latency_ns());
             let known = known.fold(f64::INFINITY, f64::min);
-            // With a lower limit the sum can only grow: what exceeds a known plan already, or the slack of
-            // the best, is out of the race.
+            // With a lower limit the sum can only grow: a plan that already exceeds a known one, or the slack of the
+            // best, is discarded.
             if found.path_ns >= known || found.path_ns > accepted_ns {
                 continue;
             }
@@ -65,7 +65,7 @@ pub(super) fn best(
     (fewest_cores(by_cores, settings.latency_slack_ratio), Optimality::Heuristic)
 }
 
-/// The plan on the fewest cores whose latency is within the slack of the best.
+/// Returns the plan on the fewest cores whose latency is within the slack of the best.
 pub(super) fn fewest_cores(by_cores: BTreeMap<usize, Candidate>, slack_ratio: f64) -> Option<Candidate> {
     let best_ns = by_cores.values().map(Candidate::latency_ns).fold(f64::INFINITY, f64::min);
     by_cores.into_values().find(|plan| plan.latency_ns() <= best_ns * (1.0 + slack_ratio))

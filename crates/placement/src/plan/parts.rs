@@ -3,7 +3,7 @@
 use crate::model::constraints::Pin;
 use crate::{Group, Model, Placement};
 
-/// A group, and how many cores of which domain it takes.
+/// A group, its domain, and its number of cores.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Part {
     /// In ascending order.

@@ -1,10 +1,10 @@
 //! Plans of graphs by local search: placing a graph is NP-hard even on two equal cores.
 //!
-//! For each number of cores the search starts from topological orders cut into parts of equal load, and from
-//! the best plan on one core less. It takes the best of all single changes: an operator to another part, two
-//! operators exchanged, parts merged or split, a replica more or less, a part to another domain. Where none
-//! helps it goes on for a while with the one that harms least. Groups that send to each other in a circle are
-//! never formed. Tests compare the result with all placements of small graphs.
+//! For each number of cores the search starts from topological orders cut into parts of equal load, and from the best
+//! plan on one core fewer. It takes the best of all single changes: an operator moved to another part, two operators
+//! exchanged, parts merged or split, a replica added or removed, a part moved to another domain. If none improves the
+//! plan it continues for some steps with the least harmful one (tabu search). Groups that send to each other in a
+//! cycle are never formed. Tests compare the result with all placements of small graphs.
 
 mod changes;
 
@@ -15,8 +15,8 @@ use super::descent::{Candidate, fewest_cores};
 use super::parts::{Part, placement};
 use crate::Model;
 
-/// Steps without a better plan after which a walk ends. On 1,500 random graphs of up to 7 operators 12 find
-/// the best plan of each, 4 of all but 4, and 0 of all but 14.
+/// Steps without improvement after which a walk ends. On 1,500 random graphs of up to 7 operators 12 find the optimum
+/// of each, 4 of all but 4, and 0 of all but 14.
 const PATIENCE_STEPS: usize = 12;
 
 /// Objective of the search, compared field by field.
@@ -34,7 +34,7 @@ struct Scored {
     score: Score,
 }
 
-/// The best plan found; `None` if none was found that holds the rate.
+/// Returns the best plan found; `None` if none was found that sustains the rate.
 pub(super) fn best(model: &Model<'_>, settings: &Settings) -> Option<Candidate> {
     let operators = model.pipeline.operators().len();
     let useful: usize = (0..operators).map(|operator| model.pipeline.replicas_max([operator])).sum();
@@ -68,9 +68,9 @@ fn candidate(model: &Model<'_>, scored: &Scored) -> Candidate {
     }
 }
 
-/// The best plan on at most `cores` cores on the way from `parts`. Each step takes the best change to a plan
-/// that was not visited, even if it is worse (tabu search), until [`PATIENCE_STEPS`] in a row have found
-/// nothing better.
+/// Returns the best plan on at most `cores` cores on a walk from `parts`. Each step takes the best change to a plan
+/// that was not visited, even if it is worse (tabu search), until [`PATIENCE_STEPS`] consecutive steps have found no
+/// improvement.
 fn walk(model: &Model<'_>, settings: &Settings, mut parts: Vec<Part>, cores: usize) -> Scored {
     parts.sort();
     let mut at = Scored { score: score(model, settings, &parts), parts };
@@ -90,7 +90,7 @@ fn walk(model: &Model<'_>, settings: &Settings, mut parts: Vec<Part>, cores: usi
     best
 }
 
-/// The best plan that a single change makes of `parts` and that was not visited.
+/// Returns the best unvisited plan that a single change of `parts` leads to.
 fn best_change(
     model: &Model<'_>,
     settings: &Settings,

@@ -1,15 +1,15 @@
-//! The cost of every segment of a chain: first and last operator, replicas, distance of the hop into it and
-//! out of it.
+//! The cost of every segment of a chain: first and last operator, replicas, distance of the hop into it and out of
+//! it.
 
 use super::Settings;
 use crate::model::constraints::Pin;
 use crate::model::stage::Stage;
 use crate::{Distance, Model};
 
-/// Hops into a segment, or out of it: none at the ends of the chain.
+/// Hops into a segment, or out of it: `None` at the ends of the chain.
 pub(super) const HOPS: [Option<Distance>; 3] = [None, Some(Distance::Near), Some(Distance::Far)];
 
-/// Neighbouring operators on a core, or on one for each replica.
+/// Neighbouring operators on one core, or on one per replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     /// First operator.
@@ -25,11 +25,11 @@ pub(super) struct Segment {
 pub(super) struct Cost {
     /// Time that adds up over segments, with the hop into it.
     pub(super) path_ns: f64,
-    /// Wait of which only that of the slowest segment counts.
+    /// Wait, of which only the maximum over the segments counts.
     pub(super) wait_ns: f64,
 }
 
-/// Costs of all segments whose cores are not too busy.
+/// Costs of all segments whose cores are within the utilisation limit.
 pub(super) struct Segments<'a> {
     pub(super) model: &'a Model<'a>,
     /// By first operator, end, replicas, hop in, hop out.
@@ -39,6 +39,8 @@ pub(super) struct Segments<'a> {
 }
 
 impl<'a> Segments<'a> {
+    /// Computes the costs of all segments of a chain.
+    ///
     /// # Panics
     /// If the pipeline is not a chain.
     pub(super) fn new(model: &'a Model<'a>, settings: &Settings) -> Segments<'a> {
@@ -59,12 +61,12 @@ impl<'a> Segments<'a> {
         segments
     }
 
-    /// Number of operators.
+    /// Returns the number of operators.
     pub(super) fn operators(&self) -> usize {
         self.operators
     }
 
-    /// The segments that begin with an operator.
+    /// Returns the segments that begin with an operator.
     pub(super) fn from(&self, first: usize) -> impl Iterator<Item = Segment> {
         let replicas = move |end| (1..=self.replicas_max_of(first, end)).map(move |replicas| (end, replicas));
         (first + 1..=self.operators).flat_map(replicas).map(move |(end, replicas)| Segment {
@@ -74,12 +76,12 @@ impl<'a> Segments<'a> {
         })
     }
 
-    /// The hops that may follow a segment.
+    /// Returns the hops that may follow a segment.
     pub(super) fn hops_after(&self, segment: Segment) -> &'static [Option<Distance>] {
         if segment.end == self.operators { &HOPS[..1] } else { &HOPS[1..] }
     }
 
-    /// The cost of a segment; `None` if its cores would be too busy.
+    /// Returns the cost of a segment; `None` if its cores would exceed the utilisation limit.
     pub(super) fn cost(
         &self,
         segment: Segment,
@@ -89,7 +91,7 @@ impl<'a> Segments<'a> {
         self.costs[self.index(segment, input, output)]
     }
 
-    /// Whether a segment with this operator is fast enough, on as many cores as it needs.
+    /// Returns whether some segment with this operator sustains the rate, on any number of cores.
     pub(super) fn can_hold(&self, operator: usize) -> bool {
         (0..=operator).flat_map(|first| self.from(first)).filter(|segment| segment.end > operator).any(
             |segment| {
@@ -109,7 +111,7 @@ impl<'a> Segments<'a> {
         (interval * HOPS.len() + hop_index(input)) * HOPS.len() + hop_index(output)
     }
 
-    /// The core of a segment with pinned operators.
+    /// Returns the core of a segment with pinned operators.
     pub(super) fn core(&self, segment: Segment) -> Option<usize> {
         match self.pin(segment) {
             Pin::Core(core) => Some(core),
@@ -117,7 +119,7 @@ impl<'a> Segments<'a> {
         }
     }
 
-    /// Number of open cores that a segment takes.
+    /// Returns the number of open cores that a segment takes.
     pub(super) fn taken(&self, segment: Segment) -> usize {
         if self.core(segment).is_some() { 0 } else { segment.replicas }
     }

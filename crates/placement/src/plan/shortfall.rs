@@ -1,4 +1,4 @@
-//! Rates that no plan holds.
+//! Rates that no plan sustains.
 
 use std::fmt;
 
@@ -6,21 +6,21 @@ use super::segments::Segments;
 use super::{Optimality, Planner};
 use crate::Arrivals;
 
-/// Precision of the rate that can be held.
+/// Precision, as a ratio, of the highest sustained rate.
 const RATE_PRECISION_RATIO: f64 = 1.0005;
-/// Halvings of a rate after which the search for a plan ends: hops that take 1e9 times as long as operators.
+/// Maximum halvings of a rate in the search for a plan: enough for hops that take 1e9 times as long as operators.
 const HALVINGS_MAX: i32 = 30;
 
-/// No plan holds a rate.
+/// No plan sustains a rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shortfall {
-    /// Tuples per second asked for.
+    /// The requested rate, in tuples per second.
     pub asked_per_s: f64,
-    /// Tuples per second that a plan holds, less than 0.05 % below the most that the planner finds.
+    /// A rate that a plan sustains, in tuples per second: less than 0.05 % below the highest that the planner finds.
     pub held_per_s: f64,
     /// The limiting resource.
     pub limit: Limit,
-    /// Whether no plan of segments exists at rates that are not held, or none was found.
+    /// Whether it is proven that no plan of segments sustains higher rates, or none was found.
     pub optimality: Optimality,
 }
 
@@ -31,17 +31,17 @@ pub enum Limit {
     Operator {
         /// Its index.
         operator: usize,
-        /// Replicas that it can have: as many as its key has shares, or a cache domain has cores.
+        /// Maximum number of replicas: as many as its key has shares, or a cache domain has cores.
         replicas_max: usize,
     },
     /// The number of cores that may be used.
     Cores(usize),
-    /// Operators that stay on their cores: without them there would be a plan.
+    /// Pinned operators: without the pins a plan would exist.
     Pins,
 }
 
 impl Shortfall {
-    /// Tuples per second that are too many.
+    /// Returns the excess of the requested rate, in tuples per second.
     #[must_use]
     pub fn missing_per_s(&self) -> f64 {
         self.asked_per_s - self.held_per_s
@@ -80,13 +80,13 @@ impl fmt::Display for Shortfall {
 }
 
 impl Planner<'_> {
-    /// How far a rate that no plan holds exceeds what one holds.
+    /// Returns by how much a rate that no plan sustains exceeds one that a plan sustains.
     pub(super) fn shortfall(&self, asked: Arrivals) -> Shortfall {
         let mut too_much = asked.rate_per_s();
         let mut held = self.sure_per_s(asked).min(too_much);
         let mut optimality = self.holds(asked).1;
         while held > 0.0 && too_much > held * RATE_PRECISION_RATIO {
-            // The product itself may overflow.
+            // The square root of the product may overflow.
             let middle = held.sqrt() * too_much.sqrt();
             match self.holds(asked.at(middle)) {
                 (true, _) => held = middle,
@@ -99,7 +99,7 @@ impl Planner<'_> {
         Shortfall { asked_per_s: asked.rate_per_s(), held_per_s: held, limit: self.limit(asked), optimality }
     }
 
-    /// The rate that a single core holds with all operators.
+    /// Returns the rate that a single core sustains with all operators.
     fn one_core_per_s(&self, asked: Arrivals) -> f64 {
         let flows = self.model(asked).flows();
         let work_ns: f64 =
@@ -107,18 +107,18 @@ impl Planner<'_> {
         self.settings.utilisation_max / work_ns * 1e9
     }
 
-    /// A rate that a plan holds; 0 if none was found.
+    /// Returns a rate that some plan sustains; 0 if none was found.
     fn sure_per_s(&self, asked: Arrivals) -> f64 {
         let one_core_per_s = self.one_core_per_s(asked);
         if self.constraints.pinned_cores().len() < 2 {
             return one_core_per_s;
         }
-        // Hops between pinned cores cost CPU time, so one core's rate may be too high.
+        // Hops between pinned cores cost CPU time, so the rate of one core may be too high.
         let rates = (0..HALVINGS_MAX).map(|halvings| one_core_per_s / 2.0_f64.powi(halvings));
         rates.into_iter().find(|&rate| rate > 0.0 && self.holds(asked.at(rate)).0).unwrap_or(0.0)
     }
 
-    /// An operator that fits no core, the number of cores, or the pins.
+    /// Returns the limit: an operator that fits no core, the number of cores, or the pins.
     fn limit(&self, asked: Arrivals) -> Limit {
         let unpinned = self.constraints.without_pins();
         let planner = Planner { constraints: &unpinned, ..*self };
@@ -128,7 +128,7 @@ impl Planner<'_> {
         planner.limit_without_pins(asked)
     }
 
-    /// An operator that fits no core, or the number of cores.
+    /// Returns the limit without pins: an operator that fits no core, or the number of cores.
     fn limit_without_pins(&self, asked: Arrivals) -> Limit {
         let model = self.model(asked);
         let flows = model.flows();

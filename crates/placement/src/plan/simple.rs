@@ -1,8 +1,8 @@
-//! The short dynamic programme: `path(j, k)`, the least time to the end of operator `j` on `k` cores.
+//! A smaller dynamic programme: `path(j, k)` is the least time to the end of operator `j` on `k` cores.
 //!
-//! Cores are taken domain by domain, the largest first, so `k` cores cost as few far hops as any. That is
-//! exact if it does not matter which hop is far: near and far hops differ in transit alone. A replicated
-//! segment may not fit into what is left of a domain, so with replicas it is exact on one domain alone.
+//! Cores are taken domain by domain, the largest first, which minimises the number of far hops for `k` cores. That is
+//! exact if it does not matter which hop is far: near and far hops differ only in transit. A replicated segment may
+//! not fit into the rest of a domain, so with replicas it is exact only on one domain.
 
 use std::cmp::Reverse;
 
@@ -11,7 +11,7 @@ use super::parts::Part;
 use super::segments::{Segment, Segments};
 use crate::{Distance, Model};
 
-/// Whether the result is the best of all.
+/// Returns whether the result is optimal.
 pub(super) fn is_exact(model: &Model<'_>) -> bool {
     let Model { pipeline, topology, constraints, .. } = *model;
     let one_domain = topology.domains().len() == 1;
@@ -29,7 +29,7 @@ struct Step {
     segment: Segment,
 }
 
-/// The plan with the least `path_ns` on each number of cores, of segments that wait less than `limit`
+/// Returns the plan with the least `path_ns` on each number of cores, of segments that wait less than `limit`
 /// nanoseconds.
 pub(super) fn solve(segments: &Segments<'_>, limit: f64) -> Vec<Candidate> {
     let topology = segments.model.topology;
@@ -45,7 +45,7 @@ pub(super) fn solve(segments: &Segments<'_>, limit: f64) -> Vec<Candidate> {
     complete.map(candidate).collect()
 }
 
-/// By operators placed and open cores used; hops are near.
+/// Returns the steps by operators placed and open cores used; hops are near.
 fn steps(segments: &Segments<'_>, limit: f64) -> Vec<Vec<Option<Step>>> {
     let operators = segments.operators();
     let cores: usize = segments.model.constraints.room(segments.model.topology).into_iter().sum();
@@ -76,7 +76,7 @@ fn steps(segments: &Segments<'_>, limit: f64) -> Vec<Vec<Option<Step>>> {
     steps
 }
 
-/// The segments of a result, on cores domain by domain.
+/// Returns the segments of a result, on cores domain by domain.
 fn parts(segments: &Segments<'_>, steps: &[Vec<Option<Step>>], cores: usize, last: Step) -> Vec<Part> {
     let topology = segments.model.topology;
     let room = segments.model.constraints.room(topology);

@@ -1,4 +1,4 @@
-//! Plans of all rates, made beforehand: the best plan changes at a few rates only, and between them it stays.
+//! Plans of all rates, made beforehand: the best plan changes only at a few rates.
 
 mod saved;
 
@@ -10,20 +10,22 @@ use super::{Plan, Planner, Shortfall};
 use crate::{Arrivals, Error};
 use saved::SavedPlan;
 
-/// Ratio of neighbouring rates at which plans are made at first.
+/// Ratio of neighbouring rates at which plans are made initially.
 const RATE_STEP_RATIO: f64 = 1.1;
 /// Precision of the rates at which the plan changes.
 const BREAK_PRECISION_RATIO: f64 = 1.01;
 
-/// For each rate a plan.
+/// A plan for each rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<SavedPlan>", into = "Vec<SavedPlan>")]
 pub struct PlanTable {
-    /// The highest rate that each plan is for, ascending, and the plan with its figures at that rate.
+    /// The highest rate of each plan, ascending, and the plan with its figures at that rate.
     entries: Vec<(f64, Plan)>,
 }
 
 impl PlanTable {
+    /// Creates a table from its entries.
+    ///
     /// # Errors
     /// Unless there are entries, whose rates are positive, finite and ascending.
     pub(crate) fn from_entries(entries: Vec<(f64, Plan)>) -> Result<PlanTable, Error> {
@@ -42,16 +44,16 @@ impl PlanTable {
         Ok(PlanTable { entries })
     }
 
-    /// The plan of a rate in tuples per second: that of the next rate from there up at which the plan
-    /// changes. `None` above the highest rate of the table, and for NaN.
+    /// Returns the plan of a rate in tuples per second, made for the next higher rate of the table. `None` above the
+    /// highest rate of the table, and for NaN.
     #[must_use]
     pub fn get(&self, rate_per_s: f64) -> Option<&Plan> {
         let index = self.entries.partition_point(|&(up_to, _)| up_to < rate_per_s || rate_per_s.is_nan());
         self.entries.get(index).map(|(_, plan)| plan)
     }
 
-    /// The highest rate that each plan is for, in tuples per second, ascending, and the plan with its figures
-    /// there.
+    /// Returns the highest rate of each plan, in tuples per second, ascending, and the plan with its figures at that
+    /// rate.
     #[must_use]
     pub fn entries(&self) -> &[(f64, Plan)] {
         &self.entries
@@ -59,12 +61,12 @@ impl PlanTable {
 }
 
 impl Planner<'_> {
-    /// The plans of a range of rates, in tuples per second. The arrivals give the dispersion. Each plan holds
-    /// the rates below it, as the utilisation falls with the rate; with receivers that park, wake-ups may
-    /// cost more at a lower rate, and a plan was made for rates 10 % apart at most.
+    /// Returns the plans of a range of rates, in tuples per second. The arrivals give the dispersion. Each plan also
+    /// sustains lower rates, as the utilisation falls with the rate; with receivers that park, wake-ups may cost more
+    /// at a lower rate, so plans are made for rates at most 10 % apart.
     ///
     /// # Errors
-    /// The shortfall if no plan holds the highest rate.
+    /// The shortfall if no plan sustains the highest rate.
     ///
     /// # Panics
     /// If the range is empty, or not of positive, finite rates.
@@ -75,7 +77,7 @@ impl Planner<'_> {
     ) -> Result<PlanTable, Shortfall> {
         let (&lowest, &highest) = (rates_per_s.start(), rates_per_s.end());
         assert!(0.0 < lowest && lowest <= highest && highest < f64::INFINITY, "no rates: {rates_per_s:?}");
-        // If any, it is this rate that is too high: the shortfall is to tell by how much.
+        // If any rate is too high, it is this one: the shortfall reports by how much.
         let last = self.plan(arrivals.at(highest))?;
         let mut table = PlanTable { entries: vec![(lowest, self.plan(arrivals.at(lowest))?)] };
         let mut rate = lowest;

@@ -1,4 +1,4 @@
-//! Plans against all placements of small pipelines.
+//! Plans compared with all placements of small pipelines.
 
 mod brute;
 mod chain;

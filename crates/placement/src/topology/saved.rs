@@ -1,4 +1,4 @@
-//! A topology as it is written to a file; what is read is checked as if it were built anew.
+//! Serialized form of a topology; deserialized values are validated like new ones.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +9,11 @@ use crate::Error;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SavedTopology {
-    /// Cores of each domain.
+    /// Number of cores of each domain.
     domain_cores: Vec<usize>,
     near: Hop,
     far: Hop,
-    /// The operating system's number of each core; in order if left out.
+    /// The operating system's number of each core; consecutive from 0 if omitted.
     #[serde(default)]
     cpus: Option<Vec<usize>>,
 }

@@ -1,10 +1,10 @@
 //! The order of changes from one placement to another.
 //!
-//! A *piece* is the operators that share a group both now and in the placement wanted. Pieces are split from
-//! their groups, moved, and fused with others of their wanted group. Splitting the first or the last piece
-//! of a group, in the order in which wanted groups send, never makes a circle, nor does fusing pieces of a
-//! wanted group that have no others between them. Where no core is free, two groups that share a wanted group
-//! are fused, and split where they should be; and as a last resort all groups that may be are fused first.
+//! A *piece* is the operators that share a group both in the current and in the wanted placement. Pieces are split
+//! from their groups, moved, and fused with others of their wanted group. Splitting the first or the last piece of a
+//! group, in the order in which wanted groups send, never creates a cycle, nor does fusing pieces of a wanted group
+//! that have no others between them. If no core is free, two groups that share a wanted group are fused, and then
+//! split as wanted; as a last resort all groups that may be fused are fused first.
 
 use crate::model::constraints::Pin;
 use crate::{Group, Model, Placement};
@@ -12,14 +12,14 @@ use crate::{Group, Model, Placement};
 /// A change of a placement. Cores are named by their index in the topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Move {
-    /// A group goes on to a core that is idle.
+    /// A group moves to an idle core.
     Move {
         /// Core of the group.
         from: usize,
         /// An idle core.
         to: usize,
     },
-    /// Operators leave their group for a core that is idle: calls between them become a ring.
+    /// Operators leave their group for an idle core: calls between them become a ring.
     Split {
         /// The operators that leave, in ascending order.
         operators: Vec<usize>,
@@ -35,17 +35,17 @@ pub enum Move {
         /// Core of the other group.
         into: usize,
     },
-    /// A group gets other replicas.
+    /// The replicas of a group change.
     Repartition {
         /// Cores of the group.
         from: Vec<usize>,
-        /// Its cores afterwards: those that it has, or idle ones.
+        /// Its cores afterwards: present or idle ones.
         to: Vec<usize>,
     },
 }
 
 impl Placement {
-    /// The placement after a change; `None` if the change does not fit this placement.
+    /// Returns the placement after a change; `None` if the change does not fit this placement.
     #[must_use]
     pub fn after(&self, change: &Move) -> Option<Placement> {
         let is_idle = |core: &usize| self.groups.iter().all(|group| !group.cores.contains(core));
@@ -84,19 +84,19 @@ impl Placement {
     }
 }
 
-/// Changes made so far.
+/// The state of a transition: the changes made so far.
 pub(super) struct Transition<'a> {
     model: &'a Model<'a>,
     to: &'a Placement,
     /// The wanted group of each operator.
     wanted: Vec<usize>,
-    /// For each wanted group its place in the order in which they send.
+    /// For each wanted group its position in the order in which they send.
     rank: Vec<usize>,
     /// The core of each wanted group; that of its first replica if it has several.
     home: Vec<usize>,
     at: Placement,
     moves: Vec<Move>,
-    /// Whether all groups that may be were fused.
+    /// Whether all groups that may be fused have been fused.
     is_fused: bool,
 }
 
@@ -110,7 +110,7 @@ impl<'a> Transition<'a> {
         Transition { model, to, wanted, rank, home, at: from.clone(), moves: Vec::new(), is_fused: false }
     }
 
-    /// All changes, unless there are none that lead to the placement wanted.
+    /// Returns all changes; `None` if none were found that lead to the wanted placement.
     pub(super) fn moves(mut self) -> Option<Vec<Move>> {
         self.shrink();
         while !self.is_grouped() {
@@ -140,8 +140,8 @@ impl<'a> Transition<'a> {
         }
     }
 
-    /// Replicated groups get their wanted cores at once if these are idle and the operators stay together;
-    /// others get a single core.
+    /// Gives replicated groups their wanted cores at once if these are idle and the operators stay together, and
+    /// other groups a single core.
     fn shrink(&mut self) {
         for group in self.at.groups.clone() {
             let wanted = self.wanted[group.operators[0]];
@@ -166,7 +166,7 @@ impl<'a> Transition<'a> {
             }
         }
         for group in self.at.groups.clone().iter().filter(|group| group.cores.len() == 1) {
-            // A wanted replica that runs already is as good a home as the first.
+            // A wanted replica that already runs is as good a home as the first.
             let wanted = self.wanted[group.operators[0]];
             if self.to.groups[wanted].cores.contains(&group.cores[0]) && self.is_homeless(wanted) {
                 self.home[wanted] = group.cores[0];
@@ -174,14 +174,14 @@ impl<'a> Transition<'a> {
         }
     }
 
-    /// Whether no operator of a wanted group is at its home.
+    /// Returns whether no operator of a wanted group is at its home.
     fn is_homeless(&self, wanted: usize) -> bool {
         let home = self.home[wanted];
         let is_there = |group: &Group| group.cores.contains(&home) && self.pieces(group).contains(&wanted);
         !self.at.groups.iter().any(is_there)
     }
 
-    /// Wanted replicas.
+    /// Adds the wanted replicas.
     fn grow(&mut self) {
         for group in &self.to.groups {
             let from = self.at.groups.iter().find(|other| other.operators == group.operators);
@@ -193,7 +193,7 @@ impl<'a> Transition<'a> {
         }
     }
 
-    /// Whether all groups are those wanted, at home.
+    /// Returns whether all groups are the wanted ones, at home.
     fn is_grouped(&self) -> bool {
         self.at.groups.len() == self.to.groups.len()
             && self.at.groups.iter().all(|group| {
@@ -203,7 +203,7 @@ impl<'a> Transition<'a> {
             })
     }
 
-    /// The wanted groups of a group's operators, in the order in which they send.
+    /// Returns the wanted groups of a group's operators, in the order in which they send.
     fn pieces(&self, group: &Group) -> Vec<usize> {
         let mut pieces: Vec<usize> = group.operators.iter().map(|&operator| self.wanted[operator]).collect();
         pieces.sort_by_key(|&piece| self.rank[piece]);
@@ -215,14 +215,14 @@ impl<'a> Transition<'a> {
         self.at.groups.iter().all(|group| !group.cores.contains(&core))
     }
 
-    /// An idle core, of those that no wanted group has its home on if possible.
+    /// Returns an idle core, if possible one that is not a home of a wanted group.
     fn idle(&self) -> Option<usize> {
         let is_idle = |&core: &usize| self.model.constraints.is_open(core) && self.is_idle(core);
         let is_home = |core: &usize| self.to.groups.iter().any(|group| group.cores.contains(core));
         (0..self.model.topology.cores()).filter(is_idle).min_by_key(is_home)
     }
 
-    /// The first and the last piece of a group of several, each with its operators.
+    /// Returns the first and the last piece of a group of several, each with its operators.
     fn ends(&self, group: &Group) -> Vec<(usize, Vec<usize>)> {
         let pieces = self.pieces(group);
         let [first, .., last] = pieces[..] else { return Vec::new() };
@@ -265,7 +265,7 @@ impl<'a> Transition<'a> {
             for other in &groups {
                 let (pieces, others) = (self.pieces(one), self.pieces(other));
                 let is_same = pieces.len() == 1 && pieces == others && one.cores != other.cores;
-                // Into the one at home, if there is one.
+                // Onto the core of the one at home, if there is one.
                 if is_same && one.cores[0] != self.home[pieces[0]] && self.join(one, other) {
                     return true;
                 }
@@ -274,7 +274,7 @@ impl<'a> Transition<'a> {
         false
     }
 
-    /// Splits a piece from its group, or moves one that is in another's way, to any idle core.
+    /// Splits a piece from its group, or moves one that occupies another's home, to any idle core.
     fn split_aside(&mut self) -> bool {
         let Some(to) = self.idle() else { return false };
         for group in self.at.groups.clone() {
@@ -296,8 +296,8 @@ impl<'a> Transition<'a> {
         false
     }
 
-    /// Without an idle core: fuses the group of a piece with that of its home, or of others of its wanted
-    /// group, and splits what does not belong there.
+    /// Without an idle core: fuses the group of a piece with that at its home, or with others of its wanted group,
+    /// and splits off what does not belong there.
     fn exchange(&mut self) -> bool {
         let groups = self.at.groups.clone();
         for one in &groups {
@@ -316,8 +316,8 @@ impl<'a> Transition<'a> {
         false
     }
 
-    /// Fuses two groups on the core of `other`, and splits from them what is not of `piece`, or what is not
-    /// of `one`, so that there are fewer pieces or more of them at home.
+    /// Fuses two groups on the core of `other`, and splits off the operators that are not of `piece`, or not of
+    /// `one`, so that there are fewer pieces or more of them at home.
     fn try_exchange(&mut self, one: &Group, other: &Group, piece: usize) -> bool {
         let before = (self.at.clone(), self.moves.len(), self.progress());
         if self.join(one, other) {
@@ -345,7 +345,7 @@ impl<'a> Transition<'a> {
         false
     }
 
-    /// Fewer pieces, then more operators at home.
+    /// Returns a measure of progress: fewer pieces, then more operators at home.
     fn progress(&self) -> (std::cmp::Reverse<usize>, usize) {
         let pieces = self.at.groups.iter().map(|group| self.pieces(group).len()).sum();
         let at_home = self.at.groups.iter().flat_map(|group| {
@@ -357,7 +357,7 @@ impl<'a> Transition<'a> {
         (std::cmp::Reverse(pieces), at_home.count())
     }
 
-    /// Fuses groups until none are left that may be, once.
+    /// Fuses groups, once, until no more may be fused.
     fn fuse_all(&mut self) -> bool {
         if std::mem::replace(&mut self.is_fused, true) {
             return false;
@@ -386,7 +386,7 @@ impl<'a> Transition<'a> {
     }
 }
 
-/// Whether two lists of different cores have the same cores.
+/// Returns whether two lists of distinct cores contain the same cores.
 fn is_same_set(one: &[usize], other: &[usize]) -> bool {
     one.len() == other.len() && one.iter().all(|core| other.contains(core))
 }

@@ -8,7 +8,7 @@ use crate::simulation::Random;
 const RUNS: u64 = 500;
 
 fn loads(random: &mut Random, bins: usize) -> Vec<f64> {
-    // Few bins have most of the load, as keys in practice.
+    // A few bins have most of the load, as is common for keys.
     (0..bins).map(|_| random.exponential(1.0) * if random.below(10) == 0 { 8.0 } else { 1.0 }).collect()
 }
 
@@ -16,7 +16,7 @@ fn busiest(bins: &Bins, loads: &[f64]) -> f64 {
     bins.load_of(loads).into_iter().fold(0.0, f64::max)
 }
 
-/// The least load of the busiest replica in any division.
+/// Returns the least load of the busiest replica over all divisions.
 fn by_trial(loads: &[f64], load_of: &mut Vec<f64>, bin: usize) -> f64 {
     if bin == loads.len() {
         return load_of.iter().copied().fold(0.0, f64::max);
@@ -108,7 +108,7 @@ fn bins_without_loads_are_divided_by_number() {
 
 #[test]
 fn a_hot_bin_does_not_keep_other_replicas_from_being_relieved() {
-    // Bin 0 is more than a replica should have; replicas 1 and 2 share the rest unevenly.
+    // Bin 0 exceeds a replica's limit; replicas 1 and 2 share the rest unevenly.
     let before = Bins::divided(&[10.0, 9.0, 9.0, 0.1, 0.1, 0.1], 3).unwrap();
     let mut loads = [200.0, 0.0, 0.0, 0.0, 0.0, 0.0];
     let on_1: Vec<usize> = (1..6).filter(|&bin| before.replica_of()[bin] == 1).collect();

@@ -1,5 +1,5 @@
-//! Every group of a placement, tuple by tuple, with stalls, service times, numbers of outputs and orders of
-//! service that the bounds of its certificate allow.
+//! Simulates every group of a placement, tuple by tuple, with stalls, service times, numbers of outputs and orders of
+//! service within the bounds of its certificate.
 
 use sakiyomi_placement::{
     ArrivalBounds, Arrivals, Error, Hop, Idle, Model, Pipeline, Placement, PlacementCertificate, RingBound,
@@ -8,7 +8,7 @@ use sakiyomi_placement::{
 
 use crate::simulation::Random;
 
-/// Tuples of the input.
+/// Number of tuples of the input.
 const TUPLES: usize = 600;
 
 /// A placed pipeline with its declared bounds.
@@ -21,15 +21,15 @@ pub(crate) struct Instance {
     pub(crate) work: WorkBounds,
 }
 
-/// How a tuple is processed: shares of what the bounds allow.
+/// How a tuple is processed: shares of the bounds.
 #[derive(Clone, Copy)]
 pub(crate) struct Action {
     pub(crate) stall_share: f64,
     pub(crate) work_share: f64,
     pub(crate) transit_share: f64,
-    /// Whether each edge gets as many tuples as its bound allows; otherwise a random number.
+    /// Whether each edge gets as many tuples as its bound permits; otherwise a random number.
     pub(crate) is_fruitful: bool,
-    /// Whether all outputs are sent at the end, and not one by one.
+    /// Whether all outputs are sent at the end, instead of one by one.
     pub(crate) is_sent_last: bool,
 }
 
@@ -38,22 +38,22 @@ pub(crate) struct Action {
 pub(crate) struct Tuple {
     edge: Option<usize>,
     operator: usize,
-    /// When its tuple of the input arrived.
+    /// Arrival time of its tuple of the input.
     origin_ns: f64,
-    /// When it came into its ring.
+    /// Time at which it entered its ring.
     sent_ns: f64,
-    /// When all tuples before it have come as well: replicas overtake each other.
+    /// Time at which all tuples before it have also come: replicas overtake each other.
     in_order_ns: f64,
 }
 
-/// A tuple that a core has done with.
+/// A finished tuple.
 pub(crate) struct Done {
     tuple: Tuple,
     core: usize,
     done_ns: f64,
 }
 
-/// A group at work.
+/// A group during the simulation.
 struct Run<'a> {
     instance: &'a Instance,
     group: usize,
@@ -71,7 +71,7 @@ impl Instance {
         model.certificate(&self.placement, arrivals, &self.work)
     }
 
-    /// Sets the rate to a share of the most that can be certified.
+    /// Sets the rate to a share of the highest that can be certified.
     pub(crate) fn load(mut self, share: f64) -> Instance {
         self.arrivals.rate_per_s = 1.0;
         let load_max = self.certificate().load_max.into_iter().fold(0.0, f64::max);
@@ -89,8 +89,8 @@ impl Instance {
         self.topology.hop(self.topology.distance(core(edge.from), core(edge.to)))
     }
 
-    /// The groups, each after those that send to it; groups are numbered by their first operators, which is
-    /// not always such an order.
+    /// Returns the groups in topological order; groups are numbered by their first operators, which is not always
+    /// such an order.
     fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = Vec::new();
         while order.len() < self.placement.groups.len() {
@@ -104,8 +104,8 @@ impl Instance {
         order
     }
 
-    /// Runs the input, which enters at operator 0, through all groups; `act` is told the group, the number of
-    /// the tuple there, and the source of figures.
+    /// Runs the input, which enters at operator 0, through all groups; `act` gets the group, the number of the tuple
+    /// there, and the source of figures.
     pub(crate) fn run(
         &self,
         input: &[f64],
@@ -126,7 +126,7 @@ impl Instance {
         done
     }
 
-    /// For each ring the share of its size that was filled at most; then the share of the delay.
+    /// Returns for each ring the maximum fill as a share of its size; then the maximum delay as a share of its bound.
     pub(crate) fn ratios(&self, done: &[Done]) -> (Vec<f64>, f64) {
         let certificate = self.certificate();
         let ratio = |ring: &RingBound| {
@@ -143,13 +143,13 @@ impl Instance {
         (certificate.rings.iter().map(ratio).collect(), delay_ns / certificate.delay_max_ns)
     }
 
-    /// The input that the bounds allow at the earliest.
+    /// Returns the earliest input that the bounds permit.
     pub(crate) fn greedy_input(&self) -> Vec<f64> {
         let ArrivalBounds { burst_tuples, rate_per_s } = self.arrivals;
         (0..TUPLES).map(|index| ((index as f64 + 1.0 - burst_tuples) / rate_per_s * 1e9).max(0.0)).collect()
     }
 
-    /// Input within the bounds: bursts, pauses and the long-run rate.
+    /// Returns an input within the bounds: bursts, pauses and the long-run rate.
     pub(crate) fn random_input(&self, random: &mut Random) -> Vec<f64> {
         let ArrivalBounds { burst_tuples, rate_per_s } = self.arrivals;
         let (mut now, mut tokens) = (0.0, burst_tuples);
@@ -165,7 +165,7 @@ impl Instance {
     }
 }
 
-/// Most tuples in a ring at once: each from the moment when it was sent until it is done.
+/// Returns the maximum tuples in a ring at once: each from the moment when it was sent until it is finished.
 pub(crate) fn most_in_ring(done: &[&Done]) -> usize {
     let mut changes: Vec<(f64, i32)> =
         done.iter().flat_map(|done| [(done.tuple.sent_ns, 1), (done.done_ns, -1)]).collect();
@@ -179,7 +179,7 @@ pub(crate) fn most_in_ring(done: &[&Done]) -> usize {
 }
 
 impl Run<'_> {
-    /// Tuples that the group has done with, and those that it has sent to others.
+    /// Returns the tuples that the group has finished, and those that it has sent to others.
     fn pass(
         &mut self,
         input: Vec<Tuple>,
@@ -206,8 +206,8 @@ impl Run<'_> {
         (done, sent.into_iter().map(in_order).collect())
     }
 
-    /// A core takes the tuples of its rings, in any order among rings. Its outputs come with the time at
-    /// which the tuple that it stems from came in.
+    /// Lets a core take the tuples of its rings, in any order among rings. Each output has the time at which the
+    /// tuple that it stems from came in.
     fn serve(
         &mut self,
         core: usize,
@@ -265,7 +265,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs an operator and all that follows it in its group.
+    /// Runs an operator and its successors in its group.
     fn work(
         &mut self,
         operator: usize,

@@ -1,4 +1,4 @@
-//! Rings and delays against what the certificate promises.
+//! Rings and delays compared with the bounds of the certificate.
 
 use std::ops::Range;
 
@@ -7,13 +7,13 @@ use sakiyomi_placement::{ArrivalBounds, Certificate, Error, StageBounds};
 
 use crate::simulation::Random;
 
-/// Random rows of stages.
+/// Random tandems of stages.
 const ROWS: u64 = 400;
 
 /// Tuples of the input of each.
 const TUPLES: usize = 2000;
 
-/// A row of stages with its declared bounds.
+/// A tandem of stages with its declared bounds.
 struct Row {
     arrivals: ArrivalBounds,
     stages: Vec<StageBounds>,
@@ -21,11 +21,11 @@ struct Row {
 
 /// Processing of a tuple by a stage.
 struct Action {
-    /// Time for which it does nothing first, which its bounds limit.
+    /// Stall before the tuple, which the bounds limit.
     stall_ns: f64,
     service_ns: f64,
     outputs: u32,
-    /// All outputs are sent at the end, and not one by one.
+    /// Whether all outputs are sent at the end, instead of one by one.
     is_sent_last: bool,
 }
 
@@ -37,15 +37,15 @@ struct Tuple {
     origin: usize,
 }
 
-/// Results of the simulation of a row.
+/// Results of the simulation of a tandem.
 struct Observed {
-    /// Largest number of tuples in each ring.
+    /// Maximum number of tuples in each ring.
     ring_tuples: Vec<u64>,
     delay_max_ns: f64,
 }
 
 impl Row {
-    /// A row whose slowest stage is used up to 95 %.
+    /// Returns a tandem whose slowest stage has a utilisation of up to 95 %.
     fn random(random: &mut Random) -> Row {
         let mut amplification = 1.0;
         let mut slowest_ns: f64 = 0.0;
@@ -67,20 +67,19 @@ impl Row {
         Row { arrivals, stages }
     }
 
-    /// A row with bursts of more than 10 tuples, so that fractions of a tuple matter little.
+    /// Returns a tandem with bursts of more than 10 tuples, so that fractions of a tuple matter little.
     fn with_bursts(seed: u64) -> Row {
         let mut row = Row::random(&mut Random::new(seed));
         row.arrivals.burst_tuples += 10.0;
         row
     }
 
-    /// Runs the input through all stages; `act` is told the stage, the tuple's number there, and the stall
-    /// that is left.
+    /// Runs the input through all stages; `act` gets the stage, the tuple's number there, and the remaining stall.
     fn run(&self, input: &[f64], mut act: impl FnMut(usize, usize, f64) -> Action) -> Observed {
         self.run_timed(input, |stage, index, stall_left, _| act(stage, index, stall_left))
     }
 
-    /// As `run`; `act` is told the moment as well.
+    /// As `run`; `act` also gets the time.
     fn run_timed(&self, input: &[f64], mut act: impl FnMut(usize, usize, f64, f64) -> Action) -> Observed {
         let source = |(origin, &sent_ns): (usize, &f64)| Tuple { sent_ns, origin };
         let mut ring: Vec<Tuple> = input.iter().enumerate().map(source).collect();
@@ -92,7 +91,7 @@ impl Row {
             for (index, tuple) in ring.iter().enumerate() {
                 let arrival_ns = tuple.sent_ns + bounds.transit_ns;
                 if arrival_ns > now {
-                    // It had no tuple to take.
+                    // The stage had no tuple to take.
                     (now, stalled_ns, busy_since) = (arrival_ns, 0.0, arrival_ns);
                 }
                 let earned_ns = bounds.stall_max_ns + bounds.stall_ratio * (now - busy_since);
@@ -120,8 +119,8 @@ impl Row {
         Observed { ring_tuples, delay_max_ns }
     }
 
-    /// The certificate, and how far what was observed comes to it: the largest ring ratio of each, then the
-    /// delay's.
+    /// Returns the certificate, and the ratio of the observed values to its bounds: the largest ring ratio of each
+    /// stage, then the delay's.
     fn ratios(&self, observed: &Observed) -> (Vec<f64>, f64) {
         let certificate = Certificate::new(self.arrivals, &self.stages).unwrap();
         let ratio = |(seen, size): (&u64, &u64)| *seen as f64 / *size as f64;
@@ -129,13 +128,13 @@ impl Row {
         (rings, observed.delay_max_ns / certificate.delay_max_ns)
     }
 
-    /// The input that the bounds allow at the earliest.
+    /// Returns the earliest input that the bounds permit.
     fn greedy_input(&self) -> Vec<f64> {
         let ArrivalBounds { burst_tuples, rate_per_s } = self.arrivals;
         (0..TUPLES).map(|index| ((index as f64 + 1.0 - burst_tuples) / rate_per_s * 1e9).max(0.0)).collect()
     }
 
-    /// A stage is slow for the tuples of these numbers, and stalls as soon as it may.
+    /// Returns the worst action: slow for the tuples of these numbers, with a stall as early as permitted.
     fn worst(&self, stage: usize, index: usize, stall_left: f64, slow: Range<usize>) -> Action {
         let bounds = &self.stages[stage];
         Action {
@@ -146,18 +145,18 @@ impl Row {
         }
     }
 
-    /// Time that a stage takes per tuple at most, with its share of the stalls.
+    /// Returns the maximum time of a stage per tuple, including its share of the stalls.
     fn tuple_ns(&self, stage: usize) -> f64 {
         self.stages[stage].service_max_ns / (1.0 - self.stages[stage].stall_ratio)
     }
 
-    /// Tuples per tuple of the input in the ring of each stage.
+    /// Returns the tuples per tuple of the input in the ring of each stage.
     fn amplification(&self, stage: usize) -> usize {
         self.stages[..stage].iter().map(|bounds| bounds.outputs_max as usize).product()
     }
 }
 
-/// A tuple is in its ring until it is done.
+/// Returns the maximum tuples in a ring; a tuple is in its ring until it is finished.
 fn most_in_ring(ring: &[Tuple], done_ns: &[f64]) -> u64 {
     let mut done = 0;
     let mut most = 0;
@@ -170,7 +169,7 @@ fn most_in_ring(ring: &[Tuple], done_ns: &[f64]) -> u64 {
     most as u64
 }
 
-/// Input within the bounds: bursts, pauses and the long-run rate.
+/// Returns an input within the bounds: bursts, pauses and the long-run rate.
 fn random_input(row: &Row, random: &mut Random) -> Vec<f64> {
     let ArrivalBounds { burst_tuples, rate_per_s } = row.arrivals;
     let (mut now, mut tokens) = (0.0, burst_tuples);
@@ -212,7 +211,7 @@ fn no_ring_and_no_delay_exceeds_the_certificate_within_the_bounds() {
 fn the_worst_input_fills_each_ring_to_four_fifths() {
     for seed in 0..ROWS {
         let row = Row::with_bursts(seed);
-        // Each stage stalls at its first tuple, and passes on at once all that has piled up meanwhile.
+        // Each stage stalls at its first tuple, and then passes on all accumulated tuples at once.
         let observed = row.run(&row.greedy_input(), |stage, index, stall_left| {
             row.worst(stage, index, stall_left, 0..row.amplification(stage))
         });
@@ -253,12 +252,12 @@ fn a_stage_slower_than_its_input_is_refused() {
     let refused = Certificate::new(arrivals, &[stage(500.0), stage(1250.0)]);
     let expected = Error::Overflow { stage: 1, served_per_s: 8e5, arriving_per_s: 1e6 };
     assert_eq!(refused, Err(expected));
-    // Half of the time is too little for 800 ns, and all of it is refused.
+    // Half of the time is too little for 800 ns, and a stall ratio of 1 is rejected.
     assert!(Certificate::new(arrivals, &[stage(800.0).with_stall_ratio(0.5)]).is_err());
     assert!(Certificate::new(arrivals, &[stage(100.0).with_stall_ratio(1.0)]).is_err());
 }
 
-/// A row whose last stage is the slowest, and a step of its input.
+/// A tandem whose last stage is the slowest, and a step of its input.
 struct Step {
     row: Row,
     rate_per_s: f64,
@@ -281,8 +280,8 @@ impl Step {
         Step { row, rate_per_s, reaction_ns: random.between(0.0, 500_000.0), speed_up }
     }
 
-    /// The burst at the step, then the higher rate: as many tuples as fit in time for which the old plan works
-    /// and the stalls last, and some more.
+    /// Returns the burst at the step, then the higher rate: as many tuples as arrive while the old plan works and the
+    /// stalls last, and some more.
     fn input(&self, certificate: &Certificate) -> Vec<f64> {
         let span_ns = self.reaction_ns + 2.0 * certificate.latency_ns;
         let burst = self.row.arrivals.burst_tuples;
@@ -291,7 +290,7 @@ impl Step {
         (0..tuples as usize).map(arrival).collect()
     }
 
-    /// Shares of the rings and surges that are filled, by stage.
+    /// Returns the fill of the rings as a share of size plus surge, by stage.
     fn ratios(&self, mut act: impl FnMut(usize, usize, f64) -> Action) -> Vec<f64> {
         let certificate = Certificate::new(self.row.arrivals, &self.row.stages).unwrap();
         let capacity_per_s = certificate.capacity_per_s * self.speed_up;
@@ -345,8 +344,8 @@ fn the_worst_step_of_the_rate_fills_the_last_ring_to_three_fifths() {
 fn a_step_of_the_rate_adds_what_piles_up_in_stalls_and_by_overload() {
     let arrivals = ArrivalBounds { burst_tuples: 1.0, rate_per_s: 1e6 };
     let certificate = Certificate::new(arrivals, &[stage(800.0)]).unwrap();
-    // 0.5e6/s more for 10.8 us of stall and service are 5.4. The old plan holds 1.25e6/s: 10 ms at 1.5e6/s
-    // leave 2500, and the new one works off 0.5e6/s.
+    // An excess of 0.5e6/s during 10.8 us of stall and service is 5.4 tuples. The old plan sustains 1.25e6/s: 10 ms
+    // at 1.5e6/s leave 2500, and the new one drains 0.5e6/s.
     let surge = certificate.surge(1.5e6, 10e6, 2e6).unwrap();
     assert_eq!(surge.tuples, 2506);
     assert!((surge.drain_ns - 5.0108e6).abs() < 1.0, "{surge:?}");
@@ -364,7 +363,7 @@ fn a_backlog_that_is_not_finite_is_refused() {
 
 #[test]
 fn a_rising_rate_needs_a_move_before_it_is_too_high() {
-    // 1e7 tuples/s more each second are 1e5 in 10 ms.
+    // A growth of 1e7 tuples/s each second is 1e5 in 10 ms.
     assert!((move_up_at_per_s(1e6, 1e7, 10e6) - 9e5).abs() < 1e-6);
     assert_eq!(move_up_at_per_s(1e6, 1e9, 10e6), 0.0);
 }

@@ -13,7 +13,7 @@ const RUNS: u64 = 60;
 /// Time between samples.
 const SAMPLE_NS: u64 = 10_000_000;
 
-/// Plans on one to eight cores, for rates up to `highest_per_s`.
+/// Returns plans on one to eight cores, for rates up to `highest_per_s`.
 fn table(highest_per_s: f64) -> PlanTable {
     let operators = vec![Operator::new(1e9 * 0.8 / highest_per_s); 8];
     let pipeline = Pipeline::chain(operators, &[1.0; 7]).unwrap();
@@ -24,7 +24,7 @@ fn table(highest_per_s: f64) -> PlanTable {
     table
 }
 
-/// The controller's actions, each with its time in seconds, while the rate at each second is `rate_per_s`.
+/// Returns the controller's actions, each with its time in seconds, while the rate at each second is `rate_per_s`.
 fn run(
     controller: &mut Controller,
     seconds: f64,
@@ -44,7 +44,7 @@ fn run(
     actions
 }
 
-/// A rate between the lowest and highest of `table`, often near a limit of a plan.
+/// Returns a rate between the lowest and highest of `table`, often near a limit of a plan.
 fn any_rate(table: &PlanTable, random: &mut Random) -> f64 {
     let (highest, _) = table.entries().last().unwrap();
     if random.below(2) == 0 {
@@ -64,7 +64,7 @@ fn a_constant_rate_with_noise_changes_the_plan_once_at_most() {
             let rate = any_rate(&table, random);
             let mut controller = Controller::new(table.clone(), ControlSettings::default()).unwrap();
             let actions = run(&mut controller, 10.0, random, |_| rate);
-            // The first action chooses the plan to begin with.
+            // The first action chooses the initial plan.
             assert!((1..=2).contains(&actions.len()), "seed {seed}, {rate} of {highest_per_s}: {actions:?}");
             changes += actions.len() - 1;
             let held_per_s = table.entries()[controller.plan().unwrap()].0;
@@ -85,7 +85,7 @@ fn a_step_of_the_rate_has_its_plan_within_a_tenth_of_a_second() {
         let mut controller = Controller::new(table.clone(), ControlSettings::default()).unwrap();
         let actions = run(&mut controller, at_s + 0.1, random, |now| if now < at_s { before } else { after });
         let held_per_s = table.entries()[controller.plan().unwrap()].0;
-        // A limit that noise hides is not seen to be exceeded.
+        // An excess within the noise is not detected.
         assert!(
             held_per_s > after * (1.0 - 6.0 / (after * 0.06).sqrt()),
             "seed {seed}, {before} to {after}: {actions:?}"
@@ -129,7 +129,7 @@ fn a_rising_rate_has_its_plan_by_the_time_that_the_present_one_is_exceeded() {
             _ => None,
         });
         let live_s = live_s.fold(f64::INFINITY, f64::min);
-        // Plans keep 15 % of each core free: a rate that noise hides may use two thirds of that.
+        // Plans keep 15 % of each core free: an excess within the noise may use two thirds of that.
         let excess = slope_per_s2 * (live_s - crossing_s) / limit;
         assert!(excess < 0.1, "seed {seed}: {live_s} after {crossing_s}, {actions:?}");
         in_time += u64::from(excess < 0.01);
@@ -174,7 +174,7 @@ fn settings_out_of_range_are_refused() {
     assert!(refused(ControlSettings::default().with_settle_ns(0)));
 }
 
-/// The actions, each with its time in seconds, of a controller that is told the count at each sample.
+/// Returns the actions, each with its time in seconds, of a controller that receives the count at each sample.
 fn told(
     controller: &mut Controller,
     sample_ns: u64,
@@ -193,7 +193,7 @@ fn told(
 fn input_in_batches_has_its_plan() {
     let table = table(1e6);
     let held_per_s = |controller: &Controller| table.entries()[controller.plan().unwrap()].0;
-    // 1500 tuples every 15 ms, four times as many from the second second on.
+    // 1500 tuples every 15 ms, and four times as many from the second second on.
     let mut controller = Controller::new(table.clone(), ControlSettings::default()).unwrap();
     let batches =
         |now_ns: u64| 1500 * (now_ns / 15_000_000 + 3 * (now_ns.saturating_sub(2_000_000_000) / 15_000_000));
@@ -291,7 +291,7 @@ fn a_table_that_is_replaced_is_used_with_what_is_known_of_the_rate() {
     let rate_per_s = controller.rate_per_s();
     controller.replace_table(scarce.clone(), 0);
     assert_eq!((controller.rate_per_s(), controller.plan()), (rate_per_s, Some(0)));
-    // The next count is enough to leave a plan that does not hold the rate.
+    // The next count suffices to leave a plan that does not sustain the rate.
     let action = count(&mut controller, 100);
     assert!(matches!(action, Some(Action::Adopt { .. })), "{action:?}");
     assert!(scarce.entries()[controller.plan().unwrap()].0 > 2.9e5);

@@ -1,4 +1,4 @@
-//! The model's latency of graphs against a simulation.
+//! The model's latency of graphs compared with a simulation.
 
 use sakiyomi_placement::{Arrivals, Edge, Group, Idle, Model, Operator, Pipeline, Placement, Topology};
 
@@ -20,7 +20,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Ratio of the predicted latency to the simulated one.
+    /// Returns the ratio of the predicted latency to the simulated one.
     fn ratio(&self) -> f64 {
         let edge = |&(from, to, selectivity): &(usize, usize, f64)| Edge { from, to, selectivity };
         let operators = self.services_ns.iter().map(|&service_ns| Operator::new(service_ns)).collect();
@@ -52,7 +52,7 @@ fn assert_ratios(services_ns: &[f64], edges: Edges<'_>, low: f64, high: f64) {
     }
 }
 
-/// 0 sends to 1 and 2, both to 3.
+/// Returns the edges of a diamond: 0 sends to 1 and 2, both send to 3.
 fn diamond(split: f64, join: f64) -> [(usize, usize, f64); 4] {
     [(0, 1, split), (0, 2, split), (1, 3, join), (2, 3, join)]
 }

@@ -1,4 +1,4 @@
-//! Bad input is an error that helps; a graph that sends in a circle is never placed.
+//! Invalid input gives a helpful error; a graph that sends in a cycle is never placed.
 
 use sakiyomi_placement::{
     Arrivals, Edge, Error, Figures, Group, Hop, Idle, Key, Model, Operator, Pipeline, Placement, Planner,
@@ -11,7 +11,7 @@ fn operators(count: usize) -> Vec<Operator> {
     vec![Operator::new(500.0); count]
 }
 
-/// The text of an error.
+/// Returns the text of an error.
 #[track_caller]
 fn refused<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
     result.unwrap_err().to_string()
@@ -46,7 +46,7 @@ fn inconsistent_pipelines_are_refused() {
     assert!(refused(graph(vec![edge(0, 2)])).contains("operator 1 receives no tuples"));
 }
 
-/// The figures of groups of operators, each with its cores, of a graph with a branch that joins: 0 to 1 and
+/// Returns the figures of groups of operators, each with its cores, of a graph with a branch and a join: 0 to 1 and
 /// 2, both to 3.
 fn diamond(groups: &[(&[usize], &[usize])]) -> Result<Figures, Error> {
     let edges = [(0, 1), (0, 2), (1, 3), (2, 3)].map(|(from, to)| Edge { from, to, selectivity: 1.0 });
@@ -107,7 +107,7 @@ fn the_cores_of_source_and_sink_are_not_replicated() {
     let model = Model::new(&alone, &topology, Idle::Spin, rate);
     assert!(refused(model.figures(&replicas)).contains("before and after"));
     assert!(Planner::new(&alone, &topology, Settings::default()).unwrap().plan(rate).is_err());
-    // With operators for the source and the sink each has its core, which pays for pushes and pops.
+    // With separate operators for source and sink, each has its core, which pays for pushes and pops.
     let operators = vec![Operator::new(100.0), keyed, Operator::new(100.0)];
     let between = Pipeline::keyed_chain(operators, &[1.0, 1.0], key()).unwrap();
     let plan = Planner::new(&between, &topology, Settings::default()).unwrap().plan(rate).unwrap();

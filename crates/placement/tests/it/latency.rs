@@ -1,4 +1,4 @@
-//! The model's latency against a simulation.
+//! The model's latency compared with a simulation.
 
 use sakiyomi_placement::{Arrivals, Group, Hop, Idle, Key, Model, Operator, Pipeline, Placement, Topology};
 
@@ -10,7 +10,7 @@ pub(crate) const TUPLES: usize = 120_000;
 pub(crate) const HOP: Hop =
     Hop { send_ns: 20.0, transit_ns: 150.0, receive_ns: 40.0, wake_ns: 0.0, waker_ns: 0.0 };
 
-/// Groups of so many operators in a row, a core for each, or as many as it has replicas.
+/// Returns groups of consecutive operators, given by number of operators and replicas, on successive cores.
 fn placement(groups: &[(usize, usize)]) -> Placement {
     let (mut operator, mut core) = (0, 0);
     let group = |&(operators, replicas): &(usize, usize)| {
@@ -24,7 +24,7 @@ fn placement(groups: &[(usize, usize)]) -> Placement {
     Placement { groups: groups.iter().map(group).collect() }
 }
 
-/// A chain on cores, and the load it is under.
+/// A placed chain, and its load.
 struct Case {
     pipeline: Pipeline,
     /// Operators and replicas of each group.
@@ -37,13 +37,13 @@ struct Case {
 }
 
 impl Case {
-    /// Poisson arrivals, spinning receivers.
+    /// Creates a case with Poisson arrivals and spinning receivers.
     fn new(pipeline: Pipeline, groups: &[(usize, usize)], utilisation: f64) -> Case {
         let groups = groups.to_vec();
         Case { pipeline, groups, hop: HOP, idle: Idle::Spin, utilisation, dispersion: 1.0 }
     }
 
-    /// Ratio of the predicted latency to the simulated one.
+    /// Returns the ratio of the predicted latency to the simulated one.
     fn ratio(&self) -> f64 {
         let topology = Topology::uniform(8, self.hop).unwrap();
         let placement = placement(&self.groups);
@@ -54,14 +54,14 @@ impl Case {
         };
         let (arrivals, figures) = at(self.utilisation / at(1.0).1.utilisation_max());
         let (pipeline, placement) = (&self.pipeline, &placement);
-        // About as many on each edge.
+        // About the same number on each edge.
         let most = pipeline.edges().iter().map(|edge| edge.selectivity).fold(4.0, f64::max);
         let tuples = (TUPLES as f64 * 4.0 / most) as usize;
         let simulation = Simulation::new(pipeline, &topology, placement, self.idle);
         figures.latency_ns / simulation.mean_latency_ns(arrivals, tuples, &mut Random::new(1))
     }
 
-    /// The ratio is within these bounds.
+    /// Asserts that the ratio is within these bounds.
     #[track_caller]
     fn assert_ratio(&self, low: f64, high: f64) {
         let ratio = self.ratio();
@@ -79,7 +79,7 @@ fn chain(services_ns: &[f64], scv: f64, selectivities: &[f64]) -> Pipeline {
     Pipeline::chain(services_ns.iter().map(operator).collect(), selectivities).unwrap()
 }
 
-/// A core for each of three operators.
+/// Three operators on a core each.
 const APART: [(usize, usize); 3] = [(1, 1), (1, 1), (1, 1)];
 
 #[test]
@@ -143,7 +143,7 @@ fn few_of_many_siblings_pass_a_filter() {
     for groups in [&APART[..], &[(1, 1), (2, 1)], &[(2, 1), (1, 1)]] {
         for selectivities in [[4.0, 0.1], [20.0, 0.05]] {
             for dispersion in [0.0, 1.0] {
-                // The last operator is the slowest: siblings that the filter has left would wait there.
+                // The last operator is the slowest: siblings that the filter has passed would wait there.
                 let pipeline = chain(&[40.0, 7.0, 500.0], 0.0, &selectivities);
                 Case { dispersion, ..Case::new(pipeline, groups, 0.8) }.assert_ratio(0.85, 1.1);
             }

@@ -1,4 +1,4 @@
-//! The planner from outside, in one binary: its model against simulations.
+//! The planner's public interface, and its model compared with simulations.
 
 mod bins;
 mod bounded_simulation;

@@ -1,4 +1,4 @@
-//! Measured figures against the truth that the samples were drawn from.
+//! Estimated figures compared with the distribution that the samples were drawn from.
 
 use sakiyomi_placement::{ArrivalMeter, Operator, SelectivityMeter, ServiceMeter};
 
@@ -13,14 +13,14 @@ const SAMPLE_NS: u64 = 1_000_000;
 /// Half-life of samples.
 const HALF_LIFE_NS: u64 = 1_000_000_000;
 
-/// A meter told `samples` service times.
+/// Returns a meter with `samples` service times.
 fn metered(samples: u64, mut service_ns: impl FnMut(u64) -> f64) -> ServiceMeter {
     let mut meter = ServiceMeter::new(HALF_LIFE_NS).unwrap();
     (0..samples).for_each(|sample| meter.add(sample * SAMPLE_NS, service_ns(sample)));
     meter
 }
 
-/// Asserts that nearly all values were within two deviations, and not all of them by far.
+/// Asserts that nearly all values were within two deviations, but not all of them by a wide margin.
 fn assert_confident(errors: &[f64]) {
     let within = errors.iter().filter(|error| error.abs() <= 2.0).count();
     let near = errors.iter().filter(|error| error.abs() <= 0.7).count();
@@ -125,7 +125,7 @@ fn rate_and_dispersion_are_as_near_as_their_deviations_say() {
             let mut arrived = 0;
             for sample in 0..200 {
                 meter.add(sample * 10 * SAMPLE_NS, arrived);
-                // Batches of this size at random: their dispersion is their size.
+                // Batches of this size at random: the dispersion equals the size.
                 arrived += batch * count(200.0, random);
             }
             let figures = meter.figures().unwrap();
@@ -173,7 +173,7 @@ fn an_idle_time_leaves_no_figures_until_there_are_samples_again() {
             "{sample}: {:?}",
             selectivity.selectivity()
         );
-        // The idle time itself is the largest count by far, until its weight is as small as that of the others.
+        // The idle time dominates the counts until its weight has decayed to that of the others.
         assert_eq!(arrivals.figures(), None, "{sample}");
     }
 }

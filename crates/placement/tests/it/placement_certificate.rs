@@ -1,4 +1,4 @@
-//! Rings and delays of placed graphs against what their certificate promises.
+//! Rings and delays of placed graphs compared with the bounds of their certificate.
 
 use sakiyomi_placement::{
     ArrivalBounds, Arrivals, Edge, Error, Group, Hop, Idle, Key, Model, Operator, Pipeline, Placement,
@@ -21,7 +21,7 @@ enum Shape {
     Graph,
 }
 
-/// A random placement of up to six operators, whose busiest core can be used up to 95 %.
+/// Returns a random placement of up to six operators, whose busiest core has a utilisation of up to 95 %.
 fn random_instance(random: &mut Random, shape: Shape) -> Instance {
     let count = 2 + random.below(5);
     let mut edges: Vec<Edge> = Vec::new();
@@ -36,7 +36,7 @@ fn random_instance(random: &mut Random, shape: Shape) -> Instance {
     let outputs_max = edges.iter().map(|_| [1, 1, 1, 2, 3][random.below(5)]).collect();
     let services = (0..count).map(|_| random.between(100.0, 2000.0));
     let operators = services.map(|service_ns| Operator::new(service_ns).with_key(0)).collect();
-    // Shares are not limited: any division of the tuples among replicas keeps to them.
+    // Shares are not bounded: any division of the tuples among replicas is permitted.
     let pipeline =
         Pipeline::graph(operators, edges, &[(0, 1.0)], vec![Key { max_share: vec![1.0; 3] }]).unwrap();
     let far = Hop { transit_ns: 5000.0, ..HOP };
@@ -71,7 +71,7 @@ fn random_placement(random: &mut Random, operators: usize, is_replicated: bool) 
     Placement { groups }
 }
 
-/// Action within the bounds.
+/// Returns an action within the bounds.
 fn any_action(random: &mut Random, stall_odds: usize) -> Action {
     Action {
         stall_share: if random.below(stall_odds) == 0 { random.unit() } else { 0.0 },
@@ -103,7 +103,7 @@ fn no_ring_of_a_placement_exceeds_its_certificate_within_the_bounds() {
     assert!(joins > 30 && replicated > 15, "{joins} with joins, {replicated} with replicas");
 }
 
-/// All that the bounds allow at this tuple, or nothing.
+/// Returns an action that exhausts the bounds at this tuple, or uses nothing of them.
 fn worst(is_slow: bool) -> Action {
     let share = f64::from(u8::from(is_slow));
     Action {
@@ -127,7 +127,7 @@ fn the_worst_input_fills_each_ring_of_a_placed_tree_to_four_fifths() {
                 // Two edges lead from one group to another, and neither is the worse.
                 continue;
             }
-            // Each group stalls at its first tuple, and passes on at once all that has piled up meanwhile.
+            // Each group stalls at its first tuple, and then passes on all accumulated tuples at once.
             let done = instance.run(&instance.greedy_input(), &mut random, |_, index, _| worst(index == 0));
             let (rings, _) = instance.ratios(&done);
             let is_full = rings.iter().all(|ratio| (0.8..=1.0).contains(ratio));
@@ -144,7 +144,7 @@ fn the_worst_input_of_a_placed_chain_is_delayed_by_four_fifths_of_the_bound() {
         let mut random = Random::new(seed);
         let instance = random_instance(&mut random, Shape::Chain);
         let groups = &instance.placement.groups;
-        // Tuples of each group per tuple of the input; groups of a chain are in its order.
+        // Tuples of each group per tuple of the input; the groups of a chain are in its order.
         let outputs = |group: &Group| -> usize {
             let before = 0..group.operators[0];
             before.map(|edge| instance.work.outputs_max[edge] as usize).product()
@@ -198,7 +198,8 @@ fn the_costs_of_hops_count() {
     assert!(chain_of_two(work().with_stalls(0.0, 1.0)).is_err());
 }
 
-/// A row of three operators, the second on two replicas whose mean shares are equal, at 1e6 tuples/s.
+/// Returns the certificate of a tandem of three operators, the second on two replicas with equal mean shares, at 1e6
+/// tuples/s.
 fn replicated(bounds: Option<ReplicaBounds>) -> Result<PlacementCertificate, Error> {
     let operators = [10.0, 1900.0, 10.0].map(|service_ns| Operator::new(service_ns).with_key(0)).to_vec();
     let key = Key { max_share: vec![1.0, 0.5] };

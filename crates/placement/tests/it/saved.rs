@@ -1,4 +1,4 @@
-//! Values are read as they were written, and damaged ones are refused.
+//! Values survive serialization, and damaged ones are rejected.
 
 use std::fmt::Debug;
 
@@ -32,7 +32,7 @@ fn table() -> PlanTable {
     planner.table(Arrivals::poisson(1.0).unwrap(), 1e5..=9e5).unwrap()
 }
 
-/// The value as it is written, after it was read and written again.
+/// Asserts that a value survives a round trip; returns its serialized form.
 #[track_caller]
 fn assert_kept<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) -> Value {
     let text = serde_json::to_string(value).unwrap();
@@ -43,7 +43,7 @@ fn assert_kept<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) -
     written
 }
 
-/// Asserts that figures which are not counts or indices have keys that end in their unit.
+/// Asserts that keys of figures other than counts or indices end in their unit.
 fn assert_units(value: &Value, key: &str) {
     match value {
         Value::Object(map) if key.is_empty() || !has_unit(key) => {
@@ -73,7 +73,7 @@ fn all_is_read_as_it_was_written() {
     assert_kept(&meter.figures().unwrap());
 }
 
-/// The error of reading a value of which a part, found by its pointer, was replaced.
+/// Returns the error of deserializing a value of which a part, found by its pointer, was replaced.
 #[track_caller]
 fn refused<T: Serialize + DeserializeOwned + Debug>(value: &T, pointer: &str, part: Value) -> String {
     let mut written = serde_json::to_value(value).unwrap();

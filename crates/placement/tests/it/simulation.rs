@@ -1,4 +1,4 @@
-//! A pipeline on cores, tuple by tuple: what the model predicts by formulas.
+//! A tuple-by-tuple simulation of a placed pipeline, the oracle of the model's formulas.
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
@@ -12,7 +12,7 @@ impl Random {
         Random(Pcg64::new(u128::from(seed), 2))
     }
 
-    /// From 0 up to 1, exclusive.
+    /// Returns a number from 0 up to 1, exclusive.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -21,7 +21,7 @@ impl Random {
         low + (high - low) * self.unit()
     }
 
-    /// From 0 up to `bound`, exclusive.
+    /// Returns a number from 0 up to `bound`, exclusive.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.unit() * bound as f64) as usize
     }
@@ -31,8 +31,8 @@ impl Random {
     }
 }
 
-/// A pipeline that is placed on cores; tuples enter at operator 0. Operators have constant (squared variation
-/// 0) or exponential (1) service times. Groups receive from those before them alone.
+/// A placed pipeline; tuples enter at operator 0. Operators have constant (squared variation 0) or exponential (1)
+/// service times. Groups receive only from earlier ones.
 pub(crate) struct Simulation<'a> {
     pipeline: &'a Pipeline,
     placement: &'a Placement,
@@ -48,11 +48,11 @@ pub(crate) struct Simulation<'a> {
 /// A tuple in a ring.
 #[derive(Clone, Copy)]
 struct Tuple {
-    /// When the tuple of the input arrived that it stems from.
+    /// Arrival time of the tuple of the input that it stems from.
     origin: f64,
-    /// When it can be taken.
+    /// Time from which it can be taken.
     ready: f64,
-    /// Its edge; that of an input or a result is `None`.
+    /// Its edge; `None` for an input or a result.
     edge: Option<usize>,
     /// The operator that takes it, or that has emitted the result.
     operator: usize,
@@ -79,13 +79,13 @@ impl<'a> Simulation<'a> {
         Simulation { pipeline, placement, idle, group_of, outgoing, hops }
     }
 
-    /// Mean latency of the results of so many tuples, in nanoseconds, of the operator with the longest.
+    /// Returns the mean latency of the results of `tuples` tuples, in nanoseconds, of the operator with the longest.
     /// Arrivals are constant or Poisson.
     pub(crate) fn mean_latency_ns(&self, arrivals: Arrivals, tuples: usize, random: &mut Random) -> f64 {
         self.observe(arrivals, tuples, random).0
     }
 
-    /// The mean latency as above, and for each group the share of its tuples that wake it.
+    /// Returns the mean latency as above, and for each group the share of its tuples that wake it.
     pub(crate) fn observe(&self, arrivals: Arrivals, tuples: usize, random: &mut Random) -> (f64, Vec<f64>) {
         let interval = 1e9 / arrivals.rate_per_s();
         let mut now = 0.0;
@@ -112,11 +112,11 @@ impl<'a> Simulation<'a> {
             let count = results.clone().count();
             results.map(|tuple| tuple.ready - tuple.origin).sum::<f64>() / count as f64
         };
-        // Operators without results give NaN, which the maximum passes over.
+        // Operators without results give NaN, which the maximum ignores.
         ((0..self.pipeline.operators().len()).map(latency).fold(0.0, f64::max), woken)
     }
 
-    /// The output of a group, and how often it was woken; replicas restore the order.
+    /// Returns the output of a group, and the number of its wake-ups; replicas restore the order.
     fn pass(&self, group: usize, input: &[Tuple], random: &mut Random) -> (Vec<Tuple>, usize) {
         let shares = self.shares(group);
         let mut free = vec![0.0_f64; shares.len()];
@@ -147,7 +147,7 @@ impl<'a> Simulation<'a> {
         (output, wake_ups)
     }
 
-    /// Runs an operator and all that follows it in its group.
+    /// Runs an operator and its successors in its group.
     fn run(&self, operator: usize, origin: f64, now: &mut f64, output: &mut Vec<Tuple>, random: &mut Random) {
         let data = &self.pipeline.operators()[operator];
         let is_constant = data.service_scv == 0.0;
@@ -170,7 +170,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Shares of the replicas of a group: the busiest first, the others alike.
+    /// Returns the shares of the replicas of a group: the busiest first, the others equal.
     fn shares(&self, group: usize) -> Vec<f64> {
         let group = &self.placement.groups[group];
         let replicas = group.cores.len();
@@ -194,7 +194,7 @@ fn pick(shares: &[f64], random: &mut Random) -> usize {
     found.unwrap_or(shares.len() - 1)
 }
 
-/// A number of tuples that arrive at random: Poisson's, by the normal distribution where it is large.
+/// Returns a Poisson-distributed number of tuples; by the normal approximation if the mean is large.
 pub(crate) fn count(mean: f64, random: &mut Random) -> u64 {
     if mean < 50.0 {
         let mut left = mean;

@@ -1,4 +1,4 @@
-//! Placements near others, and the changes that lead from one to another.
+//! Mapping of placements near others, and the changes that lead from one to another.
 
 use sakiyomi_placement::{
     Arrivals, Constraints, Distance, Edge, Error, Group, Hop, Key, Model, Move, Operator, Pipeline,
@@ -21,7 +21,7 @@ struct Instance {
 }
 
 impl Instance {
-    /// Up to six operators in a graph, in domains of so many cores.
+    /// Returns up to six operators in a graph, on domains with these numbers of cores.
     fn random(random: &mut Random, domains: Vec<usize>, pins: usize) -> Instance {
         let count = 1 + random.below(6);
         let mut edges = Vec::new();
@@ -65,7 +65,7 @@ impl Instance {
         self.planner().model(Arrivals::constant(1.0).unwrap())
     }
 
-    /// A random valid placement; `None` if trials find none.
+    /// Returns a random valid placement; `None` if trials find none.
     fn placement(&self, random: &mut Random, is_replicated: bool) -> Option<Placement> {
         (0..2000).find_map(|_| {
             let mut cores: Vec<usize> = (0..self.topology.cores()).collect();
@@ -93,7 +93,7 @@ impl Instance {
     }
 }
 
-/// Operators, each replica for itself, that are where they were.
+/// Returns the number of operators, each replica counted, that stay where they were.
 fn kept(placement: &Placement, current: &Placement) -> usize {
     let runs = |placement: &Placement| -> Vec<(usize, usize)> {
         let runs = |group: &Group| -> Vec<(usize, usize)> {
@@ -109,7 +109,7 @@ fn kept(placement: &Placement, current: &Placement) -> usize {
     runs(placement).iter().filter(|run| current.contains(run)).count()
 }
 
-/// All permutations of `0..count`.
+/// Returns all permutations of `0..count`.
 fn permutations(count: usize) -> Vec<Vec<usize>> {
     if count == 0 {
         return vec![Vec::new()];
@@ -161,7 +161,7 @@ fn no_relabelling_of_the_same_cost_moves_fewer_operators() {
     assert!(moved > INSTANCES / 20, "{moved}");
 }
 
-/// Applies the changes; the placements on the way.
+/// Applies the changes; returns the intermediate placements.
 #[track_caller]
 fn follow(
     instance: &Instance,

@@ -1,4 +1,4 @@
-//! The CPU time of wake-ups against a simulation.
+//! The CPU time of wake-ups compared with a simulation.
 
 use sakiyomi_placement::{Arrivals, Group, Hop, Idle, Key, Model, Operator, Pipeline, Placement, Topology};
 
@@ -11,7 +11,7 @@ const TUPLES: usize = 10_000;
 /// Mean interval of tuples at the pipeline.
 const INTERVAL_NS: f64 = 1000.0;
 
-/// A receiver behind an operator.
+/// A receiver after an operator.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     /// Service times of the sender and the receiver.
@@ -24,7 +24,7 @@ struct Case {
 }
 
 impl Case {
-    /// Share of tuples that wake the receiver: as charged to the sender, and as simulated.
+    /// Returns the share of tuples that wake the receiver: as charged to the sender, and as simulated.
     fn woken(&self) -> (f64, f64) {
         let receiver = Operator::new(self.services_ns[1]);
         let receiver = if self.replicas > 1 { receiver.with_key(0) } else { receiver };

@@ -5,7 +5,7 @@ use sakiyomi_io::engine::DEPTH_MAX;
 use super::{Calibration, Cost, DepthCost, DeviceCosts, Point};
 
 impl Calibration {
-    /// Why this cannot be calculated with, if it cannot.
+    /// Returns the reason why the calibration is unusable, if it is.
     pub(super) fn fault(&self) -> Option<String> {
         let cores = self
             .cores
@@ -63,7 +63,7 @@ impl DepthCost {
 }
 
 impl Point {
-    /// Whether its figures can be calculated with.
+    /// Returns whether its figures are usable.
     pub(super) fn is_sound(&self) -> bool {
         let throughput = self.throughput_bytes_per_s;
         self.block_bytes > 0
@@ -72,7 +72,7 @@ impl Point {
     }
 }
 
-/// Largest figure: far beyond any machine, and small enough that products of two of them are finite.
+/// Largest valid figure: far beyond any machine, and small enough that products of two of them are finite.
 const FIGURE_MAX: f64 = 1e18;
 
 fn is_cost(value: f64) -> bool {

@@ -1,4 +1,4 @@
-//! JSON files with a version: calibrations of devices, and those of operators in the query engine.
+//! Versioned JSON files: calibrations of devices, and those of operators in the query engine.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,9 +16,9 @@ const SHOWN_CHARS: usize = 60;
 /// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// Name and version of the contents, which a file has as `schema`.
+    /// Name and version of the contents, in the file's key `schema`.
     pub schema: &'static str,
-    /// The contents in words: `calibration`.
+    /// Name of the contents in messages: `calibration`.
     pub name: &'static str,
     /// The command that measures them.
     pub command: &'static str,
@@ -35,7 +35,7 @@ pub fn to_json<T: Serialize>(contents: &T) -> String {
     text
 }
 
-/// Loads a file of [`to_json`]. `fault` returns the reason that the contents are unusable, if they are.
+/// Loads a file written by [`to_json`]. `fault` returns the reason that the contents are unusable, if they are.
 ///
 /// # Errors
 /// If the file cannot be read, is of another version, or is damaged.
@@ -61,7 +61,7 @@ pub fn parse<T: DeserializeOwned>(
     fault: impl FnOnce(&T) -> Option<String>,
 ) -> Result<T, LoadError> {
     let damaged = |fault: String| LoadError::Damaged { path: path.to_owned(), kind, fault };
-    // The version decides how the rest is read.
+    // The version decides how the rest is parsed.
     #[derive(serde::Deserialize)]
     struct Head {
         schema: String,
@@ -102,7 +102,7 @@ pub enum LoadError {
         /// Schema of the file.
         found: String,
     },
-    /// The file has other contents, or incomplete ones.
+    /// The file has other or incomplete contents.
     #[error("{} is not a whole {}: {fault}; measure again with `{}`", path.display(), kind.name, kind.command)]
     Damaged {
         /// The file.

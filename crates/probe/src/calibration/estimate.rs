@@ -1,18 +1,18 @@
-//! Figures between the measured ones.
+//! Estimates between the measured points.
 //!
 //! Between two block sizes, throughput is interpolated on logarithmic scales, as its curves are drawn, and the CPU
 //! time and the latency of an operation linearly in its bytes. Between two depths, all are interpolated over the
 //! logarithm of the depth. Up to [`EXTRAPOLATION_MAX`] times beyond the measured sizes and depths the estimate is
-//! cautious and marked as extrapolated: a larger block or depth gives the throughput of the largest, a smaller block
-//! as many operations a second as the smallest, and a smaller depth less throughput in proportion. There is no
-//! estimate further beyond, or for a kind of operation that was not measured.
+//! conservative and marked as extrapolated: a larger block or depth gives the throughput of the largest, a smaller
+//! block as many operations per second as the smallest, and a smaller depth proportionally less throughput. Beyond
+//! that, or for a kind of operation that was not measured, the estimate is refused.
 
 use sakiyomi_io::EngineSpec;
 
 use super::{Cost, DepthCost, DeviceCosts, Point};
 use crate::setting::{Buffers, CacheState, Operation};
 
-/// How far beyond the measured block sizes and depths an estimate goes.
+/// Maximum ratio by which an estimate exceeds the measured block sizes and depths.
 pub const EXTRAPOLATION_MAX: f64 = 2.0;
 
 /// Operations whose costs are to be estimated.
@@ -24,7 +24,7 @@ pub struct Query {
     pub op: Operation,
     /// How the page cache is used.
     pub cache: CacheState,
-    /// At random places.
+    /// Whether offsets are random.
     pub random: bool,
     /// The memory of the operations.
     pub buffers: Buffers,
@@ -35,13 +35,13 @@ pub struct Query {
 /// Costs of operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// Bytes a second.
+    /// Bytes per second.
     pub throughput_bytes_per_s: f64,
-    /// CPU time of this process for an operation, in nanoseconds.
+    /// CPU time of this process per operation, in nanoseconds.
     pub cpu_ns_per_op: f64,
-    /// CPU time of the kernel's threads for an operation, in nanoseconds.
+    /// CPU time of kernel threads per operation, in nanoseconds.
     pub kernel_threads_cpu_ns_per_op: f64,
-    /// Median service time of an operation, in nanoseconds; `None` if the engine does not tell.
+    /// Median service time of an operation, in nanoseconds; `None` if the engine does not report it.
     pub latency_ns: Option<f64>,
     /// Whether it lies beyond the measured points.
     pub is_extrapolated: bool,
@@ -51,7 +51,7 @@ pub struct Estimate {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EstimateError {
-    /// Nothing like it was measured.
+    /// This kind of operation was not measured.
     #[error(
         "{op} by {engine} ({cache}{}, {buffers:?} buffers) was not measured on {target}; measure it with `sakiyomi probe`",
         if *random { ", random" } else { "" }
@@ -65,7 +65,7 @@ pub enum EstimateError {
         op: Operation,
         /// How the page cache is used.
         cache: &'static str,
-        /// At random places.
+        /// Whether offsets are random.
         random: bool,
         /// The memory.
         buffers: Buffers,
@@ -87,10 +87,10 @@ pub enum EstimateError {
 }
 
 impl DeviceCosts {
-    /// Costs of operations on this device.
+    /// Estimates the costs of operations on this device.
     ///
     /// # Errors
-    /// If nothing like it was measured, or nothing near enough.
+    /// If this kind of operation was not measured, or only with sizes or depths that are too far away.
     pub fn estimate(&self, query: &Query) -> Result<Estimate, EstimateError> {
         let is_same = |cost: &&Cost| {
             (cost.engine, cost.op, cost.cache, cost.random, cost.buffers)
@@ -108,17 +108,17 @@ impl DeviceCosts {
     }
 }
 
-/// Two neighbours of a value among measured ones, as indices, and how far it is from the first to the second, 0 to 1.
+/// The two measured neighbours of a value, as indices, and its position between them, 0 to 1.
 struct Between {
     first: usize,
     second: usize,
     fraction: f64,
-    /// The value over its nearest neighbour; 1 if it lies between the two.
+    /// Ratio of the value to its nearest neighbour; 1 if it lies between the two.
     beyond: f64,
 }
 
 impl Between {
-    /// The neighbours of a value among ascending ones, on the scale of `scale`.
+    /// Finds the neighbours of a value among ascending ones, on the scale of `scale`.
     fn find(
         wanted: u64,
         measured: &[u64],
@@ -153,7 +153,7 @@ impl Cost {
         let between = Between::find(depth, &depths, f64::log2, "a depth of")?;
         let a = self.depths[between.first].at(block_bytes)?;
         let b = self.depths[between.second].at(block_bytes)?;
-        // Fewer in flight transfer less in proportion at worst.
+        // At worst, throughput is proportional to the depth.
         let fewer = between.beyond.min(1.0);
         let of = |of: fn(&Estimate) -> f64| between.linear(of(&a), of(&b));
         Ok(Estimate {

@@ -9,29 +9,29 @@ use super::{Calibration, SCHEMA};
 const KIND: Kind = Kind { schema: SCHEMA, name: "calibration", command: "sakiyomi probe" };
 
 impl Calibration {
-    /// As a file, which ends with a newline.
+    /// Returns the text of the file, which ends with a newline.
     #[must_use]
     pub fn to_json(&self) -> String {
         document::to_json(self)
     }
 
-    /// Loads what [`Calibration::to_json`] was saved as.
+    /// Loads a file written by [`Calibration::to_json`].
     ///
     /// # Errors
-    /// If it cannot be read, is of another version, or damaged.
+    /// If it cannot be read, is of another version, or is damaged.
     pub fn load(path: &Path) -> Result<Calibration, LoadError> {
         document::load(KIND, path, Calibration::fault)
     }
 
-    /// The same of a file's contents; `path` is its name in errors.
+    /// Parses the contents of a file; `path` is its name in errors.
     ///
     /// # Errors
-    /// If it is of another version, or damaged.
+    /// If it is of another version, or is damaged.
     pub fn parse(text: &[u8], path: &Path) -> Result<Calibration, LoadError> {
         document::parse(KIND, text, path, Calibration::fault)
     }
 
-    /// The name that its file has in [`default_directory`]: it tells the devices apart.
+    /// Returns the name of its file in [`default_directory`], unique for its devices.
     #[must_use]
     pub fn file_name(&self) -> String {
         let Some(costs) = self.devices.first() else { return "cores.json".to_owned() };
@@ -43,8 +43,8 @@ impl Calibration {
     }
 }
 
-/// Where calibrations are saved unless another file is named: `$XDG_STATE_HOME/sakiyomi/calibration`, or the same
-/// below `~/.local/state`. None if neither variable is set, or to a path that is not absolute.
+/// Returns the default directory of calibrations: `$XDG_STATE_HOME/sakiyomi/calibration`, or the same below
+/// `~/.local/state`. `None` if neither variable is set, or to a path that is not absolute.
 #[must_use]
 pub fn default_directory() -> Option<PathBuf> {
     let from = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -52,7 +52,7 @@ pub fn default_directory() -> Option<PathBuf> {
     Some(state.join("sakiyomi/calibration"))
 }
 
-/// The calibrations of a directory, the last measured one first, those that cannot be loaded at the end.
+/// Returns the calibrations in a directory, the most recent first, those that cannot be loaded last.
 #[must_use]
 pub fn saved(directory: &Path) -> Vec<(PathBuf, Result<Calibration, LoadError>)> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());

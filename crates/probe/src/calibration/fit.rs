@@ -1,7 +1,7 @@
-//! The line through CPU times of operations of several sizes.
+//! Linear fit of the CPU times of operations of several sizes.
 
-/// Fixed part and slope of the line through points of size and time whose relative errors are least; neither is below
-/// zero.
+/// Returns intercept and slope of the line through points of size and time that minimizes the relative errors;
+/// neither is negative.
 pub(super) fn line(points: &[(f64, f64)]) -> (f64, f64) {
     let weighted = |of: fn(f64, f64) -> f64| -> f64 {
         points.iter().filter(|&&(_, y)| y > 0.0).map(|&(x, y)| of(x, y) / (y * y)).sum()

@@ -1,14 +1,14 @@
-//! Measurements of several runs on one device, as one calibration.
+//! Merges measurements of several runs on one device into one calibration.
 
 use std::collections::BTreeMap;
 
 use super::{Calibration, Cost, DepthCost, DeviceCosts, fit};
 
 impl Calibration {
-    /// Adds the measurements of an older calibration of the same machine, for the devices that this one has too. Where
-    /// both measured the same, this one's figures stay.
+    /// Adds the measurements of an older calibration of the same machine, for the devices that this one contains as
+    /// well. Points measured by both keep this one's figures.
     ///
-    /// A calibration of another machine, or one with another kernel, adds nothing.
+    /// A calibration of another machine or kernel adds nothing.
     pub fn complete_with(&mut self, older: &Calibration) {
         if older.machine != self.machine {
             return;
@@ -52,7 +52,7 @@ impl Cost {
 }
 
 impl DepthCost {
-    /// The costs at a depth, with the CPU time fitted to points that ascend by block size.
+    /// Returns the costs at a depth, with the CPU time fitted to points in ascending order of block size.
     pub(super) fn fitted(depth: usize, points: Vec<super::Point>) -> DepthCost {
         let per_op: Vec<(f64, f64)> =
             points.iter().map(|point| (point.block_bytes as f64, point.cpu_ns_per_op)).collect();

@@ -1,4 +1,4 @@
-//! Engines and operations by their names.
+//! Serialization of engines and operations by name.
 
 pub(super) mod engine {
     use sakiyomi_io::EngineKind;

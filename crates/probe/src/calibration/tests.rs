@@ -114,7 +114,7 @@ fn any_calibration() -> impl Strategy<Value = Calibration> {
     )
 }
 
-/// Queries around the measured points.
+/// Returns queries around the measured points.
 fn queries(costs: &DeviceCosts, factor: f64, depth_factor: f64) -> Vec<Query> {
     let mut queries = Vec::new();
     for cost in &costs.costs {
@@ -193,7 +193,7 @@ proptest! {
             }
         }
         match parse(&text) {
-            // Some damage leaves a calibration of other figures: it can be calculated with.
+            // Some damage only changes figures: the result is still a usable calibration.
             Ok(found) => {
                 for costs in &found.devices {
                     queries(costs, 1.5, 1.0).iter().for_each(|query| drop(costs.estimate(query)));
@@ -246,7 +246,7 @@ fn query(depth: usize, block_bytes: u64) -> Query {
 #[test]
 fn estimates_lie_between_the_measured_neighbours() {
     let found = example().estimate(&query(4, 16_384)).unwrap();
-    // Half-way on the logarithmic scales of both.
+    // Half-way on both logarithmic scales.
     assert!((found.throughput_bytes_per_s / 4e8 - 1.0).abs() < 1e-9, "{found:?}");
     assert!((found.cpu_ns_per_op - (1041.0 + 614.0 / 5.0)).abs() < 1e-9, "{found:?}");
     assert_eq!((found.latency_ns, found.is_extrapolated), (Some(16_384.0), false));
@@ -342,7 +342,7 @@ fn a_file_is_named_after_its_device() {
     assert_eq!(name(&costs), "..-loop.json");
 }
 
-/// All points of a calibration with their places.
+/// Returns all points of a calibration with their keys.
 fn points(calibration: &Calibration) -> Vec<(Device, Place, Point)> {
     let mut all = Vec::new();
     for costs in &calibration.devices {
@@ -359,7 +359,7 @@ fn points(calibration: &Calibration) -> Vec<(Device, Place, Point)> {
 type Place = ((EngineKind, Operation, CacheState, bool, Buffers), usize, u64);
 
 proptest! {
-    /// Nothing that was measured is lost, the newer of two measurements stays, and nothing is there twice.
+    /// No measurement is lost or duplicated, and the newer of two measurements stays.
     #[test]
     fn an_older_calibration_completes_a_newer_one(newer in any_costs(), older in any_costs()) {
         let with = |costs| Calibration {

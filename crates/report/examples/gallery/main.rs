@@ -1,4 +1,4 @@
-//! Writes the kinds of page, filled with made-up results, for work on the charts:
+//! Writes pages of each kind, filled with made-up results, for work on the charts:
 //!
 //! ```text
 //! cargo run --example gallery -- DIRECTORY
@@ -11,7 +11,7 @@
 mod followed;
 #[path = "../../tests/it/sample/live.rs"]
 mod live;
-/// The tests' own, which is plausible enough to be looked at.
+/// The tests' sample, which is plausible enough to be looked at.
 #[path = "../../tests/it/sample/probe.rs"]
 mod probe;
 #[path = "../../tests/it/sample/query.rs"]
@@ -66,7 +66,7 @@ struct Gallery {
 }
 
 impl Gallery {
-    /// A page, the same as Markdown, and the charts.
+    /// Writes a page, the same as Markdown, and the charts.
     fn write(&self, name: &str, reported: &impl Reported) -> std::io::Result<()> {
         let (report, charts) = (reported.report(), reported.charts());
         std::fs::write(self.directory.join(format!("{name}.html")), html::render(&report, &charts))?;
@@ -77,17 +77,17 @@ impl Gallery {
     }
 }
 
-/// A run that simulates nothing.
+/// Returns the circumstances of a run that simulates nothing.
 fn measured(command: &str) -> Run {
     let command = command.split(' ').map(str::to_owned).collect();
     Run { command, wall_ns: Some(4_760 * MS), commands_per_s: None, simulated_per_wall_ratio: None, ..run() }
 }
 
-/// A small generator (xorshift), so that the pages are the same each time.
+/// A small generator (xorshift), so that the pages are always the same.
 struct Dice(u64);
 
 impl Dice {
-    /// At least 0 and less than 1.
+    /// Returns a number from 0 up to 1, exclusive.
     fn share(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -95,7 +95,7 @@ impl Dice {
         (self.0 >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Around `mean`, with a long tail.
+    /// Returns a value around `mean`, with a long tail.
     fn spread(&mut self, mean: u64) -> u64 {
         (-self.share().max(1e-9).ln() * mean as f64) as u64
     }
@@ -184,7 +184,7 @@ fn spread(mean: u64, max: u64) -> Spread {
     Spread { mean, p50: 240_000, p90: mean * 3, p99: mean * 8, p999: max * 2 / 3, max }
 }
 
-/// One second: mostly a few commands, in bursts many, at times none.
+/// Returns one second of a run: usually few commands, many in bursts, sometimes none.
 fn chunk(second: u64, dice: &mut Dice, hit_share: f64, miss_ns: u64, worst_ns: u64) -> ChunkPoint {
     let burst = second % 230 < 45;
     let busy = if burst { 34.0 } else { 5.0 };
@@ -247,7 +247,7 @@ fn breakdowns(counts: &ReadCounts, writes: u64, miss_ns: u64) -> Vec<ClassBreakd
     ]
 }
 
-/// Hits below, misses above, and a tail.
+/// Returns a response curve: hits below, misses above, and a tail.
 fn curve(hit_ratio: f64, miss_ns: u64, worst_ns: u64) -> Vec<CurvePoint> {
     let response = |share: f64| {
         if share < hit_ratio {
@@ -262,7 +262,7 @@ fn curve(hit_ratio: f64, miss_ns: u64, worst_ns: u64) -> Vec<CurvePoint> {
         .collect()
 }
 
-/// Ten bins a decade from 10 µs to 1 s.
+/// Returns ten bins a decade from 10 µs to 1 s.
 fn histogram(counts: &ReadCounts, writes: u64, miss_ns: u64) -> Vec<HistogramBin> {
     let edge = |bin: i32| 10f64.powf(4.0 + f64::from(bin) / 10.0);
     let hump = |bin: i32, middle: f64, width: f64, all: u64| {
@@ -327,7 +327,7 @@ fn limit() -> SweepLimit {
     }
 }
 
-/// A drive whose hits are met well, and whose misses are simulated somewhat too slow.
+/// Returns a validation whose hits are predicted well, and whose misses are simulated somewhat too slow.
 fn validate() -> ValidateResult {
     let time = |share: f64, slow: f64| {
         let hit = 300_000.0 + 200_000.0 * share;

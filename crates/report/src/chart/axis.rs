@@ -1,6 +1,6 @@
-//! Axes: where a value lies between the two ends of a picture, and which ticks are labelled.
+//! Axes: the position of a value between the two ends of a picture, and the labelled ticks.
 //!
-//! Plotters is only given places between 0 and 1, so that no value, however large, reaches its arithmetic.
+//! Only positions between 0 and 1 are passed on, so that no value, however large, overflows the drawing's arithmetic.
 
 use std::f64::consts::SQRT_2;
 
@@ -12,7 +12,7 @@ const MINUTE: f64 = 60.0 * SECOND;
 const HOUR: f64 = 60.0 * MINUTE;
 const DAY: f64 = 24.0 * HOUR;
 
-/// Lowest start of a logarithmic axis of time: a little below one nanosecond, the shortest time above zero.
+/// Lowest start of a logarithmic time axis: a little below one nanosecond, the shortest time above zero.
 const LOG_AXIS_MIN_NS: f64 = 0.9;
 /// Smallest CPU time per GB that a logarithmic axis shows.
 const CPU_PER_GB_MIN_SECONDS: f64 = 1e-6;
@@ -20,14 +20,14 @@ const CPU_PER_GB_MIN_SECONDS: f64 = 1e-6;
 const RATE_MAX_BYTES_PER_S: f64 = 1e18;
 /// Numbers of cores beyond this are not drawn to scale.
 const CORES_MAX: f64 = 1000.0;
-/// Sizes that are labelled, approximately.
+/// Approximate maximum number of labelled sizes.
 const SIZE_LABELS_MAX: usize = 14;
-/// How far a log axis reaches beyond the values, as a factor.
+/// Factor by which a logarithmic axis extends beyond the values.
 const LOG_MARGIN: f64 = 1.2;
 
-/// About how many ticks an axis should have.
+/// Approximate number of ticks of a horizontal axis.
 const X_TICKS: f64 = 10.0;
-/// Ticks of a vertical axis, approximately.
+/// Approximate number of ticks of a vertical axis.
 const Y_TICKS: f64 = 5.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ enum Scale {
     Rows,
 }
 
-/// A labelled place on an axis.
+/// A labelled position on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tick {
     /// From 0 to 1.
@@ -46,7 +46,7 @@ pub(crate) struct Tick {
     pub(crate) label: String,
 }
 
-/// One axis of a picture.
+/// An axis of a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
     /// The quantity, with its unit unless the ticks show it.
@@ -58,7 +58,7 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// Where the value lies: 0 at the start, 1 at the end; values beyond stay at the end they are beyond.
+    /// Returns the position of a value: 0 at the start, 1 at the end; values beyond are clamped.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let (from, to, value) = match self.scale {
             Scale::Linear | Scale::Rows => (self.from, self.to, value),
@@ -68,29 +68,29 @@ impl Axis {
         if place.is_nan() { 0.0 } else { place.clamp(0.0, 1.0) }
     }
 
-    /// Number of its rows; `None` if it is not an axis of rows.
+    /// Returns the number of its rows; `None` if it is not an axis of rows.
     pub(crate) fn row_count(&self) -> Option<usize> {
         (self.scale == Scale::Rows).then_some(self.ticks.len())
     }
 
-    /// The same axis with another title.
+    /// Returns the axis with another title.
     pub(crate) fn titled(self, title: String) -> Axis {
         Axis { title, ..self }
     }
 
-    /// A span of the simulated time line.
+    /// Creates an axis for a span of the simulated time line.
     pub(crate) fn time(title: &'static str, from_ns: u64, to_ns: u64) -> Axis {
         let (from, to) = (from_ns as f64, (to_ns as f64).max(from_ns as f64 * (1.0 + 1e-12) + 1.0));
         Axis::linear(title, from, to, time_step(to - from, X_TICKS), |ns| number::round_duration(ns as u64))
     }
 
-    /// Spans of time from zero to a little beyond `max_ns`.
+    /// Creates an axis of durations from zero to a little beyond `max_ns`.
     pub(crate) fn spans(title: &'static str, max_ns: f64) -> Axis {
         let to = if max_ns > 0.0 { max_ns * 1.02 } else { MICROSECOND };
         Axis::linear(title, 0.0, to, time_step(to, X_TICKS), |ns| number::round_duration(ns as u64))
     }
 
-    /// Differences of time around zero, in nanoseconds, as wide as the values.
+    /// Creates an axis of time differences around zero, in nanoseconds, as wide as the values.
     pub(crate) fn signed_spans(title: &'static str, values: impl Iterator<Item = f64>) -> Axis {
         let (low, high) = extent(values.chain([0.0])).unwrap_or_default();
         let margin = ((high - low) * 0.05).max(MICROSECOND / 2.0);
@@ -101,19 +101,19 @@ impl Axis {
         })
     }
 
-    /// A number of things from zero to `max`, rounded up to a tick.
+    /// Creates an axis of counts from zero to `max`, rounded up to a tick.
     pub(crate) fn counts(title: &'static str, max: f64) -> Axis {
         let step = nice_step(max.max(1.0), Y_TICKS).max(1.0);
         let to = (max.max(1.0) / step).ceil() * step;
         Axis::linear(title, 0.0, to, step, number::round_count)
     }
 
-    /// Shares from nothing to all.
+    /// Creates an axis of shares from 0 to 1.
     pub(crate) fn shares(title: &'static str) -> Axis {
         Axis::linear(title, 0.0, 1.0, 0.25, number::whole_percent)
     }
 
-    /// The shares around those given.
+    /// Creates an axis of shares around the given ones.
     pub(crate) fn shares_around(title: &'static str, values: impl Iterator<Item = f64>) -> Axis {
         let (low, high) = extent(values.map(|value| value.clamp(0.0, 1.0))).unwrap_or((0.0, 1.0));
         let margin = ((high - low) * 0.15).max(0.02);
@@ -121,28 +121,28 @@ impl Axis {
         Axis::linear(title, low, high, nice_step(high - low, X_TICKS).max(0.01), number::whole_percent)
     }
 
-    /// Spans of time over decades. Zero stays at the lower end.
+    /// Creates a logarithmic axis of durations. Zero is placed at the lower end.
     pub(crate) fn log_spans(title: &'static str, values: impl Iterator<Item = f64>) -> Axis {
         let positive = values.filter(|&value| value > 0.0);
         let (low, high) = extent(positive).unwrap_or((MICROSECOND, SECOND));
         Axis::log(title, (low, high), LOG_AXIS_MIN_NS, |ns| number::round_duration(ns.round() as u64))
     }
 
-    /// CPU seconds for each GB over decades. Zero stays at the lower end.
+    /// Creates a logarithmic axis of CPU seconds per GB. Zero is placed at the lower end.
     pub(crate) fn log_cpu_per_gb(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         let (low, high) = extent(values.filter(|&value| value > 0.0)).unwrap_or((0.01, 1.0));
         let sensible = |value: f64| value.clamp(CPU_PER_GB_MIN_SECONDS, 1.0 / CPU_PER_GB_MIN_SECONDS);
         Axis::log(title, (sensible(low), sensible(high)), CPU_PER_GB_MIN_SECONDS / 2.0, number::round_decimal)
     }
 
-    /// Bytes a second from zero on.
+    /// Creates an axis of bytes per second from zero on.
     pub(crate) fn rates(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         let (_, high) = extent(values).unwrap_or_default();
         let to = if high > 0.0 { high.min(RATE_MAX_BYTES_PER_S) * 1.04 } else { 1e6 };
         Axis::linear(title, 0.0, to, nice_step(to, X_TICKS), number::round_rate)
     }
 
-    /// Sizes by powers of two.
+    /// Creates a logarithmic axis of sizes with powers of two.
     pub(crate) fn log_sizes(title: &str, values: impl Iterator<Item = u64>) -> Axis {
         let (low, high) = extent(values.map(|bytes| bytes.max(1) as f64)).unwrap_or((4096.0, 4096.0));
         let (from, to) = (low / SQRT_2, high * SQRT_2);
@@ -156,14 +156,14 @@ impl Axis {
         axis
     }
 
-    /// Time over elapsed time: 100 % is one core, kept busy all the time.
+    /// Creates an axis of CPU time over elapsed time: 100 % is one fully used core.
     pub(crate) fn cores(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         let (_, high) = extent(values).unwrap_or_default();
         let to = high.clamp(1.0, CORES_MAX) * 1.04;
         Axis::linear(title, 0.0, to, nice_step(to, X_TICKS).max(0.1), number::whole_percent)
     }
 
-    /// An axis of speed-ups as shares: around zero and the values, up to ten times.
+    /// Creates an axis of speed-ups as ratios: around zero and the values, limited to ten.
     pub(crate) fn gains(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         let (low, high) =
             extent(values.map(|value| value.clamp(-1.0, 10.0)).chain([0.0])).unwrap_or_default();
@@ -173,12 +173,12 @@ impl Axis {
         Axis::linear(title, low, high, nice_step(high - low, X_TICKS).max(0.01), label)
     }
 
-    /// Numbers of any kind from left to right: as wide as the values.
+    /// Creates a horizontal axis of numbers of any kind: as wide as the values.
     pub(crate) fn numbers(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         Axis::numbers_in(title, values, X_TICKS)
     }
 
-    /// The same from the bottom up, where there is less room.
+    /// Creates a vertical axis of numbers of any kind, with fewer ticks.
     pub(crate) fn heights(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         Axis::numbers_in(title, values, Y_TICKS)
     }
@@ -193,7 +193,7 @@ impl Axis {
         Axis::linear(title, from, to, nice_step(to - from, ticks), number::round_decimal)
     }
 
-    /// Sizes from zero on, in steps of a power of two.
+    /// Creates an axis of sizes from zero on, in steps of a power of two.
     pub(crate) fn sizes(title: &str, values: impl Iterator<Item = u64>) -> Axis {
         let (_, high) = extent(values.map(|bytes| bytes as f64)).unwrap_or_default();
         let to = high.clamp(4096.0, RATE_MAX_BYTES_PER_S) * 1.05;
@@ -201,7 +201,7 @@ impl Axis {
         Axis::linear(title, 0.0, to, step, |bytes| number::round_bytes(bytes as u64))
     }
 
-    /// Named rows from the top down.
+    /// Creates an axis of named rows from the top down.
     pub(crate) fn rows(labels: Vec<String>) -> Axis {
         let count = labels.len().max(1) as f64;
         let mut axis =
@@ -212,9 +212,9 @@ impl Axis {
         axis
     }
 
-    /// Decades around the extent, from `least` on.
+    /// Creates an axis of decades around the extent, from `least` on.
     fn log(title: &str, (low, high): (f64, f64), least: f64, label: impl Fn(f64) -> String) -> Axis {
-        // At least from half to twice the middle, so that a tick is within; and a little air.
+        // Extends from at most half to at least twice the middle, so that it contains a tick, and adds a margin.
         let middle = (low * high).sqrt();
         let from = (low / LOG_MARGIN).min(middle / 2.0).max(least);
         let to = (high * LOG_MARGIN).max(middle * 2.0);
@@ -246,7 +246,7 @@ impl Axis {
     }
 }
 
-/// The smallest and the largest of the finite values.
+/// Returns the smallest and the largest of the finite values.
 fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.filter(|value| value.is_finite()).fold(None, |extent, value| match extent {
         None => Some((value, value)),
@@ -254,9 +254,9 @@ fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// The multiples of `step` from `from` to `to`.
+/// Returns the multiples of `step` from `from` to `to`.
 fn multiples(from: f64, to: f64, step: f64) -> impl Iterator<Item = f64> {
-    /// Bounds the ticks if the step is so small that adding it does not change the value.
+    /// Bounds the loop if the step is so small that adding it does not change the value.
     const TICKS_MAX: usize = 40;
     let first = (from / step - 1e-9).ceil();
     (0..TICKS_MAX)
@@ -264,12 +264,12 @@ fn multiples(from: f64, to: f64, step: f64) -> impl Iterator<Item = f64> {
         .take_while(move |&value| value <= to + step * 1e-9)
 }
 
-/// 1, 2 or 5 times a power of ten, so that `span` has no more than `ticks` of it.
+/// Returns the smallest of 1, 2 or 5 times a power of ten of which `span` has at most `ticks`.
 fn nice_step(span: f64, ticks: f64) -> f64 {
     round_up(span / ticks)
 }
 
-/// A step that people count time in, so that `span_ns` has no more than `ticks` of it.
+/// Returns the smallest customary time step of which `span_ns` has at most `ticks`.
 fn time_step(span_ns: f64, ticks: f64) -> f64 {
     /// Steps between ticks, in nanoseconds.
     const TIME_STEPS: [f64; 14] = [
@@ -296,7 +296,7 @@ fn time_step(span_ns: f64, ticks: f64) -> f64 {
     }
 }
 
-/// The next of 1, 2, 5, 10, 20, … that is not below the value.
+/// Returns the next of 1, 2, 5, 10, 20, … that is not below the value.
 fn round_up(value: f64) -> f64 {
     let decade = 10f64.powf(value.log10().floor());
     [1.0, 2.0, 5.0]

@@ -1,4 +1,4 @@
-//! Bars of time, one below the other, each made of named parts.
+//! Horizontal bars of time, one below the other, each stacked of named parts.
 
 use super::axis::Axis;
 use super::frame::{Frame, Key, PanelFrame};
@@ -9,13 +9,13 @@ use crate::number::duration;
 
 /// Height of a row with its gap, in pixels.
 const ROW_HEIGHT: u32 = 46;
-/// Length at which a label is cut; the table has the whole label.
+/// Length at which a label is truncated; the table has the whole label.
 const LABEL_LENGTH: usize = 44;
 
 /// One bar.
 pub(crate) struct Row {
     pub(crate) label: String,
-    /// In nanoseconds, in the order of the chart's parts.
+    /// Durations in nanoseconds, in the order of the chart's parts.
     pub(crate) parts: Vec<u64>,
     /// The text after the bar.
     pub(crate) figure: String,

@@ -1,14 +1,14 @@
-//! The names of lines and points at the right of a plot, as far apart as text needs, each with a thin line to its
-//! end.
+//! The names of lines and points at the right of a plot, spaced so that they do not overlap, each with a thin line to
+//! its end.
 
 use super::layout::short;
 use super::palette::Colour;
 use super::plot::{Align, Place, Plot, Stroke};
 use super::room;
 
-/// Beyond this a label is cut; the table has the whole of it.
+/// Length at which a label is truncated; the table has the whole label.
 const LABEL_LENGTH: usize = 46;
-/// Height of a name that stands among others, in pixels.
+/// Height of a name among others, in pixels.
 pub(crate) const NAME_HEIGHT: u32 = 34;
 
 /// The end of a line, and its name.
@@ -18,12 +18,12 @@ pub(crate) struct End {
     pub(crate) colour: Colour,
 }
 
-/// Labels for which a frame must leave room at its right.
+/// Returns the labels for which a frame must leave room at its right.
 pub(crate) fn beside<'a>(labels: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     labels.into_iter().filter(|label| !label.is_empty()).map(|label| short(label, LABEL_LENGTH)).collect()
 }
 
-/// Draws the names; a narrow chart has them in its legend alone.
+/// Draws the names; a narrow chart has them only in its legend.
 pub(crate) fn draw(ends: &[End], plot: &mut Plot<'_>) {
     if plot.layout.is_narrow {
         return;

@@ -11,11 +11,11 @@ use super::plot::Plot;
 
 /// Left edge of the plot of every chart over time, in pixels.
 const PLOT_LEFT: u32 = 150;
-/// Room for half a tick label at the left, where nothing else is there.
+/// Room for half a tick label at the left, in pixels, if nothing else is there.
 const BARE_LEFT: u32 = 14;
-/// Room for half a tick label at the right.
+/// Room for half a tick label at the right, in pixels.
 const RIGHT_MARGIN: u32 = 44;
-/// The widest that labels of rows, and names at the right, may be.
+/// Maximum width of row labels, and of names at the right, in pixels.
 const LABELS_MAX: u32 = 620;
 
 /// Height of a line of the title, in pixels.
@@ -24,15 +24,15 @@ const TITLE_LINE_HEIGHT: u32 = 42;
 const LEGEND_LINE_HEIGHT: u32 = 40;
 /// Height of a panel's title with its gap, in pixels.
 const PANEL_TITLE_HEIGHT: u32 = 56;
-/// How far above a plot its title ends.
+/// Distance between a panel's title and the plot below it, in pixels.
 const PANEL_TITLE_RISE: u32 = 20;
-/// Height of a second line above a plot, if its name and that of its y axis do not fit in one.
+/// Height of a second line above a plot, in pixels, if its name and that of its y axis do not fit in one.
 const SECOND_LINE_HEIGHT: u32 = 34;
 /// Height of the tick labels below a plot, in pixels.
 const X_LABELS_HEIGHT: u32 = 48;
 /// Gap below a panel, in pixels.
 const PANEL_GAP: u32 = 14;
-/// Room below the tick labels for the title of the x axis.
+/// Room below the tick labels for the title of the x axis, in pixels.
 const X_TITLE_HEIGHT: u32 = 38;
 
 /// Shape of a legend entry: an area, a line or a point.
@@ -67,14 +67,14 @@ impl Key {
     }
 }
 
-/// One plot among those that stand one above the other.
+/// The frame of one of several plots, one above the other.
 pub(crate) struct PanelFrame {
     /// The side whose data it shows, such as `A`; may be empty.
     pub(crate) name: String,
-    /// Labelled once below the last of several panels that have the same.
+    /// If several panels have the same, it is labelled only below the last of them.
     pub(crate) x: Axis,
     pub(crate) y: Axis,
-    /// Height of the plot, or of each row, where the y axis is one of rows.
+    /// Height in pixels of the plot, or of each row if the y axis is one of rows.
     pub(crate) height: u32,
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct Drawing {
 }
 
 impl Frame {
-    /// Draws the frame, and into each panel what `data` draws there.
+    /// Draws the frame, and calls `data` to draw the content of each panel.
     pub(crate) fn draw(&self, data: impl Fn(usize, &mut Plot<'_>)) -> Drawing {
         let draw = |layout| Sheet::new(self, layout).draw(&data);
         Drawing { wide: draw(WIDE), narrow: draw(NARROW) }
@@ -155,7 +155,7 @@ impl Sheet<'_> {
         svg
     }
 
-    /// The root element and the chart's name for screen readers.
+    /// Returns the opening tag of the root element and the chart's name for screen readers.
     fn opening(&self) -> String {
         let Frame { name, title, .. } = self.frame;
         let (width, height, class) = (self.layout.width, self.height(), self.layout.class);
@@ -282,7 +282,7 @@ impl Sheet<'_> {
         }
     }
 
-    /// The left edge and the line of each key of the legend.
+    /// Returns the left edge and the line number of each key of the legend.
     fn key_places(&self) -> Vec<(u32, u32)> {
         let (mut x, mut line) = (0, 0);
         let place = |key: &Key| {
@@ -297,7 +297,7 @@ impl Sheet<'_> {
         self.frame.keys.iter().map(place).collect()
     }
 
-    /// The labels below a plot, without those that would run into the one before.
+    /// Returns the labels below a plot, without those that would overlap the previous one.
     fn x_labels(&self, x: &Axis) -> Vec<(f64, String)> {
         /// Smallest gap between two labels, in pixels.
         const LABEL_GAP: f64 = 20.0;
@@ -340,7 +340,7 @@ impl Sheet<'_> {
         }
     }
 
-    /// Whether the panel's x axis is labelled below it, not below the next panel, which has the same.
+    /// Returns whether the panel's x axis is labelled below it, and not below the next panel, which has the same.
     fn has_x_labels(&self, index: usize) -> bool {
         let panels = &self.frame.panels;
         panels.get(index).is_some_and(|panel| panels.get(index + 1).is_none_or(|next| next.x != panel.x))
@@ -351,7 +351,7 @@ impl Sheet<'_> {
         if is_drawn { X_TITLE_HEIGHT } else { 0 }
     }
 
-    /// Height below a plot: its labels and the title of its x axis.
+    /// Returns the height below a plot, for its labels and the title of its x axis.
     fn below(&self, index: usize) -> u32 {
         let labels = if self.has_x_labels(index) { X_LABELS_HEIGHT } else { PANEL_GAP };
         labels + self.x_title_height(index)

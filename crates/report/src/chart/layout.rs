@@ -1,25 +1,25 @@
-//! The two widths that every chart is drawn in: for a desktop and for paper, and for a phone.
+//! The two widths of every chart: for a desktop and for paper, and for a phone.
 //!
-//! A page carries both, and its style sheet shows the one that fits. Both are drawn larger than they are looked at,
-//! so that whole pixels are fine enough; texts have the same size in either.
+//! A page contains both, and its style sheet shows the one that fits. Both are drawn larger than they are displayed,
+//! so that whole pixels are precise enough; texts have the same size in either.
 
-/// Height of a line of ordinary text, and of the smaller gaps.
+/// Height of a line of ordinary text, and of the smaller gaps, in pixels.
 pub(crate) const TEXT_SIZE: u32 = 24;
 /// Font size of a title, in pixels.
 pub(crate) const TITLE_SIZE: u32 = 31;
-/// Mean width of a character at [`TEXT_SIZE`]; without fonts it can only be estimated.
+/// Mean width of a character at [`TEXT_SIZE`], in pixels; without fonts it can only be estimated.
 const CHARACTER_WIDTH: u32 = 12;
-/// The same of bold text, which may be in capitals.
+/// Mean width of a bold character, possibly a capital, in pixels.
 const BOLD_CHARACTER_WIDTH: u32 = 17;
 
 /// A width, and the layout that it determines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Width of the drawing.
+    /// Width of the drawing in pixels.
     pub(crate) width: u32,
-    /// Labels of rows stand above their bars, and names of lines in the legend alone.
+    /// Whether labels of rows are above their bars, and names of lines only in the legend.
     pub(crate) is_narrow: bool,
-    /// The name of the class that the style sheet knows.
+    /// The CSS class.
     pub(crate) class: &'static str,
 }
 
@@ -29,18 +29,18 @@ pub(crate) const WIDE: Layout = Layout { width: 2200, is_narrow: false, class: "
 pub(crate) const NARROW: Layout = Layout { width: 800, is_narrow: true, class: "chart narrow" };
 
 impl Layout {
-    /// Number of characters of the heading that fit a line.
+    /// Returns the number of characters of the title that fit on a line.
     pub(crate) fn title_characters(self) -> usize {
         (self.width / BOLD_CHARACTER_WIDTH) as usize
     }
 
-    /// The text, or its beginning where it is wider than `pixels`.
+    /// Returns the text, truncated to a width of `pixels`.
     pub(crate) fn fitting(self, text: &str, pixels: u32) -> String {
         short(text, (pixels / CHARACTER_WIDTH) as usize)
     }
 }
 
-/// The beginning of a name, without control characters.
+/// Returns the first `length` characters of a name, without control characters.
 pub(crate) fn short(name: &str, length: usize) -> String {
     let name: Vec<char> = name.chars().filter(|c| !c.is_control()).collect();
     if name.len() <= length {
@@ -49,17 +49,17 @@ pub(crate) fn short(name: &str, length: usize) -> String {
     name.into_iter().take(length.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// About how wide a text is, in pixels.
+/// Returns the approximate width of a text, in pixels.
 pub(crate) fn text_width(text: &str) -> u32 {
     u32::try_from(text.chars().count()).unwrap_or(u32::MAX).saturating_mul(CHARACTER_WIDTH)
 }
 
-/// The same of bold text.
+/// Returns the approximate width of a bold text, in pixels.
 pub(crate) fn bold_width(text: &str) -> u32 {
     text_width(text) / CHARACTER_WIDTH * BOLD_CHARACTER_WIDTH
 }
 
-/// Breaks a heading into lines of at most `characters` characters; a longer word has a line of its own.
+/// Breaks a title into lines of at most `characters` characters; a longer word has its own line.
 pub(crate) fn lines(text: &str, characters: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -74,7 +74,7 @@ pub(crate) fn lines(text: &str, characters: usize) -> Vec<String> {
     lines
 }
 
-/// Text as it stands in XML: no markup, and no control characters, which XML does not know.
+/// Escapes a text for XML, and removes control characters, which XML does not permit.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars().filter(|c| !c.is_control()) {

@@ -1,4 +1,4 @@
-//! Lines of points in panels, one above the other: the same name has the same colour in every panel.
+//! Line charts in panels, one above the other: the same name has the same colour in every panel.
 
 use super::axis::Axis;
 use super::ends::{self, End};
@@ -7,10 +7,10 @@ use super::layout::short;
 use super::plot::{Shape, Stroke};
 use super::{Chart, palette};
 
-/// Beyond this the name of a panel is cut; the table has the whole of it.
+/// Length at which the name of a panel is truncated; the table has the whole name.
 const PANEL_NAME_LENGTH: usize = 80;
 
-/// A place in the units of the axes, and its description.
+/// A point in the units of the axes, and its description.
 pub(crate) struct Point {
     pub(crate) x: f64,
     pub(crate) y: f64,
@@ -21,7 +21,7 @@ pub(crate) struct Point {
 pub(crate) struct Line {
     pub(crate) label: String,
     pub(crate) points: Vec<Point>,
-    /// Published values, if any are compared with the simulated ones.
+    /// Published values for comparison with the simulated ones, if any.
     pub(crate) published: Vec<Point>,
 }
 
@@ -31,12 +31,12 @@ pub(crate) struct Panel {
     pub(crate) lines: Vec<Line>,
 }
 
-/// The panels of a chart in the making.
+/// The panels of a chart under construction.
 #[derive(Default)]
 pub(crate) struct Panels(pub(crate) Vec<Panel>);
 
 impl Panels {
-    /// The line with this name, made if it is not there.
+    /// Returns the line with this name, created if it does not exist.
     pub(crate) fn line(&mut self, panel: String, label: String) -> &mut Line {
         let Panels(panels) = self;
         let index = panels.iter().position(|known| known.name == panel).unwrap_or_else(|| {
@@ -51,7 +51,7 @@ impl Panels {
         &mut lines[index]
     }
 
-    /// No more than these are drawn; says whether some are left out.
+    /// Drops panels and lines beyond a maximum; returns whether some were dropped.
     pub(crate) fn limit(&mut self, panels: usize, lines: usize) -> bool {
         let Panels(all) = self;
         let is_cut = all.len() > panels || all.iter().any(|panel| panel.lines.len() > lines);
@@ -60,7 +60,7 @@ impl Panels {
         is_cut
     }
 
-    /// Every point of every line.
+    /// Returns all points of all lines.
     pub(crate) fn points(&self) -> impl Iterator<Item = &Point> {
         let lines = self.0.iter().flat_map(|panel| &panel.lines);
         lines.flat_map(|line| line.points.iter().chain(&line.published))
@@ -77,7 +77,7 @@ impl Panels {
     }
 }
 
-/// A horizontal level, and its meaning.
+/// A horizontal reference line, and its meaning.
 pub(crate) type Level = (f64, &'static str);
 
 /// Titles, axes and style of a line chart.
@@ -93,7 +93,7 @@ pub(crate) struct Look {
     pub(crate) height: u32,
 }
 
-/// The picture.
+/// Draws the chart.
 pub(crate) fn chart(panels: &Panels, look: Look) -> Chart {
     let labels = panels.labels();
     let index = |label: &str| labels.iter().position(|known| *known == label).unwrap_or_default();
@@ -145,7 +145,7 @@ pub(crate) fn chart(panels: &Panels, look: Look) -> Chart {
     Chart::new(&frame, caption, drawing)
 }
 
-/// Description of a line; a line without a label has the chart's title.
+/// Returns the description of a line; a line without a label has the chart's title.
 fn words<'a>(label: &'a str, title: &'a str) -> &'a str {
     if label.is_empty() { title } else { label }
 }

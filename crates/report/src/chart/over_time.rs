@@ -1,8 +1,8 @@
 //! Charts over time: one value, or a stack of values, for each of many spans.
 //!
 //! A chart is first laid out as data ([`TimeChart`]), from which both the drawing and the page's read-out are made.
-//! If a chart has more spans than a picture can show, the drawing joins neighbours ([`columns`]), and the caption
-//! says so; the read-out and the CSV have them all.
+//! If a chart has more spans than a picture can show, the drawing joins neighbours ([`columns`]), which the caption
+//! mentions; the read-out and the CSV contain all spans.
 
 mod columns;
 mod draw;
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::palette::Colour;
 
-/// How the layers of a chart are drawn and read out.
+/// How the layers of a chart are drawn and displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -21,13 +21,13 @@ pub(crate) enum Kind {
     ShareOfTime,
     /// Stacked counts.
     Counts,
-    /// Stacked counts a second.
+    /// Stacked counts per second.
     PerSecond,
-    /// Stacked bytes a second.
+    /// Stacked bytes per second.
     BytesPerSecond,
     /// Times on a log scale, a dash for each span.
     Times,
-    /// Lines from end to end of the spans: sizes in bytes.
+    /// Lines between the ends of the spans: sizes in bytes.
     Bytes,
     /// Step lines: shares from 0 to 1.
     Ratios,
@@ -35,12 +35,12 @@ pub(crate) enum Kind {
     Accuracies,
 }
 
-/// How the values of neighbouring spans become one.
+/// How the values of neighbouring spans are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Join {
-    /// The same for each, or by weight.
+    /// Mean of the values, or weighted mean.
     Mean,
-    /// By how long the spans are.
+    /// Mean weighted by the lengths of the spans.
     MeanOverTime,
     Sum,
     Max,
@@ -62,15 +62,15 @@ pub(crate) struct Layer {
     pub(crate) weights: Vec<f64>,
 }
 
-/// From when to when, in nanoseconds.
+/// Start and end in nanoseconds.
 pub(crate) type Span = (u64, u64);
 
 /// The layers of one run, one file or one program.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Panel {
-    /// Such as `A` or `B`; empty where there is only one.
+    /// Such as `A` or `B`; empty if it is the only panel.
     pub(crate) name: String,
-    /// From the bottom up.
+    /// From bottom to top.
     pub(crate) layers: Vec<Layer>,
     #[serde(skip)]
     pub(crate) spans: Vec<Span>,
@@ -80,7 +80,7 @@ pub(crate) struct Panel {
 }
 
 impl Panel {
-    /// The spans of its values.
+    /// Returns the spans of its values.
     pub(crate) fn spans(&self) -> &[Span] {
         &self.spans
     }
@@ -105,19 +105,19 @@ pub(crate) struct TimeChart {
     /// Name of the spans, in the plural: `chunks`.
     #[serde(skip)]
     pub(crate) spans_are: &'static str,
-    /// Meaning of the bands behind the data; empty if there are none.
+    /// Meaning of the bands behind the data; empty without bands.
     #[serde(skip)]
     pub(crate) bands_are: &'static str,
 }
 
 impl TimeChart {
-    /// Its panels.
+    /// Returns its panels.
     pub(crate) fn panels(&self) -> &[Panel] {
         &self.panels
     }
 }
 
-/// The extent of a time axis, which charts of a page share.
+/// The extent of a time axis, shared by the charts of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct TimeRange {
     pub(crate) from_ns: u64,
@@ -125,7 +125,7 @@ pub(crate) struct TimeRange {
 }
 
 impl TimeRange {
-    /// From the first to the last of these.
+    /// Returns the range from the first to the last of the spans.
     pub(crate) fn of(spans: impl Iterator<Item = Span> + Clone) -> TimeRange {
         let from_ns = spans.clone().map(|(start, _)| start).min().unwrap_or(0);
         let to_ns = spans.map(|(_, end)| end).max().unwrap_or(0).max(from_ns);
@@ -157,7 +157,7 @@ impl<T> Quantity<T> {
         Quantity { weight: Some(weight), ..self }
     }
 
-    /// The layer over these points.
+    /// Returns the layer over these points.
     pub(crate) fn layer(&self, points: &[T]) -> Layer {
         Layer {
             label: self.label.to_owned(),
@@ -173,7 +173,7 @@ fn colour_code<S: serde::Serializer>(colour: &Colour, serializer: S) -> Result<S
     serializer.collect_str(colour)
 }
 
-/// Whole numbers without a point, and others to six digits after it.
+/// Serializes integers without a decimal point, and other numbers with up to six decimals.
 fn short_numbers<S: serde::Serializer>(values: &[Option<f64>], serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     #[serde(untagged)]
@@ -181,7 +181,7 @@ fn short_numbers<S: serde::Serializer>(values: &[Option<f64>], serializer: S) ->
         Whole(i64),
         Broken(f64),
     }
-    /// Below this all whole numbers are exact in an `f64`.
+    /// Integers below this are exact in an `f64`.
     const EXACT_WHOLE_MAX: f64 = 9e15;
     serializer.collect_seq(values.iter().map(|value| {
         value.filter(|value| value.is_finite()).map(|value| {

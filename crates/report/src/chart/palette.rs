@@ -1,7 +1,7 @@
 //! One fixed colour for each class and activity, in every chart.
 //!
-//! The colours are Okabe and Ito's, which people with any kind of colour vision can tell apart. Hits are cool, misses
-//! warm. Seeks have the full colour of their operation and data transfers a tint of it.
+//! The colours are those of Okabe and Ito, which are distinguishable with any kind of colour vision. Hits are cool,
+//! misses warm. Seeks have the full colour of their operation and data transfers a tint of it.
 
 use std::fmt;
 
@@ -26,10 +26,10 @@ const BLUE: Colour = Colour(0x00, 0x72, 0xB2);
 const VERMILLION: Colour = Colour(0xD5, 0x5E, 0x00);
 const PURPLE: Colour = Colour(0xCC, 0x79, 0xA7);
 
-/// Text and axes. The page's style sheet knows this, `FAINT`, `GRID`, `IDLE`, `HIGHEST` and `STALL` by their codes
-/// and changes them in the dark.
+/// Text and axes. The page's style sheet refers to this, `FAINT`, `GRID`, `IDLE`, `HIGHEST` and `STALL` by their
+/// codes and replaces them in dark mode.
 pub(crate) const INK: Colour = Colour(0x24, 0x29, 0x2F);
-/// Text that is less important.
+/// Less important text.
 pub(crate) const FAINT: Colour = Colour(0x6E, 0x77, 0x81);
 /// Lines behind the data.
 pub(crate) const GRID: Colour = Colour(0xE3, 0xE6, 0xEA);
@@ -39,7 +39,7 @@ pub(crate) const READ_SEEK: Colour = VERMILLION;
 pub(crate) const READ_NEAR_MISS_SEEK: Colour = ORANGE;
 pub(crate) const WRITE_SEEK: Colour = GREEN;
 pub(crate) const READ_DATA: Colour = Colour(0xF0, 0xB8, 0x8F);
-/// The same where it is alone, and must be seen.
+/// The same if it is the only colour, and must be visible.
 pub(crate) const READ: Colour = SKY;
 pub(crate) const WRITE_DATA: Colour = Colour(0x8F, 0xD3, 0xBE);
 pub(crate) const IDLE: Colour = Colour(0xDD, 0xDF, 0xE2);
@@ -51,22 +51,22 @@ pub(crate) const P99: Colour = ORANGE;
 pub(crate) const LONGEST: Colour = VERMILLION;
 pub(crate) const BACKLOG: Colour = PURPLE;
 
-/// Where a command's time went: queue, overhead, seek, rotation, transfer.
+/// Parts of a command's time: queue, overhead, seek, rotation, transfer.
 pub(crate) const PARTS: [Colour; 5] = [Colour(0xB4, 0xBA, 0xC1), YELLOW, VERMILLION, ORANGE, SKY];
 
 /// The undominated points of a sweep.
 pub(crate) const FRONT: Colour = BLUE;
-/// The others.
+/// The dominated points of a sweep.
 pub(crate) const BEATEN: Colour = Colour(0x8A, 0x92, 0x9B);
 
-/// Times of a real drive, drawn wide below the others.
+/// Times of a real drive, drawn as a wide line below the others.
 pub(crate) const MEASURED: Colour = BEATEN;
-/// A simulation that takes its own times.
+/// The free replay of a simulation.
 pub(crate) const FREE: Colour = ORANGE;
-/// A simulation that stays at the measured times.
+/// The replay anchored at the measured times.
 pub(crate) const ANCHORED: Colour = BLUE;
 
-/// Methods of I/O that a probe measures. The kin have kindred colours; black is the eighth of Okabe and Ito's.
+/// I/O engines that a probe measures. Related engines have similar colours; black is the eighth of Okabe and Ito's.
 pub(crate) const METHODS: [(&str, Colour); 7] = [
     ("read", BLUE),
     ("pread", SKY),
@@ -79,25 +79,25 @@ pub(crate) const METHODS: [(&str, Colour); 7] = [
 
 /// CPU time: user, system, kernel threads.
 pub(crate) const CPU: [Colour; 3] = [SKY, BLUE, ORANGE];
-/// Where a core counts as busy.
+/// The limit from which a core counts as busy.
 pub(crate) const BUSY: Colour = VERMILLION;
 
-/// States of a program: computing, or waiting for a core.
+/// State of a program: computing.
 pub(crate) const COMPUTES: Colour = BLUE;
 pub(crate) const SHARES: Colour = SKY;
 
-/// A program and the prefetcher ahead of it.
+/// A program, as opposed to the prefetcher ahead of it.
 pub(crate) const MAIN: Colour = BLUE;
 pub(crate) const PREFETCH: Colour = ORANGE;
-/// Where the program waits.
+/// Periods in which the program waits.
 pub(crate) const STALL: Colour = Colour(0xF7, 0xDA, 0xC4);
 
-/// The colour of a method of I/O.
+/// Returns the colour of an I/O engine.
 pub(crate) fn method(name: &str) -> Colour {
     METHODS.iter().find(|method| method.0 == name).map_or(BEATEN, |method| method.1)
 }
 
-/// The colour of a read's class.
+/// Returns the colour of a read's class.
 pub(crate) fn read(class: ReadClass) -> Colour {
     match class {
         ReadClass::FullHit => BLUE,
@@ -108,12 +108,12 @@ pub(crate) fn read(class: ReadClass) -> Colour {
     }
 }
 
-/// The colour of a line among many, which also have their names beside them.
+/// Returns the colour of one of many lines, which are also labelled with their names.
 pub(crate) fn series(index: usize) -> Colour {
     [BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, INK, FAINT][index % 8]
 }
 
-/// The colour of a run where two share one picture.
+/// Returns the colour of a run if two share a picture.
 pub(crate) fn side(index: usize) -> Colour {
     if index == 0 { BLUE } else { VERMILLION }
 }

@@ -1,8 +1,9 @@
-//! The `d` of an SVG path: where it starts, then relative steps, so that a line of hundreds of points stays short.
+//! The `d` attribute of an SVG path: the start, then relative steps, so that a line of hundreds of points stays
+//! short.
 
 use std::fmt::Write as _;
 
-/// The points, in pixels, as a path; a single point is a step of nothing, which round ends make a dot.
+/// Returns the points, in pixels, as a path; a single point is a step of length zero, which round ends make a dot.
 pub(crate) fn steps(points: impl IntoIterator<Item = (i64, i64)>, closed: bool) -> String {
     let mut points = points.into_iter();
     let Some((mut x, mut y)) = points.next() else { return String::new() };
@@ -22,7 +23,7 @@ pub(crate) fn steps(points: impl IntoIterator<Item = (i64, i64)>, closed: bool) 
     steps.text
 }
 
-/// Relative steps in the making; those in one direction are joined.
+/// Relative steps under construction; those in one direction are joined.
 struct Steps {
     text: String,
     pending: (i64, i64),

@@ -1,7 +1,7 @@
-//! Drawing primitives of charts: marks at places of a plot, each with a text that describes it.
+//! Drawing primitives of charts: marks at positions of a plot, each with a text that describes it.
 //!
 //! Every line, bar and point requires such a text. It becomes the SVG's `<title>`, which a pointer shows and the
-//! page's script reads out. Marks that only guide the eye, such as a grid or a whisker, are aids and have none.
+//! page's script displays. Marks that only guide the eye, such as a grid or a whisker, are aids and have none.
 
 use std::fmt::Write as _;
 
@@ -10,13 +10,13 @@ use super::palette::{Colour, INK};
 use super::path;
 pub(crate) use super::stroke::Stroke;
 
-/// A place: both coordinates go from 0 to 1, from the left and from the bottom.
+/// A position: both coordinates range from 0 to 1, from the left and from the bottom.
 pub(crate) type Place = (f64, f64);
 
-/// Height of the label above a bar in a narrow chart.
+/// Height of the label above a bar in a narrow chart, in pixels.
 const ROW_LABEL: f64 = 34.0;
 
-/// How a point looks.
+/// Shape of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Disc,
@@ -24,7 +24,7 @@ pub(crate) enum Shape {
     Cross,
 }
 
-/// Where a text stands to its place.
+/// Alignment of a text to its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
@@ -32,7 +32,7 @@ pub(crate) enum Align {
     Right,
 }
 
-/// Where a panel's data is drawn.
+/// The drawing area of a panel.
 pub(crate) struct Plot<'a> {
     svg: &'a mut String,
     pub(crate) layout: Layout,
@@ -40,7 +40,7 @@ pub(crate) struct Plot<'a> {
     top: f64,
     width: f64,
     height: f64,
-    /// Number of rows, where the y axis is one of rows.
+    /// Number of rows, if the y axis is one of rows.
     rows: Option<usize>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Bar {
 }
 
 impl Plot<'_> {
-    /// The plot in a rectangle of the drawing, in pixels.
+    /// Creates the plot in a rectangle of the drawing, in pixels.
     pub(crate) fn new(
         svg: &mut String,
         layout: Layout,
@@ -67,19 +67,19 @@ impl Plot<'_> {
         Plot { svg, layout, left, top, width, height, rows }
     }
 
-    /// Height of a plot with `rows` rows.
+    /// Returns the height of a plot with `rows` rows, in pixels.
     pub(crate) fn height_of_rows(layout: Layout, rows: usize, row_height: u32) -> u32 {
         let label = if layout.is_narrow { ROW_LABEL as u32 } else { 0 };
         (row_height + label).saturating_mul(u32::try_from(rows.max(1)).unwrap_or(u32::MAX))
     }
 
-    /// A line through places.
+    /// Draws a line through positions.
     pub(crate) fn line(&mut self, places: impl IntoIterator<Item = Place>, stroke: Stroke, title: &str) {
         let points: Vec<(i64, i64)> = places.into_iter().map(|place| self.pixel(place)).collect();
         self.outline(&points, false, &stroke.attributes(), Some(title));
     }
 
-    /// Several lines that are one mark: the dashes of one quantity.
+    /// Draws several lines as one mark: the dashes of one quantity.
     pub(crate) fn lines(&mut self, lines: impl IntoIterator<Item = Vec<Place>>, stroke: Stroke, title: &str) {
         let outlines = lines.into_iter().map(|line| {
             let points = line.into_iter().map(|place| self.pixel(place));
@@ -89,15 +89,15 @@ impl Plot<'_> {
         self.path(&d, &stroke.attributes(), Some(title));
     }
 
-    /// A filled outline.
+    /// Draws a filled outline.
     pub(crate) fn area(&mut self, outline: impl IntoIterator<Item = Place>, colour: Colour, title: &str) {
         let points: Vec<(i64, i64)> = outline.into_iter().map(|place| self.pixel(place)).collect();
-        // Areas lie edge to edge: antialiasing of their edges would let the background shine through.
+        // Areas are adjacent: antialiasing of their edges would let the background shine through.
         let attributes = format!("fill=\"{colour}\" shape-rendering=\"crispEdges\"");
         self.outline(&points, true, &attributes, Some(title));
     }
 
-    /// A filled rectangle between two corners.
+    /// Draws a filled rectangle between two corners.
     pub(crate) fn rectangle(&mut self, corners: [Place; 2], colour: Colour, title: &str) {
         let [(x1, y1), (x2, y2)] = corners.map(|corner| self.pixel(corner));
         let (x, y, width, height) = (x1.min(x2), y1.min(y2), (x2 - x1).abs(), (y2 - y1).abs());
@@ -109,7 +109,7 @@ impl Plot<'_> {
         );
     }
 
-    /// A point.
+    /// Draws a point.
     pub(crate) fn point(&mut self, place: Place, shape: Shape, radius: i64, colour: Colour, title: &str) {
         let (x, y) = self.pixel(place);
         let title_text = escaped(title);
@@ -118,7 +118,7 @@ impl Plot<'_> {
                 self.svg,
                 "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"{colour}\"><title>{title_text}</title></circle>"
             ),
-            // Filled with nothing, so that a pointer meets it inside as well.
+            // Filled with a transparent colour, so that the pointer also hits its inside.
             Shape::Ring => writeln!(
                 self.svg,
                 "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"transparent\" stroke=\"{colour}\" stroke-width=\"4\">\
@@ -133,13 +133,13 @@ impl Plot<'_> {
         };
     }
 
-    /// A line that only guides the eye.
+    /// Draws a line that only guides the eye.
     pub(crate) fn aid(&mut self, places: impl IntoIterator<Item = Place>, stroke: Stroke) {
         let points: Vec<(i64, i64)> = places.into_iter().map(|place| self.pixel(place)).collect();
         self.outline(&points, false, &stroke.attributes(), None);
     }
 
-    /// A line from the slowest to the fastest run, with ends across it.
+    /// Draws a line from the slowest to the fastest run, with a bar across each end.
     pub(crate) fn whisker(&mut self, from: Place, to: Place) {
         /// Half the length of the bar at each end, in pixels.
         const WHISKER_END_LENGTH: i64 = 7;
@@ -150,7 +150,7 @@ impl Plot<'_> {
         self.path(&d, &Stroke::new(INK, 3).attributes(), None);
     }
 
-    /// Text; `align` says which part of it is at the place.
+    /// Draws a text, aligned to a position.
     pub(crate) fn text(&mut self, text: &str, (x, y): Place, align: Align) {
         let (x, y) = self.pixel((x, y));
         let anchor = match align {
@@ -165,7 +165,7 @@ impl Plot<'_> {
         );
     }
 
-    /// Where the bar of a row lies.
+    /// Returns the position of the bar of a row.
     pub(crate) fn bar(&self, row: usize) -> Bar {
         let height = self.height / self.rows.unwrap_or(1).max(1) as f64;
         let label = if self.layout.is_narrow { ROW_LABEL } else { 0.0 };
@@ -179,7 +179,8 @@ impl Plot<'_> {
         }
     }
 
-    /// Label of a row. A narrow chart has it above the bar, beside the bar's figure; a wide chart has it at the axis.
+    /// Draws the label of a row. A narrow chart has it above the bar, beside the bar's figure; a wide chart has it at
+    /// the axis.
     pub(crate) fn row_label(&mut self, row: usize, label: &str, figure: &str) {
         if !self.layout.is_narrow {
             return;
@@ -190,7 +191,7 @@ impl Plot<'_> {
         self.text(&label, place, Align::Left);
     }
 
-    /// The figure of a bar: after its end, or in a narrow chart at the right of the line above it.
+    /// Draws the figure of a bar: after its end, or in a narrow chart at the right of the line above it.
     pub(crate) fn figure(&mut self, row: usize, end: f64, figure: &str) {
         let bar = self.bar(row);
         if self.layout.is_narrow {
@@ -200,7 +201,7 @@ impl Plot<'_> {
         }
     }
 
-    /// About how wide and high a text is, in places.
+    /// Returns the approximate width and height of a text, in positions.
     pub(crate) fn extent(&self, text: &str) -> (f64, f64) {
         let width = f64::from(text_width(text));
         (self.width_of(width), self.height_of(f64::from(TEXT_SIZE) * 1.24))

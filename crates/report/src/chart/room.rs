@@ -1,19 +1,19 @@
-//! Where in a plot the names of points find room.
+//! Placement of the names of points in a plot.
 
 use super::plot::Plot;
 
-/// Width and height of the space that a point itself takes, in pixels.
+/// Width and height of the space occupied by a point, in pixels.
 const POINT_SIZE: (f64, f64) = (24.0, 21.0);
 /// Horizontal and vertical distance between a point and its name, in pixels.
 const NAME_DISTANCE: (f64, f64) = (24.0, 15.0);
 
-/// Occupied rectangles of a plot, in places from 0 to 1.
+/// Occupied rectangles of a plot, in positions from 0 to 1.
 pub(crate) struct Room {
     taken: Vec<Rect>,
     distance: (f64, f64),
 }
 
-/// A rectangle between places.
+/// A rectangle of positions.
 #[derive(Clone, Copy)]
 struct Rect {
     from: (f64, f64),
@@ -21,15 +21,15 @@ struct Rect {
 }
 
 impl Room {
-    /// The room that points leave in a plot.
+    /// Returns the space occupied by points in a plot.
     pub(crate) fn beside(points: impl Iterator<Item = (f64, f64)>, plot: &Plot<'_>) -> Room {
         let place = |(x, y): (f64, f64)| (plot.width_of(x), plot.height_of(y));
         let taken = points.map(|point| Rect::around(point, place(POINT_SIZE))).collect();
         Room { taken, distance: place(NAME_DISTANCE) }
     }
 
-    /// Takes the place of a name beside its point, where nothing else is, and says where its middle is; the table has
-    /// those that find no room.
+    /// Reserves a free place for a name beside its point, and returns the middle of the name; `None` if no place is
+    /// free. The table has all names.
     pub(crate) fn take(&mut self, (x, y): (f64, f64), (width, height): (f64, f64)) -> Option<(f64, f64)> {
         let (beside, above) = (width / 2.0 + self.distance.0, height / 2.0 + self.distance.1);
         let candidates = [
@@ -68,7 +68,8 @@ impl Rect {
     }
 }
 
-/// The middles of names that stand one above the other, as near as can be to where each is wanted, `height` apart.
+/// Returns the middles of names that are stacked at least `height` apart, each as near as possible to its wanted
+/// position.
 pub(crate) fn stack(wanted: &[f64], height: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));

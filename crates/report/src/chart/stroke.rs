@@ -2,7 +2,7 @@
 
 use super::palette::{Colour, series};
 
-/// How a line looks.
+/// Style of a line.
 #[derive(Clone, Copy)]
 pub(crate) struct Stroke {
     pub(crate) colour: Colour,
@@ -15,7 +15,7 @@ impl Stroke {
         Stroke { colour, width, is_dashed: false }
     }
 
-    /// The line of the `index`-th series: every second round of the colours is dashed.
+    /// Returns the style of the `index`-th series: lines are dashed when the colours repeat.
     pub(crate) fn of_series(index: usize, width: u32) -> Stroke {
         Stroke::new(series(index), width).dashed(index / 8 % 2 == 1)
     }
@@ -24,7 +24,7 @@ impl Stroke {
         Stroke { is_dashed, ..self }
     }
 
-    /// As attributes of an SVG element.
+    /// Returns the attributes of an SVG element.
     pub(crate) fn attributes(self) -> String {
         let dash = if self.is_dashed { " stroke-dasharray=\"22 12\"" } else { "" };
         format!("fill=\"none\" stroke=\"{}\" stroke-width=\"{}\"{dash}", self.colour, self.width)

@@ -1,6 +1,6 @@
 //! The frame of every page, and the parts that pages share.
 //!
-//! The first screen holds the result in words and the first chart. Provenance and the glossary come at the end.
+//! The first screen shows the verdict and the first chart. Provenance and the glossary come at the end.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -13,12 +13,12 @@ use crate::section::{Cell, Fact, Finding, Group, Note, Notes, Report, Section, T
 use crate::value::Value;
 use crate::words::{COMMAND_MAX, command_line, paragraph};
 
-/// Content of the generator tag, by which a page of sakiyomi is recognised.
+/// Content of the generator tag, which identifies a page of sakiyomi.
 const GENERATOR: &str = concat!("sakiyomi ", env!("CARGO_PKG_VERSION"));
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// A report with its charts as one page.
+/// Renders a report with its charts as one page.
 #[must_use]
 pub fn render(report: &Report<'_>, charts: &[Chart]) -> String {
     let series = series::json(charts);
@@ -61,10 +61,10 @@ pub fn render(report: &Report<'_>, charts: &[Chart]) -> String {
     page.into_string()
 }
 
-/// More findings than this would push the first chart from the first screen.
+/// Maximum findings that are shown in full: more would push the first chart from the first screen.
 const WHOLE_FINDINGS_MAX: usize = 2;
 
-/// The answer; of many findings the first sentence of each.
+/// Renders the verdict; of many findings only the first sentence of each.
 fn verdict(findings: &[Finding]) -> Markup {
     let is_whole = findings.len() <= WHOLE_FINDINGS_MAX;
     let shown = |finding: &Finding| match finding.sentences.first() {
@@ -77,7 +77,7 @@ fn verdict(findings: &[Finding]) -> Markup {
     }
 }
 
-/// The findings in whole, where the beginning of the page has but their first sentences.
+/// Renders the findings in full if the beginning of the page has only their first sentences.
 fn findings(findings: &[Finding]) -> Markup {
     html! {
         @if findings.len() > WHOLE_FINDINGS_MAX {
@@ -93,7 +93,7 @@ fn say(finding: &Finding, words: &str) -> Markup {
     html! { p { @if !finding.about.is_empty() { b { (finding.about) ": " } } (words) } }
 }
 
-/// How it was done; that of several results side by side.
+/// Renders the settings; those of several results side by side.
 fn settings(report: &Report<'_>) -> Markup {
     html! {
         @if report.runs.len() > 1 {
@@ -125,7 +125,7 @@ fn value(cell: &Cell) -> Markup {
     }
 }
 
-/// Tables that have the same heading, and totals that follow each other, are one section.
+/// Joins tables with the same heading, and consecutive totals, to one section.
 fn sections(sections: &[Section]) -> Markup {
     let heading = |section: &Section| match section {
         Section::Totals(_) => "Totals",
@@ -151,7 +151,7 @@ fn sections(sections: &[Section]) -> Markup {
     }
 }
 
-/// Figures in columns, group by group.
+/// Renders figures in columns, group by group.
 fn totals(totals: &Totals) -> Markup {
     html! {
         div.totals.two[!totals.columns.is_empty()] {
@@ -200,7 +200,7 @@ fn note(note: &Note) -> Markup {
     }
 }
 
-/// A chart in both widths; the script fills in the read-out.
+/// Renders a chart in both widths; the script fills in the read-out.
 fn figure(chart: &Chart) -> Markup {
     html! {
         figure id=(chart.name) {
@@ -211,7 +211,7 @@ fn figure(chart: &Chart) -> Markup {
     }
 }
 
-/// How, when and where a result was made. `name` is `A` or `B`, or empty.
+/// Renders how, when and where a result was made. `name` is `A` or `B`, or empty.
 fn provenance(name: &str, run: &Run) -> Markup {
     let (command, whole) = (command_line(&run.command, COMMAND_MAX), run.command.join(" "));
     html! {

@@ -1,4 +1,4 @@
-//! The numbers behind the charts over time, for the page's script.
+//! The data of the charts over time, for the page's script.
 
 use serde::Serialize;
 
@@ -7,12 +7,12 @@ use crate::chart::{Chart, Panel, TimeChart};
 /// The input of the script.
 #[derive(Serialize)]
 struct Series<'a> {
-    /// The spans that charts are over, each list once.
+    /// The distinct lists of spans.
     spans: Vec<Spans>,
     charts: Vec<OverSpans<'a>>,
 }
 
-/// From when to when, value by value.
+/// Start and end, value by value.
 #[derive(PartialEq, Eq, Serialize)]
 struct Spans {
     start_ns: Vec<u64>,
@@ -26,7 +26,7 @@ impl Spans {
     }
 }
 
-/// A chart, and for each of its panels the number of its spans.
+/// A chart, and for each of its panels the index of its spans.
 #[derive(Serialize)]
 struct OverSpans<'a> {
     #[serde(flatten)]
@@ -34,8 +34,8 @@ struct OverSpans<'a> {
     spans: Vec<usize>,
 }
 
-/// The series as JSON that is safe inside a `script` element: no `<` is left that could end it. Empty where no chart
-/// is over time.
+/// Returns the series as JSON that is safe inside a `script` element: it contains no `<` that could end the element.
+/// Empty without charts over time.
 pub(super) fn json(charts: &[Chart]) -> String {
     let mut spans: Vec<Spans> = Vec::new();
     let mut number = |panel: &Panel| {

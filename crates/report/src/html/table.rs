@@ -1,6 +1,6 @@
-//! Tables of results: the script lets their columns be sorted, folds the long ones, and gives each as CSV.
+//! Tables of results: the script makes columns sortable, folds long tables, and exports each as CSV.
 //!
-//! A page without a script, and paper, show all rows in the order of the result.
+//! Without a script, and on paper, a page shows all rows in the order of the result.
 
 use std::mem::discriminant;
 
@@ -15,7 +15,7 @@ const SORTED_FROM: usize = 4;
 /// Length from which a text may be broken into lines.
 const BREAKABLE_MIN_CHARS: usize = 16;
 
-/// The table as markup.
+/// Renders the table.
 pub(super) fn markup(table: &Table) -> Markup {
     let is_sorted = table.rows.len() >= SORTED_FROM && is_comparable(table);
     let (name, shared) = &table.caption;
@@ -45,7 +45,7 @@ pub(super) fn markup(table: &Table) -> Markup {
     }
 }
 
-/// Whether each column holds values of one kind, which sorting can compare.
+/// Returns whether each column holds values of one kind, so that they can be sorted.
 fn is_comparable(table: &Table) -> bool {
     (0..table.columns.len()).all(|column| {
         let values = table.rows.iter().filter_map(|row| row.cells.get(column)).map(|cell| &cell.value);
@@ -55,7 +55,7 @@ fn is_comparable(table: &Table) -> bool {
     })
 }
 
-/// A key may break after its dots if the column is narrow.
+/// Renders a key so that it can break after its dots if the column is narrow.
 pub(super) fn breakable(name: &str) -> Markup {
     html! {
         @for (index, part) in name.split_inclusive('.').enumerate() { @if index > 0 { wbr; } (part) }
@@ -78,7 +78,7 @@ fn markup_of(cell: &Cell, column: &Column, is_first: bool, is_sorted: bool) -> M
     }
 }
 
-/// The class of the style sheet, which puts a mark before a value.
+/// Returns the CSS class, which puts a mark before a value.
 pub(super) fn class(tone: Tone) -> Option<&'static str> {
     match tone {
         Tone::Plain | Tone::Differs => None,

@@ -1,6 +1,6 @@
 //! Sort key of formatted numbers, by which tables are sorted.
 
-/// Units of [`super`]'s texts, and of sizes as they are typed.
+/// Units of [`super`]'s texts, and of sizes on the command line.
 const UNITS: [(&str, f64); 40] = [
     ("ns", 1e-9),
     ("µs", 1e-6),
@@ -44,8 +44,8 @@ const UNITS: [(&str, f64); 40] = [
     ("faster", 1.0),
 ];
 
-/// The number that a text begins with, in its base unit: `2 min 27 s` is 147, `128KiB` 131,072. `None` if it does not
-/// begin with a number.
+/// Returns the number that a text begins with, in its base unit: `2 min 27 s` is 147, `128KiB` 131,072. `None` if it
+/// does not begin with a number.
 pub(crate) fn sort_key(text: &str) -> Option<f64> {
     let (sign, text) = match text.strip_prefix(['−', '-']) {
         Some(rest) => (-1.0, rest),
@@ -57,7 +57,7 @@ pub(crate) fn sort_key(text: &str) -> Option<f64> {
     Some(sign * (first + second))
 }
 
-/// The value, and the text after its unit.
+/// Parses the value; returns it with the text after its unit.
 fn number_and_unit(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(text.len());
     let value: f64 = text[..end].replace(',', "").parse().ok()?;

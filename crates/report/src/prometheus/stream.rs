@@ -1,9 +1,9 @@
-//! A running pipeline.
+//! Metrics of a running pipeline.
 
 use super::{Figure, family, labels, seconds};
 use crate::result::{StreamOperator, StreamRunResult, StreamSink, StreamSnapshots, StreamSource};
 
-/// A pipeline: its sources, operators and sinks.
+/// Returns the metrics of a pipeline: its sources, operators and sinks.
 #[must_use]
 pub fn stream(result: &StreamRunResult) -> String {
     let mut text = String::new();

@@ -16,13 +16,13 @@ use crate::words::one_line;
 /// The state of a mount at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IorateResult {
-    /// The file or directory that was asked about.
+    /// The requested file or directory.
     pub mount: String,
-    /// The device's time since it was mounted.
+    /// The device's time since the mount, in nanoseconds.
     pub at_ns: u64,
     /// The device.
     pub device: IorateDevice,
-    /// The owners of I/O that were asked about.
+    /// The requested owners of I/O.
     pub owners: Vec<IorateOwner>,
     /// The program that was run with a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,25 +36,25 @@ pub struct IorateDevice {
     pub name: String,
     /// The policy of its regulator: `ours` or `thesis`.
     pub policy: String,
-    /// Measured service time of one I/O.
+    /// Measured service time of one I/O in nanoseconds.
     pub service_ns: u64,
     /// Unregulated requests that may be in the device when a regulated one arrives.
     pub allowance: u32,
     /// Measured number of requests that it serves in parallel.
     pub parallel_ratio: f64,
-    /// Requests in it.
+    /// Requests in the device.
     pub in_device: u64,
-    /// Requests that wait to be let in.
+    /// Requests that wait for admission.
     pub waiting: u64,
     /// Requests answered since the mount.
     pub requests: u64,
-    /// Time that it was busy since the mount; absent where that is not known.
+    /// Time in nanoseconds for which it was busy since the mount; absent if not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_ns: Option<u64>,
-    /// Requests answered in a second, since the look before; absent at the first.
+    /// Requests answered per second since the previous poll; absent at the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_s: Option<f64>,
-    /// The share of the time that it was busy, since the look before.
+    /// Share of the time for which it was busy since the previous poll.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_ratio: Option<f64>,
     /// Traffic that bypasses the mount, while it is detected.
@@ -62,14 +62,14 @@ pub struct IorateDevice {
     pub bypass: Option<IorateBypass>,
 }
 
-/// Traffic that bypasses the mount, so that no rate can be kept.
+/// Traffic that bypasses the mount, so that no rate can be guaranteed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IorateBypass {
     /// The name of the block device.
     pub device: String,
-    /// Requests a second that did not come through the mount.
+    /// Requests per second that did not come through the mount.
     pub requests_per_s: f64,
-    /// The share of them in all its requests.
+    /// Their share of all requests of the device.
     pub share_ratio: f64,
 }
 
@@ -79,17 +79,17 @@ pub struct IorateBypass {
 pub enum IorateTarget {
     /// A process with all its threads.
     Process {
-        /// Its number.
+        /// Its PID.
         pid: u32,
     },
-    /// A process and all that it starts, and they start.
+    /// A process and all of its descendants.
     Tree {
-        /// The number of the first.
+        /// PID of the root process.
         pid: u32,
     },
     /// The processes of a control group and of those below it.
     Group {
-        /// From the root of the hierarchy on.
+        /// Path from the root of the hierarchy.
         path: String,
     },
 }
@@ -107,36 +107,36 @@ pub struct IorateOwner {
     /// The requested rate, in percent of the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_percent: Option<u32>,
-    /// The requested rate, as the time between I/Os.
+    /// The requested rate, as the time between I/Os in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_ns: Option<u64>,
     /// Whether the rate is accepted even if it cannot be guaranteed.
     pub best_effort: bool,
-    /// Ideal time of an I/O now; absent without a rate.
+    /// Present ideal time of an I/O in nanoseconds; absent without a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ideal_ns: Option<u64>,
-    /// Mean time of the last I/Os; absent if there were none.
+    /// Mean time of the most recent I/Os in nanoseconds; absent if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_ns: Option<u64>,
-    /// The mean of actual over ideal time of the last ones.
+    /// Mean of actual over ideal time of the most recent I/Os.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accuracy_ratio: Option<f64>,
-    /// The standard deviation of the last ones' time over its mean.
+    /// Coefficient of variation of the time of the most recent I/Os.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cov_ratio: Option<f64>,
     /// I/Os that have ended since the rate was set, or since it was first seen.
     pub ios: u64,
-    /// I/Os among them that the device had not completed in time.
+    /// Number of these that the device had not completed in time.
     pub late: u64,
-    /// Requests that have not been answered.
+    /// Requests not yet answered.
     pub unanswered: u64,
-    /// I/Os that have ended in a second, since the look before; absent at the first.
+    /// I/Os that have ended per second since the previous poll; absent at the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ios_per_s: Option<f64>,
 }
 
 impl IorateOwner {
-    /// Whether it was asked for a rate.
+    /// Returns whether a rate was requested.
     #[must_use]
     pub fn has_rate(&self) -> bool {
         self.rate_percent.is_some() || self.every_ns.is_some()
@@ -146,7 +146,7 @@ impl IorateOwner {
 /// A program that was run with a rate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IorateProgram {
-    /// It and its arguments.
+    /// The program and its arguments.
     pub words: Vec<String>,
     /// Its exit code; absent if a signal killed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -154,7 +154,7 @@ pub struct IorateProgram {
     /// The signal that killed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i64>,
-    /// From its start to its end.
+    /// Elapsed time in nanoseconds.
     pub elapsed_ns: u64,
 }
 
@@ -204,7 +204,7 @@ impl Reported for IorateResult {
 }
 
 impl IorateDevice {
-    /// Two sentences: its kind, and its activity.
+    /// Describes its kind and its activity in two sentences.
     pub(crate) fn describe(&self) -> [String; 2] {
         let mut is = format!("{}: ", one_line(&self.name));
         let _ = match self.service_ns {
@@ -234,7 +234,7 @@ impl IorateDevice {
 }
 
 impl IorateBypass {
-    /// In a sentence: rates cannot be kept.
+    /// Describes in a sentence that rates cannot be guaranteed.
     #[must_use]
     pub fn describe(&self) -> String {
         format!(
@@ -249,7 +249,7 @@ impl IorateBypass {
 /// Deviation of an accuracy from 1 from which it is highlighted.
 const ACCURACY_TOLERANCE: f64 = 0.1;
 
-/// Users of a device.
+/// Returns the table of a device's owners.
 pub(crate) fn owners(owners: &[IorateOwner]) -> Table {
     let exact = |ratio| Value::Number(ratio, 3);
     let rate = |owner: &IorateOwner| {
@@ -281,7 +281,7 @@ pub(crate) fn owners(owners: &[IorateOwner]) -> Table {
 }
 
 impl IorateOwner {
-    /// `4711 tar`, `group /batch`.
+    /// Returns `4711 tar`, or `group /batch`.
     pub(crate) fn who(&self) -> String {
         let name = one_line(&self.name);
         match &self.target {
@@ -291,13 +291,13 @@ impl IorateOwner {
         }
     }
 
-    /// The rate that was asked for.
+    /// Returns the requested rate.
     pub(crate) fn rate(&self) -> Option<String> {
         let percent = self.rate_percent.map(|percent| format!("{percent} %"));
         percent.or_else(|| self.every_ns.map(|every| format!("every {}", duration(every))))
     }
 
-    /// Whether its I/O takes clearly longer or shorter than it should.
+    /// Returns whether its I/O takes clearly longer or shorter than it should.
     fn is_off(&self) -> bool {
         self.accuracy_ratio.is_some_and(|accuracy| (accuracy - 1.0).abs() > ACCURACY_TOLERANCE)
     }

@@ -1,4 +1,4 @@
-//! A mounted drive over its whole time.
+//! A mounted drive over the whole time of the mount.
 
 mod chart;
 
@@ -13,7 +13,7 @@ use crate::section::{Fact, Finding, Glossary, Present, Section};
 use crate::value::Value;
 use crate::{glossary, label};
 
-/// Result of a mount. All times and rates are the drive's.
+/// Result of a mount. All times and rates are on the drive's time line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MountResult {
     /// The mount point.
@@ -22,27 +22,27 @@ pub struct MountResult {
     /// The emulated drive; absent if the files had their own speed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive: Option<String>,
-    /// Time from the mount to its end.
+    /// Time from mount to unmount in nanoseconds.
     pub elapsed_ns: u64,
-    /// Accesses that were answered.
+    /// Answered accesses.
     pub accesses: u64,
-    /// Bytes read from the drive; without one, of files.
+    /// Bytes read from the drive, or from the files without a drive.
     pub read_bytes: u64,
     /// Bytes written to it.
     pub written_bytes: u64,
-    /// Time from an access's beginning to its reply.
+    /// Time from the beginning of an access to its reply.
     pub response_ns: MountTimes,
-    /// From the model's end of an access to its answer; nothing without a drive.
+    /// Time from the model's end of an access to its reply; absent without a drive.
     pub lateness_ns: Option<MountTimes>,
-    /// The share of the time that the drive was busy; nothing without one.
+    /// Share of the time for which the drive was busy; absent without a drive.
     pub busy_ratio: Option<f64>,
-    /// Requests to the drive by class, without those that did not occur; empty for a device that does not class them.
+    /// Requests to the drive by class, without classes that did not occur; empty for a device without classes.
     pub by_class: Vec<MountClass>,
-    /// Records in the trace, if one was taken.
+    /// Records in the trace; absent without a trace.
     pub recorded: Option<u64>,
     /// Statistics of the rates; `None` without `--regulate`.
     pub rates: Option<MountRates>,
-    /// Seconds, one after the other; more than 2,000 are joined.
+    /// Seconds in order of time; joined if there are more than 2,000.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<MountWindow>,
 }
@@ -110,7 +110,7 @@ impl MountResult {
     }
 }
 
-/// Sentences about a mount.
+/// Returns sentences about a mount.
 fn verdict(result: &MountResult) -> Vec<String> {
     let mut sentences = vec![format!(
         "{} accesses in {}: {} read, {} written.",
@@ -142,14 +142,14 @@ fn verdict(result: &MountResult) -> Vec<String> {
     sentences
 }
 
-/// Times, in nanoseconds.
+/// Statistics of durations, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountTimes {
     /// Their mean.
     pub mean: u64,
-    /// Half of them were no longer.
+    /// Median.
     pub p50: u64,
-    /// 99 of 100 were no longer.
+    /// 99th percentile.
     pub p99: u64,
     /// The longest.
     pub max: u64,
@@ -167,11 +167,11 @@ pub struct MountClass {
 /// Statistics of rates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MountRates {
-    /// Owners that have one now.
+    /// Owners with a rate at present.
     pub owners: u64,
     /// I/Os of owners with a rate.
     pub ios: u64,
-    /// I/Os among them that exceeded their time.
+    /// Number of these that exceeded their time.
     pub late: u64,
     /// The mean of actual over ideal time; `None` without I/Os.
     pub accuracy_ratio: Option<f64>,
@@ -179,37 +179,37 @@ pub struct MountRates {
     pub bypass: Option<IorateBypass>,
 }
 
-/// A second of a mount, or neighbouring ones joined.
+/// A second of a mount, or several joined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MountWindow {
-    /// Where it begins on the drive's time line.
+    /// Start on the drive's time line, in nanoseconds.
     pub start_ns: u64,
-    /// Where it ends.
+    /// End, likewise.
     pub end_ns: u64,
-    /// Accesses that were answered in it.
+    /// Accesses answered.
     pub accesses: u64,
     /// Bytes that were read.
     pub read_bytes: u64,
     /// Bytes that were written.
     pub written_bytes: u64,
-    /// The mean response; nothing without accesses.
+    /// Mean response in nanoseconds; absent without accesses.
     pub response_mean_ns: Option<u64>,
-    /// Accesses under way at the end of a second: the most.
+    /// Maximum of the accesses in flight at the end of a second.
     pub in_flight_max: u64,
     /// Reads by the drive whose class is known; 0 for a device without a cache.
     pub reads: u64,
-    /// Reads among them that needed no positioning.
+    /// Number of these that needed no positioning.
     pub hits: u64,
-    /// Busy time of the drive; `None` without a drive.
+    /// Busy time of the drive in nanoseconds; `None` without a drive.
     pub busy_ns: Option<u64>,
     /// I/Os of owners with a rate.
     pub rated_ios: u64,
-    /// The mean of their actual over ideal time.
+    /// Mean of their actual over ideal time.
     pub accuracy_ratio: Option<f64>,
 }
 
 impl MountWindow {
-    /// Joins the window that follows.
+    /// Joins the following window.
     pub fn join(&mut self, next: &MountWindow) {
         let response = |of: &MountWindow| of.response_mean_ns.map(|ns| (ns as f64, of.accesses));
         self.response_mean_ns = mean(response(self), response(next)).map(|ns| ns.round() as u64);
@@ -227,7 +227,7 @@ impl MountWindow {
     }
 }
 
-/// Mean of two means, each given with its number of values.
+/// Returns the mean of two means, each given with its number of values.
 pub(super) fn mean(a: Option<(f64, u64)>, b: Option<(f64, u64)>) -> Option<f64> {
     match (a, b) {
         (Some((a, of_a)), Some((b, of_b))) if of_a > 0 || of_b > 0 => {
@@ -238,7 +238,7 @@ pub(super) fn mean(a: Option<(f64, u64)>, b: Option<(f64, u64)>) -> Option<f64> 
     }
 }
 
-/// Sum of the known values.
+/// Returns the sum of the known values.
 pub(super) fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.saturating_add(b)),

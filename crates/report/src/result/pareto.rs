@@ -1,20 +1,19 @@
 //! The points of a sweep that no other point dominates (the Pareto front).
 //!
-//! A cache is not judged by its hit rate alone (Hosogi 2013, section 5): a longer read-ahead may raise the hit rate
-//! and worsen the worst response. Every point that another one beats in all respects is dropped; the real choice is
-//! among the others.
+//! A cache cannot be judged by its hit rate alone (Hosogi 2013, section 5): a longer read-ahead may raise the hit
+//! rate and worsen the worst response. Dominated points are excluded; the choice is among the others.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// The objectives of a point: the hit rate should be high, both response times low.
+/// The objectives of a point: a high hit rate, and low response times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Objectives {
     /// Hits over reads; NaN counts as the worst.
     pub(crate) hit_ratio: f64,
-    /// Mean response.
+    /// Mean response in nanoseconds.
     pub(crate) response_mean_ns: u64,
-    /// Worst response.
+    /// Worst response in nanoseconds.
     pub(crate) response_max_ns: u64,
 }
 
@@ -24,7 +23,7 @@ impl Objectives {
         if self.hit_ratio.is_nan() { f64::NEG_INFINITY } else { self.hit_ratio + 0.0 }
     }
 
-    /// Best hit rate first; equal ones by mean, then by maximum.
+    /// Orders by descending hit rate, then by mean, then by maximum.
     fn order(&self, other: &Objectives) -> Ordering {
         (other.hit_key().total_cmp(&self.hit_key()))
             .then(self.response_mean_ns.cmp(&other.response_mean_ns))
@@ -32,7 +31,7 @@ impl Objectives {
     }
 }
 
-/// For each point, whether no other is at least as good in every objective and better in one.
+/// Returns for each point whether no other is at least as good in every objective and better in one.
 ///
 /// Equal points do not dominate each other. Takes O(n log n).
 #[must_use]
@@ -75,7 +74,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The definition, pair by pair.
+    /// The definition, pair by pair: the oracle.
     fn undominated_by_pairs(points: &[Objectives]) -> Vec<bool> {
         let beats = |a: &Objectives, b: &Objectives| {
             let no_worse = a.hit_key() >= b.hit_key()

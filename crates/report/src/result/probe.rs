@@ -17,20 +17,20 @@ use crate::{glossary, words};
 pub(crate) use groups::{Group, groups, limit_name};
 use groups::{Reason, harness, reasons};
 
-/// Methods of I/O on one or more targets.
+/// Measurements of I/O engines on one or more targets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeResult {
-    /// The targets that were measured.
+    /// The measured targets.
     pub targets: Vec<ProbeTarget>,
-    /// Intended length of one run of one case.
+    /// Intended duration of one run of one case, in nanoseconds.
     pub run_ns: u64,
-    /// Runs of each case; they were interleaved, so that slow moments of the machine meet all cases alike.
+    /// Runs of each case; they were interleaved, so that slow phases of the machine affect all cases.
     pub repetitions: u64,
-    /// Every method, block size and kind of buffer that was measured.
+    /// All measured combinations of engine, block size and kind of buffer.
     pub cases: Vec<ProbeCase>,
-    /// For each target and way of access, the fastest case and the cheapest one that is nearly as fast.
+    /// For each target and kind of access, the fastest case and the cheapest one that is nearly as fast.
     pub choices: Vec<ProbeChoice>,
-    /// Settings that were left out or changed, and conditions that make figures doubtful: whole sentences.
+    /// Settings that were omitted or changed, and conditions that make figures doubtful: whole sentences.
     pub notes: Vec<String>,
 }
 
@@ -39,74 +39,75 @@ pub struct ProbeResult {
 pub struct ProbeTarget {
     /// Its name in cases: `path`, `tmpfs` or `loop`.
     pub name: String,
-    /// A description of a few words: `test file in /data, ext4 on vda`.
+    /// A short description: `test file in /data, ext4 on vda`.
     pub what: String,
-    /// Bytes that are read before it begins again.
+    /// Bytes that are read before it starts again.
     pub size_bytes: u64,
 }
 
-/// One method with one block size and one kind of buffer on one target; figures are medians of the runs.
+/// One engine with one block size and one kind of buffer on one target; figures are medians of the runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeCase {
-    /// The [`ProbeTarget`] that was read.
+    /// Name of the [`ProbeTarget`].
     pub target: String,
     /// `read`, `pread`, `aio`, `uring`, `uring-sqpoll`, `mmap`, `populate` or `null`.
     pub method: String,
     /// `read`, `write`, or `mix:N` with N % reads; reads if it is empty.
     #[serde(default)]
     pub op: String,
-    /// Bytes that one request asks for.
+    /// Bytes per request.
     pub block_bytes: u64,
-    /// Requests in flight, or threads, or mappings side by side.
+    /// Requests in flight, threads, or concurrent mappings.
     pub depth: u64,
-    /// Around the page cache (`O_DIRECT`).
+    /// Whether the page cache was bypassed (`O_DIRECT`).
     pub direct: bool,
-    /// Not direct: whether the page cache held everything before a run, or nothing.
+    /// If not direct: whether the page cache held everything before a run, or nothing.
     pub cached: bool,
-    /// Blocks at random places instead of one after the other.
+    /// Whether blocks were accessed at random offsets instead of sequentially.
     pub random: bool,
-    /// The memory that was read into, as the machine granted it: `ordinary`, `huge pages`, `ordinary, registered` …
+    /// The memory of the buffers, as the machine granted it: `ordinary`, `huge pages`, `ordinary, registered` …
     pub buffers: String,
     /// Median of the runs.
     pub throughput_bytes_per_s: f64,
     /// The slowest and the fastest run.
     pub throughput_range_bytes_per_s: ProbeRange,
-    /// Time in user mode over elapsed time: 1 is one core.
+    /// CPU time of this process in user mode over elapsed time: 1 is one core.
     pub user_ratio: f64,
-    /// Time in the kernel on our behalf, in our own threads, over elapsed time: 1 is one core.
+    /// CPU time of this process in the kernel over elapsed time: 1 is one core.
     pub system_ratio: f64,
-    /// Time of kernel threads (block layer, loop device) over elapsed time: 1 is one core.
+    /// CPU time of kernel threads (block layer, loop device) over elapsed time: 1 is one core.
     pub kernel_threads_ratio: f64,
-    /// Our CPU time, user and system, for a byte: as many as seconds for 10^9 bytes.
+    /// CPU time of this process per byte, user and system: the same number as seconds per 10^9 bytes.
     pub cpu_ns_per_byte: f64,
-    /// CPU time of kernel threads for a byte: write-back, the block layer, a loop device.
+    /// CPU time of kernel threads per byte: write-back, the block layer, a loop device.
     #[serde(default)]
     pub kernel_threads_cpu_ns_per_byte: f64,
-    /// Utilization of all cores, by any process.
+    /// Utilization of all cores by all processes.
     pub machine_cpu_ratio: f64,
-    /// The most that any one thread, ours or the kernel's, was on a core or waiting for one: 1 is all the time.
+    /// Maximum over all threads, of this process and of the kernel, of the time on a core or waiting for one, over
+    /// elapsed time.
     pub busiest_thread_ratio: f64,
     /// The name of that thread.
     pub busiest_thread: String,
-    /// From a request's start to its end; of a mix, that of its reads; `None` for mappings, which have no requests.
+    /// Latency of requests; of a mix, of its reads; `None` for mappings, which have no requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<ProbeLatency>,
-    /// The same of the writes of a mix.
+    /// Latency of the writes of a mix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_latency_ns: Option<ProbeLatency>,
-    /// Throughput with twice the depth over this, less one; `None` if it was not measured.
+    /// Relative gain in throughput with twice the depth (ratio less 1); `None` if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub double_depth_gain_ratio: Option<f64>,
-    /// Throughput with the best buffers over this, less one; `None` if these are the best.
+    /// Relative gain in throughput with the best buffers; `None` if these are the best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub better_buffers_gain_ratio: Option<f64>,
     /// The limiting resource of this case.
     pub verdict: ProbeVerdict,
-    /// Why, and what would help: one sentence.
+    /// The reason, and what would help: one sentence.
     pub reason: String,
 }
 
-/// The lowest and the highest of several runs.
+/// Lowest and highest value of several runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeRange {
     /// The lowest.
@@ -115,12 +116,12 @@ pub struct ProbeRange {
     pub max: f64,
 }
 
-/// Latency of requests.
+/// Latency of requests in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeLatency {
     /// Median.
     pub p50: u64,
-    /// 99 of 100 are not longer.
+    /// 99th percentile.
     pub p99: u64,
 }
 
@@ -128,13 +129,13 @@ pub struct ProbeLatency {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProbeVerdict {
-    /// More depth and better buffers gain nothing, and no core is busy: the storage gives no more.
+    /// More depth and better buffers gain nothing, and no core is busy: the storage is at its limit.
     StorageBound,
-    /// The core that carries the path is busy.
+    /// The core that runs the path is busy.
     CpuBound,
-    /// Neither: more in flight, or better buffers, would help.
+    /// Neither: a higher depth or better buffers would help.
     LatencyBound,
-    /// The machine was too busy with other things, or too little was measured, to say.
+    /// The machine was too busy with other work, or too little was measured, to decide.
     #[default]
     Undecided,
 }
@@ -147,15 +148,15 @@ pub struct ProbeChoice {
     /// As [`ProbeCase::op`].
     #[serde(default)]
     pub op: String,
-    /// Around the page cache.
+    /// Bypassing the page cache.
     pub direct: bool,
     /// From the page cache.
     pub cached: bool,
-    /// At random places.
+    /// At random offsets.
     pub random: bool,
-    /// Index into the cases: the highest throughput.
+    /// Index of the case with the highest throughput.
     pub fastest: u64,
-    /// Index into the cases: the least CPU time a byte of those within 5 % of the fastest.
+    /// Index of the case with the least CPU time per byte of those within 5 % of the fastest.
     pub cheapest: u64,
 }
 
@@ -214,7 +215,7 @@ impl Present for ProbeResult {
 const LEGEND: &str = "* fastest, + least CPU of those within 5 % of it. Range: slowest and fastest run. CPU: user and \
                       system, 100 % is one core.";
 
-/// The cases of a group; settings that all of them share have no column.
+/// Returns the table of a group's cases; settings that all of them share have no column.
 fn table(group: &Group<'_>) -> Table {
     let range = |case: &ProbeCase| {
         let ProbeRange { min, max } = case.throughput_range_bytes_per_s;
@@ -254,7 +255,7 @@ fn table(group: &Group<'_>) -> Table {
     Table { caption: (group.name.clone(), group.shared()), ..table }
 }
 
-/// The limit of a case, which the style sheet marks.
+/// Returns the limit of a case, which the style sheet marks.
 fn limit(verdict: ProbeVerdict, name: &str) -> Cell {
     Cell::from(name).tone(match verdict {
         ProbeVerdict::StorageBound => Tone::StorageBound,

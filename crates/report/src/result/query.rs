@@ -1,4 +1,4 @@
-//! A query on tables: rows and bytes in and out, phases with their CPU time, and the memory that it used.
+//! A query on tables: rows and bytes in and out, phases with their CPU time, and memory use.
 
 mod chart;
 mod verdict;
@@ -13,16 +13,16 @@ use crate::rows::Rows;
 use crate::section::{Cell, Column, Fact, Finding, Glossary, Notes, Present, Row, Section, Table, Tone};
 use crate::value::Value;
 
-/// A query that was run: a sort, a join, an aggregation, TPC-H query 1, or the generation of tables.
+/// A query that was executed: a sort, a join, an aggregation, TPC-H query 1, or the generation of tables.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueryResult {
     /// The operation: `sort`, `join`, `aggregate`, `q1` or `gen`.
     pub operation: String,
-    /// Its parameters in words: `by l_partkey, l_suppkey desc`.
+    /// Its parameters: `by l_partkey, l_suppkey desc`.
     pub description: String,
     /// Files that were read.
     pub inputs: Vec<QueryFile>,
-    /// Files that were written; none if the result was only shown.
+    /// Files that were written; empty if the result was only shown.
     pub outputs: Vec<QueryFile>,
     /// Rows of the input.
     pub input_rows: u64,
@@ -32,31 +32,32 @@ pub struct QueryResult {
     pub read_bytes: u64,
     /// Bytes of the result's files.
     pub written_bytes: u64,
-    /// Bytes that were written to spill files because they did not fit into memory.
+    /// Bytes written to spill files because they did not fit into memory.
     pub spilled_bytes: u64,
     /// The spilled bytes of each compression level in use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spill_compression: Vec<SpillLevel>,
-    /// Time from opening the first file to the last row.
+    /// Time in nanoseconds from opening the first file to the last row.
     pub elapsed_ns: u64,
-    /// User CPU time of the process.
+    /// User CPU time of the process in nanoseconds.
     pub user_ns: u64,
-    /// System CPU time of the process.
+    /// System CPU time of the process in nanoseconds.
     pub system_ns: u64,
-    /// Memory limit.
+    /// Memory limit in bytes.
     pub memory_limit_bytes: u64,
-    /// Largest resident memory of the process (VmHWM); none if the kernel does not report it.
+    /// Peak resident memory of the process (VmHWM) in bytes; `None` if the kernel does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_peak_bytes: Option<u64>,
     /// Compute threads.
     pub threads: u64,
-    /// Method of I/O and its depth: `pread:4`.
+    /// I/O engine and its depth: `pread:4`.
     pub method: String,
     /// Whether data files bypassed the page cache.
     pub direct: bool,
     /// Steps of the plan, one line each.
     pub plan: Vec<String>,
-    /// Elapsed time that the cost model predicted before the query began; none without a calibration.
+    /// Elapsed time in nanoseconds that the cost model predicted before the query began; `None` without a
+    /// calibration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_ns: Option<u64>,
     /// Phases in the order in which they began. Those of different threads may overlap.
@@ -64,7 +65,7 @@ pub struct QueryResult {
     /// The first rows of a result that was not written to a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<QueryRows>,
-    /// Circumstances that a reader must know, in sentences.
+    /// Circumstances that a reader must know, as sentences.
     pub notes: Vec<String>,
 }
 
@@ -75,10 +76,10 @@ pub struct QueryFile {
     pub path: String,
     /// Its format: `parquet`, `arrow`, `arrow-stream` or `csv`.
     pub format: String,
-    /// Its number of rows; none if unknown.
+    /// Its number of rows; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<u64>,
-    /// Its size; none for a stream.
+    /// Its size in bytes; `None` for a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
 }
@@ -99,18 +100,18 @@ pub struct SpillLevel {
 pub struct QueryPhase {
     /// Its name: `read`, `write runs`.
     pub name: String,
-    /// Bytes that its I/O transferred; those of spilled data before compression.
+    /// Bytes that its I/O transferred; for spilled data before compression.
     pub bytes: u64,
     /// Bytes of spilled data on disk, after compression.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub stored_bytes: u64,
-    /// From its beginning to its end.
+    /// Elapsed time in nanoseconds.
     pub elapsed_ns: u64,
-    /// User CPU time, including that of the I/O engine's threads.
+    /// User CPU time in nanoseconds, including that of the I/O engine's threads.
     pub user_ns: u64,
-    /// System CPU time, including that of the I/O engine's threads.
+    /// System CPU time in nanoseconds, including that of the I/O engine's threads.
     pub system_ns: u64,
-    /// Time in which its compute threads waited for I/O, summed.
+    /// Time in nanoseconds for which its compute threads waited for I/O, summed.
     pub io_wait_ns: u64,
     /// The resource that limits it.
     pub bound: QueryBound,
@@ -132,7 +133,7 @@ pub enum QueryBound {
 }
 
 impl QueryPhase {
-    /// The resource that limits a phase: I/O if its threads wait for longer than they compute.
+    /// Returns the resource that limits a phase: I/O if its threads wait for longer than they compute.
     #[must_use]
     pub fn bound_of(user_ns: u64, system_ns: u64, io_wait_ns: u64) -> QueryBound {
         if io_wait_ns > user_ns.saturating_add(system_ns) { QueryBound::Io } else { QueryBound::Cpu }
@@ -142,13 +143,13 @@ impl QueryPhase {
         self.user_ns.saturating_add(self.system_ns)
     }
 
-    /// Throughput in bytes per second; none without I/O.
+    /// Returns the throughput in bytes per second; `None` without I/O.
     fn throughput(&self) -> Option<f64> {
         (self.bytes > 0 && self.elapsed_ns > 0).then(|| self.bytes as f64 / (self.elapsed_ns as f64 / 1e9))
     }
 }
 
-/// Rows of a result, as they are shown.
+/// Rows of a result, for display.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueryRows {
     /// Columns of the result.
@@ -199,7 +200,7 @@ impl QueryCell {
 }
 
 impl QueryResult {
-    /// CPU time of the process.
+    /// Returns the CPU time of the process in nanoseconds.
     #[must_use]
     pub fn cpu_ns(&self) -> u64 {
         self.user_ns.saturating_add(self.system_ns)
@@ -235,7 +236,7 @@ impl QueryResult {
             .section()
     }
 
-    /// Section of the preview rows, which precedes the others.
+    /// Returns the section of the preview rows, which precedes the others.
     fn rows(&self) -> Option<Section> {
         let rows = self.rows.as_ref()?;
         let column = |column: &QueryColumn| Column {
@@ -266,7 +267,7 @@ impl QueryResult {
         }))
     }
 
-    /// Peak resident memory and its limit.
+    /// Returns the peak resident memory and its limit.
     fn memory(&self) -> Fact {
         let limit = bytes(self.memory_limit_bytes);
         let value = match self.memory_peak_bytes {
@@ -278,7 +279,7 @@ impl QueryResult {
 }
 
 impl QueryResult {
-    /// The compression of spilled data, if any was spilled: `lz4 700 MB to 320 MB, none 20 MB`.
+    /// Returns the compression of spilled data, if any was spilled: `lz4 700 MB to 320 MB, none 20 MB`.
     fn spill_compression(&self) -> Option<Fact> {
         let level = |level: &SpillLevel| match level.level.as_str() {
             "none" => format!("none {}", bytes(level.raw_bytes)),

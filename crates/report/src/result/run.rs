@@ -1,4 +1,4 @@
-//! A program that was run while its files were read ahead.
+//! The run of a program with its files prefetched.
 
 mod chart;
 mod verdict;
@@ -14,10 +14,10 @@ use crate::section::{Fact, Finding, Glossary, Present, Section, Table};
 use crate::value::Value;
 use crate::words::command_line;
 
-/// A program's I/O as it was observed, and the effect of prefetching.
+/// The observed I/O of a program, and the effect of prefetching.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
-    /// The program and its arguments, or the process that was followed.
+    /// The program and its arguments, or the followed process.
     pub program: Vec<String>,
     /// Its exit code; absent if a signal killed it, or if it was only followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,63 +27,64 @@ pub struct RunResult {
     pub signal: Option<i64>,
     /// Limit of the distance: `auto`, or bytes.
     pub limit: String,
-    /// Whether it was only watched.
+    /// Whether it was only observed.
     pub dry_run: bool,
-    /// From its start to its end.
+    /// Elapsed time in nanoseconds.
     pub elapsed_ns: u64,
-    /// Time on cores, of it and all that it started.
+    /// CPU time of the program and its descendants in nanoseconds.
     pub computing_ns: u64,
-    /// Time in which they waited for I/O, summed over processes and threads.
+    /// I/O wait in nanoseconds, summed over processes and threads.
     pub io_wait_ns: u64,
-    /// Time in which they waited for a core, summed likewise.
+    /// Time in nanoseconds for which they waited for a core, summed likewise.
     #[serde(default)]
     pub core_wait_ns: u64,
-    /// Time for which they would have waited besides, as estimated from the waits before reading ahead began; absent
-    /// where there was none to judge by.
+    /// I/O wait in nanoseconds that prefetching avoided, estimated from the waits before it began; absent without
+    /// such waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_hidden_ns: Option<u64>,
-    /// Estimate of the elapsed time saved by that: concurrent waits count once.
+    /// Estimate of the elapsed time in nanoseconds that this saved: concurrent waits count once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_ns: Option<u64>,
-    /// Estimate of the elapsed time that reading ahead would have saved; only of `--dry-run`.
+    /// Estimate of the elapsed time in nanoseconds that prefetching would have saved; only with `--dry-run`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub could_save_ns: Option<u64>,
-    /// Throughput of the storage while 16 MiB or less were read ahead again; `None` if it could not be measured.
+    /// Throughput of the storage in a test that re-read at most 16 MiB; `None` if it could not be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_bytes_per_second: Option<u64>,
-    /// Why reads that move no position (`pread`, mappings) could not be followed, if there were any; as a clause.
+    /// The reason why reads without a file offset (`pread`, mappings) could not be followed, if there were any; as a
+    /// clause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unseen: Option<String>,
-    /// Processes that were followed.
+    /// Followed processes.
     pub programs: u64,
-    /// Files that they read or were about to, as far as they were worth following.
+    /// Files that they read or were about to read, as far as they were worth following.
     pub files: u64,
-    /// Bytes that they went through.
+    /// Bytes that they passed through.
     pub read_bytes: u64,
-    /// Bytes that were not in memory and were read ahead of them.
+    /// Bytes that were not cached and were prefetched.
     pub prefetched_bytes: u64,
-    /// Bytes of those that they did not reach.
+    /// Prefetched bytes that they did not reach.
     pub wasted_bytes: u64,
-    /// CPU time of sakiyomi itself.
+    /// CPU time of sakiyomi itself in nanoseconds.
     pub own_cpu_ns: u64,
-    /// Why files were left alone, those with the most bytes first.
+    /// Reasons why files were not prefetched, those with the most bytes first.
     pub idle: Vec<RunIdle>,
     /// Observations and actions that were not possible, in sentences.
     pub notes: Vec<String>,
-    /// The largest readings, one by one.
+    /// The largest streams, one by one.
     pub readings: Vec<RunReading>,
 }
 
 impl RunResult {
-    /// Mean number of threads that were computing, or waiting for I/O or a core, at a time; at least 1.
+    /// Returns the mean number of threads that were computing, or waiting for I/O or a core, at a time; at least 1.
     #[must_use]
     pub fn threads_at_a_time(&self) -> f64 {
         let all = self.computing_ns.saturating_add(self.io_wait_ns).saturating_add(self.core_wait_ns);
         if self.elapsed_ns == 0 { 1.0 } else { (all as f64 / self.elapsed_ns as f64).max(1.0) }
     }
 
-    /// Elapsed time saved by the hidden I/O wait; `None` if it is not known. Readings that alternate in one thread
-    /// save the sum of their hidden waits.
+    /// Returns the elapsed time saved by the hidden I/O wait; `None` if it is not known. Streams that alternate in
+    /// one thread save the sum of their hidden waits.
     #[must_use]
     pub fn saved(&self) -> Option<u64> {
         let hidden = self.io_hidden_ns?;
@@ -91,8 +92,7 @@ impl RunResult {
         Some(self.saved_ns.unwrap_or(hidden).max(by_threads))
     }
 
-    /// The share of the elapsed time that was spent waiting for I/O; of the threads' time, where several were active
-    /// at a time.
+    /// Returns the I/O wait as a share of the elapsed time, or of the threads' time if several were active at a time.
     #[must_use]
     pub fn io_wait_share(&self) -> f64 {
         let all = self.elapsed_ns.max(1) as f64 * self.threads_at_a_time();
@@ -159,7 +159,7 @@ impl Present for RunResult {
 impl RunResult {
     /// Reconciles the three times with the elapsed time: names the rest, or the number of threads that they sum.
     fn rest(&self) -> Fact {
-        /// Mean number of threads from which times are the sums over several.
+        /// Mean number of threads from which times are described as sums over several.
         const THREADS_MIN: f64 = 1.05;
         let threads = self.threads_at_a_time();
         if threads > THREADS_MIN {
@@ -175,7 +175,7 @@ impl RunResult {
 }
 
 impl RunReason {
-    /// As a clause.
+    /// Describes it as a clause.
     fn describe(self) -> &'static str {
         match self {
             RunReason::Resident => "the files were in memory already; there is nothing to gain",
@@ -192,56 +192,56 @@ impl RunReason {
     }
 }
 
-/// A reason for leaving files alone.
+/// A reason for not prefetching files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunIdle {
     /// The reason.
     pub reason: RunReason,
-    /// Bytes that programs went through in such files.
+    /// Bytes that programs passed through in such files.
     pub read_bytes: u64,
 }
 
-/// Why a file is left alone.
+/// The reason why a file is not prefetched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunReason {
-    /// It is in memory already.
+    /// It is already in memory.
     Resident,
     /// The program does not wait for it: the kernel's read-ahead suffices.
     #[default]
     DoesNotWait,
-    /// It is not read from its beginning to its end.
+    /// It is not read sequentially.
     NotSequential,
-    /// The storage takes so much longer than the program that reading ahead makes it no faster.
+    /// The storage is so much slower than the program that prefetching does not help.
     IoBound,
-    /// Memory is short.
+    /// Too little memory is free.
     NoMemory,
-    /// The system does not allow it to be read ahead.
+    /// The system does not permit prefetching it.
     Refused,
 }
 
-/// One program on its way through a file, or through several in a row.
+/// A stream: one program's sequential reads of a file, or of several files in a row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunReading {
     /// The first file.
     pub name: String,
     /// Number of files.
     pub files: u64,
-    /// Their bytes, with what stands for opening each where there are several.
+    /// Their size in bytes, with an allowance for opening each if there are several.
     pub size_bytes: u64,
-    /// Bytes that the program went through.
+    /// Bytes that the program passed through.
     pub read_bytes: u64,
-    /// Bytes that were read ahead of it.
+    /// Prefetched bytes.
     pub prefetched_bytes: u64,
-    /// Bytes of those that it did not reach.
+    /// Prefetched bytes that it did not reach.
     pub wasted_bytes: u64,
-    /// Further time for which it would have waited.
+    /// I/O wait in nanoseconds that prefetching avoided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_hidden_ns: Option<u64>,
-    /// Why it was left alone most of the time, if it was.
+    /// The reason why it was not prefetched most of the time, if it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<RunReason>,
-    /// A longer read-ahead of the kernel's that would do as well.
+    /// A longer read-ahead of the kernel that would be as good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<RunAdvice>,
     /// Positions over time, thinned.
@@ -251,23 +251,23 @@ pub struct RunReading {
 /// A setting that would help.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunAdvice {
-    /// The device as `/sys/class/bdi` names it.
+    /// The device's name in `/sys/class/bdi`.
     pub bdi: String,
-    /// Its read-ahead.
+    /// Its read-ahead in bytes.
     pub read_ahead_bytes: u64,
-    /// The read-ahead that would suffice.
+    /// The read-ahead that would suffice, in bytes.
     pub wanted_bytes: u64,
 }
 
 /// Positions of program and prefetcher at an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunPoint {
-    /// Since the start.
+    /// Time since the start in nanoseconds.
     pub at_ns: u64,
     /// The program's position.
     pub main_bytes: u64,
-    /// Up to where had been asked for.
+    /// The prefetcher's position.
     pub prefetched_bytes: u64,
-    /// Time for which the program had waited for I/O.
+    /// I/O wait of the program so far, in nanoseconds.
     pub io_wait_ns: u64,
 }

@@ -18,7 +18,7 @@ use crate::value::Value;
 pub use job::{ScenarioJob, ScenarioJobRun};
 pub use regulation::{AllowancePoint, RegulatedProgram, RegulationPoint};
 
-/// One experiment with all combinations of the values that were varied.
+/// An experiment with all combinations of the varied values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioResult {
     /// Its name.
@@ -27,7 +27,7 @@ pub struct ScenarioResult {
     pub drive: String,
     /// Runs of each point; the shortest time counts, and the medians of regulated figures.
     pub repetitions: u32,
-    /// The keys that were varied.
+    /// The varied keys.
     pub varied: Vec<String>,
     /// One point for each combination of values.
     pub points: Vec<ScenarioPoint>,
@@ -38,20 +38,20 @@ pub struct ScenarioResult {
 pub struct ScenarioPoint {
     /// The values, in the order of [`ScenarioResult::varied`].
     pub values: Vec<String>,
-    /// How far ahead was read: `off`, `auto`, or a limit.
+    /// Limit of prefetching: `off`, `auto`, or a size.
     pub limit: String,
-    /// The same in bytes, where it is a limit.
+    /// The limit in bytes, if it is a size.
     pub limit_bytes: Option<u64>,
-    /// From the beginning until the last program has ended.
+    /// Time in nanoseconds from the beginning until the last program has ended.
     pub elapsed_ns: u64,
     /// The same without prefetching.
     pub plain_elapsed_ns: u64,
-    /// Without prefetching over with it, less one.
+    /// Elapsed time without prefetching over that with it, less one.
     pub speedup_ratio: f64,
-    /// The time that was published for this point.
+    /// The published time for this point, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published_elapsed_ns: Option<u64>,
-    /// The speed-up that was published for this point.
+    /// The published speed-up for this point.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published_speedup_ratio: Option<f64>,
     /// The programs.
@@ -72,30 +72,30 @@ pub struct ScenarioPoint {
 pub struct ScenarioProcess {
     /// Its name.
     pub name: String,
-    /// From its start to its end.
+    /// Elapsed time in nanoseconds.
     pub elapsed_ns: u64,
-    /// Time on a core, hops included.
+    /// CPU time in nanoseconds, including hops.
     pub computing_ns: u64,
-    /// Time on a core for hops between cores, and for waking one up; `None` if there were none.
+    /// CPU time in nanoseconds of hops between cores, and of wake-ups; `None` if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hops_ns: Option<u64>,
-    /// Time in which it wanted a core and shared it.
+    /// Time in nanoseconds for which it was ready to run and shared a core.
     pub queued_ns: u64,
-    /// Time in which it waited for its reads.
+    /// Time in nanoseconds for which it waited for its reads.
     pub io_wait_read_ns: u64,
-    /// Time in which it could not write because too much was dirty.
+    /// Time in nanoseconds for which it could not write because of too many dirty pages.
     pub io_wait_write_ns: u64,
-    /// Time in which it paused.
+    /// Time in nanoseconds for which it paused.
     pub paused_ns: u64,
-    /// Reading that went on while it did something else.
+    /// Time in nanoseconds of reads that overlapped with its other activity.
     pub hidden_ns: u64,
     /// Bytes that it read.
     pub read_bytes: u64,
     /// Bytes that it wrote.
     pub written_bytes: u64,
-    /// Bytes that a prefetcher brought into memory for it.
+    /// Bytes prefetched for it.
     pub prefetched_bytes: u64,
-    /// Bytes of those that were evicted before the program came to them.
+    /// Prefetched bytes that were evicted before the program reached them.
     pub wasted_bytes: u64,
     /// Longest distance of the prefetcher ahead of the program.
     pub distance_max_bytes: u64,
@@ -105,17 +105,17 @@ pub struct ScenarioProcess {
     pub prefetcher: String,
 }
 
-/// How far ahead the prefetcher was, at the most, from an instant on.
+/// Maximum distance of the prefetcher from an instant on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DistancePoint {
-    /// The instant.
+    /// The instant, in nanoseconds.
     pub at_ns: u64,
-    /// The distance.
+    /// The distance in bytes.
     pub bytes: u64,
 }
 
 impl ScenarioProcess {
-    /// Time in which it waited for I/O.
+    /// Returns the I/O wait in nanoseconds.
     #[must_use]
     pub fn io_wait_ns(&self) -> u64 {
         self.io_wait_read_ns.saturating_add(self.io_wait_write_ns)
@@ -155,7 +155,7 @@ impl Present for ScenarioResult {
 
     fn charts(&self, _: &Machine) -> Vec<Chart> {
         let mut charts = chart::regulation::charts(self);
-        // Where I/O times are kept, where the time goes says little.
+        // With guaranteed I/O times, the division of time says little.
         if charts.is_empty() {
             charts = chart::charts(self);
         }

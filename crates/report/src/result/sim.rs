@@ -26,20 +26,21 @@ pub struct SimResult {
     pub drive: String,
     /// Settings that differ from the drive's own file, such as `cache.read_ahead.max=1MiB`.
     pub settings: Vec<String>,
-    /// How the trace was replayed, where it was not simply at its own times: `closed loop, 8 outstanding`, `wrapped`.
+    /// The mode of replay, unless the trace was simply replayed at its own times: `closed loop, 8 outstanding`,
+    /// `wrapped`.
     #[serde(default)]
     pub replay: Vec<String>,
-    /// Time from the trace's beginning that is not counted.
+    /// Warm-up time from the trace's beginning that is not counted, in nanoseconds.
     pub warm_up_ns: u64,
-    /// Commands that were counted.
+    /// Counted commands.
     pub commands: u64,
-    /// Reads among them.
+    /// Reads among the commands.
     pub reads: u64,
-    /// Writes among them.
+    /// Writes among the commands.
     pub writes: u64,
-    /// Flushes among them.
+    /// Flushes among the commands.
     pub flushes: u64,
-    /// Discards among them.
+    /// Discards among the commands.
     pub discards: u64,
     /// Full and active hits over reads; 0 without reads.
     pub hit_ratio: f64,
@@ -50,31 +51,31 @@ pub struct SimResult {
     pub writes_absorbed: u64,
     /// Writes that waited for the medium.
     pub writes_media: u64,
-    /// Bytes that the reads requested.
+    /// Bytes requested by the reads.
     pub read_bytes: u64,
-    /// Bytes that the writes transferred.
+    /// Bytes transferred by the writes.
     pub written_bytes: u64,
     /// Positionings of the head.
     pub seeks: Seeks,
-    /// From when the host wanted a command to its end: all commands.
+    /// Response time, from the moment when the host issued a command to its end: all commands.
     pub response_ns: Spread,
-    /// The same, reads only.
+    /// Response time of reads.
     pub read_response_ns: Spread,
-    /// The same, writes only.
+    /// Response time of writes.
     pub write_response_ns: Spread,
-    /// Time inside the device, without the host's queue: all commands.
+    /// Time in the device, without the host's queue: all commands.
     pub device_ns: Spread,
     /// The queue in front of the device.
     pub host_queue: HostQueue,
-    /// The disk's time by activity.
+    /// Time of the disk by activity.
     pub disk_time_ns: DiskTime,
-    /// The simulated span that is counted.
+    /// The counted simulated time in nanoseconds.
     pub simulated_ns: u64,
-    /// Where a command's time in the device went, by class.
+    /// Parts of a command's time in the device, by class.
     pub breakdown_mean_ns: Vec<ClassBreakdown>,
     /// The division of the run into chunks.
     pub chunking: Chunking,
-    /// The chunks in order of time; at most about 2,000, merged by the producer where there were more.
+    /// The chunks in order of time; at most about 2,000, merged by the producer if there were more.
     pub chunks: Vec<ChunkPoint>,
     /// All response times in ascending order (Hosogi 2013, figure 2), thinned; denser at the tail.
     pub response_curve: Vec<CurvePoint>,
@@ -85,15 +86,15 @@ pub struct SimResult {
 /// Reads by their outcome in the cache (Hosogi 2013, table 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadCounts {
-    /// Every sector was in the cache.
+    /// All sectors were in the cache.
     pub full_hits: u64,
-    /// The rest was just being read: no new positioning.
+    /// The rest was already being read: no new positioning.
     pub active_hits: u64,
-    /// The first missing sector lay shortly after something cached.
+    /// The first missing sector is shortly after cached ones.
     pub near_misses: u64,
     /// The first missing sector had been evicted.
     pub purged_misses: u64,
-    /// Neither.
+    /// All other misses.
     pub pure_misses: u64,
 }
 
@@ -109,7 +110,7 @@ pub struct Seeks {
 }
 
 impl Seeks {
-    /// All of them.
+    /// Returns their total.
     #[must_use]
     pub fn total(self) -> u64 {
         self.read.saturating_add(self.read_near_miss).saturating_add(self.write)
@@ -123,34 +124,34 @@ pub struct Spread {
     pub mean: u64,
     /// The median.
     pub p50: u64,
-    /// 90 % took no longer.
+    /// 90th percentile.
     pub p90: u64,
-    /// 99 % took no longer.
+    /// 99th percentile.
     pub p99: u64,
-    /// 99.9 % took no longer.
+    /// 99.9th percentile.
     pub p999: u64,
-    /// The longest.
+    /// Maximum.
     pub max: u64,
 }
 
-/// The queue in front of a device that is full.
+/// The host's queue in front of a full device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostQueue {
-    /// Mean wait of a command.
+    /// Mean wait of a command in nanoseconds.
     pub wait_mean_ns: u64,
-    /// Longest wait of a command.
+    /// Longest wait of a command in nanoseconds.
     pub wait_max_ns: u64,
-    /// The longest that the queue was, in commands.
+    /// Maximum length of the queue, in commands.
     pub backlog_max: u64,
-    /// Commands that arrived late because the queue, which is bounded, was full.
+    /// Commands that arrived late because the bounded queue was full.
     #[serde(default)]
     pub held_back: u64,
 }
 
-/// Disk time in nanoseconds. Seek means until the head arrives: arm movement and rotational wait.
+/// Disk time in nanoseconds. A seek lasts until the head has arrived: arm movement and rotational latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskTime {
-    /// Nothing to do.
+    /// Idle.
     pub idle: u64,
     /// Positioning for reads and read-ahead.
     pub read_seek: u64,
@@ -163,7 +164,7 @@ pub struct DiskTime {
 }
 
 impl DiskTime {
-    /// Idle time over all time; 0 if the time is 0.
+    /// Returns the idle time over the total time; 0 if the total is 0.
     #[must_use]
     pub fn idle_ratio(self) -> f64 {
         let parts = [self.idle, self.read_seek, self.read_data, self.write_seek, self.write_data];
@@ -172,7 +173,7 @@ impl DiskTime {
     }
 }
 
-/// Where the time in the device of one class of commands went: means in nanoseconds.
+/// Parts of the time in the device of one class of commands: means in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassBreakdown {
     /// The class's name, as [`sakiyomi_model::Class::name`] gives it.
@@ -185,14 +186,14 @@ pub struct ClassBreakdown {
     pub overhead: u64,
     /// Arm movement, settling, head switches.
     pub seek: u64,
-    /// Waiting for the first sector to come round.
+    /// Rotational latency: waiting for the first sector.
     pub rotation: u64,
     /// Media transfer.
     pub transfer: u64,
 }
 
 impl ClassBreakdown {
-    /// Mean time in the device.
+    /// Returns the mean time in the device in nanoseconds.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
         [self.queue, self.overhead, self.seek, self.rotation, self.transfer]
@@ -268,12 +269,12 @@ impl SimResult {
     }
 }
 
-/// The mode in which a trace was replayed.
+/// Describes the mode in which a trace was replayed.
 pub(super) fn replay(words: &[String]) -> String {
     if words.is_empty() { "at the trace's times".to_owned() } else { words.join(", ") }
 }
 
-/// Response times, a row for each kind.
+/// Returns a table of response times, with a row for each kind.
 pub(super) fn responses<const N: usize>(rows: [(&'static str, &Spread); N]) -> Section {
     Rows::new("response", "Response", rows)
         .text("", |&(name, _)| name)
@@ -288,7 +289,7 @@ pub(super) fn responses<const N: usize>(rows: [(&'static str, &Spread); N]) -> S
 }
 
 impl ReadCounts {
-    /// Number of reads of a class.
+    /// Returns the number of reads of a class.
     pub(crate) fn of(&self, class: ReadClass) -> u64 {
         match class {
             ReadClass::FullHit => self.full_hits,

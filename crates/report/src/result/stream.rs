@@ -1,4 +1,4 @@
-//! Streams of records on cores: a run, a plan, and the machine as a planner sees it.
+//! Streams of records on cores: a run, a plan, and the topology used by the planner.
 
 mod plan;
 mod run;
@@ -13,7 +13,7 @@ pub use run::{
 pub use sim::{StreamSimPoint, StreamSimResult};
 pub use topology::{StreamCore, StreamHop, StreamTopologyResult};
 
-/// Times may have a fraction of a nanosecond, which no reader wants.
+/// Rounds a time to whole nanoseconds for display.
 fn whole_ns(ns: f64) -> u64 {
     ns.round().max(0.0) as u64
 }

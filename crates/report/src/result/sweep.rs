@@ -1,4 +1,4 @@
-//! The result of an exploration of parameters.
+//! The result of a parameter sweep.
 
 mod chart;
 
@@ -23,7 +23,7 @@ pub struct SweepResult {
     /// Settings that differ from the drive's own file at every point.
     #[serde(default)]
     pub settings: Vec<String>,
-    /// The keys that were varied.
+    /// The varied keys.
     pub varied: Vec<String>,
     /// One point for each combination of values.
     pub points: Vec<SweepPoint>,
@@ -36,20 +36,20 @@ pub struct SweepPoint {
     pub values: Vec<String>,
     /// Full and active hits over reads.
     pub hit_ratio: f64,
-    /// Mean response of all commands.
+    /// Mean response of all commands in nanoseconds.
     pub response_mean_ns: u64,
-    /// 99 % of the commands took no longer.
+    /// 99th percentile of the response, in nanoseconds.
     pub response_p99_ns: u64,
-    /// The worst response.
+    /// The worst response in nanoseconds.
     pub response_max_ns: u64,
     /// All positionings of the head.
     pub seeks: u64,
-    /// Share of the time in which the disk had nothing to do.
+    /// Share of the time for which the disk was idle.
     pub idle_ratio: f64,
-    /// No other point is at least as good in every objective and better in one.
+    /// Whether no other point is at least as good in every objective and better in one.
     pub undominated: bool,
-    /// The first point, by its number from 0, whose drive is the same once limits are applied; `None` if no earlier
-    /// point has this drive.
+    /// Index of the first point whose drive is the same once limits are applied; `None` if no earlier point has this
+    /// drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_drive_as_point: Option<u64>,
     /// Varied settings whose effective values differ from the written ones.
@@ -72,7 +72,7 @@ pub struct SweepLimit {
 }
 
 impl SweepLimit {
-    /// The limit as a sentence without its end.
+    /// Describes the limit as a sentence without its final full stop.
     fn describe(&self) -> String {
         let SweepLimit { key, value, acts_as, limited_by } = self;
         let (keys, limit) =
@@ -85,7 +85,7 @@ impl SweepLimit {
 }
 
 impl SweepPoint {
-    /// The objectives of the point.
+    /// Returns the objectives of the point.
     #[must_use]
     fn objectives(&self) -> Objectives {
         Objectives {
@@ -97,25 +97,25 @@ impl SweepPoint {
 }
 
 impl SweepResult {
-    /// All limits, each once, in order.
+    /// Returns the distinct limits, in order.
     fn limits(&self) -> Vec<&SweepLimit> {
         let all: std::collections::BTreeSet<&SweepLimit> =
             self.points.iter().flat_map(|point| &point.limits).collect();
         all.into_iter().collect()
     }
 
-    /// Values of the earlier point with the same drive as `point`, if any.
+    /// Returns the values of the earlier point with the same drive as `point`, if any.
     fn same_drive(&self, point: &SweepPoint) -> Option<String> {
         let number = usize::try_from(point.same_drive_as_point?).ok()?;
         self.points.get(number).map(|first| first.values.join(", "))
     }
 
-    /// Number of points that have the drive of an earlier one.
+    /// Returns the number of points that have the drive of an earlier one.
     fn repeated(&self) -> usize {
         self.points.iter().filter(|point| point.same_drive_as_point.is_some()).count()
     }
 
-    /// Works out [`SweepPoint::undominated`] for every point.
+    /// Determines [`SweepPoint::undominated`] of every point.
     pub fn mark_undominated(&mut self) {
         let objectives: Vec<Objectives> = self.points.iter().map(SweepPoint::objectives).collect();
         for (point, undominated) in self.points.iter_mut().zip(undominated(&objectives)) {
@@ -156,7 +156,7 @@ impl Present for SweepResult {
 }
 
 impl SweepResult {
-    /// The undominated points first.
+    /// Returns the table, the undominated points first.
     fn table(&self) -> Section {
         let mut points: Vec<&SweepPoint> = self.points.iter().collect();
         points.sort_by_key(|point| !point.undominated);
@@ -166,7 +166,7 @@ impl SweepResult {
             false => Emphasis::None,
         };
         let mut rows = Rows::new("points", "All points", points).text("", mark).emphasis(emphasis);
-        // A point may have more or fewer values than there are keys; rows and header then still line up.
+        // A point may have more or fewer values than there are keys; rows and header are still aligned.
         let keys = self.points.iter().map(|point| point.values.len()).fold(self.varied.len(), usize::max);
         for key in 0..keys {
             let name = self.varied.get(key).cloned().unwrap_or_default();
@@ -186,7 +186,7 @@ impl SweepResult {
     }
 }
 
-/// Sentences about an exploration.
+/// Returns sentences about a sweep.
 fn verdict(result: &SweepResult) -> Vec<String> {
     let front: Vec<&SweepPoint> = result.points.iter().filter(|point| point.undominated).collect();
     let Some(first) = front.first() else {
@@ -222,7 +222,7 @@ fn verdict(result: &SweepResult) -> Vec<String> {
     sentences
 }
 
-/// The values of a point as one name.
+/// Returns the values of a point as one name.
 pub(crate) fn point_name(point: &SweepPoint) -> String {
     if point.values.is_empty() { "the defaults".to_owned() } else { point.values.join(" · ") }
 }

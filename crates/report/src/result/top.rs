@@ -15,30 +15,30 @@ use crate::section::{Fact, Finding, Glossary, Present, Section};
 /// Result of `iorate top`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopResult {
-    /// The file or directory that was asked about.
+    /// The requested file or directory.
     pub mount: String,
-    /// The device, as it was at the last look.
+    /// The device at the last poll.
     pub device: IorateDevice,
-    /// Users of the device, each in its state at the last look; others are counted together.
+    /// Users of the device, each in its state at the last poll; further ones are counted together.
     pub owners: Vec<IorateOwner>,
-    /// From look to look, one after the other; more than 2,000 are joined.
+    /// Intervals between polls in order of time; joined if there are more than 2,000.
     pub windows: Vec<TopWindow>,
 }
 
-/// The time between two looks, or several joined.
+/// An interval between two polls, or several joined.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopWindow {
-    /// Where it begins on the device's time line.
+    /// Start on the device's time line, in nanoseconds.
     pub start_ns: u64,
-    /// Where it ends.
+    /// End, likewise.
     pub end_ns: u64,
     /// Requests that the device answered.
     pub requests: u64,
-    /// Busy time of the device; absent if it is not known.
+    /// Busy time of the device in nanoseconds; absent if it is not known.
     pub busy_ns: Option<u64>,
-    /// Requests in the device at the end: the most.
+    /// Maximum of the requests in the device at the end of an interval.
     pub in_device_max: u64,
-    /// Maximum of the requests that waited for admission at the end.
+    /// Maximum of the requests that waited for admission at the end of an interval.
     pub waiting_max: u64,
     /// I/O of each owner, without idle owners.
     pub owners: Vec<TopShare>,
@@ -53,12 +53,12 @@ pub struct TopShare {
     pub number: u64,
     /// I/Os that ended.
     pub ios: u64,
-    /// The mean of actual over ideal time of its last I/Os; nothing without a rate.
+    /// Mean of actual over ideal time of its most recent I/Os; absent without a rate.
     pub accuracy_ratio: Option<f64>,
 }
 
 impl TopWindow {
-    /// Joins the window that follows.
+    /// Joins the following window.
     pub fn join(&mut self, next: &TopWindow) {
         self.end_ns = next.end_ns;
         self.requests = self.requests.saturating_add(next.requests);
@@ -74,7 +74,7 @@ impl TopWindow {
         }
     }
 
-    /// I/O of an owner in this window.
+    /// Returns the I/O of an owner in this window.
     #[must_use]
     pub fn share(&self, number: u64) -> Option<&TopShare> {
         self.owners.iter().find(|share| share.number == number)
@@ -129,7 +129,7 @@ impl Present for TopResult {
     }
 }
 
-/// Sentences about a regulated device.
+/// Returns sentences about a regulated device.
 fn verdict(result: &TopResult) -> Vec<String> {
     let (Some(first), Some(last)) = (result.windows.first(), result.windows.last()) else {
         return vec!["The device did no I/O between two looks.".to_owned()];
@@ -150,7 +150,7 @@ fn verdict(result: &TopResult) -> Vec<String> {
     sentences
 }
 
-/// Owners that are described in sentences; the table has the others.
+/// Maximum owners that are described in sentences; the table has the others.
 const SENTENCE_OWNERS_MAX: usize = 4;
 
 fn accuracy(owner: &IorateOwner) -> Option<String> {

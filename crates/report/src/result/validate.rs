@@ -1,4 +1,4 @@
-//! Errors of a simulated drive against a measured one.
+//! Errors of a simulated drive compared with a measured one.
 
 mod chart;
 
@@ -14,7 +14,7 @@ use crate::rows::Rows;
 use crate::section::{Fact, Finding, Glossary, Present, Section, changed};
 use crate::value::Value;
 
-/// A trace with measured response times, held against a simulated drive.
+/// A trace with measured response times, compared with a simulated drive.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ValidateResult {
     /// The name of the trace.
@@ -25,24 +25,23 @@ pub struct ValidateResult {
     pub settings: Vec<String>,
     /// How the trace was read and freely replayed: `closed loop`, `device 1`.
     pub replay: Vec<String>,
-    /// Requests that were issued from here on are judged, on the trace's own time line.
+    /// Start of the judged requests by issue time, on the trace's own time line, in nanoseconds.
     pub from_ns: u64,
-    /// Only those before this are judged; absent where the trace was judged to its end.
+    /// End of the judged requests, likewise; absent if the trace was judged to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_ns: Option<u64>,
-    /// Requests that were replayed.
+    /// Replayed requests.
     pub requests: u64,
-    /// Requests of those that were judged: all other figures are of these.
+    /// Judged requests, to which all other figures refer.
     pub judged: u64,
     /// Response times of the real drive.
     pub measured_response_ns: Spread,
-    /// Freely replayed: each request is issued when the simulation is ready for it, so that errors shift what
-    /// follows.
+    /// Free replay: each request is issued when the simulation is ready for it, so that errors shift later requests.
     pub free: Accuracy,
-    /// Anchored: each request is issued at its measured time.
+    /// Anchored replay: each request is issued at its measured time.
     pub anchored: Accuracy,
-    /// How well the anchored replay predicts the phase of the spindle, 0 to 1. Near 0, where it is no better than
-    /// chance, the anchored errors include the rotational delay of every access.
+    /// Coherence of the spindle phase predicted by the anchored replay, 0 to 1. Near 0, no better than chance, the
+    /// anchored errors include the rotational latency of every access.
     #[serde(default)]
     pub spindle_coherence: f64,
     /// Hits and misses as the real drive reported them; absent if it did not, or always reported the same.
@@ -59,18 +58,18 @@ pub struct ValidateResult {
 pub struct Accuracy {
     /// Response times of the simulated drive.
     pub simulated_response_ns: Spread,
-    /// Root mean square of the horizontal distance of the two distributions (Ruemmler & Wilkes 1994).
+    /// Root mean square of the horizontal distance of the two distributions in nanoseconds (Ruemmler & Wilkes 1994).
     pub rms_ns: u64,
-    /// The same over the mean of the measured times: the demerit.
+    /// The demerit: the same over the mean of the measured times.
     pub rms_ratio: f64,
     /// The same from histograms with the bins of DiskSim's validation.
     pub binned_rms_ns: u64,
     /// Errors of single requests.
     pub request_error_ns: RequestError,
-    /// Correlation of simulated and measured times, -1 to 1; absent where one of them does not vary.
+    /// Correlation of simulated and measured times, -1 to 1; absent if either is constant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<f64>,
-    /// The errors by kind of request; kinds that do not occur are left out.
+    /// The errors by kind of request, without kinds that do not occur.
     pub kinds: Vec<KindError>,
 }
 
@@ -83,7 +82,7 @@ pub struct RequestError {
     pub mean: u64,
     /// 90th percentile of the absolute error.
     pub p90: u64,
-    /// Mean of the signed error: above zero if the simulation is slower.
+    /// Mean of the signed error: positive if the simulation is slower.
     pub bias: i64,
 }
 
@@ -94,13 +93,13 @@ pub struct KindError {
     pub kind: Kind,
     /// Number of requests.
     pub requests: u64,
-    /// Mean response time on the real drive.
+    /// Mean response time on the real drive in nanoseconds.
     pub measured_mean_ns: u64,
-    /// Mean response time in the simulation.
+    /// Mean response time in the simulation in nanoseconds.
     pub simulated_mean_ns: u64,
     /// Their errors.
     pub request_error_ns: RequestError,
-    /// Correlation of simulated and measured times; absent where one of them does not vary.
+    /// Correlation of simulated and measured times; absent if either is constant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<f64>,
 }
@@ -114,39 +113,39 @@ pub enum Kind {
     Reads,
     /// All writes.
     Writes,
-    /// Reads that the simulation answered from its cache, or in passing.
+    /// Reads that the simulation answered from its cache, or while passing over them.
     Hits,
-    /// Reads that it positioned for.
+    /// Reads that needed positioning in the simulation.
     Misses,
 }
 
-/// Hits and misses of the real drive, and how well they are met.
+/// Hits and misses of the real drive, and the agreement with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Labels {
     /// Reads that the real drive labelled hits.
     pub hits: u64,
     /// Reads that it labelled misses.
     pub misses: u64,
-    /// Share of them of which the rule "a hit starts where the last read ended" says the same as the drive.
+    /// Share of the labelled reads for which the rule "a hit starts where the last read ended" agrees with the drive.
     pub baseline_agreement_ratio: f64,
-    /// The free replay against the labels.
+    /// Agreement of the free replay with the labels.
     pub free: LabelAgreement,
-    /// The anchored replay against the labels.
+    /// Agreement of the anchored replay with the labels.
     pub anchored: LabelAgreement,
 }
 
-/// One replay against the labels.
+/// Agreement of one replay with the labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LabelAgreement {
-    /// Share of the labelled reads of which simulation and drive say the same.
+    /// Share of the labelled reads for which simulation and drive agree.
     pub agreement_ratio: f64,
-    /// Labelled a hit, and simulated as one.
+    /// Labelled and simulated as hits.
     pub hits_as_hits: u64,
-    /// Labelled a hit, but simulated as a miss.
+    /// Labelled as hits, but simulated as misses.
     pub hits_as_misses: u64,
-    /// Labelled a miss, but simulated as a hit.
+    /// Labelled as misses, but simulated as hits.
     pub misses_as_hits: u64,
-    /// Labelled a miss, and simulated as one.
+    /// Labelled and simulated as misses.
     pub misses_as_misses: u64,
     /// Errors of the reads labelled hits.
     pub hit_error_ns: RequestError,
@@ -154,29 +153,29 @@ pub struct LabelAgreement {
     pub miss_error_ns: RequestError,
 }
 
-/// One point of the three curves: `share_ratio` of the requests took no longer.
+/// A point of the three curves: `share_ratio` of the requests took at most these times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QuantilePoint {
     /// Share of the requests, 0 to 1.
     pub share_ratio: f64,
-    /// On the real drive.
+    /// Time on the real drive in nanoseconds.
     pub measured_ns: u64,
-    /// Freely replayed.
+    /// Time in the free replay in nanoseconds.
     pub free_ns: u64,
-    /// Anchored.
+    /// Time in the anchored replay in nanoseconds.
     pub anchored_ns: u64,
 }
 
 /// Number of requests with an error, simulated minus measured, from `from_ns` up to `to_ns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorBin {
-    /// The lowest error of the bin.
+    /// Lower bound of the error, inclusive.
     pub from_ns: i64,
-    /// The first error beyond the bin.
+    /// Upper bound, exclusive.
     pub to_ns: i64,
-    /// Freely replayed.
+    /// Requests of the free replay.
     pub free: u64,
-    /// Anchored.
+    /// Requests of the anchored replay.
     pub anchored: u64,
 }
 
@@ -220,7 +219,7 @@ impl Present for ValidateResult {
     }
 }
 
-/// A name, and the figure that it stands for.
+/// A name and its figure.
 type Measure<T> = (&'static str, fn(&T) -> Value);
 
 impl ValidateResult {
@@ -240,7 +239,7 @@ impl ValidateResult {
             .section()
     }
 
-    /// All requests first, then the kinds.
+    /// Returns a table with all requests first, then the kinds.
     fn requests(&self, name: &str, heading: &'static str, accuracy: &Accuracy) -> Section {
         let all = KindError {
             requests: self.judged,
@@ -287,7 +286,7 @@ impl Labels {
     }
 }
 
-/// Sentences about a validation.
+/// Returns sentences about a validation.
 fn verdict(result: &ValidateResult) -> Vec<String> {
     if result.judged == 0 {
         return vec!["No request was judged.".to_owned()];
@@ -317,7 +316,8 @@ fn verdict(result: &ValidateResult) -> Vec<String> {
     sentences
 }
 
-/// The judged part of the trace: `10,000 requests judged`, `3,200 of 7,852 requests judged: issued from 2 d on`.
+/// Describes the judged part of the trace: `10,000 requests judged`, `3,200 of 7,852 requests judged: issued from 2 d
+/// on`.
 fn judged(result: &ValidateResult) -> String {
     let from = (result.from_ns > 0).then(|| format!("from {} on", duration(result.from_ns)));
     let until = result.until_ns.map(|until| format!("before {}", duration(until)));
@@ -329,7 +329,7 @@ fn judged(result: &ValidateResult) -> String {
     format!("{judged} of {all} requests judged: issued {}", bounds.join(" and "))
 }
 
-/// The name of a kind of request.
+/// Returns the name of a kind of request.
 fn request_kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Reads => "reads",

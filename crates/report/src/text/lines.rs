@@ -1,4 +1,4 @@
-//! A regulated device and its users in lines, one after the other as they are observed.
+//! A regulated device and its users as lines, one sample after the other.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::result::{IorateOwner, IorateResult, IorateTarget};
 use crate::value::Value;
 use crate::words::one_line;
 
-/// For each sample, one line for the device and one for each of its owners.
+/// Returns for each sample one line for the device and one for each of its owners.
 #[must_use]
 pub fn iorate_lines(result: &IorateResult) -> String {
     let at = format!("{:>8.1} s", result.at_ns as f64 / 1e9);
@@ -22,10 +22,10 @@ pub fn iorate_lines(result: &IorateResult) -> String {
     text
 }
 
-/// An owner in a line: `process 7 (cat): 20 %, ideal 50.5 ms, mean 50.6 ms, …`.
+/// Describes an owner in a line: `process 7 (cat): 20 %, ideal 50.5 ms, mean 50.6 ms, …`.
 #[must_use]
 pub fn iorate_owner(owner: &IorateOwner) -> String {
-    // It may be unknown for a process that has exited.
+    // The name of a process that has exited may be unknown.
     let name = if owner.name.is_empty() { String::new() } else { format!(" ({})", one_line(&owner.name)) };
     let mut text = match &owner.target {
         IorateTarget::Process { pid } => format!("process {pid}{name}: "),

@@ -12,13 +12,13 @@ const BOLD: &str = "1";
 /// The terminal's size in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Characters of a line.
+    /// Number of columns.
     pub columns: usize,
-    /// Lines.
+    /// Number of lines.
     pub rows: usize,
 }
 
-/// The view, the most active first: never more lines than the window has, and none wider than it.
+/// Renders the view, the most active owners first: at most as many lines as the window has, and none wider than it.
 #[must_use]
 pub fn top(result: &IorateResult, window: Window, colour: bool) -> Vec<String> {
     let style = Style { width: window.columns, colour };
@@ -30,7 +30,7 @@ pub fn top(result: &IorateResult, window: Window, colour: bool) -> Vec<String> {
     if result.owners.is_empty() {
         lines.push(cut("Nobody uses it.", window.columns));
     } else {
-        // Beside the header.
+        // Excluding the header.
         let room = window.rows.saturating_sub(lines.len() + 1);
         lines.extend(users(result, room, style, paint));
     }
@@ -38,7 +38,7 @@ pub fn top(result: &IorateResult, window: Window, colour: bool) -> Vec<String> {
     lines
 }
 
-/// The header, and in `room` lines the device's owners, or the number of those without a line.
+/// Renders the header, and in `room` lines the device's owners, or the number of those without a line.
 fn users(
     result: &IorateResult,
     room: usize,
@@ -61,7 +61,7 @@ fn users(
     painted
 }
 
-/// Rows as lines of the same width, however wide: the first column to the left, the others to the right.
+/// Renders rows as lines of the same width: the first column left-aligned, the others right-aligned.
 fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
@@ -76,7 +76,7 @@ fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// Owners with the most I/O first, then those with the most unanswered requests.
+/// Sorts owners by I/O in descending order, then by unanswered requests.
 fn by_activity(owners: &[IorateOwner]) -> Vec<IorateOwner> {
     let mut sorted = owners.to_vec();
     let activity = |owner: &IorateOwner| owner.ios_per_s.unwrap_or_default();

@@ -1,10 +1,10 @@
-//! How text is laid out: its width, headings, paragraphs, bars and tables.
+//! Text layout: width, headings, paragraphs, bars and tables.
 
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
 use crate::words::{NO_BREAK_SPACE, one_line};
 
-/// The abilities of the terminal.
+/// Capabilities of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Number of columns.
@@ -13,7 +13,7 @@ pub struct Style {
     pub colour: bool,
 }
 
-/// Columns between which text is laid out: fewer are unreadable, more are hard to follow.
+/// Range of the text width in columns: fewer are unreadable, more are hard to follow.
 const TEXT_COLUMNS: std::ops::RangeInclusive<usize> = 40..=120;
 
 const BOLD: &str = "1";
@@ -26,7 +26,7 @@ impl Style {
         self.width.clamp(*TEXT_COLUMNS.start(), *TEXT_COLUMNS.end())
     }
 
-    /// The text in an ANSI style, where colours are wanted.
+    /// Adds an ANSI style to the text, if colours are enabled.
     pub(super) fn paint(self, code: &str, text: &str) -> String {
         if self.colour && !text.is_empty() && !code.is_empty() {
             format!("\x1b[{code}m{text}\x1b[0m")
@@ -39,7 +39,7 @@ impl Style {
         self.paint(BOLD, text)
     }
 
-    /// `text` broken at spaces to fit the width; a no-break space becomes an ordinary one.
+    /// Breaks `text` at spaces to fit the width; a no-break space becomes an ordinary one.
     #[must_use]
     pub fn wrap(self, text: &str) -> String {
         let mut lines = String::new();
@@ -59,18 +59,18 @@ impl Style {
         lines.replace(NO_BREAK_SPACE, " ")
     }
 
-    /// The same with less room.
+    /// Returns a style with less width.
     pub(super) fn narrower(self, columns: usize) -> Style {
         Style { width: self.width().saturating_sub(columns), ..self }
     }
 
-    /// `text` broken at spaces, every line some columns in.
+    /// Breaks `text` at spaces, with every line indented.
     pub(super) fn wrap_indented(self, text: &str, columns: usize) -> String {
         let indent = " ".repeat(columns);
         format!("{indent}{}", self.narrower(columns).wrap(text).replace('\n', &format!("\n{indent}")))
     }
 
-    /// A bar of `ratio` of `cells` columns, drawn to an eighth of a column.
+    /// Draws a bar of `ratio` of `cells` columns, with a resolution of an eighth of a column.
     pub(super) fn bar(self, ratio: f64, cells: usize, code: &str) -> String {
         const PARTS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
         let ratio = if ratio.is_finite() { ratio.clamp(0.0, 1.0) } else { 0.0 };
@@ -82,17 +82,17 @@ impl Style {
         self.paint(code, &bar)
     }
 
-    /// Whether such a table has room without words or numbers that are broken.
+    /// Returns whether such a table fits without breaking words or numbers.
     pub(super) fn fits(self, header: &[&str], rows: &[Vec<String>], text_columns: usize) -> bool {
         least_widths(header, rows, text_columns).iter().sum::<usize>() <= self.width()
     }
 
-    /// The same, wide enough for a table no cell of which is broken.
+    /// Returns a style that is wide enough for a table without broken cells.
     pub(super) fn wide_enough(self, header: &[&str], rows: &[Vec<String>]) -> Style {
         Style { width: least_widths(header, rows, 0).iter().sum::<usize>().max(self.width), ..self }
     }
 
-    /// A table without borders whose first `text_columns` columns are text and the others numbers.
+    /// Renders a table without borders whose first `text_columns` columns are text and the others numbers.
     pub(super) fn table(self, header: &[&str], rows: Vec<Vec<String>>, text_columns: usize) -> String {
         let mut table = Table::new();
         table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
@@ -113,8 +113,8 @@ impl Style {
     }
 }
 
-/// How wide the columns of a table must be, with the space between them, so that texts are only broken at spaces, and
-/// names of rows and numbers not at all.
+/// Returns the minimum widths of the columns of a table, including the space between them, so that texts are only
+/// broken at spaces, and names of rows and numbers not at all.
 fn least_widths(header: &[&str], rows: &[Vec<String>], text_columns: usize) -> Vec<usize> {
     let least = |column: usize, text: &str| match column {
         column if (1..text_columns).contains(&column) => {

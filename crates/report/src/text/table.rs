@@ -5,7 +5,7 @@ use crate::section::{Cell, Emphasis, Row, Table, Tone, Totals};
 use crate::value::Value;
 use crate::words::{NO_BREAK_SPACE, one_line};
 
-/// A table with its name, and as many of its columns as have room.
+/// Renders a table with its name, and as many of its columns as fit.
 pub(super) fn draw(table: &Table, style: Style) -> String {
     let mut table = without_spare(table.clone(), style);
     let (name, shared) = &table.caption;
@@ -23,7 +23,7 @@ pub(super) fn draw(table: &Table, style: Style) -> String {
     let rows: Vec<Vec<String>> = table.rows.iter().map(row).collect();
     let wide = if table.is_data { style.wide_enough(&header, &rows) } else { style };
     let drawn = wide.table(&header, rows, text_columns(&table));
-    // A row that was broken over several lines has no line of its own to colour.
+    // A row that was broken over several lines cannot be coloured as one line.
     let is_whole = drawn.lines().count() == table.rows.len() + 1;
     let emphases = std::iter::once(Emphasis::None).chain(table.rows.iter().map(|row| row.emphasis));
     for (line, emphasis) in drawn.lines().zip(emphases.chain(std::iter::repeat(Emphasis::None))) {
@@ -36,7 +36,7 @@ pub(super) fn draw(table: &Table, style: Style) -> String {
     text
 }
 
-/// The table with its name in the corner, if that is free and the first column names the rows.
+/// Returns the table with its name in the corner, if that is free and the first column names the rows.
 fn named_in_corner(table: &Table) -> Option<Table> {
     let names_rows = |row: &Row| {
         row.cells.first().is_some_and(|cell| cell.value.text().chars().any(char::is_alphanumeric))
@@ -60,7 +60,7 @@ fn fits(table: &Table, style: Style) -> bool {
     style.fits(&header, &rows, text_columns(table))
 }
 
-/// The table without details, and without the columns that can best be spared, as far as it is too wide.
+/// Returns the table without details, and without the columns of the highest rank until it fits.
 pub(super) fn without_spare(mut table: Table, style: Style) -> Table {
     while let Some(index) = table.columns.iter().position(|column| column.is_detail) {
         remove(&mut table, index);
@@ -80,16 +80,16 @@ fn remove(table: &mut Table, column: usize) {
     }
 }
 
-/// The heads of the columns.
+/// Returns the headers of the columns.
 pub(super) fn header(table: &Table) -> Vec<String> {
     table.columns.iter().map(|column| one_line(&column.name)).collect()
 }
 
-/// The cells of a row in words.
+/// Returns the cells of a row as texts.
 pub(super) fn row(row: &Row) -> Vec<String> {
     let words = |cell: &Cell| match &cell.value {
         Value::Text(text) => one_line(text),
-        // A figure stays beside its unit.
+        // A figure must not be separated from its unit.
         figure => figure.text().replace(' ', &NO_BREAK_SPACE.to_string()),
     };
     row.cells.iter().map(words).collect()
@@ -99,7 +99,7 @@ fn text_columns(table: &Table) -> usize {
     table.columns.iter().take_while(|column| column.is_text).count()
 }
 
-/// Figures of several results in one table; changes are judged at the end of each line.
+/// Renders figures of several results in one table; changes are judged at the end of each line.
 pub(super) fn side_by_side(totals: &Totals, style: Style) -> String {
     let header: Vec<&str> =
         std::iter::once("").chain(totals.columns.iter().copied()).chain(std::iter::once("")).collect();
@@ -129,7 +129,7 @@ pub(super) fn side_by_side(totals: &Totals, style: Style) -> String {
     style.table(&header, rows, 1).lines().map(paint).collect()
 }
 
-/// The word for a change, and its colour.
+/// Returns the word for a change, and its colour.
 fn judgement(tone: Tone) -> Option<(&'static str, &'static str)> {
     match tone {
         Tone::Better => Some(("better", "32")),

@@ -6,12 +6,12 @@ use sakiyomi_report::chart::{Chart, NAMES};
 use sakiyomi_report::result::*;
 use sakiyomi_report::{Comparison, Present, Reported};
 
-/// Whether a page's script reads out the numbers of a chart.
+/// Returns whether a page's script displays the numbers of a chart.
 fn is_over_time(chart: &Chart) -> bool {
     ["hits", "seeks", "response", "disk-time", "backlog"].contains(&chart.name)
 }
 
-/// The charts of a result on a machine that is not known.
+/// Returns the charts of a result on an unknown machine.
 fn drawn<R: Present>(result: &R) -> Vec<Chart> {
     result.charts(&Machine::default())
 }
@@ -128,7 +128,7 @@ fn is_sound(chart: &Chart) -> bool {
     })
 }
 
-/// A mark drawn for data, unlike aids such as the grid and the legend.
+/// A mark that represents data, unlike aids such as the grid and the legend.
 struct Mark<'a> {
     words: &'a str,
     colours: Vec<&'a str>,
@@ -157,7 +157,7 @@ fn marks(svg: &str) -> Vec<Mark<'_>> {
     data.map(mark).collect()
 }
 
-/// Charts of every kind.
+/// Returns charts of every kind.
 fn gallery() -> Vec<Chart> {
     let (short, long) = (sample::result("short"), sample::result("long"));
     let mut charts = drawn(&short);

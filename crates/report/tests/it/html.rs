@@ -8,7 +8,7 @@ use sakiyomi_report::result::{
 };
 use sakiyomi_report::{Comparison, Reported};
 
-/// A report as a page.
+/// Renders a report as a page.
 fn page(reported: &impl Reported) -> String {
     sakiyomi_report::html::render(&reported.report(), &reported.charts())
 }
@@ -17,7 +17,7 @@ fn compared(a: &Document<SimResult>, b: &Document<SimResult>) -> String {
     page(&Comparison { a, b })
 }
 
-/// The page without the parts tested elsewhere: style, script, pictures and their data.
+/// Returns the page without the parts tested elsewhere: style, script, pictures and their data.
 fn skeleton(page: &str) -> String {
     let mut page = page.to_owned();
     for (open, close) in [("<style>", "</style>"), ("<svg ", "</svg>"), ("<script", "</script>")] {
@@ -31,7 +31,7 @@ fn skeleton(page: &str) -> String {
     page.replace("><", ">\n<")
 }
 
-/// The page without its script.
+/// Returns the page without its script.
 fn content(page: &str) -> &str {
     page.split("<script").next().unwrap()
 }
@@ -102,7 +102,7 @@ fn different_settings_are_marked_in_a_comparison() {
     assert!(!page.contains("<mark>"));
 }
 
-/// A page of each kind.
+/// Returns a page of each kind.
 fn pages() -> Vec<String> {
     let scenarios = [sample::scenario(), sample::jobs(), sample::regulated(), sample::searched()];
     let mut pages = vec![
@@ -228,7 +228,7 @@ fn no_text_of_a_result_becomes_markup() {
 #[test]
 fn a_page_of_two_thousand_chunks_stays_small() {
     let mut document = sample::document("long");
-    // A fixed scramble, so that no two neighbours are alike.
+    // A fixed scramble, so that neighbours differ.
     let noise = |index: u64, range: u64| index.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17) % range;
     document.result.chunks = (0..2000)
         .map(|index| {

@@ -19,7 +19,7 @@ fn a_run_names_the_commit_where_it_is_known() {
     let built = Run { commit: Some("1a2b3c4d5e".to_owned()), ..sample::run() };
     assert_eq!(serde_json::to_value(&built).unwrap()["commit"], "1a2b3c4d5e");
     assert_eq!(built.build(), "0.1.0 (1a2b3c4d5e)");
-    // Results of an older sakiyomi, or of one built from a source archive, have no commit.
+    // Results of an older version of sakiyomi, or of a build from a source archive, have no commit.
     let unknown = serde_json::to_value(sample::run()).unwrap();
     assert!(unknown.get("commit").is_none());
     let read: Run = serde_json::from_value(unknown).unwrap();
@@ -167,7 +167,8 @@ fn unknown_keys_are_ignored() {
 proptest! {
     #[test]
     fn what_is_written_reads_back_and_writes_the_same_bytes(mut result in sample::any_result(), share in 0u16..) {
-        // serde_json reads a fraction of up to 15 digits exactly, and longer ones to the last bit but one.
+        // serde_json parses fractions of up to 15 digits exactly, and longer ones with an error of up to one unit in
+        // the last place.
         result.hit_ratio = f64::from(share) / 1024.0;
         result.response_curve.iter_mut().for_each(|point| point.share_ratio = f64::from(share) / 1024.0);
         let document = Document::new(Run::default(), result);

@@ -1,4 +1,4 @@
-//! Results as they are read.
+//! The output formats of results.
 
 mod charts;
 mod html;

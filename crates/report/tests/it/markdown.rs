@@ -44,7 +44,7 @@ fn every_chart_is_linked_by_the_name_of_its_file() {
     }
 }
 
-/// Bars that separate cells.
+/// Counts the bars that separate cells.
 fn cells(line: &str) -> usize {
     line.replace("\\|", "").matches('|').count()
 }

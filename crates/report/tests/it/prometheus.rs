@@ -15,7 +15,7 @@ fn one_device() {
     insta::assert_snapshot!(iorate(&sample::iorate()));
 }
 
-/// A sample's name with its labels, and its value.
+/// Parses a sample's name with its labels, and its value.
 fn sample_of(line: &str) -> (&str, f64) {
     let (series, value) = line.rsplit_once(' ').unwrap();
     (series, value.parse().unwrap())

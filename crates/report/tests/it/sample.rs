@@ -1,4 +1,4 @@
-//! Made-up results for tests: the shape of the paper's table 4, and anything at all.
+//! Made-up results for tests: one in the shape of the paper's table 4, and arbitrary ones.
 
 mod any_live;
 mod any_probe;
@@ -30,7 +30,7 @@ pub(crate) use scenario::{any_scenario, scenario};
 
 const MS: u64 = 1_000_000;
 
-/// A small result; `"short"` and any other name give the two sides of table 4.
+/// Returns a small result; `"short"` and any other name give the two sides of table 4.
 pub(crate) fn result(name: &str) -> SimResult {
     let short = name == "short";
     let full_hits = if short { 3400 } else { 6300 };
@@ -117,7 +117,7 @@ fn breakdown(class: &str, commands: u64, scale: u64) -> ClassBreakdown {
 }
 
 fn chunk(index: u64, short: bool) -> ChunkPoint {
-    // The third chunk is empty, so that every picture has a gap.
+    // The third chunk is empty, so that every chart has a gap.
     let reads = if index == 2 { 0 } else { 20 + 7 * index };
     let hits = if short { reads / 3 } else { reads * 3 / 4 };
     ChunkPoint {
@@ -183,19 +183,19 @@ pub(crate) fn sweep() -> Document<SweepResult> {
     Document::new(run(), result)
 }
 
-/// Methods of I/O on a disk, a tmpfs and a loop device.
+/// Returns I/O engines on a disk, a tmpfs and a loop device.
 pub(crate) fn probe() -> Document<ProbeResult> {
     let command = ["sakiyomi", "probe", "/data"].map(str::to_owned).to_vec();
     let run = Run { command, commands_per_s: None, simulated_per_wall_ratio: None, ..run() };
     Document::new(run, probe::result())
 }
 
-/// Any text but the one by which tests find numbers that are none.
+/// Generates any text except the one by which tests find numbers that are not finite.
 pub(crate) fn words() -> impl Strategy<Value = String> + Clone {
     any::<String>().prop_map(|text| text.replace("NaN", "nan"))
 }
 
-/// Small, ordinary and extreme numbers.
+/// Generates small, ordinary and extreme numbers.
 fn number() -> BoxedStrategy<u64> {
     prop_oneof![Just(0), 0u64..100, 0u64..10_000_000_000, Just(u64::MAX), any::<u64>()].boxed()
 }
@@ -297,7 +297,7 @@ fn any_curve_point() -> impl Strategy<Value = CurvePoint> {
     (share(), number()).prop_map(|(share_ratio, response_ns)| CurvePoint { share_ratio, response_ns })
 }
 
-/// Anything that deserialises, sensible or not.
+/// Generates any value that deserializes, sensible or not.
 pub(crate) fn any_result() -> impl Strategy<Value = SimResult> {
     let names = (words(), words(), vec(words(), 0..3));
     let totals = ([number(), number(), number(), number()], share(), counts(), seeks());
@@ -337,7 +337,7 @@ pub(crate) fn any_result() -> impl Strategy<Value = SimResult> {
     })
 }
 
-/// Anything that deserialises as a sweep.
+/// Generates any value that deserializes as a sweep.
 pub(crate) fn any_sweep() -> impl Strategy<Value = SweepResult> {
     let point = (vec(words(), 0..3), share(), [number(), number(), number(), number()], any::<bool>());
     let point = point.prop_map(|(values, hit_ratio, [mean, p99, max, seeks], undominated)| SweepPoint {
@@ -368,7 +368,7 @@ pub(crate) fn any_sweep() -> impl Strategy<Value = SweepResult> {
     })
 }
 
-/// A simulation that is a little too fast, of a drive that told hits from misses.
+/// Returns a simulation that is a little too fast, of a drive that distinguished hits from misses.
 pub(crate) fn validation() -> Document<ValidateResult> {
     let spread = |scale: u64| Spread {
         mean: scale * MS / 100,
@@ -454,7 +454,7 @@ pub(crate) fn validation() -> Document<ValidateResult> {
     Document::new(run(), result)
 }
 
-/// Sets every fraction, so that written results read back to the last bit.
+/// Sets every fraction to the same value, so that written results read back to the last bit.
 pub(crate) fn set_ratios(result: &mut ValidateResult, ratio: f64) {
     for accuracy in [&mut result.free, &mut result.anchored] {
         accuracy.rms_ratio = ratio;
@@ -520,7 +520,7 @@ fn label_agreement() -> BoxedStrategy<LabelAgreement> {
         .boxed()
 }
 
-/// Anything that deserialises as a validation.
+/// Generates any value that deserializes as a validation.
 pub(crate) fn any_validation() -> impl Strategy<Value = ValidateResult> {
     let labels = ([number(), number()], share(), label_agreement(), label_agreement()).prop_map(
         |([hits, misses], baseline_agreement_ratio, free, anchored)| Labels {

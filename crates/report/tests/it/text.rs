@@ -8,7 +8,7 @@ use sakiyomi_report::result::{
 use sakiyomi_report::text::*;
 use sakiyomi_report::{Comparison, Reported};
 
-/// A report as the terminal shows it.
+/// Renders a report for the terminal.
 fn shown(reported: &impl Reported, style: Style) -> String {
     render(&reported.report(), style)
 }
@@ -137,7 +137,7 @@ fn a_live_view_in_windows_of_all_sizes() {
     frames.push(view(&result, 100, 8));
     insta::assert_snapshot!(frames.join("\n"));
     let coloured = top(&result, Window { columns: 100, rows: 24 }, true);
-    // Loss of control, and a rate that is not kept, stand out.
+    // Bypassing traffic, and a rate that is not met, are highlighted.
     assert!(
         coloured[3].starts_with("\x1b[1;31mBYPASSED") && coloured[6].starts_with("\x1b[33m4712"),
         "{coloured:#?}"

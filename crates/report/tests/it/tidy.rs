@@ -1,4 +1,4 @@
-//! The structure of the crate: a figure is shown where its type is, and nowhere else.
+//! The structure of the crate: a figure is shown only in the file of its type.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
-/// Files below a directory, with their contents.
+/// Returns the files below a directory, with their contents.
 fn files(directory: &Path) -> Vec<(PathBuf, String)> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let (directories, files): (Vec<PathBuf>, Vec<PathBuf>) = entries.partition(|path| path.is_dir());

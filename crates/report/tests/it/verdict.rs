@@ -4,7 +4,7 @@ use crate::sample;
 use sakiyomi_report::result::{Document, ProbeResult, Run, SimResult, SweepResult, ValidateResult};
 use sakiyomi_report::{Comparison, Present, Reported};
 
-/// All sentences.
+/// Returns all sentences.
 fn sentences(reported: &impl Reported) -> Vec<String> {
     reported.report().verdict.into_iter().flat_map(|finding| finding.sentences).collect()
 }

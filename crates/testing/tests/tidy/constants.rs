@@ -1,11 +1,11 @@
-//! Constants that say what they are: a figure has a subject in its name, and a comment with its meaning and its reason.
+//! Names of constants: a figure has a subject in its name, and a comment with its meaning and its reason.
 
 use std::fs;
 
 use crate::assert_none;
 use crate::source::sources;
 
-/// Words that say how much, and not of what.
+/// Words that quantify without naming a subject.
 const QUANTIFIERS: [&str; 81] = [
     "AGES",
     "AHEAD",
@@ -90,11 +90,11 @@ const QUANTIFIERS: [&str; 81] = [
     "YOUNG",
 ];
 
-/// Words that a name does not begin with: a bound ends in `_MIN` or `_MAX`, or has them before its unit.
+/// Words that must not begin a name: a bound ends in `_MIN` or `_MAX`, or has them before its unit.
 const SUPERLATIVES: [&str; 9] =
     ["MOST", "LEAST", "LONGEST", "SHORTEST", "HIGHEST", "LOWEST", "LARGEST", "SMALLEST", "USUAL"];
 
-/// Units. A name that ends in one of them may do without a comment, and a name of a single word is one of them.
+/// Units. A name that ends in one of them needs no comment, and a name of a single word must be one of them.
 const UNITS: [&str; 16] = [
     "BYTES",
     "KIB",
@@ -120,7 +120,7 @@ const FIGURES: [&str; 20] = [
     "Duration", "Bytes", "Nanos", "c_int", "c_uint", "c_long",
 ];
 
-/// A constant: its name, and whether it is a figure.
+/// Parses a constant: its name, and whether it is a figure.
 fn constant(line: &str) -> Option<(&str, bool)> {
     let line = line.trim_start();
     let line = line
@@ -135,7 +135,7 @@ fn constant(line: &str) -> Option<(&str, bool)> {
         .then_some((name, is_figure(kind)))
 }
 
-/// Whether a type is a figure's, or a tuple, an array or a range of figures.
+/// Returns whether a type is that of a figure, or a tuple, an array or a range of figures.
 fn is_figure(kind: &str) -> bool {
     let mut words = kind
         .split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_' || letter == ':'))
@@ -147,7 +147,7 @@ fn is_figure(kind: &str) -> bool {
     !kind.contains('&') && words.peek().is_some() && words.all(|word| FIGURES.contains(&word))
 }
 
-/// Whether a name is all quantifiers, begins with a superlative, or is a single word that is not a unit.
+/// Returns whether a name consists of quantifiers, begins with a superlative, or is a single word that is not a unit.
 fn lacks_subject(name: &str) -> bool {
     let mut words = name.split('_');
     words.clone().all(|word| QUANTIFIERS.contains(&word))
@@ -155,7 +155,7 @@ fn lacks_subject(name: &str) -> bool {
         || words.next().is_some_and(|word| !UNITS.contains(&word)) && words.next().is_none()
 }
 
-/// Whether a comment ends the line of this index, or the lines above it are a comment and attributes.
+/// Returns whether a comment ends the line of this index, or the lines above it are a comment and attributes.
 fn has_comment(lines: &[&str], index: usize) -> bool {
     let above = lines[..index].iter().rev().find(|line| !line.trim_start().starts_with("#["));
     above.is_some_and(|line| line.trim_start().starts_with("//")) || lines[index].contains("; //")

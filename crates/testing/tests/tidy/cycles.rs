@@ -1,7 +1,7 @@
-//! Files of a crate that use each other in a circle.
+//! Cyclic dependencies between the files of a crate.
 //!
-//! A module may use what the modules above it define, as an engine uses the trait that all engines implement; what a
-//! parent takes from its children counts, and so does all else.
+//! A module may use what the modules above it define, as an engine uses the trait that all engines implement. What a
+//! parent imports from its children counts, and so does everything else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use crate::assert_none;
 use crate::imports::{Path, imported, written};
 use crate::source::{Source, crates, sources};
 
-/// The modules of a crate, and what each imports.
+/// The modules of a crate, and the imports of each.
 struct Modules<'a> {
     files: BTreeMap<Path, &'a Source>,
-    /// For each module the names that it imports and what they stand for, as written there.
+    /// For each module the imported names and their paths, as written there.
     imports: BTreeMap<Path, BTreeMap<String, Path>>,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Modules<'a> {
         Modules { files, imports }
     }
 
-    /// The module that defines what `path` names when it is written in `module`; none outside the crate.
+    /// Returns the module that defines what `path` names when it is written in `module`; `None` outside of the crate.
     fn defines(&self, module: &Path, path: &[String], hops: usize) -> Option<Path> {
         let (first, mut rest) = path.split_first()?;
         let mut at = match first.as_str() {
@@ -46,7 +46,7 @@ impl<'a> Modules<'a> {
             }
             name => self.inside(module, name, hops)?,
         };
-        // A name that is imported stands for what it was imported from.
+        // An imported name stands for the path that it was imported from.
         while let Some((name, after)) = rest.split_first() {
             let Some(next) = self.inside(&at, name, hops) else { break };
             at = next;
@@ -55,7 +55,7 @@ impl<'a> Modules<'a> {
         Some(at)
     }
 
-    /// The module that `name` leads to from `module`: a child, or where an imported item is defined.
+    /// Returns the module that `name` leads to from `module`: a child, or the one that defines an imported item.
     fn inside(&self, module: &Path, name: &str, hops: usize) -> Option<Path> {
         let child: Path = module.iter().cloned().chain([name.to_owned()]).collect();
         if self.files.contains_key(&child) {
@@ -68,7 +68,7 @@ impl<'a> Modules<'a> {
         self.defines(module, target, hops - 1)
     }
 
-    /// The modules that `module` uses.
+    /// Returns the modules that `module` uses.
     fn used(&self, module: &Path) -> BTreeSet<Path> {
         let code = &self.files[module].code;
         let paths = imported(code).into_iter().map(|(_, path)| path).chain(written(code));
@@ -77,7 +77,7 @@ impl<'a> Modules<'a> {
     }
 }
 
-/// Groups of modules in which each reaches each other.
+/// Returns the strongly connected groups of modules.
 fn circles(edges: &BTreeMap<Path, BTreeSet<Path>>) -> Vec<Vec<Path>> {
     let reach = |from: &Path| {
         let (mut seen, mut left) = (BTreeSet::new(), vec![from.clone()]);

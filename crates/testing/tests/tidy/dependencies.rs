@@ -1,4 +1,4 @@
-//! Which crate uses which: as ARCHITECTURE.md says, and not too deep.
+//! Dependencies between crates: as ARCHITECTURE.md lists them, and not too deep.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,10 +7,10 @@ use crate::source::crates;
 use crate::table::{quoted, rows};
 use crate::{assert_none, root};
 
-/// Crates on the longest path from the command to a crate that uses no other.
+/// Maximum crates on the longest path from the command to a crate without dependencies.
 const LEVELS_MAX: usize = 4;
 
-/// For each crate those of the project that its library is built with.
+/// Returns for each crate the project's crates that its library depends on.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let of = |krate: String| {
         let manifest = fs::read_to_string(root().join("crates").join(&krate).join("Cargo.toml")).unwrap();

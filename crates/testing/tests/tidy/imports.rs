@@ -1,9 +1,9 @@
 //! The paths that a file names.
 
-/// Names with `::` between them.
+/// Names separated by `::`.
 pub(crate) type Path = Vec<String>;
 
-/// Imports of `code`: the local name, and the path.
+/// Returns the imports of `code`: the local name, and the path.
 pub(crate) fn imported(code: &str) -> Vec<(String, Path)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("use ") {
@@ -17,7 +17,7 @@ pub(crate) fn imported(code: &str) -> Vec<(String, Path)> {
     found
 }
 
-/// Adds what one tree of imports names.
+/// Adds the imports of one use tree.
 fn tree(text: &str, prefix: &[String], found: &mut Vec<(String, Path)>) {
     let text = text.trim();
     let (path, group) = match text.find('{') {
@@ -42,7 +42,7 @@ fn tree(text: &str, prefix: &[String], found: &mut Vec<(String, Path)>) {
     found.push((alias.map_or(last, str::to_owned), path));
 }
 
-/// The parts of a group between commas that are in no group of their own.
+/// Splits a group at its commas, except those in nested groups.
 fn parts(group: &str) -> Vec<&str> {
     let (mut depth, mut from, mut parts) = (0, 0, Vec::new());
     for (at, letter) in group.char_indices() {
@@ -61,7 +61,7 @@ fn parts(group: &str) -> Vec<&str> {
     parts
 }
 
-/// The paths of two and more names that are written outside of imports too.
+/// Returns the paths of two or more names that are written outside of imports.
 pub(crate) fn written(code: &str) -> Vec<Path> {
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Which crate may name which interface of the system, and what a pure module may not name.
+//! Which crate may use which interface of the system, and what a pure module may not use.
 
 use std::fs;
 
@@ -71,7 +71,7 @@ fn a_pure_module_names_no_clock_file_or_thread() {
     assert_none("modules that ARCHITECTURE.md lists as pure are not", &findings);
 }
 
-/// Whether `code` has `path` as whole words.
+/// Returns whether `code` contains `path` as whole words.
 fn names(code: &str, path: &str) -> bool {
     let is_word =
         |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
@@ -80,7 +80,7 @@ fn names(code: &str, path: &str) -> bool {
     })
 }
 
-/// Whether `code` has an interface: a keyword, or a path that begins with its names.
+/// Returns whether `code` uses an interface: a keyword, or a path that begins with its names.
 fn uses(code: &str, interface: &str) -> bool {
     let wanted: Vec<&str> = interface.split("::").collect();
     let begins = |path: &Path| {

@@ -14,12 +14,12 @@ mod table;
 
 use std::path::PathBuf;
 
-/// The checkout's root directory.
+/// Returns the root directory of the checkout.
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Fails with all findings, one a line.
+/// Fails with all findings, one per line.
 #[track_caller]
 fn assert_none(rule: &str, findings: &[String]) {
     assert!(findings.is_empty(), "{rule}:\n  {}", findings.join("\n  "));

@@ -1,4 +1,4 @@
-//! Files that documents name.
+//! Files that documents refer to.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::table::quoted;
 use crate::{assert_none, root};
 
-/// The documents in the checkout.
+/// Returns the documents in the checkout.
 fn documents() -> Vec<PathBuf> {
     let root = root();
     let mut found: Vec<PathBuf> =
@@ -25,7 +25,7 @@ fn files_of_the_checkout_that_documents_name_exist() {
         for line in fs::read_to_string(&document).unwrap().lines() {
             let named = quoted(line).flat_map(str::split_whitespace);
             let named = named.filter(|word| directories.iter().any(|directory| word.starts_with(directory)));
-            // Patterns and placeholders.
+            // Excludes patterns and placeholders.
             let named = named.filter(|word| !word.contains(['*', '<', '$', '{', 'X', '…']));
             let missing = named.filter(|word| !root().join(word.trim_end_matches([',', '.', ';'])).exists());
             findings.extend(missing.map(|word| format!("{}: {word}", document.display())));

@@ -1,4 +1,4 @@
-//! Rust files without what rules do not concern: comments, texts, and tests.
+//! Rust files without the parts that rules do not concern: comments, string contents, and tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 /// A file of a crate's `src`.
 pub(crate) struct Source {
     pub(crate) krate: String,
-    /// From the checkout's root.
+    /// Path relative to the checkout's root.
     pub(crate) path: String,
     /// The names from the crate's root to this module; empty for `lib.rs` and `main.rs`.
     pub(crate) module: Vec<String>,
-    /// Its text with blanks in place of comments, the contents of strings, and test modules; lines stay where they are.
+    /// Its text with blanks in place of comments, the contents of strings, and test modules; line numbers are
+    /// unchanged.
     pub(crate) code: String,
 }
 
-/// The files of all crates, in the order of their paths, without files that hold tests only.
+/// Returns the files of all crates in the order of their paths, without files that contain only tests.
 pub(crate) fn sources() -> Vec<Source> {
     let root = crate::root();
     let mut sources = Vec::new();
@@ -26,7 +27,7 @@ pub(crate) fn sources() -> Vec<Source> {
                 inside.iter().map(|name| name.to_string_lossy().into_owned()).collect();
             module.retain(|name| !matches!(name.as_str(), "lib" | "main" | "mod"));
             let is_test = |name: &String| matches!(name.as_str(), "tests" | "model" | "naive");
-            // `model` crates' own modules are no tests; loom's models are below another module.
+            // Modules named `model` directly below a crate's root are not tests; loom's models are deeper.
             if module.len() > 1 && module.iter().any(is_test) {
                 continue;
             }
@@ -40,7 +41,7 @@ pub(crate) fn sources() -> Vec<Source> {
     sources
 }
 
-/// The names of the crates' directories, in order.
+/// Returns the names of the crates' directories, in order.
 pub(crate) fn crates() -> Vec<String> {
     let entries = fs::read_dir(crate::root().join("crates")).unwrap();
     let mut names: Vec<String> =
@@ -64,7 +65,7 @@ fn files_under(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Blanks in place of comments and of what stands in strings and characters.
+/// Replaces comments and the contents of string and character literals by blanks.
 pub(crate) fn without_comments(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = bytes.to_vec();
@@ -110,7 +111,7 @@ fn string_end(bytes: &[u8], at: usize) -> usize {
     (end + 1).min(bytes.len())
 }
 
-/// The end of a raw string that begins at `at`, if one does.
+/// Returns the end of a raw string that begins at `at`, if one does.
 fn raw_end(bytes: &[u8], at: usize) -> Option<usize> {
     let hashes = bytes[at + 1..].iter().take_while(|&&byte| byte == b'#').count();
     (bytes.get(at + 1 + hashes) == Some(&b'"')).then_some(())?;
@@ -120,7 +121,7 @@ fn raw_end(bytes: &[u8], at: usize) -> Option<usize> {
     Some(from + length + close.len())
 }
 
-/// The end of a character literal that begins at `at`; none for a lifetime.
+/// Returns the end of a character literal that begins at `at`; `None` for a lifetime.
 fn character_end(bytes: &[u8], at: usize) -> Option<usize> {
     let length = if bytes.get(at + 1) == Some(&b'\\') {
         3 + bytes[at + 3..].iter().position(|&byte| byte == b'\'')?
@@ -132,7 +133,7 @@ fn character_end(bytes: &[u8], at: usize) -> Option<usize> {
     Some(at + length + 1)
 }
 
-/// Blanks in place of the items that are compiled for tests only. `code` has no comments any more.
+/// Replaces items that are compiled for tests only by blanks. `code` has no comments any more.
 fn without_tests(code: &str) -> String {
     let mut out = code.to_owned();
     let mut from = 0;
@@ -151,7 +152,7 @@ fn next_test(code: &str, from: usize) -> Option<usize> {
     attributes.iter().filter_map(|attribute| code[from..].find(attribute)).min().map(|at| from + at)
 }
 
-/// Where the item that begins at `start` with an attribute ends: after its block, or its semicolon.
+/// Returns the end of the item that begins at `start` with an attribute: after its block, or its semicolon.
 fn item_end(code: &str, start: usize) -> usize {
     let mut depth = 0;
     for (at, letter) in code[start..].char_indices() {

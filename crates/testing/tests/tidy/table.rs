@@ -18,7 +18,7 @@ fn cells(line: &str) -> Option<Vec<String>> {
     Some(inner.split('|').map(|cell| cell.trim().to_owned()).collect())
 }
 
-/// The words of a cell that stand in backticks.
+/// Returns the words of a cell in backticks.
 pub(crate) fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }

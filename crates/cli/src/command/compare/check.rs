@@ -1,16 +1,16 @@
-//! `--fail-if`: a check that a script can act on.
+//! `--fail-if`: a check for use in scripts.
 
 use std::str::FromStr;
 
 use anyhow::{Context, Error, Result, bail, ensure};
 use serde_json::Value;
 
-/// Fails where a figure changes too much from A to B: `response_ns.p99>+5%`, `hit_ratio<-1%`.
+/// Fails if a figure changes too much from A to B: `response_ns.p99>+5%`, `hit_ratio<-1%`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Check {
     /// The figure's path in the result.
     key: String,
-    /// Fails where the change is more than `percent`, else where it is less.
+    /// Whether it fails if the change is more than `percent`, or if it is less.
     more: bool,
     /// Relative change from A to B.
     percent: f64,
@@ -35,7 +35,7 @@ impl FromStr for Check {
 }
 
 impl Check {
-    /// What has failed, as a sentence; `None` where all is well. `a` and `b` are results.
+    /// Describes the failure in a sentence; `None` if the check passes. `a` and `b` are results.
     pub(crate) fn failure(&self, a: &Value, b: &Value) -> Result<Option<String>> {
         let (before, after) = (self.figure(a)?, self.figure(b)?);
         let change = match before {

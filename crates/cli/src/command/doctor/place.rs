@@ -1,5 +1,5 @@
-//! Place for the file and the directories with which `doctor` tests: a directory for temporary files, because the
-//! current directory may be read-only.
+//! Test directory of `doctor`, for its file and its mounts: in a directory for temporary files, because the current
+//! directory may be read-only.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 
 use sakiyomi_io::{Access, IoFile};
 
-/// Large enough for any alignment of direct I/O.
+/// Size of the test file in bytes: large enough for any alignment of direct I/O.
 const FILE_BYTES: usize = 4096;
 
-/// A new directory with a file in it, removed when it is dropped.
+/// A new directory with a file in it, removed on drop.
 pub(super) struct TestPlace {
     directory: PathBuf,
     file: PathBuf,
 }
 
 impl TestPlace {
-    /// The first writable directory on whose file system direct I/O works; or, if it works on none, the first writable
-    /// one.
+    /// Creates it in the first writable directory whose file system supports direct I/O, or in the first writable one
+    /// if none does.
     pub(super) fn find() -> Option<TestPlace> {
         let mut places: Vec<TestPlace> = Vec::new();
         for candidate in candidates() {
@@ -49,7 +49,7 @@ impl TestPlace {
         &self.file
     }
 
-    /// The directory in which this was made.
+    /// Returns the directory in which it was created.
     pub(super) fn parent(&self) -> &Path {
         self.directory.parent().unwrap_or(&self.directory)
     }
@@ -62,7 +62,7 @@ impl Drop for TestPlace {
     }
 }
 
-/// Directories for temporary files, in the order in which they are tried.
+/// Returns the directories for temporary files, in the order in which they are tried.
 fn candidates() -> Vec<PathBuf> {
     let from = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let all = [from("TMPDIR"), Some("/tmp".into()), Some("/var/tmp".into()), from("XDG_RUNTIME_DIR")];
@@ -72,7 +72,7 @@ fn candidates() -> Vec<PathBuf> {
     places
 }
 
-/// Their names, for where none is writable.
+/// Returns their names, for the message that none is writable.
 pub(super) fn tried() -> String {
     let names: Vec<String> = candidates().iter().map(|place| place.display().to_string()).collect();
     format!("{} cannot be written to; set TMPDIR to one that can", names.join(", "))

@@ -1,4 +1,5 @@
-//! `drive fit`: figures that no datasheet tells, from a measured trace; judged on the part that was not used.
+//! `drive fit`: figures that datasheets omit, estimated from a measured trace; judged on the part that was not fitted
+//! to.
 
 use std::cmp::Ordering;
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   sakiyomi drive fit hplajw.csv.gz --device 0 --drive hp.toml --fit-until 2d --out fitted.toml
 ";
 
-/// Share of the rms from which a change counts.
+/// Relative change of the rms error from which a change is significant.
 const GAIN_MIN_RATIO: f64 = 1e-3;
 
 /// Estimate what a datasheet leaves out from a measured trace.
@@ -58,7 +59,7 @@ pub(crate) struct Fit {
     require_gain: bool,
 }
 
-/// What came of a fit.
+/// The result of a fit.
 #[derive(Serialize)]
 struct FitResult {
     trace: String,
@@ -67,9 +68,9 @@ struct FitResult {
     fitted: usize,
     judged: usize,
     replays: u64,
-    /// On the part that judges, the fitted drive is nearer than the one before.
+    /// Whether the fitted drive has smaller errors than the original on the part that judges.
     is_gain: bool,
-    /// Verdict of the trace on each figure.
+    /// The state of each figure.
     figures: Vec<Figure>,
     changes: Vec<Change>,
     measured_mean_ns: u64,
@@ -85,9 +86,9 @@ struct Figure {
     to: String,
     /// `fitted` or `kept`.
     state: &'static str,
-    /// Why it was kept.
+    /// The reason why it was kept.
     reason: Option<String>,
-    /// Requests that depend on it.
+    /// Number of requests that depend on it.
     samples: u64,
 }
 
@@ -98,7 +99,7 @@ struct Change {
     to: Option<String>,
 }
 
-/// On the part that was not fitted to.
+/// Errors on the part that was not fitted to.
 #[derive(Serialize)]
 struct Judged {
     simulated_mean_ns: u64,
@@ -242,7 +243,7 @@ fn changes(start: &DriveSpec, found: &Fitted) -> Vec<Change> {
         .collect()
 }
 
-/// Whether the fit is worth having, as a clause.
+/// Describes whether the fit is an improvement, as a clause.
 fn headline(result: &FitResult) -> String {
     let [before, after] = [&result.before, &result.after].map(|judged| duration(judged.rms_ns));
     let change =
@@ -268,7 +269,7 @@ fn headline(result: &FitResult) -> String {
     }
 }
 
-/// First paragraph: whether the fit is a gain, and how many figures the trace leaves undetermined.
+/// Returns the first paragraph: whether the fit is a gain, and how many figures the trace does not determine.
 fn verdict(result: &FitResult) -> String {
     let headline = headline(result).replacen("the", "The", 1);
     let mut sentences = vec![format!("{headline}.")];
@@ -304,7 +305,7 @@ fn in_words(result: &FitResult, common: &Common) -> String {
         };
         figures.add_row([(*key).to_owned(), super::short(from), fitted]);
     }
-    // Such as the skew of zones.
+    // Settings without a figure, such as the skew of zones.
     let told = |key: &str| result.figures.iter().any(|figure| key.starts_with(figure.key));
     for Change { key, from, to } in result.changes.iter().filter(|change| !told(&change.key)) {
         let shown = |value: &Option<String>| super::short(value.as_deref().unwrap_or("by default"));

@@ -1,4 +1,4 @@
-//! Lines on their way from a block to stdout.
+//! Matching lines, from a block to standard output.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
@@ -7,40 +7,40 @@ use sakiyomi_text::search::{Searcher, lines};
 
 use crate::console::{self, Stdout};
 
-/// How lines are printed.
+/// The format of printed lines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
-    /// With their numbers.
+    /// Whether line numbers are printed.
     pub(super) numbered: bool,
-    /// Only what matches, each match on a line.
+    /// Whether only the matches are printed, one per line.
     pub(super) only_matching: bool,
-    /// Of each file, so many at most.
+    /// Maximum lines of each file.
     pub(super) most: u64,
 }
 
 /// Lines found in a block.
 pub(super) struct Found {
-    /// What is printed of them, each line of it with an end.
+    /// The printed text, each line with a newline.
     text: Vec<u8>,
-    /// Of each, if they are told apart: its number in the block, from 0, and where what is printed of it ends in the text.
+    /// For each line, if lines are distinguished: its number in the block, from 0, and the end of its printed text.
     apart: Vec<(u64, usize)>,
-    /// Where each of those ends in the block.
+    /// End of each of those lines in the block.
     pub(super) ends: Vec<usize>,
-    /// Bytes of the block.
+    /// Length of the block in bytes.
     pub(super) length: usize,
-    /// How many were found.
+    /// Number of lines found.
     found: u64,
-    /// How many lines the block has, if they are told apart.
+    /// Number of lines in the block, if lines are distinguished.
     lines: u64,
 }
 
 impl Style {
-    /// Whether it must be known where each line ends and which it is.
+    /// Returns whether the end and the number of each line are needed.
     fn tells_apart(&self) -> bool {
         self.numbered || self.most < u64::MAX
     }
 
-    /// The lines of a block; `prefix` is before each that is printed.
+    /// Finds the lines in a block; `prefix` precedes each printed line.
     pub(super) fn find(&self, searcher: &Searcher, block: &[u8], prefix: &[u8]) -> Found {
         let mut found = Found {
             text: Vec::new(),
@@ -67,7 +67,7 @@ impl Style {
         found
     }
 
-    /// Adds what is printed of a line; its number comes when it is known.
+    /// Appends the printed text of a line; its number is added when it is known.
     fn add(&self, searcher: &Searcher, line: &[u8], prefix: &[u8], text: &mut Vec<u8>) {
         let mut add = |line: &[u8]| {
             if !self.numbered {
@@ -82,10 +82,10 @@ impl Style {
     }
 }
 
-/// Standard output, and counts of the current file's lines written there.
+/// Standard output, and counts of the current file's lines written to it.
 pub(super) struct Printed {
     style: Style,
-    /// Lines that the blocks before had, where they are told apart.
+    /// Number of lines in the preceding blocks, if lines are distinguished.
     lines: u64,
     found: u64,
     out: BufWriter<Stdout>,
@@ -99,7 +99,7 @@ impl Printed {
         Printed { style, lines: 0, found: 0, out, is_terminal: io::stdout().is_terminal() }
     }
 
-    /// Prints what the next block has, and says whether the one behind it is wanted.
+    /// Prints the lines of the next block; returns whether the following block is needed.
     pub(super) fn print(&mut self, found: &Found, prefix: &[u8]) -> io::Result<Wanted> {
         let wanted = self.put(found, prefix)?;
         if self.is_terminal {
@@ -138,12 +138,12 @@ impl Printed {
         Ok(())
     }
 
-    /// Lines of the current file that were found so far.
+    /// Returns the number of lines of the current file found so far.
     pub(super) fn found(&self) -> u64 {
         self.found
     }
 
-    /// The file has ended: says how many lines were found in it.
+    /// Ends the current file; returns the number of lines found in it.
     pub(super) fn end(&mut self) -> io::Result<u64> {
         self.lines = 0;
         self.out.flush()?;

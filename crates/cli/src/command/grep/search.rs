@@ -1,4 +1,5 @@
-//! Searching files, of which the next is read while the last is searched; and stdin, when it is its turn.
+//! Searching of files, the next of which is read while the last is searched, and of standard input when its turn
+//! comes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,7 +16,7 @@ use super::lines::{Printed, Style};
 use crate::console::{self, Common, complain};
 use crate::reading::{in_words, stdin};
 
-/// What is looked for, and what becomes of it.
+/// A search and its options.
 pub(super) struct Search<'g> {
     pub(super) grep: &'g Grep,
     pub(super) common: &'g Common,
@@ -24,27 +25,27 @@ pub(super) struct Search<'g> {
     pub(super) named: bool,
 }
 
-/// What came of all files so far.
+/// The outcome of all files so far.
 #[derive(Default)]
 pub(super) struct Sum {
     pub(super) found: bool,
     pub(super) failed: bool,
-    /// Nothing more need be read.
+    /// Whether no further input is needed.
     pub(super) enough: bool,
     pub(super) report: Report,
     pub(super) files: Vec<Value>,
 }
 
-/// Lines found in a block.
+/// Lines counted in a block.
 struct Counted {
     lines: u64,
-    /// Where each of them ends in the block, if that is asked for.
+    /// End of each line in the block, if requested.
     ends: Vec<usize>,
-    /// Bytes of the block.
+    /// Length of the block in bytes.
     length: usize,
 }
 
-/// How many lines a file has, if that can be told.
+/// Number of matching lines of a file, if it can be determined.
 type Count = Result<(u64, Report), read::Error>;
 
 impl Search<'_> {
@@ -52,28 +53,28 @@ impl Search<'_> {
         if self.counts() { self.count(names, sum) } else { self.print(names, sum) }
     }
 
-    /// Whether lines are only counted.
+    /// Returns whether lines are only counted.
     fn counts(&self) -> bool {
         self.common.quiet || self.common.json || self.grep.shown.count || self.lists()
     }
 
-    /// Whether names of files are printed.
+    /// Returns whether names of files are printed.
     fn lists(&self) -> bool {
         self.grep.shown.files_with_matches || self.grep.shown.files_without_match
     }
 
-    /// Whether several lines of a file can be printed.
+    /// Returns whether several lines of a file can be printed.
     pub(super) fn prints_lines(&self) -> bool {
         !self.counts() && self.most() > 1
     }
 
-    /// So many lines of a file are wanted at most.
+    /// Returns the maximum number of lines of a file.
     fn most(&self) -> u64 {
         let one_is_enough = self.common.quiet || self.lists() && !self.common.json;
         self.grep.which.max_count.unwrap_or(u64::MAX).min(if one_is_enough { 1 } else { u64::MAX })
     }
 
-    /// Where stdin is left, which GNU grep promises with `-m` alone.
+    /// Returns the tracker of the offset at which standard input is left, which GNU grep specifies only for `-m`.
     fn rest(&self, names: &[OsString]) -> Option<Rest> {
         let is_promised = names == ["-"] && self.grep.which.max_count == Some(self.most());
         if is_promised { Rest::of(stdin().ok()?) } else { None }
@@ -87,7 +88,7 @@ impl Search<'_> {
         Ok(read?.records(b'\n'))
     }
 
-    /// Counts lines, as many as are wanted.
+    /// Counts lines, up to the maximum.
     fn count(&self, names: &[OsString], sum: &mut Sum) -> Result<(), read::Error> {
         let most = self.most();
         if most == u64::MAX && names != ["-"] {
@@ -132,7 +133,7 @@ impl Search<'_> {
         Counted { lines: ends.len() as u64, ends, length: block.len() }
     }
 
-    /// Prints what a file came to, if it is to be.
+    /// Prints the outcome of a file, if requested.
     fn counted(&self, name: &OsStr, count: Count, sum: &mut Sum) -> io::Result<()> {
         let Some(count) = self.note(name, count, sum) else { return Ok(()) };
         if self.common.quiet && count > 0 {
@@ -152,7 +153,7 @@ impl Search<'_> {
         console::stdout().write_all(&line)
     }
 
-    /// Prints lines.
+    /// Prints matching lines.
     fn print(&self, names: &[OsString], sum: &mut Sum) -> Result<(), read::Error> {
         let shown = &self.grep.shown;
         let only_matching = shown.only_matching;
@@ -192,7 +193,7 @@ impl Search<'_> {
         if self.named { [label(name), b":"].concat() } else { Vec::new() }
     }
 
-    /// Adds what came of a file; gives how many lines, or says what is wrong.
+    /// Adds the outcome of a file; returns the number of lines, or reports the error.
     fn note(&self, name: &OsStr, count: Count, sum: &mut Sum) -> Option<u64> {
         match count {
             Ok((count, report)) => {
@@ -203,13 +204,13 @@ impl Search<'_> {
             }
             Err(error) => {
                 self.refuse(name, &in_words(&error), sum);
-                // As GNU grep, which counts what it could read.
+                // As GNU grep, which counts the part that it could read.
                 is_directory(&error).then_some(0)
             }
         }
     }
 
-    /// Says why a file is not searched.
+    /// Reports why a file is not searched.
     pub(super) fn refuse(&self, name: &OsStr, why: &str, sum: &mut Sum) {
         sum.failed = true;
         if !self.grep.shown.no_messages {
@@ -218,12 +219,12 @@ impl Search<'_> {
     }
 }
 
-/// Where stdin is left for the next reader, if it can seek: behind the last line wanted.
+/// The offset at which standard input is left for the next reader, if it can seek: after the last wanted line.
 struct Rest {
     stdin: File,
-    /// Where the blocks so far end.
+    /// End of the blocks read so far.
     read: u64,
-    /// Where the last line wanted ends, once it is found.
+    /// End of the last wanted line, once it is found.
     end: Option<u64>,
 }
 
@@ -233,8 +234,8 @@ impl Rest {
         Some(Rest { stdin, read, end: None })
     }
 
-    /// Notes a block of `length` bytes, of whose lines that were found, which end at `ends`, the first `wanted` are
-    /// wanted; whether these are the last.
+    /// Records a block of `length` bytes with matching lines that end at `ends`, the first `wanted` of which are
+    /// wanted; `is_last` tells whether they are the last.
     fn note(&mut self, ends: &[usize], length: usize, wanted: u64, is_last: bool) {
         let last = usize::try_from(wanted).ok().and_then(|wanted| wanted.checked_sub(1));
         if let (true, Some(last)) = (is_last, last) {
@@ -243,16 +244,16 @@ impl Rest {
         self.read += length as u64;
     }
 
-    /// Moves stdin there.
+    /// Moves standard input to the offset.
     fn leave(mut self) {
         if let Some(end) = self.end {
-            // The printed lines are right even if this fails.
+            // The printed lines are correct even if this fails.
             let _ = self.stdin.seek(SeekFrom::Start(end));
         }
     }
 }
 
-/// Hands over what comes of files, in order; of stdin as of any file.
+/// Passes on the outcome of files in order, including standard input.
 fn in_turn<T: Send>(
     names: &[OsString],
     mapped: Mapped<impl Fn(usize, &[u8]) -> T + Sync>,

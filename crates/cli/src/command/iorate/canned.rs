@@ -1,4 +1,4 @@
-//! Mounts that answer as a test says.
+//! Fake mounts with predefined replies, for tests.
 
 use sakiyomi_iorate::Control;
 use sakiyomi_iorate::protocol::{
@@ -13,7 +13,7 @@ pub(crate) fn mount(answer: impl Fn(Call) -> Answer + Send + Sync + 'static) -> 
     })
 }
 
-/// Somebody with 20 %.
+/// Returns an owner with 20 %.
 pub(crate) fn owner(number: u64, target: Target) -> Owner {
     Owner {
         number,

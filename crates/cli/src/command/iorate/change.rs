@@ -83,7 +83,7 @@ impl Give {
     }
 }
 
-/// Gives a rate, and says what that means now.
+/// Sets a rate; returns its present consequences.
 fn given(control: &Control, set: &Set) -> Result<IorateResult> {
     give(control, set)?;
     found(control, &set.target)
@@ -140,9 +140,9 @@ impl Clear {
     }
 }
 
-/// Whose rates.
+/// The owners whose rates are removed.
 enum Whose {
-    /// One process's, or that of the tree that begins with it.
+    /// A process, or the tree that begins with it.
     Process(u32),
     Group(String),
     All,
@@ -158,7 +158,7 @@ impl Whose {
         }
     }
 
-    /// What to ask for where nobody of them has a rate, so that the mount says why.
+    /// Returns the target to query if none of them has a rate, so that the mount reports the reason.
     fn target(&self) -> Option<Target> {
         match self {
             Whose::Process(pid) => Some(Target::Process { pid: *pid }),
@@ -169,7 +169,7 @@ impl Whose {
 }
 
 struct Cleared {
-    /// Those whose rate was taken back, as they were then.
+    /// The owners whose rates were removed, in their state at that time.
     result: IorateResult,
     refused: Vec<Error>,
 }
@@ -184,7 +184,7 @@ impl Cleared {
     }
 }
 
-/// Takes rates back.
+/// Removes rates.
 fn cleared(control: &Control, whose: &Whose) -> Result<Cleared> {
     let mut view = control.look(false)?;
     view.owners.retain(|owner| owner.rate.is_some() && whose.is(&owner.target));
@@ -293,7 +293,7 @@ mod tests {
         );
     }
 
-    /// A mount of a process, a tree and a group, the last another user's; and what is cleared of it.
+    /// Returns a mount of a process, a tree and a group, the last another user's; and the removed targets.
     fn three() -> (Control, Arc<Mutex<Vec<Target>>>) {
         let group = Target::Group { path: "/batch".to_owned() };
         let targets = [Target::Process { pid: 7 }, Target::Tree { pid: 8 }, group];
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!((taken.lock().unwrap().len(), done.result.owners.len()), (2, 2));
         assert!(done.in_words().lines().all(|line| line.starts_with("cleared: process")));
         assert!(done.refused[0].to_string().contains("control group /batch is another user's"));
-        // That there was one is not denied.
+        // The reply must not deny that a rate existed.
         let done = cleared(&control, &Whose::Group("/batch".to_owned())).unwrap();
         assert_eq!((done.in_words().as_str(), done.refused.len()), ("Nothing was cleared.", 1));
     }

@@ -9,7 +9,7 @@ const RATED_MAX: usize = 24;
 /// Owners without a rate that are listed separately; the others are counted together.
 const UNRATED_MAX: usize = 8;
 
-/// Looks at a device, one after the other.
+/// Samples of a device, in order of time.
 #[derive(Default)]
 pub(crate) struct Course {
     series: Series<Window>,
@@ -26,7 +26,7 @@ impl Join for Window {
 }
 
 impl Course {
-    /// Adds the next look at all users of the device.
+    /// Adds the next sample of all users of the device.
     pub(crate) fn add(&mut self, now: &IorateResult) {
         if let Some(before) = self.before.take().filter(|before| now.at_ns > before.at_ns) {
             let window = self.between(&before, now);
@@ -35,7 +35,7 @@ impl Course {
         self.before = Some(now.clone());
     }
 
-    /// All of it; nothing where there was no look.
+    /// Returns the result; `None` without samples.
     pub(crate) fn finish(self) -> Option<TopResult> {
         let last = self.before?;
         Some(TopResult {
@@ -59,7 +59,7 @@ impl Course {
         };
         for owner in &now.owners {
             let earlier = before.owners.iter().find(|earlier| earlier.number == owner.number);
-            // A rate that is set anew counts from zero.
+            // A rate that is set again counts from zero.
             let ios = owner.ios.checked_sub(earlier.map_or(0, |earlier| earlier.ios)).unwrap_or(owner.ios);
             if ios == 0 && !owner.has_rate() {
                 continue;
@@ -77,7 +77,7 @@ impl Course {
         window
     }
 
-    /// Whether an owner is listed separately; updates its last state.
+    /// Returns whether an owner is listed separately; updates its last state.
     fn is_known(&mut self, owner: &IorateOwner) -> bool {
         if let Some(known) = self.owners.iter_mut().find(|known| known.number == owner.number) {
             known.clone_from(owner);

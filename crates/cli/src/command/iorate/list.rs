@@ -41,7 +41,7 @@ impl List {
     }
 }
 
-/// Whether it may go on: the mount remembers processes without a rate for a while that have ended.
+/// Returns whether the process still exists: the mount remembers ended processes without a rate for a while.
 fn is_there(owner: &Owner) -> bool {
     match owner.target {
         Target::Process { pid } if owner.rate.is_none() => Process::open(pid).is_ok(),

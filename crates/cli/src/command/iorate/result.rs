@@ -1,4 +1,4 @@
-//! Rates of a mount as a result.
+//! The rates of a mount as a result.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use sakiyomi_iorate::protocol::{Bypass, Owner, Rate, Target, View};
 use sakiyomi_report::IorateResult;
 use sakiyomi_report::result::{IorateBypass, IorateDevice, IorateOwner, IorateTarget};
 
-/// How things are; with a look before, also how fast they change.
+/// Returns the present state; with an earlier sample, also the rates of change.
 pub(crate) fn result(mount: &Path, view: &View, before: Option<&View>) -> IorateResult {
     let elapsed = before.map(|before| (before, view.at_ns.saturating_sub(before.at_ns)));
     let elapsed = elapsed.filter(|&(_, elapsed_ns)| elapsed_ns > 0);
@@ -16,21 +16,21 @@ pub(crate) fn result(mount: &Path, view: &View, before: Option<&View>) -> Iorate
         let answered = view.device.requests.saturating_sub(before.device.requests);
         device.requests_per_s = Some(a_second(answered, elapsed_ns));
         let busy = view.device.busy_ns.zip(before.device.busy_ns);
-        // An access that is going on counts when it ends, or as it goes on.
+        // An I/O in flight counts when it ends, or while it continues.
         device.busy_ratio =
             busy.map(|(now, then)| (now.saturating_sub(then) as f64 / elapsed_ns as f64).min(1.0));
     }
     let owners = view.owners.iter().map(|owner| {
         let ios_per_s = elapsed.map(|(before, elapsed_ns)| {
             let earlier = before.owners.iter().find(|earlier| earlier.number == owner.number);
-            // Who gets a rate is counted anew.
+            // The counters restart when an owner gets a rate.
             let earlier = earlier.map_or(0, |earlier| earlier.ios);
             a_second(owner.ios.checked_sub(earlier).unwrap_or(owner.ios), elapsed_ns)
         });
         IorateOwner { ios_per_s, ..self::owner(owner) }
     });
     IorateResult {
-        // Whoever collects this is somewhere else.
+        // A collector of the result has another working directory.
         mount: std::path::absolute(mount).as_deref().unwrap_or(mount).display().to_string(),
         at_ns: view.at_ns,
         device,
@@ -57,7 +57,7 @@ fn device(view: &View) -> IorateDevice {
     }
 }
 
-/// Traffic that bypasses a mount.
+/// Converts the traffic that bypasses a mount.
 pub(crate) fn bypass(bypass: &Bypass) -> IorateBypass {
     IorateBypass {
         device: bypass.device.clone(),
@@ -80,7 +80,7 @@ fn owner(owner: &Owner) -> IorateOwner {
         rate_percent,
         every_ns,
         best_effort: owner.best_effort,
-        // Not known before the device has done its first.
+        // Not known before the device has completed its first request.
         ideal_ns: owner.ideal_ns.filter(|&ideal_ns| ideal_ns > 0),
         mean_ns: measured.then_some(owner.mean_ns),
         accuracy_ratio: owner.accuracy_ratio.filter(|_| measured),

@@ -1,4 +1,4 @@
-//! `iorate run`: a program with a rate.
+//! `iorate run`: runs a program with a rate.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -69,9 +69,9 @@ impl Run {
         let (running, target) = self.start(&control, rate, &signals)?;
         running.wait(&signals).context("cannot wait for the program, which goes on alone")?;
         let elapsed = begun.elapsed();
-        // As long as its status has not been asked for, its number is nobody else's.
+        // Until its status is fetched, its PID cannot be reused.
         let result = found(&control, &target);
-        // It may have ended by itself.
+        // The rate may have ended with its process.
         let _ = control.clear(&target);
         let end = running.end().context("the program has ended, and its status is not known")?;
         self.tell(result, elapsed, end.status, common);
@@ -86,7 +86,7 @@ impl Run {
         Ok((directory, rate))
     }
 
-    /// Starts the program when it has its rate, and says who has that.
+    /// Starts the program once its rate is set; returns the program and the owner of the rate.
     fn start(&self, control: &Control, rate: Rate, signals: &Signals) -> Result<(Running, Target)> {
         let set = |target: Target| Set { target, rate, best_effort: self.best_effort };
         if self.children {
@@ -110,7 +110,7 @@ impl Run {
         }
     }
 
-    /// Reports what came of it. That must not change how we end: the program has ended as it has.
+    /// Reports the result. A failure must not change the exit status, which is the program's.
     fn tell(&self, result: Result<IorateResult>, elapsed: Duration, status: Status, common: &Common) {
         let mut result = match result {
             Ok(result) => result,

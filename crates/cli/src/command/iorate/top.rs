@@ -1,4 +1,4 @@
-//! `iorate top`: a device and those who use it, again and again.
+//! `iorate top`: watches a device and its users.
 
 use std::path::PathBuf;
 use std::thread;
@@ -26,7 +26,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   sakiyomi iorate top /mnt/disk --prometheus --out /var/lib/node_exporter/sakiyomi.prom
 ";
 
-/// Time after which a key, Ctrl-C or a new window size is noticed at the latest.
+/// Maximum delay until a key, Ctrl-C or a new window size is noticed.
 const KEY_POLL_PERIOD: Duration = Duration::from_millis(100);
 
 /// Watch the device and the processes that use it.
@@ -62,7 +62,7 @@ impl Top {
         ensure!(self.interval.0 > 0, "--interval 0: give a time between two looks, such as 1s");
         let control = Control::open(&self.dir)?;
         let mut looks = Looks::new(&control);
-        // What is refused is refused before the terminal is taken.
+        // Errors are reported before the terminal is taken over.
         let first = looks.next()?;
         if self.prometheus {
             return self.collected(first, &mut looks);
@@ -78,7 +78,7 @@ impl Top {
         };
         // Restores the terminal before anything is written to it.
         drop(screen);
-        // Writes the windows seen so far, even if the mount has gone meanwhile.
+        // Writes the windows collected so far, even if the mount has ended meanwhile.
         if let Some((out, result)) = out.zip(looks.course.and_then(Course::finish)) {
             let document = Document::new(provenance::run(begun.elapsed()), result);
             out.write_report(&document)?;
@@ -87,7 +87,7 @@ impl Top {
         watched
     }
 
-    /// Lines, from the second look on: how fast things change is seen between two.
+    /// Prints lines, from the second sample on: rates of change need two.
     fn written(&self, looks: &mut Looks<'_>, common: &Common) -> Result<()> {
         self.each(self.count, pause, || {
             let result = only_active(looks.next()?);
@@ -121,11 +121,11 @@ impl Top {
                 }
                 match screen.key(left.min(KEY_POLL_PERIOD)) {
                     Some(b'q' | b'Q') => return false,
-                    // Any other key, as when we were stopped: the window may be empty.
+                    // Redraws at any other key, as after a stop: the window may be empty.
                     key => {
                         let (window, result) = &mut *shown.borrow_mut();
                         if key.is_some() || screen.window() != *window {
-                            // If that fails, so does the next look.
+                            // If that fails, so does the next update.
                             *window = draw(result).unwrap_or(*window);
                         }
                     }
@@ -140,7 +140,7 @@ impl Top {
         })
     }
 
-    /// Waits and looks in turn, so often or until `wait` says that it is enough.
+    /// Waits and samples in turn, `count` times or until `wait` ends it.
     fn each(
         &self,
         count: Option<u64>,
@@ -150,7 +150,7 @@ impl Top {
         let interval = Duration::from_nanos(self.interval.0);
         let mut next = Instant::now();
         for _ in 0..count.unwrap_or(u64::MAX) {
-            // Looks that were slept through are not made up for.
+            // Missed samples are not made up for.
             next = (next + interval).max(Instant::now());
             if !wait(next) {
                 break;
@@ -161,7 +161,7 @@ impl Top {
     }
 }
 
-/// Sleeps until then; says if Ctrl-C came before.
+/// Sleeps until an instant; returns whether Ctrl-C came before.
 fn pause(until: Instant) -> bool {
     while go_on().is_ok() {
         let left = until.saturating_duration_since(Instant::now());
@@ -173,18 +173,18 @@ fn pause(until: Instant) -> bool {
     false
 }
 
-/// Without those who have no rate and have done nothing since the look before: most of them have ended.
+/// Removes the owners without a rate that were idle since the previous sample: most of them have ended.
 fn only_active(mut result: IorateResult) -> IorateResult {
     let active = |owner: &IorateOwner| owner.unanswered > 0 || owner.ios_per_s.is_none_or(|rate| rate > 0.0);
     result.owners.retain(|owner| owner.has_rate() || active(owner));
     result
 }
 
-/// One look after the other, each beside the one before.
+/// Consecutive samples, each with its predecessor.
 struct Looks<'a> {
     control: &'a Control,
     before: Option<View>,
-    /// All of them, where a report is wanted.
+    /// All samples, if a report is requested.
     course: Option<Course>,
 }
 

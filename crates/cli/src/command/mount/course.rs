@@ -1,11 +1,11 @@
-//! A mount's seconds, one after the other: never more than a picture needs, however long it lasts.
+//! The seconds of a mount, joined so that their number stays bounded however long it lasts.
 
 use sakiyomi_drive::observe::{Join, Series};
 use sakiyomi_mount::Snapshot;
 use sakiyomi_mount::live::Past;
 use sakiyomi_report::result::MountWindow;
 
-/// Windows of a mount: the changes between consecutive looks.
+/// Windows of a mount: the changes between consecutive samples.
 #[derive(Default)]
 pub(crate) struct Course(Series<Window>);
 
@@ -18,14 +18,14 @@ impl Join for Window {
 }
 
 impl Course {
-    /// Adds the window between two looks.
+    /// Adds the window between two samples.
     pub(crate) fn add(&mut self, before: &Snapshot, now: &Snapshot) {
         if now.at > before.at {
             self.0.push(Window(between(before, now)));
         }
     }
 
-    /// All of it, in order.
+    /// Returns all windows, in order.
     pub(crate) fn finish(self) -> Vec<MountWindow> {
         self.0.finish().points().iter().map(|window| window.0).collect()
     }

@@ -1,4 +1,4 @@
-//! Figures of a mount, as a result and as a line each second. All times and rates are the drive's.
+//! Figures of a mount, as a result and as a line per second. All times and rates are on the drive's time line.
 
 use sakiyomi_drive::observe::Latency;
 use sakiyomi_model::{Class, Nanos};
@@ -8,7 +8,7 @@ use sakiyomi_report::MountResult;
 use sakiyomi_report::result::{MountClass, MountRates, MountTimes};
 use serde::Serialize;
 
-/// Between two looks, a second apart.
+/// Figures between two samples, a second apart.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Second {
     at_ns: u64,
@@ -16,16 +16,16 @@ pub(crate) struct Second {
     read_bytes_per_s: f64,
     written_bytes_per_s: f64,
     in_flight: u64,
-    /// Of the drive's reads, those that needed no positioning; none without reads.
+    /// Share of the drive's reads that needed no positioning; `None` without reads.
     hit_ratio: Option<f64>,
-    /// None without a drive.
+    /// `None` without a drive.
     busy_ratio: Option<f64>,
     by_class: Vec<MountClass>,
-    /// None without `--regulate`.
+    /// `None` without `--regulate`.
     rates: Option<MountRates>,
 }
 
-/// How rates were kept since a look: in a second, or in all.
+/// Returns the statistics of the rates since a sample: for a second, or for the whole time.
 fn rates_between(before: &Past, now: &RatesSeen) -> MountRates {
     let RatesSeen { owners, past, bypass } = now;
     let ios = past.ios - before.ios;
@@ -105,7 +105,7 @@ fn times(of: &Latency) -> MountTimes {
     MountTimes { mean: of.mean().0, p50: quantile(0.5), p99: quantile(0.99), max: of.max().0 }
 }
 
-/// Result of a mount, without its options and windows.
+/// Returns the result of a mount, without its options and windows.
 pub(crate) fn result(finished: &Finished) -> MountResult {
     let Snapshot { at, busy, totals, rates } = &finished.seen;
     MountResult {

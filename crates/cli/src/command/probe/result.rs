@@ -1,4 +1,4 @@
-//! Measured cases as a result.
+//! The result document of measured cases.
 
 use sakiyomi_io::EngineKind;
 use sakiyomi_io::buffer::Granted;
@@ -14,14 +14,14 @@ use sakiyomi_report::result::{
 
 use crate::provenance::nanos;
 
-/// A target and what was measured on it.
+/// A target and its measurements.
 pub(crate) struct Probed {
     pub(crate) target: Target,
     pub(crate) cases: Vec<Case>,
     pub(crate) notes: Vec<String>,
 }
 
-/// All targets together.
+/// Returns the result of all targets.
 pub(crate) fn result(probed: &[Probed], campaign: &Campaign) -> ProbeResult {
     let mut result = ProbeResult {
         run_ns: nanos(campaign.period),
@@ -39,7 +39,7 @@ pub(crate) fn result(probed: &[Probed], campaign: &Campaign) -> ProbeResult {
     result
 }
 
-/// What to choose for each way of access, in the order of the cases.
+/// Returns the recommended cases for each kind of access, in the order of the cases.
 fn choices(target: &Target, cases: &[Case], first: usize) -> Vec<ProbeChoice> {
     let way = |case: &Case| (case.setting.op, case.setting.cache, case.setting.random);
     let mut ways: Vec<(Operation, CacheState, bool)> = Vec::new();
@@ -108,7 +108,7 @@ fn verdict(verdict: Verdict) -> ProbeVerdict {
     }
 }
 
-/// The memory that was granted; nothing for methods that have none of ours.
+/// Describes the memory that was granted; empty for engines without buffers of ours.
 fn buffers(kind: EngineKind, grant: Grant) -> String {
     let memory = match grant.memory {
         _ if kind == EngineKind::Null => return String::new(),

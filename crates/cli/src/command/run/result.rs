@@ -1,4 +1,4 @@
-//! A follower's summary as a result.
+//! The result document of a follower's summary.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use sakiyomi_report::result::{RunAdvice, RunIdle, RunPoint, RunReading, RunReaso
 
 use crate::child::code_and_signal;
 
-/// Streams whose curves are included.
+/// Maximum streams whose curves are included.
 const CURVES_MAX: usize = 8;
 
-/// What was known before.
+/// Properties of the run that are known before it starts.
 pub(crate) struct Asked {
     pub(crate) program: Vec<String>,
     pub(crate) limit: String,
     pub(crate) dry_run: bool,
 }
 
-/// What was seen, of a program that took this long and has ended so, if it is ours.
+/// Returns the result for a program that took `elapsed` and ended with `end`, if it is our child.
 pub(crate) fn result(asked: Asked, summary: &Summary, elapsed: Duration, end: Option<End>) -> RunResult {
     let (exit_code, signal) = code_and_signal(end.map(|end| end.status));
-    // Of children that were too short to be seen, the system knows the time all the same.
+    // The CPU time of children too short-lived to be observed is known from the system.
     let waited_for = end.map_or(Duration::ZERO, |end| end.user + end.system);
     let compute = waited_for.max(Duration::from_nanos(summary.ran.0));
     let mut idle: Vec<RunIdle> = summary
@@ -61,7 +61,7 @@ pub(crate) fn result(asked: Asked, summary: &Summary, elapsed: Duration, end: Op
     }
 }
 
-/// Why reads that move no position were not followed, if there were any; as a clause.
+/// Returns the reason why reads without a file offset were not followed, if there were any; as a clause.
 fn unseen(summary: &Summary) -> Option<String> {
     (summary.still + summary.unseen > 0).then(|| summary.untraced.clone()).flatten()
 }

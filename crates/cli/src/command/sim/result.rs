@@ -1,4 +1,4 @@
-//! The simulator's observations as a result.
+//! The result document of a simulation.
 
 use sakiyomi_drive::observe::{Chunking, Counts, Latency, Point, Summary, Tally};
 use sakiyomi_drive::{DiskTime, Seeks};
@@ -13,7 +13,7 @@ use crate::simulation::Simulated;
 /// Bins of the histogram per factor of ten.
 const BINS_PER_DECADE: i32 = 10;
 
-/// The result document's `result`.
+/// Returns the `result` of the result document.
 pub(crate) fn sim_result(
     simulated: &Simulated,
     drive: &str,
@@ -125,7 +125,7 @@ fn chunks_of(chunking: Chunking, chunks_per_point: u64) -> result::Chunking {
     result::Chunking { mode, size, chunks_per_point }
 }
 
-/// A chunk, or joined ones, as the schema has it.
+/// Converts a chunk, or several joined ones, to the schema.
 fn chunk_point(point: &Point) -> ChunkPoint {
     ChunkPoint {
         start_ns: point.start.0,
@@ -145,7 +145,7 @@ fn chunk_point(point: &Point) -> ChunkPoint {
     }
 }
 
-/// All response times in ascending order, thinned.
+/// Returns all response times in ascending order, thinned.
 fn curve(all: &Latency) -> Vec<CurvePoint> {
     let shares = curve_shares(all.count());
     shares.map(|share| CurvePoint { share_ratio: share, response_ns: all.quantile(share).0 }).collect()
@@ -153,7 +153,7 @@ fn curve(all: &Latency) -> Vec<CurvePoint> {
 
 fn histogram(tally: &Tally, longest: Nanos) -> Vec<HistogramBin> {
     let edge = |step: i32| Nanos(10f64.powf(f64::from(step) / f64::from(BINS_PER_DECADE)).round() as u64);
-    // From 1 µs on; whatever is faster goes into the first bin.
+    // From 1 µs on; faster responses are counted in the first bin.
     let first = 3 * BINS_PER_DECADE;
     let last = (first..).find(|step| edge(*step) >= longest).unwrap_or(first);
     let bounds: Vec<Nanos> = (first..=last).map(edge).collect();

@@ -1,4 +1,4 @@
-//! Where a trace goes: into a file, which appears when it is whole, or to standard output as it comes.
+//! The destination of a trace: a file, which appears when it is complete, or standard output as a stream.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub(super) struct DestinationArgs {
 }
 
 impl DestinationArgs {
-    /// Begins the trace.
+    /// Creates the destination.
     ///
     /// # Errors
     /// If it cannot be written, or is Parquet for a terminal.
@@ -56,7 +56,7 @@ impl Destination {
         Ok(())
     }
 
-    /// Ends the trace and prints a summary of it; not to standard output if the trace was written there.
+    /// Finishes the trace and prints a summary of it; not to standard output if the trace was written there.
     pub(super) fn finish(self, common: &Common) -> Result<()> {
         match self {
             Destination::File(writer, path) => {

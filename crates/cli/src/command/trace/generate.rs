@@ -1,4 +1,4 @@
-//! `trace generate`: traces of known properties.
+//! `trace generate`: generates traces with known properties.
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
@@ -87,7 +87,7 @@ pub(crate) enum Generate {
     },
 }
 
-/// Where the trace goes, and from which seed it comes.
+/// The destination of a trace, and its seed.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
     #[command(flatten)]
@@ -97,7 +97,7 @@ pub(crate) struct Target {
     seed: u64,
 }
 
-/// What the simple patterns have in common.
+/// Options common to the simple patterns.
 #[derive(Debug, Args)]
 pub(crate) struct Shape {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Distance of a simulation from a measurement as a result.
+//! The result document of a comparison of a simulation with a measurement.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use sakiyomi_validate::{Accuracy, Agreement, Anchored, Distribution, Measured, P
 
 /// Bins of the histogram of errors on each side of zero.
 const BINS_PER_SIDE: i64 = 60;
-/// Share of the errors that lie within the bins; larger errors are counted in the outermost ones.
+/// Share of the errors within the bins; larger errors are counted in the outermost ones.
 const BINNED_ERRORS_RATIO: f64 = 0.98;
 
 /// Both replays of a measured trace.
@@ -20,8 +20,8 @@ pub(crate) struct Replayed<'a> {
     pub(crate) anchored: Anchored,
 }
 
-/// The figures of the result document's `result`; names, settings and bounds are left to the caller. Only requests
-/// within `part` are judged.
+/// Returns the figures of the result document's `result`; names, settings and bounds are left to the caller. Only
+/// requests within `part` are judged.
 pub(crate) fn judged(replayed: &Replayed<'_>, part: Range<usize>) -> ValidateResult {
     let Replayed { measured, free, anchored: Anchored { simulated: anchored, coherence } } = replayed;
     let real: Distribution = measured[part.clone()].iter().map(|request| request.response).collect();
@@ -103,7 +103,7 @@ fn request_error(pairs: &Pairs) -> RequestError {
     }
 }
 
-/// The labels are the same for both replays: they say something in both or in neither.
+/// Returns the agreement with the labels, which are the same for both replays: both have one, or neither.
 fn labels(free: &Accuracy, anchored: &Accuracy) -> Option<Labels> {
     let (free, anchored) = (free.labels.as_ref()?, anchored.labels.as_ref()?);
     Some(Labels {
@@ -128,13 +128,14 @@ fn label_agreement(found: &Agreement) -> LabelAgreement {
     }
 }
 
-/// Simulated less measured time of each request, in nanoseconds.
+/// Returns the simulated less the measured time of each request, in nanoseconds.
 fn errors(measured: &[Measured], simulated: &[Simulated], part: Range<usize>) -> Vec<i64> {
     let both = measured[part.clone()].iter().zip(&simulated[part]);
     both.map(|(request, own)| own.response.0 as i64 - request.response.0 as i64).collect()
 }
 
-/// Even bins as far as the two replays' errors reach, but for the furthest few, which are in the outermost.
+/// Returns bins of equal width that cover the errors of both replays, except the largest few, which are counted in
+/// the outermost.
 fn error_histogram(free: &[i64], anchored: &[i64]) -> Vec<ErrorBin> {
     let mut sizes: Vec<u64> = free.iter().chain(anchored).map(|error| error.unsigned_abs()).collect();
     sizes.sort_unstable();

@@ -1,4 +1,4 @@
-//! Counting files: by blocks, those that follow one another side by side; or by their size, where only that is wanted.
+//! Counting of files: by blocks, several files concurrently; or by their size, if only that is requested.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom};
@@ -14,7 +14,7 @@ use super::names::Names;
 use crate::console::complain;
 use crate::reading::{ReadingArgs, in_words, stdin};
 
-/// What a file came to.
+/// The result of a file.
 #[derive(Default)]
 pub(super) struct Counted {
     pub(super) figures: Figures,
@@ -22,7 +22,7 @@ pub(super) struct Counted {
     pub(super) failed: bool,
 }
 
-/// What counts.
+/// The counter and its options.
 pub(super) struct Tool<'w> {
     pub(super) reading: &'w ReadingArgs,
     pub(super) shown: Shown,
@@ -33,7 +33,7 @@ pub(super) struct Tool<'w> {
 type Figured = Result<(Figures, Report), read::Error>;
 
 impl Tool<'_> {
-    /// Counts all files, and gives what each came to, in their order; none if nothing is to be printed for it.
+    /// Counts all files, and passes on the result of each in order; `None` if nothing is to be printed for it.
     pub(super) fn count_all(
         &self,
         mut note: impl FnMut(usize, Option<Counted>) -> io::Result<()> + Send,
@@ -58,7 +58,7 @@ impl Tool<'_> {
             && !self.shown.are_only_bytes(&self.counter)
     }
 
-    /// Counts files of which the next is read while the last is counted.
+    /// Counts files, the next of which is read while the last is counted.
     fn count_files(
         &self,
         first: usize,
@@ -79,7 +79,7 @@ impl Tool<'_> {
         }
     }
 
-    /// Counts what is not read beside others.
+    /// Counts a file that is not read concurrently with others.
     fn count_one(&self, index: usize) -> Result<Option<Counted>> {
         if let Some(refusal) = self.names.refusal(index) {
             complain(&format!("wc: {refusal}"));
@@ -100,7 +100,7 @@ impl Tool<'_> {
         Ok(self.said(index, figured))
     }
 
-    /// What a file's size tells, if that is all that is wanted.
+    /// Returns the figures that the file's size gives, if only that is requested.
     fn by_size(&self, file: &mut File) -> Option<Figures> {
         let bytes = if self.shown.are_only_bytes(&self.counter) { size(file)? } else { return None };
         Some(Figures { bytes, chars: bytes, ..Figures::default() })
@@ -131,21 +131,21 @@ impl Tool<'_> {
         Ok(counted.map(|(part, report)| (self.counter.figures(&part), report)))
     }
 
-    /// What a file came to; what is wrong with it is said.
+    /// Returns the result of a file; reports its error.
     fn said(&self, index: usize, figured: Figured) -> Option<Counted> {
         let error = match figured {
             Ok((figures, report)) => return Some(Counted { figures, report, failed: false }),
             Err(error) => error,
         };
         complain(&format!("wc: {}: {}", self.names.display(index), in_words(&error)));
-        // As GNU wc, which prints a line for what it could open.
+        // As GNU wc, which prints a line for each file that it could open.
         let is_opened = !matches!(error, read::Error::Open { .. });
         is_opened.then(|| Counted { failed: true, ..Counted::default() })
     }
 }
 
-/// Whether a file is read to its end by the descriptor that it has: a FIFO that is opened a second time waits for another
-/// writer, and there may be none.
+/// Returns whether a file must be read through its existing descriptor: a FIFO that is opened a second time waits for
+/// another writer, which may never come.
 fn is_stream(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| {
         let kind = metadata.file_type();
@@ -153,7 +153,7 @@ fn is_stream(file: &File) -> bool {
     })
 }
 
-/// Bytes from a file's position to its end, as far as its size tells them: those of files like /proc's say nothing.
+/// Returns the bytes from a file's position to its end, if its size tells them: the sizes of files in `/proc` do not.
 fn size(file: &mut File) -> Option<u64> {
     let metadata = file.metadata().ok().filter(Metadata::is_file)?;
     let (size, at) = (metadata.len(), file.stream_position().ok()?);

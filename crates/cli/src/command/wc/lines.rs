@@ -1,4 +1,4 @@
-//! A line for each file: which figures it has, how wide they are, and its name.
+//! The output line of a file: the figures, their width, and the name.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::console;
 
-/// Which figures are wanted.
+/// The selected figures.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct Shown {
     /// Count bytes
@@ -44,7 +44,7 @@ impl Shown {
         self.named(&Figures::default()).count()
     }
 
-    /// In the order in which they are printed.
+    /// Returns the figures in the order of output.
     fn named(&self, figures: &Figures) -> impl Iterator<Item = (&'static str, u64)> {
         let all = [
             (self.lines, "lines", figures.lines),
@@ -61,10 +61,10 @@ impl Shown {
     }
 }
 
-/// How lines are printed.
+/// The format of the output.
 pub(super) struct Lines {
     pub(super) shown: Shown,
-    /// Of the numbers.
+    /// Width of the numbers in columns.
     pub(super) width: usize,
 }
 
@@ -83,7 +83,7 @@ impl Lines {
     }
 }
 
-/// Adds a file's figures to those of all.
+/// Adds a file's figures to the total.
 pub(super) fn add(total: &mut Figures, figures: &Figures) {
     total.lines += figures.lines;
     total.words += figures.words;
@@ -92,7 +92,7 @@ pub(super) fn add(total: &mut Figures, figures: &Figures) {
     total.columns = total.columns.max(figures.columns);
 }
 
-/// A name, as a shell would read it if a newline is in it.
+/// Quotes a name for a shell if it contains a newline.
 fn quoted(name: &[u8]) -> Vec<u8> {
     if !name.contains(&b'\n') {
         return name.to_vec();

@@ -1,4 +1,4 @@
-//! Which files are counted: operands, or names from a list.
+//! The names of the files to count: operands, or names from a list.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
@@ -10,9 +10,9 @@ use anyhow::{Result, anyhow};
 
 use crate::reading::{plainly, stdin};
 
-/// The files' names.
+/// The names of the files.
 pub(super) struct Names<'a> {
-    /// One that is empty stands for stdin if there are no operands and no list.
+    /// An empty name stands for standard input without operands and list.
     pub(super) all: Vec<OsString>,
     list: Option<&'a OsStr>,
     is_unnamed: bool,
@@ -32,18 +32,18 @@ impl<'a> Names<'a> {
         self.is_unnamed || self.all[index] == "-"
     }
 
-    /// What is printed beside a file's figures.
+    /// Returns the name printed beside a file's figures.
     pub(super) fn label(&self, index: usize) -> Option<&OsStr> {
         (!self.is_unnamed).then_some(&self.all[index])
     }
 
-    /// What a message calls a file.
+    /// Returns the name of a file in messages.
     pub(super) fn display(&self, index: usize) -> String {
         let name = self.label(index).unwrap_or(OsStr::new("-"));
         Path::new(name).display().to_string()
     }
 
-    /// What is wrong with a name itself.
+    /// Returns the fault of an invalid name.
     pub(super) fn refusal(&self, index: usize) -> Option<String> {
         let name = &self.all[index];
         match self.list {
@@ -58,8 +58,8 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// How wide so many figures of each file are printed: as the sum of all sizes, and 7 at least if one of them says
-    /// nothing.
+    /// Returns the width of `figures` figures per file: that of the sum of all sizes, and at least 7 if a file has no
+    /// size.
     pub(super) fn width(&self, figures: usize) -> usize {
         let is_file = |metadata: io::Result<Metadata>| metadata.is_ok_and(|metadata| metadata.is_file());
         let is_from_stream =
@@ -79,7 +79,7 @@ fn of_stdin() -> io::Result<Metadata> {
     stdin()?.metadata()
 }
 
-/// Names in a file, each ended by a NUL byte.
+/// Reads names from a file, each terminated by a NUL byte.
 fn listed(list: &OsStr) -> Result<Vec<OsString>> {
     let path = Path::new(list).display();
     let open = || if list == "-" { stdin() } else { File::open(list) };

@@ -1,17 +1,17 @@
-//! The system's own `wc` and `grep`, where they are GNU's, to be held against ours.
+//! The system's own `wc` and `grep`, if they are GNU's, for comparison with ours.
 
 use std::process::{Command, Output};
 
 use crate::scratch::Scratch;
 
-/// What a shell's command comes to.
+/// Runs a command in a shell.
 pub(crate) fn shell(scratch: &Scratch, locale: &str, command: &str) -> Output {
     let mut shell = Command::new("bash");
     shell.args(["-c", command]).current_dir(&scratch.0).env("LC_ALL", locale);
     shell.output().unwrap()
 }
 
-/// What it writes to stdout, and its exit code.
+/// Returns its output on stdout, and its exit code.
 pub(crate) fn told(output: &Output) -> (String, Option<i32>) {
     (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code())
 }
@@ -25,7 +25,8 @@ pub(crate) fn is_gnu(program: &str) -> bool {
     is_gnu
 }
 
-/// Both commands with the same operands must write the same bytes to stdout, end alike, and complain alike.
+/// Asserts that both commands with the same operands write the same bytes to stdout, exit alike, and report errors
+/// alike.
 pub(crate) fn same(scratch: &Scratch, locale: &str, theirs: &str, ours: &str, operands: &str) {
     let expected = shell(scratch, locale, &format!("{theirs} {operands}"));
     let got = shell(scratch, locale, &format!("'{}' {ours} {operands}", env!("CARGO_BIN_EXE_sakiyomi")));

@@ -1,10 +1,10 @@
-//! The command in a directory of its own.
+//! Runs the command in a directory of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A directory of its own for each test, gone at its end.
+/// A directory for one test, removed on drop.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
@@ -31,14 +31,14 @@ impl Scratch {
         command.output().unwrap()
     }
 
-    /// Runs what must succeed, and returns its stdout.
+    /// Runs a command that must succeed, and returns its stdout.
     pub(crate) fn ok(&self, words: &str) -> String {
         let output = self.run(words);
         assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs what must be refused, with exit code 2 and nothing on stdout, and returns the sentence.
+    /// Runs a command that must be refused, with exit code 2 and nothing on stdout, and returns the message.
     pub(crate) fn refused(&self, words: &str) -> String {
         let output = self.run(words);
         assert_eq!(output.status.code(), Some(2), "{words}");
@@ -62,12 +62,12 @@ impl Drop for Scratch {
     }
 }
 
-/// Where the command keeps its state in tests: not in the user's home.
+/// Returns the directory of the command's state in tests, outside of the user's home.
 pub(crate) fn state_home() -> &'static str {
     concat!(env!("CARGO_TARGET_TMPDIR"), "/state")
 }
 
-/// A file of the repository.
+/// Returns the path of a file of the repository.
 pub(crate) fn repository(path: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path).display().to_string()
 }

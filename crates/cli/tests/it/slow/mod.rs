@@ -1,4 +1,4 @@
-//! `sakiyomi run` on a program, and files where each access takes long.
+//! Runs of `sakiyomi run`, and files with slow accesses.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::scratch::{Scratch, json};
 
-/// `sakiyomi run` with options, and a program with its arguments.
+/// Returns `sakiyomi run` with options, and a program with its arguments.
 pub(crate) fn command(scratch: &Scratch, options: &str, program: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
     command.arg("run").args(options.split_whitespace()).arg("--").args(program).current_dir(&scratch.0);
@@ -20,7 +20,7 @@ pub(crate) fn run(scratch: &Scratch, options: &str, program: &[&str]) -> Output 
     command(scratch, options, program).output().unwrap()
 }
 
-/// Runs a program, and gives the result that is told of it.
+/// Runs a program, and returns the result of `sakiyomi run`.
 pub(crate) fn result(scratch: &Scratch, options: &str, program: &[&str]) -> Value {
     let output = run(scratch, &format!("{options} --out out --quiet"), program);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -60,7 +60,7 @@ impl Slow {
 
 impl Drop for Slow {
     fn drop(&mut self) {
-        // A mount that hangs would hang whoever touches it.
+        // A mount that hangs would block every process that accesses it.
         let _ = Command::new("umount").arg("-l").arg(&self.directory).status();
         wait_until("the mount's end", || self.process.try_wait().unwrap().is_some());
     }

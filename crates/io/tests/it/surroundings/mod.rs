@@ -1,14 +1,14 @@
-//! Tests that run once more in a process whose surroundings a shell has prepared.
+//! Tests that run again in a process whose environment a shell has prepared.
 
 use std::path::Path;
 use std::process::Command;
 
 use sakiyomi_testing::{Scratch, skipped};
 
-/// Marks the process that a test has started; its value is a directory.
+/// Environment variable of a process that a test has started; its value is a directory.
 pub(crate) const INSIDE: &str = "SAKIYOMI_TEST_INSIDE";
 
-/// Runs a test once more, by itself in a process of which a shell has prepared the surroundings.
+/// Runs a test again, alone in a process whose environment a shell has prepared.
 pub(crate) fn inside(test: &str, shell: &[&str], preparation: &str, directory: &Path) {
     let output = Command::new(shell[0])
         .args(&shell[1..])
@@ -22,9 +22,9 @@ pub(crate) fn inside(test: &str, shell: &[&str], preparation: &str, directory: &
     assert!(output.status.success() && told.contains("1 passed"), "{}: {told}\n{errors}", output.status);
 }
 
-/// Runs a test again with a file system of its own on a directory.
+/// Runs a test again with a file system of its own mounted on a directory.
 pub(crate) fn inside_mount(test: &str, kind: &str, scratch: &Scratch) {
-    // The mount is seen by that process only, and goes with it.
+    // The mount is visible to that process only, and ends with it.
     let unshare = ["unshare", "--mount", "sh"];
     let allowed = Command::new("unshare").args(["--mount", "true"]).output();
     if !allowed.is_ok_and(|output| output.status.success()) {

@@ -1,4 +1,4 @@
-//! A process between fork and exec, held until a callback that is given its number has agreed.
+//! Holds a process between fork and exec until a callback, called with its PID, has agreed.
 #![allow(unsafe_code)]
 
 use std::io::{self, Read, Write};
@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::thread;
 
-/// Starts `command`, which becomes the program only when `ready`, told its process's number, agrees.
+/// Starts `command`, whose exec waits until `ready`, called with the PID, agrees.
 ///
 /// # Errors
 /// If it cannot be started; [`None`] if `ready` does not agree.
@@ -21,7 +21,7 @@ pub(super) fn spawn(
     // SAFETY: between fork and exec only system calls are made.
     unsafe { command.pre_exec(move || wait(here, there)) };
     thread::scope(|scope| {
-        // Runs on its own thread: `spawn` returns only when the process has become the program.
+        // Runs on its own thread: `spawn` returns only after the exec.
         let ask = move || {
             let mut number = [0; 4];
             // No number arrives if the process could not be created or was killed at once.
@@ -41,10 +41,10 @@ pub(super) fn spawn(
     })
 }
 
-/// In the process that is to become the program.
+/// Waits for the reply; runs in the child between fork and exec.
 fn wait(parents: i32, own: i32) -> io::Result<()> {
-    // SAFETY: plain system calls on descriptors that are open and on buffers of the length that is said. The parent's
-    // end is closed so that its death is seen.
+    // SAFETY: plain system calls on open descriptors, with buffers of the given length. The parent's end is closed so
+    // that its death is noticed.
     let agreed = unsafe {
         libc::close(parents);
         let number = libc::getpid().to_ne_bytes();

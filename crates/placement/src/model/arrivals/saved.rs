@@ -1,4 +1,4 @@
-//! Arrivals as they are written to a file; what is read is checked as if it were built anew.
+//! Serialized form of arrivals; deserialized values are validated like new ones.
 
 use serde::{Deserialize, Serialize};
 

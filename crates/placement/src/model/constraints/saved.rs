@@ -1,4 +1,4 @@
-//! Constraints as they are written to a file; of what is read no pin may contradict another.
+//! Serialized form of constraints; pins in a file must not contradict each other.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub(super) struct SavedConstraints {
     reserved_cores: Vec<usize>,
 }
 
-/// An operator that stays on a core.
+/// A pinned operator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SavedPin {

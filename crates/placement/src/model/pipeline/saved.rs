@@ -1,4 +1,4 @@
-//! A pipeline as it is written to a file; what is read is checked as if it were built anew.
+//! Serialized form of a pipeline; deserialized values are validated like new ones.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Where the local search starts, and the single changes that it tries.
+//! Starting points of the local search, and the single changes that it tries.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use crate::Model;
 use crate::model::constraints::Pin;
 use crate::plan::parts::Part;
 
-/// Topological orders cut into at most `cores` parts of about equal load, on domains filled one by one.
+/// Returns topological orders cut into at most `cores` parts of about equal load, on domains filled one by one.
 pub(super) fn balanced(model: &Model<'_>, cores: usize) -> Vec<Vec<Part>> {
     if !model.constraints.has_no_pins() {
         return vec![pinned(model)];
@@ -19,7 +19,7 @@ pub(super) fn balanced(model: &Model<'_>, cores: usize) -> Vec<Vec<Part>> {
     starts
 }
 
-/// All operators on the cores of pinned ones.
+/// Returns the plan with all operators on the cores of pinned ones.
 fn pinned(model: &Model<'_>) -> Vec<Part> {
     let blocks = model.constraints.blocks(model.pipeline).expect("the constraints were checked");
     let mut operators: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -30,8 +30,7 @@ fn pinned(model: &Model<'_>) -> Vec<Part> {
     operators.into_iter().map(|(core, operators)| part(operators, model.topology.domain_of(core))).collect()
 }
 
-/// Operators in an order in which each is followed by what it sends to, as soon as the inputs of that are
-/// placed.
+/// Returns operators in depth-first order: each is followed by its receivers as soon as all their inputs are placed.
 fn depth_first(model: &Model<'_>) -> Vec<usize> {
     fn visit(model: &Model<'_>, operator: usize, order: &mut Vec<usize>) {
         let is_placed = |edge: &usize| order.contains(&model.pipeline.edges()[*edge].from);
@@ -72,8 +71,8 @@ fn part(mut operators: Vec<usize>, domain: usize) -> Part {
     Part { operators, domain, replicas: 1 }
 }
 
-/// All plans that a single change makes of `parts`, on at most `cores` cores and no more than each domain
-/// has. Some may send in a circle.
+/// Returns all plans that result from a single change of `parts`, on at most `cores` cores and within the cores of
+/// each domain. Some may send in a cycle.
 pub(super) fn all(model: &Model<'_>, parts: &[Part], cores: usize) -> Vec<Vec<Part>> {
     let mut changes = Vec::new();
     for from in 0..parts.len() {
@@ -91,8 +90,8 @@ pub(super) fn all(model: &Model<'_>, parts: &[Part], cores: usize) -> Vec<Vec<Pa
     changes
 }
 
-/// One operator to another part, to a new one in any domain, or exchanged with one of a later part; and all
-/// operators of a part from this one on to a new part.
+/// Adds the plans with one operator moved to another part or to a new one in any domain, or exchanged with one of a
+/// later part; and with all operators of a part from this one on moved to a new part.
 fn move_operator(
     model: &Model<'_>,
     parts: &[Part],
@@ -127,7 +126,7 @@ fn move_operator(
     }
 }
 
-/// Two parts made one, on the cores of the second, or their domains exchanged.
+/// Adds the plans with two parts merged, on the cores of the second, or with their domains exchanged.
 fn join(parts: &[Part], from: usize, to: usize, changes: &mut Vec<Vec<Part>>) {
     let mut merged = parts.to_vec();
     let operators = std::mem::take(&mut merged[from].operators);
@@ -140,7 +139,7 @@ fn join(parts: &[Part], from: usize, to: usize, changes: &mut Vec<Vec<Part>>) {
     }
 }
 
-/// A part in another domain, or with a replica more or less.
+/// Adds the plans with a part in another domain, or with a replica more or fewer.
 fn reshape(model: &Model<'_>, parts: &[Part], index: usize, changes: &mut Vec<Vec<Part>>) {
     for domain in (0..model.topology.domains().len()).filter(|&domain| domain != parts[index].domain) {
         let mut moved = parts.to_vec();
@@ -159,7 +158,7 @@ fn insert(part: &mut Part, operator: usize) {
     part.operators.insert(at, operator);
 }
 
-/// Removes empty parts; whether the rest fits.
+/// Removes empty parts; returns whether the rest is within the limits.
 fn is_allowed(model: &Model<'_>, parts: &mut Vec<Part>, cores: usize) -> bool {
     parts.retain(|part| !part.operators.is_empty());
     let mut left = model.constraints.room(model.topology);

@@ -1,4 +1,4 @@
-//! A plan table as it is written to a file; what is read is checked as if it were built anew.
+//! Serialized form of a plan table; deserialized values are validated like new ones.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::{Error, Figures, Plan};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SavedPlan {
-    /// The highest rate that the plan is for.
+    /// The highest rate of the plan.
     held_per_s: f64,
     plan: Plan,
 }
@@ -37,7 +37,8 @@ fn operators(plan: &Plan) -> usize {
     plan.placement.groups.iter().map(|group| group.operators.len()).sum()
 }
 
-/// Whether a plan is one of some pipeline with so many operators, on some topology: neither is in the file.
+/// Checks that a plan is valid for some pipeline with this number of operators, on some topology: neither is in the
+/// file.
 fn check(plan: &Plan, operators: usize) -> Result<(), Error> {
     let groups = &plan.placement.groups;
     if groups.is_empty() {

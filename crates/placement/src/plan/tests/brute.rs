@@ -1,4 +1,4 @@
-//! The best plan by trying all of them.
+//! The optimal plan by exhaustive search.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ struct Trial<'a> {
     best: BTreeMap<usize, Candidate>,
 }
 
-/// The best plan of segments of a chain.
+/// Returns the best plan of segments of a chain.
 pub(super) fn best_chain(instance: &Instance) -> Option<Candidate> {
     best(instance, |trial| trial.extend_chain(0, &mut Vec::new(), &mut all_cores(instance)))
 }
 
-/// The best placement of a graph whose groups do not send in a circle.
+/// Returns the best placement of a graph whose groups do not send in a cycle.
 pub(super) fn best_graph(instance: &Instance) -> Option<Candidate> {
     best(instance, |trial| trial.extend_graph(0, &mut Vec::new(), &mut all_cores(instance)))
 }
@@ -28,7 +28,7 @@ fn all_cores(instance: &Instance) -> Vec<usize> {
     instance.topology.domains().to_vec()
 }
 
-/// Gives each part cores of its domain, with regard to constraints; `None` if it cannot.
+/// Gives each part cores of its domain, within constraints; `None` if that is impossible.
 fn place(instance: &Instance, parts: &[Part]) -> Option<Placement> {
     let Instance { topology, constraints, .. } = instance;
     let is_used = |core: usize| !constraints.reserved().any(|other| other == core);

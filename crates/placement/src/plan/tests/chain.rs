@@ -31,8 +31,8 @@ fn is_same(one: &Option<Candidate>, other: &Option<Candidate>) -> bool {
     }
 }
 
-/// Compares both programmes with all plans; the number of instances that have a plan, and that the simple one
-/// misses.
+/// Compares both programmes with exhaustive search; returns the number of instances that have a plan, and of those
+/// for which the simple programme misses the optimum.
 fn compare(far: FarHops, operators: usize, is_keyed: bool) -> (u64, u64) {
     compare_all(|random| random.chain(operators, far, is_keyed))
 }

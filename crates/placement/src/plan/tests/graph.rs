@@ -1,4 +1,4 @@
-//! How near local search comes to the best of all placements of a graph.
+//! Quality of the local search, compared with all placements of a graph.
 
 use super::brute::best_graph;
 use super::random::{FarHops, Random};
@@ -7,16 +7,16 @@ use crate::plan::search;
 /// Random graphs of each kind.
 const INSTANCES: u64 = 50;
 
-/// Results of the search on graphs of a kind.
+/// Results of the search on graphs of one kind.
 #[derive(Debug, Default)]
 struct Found {
     /// Graphs that can be placed.
     placeable: u64,
-    /// Those without a plan by the search.
+    /// Graphs for which the search finds no plan.
     missed: u64,
-    /// Those whose plan is the best, on as many cores.
+    /// Graphs for which the search finds the optimum, on as many cores.
     best: u64,
-    /// Ratio of the latency to the best one: the largest.
+    /// Largest ratio of the latency to the optimum.
     worst_ratio: f64,
 }
 

@@ -31,14 +31,14 @@ impl Instance {
     }
 }
 
-/// How far hops differ from near ones.
+/// Difference between far and near hops.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FarHops {
-    /// Not at all: one domain.
+    /// None: one domain.
     Uniform,
-    /// They take longer.
+    /// Longer transit.
     Slower,
-    /// They cost more CPU time as well.
+    /// More CPU time as well.
     Dear,
 }
 
@@ -47,7 +47,7 @@ impl Random {
         Random(Pcg64::new(u128::from(seed), 1))
     }
 
-    /// The same problem with up to two pinned operators and up to one reserved core.
+    /// Returns the same problem with up to two pinned operators and up to one reserved core.
     pub(super) fn constrain(&mut self, instance: Instance) -> Instance {
         let (operators, cores) = (instance.pipeline.operators().len(), instance.topology.cores());
         loop {
@@ -80,7 +80,7 @@ impl Random {
         self.below(bound) == 0
     }
 
-    /// A chain of up to `operators`, with keys if `is_keyed`.
+    /// Returns a chain of up to `operators` operators, with keys if `is_keyed`.
     pub(super) fn chain(&mut self, operators: usize, far: FarHops, is_keyed: bool) -> Instance {
         let keys: Vec<Key> = (0..if is_keyed { 2 } else { 0 }).map(|_| self.key()).collect();
         let count = 1 + self.below(operators);
@@ -90,7 +90,7 @@ impl Random {
         self.instance(pipeline, far)
     }
 
-    /// A graph of two to `operators` operators: a tree, or with joins.
+    /// Returns a graph of two to `operators` operators: a tree, or with joins.
     pub(super) fn graph(&mut self, operators: usize, far: FarHops, is_tree: bool) -> Instance {
         let count = 2 + self.below(operators - 1);
         let mut edges = Vec::new();

@@ -1,4 +1,4 @@
-//! Tables of plans, and rates that no plan holds.
+//! Tables of plans, and rates that no plan sustains.
 
 use super::random::{FarHops, Instance, Random};
 use crate::{
@@ -74,7 +74,7 @@ fn a_shortfall_says_what_limits_the_rate() {
     assert!(text.ends_with("2 cores are too few: add cores"), "{text}");
 }
 
-/// The shortfall of a keyed operator of 1000 ns between two quick ones.
+/// Returns the shortfall of a keyed operator of 1000 ns between two fast ones.
 fn of_replicas(topology: &Topology, rate_per_s: f64) -> Shortfall {
     let keyed = Operator { key: Some(0), ..Operator::new(1000.0) };
     let operators = vec![Operator::new(10.0), keyed, Operator::new(10.0)];
@@ -101,7 +101,7 @@ fn more_cores_are_not_asked_for_where_hops_use_all_their_time() {
     let operators = vec![Operator::new(400.0); 4];
     let pipeline = Pipeline::chain(operators, &[1.0; 3]).unwrap();
     let planner = Planner::new(&pipeline, &topology, Settings::default()).unwrap();
-    // 900 ns with both hops are too much, and 800 ns of two operators without.
+    // 900 ns with both hops exceed the limit, and so do 800 ns of two operators without hops.
     let shortfall = planner.plan(Arrivals::constant(1.2e6).unwrap()).unwrap_err();
     assert!(matches!(shortfall.limit, Limit::Operator { operator: 1 | 2, .. }), "{shortfall}");
     assert!(shortfall.to_string().starts_with("no plan holds"), "{shortfall}");

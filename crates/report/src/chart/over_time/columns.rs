@@ -1,8 +1,8 @@
-//! The spans of a chart in columns, no more than a picture can show: neighbours joined.
+//! The spans of a chart joined to columns, at most as many as a picture can show.
 
 use super::{Join, Layer, Panel, Span, TimeRange};
 
-/// More spans than this are joined before they are drawn.
+/// Maximum number of columns; more spans are joined.
 pub(crate) const COLUMNS_MAX: usize = 200;
 
 /// A panel, joined to the columns that are drawn.
@@ -10,20 +10,20 @@ pub(crate) struct Columns {
     pub(crate) spans: Vec<Span>,
     /// By layer, for each column.
     pub(crate) values: Vec<Vec<Option<f64>>>,
-    /// The highest sum of all layers in one span of each column; empty where nothing is joined.
+    /// The highest sum of all layers in one span of each column; empty if nothing is joined.
     pub(crate) highest: Vec<f64>,
     /// Largest number of spans in a column.
     pub(crate) joined: usize,
 }
 
-/// The columns of panels that share a time axis, cut at the same instants.
+/// Returns the columns of panels that share a time axis, with common boundaries.
 pub(crate) fn of(panels: &[Panel], range: TimeRange) -> Vec<Columns> {
     let longest = panels.iter().map(|panel| panel.spans.len()).max().unwrap_or(0);
     let width = (longest > COLUMNS_MAX).then(|| width(panels, range));
     panels.iter().map(|panel| columns(panel, range, width)).collect()
 }
 
-/// How long a column is: a multiple of a span, where spans have a common length.
+/// Returns the length of a column in nanoseconds: a multiple of a span, if spans have a common length.
 fn width(panels: &[Panel], range: TimeRange) -> u64 {
     let least = ((range.to_ns - range.from_ns) / COLUMNS_MAX as u64).saturating_add(1);
     let first = panels.iter().max_by_key(|panel| panel.spans.len()).and_then(|panel| panel.spans.first());
@@ -58,7 +58,7 @@ fn columns(panel: &Panel, range: TimeRange, width: Option<u64>) -> Columns {
     }
 }
 
-/// The values of a layer at these places as one; nothing where there is none.
+/// Joins the values of a layer at these indices; `None` without values.
 fn join(layer: &Layer, group: &[usize], spans: &[Span]) -> Option<f64> {
     let values = || group.iter().filter_map(|&index| Some((index, layer.values[index]?)));
     values().next()?;

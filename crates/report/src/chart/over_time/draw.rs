@@ -1,4 +1,4 @@
-//! Drawing stacks of steps, dashes and lines.
+//! Drawing of charts over time: stacks of steps, dashes and lines.
 
 use super::columns::{self, Columns};
 use super::{Join, Kind, Span, TimeChart};
@@ -13,15 +13,15 @@ use crate::value::GOOD_ACCURACY_MAX;
 
 /// Height of a plot, in pixels.
 const PLOT_HEIGHT: u32 = 340;
-/// Height of a plot where several stand one above the other.
+/// Height of each of several plots one above the other, in pixels.
 const PLOT_HEIGHT_OF_MANY: u32 = 240;
-/// The ends of a dash are round, so that a very short one is a dot of this size.
+/// Width of a dash in pixels; its ends are round, so that a very short one is a dot of this size.
 const DASH_WIDTH: u32 = 6;
-/// Beyond this the name of a panel is cut.
+/// Length at which the name of a panel is truncated.
 const NAME_LENGTH: usize = 80;
 
 impl TimeChart {
-    /// The picture.
+    /// Draws the chart.
     pub(crate) fn draw(self) -> Chart {
         let columns = columns::of(&self.panels, self.range);
         let x = Axis::time(self.x_title, self.range.from_ns, self.range.to_ns);
@@ -80,7 +80,7 @@ impl TimeChart {
         format!("the highest of joined {}", self.spans_are)
     }
 
-    /// The legend, from the lowest layer to the highest.
+    /// Returns the legend, from the lowest layer to the highest.
     fn keys(&self, has_highest: bool) -> Vec<Key> {
         let mut keys: Vec<Key> = Vec::new();
         for layer in self.panels.iter().flat_map(|panel| &panel.layers) {
@@ -96,7 +96,7 @@ impl TimeChart {
         keys
     }
 
-    /// Whether the height of the stack is a quantity, not always the whole.
+    /// Returns whether the height of the stack is a quantity, and not always the whole.
     fn is_stack_of_values(&self) -> bool {
         let is_stack = matches!(self.kind, Kind::Counts | Kind::PerSecond | Kind::BytesPerSecond);
         is_stack && self.layers_join(|join| join != Join::Max)
@@ -106,7 +106,7 @@ impl TimeChart {
         self.panels.iter().flat_map(|panel| &panel.layers).all(|layer| is(layer.join))
     }
 
-    /// Addition to the caption if spans are joined.
+    /// Returns an addition to the caption if spans are joined.
     fn how_joined(&self, columns: &[Columns]) -> String {
         let most = columns.iter().map(|columns| columns.joined).max().unwrap_or(0);
         if most <= 1 {
@@ -142,8 +142,8 @@ impl TimeChart {
         }
     }
 
-    /// Every layer is painted from the ground to its top, the highest first, so that the lower ones cover it. That
-    /// takes half the points of painting each layer between its two edges.
+    /// Paints every layer from the bottom to its top, the highest first, so that the lower ones cover it. That takes
+    /// half the points of painting each layer between its two edges.
     fn draw_stack(&self, index: usize, columns: &Columns, x: &Axis, y: &Axis, plot: &mut Plot<'_>) {
         let is_share = matches!(self.kind, Kind::ShareOfCounts | Kind::ShareOfTime);
         let height = |column: usize, layers: usize| {
@@ -159,7 +159,7 @@ impl TimeChart {
         }
     }
 
-    /// Times jump from span to span: lines up and down between them would hide everything.
+    /// Draws dashes: times vary from span to span, and connecting lines would hide everything.
     fn draw_dashes(&self, index: usize, columns: &Columns, x: &Axis, y: &Axis, plot: &mut Plot<'_>) {
         for (layer, values) in self.panels[index].layers.iter().zip(&columns.values) {
             let dashes = values.iter().zip(&columns.spans);
@@ -186,7 +186,7 @@ impl TimeChart {
     }
 }
 
-/// Two points for each span: where it begins and where it ends, at its value.
+/// Returns two points for each span: its start and its end, at its value.
 fn steps(values: impl Iterator<Item = (Span, f64)>, x: &Axis, y: &Axis) -> Vec<Place> {
     values
         .flat_map(|((start, end), value)| {
@@ -196,7 +196,7 @@ fn steps(values: impl Iterator<Item = (Span, f64)>, x: &Axis, y: &Axis) -> Vec<P
         .collect()
 }
 
-/// An edge, closed to an area down to the axis.
+/// Closes an edge to an area down to the axis.
 fn grounded(mut edge: Vec<Place>) -> Vec<Place> {
     if let (Some(&(first, _)), Some(&(last, _))) = (edge.first(), edge.last()) {
         edge.extend([(last, 0.0), (first, 0.0)]);
@@ -205,17 +205,17 @@ fn grounded(mut edge: Vec<Place>) -> Vec<Place> {
 }
 
 impl Columns {
-    /// Whether there is anything of a layer.
+    /// Returns whether a layer has any value.
     fn has(&self, layer: usize) -> bool {
         self.values[layer].iter().flatten().any(|&value| value > 0.0)
     }
 
-    /// The sum of the lowest layers of a column.
+    /// Returns the sum of the lowest layers of a column.
     fn sum(&self, column: usize, layers: usize) -> f64 {
         self.values.iter().take(layers).map(|values| values[column].unwrap_or(0.0)).sum()
     }
 
-    /// The runs of columns that follow on each other and have something to show.
+    /// Returns the runs of consecutive columns that have something to show.
     fn runs(&self, shows: impl Fn(usize) -> bool) -> Vec<std::ops::Range<usize>> {
         let mut runs: Vec<std::ops::Range<usize>> = Vec::new();
         for column in (0..self.spans.len()).filter(|&column| shows(column)) {

@@ -1,10 +1,10 @@
-//! A mounted drive over its time: throughput, accesses, responses, and how busy it was.
+//! Charts of a mounted drive over time: throughput, accesses, responses, and utilization.
 
 use crate::chart::over_time::{Join, Kind, Panel, Quantity, TimeChart, TimeRange};
 use crate::chart::{Chart, palette};
 use crate::result::MountWindow;
 
-/// Empty if the mount did not last a second.
+/// Returns the charts; empty if the mount did not last a second.
 pub(crate) fn charts(windows: &[MountWindow]) -> Vec<Chart> {
     if windows.is_empty() {
         return Vec::new();
@@ -68,7 +68,8 @@ fn response(windows: &[MountWindow]) -> TimeChart {
     }
 }
 
-/// The hit rate only where some read was classed: a device without a cache has neither hits nor misses.
+/// Returns the chart of shares, with the hit rate only if some read has a class: a device without a cache has neither
+/// hits nor misses.
 fn shares(windows: &[MountWindow]) -> TimeChart {
     let busy = Quantity::new("drive busy", palette::MEAN, Join::MeanOverTime, |window: &MountWindow| {
         let length = window.end_ns.saturating_sub(window.start_ns) as f64;

@@ -1,4 +1,4 @@
-//! Methods of I/O: their throughput, the CPU they take, and how the two go together (Ueda 2013, figures 1 and 2).
+//! Charts of I/O engines: throughput, CPU time, and the trade-off between them (Ueda 2013, figures 1 and 2).
 
 mod cpu;
 mod throughput;
@@ -16,12 +16,12 @@ use crate::result::{ProbeCase, ProbeResult};
 
 /// Height of a row with its gap, in pixels.
 const ROW_HEIGHT: u32 = 44;
-/// Beyond this the label of a case is cut; the table has the whole of it.
+/// Length at which the label of a case is truncated; the table has the whole label.
 const LABEL_LENGTH: usize = 46;
-/// Beyond this the name of a target with its access is cut.
+/// Length at which the name of a target with its access is truncated.
 const NAME_LENGTH: usize = 60;
 
-/// Empty if no engine was measured.
+/// Returns the charts; empty if no engine was measured.
 pub(crate) fn charts(result: &ProbeResult, machine: &Machine) -> Vec<Chart> {
     let groups = groups(result);
     if groups.is_empty() {
@@ -30,14 +30,14 @@ pub(crate) fn charts(result: &ProbeResult, machine: &Machine) -> Vec<Chart> {
     vec![throughput::chart(&groups), cpu::chart(&groups, machine.cores), tradeoff::chart(&groups)]
 }
 
-/// The methods that occur.
+/// Returns the legend of the engines that occur.
 fn method_keys(groups: &[Group<'_>], shape: KeyShape) -> Vec<Key> {
     let occurs = |name: &str| groups.iter().flat_map(|group| &group.cases).any(|case| case.method == name);
     let known = palette::METHODS.into_iter().filter(|&(name, _)| occurs(name));
     known.map(|(label, colour)| Key::new(label, colour, shape)).collect()
 }
 
-/// A panel with a row for each case.
+/// Returns a panel with a row for each case.
 fn rows_panel(group: &Group<'_>, x: Axis) -> PanelFrame {
     PanelFrame {
         name: short(&group.name, NAME_LENGTH),
@@ -51,7 +51,7 @@ fn row_label(group: &Group<'_>, case: &ProbeCase) -> String {
     short(&group.label(case), LABEL_LENGTH)
 }
 
-/// Everything that a point or bar says of its case.
+/// Returns the description of a case for its point or bar.
 fn words(group: &Group<'_>, case: &ProbeCase) -> String {
     let block = if group.block_sizes_differ() { "" } else { &*number::round_bytes(case.block_bytes) };
     format!(
@@ -71,19 +71,19 @@ fn words(group: &Group<'_>, case: &ProbeCase) -> String {
     )
 }
 
-/// The height of a panel with `names` names at its right.
+/// Returns the height of a panel with `names` names at its right.
 fn height_for(names: usize) -> u32 {
     /// Height of a panel with few names, in pixels.
     const PANEL_HEIGHT_MIN: u32 = 360;
     PANEL_HEIGHT_MIN.max(NAME_HEIGHT.saturating_mul(u32::try_from(names).unwrap_or(u32::MAX)))
 }
 
-/// The slowest and the fastest run of a case.
+/// Returns the throughput of the slowest and the fastest run of a case.
 fn range(case: &ProbeCase) -> [f64; 2] {
     [case.throughput_range_bytes_per_s.min, case.throughput_range_bytes_per_s.max]
 }
 
-/// Every rate of a group, for the extent of an axis.
+/// Returns every rate of a group, for the extent of an axis.
 fn rates(group: &Group<'_>) -> impl Iterator<Item = f64> {
     group.cases.iter().flat_map(|case| [case.throughput_bytes_per_s].into_iter().chain(range(case)))
 }

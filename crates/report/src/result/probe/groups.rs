@@ -1,12 +1,12 @@
-//! How the cases of a probe are grouped, named and judged: the same in words, tables and charts.
+//! Grouping, naming and judgement of the cases of a probe, shared by sentences, tables and charts.
 
 use super::{ProbeCase, ProbeChoice, ProbeResult, ProbeVerdict};
 use crate::number::{duration, round_bytes};
 
-/// The method that moves nothing: it measures the measuring, and competes with no other.
+/// The engine that transfers nothing: it measures the overhead of the measurement, and does not compete with others.
 const NULL: &str = "null";
 
-/// The cases that compete with each other: those of one target and one way of access.
+/// The comparable cases: those of one target and one kind of access.
 pub(crate) struct Group<'a> {
     /// `path, direct`, `tmpfs, cached, random`.
     pub(crate) name: String,
@@ -21,7 +21,7 @@ pub(crate) struct Choice<'a> {
     pub(crate) cheapest: &'a ProbeCase,
 }
 
-/// The groups in the order in which they were measured.
+/// Returns the groups in the order of measurement.
 pub(crate) fn groups(result: &ProbeResult) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for case in result.cases.iter().filter(|case| case.method != NULL) {
@@ -56,13 +56,14 @@ fn group_name(target: &str, op: &str, direct: bool, cached: bool, random: bool) 
 }
 
 impl Group<'_> {
-    /// A case among those of its group: `uring:8 1 MiB (huge pages)`, without settings that all of them share.
+    /// Returns the label of a case within its group: `uring:8 1 MiB (huge pages)`, without settings that all of them
+    /// share.
     pub(crate) fn label(&self, case: &ProbeCase) -> String {
         let block = if self.block_sizes_differ() { round_bytes(case.block_bytes) } else { String::new() };
         self.words(case, &block)
     }
 
-    /// The same without the block size: what one curve over block sizes is called.
+    /// Returns the label without the block size: the name of a curve over block sizes.
     pub(crate) fn series(&self, case: &ProbeCase) -> String {
         self.words(case, "")
     }
@@ -78,7 +79,7 @@ impl Group<'_> {
         text
     }
 
-    /// Settings that all cases share and their labels leave out: `blocks of 4 KiB, huge pages`.
+    /// Returns the settings that all cases share and their labels omit: `blocks of 4 KiB, huge pages`.
     pub(crate) fn shared(&self) -> String {
         let Some(first) = self.cases.first() else { return String::new() };
         let block =
@@ -95,7 +96,7 @@ impl Group<'_> {
         self.cases.windows(2).any(|pair| pair[0].buffers != pair[1].buffers)
     }
 
-    /// `*` behind the fastest case, `+` behind the cheapest of those that are nearly as fast.
+    /// Returns `*` for the fastest case, `+` for the cheapest of those that are nearly as fast.
     pub(crate) fn mark(&self, case: &ProbeCase) -> &'static str {
         let is = |chosen: fn(&Choice<'_>) -> *const ProbeCase| {
             self.choice.as_ref().is_some_and(|choice| std::ptr::eq(chosen(choice), case))
@@ -108,7 +109,7 @@ impl Group<'_> {
         }
     }
 
-    /// The cases that no other one beats, the fastest first: none is as fast with less CPU time.
+    /// Returns the undominated cases, the fastest first: none is as fast with less CPU time.
     pub(crate) fn front(&self) -> Vec<&ProbeCase> {
         let mut order = self.cases.clone();
         order.sort_by(|a, b| {
@@ -124,7 +125,7 @@ impl Group<'_> {
         order
     }
 
-    /// Number of cases with each verdict; verdicts of no case are left out.
+    /// Returns the number of cases with each verdict, without verdicts that do not occur.
     pub(crate) fn verdicts(&self) -> Vec<(usize, ProbeVerdict)> {
         VERDICTS
             .map(|verdict| (self.cases.iter().filter(|case| case.verdict == verdict).count(), verdict))
@@ -137,7 +138,7 @@ impl Group<'_> {
 const VERDICTS: [ProbeVerdict; 4] =
     [ProbeVerdict::StorageBound, ProbeVerdict::CpuBound, ProbeVerdict::LatencyBound, ProbeVerdict::Undecided];
 
-/// The limiting resource of a case.
+/// Returns the name of the limiting resource of a case.
 pub(crate) fn limit_name(verdict: ProbeVerdict) -> &'static str {
     match verdict {
         ProbeVerdict::StorageBound => "storage-bound",
@@ -148,14 +149,14 @@ pub(crate) fn limit_name(verdict: ProbeVerdict) -> &'static str {
 }
 
 impl ProbeCase {
-    /// The method with its depth, which is left out where it is one and goes without saying: `uring:8`, `read`.
+    /// Returns the engine with its depth, which is omitted if it is the implied 1: `uring:8`, `read`.
     pub(super) fn name(&self) -> String {
         let is_single = matches!(&*self.method, "read" | "mmap" | "populate") && self.depth <= 1;
         if is_single { self.method.clone() } else { format!("{}:{}", self.method, self.depth) }
     }
 }
 
-/// A case in a sentence: `uring:8 with 1 MiB blocks into huge pages`.
+/// Describes a case in a sentence: `uring:8 with 1 MiB blocks into huge pages`.
 pub(crate) fn phrase(group: &Group<'_>, case: &ProbeCase) -> String {
     let mut text = format!("{} with {} blocks", case.name(), round_bytes(case.block_bytes));
     if group.buffers_differ() && !case.buffers.is_empty() {
@@ -167,7 +168,7 @@ pub(crate) fn phrase(group: &Group<'_>, case: &ProbeCase) -> String {
     text
 }
 
-/// A reason and the cases that it is given for.
+/// A reason and the cases that it applies to.
 pub(crate) struct Reason<'a> {
     pub(crate) verdict: ProbeVerdict,
     pub(crate) reason: &'a str,
@@ -175,7 +176,7 @@ pub(crate) struct Reason<'a> {
     pub(crate) cases: Vec<String>,
 }
 
-/// Every reason once.
+/// Returns the distinct reasons.
 pub(crate) fn reasons<'a>(groups: &[Group<'a>]) -> Vec<Reason<'a>> {
     let mut reasons: Vec<Reason<'a>> = Vec::new();
     for group in groups {
@@ -203,7 +204,7 @@ fn cases_of(group: &Group<'_>, wanted: impl Fn(&ProbeCase) -> bool) -> Option<St
     }
 }
 
-/// The CPU time of the measurement itself for a request; `None` if it was not measured.
+/// Returns the CPU time of the measurement itself per request; `None` if it was not measured.
 pub(crate) fn harness(result: &ProbeResult) -> Option<String> {
     let of_request = |case: &ProbeCase| (case.cpu_ns_per_byte * case.block_bytes as f64).round() as u64;
     let nulls = || result.cases.iter().filter(|case| case.method == NULL).map(of_request);

@@ -1,4 +1,4 @@
-//! Findings of a probe: for each target and way of access the case to choose, and what limits it.
+//! Findings of a probe: for each target and kind of access the recommended case and its limit.
 
 use super::groups::{Choice, Group, groups, limit_name, phrase};
 use super::{ProbeResult, ProbeVerdict};
@@ -6,7 +6,7 @@ use crate::number::{cpu_per_gb, rate};
 use crate::section::Finding;
 use crate::words;
 
-/// One finding for each target and way of access.
+/// Returns one finding for each target and kind of access.
 pub(super) fn findings(result: &ProbeResult) -> Vec<Finding> {
     let findings: Vec<Finding> = groups(result).iter().map(finding).collect();
     if findings.is_empty() {
@@ -51,7 +51,7 @@ fn cheapest(group: &Group<'_>, Choice { fastest, cheapest }: Choice<'_>) -> Opti
     (group.cases.len() > 1).then(|| format!("Nothing within 5 % of it takes less CPU than its {cpu} s/GB."))
 }
 
-/// `Of 9 cases 6 are storage-bound, 2 CPU-bound and 1 undecided.`
+/// Describes the limits: `Of 9 cases 6 are storage-bound, 2 CPU-bound and 1 undecided.`
 fn limits(group: &Group<'_>) -> String {
     let verdicts = group.verdicts();
     if let [(cases, limit)] = verdicts[..] {

@@ -1,11 +1,11 @@
-//! Phases of a query: where the time of their threads goes.
+//! Chart of the phases of a query: how the time of their threads is spent.
 
 use super::QueryPhase;
 use crate::chart::bars::{self, Bars, Row};
 use crate::chart::{Chart, palette};
 use crate::number::duration;
 
-/// Chart of the phases; none if no time was measured.
+/// Returns the chart of the phases; empty if no time was measured.
 pub(super) fn charts(phases: &[QueryPhase]) -> Vec<Chart> {
     if phases.iter().all(|phase| phase.cpu_ns() == 0 && phase.io_wait_ns == 0) {
         return Vec::new();

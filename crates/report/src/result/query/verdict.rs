@@ -1,4 +1,4 @@
-//! Sentences about a query: its speed, the limiting resource, and whether it kept its memory limit.
+//! Sentences about a query: its speed, the limiting resource, and whether it respected its memory limit.
 
 use super::{QueryBound, QueryPhase, QueryResult};
 use crate::number::{bytes, count, duration, percent, ratio};
@@ -31,7 +31,7 @@ fn speed(result: &QueryResult) -> String {
     format!("{} rows in {}{rate}.", count(rows), duration(result.elapsed_ns))
 }
 
-/// The phases that each resource limits, the longest first.
+/// Describes the phases that each resource limits, the longest first.
 fn bound(result: &QueryResult) -> Option<String> {
     let of = |bound: QueryBound| {
         let mut phases: Vec<&QueryPhase> =

@@ -1,19 +1,19 @@
-//! A program and the prefetcher ahead of it: positions and distance over time, with the stalls.
+//! Charts of a program and the prefetcher ahead of it: positions and distance over time, with the stalls.
 
 use crate::chart::over_time::{Join, Kind, Panel, Quantity, Span, TimeChart, TimeRange};
 use crate::chart::{Chart, palette};
 use crate::number::count;
 use crate::result::{RunPoint, RunReading, RunResult};
 
-/// Streams that are drawn, the largest first.
+/// Maximum number of streams that are drawn, the largest first.
 const STREAMS_MAX: usize = 4;
 
-/// Share of a stretch waited for I/O from which it counts as a stall.
+/// I/O wait as a share of an interval from which it counts as a stall.
 const STALL_MIN_RATIO: f64 = 0.5;
 
-/// Empty if no file was followed.
+/// Returns the charts; empty if no file was followed.
 pub(crate) fn charts(result: &RunResult) -> Vec<Chart> {
-    // A few files that were read beside the others would only make those smaller.
+    // Small files beside the others would only shrink those.
     let largest = result.readings.iter().map(|reading| reading.read_bytes).max().unwrap_or(0);
     let is_worth = |reading: &RunReading| reading.points.len() > 1 && reading.read_bytes >= largest / 50;
     let readings: Vec<&RunReading> =
@@ -53,7 +53,7 @@ fn distances(readings: &[&RunReading], elapsed: u64) -> TimeChart {
     }
 }
 
-/// A panel for each reading, over the stalls of it.
+/// Returns a chart with a panel for each stream, over its stalls.
 fn of_readings(readings: &[&RunReading], elapsed: u64, quantities: &[Quantity<RunPoint>]) -> TimeChart {
     let last = readings.iter().filter_map(|reading| reading.points.last()).map(|point| point.at_ns).max();
     let panel = |reading: &&RunReading| Panel {
@@ -79,13 +79,13 @@ fn of_readings(readings: &[&RunReading], elapsed: u64, quantities: &[Quantity<Ru
     }
 }
 
-/// A point stands for the time since the one before.
+/// Returns the span of each point: the time since the previous one.
 fn spans(points: &[RunPoint]) -> Vec<Span> {
     let starts = std::iter::once(0).chain(points.iter().map(|point| point.at_ns));
     starts.zip(points).map(|(start, point)| (start.min(point.at_ns), point.at_ns)).collect()
 }
 
-/// From when to when the program mostly waited. Stretches that follow each other are one, or seams would show.
+/// Returns the intervals in which the program mostly waited. Consecutive ones are joined to avoid visible seams.
 fn stalled(points: &[RunPoint]) -> Vec<Span> {
     let mut bands: Vec<Span> = Vec::new();
     for pair in points.windows(2) {

@@ -1,9 +1,9 @@
-//! Sentences about a run with reading ahead: whether it helped, and why if it did not.
+//! Sentences about a run with prefetching: whether it helped, and the reason if not.
 
 use super::{RunAdvice, RunReason, RunResult};
 use crate::number::{bytes, duration, percent, ratio};
 
-/// The verdict first.
+/// Returns the sentences, the verdict first.
 pub(super) fn sentences(result: &RunResult) -> Vec<String> {
     let mut sentences = vec![verdict(result)];
     sentences
@@ -33,7 +33,7 @@ fn verdict(result: &RunResult) -> String {
     }
     let saved = result.saved().unwrap_or(0);
     match result.io_hidden_ns {
-        // More than there was to hide it behind: accesses went on side by side.
+        // More than there was to hide it behind: accesses were concurrent.
         Some(hidden) if hidden > result.computing_ns => format!(
             "Reading ahead saved about {} of waiting for I/O (estimated); {} of the time the program still waited.",
             duration(saved),
@@ -44,7 +44,7 @@ fn verdict(result: &RunResult) -> String {
             duration(saved),
             percent(waits)
         ),
-        // Where nothing could be estimated, nothing is known.
+        // Without an estimate nothing is known.
         hidden => match why(result, waits).filter(|_| hidden.is_some()) {
             Some(why) => format!("Reading ahead gained nothing that can be seen: {why}."),
             None => format!(
@@ -67,8 +67,8 @@ fn nothing_done(result: &RunResult, waits: f64) -> String {
     format!("The program waited for I/O {} of the time, and nothing was read ahead: {why}.", percent(waits))
 }
 
-/// The reason why nothing, or nothing more, was read ahead; `None` if it is not known. Cached data, or a lack of
-/// waiting, cannot explain why a program waited.
+/// Returns the reason why nothing, or nothing more, was prefetched; `None` if it is not known. Cached data, or a lack
+/// of waiting, cannot explain why a program waited.
 fn why(result: &RunResult, waits: f64) -> Option<String> {
     let explains = |is: RunReason| {
         waits < WAIT_HIGH_RATIO || !matches!(is, RunReason::Resident | RunReason::DoesNotWait)
@@ -87,8 +87,8 @@ fn why(result: &RunResult, waits: f64) -> Option<String> {
     }
 }
 
-/// The time that would have been saved. With enough read ahead, a program takes as long as the longer of computing
-/// and I/O (equation 2 of the paper).
+/// Describes the time that would have been saved. With enough prefetching, a program takes as long as the longer of
+/// computing and I/O (equation 2 of the paper).
 fn would_help(result: &RunResult, waits: f64) -> String {
     let saved = result.could_save_ns.unwrap_or(0);
     if waits < WAIT_LOW_RATIO {

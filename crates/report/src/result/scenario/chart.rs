@@ -1,4 +1,4 @@
-//! An experiment in virtual time: elapsed time over the limit, its parts, and the prefetcher's distance.
+//! Charts of an experiment in virtual time: elapsed time over the limit, its parts, and the prefetcher's distance.
 
 pub(super) mod job;
 pub(super) mod regulation;
@@ -13,9 +13,9 @@ use crate::number::{count, duration, signed_percent};
 use crate::result::points;
 use crate::result::{DistancePoint, ScenarioPoint, ScenarioProcess, ScenarioResult};
 
-/// Bars that are drawn; the table has the others.
+/// Maximum bars that are drawn; the table has all.
 const BARS_MAX: usize = 40;
-/// Lines that can be distinguished: eight colours, solid and dashed.
+/// Maximum distinguishable lines: eight colours, solid and dashed.
 const LINES_MAX: usize = 16;
 
 pub(crate) fn charts(result: &ScenarioResult) -> Vec<Chart> {
@@ -26,7 +26,7 @@ pub(crate) fn charts(result: &ScenarioResult) -> Vec<Chart> {
     limits.into_iter().chain(times).chain(distance).collect()
 }
 
-/// Speed-up of the programs over the limit.
+/// Returns the chart of the programs' speed-up over the limit.
 fn speedups(result: &ScenarioResult) -> Option<Chart> {
     let limit = result.varied.iter().position(|key| key == "prefetch.limit");
     let mut panels = Panels::default();
@@ -66,7 +66,7 @@ fn speedups(result: &ScenarioResult) -> Option<Chart> {
     Some(lines::chart(&panels, look))
 }
 
-/// Parts of each program's time.
+/// Returns the chart of the parts of each program's time.
 fn times(result: &ScenarioResult) -> Chart {
     let several = result.points.iter().any(|point| point.processes.len() > 1);
     let programs = || {
@@ -117,7 +117,7 @@ fn label(point: &ScenarioPoint, process: &ScenarioProcess, several: bool) -> Str
     }
 }
 
-/// Distance of the prefetcher ahead of each program, over time.
+/// Returns the chart of the prefetcher's distance ahead of each program, over time.
 fn distance(point: &ScenarioPoint) -> Option<Chart> {
     let ahead: Vec<&ScenarioProcess> =
         point.processes.iter().filter(|process| process.distance.len() > 1).collect();

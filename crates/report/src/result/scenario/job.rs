@@ -14,33 +14,33 @@ use crate::value::Value;
 pub struct ScenarioJob {
     /// Its name.
     pub name: String,
-    /// The method by which the parts of its file were read.
+    /// The method by which the blocks of its file were read.
     pub method: String,
-    /// Threads that compute.
+    /// Compute threads.
     pub threads: u64,
     /// Its runs, in their order.
     pub runs: Vec<ScenarioJobRun>,
 }
 
-/// One run of a job. Times of several threads add up: they may be longer than it took.
+/// One run of a job. Times are sums over threads: they may exceed the elapsed time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScenarioJobRun {
-    /// From its start to its end.
+    /// Elapsed time in nanoseconds.
     pub elapsed_ns: u64,
-    /// Time that threads computed on a core.
+    /// CPU time of computation in nanoseconds.
     pub computing_ns: u64,
-    /// Time that threads copied from the page cache on a core.
+    /// CPU time of copies from the page cache in nanoseconds.
     pub copied_ns: u64,
-    /// Time on a core for hops between cores, and for waking one up; `None` if there were none.
+    /// CPU time in nanoseconds of hops between cores, and of wake-ups; `None` if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hops_ns: Option<u64>,
-    /// Time in which threads wanted a core and shared it.
+    /// Time in nanoseconds for which threads were ready to run and shared a core.
     pub queued_ns: u64,
-    /// Time in which threads waited for pages that they read or touched.
+    /// Time in nanoseconds for which threads waited for pages that they read or touched.
     pub io_wait_ns: u64,
-    /// Time in which threads that compute had no task.
+    /// Time in nanoseconds for which compute threads had no task.
     pub idle_ns: u64,
-    /// Time in which reads of its file were outstanding.
+    /// Time in nanoseconds for which reads of its file were outstanding.
     pub reading_ns: u64,
     /// Bytes read into buffers.
     pub read_bytes: u64,
@@ -51,7 +51,8 @@ pub struct ScenarioJobRun {
 }
 
 impl ScenarioJobRun {
-    /// Lower bound of the elapsed time: neither reading, nor computing on `threads` threads, takes less.
+    /// Returns a lower bound of the elapsed time in nanoseconds: the longer of reading, and computing on `threads`
+    /// threads.
     #[must_use]
     pub fn bound_ns(&self, threads: u64) -> u64 {
         self.reading_ns.max(self.computing_ns / threads.max(1))
@@ -62,15 +63,15 @@ impl ScenarioJobRun {
 const LEGEND: &str = "Best: the longer of the time in which the drive was read and of computing on all threads; no order of tasks makes it \
      shorter. Computes, waits: of all threads together. Fetched: what was asked of the drive.";
 
-/// Relative difference up to which two published times do not show which method is faster.
+/// Relative difference of two published times up to which neither method counts as faster.
 const TIMES_ALIKE_RATIO: f64 = 0.05;
 
-/// Whether there are any.
+/// Returns whether there are any jobs.
 pub(super) fn has_jobs(result: &ScenarioResult) -> bool {
     result.points.iter().any(|point| !point.jobs.is_empty())
 }
 
-/// One row for each run of each job at each point; `None` without jobs.
+/// Returns a table with one row for each run of each job at each point; `None` without jobs.
 pub(super) fn table(result: &ScenarioResult) -> Option<Table> {
     if !has_jobs(result) {
         return None;
@@ -114,14 +115,14 @@ fn job_runs(job: &ScenarioJob) -> impl Iterator<Item = (usize, &ScenarioJobRun)>
 /// A run of a job at a point.
 struct Item<'a> {
     point: &'a ScenarioPoint,
-    /// The point, in its first row.
+    /// The point; only in its first row.
     first: Option<&'a ScenarioPoint>,
     job: &'a ScenarioJob,
     number: usize,
     run: &'a ScenarioJobRun,
 }
 
-/// The findings of an experiment about its jobs.
+/// Returns the findings of an experiment about its jobs.
 pub(super) fn verdict(result: &ScenarioResult) -> Vec<String> {
     let Some(last) = result.points.last() else { return Vec::new() };
     let mut sentences: Vec<String> = order(result).into_iter().chain(later_runs(result)).collect();
@@ -134,7 +135,7 @@ pub(super) fn verdict(result: &ScenarioResult) -> Vec<String> {
     sentences
 }
 
-/// The gain of running a job again.
+/// Describes the gain of running a job again.
 fn later_runs(result: &ScenarioResult) -> Option<String> {
     let shares = result.points.iter().flat_map(|point| {
         point.jobs.iter().filter_map(move |job| {
@@ -155,7 +156,7 @@ fn later_runs(result: &ScenarioResult) -> Option<String> {
     })
 }
 
-/// Shortest and longest elapsed time.
+/// Describes the shortest and the longest elapsed time.
 fn extremes(result: &ScenarioResult) -> Option<String> {
     let points = || result.points.iter().filter(|point| !point.jobs.is_empty());
     let best = points().min_by_key(|point| point.elapsed_ns)?;
@@ -165,7 +166,7 @@ fn extremes(result: &ScenarioResult) -> Option<String> {
     Some(format!("It takes {} at best, {} at worst.", named(best), named(worst)))
 }
 
-/// A sentence about the time of one job.
+/// Describes the time of one job in a sentence.
 fn about(job: &ScenarioJob) -> String {
     let runs = job.runs.iter().map(|run| {
         let bound = run.bound_ns(job.threads).max(1);
@@ -175,7 +176,7 @@ fn about(job: &ScenarioJob) -> String {
     format!("{} ({}, {} threads) takes {}.", job.name, job.method, job.threads, runs.join("; then "))
 }
 
-/// How often one method is faster than another where it was published to be.
+/// Describes how often one method is faster than another in agreement with the published times.
 fn order(result: &ScenarioResult) -> Option<String> {
     let method = result.varied.iter().position(|key| key.ends_with(".method"))?;
     let rest = |point: &ScenarioPoint| {

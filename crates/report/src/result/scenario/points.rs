@@ -1,10 +1,10 @@
-//! The points of an experiment in rows and columns: shared by the tables of programs, of jobs and of rates.
+//! Rows and columns of the points of an experiment: shared by the tables of programs, of jobs and of rates.
 
 use super::{ScenarioPoint, ScenarioResult};
 use crate::rows::Rows;
 
-/// The first columns: one for each key that is varied. A point may have more or fewer values than there are keys;
-/// rows and header then still line up.
+/// The first columns: one for each varied key. A point may have more or fewer values than there are keys; rows and
+/// header are still aligned.
 #[derive(Clone, Copy)]
 pub(crate) struct Keys<'a> {
     varied: &'a [String],
@@ -17,7 +17,7 @@ impl<'a> Keys<'a> {
         Keys { varied: &result.varied, columns: columns.fold(result.varied.len(), usize::max) }
     }
 
-    /// Rows with the columns; the values stand in the first row of a point alone.
+    /// Adds the columns to rows; the values are only in the first row of a point.
     pub(crate) fn onto<T>(
         self,
         mut rows: Rows<T>,
@@ -34,7 +34,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Puts the key before a value that is a bare number: `rate 10`.
+/// Prefixes a value that is a bare number with its key: `rate 10`.
 pub(crate) fn named(key: Option<&String>, value: &str) -> String {
     match key.filter(|_| value.parse::<f64>().is_ok()) {
         Some(key) => format!("{} {value}", last_word(key)),
@@ -42,7 +42,7 @@ pub(crate) fn named(key: Option<&String>, value: &str) -> String {
     }
 }
 
-/// `size` of `process.gzip.size`: a column's head has little room.
+/// Returns the last word of a key, for column headers: `size` of `process.gzip.size`.
 pub(crate) fn last_word(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }

@@ -1,4 +1,4 @@
-//! The points of an experiment in rows and columns, and in words: shared by the page and the terminal text.
+//! The points of an experiment as a table and in sentences: shared by the page and the terminal text.
 
 use super::points::Keys;
 use super::{ScenarioPoint, ScenarioProcess, ScenarioResult, job, regulation};
@@ -12,12 +12,12 @@ const LEGEND: &str = "Waits: for what is read, and for room to write. Hidden: re
                                  the program did something else. Wasted: prefetched, and evicted before it was used. \
                                  Faster: the time without prefetching over that with it, less one.";
 
-/// Whether there are jobs and nothing else.
+/// Returns whether there are only jobs.
 pub(super) fn is_of_jobs_alone(result: &ScenarioResult) -> bool {
     job::has_jobs(result) && result.points.iter().all(|point| point.processes.is_empty())
 }
 
-/// One row for each point, and for each program where there are several.
+/// Returns a table with one row for each point, and for each program if there are several.
 pub(super) fn table(result: &ScenarioResult) -> Table {
     if regulation::is_regulated(result) {
         return regulation::table(result);
@@ -63,26 +63,26 @@ struct Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    /// The point, in its first row.
+    /// Returns the point, only in its first row.
     fn first(&self) -> Option<&'a ScenarioPoint> {
         self.is_first.then_some(self.point)
     }
 }
 
 impl ScenarioPoint {
-    /// The published time.
+    /// Returns the published time.
     pub(super) fn published(&self) -> Value {
         Value::known(self.published_elapsed_ns, Value::Time)
     }
 
-    /// The distance of the time from the published one.
+    /// Returns the relative difference of the time from the published one.
     pub(super) fn off_by(&self) -> Value {
         let off_by = |published: u64| self.elapsed_ns as f64 / published.max(1) as f64 - 1.0;
         Value::known(self.published_elapsed_ns.map(off_by), Value::Change)
     }
 }
 
-/// The findings of an experiment.
+/// Returns the findings of an experiment.
 pub(super) fn verdict(result: &ScenarioResult) -> Vec<String> {
     let Some(last) = result.points.last() else { return vec!["Nothing was run.".to_owned()] };
     if regulation::is_regulated(result) {
@@ -108,12 +108,12 @@ pub(super) fn verdict(result: &ScenarioResult) -> Vec<String> {
     sentences
 }
 
-/// `37.3 % faster`, `5.5 % slower`.
+/// Describes a ratio: `37.3 % faster`, `5.5 % slower`.
 fn faster(ratio: f64) -> String {
     format!("{} {}", percent(ratio.abs()), if ratio < 0.0 { "slower" } else { "faster" })
 }
 
-/// A sentence about the time of a program, and the effect of the prefetcher.
+/// Describes the time of a program, and the effect of prefetching, in a sentence.
 fn about(process: &ScenarioProcess, point: &ScenarioPoint) -> String {
     let share = |ns: u64| percent(ns as f64 / process.elapsed_ns.max(1) as f64);
     let mut text = format!(
@@ -134,7 +134,7 @@ fn about(process: &ScenarioProcess, point: &ScenarioPoint) -> String {
     text
 }
 
-/// Distance of the simulated speed-ups from the published ones.
+/// Describes the difference of the simulated speed-ups from the published ones.
 fn published(result: &ScenarioResult) -> Option<String> {
     let pairs: Vec<(f64, f64)> = result
         .points

@@ -10,26 +10,26 @@ use crate::rows::Rows;
 use crate::section::Table;
 use crate::value::Value;
 
-/// One point of an experiment with regulated programs. Every figure is the median over the runs.
+/// A point of an experiment with regulated programs. Every figure is the median over the runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegulationPoint {
-    /// Measured time of each run.
+    /// Measured time of each run in nanoseconds.
     pub measured_ns: u64,
-    /// I/Os of all programs in a second.
+    /// I/Os of all programs per second.
     pub ios_per_s: f64,
-    /// The longest that an I/O of a program without a rate took.
+    /// Longest I/O time of a program without a rate, in nanoseconds.
     pub longest_other_ns: u64,
     /// The programs with a rate.
     pub owners: Vec<RegulatedProgram>,
-    /// The rule that set the allowance: `formula`, `fixed`, `corrected`, `both-ways`, `deadlines`.
+    /// The rule that determined the allowance: `formula`, `fixed`, `corrected`, `both-ways`, `deadlines`.
     pub decided_by: String,
     /// The formula's allowance (section 4.2).
     pub formula_allowance: u32,
-    /// The allowance of most of the second half.
+    /// The most frequent allowance in the second half.
     pub allowance: u32,
-    /// The same in each run.
+    /// The same for each run.
     pub allowances: Vec<u32>,
-    /// After how many regulated I/Os it was that first.
+    /// Number of regulated I/Os after which it was first reached.
     pub settled_ios: u64,
     /// Regulated I/Os of the first run.
     pub regulated_ios: u64,
@@ -51,41 +51,41 @@ pub struct RegulatedProgram {
     /// The requested rate, in percent of the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_percent: Option<u32>,
-    /// The requested rate, as the time between I/Os.
+    /// The requested rate, as the time between I/Os in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_every_ns: Option<u64>,
-    /// Its I/Os that were measured.
+    /// Number of its measured I/Os.
     pub ios: u64,
     /// Mean of actual over ideal time.
     pub accuracy_ratio: f64,
-    /// Standard deviation of the I/O time over its mean.
+    /// Coefficient of variation of the I/O time.
     pub cov_ratio: f64,
-    /// Actual over ideal time, which 99 % of the I/Os do not exceed.
+    /// 99th percentile of actual over ideal time.
     pub p99_ratio: f64,
-    /// The share that took longer than the ideal time.
+    /// Share of the I/Os that took longer than the ideal time.
     pub late_ratio: f64,
-    /// Mean I/O time.
+    /// Mean I/O time in nanoseconds.
     pub mean_ns: u64,
-    /// Mean ideal time.
+    /// Mean ideal time in nanoseconds.
     pub ideal_ns: u64,
-    /// The accuracy of the I/Os that came half a second or more after the one before.
+    /// Accuracy of the I/Os that came half a second or more after the previous one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_pause_ratio: Option<f64>,
-    /// Actual over ideal time at 0 %, 1 % … 100 % of the I/Os of the first run.
+    /// Actual over ideal time at the 0th, 1st … 100th percentile of the I/Os of the first run.
     pub quantile_ratios: Vec<f64>,
 }
 
 /// The allowance from a number of regulated I/Os on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllowancePoint {
-    /// Regulated I/Os that had ended.
+    /// Number of completed regulated I/Os.
     pub ios: u64,
-    /// Requests that might be in the device.
+    /// Maximum requests in the device.
     pub allowance: u32,
 }
 
 impl RegulationPoint {
-    /// The accuracy of the program that is furthest from its ideal time.
+    /// Returns the accuracy of the program that is furthest from its ideal time.
     #[must_use]
     pub fn worst_accuracy(&self) -> f64 {
         let far = |owner: &&RegulatedProgram| (owner.accuracy_ratio - 1.0).abs();
@@ -93,16 +93,16 @@ impl RegulationPoint {
         worst.map_or(f64::NAN, |owner| owner.accuracy_ratio)
     }
 
-    /// The widest spread of the I/O time.
+    /// Returns the largest coefficient of variation of the I/O time.
     #[must_use]
     pub fn worst_cov(&self) -> f64 {
         self.owners.iter().map(|owner| owner.cov_ratio).fold(f64::NAN, f64::max)
     }
 }
 
-/// The key that says how many requests may be in the device.
+/// The key of the maximum number of requests in the device.
 pub(crate) const ALLOWANCE: &str = "regulate.allowance";
-/// Meaning of the columns.
+/// Returns the meaning of the columns.
 fn legend(result: &ScenarioResult) -> String {
     let paused = "Paused: the accuracy of those that came half a second or more after the one before. ";
     format!(
@@ -119,7 +119,7 @@ fn has_pauses(result: &ScenarioResult) -> bool {
     owners.any(|owner| owner.after_pause_ratio.is_some())
 }
 
-/// Whether programs have different rates that are not those of a key that is varied.
+/// Returns whether programs have different rates that are not values of a varied key.
 fn has_rates(result: &ScenarioResult) -> bool {
     let mut rates = regulated(result).flat_map(|(_, point)| &point.owners).map(rate);
     let several = regulated(result).any(|(_, point)| point.owners.len() > 1);
@@ -128,21 +128,21 @@ fn has_rates(result: &ScenarioResult) -> bool {
     rates.any(|rate| Some(rate) != first) && (several || !is_varied)
 }
 
-/// Whether there is anything to say about regulation.
+/// Returns whether any point has a regulator.
 pub(crate) fn is_regulated(result: &ScenarioResult) -> bool {
     regulated(result).next().is_some()
 }
 
-/// The points that have a regulator.
+/// Returns the points with a regulator.
 pub(crate) fn regulated(result: &ScenarioResult) -> impl Iterator<Item = (&ScenarioPoint, &RegulationPoint)> {
     result.points.iter().filter_map(|point| Some((point, point.regulation.as_ref()?)))
 }
 
-/// One row for each point, and for each regulated program where there are several.
+/// Returns a table with one row for each point, and for each regulated program if there are several.
 pub(super) fn table(result: &ScenarioResult) -> Table {
     let any = |is: fn(&RegulationPoint) -> bool| regulated(result).any(|(_, regulation)| is(regulation));
     let items = regulated(result).flat_map(|(point, regulation)| {
-        // Without a program that has a rate there still is a row for the throughput.
+        // Without a program with a rate there is still a row for the throughput.
         let owners = regulation.owners.iter().map(Some).chain(regulation.owners.is_empty().then_some(None));
         owners.enumerate().map(move |(index, owner)| Item { point, regulation, is_first: index == 0, owner })
     });
@@ -188,13 +188,13 @@ impl Item<'_> {
         Value::known(self.owner, of)
     }
 
-    /// A figure of the point, in its first row.
+    /// Returns a figure of the point, only in its first row.
     fn first(&self, of: fn(&RegulationPoint) -> Value) -> Value {
         if self.is_first { of(self.regulation) } else { "".into() }
     }
 }
 
-/// `3 at 975`: the allowance, and the number of I/Os after which it was reached.
+/// Returns `3 at 975`: the allowance, and the number of I/Os after which it was reached.
 fn allowance(point: &RegulationPoint) -> Value {
     match (point.decided_by.as_str(), point.settled_ios) {
         ("deadlines", _) => Value::Nothing,
@@ -211,18 +211,18 @@ fn ratio_in_words(ratio: f64) -> String {
     decimal(ratio, 3)
 }
 
-/// A group of points that differ in the allowance alone.
+/// A group of points that differ only in the allowance.
 pub(crate) struct Search<'a> {
     values: Vec<&'a str>,
     formula: u32,
-    /// The largest that was tried, up to the formula's, at which the accuracy is good; 1 if none is.
+    /// The largest tried allowance, up to the formula's, with good accuracy; 1 if none is good.
     best: u32,
     published: Option<u32>,
-    /// Points that find an allowance by themselves: the value of the key, and the allowances that were reached.
+    /// Points that determine an allowance by themselves: the value of the key, and the allowances that were reached.
     corrected: Vec<(&'a str, &'a [u32])>,
 }
 
-/// The results of the search for the best allowance (section 6.2); empty if no allowances were tried.
+/// Returns the results of the search for the best allowance (section 6.2); empty if no allowances were tried.
 pub(crate) fn searches(result: &ScenarioResult) -> Vec<Search<'_>> {
     let Some(key) = result.varied.iter().position(|key| key == ALLOWANCE) else { return Vec::new() };
     let others = |point: &'_ ScenarioPoint| -> Vec<usize> {
@@ -248,7 +248,7 @@ pub(crate) fn searches(result: &ScenarioResult) -> Vec<Search<'_>> {
                 search.best = search.best.max(fixed);
             }
             Ok(fixed) => search.best = search.best.max(u32::from(fixed == 1)),
-            // The formula's has a column of its own.
+            // The formula's allowance has a column of its own.
             Err(_) if allowance == "formula" => {}
             Err(_) => search.corrected.push((allowance, &regulation.allowances)),
         }
@@ -257,7 +257,7 @@ pub(crate) fn searches(result: &ScenarioResult) -> Vec<Search<'_>> {
     searches
 }
 
-/// The best allowances as a table.
+/// Returns the table of the best allowances.
 pub(super) fn best_table(result: &ScenarioResult) -> Option<Table> {
     let searches = searches(result);
     let first = searches.first()?;
@@ -284,7 +284,7 @@ pub(super) fn best_table(result: &ScenarioResult) -> Option<Table> {
 }
 
 impl Search<'_> {
-    /// Allowances that the runs of a way of correcting have reached.
+    /// Returns the allowances that the runs of a method of correction have reached.
     fn reached(&self, way: usize) -> &[u32] {
         self.corrected.get(way).map_or(&[], |(_, reached)| reached)
     }
@@ -300,13 +300,13 @@ fn equal(reached: &[u32], best: u32) -> usize {
     reached.iter().filter(|&&allowance| allowance == best).count()
 }
 
-/// The findings of an experiment with regulated programs.
+/// Returns the findings of an experiment with regulated programs.
 pub(super) fn verdict(result: &ScenarioResult) -> Vec<String> {
     let all: Vec<(&ScenarioPoint, &RegulationPoint)> = regulated(result).collect();
     if let [(_, only)] = all.as_slice() {
         return only.owners.iter().map(|owner| about(owner, only)).collect();
     }
-    // Where all allowances are tried, most of them are too much.
+    // If all allowances are tried, most of them are too large.
     let mut sentences = if searches(result).is_empty() { ranges(result, &all) } else { Vec::new() };
     sentences.extend(searched(result));
     sentences
@@ -334,7 +334,7 @@ fn about(owner: &RegulatedProgram, point: &RegulationPoint) -> String {
     )
 }
 
-/// Between what figures lie, for each value of the policy.
+/// Describes the ranges of figures, for each value of the policy.
 fn ranges(result: &ScenarioResult, all: &[(&ScenarioPoint, &RegulationPoint)]) -> Vec<String> {
     let key = result.varied.iter().position(|key| key.ends_with(".policy"));
     let policy = |point: &ScenarioPoint| key.and_then(|key| point.values.get(key)).cloned();
@@ -367,7 +367,7 @@ fn ranges(result: &ScenarioResult, all: &[(&ScenarioPoint, &RegulationPoint)]) -
     policies.iter().filter_map(sentence).collect()
 }
 
-/// Number of searches that found the best allowance.
+/// Describes how many searches found the best allowance.
 fn searched(result: &ScenarioResult) -> Vec<String> {
     let searches = searches(result);
     let mut sentences = Vec::new();

@@ -11,17 +11,17 @@ use crate::chart::Chart;
 /// One side of a comparison, or the only result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Side<'a> {
-    /// `A` or `B`; empty where there is only one.
+    /// `A` or `B`; empty if it is the only result.
     pub(crate) name: &'static str,
     pub(crate) result: &'a SimResult,
 }
 
-/// The charts of one simulation, in the order of the page; empty if no command was counted.
+/// Returns the charts of one simulation, in the order of the page; empty if no command was counted.
 pub(crate) fn charts(result: &SimResult) -> Vec<Chart> {
     of_sides(&[Side { name: "", result }])
 }
 
-/// The charts of two simulations on the same scales; empty if neither counted a command.
+/// Returns the charts of two simulations on the same scales; empty if neither counted a command.
 pub(crate) fn compare(a: &SimResult, b: &SimResult) -> Vec<Chart> {
     of_sides(&[Side { name: "A", result: a }, Side { name: "B", result: b }])
 }

@@ -1,4 +1,4 @@
-//! A run over its time, and the distribution of its response times: the data of the charts.
+//! A run over time, and the distribution of its response times: the data of the charts.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,19 +6,19 @@ use crate::number;
 
 use super::{DiskTime, ReadCounts, Seeks};
 
-/// How a run is cut into chunks (Hosogi 2013, table 1).
+/// The division of a run into chunks (Hosogi 2013, table 1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunking {
-    /// The limit by which a chunk ends.
+    /// The limit at which a chunk ends.
     pub mode: ChunkMode,
     /// The size of a chunk: nanoseconds, bytes or commands, by `mode`.
     pub size: u64,
-    /// Number of chunks that one [`ChunkPoint`] stands for.
+    /// Number of chunks per [`ChunkPoint`].
     pub chunks_per_point: u64,
 }
 
 impl Chunking {
-    /// How the run was cut: `each 1.00 s of simulated time`.
+    /// Describes the division: `each 1.00 s of simulated time`.
     pub(super) fn describe(self) -> String {
         let size = match self.mode {
             ChunkMode::Time => format!("each {} of simulated time", number::duration(self.size)),
@@ -36,7 +36,7 @@ impl Chunking {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChunkMode {
-    /// A span of time (Δtime).
+    /// A simulated time (Δtime).
     #[default]
     Time,
     /// A sum of command lengths (Δcapacity).
@@ -45,29 +45,29 @@ pub enum ChunkMode {
     Commands,
 }
 
-/// The indices of one chunk, or of a few that were merged.
+/// The indices of one chunk, or of several merged ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChunkPoint {
-    /// Where it begins on the simulated time line.
+    /// Start on the simulated time line, in nanoseconds.
     pub start_ns: u64,
-    /// Where it ends.
+    /// End, likewise.
     pub end_ns: u64,
     /// Commands that ended in it.
     pub commands: u64,
-    /// Reads among them.
+    /// Reads among the commands.
     pub reads: u64,
-    /// Writes among them.
+    /// Writes among the commands.
     pub writes: u64,
     /// The reads by class.
     #[serde(flatten)]
     pub read_counts: ReadCounts,
     /// Positionings of the head.
     pub seeks: Seeks,
-    /// Response of the commands.
+    /// Response times of the commands.
     pub response_ns: ResponseSummary,
     /// The disk's time by activity.
     pub disk_time_ns: DiskTime,
-    /// The longest that the host's queue was, in commands.
+    /// Maximum length of the host's queue, in commands.
     pub backlog_max: u64,
 }
 
@@ -76,27 +76,27 @@ pub struct ChunkPoint {
 pub struct ResponseSummary {
     /// The mean, rounded.
     pub mean: u64,
-    /// 99 % took no longer.
+    /// 99th percentile.
     pub p99: u64,
-    /// The longest.
+    /// Maximum.
     pub max: u64,
 }
 
-/// One point of the ascending curve: `share_ratio` of the commands took no longer than `response_ns`.
+/// A point of the ascending curve: `share_ratio` of the commands took at most `response_ns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
     /// Share of the commands, 0 to 1.
     pub share_ratio: f64,
-    /// Response time.
+    /// Response time in nanoseconds.
     pub response_ns: u64,
 }
 
 /// Number of commands with a response from `from_ns` up to `to_ns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistogramBin {
-    /// The shortest response of the bin.
+    /// Lower bound of the response time, inclusive.
     pub from_ns: u64,
-    /// The first response beyond the bin.
+    /// Upper bound, exclusive.
     pub to_ns: u64,
     /// Reads by class.
     #[serde(flatten)]
@@ -105,7 +105,8 @@ pub struct HistogramBin {
     pub writes: u64,
 }
 
-/// Shares at which `count` times in ascending order are drawn: every 0.2 %, and ever denser towards the slowest.
+/// Returns the shares at which `count` times in ascending order are drawn: every 0.2 %, and denser towards the
+/// slowest.
 pub fn curve_shares(count: u64) -> impl Iterator<Item = f64> {
     let even = (0..=500).map(|step| f64::from(step) / 500.0 * 0.99);
     let tail = (1..=300).map(|step| 1.0 - 0.01 * 10f64.powf(-f64::from(step) / 100.0));

@@ -1,4 +1,4 @@
-//! Sentences about a simulation, and about the changes of another one against it.
+//! Sentences about a simulation, and about its differences from another one.
 
 use sakiyomi_model::{Class, ReadClass};
 
@@ -6,7 +6,7 @@ use super::SimResult;
 use crate::label;
 use crate::number::{self, count, duration, percent};
 
-/// Sentences about a simulation.
+/// Returns sentences about a simulation.
 pub(super) fn verdict(result: &SimResult) -> Vec<String> {
     if result.commands == 0 {
         return vec!["No command was counted.".to_owned()];
@@ -28,7 +28,7 @@ pub(super) fn verdict(result: &SimResult) -> Vec<String> {
     sentences
 }
 
-/// Cost of a miss, held against a full hit (Hosogi 2013, section 3: 1 to 209 times the slowest hit).
+/// Describes the cost of a miss compared with a full hit (Hosogi 2013, section 3: 1 to 209 times the slowest hit).
 fn miss_cost(result: &SimResult) -> Option<String> {
     let miss = mean_device_ns(result, |class| !class.is_hit())?;
     let hit = mean_device_ns(result, |class| class == ReadClass::FullHit);
@@ -39,7 +39,7 @@ fn miss_cost(result: &SimResult) -> Option<String> {
     Some(format!("A miss costs {} on average{against}.", duration(miss.round() as u64)))
 }
 
-/// Mean time in the device of the reads of some classes; `None` where there were none.
+/// Returns the mean time in the device of the reads of some classes in nanoseconds; `None` if there were none.
 fn mean_device_ns(result: &SimResult, wanted: impl Fn(ReadClass) -> bool) -> Option<f64> {
     let (mut commands, mut total_ns) = (0.0, 0.0);
     for row in &result.breakdown_mean_ns {
@@ -53,7 +53,7 @@ fn mean_device_ns(result: &SimResult, wanted: impl Fn(ReadClass) -> bool) -> Opt
     (commands > 0.0).then(|| total_ns / commands)
 }
 
-/// Sentences about the changes of B against A.
+/// Returns sentences about the changes from A to B.
 pub(crate) fn compare(a: &SimResult, b: &SimResult) -> Vec<String> {
     if a.commands == 0 || b.commands == 0 {
         return vec![
@@ -89,7 +89,7 @@ pub(crate) fn compare(a: &SimResult, b: &SimResult) -> Vec<String> {
     sentences
 }
 
-/// `falls from 5.12 ms to 2.48 ms (−51.6 %)`.
+/// Describes a change: `falls from 5.12 ms to 2.48 ms (−51.6 %)`.
 fn movement(from: u64, to: u64, text: impl Fn(u64) -> String) -> String {
     if from == to {
         return format!("stays at {}", text(from));
@@ -106,7 +106,7 @@ fn movement(from: u64, to: u64, text: impl Fn(u64) -> String) -> String {
     format!("{verb} from {} to {}{change}", text(from), text(to))
 }
 
-/// Whether two results are of the same work: only then is one better than the other.
+/// Returns whether two results are of the same workload, so that one can be called better.
 pub(crate) fn same_workload(a: &SimResult, b: &SimResult) -> bool {
     let work = |of: &SimResult| (of.commands, of.reads, of.writes, of.read_bytes, of.written_bytes);
     a.trace == b.trace && a.replay == b.replay && a.warm_up_ns == b.warm_up_ns || work(a) == work(b)

@@ -1,4 +1,4 @@
-//! Which operators share a core at a rate, and which rates the machine holds.
+//! The assignment of operators to cores at a rate, and the rates that the machine sustains.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,39 +18,39 @@ pub struct StreamPlanResult {
     pub pipeline: String,
     /// Mean rate of the input, in records per second.
     pub rate_per_s: f64,
-    /// Cores that may be used.
+    /// Number of usable cores.
     pub cores: u64,
-    /// Share of a core's time that may be used.
+    /// Maximum utilisation of a core.
     pub utilisation_max_ratio: f64,
-    /// Groups of operators, one core each; empty if no plan holds the rate.
+    /// Groups of operators, one core each; empty if no plan sustains the rate.
     pub groups: Vec<StreamGroup>,
-    /// Mean latency of an output record; absent without a plan.
+    /// Mean latency of an output record in nanoseconds; absent without a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<f64>,
-    /// Whether no better plan of neighbouring operators exists.
+    /// Whether the plan is proven optimal among plans of neighbouring operators.
     pub is_exact: bool,
-    /// How far the rate is from what any plan holds.
+    /// The difference of the rate from the highest sustained one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortfall: Option<StreamShortfall>,
     /// Ranges of rates with one plan each, ascending.
     pub rates: Vec<StreamRate>,
 }
 
-/// Operators that share a core, or cores that share their tuples by key.
+/// Operators that share a core, or cores that share the operators' tuples by key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamGroup {
     /// Names of the operators.
     pub operators: Vec<String>,
     /// The operating system's numbers of the CPUs.
     pub cpus: Vec<u64>,
-    /// Share of the time for which the busiest of them is busy.
+    /// Utilisation of the busiest of them.
     pub utilisation_ratio: f64,
 }
 
-/// A rate that no plan holds.
+/// A rate that no plan sustains.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamShortfall {
-    /// The highest rate that a plan holds, in records per second.
+    /// The highest rate that a plan sustains, in records per second.
     pub held_per_s: f64,
     /// Its limit, in words.
     pub limit: String,
@@ -61,11 +61,11 @@ pub struct StreamShortfall {
 pub struct StreamRate {
     /// The highest rate of the range, in records per second.
     pub to_per_s: f64,
-    /// Cores that it uses.
+    /// Number of cores in use.
     pub cores: u64,
-    /// The groups: names of operators by `+`, groups by ` | `.
+    /// The groups: names of operators joined by `+`, groups by ` | `.
     pub groups: String,
-    /// Mean latency at that rate.
+    /// Mean latency at the upper end of the range, in nanoseconds.
     pub latency_ns: f64,
 }
 

@@ -1,4 +1,4 @@
-//! A pipeline that ran: what its operators did, how old its outputs were, and how it moved between cores.
+//! A run of a pipeline: figures of its operators, latencies of its outputs, and its moves between cores.
 
 mod chart;
 mod snapshots;
@@ -20,28 +20,28 @@ pub use snapshots::StreamSnapshots;
 pub struct StreamRunResult {
     /// Name of the file with the pipeline.
     pub pipeline: String,
-    /// From the start to the end of the last sink.
+    /// Time in nanoseconds from the start to the end of the last sink.
     pub elapsed_ns: u64,
-    /// User CPU time of the process.
+    /// User CPU time of the process in nanoseconds.
     pub user_ns: u64,
-    /// System CPU time of the process.
+    /// System CPU time of the process in nanoseconds.
     pub system_ns: u64,
-    /// Cores that could be used.
+    /// Number of usable cores.
     pub cores: u64,
     /// The sources.
     pub sources: Vec<StreamSource>,
-    /// All operators, sources and sinks included, in their order.
+    /// All operators in their order, including sources and sinks.
     pub operators: Vec<StreamOperator>,
     /// The sinks.
     pub sinks: Vec<StreamSink>,
-    /// Changes of the plan, the last thousand.
+    /// The last thousand changes of the plan.
     pub changes: Vec<StreamChange>,
     /// Operators that stopped after a panic.
     pub failures: Vec<StreamFailure>,
-    /// Its snapshots; absent if none were asked for.
+    /// Its snapshots; absent if none were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshots: Option<StreamSnapshots>,
-    /// The losses of a crash, and other remarks.
+    /// Losses after a crash, and other remarks.
     pub notes: Vec<String>,
 }
 
@@ -50,16 +50,16 @@ pub struct StreamRunResult {
 pub struct StreamSource {
     /// Its name.
     pub name: String,
-    /// Records that it emitted.
+    /// Emitted records.
     pub records: u64,
-    /// Records that could not be read, and were passed over.
+    /// Records that could not be parsed, and were skipped.
     pub bad: u64,
-    /// The first of them: where it is, and what is wrong with it.
+    /// The first of these: its position and its fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_bad: Option<String>,
-    /// Records that came after the watermark, and were dropped.
+    /// Late records, which came after the watermark and were dropped.
     pub late: u64,
-    /// Records that were dropped under overload.
+    /// Records dropped under overload.
     pub shed: u64,
 }
 
@@ -68,34 +68,35 @@ pub struct StreamSource {
 pub struct StreamOperator {
     /// Its name.
     pub name: String,
-    /// The operating system's number of the CPU on which it ended; absent if workers are not pinned.
+    /// The operating system's number of the CPU that it ran on at the end; absent if workers are not pinned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u64>,
-    /// Cores among which its records were divided at the end, of which `cpu` is the first; absent if it had one.
+    /// Number of cores among which its records were divided at the end, of which `cpu` is the first; absent if it had
+    /// one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u64>,
-    /// Records that it received.
+    /// Received records.
     pub records_in: u64,
-    /// Records that it emitted.
+    /// Emitted records.
     pub records_out: u64,
     /// Records whose processing failed.
     pub failed: u64,
-    /// Records that it dropped because they came after their window, and keys that it forgot.
+    /// Records dropped because they came after their window, and evicted keys.
     pub late: u64,
-    /// Estimated time in it.
+    /// Estimated CPU time of the operator in nanoseconds.
     pub busy_ns: u64,
-    /// Most records found in the ring to it.
+    /// Maximum number of records in its input ring.
     pub ring_max: u64,
 }
 
-/// A sink and the ages of the records that reached it.
+/// A sink and the latencies of its records.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamSink {
     /// Its name.
     pub name: String,
-    /// Records.
+    /// Number of records.
     pub records: u64,
-    /// Mean latency, from the scheduled arrival of a record's latest input.
+    /// Mean latency in nanoseconds, from the scheduled arrival of a record's latest input.
     pub mean_ns: u64,
     /// Median.
     pub p50_ns: u64,
@@ -103,45 +104,45 @@ pub struct StreamSink {
     pub p99_ns: u64,
     /// 99.9th percentile.
     pub p99_9_ns: u64,
-    /// Largest.
+    /// Maximum.
     pub max_ns: u64,
-    /// Latencies by tenths of a second with records: the last hour.
+    /// Latencies per tenth of a second with records, over the last hour.
     pub windows: Vec<StreamWindow>,
 }
 
 /// A tenth of a second at a sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamWindow {
-    /// Its begin since the start.
+    /// Start in nanoseconds since the start of the run.
     pub start_ns: u64,
-    /// Its end.
+    /// End, likewise.
     pub end_ns: u64,
-    /// Records.
+    /// Number of records.
     pub records: u64,
     /// Median latency.
     pub p50_ns: u64,
     /// 99th percentile.
     pub p99_ns: u64,
-    /// Largest.
+    /// Maximum.
     pub max_ns: u64,
 }
 
 /// A change of the plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamChange {
-    /// When it had been made, since the start.
+    /// Time of its completion in nanoseconds since the start.
     pub at_ns: u64,
     /// The reason.
     pub reason: String,
-    /// Rate of the input at the decision, in records per second; absent if it was not about a rate.
+    /// Rate of the input at the decision, in records per second; absent if the reason is not a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<f64>,
-    /// Cores in use afterwards; absent if they did not change.
+    /// Cores in use afterwards; absent if unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<u64>,
-    /// Segments that moved, were split or fused.
+    /// Number of segments that were moved, split or fused.
     pub moves: u64,
-    /// From the sample that led to the decision until all had been made.
+    /// Time in nanoseconds from the sample that led to the decision to the completion.
     pub duration_ns: u64,
 }
 

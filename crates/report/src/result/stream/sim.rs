@@ -1,4 +1,4 @@
-//! A pipeline simulated on more and more cores: latency and overflow against the number of cores.
+//! A pipeline simulated on an increasing number of cores: latency and overflow against the number of cores.
 
 mod chart;
 
@@ -20,7 +20,7 @@ pub struct StreamSimResult {
     pub pipeline: String,
     /// Mean rate of the input, in records per second.
     pub rate_per_s: f64,
-    /// Simulated time in which records arrive.
+    /// Simulated time in nanoseconds during which records arrive.
     pub simulated_ns: u64,
     /// Seed of arrivals and service times.
     pub seed: u64,
@@ -28,24 +28,24 @@ pub struct StreamSimResult {
     pub domains: u64,
     /// Cores of the simulated machine.
     pub cores: u64,
-    /// Cores that the planner chooses; absent if no plan holds the rate.
+    /// Number of cores that the planner chooses; absent if no plan sustains the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen_cores: Option<u64>,
     /// The best plan on each number of cores, ascending.
     pub points: Vec<StreamSimPoint>,
 }
 
-/// A plan, simulated.
+/// A simulated plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamSimPoint {
-    /// Cores that it uses.
+    /// Number of cores in use.
     pub cores: u64,
-    /// Operators by core: names by `+`, cores by ` | `.
+    /// Operators by core: names joined by `+`, cores by ` | `.
     pub groups: String,
-    /// Mean latency by the planner's model; absent if a core is overloaded.
+    /// Mean latency in nanoseconds by the planner's model; absent if a core is overloaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_ns: Option<f64>,
-    /// Simulated mean latency.
+    /// Simulated mean latency in nanoseconds.
     pub mean_ns: f64,
     /// Median.
     pub p50_ns: u64,
@@ -53,17 +53,17 @@ pub struct StreamSimPoint {
     pub p99_ns: u64,
     /// 99.9th percentile.
     pub p99_9_ns: u64,
-    /// Largest.
+    /// Maximum.
     pub max_ns: u64,
-    /// Share of the records that found no room and were dropped.
+    /// Share of the records that were dropped for lack of room.
     pub shed_ratio: f64,
     /// Utilisation of the busiest core.
     pub utilisation_max_ratio: f64,
-    /// Hops between cores of a record.
+    /// Mean number of hops between cores per record.
     pub hops: f64,
-    /// CPU time of all cores, polling included.
+    /// CPU time of all cores in nanoseconds, including polling.
     pub cpu_ns: u64,
-    /// Most records in a ring.
+    /// Maximum number of records in a ring.
     pub ring_max: u64,
 }
 

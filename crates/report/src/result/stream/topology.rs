@@ -1,4 +1,4 @@
-//! Cores in cache domains, and what it costs to hand a tuple from one to another.
+//! Cores in cache domains, and the costs of passing a tuple from one to another.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,10 +11,10 @@ use crate::rows::Rows;
 use crate::section::{Fact, Finding, Glossary, Present, Section};
 use crate::value::Value;
 
-/// The machine as the planner of streams sees it.
+/// The machine as represented in the planner of streams.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamTopologyResult {
-    /// The cores that may be used, by domain.
+    /// The usable cores, by domain.
     pub cores: Vec<StreamCore>,
     /// Costs of a hop, the nearest first: within a domain, between domains.
     pub hops: Vec<StreamHop>,
@@ -31,27 +31,27 @@ pub struct StreamCore {
     pub domain: u64,
 }
 
-/// Costs of handing a tuple over, each in nanoseconds.
+/// Costs of passing a tuple, each in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamHop {
     /// `near`, within a cache domain; or `far`, between two.
     pub distance: String,
-    /// Whether it was measured on this machine; otherwise it is that of another distance, or assumed.
+    /// Whether it was measured on this machine; otherwise it is taken from another distance, or assumed.
     pub is_measured: bool,
     /// CPU time of the sender.
     pub send_ns: f64,
-    /// Time on the way, which no core spends.
+    /// Transit time, which no core spends.
     pub transit_ns: f64,
     /// CPU time of the receiver.
     pub receive_ns: f64,
-    /// From the wake-up call until a parked receiver runs.
+    /// Time from the wake-up call until a parked receiver runs.
     pub wake_ns: f64,
     /// CPU time of the sender that wakes a parked receiver.
     pub waker_ns: f64,
 }
 
 impl StreamHop {
-    /// From the push until the receiver has the tuple, if it polls.
+    /// Returns the time from the push until the receiver has the tuple, if it polls.
     fn hop_ns(&self) -> f64 {
         self.send_ns + self.transit_ns + self.receive_ns
     }

@@ -1,7 +1,7 @@
-//! The points of a sweep: hit rate against mean and worst response.
+//! Charts of the points of a sweep: hit rate against mean and worst response.
 //!
 //! Undominated points are filled and joined in order of hit rate. The line may go up and down, since a point may be
-//! on the front for the sake of the other response time.
+//! on the front because of the other response time.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use crate::result::{SweepPoint, SweepResult, point_name};
 
 /// Height of the plot, in pixels.
 const PLOT_HEIGHT: u32 = 440;
-/// Beyond this a label is cut; the point's own words and the table have the whole of it.
+/// Length at which a label is truncated; the point's description and the table have the whole label.
 const LABEL_LENGTH: usize = 36;
 
-/// More beaten points than this are not drawn: a page has to stay small.
+/// Maximum dominated points that are drawn: a page has to stay small.
 const BEATEN_MAX: usize = 1000;
 
-/// One panel, by the quantity of its y axis.
+/// A panel, identified by the quantity of its y axis.
 struct View {
     title: &'static str,
     ns: fn(&SweepPoint) -> u64,
@@ -73,7 +73,7 @@ pub(crate) fn chart(result: &SweepResult) -> Chart {
 struct Spot<'a>(Vec<&'a SweepPoint>);
 
 impl Spot<'_> {
-    /// The points at their places, in the order of the sweep.
+    /// Returns the points at their positions, in the order of the sweep.
     fn all(points: &[SweepPoint]) -> Vec<Spot<'_>> {
         let figures = |point: &SweepPoint| {
             (point.hit_ratio.to_bits(), point.response_mean_ns, point.response_max_ns, point.undominated)
@@ -90,7 +90,7 @@ impl Spot<'_> {
         spots
     }
 
-    /// Everything that the chart says of it.
+    /// Returns its description.
     fn words(&self) -> String {
         let point = self.0[0];
         let settings: Vec<String> = self.0.iter().map(|point| point_name(point)).collect();
@@ -103,7 +103,7 @@ impl Spot<'_> {
         )
     }
 
-    /// The label beside the mark.
+    /// Returns the label beside the mark.
     fn label(&self) -> String {
         let first = short(&point_name(self.0[0]), LABEL_LENGTH);
         match self.0.len() {
@@ -113,7 +113,7 @@ impl Spot<'_> {
     }
 }
 
-/// The undominated ones from the lowest hit rate to the highest, and the others.
+/// Returns the undominated ones in ascending order of hit rate, and the others.
 fn spots(points: &[SweepPoint]) -> (Vec<Spot<'_>>, Vec<Spot<'_>>) {
     let (mut front, beaten): (Vec<Spot<'_>>, Vec<Spot<'_>>) =
         Spot::all(points).into_iter().partition(|spot| spot.0[0].undominated);
@@ -136,7 +136,7 @@ fn draw_points(
         plot.point(place(spot), Shape::Disc, 10, palette::FRONT, &spot.words());
     }
     let mut room = Room::beside(front.iter().chain(beaten.iter().copied()).map(place), plot);
-    // The highest hit rate first: where room is short, the better end keeps its names.
+    // In descending order of hit rate: if space is short, the better end keeps its names.
     for spot in front.iter().rev() {
         let label = spot.label();
         let Some(middle) = room.take(place(spot), plot.extent(&label)) else { continue };

@@ -1,14 +1,14 @@
-//! A regulated device over the observed time: its users, and the accuracy of their rates.
+//! Charts of a regulated device over the observed time: its users, and the accuracy of their rates.
 
 use crate::chart::Chart;
 use crate::chart::over_time::{Join, Kind, Layer, Panel, TimeChart, TimeRange};
 use crate::chart::palette::{self, Colour};
 use crate::result::{IorateOwner, TopResult, TopShare, TopWindow};
 
-/// Owners that are drawn individually: those with the most I/Os.
+/// Maximum owners that are drawn individually: those with the most I/Os.
 const OWNERS_MAX: usize = 7;
 
-/// Empty if there was only one sample.
+/// Returns the charts; empty if there was only one sample.
 pub(crate) fn charts(result: &TopResult) -> Vec<Chart> {
     if result.windows.is_empty() {
         return Vec::new();
@@ -23,7 +23,7 @@ pub(crate) fn charts(result: &TopResult) -> Vec<Chart> {
     charts.into_iter().map(TimeChart::draw).collect()
 }
 
-/// Owners with a rate first, then the most active.
+/// Returns the owners to draw: those with a rate first, then the most active.
 fn drawn(result: &TopResult) -> Vec<&IorateOwner> {
     let ios = |owner: &IorateOwner| -> u64 {
         let shares = result.windows.iter().filter_map(|window| window.share(owner.number));
@@ -40,7 +40,7 @@ fn name(owner: &IorateOwner) -> String {
     format!("{}{rate}", owner.who())
 }
 
-/// I/Os a second, by owner.
+/// Returns the chart of I/Os per second, by owner.
 fn ios(result: &TopResult, drawn: &[&IorateOwner]) -> TimeChart {
     let per_second = |window: &TopWindow, ios: u64| {
         let length = window.end_ns.saturating_sub(window.start_ns) as f64 / 1e9;
@@ -68,7 +68,7 @@ fn ios(result: &TopResult, drawn: &[&IorateOwner]) -> TimeChart {
     }
 }
 
-/// Accuracy of the rates; `None` if no owner had a rate.
+/// Returns the chart of the accuracy of the rates; `None` if no owner had a rate.
 fn accuracy(result: &TopResult, drawn: &[&IorateOwner]) -> Option<TimeChart> {
     let rated: Vec<&IorateOwner> = drawn.iter().copied().filter(|owner| owner.has_rate()).collect();
     let layers = layers(result, &rated, Join::MeanOverTime, |_, share| share?.accuracy_ratio);

@@ -1,4 +1,4 @@
-//! How far a simulated drive is from a measured one: the distributions, how far apart they lie, and single requests.
+//! Charts of a simulated drive compared with a measured one: the distributions, their distance, and single requests.
 
 use crate::chart::axis::Axis;
 use crate::chart::frame::{Frame, Key, PanelFrame};
@@ -26,7 +26,7 @@ const REPLAYS: [Replay; 2] = [
     },
 ];
 
-/// Empty if no request was judged.
+/// Returns the charts; empty if no request was judged.
 pub(crate) fn charts(result: &ValidateResult) -> Vec<Chart> {
     if result.judged == 0 {
         return Vec::new();
@@ -38,7 +38,7 @@ pub(crate) fn charts(result: &ValidateResult) -> Vec<Chart> {
     ]
 }
 
-/// Measured and simulated times, cumulative.
+/// Returns the chart of measured and simulated times, cumulative.
 fn distributions(curve: &[QuantilePoint]) -> Chart {
     const MEASURED: &str = "measured";
     let times = curve.iter().flat_map(|point| [point.measured_ns, point.free_ns, point.anchored_ns]);
@@ -58,7 +58,7 @@ fn distributions(curve: &[QuantilePoint]) -> Chart {
             let places = curve.iter().map(move |point| (ns(point) as f64, point.share_ratio));
             plot.line(places.map(|(ns, share)| (x.place(ns), y.place(share))), stroke, title);
         };
-        // The measured one lies wide below the others, so that it can be seen where they meet it.
+        // The measured one is a wide line below the others, so that it is visible where they coincide.
         line(|point| point.measured_ns, Stroke::new(palette::MEASURED, 11), MEASURED, plot);
         for replay in &REPLAYS {
             line(replay.time_ns, Stroke::new(replay.colour, 4), replay.name, plot);
@@ -71,7 +71,7 @@ fn distributions(curve: &[QuantilePoint]) -> Chart {
     )
 }
 
-/// How far the simulated curves lie from the measured one, share by share.
+/// Returns the chart of the distance of the simulated curves from the measured one, by share.
 fn distance(curve: &[QuantilePoint]) -> Chart {
     let off =
         |point: &QuantilePoint, replay: &Replay| (replay.time_ns)(point) as f64 - point.measured_ns as f64;
@@ -100,7 +100,7 @@ fn distance(curve: &[QuantilePoint]) -> Chart {
     )
 }
 
-/// Errors of single requests.
+/// Returns the chart of the errors of single requests.
 fn errors(bins: &[ErrorBin]) -> Chart {
     let x = Axis::signed_spans(
         "simulated less measured, what lies beyond is at the edges",

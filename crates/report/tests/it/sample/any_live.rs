@@ -1,4 +1,4 @@
-//! Mounts and regulated devices that were watched, of any content.
+//! Arbitrary mounts and regulated devices.
 
 use proptest::collection::vec;
 use proptest::option;

@@ -1,4 +1,4 @@
-//! Anything that a probe could be, sensible or not.
+//! Arbitrary probes, sensible or not.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -69,13 +69,13 @@ fn any_case(float: &Floats) -> BoxedStrategy<ProbeCase> {
         .boxed()
 }
 
-/// Anything that deserialises as a probe.
+/// Generates any value that deserializes as a probe.
 pub(crate) fn any_probe() -> BoxedStrategy<ProbeResult> {
     use proptest::num::f64::{NEGATIVE, NORMAL, POSITIVE, ZERO};
     probe_of(prop_oneof![0.0..=4.0f64, 1e6..1e10f64, POSITIVE | NEGATIVE | NORMAL | ZERO].boxed())
 }
 
-/// The same with floats that JSON cannot hold: infinities and NaN.
+/// Generates the same with floats that JSON cannot represent: infinities and NaN.
 pub(crate) fn any_broken_probe() -> BoxedStrategy<ProbeResult> {
     probe_of(prop_oneof![0.0..=4.0f64, 1e6..1e10f64, proptest::num::f64::ANY].boxed())
 }

@@ -10,7 +10,7 @@ use sakiyomi_report::result::{
 
 const MS: u64 = 1_000_000;
 
-/// An owner with a rate that is kept, one whose rate is not kept, a group, and others.
+/// Returns an owner whose rate is met, one whose rate is not met, a group, and others.
 pub(crate) fn iorate() -> IorateResult {
     let owner = |number, target, name: &str| IorateOwner {
         number,
@@ -107,7 +107,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Anything that a mount could say.
+    /// Generates any state of a mount.
     pub(crate) fn any_iorate()(
         (mount, name, policy) in ("\\PC{0,9}", "[\n\x1bx]{0,90}", "\\PC{0,9}"),
         (at_ns, service_ns, requests, busy_ns) in any::<(u64, u64, u64, Option<u64>)>(),

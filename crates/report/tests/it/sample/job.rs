@@ -1,4 +1,4 @@
-//! Jobs of tasks in an experiment, made up: some that are plausible, and any at all.
+//! Jobs of tasks in an experiment, made up: plausible and arbitrary ones.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::{MS, number, run, words};
 use sakiyomi_report::result::*;
 
-/// Two methods on one and on four threads, of which the published order comes out once.
+/// Returns two methods on one and on four threads, whose published order is reproduced once.
 pub(crate) fn jobs() -> Document<ScenarioResult> {
     let point = |method: &str, threads: u64, elapsed: u64, published: u64| ScenarioPoint {
         values: vec![method.to_owned(), threads.to_string()],

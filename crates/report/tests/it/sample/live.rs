@@ -4,7 +4,7 @@ use sakiyomi_report::result::*;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A mount that reads a file, waits, and then seeks, with a rate in the end.
+/// Returns a mount that reads a file, waits, and then seeks, with a rate at the end.
 pub(crate) fn mount() -> MountResult {
     let windows: Vec<MountWindow> = (0..90).map(second).collect();
     let accesses = windows.iter().map(|window| window.accesses).sum();
@@ -49,7 +49,7 @@ fn second(index: u64) -> MountWindow {
     }
 }
 
-/// Two programs on a device: one with a rate, and one that is in its way.
+/// Returns two programs on a device: one with a rate, and one that interferes with it.
 pub(crate) fn top() -> TopResult {
     let owner = |number: u64, pid, name: &str| IorateOwner {
         number,

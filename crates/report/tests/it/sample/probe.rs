@@ -8,7 +8,7 @@ const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const US: u64 = 1000;
 
-/// The columns in which the cases stand below.
+/// The columns of the cases below.
 type Row = (&'static str, u64, u64, &'static str, f64, f64, [u64; 2], ProbeVerdict);
 
 const STORAGE: ProbeVerdict = ProbeVerdict::StorageBound;
@@ -19,7 +19,7 @@ const UNDECIDED: ProbeVerdict = ProbeVerdict::Undecided;
 const ORDINARY: &str = "ordinary";
 const HUGE: &str = "huge pages";
 
-/// Method, depth, block, buffers, GB/s, CPU seconds for a GB, latency p50 and p99 in µs, verdict.
+/// Engine, depth, block, buffers, GB/s, CPU seconds per GB, latency p50 and p99 in µs, verdict.
 const DIRECT: [Row; 14] = [
     ("read", 1, 128 * KIB, HUGE, 0.61, 0.110, [210, 480], LATENCY),
     ("read", 1, MIB, ORDINARY, 0.98, 0.081, [1040, 1700], LATENCY),
@@ -88,7 +88,7 @@ fn target(name: &str, what: &str, size_bytes: u64) -> ProbeTarget {
     ProbeTarget { name: name.to_owned(), what: what.to_owned(), size_bytes }
 }
 
-/// Adds cases, and chooses among them.
+/// Adds cases, and the recommended ones among them.
 fn add(result: &mut ProbeResult, target: &str, access: (bool, bool, bool), rows: &[Row]) {
     let first = result.cases.len();
     result.cases.extend(rows.iter().map(|row| case(target, access, row)));

@@ -7,7 +7,7 @@ use sakiyomi_report::result::{
 const MS: u64 = 1_000_000;
 const MIB: u64 = 1 << 20;
 
-/// A spilling sort.
+/// Returns a spilling sort.
 pub(crate) fn sorted() -> Document<QueryResult> {
     let phase = |name: &str, mib: u64, elapsed: u64, user: u64, system: u64, waiting: u64| QueryPhase {
         name: name.to_owned(),
@@ -60,7 +60,7 @@ pub(crate) fn sorted() -> Document<QueryResult> {
     Document::new(Run::default(), result)
 }
 
-/// An aggregation whose rows are shown.
+/// Returns an aggregation whose rows are shown.
 pub(crate) fn aggregated() -> Document<QueryResult> {
     let column = |name: &str, kind: &str| QueryColumn {
         name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! An experiment with regulated programs, made up: one that is plausible, and any at all.
+//! An experiment with regulated programs, made up: a plausible and arbitrary ones.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::{MS, number, run, words};
 use sakiyomi_report::result::*;
 
-/// Two computers, two rates and two policies, with two programs that are regulated under one of them.
+/// Returns two computers, two rates and two policies, with two programs that are regulated under one of them.
 pub(crate) fn regulated() -> Document<ScenarioResult> {
     let mut points = Vec::new();
     for computer in ["PC1", "PC2"] {
@@ -20,7 +20,7 @@ pub(crate) fn regulated() -> Document<ScenarioResult> {
     document("two computers", &["case.computer", "process.target.rate", "regulate.policy"], points)
 }
 
-/// The same with the allowance varied.
+/// Returns the same with the allowance varied.
 pub(crate) fn searched() -> Document<ScenarioResult> {
     let mut points = Vec::new();
     for rate in [10, 20] {
@@ -92,7 +92,7 @@ fn program(name: &str, rate: u32, accuracy: f64) -> RegulatedProgram {
     }
 }
 
-/// Anything that deserialises as the regulation of a point.
+/// Generates any value that deserializes as the regulation of a point.
 pub(crate) fn any_regulation() -> impl Strategy<Value = RegulationPoint> {
     let ratio = || prop_oneof![0.0..3.0f64, proptest::num::f64::ANY];
     let program = (words(), any::<Option<u32>>(), vec(number(), 3), vec(ratio(), 4), vec(ratio(), 0..6))

@@ -1,4 +1,4 @@
-//! A made-up run with reading ahead, for the tests and the gallery.
+//! A made-up run with prefetching, for the tests and the gallery.
 
 use sakiyomi_report::result::{
     Document, Run, RunAdvice, RunIdle, RunPoint, RunReading, RunReason, RunResult,
@@ -7,7 +7,7 @@ use sakiyomi_report::result::{
 const MS: u64 = 1_000_000;
 const MIB: u64 = 1 << 20;
 
-/// `gzip` on storage that takes 10 ms, with one longer stall.
+/// Returns `gzip` on storage that takes 10 ms, with one longer stall.
 pub(crate) fn followed() -> Document<RunResult> {
     let point = |step: u64| {
         let stalled = if step > 30 { 8 } else { 0 };

@@ -1,4 +1,4 @@
-//! An experiment in virtual time, made up: one that is plausible, and any at all.
+//! An experiment in virtual time, made up: a plausible and arbitrary ones.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use super::job::any_jobs;
 use super::{MS, any_regulation, disk_time, number, run, words};
 use sakiyomi_report::result::*;
 
-/// One file at three limits, of which two were published.
+/// Returns one file at three limits, two of which were published.
 pub(crate) fn scenario() -> Document<ScenarioResult> {
     let point = |limit: &str, bytes: Option<u64>, elapsed: u64, published: Option<u64>| ScenarioPoint {
         values: vec!["1.00GB".to_owned(), limit.to_owned()],
@@ -60,7 +60,7 @@ pub(crate) fn scenario() -> Document<ScenarioResult> {
     Document::new(run, result)
 }
 
-/// Anything that deserialises as an experiment.
+/// Generates any value that deserializes as an experiment.
 pub(crate) fn any_scenario() -> impl Strategy<Value = ScenarioResult> {
     let at = || (number(), number()).prop_map(|(at_ns, bytes)| DistancePoint { at_ns, bytes });
     let process = (words(), vec(number(), 13), vec(at(), 0..4), words()).prop_map(

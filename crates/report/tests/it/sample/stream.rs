@@ -1,11 +1,11 @@
-//! A made-up pipeline for the tests and the gallery: its run, its plan, and the machine.
+//! A made-up pipeline for the tests and the gallery: its run, its plan, and the topology.
 
 use sakiyomi_report::result::*;
 
 const SECOND: u64 = 1_000_000_000;
 const WINDOW_NS: u64 = SECOND / 10;
 
-/// Half a minute, with a step of the rate that brings a second core into use.
+/// Returns half a minute, with a step of the rate that brings a second core into use.
 pub(crate) fn run() -> StreamRunResult {
     let windows: Vec<StreamWindow> = (0..300).map(window).collect();
     let records = windows.iter().map(|window| window.records).sum();
@@ -96,7 +96,7 @@ fn window(index: u64) -> StreamWindow {
     }
 }
 
-/// Two groups on two cores.
+/// Returns two groups on two cores.
 pub(crate) fn plan() -> StreamPlanResult {
     let group = |operators: &[&str], cpu, utilisation_ratio| StreamGroup {
         operators: operators.iter().map(|&name| name.to_owned()).collect(),
@@ -125,7 +125,7 @@ pub(crate) fn plan() -> StreamPlanResult {
     }
 }
 
-/// A rate that is too high.
+/// Returns a rate that is too high.
 pub(crate) fn shortfall() -> StreamPlanResult {
     let shortfall = StreamShortfall { held_per_s: 1.63e6, limit: "More cores would help.".to_owned() };
     StreamPlanResult {
@@ -137,7 +137,7 @@ pub(crate) fn shortfall() -> StreamPlanResult {
     }
 }
 
-/// Six numbers of cores, the first of which overflow.
+/// Returns six numbers of cores, the smallest of which overflow.
 pub(crate) fn simulated() -> StreamSimResult {
     let point = |cores: u64, mean_ns: f64, shed_ratio| StreamSimPoint {
         cores,
@@ -173,7 +173,7 @@ pub(crate) fn simulated() -> StreamSimResult {
     }
 }
 
-/// Two cache domains of two cores.
+/// Returns two cache domains of two cores.
 pub(crate) fn topology() -> StreamTopologyResult {
     let hop = |distance: &str, line_ns: f64| StreamHop {
         distance: distance.to_owned(),

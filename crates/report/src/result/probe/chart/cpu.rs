@@ -9,7 +9,7 @@ use crate::number::{count, whole_percent};
 use crate::result::ProbeCase;
 use crate::result::{Group, limit_name};
 
-/// Ueda (2013, figure 1) saw the CPU limit reads from 70 % of a core on.
+/// Utilization from which the CPU limits reads (Ueda 2013, figure 1).
 const BUSY_RATIO: f64 = 0.7;
 /// Radius of the dot of the busiest thread, in pixels.
 const DOT_RADIUS: i64 = 8;
@@ -49,7 +49,7 @@ fn keys() -> Vec<Key> {
     keys
 }
 
-/// All that a case uses, in cores.
+/// Returns the total CPU use of a case, in cores.
 fn used(case: &ProbeCase) -> f64 {
     parts(case).iter().sum()
 }
@@ -58,7 +58,7 @@ fn parts(case: &ProbeCase) -> [f64; 3] {
     [case.user_ratio, case.system_ratio, case.kernel_threads_ratio]
 }
 
-/// The text beside a bar: the bar's length, the dot's place, the verdict.
+/// Returns the text beside a bar: the bar's length, the dot's position, the verdict.
 fn figure(case: &ProbeCase) -> String {
     format!(
         "{}, thread {}, {}",

@@ -1,4 +1,4 @@
-//! Throughput by method: over the block size where several were measured, otherwise a bar for each case.
+//! Throughput by engine: over the block size if several were measured, otherwise a bar for each case.
 
 use super::{NAME_LENGTH, height_for, method_keys, range, rates, row_label, rows_panel, words};
 use crate::chart::axis::Axis;
@@ -47,10 +47,10 @@ fn panel(group: &Group<'_>) -> PanelFrame {
     }
 }
 
-/// Memory of pages that are not huge.
+/// Label of memory on ordinary pages.
 const ORDINARY: &str = "ordinary";
 
-/// Dashes distinguish curves of the same method with different buffers.
+/// Returns the legend; dashes distinguish curves of the same engine with different buffers.
 fn keys(groups: &[Group<'_>]) -> Vec<Key> {
     let mut keys = method_keys(groups, KeyShape::Area);
     let mut curves = groups.iter().filter(|group| group.block_sizes_differ()).flat_map(curves);
@@ -60,7 +60,7 @@ fn keys(groups: &[Group<'_>]) -> Vec<Key> {
     keys
 }
 
-/// Texts at the right: the names of curves, or the figures of bars.
+/// Returns the texts at the right: the names of curves, or the figures of bars.
 fn beside(group: &Group<'_>) -> Vec<String> {
     if group.block_sizes_differ() {
         return ends::beside(curves(group).iter().map(|curve| &*curve.name));
@@ -81,7 +81,7 @@ fn draw_bar(group: &Group<'_>, row: usize, case: &ProbeCase, panel: &PanelFrame,
     plot.figure(row, end, &figure);
 }
 
-/// The cases of a method with one depth and one kind of buffer, from the smallest block to the largest.
+/// The cases of an engine with one depth and one kind of buffer, in ascending order of block size.
 struct Curve<'a> {
     name: String,
     cases: Vec<&'a ProbeCase>,

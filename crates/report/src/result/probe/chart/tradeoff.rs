@@ -1,4 +1,4 @@
-//! CPU time for each GB against throughput: where the cheapest case is near the fastest.
+//! CPU time per GB against throughput, which shows whether the cheapest case is near the fastest.
 
 use super::{LABEL_LENGTH, NAME_LENGTH, height_for, method_keys, rates, words};
 use crate::chart::axis::Axis;
@@ -40,7 +40,7 @@ pub(super) fn chart(groups: &[Group<'_>]) -> Chart {
 /// One group in its panel.
 struct View<'a> {
     group: &'a Group<'a>,
-    /// The cases that no other case dominates.
+    /// The undominated cases.
     front: Vec<&'a ProbeCase>,
     /// The cases nearly as fast as the fastest, which are named at the right.
     near: Vec<&'a ProbeCase>,
@@ -102,7 +102,7 @@ impl View<'_> {
         self.draw_other_names(plot);
     }
 
-    /// The front first: where room is short, it keeps its names.
+    /// Draws the names of the front first, so that they are kept if space is short.
     fn draw_other_names(&self, plot: &mut Plot<'_>) {
         let points = self.group.cases.iter().map(|case| self.place(case));
         let mut room = Room::beside(points, plot);

@@ -1,4 +1,4 @@
-//! Jobs of tasks in an experiment: the time over the number of threads, and the runs of each.
+//! Charts of jobs of tasks in an experiment: the time over the number of threads, and the runs of each.
 
 use crate::chart::axis::Axis;
 use crate::chart::bars::{self, Bars, Row};
@@ -8,11 +8,11 @@ use crate::number::{count, duration};
 use crate::result::points;
 use crate::result::{ScenarioPoint, ScenarioResult};
 
-/// Panels that are drawn; the table has the others.
+/// Maximum panels that are drawn; the table has all.
 const PANELS_MAX: usize = 6;
-/// Lines of a panel that are drawn; the table has the others.
+/// Maximum lines of a panel that are drawn; the table has all.
 const LINES_MAX: usize = 12;
-/// Bars that are drawn; the table has the others.
+/// Maximum bars that are drawn; the table has all.
 const BARS_MAX: usize = 60;
 const SECOND: f64 = 1e9;
 
@@ -20,7 +20,7 @@ pub(crate) fn charts(result: &ScenarioResult) -> Vec<Chart> {
     by_threads(result).into_iter().chain(runs(result)).collect()
 }
 
-/// Puts points into panels: the method tells lines apart, what else is varied panels.
+/// Arranges points in panels: lines differ by method, panels by the other varied keys.
 fn panels(result: &ScenarioResult) -> Panels {
     let key = |end: &str| result.varied.iter().position(|key| key.ends_with(end));
     let mut panels = Panels::default();
@@ -73,7 +73,7 @@ fn by_threads(result: &ScenarioResult) -> Option<Chart> {
     Some(lines::chart(&panels, look))
 }
 
-/// The runs of each job, one below the other, where there are several.
+/// Returns the chart of the runs of each job, one below the other, if there are several.
 fn runs(result: &ScenarioResult) -> Option<Chart> {
     let several = |point: &&ScenarioPoint| point.jobs.iter().any(|job| job.runs.len() > 1);
     let of = |point: &ScenarioPoint| {

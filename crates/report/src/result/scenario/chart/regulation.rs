@@ -1,5 +1,5 @@
-//! Regulated programs in an experiment: accuracy, spread and throughput over what was asked for, the search for the
-//! best allowance, the allowance's course, and how the I/O time is distributed.
+//! Charts of regulated programs in an experiment: accuracy, spread and throughput over the requested rate, the search
+//! for the best allowance, the course of the allowance, and the distribution of the I/O time.
 
 use crate::chart::Chart;
 use crate::chart::axis::Axis;
@@ -10,15 +10,15 @@ use crate::result::regulation::{ALLOWANCE, regulated};
 use crate::result::{AllowancePoint, RegulationPoint, ScenarioPoint, ScenarioResult};
 use crate::value::GOOD_ACCURACY_MAX;
 
-/// Panels that are drawn; the table has the others.
+/// Maximum panels that are drawn; the table has all.
 const PANELS_MAX: usize = 8;
-/// Lines of a panel that are drawn; the table has the others.
+/// Maximum lines of a panel that are drawn; the table has all.
 const LINES_MAX: usize = 16;
 /// Height of a panel, in pixels.
 const PANEL_HEIGHT: u32 = 280;
-/// Multiple of the ideal time at which the distribution is cut off.
+/// Multiple of the ideal time at which the distribution is truncated.
 const DRAWN_RATIO_MAX: f64 = 2.0;
-/// Larger accuracies are drawn at the edge.
+/// Accuracies above this are drawn at the edge.
 const DRAWN_ACCURACY_MAX: f64 = 1.6;
 const ACCURACIES: &[Level] = &[(1.0, "1 is exact"), (GOOD_ACCURACY_MAX, "up to 1.1 is good")];
 
@@ -34,7 +34,7 @@ pub(crate) fn charts(result: &ScenarioResult) -> Vec<Chart> {
     by_rate.into_iter().chain(search).chain(course(result, rate)).chain(distribution).collect()
 }
 
-/// The kind of a picture.
+/// Properties of a chart.
 struct View {
     name: &'static str,
     title: &'static str,
@@ -48,7 +48,7 @@ struct View {
     from_zero: bool,
 }
 
-/// Puts points into panels: the last of the keys that `x` does not use tells lines apart, the others panels.
+/// Arranges points in panels: lines differ by the last of the keys that are not in `not`, panels by the others.
 fn panels(result: &ScenarioResult, not: &[usize], places: impl Fn(At<'_>) -> Vec<(f64, f64)>) -> Panels {
     let mut panels = Panels::default();
     for point in regulated(result) {
@@ -91,7 +91,7 @@ fn draw(mut panels: Panels, view: &View) -> Option<Chart> {
     Some(lines::chart(&panels, look))
 }
 
-/// Accuracy, spread and throughput over the rate (figures 6.2 to 6.4 and 6.8).
+/// Returns the charts of accuracy, spread and throughput over the rate (figures 6.2 to 6.4 and 6.8).
 fn by_rate(result: &ScenarioResult, key: usize) -> Vec<Chart> {
     let views: [(View, Extract); 3] = [
         (
@@ -142,7 +142,7 @@ fn accuracy(point: &RegulationPoint) -> f64 {
     point.worst_accuracy().min(DRAWN_ACCURACY_MAX)
 }
 
-/// Panels of a figure over a key with numbers; where there is but one number nothing is worth a picture.
+/// Returns panels of a figure over a numeric key; empty if it has only one value.
 fn over(result: &ScenarioResult, key: usize, extract: Extract) -> Panels {
     let mut panels = panels(result, &[key], |(point, regulation)| {
         let at = point.values.get(key).and_then(|value| value.parse::<f64>().ok());
@@ -157,7 +157,7 @@ fn over(result: &ScenarioResult, key: usize, extract: Extract) -> Panels {
     panels
 }
 
-/// Accuracy over the allowance (figure 6.1).
+/// Returns the chart of the accuracy over the allowance (figure 6.1).
 fn search(result: &ScenarioResult, key: usize) -> Option<Chart> {
     let view = View {
         name: "search",
@@ -173,7 +173,7 @@ fn search(result: &ScenarioResult, key: usize) -> Option<Chart> {
     draw(over(result, key, accuracy), &view)
 }
 
-/// The allowance over the regulated I/Os (figures 6.5 to 6.7), where it is corrected.
+/// Returns the chart of the allowance over the regulated I/Os (figures 6.5 to 6.7), if it is corrected.
 fn course(result: &ScenarioResult, rate: Option<usize>) -> Option<Chart> {
     let view = View {
         name: "course",
@@ -193,7 +193,7 @@ fn course(result: &ScenarioResult, rate: Option<usize>) -> Option<Chart> {
         };
         course.iter().zip(ends).flat_map(step).collect()
     };
-    // The rate tells lines apart, whichever key comes last.
+    // Lines differ by the rate, whichever key comes last.
     let mut ordered = result.clone();
     if let Some(rate) = rate {
         for point in ordered.points.iter_mut().filter(|point| rate < point.values.len()) {
@@ -208,7 +208,7 @@ fn course(result: &ScenarioResult, rate: Option<usize>) -> Option<Chart> {
     draw(panels, &view)
 }
 
-/// Distribution of actual over ideal I/O time, at the middle one of the rates.
+/// Returns the distribution of actual over ideal I/O time, at the median of the rates.
 fn distribution(result: &ScenarioResult, rate: Option<usize>) -> Option<Chart> {
     let view = View {
         name: "distribution",

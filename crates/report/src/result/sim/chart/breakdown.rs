@@ -27,7 +27,7 @@ pub(super) fn chart(sides: &[Side<'_>]) -> Chart {
     })
 }
 
-/// The classes in the order of reports, those of a comparison next to each other.
+/// Returns the classes in the order of reports, those of a comparison next to each other.
 fn classes<'a>(sides: &[Side<'a>]) -> Vec<(&'static str, &'a ClassBreakdown)> {
     let mut rows: Vec<(&'static str, &'a ClassBreakdown)> = (sides.iter())
         .flat_map(|side| side.result.breakdown_mean_ns.iter().map(|class| (side.name, class)))

@@ -9,7 +9,7 @@ use crate::chart::Chart;
 use crate::chart::over_time::{Kind, Panel, Quantity, TimeChart, TimeRange};
 use crate::result::ChunkPoint;
 
-/// Every chart over the time of a simulation, in the order of the page.
+/// Returns all charts over the time of a simulation, in the order of the page.
 pub(crate) fn charts(sides: &[Side<'_>]) -> Vec<Chart> {
     let mut charts =
         vec![cache::hits(sides), cache::commands(sides), disk::seeks(sides), response::times(sides)];
@@ -20,7 +20,7 @@ pub(crate) fn charts(sides: &[Side<'_>]) -> Vec<Chart> {
     charts.into_iter().map(TimeChart::draw).collect()
 }
 
-/// Common part of the charts over the time of a simulation.
+/// Returns the common part of the charts over the time of a simulation.
 fn of_sides(sides: &[Side<'_>], quantities: &[Quantity<ChunkPoint>]) -> TimeChart {
     let span = |chunk: &ChunkPoint| (chunk.start_ns, chunk.end_ns);
     let panel = |side: &Side<'_>| Panel {

@@ -1,5 +1,5 @@
-//! All response times in ascending order (Hosogi 2013, figure 2): how far apart hits and misses lie, and how far the
-//! misses among themselves.
+//! All response times in ascending order (Hosogi 2013, figure 2): shows the distance between hits and misses, and the
+//! spread of the misses.
 
 use super::Side;
 use crate::chart::axis::Axis;

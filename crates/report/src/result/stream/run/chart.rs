@@ -1,13 +1,13 @@
-//! Latency, rate and cores of a run over its time.
+//! Charts of latency, rate and cores of a run over time.
 
 use super::{StreamRunResult, StreamWindow};
 use crate::chart::over_time::{Join, Kind, Panel, Quantity, Span, TimeChart, TimeRange};
 use crate::chart::{Chart, palette};
 
-/// Half of the width of a band that marks a change: the window in which it was made is within it.
+/// Half of the width of a band that marks a change, in nanoseconds: it covers the window of the change.
 const BAND_HALF_NS: u64 = 50_000_000;
 
-/// The sinks' latencies and rates. Empty without records.
+/// Returns the charts of the sinks' latencies and rates. Empty without records.
 pub(super) fn charts(result: &StreamRunResult) -> Vec<Chart> {
     if result.sinks.iter().all(|sink| sink.windows.is_empty()) {
         return Vec::new();

@@ -10,35 +10,36 @@ use crate::value::Value;
 /// Snapshots of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamSnapshots {
-    /// The file with the last one.
+    /// The file with the last snapshot.
     pub file: String,
-    /// Whether the file is left, so that the pipeline can be resumed.
+    /// Whether the file remains, so that the pipeline can be resumed.
     pub is_left: bool,
-    /// Number of the snapshot from which the run went on; absent if it began anew.
+    /// Number of the snapshot from which the run resumed; absent if it started anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_from: Option<u64>,
     /// Snapshots that were written.
     pub taken: u64,
-    /// Snapshots that were not taken or not written.
+    /// Snapshots that could not be taken or written.
     pub failed: u64,
-    /// Number of the last one, counted over all runs since the pipeline began anew; 0 if there is none.
+    /// Number of the last snapshot, counted over all runs since the pipeline started anew; 0 if there is none.
     pub last: u64,
-    /// Size of the last one in the file.
+    /// Size of the last one in the file, in bytes.
     pub last_bytes: u64,
-    /// Size of the largest one.
+    /// Size of the largest one, in bytes.
     pub max_bytes: u64,
-    /// Time from the emission of its barrier until all operators had saved their states, of the last one.
+    /// Time in nanoseconds from the emission of the barrier until all operators had saved their states, for the last
+    /// snapshot.
     pub alignment_ns: u64,
-    /// The longest of these times.
+    /// Maximum of these times.
     pub alignment_max_ns: u64,
-    /// Time to bring outputs and file to the disk, of the last one.
+    /// Time in nanoseconds to sync outputs and file to the disk, for the last snapshot.
     pub write_ns: u64,
-    /// The longest of these times.
+    /// Maximum of these times.
     pub write_max_ns: u64,
 }
 
 impl StreamSnapshots {
-    /// The outcome in a sentence.
+    /// Describes the outcome in a sentence.
     pub(super) fn sentence(&self) -> String {
         let taken = plural(self.taken, "snapshot");
         let rest = match (self.is_left, self.taken) {

@@ -19,7 +19,7 @@ const LINES: [Extract; 3] = [
     ("p99.9", |point| point.p99_9_ns as f64),
 ];
 
-/// Empty unless two numbers of cores hold the rate.
+/// Returns the charts; empty unless two numbers of cores sustain the rate.
 pub(super) fn charts(result: &StreamSimResult) -> Vec<Chart> {
     let held: Vec<&StreamSimPoint> = result.points.iter().filter(|point| point.shed_ratio == 0.0).collect();
     if held.len() < 2 {

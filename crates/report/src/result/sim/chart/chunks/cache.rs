@@ -8,7 +8,7 @@ use crate::chart::palette;
 use crate::label;
 use crate::result::ChunkPoint;
 
-/// The reads' classes as shares.
+/// Returns the chart of the reads' classes as shares.
 pub(super) fn hits(sides: &[Side<'_>]) -> TimeChart {
     TimeChart {
         name: "hits",
@@ -20,7 +20,7 @@ pub(super) fn hits(sides: &[Side<'_>]) -> TimeChart {
     }
 }
 
-/// The same as counts, with the writes on top.
+/// Returns the chart of the reads' classes as counts, with the writes on top.
 pub(super) fn commands(sides: &[Side<'_>]) -> TimeChart {
     let mut quantities = reads(Join::Mean).to_vec();
     quantities.push(Quantity::new("write", palette::WRITE, Join::Mean, |chunk| Some(chunk.writes as f64)));

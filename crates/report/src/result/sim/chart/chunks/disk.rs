@@ -5,7 +5,7 @@ use crate::chart::over_time::{Join, Kind, Quantity, TimeChart};
 use crate::chart::palette;
 use crate::result::ChunkPoint;
 
-/// Number of positionings of the head.
+/// Returns the chart of the number of positionings of the head.
 pub(super) fn seeks(sides: &[Side<'_>]) -> TimeChart {
     let quantity =
         |label, colour, of: fn(&ChunkPoint) -> Option<f64>| Quantity::new(label, colour, Join::Mean, of);
@@ -26,7 +26,7 @@ pub(super) fn seeks(sides: &[Side<'_>]) -> TimeChart {
     }
 }
 
-/// The disk's time by activity.
+/// Returns the chart of the disk's time by activity.
 pub(super) fn time(sides: &[Side<'_>]) -> TimeChart {
     let quantity =
         |label, colour, of: fn(&ChunkPoint) -> Option<f64>| Quantity::new(label, colour, Join::Sum, of);

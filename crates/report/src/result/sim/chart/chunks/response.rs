@@ -5,7 +5,7 @@ use crate::chart::over_time::{Join, Kind, Quantity, TimeChart};
 use crate::chart::palette;
 use crate::result::ChunkPoint;
 
-/// Mean, 99th percentile and maximum.
+/// Returns the chart of mean, 99th percentile and maximum.
 pub(super) fn times(sides: &[Side<'_>]) -> TimeChart {
     let quantities = [
         Quantity::new("longest", palette::LONGEST, Join::Max, |chunk| answered(chunk, chunk.response_ns.max)),
@@ -27,7 +27,7 @@ fn answered(chunk: &ChunkPoint, ns: u64) -> Option<f64> {
     (chunk.commands > 0).then_some(ns as f64)
 }
 
-/// Number of commands that waited in front of the device.
+/// Returns the chart of the number of commands that waited in front of the device.
 pub(super) fn backlog(sides: &[Side<'_>]) -> TimeChart {
     let quantities =
         [Quantity::new("most waiting at once", palette::BACKLOG, Join::Max, |chunk: &ChunkPoint| {
