@@ -313,8 +313,10 @@ fn jobs_of_a_calibration_correct_predictions_if_the_storage_was_measured_before(
     assert_eq!(refused.status.code(), Some(2));
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(said.contains("sakiyomi probe . --op read,write"), "{said}");
-    ok("probe . --op read,write --method read,pread:2 --block 64KiB,1MiB --size 4MiB --buffered --cached --runtime 20ms \
-        --repetitions 1 --no-control-runs --quiet");
+    ok(
+        "probe . --op read,write --method read,pread:2 --block 64KiB,1MiB --size 4MiB --buffered --cached --runtime 20ms \
+        --repetitions 1 --no-control-runs --quiet",
+    );
     let (document, _) = ok("query calibrate --glance --dir . --quiet --json");
     let corrections = &json(&document)["result"]["operators"]["corrections"];
     assert!(corrections["jobs"].as_u64().unwrap() > 0, "{corrections}");

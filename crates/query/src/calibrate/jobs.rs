@@ -116,7 +116,7 @@ impl<'a> Place<'a> {
         Storage::one(self.site.device, tables)
     }
 
-    /// Predicts and runs a job; `None` if it cannot be predicted.
+    /// Predicts and runs a job; `None` if it cannot be predicted or run.
     fn run(&self, case: &Case, operators: &OperatorCosts, round: usize) -> Result<Option<Run<'a>>, Error> {
         let threads = JobOptions::default().threads;
         let options = self.options(case.memory, if case.threads == Threads::One { 1 } else { threads });
@@ -144,7 +144,11 @@ impl<'a> Place<'a> {
         let Some(plan) = chosen(case, &explained.choice, round) else { return Ok(None) };
         // Memory that planning has freed would be reused by the job.
         allocator::trim();
-        let measured = measured(case, &paths, &plan, &options, &destination)?;
+        let measured = match measured(case, &paths, &plan, &options, &destination) {
+            // The plan needs more memory than predicted.
+            Err(Error::Memory { .. }) => return Ok(None),
+            measured => measured?,
+        };
         let _ = fs::remove_file(&result);
         Ok(Some(Run { task: explained.task, plan, storage, limits, measured }))
     }
