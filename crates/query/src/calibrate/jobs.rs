@@ -34,7 +34,7 @@ pub struct Site<'a> {
 }
 
 /// Runs of each job, in turns: enough for a median with one outlier.
-const ROUNDS: usize = 2;
+const JOB_RUNS: usize = 2;
 /// Memory limit of the generator of tables, in bytes.
 const GENERATOR_BYTES: usize = 256 << 20;
 /// Name of the step that generates the tables.
@@ -47,7 +47,7 @@ pub(super) fn steps(sites: usize) -> Vec<&'static str> {
 }
 
 fn rounds(sites: usize) -> usize {
-    ROUNDS.max(sites)
+    JOB_RUNS.max(sites)
 }
 
 /// Runs the jobs, and fits corrections of the costs to them. Calls `begin` with each of [`steps`] before it.
@@ -178,7 +178,7 @@ fn chosen(case: &Case, choice: &Choice, round: usize) -> Option<Plan> {
     let best = std::iter::once(&choice.plan).chain(rejected());
     let best = best.into_iter().find(|plan| case.work.is_done_by(plan.algorithm))?;
     let is_other = |plan: &&Plan| plan.algorithm == best.algorithm && plan.engine.kind != best.engine.kind;
-    let other = rejected().find(is_other).filter(|_| round % ROUNDS > 0);
+    let other = rejected().find(is_other).filter(|_| round % JOB_RUNS > 0);
     Some(other.unwrap_or(best).clone())
 }
 

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::step::{PhaseKind, Step};
 
-/// Smallest and largest factor: a model that is wrong by more is broken, or the measurement was.
+/// Smallest factor: a model that is wrong by more is broken, or the measurement was.
 pub const FACTOR_MIN: f64 = 0.25;
-/// See [`FACTOR_MIN`].
+/// Largest factor, for the same reason.
 pub const FACTOR_MAX: f64 = 4.0;
 /// Shorter times are not compared, in nanoseconds: they are mostly those of the measurement itself.
 const COMPARED_MIN_NS: u64 = 1_000_000;

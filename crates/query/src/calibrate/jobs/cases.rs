@@ -41,8 +41,9 @@ pub(super) enum Threads {
     All,
 }
 
-/// A limit within which the tables of the jobs stay in memory, and one beyond which they are spilled.
+/// A memory limit within which the tables of the jobs stay in memory.
 const AMPLE_BYTES: usize = 256 << 20;
+/// A memory limit beyond which they are spilled.
 const SCARCE_BYTES: usize = 64 << 20;
 /// Rows of [`Work::First`].
 const FIRST_ROWS: u64 = 1000;

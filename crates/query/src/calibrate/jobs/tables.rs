@@ -34,26 +34,32 @@ pub(super) enum Source {
 
 /// Rows of a group, as other writers make them.
 const GROUP_ROWS: u64 = 122_880;
-/// Rows of the two sides of a join: the keys of one are those of the other, multiplied by an odd number modulo a power of
-/// two, so that they are in no order.
+/// Rows of the side of a join with a row for each key, a power of two.
 const SIDE_ROWS: usize = 1 << 19;
+/// Rows of the other side: three for each key.
 const FACT_ROWS: usize = 3 << 19;
-const SIDE_STEP: u64 = 0x9_e377;
-/// Rows of the other tables: more bytes than the least memory limit of the jobs.
+/// Odd, so that its multiples modulo a power of two are all numbers, in no order.
+const KEY_FACTOR: u64 = 0x9_e377;
+/// Rows of 16 bytes: more than the least memory limit of the jobs.
 const NARROW_ROWS: usize = 4_000_000;
+/// Rows of about 150 bytes: as many bytes.
 const WIDE_ROWS: usize = 400_000;
+/// Rows of about 80 bytes: as many bytes.
 const TEXT_ROWS: usize = 700_000;
 /// Bits of a random key.
 const KEY_BITS: u32 = 40;
-/// Columns of a wide row.
-const WIDE_NUMBERS: usize = 16;
-const WIDE_DECIMALS: usize = 4;
+/// Columns of 4 bytes in a wide row.
+const NUMBER_COLUMNS: usize = 16;
+/// Columns of 16 bytes in a wide row.
+const DECIMAL_COLUMNS: usize = 4;
 /// Mean bytes of texts.
 const LONG_TEXT_BYTES: u64 = 56;
-const SHORT_TEXT_BYTES: u64 = 14;
-/// Distinct values of a short text, and of a number.
-const FEW_TEXTS: u64 = 23;
-const FEW_NUMBERS: u64 = 1009;
+/// Mean bytes of words.
+const WORD_BYTES: u64 = 14;
+/// Distinct words of a column that formats keep as codes.
+const DISTINCT_WORDS: u64 = 23;
+/// Distinct numbers of a column that Parquet keeps in a dictionary.
+const DISTINCT_NUMBERS: u64 = 1009;
 
 impl Source {
     /// All tables.
@@ -112,31 +118,32 @@ impl Source {
         let sides = effort.amount(SIDE_ROWS).next_power_of_two() as u64;
         let mut columns = Columns { rows: rows.clone(), random, named: Vec::new() };
         match self {
-            Source::Narrow => columns.numbers("k", 1 << KEY_BITS).numbers("v", FEW_NUMBERS),
+            Source::Narrow => columns.numbers("k", 1 << KEY_BITS).numbers("v", DISTINCT_NUMBERS),
             Source::Wide => {
                 columns.numbers("k", 1 << KEY_BITS);
-                for at in 0..WIDE_NUMBERS {
+                for at in 0..NUMBER_COLUMNS {
                     columns.small_numbers(&format!("n{at}"));
                 }
-                for at in 0..WIDE_DECIMALS {
+                for at in 0..DECIMAL_COLUMNS {
                     columns.decimals(&format!("d{at}"));
                 }
-                columns.texts("t", SHORT_TEXT_BYTES, u64::MAX)
+                columns.texts("t", WORD_BYTES, u64::MAX)
             }
             Source::Texts => columns.texts("t", LONG_TEXT_BYTES, u64::MAX).numbers("k", 1 << KEY_BITS).texts(
                 "c",
-                SHORT_TEXT_BYTES,
-                FEW_TEXTS,
+                WORD_BYTES,
+                DISTINCT_WORDS,
             ),
-            Source::Facts | Source::ArrowFacts => {
-                columns.numbers("k", sides).numbers("v", FEW_NUMBERS).texts("c", SHORT_TEXT_BYTES, FEW_TEXTS)
-            }
+            Source::Facts | Source::ArrowFacts => columns
+                .numbers("k", sides)
+                .numbers("v", DISTINCT_NUMBERS)
+                .texts("c", WORD_BYTES, DISTINCT_WORDS),
             Source::Sides => {
-                let keys = rows.map(|row| (row.wrapping_mul(SIDE_STEP) % sides) as i64);
+                let keys = rows.map(|row| (row.wrapping_mul(KEY_FACTOR) % sides) as i64);
                 columns
                     .named
                     .push(("k".to_owned(), Arc::new(Int64Array::from_iter_values(keys)) as ArrayRef));
-                columns.texts("t", SHORT_TEXT_BYTES, u64::MAX)
+                columns.texts("t", WORD_BYTES, u64::MAX)
             }
         };
         RecordBatch::try_from_iter(columns.named)

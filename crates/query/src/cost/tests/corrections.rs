@@ -18,8 +18,9 @@ const KINDS: [PhaseKind; 4] = [
     PhaseKind { step: Step::EmitPartitions, is_spilled: true },
     PhaseKind { step: Step::Group, is_spilled: false },
 ];
-/// CPU time and waiting time of each part as the wrong model predicts them.
+/// CPU time of each part as the wrong model predicts it.
 const CPU_NS: f64 = 300e6;
+/// Its waiting time.
 const WAITING_NS: f64 = 200e6;
 
 fn times(cpu: f64, waiting: f64) -> Times {
@@ -73,14 +74,15 @@ fn worst_error(corrections: &Corrections, truth: &[[f64; 2]; 4]) -> f64 {
     jobs.iter().flat_map(|job| &job.parts).map(error).fold(0.0, f64::max)
 }
 
-const NOISE: f64 = 0.06;
+/// Relative noise of measured times.
+const NOISE_RATIO: f64 = 0.06;
 
 fn any_truth() -> impl Strategy<Value = [[f64; 2]; 4]> {
     proptest::array::uniform4([0.4..3.0f64, 0.5..2.0f64])
 }
 
 fn any_noise() -> impl Strategy<Value = Vec<[f64; 4]>> {
-    proptest::collection::vec(proptest::array::uniform4(1.0 - NOISE..1.0 + NOISE), 2..12)
+    proptest::collection::vec(proptest::array::uniform4(1.0 - NOISE_RATIO..1.0 + NOISE_RATIO), 2..12)
 }
 
 proptest! {
@@ -93,10 +95,10 @@ proptest! {
         prop_assert_eq!(corrections.jobs, noise.len() as u64);
         // The elapsed time has the noise of its own factor and that of the CPU time's.
         let error = worst_error(&corrections, &truth);
-        prop_assert!(error < (1.0 + NOISE) / (1.0 - NOISE) * (1.0 + NOISE) - 1.0, "{error} {corrections:?}");
-        prop_assert!((corrections.whole.cpu.ratio - 1.0).abs() < 2.0 * NOISE, "{:?}", corrections.whole);
+        prop_assert!(error < (1.0 + NOISE_RATIO) / (1.0 - NOISE_RATIO) * (1.0 + NOISE_RATIO) - 1.0, "{error} {corrections:?}");
+        prop_assert!((corrections.whole.cpu.ratio - 1.0).abs() < 2.0 * NOISE_RATIO, "{:?}", corrections.whole);
         let spread = corrections.whole.elapsed.uncertainty_ratio;
-        prop_assert!((0.0..4.0 * NOISE).contains(&spread), "{spread}");
+        prop_assert!((0.0..4.0 * NOISE_RATIO).contains(&spread), "{spread}");
     }
 
     #[test]
@@ -107,7 +109,7 @@ proptest! {
         prop_assume!(noise.len() >= 4);
         noise[0][kind] = wild;
         let error = worst_error(&fitted(&truth, &noise), &truth);
-        prop_assert!(error < 3.0 * NOISE, "{error}");
+        prop_assert!(error < 3.0 * NOISE_RATIO, "{error}");
     }
 }
 
