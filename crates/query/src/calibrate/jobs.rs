@@ -178,7 +178,7 @@ fn chosen(case: &Case, choice: &Choice, round: usize) -> Option<Plan> {
     let best = std::iter::once(&choice.plan).chain(rejected());
     let best = best.into_iter().find(|plan| case.work.is_done_by(plan.algorithm))?;
     let is_other = |plan: &&Plan| plan.algorithm == best.algorithm && plan.engine.kind != best.engine.kind;
-    let other = rejected().find(is_other).filter(|_| round % JOB_RUNS > 0);
+    let other = rejected().find(is_other).filter(|_| !round.is_multiple_of(JOB_RUNS));
     Some(other.unwrap_or(best).clone())
 }
 
