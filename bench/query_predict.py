@@ -4,15 +4,17 @@
     cargo build --release
     bench/query_predict.py [--dirs DIR,…] [--sf 1] [--methods pread:4,uring:8] [--out DIR]
 
-For each directory, the script measures its device once (`sakiyomi probe`), and the operators once for the machine
-(`sakiyomi query calibrate`), with `XDG_STATE_HOME` in a directory of its own. The tables are generated with a seed in that
-directory; no calibration has seen them. It starts no mounts: `--dirs` names directories on the devices to be tested.
+For each directory, the script measures its device once (`sakiyomi probe`), and then the operators once for the machine, with
+corrections by jobs on all these devices (`sakiyomi query calibrate --dir`), with `XDG_STATE_HOME` in a directory of its own. The
+tables are generated with a seed in that directory; no calibration has seen them, their keys, scale factor or limits. It starts no
+mounts: `--dirs` names directories on the devices to be tested.
 
 Each job is a command, a memory limit and a method. Its prediction (`query explain --json`) is appended to
 `predictions.jsonl` and flushed to the disk before the job runs (`query explain --analyze --json`).
 
-Printed for each device: the median and the largest relative error of the elapsed time, of each phase and of the whole, and
-those of the model that counts bytes over bandwidth only and of REMOP's form (bytes and rounds). For a sample of the jobs
+Printed for each device: the median and the largest relative error of the elapsed and of the CPU time, of each phase and of the
+whole, with and without corrections; those of the model that counts bytes over bandwidth only and of REMOP's form (bytes and
+rounds); and how many of the jobs were within the stated uncertainty of their prediction. For a sample of the jobs
 the fastest rejected plans that options can force also run, in turns with the chosen one: the table has how often the chosen
 plan was the fastest measured one (or no slower than it by more than the spread of its own repeats), and the regret: its
 median time over the fastest's.
@@ -26,6 +28,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from random import Random
 
@@ -34,7 +37,8 @@ SEED = 20
 WIDE_COLUMNS = 40
 PROBE = ["--op", "read,write", "--method", "pread:4,uring:8", "--block", "64KiB,256KiB,1MiB", "--direct", "--buffered",
          "--cached", "--buffers", "huge", "--runtime", "0.5s", "--no-control-runs"]
-MODELS = {"elapsed_error_ratio": "model", "cpu_error_ratio": "CPU time", "storage_only_error_ratio": "storage only",
+MODELS = {"elapsed_error_ratio": "model", "uncorrected_error_ratio": "uncorrected", "cpu_error_ratio": "CPU time",
+          "uncorrected_cpu_error_ratio": "uncorrected CPU time", "storage_only_error_ratio": "storage only",
           "remop_error_ratio": "REMOP"}
 
 
@@ -103,9 +107,19 @@ class Bench:
     def calibrate(self, directories):
         if self.options.state:
             return
-        self.run(self.out, ["query", "calibrate", "--quiet"])
         for directory in directories:
             self.run(directory, ["probe", ".", *PROBE, "--size", self.options.probe_size, "--quiet"])
+        # The jobs of this calibration are predicted by those of the devices.
+        sites = [word for directory in directories for word in ("--dir", directory)]
+        begun = time.monotonic()
+        found = json.loads(self.run(self.out, ["query", "calibrate", *sites, "--json", "--quiet"]))["result"]
+        costs = found["operators"]
+        corrections = costs["corrections"]
+        print(f"calibrated in {time.monotonic() - begun:.0f} s: {corrections['jobs']} runs of jobs; two threads take "
+              f"{costs['parallel_slowdown']:.2f} times the CPU time of one")
+        for kind in corrections["phases"]:
+            factors = [f"{kind[name]['ratio']:.2f} ± {100 * kind[name]['uncertainty_ratio']:.0f} %" for name in ("elapsed", "cpu")]
+            print(f"  {kind['step']}{', spilled' if kind['is_spilled'] else ''}: {factors[0]} elapsed, {factors[1]} CPU time")
 
     def tables(self, directory):
         words = ["query", "gen", "--sf", self.options.sf, "--tables", "lineitem,orders", "--shuffle", SEED, "-o", ".",
@@ -141,7 +155,8 @@ class Bench:
         measured = self.explain(directory, words, analyze=True)
         analysis = measured["analysis"]
         is_same = measured["plan"] == predicted["plan"]
-        result = {"device": device, "job": label, "is_same_plan": is_same, "analysis": analysis}
+        uncertainty = measured["prediction"]["uncertainty"]
+        result = {"device": device, "job": label, "is_same_plan": is_same, "uncertainty": uncertainty, "analysis": analysis}
         with open(self.out / "results.jsonl", "a") as file:
             file.write(json.dumps(result) + "\n")
         elapsed = analysis["measured"]["elapsed_ns"] / 1e9
@@ -220,6 +235,16 @@ def summary(results):
     table(rows)
 
 
+def certainty(results):
+    """Jobs whose measured time is within the uncertainty that was stated: two thirds if it is right."""
+    stated = [(result["uncertainty"], result["analysis"]) for result in results if result["uncertainty"]]
+    for name, key in (("elapsed", "elapsed_error_ratio"), ("cpu", "cpu_error_ratio")):
+        within = [1 / (1 + uncertainty[f"{name}_ratio"]) <= 1 + analysis[key] <= 1 + uncertainty[f"{name}_ratio"]
+                  for uncertainty, analysis in stated if analysis[key] is not None]
+        if within:
+            print(f"{sum(within)} of {len(within)} runs are within the stated uncertainty of their {name} time")
+
+
 def parsed():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dirs", default=".", help="directories on the devices, separated by commas")
@@ -264,6 +289,7 @@ def main():
     if results:
         print()
         summary(results)
+        certainty(results)
     changed = sum(not result["is_same_plan"] for result in results)
     print(f"\n{len(results)} runs, {changed} with another plan than the one that was written down; {bench.out}")
     if choices:

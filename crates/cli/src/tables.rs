@@ -14,7 +14,7 @@ mod rows;
 pub(crate) use args::{
     InputArgs, InputFormatArgs, OutputFormat, ReportArgs, RowsArgs, SHOWN_ROWS_MAX, format_name,
 };
-pub(crate) use calibrations::Calibrations;
+pub(crate) use calibrations::{Calibrations, DeviceCalibrations};
 pub(crate) use command::{CommandArgs, Open, SharedArgs, TableCommand};
 pub(crate) use execute::{execute, run_command};
 pub(crate) use job::run;

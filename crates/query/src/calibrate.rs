@@ -1,5 +1,5 @@
-//! `query calibrate`: the CPU costs of operators on this machine, measured in memory and in unnamed files in less
-//! than a minute.
+//! `query calibrate`: the CPU costs of operators on this machine, measured in memory and in unnamed files, and corrections
+//! of predictions, fitted to jobs; in less than a minute.
 //!
 //! The data is generated from separate seeds and schemas and never taken from a tested table, because a prediction is
 //! only valid if its constants are independent. Each cost is the median CPU time of repeated runs on one thread, which
@@ -14,11 +14,13 @@
 //! | `rows` | scattering, sorting, gathering, merging packed rows: by [`crate::sort`] |
 //! | `tables` | groups and joins: by [`crate::aggregate`], [`crate::join`]; expressions, filters |
 //! | `memory` | page faults; slowdown of parallel threads |
+//! | `jobs` | jobs of varied kinds on calibrated devices, and corrections fitted to them |
 //! | `file` | the result as JSON |
 
 mod data;
 mod file;
 mod formats;
+mod jobs;
 mod measure;
 mod memory;
 mod rows;
@@ -28,14 +30,16 @@ use sakiyomi_probe::calibration::Machine;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::cost::correction::Corrections;
 use crate::cost::operators::OperatorCosts;
 
 pub use file::default_path;
+pub use jobs::Site;
 pub use measure::Effort;
 pub use sakiyomi_probe::calibration::LoadError;
 
 /// The name and version of the file's contents.
-pub const SCHEMA: &str = "sakiyomi.operator-costs/3";
+pub const SCHEMA: &str = "sakiyomi.operator-costs/4";
 
 /// CPU costs of operators, with the machine on which they were measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,17 +54,27 @@ pub struct OperatorCalibration {
     pub operators: OperatorCosts,
 }
 
-/// Names of the groups of costs in the order of measurement, for a progress display.
-pub const GROUPS: [&str; 4] = ["formats", "rows", "tables", "memory"];
+/// Names of the groups of costs in the order of measurement.
+const GROUPS: [&str; 4] = ["formats", "rows", "tables", "memory"];
 
-/// Measures the costs of operators on this machine. Calls `begins` with each of [`GROUPS`] before its measurement, and
-/// stops if it returns false.
+/// Names of the steps in the order of measurement, for a progress display: groups of costs, then jobs, if there are sites
+/// for them.
+#[must_use]
+pub fn steps(sites: usize) -> Vec<&'static str> {
+    GROUPS.into_iter().chain(jobs::steps(sites)).collect()
+}
+
+/// Measures the costs of operators on this machine. Jobs in the directories of `sites` run in turns, and corrections are
+/// fitted to them; without sites, predictions are not corrected. Calls `begins` with each of [`steps`] before it, and stops
+/// if it returns false.
 ///
 /// # Errors
-/// [`Error::Cancelled`] if `begins` returned false; other errors if memory is insufficient (256 MiB).
+/// [`Error::Cancelled`] if `begins` returned false; other errors if memory is insufficient (256 MiB), or a file cannot be
+/// written.
 pub fn calibrate(
     measured_unix_s: u64,
     effort: Effort,
+    sites: &[Site<'_>],
     begins: &mut dyn FnMut(&'static str) -> bool,
 ) -> Result<OperatorCalibration, Error> {
     let mut begin = |group| if begins(group) { Ok(()) } else { Err(Error::Cancelled) };
@@ -72,7 +86,7 @@ pub fn calibrate(
     let tables = tables::measure(effort)?;
     begin(GROUPS[3])?;
     let memory = memory::measure(effort)?;
-    let operators = OperatorCosts {
+    let mut operators = OperatorCosts {
         decode: formats.decode,
         encode: formats.encode,
         codecs: formats.codecs,
@@ -100,7 +114,9 @@ pub fn calibrate(
         start_ns_per_thread: memory.start_ns_per_thread,
         parallel_slowdown: memory.slowdown,
         cores: memory.cores,
+        corrections: Corrections::default(),
     };
+    operators.corrections = jobs::measure(effort, &operators, sites, &mut begin)?;
     let (schema, machine) = (SCHEMA.to_owned(), Machine::current());
     Ok(OperatorCalibration { schema, measured_unix_s, machine, operators })
 }

@@ -18,11 +18,13 @@
 //! | [`operators`], [`curve`] | CPU costs of operators; costs that depend on a size |
 //! | [`shape`] | tables, keys, results, the task |
 //! | `transfer`, `streams`, `flow` | device time and CPU time of bytes between memory and files |
-//! | [`stage`], `network` | the time of a stage |
+//! | [`stage`], [`step`], `network` | the time of a stage |
+//! | [`correction`] | corrections fitted to jobs that were predicted and run |
 //! | `work`, `sort`, `join`, `aggregate`, `algorithms` | the stages of each algorithm |
 //! | [`plan`], [`model`], `options`, [`search`], `rejected` | plans, their prediction and choice |
 //! | [`prediction`], [`explain`], `tree` | results |
 
+pub mod correction;
 pub mod curve;
 pub mod error;
 pub mod explain;
@@ -33,6 +35,7 @@ pub mod prediction;
 pub mod search;
 pub mod shape;
 pub mod stage;
+pub mod step;
 pub mod streams;
 
 mod aggregate;
@@ -49,6 +52,7 @@ mod transfer;
 mod tree;
 mod work;
 
+pub use correction::Corrections;
 pub use error::CostError;
 pub use explain::{Analysis, Explanation, Measured};
 pub use model::{Limits, Model};

@@ -18,6 +18,7 @@ pub mod fuzz;
 
 mod allowance;
 mod arrow;
+mod cached;
 mod claims;
 mod content;
 mod csv;
@@ -44,6 +45,7 @@ use content::{Content, Data};
 use source::Given;
 use stream::{Opened, Stream};
 
+pub use cached::cached_ratio;
 pub use options::{
     ColumnStatistics, ColumnStorage, Extent, Format, OpenOptions, Representation, ScanOptions,
 };

@@ -1,12 +1,10 @@
 //! Costs of storage and operators that `probe` and `query calibrate` saved.
 
 use std::collections::BTreeSet;
-use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use sakiyomi_io::page_cache;
 use sakiyomi_probe::calibration::{self, Calibration, DeviceCosts};
 use sakiyomi_probe::setting::{CacheState, Operation};
 use sakiyomi_probe::target::Device;
@@ -15,9 +13,39 @@ use sakiyomi_query::cost::{OperatorCosts, Storage};
 use sakiyomi_query::output::Target;
 use sakiyomi_query::statement::Destination;
 
+/// Saved costs of devices.
+pub(crate) struct DeviceCalibrations(Vec<Calibration>);
+
+impl DeviceCalibrations {
+    /// Those in the default directory that can be loaded, the most recent first.
+    pub(crate) fn saved() -> DeviceCalibrations {
+        let found = calibration::default_directory().map(|directory| calibration::saved(&directory));
+        DeviceCalibrations(found.into_iter().flatten().filter_map(|(_, loaded)| loaded.ok()).collect())
+    }
+
+    /// The costs of the device of a file or directory.
+    ///
+    /// # Errors
+    /// If it was not measured; says how to.
+    pub(crate) fn device(&self, path: &Path) -> Result<&DeviceCosts> {
+        let device = Device::of(path).with_context(|| path.display().to_string())?;
+        let known = self.0.iter().find_map(|calibration| calibration.device(&device));
+        known.with_context(|| {
+            let directory = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+            let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+            format!(
+                "{}: the costs of its device are not known; measure them with `sakiyomi probe {} --op read,write \
+                 --method read,pread:4,uring:8 --block 64KiB,256KiB,1MiB --direct --buffered --cached`",
+                path.display(),
+                directory.display()
+            )
+        })
+    }
+}
+
 /// Saved costs of devices and operators.
 pub(crate) struct Calibrations {
-    devices: Vec<Calibration>,
+    devices: DeviceCalibrations,
     operators: OperatorCalibration,
 }
 
@@ -37,8 +65,8 @@ impl Calibrations {
             }
         };
         let devices = match devices {
-            Some(path) => vec![Calibration::load(path)?],
-            None => saved(),
+            Some(path) => DeviceCalibrations(vec![Calibration::load(path)?]),
+            None => DeviceCalibrations::saved(),
         };
         Ok(Calibrations { devices, operators: OperatorCalibration::load(&operators)? })
     }
@@ -56,7 +84,7 @@ impl Calibrations {
     /// Describes the first difference between this machine and that of the calibrations in a sentence.
     pub(crate) fn difference(&self) -> Option<String> {
         let now = calibration::Machine::current();
-        let machines = self.devices.iter().map(|found| &found.machine).chain([&self.operators.machine]);
+        let machines = self.devices.0.iter().map(|found| &found.machine).chain([&self.operators.machine]);
         let differences: Vec<&str> = machines.flat_map(|machine| machine.differences(&now)).collect();
         let first = differences.first()?;
         Some(format!(
@@ -103,25 +131,8 @@ impl Calibrations {
     }
 
     fn device(&self, path: &Path) -> Result<&DeviceCosts> {
-        let device = Device::of(path).with_context(|| path.display().to_string())?;
-        let known = self.devices.iter().find_map(|calibration| calibration.device(&device));
-        known.with_context(|| {
-            let directory = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
-            let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-            format!(
-                "{}: the costs of its device are not known; measure them with `sakiyomi probe {} --op read,write \
-                 --method read,pread:4,uring:8 --block 64KiB,256KiB,1MiB --direct --buffered --cached`",
-                path.display(),
-                directory.display()
-            )
-        })
+        self.devices.device(path)
     }
-}
-
-/// Returns the loadable device calibrations in the default directory, the most recent first.
-fn saved() -> Vec<Calibration> {
-    let found = calibration::default_directory().map(|directory| calibration::saved(&directory));
-    found.into_iter().flatten().filter_map(|(_, loaded)| loaded.ok()).collect()
 }
 
 /// Returns the highest read throughput of a device, in bytes per second.
@@ -130,17 +141,4 @@ fn best_read(costs: &DeviceCosts) -> f64 {
         costs.costs.iter().filter(|cost| cost.op == Operation::Read && cost.cache != CacheState::Cached);
     let points = reads.flat_map(|cost| &cost.depths).flat_map(|depth| &depth.points);
     points.map(|point| point.throughput_bytes_per_s).fold(0.0, f64::max)
-}
-
-/// Returns the fraction of the bytes of files in the page cache, 0 to 1.
-pub(crate) fn cached_ratio(files: &[PathBuf]) -> f64 {
-    let bytes = |path: &PathBuf| {
-        let file = File::open(path).ok()?;
-        let length = file.metadata().ok().filter(Metadata::is_file)?.len();
-        let cached = (length > 0).then(|| page_cache::residency(&file, 0..length).ok()).flatten();
-        Some((cached.map_or(0, |residency| residency.cached_bytes().min(length)), length))
-    };
-    let all = files.iter().filter_map(bytes);
-    let (cached, length) = all.fold((0, 0), |(a, b), (cached, length)| (a + cached, b + length));
-    if length > 0 { cached as f64 / length as f64 } else { 0.0 }
 }

@@ -9,10 +9,10 @@ use sakiyomi_os::allocator;
 use sakiyomi_query::Job;
 use sakiyomi_query::cost::{CostError, Explanation, Limits, Node, Plan};
 use sakiyomi_query::statement::{Calibrated, Destination};
-use sakiyomi_query::table::Table;
+use sakiyomi_query::table::{Table, cached_ratio};
 use sakiyomi_report::number::{bytes, count};
 
-use super::calibrations::{Calibrations, cached_ratio};
+use super::calibrations::Calibrations;
 use super::command::{CommandArgs, SharedArgs, TableCommand};
 use super::resources::JobArgs;
 

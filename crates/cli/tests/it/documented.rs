@@ -75,7 +75,7 @@ const INSTEAD: &[(&str, &str, &str)] = &[
          sakiyomi stream run endless.toml --snapshot alerts.snapshot --resume --for 100ms",
         "a run that has ended leaves no snapshot",
     ),
-    ("sakiyomi query calibrate", "sakiyomi query calibrate --glance", "it measures for ten seconds"),
+    ("sakiyomi query calibrate", "sakiyomi query calibrate --glance", "it measures for a minute"),
     ("sakiyomi drive fit hplajw.csv.gz", "sakiyomi drive fit --help", "the trace is not in the repository"),
     (
         "sakiyomi iorate top /mnt/disk --prometheus --out /var/lib/node_exporter/sakiyomi.prom",

@@ -292,3 +292,41 @@ fn ctrl_c_ends_a_job_and_leaves_nothing() {
         assert!(scratch.names(".").is_empty(), "{words}: {:?}", scratch.names("."));
     }
 }
+
+/// The command with calibrations of its own.
+fn calibrated(scratch: &Scratch, words: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
+    command.args(words.split_whitespace()).current_dir(&scratch.0);
+    command.env("XDG_STATE_HOME", scratch.0.join("state")).output().unwrap()
+}
+
+#[test]
+fn jobs_of_a_calibration_correct_predictions_if_the_storage_was_measured_before() {
+    let scratch = with_tables("query_calibrated");
+    let ok = |words: &str| {
+        let output = calibrated(&scratch, words);
+        let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert!(output.status.success(), "{words}: {stderr}");
+        (stdout, stderr)
+    };
+    let refused = calibrated(&scratch, "query calibrate --glance --dir .");
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("sakiyomi probe . --op read,write"), "{said}");
+    ok(
+        "probe . --op read,write --method read,pread:2 --block 64KiB,1MiB --size 4MiB --buffered --cached --runtime 20ms \
+        --repetitions 1 --no-control-runs --quiet",
+    );
+    let (document, _) = ok("query calibrate --glance --dir . --quiet --json");
+    let corrections = &json(&document)["result"]["operators"]["corrections"];
+    assert!(corrections["jobs"].as_u64().unwrap() > 0, "{corrections}");
+    let (text, _) = ok("query explain --analyze sort people.csv --by id --spill . -o sorted.csv");
+    assert!(text.contains("\u{b1}") && text.contains("without corrections"), "{text}");
+    let (document, _) = ok("query explain sort people.csv --by id --spill . -o sorted.csv --json");
+    let prediction = &json(&document)["result"]["prediction"];
+    for phase in prediction["phases"].as_array().unwrap().iter().chain([prediction]) {
+        assert!(phase["uncertainty"]["elapsed_ratio"].as_f64().unwrap() >= 0.0, "{phase}");
+        assert!(phase["comparison"]["uncorrected_ns"].is_u64(), "{phase}");
+    }
+    assert_eq!(scratch.names("."), ["cities.csv", "people.csv", "sorted.csv", "state"]);
+}

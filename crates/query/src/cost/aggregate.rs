@@ -7,6 +7,7 @@ use super::flow::{Flow, Role};
 use super::records::{GIVING_GROUPS, GROUPING};
 use super::shape::{GroupSize, RowShape};
 use super::stage::Stage;
+use super::step::Step;
 use super::work::{PARTITION_SKEW_RATIO, Rows, Work};
 use crate::aggregate::groups::PARTITION_COUNT;
 use crate::aggregate::queue::SORTED_GROUPS_MAX;
@@ -108,7 +109,7 @@ pub(crate) fn hash_aggregate(
     groups: Groups,
     partitions: f64,
 ) -> Result<Vec<Stage>, CostError> {
-    let read = work.scan("read", GROUPING, 0)?;
+    let read = work.scan(Step::Group, GROUPING, 0)?;
     let mut stages = if partitions > 1.0 {
         spilled(work, groups, partitions, read)?
     } else {
@@ -135,7 +136,7 @@ fn resident(work: &Work<'_>, groups: Groups, mut read: Stage) -> Vec<Stage> {
     };
     read.heap_bytes += threads * table_bytes * memory_ratio / GROUP_MEMORY_RATIO;
     let last = Stage {
-        name: "write",
+        step: Step::EmitGroups,
         records: GIVING_GROUPS,
         user_ns: merge_ns,
         serial_ns: if is_serial { merge_ns } else { 0.0 },
@@ -185,7 +186,8 @@ fn merged(
     partitions: f64,
     (mut count, capacity, share): (f64, f64, f64),
 ) -> Result<Stage, CostError> {
-    let mut last = Stage { name: "write", records: GIVING_GROUPS, portions: partitions, ..Stage::default() };
+    let mut last =
+        Stage { step: Step::EmitGroups, records: GIVING_GROUPS, portions: partitions, ..Stage::default() };
     last.buffer_bytes = work.threads() * RUN_BLOCKS * work.spill_block;
     last.fill_bytes = groups.records(work, count).1.bytes() / partitions;
     let (mut part, mut parts) = (groups, 1.0);

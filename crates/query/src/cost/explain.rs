@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::correction::{ObservedJob, ObservedPart, Times};
 use super::prediction::{Comparison, PhasePrediction, Prediction};
 use super::rejected::Rejected;
 use super::search::Choice;
@@ -14,6 +15,9 @@ use crate::phase::Phase;
 /// A chosen plan with its predicted times and the rejected plans.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explanation {
+    /// The task.
+    #[serde(skip)]
+    pub task: Task,
     /// The plan as a tree, the result at its root.
     pub tree: Node,
     /// The plan, its figures, and the plans that were rejected.
@@ -78,6 +82,10 @@ pub struct Errors {
     pub elapsed_error_ratio: Option<f64>,
     /// Error of the CPU time.
     pub cpu_error_ratio: Option<f64>,
+    /// Error of the elapsed time predicted without corrections.
+    pub uncorrected_error_ratio: Option<f64>,
+    /// Error of the CPU time predicted without corrections.
+    pub uncorrected_cpu_error_ratio: Option<f64>,
     /// Error of the elapsed time predicted by the storage-only model.
     pub storage_only_error_ratio: Option<f64>,
     /// Error of the elapsed time predicted by REMOP.
@@ -87,18 +95,14 @@ pub struct Errors {
 impl Explanation {
     /// Explains a choice.
     #[must_use]
-    pub fn new(task: &Task, choice: Choice) -> Explanation {
-        Explanation { tree: tree(task, &choice.plan), choice, analysis: None }
+    pub fn new(task: Task, choice: Choice) -> Explanation {
+        Explanation { tree: tree(&task, &choice.plan), task, choice, analysis: None }
     }
 
     /// Adds measured figures.
     #[must_use]
     pub fn analyzed(mut self, measured: Measured) -> Explanation {
-        let predicted = &self.choice.prediction;
-        let phases = parts(predicted, &measured);
-        let times = (predicted.elapsed_ns, predicted.user_ns + predicted.system_ns, predicted.comparison);
-        let errors = Errors::new(times, measured.elapsed_ns, measured.user_ns + measured.system_ns);
-        self.analysis = Some(Analysis { phases, measured, errors });
+        self.analysis = Some(Analysis::new(&self.choice.prediction, measured));
         self
     }
 
@@ -106,6 +110,44 @@ impl Explanation {
     #[must_use]
     pub fn rejected(&self) -> &[Rejected] {
         &self.choice.rejected
+    }
+}
+
+impl Analysis {
+    /// Puts measured figures beside those of a prediction.
+    #[must_use]
+    pub fn new(predicted: &Prediction, measured: Measured) -> Analysis {
+        let phases = parts(predicted, &measured);
+        let times = (predicted.elapsed_ns, predicted.user_ns + predicted.system_ns, predicted.comparison);
+        let errors = Errors::new(times, measured.elapsed_ns, measured.user_ns + measured.system_ns);
+        Analysis { phases, measured, errors }
+    }
+
+    /// The times of the job and of its parts that were both predicted and measured, for corrections.
+    #[must_use]
+    pub fn observed(&self, predicted: &Prediction) -> ObservedJob {
+        let cpu = |user_ns: u64, system_ns: u64| user_ns.saturating_add(system_ns);
+        let part = |part: &AnalyzedPhase| ObservedPart {
+            kinds: part.predicted.iter().map(|phase| phase.kind).collect(),
+            predicted: Times {
+                elapsed_ns: part.predicted_elapsed_ns,
+                cpu_ns: part.predicted.iter().map(|phase| cpu(phase.user_ns, phase.system_ns)).sum(),
+            },
+            measured: Times {
+                elapsed_ns: part.measured_elapsed_ns,
+                cpu_ns: part.measured.iter().map(|phase| cpu(phase.user_ns, phase.system_ns)).sum(),
+            },
+        };
+        let (whole, measured) = (predicted, &self.measured);
+        let is_both = |part: &&AnalyzedPhase| part.errors.is_some();
+        ObservedJob {
+            parts: self.phases.iter().filter(is_both).map(part).collect(),
+            predicted: Times { elapsed_ns: whole.elapsed_ns, cpu_ns: cpu(whole.user_ns, whole.system_ns) },
+            measured: Times {
+                elapsed_ns: measured.elapsed_ns,
+                cpu_ns: cpu(measured.user_ns, measured.system_ns),
+            },
+        }
     }
 }
 
@@ -157,6 +199,8 @@ fn analyzed(
     let sum = |of: fn(&PhasePrediction) -> u64| predicted.iter().map(|phase| of(phase)).sum::<u64>();
     let total = |of: fn(&Phase) -> u64| taken.iter().map(|phase| of(phase)).sum::<u64>();
     let comparison = Comparison {
+        uncorrected_ns: sum(|phase| phase.comparison.uncorrected_ns),
+        uncorrected_cpu_ns: sum(|phase| phase.comparison.uncorrected_cpu_ns),
         storage_only_ns: sum(|phase| phase.comparison.storage_only_ns),
         remop_ns: sum(|phase| phase.comparison.remop_ns),
     };
@@ -192,6 +236,8 @@ impl Errors {
         Errors {
             elapsed_error_ratio: error(elapsed, measured_ns),
             cpu_error_ratio: error(cpu, measured_cpu_ns),
+            uncorrected_error_ratio: error(comparison.uncorrected_ns, measured_ns),
+            uncorrected_cpu_error_ratio: error(comparison.uncorrected_cpu_ns, measured_cpu_ns),
             storage_only_error_ratio: error(comparison.storage_only_ns, measured_ns),
             remop_error_ratio: error(comparison.remop_ns, measured_ns),
         }

@@ -7,6 +7,7 @@ use super::records::{STREAMING, of_side};
 use super::shape::{KeyShape, RowShape, Side};
 use super::sort::sorted;
 use super::stage::Stage;
+use super::step::Step;
 use super::work::{PARTITION_SKEW_RATIO, Rows, Work};
 use crate::batch_spill::BATCH_BLOCKS_AHEAD;
 use crate::join::hash::build::{BUILD_COPIES, ENTRY_BYTES};
@@ -48,7 +49,7 @@ pub(crate) fn merge_join(
     };
     let is_divided = methods.iter().all(is_partitioned);
     let mut join = Stage {
-        name: "join",
+        step: Step::MergeJoin,
         records: a.records,
         flows: a.flows.into_iter().chain(b.flows).collect(),
         user_ns: a.user_ns + b.user_ns + merge_ns,
@@ -88,18 +89,18 @@ pub(crate) fn hash_join(work: &Work<'_>, build: Side, partitions: u64) -> Result
     let build_ns = built_ns(work, table, needed_bytes);
     let probe_ns = probed_ns(work, work.rows(probed), table, needed_bytes);
     if partitions <= 1 {
-        let mut build = work.scan("build", STREAMING, built)?;
+        let mut build = work.scan(Step::Build, STREAMING, built)?;
         build.user_ns += build_ns;
         build.serial_ns = build_ns;
         build.heap_bytes += needed_bytes;
-        let mut join = work.scan("join", STREAMING, probed)?;
+        let mut join = work.scan(Step::HashJoin, STREAMING, probed)?;
         join.user_ns += probe_ns;
         join.heap_bytes += needed_bytes;
         work.write_result(&mut join)?;
         return Ok(vec![build, join]);
     }
     let mut stages = Vec::new();
-    let mut join = Stage { name: "join", records: STREAMING, ..Stage::default() };
+    let mut join = Stage { step: Step::HashJoin, records: STREAMING, ..Stage::default() };
     for side in [built, probed] {
         stages.extend(partitioned(work, side, partitions)?);
         let rows = in_batches(work.rows(side));
@@ -132,13 +133,13 @@ fn partitioned(work: &Work<'_>, side: usize, partitions: u64) -> Result<Vec<Stag
     let divide_ns =
         |count: u64| work.scatter_ns(rows, count as f64) + work.gather_ns(rows, 1.0) + compress_ns;
     let again_ns = divide_ns(HASH_PARTITIONS) + work.restore_ns(rows)?;
-    let mut read = work.scan("partition", STREAMING, side)?;
+    let mut read = work.scan(Step::Partition, STREAMING, side)?;
     read.user_ns += divide_ns(first);
     read.flows.push(Flow::write(Role::Spill, spilled).ahead(0));
     read.buffer_bytes = (first as f64 + OTHER_BLOCKS as f64) * work.spill_block;
     let buffer_bytes = (HASH_PARTITIONS + 1) as f64 * RUN_BLOCKS * work.spill_block;
     let again = Stage {
-        name: "partition again",
+        step: Step::PartitionAgain,
         records: STREAMING,
         flows: vec![
             Flow::read_randomly(Role::Spill, spilled).ahead(0),

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::correction::Corrections;
 use super::curve::{Curve, is_cost};
 use super::row::RowShape;
 
@@ -165,6 +166,8 @@ pub struct OperatorCosts {
     pub parallel_slowdown: f64,
     /// Busy cores in the measurement of [`Self::parallel_slowdown`].
     pub cores: usize,
+    /// Corrections of predictions, fitted to jobs.
+    pub corrections: Corrections,
 }
 
 impl OperatorCosts {
@@ -225,7 +228,7 @@ impl OperatorCosts {
             () if self.cores == 0 || !(1.0..=self.cores as f64).contains(&self.parallel_slowdown) => {
                 Some("the slowdown of parallel threads is not from 1 to the number of cores")
             }
-            () => None,
+            () => self.corrections.fault(),
         }
     }
 

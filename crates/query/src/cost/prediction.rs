@@ -2,16 +2,21 @@
 
 use serde::Serialize;
 
+use super::correction::{Correction, Corrections, Factor};
 use super::flow::{Direction, Flow, Role};
 use super::stage::{Bound, Cores, Figures, Stage};
+use super::step::PhaseKind;
 use super::streams::{BareDevice, Streams};
 
 /// Predicted figures of a phase: a part of the job that does not overlap with others. Names and units are those of the
 /// measured [`crate::phase::Phase`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PhasePrediction {
     /// Its name.
     pub name: String,
+    /// Its kind, which has its own correction.
+    #[serde(flatten)]
+    pub kind: PhaseKind,
     /// Names of the recorded phases that belong to it.
     pub records: Vec<String>,
     /// Bytes transferred by its I/O.
@@ -32,13 +37,29 @@ pub struct PhasePrediction {
     pub memory_bytes: u64,
     /// The limiting resource.
     pub bound: Bound,
+    /// Uncertainty of the corrected times; `None` if they are not corrected.
+    pub uncertainty: Option<Uncertainty>,
     /// Predictions of the other models.
     pub comparison: Comparison,
 }
 
-/// Elapsed times predicted by storage-only models.
+/// Uncertainty of a prediction: about two thirds of the jobs of the calibration were within 1 + this of their corrected
+/// predictions, multiplied or divided.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Uncertainty {
+    /// Of the elapsed time.
+    pub elapsed_ratio: f64,
+    /// Of the CPU time.
+    pub cpu_ratio: f64,
+}
+
+/// Predictions of this model without corrections, and elapsed times predicted by storage-only models.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Comparison {
+    /// Elapsed time without corrections, in nanoseconds.
+    pub uncorrected_ns: u64,
+    /// CPU time in user and kernel mode without corrections, in nanoseconds.
+    pub uncorrected_cpu_ns: u64,
     /// Bytes over the device's best throughput, in nanoseconds: the model of query optimizers that section 2 of Ueda
     /// 2013 rejects.
     pub storage_only_ns: u64,
@@ -48,7 +69,7 @@ pub struct Comparison {
 }
 
 /// A predicted job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
     /// The phases in execution order.
     pub phases: Vec<PhasePrediction>,
@@ -66,6 +87,8 @@ pub struct Prediction {
     pub bytes: u64,
     /// Peak memory in bytes.
     pub memory_bytes: u64,
+    /// Uncertainty of the corrected times; `None` if they are not corrected.
+    pub uncertainty: Option<Uncertainty>,
     /// Predictions of the other models.
     pub comparison: Comparison,
     /// Assumptions made for missing measurements, one sentence each.
@@ -89,15 +112,21 @@ impl Prediction {
         let phases: Vec<PhasePrediction> = basis.stages.iter().map(|stage| phase(basis, stage)).collect();
         let sum = |of: fn(&PhasePrediction) -> u64| phases.iter().map(of).fold(0, u64::saturating_add);
         let flows = basis.stages.iter().flat_map(|stage| &stage.flows);
+        let corrections = &basis.cores.operators.corrections;
+        let corrected = |ns: u64, factor: Factor| whole(ns as f64 * factor.ratio);
+        let Correction { elapsed, cpu } = corrections.whole;
         Prediction {
-            elapsed_ns: sum(|phase| phase.elapsed_ns),
-            user_ns: sum(|phase| phase.user_ns),
-            system_ns: sum(|phase| phase.system_ns),
+            elapsed_ns: corrected(sum(|phase| phase.elapsed_ns), elapsed),
+            user_ns: corrected(sum(|phase| phase.user_ns), cpu),
+            system_ns: corrected(sum(|phase| phase.system_ns), cpu),
+            uncertainty: uncertainty(corrections, corrections.whole),
             kernel_threads_ns: sum(|phase| phase.kernel_threads_ns),
             waited_ns: sum(|phase| phase.waited_ns),
             bytes: sum(|phase| phase.bytes),
             memory_bytes: phases.iter().map(|phase| phase.memory_bytes).max().unwrap_or(0),
             comparison: Comparison {
+                uncorrected_ns: sum(|phase| phase.comparison.uncorrected_ns),
+                uncorrected_cpu_ns: sum(|phase| phase.comparison.uncorrected_cpu_ns),
                 storage_only_ns: sum(|phase| phase.comparison.storage_only_ns),
                 remop_ns: sum(|phase| phase.comparison.remop_ns),
             },
@@ -107,11 +136,19 @@ impl Prediction {
     }
 }
 
+fn uncertainty(corrections: &Corrections, correction: Correction) -> Option<Uncertainty> {
+    let elapsed_ratio = corrections.uncertainty(correction.elapsed)?;
+    Some(Uncertainty { elapsed_ratio, cpu_ratio: corrections.uncertainty(correction.cpu)? })
+}
+
 fn phase(basis: &Basis<'_>, stage: &Stage) -> PhasePrediction {
     let Figures { bytes, device_ns, user_ns, system_ns, kernel_threads_ns, waited_ns, elapsed_ns, bound } =
         stage.predict(basis.cores, basis.streams);
+    let uncorrected = stage.predict_uncorrected(basis.cores, basis.streams);
+    let (kind, corrections) = (stage.kind(), &basis.cores.operators.corrections);
     PhasePrediction {
-        name: stage.name.to_owned(),
+        name: stage.step.phase_name().to_owned(),
+        kind,
         records: stage.records.iter().map(|&name| name.to_owned()).collect(),
         bytes: whole(bytes),
         device_ns: whole(device_ns),
@@ -122,12 +159,17 @@ fn phase(basis: &Basis<'_>, stage: &Stage) -> PhasePrediction {
         elapsed_ns: whole(elapsed_ns),
         memory_bytes: whole((basis.memory)(stage)),
         bound,
-        comparison: comparison(basis, &stage.flows),
+        uncertainty: uncertainty(corrections, corrections.of(kind)),
+        comparison: Comparison {
+            uncorrected_ns: whole(uncorrected.elapsed_ns),
+            uncorrected_cpu_ns: whole(uncorrected.user_ns + uncorrected.system_ns),
+            ..storage_models(basis, &stage.flows)
+        },
     }
 }
 
-/// Both models assume the best figures of the device for any engine, and no overlap.
-fn comparison(basis: &Basis<'_>, flows: &[Flow]) -> Comparison {
+/// Predictions of the storage-only models. Both assume the best figures of the device for any engine, and no overlap.
+fn storage_models(basis: &Basis<'_>, flows: &[Flow]) -> Comparison {
     let (mut storage_only, mut remop) = (0.0, 0.0);
     let depth = basis.cores.engine.depth.max(1) as f64;
     for flow in flows {
@@ -141,7 +183,7 @@ fn comparison(basis: &Basis<'_>, flows: &[Flow]) -> Comparison {
         storage_only += transfer;
         remop += transfer + rounds * slowest(&|device| device.latency_ns[direction]);
     }
-    Comparison { storage_only_ns: whole(storage_only), remop_ns: whole(remop) }
+    Comparison { storage_only_ns: whole(storage_only), remop_ns: whole(remop), ..Comparison::default() }
 }
 
 /// Rounds to an integer, saturating.

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::algorithms::{algorithms, can_spill, stages};
+use super::correction::Correction;
 use super::error::CostError;
 use super::flow::{Flow, Role};
 use super::model::{Model, RESIDENT_CHUNK_BYTES};
-use super::operators::Codec;
+use super::operators::{Codec, OperatorCosts};
 use super::options::EngineOptions;
 use super::plan::{Algorithm, PageCache, Plan, SpillPlan, StreamPlan};
 use super::prediction::Prediction;
@@ -55,14 +56,15 @@ struct Variant {
 impl Variant {
     /// Sets the lower bound: in each stage the larger of its CPU time and the time of its longest flow on the fastest
     /// device.
-    fn bounded(mut self, fastest: &Fastest, spills: usize) -> Variant {
+    fn bounded(mut self, costs: &OperatorCosts, fastest: &Fastest, spills: usize) -> Variant {
         let flow = |flow: &Flow| {
             let devices = if flow.role == Role::Spill { spills.max(1) } else { 1 };
             flow.bytes / devices as f64 * fastest.ns_per_byte(flow.direction)
         };
         let stage = |stage: &Stage| {
-            let cpu = stage.user_ns / self.threads as f64;
-            stage.flows.iter().map(flow).fold(cpu, f64::max)
+            let Correction { elapsed, cpu } = costs.corrections.of(stage.kind());
+            let cpu_ns = stage.user_ns / self.threads as f64 * cpu.ratio;
+            stage.flows.iter().map(flow).fold(cpu_ns, f64::max) * elapsed.ratio
         };
         self.bound_ns = self.stages.iter().map(stage).sum();
         self
@@ -153,7 +155,7 @@ impl Model<'_> {
                     let stages = stages(&self.work(task, threads, None, Codec::None), algorithm)?;
                     if !spills_rows(&stages) {
                         let variant = Variant { algorithm, threads, spill: None, stages, bound_ns };
-                        variants.push(variant.bounded(&fastest, devices));
+                        variants.push(variant.bounded(self.operators, &fastest, devices));
                     }
                 }
             }
@@ -168,7 +170,7 @@ impl Model<'_> {
                         if spills_rows(&stages) {
                             let spill = Some((block_bytes, codec));
                             let variant = Variant { algorithm, threads, spill, stages, bound_ns };
-                            variants.push(variant.bounded(&fastest, devices));
+                            variants.push(variant.bounded(self.operators, &fastest, devices));
                         }
                     }
                 }

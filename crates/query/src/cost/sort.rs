@@ -11,6 +11,7 @@ use super::plan::SortMethod;
 use super::records::{DIVIDING, GIVING_MERGED, GIVING_PARTITIONS, MAKING_RUNS, STREAMING};
 use super::shape::{KeyShape, Operator};
 use super::stage::Stage;
+use super::step::Step;
 use super::work::{PARTITION_SKEW_RATIO, Rows, SORT_ENTRY_BYTES, Work};
 use crate::sort::plan::MERGE_BLOCKS;
 use crate::sort::runs::collected_rows;
@@ -44,7 +45,7 @@ pub(crate) fn sorted(
         }
         SortMethod::TopN => top(work, table, rows),
         SortMethod::AlreadySorted => {
-            Ok(Sorted { before: Vec::new(), last: work.scan("read", STREAMING, table)? })
+            Ok(Sorted { before: Vec::new(), last: work.scan(Step::Scan, STREAMING, table)? })
         }
     }
 }
@@ -56,7 +57,7 @@ fn in_memory(
     partitions: f64,
     key: KeyShape,
 ) -> Result<Sorted, CostError> {
-    let mut read = work.scan("read", DIVIDING, table)?;
+    let mut read = work.scan(Step::Divide, DIVIDING, table)?;
     read.user_ns += work.scatter_ns(rows, partitions);
     read.buffer_bytes = rows.bytes() + partitions * work.threads() * work.spill_block;
     let mut last = emit(work, rows, partitions, key);
@@ -75,7 +76,7 @@ fn range_partition(
     let spilled_rows = Rows { count: (rows.bytes() - resident) / rows.shape.bytes, ..rows };
     let (compress_ns, spilled) = work.compress(spilled_rows)?;
     let restore_ns = work.restore_ns(spilled_rows)?;
-    let mut read = work.scan("read", DIVIDING, table)?;
+    let mut read = work.scan(Step::Divide, DIVIDING, table)?;
     read.user_ns += work.scatter_ns(rows, partitions) + compress_ns;
     read.flows.push(Flow::write(Role::Spill, spilled).ahead(UNITS_AHEAD));
     read.buffer_bytes = resident + partitions * work.threads() * work.spill_block;
@@ -94,7 +95,7 @@ fn emit(work: &Work<'_>, rows: Rows, partitions: f64, key: KeyShape) -> Stage {
     let user_ns = work.sort_ns(rows, portion, key) + work.gather_ns(rows, rows.bytes() / partitions);
     let entries = portion * PARTITION_SKEW_RATIO * SORT_ENTRY_BYTES;
     Stage {
-        name: "write",
+        step: Step::EmitPartitions,
         records: GIVING_PARTITIONS,
         user_ns,
         portions: partitions,
@@ -113,7 +114,7 @@ fn runs_and_merge(
     let run_bytes = run_bytes.min((rows.bytes() / work.threads()).max(rows.shape.bytes));
     let run_rows = run_bytes / rows.shape.bytes;
     let runs = (rows.bytes() / run_bytes).ceil().max(1.0);
-    let mut read = work.scan("read", MAKING_RUNS, table)?;
+    let mut read = work.scan(Step::MakeRuns, MAKING_RUNS, table)?;
     read.user_ns += work.scatter_ns(rows, 1.0);
     read.user_ns += work.sort_ns(rows, run_rows, key.in_runs(run_rows / rows.count.max(1.0)));
     read.buffer_bytes = work.threads() * (run_bytes + 2.0 * work.spill_block);
@@ -134,7 +135,7 @@ fn runs_and_merge(
     let merge_buffers = inputs * MERGE_BLOCKS as f64 * work.spill_block;
     for _ in 1..passes {
         let mut again = merged(work, rows, inputs, key);
-        again.name = "merge";
+        again.step = Step::MergeAgain;
         again.flows = vec![
             Flow::read_randomly(Role::Spill, spilled).ahead(UNITS_AHEAD),
             Flow::write(Role::Spill, spilled).ahead(UNITS_AHEAD),
@@ -162,7 +163,7 @@ fn merged(work: &Work<'_>, rows: Rows, runs: f64, key: KeyShape) -> Stage {
     let ns = rows.count * merge_ns + rows.bytes() * work.costs.copy_ns_per_byte;
     let heap_bytes = work.batches_bytes(rows);
     Stage {
-        name: "write",
+        step: Step::EmitMerged,
         records: GIVING_MERGED,
         user_ns: ns,
         serial_ns: ns,
@@ -172,7 +173,7 @@ fn merged(work: &Work<'_>, rows: Rows, runs: f64, key: KeyShape) -> Stage {
 }
 
 fn top(work: &Work<'_>, table: usize, rows: Rows) -> Result<Sorted, CostError> {
-    let mut read = work.scan("read", MAKING_RUNS, table)?;
+    let mut read = work.scan(Step::KeepFirst, MAKING_RUNS, table)?;
     // The code of each row is compared with that of the last row that is kept; most rows are not packed.
     read.user_ns += rows.count * work.costs.scatter.ns_per_row.at(1.0);
     let limit = match work.task.operator {
@@ -184,7 +185,7 @@ fn top(work: &Work<'_>, table: usize, rows: Rows) -> Result<Sorted, CostError> {
     read.buffer_bytes = collected.bytes() * work.threads();
     read.heap_bytes += collected.count * SORT_ENTRY_BYTES * work.threads();
     let last = Stage {
-        name: "write",
+        step: Step::EmitPartitions,
         records: GIVING_PARTITIONS,
         user_ns: work.gather_ns(kept, kept.bytes()),
         ..Stage::default()

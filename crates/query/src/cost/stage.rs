@@ -16,15 +16,17 @@
 use sakiyomi_io::{EngineKind, EngineSpec};
 use serde::Serialize;
 
-use super::flow::{Direction, Flow};
+use super::correction::Correction;
+use super::flow::{Direction, Flow, Role};
 use super::network::Network;
 use super::operators::OperatorCosts;
+use super::step::{PhaseKind, Step};
 use super::streams::Streams;
 
 /// A part of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Stage {
-    pub(crate) name: &'static str,
+    pub(crate) step: Step,
     /// Names of the recorded phases ([`crate::phase::Phases`]) that belong to it.
     pub(crate) records: &'static [&'static str],
     pub(crate) flows: Vec<Flow>,
@@ -123,15 +125,32 @@ impl Cores<'_> {
 }
 
 impl Stage {
-    /// Predicts the figures with the streams of a plan.
+    /// The kind of its phase.
+    pub(crate) fn kind(&self) -> PhaseKind {
+        let is_spilled = self.flows.iter().any(|flow| flow.role == Role::Spill);
+        PhaseKind { step: self.step, is_spilled }
+    }
+
+    /// Predicts the figures with the streams of a plan, corrected.
     pub(crate) fn predict(&self, cores: &Cores<'_>, streams: &Streams) -> Figures {
+        self.figures(cores, streams, cores.operators.corrections.of(self.kind()))
+    }
+
+    /// Predicts the figures without corrections.
+    pub(crate) fn predict_uncorrected(&self, cores: &Cores<'_>, streams: &Streams) -> Figures {
+        self.figures(cores, streams, Correction::default())
+    }
+
+    fn figures(&self, cores: &Cores<'_>, streams: &Streams, correction: Correction) -> Figures {
+        let Correction { elapsed: elapsed_factor, cpu: cpu_factor } = correction;
         let computing = cores.threads.min(cores.available()).max(1);
-        let slowdown = cores.operators.slowdown(computing);
+        let slowdown = cores.operators.slowdown(computing) * cpu_factor.ratio;
         let user = self.user_ns * slowdown;
-        let faults = self.fresh_buffer_bytes * cores.operators.fresh_memory_system_ns_per_byte
-            + self.fresh_heap_bytes * cores.operators.fresh_heap_system_ns_per_byte;
+        let faults = cpu_factor.ratio
+            * (self.fresh_buffer_bytes * cores.operators.fresh_memory_system_ns_per_byte
+                + self.fresh_heap_bytes * cores.operators.fresh_heap_system_ns_per_byte);
         let sum = |of: &dyn Fn(&Flow) -> f64| self.flows.iter().map(of).sum::<f64>();
-        let io = sum(&|flow| flow.bytes * streams.transfer(flow).cpu_ns_per_byte);
+        let io = cpu_factor.ratio * sum(&|flow| flow.bytes * streams.transfer(flow).cpu_ns_per_byte);
         let kernel = match cores.engine.kind {
             EngineKind::UringSqpoll => 0.0,
             _ => sum(&|flow| flow.bytes * streams.transfer(flow).kernel_ns_per_byte),
@@ -152,7 +171,7 @@ impl Stage {
             self.flows.iter().filter_map(|flow| Some((*flow, flow.ahead?))).unzip();
         let waiting = time(streams.device_ns(&limited), ahead.into_iter().min().unwrap_or(0));
         let body = time(device, queued).max(waiting).max(serial);
-        let elapsed = body + self.fill_and_drain(streams);
+        let elapsed = (body + self.fill_and_drain(streams)) * elapsed_factor.ratio;
         Figures {
             bytes: sum(&|flow| flow.bytes),
             device_ns: device,

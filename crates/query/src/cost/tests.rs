@@ -1,5 +1,6 @@
 //! Tests of the model: hand-computed examples, properties, and simulated machines.
 
+mod corrections;
 mod examples;
 pub(crate) mod machines;
 mod properties;

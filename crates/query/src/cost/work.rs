@@ -6,6 +6,7 @@ use super::operators::{Codec, CodecCost, FileFormat, OperatorCosts};
 use super::records::SAMPLING;
 use super::shape::{KeyShape, Operator, RowShape, Task};
 use super::stage::Stage;
+use super::step::Step;
 use crate::output::GROUP_ROWS_MIN;
 use crate::sort::SAMPLE_ROWS;
 
@@ -80,7 +81,7 @@ impl Work<'_> {
     /// Returns a stage that reads and decodes a table and evaluates expressions.
     pub(crate) fn scan(
         &self,
-        name: &'static str,
+        step: Step,
         records: &'static [&'static str],
         table: usize,
     ) -> Result<Stage, CostError> {
@@ -96,7 +97,7 @@ impl Work<'_> {
         }
         let flows = vec![Flow::read(Role::Input(table), shape.file_bytes())];
         Ok(Stage {
-            name,
+            step,
             records,
             flows,
             user_ns,
@@ -132,7 +133,7 @@ impl Work<'_> {
             shape.restore_ns(self.costs)? * ratio + shape.decompressed_decode_ns(self.costs)? * decoded_ratio;
         let flows = vec![Flow::read_randomly(Role::Input(table), shape.file_bytes() * ratio)];
         Ok(Stage {
-            name: "sample",
+            step: Step::Sample,
             records: SAMPLING,
             flows,
             user_ns: decode_ns,

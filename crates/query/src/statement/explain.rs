@@ -42,9 +42,10 @@ pub struct Calibrated<'a> {
 }
 
 impl Calibrated<'_> {
-    fn explain(self, task: &Task) -> Result<Explanation, Error> {
+    fn explain(self, task: Task) -> Result<Explanation, Error> {
         let model = Model { storage: self.storage, operators: self.operators, limits: self.limits };
-        Ok(Explanation::new(task, model.choose(task)?))
+        let choice = model.choose(&task)?;
+        Ok(Explanation::new(task, choice))
     }
 
     fn shaped(&self, job: &Job, rows: &Rows, table: usize) -> Result<Shaped, Error> {
@@ -74,7 +75,7 @@ pub fn explain_sort(
     let taken = passing(&shaped).min(sort.limit.unwrap_or(u64::MAX));
     let output = shape::result(taken, &scaled_to(&columns, &shaped, taken), destination);
     let projected = rows.is_projected().then(|| RowShape::of(&columns));
-    calibrated.explain(&Task { projected, ..task(operator, vec![shaped], rows.expressions(), output) })
+    calibrated.explain(Task { projected, ..task(operator, vec![shaped], rows.expressions(), output) })
 }
 
 /// Rows of a sample of keys: enough to see pairs of equal keys among millions.
@@ -129,7 +130,7 @@ pub fn explain_join(
         columns.extend(scaled_to(&side.table.columns, side, rows));
     }
     let output = shape::result(rows, &columns, destination);
-    calibrated.explain(&task(Operator::Join { key, build: None }, sides, 0, output))
+    calibrated.explain(task(Operator::Join { key, build: None }, sides, 0, output))
 }
 
 /// The plan of an aggregation.
@@ -190,7 +191,7 @@ fn explain_groups(
     let mut columns = describe::columns(&aggregation.schema(), groups);
     columns.splice(..keys.len(), describe::sampled_columns(&keys, groups));
     let output = shape::result(groups, &columns, destination);
-    calibrated.explain(&task(operator, vec![shaped], rows.expressions() + expressions, output))
+    calibrated.explain(task(operator, vec![shaped], rows.expressions() + expressions, output))
 }
 
 /// The most groups that the bounds of integer keys allow.

@@ -34,7 +34,8 @@ const SCHEMA: &str = "sakiyomi.explain/1";
 #[derive(Debug, Args)]
 #[command(
     after_help = "Predictions need measured costs. `sakiyomi probe DIR` measures those of the storage, once for each \
-device; `sakiyomi query calibrate` measures those of the operators, once for a machine."
+device; after it `sakiyomi query calibrate` measures those of the operators, once for a machine, and corrects predictions by jobs. \
+About two thirds of these jobs were within the uncertainty that is printed behind a corrected time."
 )]
 pub(crate) struct Explain {
     /// Also run the command and print measured times beside the predicted ones

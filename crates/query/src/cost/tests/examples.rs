@@ -245,7 +245,7 @@ fn an_explanation_has_a_tree_and_puts_measured_phases_beside_predicted_ones() {
     let task = sort_of(12_500_000);
     let choice = model(&device, &costs, 1, 256 * MIB, 2).choose(&task).unwrap();
     let predicted = choice.prediction.clone();
-    let explained = Explanation::new(&task, choice);
+    let explained = Explanation::new(task, choice);
     assert!(explained.tree.operator.starts_with("write Parquet"), "{:?}", explained.tree);
     assert!(explained.tree.inputs[0].inputs[0].operator.starts_with("scan table 1"));
     let measured = |name: &str, elapsed_ns| Phase { name: name.to_owned(), elapsed_ns, ..Phase::default() };

@@ -5,6 +5,7 @@ use sakiyomi_probe::calibration::{Cost, DepthCost, DeviceCosts, Point};
 use sakiyomi_probe::setting::{Buffers, CacheState, Operation};
 use sakiyomi_probe::target::Device;
 
+use crate::cost::correction::Corrections;
 use crate::cost::curve::{Curve, CurvePoint};
 use crate::cost::model::{Limits, Model};
 use crate::cost::operators::{Codec, CodecCost, FileFormat, OperatorCosts, RowCost, ValueCost, ValueKind};
@@ -172,6 +173,7 @@ pub(crate) fn operators(cores: usize, noise: &mut dyn FnMut() -> f64) -> Operato
         start_ns_per_thread: 50_000.0 * noise(),
         parallel_slowdown: if cores > 1 { 1.3 } else { 1.0 },
         cores,
+        corrections: Corrections::default(),
     }
 }
 

@@ -27,25 +27,47 @@ pub(super) fn describe(explanation: &Explanation, calibrations: &Calibrations) -
     );
     let _ = writeln!(
         text,
-        "Predicted: {}, CPU time {} (user) + {} (system), {} transferred",
+        "Predicted: {}{}, CPU time {} (user) + {} (system){}, {} transferred",
         duration(prediction.elapsed_ns),
+        within(prediction.uncertainty.map(|uncertainty| uncertainty.elapsed_ratio)),
         duration(prediction.user_ns),
         duration(prediction.system_ns),
+        within(prediction.uncertainty.map(|uncertainty| uncertainty.cpu_ratio)),
         bytes(prediction.bytes)
     );
+    let comparison = &prediction.comparison;
+    if prediction.uncertainty.is_some() {
+        let _ = writeln!(
+            text,
+            "  without corrections {}, CPU time {}",
+            duration(comparison.uncorrected_ns),
+            duration(comparison.uncorrected_cpu_ns)
+        );
+    }
     let _ = writeln!(
         text,
         "  storage alone {}, bytes and rounds (REMOP) {}\n",
-        duration(prediction.comparison.storage_only_ns),
-        duration(prediction.comparison.remop_ns)
+        duration(comparison.storage_only_ns),
+        duration(comparison.remop_ns)
     );
     phases(explanation, &mut text);
     rejected(explanation, &mut text);
     analysis(explanation, &mut text);
-    for note in prediction.assumptions.iter().cloned().chain(calibrations.difference()) {
+    let uncorrected = prediction.uncertainty.is_none().then(|| UNCORRECTED.to_owned());
+    let notes = prediction.assumptions.iter().cloned().chain(uncorrected);
+    for note in notes.chain(calibrations.difference()) {
         let _ = writeln!(text, "\n{note}");
     }
     text
+}
+
+/// A note about a prediction without corrections.
+const UNCORRECTED: &str = "The prediction is not corrected, because `query calibrate` found no calibration of a device for its jobs: \
+                           run `sakiyomi probe DIR`, then `sakiyomi query calibrate --dir DIR`.";
+
+/// The uncertainty of a time: about two thirds of the jobs of the calibration were within it.
+fn within(uncertainty_ratio: Option<f64>) -> String {
+    uncertainty_ratio.map_or_else(String::new, |ratio| format!(" \u{b1} {:.0} %", 100.0 * ratio))
 }
 
 fn phases(explanation: &Explanation, text: &mut String) {
@@ -59,14 +81,18 @@ fn phases(explanation: &Explanation, text: &mut String) {
     for phase in phases {
         let _ = writeln!(
             text,
-            "{:width$}  {:>9}  {:>9}  {:>9}  {:>9}  {:>9}  {}",
+            "{:width$}  {:>9}  {:>9}  {:>9}  {:>9}  {:>9}  {}{}",
             phase.name,
             duration(phase.elapsed_ns),
             bytes(phase.bytes),
             duration(phase.user_ns),
             duration(phase.system_ns),
             duration(phase.device_ns),
-            phase.bound.name()
+            phase.bound.name(),
+            phase.uncertainty.map_or_else(String::new, |uncertainty| format!(
+                "; time{}",
+                within(Some(uncertainty.elapsed_ratio))
+            ))
         );
     }
 }
@@ -122,9 +148,12 @@ fn analysis(explanation: &Explanation, text: &mut String) {
 /// Relative errors of the models.
 fn errors(errors: &Errors) -> String {
     let part = |name: &str, ratio: Option<f64>| ratio.map(|ratio| format!("{name} {:+.0} %", 100.0 * ratio));
+    let corrected = |before: Option<f64>, after: Option<f64>| before.filter(|_| before != after);
     let parts = [
         part("error", errors.elapsed_error_ratio),
         part("CPU time", errors.cpu_error_ratio),
+        part("without corrections", corrected(errors.uncorrected_error_ratio, errors.elapsed_error_ratio)),
+        part("CPU time without", corrected(errors.uncorrected_cpu_error_ratio, errors.cpu_error_ratio)),
         part("storage alone", errors.storage_only_error_ratio),
         part("REMOP", errors.remop_error_ratio),
     ];

@@ -1,0 +1,227 @@
+//! Jobs of varied kinds that are predicted and run end to end, to which corrections of predictions are fitted.
+//!
+//! Their tables are generated; no tested table, key or limit is among them. They run several times in turns, the second
+//! time by another engine, in directories on devices that `probe` has measured. All files are removed at the end.
+
+mod cases;
+mod tables;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use sakiyomi_os::{allocator, cpu};
+use sakiyomi_probe::calibration::DeviceCosts;
+
+use self::cases::{CASES, Case, Threads};
+use self::tables::Source;
+use super::measure::Effort;
+use crate::cost::correction::{Corrections, ObservedJob};
+use crate::cost::{Analysis, Choice, Limits, Measured, Model, OperatorCosts, Plan, Storage, Task};
+use crate::output::{OutputOptions, Target};
+use crate::statement::{Calibrated, Destination, Statement};
+use crate::table::{OpenOptions, Table, cached_ratio};
+use crate::{Error, Job, JobOptions};
+
+/// A directory for the files of the jobs, with the costs of its device.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// The directory.
+    pub directory: &'a Path,
+    /// The costs of its device.
+    pub device: &'a DeviceCosts,
+}
+
+/// Runs of each job, in turns: enough for a median with one outlier.
+const JOB_RUNS: usize = 2;
+/// Memory limit of the generator of tables, in bytes.
+const GENERATOR_BYTES: usize = 256 << 20;
+/// Name of the step that generates the tables.
+const GENERATION: &str = "tables of jobs";
+
+/// Names of the steps in the order of measurement, for a progress display.
+pub(super) fn steps(sites: usize) -> Vec<&'static str> {
+    let runs = (0..rounds(sites)).flat_map(|_| CASES.iter().map(|case| case.name));
+    if sites == 0 { Vec::new() } else { [GENERATION].into_iter().chain(runs).collect() }
+}
+
+fn rounds(sites: usize) -> usize {
+    JOB_RUNS.max(sites)
+}
+
+/// Runs the jobs, and fits corrections of the costs to them. Calls `begin` with each of [`steps`] before it.
+///
+/// # Errors
+/// Those of `begin`, of the files and of the jobs. A job that the devices' calibrations cannot predict is left out.
+pub(super) fn measure(
+    effort: Effort,
+    operators: &OperatorCosts,
+    sites: &[Site<'_>],
+    begin: &mut dyn FnMut(&'static str) -> Result<(), Error>,
+) -> Result<Corrections, Error> {
+    if sites.is_empty() {
+        return Ok(Corrections::default());
+    }
+    begin(GENERATION)?;
+    let places: Vec<Place<'_>> =
+        sites.iter().map(|&site| Place::create(site, effort)).collect::<Result<_, _>>()?;
+    let mut runs = Vec::new();
+    for round in 0..rounds(sites.len()) {
+        for case in &CASES {
+            begin(case.name)?;
+            runs.extend(places[round % places.len()].run(case, operators, round)?);
+        }
+    }
+    Ok(Corrections::fitted(|corrections| {
+        let operators = OperatorCosts { corrections: corrections.clone(), ..operators.clone() };
+        runs.iter().filter_map(|run| run.observed(&operators)).collect()
+    }))
+}
+
+/// The files of the jobs in a directory of their own, which is removed when it is dropped.
+struct Place<'a> {
+    site: Site<'a>,
+    files: PathBuf,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.files);
+    }
+}
+
+impl<'a> Place<'a> {
+    fn create(site: Site<'a>, effort: Effort) -> Result<Place<'a>, Error> {
+        let files = created(site.directory).map_err(|source| {
+            Error::Query(format!(
+                "{}: cannot make a directory for the jobs of the calibration: {source}; name another directory",
+                site.directory.display()
+            ))
+        })?;
+        let place = Place { site, files };
+        let job = Job::new(place.options(GENERATOR_BYTES, 1))?;
+        for source in Source::ALL {
+            source.write(&job, &place.files, effort)?;
+        }
+        Ok(place)
+    }
+
+    fn options(&self, memory: usize, threads: usize) -> JobOptions {
+        JobOptions { memory, threads, spill: vec![self.files.clone()], ..JobOptions::default() }
+    }
+
+    /// The devices of a job with some tables.
+    fn storage(&self, tables: usize) -> Storage<'a> {
+        Storage::one(self.site.device, tables)
+    }
+
+    /// Predicts and runs a job; `None` if it cannot be predicted or run.
+    fn run(&self, case: &Case, operators: &OperatorCosts, round: usize) -> Result<Option<Run<'a>>, Error> {
+        let threads = JobOptions::default().threads;
+        let options = self.options(case.memory, if case.threads == Threads::One { 1 } else { threads });
+        let paths: Vec<PathBuf> = case.sources.iter().map(|source| source.path(&self.files)).collect();
+        let result = self.files.join("result");
+        let target = Target::File(result.clone());
+        let destination = Destination::File { target, options: OutputOptions::new(case.format) };
+        let storage = self.storage(paths.len());
+        let job = Job::new(options.clone())?;
+        let buffers = job.io().pool().budget() as u64;
+        let heap = (options.memory as u64).saturating_sub(buffers);
+        let limits = Limits::new(buffers, heap, options.threads, threads);
+        let calibrated = Calibrated {
+            storage: storage.clone(),
+            operators,
+            cached_ratios: paths.iter().map(|path| cached_ratio(std::slice::from_ref(path))).collect(),
+            limits: limits.clone(),
+        };
+        let statement = statement(case, &paths, &OpenOptions::default())?;
+        let explained = match statement.explain(&job, &destination, calibrated) {
+            Err(Error::Cost(_)) => return Ok(None),
+            explained => explained?,
+        };
+        drop(job);
+        let Some(plan) = chosen(case, &explained.choice, round) else { return Ok(None) };
+        // Memory that planning has freed would be reused by the job.
+        allocator::trim();
+        let measured = match measured(case, &paths, &plan, &options, &destination) {
+            // The plan needs more memory than predicted.
+            Err(Error::Memory { .. }) => return Ok(None),
+            measured => measured?,
+        };
+        let _ = fs::remove_file(&result);
+        Ok(Some(Run { task: explained.task, plan, storage, limits, measured }))
+    }
+}
+
+/// Makes a directory that did not exist.
+fn created(parent: &Path) -> io::Result<PathBuf> {
+    let mut number = 0;
+    loop {
+        let path = parent.join(format!("sakiyomi-calibrate-{}-{number}", std::process::id()));
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            made => return made.map(|()| path),
+        }
+    }
+}
+
+fn statement(case: &Case, paths: &[PathBuf], options: &OpenOptions) -> Result<Statement, Error> {
+    let open = |path: &PathBuf| Table::open(std::slice::from_ref(path), options);
+    let tables = paths.iter().map(open).collect::<Result<_, _>>()?;
+    Ok(case.work.statement(tables).expect("a case has the tables of its work"))
+}
+
+/// The plan of a run: the best of the case's algorithm, in later rounds by an engine of another kind.
+fn chosen(case: &Case, choice: &Choice, round: usize) -> Option<Plan> {
+    let rejected = || choice.rejected.iter().map(|rejected| &rejected.plan);
+    let best = std::iter::once(&choice.plan).chain(rejected());
+    let best = best.into_iter().find(|plan| case.work.is_done_by(plan.algorithm))?;
+    let is_other = |plan: &&Plan| plan.algorithm == best.algorithm && plan.engine.kind != best.engine.kind;
+    let other = rejected().find(is_other).filter(|_| !round.is_multiple_of(JOB_RUNS));
+    Some(other.unwrap_or(best).clone())
+}
+
+/// Runs a plan and measures it.
+fn measured(
+    case: &Case,
+    paths: &[PathBuf],
+    plan: &Plan,
+    options: &JobOptions,
+    destination: &Destination,
+) -> Result<Measured, Error> {
+    let (begun, before) = (Instant::now(), cpu::user_and_system_of_this_process());
+    let job = Job::new(plan.job_options(options))?;
+    let opened = OpenOptions { access: plan.access(), ..OpenOptions::default() };
+    statement(case, paths, &opened)?.run(&job, destination, Some(plan))?;
+    let (elapsed, after) = (begun.elapsed(), cpu::user_and_system_of_this_process());
+    let ns = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    Ok(Measured {
+        phases: job.phases().list(),
+        elapsed_ns: ns(elapsed),
+        user_ns: ns(after.0.saturating_sub(before.0)),
+        system_ns: ns(after.1.saturating_sub(before.1)),
+        threads: plan.threads,
+    })
+}
+
+/// A job that was run.
+struct Run<'a> {
+    task: Task,
+    plan: Plan,
+    storage: Storage<'a>,
+    limits: Limits,
+    measured: Measured,
+}
+
+impl Run<'_> {
+    /// Its times beside those that some costs predict.
+    fn observed(&self, operators: &OperatorCosts) -> Option<ObservedJob> {
+        let model = Model { storage: self.storage.clone(), operators, limits: self.limits.clone() };
+        let prediction = model.predict(&self.task, &self.plan).ok()?;
+        Some(Analysis::new(&prediction, self.measured.clone()).observed(&prediction))
+    }
+}
+
+#[cfg(test)]
+mod tests;
