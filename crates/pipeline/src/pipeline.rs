@@ -97,6 +97,12 @@ impl Pipeline {
         self.graph.planner(&self.plan)
     }
 
+    /// Approximate bytes of a row on each edge of [`Pipeline::planner`], in the order of its edges.
+    #[must_use]
+    pub fn row_bytes(&self) -> Vec<f64> {
+        self.graph.row_bytes(&self.plan)
+    }
+
     /// Whether a sink or a step writes to the standard output.
     #[must_use]
     pub fn writes_to_stdout(&self) -> bool {
