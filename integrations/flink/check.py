@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Compares a pipeline that runs on sakiyomi alone with one that Flink continues in the middle.
+
+usage: check.py SAKIYOMI JAR [NAME...]
+
+For each pipeline: sakiyomi reads the whole input; then it is suspended in the middle, its snapshot is exported, and the jar
+reads the rest from there. What both have written before and after the hand-over must be the same rows as those of the
+single run, as a multiset (of windows: per window, because the window's times are columns of its rows).
+
+The inputs are made from a fixed seed. The time of the suspension is searched for: a snapshot counts if every input has been
+read in part, and state is kept.
+"""
+
+import collections
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+# Rows of an input: some hundred milliseconds of work, so that a suspension falls into the middle.
+ROWS = 120_000
+
+# Times at which a run is suspended, in milliseconds: any machine has read a part at one of them.
+SUSPEND_MS = [int(40 * 1.15**step) for step in range(48)]
+
+# Bounds of a run, in seconds.
+RUN_MAX_S = 300
+
+EVENTS = """
+[source.events]
+from = "file:events.csv"
+format = "csv"
+columns = { t = "timestamp(ms)", k = "text", x = "int64", f = "float64" }
+event_time = "t"
+out_of_order = "200ms"
+"""
+
+OTHERS = """
+[source.others]
+from = "file:others.json"
+format = "json"
+columns = { t = "timestamp(ms)", k = "text", y = "int64" }
+event_time = "t"
+out_of_order = "200ms"
+"""
+
+PIPELINES = {
+    "tumbling": EVENTS
+    + """
+[[step]]
+name = "known"
+op = "filter"
+where = "x % 7 <> 0 and k not like 'k_9%' or x is null"
+
+[[step]]
+name = "values"
+op = "select"
+columns = "upper(k) as k, x * 3 - 1 as x, f / 4 as f, coalesce(x, -1) as y, cast(cast(x as text) || '0' as bigint) as z"
+
+[[step]]
+name = "counts"
+op = "aggregate"
+by = "k"
+window = "tumbling:5s"
+compute = "count(*) as n, count(x) as xs, sum(x) as sx, sum(f) as sf, avg(f) as af, avg(x) as ax, min(f) as least, max(k) as last, max(z) as z, sum(y) as sy"
+
+[sink.out]
+to = "file:OUT"
+append = true
+format = "json"
+""",
+    "session": EVENTS
+    + """
+[[step]]
+name = "visits"
+op = "aggregate"
+by = "k, x % 3 as part"
+window = "session:900ms"
+compute = "count(*) as n, sum(x) as sx, min(f) as least, max(f) as greatest"
+
+[sink.out]
+to = "file:OUT"
+append = true
+format = "json"
+""",
+    "join": EVENTS
+    + OTHERS
+    + """
+[[step]]
+name = "pairs"
+input = "events"
+op = "join"
+with = "others"
+on = "k = k"
+within = "300ms"
+
+[sink.out]
+to = "file:OUT"
+append = true
+format = "json"
+""",
+}
+
+
+def make_inputs(directory):
+    """Records that are out of order by less than the declared 200 ms, with nulls and quotes."""
+    draw = random.Random(20)
+    with open(os.path.join(directory, "events.csv"), "w", encoding="utf-8") as events:
+        events.write("f,k,t,x\n")
+        for row in range(ROWS):
+            time = 1_700_000_000_000 + row * 5 + draw.randrange(190)
+            key = draw.choice(['k_1', 'k_2', 'k_93', '"k ""q"", é"', '', 'k_7', 'K_8']) if row % 3 else f"k_{draw.randrange(400)}"
+            number = '' if draw.random() < 0.05 else str(draw.randrange(-1000, 100000))
+            events.write(f"{draw.randrange(-4000, 4000) / 8},{key},{time},{number}\n")
+    with open(os.path.join(directory, "others.json"), "w", encoding="utf-8") as others:
+        for row in range(ROWS):
+            time = 1_700_000_000_000 + row * 5 + draw.randrange(190)
+            key = None if draw.random() < 0.02 else f"k_{draw.randrange(400)}"
+            others.write(json.dumps({"y": row, "k": key, "t": time, "unused": [row]}) + "\n")
+
+
+def run(command, directory, may_fail=False):
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=RUN_MAX_S, check=False)
+    if done.returncode != 0 and not may_fail:
+        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
+    return done
+
+
+def remove(*paths):
+    for path in paths:
+        shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.path.exists(path) and os.remove(path)
+
+
+def rows(lines):
+    """A multiset: whole numbers and floats of one value are equal."""
+    return collections.Counter(
+        json.dumps(json.loads(line), sort_keys=True, ensure_ascii=False) for line in lines if line.strip()
+    )
+
+
+def handed_over(sakiyomi, directory):
+    """Suspends the pipeline in the middle and exports it; the job, and the number of lines of state."""
+    snapshot, export = os.path.join(directory, "p.snapshot"), os.path.join(directory, "export")
+    for after_ms in SUSPEND_MS:
+        remove(snapshot, export, os.path.join(directory, "part.json"))
+        run([sakiyomi, "stream", "run", "part.toml", "--unpinned", "--snapshot", "p.snapshot", "--for", f"{after_ms}ms", "-q"],
+            directory)
+        if not os.path.exists(snapshot):
+            continue  # it had ended before
+        run([sakiyomi, "stream", "export", "part.toml", "--to", "flink", "export", "--snapshot", "p.snapshot", "-q"], directory)
+        with open(os.path.join(export, "job.json"), encoding="utf-8") as file:
+            job = json.load(file)
+        with open(os.path.join(export, "state.jsonl"), encoding="utf-8") as file:
+            state = sum(1 for _ in file)
+        sources = [node for node in job["nodes"] if node["kind"] == "source"]
+        is_middle = all(0.1 < node["offset"] / os.path.getsize(node["path"]) < 0.9 for node in sources)
+        if is_middle and state > 0:
+            return job, state
+    sys.exit("no suspension fell into the middle of the input")
+
+
+def written_by_flink(out):
+    lines = []
+    for root, _, names in os.walk(os.path.join(out, "sink.out")):
+        for name in names:
+            if ".inprogress" in name:
+                sys.exit(f"{name} has not been committed")
+            with open(os.path.join(root, name), encoding="utf-8") as file:
+                lines += file.readlines()
+    return lines
+
+
+def check(name, sakiyomi, jar, directory):
+    for file, out in [("whole.toml", "whole.json"), ("part.toml", "part.json")]:
+        with open(os.path.join(directory, file), "w", encoding="utf-8") as pipeline:
+            pipeline.write(PIPELINES[name].replace("OUT", out))
+    remove(os.path.join(directory, "whole.json"), os.path.join(directory, "flink"))
+    run([sakiyomi, "stream", "run", "whole.toml", "--unpinned", "-q"], directory)
+    with open(os.path.join(directory, "whole.json"), encoding="utf-8") as file:
+        expected = rows(file)
+    job, state = handed_over(sakiyomi, directory)
+    sink = next(node for node in job["nodes"] if node["kind"] == "sink")
+    with open(sink["path"], "rb") as file:
+        before = file.read(sink["length"]).decode().splitlines()
+    for parallelism in ["1", "2"]:
+        remove(os.path.join(directory, "flink"))
+        run(["java", "-Xmx2g", "-jar", jar, "export", "flink", parallelism], directory)
+        after = written_by_flink(os.path.join(directory, "flink"))
+        found = rows(before) + rows(after)
+        if found != expected:
+            missing, more = list((expected - found).elements()), list((found - expected).elements())
+            sys.exit(f"{name}: {len(missing)} rows are missing, such as {missing[:3]}; {len(more)} are too many, such as {more[:3]}")
+        print(f"{name}: {len(before)} rows of sakiyomi and {len(after)} of Flink with {parallelism} instances are the "
+              f"{expected.total()} of a single run; {state} lines of state")
+        if not before or not after:
+            sys.exit(f"{name}: the hand-over was not in the middle")
+
+
+def main():
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    sakiyomi, jar = map(os.path.abspath, sys.argv[1:3])
+    names = sys.argv[3:] or list(PIPELINES)
+    with tempfile.TemporaryDirectory(prefix="sakiyomi-flink-") as directory:
+        make_inputs(directory)
+        for name in names:
+            check(name, sakiyomi, jar, directory)
+    print(f"{len(names)} passed, 0 failed")
+
+
+if __name__ == "__main__":
+    main()
