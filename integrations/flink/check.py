@@ -47,6 +47,70 @@ event_time = "t"
 out_of_order = "200ms"
 """
 
+# Expressions whose values Flink has to compute as sakiyomi does, over records with nulls, extremes and letters beyond ASCII.
+VALUES = """
+[source.values]
+from = "file:values.json"
+format = "json"
+columns = { i = "int64", j = "int64", s = "int8", u = "uint32", f = "float64", g = "float64", t = "text", p = "text", b = "bool", d = "date", at = "timestamp(ms)", ns = "timestamp(ns)" }
+
+[[step]]
+name = "all"
+input = "values"
+op = "select"
+columns = """
+
+# Expressions that have a value for each record.
+TOTAL = [
+    "*", "s + u", "s * 2 - u", "f + g", "f - i", "f * g", "f / g", "f % g", "-f", "abs(f)", "ceil(f)", "floor(g)",
+    "i = j", "i <> j", "i < 5", "f <= g", "f > g", "t >= p", "t < p", "b = true", "d > date '2001-02-03'",
+    "at < timestamp '2020-01-01 00:00:00'", "ns is distinct from at", "i is distinct from j", "f is not distinct from g",
+    "b and i > 0", "b or f > g", "not b", "i is null", "t is not null", "b is true", "b is not false", "(i > j) is not true",
+    "i between 0 and 100", "t in ('a', 'ab', 'é')", "s not in (1, 2)", "t like '%a_'", "t not like 'a%b%'", "t like p",
+    "t || p || 'x'", "lower(t)", "upper(t)", "trim(t)", "length(t)", "substring(t, 2)", "substring(t, 0, 3)",
+    "substring(t, i % 4, 2)", "starts_with(t, 'a')", "ends_with(t, p)", "contains(t, 'b')", "nullif(i, j)", "nullif(f, g)",
+    "coalesce(i, j, -1)", "coalesce(t, 'none')", "case when i > 0 then 'more' when i < 0 then 'less' else t end",
+    "case when b then f end", "cast(s as bigint)", "cast(i as double)", "cast(i as text)", "cast(b as text)",
+    "cast(b as int)", "try_cast(f as bigint)", "try_cast(f as int)", "try_cast(t as bigint)", "try_cast(t as smallint)",
+    "try_cast(i as smallint)", "try_cast(i as tinyint)", "extract(year from d)", "extract(quarter from d)",
+    "extract(month from at)", "extract(day from ns)", "extract(dow from d)", "extract(doy from at)",
+    "extract(hour from at)", "extract(minute from ns)", "extract(second from at)", "d - date '2000-01-01'",
+    "1.5e300 * 1e300 > f", "i > 1 or 10 / (i - 1) > 3 and i <> 1",
+]
+
+# Expressions that some records have no value of: these rows are dropped by both.
+PARTIAL = [
+    "i + j", "i - j", "i * j", "i / j", "i % j", "-i", "abs(i)", "cast(i as int)", "cast(i as tinyint)", "cast(f as bigint)",
+    "cast(f as smallint)", "cast(t as bigint)", "cast(p as int)", "substring(t, 1, i)",
+    "case when i / j > 1 then 1 else 0 end", "coalesce(j, i / 0)", "b or i / j > 0",
+]
+
+
+def values_pipeline():
+    total = ", ".join(text if text == "*" else f"{text} as v{at}" for at, text in enumerate(TOTAL))
+    sinks = VALUES + json.dumps(total) + """
+[sink.out]
+to = "file:OUT"
+append = true
+format = "json"
+"""
+    for at, text in enumerate(PARTIAL):
+        sinks += f"""
+[[step]]
+name = "partial{at}"
+input = "values"
+op = "select"
+bad = "skip"
+columns = {json.dumps(f"i, j, f, t, p, {text} as v")}
+
+[sink.out{at}]
+to = "file:OUT.{at}"
+append = true
+format = "json"
+"""
+    return sinks
+
+
 PIPELINES = {
     "tumbling": EVENTS
     + """
@@ -122,6 +186,25 @@ def make_inputs(directory):
             others.write(json.dumps({"y": row, "k": key, "t": time, "unused": [row]}) + "\n")
 
 
+def make_values(directory):
+    draw = random.Random(7)
+    integers = [0, 1, -1, 2, 5, 10, 127, 128, -129, 40000, 2**31, -(2**31), 2**53 + 1, 2**63 - 1, -(2**63), None]
+    floats = [0.0, -0.0, 0.5, 1.5, 2.5, -2.5, 1e300, -1e300, 127.5, 32767.5, 9.3e18, 9223372036854774784.0, 1e-320, 3.7, None]
+    texts = ["", "a", "ab", "b", "abab", " a b ", "é", "Éß", "\U0001f600x", "\uffee", "12", "-7", "+3", "1.5", " 4", "99999", "-",
+             "9223372036854775807", "9223372036854775808", "a%", "_", "%b", "\\\\%", "İI", None]
+    times = ["1969-12-31T23:59:59.999Z", "2000-02-29T12:34:56.5+01:30", "2024-12-31 23:59:60", "1970-01-01", 1700000000123, None]
+    with open(os.path.join(directory, "values.json"), "w", encoding="utf-8") as values:
+        for _ in range(4_000):
+            record = {
+                "i": draw.choice(integers), "j": draw.choice(integers), "s": draw.choice([-128, 127, 0, 1, 2, None]),
+                "u": draw.choice([0, 1, 2**32 - 1, None]), "f": draw.choice(floats), "g": draw.choice(floats),
+                "t": draw.choice(texts), "p": draw.choice(texts), "b": draw.choice([True, False, None]),
+                "d": draw.choice(["1970-01-01", "1969-12-31", "2000-02-29", "0004-02-29", "9999-12-31", None]),
+                "at": draw.choice(times), "ns": draw.choice(times),
+            }
+            values.write(json.dumps(record, ensure_ascii=draw.random() < 0.5) + "\n")
+
+
 def run(command, directory, may_fail=False):
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=RUN_MAX_S, check=False)
     if done.returncode != 0 and not may_fail:
@@ -162,9 +245,37 @@ def handed_over(sakiyomi, directory):
     sys.exit("no suspension fell into the middle of the input")
 
 
-def written_by_flink(out):
+def check_values(sakiyomi, jar, directory):
+    """All records by both engines: each expression has the same values, and the same rows have none."""
+    make_values(directory)
+    with open(os.path.join(directory, "values.toml"), "w", encoding="utf-8") as pipeline:
+        pipeline.write(values_pipeline().replace("OUT", "values.out"))
+    run([sakiyomi, "stream", "run", "values.toml", "--unpinned", "-q"], directory)
+    run([sakiyomi, "stream", "export", "values.toml", "--to", "flink", "values", "-q"], directory)
+    run(["java", "-Xmx2g", "-jar", jar, "values", "values.flink"], directory)
+    found_all = 0
+    for at in [None, *range(len(PARTIAL))]:
+        suffix, sink = ("", "sink.out") if at is None else (f".{at}", f"sink.out{at}")
+        with open(os.path.join(directory, f"values.out{suffix}"), encoding="utf-8") as file:
+            expected = rows(file)
+        found = rows(written_by_flink(os.path.join(directory, "values.flink"), sink))
+        found_all += found.total()
+        if found != expected:
+            text = "all" if at is None else PARTIAL[at]
+            for line, other in zip(sorted((expected - found).elements()), sorted((found - expected).elements())):
+                line, other = json.loads(line), json.loads(other)
+                differences = [(key, line[key], other[key]) for key in line if line[key] != other[key]]
+                named = [(TOTAL[int(key[1:])] if key[1:].isdigit() else key, *rest) for key, *rest in differences]
+                print(f"{line}: {named}", file=sys.stderr)
+                break
+            missing, more = (expected - found).total(), (found - expected).total()
+            sys.exit(f"values: {text}: {missing} rows are missing, {more} are too many")
+    print(f"values: {len(TOTAL)} expressions that have a value, and {len(PARTIAL)} that may have none: {found_all} rows of both are equal")
+
+
+def written_by_flink(out, sink="sink.out"):
     lines = []
-    for root, _, names in os.walk(os.path.join(out, "sink.out")):
+    for root, _, names in os.walk(os.path.join(out, sink)):
         for name in names:
             if ".inprogress" in name:
                 sys.exit(f"{name} has not been committed")
@@ -203,10 +314,13 @@ def main():
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     sakiyomi, jar = map(os.path.abspath, sys.argv[1:3])
-    names = sys.argv[3:] or list(PIPELINES)
+    names = sys.argv[3:] or ["values", *PIPELINES]
     with tempfile.TemporaryDirectory(prefix="sakiyomi-flink-") as directory:
         make_inputs(directory)
         for name in names:
+            if name == "values":
+                check_values(sakiyomi, jar, directory)
+                continue
             check(name, sakiyomi, jar, directory)
     print(f"{len(names)} passed, 0 failed")
 

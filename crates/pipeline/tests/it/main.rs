@@ -2,6 +2,7 @@
 
 mod appends;
 mod errors;
+mod export;
 mod file_lookups;
 mod files;
 mod formats;

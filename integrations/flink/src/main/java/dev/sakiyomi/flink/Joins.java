@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.state.MapState;
 import org.apache.flink.api.common.state.MapStateDescriptor;
@@ -15,6 +14,9 @@ import org.apache.flink.util.Collector;
 
 /** Pairs of rows with one key whose event times are apart by a time at most. */
 final class Joins extends KeyedCoProcessFunction<String, Row, Row, Row> {
+    /** Parts of the largest distance of a pair. */
+    private static final long PARTS = 4;
+
     private final Sides sides;
     private transient MapState<Long, List<Row>> lefts;
     private transient MapState<Long, List<Row>> rights;
@@ -25,12 +27,15 @@ final class Joins extends KeyedCoProcessFunction<String, Row, Row, Row> {
         private final List<List<Integer>> columns = new ArrayList<>();
         private final List<Job.Node> inputs;
         final long withinNs;
+        /** Rows are kept by parts of time, of which a look-up visits few. */
+        final long partNs;
 
         Sides(Job.Node node, Job job) {
             JsonNode json = node.json();
             json.get("keys").forEach(side -> keys.add(Job.numbers(side)));
             json.get("columns").forEach(side -> columns.add(Job.numbers(side)));
             withinNs = Values.time(json.get("within_ns"));
+            partNs = Math.max(1, withinNs / PARTS);
             inputs = List.of(job.nodes.get(node.inputs.get(0)), job.nodes.get(node.inputs.get(1)));
         }
 
@@ -90,11 +95,10 @@ final class Joins extends KeyedCoProcessFunction<String, Row, Row, Row> {
     public void processElement1(Row row, Context context, Collector<Row> out) throws Exception {
         long timeNs = sides.time(row, 0);
         if (timeNs > context.timerService().currentWatermark()) {
-            for (Row other : matches(rights, timeNs)) {
+            for (Row other : matches(rights, 1, timeNs)) {
                 out.collect(sides.pair(row, other));
             }
-            keep(lefts, timeNs, row);
-            context.timerService().registerEventTimeTimer(Values.plus(timeNs, sides.withinNs));
+            context.timerService().registerEventTimeTimer(keep(lefts, sides, timeNs, row));
         }
     }
 
@@ -102,37 +106,44 @@ final class Joins extends KeyedCoProcessFunction<String, Row, Row, Row> {
     public void processElement2(Row row, Context context, Collector<Row> out) throws Exception {
         long timeNs = sides.time(row, 1);
         if (timeNs > context.timerService().currentWatermark()) {
-            for (Row other : matches(lefts, timeNs)) {
+            for (Row other : matches(lefts, 0, timeNs)) {
                 out.collect(sides.pair(other, row));
             }
-            keep(rights, timeNs, row);
-            context.timerService().registerEventTimeTimer(Values.plus(timeNs, sides.withinNs));
+            context.timerService().registerEventTimeTimer(keep(rights, sides, timeNs, row));
         }
     }
 
-    private List<Row> matches(MapState<Long, List<Row>> others, long timeNs) throws Exception {
+    private List<Row> matches(MapState<Long, List<Row>> others, int side, long timeNs) throws Exception {
         List<Row> matches = new ArrayList<>();
-        for (Map.Entry<Long, List<Row>> other : others.entries()) {
-            if (Math.abs(other.getKey() - timeNs) <= sides.withinNs) {
-                matches.addAll(other.getValue());
+        long last = Values.plus(timeNs, sides.withinNs) / sides.partNs;
+        for (long part = Math.max(0, timeNs - sides.withinNs) / sides.partNs; part <= last; part++) {
+            List<Row> kept = others.get(part);
+            for (Row other : kept == null ? List.<Row>of() : kept) {
+                if (Math.abs(sides.time(other, side) - timeNs) <= sides.withinNs) {
+                    matches.add(other);
+                }
             }
         }
         return matches;
     }
 
-    static void keep(MapState<Long, List<Row>> rows, long timeNs, Row row) throws Exception {
-        List<Row> kept = rows.get(timeNs);
-        List<Row> all = kept == null ? new ArrayList<>() : new ArrayList<>(kept);
+    /** Keeps a row; the time of the timer at which it is freed. */
+    static long keep(MapState<Long, List<Row>> rows, Sides sides, long timeNs, Row row) throws Exception {
+        long part = timeNs / sides.partNs;
+        List<Row> kept = rows.get(part);
+        List<Row> all = kept == null ? new ArrayList<>() : kept;
         all.add(row);
-        rows.put(timeNs, all);
+        rows.put(part, all);
+        return Values.plus(part * sides.partNs + (sides.partNs - 1), sides.withinNs);
     }
 
-    /** No later row can match those of this time. */
+    /** No later row can match those of this part. */
     @Override
     public void onTimer(long time, OnTimerContext context, Collector<Row> out) throws Exception {
         if (time < Long.MAX_VALUE) {
-            lefts.remove(time - sides.withinNs);
-            rights.remove(time - sides.withinNs);
+            long part = (time - sides.withinNs) / sides.partNs;
+            lefts.remove(part);
+            rights.remove(part);
         }
     }
 }

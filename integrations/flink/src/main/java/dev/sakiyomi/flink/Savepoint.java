@@ -116,8 +116,8 @@ final class Savepoint {
             JsonNode json = parse(line);
             int side = side(json);
             long timeNs = Values.time(json.get("time_ns"));
-            Joins.keep(side == 0 ? lefts : rights, timeNs, sides.read(json.get("row"), side));
-            context.timerService().registerEventTimeTimer(Values.plus(timeNs, sides.withinNs));
+            Row row = sides.read(json.get("row"), side);
+            context.timerService().registerEventTimeTimer(Joins.keep(side == 0 ? lefts : rights, sides, timeNs, row));
         }
     }
 }
