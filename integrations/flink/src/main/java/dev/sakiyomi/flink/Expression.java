@@ -7,6 +7,7 @@ import java.time.temporal.IsoFields;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.regex.Pattern;
 import org.apache.flink.types.Row;
 
 /** An expression over the cells of a row: the interpreter of the trees in {@code job.json}. */
@@ -15,6 +16,9 @@ final class Expression implements Serializable {
 
     /** 2 to the power of 63: the least float that is no integer of 64 bits. */
     private static final double INT64_LIMIT = 0x1p63;
+
+    /** Around the digits of a text that becomes an integer. */
+    private static final Pattern BLANKS = Pattern.compile("^[ \\t\\n\\f\\r]+|[ \\t\\n\\f\\r]+\\z");
 
     private final String op;
     final String type;
@@ -188,11 +192,11 @@ final class Expression implements Serializable {
     }
 
     private Object arithmetic(long a, long b) {
-        boolean divides = op.equals("divide") || op.equals("remainder");
-        if (divides && b == 0) {
+        if (b == 0 && (op.equals("divide") || op.equals("remainder"))) {
             throw bad("division by zero");
         }
-        if (divides && a == Long.MIN_VALUE && b == -1) {
+        // The remainder is 0.
+        if (op.equals("divide") && a == Long.MIN_VALUE && b == -1) {
             throw bad("overflow");
         }
         return exact(() -> switch (op) {
@@ -272,7 +276,7 @@ final class Expression implements Serializable {
             return truth ? 1L : 0L;
         }
         if (value instanceof String text) {
-            return Values.integer(text);
+            return Values.integer(BLANKS.matcher(text).replaceAll(""));
         }
         if (value instanceof Double number) {
             double rounded = Math.rint(number);
