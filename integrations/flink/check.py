@@ -281,7 +281,7 @@ def written_by_flink(out, sink="sink.out"):
     for root, _, names in os.walk(os.path.join(out, sink)):
         for name in names:
             if ".inprogress" in name:
-                sys.exit(f"{name} has not been committed")
+                continue  # rows that no checkpoint has: an attempt that was restarted leaves them
             with open(os.path.join(root, name), encoding="utf-8") as file:
                 lines += file.readlines()
     return lines
