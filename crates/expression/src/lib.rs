@@ -4,7 +4,8 @@
 //! text ─► parse ─► bind to a schema ─┬─► evaluate on batches: Arrow's kernels
 //!         limits   names, types,     ├─► evaluate on rows: row
 //!                  constants folded  ├─► exact 64-bit arithmetic on batches: narrow
-//!                                    └─► groups of rows that a condition excludes: prune
+//!                                    ├─► groups of rows that a condition excludes: prune
+//!                                    └─► trees for other engines: tree
 //! ```
 //!
 //! [`calendar`] and [`mod@format`] serve crates that read or write values as text.
@@ -36,6 +37,7 @@ pub mod format;
 pub mod narrow;
 pub mod prune;
 pub mod row;
+pub mod tree;
 
 mod bind;
 mod bound;

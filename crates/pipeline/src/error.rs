@@ -60,6 +60,14 @@ pub enum Error {
         /// The fault.
         reason: String,
     },
+    /// An operator has no counterpart in another engine, or its state is damaged.
+    #[error("{name}: {reason}")]
+    Export {
+        /// The source, step or sink.
+        name: String,
+        /// What has no counterpart, and a remedy if there is one.
+        reason: String,
+    },
     /// The stream cannot be built.
     #[error(transparent)]
     Stream(#[from] sakiyomi_stream::Error),

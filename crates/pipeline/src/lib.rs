@@ -19,6 +19,7 @@
 //! | `step.rs`, `step/`, `lookup.rs` | operators; tables for look-ups |
 //! | `output.rs`, `output/` | rows to bytes, and the threads that write them |
 //! | `snapshot.rs`, `snapshot/` | snapshots in a file that is replaced while the pipeline runs |
+//! | `export.rs`, `export/` | the plan and its state for an interpreter in another engine (pure) |
 //! | `build.rs`, `control.rs` | the stream of a plan; stop, failure, back-pressure |
 //!
 //! ```no_run
@@ -52,6 +53,7 @@ mod build;
 mod control;
 mod document;
 mod error;
+mod export;
 mod input;
 mod lookup;
 mod output;
@@ -65,6 +67,7 @@ mod spec;
 mod step;
 
 pub use error::Error;
+pub use export::Export;
 pub use output::Standard;
 pub use pipeline::{Dropped, Outcome, Pipeline, Run, Unused};
 pub use row::Row;

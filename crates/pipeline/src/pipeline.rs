@@ -7,6 +7,7 @@ use sakiyomi_stream::{Snapshot, Stream};
 
 use crate::Error;
 use crate::build::{Life, Parts, build};
+use crate::export::{Export, export};
 use crate::output::{Standard, Unpublished, Writer};
 use crate::plan::{Graph, Plan};
 use crate::snapshot::{self, Snapshots};
@@ -97,6 +98,12 @@ impl Pipeline {
         self.graph.planner(&self.plan)
     }
 
+    /// Approximate bytes of a row on each edge of [`Pipeline::planner`], in the order of its edges.
+    #[must_use]
+    pub fn row_bytes(&self) -> Vec<f64> {
+        self.graph.row_bytes(&self.plan)
+    }
+
     /// Whether a sink or a step writes to the standard output.
     #[must_use]
     pub fn writes_to_stdout(&self) -> bool {
@@ -172,6 +179,14 @@ impl Pipeline {
     /// sources, steps or sinks.
     pub fn read_snapshot(&self, path: &Path) -> Result<Snapshot, Error> {
         snapshot::read(path, &self.plan.definition)
+    }
+
+    /// The pipeline and a snapshot of it for an interpreter in another engine. Relative paths are those below `base`.
+    ///
+    /// # Errors
+    /// [`Error::Export`] names the first operator that has no counterpart, or one whose state is damaged.
+    pub fn export(&self, snapshot: Option<&Snapshot>, base: &Path) -> Result<Export, Error> {
+        export(&self.plan, snapshot, base)
     }
 
     /// The snapshots of a run of this pipeline that was built by [`Pipeline::build_resumable`], in a file.

@@ -117,6 +117,16 @@ impl Plan {
         }
     }
 
+    /// Approximate bytes of a row of a node.
+    fn row_bytes(&self, node: usize) -> f64 {
+        let (schema, layout) = (&self.nodes[node].schema, &self.layouts[node]);
+        let width = |&column: &usize| {
+            let data_type = schema.field(column).data_type();
+            data_type.primitive_width().map_or(TEXT_BYTES, |width| width as f64)
+        };
+        layout.columns.iter().map(width).sum()
+    }
+
     /// Mean number of rows per row that comes in, for the planner.
     pub(crate) fn selectivity(&self, node: usize) -> f64 {
         match self.role(node) {
@@ -127,6 +137,9 @@ impl Plan {
         }
     }
 }
+
+/// Bytes of a text: a path or a name, with its length.
+const TEXT_BYTES: f64 = 24.0;
 
 /// A line of a web server's log, of which four fields are used.
 const SOURCE_COST_NS: f64 = 300.0;

@@ -328,6 +328,29 @@ impl Source for RecordSource {
     }
 }
 
+/// The saved state of a source of records, for an export.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SavedSource {
+    /// Bytes that have been read; rows of an input in Arrow IPC.
+    pub(crate) offset: u64,
+    /// The latest event time and the last watermark, in nanoseconds.
+    pub(crate) clock: Option<(u64, u64)>,
+    /// For each field of a record its number among those of the description; none before the header.
+    pub(crate) header: Option<Vec<Option<usize>>>,
+}
+
+impl SavedSource {
+    /// # Errors
+    /// If the bytes are damaged, or not those of a source of records.
+    pub(crate) fn load(bytes: &[u8]) -> Result<SavedSource, StateError> {
+        let ((position, clock, header), _): (Saved, Mark) = FRAME.load(bytes, Decode::decode)?;
+        Ok(SavedSource { offset: position.map_or(0, |(at, _)| at), clock, header })
+    }
+}
+
+/// Position with the number of the file, clock and header.
+type Saved = (Option<(u64, Option<u64>)>, Option<(u64, u64)>, Option<Vec<Option<usize>>>);
+
 impl SaveState for RecordSource {
     fn save(&self, out: &mut Vec<u8>) {
         let clock = self.clock.as_ref().map(EventClock::position);
@@ -340,8 +363,6 @@ impl SaveState for RecordSource {
     }
 
     fn load(&mut self, bytes: &[u8]) -> Result<(), StateError> {
-        type Place = Option<(u64, Option<u64>)>;
-        type Saved = (Place, Option<(u64, u64)>, Option<Vec<Option<usize>>>);
         let ((position, clock, header), mark): (Saved, Mark) = FRAME.load(bytes, Decode::decode)?;
         let position = position.map(|(at, inode)| Position { at, inode });
         let is_text = self.parser.is_some();

@@ -34,7 +34,7 @@ pub(crate) use lookup::{Columns as LookupColumns, Lookup, Output as LookupOutput
 pub(crate) use prepare::{Prepare, write_key};
 pub(crate) use select::{Item, Select};
 pub(crate) use top::{Ranking, top};
-pub(crate) use totals::{Call, Function};
+pub(crate) use totals::{Call, Function, Total, Totals};
 pub(crate) use wrapped::{Wrapped, WrappedJoin};
 
 /// Rows that a step did not use. They can be read while the stream runs.

@@ -64,6 +64,6 @@ pub use measure::{ArrivalFigures, ArrivalMeter, Estimate, SelectivityMeter, Serv
 pub use model::{
     Arrivals, Constraints, Edge, Figures, Group, Idle, Key, Model, Operator, Pipeline, Placement,
 };
-pub use plan::{Limit, Optimality, Plan, PlanTable, Planner, Settings, Shortfall};
+pub use plan::{Cut, Limit, Optimality, Plan, PlanTable, Planner, Settings, Shortfall};
 pub use topology::{Distance, Hop, Topology};
 pub use transition::Move;

@@ -12,6 +12,7 @@
 //! | `descent` | the wait, which is a maximum and not a sum; the choice among numbers of cores |
 //! | `search` | graphs: local search |
 //! | `parts` | from groups in domains to cores |
+//! | `cut` | the cheapest edge at which a part goes to another engine |
 //! | [`shortfall`], [`table`] | rates that no plan sustains; plans of all rates |
 //!
 //! Restriction to *neighbouring* operators loses nothing while cores are plentiful. On scarce cores arbitrary sets of
@@ -19,6 +20,7 @@
 //! `search` finds such sets.
 
 mod capacity;
+mod cut;
 mod descent;
 mod parts;
 mod search;
@@ -30,6 +32,7 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
+pub use cut::Cut;
 pub use shortfall::{Limit, Shortfall};
 pub use table::PlanTable;
 

@@ -35,9 +35,9 @@ pub use sim::{
     ReadCounts, ResponseSummary, Seeks, SimResult, Spread, curve_shares,
 };
 pub use stream::{
-    StreamChange, StreamCore, StreamFailure, StreamGroup, StreamHop, StreamOperator, StreamPlanResult,
-    StreamRate, StreamRunResult, StreamShortfall, StreamSimPoint, StreamSimResult, StreamSink,
-    StreamSnapshots, StreamSource, StreamTopologyResult, StreamWindow,
+    StreamChange, StreamCore, StreamCut, StreamFailure, StreamGroup, StreamHop, StreamOperator,
+    StreamPlanResult, StreamRate, StreamRunResult, StreamShortfall, StreamSimPoint, StreamSimResult,
+    StreamSink, StreamSnapshots, StreamSource, StreamTopologyResult, StreamWindow,
 };
 pub use sweep::{SweepLimit, SweepPoint, SweepResult};
 pub use top::{TopResult, TopShare, TopWindow};

@@ -113,7 +113,7 @@ pub use latency::{Latency, LatencyBin};
 pub use nodes::async_operator_state;
 pub use operator::{Each, Emitter, Join, Next, OnPanic, Operator, Overload, Recover, Sink, Source, each};
 pub use relocations::Relocations;
-pub use replicas::Replicas;
+pub use replicas::{Replicas, states_of_bins};
 pub use runtime::{Report, Running, Settings};
 pub use shape::OperatorKind;
 pub use snapshot::{InputProgress, OperatorSnapshot, Progress, SNAPSHOT_VERSION, Snapshot};

@@ -51,11 +51,11 @@ pub use aggregate::{
 };
 pub use distinct::{Distinct, KeysFull, WindowDistinct};
 pub use functions::{filter, flat_map, map};
-pub use join::{JoinSide, Side, TimeJoin, side};
+pub use join::{JoinSide, Side, TimeJoin, saved_join, side};
 pub use key::{Key, KeyBy, KeyInto, OrderedF64, Value, key_into};
 pub use keyed::{KeyContext, Keyed, KeyedProcess};
 pub use late::{AllowLate, DropLate, Late, LateCounter, LatePolicy, MarkLate};
 pub use skip::{SkipPanics, skip_panics};
 pub use time::EventTime;
 pub use top::{Ranked, Top};
-pub use window::{Sessions, Window, WindowResult, Windows};
+pub use window::{Sessions, Window, WindowResult, Windows, saved_sessions, saved_windows};

@@ -31,6 +31,7 @@ pub(crate) use group::{BinCounts, Group, PartitionOutline};
 pub(crate) use migration::{BinOwner, Migration, Parcel};
 pub(crate) use router::Router;
 pub(crate) use states::joined;
+pub use states::states_of_bins;
 
 /// How an operator is replicated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! `stream`: pipelines of records on cores with low latency: run, planned, and the machine that they run on.
 
 mod cores;
+mod export;
 mod plan;
 mod rate;
 mod result;
@@ -21,6 +22,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   tail -F access.log | sakiyomi stream run top-paths.toml
   sakiyomi stream plan alerts.toml --rate 200k
   sakiyomi stream sim alerts.toml --cores 4x8 --rate 800k
+  sakiyomi stream export alerts.toml --to flink alerts-flink
   sakiyomi stream topology
 ";
 
@@ -36,6 +38,9 @@ pub(crate) enum Stream {
     /// Simulate a pipeline on machines with more and more cores: latency, overflow, and the planner's choice
     #[command(help_template = HELP, before_help = sim::EXAMPLES)]
     Sim(sim::Sim),
+    /// Export a pipeline, with the state of a snapshot, to be continued by another engine
+    #[command(help_template = HELP, before_help = export::EXAMPLES)]
+    Export(export::Export),
     /// Measure what it costs to hand a tuple from core to core, for plans
     #[command(help_template = HELP, before_help = topology::EXAMPLES)]
     Topology(topology::Topology),
@@ -47,6 +52,7 @@ impl Stream {
             Stream::Run(run) => run.run(common),
             Stream::Plan(plan) => plan.run(common),
             Stream::Sim(sim) => sim.run(common),
+            Stream::Export(export) => export.run(common),
             Stream::Topology(topology) => topology.run(common),
         }
     }

@@ -144,6 +144,14 @@ fn prepared(page: &str) -> Scratch {
     let pipeline =
         "[source.log]\nfrom = \"file:access.log\"\nformat = \"combined\"\n[sink.out]\nto = \"stdout\"\n";
     scratch.file("alerts.toml", pipeline);
+    // A log that is followed, and an aggregate that another engine can continue.
+    scratch.file("visits.json", "{\"t\":1700000000000,\"user\":\"a\"}\n".repeat(100));
+    let pipeline = "[source.visits]\nfrom = \"tail:visits.json\"\nstart = \"beginning\"\nformat = \"json\"\n\
+                    columns = { t = \"timestamp(ms)\", user = \"text\" }\nevent_time = \"t\"\ncost = \"1us\"\n\
+                    [[step]]\nop = \"aggregate\"\nby = \"user\"\nwindow = \"tumbling:1min\"\n\
+                    compute = \"count(*) AS n\"\n\
+                    [sink.out]\nto = \"file:visits-out.json\"\nappend = true\nformat = \"json\"\n";
+    scratch.file("visits.toml", pipeline);
     // The program with which pages read a mount; they describe what it does, not how.
     let reader = "#!/bin/sh\nexec dd if=disk/file of=/dev/null bs=4k count=5 iflag=direct status=none\n";
     scratch.file("bin/python3", reader);

@@ -28,6 +28,7 @@ mod stand_in;
 mod stand_in_random;
 mod stdout;
 mod stream;
+mod stream_export;
 mod stream_resume;
 mod tables;
 mod validate;

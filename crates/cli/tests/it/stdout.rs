@@ -83,6 +83,7 @@ const ELSEWHERE: &[&str] = &[
     "iorate list",
     "iorate run",
     "iorate top",
+    "stream export",
     "query explain sort",
     "query explain join",
     "query explain aggregate",

@@ -255,6 +255,13 @@ impl Calls {
     }
 }
 
+impl Totals {
+    /// The states of the calls.
+    pub(crate) fn each(&self) -> &[Total] {
+        &self.0
+    }
+}
+
 impl Encode for Totals {
     fn encode(&self, out: &mut Vec<u8>) {
         (self.0.len() as u64).encode(out);

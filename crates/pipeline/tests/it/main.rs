@@ -3,6 +3,7 @@
 mod appends;
 mod claims;
 mod errors;
+mod export;
 mod file_lookups;
 mod files;
 mod formats;

@@ -5,7 +5,7 @@ mod run;
 mod sim;
 mod topology;
 
-pub use plan::{StreamGroup, StreamPlanResult, StreamRate, StreamShortfall};
+pub use plan::{StreamCut, StreamGroup, StreamPlanResult, StreamRate, StreamShortfall};
 pub use run::{
     StreamChange, StreamFailure, StreamOperator, StreamRunResult, StreamSink, StreamSnapshots, StreamSource,
     StreamWindow,

@@ -313,6 +313,21 @@ impl<L: JoinSide, R: JoinSide, F> SaveState for TimeJoin<L, R, F> {
     }
 }
 
+/// The values in the saved state of a [`TimeJoin`] of two streams of one type: for each input the event times and values, in
+/// the order of their times.
+///
+/// # Errors
+/// If the bytes are damaged.
+pub fn saved_join<K: Key, V: Value>(bytes: &[u8]) -> Result<[Vec<(u64, V)>; 2], StateError> {
+    FRAME.load(bytes, |body| {
+        let _condition = String::decode(body)?;
+        let _watermark_and_late = <(u64, u64)>::decode(body)?;
+        // The numbers of the buckets are not looked at, and so neither is their width.
+        let mut side = || Ok(Store::<K, V>::new(1).decode_as(body)?.into_values());
+        Ok([side()?, side()?])
+    })
+}
+
 impl Span {
     fn to_text(self) -> String {
         match self {

@@ -6,8 +6,8 @@ mod panes;
 mod session;
 mod sliding;
 
-pub use session::Sessions;
-pub use sliding::Windows;
+pub use session::{Sessions, saved_sessions};
+pub use sliding::{Windows, saved_windows};
 
 pub(super) use panes::Pool;
 

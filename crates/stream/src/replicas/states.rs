@@ -25,6 +25,14 @@ pub(crate) fn joined(states: Vec<Option<Vec<u8>>>) -> Result<Option<Vec<u8>>, St
     Ok(Some(bytes))
 }
 
+/// The states of the bins of an operator that ran as replicas, in the order of the bins.
+///
+/// # Errors
+/// If the bytes are damaged.
+pub fn states_of_bins(bytes: &[u8]) -> Result<Vec<Vec<u8>>, StateError> {
+    Ok(decode(bytes, None)?.1.into_iter().map(|(_, state)| state).collect())
+}
+
 /// The bytes of states.
 pub(super) fn encode(count: u64, states: &States) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -27,7 +27,7 @@ pub(super) const EXAMPLES: &str = "Examples:
 #[command(
     after_help = "Service times are those that the file declares as `cost`, or typical ones. What hops between cores cost is measured, \
 or taken from what `sakiyomi stream topology` has saved; with --cores those of a Xeon stand for what is not saved. The plan has the fewest cores whose latency is within 5 % of the best. Exits with 1 if \
-no plan holds the rate."
+no plan holds the rate, and names the cheapest edge to cut then: what stays here, and what goes to a larger engine."
 )]
 pub(crate) struct Plan {
     /// The pipeline, as TOML
@@ -55,6 +55,9 @@ pub(crate) struct Plan {
 /// that pins allow.
 const TABLE_RATES_RATIO: f64 = 1e-3;
 
+/// CPU time of handing a row to another engine, as of a sink that writes some values as text.
+const SEND_COST_NS: f64 = 150.0;
+
 impl Plan {
     pub(super) fn run(&self, common: &Common) -> Result<ExitCode> {
         let out = self.overwrite.out(self.out.as_deref(), &[])?;
@@ -75,7 +78,10 @@ impl Plan {
         let table = planner.table(arrivals, held_per_s * TABLE_RATES_RATIO..=held_per_s).ok();
         let operators: Vec<&str> = pipeline.operators().collect();
         let name = self.file.display().to_string();
-        let result = result::plan(&name, &operators, &topology, settings, arrivals, &planned, table.as_ref());
+        let cut = planner.cheapest_cut(arrivals, &pipeline.row_bytes(), SEND_COST_NS);
+        let cut = cut.as_ref().filter(|_| planned.is_err());
+        let found = result::Found { planned: &planned, table: table.as_ref(), cut };
+        let result = result::plan(&name, &operators, &topology, settings, arrivals, found);
         let document = Document::new(provenance::run(begun.elapsed()), result);
         if let Some(out) = out {
             out.write_report(&document)?;

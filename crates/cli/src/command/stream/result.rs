@@ -2,11 +2,13 @@
 
 use sakiyomi_os::topology::Distance;
 use sakiyomi_placement::{
-    Arrivals, Distance as Hops, Limit, Optimality, Placement, Plan, PlanTable, Settings, Shortfall, Topology,
+    Arrivals, Cut, Distance as Hops, Limit, Optimality, Placement, Plan, PlanTable, Settings, Shortfall,
+    Topology,
 };
 use sakiyomi_probe::cores::CoreCost;
 use sakiyomi_report::result::{
-    StreamCore, StreamGroup, StreamHop, StreamPlanResult, StreamRate, StreamShortfall, StreamTopologyResult,
+    StreamCore, StreamCut, StreamGroup, StreamHop, StreamPlanResult, StreamRate, StreamShortfall,
+    StreamTopologyResult,
 };
 
 /// The cores, and the costs that were measured between them.
@@ -44,6 +46,16 @@ pub(super) fn topology(topology: &Topology, measured: &[CoreCost]) -> StreamTopo
     }
 }
 
+/// Findings of the planner for a rate.
+#[derive(Clone, Copy)]
+pub(super) struct Found<'a> {
+    pub(super) planned: &'a Result<Plan, Shortfall>,
+    /// Plans of all rates.
+    pub(super) table: Option<&'a PlanTable>,
+    /// The cheapest cut of a rate without a plan.
+    pub(super) cut: Option<&'a Cut>,
+}
+
 /// The plan of a rate, and those of all rates.
 pub(super) fn plan(
     pipeline: &str,
@@ -51,8 +63,7 @@ pub(super) fn plan(
     topology: &Topology,
     settings: Settings,
     arrivals: Arrivals,
-    planned: &Result<Plan, Shortfall>,
-    table: Option<&PlanTable>,
+    Found { planned, table, cut }: Found<'_>,
 ) -> StreamPlanResult {
     let groups = |plan: &Plan| {
         let groups = plan.placement.groups.iter().zip(&plan.figures.utilisation);
@@ -80,9 +91,19 @@ pub(super) fn plan(
         shortfall: planned.as_ref().err().map(|shortfall| StreamShortfall {
             held_per_s: shortfall.held_per_s,
             limit: limit(shortfall.limit, operators),
+            cut: cut.map(|cut| StreamCut {
+                stays: named(&cut.stays, operators),
+                goes: named(&cut.goes, operators),
+                records_per_s: cut.tuples_per_s,
+                bytes_per_s: cut.bytes_per_s,
+            }),
         }),
         rates: table.into_iter().flat_map(PlanTable::entries).map(rate).collect(),
     }
+}
+
+fn named(numbers: &[usize], operators: &[&str]) -> Vec<String> {
+    numbers.iter().map(|&operator| operators[operator].to_owned()).collect()
 }
 
 /// Operators that share a core by `+`, cores by ` | `.
@@ -133,8 +154,11 @@ mod tests {
             &topology,
             Settings::default(),
             arrivals,
-            &plan,
-            Some(&table),
+            Found {
+                planned: &plan,
+                table: Some(&table),
+                cut: planner.cheapest_cut(arrivals, &[16.0], 100.0).as_ref(),
+            },
         )
     }
 
@@ -156,5 +180,8 @@ mod tests {
         let shortfall = result.shortfall.unwrap();
         assert!((shortfall.held_per_s / 1.7e6 - 1.0).abs() < 0.01, "{shortfall:?}");
         assert!(shortfall.limit.starts_with("count is too slow"), "{shortfall:?}");
+        let cut = shortfall.cut.unwrap();
+        assert_eq!((&cut.stays[..], &cut.goes[..]), (&["parse".to_owned()][..], &["count".to_owned()][..]));
+        assert!((cut.bytes_per_s / 3.2e7 - 1.0).abs() < 1e-9, "{cut:?}");
     }
 }

@@ -6,7 +6,7 @@ use super::whole_ns;
 use crate::chart::Chart;
 use crate::document::Machine;
 use crate::glossary;
-use crate::number::{duration, per_second, plural, whole_percent};
+use crate::number::{duration, per_second, plural, rate, whole_percent};
 use crate::rows::Rows;
 use crate::section::{Fact, Finding, Glossary, Present, Section};
 use crate::value::Value;
@@ -54,6 +54,22 @@ pub struct StreamShortfall {
     pub held_per_s: f64,
     /// Its limit, in words.
     pub limit: String,
+    /// The cheapest edge at which a part goes to a larger engine; absent if not even the sources fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<StreamCut>,
+}
+
+/// A division of a pipeline between this machine and a larger engine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamCut {
+    /// Operators that stay here.
+    pub stays: Vec<String>,
+    /// Operators that go there.
+    pub goes: Vec<String>,
+    /// Records that are handed over, per second.
+    pub records_per_s: f64,
+    /// Their bytes, per second.
+    pub bytes_per_s: f64,
 }
 
 /// A range of rates with the same plan.
@@ -69,6 +85,18 @@ pub struct StreamRate {
     pub latency_ns: f64,
 }
 
+impl StreamCut {
+    fn describe(&self) -> String {
+        format!(
+            "The cheapest cut leaves {} here and gives {} to a larger engine: {} records/s, {}.",
+            self.stays.join(", "),
+            self.goes.join(", "),
+            per_second(self.records_per_s),
+            rate(self.bytes_per_s)
+        )
+    }
+}
+
 impl Present for StreamPlanResult {
     const SCHEMA: &'static str = "sakiyomi.stream-plan/1";
 
@@ -77,20 +105,22 @@ impl Present for StreamPlanResult {
     }
 
     fn verdict(&self) -> Vec<Finding> {
-        let rate = per_second(self.rate_per_s);
+        let asked = per_second(self.rate_per_s);
         let Some(latency_ns) = self.latency_ns else {
             let shortfall = self.shortfall.clone().unwrap_or_default();
             let sentence = format!(
-                "No plan holds {rate} records/s on {}: short by {} records/s. {}",
+                "No plan holds {asked} records/s on {}: short by {} records/s. {}",
                 plural(self.cores, "core"),
                 per_second((self.rate_per_s - shortfall.held_per_s).max(0.0)),
                 shortfall.limit
             );
-            return vec![Finding { sentences: vec![sentence], is_alarm: true, ..Finding::default() }];
+            let cut = shortfall.cut.as_ref().map(StreamCut::describe);
+            let sentences = [Some(sentence), cut].into_iter().flatten().collect();
+            return vec![Finding { sentences, is_alarm: true, ..Finding::default() }];
         };
         let used: u64 = self.groups.iter().map(|group| group.cpus.len() as u64).sum();
         let mut sentences = vec![format!(
-            "At {rate} records/s the pipeline needs {} of {}, and an output record is {} old on average.",
+            "At {asked} records/s the pipeline needs {} of {}, and an output record is {} old on average.",
             plural(used, "core"),
             self.cores,
             duration(whole_ns(latency_ns))

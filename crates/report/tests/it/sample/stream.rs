@@ -127,7 +127,14 @@ pub(crate) fn plan() -> StreamPlanResult {
 
 /// Returns a rate that is too high.
 pub(crate) fn shortfall() -> StreamPlanResult {
-    let shortfall = StreamShortfall { held_per_s: 1.63e6, limit: "More cores would help.".to_owned() };
+    let cut = StreamCut {
+        stays: vec!["source.log".to_owned(), "errors".to_owned()],
+        goes: vec!["paths".to_owned(), "sink.out".to_owned()],
+        records_per_s: 2.0e5,
+        bytes_per_s: 6.4e6,
+    };
+    let shortfall =
+        StreamShortfall { held_per_s: 1.63e6, limit: "More cores would help.".to_owned(), cut: Some(cut) };
     StreamPlanResult {
         rate_per_s: 2e6,
         groups: Vec::new(),

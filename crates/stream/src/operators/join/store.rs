@@ -85,6 +85,12 @@ impl<K: Key, V: Value> Store<K, V> {
         }
     }
 
+    /// The values with their times, in the order of the buckets.
+    pub(super) fn into_values(self) -> Vec<(u64, V)> {
+        let entries = self.buckets.into_values().flat_map(|bucket| bucket.entries);
+        entries.map(|entry| (entry.time_ns, entry.value)).collect()
+    }
+
     pub(super) fn clear(&mut self) {
         self.buckets.clear();
     }

@@ -82,6 +82,10 @@ impl<S> SessionList<S> {
         self.0.len()
     }
 
+    pub(super) fn into_iter(self) -> impl Iterator<Item = Session<S>> {
+        self.0.into_iter()
+    }
+
     pub(super) fn timers(&self) -> impl Iterator<Item = u64> {
         self.0.iter().map(|session| session.timer_ns)
     }

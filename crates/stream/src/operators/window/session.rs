@@ -1,14 +1,14 @@
 //! Session windows: spans of activity of a key, between gaps without.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::marker::PhantomData;
 
 use super::list::{Session, SessionList};
 use super::{Window, WindowResult, has_passed};
 use crate::operator::{Emitter, Operator, Recover};
 use crate::operators::aggregate::Aggregate;
-use crate::operators::key::{KeyBy, Table};
+use crate::operators::key::{Key, KeyBy, Table, Value};
 use crate::operators::late::LateCounter;
 use crate::state::{Decode, Encode, Frame, SaveState, StateError};
 
@@ -38,6 +38,24 @@ const FRAME: Frame = Frame { kind: "session windows", version: 1 };
 
 /// A result with its arrival.
 type Arrived<K, V> = (WindowResult<K, V>, u64);
+
+/// The sessions in the saved state of a [`Sessions`] that are to be emitted: key, event times of the first and the last value,
+/// state.
+///
+/// # Errors
+/// If the bytes are damaged.
+pub fn saved_sessions<K: Key, S: Value>(bytes: &[u8]) -> Result<Vec<(K, [u64; 2], S)>, StateError> {
+    FRAME.load(bytes, |body| {
+        let _gap_and_lateness = <(u64, u64)>::decode(body)?;
+        let _watermark_and_late = <(u64, u64)>::decode(body)?;
+        let keys = BTreeMap::<K, SessionList<S>>::decode(body)?;
+        let sessions = keys.into_iter().flat_map(|(key, list)| {
+            let pending = list.into_iter().filter(|session| session.is_pending);
+            pending.map(move |session| (key.clone(), [session.first_ns, session.last_ns], session.state))
+        });
+        Ok(sessions.collect())
+    })
+}
 
 impl<T, F, K, A> Sessions<T, F, K, A>
 where

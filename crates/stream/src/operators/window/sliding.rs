@@ -3,12 +3,12 @@
 use std::marker::PhantomData;
 use std::mem;
 
-use super::WindowResult;
 use super::grid::Grid;
 use super::panes::{Pane, Panes, Slot};
+use super::{Window, WindowResult};
 use crate::operator::{Emitter, Operator, Recover};
 use crate::operators::aggregate::Aggregate;
-use crate::operators::key::KeyBy;
+use crate::operators::key::{Key, KeyBy, Value};
 use crate::operators::late::LateCounter;
 use crate::state::{Decode, Encode, Frame, SaveState, StateError};
 
@@ -55,6 +55,32 @@ pub struct Windows<T, F, K: KeyBy<T>, A: Aggregate<T>> {
 type Part<'a, K, S> = (&'a K, u64, &'a Slot<S>);
 
 const FRAME: Frame = Frame { kind: "tumbling or sliding windows", version: 1 };
+
+/// The windows in the saved state of a [`Windows`], each with its key and state.
+///
+/// # Errors
+/// If the bytes are damaged, or those of sliding windows.
+pub fn saved_windows<K: Key, S: Value>(bytes: &[u8]) -> Result<Vec<(K, Window, S)>, StateError> {
+    type Settings = (u64, u64, u64);
+    FRAME.load(bytes, |body| {
+        let (size, step, _) = Settings::decode(body)?;
+        let _watermark_and_late = <(u64, u64)>::decode(body)?;
+        if size != step || size == 0 {
+            return Err(StateError::Value("a tumbling window"));
+        }
+        let mut panes = Panes::<K, S>::decode(body)?;
+        let numbers: Vec<u64> = panes.range(..).map(|(number, _)| number).collect();
+        let (mut windows, mut slots) = (Vec::new(), Vec::new());
+        for number in numbers {
+            let start_ns = number.saturating_mul(size);
+            let window = Window { start_ns, end_ns: start_ns.saturating_add(size) };
+            panes.drain(number, &mut slots);
+            slots.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+            windows.extend(slots.drain(..).map(|(key, slot)| (key, window, slot.state)));
+        }
+        Ok(windows)
+    })
+}
 
 impl<T, F, K, A> Windows<T, F, K, A>
 where
