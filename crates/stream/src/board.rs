@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Failure};
 use crate::relocations::Relocations;
+use crate::run_length::RunLength;
 use crate::sync::{Condvar, Mutex, Ordering, fence, lock, wait, wait_for};
 use crate::waker::Waker;
 
@@ -183,6 +184,8 @@ pub(crate) struct Context {
     pub(crate) waits_outside: bool,
     /// Tuples that the current segment may still take.
     pub(crate) budget: usize,
+    /// Tuples that it takes in one go.
+    pub(crate) run_length: RunLength,
 }
 
 impl Context {
@@ -196,6 +199,7 @@ impl Context {
             due_ns: u64::MAX,
             waits_outside: false,
             budget: SLICE_TUPLES,
+            run_length: RunLength::new(),
         }
     }
 
@@ -204,11 +208,16 @@ impl Context {
         self.budget > 0 && !self.board.wakers[self.worker].has_mail()
     }
 
-    /// Counts an item that was taken.
-    pub(crate) fn taken(&mut self) {
-        self.progress += 1;
-        self.items += 1;
-        self.budget = self.budget.saturating_sub(1);
+    /// Tuples that the current segment may take in one go.
+    pub(crate) fn run_tuples(&self) -> usize {
+        self.run_length.tuples().min(self.budget)
+    }
+
+    /// Counts items that were taken.
+    pub(crate) fn taken(&mut self, items: usize) {
+        self.progress += items as u64;
+        self.items += items as u64;
+        self.budget = self.budget.saturating_sub(items);
     }
 
     /// Time until `ns`; zero if it has passed, none if nothing is due.

@@ -36,6 +36,7 @@
 //! | `stage.rs`, `tree.rs` | stages and edges without their types; what concerns a whole segment |
 //! | `nodes/`, `port.rs`, `fed.rs` | operators in their places; an edge; a segment that a ring feeds |
 //! | `ring.rs`, `waker.rs`, `mailbox.rs` | what threads share: rings, parking, hand-over |
+//! | `run_length.rs` | tuples that pass the operators of a segment in one go |
 //! | `replicas.rs`, `replicas/` | operators that run as several replicas, by the bins of a key |
 //! | `wakeup.rs`, `wait_budget.rs` | input from threads that are not workers: wake-ups, polling and naps within a share of a core |
 //! | `reorder.rs` | requests in flight, whose results leave in the order of their submission |
@@ -89,6 +90,7 @@ mod relocations;
 mod reorder;
 mod replicas;
 mod ring;
+mod run_length;
 mod runtime;
 mod samples;
 mod shape;

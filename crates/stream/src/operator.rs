@@ -2,6 +2,8 @@
 
 use std::marker::PhantomData;
 
+use crate::guard::drop_all_quietly;
+use crate::run_length::RUN_TUPLES_MAX;
 use crate::state::SaveState;
 use crate::tuple::Tuple;
 use crate::wakeup::Wakeup;
@@ -242,6 +244,17 @@ impl<T> Emitter<T> {
     /// Takes the watermark of the last call.
     pub fn take_watermark(&mut self) -> Option<u64> {
         self.watermark_ns.take()
+    }
+
+    /// Whether the outputs are to be sent before the next call: they are many, or a watermark is behind them.
+    pub(crate) fn is_full(&self) -> bool {
+        self.staged.len() >= RUN_TUPLES_MAX || self.watermark_ns.is_some()
+    }
+
+    /// Drops the outputs of a call that has panicked: those after the first `kept`.
+    pub(crate) fn withdraw(&mut self, kept: usize) {
+        self.watermark_ns = None;
+        drop_all_quietly(self.staged.drain(kept..));
     }
 
     pub(crate) fn staged(&mut self) -> &mut Vec<(T, u64)> {

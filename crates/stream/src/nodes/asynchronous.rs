@@ -15,14 +15,14 @@ use crate::counters::Counters;
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::input::Input;
-use crate::item::Item;
+use crate::item::{self, Run};
 use crate::port::Port;
 use crate::reorder::{Held, Released, Reorder};
 use crate::snapshot::{OperatorSnapshot, Progress, other};
 use crate::stage::{AnyPort, Part, Stage};
 use crate::state::{Decode, Decoder, Encode, Frame, StateError};
 use crate::tree;
-use crate::tuple::OperatorId;
+use crate::tuple::{OperatorId, Tuple};
 use crate::wakeup::Wakeup;
 
 pub(crate) struct AsyncNode<O: AsyncOperator> {
@@ -156,6 +156,14 @@ impl<O: AsyncOperator> AsyncNode<O> {
         }
     }
 
+    /// Sends what is complete, and holds the input back while the window is full.
+    fn go_on(&mut self, cx: &mut Context) {
+        self.release(cx);
+        if self.window.is_full() {
+            cx.pauses += 1;
+        }
+    }
+
     /// Whether a barrier waits for all that is in flight; it overtakes no other barrier either.
     fn waits(&self, barrier: &Barrier) -> bool {
         let is_barrier =
@@ -249,25 +257,28 @@ impl<O: AsyncOperator> Part for AsyncNode<O> {
 }
 
 impl<O: AsyncOperator> Stage<O::In> for AsyncNode<O> {
-    fn accept(&mut self, item: Item<O::In>, cx: &mut Context) {
-        match item {
-            Item::Tuple(tuple) => {
-                self.guard.receive(tuple.sequence, &mut self.input.expected, cx);
-                let (arrival_ns, sequence) = (tuple.arrival_ns, tuple.sequence);
-                self.window.push(Pending { value: tuple.value, arrival_ns, sequence });
-                self.submit(cx);
-            }
-            Item::Watermark(time_ns, stamp) => {
+    fn accept_run(&mut self, mut run: Run<'_, O::In>, cx: &mut Context) {
+        for Tuple { value, arrival_ns, sequence } in run.drain() {
+            self.guard.receive_one(sequence, &mut self.input.expected, cx);
+            self.window.push(Pending { value, arrival_ns, sequence });
+        }
+        self.submit(cx);
+        self.go_on(cx);
+    }
+
+    fn accept_mark(&mut self, mark: item::Mark, cx: &mut Context) {
+        match mark {
+            item::Mark::Watermark(time_ns, stamp) => {
                 self.guard.check(stamp.sequence, &mut self.input.expected);
                 self.input.watermark_ns = Some(time_ns);
                 self.window.push_mark(Mark::Watermark { time_ns, arrival_ns: stamp.arrival_ns });
             }
-            Item::End(stamp) => {
+            item::Mark::End(stamp) => {
                 self.guard.check(stamp.sequence, &mut self.input.expected);
                 self.input.has_ended = true;
                 self.window.push_mark(Mark::End { arrival_ns: stamp.arrival_ns });
             }
-            Item::Barrier(barrier, sequence) => {
+            item::Mark::Barrier(barrier, sequence) => {
                 self.input.check_barrier(&barrier, sequence, &self.guard.of.counters);
                 if self.waits(&barrier) {
                     self.window.push_mark(Mark::Barrier(barrier));
@@ -276,10 +287,7 @@ impl<O: AsyncOperator> Stage<O::In> for AsyncNode<O> {
                 }
             }
         }
-        self.release(cx);
-        if self.window.is_full() {
-            cx.pauses += 1;
-        }
+        self.go_on(cx);
     }
 }
 
