@@ -118,22 +118,42 @@ impl<O: AsyncOperator> AsyncNode<O> {
         {
             cx.progress += 1;
             match released {
-                Released::Value(pending, Some(reply)) => self.complete(pending, reply, cx),
+                Released::Value(pending, Some(reply)) => {
+                    self.complete(pending, reply, cx);
+                    if self.outputs.emitter.is_full() {
+                        self.send(cx);
+                    }
+                }
                 Released::Value(_, None) => {}
-                Released::Mark(mark) => self.mark(mark, cx),
+                Released::Mark(mark) => {
+                    self.send(cx);
+                    self.mark(mark, cx);
+                }
             }
             self.is_blocked = cx.pauses != pauses;
         }
+        self.send(cx);
+        self.is_blocked |= cx.pauses != pauses;
     }
 
-    fn complete(&mut self, pending: Pending<O::In>, reply: O::Reply, cx: &mut Context) {
+    fn send(&mut self, cx: &mut Context) {
+        self.outputs.send(&self.guard.of.counters, cx);
+        // Those of the input pass.
+        self.outputs.emitter.take_watermark();
+    }
+
+    /// Makes the outputs of a value, which leave with those of the values behind it.
+    fn complete(&mut self, pending: Pending<O::In>, reply: O::Reply, cx: &Context) {
         let AsyncNode { guard, outputs, .. } = self;
         let Pending { value, arrival_ns, sequence } = pending;
+        let staged = outputs.emitter.staged().len();
         outputs.emitter.set_arrival_ns(arrival_ns);
         let done = guard.call_for_tuple(sequence, cx, |operator| {
             operator.complete(value, reply, &mut outputs.emitter);
         });
-        outputs.release(done, &guard.of.counters, cx);
+        if !done {
+            outputs.emitter.withdraw(staged);
+        }
     }
 
     fn mark(&mut self, mark: Mark, cx: &mut Context) {
