@@ -163,9 +163,10 @@ impl Board {
     }
 }
 
-/// Tuples that a segment processes before the other segments of its worker have their turn: few enough that a
-/// segment with short operators waits microseconds, enough that the fence after a slice costs little per tuple.
-pub(crate) const SLICE_TUPLES: usize = 64;
+/// Tuples that a segment processes before the other segments of its worker have their turn, unless a run has more: few
+/// enough that a segment with short operators waits microseconds, enough that the fence after a slice costs little per
+/// tuple.
+const SLICE_TUPLES: usize = 64;
 
 /// A worker as the segments see it that it runs.
 pub(crate) struct Context {
@@ -206,6 +207,11 @@ impl Context {
     /// Whether the current segment may take another tuple: it has budget left and the worker has no mail.
     pub(crate) fn goes_on(&self) -> bool {
         self.budget > 0 && !self.board.wakers[self.worker].has_mail()
+    }
+
+    /// Tuples that the current segment may take in a slice: one run at least.
+    pub(crate) fn slice_tuples(&self) -> usize {
+        SLICE_TUPLES.max(self.run_length.tuples())
     }
 
     /// Tuples that the current segment may take in one go.

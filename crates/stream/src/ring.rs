@@ -214,4 +214,56 @@ mod tests {
             assert_eq!(board.wakers[0].is_woken(), left <= RING_SLOTS / 2, "{left} left");
         }
     }
+
+    fn tuple(sequence: u64) -> Item<u64> {
+        Item::Tuple(Tuple { value: sequence * 10, arrival_ns: 0, sequence })
+    }
+
+    /// The first number of a run and its values.
+    fn next_run(inlet: &mut Inlet<u64>, count: usize) -> Option<(u64, Vec<u64>)> {
+        let mut tuples = Vec::new();
+        let first = inlet.pop_run(count, &mut tuples).map(|run| run.first)?;
+        Some((first, tuples.into_iter().map(|(value, _)| value).collect()))
+    }
+
+    #[test]
+    fn a_run_ends_at_its_length_at_a_mark_and_at_a_number_that_does_not_follow() {
+        let mut cx = Context::new(0, Arc::new(Board::new(1, 0)));
+        let (mut outlet, mut inlet) = ring(RING_SLOTS, 0, Arc::default());
+        let stamp = crate::item::Stamp { arrival_ns: 0, sequence: 3 };
+        [tuple(0), tuple(1), tuple(2)].into_iter().for_each(|item| outlet.push(item, &mut cx));
+        outlet.push(Item::Mark(crate::item::Mark::End(stamp)), &mut cx);
+        [tuple(4), tuple(4), tuple(6)].into_iter().for_each(|item| outlet.push(item, &mut cx));
+        assert_eq!(next_run(&mut inlet, 2), Some((0, vec![0, 10])));
+        assert_eq!(next_run(&mut inlet, 2), Some((2, vec![20])));
+        assert_eq!(next_run(&mut inlet, 2), None);
+        assert!(matches!(inlet.pop(), Some(Item::Mark(_))));
+        for first in [4, 4, 6] {
+            assert_eq!(next_run(&mut inlet, 2), Some((first, vec![first * 10])));
+        }
+        assert_eq!(next_run(&mut inlet, 2), None);
+    }
+
+    #[test]
+    fn a_run_that_finds_no_room_is_kept_and_sent_in_its_order() {
+        let mut cx = Context::new(0, Arc::new(Board::new(1, 0)));
+        let (mut outlet, mut inlet) = ring(RING_SLOTS, 0, Arc::default());
+        let mut sent = 0;
+        for count in [5, 7, 9] {
+            let mut tuples = (sent..sent + count).map(|number| (number * 10, 0)).collect();
+            outlet.push_run(Run { first: sent, tuples: &mut tuples }, &mut cx);
+            assert!(tuples.is_empty());
+            sent += count;
+        }
+        assert_eq!(cx.pauses, 1, "the first that found no room");
+        let mut received = 0;
+        while received < sent {
+            outlet.flush(&mut cx);
+            let (first, values) = next_run(&mut inlet, 64).expect("the ring was filled");
+            assert_eq!(first, received);
+            received += values.len() as u64;
+            assert_eq!(values, (first..received).map(|number| number * 10).collect::<Vec<_>>());
+        }
+        assert!(outlet.flush(&mut cx) && inlet.pop().is_none());
+    }
 }

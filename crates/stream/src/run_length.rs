@@ -5,7 +5,7 @@
 //! operators therefore has short runs, so that a hand-over, a barrier or another segment waits for microseconds.
 
 /// Tuples of a run at most. More of them leave the nearest cache, and gain little.
-pub(crate) const RUN_TUPLES_MAX: usize = 64;
+pub(crate) const RUN_TUPLES_MAX: usize = 128;
 
 /// Time of a run at most, in nanoseconds, if the tuples take as long as those before: about that of a wake-up.
 #[cfg(not(all(test, loom)))]
@@ -58,7 +58,7 @@ mod tests {
                 length.tuples()
             })
             .collect();
-        assert_eq!(lengths, [2, 4, 8, 16, 32, 64, 64, 64]);
+        assert_eq!(lengths, [2, 4, 8, 16, 32, 64, 128, 128]);
         length.measured(64, 64 * 5_000);
         assert_eq!(length.tuples(), 4, "4 tuples of 5 µs take 20 µs");
         length.measured(4, 4_000_000);

@@ -1,6 +1,6 @@
 //! A worker: one thread, usually pinned to a core, that runs the segments in its slots in turn.
 //!
-//! Messages are read between tuples. A worker without work polls for a while, then parks; see `waker.rs`. One that waits
+//! Messages are read between runs. A worker without work polls for a while, then parks; see `waker.rs`. One that waits
 //! for input from outside does so within a share of its core; see `wait_budget.rs`.
 
 use std::mem;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sakiyomi_os::cpu;
 
-use crate::board::{Context, SLICE_TUPLES};
+use crate::board::Context;
 use crate::guard::drop_all_quietly;
 use crate::mailbox::{Capsule, Mail, Post, Reply};
 use crate::sync::{lock, thread};
@@ -128,8 +128,8 @@ impl Worker {
         self.release_fusions();
         for Capsule { segment, ran_ns, has_moved, run_length, .. } in &mut self.slots {
             // A pause ends with the first tuple, not with the first slice.
-            self.cx.budget = if *has_moved { 1 } else { SLICE_TUPLES };
             self.cx.run_length = *run_length;
+            self.cx.budget = if *has_moved { 1 } else { self.cx.slice_tuples() };
             let items = self.cx.items;
             let begin_ns = *self.clock_ns.get_or_insert_with(|| self.cx.board.now_ns());
             segment.run(&mut self.cx);
@@ -277,8 +277,8 @@ impl Worker {
             if capsule.segment.backlog() <= FUSION_BACKLOG_MAX {
                 break;
             }
-            self.cx.budget = SLICE_TUPLES;
             self.cx.run_length = capsule.run_length;
+            self.cx.budget = self.cx.slice_tuples();
             capsule.segment.run(&mut self.cx);
             if self.cx.items != items {
                 capsule.ran_ns = Some(self.cx.board.now_ns());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::node::Outputs;
 use crate::barrier::Barrier;
-use crate::board::{Context, SLICE_TUPLES};
+use crate::board::Context;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::guard::Guard;
@@ -216,7 +216,7 @@ impl<J: Join> Part for JoinNode<J> {
             return;
         }
         let pauses = cx.pauses;
-        let mut left = SLICE_TUPLES;
+        let mut left = cx.slice_tuples();
         while left > 0 && cx.pauses == pauses {
             match self.take_second(left.min(cx.run_length.tuples()), cx) {
                 0 => break,

@@ -9,7 +9,7 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::barrier::Barrier;
-use crate::board::{Context, SLICE_TUPLES};
+use crate::board::Context;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::guard::Guard;
@@ -213,7 +213,7 @@ impl<T: Send + 'static> MergeNode<T> {
     /// Takes some items from the ring of a replica.
     fn poll(&mut self, side: usize, cx: &mut Context) {
         let pauses = cx.pauses;
-        let (mut left, mut tuples) = (SLICE_TUPLES, mem::take(&mut self.routed));
+        let (mut left, mut tuples) = (cx.slice_tuples(), mem::take(&mut self.routed));
         while left > 0 && cx.pauses == pauses {
             let mut taken = 1;
             if let Some(run) = self.sides[side].pop_run(left.min(cx.run_length.tuples()), &mut tuples) {
