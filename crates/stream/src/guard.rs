@@ -22,7 +22,7 @@ use crate::shape::Place;
 use crate::snapshot::{OperatorSnapshot, Progress, other};
 use crate::state::SaveState;
 use crate::sync::lock;
-use crate::tuple::{OperatorId, Tuple};
+use crate::tuple::OperatorId;
 
 /// An operator with its identity.
 pub(crate) struct Named<O> {
@@ -98,14 +98,14 @@ impl<O: Recover> Guard<O> {
         Tuples { sequence: first, left: tuples.drain(..) }
     }
 
-    /// Calls the operator for one tuple after the other, until none is left or `out` is to be sent first. What is in `out`
+    /// Calls the operator for one value and its number after the other, until none is left or `out` is to be sent first. What is in `out`
     /// then are the outputs of all calls that have succeeded.
     pub(crate) fn process<In, Out>(
         &mut self,
         tuples: &mut Tuples<'_, In>,
         out: &mut Emitter<Out>,
         cx: &Context,
-        mut work: impl FnMut(&mut O, Tuple<In>, &mut Emitter<Out>),
+        mut work: impl FnMut(&mut O, In, u64, &mut Emitter<Out>),
     ) {
         while !tuples.is_empty() && !out.is_full() {
             if self.is_snapshot_due() {
@@ -130,7 +130,7 @@ impl<O: Recover> Guard<O> {
                     staged = out.staged().len();
                     out.set_arrival_ns(arrival_ns);
                     start = samples.start();
-                    work(operator, Tuple { value, arrival_ns, sequence }, out);
+                    work(operator, value, sequence, out);
                     samples.count(start, counters);
                 }
             }));

@@ -215,7 +215,14 @@ impl<T> Emitter<T> {
     /// operator knows them. A window that a watermark closes has kept it with its content; a join that finds a match
     /// takes the later one of [`Emitter::arrival_ns`] and of what that was for the stored value.
     pub fn emit_at(&mut self, value: T, arrival_ns: u64) {
-        self.staged.push((value, arrival_ns));
+        // Written into its place: `push` would copy the pair once more.
+        self.staged.extend(std::iter::once_with(|| (value, arrival_ns)));
+    }
+
+    /// As [`Emitter::emit`] for each value.
+    pub fn emit_all(&mut self, values: impl IntoIterator<Item = T>) {
+        let arrival_ns = self.arrival_ns;
+        self.staged.extend(values.into_iter().map(|value| (value, arrival_ns)));
     }
 
     /// Scheduled arrival of the current tuple, in nanoseconds of the stream's clock. In `watermark` and `end`, when

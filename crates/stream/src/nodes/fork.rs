@@ -59,9 +59,9 @@ impl<T: Clone + Send + 'static> Stage<T> for Fork<T> {
         let Fork { guard, left, right, copies, values, input } = self;
         let mut tuples = guard.receive(run, &mut input.expected);
         while !tuples.is_empty() {
-            guard.process(&mut tuples, copies, cx, |_, tuple, out| {
-                out.emit(tuple.value.clone());
-                values.push((tuple.value, tuple.arrival_ns));
+            guard.process(&mut tuples, copies, cx, |_, value, _, out| {
+                out.emit(value.clone());
+                values.push((value, out.arrival_ns()));
             });
             guard.of.counters.tuples_out.add(2 * values.len() as u64);
             left.send(copies.staged(), cx);

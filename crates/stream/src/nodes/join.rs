@@ -71,7 +71,7 @@ impl<J: Join> JoinNode<J> {
         let mut tuples = guard.receive(run, &mut inputs[input].expected);
         while !tuples.is_empty() {
             let emitter = &mut outputs.emitter;
-            guard.process(&mut tuples, emitter, cx, |join, tuple, out| process(join, tuple.value, out));
+            guard.process(&mut tuples, emitter, cx, |join, value, _, out| process(join, value, out));
             outputs.send(&guard.of.counters, cx);
             // A join makes none.
             outputs.emitter.take_watermark();

@@ -86,8 +86,7 @@ impl<O: Operator> Stage<O::In> for Node<O> {
         let mut tuples = guard.receive(run, &mut input.expected);
         while !tuples.is_empty() {
             let emitter = &mut outputs.emitter;
-            guard
-                .process(&mut tuples, emitter, cx, |operator, tuple, out| operator.process(tuple.value, out));
+            guard.process(&mut tuples, emitter, cx, |operator, value, _, out| operator.process(value, out));
             outputs.send(&guard.of.counters, cx);
             outputs.send_watermark(*makes_watermarks, cx);
         }

@@ -72,8 +72,8 @@ impl<T: Send + 'static, K: KeyBy<T>> Stage<T> for PartitionNode<T, K> {
         let PartitionNode { guard, ports, input, replica_of, counts, routed, runs, .. } = self;
         let mut tuples = guard.receive(run, &mut input.expected);
         while !tuples.is_empty() {
-            guard.process(&mut tuples, routed, cx, |router, tuple, out| {
-                out.emit(Routed { bin: router.bin(&tuple.value), value: tuple.value });
+            guard.process(&mut tuples, routed, cx, |router, value, _, out| {
+                out.emit(Routed { bin: router.bin(&value), value });
             });
             guard.of.counters.tuples_out.add(routed.staged().len() as u64);
             for (value, arrival_ns) in routed.drain() {

@@ -12,7 +12,7 @@ use crate::latency::Recorder;
 use crate::operator::{Emitter, Sink};
 use crate::snapshot::OperatorSnapshot;
 use crate::stage::{AnyPort, Part, Stage};
-use crate::tuple::OperatorId;
+use crate::tuple::{OperatorId, Tuple};
 
 pub(crate) struct SinkNode<S> {
     guard: Guard<S>,
@@ -55,7 +55,9 @@ impl<S: Sink> Stage<S::In> for SinkNode<S> {
             recorder.record(arrivals_ns, now_ns, |bin, all| counters.latency(bin, all));
         }
         let (mut tuples, mut none) = (guard.receive(run, &mut input.expected), Emitter::<()>::new());
-        guard.process(&mut tuples, &mut none, cx, |sink, tuple, _| sink.consume(tuple));
+        guard.process(&mut tuples, &mut none, cx, |sink, value, sequence, none| {
+            sink.consume(Tuple { value, arrival_ns: none.arrival_ns(), sequence });
+        });
     }
 
     fn accept_mark(&mut self, mark: Mark, cx: &mut Context) {

@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
@@ -47,6 +48,13 @@ struct Head<S: Source> {
     due: Vec<(S::Out, u64)>,
     /// Values that it has produced, those before the snapshot included from which the stream resumed.
     tuples: u64,
+}
+
+/// A reply of a source that is not a value.
+enum Reply {
+    Watermark(u64),
+    At(u64),
+    End,
 }
 
 #[derive(PartialEq)]
@@ -145,12 +153,12 @@ impl<S: Source> Head<S> {
                 self.port.send(&mut self.due, cx);
             }
             match next {
-                None | Some(Next::Value { .. }) => {}
-                Some(Next::Watermark(time_ns)) => {
+                None => {}
+                Some(Reply::Watermark(time_ns)) => {
                     cx.taken(1);
                     self.port.watermark(time_ns, cx.board.now_ns(), cx);
                 }
-                Some(Next::At(due_ns)) => {
+                Some(Reply::At(due_ns)) => {
                     self.of.counters.due_ns.set(due_ns);
                     cx.waits_outside |= self.wakeup.is_some();
                     now_ns = cx.board.now_ns();
@@ -160,7 +168,7 @@ impl<S: Source> Head<S> {
                     }
                     is_now_read_again = true;
                 }
-                Some(Next::End) => {
+                Some(Reply::End) => {
                     cx.taken(1);
                     self.of.counters.due_ns.set(u64::MAX);
                     self.state = State::Ended;
@@ -172,9 +180,9 @@ impl<S: Source> Head<S> {
 
     /// Takes the values that are due, as many as a run may have, and keeps those that are not shed. Their number, and the
     /// reply that is not a value, if one came.
-    fn gather(&mut self, now_ns: u64, cx: &Context) -> (usize, Option<Next<S::Out>>) {
+    fn gather(&mut self, now_ns: u64, cx: &Context) -> (usize, Option<Reply>) {
         if self.state == State::Ending {
-            return (0, Some(Next::End));
+            return (0, Some(Reply::End));
         }
         let Head { of, overload, samples, due, .. } = self;
         let Named { operator, counters, .. } = of;
@@ -182,20 +190,28 @@ impl<S: Source> Head<S> {
         let result = catch_unwind(AssertUnwindSafe(|| {
             while taken < cx.run_tuples() {
                 start = samples.start();
-                let next = operator.next(now_ns);
-                // A source that is asked whether anything is due while its worker has nothing else to do is not busy.
-                if !matches!(next, Next::At(_)) {
-                    samples.count(start, counters);
-                    counters.calls.add(1);
-                }
-                let Next::Value { value, arrival_ns } = next else { return Some(next) };
+                let (value, arrival_ns) = match operator.next(now_ns) {
+                    Next::Value { value, arrival_ns } => (value, arrival_ns),
+                    // A source that is asked whether anything is due while its worker has nothing else to do is not busy.
+                    Next::At(due_ns) => return Some(Reply::At(due_ns)),
+                    Next::Watermark(time_ns) => {
+                        samples.count(start, counters);
+                        return Some(Reply::Watermark(time_ns));
+                    }
+                    Next::End => {
+                        samples.count(start, counters);
+                        return Some(Reply::End);
+                    }
+                };
+                samples.count(start, counters);
                 taken += 1;
                 arrival_last_ns = arrival_ns;
                 if overload.sheds(arrival_ns, cx) {
                     counters.shed.add(1);
                     drop_quietly(value);
                 } else {
-                    due.push((value, arrival_ns));
+                    // Written into its place, as in `Emitter::emit_at`.
+                    due.extend(iter::once_with(|| (value, arrival_ns)));
                 }
             }
             None
@@ -206,10 +222,11 @@ impl<S: Source> Head<S> {
         }
         let next = result.unwrap_or_else(|panic| {
             self.samples.count(start, &self.of.counters);
-            self.of.counters.calls.add(1);
             self.fail(panic, cx);
-            Some(Next::End)
+            Some(Reply::End)
         });
+        let is_call = matches!(next, Some(Reply::Watermark(_) | Reply::End));
+        self.of.counters.calls.add(taken as u64 + u64::from(is_call));
         (taken, next)
     }
 
