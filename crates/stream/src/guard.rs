@@ -139,7 +139,7 @@ impl<O: Recover> Guard<O> {
             counters.calls.add(calls);
             if let Err(panic) = result {
                 samples.count(start, counters);
-                out.withdraw(staged);
+                drop_all_quietly(out.withdraw(staged));
                 self.recover(Some(tuples.sequence - 1), panic, cx);
             }
         }

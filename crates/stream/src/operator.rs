@@ -2,7 +2,6 @@
 
 use std::marker::PhantomData;
 
-use crate::guard::drop_all_quietly;
 use crate::run_length::RUN_TUPLES_MAX;
 use crate::state::SaveState;
 use crate::tuple::Tuple;
@@ -258,10 +257,10 @@ impl<T> Emitter<T> {
         self.staged.len() >= RUN_TUPLES_MAX || self.watermark_ns.is_some()
     }
 
-    /// Drops the outputs of a call that has panicked: those after the first `kept`.
-    pub(crate) fn withdraw(&mut self, kept: usize) {
+    /// Takes back the outputs of a call that has panicked: those after the first `kept`.
+    pub(crate) fn withdraw(&mut self, kept: usize) -> impl Iterator<Item = (T, u64)> {
         self.watermark_ns = None;
-        drop_all_quietly(self.staged.drain(kept..));
+        self.staged.drain(kept..)
     }
 
     pub(crate) fn staged(&mut self) -> &mut Vec<(T, u64)> {

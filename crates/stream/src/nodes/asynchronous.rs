@@ -13,7 +13,7 @@ use crate::barrier::Barrier;
 use crate::board::Context;
 use crate::counters::Counters;
 use crate::error::Error;
-use crate::guard::Guard;
+use crate::guard::{Guard, drop_all_quietly};
 use crate::input::Input;
 use crate::item::{self, Run};
 use crate::port::Port;
@@ -152,7 +152,7 @@ impl<O: AsyncOperator> AsyncNode<O> {
             operator.complete(value, reply, &mut outputs.emitter);
         });
         if !done {
-            outputs.emitter.withdraw(staged);
+            drop_all_quietly(outputs.emitter.withdraw(staged));
         }
     }
 

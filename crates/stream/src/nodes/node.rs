@@ -7,7 +7,7 @@ use crate::barrier::Barrier;
 use crate::board::Context;
 use crate::counters::Counters;
 use crate::error::Error;
-use crate::guard::Guard;
+use crate::guard::{Guard, drop_all_quietly};
 use crate::input::Input;
 use crate::item::{Item, Mark, Run};
 use crate::operator::{Emitter, Operator};
@@ -151,7 +151,7 @@ impl<T: Send + 'static> Outputs<T> {
     /// Sends the outputs of a call, or drops them if it panicked.
     pub(crate) fn release(&mut self, done: bool, counters: &Counters, cx: &mut Context) {
         if !done {
-            self.emitter.withdraw(0);
+            drop_all_quietly(self.emitter.withdraw(0));
         }
         self.send(counters, cx);
     }
