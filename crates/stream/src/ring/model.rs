@@ -81,7 +81,9 @@ pub(super) mod chunks {
             assert!(before.is_none(), "an item is overwritten");
             producer.tail += 1;
         }
-        producer.ring.tail.store(producer.tail, Ordering::Release);
+        if sent > 0 {
+            producer.ring.tail.store(producer.tail, Ordering::Release);
+        }
         sent
     }
 
@@ -91,13 +93,15 @@ pub(super) mod chunks {
         mut is_taken: impl FnMut(&T) -> bool,
         mut take: impl FnMut(T),
     ) {
-        let slots = consumer.ring.slots.len();
+        let (slots, head) = (consumer.ring.slots.len(), consumer.head);
         for _ in 0..count.min(consumer.slots()) {
             let item = lock(&consumer.ring.slots[consumer.head % slots]).take_if(|item| is_taken(item));
             let Some(item) = item else { break };
             take(item);
             consumer.head += 1;
         }
-        consumer.ring.head.store(consumer.head, Ordering::Release);
+        if consumer.head > head {
+            consumer.ring.head.store(consumer.head, Ordering::Release);
+        }
     }
 }
