@@ -4,8 +4,8 @@ use std::sync::mpsc;
 
 use anyhow::{Context, Result, bail};
 use sakiyomi_stream::operators::{
-    Aggregate, Count, EventTime, TimeJoin, WindowDistinct, WindowResult, Windows as WindowOperator, flat_map,
-    side,
+    Aggregate, EventTime, MostFrequent, TimeJoin, WindowDistinct, WindowResult, Windows as WindowOperator,
+    flat_map, side,
 };
 use sakiyomi_stream::{
     Emitter, Flow, Next, Recover, Settings, Sink, Source, Stream, StreamBuilder, Tuple, each,
@@ -107,27 +107,15 @@ fn sellers(events: Flow<Event>) -> Flow<Row> {
 
 fn hot_auctions(events: Flow<Event>, windows: Windows) -> Flow<Row> {
     let Windows { hop_ns, until_ns } = windows;
-    let count = WindowOperator::sliding(
-        windows.sliding_ns(),
-        hop_ns,
-        |bid: &Bid| bid.time_ns,
-        |bid: &Bid| bid.auction,
-        Count,
-    );
-    // The results of a window are all in the hop that ends with it.
-    let hottest = WindowOperator::tumbling(
-        hop_ns,
-        |count: &WindowResult<u64, u64>| count.window.end_ns - 1,
-        |_: &WindowResult<u64, u64>| (),
-        Hottest,
-    );
+    let hottest =
+        MostFrequent::sliding(windows.sliding_ns(), hop_ns, |bid: &Bid| bid.time_ns, |bid: &Bid| bid.auction);
     let rows = each(move |hottest: WindowResult<(), (u64, Vec<u64>)>, out: &mut Emitter<Row>| {
         let (end_ns, (bids, auctions)) = (hottest.window.end_ns, hottest.value);
         if end_ns <= until_ns {
             auctions.into_iter().for_each(|auction| out.emit_at(Row::Hot(end_ns, auction, bids), end_ns));
         }
     });
-    timed_bids(events, hop_ns).then("count", count).then("hottest", hottest).then("complete", rows)
+    timed_bids(events, hop_ns).then("hottest", hottest).then("complete", rows)
 }
 
 fn highest_bids(events: Flow<Event>, windows: Windows) -> Flow<Row> {
@@ -177,41 +165,6 @@ fn time_ns(event: &Event) -> u64 {
         Event::Person(person) => person.time_ns,
         Event::Auction(auction) => auction.time_ns,
         Event::Bid(bid) => bid.time_ns,
-    }
-}
-
-/// The most bids of an auction, and all auctions that have them.
-#[derive(Clone, Copy)]
-struct Hottest;
-
-impl Aggregate<WindowResult<u64, u64>> for Hottest {
-    type State = (u64, Vec<u64>);
-    type Output = (u64, Vec<u64>);
-
-    fn init(&self) -> (u64, Vec<u64>) {
-        (0, Vec::new())
-    }
-
-    fn add(&self, (most, auctions): &mut (u64, Vec<u64>), count: &WindowResult<u64, u64>) {
-        if count.value > *most {
-            *most = count.value;
-            auctions.clear();
-        }
-        if count.value == *most {
-            auctions.push(count.key);
-        }
-    }
-
-    fn merge(&self, state: &mut (u64, Vec<u64>), later: &(u64, Vec<u64>)) {
-        if later.0 > state.0 {
-            state.clone_from(later);
-        } else if later.0 == state.0 {
-            state.1.extend(&later.1);
-        }
-    }
-
-    fn output(&self, state: &(u64, Vec<u64>)) -> (u64, Vec<u64>) {
-        state.clone()
     }
 }
 

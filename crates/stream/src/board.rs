@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Failure};
 use crate::relocations::Relocations;
+use crate::run_length::RunLength;
 use crate::sync::{Condvar, Mutex, Ordering, fence, lock, wait, wait_for};
 use crate::waker::Waker;
 
@@ -162,9 +163,10 @@ impl Board {
     }
 }
 
-/// Tuples that a segment processes before the other segments of its worker have their turn: few enough that a
-/// segment with short operators waits microseconds, enough that the fence after a slice costs little per tuple.
-pub(crate) const SLICE_TUPLES: usize = 64;
+/// Tuples that a segment processes before the other segments of its worker have their turn, unless a run has more: few
+/// enough that a segment with short operators waits microseconds, enough that the fence after a slice costs little per
+/// tuple.
+const SLICE_TUPLES: usize = 64;
 
 /// A worker as the segments see it that it runs.
 pub(crate) struct Context {
@@ -183,6 +185,8 @@ pub(crate) struct Context {
     pub(crate) waits_outside: bool,
     /// Tuples that the current segment may still take.
     pub(crate) budget: usize,
+    /// Tuples that it takes in one go.
+    pub(crate) run_length: RunLength,
 }
 
 impl Context {
@@ -196,6 +200,7 @@ impl Context {
             due_ns: u64::MAX,
             waits_outside: false,
             budget: SLICE_TUPLES,
+            run_length: RunLength::new(),
         }
     }
 
@@ -204,11 +209,21 @@ impl Context {
         self.budget > 0 && !self.board.wakers[self.worker].has_mail()
     }
 
-    /// Counts an item that was taken.
-    pub(crate) fn taken(&mut self) {
-        self.progress += 1;
-        self.items += 1;
-        self.budget = self.budget.saturating_sub(1);
+    /// Tuples that the current segment may take in a slice: one run at least.
+    pub(crate) fn slice_tuples(&self) -> usize {
+        SLICE_TUPLES.max(self.run_length.tuples())
+    }
+
+    /// Tuples that the current segment may take in one go.
+    pub(crate) fn run_tuples(&self) -> usize {
+        self.run_length.tuples().min(self.budget)
+    }
+
+    /// Counts items that were taken.
+    pub(crate) fn taken(&mut self, items: usize) {
+        self.progress += items as u64;
+        self.items += items as u64;
+        self.budget = self.budget.saturating_sub(items);
     }
 
     /// Time until `ns`; zero if it has passed, none if nothing is due.

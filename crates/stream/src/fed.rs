@@ -14,6 +14,8 @@ pub(crate) struct Fed<T> {
     pub(crate) inlet: Inlet<T>,
     pub(crate) stage: Box<dyn Stage<T>>,
     pub(crate) edges: Edges,
+    /// Kept for its capacity.
+    pub(crate) tuples: Vec<(T, u64)>,
 }
 
 impl<T: Send + 'static> Segment for Fed<T> {
@@ -35,16 +37,22 @@ impl<T: Send + 'static> Segment for Fed<T> {
         }
         let (pauses, progress) = (cx.pauses, cx.progress);
         let mut until_half = self.inlet.backlog().saturating_sub(self.inlet.wake_up_at());
-        while cx.pauses == pauses
-            && cx.goes_on()
-            && let Some(item) = self.inlet.pop()
-        {
-            cx.taken();
-            self.stage.accept(item, cx);
-            until_half = until_half.wrapping_sub(1);
-            if until_half == 0 {
+        while cx.pauses == pauses && cx.goes_on() {
+            let mut taken = 1;
+            if let Some(run) = self.inlet.pop_run(cx.run_tuples(), &mut self.tuples) {
+                taken = run.tuples.len();
+                cx.taken(taken);
+                self.stage.accept_run(run, cx);
+            } else if let Some(item) = self.inlet.pop() {
+                cx.taken(taken);
+                self.stage.accept(item, cx);
+            } else {
+                break;
+            }
+            if (1..=taken).contains(&until_half) {
                 self.inlet.wake_producer(cx);
             }
+            until_half = until_half.saturating_sub(taken);
         }
         if cx.progress != progress {
             self.inlet.wake_producer(cx);

@@ -8,13 +8,14 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
+use std::vec::Drain;
 
 use crate::barrier::{Barrier, Saved};
 use crate::board::Context;
 use crate::counters::Counters;
 use crate::error::{Error, Failure};
-use crate::item::Stamp;
-use crate::operator::{OnPanic, Recover};
+use crate::item::{Run, Stamp};
+use crate::operator::{Emitter, OnPanic, Recover};
 use crate::replicas::{BinOwner, Migration, Parcel};
 use crate::samples::{Samples, elapsed_ns};
 use crate::shape::Place;
@@ -36,6 +37,19 @@ pub(crate) struct Seat<O> {
     pub(crate) place: Place,
     /// Its bins.
     pub(crate) bins: fn(&mut O) -> &mut dyn BinOwner,
+}
+
+/// Tuples of a run that have been counted and not processed.
+pub(crate) struct Tuples<'a, T> {
+    /// Number of the next.
+    sequence: u64,
+    left: Drain<'a, (T, u64)>,
+}
+
+impl<T> Tuples<'_, T> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.left.as_slice().is_empty()
+    }
 }
 
 /// An operator that may panic.
@@ -74,20 +88,73 @@ impl<O: Recover> Guard<O> {
         self
     }
 
-    /// Processes the tuple of this number, of which `expected` is the next on its edge. Whether it succeeded.
-    pub(crate) fn tuple(
-        &mut self,
-        sequence: u64,
-        expected: &mut u64,
-        cx: &Context,
-        work: impl FnOnce(&mut O),
-    ) -> bool {
-        self.receive(sequence, expected, cx);
-        self.call_for_tuple(sequence, cx, work)
+    /// Counts the tuples of a run, of whose edge `expected` is the next number. [`Guard::process`] takes them.
+    pub(crate) fn receive<'a, T>(&self, run: Run<'a, T>, expected: &mut u64) -> Tuples<'a, T> {
+        let Run { first, tuples } = run;
+        let count = tuples.len() as u64;
+        self.of.counters.tuples_in.add(count);
+        self.check(first, expected);
+        *expected = first + count;
+        Tuples { sequence: first, left: tuples.drain(..) }
     }
 
-    /// Counts the tuple of this number, as [`Guard::tuple`], which is processed by later calls.
-    pub(crate) fn receive(&mut self, sequence: u64, expected: &mut u64, cx: &Context) {
+    /// Calls the operator for one value and its number after the other, until none is left or `out` is to be sent first. What is in `out`
+    /// then are the outputs of all calls that have succeeded.
+    pub(crate) fn process<In, Out>(
+        &mut self,
+        tuples: &mut Tuples<'_, In>,
+        out: &mut Emitter<Out>,
+        cx: &Context,
+        mut work: impl FnMut(&mut O, In, u64, &mut Emitter<Out>),
+    ) {
+        while !tuples.is_empty() && !out.is_full() {
+            if self.is_snapshot_due() {
+                self.copy(tuples.sequence, cx);
+            }
+            if self.stopped {
+                self.discard(tuples);
+                return;
+            }
+            // Up to the next copy of the state.
+            let until = tuples.sequence.saturating_add(self.until_snapshot());
+            let Guard { of, samples, tuples: received, .. } = self;
+            let Named { operator, counters, .. } = of;
+            let (first, mut start, mut staged) = (tuples.sequence, None, out.staged().len());
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                while tuples.sequence < until
+                    && !out.is_full()
+                    && let Some((value, arrival_ns)) = tuples.left.next()
+                {
+                    let sequence = tuples.sequence;
+                    tuples.sequence += 1;
+                    staged = out.staged().len();
+                    out.set_arrival_ns(arrival_ns);
+                    start = samples.start();
+                    work(operator, value, sequence, out);
+                    samples.count(start, counters);
+                }
+            }));
+            let calls = tuples.sequence - first;
+            *received += calls;
+            counters.calls.add(calls);
+            if let Err(panic) = result {
+                samples.count(start, counters);
+                drop_all_quietly(out.withdraw(staged));
+                self.recover(Some(tuples.sequence - 1), panic, cx);
+            }
+        }
+    }
+
+    fn discard<T>(&mut self, tuples: &mut Tuples<'_, T>) {
+        let count = tuples.left.len() as u64;
+        self.tuples += count;
+        self.of.counters.discarded.add(count);
+        self.of.counters.calls.add(count);
+        drop_all_quietly(&mut tuples.left);
+    }
+
+    /// Counts the tuple of this number, which is processed by later calls.
+    pub(crate) fn receive_one(&mut self, sequence: u64, expected: &mut u64, cx: &Context) {
         self.of.counters.tuples_in.add(1);
         self.check(sequence, expected);
         if self.is_snapshot_due() {
@@ -101,6 +168,7 @@ impl<O: Recover> Guard<O> {
         let start = self.samples.start();
         let done = self.call(Some(sequence), cx, work);
         self.samples.count(start, &self.of.counters);
+        self.of.counters.calls.add(1);
         done
     }
 
@@ -258,6 +326,17 @@ impl<O: Recover> Guard<O> {
                 self.tuples > 0 && self.tuples.is_multiple_of(snapshot_every.max(1)) && !self.stopped
             }
             OnPanic::Stop | OnPanic::Skip => false,
+        }
+    }
+
+    /// Tuples until the next snapshot is due, at least 1.
+    fn until_snapshot(&self) -> u64 {
+        match self.policy {
+            OnPanic::Restart { snapshot_every } => {
+                let every = snapshot_every.max(1);
+                every - self.tuples % every
+            }
+            OnPanic::Stop | OnPanic::Skip => u64::MAX,
         }
     }
 

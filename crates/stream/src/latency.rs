@@ -63,10 +63,10 @@ impl Recorder {
         Recorder { bin: histogram(), sum_ns: 0, start_ns: 0 }
     }
 
-    /// Records a tuple that arrives at `now_ns`. Adds the bin before it to `latency` if that has ended.
+    /// Records tuples with these scheduled arrivals that arrive at `now_ns`. Adds the bin before it to `latency` if that has ended.
     pub(crate) fn record(
         &mut self,
-        arrival_ns: u64,
+        arrivals_ns: impl IntoIterator<Item = u64>,
         now_ns: u64,
         close: impl FnOnce(&LatencyBin, &Histogram<u64>),
     ) {
@@ -74,9 +74,24 @@ impl Recorder {
             self.close(close);
             self.start_ns = now_ns - now_ns % BIN_NS;
         }
-        let latency_ns = now_ns.saturating_sub(arrival_ns);
-        self.bin.saturating_record(latency_ns);
-        self.sum_ns = self.sum_ns.saturating_add(latency_ns);
+        // Under load tuples that were due at once come together.
+        let (mut last_ns, mut count) = (0, 0);
+        for arrival_ns in arrivals_ns {
+            let latency_ns = now_ns.saturating_sub(arrival_ns);
+            if latency_ns != last_ns {
+                self.add(last_ns, count);
+                (last_ns, count) = (latency_ns, 0);
+            }
+            count += 1;
+        }
+        self.add(last_ns, count);
+    }
+
+    fn add(&mut self, latency_ns: u64, count: u64) {
+        if count > 0 {
+            self.bin.saturating_record_n(latency_ns, count);
+            self.sum_ns = self.sum_ns.saturating_add(latency_ns.saturating_mul(count));
+        }
     }
 
     /// Ends the current bin.
@@ -126,7 +141,7 @@ mod tests {
         let (mut recorder, mut latency) = (Recorder::new(), Latency::default());
         for tuple in 0..1_000_u64 {
             let now_ns = tuple * 1_000_000;
-            recorder.record(now_ns.saturating_sub(tuple), now_ns, |bin, all| latency.add(bin, all));
+            recorder.record([now_ns.saturating_sub(tuple)], now_ns, |bin, all| latency.add(bin, all));
         }
         recorder.close(|bin, all| latency.add(bin, all));
         assert_eq!(latency.total.len(), 1_000);

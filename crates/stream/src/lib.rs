@@ -36,6 +36,7 @@
 //! | `stage.rs`, `tree.rs` | stages and edges without their types; what concerns a whole segment |
 //! | `nodes/`, `port.rs`, `fed.rs` | operators in their places; an edge; a segment that a ring feeds |
 //! | `ring.rs`, `waker.rs`, `mailbox.rs` | what threads share: rings, parking, hand-over |
+//! | `run_length.rs` | tuples that pass the operators of a segment in one go |
 //! | `replicas.rs`, `replicas/` | operators that run as several replicas, by the bins of a key |
 //! | `wakeup.rs`, `wait_budget.rs` | input from threads that are not workers: wake-ups, polling and naps within a share of a core |
 //! | `reorder.rs` | requests in flight, whose results leave in the order of their submission |
@@ -53,6 +54,12 @@
 //! is handed over between tuples, so none is half done. Each edge numbers its tuples, and each operator checks the
 //! numbers.
 //!
+//! # Runs
+//!
+//! Operators and rings take the tuples that are due in runs (`run_length.rs`), which costs less than one tuple at a time. An
+//! operator is called for all tuples of a run before the next operator is. A run never waits for tuples, and is short
+//! enough that messages, which are read between runs, wait for microseconds.
+//!
 //! # Snapshots
 //!
 //! A snapshot is the state of all operators at one cut through the edges, which barriers mark (`barrier.rs`). It is plain
@@ -62,7 +69,7 @@
 //!
 //! # Back-pressure
 //!
-//! No thread waits for room in a ring. A segment whose ring is full keeps the outputs of its tuple and is passed over
+//! No thread waits for room in a ring. A segment whose ring is full keeps the outputs of its run and is passed over
 //! until they have been sent; the worker goes on with its other segments. This holds back the segments before it, up
 //! to the source, whose tuples wait or are shed ([`Overload`]).
 
@@ -89,6 +96,7 @@ mod relocations;
 mod reorder;
 mod replicas;
 mod ring;
+mod run_length;
 mod runtime;
 mod samples;
 mod shape;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::barrier::Barrier;
 use crate::board::Board;
 use crate::guard::{drop_all_quietly, drop_quietly};
+use crate::run_length::RunLength;
 use crate::stage::Segment;
 use crate::sync::{Condvar, Mutex, Ordering, fence, lock, wait};
 use crate::tuple::OperatorId;
@@ -20,11 +21,13 @@ pub(crate) struct Capsule {
     pub(crate) ran_ns: Option<u64>,
     /// It has gone to another worker since then.
     pub(crate) has_moved: bool,
+    /// Length of its next run.
+    pub(crate) run_length: RunLength,
 }
 
 impl Capsule {
     pub(crate) fn new(segment: Box<dyn Segment>) -> Capsule {
-        Capsule { segment, released_ns: None, ran_ns: None, has_moved: false }
+        Capsule { segment, released_ns: None, ran_ns: None, has_moved: false, run_length: RunLength::new() }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use crate::run_length::RUN_TUPLES_MAX;
 use crate::state::SaveState;
 use crate::tuple::Tuple;
 use crate::wakeup::Wakeup;
@@ -213,7 +214,14 @@ impl<T> Emitter<T> {
     /// operator knows them. A window that a watermark closes has kept it with its content; a join that finds a match
     /// takes the later one of [`Emitter::arrival_ns`] and of what that was for the stored value.
     pub fn emit_at(&mut self, value: T, arrival_ns: u64) {
-        self.staged.push((value, arrival_ns));
+        // Written into its place: `push` would copy the pair once more.
+        self.staged.extend(std::iter::once_with(|| (value, arrival_ns)));
+    }
+
+    /// As [`Emitter::emit`] for each value.
+    pub fn emit_all(&mut self, values: impl IntoIterator<Item = T>) {
+        let arrival_ns = self.arrival_ns;
+        self.staged.extend(values.into_iter().map(|value| (value, arrival_ns)));
     }
 
     /// Scheduled arrival of the current tuple, in nanoseconds of the stream's clock. In `watermark` and `end`, when
@@ -242,6 +250,17 @@ impl<T> Emitter<T> {
     /// Takes the watermark of the last call.
     pub fn take_watermark(&mut self) -> Option<u64> {
         self.watermark_ns.take()
+    }
+
+    /// Whether the outputs are to be sent before the next call: they are many, or a watermark is behind them.
+    pub(crate) fn is_full(&self) -> bool {
+        self.staged.len() >= RUN_TUPLES_MAX || self.watermark_ns.is_some()
+    }
+
+    /// Takes back the outputs of a call that has panicked: those after the first `kept`.
+    pub(crate) fn withdraw(&mut self, kept: usize) -> impl Iterator<Item = (T, u64)> {
+        self.watermark_ns = None;
+        self.staged.drain(kept..)
     }
 
     pub(crate) fn staged(&mut self) -> &mut Vec<(T, u64)> {

@@ -14,7 +14,7 @@
 //! | keys | [`KeyBy`]: a function of the value, or [`key_into`] |
 //! | windows | [`Windows`] (tumbling, sliding), [`Sessions`] |
 //! | aggregates | [`Aggregate`]: [`Count`], [`sum()`], [`mean()`], [`min()`], [`max()`], [`distinct_count()`], [`top_values()`] |
-//! | highest results of a window | [`Top`] |
+//! | highest results of a window, keys with the most values of a window | [`Top`], [`MostFrequent`] |
 //! | first value of each key | [`WindowDistinct`], [`Distinct`] |
 //! | state and timers by key | [`Keyed`], [`KeyedProcess`] |
 //! | going on after a panic of a function | [`skip_panics`] |
@@ -58,4 +58,4 @@ pub use late::{AllowLate, DropLate, Late, LateCounter, LatePolicy, MarkLate};
 pub use skip::{SkipPanics, skip_panics};
 pub use time::EventTime;
 pub use top::{Ranked, Top};
-pub use window::{Sessions, Window, WindowResult, Windows, saved_sessions, saved_windows};
+pub use window::{MostFrequent, Sessions, Window, WindowResult, Windows, saved_sessions, saved_windows};

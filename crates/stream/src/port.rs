@@ -9,10 +9,10 @@ use std::sync::Arc;
 use crate::barrier::Barrier;
 use crate::board::Context;
 use crate::fed::{Edges, Fed};
-use crate::item::{Item, Stamp};
+use crate::item::{Item, Mark, Run, Stamp};
 use crate::ring::{Link, Outlet, ring};
 use crate::stage::{AnyPort, Part, Segment, Stage};
-use crate::tuple::{OperatorId, Tuple};
+use crate::tuple::OperatorId;
 
 /// The edge.
 pub(crate) struct Port<T> {
@@ -40,28 +40,35 @@ impl<T: Send + 'static> Port<T> {
         Port { target: None, sequence: 0, watermark_ns: None, edge: Edge::Ring(outlet) }
     }
 
-    /// Sends a value.
-    pub(crate) fn send(&mut self, value: T, arrival_ns: u64, cx: &mut Context) {
-        let sequence = self.number();
-        self.forward(Item::Tuple(Tuple { value, arrival_ns, sequence }), cx);
+    /// Sends values with their arrivals, and leaves their memory for the next ones.
+    pub(crate) fn send(&mut self, tuples: &mut Vec<(T, u64)>, cx: &mut Context) {
+        if tuples.is_empty() {
+            return;
+        }
+        let run = Run { first: self.sequence, tuples };
+        self.sequence += run.tuples.len() as u64;
+        match &mut self.edge {
+            Edge::Direct(stage) => stage.accept_run(run, cx),
+            Edge::Ring(outlet) => outlet.push_run(run, cx),
+        }
     }
 
     /// Sends a watermark.
     pub(crate) fn watermark(&mut self, time_ns: u64, arrival_ns: u64, cx: &mut Context) {
         let sequence = self.number();
         self.watermark_ns = Some(time_ns);
-        self.forward(Item::Watermark(time_ns, Stamp { arrival_ns, sequence }), cx);
+        self.forward(Mark::Watermark(time_ns, Stamp { arrival_ns, sequence }), cx);
     }
 
     /// Sends the end.
     pub(crate) fn end(&mut self, arrival_ns: u64, cx: &mut Context) {
         let sequence = self.number();
-        self.forward(Item::End(Stamp { arrival_ns, sequence }), cx);
+        self.forward(Mark::End(Stamp { arrival_ns, sequence }), cx);
     }
 
     /// Sends a barrier, which takes no number.
     pub(crate) fn barrier(&mut self, barrier: Barrier, cx: &mut Context) {
-        self.forward(Item::Barrier(barrier, self.sequence), cx);
+        self.forward(Mark::Barrier(barrier, self.sequence), cx);
     }
 
     fn number(&mut self) -> u64 {
@@ -69,10 +76,10 @@ impl<T: Send + 'static> Port<T> {
         self.sequence - 1
     }
 
-    fn forward(&mut self, item: Item<T>, cx: &mut Context) {
+    fn forward(&mut self, mark: Mark, cx: &mut Context) {
         match &mut self.edge {
-            Edge::Direct(stage) => stage.accept(item, cx),
-            Edge::Ring(outlet) => outlet.push(item, cx),
+            Edge::Direct(stage) => stage.accept_mark(mark, cx),
+            Edge::Ring(outlet) => outlet.push(Item::Mark(mark), cx),
         }
     }
 }
@@ -122,7 +129,7 @@ impl<T: Send + 'static> AnyPort for Port<T> {
             unreachable!("the edge was a call a line ago")
         };
         let edges = Edges::of(&mut *stage);
-        Some(Box::new(Fed { inlet, stage, edges }))
+        Some(Box::new(Fed { inlet, stage, edges, tuples: Vec::new() }))
     }
 
     fn fuse(&mut self, segment: Box<dyn Segment>, cx: &mut Context) {
@@ -131,8 +138,9 @@ impl<T: Send + 'static> AnyPort for Port<T> {
         while let Some(item) = inlet.pop() {
             stage.accept(item, cx);
         }
-        if let Edge::Ring(outlet) = mem::replace(&mut self.edge, Edge::Direct(stage)) {
-            outlet.into_pending().into_iter().for_each(|item| self.forward(item, cx));
+        if let Edge::Ring(outlet) = &mut self.edge {
+            outlet.take_pending().into_iter().for_each(|item| stage.accept(item, cx));
         }
+        self.edge = Edge::Direct(stage);
     }
 }

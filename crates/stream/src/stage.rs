@@ -11,7 +11,7 @@ use crate::barrier::Barrier;
 use crate::board::Context;
 use crate::counters::Counters;
 use crate::error::Error;
-use crate::item::Item;
+use crate::item::{Item, Mark, Run};
 use crate::ring::Link;
 use crate::snapshot::OperatorSnapshot;
 use crate::tuple::OperatorId;
@@ -75,7 +75,21 @@ pub(crate) trait Part: Send {
 
 /// An operator that takes values of type `T` at its first input.
 pub(crate) trait Stage<T>: Part {
-    fn accept(&mut self, item: Item<T>, cx: &mut Context);
+    /// Takes all tuples of a run, and leaves its memory for the next one.
+    fn accept_run(&mut self, run: Run<'_, T>, cx: &mut Context);
+
+    fn accept_mark(&mut self, mark: Mark, cx: &mut Context);
+
+    /// Takes an item that comes by itself, as few do.
+    fn accept(&mut self, item: Item<T>, cx: &mut Context) {
+        match item {
+            Item::Tuple(tuple) => {
+                let mut tuples = vec![(tuple.value, tuple.arrival_ns)];
+                self.accept_run(Run { first: tuple.sequence, tuples: &mut tuples }, cx);
+            }
+            Item::Mark(mark) => self.accept_mark(mark, cx),
+        }
+    }
 }
 
 /// An edge: a call of the next stage, or a ring to another segment.

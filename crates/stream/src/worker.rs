@@ -1,6 +1,6 @@
 //! A worker: one thread, usually pinned to a core, that runs the segments in its slots in turn.
 //!
-//! Messages are read between tuples. A worker without work polls for a while, then parks; see `waker.rs`. One that waits
+//! Messages are read between runs. A worker without work polls for a while, then parks; see `waker.rs`. One that waits
 //! for input from outside does so within a share of its core; see `wait_budget.rs`.
 
 use std::mem;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sakiyomi_os::cpu;
 
-use crate::board::{Context, SLICE_TUPLES};
+use crate::board::Context;
 use crate::guard::drop_all_quietly;
 use crate::mailbox::{Capsule, Mail, Post, Reply};
 use crate::sync::{lock, thread};
@@ -52,6 +52,8 @@ pub(crate) struct Worker {
     idle: Option<Polling>,
     /// CPU time for waiting for input from outside.
     budget: WaitBudget,
+    /// End of the last slice by the stream's clock, if the next one begins then.
+    clock_ns: Option<u64>,
 }
 
 /// A worker without work that has not rested yet.
@@ -87,6 +89,7 @@ impl Worker {
             replies: Vec::new(),
             idle: None,
             budget: WaitBudget::new(),
+            clock_ns: None,
         }
     }
 
@@ -95,8 +98,11 @@ impl Worker {
         let board = Arc::clone(&self.cx.board);
         let waker = &board.wakers[self.cx.worker];
         loop {
-            if waker.has_mail() && self.read_mail() == Next::Quit {
-                return;
+            if waker.has_mail() {
+                self.clock_ns = None;
+                if self.read_mail() == Next::Quit {
+                    return;
+                }
             }
             let progress = self.pass();
             self.replies.drain(..).for_each(Reply::done);
@@ -120,15 +126,20 @@ impl Worker {
         self.cx.due_ns = u64::MAX;
         self.cx.waits_outside = false;
         self.release_fusions();
-        for Capsule { segment, ran_ns, has_moved, .. } in &mut self.slots {
+        for Capsule { segment, ran_ns, has_moved, run_length, .. } in &mut self.slots {
             // A pause ends with the first tuple, not with the first slice.
-            self.cx.budget = if *has_moved { 1 } else { SLICE_TUPLES };
+            self.cx.run_length = *run_length;
+            self.cx.budget = if *has_moved { 1 } else { self.cx.slice_tuples() };
             let items = self.cx.items;
+            let begin_ns = *self.clock_ns.get_or_insert_with(|| self.cx.board.now_ns());
             segment.run(&mut self.cx);
-            if self.cx.items == items {
+            let items = self.cx.items - items;
+            if items == 0 {
                 continue;
             }
             let now_ns = self.cx.board.now_ns();
+            run_length.measured(items, now_ns.saturating_sub(begin_ns));
+            self.clock_ns = Some(now_ns);
             let before_ns = ran_ns.replace(now_ns);
             if mem::take(has_moved)
                 && let Some(before_ns) = before_ns
@@ -143,6 +154,8 @@ impl Worker {
     /// Polls a while longer, parks, or naps.
     fn wait(&mut self) {
         let now_ns = self.cx.board.now_ns();
+        // Other threads may run before it returns from a yield.
+        self.clock_ns = (!self.waiting.yields).then_some(now_ns);
         let spin = self.spin();
         let spin_ns = u64::try_from(spin.as_nanos()).unwrap_or(u64::MAX);
         let is_first = self.idle.is_none();
@@ -171,6 +184,7 @@ impl Worker {
         self.end_polling();
         waker.announce(rest);
         if !self.pass() {
+            self.clock_ns = None;
             let due = self.cx.until(board.now_ns()).map(|due| due.saturating_sub(spin));
             self.park(waker, time(due));
         }
@@ -263,7 +277,8 @@ impl Worker {
             if capsule.segment.backlog() <= FUSION_BACKLOG_MAX {
                 break;
             }
-            self.cx.budget = SLICE_TUPLES;
+            self.cx.run_length = capsule.run_length;
+            self.cx.budget = self.cx.slice_tuples();
             capsule.segment.run(&mut self.cx);
             if self.cx.items != items {
                 capsule.ran_ns = Some(self.cx.board.now_ns());
@@ -302,9 +317,9 @@ impl Worker {
 
     fn split(&mut self, head: OperatorId, at: OperatorId, slots: usize) -> Capsule {
         let (slot, worker) = (self.slot(head), self.cx.worker);
-        let Capsule { segment, ran_ns, has_moved, .. } = &mut self.slots[slot];
+        let Capsule { segment, ran_ns, has_moved, run_length, .. } = &mut self.slots[slot];
         let tail = tree::cut(&mut **segment, at, slots, worker);
-        Capsule { ran_ns: *ran_ns, has_moved: *has_moved, ..Capsule::new(tail) }
+        Capsule { ran_ns: *ran_ns, has_moved: *has_moved, run_length: *run_length, ..Capsule::new(tail) }
     }
 
     /// Prepares a segment for another worker. Whoever sends to it sees its new place from now on.

@@ -13,16 +13,16 @@ use crate::barrier::Barrier;
 use crate::board::Context;
 use crate::counters::Counters;
 use crate::error::Error;
-use crate::guard::Guard;
+use crate::guard::{Guard, drop_all_quietly};
 use crate::input::Input;
-use crate::item::Item;
+use crate::item::{self, Run};
 use crate::port::Port;
 use crate::reorder::{Held, Released, Reorder};
 use crate::snapshot::{OperatorSnapshot, Progress, other};
 use crate::stage::{AnyPort, Part, Stage};
 use crate::state::{Decode, Decoder, Encode, Frame, StateError};
 use crate::tree;
-use crate::tuple::OperatorId;
+use crate::tuple::{OperatorId, Tuple};
 use crate::wakeup::Wakeup;
 
 pub(crate) struct AsyncNode<O: AsyncOperator> {
@@ -118,22 +118,42 @@ impl<O: AsyncOperator> AsyncNode<O> {
         {
             cx.progress += 1;
             match released {
-                Released::Value(pending, Some(reply)) => self.complete(pending, reply, cx),
+                Released::Value(pending, Some(reply)) => {
+                    self.complete(pending, reply, cx);
+                    if self.outputs.emitter.is_full() {
+                        self.send(cx);
+                    }
+                }
                 Released::Value(_, None) => {}
-                Released::Mark(mark) => self.mark(mark, cx),
+                Released::Mark(mark) => {
+                    self.send(cx);
+                    self.mark(mark, cx);
+                }
             }
             self.is_blocked = cx.pauses != pauses;
         }
+        self.send(cx);
+        self.is_blocked |= cx.pauses != pauses;
     }
 
-    fn complete(&mut self, pending: Pending<O::In>, reply: O::Reply, cx: &mut Context) {
+    fn send(&mut self, cx: &mut Context) {
+        self.outputs.send(&self.guard.of.counters, cx);
+        // Those of the input pass.
+        self.outputs.emitter.take_watermark();
+    }
+
+    /// Makes the outputs of a value, which leave with those of the values behind it.
+    fn complete(&mut self, pending: Pending<O::In>, reply: O::Reply, cx: &Context) {
         let AsyncNode { guard, outputs, .. } = self;
         let Pending { value, arrival_ns, sequence } = pending;
+        let staged = outputs.emitter.staged().len();
         outputs.emitter.set_arrival_ns(arrival_ns);
         let done = guard.call_for_tuple(sequence, cx, |operator| {
             operator.complete(value, reply, &mut outputs.emitter);
         });
-        outputs.release(done, &guard.of.counters, cx);
+        if !done {
+            drop_all_quietly(outputs.emitter.withdraw(staged));
+        }
     }
 
     fn mark(&mut self, mark: Mark, cx: &mut Context) {
@@ -153,6 +173,14 @@ impl<O: AsyncOperator> AsyncNode<O> {
                 outputs.port.end(arrival_ns, cx);
             }
             Mark::Barrier(barrier) => self.report(barrier, cx),
+        }
+    }
+
+    /// Sends what is complete, and holds the input back while the window is full.
+    fn go_on(&mut self, cx: &mut Context) {
+        self.release(cx);
+        if self.window.is_full() {
+            cx.pauses += 1;
         }
     }
 
@@ -249,25 +277,28 @@ impl<O: AsyncOperator> Part for AsyncNode<O> {
 }
 
 impl<O: AsyncOperator> Stage<O::In> for AsyncNode<O> {
-    fn accept(&mut self, item: Item<O::In>, cx: &mut Context) {
-        match item {
-            Item::Tuple(tuple) => {
-                self.guard.receive(tuple.sequence, &mut self.input.expected, cx);
-                let (arrival_ns, sequence) = (tuple.arrival_ns, tuple.sequence);
-                self.window.push(Pending { value: tuple.value, arrival_ns, sequence });
-                self.submit(cx);
-            }
-            Item::Watermark(time_ns, stamp) => {
+    fn accept_run(&mut self, mut run: Run<'_, O::In>, cx: &mut Context) {
+        for Tuple { value, arrival_ns, sequence } in run.drain() {
+            self.guard.receive_one(sequence, &mut self.input.expected, cx);
+            self.window.push(Pending { value, arrival_ns, sequence });
+        }
+        self.submit(cx);
+        self.go_on(cx);
+    }
+
+    fn accept_mark(&mut self, mark: item::Mark, cx: &mut Context) {
+        match mark {
+            item::Mark::Watermark(time_ns, stamp) => {
                 self.guard.check(stamp.sequence, &mut self.input.expected);
                 self.input.watermark_ns = Some(time_ns);
                 self.window.push_mark(Mark::Watermark { time_ns, arrival_ns: stamp.arrival_ns });
             }
-            Item::End(stamp) => {
+            item::Mark::End(stamp) => {
                 self.guard.check(stamp.sequence, &mut self.input.expected);
                 self.input.has_ended = true;
                 self.window.push_mark(Mark::End { arrival_ns: stamp.arrival_ns });
             }
-            Item::Barrier(barrier, sequence) => {
+            item::Mark::Barrier(barrier, sequence) => {
                 self.input.check_barrier(&barrier, sequence, &self.guard.of.counters);
                 if self.waits(&barrier) {
                     self.window.push_mark(Mark::Barrier(barrier));
@@ -276,10 +307,7 @@ impl<O: AsyncOperator> Stage<O::In> for AsyncNode<O> {
                 }
             }
         }
-        self.release(cx);
-        if self.window.is_full() {
-            cx.pauses += 1;
-        }
+        self.go_on(cx);
     }
 }
 

@@ -2,23 +2,24 @@
 //! only one can be the caller, and a ring within a core costs 11 ns.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::Arc;
 
 use super::node::Outputs;
 use crate::barrier::Barrier;
-use crate::board::{Context, SLICE_TUPLES};
+use crate::board::Context;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::input::Input;
-use crate::item::{Item, Stamp};
+use crate::item::{Item, Mark, Run, Stamp};
 use crate::operator::{Emitter, Join};
 use crate::port::Port;
 use crate::ring::{Inlet, Link};
 use crate::snapshot::{OperatorSnapshot, Progress};
 use crate::stage::{AnyPort, Part, Stage};
 use crate::tree;
-use crate::tuple::{OperatorId, Tuple};
+use crate::tuple::OperatorId;
 
 pub(crate) struct JoinNode<J: Join> {
     guard: Guard<J>,
@@ -37,6 +38,8 @@ pub(crate) struct JoinNode<J: Join> {
     awaited: Option<Barrier>,
     /// Items that came on the first input while it was held back: what a fusion found in its ring.
     waiting: VecDeque<Item<J::Left>>,
+    /// Tuples of the second input's ring, kept for its capacity.
+    rights: Vec<(J::Right, u64)>,
 }
 
 impl<J: Join> JoinNode<J> {
@@ -53,40 +56,57 @@ impl<J: Join> JoinNode<J> {
             held_since_ns: 0,
             awaited: None,
             waiting: VecDeque::new(),
+            rights: Vec::new(),
         }
     }
 
-    fn accept_first(&mut self, item: Item<J::Left>, cx: &mut Context) {
-        match item {
-            Item::Tuple(tuple) => self.tuple(0, tuple, cx, J::left),
-            Item::Watermark(time_ns, stamp) => self.watermark(0, time_ns, stamp, cx),
-            Item::End(stamp) => self.end(0, stamp, cx),
-            Item::Barrier(barrier, sequence) => self.barrier(0, barrier, sequence, cx),
-        }
-    }
-
-    fn accept_second(&mut self, item: Item<J::Right>, cx: &mut Context) {
-        match item {
-            Item::Tuple(tuple) => self.tuple(1, tuple, cx, J::right),
-            Item::Watermark(time_ns, stamp) => self.watermark(1, time_ns, stamp, cx),
-            Item::End(stamp) => self.end(1, stamp, cx),
-            Item::Barrier(barrier, sequence) => self.barrier(1, barrier, sequence, cx),
-        }
-    }
-
-    fn tuple<T>(
+    fn run<T>(
         &mut self,
         input: usize,
-        tuple: Tuple<T>,
+        run: Run<'_, T>,
         cx: &mut Context,
-        process: impl FnOnce(&mut J, T, &mut Emitter<J::Out>),
+        mut process: impl FnMut(&mut J, T, &mut Emitter<J::Out>),
     ) {
         let JoinNode { guard, outputs, inputs, .. } = self;
-        outputs.emitter.set_arrival_ns(tuple.arrival_ns);
-        let done = guard.tuple(tuple.sequence, &mut inputs[input].expected, cx, |join| {
-            process(join, tuple.value, &mut outputs.emitter);
-        });
-        outputs.release(done, &guard.of.counters, cx);
+        let mut tuples = guard.receive(run, &mut inputs[input].expected);
+        while !tuples.is_empty() {
+            let emitter = &mut outputs.emitter;
+            guard.process(&mut tuples, emitter, cx, |join, value, _, out| process(join, value, out));
+            outputs.send(&guard.of.counters, cx);
+            // A join makes none.
+            outputs.emitter.take_watermark();
+        }
+    }
+
+    fn mark(&mut self, input: usize, mark: Mark, cx: &mut Context) {
+        match mark {
+            Mark::Watermark(time_ns, stamp) => self.watermark(input, time_ns, stamp, cx),
+            Mark::End(stamp) => self.end(input, stamp, cx),
+            Mark::Barrier(barrier, sequence) => self.barrier(input, barrier, sequence, cx),
+        }
+    }
+
+    /// Takes a run, or else a mark, from the ring of the second input; their number.
+    fn take_second(&mut self, count: usize, cx: &mut Context) -> usize {
+        let mut rights = mem::take(&mut self.rights);
+        let mut taken = 0;
+        if let Some(run) = self.second.pop_run(count, &mut rights) {
+            taken = run.tuples.len();
+            cx.taken(taken);
+            self.run(1, run, cx, J::right);
+        } else if let Some(item) = self.second.pop() {
+            taken = 1;
+            cx.taken(taken);
+            match item {
+                Item::Tuple(tuple) => {
+                    rights.push((tuple.value, tuple.arrival_ns));
+                    self.run(1, Run { first: tuple.sequence, tuples: &mut rights }, cx, J::right);
+                }
+                Item::Mark(mark) => self.mark(1, mark, cx),
+            }
+        }
+        self.rights = rights;
+        taken
     }
 
     fn note(&mut self, input: usize, stamp: Stamp) {
@@ -160,7 +180,7 @@ impl<J: Join> JoinNode<J> {
         while !self.is_held()
             && let Some(item) = self.waiting.pop_front()
         {
-            self.accept_first(item, cx);
+            self.accept(item, cx);
         }
     }
 
@@ -196,12 +216,11 @@ impl<J: Join> Part for JoinNode<J> {
             return;
         }
         let pauses = cx.pauses;
-        for _ in 0..SLICE_TUPLES {
-            let Some(item) = self.second.pop() else { break };
-            cx.taken();
-            self.accept_second(item, cx);
-            if cx.pauses != pauses {
-                break;
+        let mut left = cx.slice_tuples();
+        while left > 0 && cx.pauses == pauses {
+            match self.take_second(left.min(cx.run_length.tuples()), cx) {
+                0 => break,
+                taken => left -= taken,
             }
         }
         self.second.wake_producer(cx);
@@ -228,11 +247,19 @@ impl<J: Join> Part for JoinNode<J> {
 }
 
 impl<J: Join> Stage<J::Left> for JoinNode<J> {
-    fn accept(&mut self, item: Item<J::Left>, cx: &mut Context) {
+    fn accept_run(&mut self, mut run: Run<'_, J::Left>, cx: &mut Context) {
         if self.is_held() {
-            self.waiting.push_back(item);
+            self.waiting.extend(run.drain().map(Item::Tuple));
         } else {
-            self.accept_first(item, cx);
+            self.run(0, run, cx, J::left);
+        }
+    }
+
+    fn accept_mark(&mut self, mark: Mark, cx: &mut Context) {
+        if self.is_held() {
+            self.waiting.push_back(Item::Mark(mark));
+        } else {
+            self.mark(0, mark, cx);
         }
     }
 }

@@ -5,15 +5,16 @@
 //! gets it wait until those of the replica before have come.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::Arc;
 
 use crate::barrier::Barrier;
-use crate::board::{Context, SLICE_TUPLES};
+use crate::board::Context;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::input::Input;
-use crate::item::{Item, Stamp};
+use crate::item::{Item, Mark, Run, Stamp};
 use crate::operator::Recover;
 use crate::port::Port;
 use crate::replicas::Routed;
@@ -45,6 +46,9 @@ pub(crate) struct MergeNode<T> {
     held_since_ns: u64,
     /// Items that came on the first input while it was held back: what a fusion found in its ring.
     waiting: VecDeque<Item<Routed<T>>>,
+    /// Kept for their capacity: tuples of a replica's ring, and those of a run without their bins.
+    routed: Vec<(Routed<T>, u64)>,
+    merged: Vec<(T, u64)>,
 }
 
 #[derive(Clone, Default)]
@@ -83,23 +87,41 @@ impl<T: Send + 'static> MergeNode<T> {
             migrated: 0,
             held_since_ns: 0,
             waiting: VecDeque::new(),
+            routed: Vec::new(),
+            merged: Vec::new(),
         }
     }
 
     fn accept_from(&mut self, from: usize, item: Item<Routed<T>>, cx: &mut Context) {
         match item {
             Item::Tuple(tuple) => {
-                self.guard.of.counters.tuples_in.add(1);
-                self.guard.of.counters.tuples_out.add(1);
-                self.guard.check(tuple.sequence, &mut self.inputs[from].input.expected);
-                self.port.send(tuple.value.value, tuple.arrival_ns, cx);
+                let mut tuples = vec![(tuple.value, tuple.arrival_ns)];
+                self.run(from, Run { first: tuple.sequence, tuples: &mut tuples }, cx);
             }
-            Item::Watermark(time_ns, stamp) => {
+            Item::Mark(mark) => self.mark(from, mark, cx),
+        }
+    }
+
+    fn run(&mut self, from: usize, run: Run<'_, Routed<T>>, cx: &mut Context) {
+        let MergeNode { guard, port, inputs, merged, .. } = self;
+        let (counters, expected) = (&guard.of.counters, &mut inputs[from].input.expected);
+        let count = run.tuples.len() as u64;
+        counters.tuples_in.add(count);
+        counters.tuples_out.add(count);
+        guard.check(run.first, expected);
+        *expected = run.first + count;
+        merged.extend(run.tuples.drain(..).map(|(routed, arrival_ns)| (routed.value, arrival_ns)));
+        port.send(merged, cx);
+    }
+
+    fn mark(&mut self, from: usize, mark: Mark, cx: &mut Context) {
+        match mark {
+            Mark::Watermark(time_ns, stamp) => {
                 self.note(from, stamp);
                 self.inputs[from].input.watermark_ns = Some(time_ns);
                 self.advance(cx);
             }
-            Item::End(stamp) => {
+            Mark::End(stamp) => {
                 self.note(from, stamp);
                 self.inputs[from].input.has_ended = true;
                 self.advance(cx);
@@ -107,7 +129,7 @@ impl<T: Send + 'static> MergeNode<T> {
                     self.port.end(self.mark_arrival_ns, cx);
                 }
             }
-            Item::Barrier(barrier, sequence) => {
+            Mark::Barrier(barrier, sequence) => {
                 self.inputs[from].input.check_barrier(&barrier, sequence, &self.guard.of.counters);
                 match barrier.migration() {
                     None => self.snapshot_barrier(from, barrier, cx),
@@ -191,14 +213,22 @@ impl<T: Send + 'static> MergeNode<T> {
     /// Takes some items from the ring of a replica.
     fn poll(&mut self, side: usize, cx: &mut Context) {
         let pauses = cx.pauses;
-        for _ in 0..SLICE_TUPLES {
-            let Some(item) = self.sides[side].pop() else { break };
-            cx.taken();
-            self.accept_from(side + 1, item, cx);
-            if cx.pauses != pauses {
+        let (mut left, mut tuples) = (cx.slice_tuples(), mem::take(&mut self.routed));
+        while left > 0 && cx.pauses == pauses {
+            let mut taken = 1;
+            if let Some(run) = self.sides[side].pop_run(left.min(cx.run_length.tuples()), &mut tuples) {
+                taken = run.tuples.len();
+                cx.taken(taken);
+                self.run(side + 1, run, cx);
+            } else if let Some(item) = self.sides[side].pop() {
+                cx.taken(taken);
+                self.accept_from(side + 1, item, cx);
+            } else {
                 break;
             }
+            left -= taken;
         }
+        self.routed = tuples;
         self.sides[side].wake_producer(cx);
     }
 }
@@ -246,11 +276,19 @@ impl<T: Send + 'static> Part for MergeNode<T> {
 }
 
 impl<T: Send + 'static> Stage<Routed<T>> for MergeNode<T> {
-    fn accept(&mut self, item: Item<Routed<T>>, cx: &mut Context) {
+    fn accept_run(&mut self, mut run: Run<'_, Routed<T>>, cx: &mut Context) {
         if self.is_held() {
-            self.waiting.push_back(item);
+            self.waiting.extend(run.drain().map(Item::Tuple));
         } else {
-            self.accept_from(0, item, cx);
+            self.run(0, run, cx);
+        }
+    }
+
+    fn accept_mark(&mut self, mark: Mark, cx: &mut Context) {
+        if self.is_held() {
+            self.waiting.push_back(Item::Mark(mark));
+        } else {
+            self.mark(0, mark, cx);
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::counters::Counters;
 use crate::error::Error;
 use crate::guard::{Guard, drop_all_quietly};
 use crate::input::Input;
-use crate::item::Item;
+use crate::item::{Item, Mark, Run};
 use crate::operator::{Emitter, Operator};
 use crate::port::Port;
 use crate::snapshot::{OperatorSnapshot, Progress};
@@ -78,38 +78,42 @@ impl<O: Operator> Part for Node<O> {
 }
 
 impl<O: Operator> Stage<O::In> for Node<O> {
-    fn accept(&mut self, item: Item<O::In>, cx: &mut Context) {
+    fn accept_run(&mut self, mut run: Run<'_, O::In>, cx: &mut Context) {
         if self.awaited.is_some() {
-            return self.waiting.push_back(item);
+            return self.waiting.extend(run.drain().map(Item::Tuple));
+        }
+        let Node { guard, outputs, input, makes_watermarks, .. } = self;
+        let mut tuples = guard.receive(run, &mut input.expected);
+        while !tuples.is_empty() {
+            let emitter = &mut outputs.emitter;
+            guard.process(&mut tuples, emitter, cx, |operator, value, _, out| operator.process(value, out));
+            outputs.send(&guard.of.counters, cx);
+            outputs.send_watermark(*makes_watermarks, cx);
+        }
+    }
+
+    fn accept_mark(&mut self, mark: Mark, cx: &mut Context) {
+        if self.awaited.is_some() {
+            return self.waiting.push_back(Item::Mark(mark));
         }
         let Node { guard, outputs, input, makes_watermarks, awaited, .. } = self;
-        match item {
-            Item::Tuple(tuple) => {
-                outputs.emitter.set_arrival_ns(tuple.arrival_ns);
-                let done = guard.tuple(tuple.sequence, &mut input.expected, cx, |operator| {
-                    operator.process(tuple.value, &mut outputs.emitter);
-                });
-                outputs.release(done, &guard.of.counters, cx);
-                if *makes_watermarks {
-                    outputs.send_watermark(done, cx);
-                }
-            }
-            Item::Watermark(time_ns, stamp) => {
+        match mark {
+            Mark::Watermark(time_ns, stamp) => {
                 input.watermark_ns = Some(time_ns);
                 outputs.emitter.set_arrival_ns(stamp.arrival_ns);
                 let done = guard.mark(stamp, &mut input.expected, cx, |operator| {
                     operator.watermark(time_ns, &mut outputs.emitter);
                 });
                 outputs.release(done, &guard.of.counters, cx);
-                if *makes_watermarks && !guard.is_stopped() {
-                    outputs.send_watermark(done, cx);
-                } else if !*makes_watermarks || outputs.is_beyond_watermark(time_ns) {
+                let makes_watermark = *makes_watermarks && !guard.is_stopped();
+                outputs.send_watermark(makes_watermark, cx);
+                if !makes_watermark && (!*makes_watermarks || outputs.is_beyond_watermark(time_ns)) {
                     // A stopped operator makes none: those of its input then let the operators after it go on, from the
                     // last one that it has made.
                     outputs.port.watermark(time_ns, stamp.arrival_ns, cx);
                 }
             }
-            Item::End(stamp) => {
+            Mark::End(stamp) => {
                 input.has_ended = true;
                 outputs.emitter.set_arrival_ns(stamp.arrival_ns);
                 let done =
@@ -117,7 +121,7 @@ impl<O: Operator> Stage<O::In> for Node<O> {
                 outputs.release(done, &guard.of.counters, cx);
                 outputs.port.end(stamp.arrival_ns, cx);
             }
-            Item::Barrier(barrier, sequence) => {
+            Mark::Barrier(barrier, sequence) => {
                 input.check_barrier(&barrier, sequence, &guard.of.counters);
                 let progress = input.progress(vec![outputs.port.sequence()]);
                 // Not that of the input: the operator may make its own.
@@ -146,13 +150,17 @@ impl<T: Send + 'static> Outputs<T> {
 
     /// Sends the outputs of a call, or drops them if it panicked.
     pub(crate) fn release(&mut self, done: bool, counters: &Counters, cx: &mut Context) {
-        let staged = self.emitter.staged();
-        if done {
-            counters.tuples_out.add(staged.len() as u64);
-            staged.drain(..).for_each(|(value, arrival_ns)| self.port.send(value, arrival_ns, cx));
-        } else {
-            drop_all_quietly(staged.drain(..));
+        if !done {
+            drop_all_quietly(self.emitter.withdraw(0));
         }
+        self.send(counters, cx);
+    }
+
+    /// Sends the outputs of calls that have succeeded.
+    pub(crate) fn send(&mut self, counters: &Counters, cx: &mut Context) {
+        let staged = self.emitter.staged();
+        counters.tuples_out.add(staged.len() as u64);
+        self.port.send(staged, cx);
     }
 
     /// Whether a time is after the last watermark.
@@ -160,10 +168,10 @@ impl<T: Send + 'static> Outputs<T> {
         self.port.watermark_ns().is_none_or(|last_ns| last_ns < time_ns)
     }
 
-    /// Sends the watermark that the operator has made, unless the call panicked.
-    fn send_watermark(&mut self, done: bool, cx: &mut Context) {
+    /// Sends the watermark of the last call, if the operator makes them.
+    fn send_watermark(&mut self, makes_watermarks: bool, cx: &mut Context) {
         if let Some(time_ns) = self.emitter.take_watermark()
-            && done
+            && makes_watermarks
         {
             self.port.watermark(time_ns, self.emitter.arrival_ns(), cx);
         }

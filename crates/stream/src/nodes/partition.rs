@@ -8,7 +8,8 @@ use crate::counters::Counters;
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::input::Input;
-use crate::item::{Item, Stamp};
+use crate::item::{Mark, Run, Stamp};
+use crate::operator::Emitter;
 use crate::operators::KeyBy;
 use crate::port::Port;
 use crate::replicas::{BinCounts, Routed, Router};
@@ -24,6 +25,9 @@ pub(crate) struct PartitionNode<T, K> {
     /// The replica of each bin.
     replica_of: Vec<usize>,
     counts: BinCounts,
+    /// Kept for their capacity: values with their bins, and those for each replica.
+    routed: Emitter<Routed<T>>,
+    runs: Vec<Vec<(Routed<T>, u64)>>,
 }
 
 impl<T, K> PartitionNode<T, K> {
@@ -35,7 +39,8 @@ impl<T, K> PartitionNode<T, K> {
         replica_of: Vec<usize>,
         counts: BinCounts,
     ) -> PartitionNode<T, K> {
-        PartitionNode { guard, ports, input: Input::default(), group, replica_of, counts }
+        let (routed, runs) = (Emitter::new(), ports.iter().map(|_| Vec::new()).collect());
+        PartitionNode { guard, ports, input: Input::default(), group, replica_of, counts, routed, runs }
     }
 }
 
@@ -63,32 +68,37 @@ impl<T: Send + 'static, K: Send + 'static> Part for PartitionNode<T, K> {
 }
 
 impl<T: Send + 'static, K: KeyBy<T>> Stage<T> for PartitionNode<T, K> {
-    fn accept(&mut self, item: Item<T>, cx: &mut Context) {
-        let PartitionNode { guard, ports, input, group, replica_of, counts } = self;
-        match item {
-            Item::Tuple(tuple) => {
-                let mut routed = None;
-                guard.tuple(tuple.sequence, &mut input.expected, cx, |router| {
-                    routed = Some(Routed { bin: router.bin(&tuple.value), value: tuple.value });
-                });
-                if let Some(routed) = routed {
-                    let bin = usize::from(routed.bin);
-                    guard.of.counters.tuples_out.add(1);
-                    counts[bin].add(1);
-                    ports[replica_of[bin]].send(routed, tuple.arrival_ns, cx);
-                }
+    fn accept_run(&mut self, run: Run<'_, T>, cx: &mut Context) {
+        let PartitionNode { guard, ports, input, replica_of, counts, routed, runs, .. } = self;
+        let mut tuples = guard.receive(run, &mut input.expected);
+        while !tuples.is_empty() {
+            guard.process(&mut tuples, routed, cx, |router, value, _, out| {
+                out.emit(Routed { bin: router.bin(&value), value });
+            });
+            guard.of.counters.tuples_out.add(routed.staged().len() as u64);
+            for (value, arrival_ns) in routed.drain() {
+                let bin = usize::from(value.bin);
+                counts[bin].add(1);
+                runs[replica_of[bin]].push((value, arrival_ns));
             }
-            Item::Watermark(time_ns, Stamp { arrival_ns, sequence }) => {
+            ports.iter_mut().zip(&mut *runs).for_each(|(port, run)| port.send(run, cx));
+        }
+    }
+
+    fn accept_mark(&mut self, mark: Mark, cx: &mut Context) {
+        let PartitionNode { guard, ports, input, group, replica_of, .. } = self;
+        match mark {
+            Mark::Watermark(time_ns, Stamp { arrival_ns, sequence }) => {
                 guard.check(sequence, &mut input.expected);
                 input.watermark_ns = Some(time_ns);
                 ports.iter_mut().for_each(|port| port.watermark(time_ns, arrival_ns, cx));
             }
-            Item::End(Stamp { arrival_ns, sequence }) => {
+            Mark::End(Stamp { arrival_ns, sequence }) => {
                 guard.check(sequence, &mut input.expected);
                 input.has_ended = true;
                 ports.iter_mut().for_each(|port| port.end(arrival_ns, cx));
             }
-            Item::Barrier(barrier, sequence) => {
+            Mark::Barrier(barrier, sequence) => {
                 input.check_barrier(&barrier, sequence, &guard.of.counters);
                 // A stream that resumes numbers what goes to replicas from 0.
                 let progress = input.progress(vec![0]);

@@ -7,12 +7,12 @@ use crate::counters::Counters;
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::input::Input;
-use crate::item::Item;
+use crate::item::{Mark, Run};
 use crate::latency::Recorder;
-use crate::operator::Sink;
+use crate::operator::{Emitter, Sink};
 use crate::snapshot::OperatorSnapshot;
 use crate::stage::{AnyPort, Part, Stage};
-use crate::tuple::OperatorId;
+use crate::tuple::{OperatorId, Tuple};
 
 pub(crate) struct SinkNode<S> {
     guard: Guard<S>,
@@ -46,29 +46,35 @@ impl<S: Sink> Part for SinkNode<S> {
 }
 
 impl<S: Sink> Stage<S::In> for SinkNode<S> {
-    fn accept(&mut self, item: Item<S::In>, cx: &mut Context) {
+    /// All tuples of a run arrive when it does.
+    fn accept_run(&mut self, run: Run<'_, S::In>, cx: &mut Context) {
         let SinkNode { guard, recorder, input } = self;
-        match item {
-            Item::Tuple(tuple) => {
-                let counters = &guard.of.counters;
-                if !guard.is_stopped() {
-                    recorder
-                        .record(tuple.arrival_ns, cx.board.now_ns(), |bin, all| counters.latency(bin, all));
-                }
-                guard.tuple(tuple.sequence, &mut input.expected, cx, |sink| sink.consume(tuple));
-            }
-            Item::Watermark(time_ns, stamp) => {
+        if !guard.is_stopped() {
+            let (now_ns, counters) = (cx.board.now_ns(), &guard.of.counters);
+            let arrivals_ns = run.tuples.iter().map(|(_, arrival_ns)| *arrival_ns);
+            recorder.record(arrivals_ns, now_ns, |bin, all| counters.latency(bin, all));
+        }
+        let (mut tuples, mut none) = (guard.receive(run, &mut input.expected), Emitter::<()>::new());
+        guard.process(&mut tuples, &mut none, cx, |sink, value, sequence, none| {
+            sink.consume(Tuple { value, arrival_ns: none.arrival_ns(), sequence });
+        });
+    }
+
+    fn accept_mark(&mut self, mark: Mark, cx: &mut Context) {
+        let SinkNode { guard, recorder, input } = self;
+        match mark {
+            Mark::Watermark(time_ns, stamp) => {
                 input.watermark_ns = Some(time_ns);
                 guard.mark(stamp, &mut input.expected, cx, |sink| sink.watermark(time_ns));
             }
-            Item::End(stamp) => {
+            Mark::End(stamp) => {
                 input.has_ended = true;
                 let counters = &guard.of.counters;
                 recorder.close(|bin, all| counters.latency(bin, all));
                 guard.mark(stamp, &mut input.expected, cx, S::end);
                 cx.board.sink_ended();
             }
-            Item::Barrier(barrier, sequence) => {
+            Mark::Barrier(barrier, sequence) => {
                 input.check_barrier(&barrier, sequence, &guard.of.counters);
                 guard.report(&barrier, input.progress(Vec::new()), cx);
             }

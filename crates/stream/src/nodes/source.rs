@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +13,7 @@ use crate::board::Context;
 use crate::counters::Counters;
 use crate::error::{Error, Failure};
 use crate::fed::Edges;
-use crate::guard::{Named, drop_quietly, load_state, message, save_state};
+use crate::guard::{Named, Panic, drop_quietly, load_state, message, save_state};
 use crate::operator::{Next, Overload, Source};
 use crate::port::Port;
 use crate::ring::Link;
@@ -43,8 +44,17 @@ struct Head<S: Source> {
     is_halted: bool,
     /// Barriers to be emitted next.
     barriers: VecDeque<Barrier>,
+    /// Values of the next run. Kept for its capacity.
+    due: Vec<(S::Out, u64)>,
     /// Values that it has produced, those before the snapshot included from which the stream resumed.
     tuples: u64,
+}
+
+/// A reply of a source that is not a value.
+enum Reply {
+    Watermark(u64),
+    At(u64),
+    End,
 }
 
 #[derive(PartialEq)]
@@ -69,6 +79,7 @@ impl<S: Source> SourceNode<S> {
             has_failed: false,
             is_halted: false,
             barriers: VecDeque::new(),
+            due: Vec::new(),
             tuples: 0,
         };
         let edges = Edges::of(&mut head);
@@ -126,7 +137,7 @@ impl<S: Source> Head<S> {
         let mut is_now_read_again = false;
         while cx.pauses == pauses && cx.goes_on() {
             if let Some(barrier) = self.barriers.pop_front() {
-                cx.taken();
+                cx.taken(1);
                 self.report(&barrier, cx);
                 self.is_halted |= barrier.is_last();
                 self.port.barrier(barrier, cx);
@@ -135,30 +146,19 @@ impl<S: Source> Head<S> {
             if self.state == State::Ended || (self.is_halted && self.state == State::Open) {
                 return;
             }
-            match self.next(now_ns, cx) {
-                Next::Value { value, arrival_ns } => {
-                    cx.taken();
-                    is_now_read_again = false;
-                    self.of.counters.tuples_in.add(1);
-                    self.tuples += 1;
-                    self.of.counters.arrival_ns.set(arrival_ns);
-                    if self.wakeup.is_some() {
-                        // It does not name the time of what comes next.
-                        self.of.counters.due_ns.set(0);
-                    }
-                    if self.is_late(arrival_ns, cx) {
-                        self.of.counters.shed.add(1);
-                        drop_quietly(value);
-                    } else {
-                        self.of.counters.tuples_out.add(1);
-                        self.port.send(value, arrival_ns, cx);
-                    }
-                }
-                Next::Watermark(time_ns) => {
-                    cx.taken();
+            let (taken, next) = self.gather(now_ns, cx);
+            if taken > 0 {
+                cx.taken(taken);
+                is_now_read_again = false;
+                self.port.send(&mut self.due, cx);
+            }
+            match next {
+                None => {}
+                Some(Reply::Watermark(time_ns)) => {
+                    cx.taken(1);
                     self.port.watermark(time_ns, cx.board.now_ns(), cx);
                 }
-                Next::At(due_ns) => {
+                Some(Reply::At(due_ns)) => {
                     self.of.counters.due_ns.set(due_ns);
                     cx.waits_outside |= self.wakeup.is_some();
                     now_ns = cx.board.now_ns();
@@ -168,14 +168,88 @@ impl<S: Source> Head<S> {
                     }
                     is_now_read_again = true;
                 }
-                Next::End => {
-                    cx.taken();
+                Some(Reply::End) => {
+                    cx.taken(1);
                     self.of.counters.due_ns.set(u64::MAX);
                     self.state = State::Ended;
                     self.port.end(cx.board.now_ns(), cx);
                 }
             }
         }
+    }
+
+    /// Takes the values that are due, as many as a run may have, and keeps those that are not shed. Their number, and the
+    /// reply that is not a value, if one came.
+    fn gather(&mut self, now_ns: u64, cx: &Context) -> (usize, Option<Reply>) {
+        if self.state == State::Ending {
+            return (0, Some(Reply::End));
+        }
+        let Head { of, overload, samples, due, .. } = self;
+        let Named { operator, counters, .. } = of;
+        let (mut taken, mut arrival_last_ns, mut start) = (0, 0, None);
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            while taken < cx.run_tuples() {
+                start = samples.start();
+                let (value, arrival_ns) = match operator.next(now_ns) {
+                    Next::Value { value, arrival_ns } => (value, arrival_ns),
+                    // A source that is asked whether anything is due while its worker has nothing else to do is not busy.
+                    Next::At(due_ns) => return Some(Reply::At(due_ns)),
+                    Next::Watermark(time_ns) => {
+                        samples.count(start, counters);
+                        return Some(Reply::Watermark(time_ns));
+                    }
+                    Next::End => {
+                        samples.count(start, counters);
+                        return Some(Reply::End);
+                    }
+                };
+                samples.count(start, counters);
+                taken += 1;
+                arrival_last_ns = arrival_ns;
+                if overload.sheds(arrival_ns, cx) {
+                    counters.shed.add(1);
+                    drop_quietly(value);
+                } else {
+                    // Written into its place, as in `Emitter::emit_at`.
+                    due.extend(iter::once_with(|| (value, arrival_ns)));
+                }
+            }
+            None
+        }));
+        if taken > 0 {
+            self.tuples += taken as u64;
+            self.count(taken as u64, arrival_last_ns);
+        }
+        let next = result.unwrap_or_else(|panic| {
+            self.samples.count(start, &self.of.counters);
+            self.fail(panic, cx);
+            Some(Reply::End)
+        });
+        let is_call = matches!(next, Some(Reply::Watermark(_) | Reply::End));
+        self.of.counters.calls.add(taken as u64 + u64::from(is_call));
+        (taken, next)
+    }
+
+    /// Counts values, with the scheduled arrival of the last one.
+    fn count(&self, values: u64, arrival_last_ns: u64) {
+        let counters = &self.of.counters;
+        counters.tuples_in.add(values);
+        counters.tuples_out.add(self.due.len() as u64);
+        counters.arrival_ns.set(arrival_last_ns);
+        if self.wakeup.is_some() {
+            // It does not name the time of what comes next.
+            counters.due_ns.set(0);
+        }
+    }
+
+    fn fail(&mut self, panic: Panic, cx: &Context) {
+        self.has_failed = true;
+        lock(&cx.board.failures).push(Failure {
+            operator: self.of.id,
+            name: self.of.name.clone(),
+            tuple: Some(self.tuples),
+            message: message(panic),
+        });
     }
 
     /// Reports its position and its progress for a snapshot. After its end it still does.
@@ -201,35 +275,15 @@ impl<S: Source> Head<S> {
         let saved = saved.map(|state| Saved { state, restart_state: None, progress });
         barrier.report(self.of.id, saved, &cx.board);
     }
+}
 
+impl Overload {
     /// Whether to shed a value, by the clock of this moment: the values before it may have taken long.
-    fn is_late(&self, arrival_ns: u64, cx: &Context) -> bool {
-        match self.overload {
+    fn sheds(self, arrival_ns: u64, cx: &Context) -> bool {
+        match self {
             Overload::Wait => false,
             Overload::Shed { late_max_ns } => cx.board.now_ns().saturating_sub(arrival_ns) > late_max_ns,
         }
-    }
-
-    fn next(&mut self, now_ns: u64, cx: &Context) -> Next<S::Out> {
-        if self.state == State::Ending {
-            return Next::End;
-        }
-        let start = self.samples.start();
-        let next = catch_unwind(AssertUnwindSafe(|| self.of.operator.next(now_ns)));
-        // A source that is asked whether anything is due while its worker has nothing else to do is not busy.
-        if !matches!(next, Ok(Next::At(_))) {
-            self.samples.count(start, &self.of.counters);
-        }
-        next.unwrap_or_else(|panic| {
-            self.has_failed = true;
-            lock(&cx.board.failures).push(Failure {
-                operator: self.of.id,
-                name: self.of.name.clone(),
-                tuple: Some(self.tuples),
-                message: message(panic),
-            });
-            Next::End
-        })
     }
 }
 

@@ -33,5 +33,5 @@ where
     I: IntoIterator<Item = Out> + 'static,
     F: FnMut(In) -> I + Send + 'static,
 {
-    each(move |value, out: &mut Emitter<Out>| function(value).into_iter().for_each(|value| out.emit(value)))
+    each(move |value, out: &mut Emitter<Out>| out.emit_all(function(value)))
 }

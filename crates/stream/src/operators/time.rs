@@ -29,6 +29,8 @@ pub struct EventTime<T, F, P = DropLate> {
     step_ns: u64,
     idle_ns: Option<u64>,
     state: State,
+    /// Watermarks before this one are not emitted: the next multiple of the step. None if it is beyond all times.
+    next_ns: Option<u64>,
     late: LateCounter,
     types: PhantomData<fn(T) -> T>,
 }
@@ -56,6 +58,7 @@ impl<T: Send + 'static, F: FnMut(&T) -> u64 + Send + 'static> EventTime<T, F> {
             step_ns: 1,
             idle_ns: None,
             state: State::default(),
+            next_ns: Some(1),
             late: LateCounter::default(),
             types: PhantomData,
         }
@@ -65,8 +68,8 @@ impl<T: Send + 'static, F: FnMut(&T) -> u64 + Send + 'static> EventTime<T, F> {
 impl<T, F, P> EventTime<T, F, P> {
     /// With another treatment of late values: [`AllowLate`](super::AllowLate), [`MarkLate`](super::MarkLate).
     pub fn late<Q: LatePolicy<T>>(self, policy: Q) -> EventTime<T, F, Q> {
-        let EventTime { time, disorder_ns, step_ns, idle_ns, state, late, types, .. } = self;
-        EventTime { time, policy, disorder_ns, step_ns, idle_ns, state, late, types }
+        let EventTime { time, disorder_ns, step_ns, idle_ns, state, next_ns, late, types, .. } = self;
+        EventTime { time, policy, disorder_ns, step_ns, idle_ns, state, next_ns, late, types }
     }
 
     /// Emits a watermark when it has reached or passed the next multiple of `step_ns`; 1 is taken for 0. Each watermark
@@ -75,13 +78,21 @@ impl<T, F, P> EventTime<T, F, P> {
     /// enough.
     #[must_use]
     pub fn step(self, step_ns: u64) -> Self {
-        EventTime { step_ns: step_ns.max(1), ..self }
+        let mut stepped = EventTime { step_ns: step_ns.max(1), ..self };
+        stepped.set_watermark(stepped.state.watermark_ns);
+        stepped
     }
 
     /// Passes watermarks of the source on that arrive `idle_ns` after the last value or later.
     #[must_use]
     pub fn idle(self, idle_ns: u64) -> Self {
         EventTime { idle_ns: Some(idle_ns), ..self }
+    }
+
+    fn set_watermark(&mut self, watermark_ns: u64) {
+        self.state.watermark_ns = watermark_ns;
+        self.next_ns =
+            (watermark_ns / self.step_ns).checked_add(1).and_then(|steps| steps.checked_mul(self.step_ns));
     }
 
     /// Number of late values, with those that the policy passes on.
@@ -123,8 +134,8 @@ where
         if time_ns > self.state.max_ns {
             self.state.max_ns = time_ns;
             let next_ns = time_ns.saturating_sub(self.disorder_ns);
-            if next_ns / self.step_ns > self.state.watermark_ns / self.step_ns {
-                self.state.watermark_ns = next_ns;
+            if self.next_ns.is_some_and(|least_ns| next_ns >= least_ns) {
+                self.set_watermark(next_ns);
                 out.watermark(next_ns);
             }
         }
@@ -134,7 +145,7 @@ where
         let silence_ns = out.arrival_ns().saturating_sub(self.state.arrival_ns);
         let is_idle = self.idle_ns.is_some_and(|idle_ns| silence_ns >= idle_ns);
         if is_idle && time_ns > self.state.watermark_ns {
-            self.state.watermark_ns = time_ns;
+            self.set_watermark(time_ns);
             out.watermark(time_ns);
         }
     }
@@ -154,6 +165,7 @@ impl<T, F, P> SaveState for EventTime<T, F, P> {
     fn load(&mut self, bytes: &[u8]) -> Result<(), StateError> {
         let (max_ns, watermark_ns, arrival_ns, late) = FRAME.load(bytes, Decode::decode)?;
         self.state = State { max_ns, watermark_ns, arrival_ns };
+        self.set_watermark(watermark_ns);
         self.late.set(late);
         Ok(())
     }

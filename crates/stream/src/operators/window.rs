@@ -1,11 +1,13 @@
 //! Windows by event time: tumbling and sliding ones made of panes, and sessions.
 
+mod frequent;
 mod grid;
 mod list;
 mod panes;
 mod session;
 mod sliding;
 
+pub use frequent::MostFrequent;
 pub use session::{Sessions, saved_sessions};
 pub use sliding::{Windows, saved_windows};
 

@@ -63,3 +63,45 @@ impl<T> Consumer<T> {
         Ok(item.expect("an item was stored before its tail"))
     }
 }
+
+/// As `ring/chunks.rs`.
+pub(super) mod chunks {
+    use super::{Consumer, Ordering, Producer, lock};
+
+    pub(in crate::ring) fn push<T>(
+        producer: &mut Producer<T>,
+        count: usize,
+        items: &mut impl Iterator<Item = T>,
+    ) -> usize {
+        let slots = producer.ring.slots.len();
+        let room = slots - (producer.tail - producer.ring.head.load(Ordering::Acquire));
+        let sent = count.min(room);
+        for item in items.take(sent) {
+            let before = lock(&producer.ring.slots[producer.tail % slots]).replace(item);
+            assert!(before.is_none(), "an item is overwritten");
+            producer.tail += 1;
+        }
+        if sent > 0 {
+            producer.ring.tail.store(producer.tail, Ordering::Release);
+        }
+        sent
+    }
+
+    pub(in crate::ring) fn pop<T>(
+        consumer: &mut Consumer<T>,
+        count: usize,
+        mut is_taken: impl FnMut(&T) -> bool,
+        mut take: impl FnMut(T),
+    ) {
+        let (slots, head) = (consumer.ring.slots.len(), consumer.head);
+        for _ in 0..count.min(consumer.slots()) {
+            let item = lock(&consumer.ring.slots[consumer.head % slots]).take_if(|item| is_taken(item));
+            let Some(item) = item else { break };
+            take(item);
+            consumer.head += 1;
+        }
+        if consumer.head > head {
+            consumer.ring.head.store(consumer.head, Ordering::Release);
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 mod aggregates;
 mod distinct;
+mod frequent;
 mod joins;
 mod keyed;
 mod late;

@@ -24,6 +24,8 @@ pub(super) struct Grid {
     pub(super) size: u64,
     pub(super) step: u64,
     pub(super) lateness: u64,
+    /// The size modulo the step, which each value needs.
+    rest: u64,
 }
 
 impl Grid {
@@ -32,20 +34,20 @@ impl Grid {
             0 < step && step <= size,
             "a window has a step from 1 ns to its size of {size} ns, not {step}"
         );
-        Grid { size, step, lateness: 0 }
+        Grid { size, step, lateness: 0, rest: size % step }
     }
 
     /// Number of the pane with this time.
     pub(super) fn pane_of(&self, time: u64) -> u64 {
-        let (step, rest) = (time / self.step, self.size % self.step);
+        let step = time / self.step;
         // With two panes a step is 2 at least.
-        if rest == 0 { step } else { 2 * step + u64::from(time % self.step >= rest) }
+        if self.rest == 0 { step } else { 2 * step + u64::from(time % self.step >= self.rest) }
     }
 
     /// The first time of a pane.
     fn pane_start(&self, pane: u64) -> u128 {
         let (pane, step) = (u128::from(pane), u128::from(self.step));
-        match u128::from(self.size % self.step) {
+        match u128::from(self.rest) {
             0 => pane * step,
             rest => pane / 2 * step + pane % 2 * rest,
         }
@@ -53,7 +55,7 @@ impl Grid {
 
     /// The first end of a window that is after `time`: of the first window with it, if `time` is that of a value.
     pub(super) fn end_after(&self, time: u128) -> u128 {
-        let (first, step) = (u128::from(self.size % self.step), u128::from(self.step));
+        let (first, step) = (u128::from(self.rest), u128::from(self.step));
         if time < first { first } else { first + ((time - first) / step + 1) * step }
     }
 
@@ -64,7 +66,7 @@ impl Grid {
 
     /// The latest end of a window that the watermark has reached; 0 without one.
     pub(super) fn last_end(&self, watermark: u64) -> u64 {
-        let (first, step) = (self.size % self.step, self.step);
+        let (first, step) = (self.rest, self.step);
         if watermark < first { 0 } else { first + (watermark - first) / step * step }
     }
 
