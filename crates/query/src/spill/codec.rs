@@ -59,6 +59,11 @@ impl Scratch {
         Ok(Some(&self.bytes[..count]).filter(|stored| stored.len() < raw.len()))
     }
 
+    /// Copies the first bytes of the last result of [`Scratch::compress`].
+    pub(crate) fn copy_to(&self, bytes: &mut [u8]) {
+        bytes.copy_from_slice(&self.bytes[..bytes.len()]);
+    }
+
     /// Restores data of a known length. Returns false if the stored bytes are not of that data.
     ///
     /// # Errors
@@ -115,7 +120,7 @@ pub(crate) struct ScratchPool {
 }
 
 /// Maximum bytes of data that is compressed: its memory is reserved, also for restoring it.
-const RESERVED_DATA_BYTES: usize = 1 << 20;
+const RESERVED_DATA_BYTES: usize = super::compressor::CHUNK_MAX_BYTES;
 
 /// Bytes of a thread's scratch memory: compressed data may be slightly longer, and Zstandard needs tables.
 const SCRATCH_BYTES: usize = RESERVED_DATA_BYTES + RESERVED_DATA_BYTES / 8 + (1 << 20);

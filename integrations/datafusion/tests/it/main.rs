@@ -1,0 +1,7 @@
+//! The crate from outside.
+
+mod operators;
+mod spill;
+mod spill_faults;
+mod spill_manager;
+mod store;
