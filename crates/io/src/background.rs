@@ -20,18 +20,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::Error;
 use crate::buffer::Buffer;
-use crate::engine::{self, Completion, Engine, EngineSpec, Op, Payload};
+use crate::engine::{self, Completion, Engine, EngineSpec, EngineThreads, Op, Payload};
 use crate::error::same_error;
 use crate::file::IoFile;
 use crate::read::progress::{Next, Progress, Span};
 use crate::read::shrunk;
 use crate::write::progress::continues;
+use crate::{EngineCpu, Error};
 
 /// An engine with a thread that drives it. Dropped, it performs all transfers that it was given.
 pub struct BackgroundIo {
     shared: Arc<Shared>,
+    threads: EngineThreads,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -152,9 +153,10 @@ impl BackgroundIo {
     /// If a thread cannot be started.
     pub fn over(engine: Box<dyn Engine>) -> Result<BackgroundIo, Error> {
         let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
-        let slots = engine.free_slots();
+        let (slots, threads) = (engine.free_slots(), engine.threads());
         let server = Server {
             shared: Arc::clone(&shared),
+            threads: threads.clone(),
             engine,
             queued: VecDeque::new(),
             active: Vec::new(),
@@ -165,7 +167,13 @@ impl BackgroundIo {
         let thread = thread
             .spawn(move || server.serve())
             .map_err(|source| Error::System { what: "start a thread for I/O".into(), source })?;
-        Ok(BackgroundIo { shared, thread: Some(thread) })
+        Ok(BackgroundIo { shared, threads, thread: Some(thread) })
+    }
+
+    /// CPU time so far of its thread and of the engine's.
+    #[must_use]
+    pub fn cpu(&self) -> EngineCpu {
+        self.threads.cpu()
     }
 
     /// Hands transfers over, without waiting.
@@ -203,6 +211,7 @@ impl Drop for BackgroundIo {
 /// The thread.
 struct Server {
     shared: Arc<Shared>,
+    threads: EngineThreads,
     engine: Box<dyn Engine>,
     queued: VecDeque<Transfer>,
     /// By the tags of the operations.
@@ -223,6 +232,7 @@ struct Active {
 
 impl Server {
     fn serve(mut self) {
+        self.threads.enlist();
         let mut completions = Vec::new();
         while self.take_transfers() {
             self.begin_queued();

@@ -20,7 +20,7 @@
 //! | statements on files by their path, results as a table or a file | [`sql`] |
 
 pub mod spill;
-
+pub mod sql;
 pub mod store;
 
 mod memory;

@@ -16,6 +16,7 @@
 //!   a spill file is dropped, and limited by [`SpillOptions::limit_bytes`].
 
 mod chunk;
+mod costs;
 mod file;
 mod reader;
 mod writer;
@@ -33,6 +34,8 @@ use sakiyomi_io::{Access, EngineKind, EngineSpec, Error, Spill};
 use sakiyomi_query::job::spill_directory;
 use sakiyomi_query::spill::{CHUNK_MAX_BYTES, ChunkCompressor, LevelBytes, SpillCompression};
 
+pub use costs::{SpillCosts, spill_costs};
+
 use crate::memory::Buffers;
 use file::File;
 
@@ -43,7 +46,7 @@ pub struct SpillOptions {
     pub directories: Vec<PathBuf>,
     /// Bytes on disk at most: DataFusion does not apply its own limit to the files of a factory.
     pub limit_bytes: u64,
-    /// Bytes of buffers for all writers and readers together.
+    /// Bytes of buffers for all writers and readers together, and to compress chunks with.
     pub memory: usize,
     /// Bytes of a chunk before compression, from 64 KiB to 1 MiB.
     pub chunk: usize,
@@ -65,6 +68,8 @@ const DEFAULT_MEMORY_BYTES: usize = 32 << 20;
 const DEFAULT_CHUNK_BYTES: usize = 512 << 10;
 /// Smallest chunk, which is also that beyond the budget.
 const CHUNK_MIN_BYTES: usize = 64 << 10;
+/// A compressor takes at most an eighth of the memory that it is given; here it may have half of it.
+const COMPRESSOR_FACTOR: usize = 4;
 /// Chunks that the writers' buffers hold at least: one is filled while others are written.
 const CHUNKS_MIN: usize = 4;
 
@@ -107,6 +112,8 @@ pub struct SpillStats {
     pub read_bytes: u64,
     /// Time that writers have waited for the device.
     pub waited: Duration,
+    /// CPU time of the I/O threads.
+    pub io_cpu: Duration,
     /// The most bytes of the buffers' budget in use.
     pub buffer_peak_bytes: usize,
     /// Sum of all buffers that were taken beyond the budget.
@@ -172,13 +179,15 @@ impl SpillFactory {
                 "spill files need a directory, and none is given; name at least one".into(),
             ));
         }
-        let half = options.memory / 2;
+        let compressor =
+            ChunkCompressor::new(options.compression, options.threads, options.memory * COMPRESSOR_FACTOR);
+        let half = (options.memory - compressor.memory_bytes()) / 2;
         let shared = Shared {
             io,
             spills,
             write_buffers: Buffers::new(half).map_err(external)?,
             read_buffers: Buffers::new(half).map_err(external)?,
-            compressor: ChunkCompressor::new(options.compression, options.threads, options.memory),
+            compressor,
             chunk: chunk_bytes(options.chunk, half),
             limit_bytes: options.limit_bytes,
             turn: AtomicUsize::new(0),
@@ -208,6 +217,7 @@ impl SpillFactory {
             written_bytes: get(&shared.written_bytes),
             read_bytes: get(&shared.read_bytes),
             waited: Duration::from_nanos(get(&shared.waited_ns)),
+            io_cpu: shared.io.cpu().threads.unwrap_or_default(),
             buffer_peak_bytes: shared.write_buffers.peak_bytes() + shared.read_buffers.peak_bytes(),
             buffer_beyond_bytes: shared.write_buffers.beyond_bytes() + shared.read_buffers.beyond_bytes(),
             levels: shared.compressor.bytes(),

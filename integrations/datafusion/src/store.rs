@@ -1,7 +1,7 @@
 //! Local files as an object store whose reads are sakiyomi's.
 //!
 //! The ranges of a call are one batch on an engine: those near each other are read at once, the others at the same time.
-//! Whole files and long ranges are streams with blocks read ahead. All else (listing, writing, conditions) is done by
+//! Whole files and long ranges are streams with blocks read ahead, but for Arrow IPC, whose reader wants a file. All else (listing, writing, conditions) is done by
 //! [`LocalFileSystem`], which this store wraps: errors, and what `ETag`s mean, are the same.
 
 use std::collections::VecDeque;
@@ -213,6 +213,12 @@ fn generic(error: Error) -> object_store::Error {
     object_store::Error::Generic { store: NAME, source: Box::new(error) }
 }
 
+/// Whether DataFusion reads a file as Arrow IPC. It does not find the schema of such a file in a stream if its first message is
+/// aligned to 64 bytes, as `arrow-ipc` writes it, and otherwise collects the stream in memory.
+fn is_arrow(location: &Path) -> bool {
+    matches!(location.extension(), Some("arrow" | "ipc" | "feather"))
+}
+
 /// A range of a file in blocks, some of which are read ahead.
 struct Blocks {
     reader: Arc<Reader>,
@@ -283,7 +289,7 @@ impl ObjectStore for LocalStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let is_head = options.head;
         let found = self.files.get_opts(location, options).await?;
-        if is_head || found.range.is_empty() {
+        if is_head || found.range.is_empty() || is_arrow(location) {
             return Ok(found);
         }
         let file = match self.open(location).await? {

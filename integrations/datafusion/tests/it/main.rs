@@ -4,4 +4,5 @@ mod operators;
 mod spill;
 mod spill_faults;
 mod spill_manager;
+mod sql;
 mod store;
