@@ -17,7 +17,8 @@ mod level;
 mod places;
 mod regulator;
 
-pub use compressor::{CHUNK_MAX_BYTES, ChunkCompressor, Compressed, StoredChunk};
+pub use codec::CHUNK_MAX_BYTES;
+pub use compressor::{ChunkCompressor, Compressed, StoredChunk};
 pub use level::{Level, LevelBytes, SpillCompression};
 
 pub(crate) use chunks::{ChunkReader, SpillWriter, SpilledChunks};

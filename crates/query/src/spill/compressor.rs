@@ -33,9 +33,6 @@ pub struct Compressed {
     compress: Duration,
 }
 
-/// Maximum bytes of a chunk.
-pub const CHUNK_MAX_BYTES: usize = 1 << 20;
-
 impl ChunkCompressor {
     /// For `threads` threads at the same time, with at most an eighth of `memory` bytes to compress and restore with: if
     /// that is too little, nothing is compressed.

@@ -123,3 +123,18 @@ fn bits_that_change_on_the_device_are_noticed() {
         }
     });
 }
+
+#[test]
+fn spilled_data_that_another_program_cuts_off_is_an_error() {
+    with_watchdog("reading spilled data that was cut off", || {
+        let bytes = content(&mut Pcg64::seed_from_u64(1), 900_000);
+        let disk = FakeDisk::default();
+        let file = disk.file(Vec::new(), 512).unwrap();
+        // After the 14 writes.
+        let faults = Faults { shrinks: Some((15, 300_000)), ..Faults::default() };
+        let factory = over(&disk, &[file], faults, Level::None);
+        let error = write_and_read(&factory, &bytes).unwrap_err();
+        assert!(error.contains("shrank while it was read"), "{error}");
+        wait_until("the space to be returned", || factory.stats().current_bytes == 0);
+    });
+}
