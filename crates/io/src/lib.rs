@@ -10,6 +10,7 @@
 //! | a file opened for buffered or direct I/O, with its size and alignment | [`mod@file`] |
 //! | files as streams of buffers that are written while the caller fills the next one | [`mod@write`] |
 //! | data that is written once and read once, in a file without a name | [`spill`] |
+//! | transfers that call back, for callers that never wait | [`background`] |
 //! | a file that appears under its name when it is whole | [`AtomicFile`] |
 //! | the right to write a file, against other processes | [`Claim`] |
 //! | threads that perform jobs of any kind, such as a file system's I/O | [`thread_pool`] |
@@ -28,6 +29,7 @@
 //! | `engine.rs`, `engine/` | the trait, and one file for each engine; operations on any number of files, each of which owns its memory until it completes |
 //! | `read.rs`, `read/` | the stream: the next ranges (`plan`), handling of short reads (`progress`), order, errors in place; ranges at random places for a caller that never waits (`random`) |
 //! | `shared.rs` | resources that streams share: the thread that waits drives the engine for all; a single stream has its engine without a lock |
+//! | `background.rs` | a thread that drives an engine for callers that never wait, and calls their functions |
 //! | `thread_pool.rs`, `thread_pool/jobs.rs` | threads that do one job at a time: for an engine, whose caller does one itself if it has nothing to hide; and for any number of submitters, with a bounded queue (the backing I/O of `mount`) |
 //! | `buffer.rs`, `buffer/` | aligned memory, huge where granted: fixed pools, and budgets with guarantees (`state`) |
 //! | `mapping.rs` | mapped files, and SIGBUS turned into an error |
@@ -38,6 +40,7 @@
 //! | `claim.rs` | locks on files that are written |
 //! | `stats.rs`, `engine/cpu.rs` | counters of a stream, of reading or writing; CPU time of the threads that belong to an engine |
 
+pub mod background;
 pub mod buffer;
 pub mod engine;
 pub mod fake;
@@ -66,6 +69,6 @@ pub use file::{Access, Alignment, IoFile, open_files_max, raise_open_files_max};
 pub use mapping::Mapping;
 pub use read::{Block, Order, RandomRead, RandomReader, ReadOptions, ReadStream, SharedOptions};
 pub use shared::{Io, IoOptions};
-pub use spill::{Run, RunReader, RunWriter, Spill};
+pub use spill::{Extent, Run, RunReader, RunWriter, Spill};
 pub use stats::{EngineCpu, IoStats};
 pub use write::{OwnEngine, WriteOptions, WriteStream, Written};

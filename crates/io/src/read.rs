@@ -26,7 +26,7 @@
 
 mod block;
 mod plan;
-mod progress;
+pub(crate) mod progress;
 mod random;
 mod single;
 
@@ -37,7 +37,8 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use block::{Held, Late, shrunk};
+pub(crate) use block::shrunk;
+use block::{Held, Late};
 use plan::{Plan, Planned};
 use progress::{Next, Progress, Span};
 

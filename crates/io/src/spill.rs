@@ -120,6 +120,21 @@ impl Spill {
         Ok(RunWriter { stream, io: self.io.clone() })
     }
 
+    /// Allocates space for `bytes` bytes, rounded up to whole units of the file, which the caller writes and reads itself
+    /// ([`crate::background`]).
+    ///
+    /// # Errors
+    /// If the file cannot become that large, or a limit does not leave that much.
+    pub fn allocate(&self, bytes: usize) -> Result<Extent, Error> {
+        let mut place = Place::new(&self.space);
+        let length = bytes.next_multiple_of(place.alignment());
+        place.next(length).map_err(|(offset, source)| {
+            let path = self.file().path().to_owned();
+            Error::Write { path, offset, length, source }
+        })?;
+        Ok(Extent { place })
+    }
+
     /// Returns the file.
     #[must_use]
     pub fn file(&self) -> &Arc<IoFile> {
@@ -137,6 +152,26 @@ impl Spill {
     #[must_use]
     pub fn stats(&self) -> SpillStats {
         self.space.stats()
+    }
+}
+
+/// Space in the file of a spill. It is returned when it is dropped; no transfer may then be in flight.
+#[derive(Debug)]
+pub struct Extent {
+    place: Place,
+}
+
+impl Extent {
+    /// The file.
+    #[must_use]
+    pub fn file(&self) -> &Arc<IoFile> {
+        &self.place.space.file
+    }
+
+    /// Its range of the file: whole units of the file's alignment.
+    #[must_use]
+    pub fn range(&self) -> Range<u64> {
+        self.place.extents.first().cloned().unwrap_or_default()
     }
 }
 

@@ -4,10 +4,12 @@
 //! - `chunks`: chunks of rows, read by location (sort);
 //! - `frames`: runs of bytes, read in order (aggregation, joins, generator);
 //! - `codec`: compression and checksums, which every read verifies;
+//! - `compressor`: the same compression for programs with spill files of their own;
 //! - `controller`: the choice of the compression level while spilling.
 
 mod chunks;
 mod codec;
+mod compressor;
 mod controller;
 mod files;
 mod frames;
@@ -15,6 +17,8 @@ mod level;
 mod places;
 mod regulator;
 
+pub use codec::CHUNK_MAX_BYTES;
+pub use compressor::{ChunkCompressor, Compressed, StoredChunk};
 pub use level::{Level, LevelBytes, SpillCompression};
 
 pub(crate) use chunks::{ChunkReader, SpillWriter, SpilledChunks};

@@ -97,7 +97,7 @@ impl Block {
 }
 
 /// Creates the error that the file has no data at an offset where it had some when it was opened.
-pub(super) fn shrunk(file: &IoFile, at: u64) -> Error {
+pub(crate) fn shrunk(file: &IoFile, at: u64) -> Error {
     Error::Shrunk { path: file.path().to_owned(), at, expected: file.size() }
 }
 

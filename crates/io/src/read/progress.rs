@@ -8,20 +8,20 @@ use crate::write::progress::is_interruption;
 
 /// The range of one read, and the requested part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub(crate) struct Span {
     /// Offset of the read in bytes; a multiple of the alignment.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// Length of the read in bytes; a multiple of the alignment, so that it may extend beyond the file's end.
-    pub(super) length: usize,
+    pub(crate) length: usize,
     /// The requested bytes, counted from `offset`.
-    pub(super) within: Range<usize>,
+    pub(crate) within: Range<usize>,
     alignment: usize,
 }
 
 impl Span {
     /// Widens a range of a file of `size` bytes to the alignment. Returns the end of the file as the error if it does
     /// not contain the range.
-    pub(super) fn checked(range: Range<u64>, alignment: u64, size: u64) -> Result<Span, u64> {
+    pub(crate) fn checked(range: Range<u64>, alignment: u64, size: u64) -> Result<Span, u64> {
         if range.end > size || usize::try_from(range.end - range.start).is_err() {
             return Err(size);
         }
@@ -29,7 +29,7 @@ impl Span {
     }
 
     /// Widens a range of a file of `size` bytes to the alignment.
-    pub(super) fn new(range: Range<u64>, alignment: u64, size: u64) -> Span {
+    pub(crate) fn new(range: Range<u64>, alignment: u64, size: u64) -> Span {
         debug_assert!(range.start < range.end && range.end <= size);
         let offset = range.start / alignment * alignment;
         let length = (range.end - offset).next_multiple_of(alignment);
@@ -40,7 +40,7 @@ impl Span {
 
 /// The next step after a call.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(crate) enum Next {
     /// Submit the read again for the missing bytes.
     GoOn,
     /// The read is complete.
@@ -59,7 +59,7 @@ const RETRIES_MAX: u32 = 1000;
 
 /// The progress of a read.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     span: Span,
     /// The most bytes received after any call.
     most: usize,
@@ -67,16 +67,16 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(span: Span) -> Progress {
+    pub(crate) fn new(span: Span) -> Progress {
         Progress { span, most: 0, retries: 0 }
     }
 
-    pub(super) fn span(&self) -> &Span {
+    pub(crate) fn span(&self) -> &Span {
         &self.span
     }
 
     /// Returns the next step after a call of `op` with `result`.
-    pub(super) fn after(&mut self, op: &mut Op, result: io::Result<usize>) -> Next {
+    pub(crate) fn after(&mut self, op: &mut Op, result: io::Result<usize>) -> Next {
         match result {
             Err(error) if is_interruption(&error) && self.retries < RETRIES_MAX => {
                 self.retries += 1;

@@ -59,6 +59,11 @@ impl Scratch {
         Ok(Some(&self.bytes[..count]).filter(|stored| stored.len() < raw.len()))
     }
 
+    /// Copies the first bytes of the last result of [`Scratch::compress`].
+    pub(crate) fn copy_to(&self, bytes: &mut [u8]) {
+        bytes.copy_from_slice(&self.bytes[..bytes.len()]);
+    }
+
     /// Restores data of a known length. Returns false if the stored bytes are not of that data.
     ///
     /// # Errors
@@ -115,10 +120,10 @@ pub(crate) struct ScratchPool {
 }
 
 /// Maximum bytes of data that is compressed: its memory is reserved, also for restoring it.
-const RESERVED_DATA_BYTES: usize = 1 << 20;
+pub const CHUNK_MAX_BYTES: usize = 1 << 20;
 
 /// Bytes of a thread's scratch memory: compressed data may be slightly longer, and Zstandard needs tables.
-const SCRATCH_BYTES: usize = RESERVED_DATA_BYTES + RESERVED_DATA_BYTES / 8 + (1 << 20);
+const SCRATCH_BYTES: usize = CHUNK_MAX_BYTES + CHUNK_MAX_BYTES / 8 + (1 << 20);
 
 /// Divisor of the heap that is reserved for scratch memory at most.
 const HEAP_PARTS: usize = 8;
@@ -139,7 +144,7 @@ impl ScratchPool {
     /// Calls a function with scratch memory to compress `bytes` bytes; returns `None` if there is none, or not for so
     /// many.
     pub(super) fn try_with<T>(&self, bytes: usize, use_it: impl FnOnce(&mut Scratch) -> T) -> Option<T> {
-        if bytes > RESERVED_DATA_BYTES {
+        if bytes > CHUNK_MAX_BYTES {
             return None;
         }
         let scratch = self.lock().pop()?;

@@ -1,0 +1,8 @@
+//! The crate from outside.
+
+mod operators;
+mod spill;
+mod spill_faults;
+mod spill_manager;
+mod sql;
+mod store;
