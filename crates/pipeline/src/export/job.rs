@@ -355,6 +355,6 @@ fn sink(plan: &Plan, node: usize, sink: &SinkSpec, state: Option<&[u8]>, base: &
     let saved = state.map(SavedOutput::load).transpose().map_err(|error| refused(&error.to_string()))?;
     let columns = types(plan, node)?.into_iter().zip(found.schema.fields());
     let columns = columns.map(|(data_type, field)| Column { name: field.name().clone(), data_type });
-    let length = saved.and_then(|saved| saved.length);
+    let length = saved.and_then(|saved| saved.extent).map(|extent| extent.length);
     Ok(Task::Sink { columns: columns.collect(), path: Some(path), length })
 }
