@@ -13,7 +13,7 @@ use std::process::Command;
 use anyhow::anyhow;
 
 /// Replaces this process by `sakiyomi-NAME` where the first of `words` is a NAME that is not one of `cli`'s commands, with
-/// the other words as its arguments. Returns if there is no such program, and the error if it cannot be started.
+/// the other words as its arguments. Returns only if the program is not found, or with the error if it cannot be started.
 pub(crate) fn exec(cli: &clap::Command, words: impl IntoIterator<Item = OsString>) -> Option<anyhow::Error> {
     let mut words = words.into_iter();
     let name = words.next().filter(|name| is_name(name) && cli.find_subcommand(name).is_none())?;

@@ -35,7 +35,7 @@ impl Overwrite {
     }
 }
 
-/// What is said of a file that would be overwritten.
+/// Returns the error about a file that would be overwritten.
 fn would_overwrite(file: &Path) -> anyhow::Error {
     anyhow!(
         "{} is there already and is not from sakiyomi; name another directory with --out, or overwrite it with --force",

@@ -95,7 +95,7 @@ pub(crate) struct Reproducible {
     reproducible: bool,
 }
 
-/// What computing points took, which is not part of them.
+/// Cost of computing the points, which is not part of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Effort {
     /// Elapsed time.

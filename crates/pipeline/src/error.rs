@@ -65,7 +65,7 @@ pub enum Error {
     Export {
         /// The source, step or sink.
         name: String,
-        /// What has no counterpart, and a remedy if there is one.
+        /// The part without a counterpart, and a remedy, if any.
         reason: String,
     },
     /// The stream cannot be built.

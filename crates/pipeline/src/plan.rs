@@ -34,7 +34,7 @@ pub(crate) struct Plan {
     /// All that decides on its results, to compare it with that of a snapshot.
     pub(crate) definition: Arc<[String]>,
     pub(crate) nodes: Vec<Node>,
-    /// What the rows of each node have.
+    /// The columns of the rows of each node.
     pub(crate) layouts: Vec<Layout>,
 }
 

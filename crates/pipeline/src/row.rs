@@ -74,7 +74,7 @@ fn wide(bytes: [u8; 15]) -> i128 {
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     cells: Cells,
-    /// What texts are ranges of; none if no value is a text.
+    /// The buffer that texts are ranges of; `None` without a text.
     block: Option<Arc<Block>>,
 }
 

@@ -14,7 +14,7 @@ pub struct Published {
     pub id: String,
     /// The table, figure or section.
     pub place: String,
-    /// What it is a figure of.
+    /// The measured quantity.
     pub what: String,
     /// The value, in `unit`; the lower end of a range.
     pub value: f64,

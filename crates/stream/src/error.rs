@@ -81,7 +81,7 @@ pub enum Error {
     Snapshot {
         /// The operator.
         name: String,
-        /// What has happened to it.
+        /// The event.
         reason: String,
     },
     /// The stream was stopped while a snapshot was taken.

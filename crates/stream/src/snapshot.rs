@@ -44,7 +44,7 @@ pub struct OperatorSnapshot {
     pub name: String,
     /// Its kind.
     pub kind: OperatorKind,
-    /// What its [`SaveState`](crate::SaveState) saved; none if it has none.
+    /// The bytes of its [`SaveState`](crate::SaveState); `None` without one.
     pub state: Option<Vec<u8>>,
     /// The same of the copy to which the operator returns after a panic ([`OnPanic::Restart`](crate::OnPanic)).
     pub restart_state: Option<Vec<u8>>,

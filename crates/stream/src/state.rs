@@ -15,7 +15,7 @@ use thiserror::Error;
 
 /// An operator, join, sink or source whose state can be written and read back.
 ///
-/// What the application gives when it builds the operator (functions, sizes of windows) is not part of the state;
+/// Parameters that the application passes to the operator (functions, sizes of windows) are not part of the state;
 /// figures that decide what the state means are saved to be compared.
 pub trait SaveState {
     /// Appends the state to `out`.

@@ -211,7 +211,7 @@ pub enum TraceError {
         format: &'static str,
         /// Number of the record, from 1.
         record: u64,
-        /// What the format cannot represent.
+        /// The value that the format cannot represent.
         problem: String,
     },
 }

@@ -122,7 +122,7 @@ pub struct SpillStats {
     pub levels: Vec<LevelBytes>,
 }
 
-/// What all files of a factory share.
+/// State shared by all files of a factory.
 struct Shared {
     // First: its transfers use the memory and the files.
     io: BackgroundIo,

@@ -71,7 +71,7 @@ pub struct Statement<'a> {
     begun: Instant,
 }
 
-/// What became of a statement.
+/// The outcome of a statement.
 pub struct Outcome {
     /// The plan, with the metrics of its operators.
     pub plan: Arc<dyn ExecutionPlan>,

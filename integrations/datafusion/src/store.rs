@@ -82,7 +82,7 @@ pub struct LocalStore {
     reader: Arc<Reader>,
 }
 
-/// What streams share with their store.
+/// State shared by a store and its streams.
 #[derive(Debug)]
 struct Reader {
     io: BackgroundIo,
@@ -187,7 +187,7 @@ fn joined(ranges: &[Range<u64>], gap: u64) -> Vec<Range<u64>> {
     let mut joined: Vec<Range<u64>> = Vec::new();
     for range in wanted {
         match joined.last_mut() {
-            // What overlaps is never read twice.
+            // Overlapping ranges are read once.
             Some(last)
                 if range.start < last.end
                     || range.start - last.end <= gap && range.end - last.start <= JOINED_MAX_BYTES =>

@@ -131,7 +131,7 @@ fn without_being_reproducible_the_result_is_the_same_and_the_run_says_what_it_to
     assert!(merged["run"]["wall_ns"].as_u64() > Some(0));
     assert!(merged["run"]["commands_per_s"].as_f64() > Some(0.0));
     assert_eq!(merged["run"]["command"][1], "merge");
-    // What a shard prints is about its file.
+    // The output of a shard is about its file.
     let shard = json(&scratch.ok(&format!("{SMALL} --shard 2/3 --out shards --json")));
     assert_eq!(shard["schema"], "sakiyomi.shard-summary/1");
     assert_eq!(shard["result"]["file"], "shards/shard-2-of-3.jsonl");

@@ -32,7 +32,7 @@ pub enum SpecError {
         drive: String,
         /// Key.
         key: String,
-        /// What is wrong, and the accepted values.
+        /// The fault, and the accepted values.
         problem: String,
     },
     /// Unknown built-in drive.

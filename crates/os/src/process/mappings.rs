@@ -42,7 +42,7 @@ impl Process {
     /// Returns the identity of a mapped file, without a request to its file system. Needs root.
     ///
     /// # Errors
-    /// If it is no longer mapped there.
+    /// If it is not mapped there any more.
     pub fn identity_mapped(&self, place: &str) -> io::Result<Identity> {
         identity_at(self.directory.as_fd(), Path::new(&format!("map_files/{place}")))
     }

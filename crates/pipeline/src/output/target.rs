@@ -81,7 +81,7 @@ impl Open {
         }
     }
 
-    /// What it has written of its file, if that is tracked.
+    /// The extent that it has written, if that is tracked.
     pub(super) fn extent(&self) -> Option<Extent> {
         match self {
             Open::Tracked(file) => file.extent(),

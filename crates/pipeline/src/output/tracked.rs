@@ -15,13 +15,13 @@ use super::saved::{Continuity, Extent};
 pub(super) struct TrackedFile {
     path: PathBuf,
     form: Form,
-    /// What it had at the snapshot, to which it is cut off before anything is written; none leaves it as it is.
+    /// Its extent at the snapshot, to which it is truncated before the first write; `None` leaves it as it is.
     start: Option<Extent>,
-    /// What it has; none before anything was written or cut off.
+    /// Its present extent; `None` before the first write or truncation.
     written: Option<Written>,
 }
 
-/// What has been written of a file.
+/// The written extent of a file.
 struct Written {
     begin: u64,
     length: u64,
@@ -94,7 +94,7 @@ impl TrackedFile {
         }
     }
 
-    /// What it has; none before anything was written or cut off.
+    /// Its present extent; `None` before the first write or truncation.
     pub(super) fn extent(&self) -> Option<Extent> {
         let of = |written: &Written| Extent {
             begin: written.begin,

@@ -35,7 +35,7 @@ const GATHER_TIME: Duration = Duration::from_millis(1);
 pub(crate) struct Output {
     /// None if nothing is to be written.
     shared: Option<Arc<Shared>>,
-    /// What it has written of its file, if it had ended before the pipeline was resumed.
+    /// The extent that it wrote, if it had ended before the pipeline was resumed.
     ended: Option<Extent>,
 }
 
@@ -83,7 +83,7 @@ struct State {
     is_flushing: bool,
     /// The file is in the state in which writing begins.
     is_prepared: bool,
-    /// What has been written of the file, after the last write.
+    /// The written extent of the file after the last write.
     extent: Option<Extent>,
     /// Rows that were added.
     added_rows: u64,
@@ -227,7 +227,7 @@ impl Output {
         SavedOutput { extent: self.extent(), has_ended }.save(out);
     }
 
-    /// What it has written of its file; none if others have written to it as well.
+    /// The extent that it wrote; `None` if other outputs write to the file as well.
     fn extent(&self) -> Option<Extent> {
         let Some(shared) = &self.shared else { return self.ended };
         let extent = shared.lock().extent?;

@@ -190,7 +190,7 @@ impl Corrections {
     }
 }
 
-/// What a factor corrects.
+/// The quantity that a factor corrects.
 #[derive(Clone, Copy, Debug)]
 enum Quantity {
     Elapsed,

@@ -54,7 +54,7 @@ struct Scan<'a> {
     kept: Kept,
 }
 
-/// What is in memory from the start to the end of a scan, whatever it reads.
+/// Memory held from the start to the end of a scan, whatever it reads.
 struct Kept {
     /// The dictionaries of each Arrow file.
     dictionaries: Vec<Loaded>,

@@ -44,7 +44,7 @@ pub struct ReproducedFigure {
     pub id: String,
     /// The table, figure or section of the paper.
     pub place: String,
-    /// What it is a figure of.
+    /// The measured quantity.
     pub what: String,
     /// The unit of all values.
     pub unit: String,

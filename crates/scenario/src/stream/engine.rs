@@ -285,7 +285,7 @@ impl<'a> Engine<'a> {
         for (core, &at_ps) in self.next_ps.iter().enumerate() {
             consider(at_ps, Next::Core(core));
         }
-        // What changes a stream that has ended would go on for ever.
+        // A change of a stream that has ended would wait for ever.
         let is_over = matches!(earliest.1, Next::Control | Next::Selectivity) && self.has_ended();
         if is_over { (NEVER_PS, Next::Control) } else { earliest }
     }

@@ -96,7 +96,7 @@ impl Order {
         self.pending.get_mut(&core)?.pop_front().map(|(_, output)| output)
     }
 
-    /// What was with one core is with another one.
+    /// The operators of one core are on another one.
     pub(super) fn rename(&mut self, from: usize, to: usize) {
         self.tickets.iter_mut().filter(|ticket| ticket.0 == from).for_each(|ticket| ticket.0 = to);
         if let Some(moved) = self.pending.remove(&from) {

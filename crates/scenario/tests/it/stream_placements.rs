@@ -176,7 +176,7 @@ fn the_worst_input_fills_each_ring_to_four_fifths_of_its_certificate() {
             let stalls: Vec<Stall> = groups[..=worst].iter().enumerate().map(stall).collect();
             let outcome = instance.run(input.clone(), |spec| {
                 spec.stalls = stalls.clone();
-                // What comes before the ring is quick once it has begun; what takes from it is slow.
+                // The stage before the ring is quick once it has begun; the stage after it is slow.
                 for operator in groups[..worst].iter().flat_map(|group| group.operators.iter().copied()) {
                     spec.services.insert(operator, Service::Constant { ns: 0.0 });
                 }

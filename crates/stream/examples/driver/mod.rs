@@ -1,4 +1,4 @@
-//! What the examples about placed streams share: loads over time, the chain that bears them, figures by tenths of a
+//! Shared parts of the examples about placed streams: loads over time, the chain that bears them, figures by tenths of a
 //! second, and what other programs took of the CPUs meanwhile.
 
 pub(crate) mod chain;

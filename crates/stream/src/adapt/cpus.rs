@@ -38,7 +38,7 @@ impl Cpus {
         self.workers.len()
     }
 
-    /// What has changed, by worker.
+    /// The changes, by worker.
     pub(crate) fn look(&mut self, now_ns: u64) -> Vec<(usize, Ownership)> {
         if now_ns < self.next_ns || self.workers.is_empty() {
             return Vec::new();

@@ -56,7 +56,7 @@ const START_MAX_NS: u64 = 2_000_000_000;
 /// Relative deviation of an operator's work with which the first plans can be made.
 const ROUGH_RATIO: f64 = 0.15;
 
-/// What is to be done.
+/// The requested change.
 #[derive(Clone, Debug)]
 pub(crate) enum Order {
     /// Make these plans, and tell them by [`Decider::on_plans`].

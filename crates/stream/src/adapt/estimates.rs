@@ -117,7 +117,7 @@ impl<M: Clone> Tracked<M> {
 /// Whether an estimate of a short time shows that another one is out of date.
 fn is_changed(fast: Estimate, slow: Estimate) -> bool {
     let difference = (fast.value - slow.value).abs();
-    // What as many samples would have if nothing had changed: few small values have a small deviation of their own.
+    // The deviation of as many samples if nothing had changed: few small values have a small deviation of their own.
     let expected = slow.deviation * (slow.samples / fast.samples).sqrt();
     difference > DIFFERENCE_MIN_RATIO * slow.value.abs()
         && difference > DEVIATIONS_MAX * slow.deviation.hypot(fast.deviation.max(expected))

@@ -78,12 +78,12 @@ pub enum EventKind {
     NoPlans {
         /// Reason for which the plans were needed.
         reason: Reason,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
     /// A change could not be made. The placement stays as it is.
     ChangeFailed {
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
     /// The CPU of a worker is used by others: from now on the worker parks without polling.

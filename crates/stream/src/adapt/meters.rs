@@ -152,7 +152,7 @@ impl OperatorMeter {
             *known = Known { load: known.load, sampled, sampled_ns, looks: known.looks + 1 };
             return known.load;
         }
-        // Of what has changed, that of before until something is known.
+        // A changed operator keeps its former figures until new ones are known.
         let mut scv = self.known.map_or(0.0, |known| known.load.scv);
         let mean_ns = self.service.estimate(|meter| {
             let figures = meter.figures()?;

@@ -127,7 +127,7 @@ impl Joined {
         Joined { threads: start(&board, &post), board, post, shape: stream.shape }
     }
 
-    /// Has the sources emit a barrier; the right one is on this worker.
+    /// Lets the sources emit a barrier; the right one is on this worker.
     fn begin_snapshot(&self, right: usize) -> PendingSnapshot {
         let barrier = Barrier::new(&self.shape, 1);
         // The one to the ring first: its barrier can be there long before the other one has been sent.

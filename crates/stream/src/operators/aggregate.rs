@@ -16,9 +16,9 @@ use super::key::Value;
 /// `add` and `merge` are called in the order of arrival within a pane, and in the order of time between panes: a result
 /// that depends on the order, as a sum of floating-point numbers does in its last digits, is the same in each run.
 pub trait Aggregate<T>: Send + 'static {
-    /// What is kept.
+    /// The kept state.
     type State: Value;
-    /// What is emitted.
+    /// The emitted values.
     type Output: Send + 'static;
 
     /// The state without values.

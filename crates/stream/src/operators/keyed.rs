@@ -6,7 +6,7 @@ use super::key::{Key, KeyBy, Table, Value};
 use crate::operator::{Emitter, Operator, Recover};
 use crate::state::{Decode, Encode, Frame, SaveState, StateError};
 
-/// What a [`Keyed`] operator does with the values and timers of a key.
+/// Handles the values and timers of a key for a [`Keyed`] operator.
 pub trait KeyedProcess: Send + 'static {
     /// Values that it receives.
     type In: Send + 'static;

@@ -36,7 +36,7 @@ fn key(event: &Event) -> u64 {
     event.key
 }
 
-/// What an operator is called for.
+/// The reason of a call of an operator.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// A value and its arrival.

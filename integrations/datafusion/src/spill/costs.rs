@@ -1,4 +1,4 @@
-//! What spilling costs on a device, from its calibration (`sakiyomi probe`).
+//! Cost of spilling on a device, from its calibration (`sakiyomi probe`).
 
 use std::path::Path;
 

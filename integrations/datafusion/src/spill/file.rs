@@ -21,7 +21,7 @@ pub(super) struct File {
     inner: Arc<Inner>,
 }
 
-/// What its writer and its readers share.
+/// State shared by a file's writer and readers.
 pub(super) struct Inner {
     pub(super) shared: Arc<Shared>,
     state: Mutex<State>,
@@ -43,7 +43,7 @@ struct State {
     wakers: Vec<Waker>,
 }
 
-/// What a reader finds next.
+/// The next item of a reader.
 pub(super) enum Next {
     /// A chunk, in flight to the device or on it.
     Chunk(Arc<Chunk>),
@@ -150,7 +150,7 @@ impl Inner {
         self.lock().chunks.get(number).cloned()
     }
 
-    /// What follows the first `number` chunks and `skip` more bytes; wakes the task when there is more.
+    /// Returns the bytes after the first `number` chunks and `skip` more bytes; wakes the task when more arrive.
     pub(super) fn poll_next(&self, number: usize, skip: usize, cx: &Context<'_>) -> Poll<Result<Next>> {
         let mut state = self.lock();
         if let Some(chunk) = state.chunks.get(number) {

@@ -21,7 +21,7 @@ fn sql(scratch: &Scratch, arguments: &[&str]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
-/// What it prints, if it succeeds.
+/// Its output, if it succeeds.
 fn printed(scratch: &Scratch, arguments: &[&str]) -> String {
     let output = sql(scratch, arguments);
     let errors = String::from_utf8(output.stderr).unwrap();

@@ -64,7 +64,7 @@ impl Room {
 #[derive(Clone, Debug)]
 pub(in crate::regulation) struct Rated {
     pub(super) target: Target,
-    /// The user who has set the rate.
+    /// The user that set the rate.
     pub(in crate::regulation) by: u32,
     /// The process, or the root of the tree; `None` for a group.
     pub(super) process: Option<Shared>,

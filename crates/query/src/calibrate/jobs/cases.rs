@@ -20,7 +20,7 @@ pub(super) struct Case {
     pub(super) format: Format,
 }
 
-/// What a job does.
+/// The kind of a job.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
     /// Sorts by a column.

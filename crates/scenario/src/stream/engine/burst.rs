@@ -37,11 +37,11 @@ impl Engine<'_> {
     /// Of the channels from one on, that whose next tuple has been ready for longest, and since when.
     fn pick(&mut self, core: usize, first_channel: usize) -> Option<(usize, u64)> {
         if first_channel == 0 && !self.cores[core].drains.is_empty() {
-            // What is nearer to the end of the segment is older.
+            // Tuples nearer to the end of the segment are older.
             let left = |channel: usize| Some((channel, self.rings[channel][core].front()?.ready_ps));
             let drains = self.cores[core].drains.iter();
             let oldest = drains.filter_map(|&channel| left(channel)).max_by_key(|it| self.receiver[it.0]);
-            // What follows must not overtake outputs of theirs that wait for room.
+            // Later tuples must not overtake their outputs that wait for room.
             if oldest.is_some() || self.cores[core].drains.iter().any(|&it| self.orders[it].has_pending()) {
                 return oldest;
             }

@@ -119,14 +119,14 @@ impl<T, V: Value + Ord + Clone, F: Fn(&T) -> V + Send + 'static> Aggregate<T> fo
     }
 
     fn output(&self, state: &Vec<V>) -> Vec<V> {
-        // One that was saved with a greater count may have more.
+        // A state saved with a greater count may have more.
         state.iter().take(self.count_max).cloned().collect()
     }
 }
 
 /// Inserts into a descending list, after equal values, and drops what is beyond its length.
 fn insert<V: Ord>(list: &mut Vec<V>, count_max: usize, value: V) {
-    // One that was saved with a greater count may be longer.
+    // A state saved with a greater count may be longer.
     list.truncate(count_max);
     let is_beyond = list.len() >= count_max && list.last().is_none_or(|last| *last >= value);
     if !is_beyond {

@@ -80,7 +80,7 @@ impl<T, F: FnMut(&T) -> u64, K: KeyBy<T>> MostFrequent<T, F, K> {
     }
 }
 
-/// What is emitted: the number of values, and the keys that have as many.
+/// The emitted value: the greatest count, and the keys that have it.
 type Output<K> = WindowResult<(), (u64, Vec<K>)>;
 
 impl<T, F, K: KeyBy<T>> MostFrequent<T, F, K> {

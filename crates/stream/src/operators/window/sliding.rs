@@ -46,7 +46,7 @@ pub struct Windows<T, F, K: KeyBy<T>, A: Aggregate<T>> {
     late: LateCounter,
     /// Whether what late values have changed is being emitted. It stays set if that panics.
     is_emitting_changes: bool,
-    /// What is drained from a pane.
+    /// The drained content of a pane.
     drained: Vec<(K::Key, Slot<A::State>)>,
     types: PhantomData<fn(T)>,
 }
