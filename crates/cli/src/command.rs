@@ -273,8 +273,8 @@ mod tests {
 
     #[test]
     fn an_option_takes_the_same_in_every_command() {
-        // One or several, a file or a directory: these names have several meanings.
-        let differ = ["out", "output", "drive", "method", "block", "limit", "on"];
+        // One or several, a file or a directory, a format or an engine: these names have several meanings.
+        let differ = ["out", "output", "drive", "method", "block", "limit", "on", "to"];
         let mut takes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let cli = Cli::command();
         for argument in all(&cli).iter().flat_map(|command| command.get_opts()) {
