@@ -13,6 +13,11 @@ use crate::scratch::{Scratch, repository};
 /// Replacements of commands, and the reasons. Everything else is run unchanged.
 const INSTEAD: &[(&str, &str, &str)] = &[
     (
+        "sakiyomi reproduce --out reproduction",
+        "sakiyomi reproduce hitachi2013 --out reproduction",
+        "hundreds of simulations",
+    ),
+    (
         "sakiyomi scenario run scenarios/waseda2006-a.toml",
         "sakiyomi scenario run scenarios/waseda2006-a.toml --vary prefetch.limit=off,16MiB \
          --vary process.gzip.size=0.2GB",

@@ -9,7 +9,7 @@ use crate::document::Machine;
 use crate::glossary;
 use crate::number::count;
 use crate::rows::Rows;
-use crate::section::{Cell, Emphasis, Fact, Finding, Glossary, Notes, Present, Section};
+use crate::section::{Cell, Emphasis, Fact, Finding, Glossary, Note, Notes, Present, Section};
 use crate::value::Value;
 
 /// A reproduced figure agrees with the published one up to this relative deviation.
@@ -98,11 +98,12 @@ pub struct ReproducedCurve {
 }
 
 impl ReproducedFigure {
-    /// Whether it is simulated and agrees with the published figure.
+    /// Whether it is simulated and agrees with the published figure. A published bound has no tolerance.
     #[must_use]
     pub fn agrees(&self) -> bool {
+        let is_bound = matches!(self.relation.as_str(), "at least" | "at most" | "more than");
         let is_near = self.deviation_ratio.is_some_and(|ratio| ratio.abs() <= AGREEMENT_RATIO_MAX);
-        self.simulated.is_some() && (self.is_met || is_near)
+        self.simulated.is_some() && (self.is_met || is_near && !is_bound)
     }
 
     fn published_text(&self) -> String {
@@ -144,7 +145,7 @@ impl Present for ReproduceResult {
     }
 
     fn sections(&self) -> Vec<Section> {
-        self.papers.iter().flat_map(|paper| [table(paper), notes(paper)]).collect()
+        self.papers.iter().map(table).chain([notes(&self.papers)]).collect()
     }
 
     fn charts(&self, _: &Machine) -> Vec<Chart> {
@@ -160,7 +161,7 @@ fn verdict(paper: &ReproducedPaper) -> Finding {
     let simulated = paper.figures.iter().filter(|figure| figure.simulated.is_some()).count();
     let agreeing = paper.figures.iter().filter(|figure| figure.agrees()).count();
     let sentence = if simulated == 0 {
-        format!("None of its {} figures is simulated.", count(paper.figures.len() as u64))
+        format!("Not simulated: {} published figures.", count(paper.figures.len() as u64))
     } else {
         format!(
             "{} of {} simulated figures are within {:.0} % of the published ones, or on the published side of a bound.",
@@ -169,7 +170,24 @@ fn verdict(paper: &ReproducedPaper) -> Finding {
             100.0 * AGREEMENT_RATIO_MAX
         )
     };
-    Finding { about: paper.title.clone(), sentences: vec![sentence], is_alarm: false }
+    let sentences = std::iter::once(sentence).chain(furthest(paper)).collect();
+    Finding { about: paper.title.clone(), sentences, is_alarm: false }
+}
+
+/// Returns a sentence about the figure with the greatest deviation among those that do not agree.
+fn furthest(paper: &ReproducedPaper) -> Option<String> {
+    let off = |figure: &&ReproducedFigure| figure.deviation_ratio.map_or(0.0, f64::abs);
+    let differing = paper.figures.iter().filter(|figure| figure.simulated.is_some() && !figure.agrees());
+    let worst = differing.max_by(|a, b| off(a).total_cmp(&off(b)))?;
+    let value = worst.simulated?.median;
+    let unit = if worst.unit == "ratio" { "" } else { worst.unit.as_str() };
+    let text = format!(
+        "The greatest deviation: {}, published {} {unit}, here {} {unit}",
+        worst.what,
+        worst.published_text(),
+        worst.number(value)
+    );
+    Some(format!("{}.", text.trim_end().replace("  ", " ").replace(" ,", ",")))
 }
 
 fn table(paper: &ReproducedPaper) -> Section {
@@ -207,13 +225,22 @@ fn table(paper: &ReproducedPaper) -> Section {
     Section::Table(table)
 }
 
-/// Notes of figures, each once, with the figures it is about.
-fn notes(paper: &ReproducedPaper) -> Section {
-    let mut notes: Vec<crate::section::Note> = Vec::new();
-    for figure in paper.figures.iter().filter(|figure| !figure.note.is_empty()) {
-        match notes.iter_mut().find(|note| note.text == figure.note) {
+/// Returns the notes of all figures; each note once, with the figures that it is about.
+fn notes(papers: &[ReproducedPaper]) -> Section {
+    let mut notes: Vec<Note> = Vec::new();
+    for (paper, figure) in
+        papers.iter().flat_map(|paper| paper.figures.iter().map(move |figure| (paper, figure)))
+    {
+        if figure.note.is_empty() {
+            continue;
+        }
+        let label = Value::from(paper.name.as_str());
+        let is_known = |note: &&mut Note| {
+            note.text == figure.note && note.label.as_ref().is_some_and(|known| known.value == label)
+        };
+        match notes.iter_mut().find(is_known) {
             Some(note) => note.details.push(figure.what.clone()),
-            None => notes.push(crate::section::Note {
+            None => notes.push(Note {
                 label: Some(Cell::from(paper.name.as_str())),
                 text: figure.note.clone(),
                 details: vec![figure.what.clone()],
