@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::task::{Metrics, SEED_MARK};
+use crate::metrics::Metrics;
+use crate::task::SEED_MARK;
 
 /// A reproduced figure: the median over the seeds, and their range.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -18,6 +18,7 @@ const PATTERNS: [&str; 2] = ["LS", "LC"];
 const GOOD_ACCURACY_MAX: f64 = 1.1;
 /// Repetitions of each point in the thesis (section 6.3).
 const REPETITIONS_FULL: u32 = 50;
+/// Repetitions of `--quick`, as in the files of `scenarios/`.
 const REPETITIONS_QUICK: u32 = 3;
 
 pub(crate) fn tasks(effort: Effort) -> Vec<Task> {

@@ -25,16 +25,19 @@ mod estimate;
 mod experiment;
 mod hitachi2013;
 mod kochi2023;
+mod metrics;
 mod paper;
 mod published;
 mod task;
 mod waseda2006;
+mod workload;
 
 pub use curve::{Curve, Figure};
 pub use estimate::{Estimate, Results};
+pub use metrics::{Metrics, TaskError};
 pub use paper::{Effort, Paper};
 pub use published::{Published, Relation, published};
-pub use task::{Metrics, Task, TaskError};
+pub use task::Task;
 
 use std::collections::BTreeMap;
 

@@ -1,15 +1,11 @@
 //! A simulation, and the metrics that it gives.
 
-use std::collections::BTreeMap;
-
 use sakiyomi_drive::spec::builtin;
-use sakiyomi_scenario::{Outcome, RunError, Scenario, run};
+use sakiyomi_scenario::{Outcome, Scenario, run};
 
-use crate::hitachi2013::Workload;
+use crate::metrics::{Metrics, TaskError};
 use crate::paper::Paper;
-
-/// Metrics of one simulation by their names, such as `elapsed_s`.
-pub type Metrics = BTreeMap<String, f64>;
+use crate::workload::Workload;
 
 /// Between a point's name and the seed, in a key.
 pub(crate) const SEED_MARK: char = '#';
@@ -25,20 +21,6 @@ pub struct Task {
 enum Work {
     Scenario(Box<Scenario>, u32),
     Cache(Workload),
-}
-
-/// The reason why a task has no metrics.
-#[derive(Debug, thiserror::Error)]
-pub enum TaskError {
-    /// The experiment cannot be run.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// The drive is not valid.
-    #[error(transparent)]
-    Drive(#[from] sakiyomi_drive::spec::SpecError),
-    /// The workload cannot be generated, or does not fit the drive.
-    #[error(transparent)]
-    Trace(#[from] sakiyomi_trace::TraceError),
 }
 
 impl Task {
