@@ -11,6 +11,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use sakiyomi_io::Access;
+use sakiyomi_io::file::{create_unnamed, lies_in_memory};
 use sakiyomi_os::{allocator, cpu};
 use sakiyomi_probe::calibration::DeviceCosts;
 
@@ -19,7 +21,7 @@ use self::tables::Source;
 use super::measure::Effort;
 use crate::cost::correction::{Corrections, ObservedJob};
 use crate::cost::{Analysis, Choice, Limits, Measured, Model, OperatorCosts, Plan, Storage, Task};
-use crate::output::{OutputOptions, Target};
+use crate::output::Target;
 use crate::statement::{Calibrated, Destination, Statement};
 use crate::table::{OpenOptions, Table, cached_ratio};
 use crate::{Error, Job, JobOptions};
@@ -83,6 +85,8 @@ pub(super) fn measure(
 struct Place<'a> {
     site: Site<'a>,
     files: PathBuf,
+    /// Whether the directory lies in memory (tmpfs), so that spilled rows count against the memory limit.
+    is_in_memory: bool,
 }
 
 impl Drop for Place<'_> {
@@ -99,7 +103,8 @@ impl<'a> Place<'a> {
                 site.directory.display()
             ))
         })?;
-        let place = Place { site, files };
+        let is_in_memory = create_unnamed(&files, Access::Buffered).is_ok_and(|file| lies_in_memory(&file));
+        let place = Place { site, files, is_in_memory };
         let job = Job::new(place.options(GENERATOR_BYTES, 1))?;
         for source in Source::ALL {
             source.write(&job, &place.files, effort)?;
@@ -123,7 +128,7 @@ impl<'a> Place<'a> {
         let paths: Vec<PathBuf> = case.sources.iter().map(|source| source.path(&self.files)).collect();
         let result = self.files.join("result");
         let target = Target::File(result.clone());
-        let destination = Destination::File { target, options: OutputOptions::new(case.format) };
+        let destination = Destination::File { target, options: case.output_options() };
         let storage = self.storage(paths.len());
         let job = Job::new(options.clone())?;
         let buffers = job.io().pool().budget() as u64;
@@ -145,8 +150,9 @@ impl<'a> Place<'a> {
         // Memory that planning has freed would be reused by the job.
         allocator::trim();
         let measured = match measured(case, &paths, &plan, &options, &destination) {
-            // The plan needs more memory than predicted.
+            // The plan needs more memory than predicted; rows spilled into memory are the file system's error.
             Err(Error::Memory { .. }) => return Ok(None),
+            Err(Error::Io(_)) if self.is_in_memory => return Ok(None),
             measured => measured?,
         };
         let _ = fs::remove_file(&result);

@@ -4,6 +4,7 @@ use super::tables::Source;
 use crate::aggregate::Function;
 use crate::cost::plan::Algorithm;
 use crate::join::JoinKind;
+use crate::output::{Compression, OutputOptions};
 use crate::statement::{Aggregate, Input, Join, Sort, Statement};
 use crate::table::{Format, Table};
 
@@ -73,6 +74,14 @@ pub(super) const CASES: [Case; 13] = [
 
 const fn case(name: &'static str, sources: &'static [Source], work: Work, memory: usize) -> Case {
     Case { name, sources, work, memory, threads: Threads::All, format: Format::Parquet }
+}
+
+impl Case {
+    /// The options of the result: the compression that commands use unless told otherwise.
+    pub(super) fn output_options(&self) -> OutputOptions {
+        let compression = if self.format == Format::Parquet { Compression::Snappy } else { Compression::None };
+        OutputOptions { compression, ..OutputOptions::new(self.format) }
+    }
 }
 
 impl Work {
