@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use crate::assert_none;
 use crate::documents::files_with_extension;
-use crate::{assert_none, root};
 
 /// Words with which a clause without a subject begins.
 const HEADLESS: [&str; 3] = ["Who", "Whose", "Whom"];
@@ -18,7 +18,7 @@ fn is_headless(line: &str) -> bool {
 #[test]
 fn no_comment_begins_with_a_clause_without_a_subject() {
     let mut findings = Vec::new();
-    for path in files_with_extension(&root(), "rs") {
+    for path in files_with_extension("rs") {
         let text = fs::read_to_string(&path).unwrap();
         let lines = text.lines().enumerate().filter(|(_, line)| is_headless(line));
         findings.extend(lines.map(|(number, line)| format!("{}:{}: {line}", path.display(), number + 1)));

@@ -5,32 +5,42 @@ use std::path::{Path, PathBuf};
 
 use crate::root;
 
+/// Directories of the checkout, as opposed to those that commands make in it.
+const DIRECTORIES: [&str; 7] = [".github", "bench", "crates", "docs", "fuzz", "integrations", "traces"];
+
 /// Returns all documents, in the order of their paths.
 pub(crate) fn documents() -> Vec<PathBuf> {
-    let mut found = files_with_extension(&root(), "md");
+    let at_root = fs::read_dir(root()).unwrap().map(|entry| entry.unwrap().path());
+    let mut found: Vec<PathBuf> = at_root.filter(|path| has_extension(path, "md")).collect();
+    found.extend(files_with_extension("md"));
     found.sort();
     assert!(found.len() > 40, "{} documents; are they not where they are looked for?", found.len());
     found
 }
 
-/// Returns the files with `extension` under `directory`, except in build output and hidden directories other than
-/// `.github`.
-pub(crate) fn files_with_extension(directory: &Path, extension: &str) -> Vec<PathBuf> {
+/// Returns the files with `extension` in the directories of the checkout, except in build output.
+pub(crate) fn files_with_extension(extension: &str) -> Vec<PathBuf> {
+    DIRECTORIES.iter().flat_map(|name| files_under(&root().join(name), extension)).collect()
+}
+
+fn files_under(directory: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let is_skipped = name.starts_with("target") || name.starts_with('.') && name != ".github";
-        if path.is_symlink() || is_skipped {
+        if path.is_symlink() || path.ends_with("target") {
             continue;
         }
         if path.is_dir() {
-            found.extend(files_with_extension(&path, extension));
-        } else if path.extension().is_some_and(|own| own == extension) {
+            found.extend(files_under(&path, extension));
+        } else if has_extension(&path, extension) {
             found.push(path);
         }
     }
     found
+}
+
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|own| own == extension)
 }
 
 /// Returns the lines of a document outside of fenced code blocks.
