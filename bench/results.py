@@ -21,6 +21,7 @@ import argparse
 import json
 import re
 import sys
+import textwrap
 from decimal import Decimal
 from pathlib import Path
 
@@ -54,6 +55,13 @@ def checked(name, result):
     return result
 
 
+def paragraph(text, indent=""):
+    """Returns the lines of a paragraph; code is not divided between lines."""
+    joined = re.sub(r"`[^`]*`", lambda code: code[0].replace(" ", "\0"), text)
+    lines = textwrap.wrap(joined, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\0", " ") for line in lines]
+
+
 def cell(value):
     if value is None:
         return ""
@@ -79,7 +87,7 @@ def table_lines(table):
     yield f"## {table['title']}"
     yield ""
     if table.get("about"):
-        yield table["about"]
+        yield from paragraph(table["about"])
         yield ""
     own = [(key, table[key]) for key in CONDITIONS if key in table]
     for key, value in own:
@@ -94,13 +102,14 @@ def table_lines(table):
 
 
 def page(name, result):
-    lines = [f"# {result['title']}", "", MARK.format(name), "", f"Results. {result['about']}", "", "| | |", "|---|---|"]
+    lines = [f"# {result['title']}", "", MARK.format(name), "", *paragraph(f"Results. {result['about']}"), ""]
+    lines += ["| | |", "|---|---|"]
     lines += [f"| {key} | {condition(key, result[key])} |" for key in CONDITIONS]
     lines.append("")
     for table in result["tables"]:
         lines += table_lines(table)
     if result.get("notes"):
-        lines += ["## Notes", ""] + [f"- {note}" for note in result["notes"]] + [""]
+        lines += ["## Notes", ""] + [line for note in result["notes"] for line in paragraph(f"- {note}", "  ")] + [""]
     return re.sub(r" +\|", " |", "\n".join(lines)).replace("|  |", "| |")
 
 
