@@ -11,7 +11,7 @@ computation, and one that is twice as large as the page cache may be. Runs are i
                                                          names another sakiyomi to compare with
     bench/blocked_read.py twice [--rounds 3]             in a memory cgroup (v1) of half the file's size; needs root
 
-Exit code 1 if a figure misses what docs/tasks.md says. --urgent runs what is measured at the highest ordinary priority,
+Exit code 1 if a figure misses what docs/results/blocked-reads.md says. --urgent runs what is measured at the highest ordinary priority,
 for machines that others use too (needs root); --directory says where the files go.
 """
 

@@ -2,7 +2,7 @@
 """TPC-H query 1 by I/O method: figure 2 of Ueda (2013), as a table and a picture.
 
     cargo build --release
-    bench/query_methods.py [--sf 10,20,30] [--dirs /var/tmp,/dev/shm] [--rounds 3] [--picture docs/query-methods.svg]
+    bench/query_methods.py [--sf 10,20,30] [--dirs /var/tmp,/dev/shm] [--rounds 3] [--picture query-methods.svg]
 
 LINEITEM has the seven columns that query 1 reads (38 bytes a row, Arrow IPC, aligned for direct I/O), in two layouts:
 record batches of 65,536 rows, which are read in blocks of up to 1 MiB, and record batches of 2 GiB, each read at once, as in

@@ -149,28 +149,64 @@ struct Related {
 
 /// Further reading about each command of sakiyomi that has a document of its own.
 const RELATED: &[Related] = &[
-    Related { topic: "sim", pages: &[], documents: &["docs/model.md", "docs/accuracy.md", "docs/tables.md"] },
-    Related { topic: "compare", pages: &[], documents: &["docs/model.md", "docs/results.md"] },
-    Related { topic: "sweep", pages: &[], documents: &["docs/tables.md", "docs/model.md"] },
-    Related { topic: "validate", pages: &[], documents: &["docs/accuracy.md"] },
-    Related { topic: "run", pages: &[("time", "1"), ("readahead", "2")], documents: &["docs/run.md"] },
-    Related { topic: "mount", pages: &[("mount", "8"), ("fuse", "4")], documents: &["docs/mount.md"] },
-    Related { topic: "umount", pages: &[("umount", "8")], documents: &["docs/mount.md"] },
+    Related {
+        topic: "sim",
+        pages: &[],
+        documents: &["docs/explanation/model.md", "docs/results/accuracy.md", "docs/reference/tables.md"],
+    },
+    Related {
+        topic: "compare",
+        pages: &[],
+        documents: &["docs/explanation/model.md", "docs/results/read-ahead.md"],
+    },
+    Related {
+        topic: "sweep",
+        pages: &[],
+        documents: &["docs/reference/tables.md", "docs/explanation/model.md"],
+    },
+    Related {
+        topic: "validate",
+        pages: &[],
+        documents: &["docs/results/accuracy.md", "docs/explanation/accuracy.md"],
+    },
+    Related {
+        topic: "run",
+        pages: &[("time", "1"), ("readahead", "2")],
+        documents: &["docs/how-to/run.md", "docs/reference/run-report.md"],
+    },
+    Related {
+        topic: "mount",
+        pages: &[("mount", "8"), ("fuse", "4")],
+        documents: &["docs/how-to/mount.md", "docs/explanation/mount.md"],
+    },
+    Related { topic: "umount", pages: &[("umount", "8")], documents: &["docs/how-to/mount.md"] },
     Related {
         topic: "iorate",
         pages: &[("ionice", "1"), ("cgroups", "7")],
-        documents: &["docs/iorate.md", "docs/regulation.md"],
+        documents: &["docs/how-to/iorate.md", "docs/reference/iorate.md", "docs/explanation/regulation.md"],
     },
-    Related { topic: "probe", pages: &[("fio", "1"), ("io_uring", "7")], documents: &["docs/io.md"] },
-    Related { topic: "scenario", pages: &[], documents: &["docs/scenario.md", "docs/regulation.md"] },
-    Related { topic: "wc", pages: &[("wc", "1")], documents: &["docs/tasks.md"] },
-    Related { topic: "grep", pages: &[("grep", "1")], documents: &["docs/tasks.md"] },
+    Related {
+        topic: "probe",
+        pages: &[("fio", "1"), ("io_uring", "7")],
+        documents: &["docs/how-to/probe.md", "docs/reference/io.md"],
+    },
+    Related {
+        topic: "scenario",
+        pages: &[],
+        documents: &["docs/how-to/scenario.md", "docs/reference/scenario.md"],
+    },
+    Related { topic: "wc", pages: &[("wc", "1")], documents: &["docs/reference/wc-grep.md"] },
+    Related { topic: "grep", pages: &[("grep", "1")], documents: &["docs/reference/wc-grep.md"] },
     Related {
         topic: "trace",
         pages: &[("blktrace", "8"), ("blkparse", "1"), ("fio", "1")],
-        documents: &["docs/model.md", "docs/results.md"],
+        documents: &["docs/explanation/model.md", "docs/results/read-ahead.md"],
     },
-    Related { topic: "drive", pages: &[], documents: &["docs/model.md", "docs/accuracy.md"] },
+    Related {
+        topic: "drive",
+        pages: &[],
+        documents: &["docs/reference/drive.md", "docs/explanation/model.md"],
+    },
 ];
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Simulation speed in commands per second, without logs. `cargo bench -p sakiyomi-drive`; the target figures are in
-//! `docs/results.md`.
+//! `docs/results/simulation-speed.md`.
 //!
 //! The traces are generated in advance; drive, replay and statistics are measured, as `sim` runs them.
 

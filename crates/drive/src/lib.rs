@@ -14,8 +14,8 @@
 //! | collect statistics | [`observe::Observation`] |
 //! | storage with position-independent service times | [`fixed::Fixed`] |
 //!
-//! The crate is pure: it reads no clock and no file, and starts no thread. `docs/model.md` describes the model and its
-//! limits.
+//! The crate is pure: it reads no clock and no file, and starts no thread. `docs/explanation/model.md` describes the
+//! model and its limits.
 //!
 //! # Files
 //!

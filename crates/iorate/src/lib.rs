@@ -1,8 +1,8 @@
 //! Rates of processes on a drive: setting, removing and observing them.
 //!
 //! `sakiyomi mount BACKING DIR --regulate` serves the files below DIR so that each I/O of a process with a *rate* takes
-//! a constant time, regardless of other processes (`docs/regulation.md`). Requests are sent through any file or
-//! directory of the mount; the kernel identifies the caller.
+//! a constant time, regardless of other processes (`docs/explanation/regulation.md`). Requests are sent through any
+//! file or directory of the mount; the kernel identifies the caller.
 //!
 //! | use | interface |
 //! |---|---|

@@ -80,7 +80,8 @@ pub enum Outcome {
     Cancelled,
 }
 
-/// Cache class of a read, decided when the command is taken up (Hosogi 2013, table 2, as defined in `docs/model.md`).
+/// Cache class of a read, decided when the command is taken up (Hosogi 2013, table 2, as defined in
+/// `docs/explanation/model.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReadClass {
     /// Every sector was in the cache.

@@ -9,7 +9,7 @@ use sakiyomi_io::EngineKind;
 
 use crate::setting::Setting;
 
-/// Smaller relative gains of a control run do not count: the case is storage-bound (docs/io.md).
+/// Smaller relative gains of a control run do not count: the case is storage-bound (docs/explanation/io.md).
 const GAIN_MIN_RATIO: f64 = 0.05;
 
 /// Utilization from which a core counts as the limit.

@@ -12,7 +12,8 @@
 //! | a device with regulation, in virtual or real time | [`RegulatedDevice`] |
 //! | the policy: as in the thesis, or deadline admission | [`Settings`], [`Policy`] |
 //!
-//! `docs/regulation.md` explains the mechanisms, relates the formulas to sections of the thesis, and reports results.
+//! `docs/explanation/regulation.md` explains the mechanisms and relates the formulas to sections of the thesis;
+//! `docs/results/regulation.md` has the measurements.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod device;

@@ -117,7 +117,7 @@ impl RunCommand {
 
     fn scenario(&self) -> Result<Scenario> {
         let name = self.file.display().to_string();
-        let hint = "scenarios/ has some, and docs/scenario.md says what is in one";
+        let hint = "scenarios/ has some, and docs/reference/scenario.md says what is in one";
         let text = read_text(&self.file, "the experiment", hint)?;
         let mut scenario = Scenario::from_toml(&text, &name)?;
         if let Some(seed) = self.seed {

@@ -1,10 +1,10 @@
-//! Every `sakiyomi` command in README.md and docs/ works as the page claims: it is run unchanged, page by page and in
-//! order, in a directory with the files that the page assumes.
+//! Every `sakiyomi` command in README.md and the pages of docs/ works as the page claims: it is run unchanged, page by
+//! page and in order, in a directory with the files that the page assumes.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::fuse::can_mount;
@@ -122,15 +122,22 @@ fn commands(page: &str) -> Vec<String> {
 }
 
 /// Pages whose commands are run by the tests of a workspace of their own, which builds the programs they need.
-const TESTED_ELSEWHERE: &[&str] = &["datafusion"];
+const TESTED_ELSEWHERE: &[&str] = &["how-to-datafusion"];
 
 /// Returns the pages that are tested here: name and text.
 fn pages() -> Vec<(String, String)> {
-    let docs = fs::read_dir(repository("docs")).unwrap().map(|entry| entry.unwrap().path());
-    let mut paths: Vec<_> = docs.filter(|path| path.extension().is_some_and(|kind| kind == "md")).collect();
-    paths.push(repository("README.md").into());
+    let docs = PathBuf::from(repository("docs"));
+    let mut paths = vec![PathBuf::from(repository("README.md"))];
+    for kind in ["tutorial", "how-to", "reference", "explanation", "results"] {
+        paths.extend(fs::read_dir(docs.join(kind)).unwrap().map(|entry| entry.unwrap().path()));
+    }
+    paths.retain(|path| path.extension().is_some_and(|kind| kind == "md"));
     paths.sort();
-    let name = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    // A page is named after its directory, too: several directories have one about the same command.
+    let name = |path: &Path| {
+        let of_docs = path.strip_prefix(&docs).unwrap_or(Path::new("README.md"));
+        of_docs.with_extension("").to_str().unwrap().replace('/', "-")
+    };
     paths.retain(|path| !TESTED_ELSEWHERE.contains(&&*name(path)));
     paths.iter().map(|path| (name(path), fs::read_to_string(path).unwrap())).collect()
 }
@@ -146,7 +153,7 @@ fn prepared(page: &str) -> Scratch {
     }
     symlink(env!("CARGO_BIN_EXE_sakiyomi"), scratch.0.join("bin/sakiyomi")).unwrap();
     let text = "an error, a warning and nothing else\n".repeat(20_000);
-    for name in ["big.tar", "big.txt", "log.txt", "files/file"] {
+    for name in ["big.tar", "big.txt", "log.txt", "files/file", "files/big.tar"] {
         scratch.file(name, &text);
     }
     let line = "10.0.0.1 - - [23/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 500 12 \"-\" \"-\"\n";

@@ -279,7 +279,7 @@ fn has(program: &str) -> bool {
 
 #[test]
 fn what_the_page_says_about_shards_can_be_typed() {
-    let page = fs::read_to_string(repository("docs/shards.md")).unwrap();
+    let page = fs::read_to_string(repository("docs/how-to/shards.md")).unwrap();
     let scratch = Scratch::new("shards_page");
     symlink(fs::canonicalize(repository("traces")).unwrap(), scratch.0.join("traces")).unwrap();
     fs::create_dir(scratch.0.join("bin")).unwrap();

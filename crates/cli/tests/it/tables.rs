@@ -1,4 +1,4 @@
-//! Tables that commands write: figures are numbers, and `docs/tables.md` describes every column.
+//! Tables that commands write: figures are numbers, and `docs/reference/tables.md` describes every column.
 
 use std::fs;
 
@@ -52,7 +52,7 @@ fn points_of_a_sweep_are_numbers_in_base_units() {
 #[test]
 fn the_page_on_tables_names_every_column() {
     let scratch = Scratch::new("tables_page");
-    let page = fs::read_to_string(repository("docs/tables.md")).unwrap();
+    let page = fs::read_to_string(repository("docs/reference/tables.md")).unwrap();
     let trace = repository("traces/msr_hm0.csv.gz");
     scratch.ok(&format!("sim {trace} --drive deskstar-7k250 --out sim --log csv"));
     scratch.ok(&format!("sweep {trace} --drive deskstar-7k250 --vary cache.segments.count=4,8 --out sweep"));

@@ -28,7 +28,7 @@ pub struct ServoSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "curve", rename_all = "snake_case", try_from = "SeekTable")]
 pub enum SeekSpec {
-    /// Interpolates the three values of a datasheet (Lee's curve; `docs/model.md`, seek).
+    /// Interpolates the three values of a datasheet (Lee's curve; `docs/explanation/model.md`, seek).
     Datasheet {
         /// Single-cylinder seek time.
         track_to_track: Nanos,

@@ -1,4 +1,4 @@
-//! Definitions of the command classes (`docs/model.md`, classes): one handmade scenario per clause.
+//! Definitions of the command classes (`docs/explanation/model.md`, classes): one handmade scenario per clause.
 
 use crate::common::{
     ABSORBED, ACTIVE_HIT, FULL_HIT, MEDIA, NEAR_MISS, PURE_MISS, PURGED_MISS, SECTOR, apart, at, fua, read,

@@ -1,4 +1,4 @@
-//! Cases with a closed-form result (`docs/model.md`, "Checks with closed answers").
+//! Cases with a closed-form result (`docs/explanation/model.md`, "Checks with closed answers").
 
 use crate::common::{ALONE, Random, bare, read, run, run_iter, sustained, with, write};
 use sakiyomi_drive::replay::Pace;

@@ -38,7 +38,7 @@ fn a_block_device_on_a_file_of_a_mount_takes_the_drives_time() {
     assert!(seen.totals.accesses == 0 || seen.totals.read_bytes >= 3 * 4096);
 }
 
-/// Checks the statements of `docs/mount.md` about files for block devices.
+/// Checks the statements of `docs/explanation/mount.md` about files for block devices.
 #[test]
 fn a_file_has_places_on_the_drive_once_it_is_allocated_on_the_mount_but_not_by_truncate_or_behind_its_back() {
     if !can_mount("a_file_has_places_once_it_is_allocated") {

@@ -1,4 +1,4 @@
-//! The examples of the page docs/stream.md.
+//! The examples of the page docs/reference/stream.md.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -6,20 +6,20 @@ use sakiyomi_pipeline::Pipeline;
 
 #[test]
 fn the_examples_of_the_page_are_accepted() {
-    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/stream.md");
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/stream.md");
     let page = std::fs::read_to_string(page).unwrap();
     let examples: Vec<&str> =
         page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert!(examples.len() >= 4);
     for example in examples {
-        let pipeline = Pipeline::parse(example, "docs/stream.md").unwrap_or_else(|error| panic!("{error}"));
+        let pipeline = Pipeline::parse(example, "docs/reference/stream.md").unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(pipeline.planner().unwrap().operators().len(), pipeline.operators().count());
     }
 }
 
 #[test]
 fn the_page_names_every_key_and_operator() {
-    let page = include_str!("../../../../docs/stream.md");
+    let page = include_str!("../../../../docs/reference/stream.md");
     let keys = [
         "from",
         "format",
@@ -79,7 +79,7 @@ const CASES: u64 = 400;
 
 #[test]
 fn changed_descriptions_are_accepted_or_refused_in_one_sentence() {
-    let page = include_str!("../../../../docs/stream.md");
+    let page = include_str!("../../../../docs/reference/stream.md");
     let examples: Vec<&str> =
         page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     let mut random = Pcg64::seed_from_u64(19);

@@ -20,7 +20,7 @@ pub(crate) struct Computer {
 pub(crate) const PERFORMANCES: [u32; 5] = [10, 15, 20, 25, 30];
 
 /// The computers of table 6.1. The queue policies of their firmware are not published; the settings given here beside
-/// the drive files were fitted to the published best allowances (docs/regulation.md).
+/// the drive files were fitted to the published best allowances (docs/explanation/experiments.md).
 pub(crate) const COMPUTERS: [Computer; 3] = [
     Computer { name: "PC1", drive: "scorpio-wd1200bevs", settings: &[("queue.policy", "fcfs")] },
     Computer { name: "PC2", drive: "scorpio-wd10tpvx", settings: &[("queue.age_weight", "0.09")] },

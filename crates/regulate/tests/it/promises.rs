@@ -1,4 +1,4 @@
-//! Short tests of the results in `docs/regulation.md`: one drive that reorders without regard to age, few I/Os.
+//! Short tests of the results in `docs/results/regulation.md`: one drive that reorders without regard to age, few I/Os.
 
 #[path = "../../examples/kochi2023/flash.rs"]
 mod flash;

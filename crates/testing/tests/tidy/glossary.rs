@@ -7,7 +7,7 @@ use crate::{assert_none, root};
 
 #[test]
 fn every_term_of_the_glossary_leads_to_an_item_that_exists() {
-    let text = fs::read_to_string(root().join("docs/glossary.md")).unwrap();
+    let text = fs::read_to_string(root().join("docs/reference/glossary.md")).unwrap();
     let rows = rows(&text, "term");
     assert!(rows.len() >= 40, "{} terms", rows.len());
     let missing = rows.iter().flat_map(|row| quoted(&row[2])).filter(|path| !exists(path));
@@ -19,7 +19,7 @@ fn every_term_of_the_glossary_leads_to_an_item_that_exists() {
 
 #[test]
 fn terms_are_in_alphabetical_order() {
-    let text = fs::read_to_string(root().join("docs/glossary.md")).unwrap();
+    let text = fs::read_to_string(root().join("docs/reference/glossary.md")).unwrap();
     let terms: Vec<String> = rows(&text, "term").iter().map(|row| row[0].to_lowercase()).collect();
     assert!(terms.is_sorted(), "{terms:?}");
 }

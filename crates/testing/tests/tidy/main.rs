@@ -1,14 +1,19 @@
 //! The house rules that the compiler does not check: which crate may use which, what a pure module may name, no cycles
-//! between files, constants that say what they are. ARCHITECTURE.md holds the rules; its tables are read here.
+//! between files, constants that say what they are; and what documents refer to. ARCHITECTURE.md holds the rules; its
+//! tables are read here.
 
+mod comments;
 mod constants;
 mod cycles;
 mod dependencies;
+mod documents;
 mod glossary;
 mod imports;
 mod interfaces;
 mod invariants;
+mod links;
 mod paths;
+mod reference;
 mod source;
 mod table;
 

@@ -1,21 +1,10 @@
 //! Files that documents refer to.
 
 use std::fs;
-use std::path::PathBuf;
 
+use crate::documents::documents;
 use crate::table::quoted;
 use crate::{assert_none, root};
-
-/// Returns the documents in the checkout.
-fn documents() -> Vec<PathBuf> {
-    let root = root();
-    let mut found: Vec<PathBuf> =
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].iter().map(|name| root.join(name)).collect();
-    found.extend(fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path()));
-    found.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
-    found.sort();
-    found
-}
 
 #[test]
 fn files_of_the_checkout_that_documents_name_exist() {

@@ -23,7 +23,7 @@ use crate::replay::Simulated;
 /// Parts of the trace, each of which is left out once.
 const JACKKNIFE_PARTS: usize = 10;
 /// Standard errors by which the fit must get worse without a figure's change for the change to be kept. On the measured
-/// drives of `docs/accuracy.md` a lower bound lets a fit make the part worse that it did not see (hp_c2247a,
+/// drives of `docs/results/accuracy.md` a lower bound lets a fit make the part worse that it did not see (hp_c2247a,
 /// barracuda), and a higher one rejects figures that would have made it better (cheetah9LP, barracuda).
 const WORSE_MIN_STANDARD_ERRORS: f64 = 1.0;
 /// Requests on which a figure must depend.

@@ -207,7 +207,7 @@ fn a_calibration_chooses_the_access_and_predicts_the_cost_of_what_is_spilled() {
 #[test]
 fn the_commands_of_the_documentation_run() {
     let scratch = Scratch::new("sql_docs");
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/datafusion.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-to/datafusion.md");
     let page = std::fs::read_to_string(page).unwrap();
     let mut count = 0;
     for command in page.lines().filter_map(|line| line.strip_prefix("$ sakiyomi sql ")) {

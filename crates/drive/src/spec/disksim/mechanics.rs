@@ -41,7 +41,7 @@ pub(super) fn servo(
 /// Adds a point for distance 0 to a measured curve. An extracted table contains command times minus the time of a
 /// command without a seek, so its values include what any new access needs until the head is on track; an access
 /// without a seek then takes about as long as the shortest seek. On the measured drives with such tables this holds to
-/// 0.1 to 0.3 ms (`docs/accuracy.md`).
+/// 0.1 to 0.3 ms (`docs/explanation/accuracy.md`).
 fn in_place(mut points: Vec<(u32, Nanos)>) -> Vec<(u32, Nanos)> {
     if let Some((distance, time)) = points.first().copied()
         && distance > 0
