@@ -308,9 +308,9 @@ impl DriveSpec {
             (Overhead::Same(overhead.completion), "interface.overhead.completion"),
             (Overhead::Same(completion_write), "interface.overhead.completion_write"),
         ];
-        let befores = [(false, false), (true, false), (false, true)];
+        let orders = [(false, false), (true, false), (false, true)];
         kinds.into_iter().try_for_each(|(time, key)| {
-            befores.into_iter().try_for_each(|(write, continued)| {
+            orders.into_iter().try_for_each(|(write, continued)| {
                 check.mechanical(time.after(Before { write, continued }), key)
             })
         })

@@ -128,7 +128,7 @@ impl Region {
 
     fn advise(&self, range: Range<usize>, advice: Advice) -> io::Result<()> {
         debug_assert!(range.start <= range.end && range.end <= self.length.next_multiple_of(page_size()));
-        // SAFETY: the range is within this mapping. Among the advices used here only `LinuxDontNeed` discards data;
+        // SAFETY: the range is within this mapping. Of the kinds of advice used here only `LinuxDontNeed` discards data;
         // the safety conditions of `discard` cover it.
         Ok(unsafe { madvise(self.start.as_ptr().add(range.start).cast(), range.len(), advice) }?)
     }

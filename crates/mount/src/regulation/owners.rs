@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_number_is_anothers_before_its_end_is_told_is_forgotten_all_the_same() {
+    fn a_process_is_forgotten_whose_number_another_one_has_before_its_end_is_told() {
         for tree in [false, true] {
             let owners = Owners::new(Room::of(1024)).unwrap();
             let held = |process| if tree { Held::Tree(process) } else { Held::Process(process) };
@@ -269,7 +269,7 @@ mod tests {
             end(child);
             let Some(child) = successor(pid) else {
                 let why = "a number cannot be given anew here: needs /proc/sys/kernel/ns_last_pid";
-                return sakiyomi_testing::skipped("whose_number_is_anothers", why);
+                return sakiyomi_testing::skipped("a_process_is_forgotten", why);
             };
             let second = held(owners.process(pid).unwrap());
             assert!(owners.rated(&second).is_none(), "it has no rate");

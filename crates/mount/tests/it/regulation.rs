@@ -276,7 +276,7 @@ fn what_is_not_understood_is_answered() {
 }
 
 #[test]
-fn only_root_and_its_own_user_set_a_processs_rate() {
+fn only_root_and_its_own_user_set_the_rate_of_a_process() {
     if !can_mount("only_root_and_its_own_user") {
         return;
     }
@@ -505,8 +505,8 @@ fn the_end_of_a_process_ends_its_rate_and_a_mounts_end_waits_for_nobody() {
 }
 
 #[test]
-fn rates_are_kept_on_the_backing_directorys_own_device() {
-    if !can_mount("rates_are_kept_on_the_backing") {
+fn rates_are_kept_on_the_device_of_the_backing_directory() {
+    if !can_mount("rates_are_kept_on_the_device") {
         return;
     }
     let options = Options { regulate: Some(Regulate::default()), ..Options::default() };

@@ -210,8 +210,8 @@ impl Tally {
     ) -> Summary {
         self.summary.storage_rate = rate;
         self.summary.could_save = self.would_help.map(|share| could_save(share, now, self.busiest, rate));
-        let advices = self.summary.readings.iter_mut().filter_map(|told| told.advice.as_mut());
-        for advice in advices {
+        let advised = self.summary.readings.iter_mut().filter_map(|told| told.advice.as_mut());
+        for advice in advised {
             // More than the storage delivers in the time of an access is useless.
             let amount = rate.map(|rate| u128::from(rate) * u128::from(advice.access.0) / 1_000_000_000);
             let most = amount.and_then(|amount| u64::try_from(2 * amount).ok()).unwrap_or(1 << 62);
