@@ -18,14 +18,20 @@ use crate::args::parse_method;
 /// Heading in a command's help.
 const RESOURCES: &str = "Resources";
 
-/// Allocator settings while a job runs. Batches and row groups of up to some MiB are allocated and freed all the time;
-/// a separate mapping for each would fault its pages in again. Unused memory that is kept counts against the memory
-/// limit, so the thresholds are low.
-const KEEP: Keep = Keep { arenas: 2, mapped_min_bytes: 8 << 20, trim_bytes: 8 << 20 };
+/// One part in this many of the memory limit is the size from which an allocation has a mapping of its own, and that of the
+/// free memory which an arena keeps. Smaller allocations leave gaps of such sizes in an arena, and these count against the
+/// limit: batches of some MiB each took 50 MiB of gaps at a limit of 64 MiB.
+const KEPT_PARTS: u64 = 64;
+/// The largest such size. Batches and row groups of up to some MiB are allocated and freed all the time; a mapping for each
+/// would fault its pages in again.
+const KEPT_MAX_BYTES: u64 = 8 << 20;
+/// Arenas: memory that is freed in one of them is not reused by the others.
+const ARENAS: i32 = 2;
 
-/// Sets the allocator for jobs.
-pub(crate) fn keep_memory() {
-    allocator::keep(KEEP);
+/// Sets the allocator for jobs with this memory limit, in bytes.
+pub(crate) fn keep_memory(limit: u64) {
+    let bytes = (limit / KEPT_PARTS).min(KEPT_MAX_BYTES) as i32;
+    allocator::keep(Keep { arenas: ARENAS, mapped_min_bytes: bytes, trim_bytes: bytes });
 }
 
 /// Resources of a job.
@@ -130,7 +136,7 @@ impl JobArgs {
 
     /// Opens a job that runs a plan.
     pub(crate) fn open_for(&self, plan: Option<&Plan>) -> Result<Job> {
-        keep_memory();
+        keep_memory(self.memory.0);
         let options = self.options()?;
         Ok(Job::new(plan.map_or(options.clone(), |plan| plan.job_options(&options)))?)
     }

@@ -12,7 +12,8 @@ fn the_examples_of_the_page_are_accepted() {
         page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert!(examples.len() >= 4);
     for example in examples {
-        let pipeline = Pipeline::parse(example, "docs/reference/stream.md").unwrap_or_else(|error| panic!("{error}"));
+        let pipeline =
+            Pipeline::parse(example, "docs/reference/stream.md").unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(pipeline.planner().unwrap().operators().len(), pipeline.operators().count());
     }
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use sakiyomi_probe::calibration::DeviceCosts;
 use sakiyomi_query::Error;
+use sakiyomi_query::JobOptions;
 use sakiyomi_query::calibrate::{Effort, OperatorCalibration, SCHEMA, Site, calibrate, default_path, steps};
 use sakiyomi_query::cost::correction::Factor;
 use sakiyomi_query::job::spill_directory;
@@ -102,7 +103,7 @@ impl Calibrate {
         let mut progress = Progress::new(Some(steps(sites.len()).len() as u64), common.quiet);
         let mut done = 0;
         // Memory costs as much as in a job.
-        keep_memory();
+        keep_memory(JobOptions::default().memory as u64);
         let measured = calibrate(now.as_secs(), effort, sites, &mut |group| {
             done += 1;
             progress.set(done - 1, || group.to_owned()).is_ok()

@@ -79,7 +79,8 @@ const fn case(name: &'static str, sources: &'static [Source], work: Work, memory
 impl Case {
     /// The options of the result: the compression that commands use unless told otherwise.
     pub(super) fn output_options(&self) -> OutputOptions {
-        let compression = if self.format == Format::Parquet { Compression::Snappy } else { Compression::None };
+        let compression =
+            if self.format == Format::Parquet { Compression::Snappy } else { Compression::None };
         OutputOptions { compression, ..OutputOptions::new(self.format) }
     }
 }
