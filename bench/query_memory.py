@@ -15,7 +15,7 @@ without swapping, which also counts tmpfs and the page cache that cannot be recl
 | sort-long | one string of 50 MB between short ones; fits at 512 MiB |
 | sort-columns | 1,000 columns |
 | sort-equal | 4 million rows with the same key |
-| join-equal | 12,000 by 40 rows of 16 KB with the same key, joined; one key is selected |
+| join-equal | 12,000 by 40 rows of 16 KB with the same key, joined; the key and the lengths of the texts are selected |
 | groups | LINEITEM, shuffled, grouped by `l_orderkey`; as many groups as orders |
 | groups-rows | 6 million groups of one row |
 | sort-lineitem | LINEITEM, shuffled, sorted by `l_partkey` and `l_suppkey` |
@@ -59,7 +59,7 @@ CASES = {
     "sort-long": (["long"], ["sort", "long", "--by", "k"]),
     "sort-columns": (["columns"], ["sort", "columns", "--by", "k"]),
     "sort-equal": (["equal"], ["sort", "equal", "--by", "k"]),
-    "join-equal": (["left", "right"], ["join", "left", "right", "--on", "k", "--select", "k"]),
+    "join-equal": (["left", "right"], ["join", "left", "right", "--on", "k", "--select", "k, length(t) + length(t_right) as n"]),
     "groups": (["lineitem"], ["aggregate", "lineitem", "--by", "l_orderkey", "--sum", "l_quantity"]),
     "groups-rows": (["rows"], ["aggregate", "rows", "--by", "k", "--sum", "i"]),
     "sort-lineitem": (["lineitem"], ["sort", "lineitem", "--by", "l_partkey,l_suppkey"]),

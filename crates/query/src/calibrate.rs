@@ -39,7 +39,7 @@ pub use measure::Effort;
 pub use sakiyomi_probe::calibration::LoadError;
 
 /// The name and version of the file's contents.
-pub const SCHEMA: &str = "sakiyomi.operator-costs/4";
+pub const SCHEMA: &str = "sakiyomi.operator-costs/5";
 
 /// CPU costs of operators, with the machine on which they were measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -91,6 +91,7 @@ pub fn calibrate(
         encode: formats.encode,
         codecs: formats.codecs,
         scatter: rows.scatter,
+        partition: tables.partition,
         radix_sort_ns_per_row: rows.radix_sort,
         text_key_ns: rows.text_key_ns,
         comparison_ns: rows.comparison_ns,

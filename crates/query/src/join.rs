@@ -56,7 +56,7 @@ pub use kind::{JOIN_KINDS, JoinKind};
 pub use layout::COLLISION_SUFFIX;
 pub use merge::MergeJoin;
 pub use operator::{JoinMethod, join, schema};
-pub(crate) use operator::{schema_with_types, sort_memory};
+pub(crate) use operator::{schema_with_types, sort_memory, sources};
 
 #[cfg(test)]
 mod tests;

@@ -35,8 +35,8 @@ const WIDE_COLUMN_COUNT: usize = 16;
 /// Bytes of a number.
 const NUMBER_BYTES: usize = 8;
 /// Columns of text besides a number, and their mean bytes, to separate the cost per byte from the cost per text.
-const TEXT_COLUMNS: usize = 3;
-const TEXT_MEAN_BYTES: [usize; 2] = [12, 60];
+pub(super) const TEXT_COLUMNS: usize = 3;
+pub(super) const TEXT_MEAN_BYTES: [usize; 2] = [12, 60];
 /// Distinct values of the first column of a key whose codes are often equal.
 const TIED_VALUES: u64 = 97;
 /// Bytes of all rows, and number of partitions, of sorts by text.
@@ -152,10 +152,10 @@ enum Key {
     TiedTexts,
 }
 
-/// Number, width and key of sorted rows.
+/// Number, width and key of generated rows.
 #[derive(Clone, Copy)]
-struct Sizes {
-    rows: usize,
+pub(super) struct Sizes {
+    pub(super) rows: usize,
     /// Columns of numbers.
     numbers: usize,
     /// Columns of text after them, and their mean bytes.
@@ -165,12 +165,12 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn numbers(effort: Effort, bytes: usize, numbers: usize) -> Sizes {
+    pub(super) fn numbers(effort: Effort, bytes: usize, numbers: usize) -> Sizes {
         let rows = effort.amount(bytes) / (numbers * NUMBER_BYTES) + 1;
         Sizes { rows, numbers, texts: 0, text_bytes: 0, key: Key::Number }
     }
 
-    fn texts(effort: Effort, bytes: usize, text_bytes: usize) -> Sizes {
+    pub(super) fn texts(effort: Effort, bytes: usize, text_bytes: usize) -> Sizes {
         let of_row = Sizes { rows: 0, numbers: 1, texts: TEXT_COLUMNS, text_bytes, key: Key::Number };
         Sizes { rows: effort.amount(bytes) / of_row.width() + 1, ..of_row }
     }
@@ -179,7 +179,7 @@ impl Sizes {
         self.numbers * NUMBER_BYTES + self.texts * (self.text_bytes + TEXT_LENGTH_BYTES)
     }
 
-    fn schema(self) -> SchemaRef {
+    pub(super) fn schema(self) -> SchemaRef {
         let field = |column: usize| {
             let data_type = if column < self.numbers { DataType::Int64 } else { DataType::Utf8 };
             Field::new(format!("c{column}"), data_type, false)
@@ -188,7 +188,7 @@ impl Sizes {
     }
 
     /// Batches of random values.
-    fn batches(self) -> Result<Vec<RecordBatch>, Error> {
+    pub(super) fn batches(self) -> Result<Vec<RecordBatch>, Error> {
         let mut random = generator(1);
         let schema = self.schema();
         let batch = |from: usize| {

@@ -8,19 +8,22 @@ use rand_core::Rng;
 use sakiyomi_os::cpu::of_this_thread;
 
 use super::data::{batch, column, generator, job, text};
-use super::measure::{Effort, cpu_ns, median};
+use super::measure::{Effort, cpu_ns, fitted, median, split};
+use super::rows::{Sizes, TEXT_COLUMNS, TEXT_MEAN_BYTES};
 use crate::aggregate::{Aggregate, Aggregation, Function, aggregate};
 use crate::batches::InMemory;
 use crate::cost::curve::{Curve, CurvePoint};
-use crate::cost::operators::ValueKind;
+use crate::cost::operators::{RowCost, ValueKind};
 use crate::join::{Condition, HashJoin, JoinKind, JoinSide, MergeJoin};
-use crate::{Batches, Error, Job};
+use crate::spill::{Level, SpillCompression};
+use crate::{Batches, Error, Job, JobOptions};
 use sakiyomi_expression::Expression;
 
 /// Measured costs of tables and expressions.
 pub(super) struct TableCosts {
     pub(super) build: Curve,
     pub(super) probe: Curve,
+    pub(super) partition: RowCost,
     pub(super) grouped: Grouped,
     pub(super) group_text_ns_per_value: f64,
     pub(super) update_ns_per_value: f64,
@@ -52,6 +55,13 @@ const STATES: [(Function, usize); 4] =
     [(Function::Sum, 1), (Function::Sum, 0), (Function::Min, 1), (Function::Max, 1)];
 /// Index of the number of groups with which merging is measured: the tables of partitions exceed private caches.
 const MERGED_GROUPS: usize = 3;
+/// Columns of narrow and of wide rows of numbers that are partitioned.
+const PARTITIONED_COLUMNS: [usize; 2] = [2, 12];
+/// Bytes of the rows that are partitioned: a multiple of what a job with this memory limit keeps.
+const PARTITIONED_BYTES: usize = 16 << 20;
+const PARTITIONING_MEMORY_BYTES: usize = 64 << 20;
+/// Partitions of such a job.
+const PARTITIONS: f64 = 64.0;
 /// Rows of each side of a merge join.
 const JOINED_ROWS: usize = 1 << 18;
 /// Rows of a batch.
@@ -85,6 +95,7 @@ pub(super) fn measure(effort: Effort) -> Result<TableCosts, Error> {
     Ok(TableCosts {
         build: Curve::new(build),
         probe: Curve::new(probe),
+        partition: partition(effort)?,
         grouped,
         group_text_ns_per_value,
         update_ns_per_value,
@@ -143,6 +154,44 @@ fn hash_join(effort: Effort, rows: usize) -> Result<(f64, f64), Error> {
     let built = operator_ns(effort, || join(&one))?;
     let probed = operator_ns(effort, || join(&many))?;
     Ok((built / rows as f64, (probed - built).max(0.0) / probes.len() as f64))
+}
+
+/// CPU time to partition rows, in nanoseconds.
+fn partition(effort: Effort) -> Result<RowCost, Error> {
+    let numbers = |columns: usize| -> Result<(f64, f64), Error> {
+        let ns = partitioning(effort, Sizes::numbers(effort, PARTITIONED_BYTES, columns))?;
+        Ok((columns as f64, ns))
+    };
+    let [narrow, wide] = PARTITIONED_COLUMNS.map(numbers);
+    let (row_ns, ns_per_value) = fitted(&[narrow?, wide?]);
+    let texts = |bytes: usize| -> Result<(f64, f64), Error> {
+        let ns = partitioning(effort, Sizes::texts(effort, PARTITIONED_BYTES, bytes))?;
+        Ok(((bytes * TEXT_COLUMNS) as f64, ns))
+    };
+    let [short, long] = TEXT_MEAN_BYTES.map(texts);
+    let (texts_ns, ns_per_byte) = split(short?, long?);
+    let ns_per_text = ((texts_ns - row_ns - ns_per_value) / TEXT_COLUMNS as f64).max(0.0);
+    let ns_per_row = Curve::new(vec![CurvePoint { size: PARTITIONS, ns: row_ns }]);
+    Ok(RowCost { ns_per_row, ns_per_value, ns_per_text, ns_per_byte })
+}
+
+/// CPU time to partition a row, in nanoseconds, in a hash join whose build side exceeds the memory.
+fn partitioning(effort: Effort, sizes: Sizes) -> Result<f64, Error> {
+    let build = InMemory::new(sizes.schema(), sizes.batches()?);
+    let probe = table(&[0], ["k2", "b"])?;
+    let condition = Condition::parse("c0=k2", &build.schema(), &probe.schema())?;
+    let spent = operator_ns(effort, || {
+        let job = Job::new(JobOptions {
+            memory: PARTITIONING_MEMORY_BYTES,
+            threads: 1,
+            spill_compression: SpillCompression::Fixed(Level::None),
+            ..JobOptions::default()
+        })?;
+        let (left, right) = (Box::new(build.clone()), Box::new(probe.clone()));
+        HashJoin::new(&job, left, right, &condition, JoinKind::Inner, JoinSide::Left)?;
+        Ok(cpu_ns(&job, "partition"))
+    })?;
+    Ok(spent / sizes.rows.max(1) as f64)
 }
 
 /// Batches of a key and a number; the key is a text of some mean bytes, or a number.

@@ -16,8 +16,9 @@ use super::step::{PhaseKind, Step};
 pub const FACTOR_MIN: f64 = 0.25;
 /// Largest factor, for the same reason.
 pub const FACTOR_MAX: f64 = 4.0;
-/// Shorter times are not compared, in nanoseconds: they are mostly those of the measurement itself.
-const COMPARED_MIN_NS: u64 = 1_000_000;
+/// Shorter times are not compared, in nanoseconds. They are mostly those of starting threads and of first uses of memory, of
+/// which longer jobs have no more: such a time says little about the rows.
+const COMPARED_MIN_NS: u64 = 50_000_000;
 /// Fewest ratios that have a spread of their own.
 const SPREAD_RATIOS_MIN: usize = 3;
 /// Standard deviation of normal errors over their median absolute deviation.

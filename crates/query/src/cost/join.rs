@@ -129,9 +129,7 @@ fn partitioned(work: &Work<'_>, side: usize, partitions: u64) -> Result<Vec<Stag
     let (compress_ns, spilled) = work.compress(rows)?;
     let passes = partitions.ilog(HASH_PARTITIONS);
     let first = partitions / HASH_PARTITIONS.pow(passes.saturating_sub(1));
-    // Rows are found by their hashes, and taken from a batch in caches.
-    let divide_ns =
-        |count: u64| work.scatter_ns(rows, count as f64) + work.gather_ns(rows, 1.0) + compress_ns;
+    let divide_ns = |count: u64| work.costs.partition.ns(rows.count, rows.shape, count as f64) + compress_ns;
     let again_ns = divide_ns(HASH_PARTITIONS) + work.restore_ns(rows)?;
     let mut read = work.scan(Step::Partition, STREAMING, side)?;
     read.user_ns += divide_ns(first);

@@ -120,6 +120,9 @@ pub struct OperatorCosts {
     pub codecs: Vec<CodecCost>,
     /// Converting columns to packed rows and scattering them to partitions; by the number of partitions.
     pub scatter: RowCost,
+    /// Dividing batches by the hashes of a key and writing each partition in batches, without compression; by the number of
+    /// partitions.
+    pub partition: RowCost,
     /// Radix sort of a 64-bit key with a reference to a row; by the number of rows.
     pub radix_sort_ns_per_row: Curve,
     /// Extracting the 64-bit key of a text from a row, in addition to that of a number.
@@ -232,9 +235,10 @@ impl OperatorCosts {
         }
     }
 
-    fn curves(&self) -> [&Curve; 10] {
+    fn curves(&self) -> [&Curve; 11] {
         [
             &self.scatter.ns_per_row,
+            &self.partition.ns_per_row,
             &self.gather.ns_per_row,
             &self.radix_sort_ns_per_row,
             &self.merge_ns_per_row,
@@ -247,12 +251,15 @@ impl OperatorCosts {
         ]
     }
 
-    fn figures(&self) -> [f64; 18] {
+    fn figures(&self) -> [f64; 21] {
         [
             self.merge_ns_per_value,
             self.scatter.ns_per_value,
             self.scatter.ns_per_text,
             self.scatter.ns_per_byte,
+            self.partition.ns_per_value,
+            self.partition.ns_per_text,
+            self.partition.ns_per_byte,
             self.gather.ns_per_value,
             self.gather.ns_per_text,
             self.gather.ns_per_byte,

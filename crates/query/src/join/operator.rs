@@ -116,6 +116,17 @@ pub(crate) fn schema_with_types(
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
+/// For each column of the result the columns of the left and of the right side that it is made of.
+pub(crate) fn sources(sides: [&Schema; 2], condition: &Condition, kind: JoinKind) -> Vec<[Option<usize>; 2]> {
+    let layout = Layout::new(sides[0], sides[1], condition, kind);
+    let sources = layout.origins.into_iter().map(|origin| match origin {
+        Origin::Left(left) => [Some(left), None],
+        Origin::Right(right) => [None, Some(right)],
+        Origin::Merged(left, right) => [Some(left), Some(right)],
+    });
+    sources.collect()
+}
+
 /// Whether rows that another program sorted by the pairs are in the order of a join. It may have sorted -0 before 0, so
 /// that a later key is out of order.
 fn is_order_unique(pairs: &[KeyPair]) -> bool {

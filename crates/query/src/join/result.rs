@@ -16,10 +16,11 @@ pub(super) const RESULT_BATCH_ROWS: usize = 8192;
 const RESULT_BATCH_BYTES: usize = 16 << 20;
 
 /// Lower limit of the maximum bytes of a result batch if memory is short.
-const RESULT_BATCH_MIN_BYTES: usize = 1 << 20;
+const RESULT_BATCH_MIN_BYTES: usize = 512 << 10;
 
-/// A result batch uses at most 1/8 of the unreserved memory.
-const AVAILABLE_PARTS: usize = 8;
+/// A result batch has at most one part in this many of the unreserved memory. Several are in use, and the allocator leaves
+/// gaps of such sizes.
+const AVAILABLE_PARTS: usize = 32;
 
 /// Batches of more than 1/4 of the maximum rows are returned without a copy; smaller ones are coalesced.
 const SMALL_BATCH_PART: usize = 4;

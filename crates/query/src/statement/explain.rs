@@ -14,14 +14,13 @@ use crate::cost::{
     ColumnShape, Explanation, GroupSize, Limits, Model, Operator, OperatorCosts, Storage, Task,
 };
 use crate::describe;
-use crate::join::Condition;
 use crate::order;
 use crate::table::{ColumnStatistics, Table};
 use crate::{Error, Job};
 use sakiyomi_expression::Expression;
 
 use super::aggregate::{Aggregate, bound, bound_q1};
-use super::join::Join;
+use super::join::{Bound, Join, bound as bound_join};
 use super::key::key;
 use super::rows::{Input, Rows};
 use super::shape::{self, Shaped};
@@ -116,8 +115,7 @@ pub fn explain_join(
     destination: &Destination,
     calibrated: Calibrated<'_>,
 ) -> Result<Explanation, Error> {
-    let (left, right) = (Rows::bind(Input::all(left), true)?, Rows::bind(Input::all(right), true)?);
-    let condition = Condition::parse(&join.on, &left.schema(), &right.schema())?;
+    let Bound { left, right, condition, .. } = bound_join(left, right, join)?;
     let sides = vec![calibrated.shaped(job, &left, 0)?, calibrated.shaped(job, &right, 1)?];
     let places = condition.left();
     let sample = left.typed_sample(job, &places, KEY_SAMPLE_ROWS)?;

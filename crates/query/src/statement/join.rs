@@ -1,10 +1,16 @@
 //! `join`: rows of two tables with equal keys.
 
+use std::collections::BTreeSet;
+
+use arrow_schema::SchemaRef;
+
 use crate::cost::Plan;
-use crate::join::{Condition, JoinInput, JoinKind, JoinMethod, Joined, OpenStreams, schema_with_types};
+use crate::join::{
+    Condition, JoinInput, JoinKind, JoinMethod, Joined, OpenStreams, schema_with_types, sources,
+};
 use crate::sort::SortOptions;
 use crate::table::Table;
-use crate::transform::Transform;
+use crate::transform::{Transform, needed};
 use crate::{Batches, Error, Job};
 use sakiyomi_expression::{Expression, Projection};
 
@@ -41,15 +47,7 @@ pub fn join(
     destination: &Destination,
     plan: Option<&Plan>,
 ) -> Result<Outcome, Error> {
-    let (mut left, mut right) = (Rows::bind(Input::all(left), true)?, Rows::bind(Input::all(right), true)?);
-    let condition = Condition::parse(&join.on, &left.schema(), &right.schema())?;
-    let schema = crate::join::schema(&left.schema(), &right.schema(), &condition, join.kind);
-    let (sides, stored) =
-        ([&*left.schema(), &right.schema()], [&*left.stored_schema(), &right.stored_schema()]);
-    let stored = schema_with_types(sides, &condition, join.kind, stored);
-    let filter = join.filter.as_ref().map(|text| Expression::condition(text, &schema)).transpose()?;
-    let select = join.select.as_ref().map(|text| Projection::parse(text, &schema)).transpose()?;
-    let result = select.as_ref().map_or(stored, Projection::schema);
+    let Bound { mut left, mut right, condition, filter, select, result } = bound(left, right, join)?;
     let sink = Sink::open(job, &result, destination)?;
     let progress = job.progress();
     progress.begin("reading");
@@ -61,6 +59,49 @@ pub fn join(
     let joined = crate::join::join(job, left_input, right_input, &condition, join.kind, method)?;
     give_out(job, joined, (filter, select), &sink)?;
     Ok(Outcome::of(job, &[&left, &right], sink.finish()?))
+}
+
+/// Both sides of a join, and its expressions.
+pub(super) struct Bound {
+    pub(super) left: Rows,
+    pub(super) right: Rows,
+    pub(super) condition: Condition,
+    filter: Option<Expression>,
+    select: Option<Projection>,
+    /// Names and types of the result as stored in files.
+    result: SchemaRef,
+}
+
+/// Binds a join to its tables. Columns that neither its pairs nor its result need are not read.
+pub(super) fn bound(left: Table, right: Table, join: &Join) -> Result<Bound, Error> {
+    let (mut left, mut right) = (Rows::bind(Input::all(left), true)?, Rows::bind(Input::all(right), true)?);
+    let condition = Condition::parse(&join.on, &left.schema(), &right.schema())?;
+    let schema = crate::join::schema(&left.schema(), &right.schema(), &condition, join.kind);
+    let (sides, stored) =
+        ([&*left.schema(), &right.schema()], [&*left.stored_schema(), &right.stored_schema()]);
+    let stored = schema_with_types(sides, &condition, join.kind, stored);
+    let filter = join.filter.as_ref().map(|text| Expression::condition(text, &schema)).transpose()?;
+    let select = join.select.as_ref().map(|text| Projection::parse(text, &schema)).transpose()?;
+    let result = select.as_ref().map_or(stored, Projection::schema);
+
+    let sources = sources(sides, &condition, join.kind);
+    let mut kept = [BTreeSet::from_iter(condition.left()), BTreeSet::from_iter(condition.right())];
+    for column in needed(filter.as_ref(), select.as_ref(), sources.len()) {
+        kept.iter_mut().zip(sources[column]).for_each(|(kept, source)| kept.extend(source));
+    }
+    let is_kept = |column: &usize| {
+        let mut of_sides = sources[*column].iter().zip(&kept);
+        of_sides.all(|(source, kept)| source.is_none_or(|source| kept.contains(&source)))
+    };
+    let joined: Vec<usize> = (0..sources.len()).filter(is_kept).collect();
+    let [left_kept, right_kept] = kept.map(Vec::from_iter);
+    left.keep(&left_kept);
+    right.keep(&right_kept);
+    // The names of a side stay, so that the pairs are the same at other places.
+    let condition = Condition::parse(&join.on, &left.schema(), &right.schema())?;
+    let filter = filter.map(|filter| filter.onto(&joined));
+    let select = select.map(|select| select.onto(&joined));
+    Ok(Bound { left, right, condition, filter, select, result })
 }
 
 /// Both inputs, and the method: that of the caller, of a plan, or of a rule.

@@ -130,11 +130,100 @@ fn a_group_of_equal_keys_larger_than_the_memory() {
         kind: JoinKind::Inner,
         method: None,
         filter: None,
-        select: Some("k as k".to_owned()),
+        // The texts are needed on both sides.
+        select: Some("k as k, length(t) + length(t_right) as n".to_owned()),
     };
     let output = scratch.path("o");
     join(&job, left, right, &on, &to_file(output.clone()), None).unwrap();
     assert_eq!(numbers(&output), vec![1; 3600]);
+}
+
+/// The rows of a file of numbers, in order.
+fn number_rows(path: &Path) -> Vec<Vec<Option<i64>>> {
+    let reader =
+        ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap().build().unwrap();
+    let of_batch = |batch: RecordBatch| {
+        let columns: Vec<Int64Array> =
+            batch.columns().iter().map(|column| column.as_primitive::<Int64Type>().clone()).collect();
+        let row = move |row| columns.iter().map(|column| column.iter().nth(row).unwrap()).collect();
+        (0..batch.num_rows()).map(row).collect::<Vec<Vec<Option<i64>>>>()
+    };
+    let mut rows: Vec<_> = reader.flat_map(|batch| of_batch(batch.unwrap())).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn a_join_that_reads_only_the_columns_of_its_expressions_has_the_rows_of_one_that_reads_all() {
+    let scratch = Scratch::new("join-columns");
+    let column = |factor: i64, modulus: i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter((0..200).map(|row| (row % 7 > 0).then_some(row * factor % modulus))))
+    };
+    let table = |name: &str, columns: [(&str, ArrayRef); 5]| {
+        write(
+            scratch.path(name),
+            &RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))
+                .unwrap(),
+        )
+    };
+    let left = || {
+        table(
+            "l",
+            [
+                ("a", column(3, 50)),
+                ("k", column(1, 90)),
+                ("b", column(7, 31)),
+                ("x", column(5, 23)),
+                ("c", column(11, 41)),
+            ],
+        )
+    };
+    let right = || {
+        table(
+            "r",
+            [
+                ("c", column(2, 43)),
+                ("b", column(13, 60)),
+                ("k", column(1, 70)),
+                ("y", column(5, 23)),
+                ("d", column(9, 37)),
+            ],
+        )
+    };
+    // Expressions on names with and without a suffix, merged keys, keys of other names, and no columns of one side.
+    let paired = [
+        ("k=k", "b_right, c + 1 as n, k", Some("c_right < 30 or b_right is null")),
+        ("x=y, k=k", "d", None),
+        ("x=y", "k_right, k", Some("a < 40")),
+        ("k=k", "a", None),
+    ];
+    let kinds =
+        [JoinKind::Inner, JoinKind::Left, JoinKind::Right, JoinKind::Full, JoinKind::Semi, JoinKind::Anti];
+    for kind in kinds {
+        let single = [("k=k", "c", Some("b < 20")), ("x=y", "k, a", None)];
+        for (on, select, filter) in if kind.gives_pairs() { &paired[..] } else { &single[..] } {
+            let join_with = |select: Option<&str>, filter: Option<&str>, name: &str| {
+                let (select, filter) = (select.map(str::to_owned), filter.map(str::to_owned));
+                let on = Join { on: (*on).to_owned(), kind, filter, select, method: None };
+                let output = scratch.path(name);
+                join(&job(scratch.root(), 64 * MIB, 2), left(), right(), &on, &to_file(output.clone()), None)
+                    .unwrap();
+                output
+            };
+            let found = join_with(Some(select), *filter, "some");
+            // The expressions on the rows of the whole join.
+            let all = Table::open(&[join_with(None, None, "all")], &OpenOptions::default()).unwrap();
+            let input =
+                Input { table: all, filter: filter.map(str::to_owned), select: Some((*select).to_owned()) };
+            let expected = scratch.path("expected");
+            let first = select.split(',').next().unwrap().trim();
+            let by = Sort { by: first.to_owned(), limit: None, stable: false };
+            sort(&job(scratch.root(), 64 * MIB, 1), input, &by, &to_file(expected.clone()), None).unwrap();
+            let expected = number_rows(&expected);
+            assert!(!expected.is_empty() || kind == JoinKind::Anti, "{kind:?} {on} {select}");
+            assert_eq!(number_rows(&found), expected, "{kind:?} {on} {select} {filter:?}");
+        }
+    }
 }
 
 #[test]

@@ -35,17 +35,18 @@ pub(super) enum Source {
 /// Rows of a group, as other writers make them.
 const GROUP_ROWS: u64 = 122_880;
 /// Rows of the side of a join with a row for each key, a power of two.
-const SIDE_ROWS: usize = 1 << 19;
+const SIDE_ROWS: usize = 1 << 20;
 /// Rows of the other side: three for each key.
-const FACT_ROWS: usize = 3 << 19;
+const FACT_ROWS: usize = 3 << 20;
 /// Odd, so that its multiples modulo a power of two are all numbers, in no order.
 const KEY_FACTOR: u64 = 0x9_e377;
-/// Rows of 16 bytes: more than the least memory limit of the jobs.
-const NARROW_ROWS: usize = 4_000_000;
+/// Rows of 16 bytes: twice the least memory limit of the jobs. Jobs take a quarter of a second at least, so that starting
+/// threads and first uses of memory are a small part.
+const NARROW_ROWS: usize = 8_000_000;
 /// Rows of about 150 bytes: as many bytes.
-const WIDE_ROWS: usize = 400_000;
+const WIDE_ROWS: usize = 800_000;
 /// Rows of about 80 bytes: as many bytes.
-const TEXT_ROWS: usize = 700_000;
+const TEXT_ROWS: usize = 1_400_000;
 /// Bits of a random key.
 const KEY_BITS: u32 = 40;
 /// Columns of 4 bytes in a wide row.

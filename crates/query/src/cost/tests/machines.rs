@@ -145,6 +145,12 @@ pub(crate) fn operators(cores: usize, noise: &mut dyn FnMut() -> f64) -> Operato
             ns_per_text: 5.0,
             ns_per_byte: 0.1,
         },
+        partition: RowCost {
+            ns_per_row: curve(&[(16.0, 35.0), (128.0, 50.0)], noise()),
+            ns_per_value: 5.0,
+            ns_per_text: 15.0,
+            ns_per_byte: 0.3,
+        },
         radix_sort_ns_per_row: curve(&[(4096.0, 8.0), (65536.0, 15.0), (1048576.0, 40.0)], noise()),
         text_key_ns: 10.0 * noise(),
         comparison_ns: 10.0 * noise(),
