@@ -26,12 +26,12 @@ const KEPT_PARTS: u64 = 64;
 /// would fault its pages in again.
 const KEPT_MAX_BYTES: u64 = 8 << 20;
 /// Arenas: memory that is freed in one of them is not reused by the others.
-const ARENAS: i32 = 2;
+const ALLOCATOR_ARENAS: i32 = 2;
 
 /// Sets the allocator for jobs with this memory limit, in bytes.
 pub(crate) fn keep_memory(limit: u64) {
     let bytes = (limit / KEPT_PARTS).min(KEPT_MAX_BYTES) as i32;
-    allocator::keep(Keep { arenas: ARENAS, mapped_min_bytes: bytes, trim_bytes: bytes });
+    allocator::keep(Keep { arenas: ALLOCATOR_ARENAS, mapped_min_bytes: bytes, trim_bytes: bytes });
 }
 
 /// Resources of a job.

@@ -61,7 +61,7 @@ const PARTITIONED_COLUMNS: [usize; 2] = [2, 12];
 const PARTITIONED_BYTES: usize = 16 << 20;
 const PARTITIONING_MEMORY_BYTES: usize = 64 << 20;
 /// Partitions of such a job.
-const PARTITIONS: f64 = 64.0;
+const MEASURED_PARTITIONS: f64 = 64.0;
 /// Rows of each side of a merge join.
 const JOINED_ROWS: usize = 1 << 18;
 /// Rows of a batch.
@@ -171,7 +171,7 @@ fn partition(effort: Effort) -> Result<RowCost, Error> {
     let [short, long] = TEXT_MEAN_BYTES.map(texts);
     let (texts_ns, ns_per_byte) = split(short?, long?);
     let ns_per_text = ((texts_ns - row_ns - ns_per_value) / TEXT_COLUMNS as f64).max(0.0);
-    let ns_per_row = Curve::new(vec![CurvePoint { size: PARTITIONS, ns: row_ns }]);
+    let ns_per_row = Curve::new(vec![CurvePoint { size: MEASURED_PARTITIONS, ns: row_ns }]);
     Ok(RowCost { ns_per_row, ns_per_value, ns_per_text, ns_per_byte })
 }
 

@@ -1,7 +1,7 @@
 use sakiyomi_testing::Scratch;
 
 use super::*;
-use crate::cost::operators::{FileFormat, ValueCost};
+use crate::cost::operators::{Codec, CodecCost, FileFormat, ValueCost};
 use crate::cost::tests::machines::{DeviceSpec, operators};
 
 #[test]
@@ -15,6 +15,8 @@ fn all_jobs_run_and_are_compared_and_leave_no_file() {
         let arrow = values.clone().into_iter().map(|cost| ValueCost { format: FileFormat::Arrow, ..cost });
         values.extend(arrow.collect::<Vec<_>>());
     }
+    let lz4 = costs.codecs[0];
+    costs.codecs.push(CodecCost { codec: Codec::Snappy, ..lz4 });
     let mut begun = Vec::new();
     let found = measure(Effort::Glance, &costs, &sites, &mut |step| {
         begun.push(step);
