@@ -74,7 +74,7 @@ pub(super) fn result(rows: u64, columns: &[ColumnShape], destination: &Destinati
 }
 
 /// Estimates the groups of a table of `rows` rows, of which `sample` has the keys in sampled order, with at most
-/// `groups_max` groups by other knowledge.
+/// `groups_max` groups, such as a bound from column statistics.
 pub(super) fn groups(sample: &[ArrayRef], rows: u64, groups_max: u64) -> Result<u64, Error> {
     let mut keys = encoded(sample)?;
     if keys.is_empty() {
@@ -87,9 +87,11 @@ pub(super) fn groups(sample: &[ArrayRef], rows: u64, groups_max: u64) -> Result<
     Ok((distinct(keys, units) as u64).min(groups_max).clamp(1, rows.max(1)))
 }
 
-/// Estimates the distinct values of a population from a sample (Chao 1984, bias-corrected): `d + f1 (f1 - 1) / 2 (f2 + 1)`
-/// for `d` distinct values, of which `f1` occur once and `f2` twice; less the part of the population that was sampled.
-/// Without a value that occurs twice, it is the population.
+/// Estimates the distinct values of a population from a sample (Chao 1984, bias-corrected).
+///
+/// The estimate is `d + f1 (f1 - 1) / (2 (f2 + 1))` for `d` distinct values, of which `f1` occur once and `f2` twice. The
+/// second term is scaled by the unsampled fraction of the population (finite-population correction). If all sampled
+/// values are distinct, and there are several, the estimate is the population.
 pub(super) fn distinct<T: Ord>(mut sample: Vec<T>, population: f64) -> f64 {
     sample.sort_unstable();
     let (mut all, mut once, mut twice) = (0.0, 0.0, 0.0);
@@ -99,7 +101,7 @@ pub(super) fn distinct<T: Ord>(mut sample: Vec<T>, population: f64) -> f64 {
         twice += if same.len() == 2 { 1.0 } else { 0.0 };
     }
     if all > 1.0 && once == all {
-        // The sample has no value twice: they may all differ, and too few groups would be promised memory.
+        // All sampled values are distinct, so all values may be; an underestimate would reserve too little memory.
         return population.max(all);
     }
     let unseen_ratio = (1.0 - sample.len() as f64 / population.max(1.0)).max(0.0);

@@ -15,6 +15,9 @@ use crate::section::{Fact, Finding, Glossary, Present, Section, changed};
 use crate::value::Value;
 
 /// A trace with measured response times, compared with a simulated drive.
+///
+/// The trace is replayed twice. In the free replay each request is issued as soon as the simulation is ready for it. In
+/// the anchored replay each request is issued at its measured time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ValidateResult {
     /// The name of the trace.
@@ -25,14 +28,14 @@ pub struct ValidateResult {
     pub settings: Vec<String>,
     /// How the trace was read and freely replayed: `closed loop`, `device 1`.
     pub replay: Vec<String>,
-    /// Start of the judged requests by issue time, on the trace's own time line, in nanoseconds.
+    /// Start of the evaluated requests by issue time, on the trace's own time line, in nanoseconds.
     pub from_ns: u64,
-    /// End of the judged requests, likewise; absent if the trace was judged to its end.
+    /// End of the evaluated requests, likewise; absent if the trace was evaluated to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_ns: Option<u64>,
     /// Replayed requests.
     pub requests: u64,
-    /// Judged requests, to which all other figures refer.
+    /// Evaluated requests, to which all other figures refer.
     pub judged: u64,
     /// Response times of the real drive.
     pub measured_response_ns: Spread,
@@ -40,8 +43,8 @@ pub struct ValidateResult {
     pub free: Accuracy,
     /// Anchored replay: each request is issued at its measured time.
     pub anchored: Accuracy,
-    /// Coherence of the spindle phase predicted by the anchored replay, 0 to 1. Near 0, no better than chance, the
-    /// anchored errors include the rotational latency of every access.
+    /// Coherence of the spindle phase predicted by the anchored replay, 0 to 1. Near 0 the prediction is no better than
+    /// chance; the anchored errors then include the rotational latency of every access.
     #[serde(default)]
     pub spindle_coherence: f64,
     /// Hits and misses as the real drive reported them; absent if it did not, or always reported the same.
@@ -60,9 +63,9 @@ pub struct Accuracy {
     pub simulated_response_ns: Spread,
     /// Root mean square of the horizontal distance of the two distributions in nanoseconds (Ruemmler & Wilkes 1994).
     pub rms_ns: u64,
-    /// The demerit: the same over the mean of the measured times.
+    /// The demerit: the root mean square divided by the mean of the measured times.
     pub rms_ratio: f64,
-    /// The same from histograms with the bins of DiskSim's validation.
+    /// The root mean square, computed from histograms with the bins of DiskSim's validation, in nanoseconds.
     pub binned_rms_ns: u64,
     /// Errors of single requests.
     pub request_error_ns: RequestError,
