@@ -80,7 +80,7 @@ pub(super) fn groups(sample: &[ArrayRef], rows: u64, groups_max: u64) -> Result<
     if keys.is_empty() {
         return Ok(1);
     }
-    // A sample has runs of neighbours: rows with equal keys that follow each other in the table count once.
+    // A sample has runs of neighbors: rows with equal keys that follow each other in the table count once.
     let sampled = keys.len() as f64;
     keys.dedup();
     let units = rows as f64 * keys.len() as f64 / sampled;
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn groups_of_neighbours_are_as_many_as_their_runs() {
-        // Runs of 64 neighbours of a table that is in the order of its groups, which have 4 rows each.
+        // Runs of 64 neighbors of a table that is in the order of its groups, which have 4 rows each.
         let row = |n: i64| n / 64 * 6400 + n % 64;
         let found = groups(&numbers((0..16_000).map(|n| row(n) / 4)), 1_600_000, u64::MAX).unwrap() as f64;
         assert!((found / 400_000.0 - 1.0).abs() < 0.1, "{found}");

@@ -125,11 +125,11 @@ pub enum Kind {
 /// Hits and misses of the real drive, and the agreement with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Labels {
-    /// Reads that the real drive labelled hits.
+    /// Reads that the real drive labeled hits.
     pub hits: u64,
-    /// Reads that it labelled misses.
+    /// Reads that it labeled misses.
     pub misses: u64,
-    /// Share of the labelled reads for which the rule "a hit starts where the last read ended" agrees with the drive.
+    /// Share of the labeled reads for which the rule "a hit starts where the last read ended" agrees with the drive.
     pub baseline_agreement_ratio: f64,
     /// Agreement of the free replay with the labels.
     pub free: LabelAgreement,
@@ -140,19 +140,19 @@ pub struct Labels {
 /// Agreement of one replay with the labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LabelAgreement {
-    /// Share of the labelled reads for which simulation and drive agree.
+    /// Share of the labeled reads for which simulation and drive agree.
     pub agreement_ratio: f64,
-    /// Labelled and simulated as hits.
+    /// Labeled and simulated as hits.
     pub hits_as_hits: u64,
-    /// Labelled as hits, but simulated as misses.
+    /// Labeled as hits, but simulated as misses.
     pub hits_as_misses: u64,
-    /// Labelled as misses, but simulated as hits.
+    /// Labeled as misses, but simulated as hits.
     pub misses_as_hits: u64,
-    /// Labelled and simulated as misses.
+    /// Labeled and simulated as misses.
     pub misses_as_misses: u64,
-    /// Errors of the reads labelled hits.
+    /// Errors of the reads labeled hits.
     pub hit_error_ns: RequestError,
-    /// Errors of the reads labelled misses.
+    /// Errors of the reads labeled misses.
     pub miss_error_ns: RequestError,
 }
 
