@@ -142,7 +142,7 @@ pub fn in_euros(bid: Bid) -> Bid {
 }
 
 /// Every auction whose number is divisible by this one is selected: the condition of later suites, which the original's
-/// list of five auctions would hardly ever fulfil.
+/// list of five auctions would hardly ever fulfill.
 pub const SELECTED_DIVISOR: u64 = 123;
 
 /// Whether query 2 selects a bid.

@@ -2,7 +2,7 @@
 //!
 //! Memory does not grow with the run. Response times go into histograms with a relative bucket width of at most 0.1 %.
 //! Intervals ("chunks") are handed over as they close; for charts at most [`POINTS_MAX`] are kept, by merging
-//! neighbours.
+//! neighbors.
 
 mod latency;
 mod series;

@@ -10,7 +10,7 @@
 //! ```text
 //! look_ahead ─► schedule ─► plan ─► resident ────────────────────────► fetch ─┐
 //! files in turn             └─► cold ─► load ─► page cache ─► permit ──┘      ├─► piece ─► map ─► gather
-//!                                          └──► buffers ────► permit ─────────┘     (neighbours, or in order)
+//!                                          └──► buffers ────► permit ─────────┘     (neighbors, or in order)
 //! ```
 //!
 //! | file of `exec` | content |
@@ -28,7 +28,7 @@
 //!
 //! In `executor`, no file uses one of a row above its own. In `read/`, a file ends when its last guard is dropped, and
 //! its end is reported in order. A block's place is a range of numbers, so that results can arrive in any order:
-//! `gather` joins neighbours, `records` does the same for the edges of blocks. Each piece that is loaded holds a permit
+//! `gather` joins neighbors, `records` does the same for the edges of blocks. Each piece that is loaded holds a permit
 //! of a `semaphore` for each of its blocks, and so do its results until they are written, which bounds the memory. If
 //! results are consumed in order, a read waits for an empty pipe only after all earlier results have been consumed,
 //! because the pipe's writer may wait for them. Vector code comes from safe loops that the compiler vectorizes,

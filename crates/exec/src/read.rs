@@ -16,7 +16,7 @@
 //! paper's word count does), or with whole records only ([`BlockedRead::records`]); a record that crosses a block
 //! boundary is joined and mapped by itself.
 //!
-//! Results are reduced by an associative function as soon as neighbours are complete, or written in the file's order.
+//! Results are reduced by an associative function as soon as neighbors are complete, or written in the file's order.
 //! So blocks may be read in any order, and **cached blocks go first**: compute threads process them, mapped or copied,
 //! whichever is faster, while the I/O thread loads the others. If pages of the file were evicted before for lack of
 //! memory, the I/O thread starts after that, since the blocks that it loads would evict the cached ones.

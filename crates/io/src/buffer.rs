@@ -14,7 +14,7 @@
 //!
 //! A [`Loan`] charges other memory of the process to the budget.
 //!
-//! A buffer may outlive its pool and the stream that filled it. Memory is never uninitialised: the kernel provides
+//! A buffer may outlive its pool and the stream that filled it. Memory is never uninitialized: the kernel provides
 //! zeroed pages, and a reused buffer holds old bytes.
 //! zeroed pages, and a buffer that is used again holds old bytes.
 #![allow(unsafe_code)]
@@ -471,7 +471,7 @@ impl Buffer {
     #[must_use]
     pub fn space(&mut self) -> &mut [u8] {
         // SAFETY: the slot is this buffer's alone while it lives, has at least `capacity` bytes, is backed and
-        // initialised, and its region outlives it through the claim.
+        // initialized, and its region outlives it through the claim.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.capacity) }
     }
 

@@ -374,7 +374,7 @@ impl ReadStream {
         hold: usize,
     ) -> Result<ReadStream, Error> {
         let ahead = ahead.max(1);
-        // Neighbouring ranges are not joined beyond the available memory.
+        // Neighboring ranges are not joined beyond the available memory.
         let maps = stream.traits().maps;
         let most = if maps { usize::MAX } else { stream.pool().budget().max(1) };
         let block = block.start.min(most)..block.end.min(most);

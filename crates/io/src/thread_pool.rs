@@ -358,7 +358,7 @@ mod tests {
             pool.finish(0, &mut ended);
             pool.finish(1, &mut ended);
         }
-        // The thread may have begun one job before the caller's behaviour was measured, and one more before it took
+        // The thread may have begun one job before the caller's behavior was measured, and one more before it took
         // effect.
         assert!(watch.by_caller.load(Ordering::SeqCst) >= 95);
     }
@@ -374,7 +374,7 @@ mod tests {
             pool.start(job);
             pool.finish(1, &mut ended);
         }
-        // The thread may have begun one job before the caller's behaviour was measured, and one more before it took
+        // The thread may have begun one job before the caller's behavior was measured, and one more before it took
         // effect.
         assert!(watch.by_caller.load(Ordering::SeqCst) >= 95);
     }

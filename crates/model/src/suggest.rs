@@ -99,7 +99,7 @@ fn share(a: &str, b: &str) -> f64 {
 }
 
 /// Returns the optimal string alignment distance: the minimum number of insertions, deletions, substitutions and
-/// transpositions of neighbours.
+/// transpositions of neighbors.
 fn edits(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before_last: Vec<usize> = Vec::new();

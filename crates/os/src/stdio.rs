@@ -21,7 +21,7 @@ extern "C" fn look() {
 }
 
 // SAFETY: the section consists of pointers to functions, which the loader calls before `main`; C's calling convention
-// permits ignoring their arguments. `look` needs nothing that is initialised later.
+// permits ignoring their arguments. `look` needs nothing that is initialized later.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;

@@ -1,7 +1,7 @@
 //! The controller: decides from counts of arrivals when to adopt another plan of the table.
 //!
 //! The rate and its slope are fitted to the samples of a window (least squares, weighted by their length), with a
-//! standard deviation from the index of dispersion that is declared or that neighbouring samples show. Three
+//! standard deviation from the index of dispersion that is declared or that neighboring samples show. Three
 //! consecutive samples that deviate from the fit to the same side begin a new window, so a step of the rate is not
 //! averaged with the samples before it, while a burst does not end a window.
 //!
@@ -20,7 +20,7 @@ use crate::certificate::move_up_at_per_s;
 use crate::{Error, PlanTable};
 use rate::RateWindow;
 
-/// Behaviour of a controller.
+/// Behavior of a controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ControlSettings {

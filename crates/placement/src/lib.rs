@@ -6,7 +6,7 @@
 //! latency.
 //! ```text
 //! Pipeline ─┐
-//! Topology ─┼─► Planner ─ plan(Arrivals) ─► Plan: placement, latency, utilisation │ Shortfall
+//! Topology ─┼─► Planner ─ plan(Arrivals) ─► Plan: placement, latency, utilization │ Shortfall
 //! Settings ─┘          └─ table(Arrivals) ─► PlanTable: the plan of any rate, looked up
 //! StageBounds, WorkBounds ─► Certificate, PlacementCertificate: ring sizes and a bound of the delay
 //! ```
@@ -14,7 +14,7 @@
 //! | subject | module |
 //! |---|---|
 //! | cores in cache domains, costs of a hop | [`topology`] |
-//! | operators, arrivals; utilisation and latency of a placement | [`model`] |
+//! | operators, arrivals; utilization and latency of a placement | [`model`] |
 //! | optimal placements of chains, good placements of graphs | [`plan`] |
 //! | ring sizes that never overflow | [`certificate`] |
 //! | figures estimated from samples, with error and age | [`measure`] |

@@ -1,8 +1,8 @@
-//! Utilisation of cores and latency of results under a placement. Ueda (2013) requires a latency that includes
+//! Utilization of cores and latency of results under a placement. Ueda (2013) requires a latency that includes
 //! communication and wake-ups; the formulas are derived here.
 //!
 //! A *group* of operators runs on one core, each tuple to completion: its *occupancy* `B` is the CPU time per tuple
-//! that enters the group, including receiving and sending. At `a` entering tuples per nanosecond the utilisation is
+//! that enters the group, including receiving and sending. At `a` entering tuples per nanosecond the utilization is
 //! `rho = a B`.
 //!
 //! The latency of a result is the time from the arrival of its last input until it is emitted:
@@ -30,7 +30,7 @@
 //! - In a graph the latency is that of the longest path, and `W` is taken over all groups: an upper bound for other
 //!   paths.
 //!
-//! Compared with simulation at utilisations of 0.3 and 0.8 the latency is within 2 % for tandems of constant
+//! Compared with simulation at utilizations of 0.3 and 0.8 the latency is within 2 % for tandems of constant
 //! services, also with siblings, within 15 % with filters or a varying number of siblings, and at most 30 % too high
 //! with replicas. For exponential services it is at most 25 % too low for three groups, and approaches half for long
 //! tandems. In graphs of constant services it is within 10 %, and up to 50 % above the mean result if other paths are
@@ -42,7 +42,7 @@
 //! | `counts` | tuples on edges: how many, and how many come together |
 //! | [`placement`] | groups of operators on cores |
 //! | [`constraints`] | operators that stay on a core, cores that are not used |
-//! | `stage`, `waiting` | occupancy, utilisation, delays of one group |
+//! | `stage`, `waiting` | occupancy, utilization, delays of one group |
 //! | [`figures`] | those of a placement |
 
 pub mod arrivals;
@@ -66,7 +66,7 @@ use crate::{Distance, Topology};
 use constraints::UNCONSTRAINED;
 use counts::{Counts, Stream};
 
-/// Behaviour of a receiver while its ring is empty.
+/// Behavior of a receiver while its ring is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Idle {

@@ -1,21 +1,21 @@
 //! Plans: the fewest cores whose latency is within a few percent of the best.
 //!
-//! The plan of a chain divides it into *segments* of neighbouring operators, on one core each or on one per replica.
-//! Interval mapping to equal cores has polynomial dynamic programmes (Subhlok and Vondran, SPAA 1996); these here add
+//! The plan of a chain divides it into *segments* of neighboring operators, on one core each or on one per replica.
+//! Interval mapping to equal cores has polynomial dynamic programs (Subhlok and Vondran, SPAA 1996); these here add
 //! distances, replicas and the wait:
 //!
 //! | file | subject |
 //! |---|---|
 //! | `segments` | cost of every segment |
-//! | `capacity` | the exact programme, whose state includes the cores left in each domain |
-//! | `simple` | a smaller programme, exact if the distance of a hop costs no CPU time |
+//! | `capacity` | the exact program, whose state includes the cores left in each domain |
+//! | `simple` | a smaller program, exact if the distance of a hop costs no CPU time |
 //! | `descent` | the wait, which is a maximum and not a sum; the choice among numbers of cores |
 //! | `search` | graphs: local search |
 //! | `parts` | from groups in domains to cores |
 //! | `cut` | the cheapest edge at which a part goes to another engine |
 //! | [`shortfall`], [`table`] | rates that no plan sustains; plans of all rates |
 //!
-//! Restriction to *neighbouring* operators loses nothing while cores are plentiful. On scarce cores arbitrary sets of
+//! Restriction to *neighboring* operators loses nothing while cores are plentiful. On scarce cores arbitrary sets of
 //! operators may fit where no segments do (0.6, 0.6, 0.4, 0.4 on two cores), which is bin packing; for graphs
 //! `search` finds such sets.
 
@@ -48,27 +48,27 @@ use segments::Segments;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Maximum utilisation of a core, above 0 and below 1. The rest is a reserve for fluctuations.
+    /// Maximum utilization of a core, above 0 and below 1. The rest is a reserve for fluctuations.
     #[serde(rename = "utilisation_max_ratio")]
     pub utilisation_max: f64,
     /// Latency given up for fewer cores, as a share of the best.
     pub latency_slack_ratio: f64,
-    /// Behaviour of receivers while they wait.
+    /// Behavior of receivers while they wait.
     pub idle: Idle,
 }
 
 impl Default for Settings {
-    /// Utilisation up to 0.85, 5 % of latency for fewer cores, spinning receivers.
+    /// Utilization up to 0.85, 5 % of latency for fewer cores, spinning receivers.
     fn default() -> Settings {
         Settings { utilisation_max: 0.85, latency_slack_ratio: 0.05, idle: Idle::Spin }
     }
 }
 
-/// Relative error of a utilisation that is summed in another order.
+/// Relative error of a utilization that is summed in another order.
 const ROUNDING_RATIO: f64 = 1e-9;
 
 impl Settings {
-    /// Sets the maximum utilisation, above 0 and below 1.
+    /// Sets the maximum utilization, above 0 and below 1.
     #[must_use]
     pub fn with_utilisation_max(self, utilisation_max: f64) -> Settings {
         Settings { utilisation_max, ..self }
@@ -80,13 +80,13 @@ impl Settings {
         Settings { latency_slack_ratio, ..self }
     }
 
-    /// Sets the behaviour of waiting receivers.
+    /// Sets the behavior of waiting receivers.
     #[must_use]
     pub fn with_idle(self, idle: Idle) -> Settings {
         Settings { idle, ..self }
     }
 
-    /// Returns the utilisation above the limit.
+    /// Returns the utilization above the limit.
     fn excess(&self, utilisation: f64) -> f64 {
         let limit = self.utilisation_max * (1.0 + ROUNDING_RATIO);
         if utilisation > limit { utilisation - self.utilisation_max } else { 0.0 }
@@ -149,7 +149,7 @@ impl<'a> Planner<'a> {
         Ok(Planner { pipeline, topology, settings, constraints: &UNCONSTRAINED })
     }
 
-    /// Adds constraints, which plans and tables honour.
+    /// Adds constraints, which plans and tables honor.
     ///
     /// # Errors
     /// If an operator or a core is unknown, a pinned operator's core is reserved, all cores are reserved, or pins
@@ -223,7 +223,7 @@ impl Method {
         }
     }
 
-    /// Returns the best plan, from at most `solved_max` programmes.
+    /// Returns the best plan, from at most `solved_max` programs.
     fn best(
         self,
         segments: &Segments<'_>,

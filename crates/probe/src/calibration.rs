@@ -5,7 +5,7 @@
 //! ([`Point`]). [`Calibration::load`] validates all of it, and [`DeviceCosts::estimate`] interpolates between the
 //! points.
 //!
-//! The CPU time of an operation is modelled as a constant plus a part proportional to its bytes. If an engine was
+//! The CPU time of an operation is modeled as a constant plus a part proportional to its bytes. If an engine was
 //! measured with more than one block size, both are fitted (least squares, weighted so that relative errors count
 //! alike); with one size all of it is attributed to the bytes.
 //!

@@ -69,7 +69,7 @@ impl Plan {
     }
 
     /// Returns the order of a round, in which each setting is measured once. It differs between rounds, so that no
-    /// setting always follows the same neighbour.
+    /// setting always follows the same neighbor.
     #[must_use]
     pub fn round(&self, round: u64, seed: u64) -> Vec<usize> {
         let mut random = Pcg64::seed_from_u64(seed.wrapping_mul(1_000_003).wrapping_add(round));

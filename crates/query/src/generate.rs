@@ -2,7 +2,7 @@
 //! `dbgen`.
 //!
 //! Rows are generated in parts, on all threads, and returned in order; memory is a few parts. LINEITEM is generated in
-//! key order, which would favour a sort. A seed gives a random order ([`GenerateOptions::shuffle`], `shuffle.rs`) that
+//! key order, which would favor a sort. A seed gives a random order ([`GenerateOptions::shuffle`], `shuffle.rs`) that
 //! does not depend on the number of threads or the memory limit.
 //!
 //! Comment columns need the standard's text pool of 300 MiB, which counts in the job's memory.

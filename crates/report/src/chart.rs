@@ -1,4 +1,4 @@
-//! Charts as SVG: one file per kind; frame, axes and colours are shared.
+//! Charts as SVG: one file per kind; frame, axes and colors are shared.
 //!
 //! Every mark, be it a line, a bar or a point, has a text that describes it (`plot`). Each chart is drawn twice, wide
 //! and narrow (`layout`), so that its text can be read on a phone.

@@ -274,7 +274,7 @@ pub enum Emphasis {
 pub struct Cell {
     /// The value.
     pub value: Value,
-    /// Its meaning, for colours and marks.
+    /// Its meaning, for colors and marks.
     pub tone: Tone,
     /// Tooltip text.
     pub note: String,

@@ -75,7 +75,7 @@ fn every_published_figure_of_the_tasks_on_threads_is_estimated() {
 
 #[test]
 fn every_published_figure_of_prefetching_and_of_regulation_is_estimated() {
-    // The runs take minutes without optimisation; here their metrics are invented.
+    // The runs take minutes without optimization; here their metrics are invented.
     for paper in [Paper::Waseda2006, Paper::Kochi2023] {
         let mut results = Results::default();
         for (number, task) in tasks(paper, Effort::Quick).iter().enumerate() {

@@ -46,7 +46,7 @@ pub(crate) struct Places<'a> {
 impl Places<'_> {
     /// Places a file of `pages` pages after the last file, or from a share of the device on. Fragments are separated by
     /// gaps of up to four times their length. At the end of the device, placement wraps around; content is not
-    /// modelled, so overlapping files do no harm.
+    /// modeled, so overlapping files do no harm.
     pub(crate) fn place(&mut self, pages: u64, at: Option<f64>, piece: Option<u64>) -> Layout {
         if let Some(share) = at {
             self.next = (self.sectors as f64 * share) as u64;

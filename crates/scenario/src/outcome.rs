@@ -84,7 +84,7 @@ pub struct Distances {
 }
 
 impl Distances {
-    /// Maximum number of points of the curve; beyond it, neighbours are merged in pairs.
+    /// Maximum number of points of the curve; beyond it, neighbors are merged in pairs.
     const POINTS_MAX: usize = 512;
 
     pub(crate) fn seen(&mut self, now: Nanos, distance: u64) {

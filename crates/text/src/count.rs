@@ -3,7 +3,7 @@
 //! A part is counted without knowledge of the text before and after it. As in the word count of Kohagura & Kono (2014,
 //! section 2.1), it retains its head and tail, so that a word that crosses a boundary is counted once when two parts
 //! are joined ([`Counter::join`]); here a character, a tab stop or the longest line may cross a boundary as well.
-//! Joining is associative, so that parts may be counted in any order, and neighbours joined as soon as they are
+//! Joining is associative, so that parts may be counted in any order, and neighbors joined as soon as they are
 //! complete.
 //!
 //! Words are those of GNU: a printable character other than a space begins or continues a word, a space ends it, and

@@ -100,7 +100,7 @@ impl<R: Read> Lines<R> {
 }
 
 fn find_newline(bytes: &[u8]) -> Option<usize> {
-    // Chunks of sixteen bytes first, which the compiler vectorises.
+    // Chunks of sixteen bytes first, which the compiler vectorizes.
     let mut at = 0;
     for chunk in bytes.chunks_exact(16) {
         if chunk.iter().fold(false, |found, &byte| found | (byte == b'\n')) {

@@ -33,7 +33,7 @@ use sequential::Sequential;
 /// Maximum number of device numbers counted.
 pub const DEVICES_MAX: usize = 1 << 16;
 
-/// Statistics of a trace. Keys of the serialised form end in their unit.
+/// Statistics of a trace. Keys of the serialized form end in their unit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Info {

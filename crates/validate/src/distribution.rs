@@ -84,7 +84,7 @@ mod tests {
         #[test]
         fn levels_are_interpolated_between_neighbours(times in any_times(1..60), level in 0.0f64..=1.0) {
             let distribution: Distribution = times.iter().copied().collect();
-            // The oracle searches all pairs of neighbours.
+            // The oracle searches all pairs of neighbors.
             let count = times.len() as f64;
             let at = |index: usize| (index as f64 + 0.5) / count;
             let ascending = distribution.ascending();

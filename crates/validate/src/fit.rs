@@ -1,7 +1,7 @@
 //! Estimation of parameters that a datasheet does not contain, from a measured trace.
 //!
 //! The search is a pattern search (Hooke & Jeeves 1961) over the parameters, one at a time, up and down by a step that
-//! is halved when no step gives a gain. It minimises the demerits of separate groups of requests: reads and writes,
+//! is halved when no step gives a gain. It minimizes the demerits of separate groups of requests: reads and writes,
 //! near and far from the previous request, small and large. Errors of one group thus cannot compensate for those of
 //! another, and the times of a seek, a byte and a command can be distinguished. Overlap of transfers, read-ahead and
 //! write caching are switches, each combination with a search of its own, because the best parameters depend on them.
@@ -44,7 +44,7 @@ const FIGURE_MAX_RATIO: f64 = 10.0;
 pub struct Fitted {
     /// The drive.
     pub spec: DriveSpec,
-    /// The error that the search minimises, in nanoseconds: at the start, and at the end.
+    /// The error that the search minimizes, in nanoseconds: at the start, and at the end.
     pub error_ns: [f64; 2],
     /// Verdict of the trace on each parameter; undetermined parameters keep their initial values.
     pub figures: Vec<Determined>,

@@ -1,4 +1,4 @@
-//! Hits and misses as labelled by the real drive, compared with those of the simulation.
+//! Hits and misses as labeled by the real drive, compared with those of the simulation.
 
 use std::ops::Range;
 
@@ -11,13 +11,13 @@ use crate::replay::Simulated;
 /// Confusion matrix of the reads' labels and their prediction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Confusion {
-    /// Labelled a hit, predicted a hit.
+    /// Labeled a hit, predicted a hit.
     pub hits_as_hits: u64,
-    /// Labelled a hit, predicted a miss.
+    /// Labeled a hit, predicted a miss.
     pub hits_as_misses: u64,
-    /// Labelled a miss, predicted a hit.
+    /// Labeled a miss, predicted a hit.
     pub misses_as_hits: u64,
-    /// Labelled a miss, predicted a miss.
+    /// Labeled a miss, predicted a miss.
     pub misses_as_misses: u64,
 }
 
@@ -32,19 +32,19 @@ impl Confusion {
         *count += 1;
     }
 
-    /// Returns the number of reads labelled hits.
+    /// Returns the number of reads labeled hits.
     #[must_use]
     pub fn hits(&self) -> u64 {
         self.hits_as_hits + self.hits_as_misses
     }
 
-    /// Returns the number of reads labelled misses.
+    /// Returns the number of reads labeled misses.
     #[must_use]
     pub fn misses(&self) -> u64 {
         self.misses_as_hits + self.misses_as_misses
     }
 
-    /// Returns the share of correct predictions among the labelled reads; zero if there are none.
+    /// Returns the share of correct predictions among the labeled reads; zero if there are none.
     #[must_use]
     pub fn agreement(&self) -> f64 {
         let all = self.hits() + self.misses();
@@ -59,9 +59,9 @@ pub struct Agreement {
     pub simulated: Confusion,
     /// Predictions by the simplest rule: a read is a hit if it starts where the last read ended.
     pub baseline: Confusion,
-    /// Time errors of the reads labelled hits.
+    /// Time errors of the reads labeled hits.
     pub hits: Pairs,
-    /// Time errors of the reads labelled misses.
+    /// Time errors of the reads labeled misses.
     pub misses: Pairs,
 }
 

@@ -1,4 +1,4 @@
-//! `doctor`: its findings agree with the behaviour of the other commands.
+//! `doctor`: its findings agree with the behavior of the other commands.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -9,7 +9,7 @@ pub trait Join {
 /// Maximum number of points kept.
 pub const POINTS_MAX: usize = 2000;
 
-/// A sequence of chunks, in which neighbours are merged if there are more than [`POINTS_MAX`].
+/// A sequence of chunks, in which neighbors are merged if there are more than [`POINTS_MAX`].
 #[derive(Clone, Debug)]
 pub struct Series<P> {
     points: Vec<P>,

@@ -137,7 +137,7 @@ impl Tally {
     }
 }
 
-/// A chunk, or neighbouring chunks merged.
+/// A chunk, or neighboring chunks merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
     /// Start of the interval.

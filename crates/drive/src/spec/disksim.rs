@@ -7,7 +7,7 @@
 //! | `geometry.rs`, `mechanics.rs`, `queue.rs`, `buffer.rs`, `interface.rs` | translation of one part of the drive each |
 //! | `system.rs` | the bus and the controller that the drive is attached to |
 //!
-//! No field is ignored silently: a field that is not modelled causes a warning, unless its value describes what the
+//! No field is ignored silently: a field that is not modeled causes a warning, unless its value describes what the
 //! simulator does anyway.
 
 mod buffer;

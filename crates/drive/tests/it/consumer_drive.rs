@@ -135,7 +135,7 @@ fn flush_after(spec: &DriveSpec, writes: u32, rounds: u32) -> f64 {
     summary.tally.response(|class| class == Some(Class::Flush)).mean().as_millis_f64()
 }
 
-/// Not fitted. Measured: 28 + 9.4 N ms. The cost of a flush apart from its writes is not modelled, which matters for
+/// Not fitted. Measured: 28 + 9.4 N ms. The cost of a flush apart from its writes is not modeled, which matters for
 /// few writes.
 #[test]
 fn a_flush_takes_what_was_measured_from_four_scattered_writes_on() {

@@ -17,7 +17,7 @@ pub(crate) const KEYS: &[&str] = &[
     "queue.read_preference",
 ];
 
-/// Returns a sector on the neighbouring track, whose sector `n` passes after `n` × 20 µs, if that is more than the 1 ms
+/// Returns a sector on the neighboring track, whose sector `n` passes after `n` × 20 µs, if that is more than the 1 ms
 /// of the head switch.
 fn next_track(sector: u64) -> u64 {
     TRACK + sector

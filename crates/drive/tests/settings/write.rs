@@ -106,7 +106,7 @@ fn idle_delay_is_how_long_the_drive_rests_before_it_tidies_up() {
 
 #[test]
 fn max_age_writes_old_data_ahead_of_waiting_commands() {
-    // Reads keep the arm busy for at least 60 ms; those on the neighbouring cylinders are always nearer.
+    // Reads keep the arm busy for at least 60 ms; those on the neighboring cylinders are always nearer.
     let reads = (0..40).map(|i| read((1000 + i) * CYLINDER, 1));
     let commands: Vec<_> = [write(0, 8)].into_iter().chain(reads).collect();
     let story = |age| tell(&writing(&[("cache.write.max_age", age), ("queue.depth", "64")]), &commands);

@@ -24,9 +24,9 @@ pub struct Failure {
     number: usize,
 }
 
-/// Number of failures so far; cancellation counts as one.
+/// Next identity of a failure; `CANCELLED_TASK` is taken.
 static FAILURES: AtomicUsize = AtomicUsize::new(1);
-/// Number of the failure of a cancelled run, which precedes those of all tasks.
+/// Identity of the failure of a cancelled run; smaller than any identity of a task's failure.
 const CANCELLED_TASK: usize = 0;
 
 /// The cause of a failure.
@@ -67,7 +67,7 @@ impl Failure {
         catch_unwind(AssertUnwindSafe(what)).map_err(|panic| {
             let failure = Failure::of_panic(task.clone(), &*panic);
             if !panic.is::<String>() {
-                // Its destructor could panic once more.
+                // Dropping the payload could panic again.
                 mem::forget(panic);
             }
             failure

@@ -1,4 +1,4 @@
-//! Delivery of results to the caller: reduced when neighbours are complete, or handed over one after the other; files
+//! Delivery of results to the caller: reduced when neighbors are complete, or handed over one after the other; files
 //! always in their order.
 //!
 //! The place of a result is a range of numbers; those of a whole file have no gaps.
@@ -151,7 +151,7 @@ impl<T> Gather<'_, '_, T> {
     }
 }
 
-/// Reduces the results of neighbours.
+/// Reduces the results of neighbors.
 struct Runs<'g, T> {
     put_together: PutTogether<'g, T>,
     /// By the first place of a run: its end and its result.

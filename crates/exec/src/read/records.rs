@@ -1,5 +1,5 @@
 //! Records that cross block boundaries: each block yields its whole records, and its edges are joined with those of its
-//! neighbours.
+//! neighbors.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Released ranges of a file, joined where they touch (pure).
 //!
 //! The cost of a hole hardly depends on its length: on ext4 it is a transaction, and a pause of the file's direct
-//! transfers. Runs that are drained one after the other, such as those of neighbouring partitions, are often
+//! transfers. Runs that are drained one after the other, such as those of neighboring partitions, are often
 //! adjacent.
 
 use std::collections::BTreeMap;

@@ -59,7 +59,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..12)
 }
 
-/// Returns bytes that differ from their neighbours.
+/// Returns bytes that differ from their neighbors.
 fn bytes(from: usize, count: usize) -> Vec<u8> {
     (from..from + count).map(|at| (at % 251) as u8 ^ (at >> 12) as u8).collect()
 }

@@ -101,7 +101,7 @@ impl Signals {
 }
 
 fn set_of(signals: impl Iterator<Item = libc::c_int>) -> libc::sigset_t {
-    // SAFETY: the first call initialises the set, and the others add to it.
+    // SAFETY: the first call initializes the set, and the others add to it.
     unsafe {
         let mut set = mem::zeroed();
         libc::sigemptyset(&raw mut set);

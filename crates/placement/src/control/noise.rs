@@ -1,4 +1,4 @@
-//! Index of dispersion of counts, from neighbouring samples.
+//! Index of dispersion of counts, from neighboring samples.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ const NOISE_SAMPLES_MAX: usize = 64;
 /// Minimum samples of an estimate: with fewer, the 0.1 % quantile is more than three times the true value.
 const NOISE_SAMPLES_MIN: usize = 8;
 
-/// Mean of `max(0, -d d')` over the variance of a sample, of neighbouring differences `d` and `d'` of normal
+/// Mean of `max(0, -d d')` over the variance of a sample, of neighboring differences `d` and `d'` of normal
 /// samples: `2 (sin a + (pi - a) cos a) / pi` with `cos a = 1/2`, minus their correlation (Cho and Saul, *Kernel
 /// Methods for Deep Learning*, NIPS 2009, the arc-cosine kernel of degree 1).
 const RECTIFIED_RATIO: f64 = 1.218;
@@ -23,7 +23,7 @@ const BLOCK_SAMPLES: usize = 8;
 
 /// Estimates the dispersion of counts at a constant rate, in samples and in blocks of samples.
 ///
-/// Neighbouring differences of independent samples have a covariance of minus the variance of the sample between
+/// Neighboring differences of independent samples have a covariance of minus the variance of the sample between
 /// them. A step of the rate is in one difference, or in two of the same sign if it falls into a sample, so it adds
 /// little. The estimate is therefore kept across windows, which steps end.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ impl Noise {
         }
     }
 
-    /// Discards the last samples as neighbours of the next one.
+    /// Discards the last samples as neighbors of the next one.
     pub(super) fn interrupt(&mut self) {
         self.samples.last.clear();
         self.blocks.last.clear();

@@ -18,7 +18,7 @@ const SCATTER_SAMPLES_MIN: usize = 8;
 /// it falls between them.
 const DEVIANTS_MAX: usize = 3;
 
-/// Variance of a count of arrivals at equal intervals, which is one of two neighbouring numbers.
+/// Variance of a count of arrivals at equal intervals, which is one of two neighboring numbers.
 const COUNT_VARIANCE_MIN: f64 = 0.25;
 
 /// Relative precision of a rate: much coarser than that of the arithmetic, much finer than that of any clock.

@@ -1,4 +1,4 @@
-//! Latency and utilisation of a placement.
+//! Latency and utilization of a placement.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,13 +14,13 @@ pub struct Figures {
     pub latency_ns: f64,
     /// Part of the latency that is waiting due to irregular or simultaneous arrivals, in nanoseconds.
     pub arrival_wait_ns: f64,
-    /// Utilisation of each group's core, of its busiest replica: from 1 on it is overloaded.
+    /// Utilization of each group's core, of its busiest replica: from 1 on it is overloaded.
     #[serde(rename = "utilisation_ratio")]
     pub utilisation: Vec<f64>,
 }
 
 impl Figures {
-    /// Returns the utilisation of the busiest core.
+    /// Returns the utilization of the busiest core.
     #[must_use]
     pub fn utilisation_max(&self) -> f64 {
         self.utilisation.iter().copied().fold(0.0, f64::max)

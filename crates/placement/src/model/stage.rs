@@ -1,4 +1,4 @@
-//! One group of operators that share a core: its occupancy, its utilisation, and the delays of tuples in it.
+//! One group of operators that share a core: its occupancy, its utilization, and the delays of tuples in it.
 
 use super::counts::Stream;
 use super::{Edge, Model, waiting};
@@ -9,7 +9,7 @@ pub(crate) type HopOf<'h> = &'h dyn Fn(usize) -> Option<Distance>;
 
 /// A group under load.
 pub(crate) struct Stage {
-    /// Utilisation of its core, of the busiest replica.
+    /// Utilization of its core, of the busiest replica.
     pub(crate) utilisation: f64,
     /// Mean wait due to irregular arrivals and for siblings: only the maximum over the groups of a path counts.
     pub(crate) arrival_wait_ns: f64,

@@ -1,6 +1,6 @@
 //! Formulas for waiting times. All times are nanoseconds, all rates per nanosecond.
 
-/// Returns the mean wait at a server with mean service time `service`, utilisation `rho` and variability `scv` (of
+/// Returns the mean wait at a server with mean service time `service`, utilization `rho` and variability `scv` (of
 /// the arrivals or of the service; their waits add up): Kingman's formula, which for Poisson arrivals is Pollaczek's
 /// and Khinchine's. Infinite from `rho = 1`.
 pub(super) fn queueing(rho: f64, scv: f64, service: f64) -> f64 {
@@ -11,7 +11,7 @@ pub(super) fn queueing(rho: f64, scv: f64, service: f64) -> f64 {
 const QUADRATURE_POINTS: usize = 32;
 
 /// Returns the ratio of the mean longest backlog of `replicas` to the mean backlog of the busiest; an order-restoring
-/// merge waits for the former. The busiest has a utilisation of `rho` and takes `share` of the tuples, the others
+/// merge waits for the former. The busiest has a utilization of `rho` and takes `share` of the tuples, the others
 /// have equal parts of the rest. Backlogs are assumed independent, empty with probability `1 - rho`, otherwise
 /// exponential with a mean proportional to `1 / (1 - rho)`.
 pub(super) fn resequencing(rho: f64, share: f64, replicas: usize) -> f64 {

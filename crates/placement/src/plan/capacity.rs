@@ -1,4 +1,4 @@
-//! The exact dynamic programme on cache domains. Its state consists of the operators placed, the domain reached, the
+//! The exact dynamic program on cache domains. Its state consists of the operators placed, the domain reached, the
 //! distance of the next hop, and the cores left in each domain.
 //!
 //! It is needed where a far hop costs CPU time: the best plan may then leave a domain and return to it, to receive

@@ -1,5 +1,5 @@
-//! Minimisation of latency as sum plus maximum: the wait of a plan is that of its slowest segment, while everything
-//! else adds up. A dynamic programme that excludes segments whose wait reaches a limit minimises the sum; lowering
+//! Minimization of latency as sum plus maximum: the wait of a plan is that of its slowest segment, while everything
+//! else adds up. A dynamic program that excludes segments whose wait reaches a limit minimizes the sum; lowering
 //! the limit from one plan's wait to the next finds the minimum of sum and wait together, and skips all limits in
 //! between, which change nothing.
 
@@ -28,7 +28,7 @@ impl Candidate {
     }
 }
 
-/// Maximum programmes solved for a plan; 48 suffice for random chains of 30 operators on up to 4 cores.
+/// Maximum programs solved for a plan; 48 suffice for random chains of 30 operators on up to 4 cores.
 pub(super) const SOLVED_MAX: usize = 256;
 
 /// Returns the best plan among those that `solve` finds below a limit of the wait. For each number of cores that it

@@ -22,7 +22,7 @@ const PATIENCE_STEPS: usize = 12;
 /// Objective of the search, compared field by field.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 struct Score {
-    /// Utilisation above the limit, summed over parts.
+    /// Utilization above the limit, summed over parts.
     overload: f64,
     latency_ns: f64,
 }

@@ -9,7 +9,7 @@ use crate::{Distance, Model};
 /// Hops into a segment, or out of it: `None` at the ends of the chain.
 pub(super) const HOPS: [Option<Distance>; 3] = [None, Some(Distance::Near), Some(Distance::Far)];
 
-/// Neighbouring operators on one core, or on one per replica.
+/// Neighboring operators on one core, or on one per replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     /// First operator.
@@ -29,7 +29,7 @@ pub(super) struct Cost {
     pub(super) wait_ns: f64,
 }
 
-/// Costs of all segments whose cores are within the utilisation limit.
+/// Costs of all segments whose cores are within the utilization limit.
 pub(super) struct Segments<'a> {
     pub(super) model: &'a Model<'a>,
     /// By first operator, end, replicas, hop in, hop out.
@@ -81,7 +81,7 @@ impl<'a> Segments<'a> {
         if segment.end == self.operators { &HOPS[..1] } else { &HOPS[1..] }
     }
 
-    /// Returns the cost of a segment; `None` if its cores would exceed the utilisation limit.
+    /// Returns the cost of a segment; `None` if its cores would exceed the utilization limit.
     pub(super) fn cost(
         &self,
         segment: Segment,

@@ -1,6 +1,6 @@
-//! A smaller dynamic programme: `path(j, k)` is the least time to the end of operator `j` on `k` cores.
+//! A smaller dynamic program: `path(j, k)` is the least time to the end of operator `j` on `k` cores.
 //!
-//! Cores are taken domain by domain, the largest first, which minimises the number of far hops for `k` cores. That is
+//! Cores are taken domain by domain, the largest first, which minimizes the number of far hops for `k` cores. That is
 //! exact if it does not matter which hop is far: near and far hops differ only in transit. A replicated segment may
 //! not fit into the rest of a domain, so with replicas it is exact only on one domain.
 

@@ -10,7 +10,7 @@ use super::{Plan, Planner, Shortfall};
 use crate::{Arrivals, Error};
 use saved::SavedPlan;
 
-/// Ratio of neighbouring rates at which plans are made initially.
+/// Ratio of neighboring rates at which plans are made initially.
 const RATE_STEP_RATIO: f64 = 1.1;
 /// Precision of the rates at which the plan changes.
 const BREAK_PRECISION_RATIO: f64 = 1.01;
@@ -62,7 +62,7 @@ impl PlanTable {
 
 impl Planner<'_> {
     /// Returns the plans of a range of rates, in tuples per second. The arrivals give the dispersion. Each plan also
-    /// sustains lower rates, as the utilisation falls with the rate; with receivers that park, wake-ups may cost more
+    /// sustains lower rates, as the utilization falls with the rate; with receivers that park, wake-ups may cost more
     /// at a lower rate, so plans are made for rates at most 10 % apart.
     ///
     /// # Errors

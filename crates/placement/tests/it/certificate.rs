@@ -45,7 +45,7 @@ struct Observed {
 }
 
 impl Row {
-    /// Returns a tandem whose slowest stage has a utilisation of up to 95 %.
+    /// Returns a tandem whose slowest stage has a utilization of up to 95 %.
     fn random(random: &mut Random) -> Row {
         let mut amplification = 1.0;
         let mut slowest_ns: f64 = 0.0;

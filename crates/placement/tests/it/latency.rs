@@ -4,7 +4,7 @@ use sakiyomi_placement::{Arrivals, Group, Hop, Idle, Key, Model, Operator, Pipel
 
 use crate::simulation::{Random, Simulation};
 
-/// Simulated tuples: the mean wait at utilisation 0.8 is then within about a percent.
+/// Simulated tuples: the mean wait at utilization 0.8 is then within about a percent.
 pub(crate) const TUPLES: usize = 120_000;
 
 pub(crate) const HOP: Hop =
@@ -31,7 +31,7 @@ struct Case {
     groups: Vec<(usize, usize)>,
     hop: Hop,
     idle: Idle,
-    /// Utilisation of the busiest core.
+    /// Utilization of the busiest core.
     utilisation: f64,
     dispersion: f64,
 }

@@ -21,7 +21,7 @@ enum Shape {
     Graph,
 }
 
-/// Returns a random placement of up to six operators, whose busiest core has a utilisation of up to 95 %.
+/// Returns a random placement of up to six operators, whose busiest core has a utilization of up to 95 %.
 fn random_instance(random: &mut Random, shape: Shape) -> Instance {
     let count = 2 + random.below(5);
     let mut edges: Vec<Edge> = Vec::new();

@@ -274,7 +274,7 @@ mod tests {
         coming
     }
 
-    /// The order in a neighbouring directory.
+    /// The order in a neighboring directory.
     fn order(coming: &Coming) -> Option<By> {
         coming.order_in(Path::new("/some/other"))
     }

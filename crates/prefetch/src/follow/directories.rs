@@ -11,7 +11,8 @@ use sakiyomi_os::process::Identity;
 
 use super::listing::Way;
 
-/// Number of directories that are remembered although the program does not hold them open.
+/// Number of directories that are remembered although the program does not hold them open: a program that copies
+/// alternates between two, and one with two threads between four.
 const RECENT_DIRECTORIES_MAX: usize = 4;
 
 /// A directory.
@@ -44,8 +45,9 @@ pub(super) struct Directories {
 #[derive(Debug)]
 struct Lately {
     path: PathBuf,
-    /// The file, and the program's waiting time so far.
+    /// The file.
     file: Identity,
+    /// The program's total waiting time when it opened the file.
     waited: Nanos,
 }
 
@@ -66,9 +68,12 @@ impl Directories {
         held.cloned().unwrap_or_else(|| Directory { path: path.to_owned(), held: None })
     }
 
-    /// Records that the program has opened a file in a directory, after a total waiting time of `waited`. A directory
-    /// that it does not hold open counts as traversed from its second file on, if the program waited for the first;
-    /// three files must then confirm an order.
+    /// Records that the program has opened a file in a directory, after a total waiting time of `waited`. Returns the
+    /// traversal of the directory if it counts as traversed.
+    ///
+    /// - A directory that the program holds open is traversed from its first file on; one step confirms an order.
+    /// - Any other directory is traversed from its second file on, if the program waited for the first. Two steps, of
+    ///   three files, must then confirm an order.
     pub(super) fn come_to(&mut self, path: &Path, file: Identity, waited: Nanos) -> Option<GoneThrough> {
         /// Shorter waits for the first file do not show that the directory's files come from storage.
         const FIRST_FILE_WAIT_MIN: Nanos = Nanos(1_000_000);

@@ -108,17 +108,17 @@ impl DeviceCosts {
     }
 }
 
-/// The two measured neighbours of a value, as indices, and its position between them, 0 to 1.
+/// The two measured neighbors of a value, as indices, and its position between them, 0 to 1.
 struct Between {
     first: usize,
     second: usize,
     fraction: f64,
-    /// Ratio of the value to its nearest neighbour; 1 if it lies between the two.
+    /// Ratio of the value to its nearest neighbor; 1 if it lies between the two.
     beyond: f64,
 }
 
 impl Between {
-    /// Finds the neighbours of a value among ascending ones, on the scale of `scale`.
+    /// Finds the neighbors of a value among ascending ones, on the scale of `scale`.
     fn find(
         wanted: u64,
         measured: &[u64],

@@ -40,7 +40,7 @@ const PARALLEL_BYTES: usize = 8 << 20;
 /// Bytes of one of these rows.
 const PARALLEL_ROW_BYTES: usize = 64;
 /// Rounds of work alone and together in turns; the result is the median of the ratios, because another program or a virtual
-/// machine's neighbour disturbs some rounds.
+/// machine's neighbor disturbs some rounds.
 const PARALLEL_ROUNDS: usize = 31;
 /// Maximum cores measured at the same time: with this many, memory is shared by all.
 const PARALLEL_CORES_MAX: usize = 16;

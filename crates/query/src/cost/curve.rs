@@ -1,7 +1,7 @@
 //! Costs as functions of a size: measured at a few sizes, interpolated over the logarithm of the size.
 //!
 //! The cost of a row depends on the working set through the caches and the TLB. It never falls as the working set
-//! grows, so a falling measurement is noise. It is averaged with its neighbours (isotonic regression by pooling
+//! grows, so a falling measurement is noise. It is averaged with its neighbors (isotonic regression by pooling
 //! adjacent violators). Rising curves make the model monotone in rows, on which the search relies.
 
 use serde::{Deserialize, Serialize};

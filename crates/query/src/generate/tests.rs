@@ -185,7 +185,7 @@ fn a_shuffled_table_is_a_permutation_that_its_seed_decides() {
     sorted.sort();
     expected.sort();
     assert!(sorted == expected, "all rows are there once");
-    // Half of the neighbours of a random order ascend.
+    // Half of the neighbors of a random order ascend.
     let keys = numbers(&first, 0);
     let ascents = keys.windows(2).filter(|pair| pair[0] < pair[1]).count();
     assert!(ascents.abs_diff(keys.len() / 2) < keys.len() / 100, "{ascents} of {}", keys.len());

@@ -74,22 +74,24 @@ pub(super) fn result(rows: u64, columns: &[ColumnShape], destination: &Destinati
 }
 
 /// Estimates the groups of a table of `rows` rows, of which `sample` has the keys in sampled order, with at most
-/// `groups_max` groups by other knowledge.
+/// `groups_max` groups, such as a bound from column statistics.
 pub(super) fn groups(sample: &[ArrayRef], rows: u64, groups_max: u64) -> Result<u64, Error> {
     let mut keys = encoded(sample)?;
     if keys.is_empty() {
         return Ok(1);
     }
-    // A sample has runs of neighbours: rows with equal keys that follow each other in the table count once.
+    // A sample has runs of neighbors: rows with equal keys that follow each other in the table count once.
     let sampled = keys.len() as f64;
     keys.dedup();
     let units = rows as f64 * keys.len() as f64 / sampled;
     Ok((distinct(keys, units) as u64).min(groups_max).clamp(1, rows.max(1)))
 }
 
-/// Estimates the distinct values of a population from a sample (Chao 1984, bias-corrected): `d + f1 (f1 - 1) / 2 (f2 + 1)`
-/// for `d` distinct values, of which `f1` occur once and `f2` twice; less the part of the population that was sampled.
-/// Without a value that occurs twice, it is the population.
+/// Estimates the distinct values of a population from a sample (Chao 1984, bias-corrected).
+///
+/// The estimate is `d + f1 (f1 - 1) / (2 (f2 + 1))` for `d` distinct values, of which `f1` occur once and `f2` twice. The
+/// second term is scaled by the unsampled fraction of the population (finite-population correction). If all sampled
+/// values are distinct, and there are several, the estimate is the population.
 pub(super) fn distinct<T: Ord>(mut sample: Vec<T>, population: f64) -> f64 {
     sample.sort_unstable();
     let (mut all, mut once, mut twice) = (0.0, 0.0, 0.0);
@@ -99,7 +101,7 @@ pub(super) fn distinct<T: Ord>(mut sample: Vec<T>, population: f64) -> f64 {
         twice += if same.len() == 2 { 1.0 } else { 0.0 };
     }
     if all > 1.0 && once == all {
-        // The sample has no value twice: they may all differ, and too few groups would be promised memory.
+        // All sampled values are distinct, so all values may be; an underestimate would reserve too little memory.
         return population.max(all);
     }
     let unseen_ratio = (1.0 - sample.len() as f64 / population.max(1.0)).max(0.0);
@@ -149,7 +151,7 @@ mod tests {
 
     #[test]
     fn groups_of_neighbours_are_as_many_as_their_runs() {
-        // Runs of 64 neighbours of a table that is in the order of its groups, which have 4 rows each.
+        // Runs of 64 neighbors of a table that is in the order of its groups, which have 4 rows each.
         let row = |n: i64| n / 64 * 6400 + n % 64;
         let found = groups(&numbers((0..16_000).map(|n| row(n) / 4)), 1_600_000, u64::MAX).unwrap() as f64;
         assert!((found / 400_000.0 - 1.0).abs() < 0.1, "{found}");

@@ -6,7 +6,7 @@
 //! issue is that of one alone, and the time since the previous completion is shorter. So the product of the two, each
 //! divided by the time of one alone, is 1.5 to 2 on a disk and about 0.5 on a parallel device.
 //!
-//! Only reads are evaluated: writes end when a cache has them. Neighbouring sectors that a disk reads in one operation
+//! Only reads are evaluated: writes end when a cache has them. Neighboring sectors that a disk reads in one operation
 //! appear to be read in parallel; while a disk gets little else, it counts as a parallel device.
 
 use sakiyomi_model::Nanos;

@@ -1,4 +1,4 @@
-//! Axes: the position of a value between the two ends of a picture, and the labelled ticks.
+//! Axes: the position of a value between the two ends of a picture, and the labeled ticks.
 //!
 //! Only positions between 0 and 1 are passed on, so that no value, however large, overflows the drawing's arithmetic.
 
@@ -20,7 +20,7 @@ const CPU_PER_GB_MIN_SECONDS: f64 = 1e-6;
 const RATE_MAX_BYTES_PER_S: f64 = 1e18;
 /// Numbers of cores beyond this are not drawn to scale.
 const CORES_MAX: f64 = 1000.0;
-/// Approximate maximum number of labelled sizes.
+/// Approximate maximum number of labeled sizes.
 const SIZE_LABELS_MAX: usize = 14;
 /// Factor by which a logarithmic axis extends beyond the values.
 const LOG_MARGIN: f64 = 1.2;
@@ -38,7 +38,7 @@ enum Scale {
     Rows,
 }
 
-/// A labelled position on an axis.
+/// A labeled position on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tick {
     /// From 0 to 1.

@@ -71,7 +71,7 @@ impl Key {
 pub(crate) struct PanelFrame {
     /// The side whose data it shows, such as `A`; may be empty.
     pub(crate) name: String,
-    /// If several panels have the same, it is labelled only below the last of them.
+    /// If several panels have the same, it is labeled only below the last of them.
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     /// Height in pixels of the plot, or of each row if the y axis is one of rows.
@@ -340,7 +340,7 @@ impl Sheet<'_> {
         }
     }
 
-    /// Returns whether the panel's x axis is labelled below it, and not below the next panel, which has the same.
+    /// Returns whether the panel's x axis is labeled below it, and not below the next panel, which has the same.
     fn has_x_labels(&self, index: usize) -> bool {
         let panels = &self.frame.panels;
         panels.get(index).is_some_and(|panel| panels.get(index + 1).is_none_or(|next| next.x != panel.x))

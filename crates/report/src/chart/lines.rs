@@ -1,4 +1,4 @@
-//! Line charts in panels, one above the other: the same name has the same colour in every panel.
+//! Line charts in panels, one above the other: the same name has the same color in every panel.
 
 use super::axis::Axis;
 use super::ends::{self, End};

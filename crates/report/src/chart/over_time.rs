@@ -1,7 +1,7 @@
 //! Charts over time: one value, or a stack of values, for each of many spans.
 //!
 //! A chart is first laid out as data ([`TimeChart`]), from which both the drawing and the page's read-out are made.
-//! If a chart has more spans than a picture can show, the drawing joins neighbours ([`columns`]), which the caption
+//! If a chart has more spans than a picture can show, the drawing joins neighbors ([`columns`]), which the caption
 //! mentions; the read-out and the CSV contain all spans.
 
 mod columns;
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
     Accuracies,
 }
 
-/// How the values of neighbouring spans are joined.
+/// How the values of neighboring spans are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Join {
     /// Mean of the values, or weighted mean.

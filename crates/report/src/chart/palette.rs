@@ -1,7 +1,7 @@
-//! One fixed colour for each class and activity, in every chart.
+//! One fixed color for each class and activity, in every chart.
 //!
-//! The colours are those of Okabe and Ito, which are distinguishable with any kind of colour vision. Hits are cool,
-//! misses warm. Seeks have the full colour of their operation and data transfers a tint of it.
+//! The colors are those of Okabe and Ito, which are distinguishable with any kind of color vision. Hits are cool,
+//! misses warm. Seeks have the full color of their operation and data transfers a tint of it.
 
 use std::fmt;
 
@@ -39,11 +39,11 @@ pub(crate) const READ_SEEK: Colour = VERMILLION;
 pub(crate) const READ_NEAR_MISS_SEEK: Colour = ORANGE;
 pub(crate) const WRITE_SEEK: Colour = GREEN;
 pub(crate) const READ_DATA: Colour = Colour(0xF0, 0xB8, 0x8F);
-/// The same if it is the only colour, and must be visible.
+/// The same if it is the only color, and must be visible.
 pub(crate) const READ: Colour = SKY;
 pub(crate) const WRITE_DATA: Colour = Colour(0x8F, 0xD3, 0xBE);
 pub(crate) const IDLE: Colour = Colour(0xDD, 0xDF, 0xE2);
-/// Colour of the maximum of the values joined in a column.
+/// Color of the maximum of the values joined in a column.
 pub(crate) const HIGHEST: Colour = Colour(0xC8, 0xCD, 0xD3);
 
 pub(crate) const MEAN: Colour = BLUE;
@@ -66,7 +66,7 @@ pub(crate) const FREE: Colour = ORANGE;
 /// The replay anchored at the measured times.
 pub(crate) const ANCHORED: Colour = BLUE;
 
-/// I/O engines that a probe measures. Related engines have similar colours; black is the eighth of Okabe and Ito's.
+/// I/O engines that a probe measures. Related engines have similar colors; black is the eighth of Okabe and Ito's.
 pub(crate) const METHODS: [(&str, Colour); 7] = [
     ("read", BLUE),
     ("pread", SKY),
@@ -92,12 +92,12 @@ pub(crate) const PREFETCH: Colour = ORANGE;
 /// Periods in which the program waits.
 pub(crate) const STALL: Colour = Colour(0xF7, 0xDA, 0xC4);
 
-/// Returns the colour of an I/O engine.
+/// Returns the color of an I/O engine.
 pub(crate) fn method(name: &str) -> Colour {
     METHODS.iter().find(|method| method.0 == name).map_or(BEATEN, |method| method.1)
 }
 
-/// Returns the colour of a read's class.
+/// Returns the color of a read's class.
 pub(crate) fn read(class: ReadClass) -> Colour {
     match class {
         ReadClass::FullHit => BLUE,
@@ -108,12 +108,12 @@ pub(crate) fn read(class: ReadClass) -> Colour {
     }
 }
 
-/// Returns the colour of one of many lines, which are also labelled with their names.
+/// Returns the color of one of many lines, which are also labeled with their names.
 pub(crate) fn series(index: usize) -> Colour {
     [BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, INK, FAINT][index % 8]
 }
 
-/// Returns the colour of a run if two share a picture.
+/// Returns the color of a run if two share a picture.
 pub(crate) fn side(index: usize) -> Colour {
     if index == 0 { BLUE } else { VERMILLION }
 }

@@ -118,7 +118,7 @@ impl Plot<'_> {
                 self.svg,
                 "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"{colour}\"><title>{title_text}</title></circle>"
             ),
-            // Filled with a transparent colour, so that the pointer also hits its inside.
+            // Filled with a transparent color, so that the pointer also hits its inside.
             Shape::Ring => writeln!(
                 self.svg,
                 "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"transparent\" stroke=\"{colour}\" stroke-width=\"4\">\

@@ -15,7 +15,7 @@ impl Stroke {
         Stroke { colour, width, is_dashed: false }
     }
 
-    /// Returns the style of the `index`-th series: lines are dashed when the colours repeat.
+    /// Returns the style of the `index`-th series: lines are dashed when the colors repeat.
     pub(crate) fn of_series(index: usize, width: u32) -> Stroke {
         Stroke::new(series(index), width).dashed(index / 8 % 2 == 1)
     }

@@ -15,6 +15,9 @@ use crate::section::{Fact, Finding, Glossary, Present, Section, changed};
 use crate::value::Value;
 
 /// A trace with measured response times, compared with a simulated drive.
+///
+/// The trace is replayed twice. In the free replay each request is issued as soon as the simulation is ready for it. In
+/// the anchored replay each request is issued at its measured time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ValidateResult {
     /// The name of the trace.
@@ -25,14 +28,14 @@ pub struct ValidateResult {
     pub settings: Vec<String>,
     /// How the trace was read and freely replayed: `closed loop`, `device 1`.
     pub replay: Vec<String>,
-    /// Start of the judged requests by issue time, on the trace's own time line, in nanoseconds.
+    /// Start of the evaluated requests by issue time, on the trace's own time line, in nanoseconds.
     pub from_ns: u64,
-    /// End of the judged requests, likewise; absent if the trace was judged to its end.
+    /// End of the evaluated requests, likewise; absent if the trace was evaluated to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_ns: Option<u64>,
     /// Replayed requests.
     pub requests: u64,
-    /// Judged requests, to which all other figures refer.
+    /// Evaluated requests, to which all other figures refer.
     pub judged: u64,
     /// Response times of the real drive.
     pub measured_response_ns: Spread,
@@ -40,8 +43,8 @@ pub struct ValidateResult {
     pub free: Accuracy,
     /// Anchored replay: each request is issued at its measured time.
     pub anchored: Accuracy,
-    /// Coherence of the spindle phase predicted by the anchored replay, 0 to 1. Near 0, no better than chance, the
-    /// anchored errors include the rotational latency of every access.
+    /// Coherence of the spindle phase predicted by the anchored replay, 0 to 1. Near 0 the prediction is no better than
+    /// chance; the anchored errors then include the rotational latency of every access.
     #[serde(default)]
     pub spindle_coherence: f64,
     /// Hits and misses as the real drive reported them; absent if it did not, or always reported the same.
@@ -60,9 +63,9 @@ pub struct Accuracy {
     pub simulated_response_ns: Spread,
     /// Root mean square of the horizontal distance of the two distributions in nanoseconds (Ruemmler & Wilkes 1994).
     pub rms_ns: u64,
-    /// The demerit: the same over the mean of the measured times.
+    /// The demerit: the root mean square divided by the mean of the measured times.
     pub rms_ratio: f64,
-    /// The same from histograms with the bins of DiskSim's validation.
+    /// The root mean square, computed from histograms with the bins of DiskSim's validation, in nanoseconds.
     pub binned_rms_ns: u64,
     /// Errors of single requests.
     pub request_error_ns: RequestError,
@@ -122,11 +125,11 @@ pub enum Kind {
 /// Hits and misses of the real drive, and the agreement with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Labels {
-    /// Reads that the real drive labelled hits.
+    /// Reads that the real drive labeled hits.
     pub hits: u64,
-    /// Reads that it labelled misses.
+    /// Reads that it labeled misses.
     pub misses: u64,
-    /// Share of the labelled reads for which the rule "a hit starts where the last read ended" agrees with the drive.
+    /// Share of the labeled reads for which the rule "a hit starts where the last read ended" agrees with the drive.
     pub baseline_agreement_ratio: f64,
     /// Agreement of the free replay with the labels.
     pub free: LabelAgreement,
@@ -137,19 +140,19 @@ pub struct Labels {
 /// Agreement of one replay with the labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LabelAgreement {
-    /// Share of the labelled reads for which simulation and drive agree.
+    /// Share of the labeled reads for which simulation and drive agree.
     pub agreement_ratio: f64,
-    /// Labelled and simulated as hits.
+    /// Labeled and simulated as hits.
     pub hits_as_hits: u64,
-    /// Labelled as hits, but simulated as misses.
+    /// Labeled as hits, but simulated as misses.
     pub hits_as_misses: u64,
-    /// Labelled as misses, but simulated as hits.
+    /// Labeled as misses, but simulated as hits.
     pub misses_as_hits: u64,
-    /// Labelled and simulated as misses.
+    /// Labeled and simulated as misses.
     pub misses_as_misses: u64,
-    /// Errors of the reads labelled hits.
+    /// Errors of the reads labeled hits.
     pub hit_error_ns: RequestError,
-    /// Errors of the reads labelled misses.
+    /// Errors of the reads labeled misses.
     pub miss_error_ns: RequestError,
 }
 

@@ -9,7 +9,7 @@ use crate::words::{NO_BREAK_SPACE, one_line};
 pub struct Style {
     /// Number of columns.
     pub width: usize,
-    /// Whether to write ANSI colours.
+    /// Whether to write ANSI colors.
     pub colour: bool,
 }
 
@@ -26,7 +26,7 @@ impl Style {
         self.width.clamp(*TEXT_COLUMNS.start(), *TEXT_COLUMNS.end())
     }
 
-    /// Adds an ANSI style to the text, if colours are enabled.
+    /// Adds an ANSI style to the text, if colors are enabled.
     pub(super) fn paint(self, code: &str, text: &str) -> String {
         if self.colour && !text.is_empty() && !code.is_empty() {
             format!("\x1b[{code}m{text}\x1b[0m")

@@ -23,7 +23,7 @@ pub(super) fn draw(table: &Table, style: Style) -> String {
     let rows: Vec<Vec<String>> = table.rows.iter().map(row).collect();
     let wide = if table.is_data { style.wide_enough(&header, &rows) } else { style };
     let drawn = wide.table(&header, rows, text_columns(&table));
-    // A row that was broken over several lines cannot be coloured as one line.
+    // A row that was broken over several lines cannot be colored as one line.
     let is_whole = drawn.lines().count() == table.rows.len() + 1;
     let emphases = std::iter::once(Emphasis::None).chain(table.rows.iter().map(|row| row.emphasis));
     for (line, emphasis) in drawn.lines().zip(emphases.chain(std::iter::repeat(Emphasis::None))) {
@@ -129,7 +129,7 @@ pub(super) fn side_by_side(totals: &Totals, style: Style) -> String {
     style.table(&header, rows, 1).lines().map(paint).collect()
 }
 
-/// Returns the word for a change, and its colour.
+/// Returns the word for a change, and its color.
 fn judgement(tone: Tone) -> Option<(&'static str, &'static str)> {
     match tone {
         Tone::Better => Some(("better", "32")),

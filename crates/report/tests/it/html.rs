@@ -228,7 +228,7 @@ fn no_text_of_a_result_becomes_markup() {
 #[test]
 fn a_page_of_two_thousand_chunks_stays_small() {
     let mut document = sample::document("long");
-    // A fixed scramble, so that neighbours differ.
+    // A fixed scramble, so that neighbors differ.
     let noise = |index: u64, range: u64| index.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17) % range;
     document.result.chunks = (0..2000)
         .map(|index| {

@@ -38,9 +38,9 @@ pub struct HopSpec {
 pub struct MachineSpec {
     /// Scheduling of threads on the cores (`cpu.cores`).
     pub scheduler: CoreScheduler,
-    /// Number of neighbouring cores that share an L2 cache.
+    /// Number of neighboring cores that share an L2 cache.
     pub cores_per_l2: u32,
-    /// Number of neighbouring cores that share a node (a socket with its memory); all if `None`.
+    /// Number of neighboring cores that share a node (a socket with its memory); all if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores_per_node: Option<u32>,
     /// Costs of hops, charged on the target core: of a thread that moves, and of data handed over by another thread.

@@ -1,4 +1,4 @@
-//! A stream to be simulated: operators, their placement, the input, and the behaviour of the runtime.
+//! A stream to be simulated: operators, their placement, the input, and the behavior of the runtime.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub struct Stall {
     pub length: Nanos,
 }
 
-/// Behaviour of the runtime, and what is measured.
+/// Behavior of the runtime, and what is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StreamSettings {
     /// Seed of all that is random.
@@ -63,7 +63,7 @@ pub struct StreamSettings {
     pub entry_slots: usize,
     /// Treatment of tuples beyond that.
     pub overload: OverloadPolicy,
-    /// Behaviour of cores without tuples.
+    /// Behavior of cores without tuples.
     pub idle: Idle,
     /// Time from the last tuple on the old core until the new one begins, of a move, split or fusion.
     pub handover: Nanos,

@@ -63,7 +63,7 @@ impl Instance {
             if operator > 0 && random.below(2) == 0 {
                 groups.last_mut().unwrap().operators.push(operator);
             } else {
-                // Neighbours are in different domains.
+                // Neighbors are in different domains.
                 let core = groups.len() / 2 + groups.len() % 2 * 4;
                 groups.push(Group { operators: vec![operator], cores: vec![core] });
             }
@@ -190,7 +190,7 @@ fn the_worst_input_fills_each_ring_to_four_fifths_of_its_certificate() {
     assert!(rings > 120, "{rings}");
 }
 
-/// The latency model over random rows and trees at utilisations of 0.3 and 0.7: share by which it is off.
+/// The latency model over random rows and trees at utilizations of 0.3 and 0.7: share by which it is off.
 fn model_errors(scv: f64) -> Vec<f64> {
     let error = |seed: u64| {
         let mut random = Random::new(seed);

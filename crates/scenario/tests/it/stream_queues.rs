@@ -6,7 +6,7 @@ use sakiyomi_scenario::stream::{
     ArrivalPattern, Service, Spacing, StreamOutcome, StreamSettings, StreamSpec, simulate,
 };
 
-/// Tuples of a run whose mean is compared with a formula: waits at a utilisation of 0.8 are then known to some percent.
+/// Tuples of a run whose mean is compared with a formula: waits at a utilization of 0.8 are then known to some percent.
 const MEAN_TUPLES: f64 = 150_000.0;
 
 /// Tuples of a run whose times are known exactly.

@@ -15,7 +15,7 @@ use crate::driver::load::{OPERATORS, Pattern, Phase, Spacing};
 /// Measurements of a division, in turn with the others.
 const ROUNDS: u64 = 3;
 
-/// Utilisation beyond which a division is not measured: its queue grows for longer than a measurement takes.
+/// Utilization beyond which a division is not measured: its queue grows for longer than a measurement takes.
 const UTILISATION_MAX: f64 = 0.97;
 
 /// Mean latencies of a load by the division of the chain.

@@ -158,7 +158,7 @@ fn first_of_second(cut: usize) -> usize {
     if cut == 0 { MOVABLE } else { cut - 1 }
 }
 
-/// Moves operators one after the other, so that those of each core stay neighbours.
+/// Moves operators one after the other, so that those of each core stay neighbors.
 fn relocate(from: usize, to: usize, orders: &[Arc<AtomicUsize>; 2], answers: &Receiver<()>) {
     let give = |worker: usize, operator: usize| {
         orders[worker].store(operator, Ordering::Release);

@@ -42,7 +42,7 @@ const CLOCK_READINGS: u32 = 1_000;
 const START_RATE_PER_S: f64 = 1.0;
 const START_SERVICE_NS: f64 = 1_000.0;
 
-/// Behaviour of a stream that adapts.
+/// Behavior of a stream that adapts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdaptSettings {
     /// Requirements on plans. How receivers wait is set by `spin`.

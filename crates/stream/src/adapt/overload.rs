@@ -11,7 +11,7 @@ pub(crate) const LATE_MIN_NS: u64 = 5_000_000;
 /// Time for which a source must be behind: half of what a change of the plan may take.
 const EVIDENCE_NS: u64 = 50_000_000;
 
-/// A delay that shrinks by this share of the time that passes is being worked off: at a utilisation of 0.85 it shrinks
+/// A delay that shrinks by this share of the time that passes is being worked off: at a utilization of 0.85 it shrinks
 /// by 0.18 of it, and at one of 0.95 by this.
 const BACKLOG_SHRINK_RATIO: f64 = 0.05;
 

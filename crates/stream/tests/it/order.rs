@@ -3,7 +3,7 @@
 use crate::graph::Run;
 use crate::inputs::{below, random};
 
-/// Tuples of the long test, with and without optimisation.
+/// Tuples of the long test, with and without optimization.
 const LONG_TEST_TUPLES: u64 = if cfg!(debug_assertions) { 200_000 } else { 10_000_000 };
 
 /// Tuples per change of the placement in the long test; short ones have more changes.

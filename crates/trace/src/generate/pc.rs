@@ -1,6 +1,6 @@
 //! A desktop workload: a structured imitation of the disk accesses of desktop programs.
 //!
-//! Modelled on the storage suite of PC benchmarks such as PCMark 7: rounds of application starts, media import, virus
+//! Modeled on the storage suite of PC benchmarks such as PCMark 7: rounds of application starts, media import, virus
 //! scan, video editing and gaming. Files lie in extents on a large disk; a phase reads and writes its own files, a few
 //! of them at a time, in bursts with pauses between. The workload is designed for studies of read-ahead, so reads are
 //! of four explicit kinds, whose shares are parameters ([`PcParams`]):

@@ -43,7 +43,7 @@ impl Place for Zipf {
     }
 }
 
-/// Returns a number coprime to `count`, near its golden section, so that neighbouring ranks are far apart.
+/// Returns a number coprime to `count`, near its golden section, so that neighboring ranks are far apart.
 fn stride(count: u64) -> u64 {
     /// Fractional part of the golden ratio, whose multiples are evenly distributed.
     const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;

@@ -9,7 +9,7 @@ use datafusion::common::DataFusionError;
 pub fn sentence(error: &DataFusionError) -> String {
     let text = root(error);
     if let Some(name) = between(&text, "table '", "' not found") {
-        // The catalogue and the schema stand before the name.
+        // The catalog and the schema stand before the name.
         let name = name.strip_prefix("datafusion.public.").unwrap_or(name);
         return format!(
             "{name}: there is no such table or readable file; give the path of a Parquet, CSV, JSON or Arrow file in quotation \

@@ -1,6 +1,6 @@
 //! Fields of DiskSim's blocks: each is declared once, with its meaning (manual CMU-PDL-08-101) and its translation.
 //!
-//! A field is read into a struct, or it is *not modelled*: some values describe what this simulator does anyway, and
+//! A field is read into a struct, or it is *not modeled*: some values describe what this simulator does anyway, and
 //! any other causes a warning; or it has *no effect* on timing. Fields that the manual requires may be omitted if they
 //! have an obvious default.
 
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
         Ok(Given { key, value, line })
     }
 
-    /// Reads a field that is not modelled; warns unless its value is one of `neutral`.
+    /// Reads a field that is not modeled; warns unless its value is one of `neutral`.
     fn unmodelled(&mut self, key: &'static str, neutral: &[f64], instead: &str) -> Result<(), Fault> {
         let given = self.field::<f64>(key, neutral.first().copied())?;
         if !neutral.contains(&given.value) {
@@ -219,7 +219,7 @@ macro_rules! block {
         }
 
         impl $name {
-            /// Reads the block; adds warnings about values that are not modelled.
+            /// Reads the block; adds warnings about values that are not modeled.
             pub(super) fn read(block: &Block, warnings: &mut Vec<String>) -> Result<$name, Fault> {
                 let mut reader = Reader::new($kind, block, warnings)?;
                 $($(reader.unmodelled($unmodelled, &[$($neutral),+], $instead)?;)*)?

@@ -108,7 +108,7 @@ fn in_three_cases([after_read, after_write, in_sequence]: [Nanos; 3]) -> Overhea
     Overhead::After { after_read, after_write, in_sequence }
 }
 
-/// Adds warnings about fields that are not modelled.
+/// Adds warnings about fields that are not modeled.
 fn not_modelled(fields: &DiskFields, path: Option<&Path>, warnings: &mut Vec<String>) {
     let second = &fields.extra_second_disconnect;
     if !second.value.is_zero() {

@@ -1,4 +1,4 @@
-//! The dynamic programmes are exact.
+//! The dynamic programs are exact.
 
 use super::brute::best_chain;
 use super::random::{FarHops, Instance, Random};
@@ -10,7 +10,7 @@ use crate::plan::{Method, Optimality, simple};
 /// Random chains of each kind.
 const INSTANCES: u64 = 600;
 
-/// The programme that is exact on every topology.
+/// The program that is exact on every topology.
 const EXACT: Method = Method::Capacity { states_max: usize::MAX };
 
 fn by(method: Method, instance: &Instance) -> Option<Candidate> {
@@ -31,8 +31,8 @@ fn is_same(one: &Option<Candidate>, other: &Option<Candidate>) -> bool {
     }
 }
 
-/// Compares both programmes with exhaustive search; returns the number of instances that have a plan, and of those
-/// for which the simple programme misses the optimum.
+/// Compares both programs with exhaustive search; returns the number of instances that have a plan, and of those
+/// for which the simple program misses the optimum.
 fn compare(far: FarHops, operators: usize, is_keyed: bool) -> (u64, u64) {
     compare_all(|random| random.chain(operators, far, is_keyed))
 }

@@ -1,4 +1,4 @@
-//! Reader of frames.
+//! Reads a spilled run frame by frame, verifying checksums and decompressing. `frames.rs` defines runs and frames.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::spill::files::damaged;
 use crate::spill::level::Level;
 use crate::{Error, Job};
 
-/// Reader of a run.
+/// Reads the frames of a run in the order in which they were written. A run may have parts in several files.
 pub(crate) struct FrameReader {
     job: Job,
     files: Vec<Spill>,
@@ -24,16 +24,21 @@ pub(crate) struct FrameReader {
     /// Memory of all parts, unless each has its own.
     account: Option<Arc<Account>>,
     options: SharedOptions,
-    /// Bytes of a frame that ends in a later block.
+    /// Bytes of a frame that continues in a later block.
     begun: Vec<u8>,
+    /// The block being read, and the offset of its next frame.
     block: Option<(Block, usize)>,
+    /// Sequence number of the next frame.
     count: u32,
     raw_bytes: u64,
     phase: &'static str,
 }
 
+/// The blocks of a part.
 pub(super) enum Blocks {
+    /// The file is kept.
     Read(ReadStream),
+    /// The space of each block is freed after it was read.
     Drain(RunReader),
 }
 
@@ -96,7 +101,7 @@ impl FrameReader {
         self.job.phases().add(Phase { name, bytes, stored_bytes, waited_ns, ..Phase::default() });
     }
 
-    /// Submits the first reads without waiting for any of them.
+    /// Submits the first reads without waiting for any of them, so that several runs are read in parallel.
     ///
     /// # Errors
     /// If the engine cannot be driven.

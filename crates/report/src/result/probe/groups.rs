@@ -1,4 +1,4 @@
-//! Grouping, naming and judgement of the cases of a probe, shared by sentences, tables and charts.
+//! Grouping, naming and judgment of the cases of a probe, shared by sentences, tables and charts.
 
 use super::{ProbeCase, ProbeChoice, ProbeResult, ProbeVerdict};
 use crate::number::{duration, round_bytes};

@@ -15,7 +15,7 @@ use crate::result::{DistancePoint, ScenarioPoint, ScenarioProcess, ScenarioResul
 
 /// Maximum bars that are drawn; the table has all.
 const BARS_MAX: usize = 40;
-/// Maximum distinguishable lines: eight colours, solid and dashed.
+/// Maximum distinguishable lines: eight colors, solid and dashed.
 const LINES_MAX: usize = 16;
 
 pub(crate) fn charts(result: &ScenarioResult) -> Vec<Chart> {

@@ -20,14 +20,14 @@ pub struct StreamPlanResult {
     pub rate_per_s: f64,
     /// Number of usable cores.
     pub cores: u64,
-    /// Maximum utilisation of a core.
+    /// Maximum utilization of a core.
     pub utilisation_max_ratio: f64,
     /// Groups of operators, one core each; empty if no plan sustains the rate.
     pub groups: Vec<StreamGroup>,
     /// Mean latency of an output record in nanoseconds; absent without a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<f64>,
-    /// Whether the plan is proven optimal among plans of neighbouring operators.
+    /// Whether the plan is proven optimal among plans of neighboring operators.
     pub is_exact: bool,
     /// The difference of the rate from the highest sustained one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub struct StreamGroup {
     pub operators: Vec<String>,
     /// The operating system's numbers of the CPUs.
     pub cpus: Vec<u64>,
-    /// Utilisation of the busiest of them.
+    /// Utilization of the busiest of them.
     pub utilisation_ratio: f64,
 }
 

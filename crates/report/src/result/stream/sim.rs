@@ -57,7 +57,7 @@ pub struct StreamSimPoint {
     pub max_ns: u64,
     /// Share of the records that were dropped for lack of room.
     pub shed_ratio: f64,
-    /// Utilisation of the busiest core.
+    /// Utilization of the busiest core.
     pub utilisation_max_ratio: f64,
     /// Mean number of hops between cores per record.
     pub hops: f64,

@@ -29,7 +29,7 @@ pub(super) struct SnapshotArgs {
     resume: bool,
 }
 
-/// Time between two snapshots if none is given: what a crash makes the pipeline process again at most.
+/// Time between two snapshots if none is given: the most work that is repeated after a crash.
 const SNAPSHOT_PERIOD: Duration = Duration::from_secs(10);
 
 impl SnapshotArgs {

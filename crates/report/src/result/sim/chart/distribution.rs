@@ -48,7 +48,7 @@ pub(super) fn chart(sides: &[Side<'_>]) -> Chart {
     )
 }
 
-/// Returns the parts of a bin from the bottom up: name, colour, commands.
+/// Returns the parts of a bin from the bottom up: name, color, commands.
 fn parts(bin: &HistogramBin) -> impl Iterator<Item = (&'static str, Colour, u64)> {
     let reads =
         ReadClass::ALL.map(|class| (label::read(class), palette::read(class), bin.read_counts.of(class)));

@@ -178,7 +178,7 @@ impl World {
         flows
     }
 
-    /// The busiest core's utilisation under a load.
+    /// The busiest core's utilization under a load.
     pub(super) fn utilisation_max(&self, load: &Load) -> f64 {
         let per_core = self.placement.groups.iter().map(|group| {
             let of = |source: usize| {
