@@ -108,7 +108,8 @@ fn check(name: &'static str, memory: usize, config: SessionConfig, statement: &'
 fn a_sort_that_spills_has_the_same_result() {
     let config = config().with_target_partitions(1);
     let config = config.set_usize("datafusion.execution.sort_spill_reservation_bytes", 3 << 20);
-    check("sort", 12 << 20, config, "select * from first order by key, text");
+    // Less is sometimes too little to merge the spill files, whoever writes them.
+    check("sort", 24 << 20, config, "select * from first order by key, text");
 }
 
 #[test]
