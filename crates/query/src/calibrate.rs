@@ -1,5 +1,5 @@
 //! `query calibrate`: the CPU costs of operators on this machine, measured in memory and in unnamed files, and corrections
-//! of predictions, fitted to jobs; in less than a minute.
+//! of predictions, fitted to jobs; in a minute and a half, and longer on slow devices.
 //!
 //! The data is generated from separate seeds and schemas and never taken from a tested table, because a prediction is
 //! only valid if its constants are independent. Each cost is the median CPU time of repeated runs on one thread, which
