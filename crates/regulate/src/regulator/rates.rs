@@ -34,7 +34,7 @@ pub enum RateError {
     },
     /// The formula of section 4.2 leaves no capacity for unregulated requests.
     #[error(
-        "{asked} cannot be kept{}; {}", if *.others { " beside the rates given already" } else { ": nobody else would have any room" },
+        "{asked} cannot be kept{}; {}", if *.others { " beside the rates given already" } else { ": no share of the device would remain for others" },
         best_words(*.best, if *.others { "take back one of those" } else { "ask for less" })
     )]
     NoRoom {

@@ -221,7 +221,10 @@ fn a_rate_by_time_without_room_is_refused_with_the_shortest_that_has_room() {
     let mut bench = Bench::measured(Settings::default());
     let mut set = |owner, rate: Rate| bench.regulator.set_rate(MS * 400, Owner(owner), rate, &mut bench.out);
     let error = set(1, Rate::Every(MS * 15)).unwrap_err().to_string();
-    assert_eq!(error, "every 15 ms cannot be kept: nobody else would have any room; every 20 ms can");
+    assert_eq!(
+        error,
+        "every 15 ms cannot be kept: no share of the device would remain for others; every 20 ms can"
+    );
     set(1, Rate::Every(MS * 20)).unwrap();
     let error = set(2, Percent::new(40).unwrap().into()).unwrap_err().to_string();
     assert_eq!(error, "40 % cannot be kept beside the rates given already; 33 % can");
@@ -265,7 +268,7 @@ fn the_path_is_part_of_an_ios_time() {
     );
     let error = set(Percent::new(45).unwrap().into()).unwrap_err().to_string();
     assert_eq!(
-        error, "45 % cannot be kept: nobody else would have any room; 41 % can",
+        error, "45 % cannot be kept: no share of the device would remain for others; 41 % can",
         "two I/Os and the path"
     );
     set(Percent::new(40).unwrap().into()).unwrap();

@@ -43,8 +43,8 @@ pub struct ValidateResult {
     pub free: Accuracy,
     /// Anchored replay: each request is issued at its measured time.
     pub anchored: Accuracy,
-    /// Coherence of the spindle phase predicted by the anchored replay, 0 to 1. Near 0 the prediction is no better than
-    /// chance; the anchored errors then include the rotational latency of every access.
+    /// How well the anchored replay predicts the spindle phase, from 0 (no better than chance) to 1 (always). If it is near 0,
+    /// the anchored errors include the rotational latency of each access.
     #[serde(default)]
     pub spindle_coherence: f64,
     /// Hits and misses as the real drive reported them; absent if it did not, or always reported the same.
