@@ -8,7 +8,7 @@ use sakiyomi_stream::operators::{
     flat_map, side,
 };
 use sakiyomi_stream::{
-    Emitter, Flow, Next, Recover, Settings, Sink, Source, Stream, StreamBuilder, Tuple, each,
+    DueValues, Emitter, Flow, Next, Pause, Recover, Settings, Sink, Source, Stream, StreamBuilder, Tuple, each,
 };
 
 use crate::event::{Auction, Bid, Event, Feed, Person};
@@ -215,6 +215,19 @@ impl Source for Events {
         }
         let arrival_ns = if self.pace == Pace::Scheduled { time_ns } else { now_ns };
         self.feed.next().map_or(Next::End, |value| Next::Value { value, arrival_ns })
+    }
+
+    fn fill(&mut self, now_ns: u64, due: &mut DueValues<'_, Event>) -> Option<Pause> {
+        while !due.is_full() {
+            let Some(time_ns) = self.feed.time_ns() else { return Some(Pause::End) };
+            if self.pace == Pace::Scheduled && time_ns > now_ns {
+                return Some(Pause::At(time_ns));
+            }
+            let arrival_ns = if self.pace == Pace::Scheduled { time_ns } else { now_ns };
+            let Some(event) = self.feed.next() else { return Some(Pause::End) };
+            due.push(event, arrival_ns);
+        }
+        None
     }
 }
 

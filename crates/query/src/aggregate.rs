@@ -30,9 +30,9 @@
 //!   recursively, one partition at a time on each thread, while the next run is read ahead. A single group must fit.
 
 pub(crate) mod direct;
-mod fused;
+pub(crate) mod fused;
 pub(crate) mod groups;
-mod index;
+pub(crate) mod index;
 mod keys;
 mod layout;
 pub(crate) mod merge;
@@ -44,7 +44,7 @@ pub(crate) mod run;
 mod sorted;
 mod state;
 mod types;
-mod worker;
+pub(crate) mod worker;
 
 #[cfg(test)]
 mod tests;
@@ -52,4 +52,4 @@ mod tests;
 pub use plan::{Aggregate, Aggregation, Function};
 pub use run::{Aggregated, aggregate};
 pub use sorted::SortedAggregate;
-pub(crate) use worker::group_bytes;
+pub(crate) use worker::{group_bytes, state_counts};

@@ -39,7 +39,7 @@ pub use measure::Effort;
 pub use sakiyomi_probe::calibration::LoadError;
 
 /// The name and version of the file's contents.
-pub const SCHEMA: &str = "sakiyomi.operator-costs/5";
+pub const SCHEMA: &str = "sakiyomi.operator-costs/6";
 
 /// CPU costs of operators, with the machine on which they were measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -103,10 +103,14 @@ pub fn calibrate(
         group_ns_per_row: tables.grouped.find,
         insert_ns_per_group: tables.grouped.insert,
         group_text_ns_per_value: tables.group_text_ns_per_value,
+        code_group_ns_per_row: tables.code_group.0,
+        code_group_ns_per_value: tables.code_group.1,
         merge_ns_per_group: tables.grouped.merge,
         merge_insert_ns_per_group: tables.grouped.merge_insert,
         merge_ns_per_value: tables.merge_ns_per_value,
         update_ns_per_value: tables.update_ns_per_value,
+        sums_ns_per_row: tables.sums.0,
+        sum_ns_per_value: tables.sums.1,
         expression_ns_per_value: tables.expression_ns_per_value,
         filter_ns_per_value: tables.filter_ns_per_value,
         copy_ns_per_byte: rows.copy_ns_per_byte,

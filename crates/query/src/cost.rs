@@ -61,7 +61,7 @@ pub use plan::Plan;
 pub use prediction::Prediction;
 pub use rejected::Rejected;
 pub use search::Choice;
-pub use shape::{ColumnShape, GroupSize, KeyShape, Operator, TableShape, Task};
+pub use shape::{ColumnShape, GroupKeyShape, GroupSize, KeyShape, Operator, StateShape, TableShape, Task};
 pub use streams::Storage;
 pub use tree::Node;
 

@@ -120,25 +120,33 @@ impl<O: Recover> Guard<O> {
             let Guard { of, samples, tuples: received, .. } = self;
             let Named { operator, counters, .. } = of;
             let (first, mut start, mut staged) = (tuples.sequence, None, out.staged().len());
+            // The number of the first tuple whose call is not known to `samples`.
+            let mut unknown = first;
             let result = catch_unwind(AssertUnwindSafe(|| {
-                while tuples.sequence < until
-                    && !out.is_full()
-                    && let Some((value, arrival_ns)) = tuples.left.next()
-                {
-                    let sequence = tuples.sequence;
-                    tuples.sequence += 1;
-                    staged = out.staged().len();
-                    out.set_arrival_ns(arrival_ns);
+                while tuples.sequence < until && !tuples.is_empty() && !out.is_full() {
                     start = samples.start();
-                    work(operator, value, sequence, out);
-                    samples.count(start, counters);
+                    // A call that is timed comes alone.
+                    let calls_max = samples.untimed().clamp(1, until - tuples.sequence);
+                    let calls_max = usize::try_from(calls_max).unwrap_or(usize::MAX);
+                    for (value, arrival_ns) in tuples.left.by_ref().take(calls_max) {
+                        let sequence = tuples.sequence;
+                        tuples.sequence += 1;
+                        staged = out.staged().len();
+                        out.set_arrival_ns(arrival_ns);
+                        work(operator, value, sequence, out);
+                        if out.is_full() {
+                            break;
+                        }
+                    }
+                    samples.count_all(start.take(), tuples.sequence - unknown, counters);
+                    unknown = tuples.sequence;
                 }
             }));
             let calls = tuples.sequence - first;
             *received += calls;
             counters.calls.add(calls);
             if let Err(panic) = result {
-                samples.count(start, counters);
+                samples.count_all(start, tuples.sequence - unknown, counters);
                 drop_all_quietly(out.withdraw(staged));
                 self.recover(Some(tuples.sequence - 1), panic, cx);
             }

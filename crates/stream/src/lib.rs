@@ -119,7 +119,9 @@ pub use counters::OperatorReport;
 pub use error::{Error, Failure};
 pub use latency::{Latency, LatencyBin};
 pub use nodes::async_operator_state;
-pub use operator::{Each, Emitter, Join, Next, OnPanic, Operator, Overload, Recover, Sink, Source, each};
+pub use operator::{
+    DueValues, Each, Emitter, Join, Next, OnPanic, Operator, Overload, Pause, Recover, Sink, Source, each,
+};
 pub use relocations::Relocations;
 pub use replicas::{Replicas, states_of_bins};
 pub use runtime::{Report, Running, Settings};

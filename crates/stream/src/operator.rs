@@ -1,5 +1,6 @@
 //! Interfaces of operators, sources and sinks.
 
+use std::iter;
 use std::marker::PhantomData;
 
 use crate::run_length::RUN_TUPLES_MAX;
@@ -154,6 +155,51 @@ pub enum Next<T> {
     End,
 }
 
+/// What a source says after its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// As [`Next::Watermark`]. More values may be due.
+    Watermark(u64),
+    /// As [`Next::At`].
+    At(u64),
+    /// As [`Next::End`].
+    End,
+}
+
+/// Values of a source that are due, in their order: as many as the stream takes before other operators run.
+pub struct DueValues<'a, T> {
+    /// Values and their arrivals.
+    values: &'a mut Vec<(T, u64)>,
+    /// Number of values from which on it is full.
+    values_max: usize,
+}
+
+impl<'a, T> DueValues<'a, T> {
+    /// Appends to `values`, up to `values_max` in all.
+    pub fn new(values: &'a mut Vec<(T, u64)>, values_max: usize) -> DueValues<'a, T> {
+        DueValues { values, values_max }
+    }
+
+    /// Appends a value that was due at `arrival_ns`. One that is appended while [`DueValues::is_full`] is not lost, but
+    /// other operators and hand-overs wait for it.
+    pub fn push(&mut self, value: T, arrival_ns: u64) {
+        // Written into its place, as in `Emitter::emit_at`.
+        self.values.extend(iter::once_with(|| (value, arrival_ns)));
+    }
+
+    /// Number of values that may still be appended.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.values_max.saturating_sub(self.values.len())
+    }
+
+    /// Whether no more values may be appended in this call.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.room() == 0
+    }
+}
+
 /// A source, called by the core that runs the first segment. A source that panics ends with a
 /// [`Failure`](crate::Failure).
 pub trait Source: Send + 'static {
@@ -162,6 +208,22 @@ pub trait Source: Send + 'static {
 
     /// The next value that is due at `now_ns`, which may lag behind the clock by a few tuples. Must not block.
     fn next(&mut self, now_ns: u64) -> Next<Self::Out>;
+
+    /// Appends the values that are due at `now_ns` and returns what follows them, or `None` if `due` is full. Must not
+    /// block. The stream calls this method only; by default it calls [`Source::next`]. A source overrides it if several
+    /// values cost less together than one by one, and has the same values then. There is room for one value at least. If
+    /// the source panics, the values that were appended are kept.
+    fn fill(&mut self, now_ns: u64, due: &mut DueValues<'_, Self::Out>) -> Option<Pause> {
+        while !due.is_full() {
+            match self.next(now_ns) {
+                Next::Value { value, arrival_ns } => due.push(value, arrival_ns),
+                Next::Watermark(time_ns) => return Some(Pause::Watermark(time_ns)),
+                Next::At(due_ns) => return Some(Pause::At(due_ns)),
+                Next::End => return Some(Pause::End),
+            }
+        }
+        None
+    }
 
     /// The position, for snapshots: a source that has loaded it returns what the one that saved it returned next. None
     /// for a source that cannot return to a position. A stream that resumes starts it as it was built, and what it had
@@ -215,7 +277,7 @@ impl<T> Emitter<T> {
     /// takes the later one of [`Emitter::arrival_ns`] and of what that was for the stored value.
     pub fn emit_at(&mut self, value: T, arrival_ns: u64) {
         // Written into its place: `push` would copy the pair once more.
-        self.staged.extend(std::iter::once_with(|| (value, arrival_ns)));
+        self.staged.extend(iter::once_with(|| (value, arrival_ns)));
     }
 
     /// As [`Emitter::emit`] for each value.

@@ -23,6 +23,21 @@ impl Samples {
         Samples { left: 0, state: (operator as u64).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 }
     }
 
+    /// Calls before the next one that is timed.
+    pub(crate) fn untimed(&self) -> u64 {
+        self.left
+    }
+
+    /// Counts `calls`, which may be 0: if they began at `start`, as one that was timed, else as calls that were not, of
+    /// which there are at most [`Samples::untimed`].
+    pub(crate) fn count_all(&mut self, start: Option<Instant>, calls: u64, counters: &Counters) {
+        match start {
+            Some(_) if calls > 0 => self.count(start, counters),
+            Some(_) => {}
+            None => self.left = self.left.saturating_sub(calls),
+        }
+    }
+
     /// The begin of the next call, if it is to be timed.
     pub(crate) fn start(&self) -> Option<Instant> {
         (self.left == 0).then(Instant::now)
@@ -51,6 +66,25 @@ pub(crate) fn elapsed_ns(start: Instant) -> u64 {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_that_are_counted_together_are_timed_as_often() {
+        let (mut samples, counters) = (Samples::new(3), Counters::default());
+        let mut calls = 0;
+        while calls < 1_000_000 {
+            let start = samples.start();
+            let together = samples.untimed().clamp(1, 100);
+            assert!(start.is_none() || together == 1);
+            samples.count_all(start, together, &counters);
+            calls += together;
+        }
+        let sampled = counters.sampled.get();
+        assert!((calls / 70..calls / 58).contains(&sampled), "{sampled} of {calls}");
+        // A call that was none counts nothing.
+        let (start, untimed) = (samples.start(), samples.untimed());
+        samples.count_all(start, 0, &counters);
+        assert_eq!((samples.untimed(), counters.sampled.get()), (untimed, sampled));
+    }
 
     #[test]
     fn one_call_in_64_is_timed_whatever_the_period_of_the_operator() {

@@ -5,7 +5,7 @@ use super::layout::{Kind, Spec};
 use super::state::{State, Values};
 
 /// Maximum number of groups whose sums fit the L1 cache.
-const GROUPS_MAX: usize = 256;
+pub(crate) const GROUPS_MAX: usize = 256;
 /// Sums per pass; the last slot of the cache line is for the row count.
 const SUMS_MAX: usize = 7;
 
@@ -41,7 +41,7 @@ pub(crate) fn add<'a>(
         .collect();
     let mut counts: Vec<usize> = Vec::new();
     for (place, spec) in specs.iter().enumerate() {
-        if spec.kind == Kind::Count && spec.argument.is_none_or(|argument| has_no_nulls(&values[argument])) {
+        if is_countable(*spec, values) {
             counts.push(place);
         }
     }
@@ -64,12 +64,17 @@ pub(crate) fn add<'a>(
 }
 
 /// The values of a sum, if adding up `rows` of them cannot overflow 64 bits.
-fn summable<'a>(spec: Spec, values: &'a [Values<'_>], rows: usize) -> Option<&'a [i64]> {
+pub(crate) fn summable<'a>(spec: Spec, values: &'a [Values<'_>], rows: usize) -> Option<&'a [i64]> {
     let Values::Narrow(narrow) = &values[spec.argument?] else { return None };
     let is_sum = matches!(spec.kind, Kind::Sum | Kind::WideSum);
     let bound = narrow.bound.checked_mul(rows as u64)?;
     let is_safe = is_sum && narrow.nulls.is_none() && bound <= i64::MAX as u64;
     is_safe.then_some(narrow.values)
+}
+
+/// Whether a state counts all rows.
+pub(crate) fn is_countable(spec: Spec, values: &[Values<'_>]) -> bool {
+    spec.kind == Kind::Count && spec.argument.is_none_or(|argument| has_no_nulls(&values[argument]))
 }
 
 fn has_no_nulls(values: &Values<'_>) -> bool {

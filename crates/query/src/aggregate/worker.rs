@@ -30,7 +30,7 @@ const SLICE_ROWS_MIN: usize = 32;
 /// The rows of a step may add groups of at most this fraction of the table's memory.
 const SLICE_PARTS: usize = 4;
 /// A batch is masked instead of filtered if at least one in this many rows passes the condition.
-const DENSE_PARTS: usize = 2;
+pub(crate) const DENSE_PARTS: usize = 2;
 
 /// The query and the layout of its states.
 #[derive(Debug)]
@@ -70,6 +70,27 @@ pub(crate) fn group_bytes(aggregation: &Aggregation, keys: &[ArrayRef]) -> Resul
     }
     let mean = |bytes: usize| bytes as f64 / groups.len().max(1) as f64;
     Ok([groups.bytes_per_group() as f64 + mean(groups.variable_bytes()), mean(records.len())])
+}
+
+/// Returns the number of states that [`fused`] would update as sums and as counts on sampled rows, and of others.
+///
+/// # Errors
+/// Those of the arguments.
+pub(crate) fn state_counts(aggregation: &Aggregation, sample: &RecordBatch) -> Result<[u64; 3], Error> {
+    let layout = Layout::new(aggregation);
+    let mut program = Program::new(&layout.arguments);
+    program.run(sample);
+    let values = values(&layout, &program, sample)?;
+    let mut counts = [0; 3];
+    for spec in &layout.specs {
+        let kind = match fused::summable(*spec, &values, sample.num_rows()) {
+            Some(_) => 0,
+            None if fused::is_countable(*spec, &values) => 1,
+            None => 2,
+        };
+        counts[kind] += 1;
+    }
+    Ok(counts)
 }
 
 /// The distinct values of an argument in each group: a table whose keys are a group's key and a value.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, BooleanArray, DictionaryArray, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SortOptions};
 use rand_core::Rng;
 use sakiyomi_os::cpu::of_this_thread;
@@ -26,7 +27,11 @@ pub(super) struct TableCosts {
     pub(super) partition: RowCost,
     pub(super) grouped: Grouped,
     pub(super) group_text_ns_per_value: f64,
+    /// For a row, and for each column of the key.
+    pub(super) code_group: (f64, f64),
     pub(super) update_ns_per_value: f64,
+    /// For a row, and for each sum.
+    pub(super) sums: (f64, f64),
     pub(super) merge_ns_per_value: f64,
     pub(super) merge_join_ns_per_row: f64,
     pub(super) expression_ns_per_value: f64,
@@ -50,9 +55,16 @@ const GROUPED_ROWS: usize = 1 << 20;
 /// Distinct texts that are grouped: too many for codes.
 const TEXT_GROUPS: usize = 1 << 12;
 const GROUPED_TEXT_BYTES: u64 = 16;
-/// Aggregates of a row whose states differ, to measure the cost of an update and of merging: equal states are shared.
+/// Aggregates to measure the cost of merging. They share the count of the rows.
 const STATES: [(Function, usize); 4] =
     [(Function::Sum, 1), (Function::Sum, 0), (Function::Min, 1), (Function::Max, 1)];
+/// Aggregates whose states are updated one after the other.
+const EXTREMES: [(Function, usize); 4] =
+    [(Function::Min, 0), (Function::Max, 0), (Function::Min, 1), (Function::Max, 1)];
+/// Columns of codes.
+const CODE_COLUMNS: usize = 2;
+/// Numbers of sums that are updated in one pass.
+const SUM_COUNTS: [usize; 2] = [1, 6];
 /// Index of the number of groups with which merging is measured: the tables of partitions exceed private caches.
 const MERGED_GROUPS: usize = 3;
 /// Columns of narrow and of wide rows of numbers that are partitioned.
@@ -82,11 +94,21 @@ pub(super) fn measure(effort: Effort) -> Result<TableCosts, Error> {
     }
     let grouped = grouped(effort)?;
     let few = random_keys(effort.amount(GROUPED_ROWS), GROUP_COUNTS[0], 32);
-    let updated = grouping(effort, &grouped_table(&few, None)?, &STATES)?;
-    let update_ns_per_value = ((updated - grouped.find.at(1.0)) / STATES.len() as f64).max(0.0);
+    let coded = coded_table(&few)?;
+    let by_codes = |keys: usize| Ok::<_, Error>((keys as f64, grouping_by(effort, &coded, keys, &[])?));
+    let [by_one, by_two] = [by_codes(1)?, by_codes(CODE_COLUMNS)?];
+    let summing = |sums: usize| {
+        let sums: Vec<_> = (0..sums).map(|sum| (Function::Sum, CODE_COLUMNS + sum)).collect();
+        let ns = grouping(effort, &coded, &sums)?;
+        Ok::<_, Error>((sums.len() as f64, (ns - by_one.1).max(0.0)))
+    };
+    let sums = split(summing(SUM_COUNTS[0])?, summing(SUM_COUNTS[1])?);
+    let updated = grouping(effort, &grouped_table(&few, None)?, &EXTREMES)?;
+    // A pass counts the rows.
+    let update_ns_per_value = ((updated - grouped.find.at(1.0) - sums.0) / EXTREMES.len() as f64).max(0.0);
     let groups = effort.amount(GROUP_COUNTS[MERGED_GROUPS]);
     let [without, with] = [&[][..], &STATES].map(|states| merging(effort, groups, 0, states));
-    let merge_ns_per_value = ((with? - without?) / STATES.len() as f64).max(0.0);
+    let merge_ns_per_value = ((with? - without?) / (STATES.len() + 1) as f64).max(0.0);
     let keys = random_keys(effort.amount(GROUPED_ROWS), TEXT_GROUPS, 36);
     let [numbers, texts] =
         [None, Some(GROUPED_TEXT_BYTES)].map(|text| grouping(effort, &grouped_table(&keys, text)?, &[]));
@@ -98,7 +120,9 @@ pub(super) fn measure(effort: Effort) -> Result<TableCosts, Error> {
         partition: partition(effort)?,
         grouped,
         group_text_ns_per_value,
+        code_group: split(by_one, by_two),
         update_ns_per_value,
+        sums,
         merge_ns_per_value,
         merge_join_ns_per_row: merge_join(effort)?,
         expression_ns_per_value,
@@ -210,22 +234,52 @@ fn grouped_table(keys: &[i64], text_bytes: Option<u64>) -> Result<InMemory, Erro
     Ok(InMemory::new(schema, batches))
 }
 
-/// The groups of the first column with some aggregates of columns.
-fn aggregation(input: &InMemory, states: &[(Function, usize)]) -> Result<Aggregation, Error> {
+/// Batches of two keys, which are codes of texts, and of numbers to sum.
+fn coded_table(keys: &[i64]) -> Result<InMemory, Error> {
+    let distinct = keys.iter().max().map_or(0, |&key| key + 1);
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..distinct).map(|key| key.to_string())));
+    let key_type = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    let codes = (0..CODE_COLUMNS).map(|key| Field::new(format!("k{key}"), key_type.clone(), false));
+    let numbers = (0..SUM_COUNTS[1]).map(|number| Field::new(format!("v{number}"), DataType::Int64, false));
+    let schema = Arc::new(Schema::new(codes.chain(numbers).collect::<Vec<Field>>()));
+    let batch = |keys: &[i64]| {
+        let codes = keys.iter().map(|&key| key as i32).collect();
+        let codes: ArrayRef = Arc::new(DictionaryArray::<Int32Type>::try_new(codes, texts.clone())?);
+        let number = |_| Arc::new(Int64Array::from(keys.to_vec())) as ArrayRef;
+        let columns = std::iter::repeat_n(codes, CODE_COLUMNS).chain((0..SUM_COUNTS[1]).map(number));
+        Ok(RecordBatch::try_new(schema.clone(), columns.collect())?)
+    };
+    let batches = keys.chunks(BATCH_ROWS).map(batch).collect::<Result<_, Error>>()?;
+    Ok(InMemory::new(schema, batches))
+}
+
+/// The groups of the first columns with some aggregates of columns.
+fn aggregation(input: &InMemory, keys: usize, states: &[(Function, usize)]) -> Result<Aggregation, Error> {
     let schema = input.schema();
     let aggregate = |(at, &(function, column)): (usize, &(Function, usize))| {
         let aggregate = Aggregate::new(function, Expression::column(column, &schema), "s")?;
         Ok(aggregate.named(&format!("s{at}")))
     };
     let aggregates = states.iter().enumerate().map(aggregate).collect::<Result<Vec<_>, Error>>()?;
-    Aggregation::new(vec![("k".to_owned(), Expression::column(0, &schema))], aggregates, None, &schema)
+    let keys = (0..keys).map(|key| (format!("k{key}"), Expression::column(key, &schema))).collect();
+    Aggregation::new(keys, aggregates, None, &schema)
 }
 
-/// CPU time per row to find its group and update some aggregates, in nanoseconds.
+/// CPU time per row to find its group by the first column and update some aggregates, in nanoseconds.
 fn grouping(effort: Effort, input: &InMemory, states: &[(Function, usize)]) -> Result<f64, Error> {
+    grouping_by(effort, input, 1, states)
+}
+
+/// As [`grouping`], by some columns.
+fn grouping_by(
+    effort: Effort,
+    input: &InMemory,
+    keys: usize,
+    states: &[(Function, usize)],
+) -> Result<f64, Error> {
     let spent = operator_ns(effort, || {
         let job: Job = job(JOB_MEMORY_BYTES, 1)?;
-        aggregate(&job, aggregation(input, states)?, vec![Box::new(input.clone())])?;
+        aggregate(&job, aggregation(input, keys, states)?, vec![Box::new(input.clone())])?;
         Ok(cpu_ns(&job, "group"))
     })?;
     Ok(spent / input.row_count().max(1) as f64)
@@ -285,7 +339,7 @@ fn merging(effort: Effort, groups: usize, offset: usize, states: &[(Function, us
     let spent = operator_ns(effort, || {
         let job: Job = job(JOB_MEMORY_BYTES, 1)?;
         let inputs: Vec<Box<dyn Batches>> = vec![Box::new(first.clone()), Box::new(second.clone())];
-        let mut result = aggregate(&job, aggregation(&first, states)?, inputs)?.into_stream();
+        let mut result = aggregate(&job, aggregation(&first, 1, states)?, inputs)?.into_stream();
         while let Some(batch) = result.next()? {
             std::hint::black_box(batch);
         }

@@ -44,8 +44,8 @@ fn a_damaged_file_or_another_version_is_refused_with_advice() {
     for cut in [0, 1, text.len() / 2, text.len() - 3] {
         assert!(matches!(parse(&text[..cut]), Err(LoadError::Damaged { .. })));
     }
-    for version in ["4", "99"] {
-        let other = text.replacen("operator-costs/5", &format!("operator-costs/{version}"), 1);
+    for version in ["5", "99"] {
+        let other = text.replacen("operator-costs/6", &format!("operator-costs/{version}"), 1);
         let error = parse(&other).unwrap_err().to_string();
         assert!(error.contains(&format!("operator-costs/{version}")), "{error}");
         assert!(error.contains("sakiyomi query calibrate"), "{error}");

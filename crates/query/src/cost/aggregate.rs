@@ -4,14 +4,18 @@
 use super::curve::Curve;
 use super::error::CostError;
 use super::flow::{Flow, Role};
+use super::operators::OperatorCosts;
 use super::records::{GIVING_GROUPS, GROUPING};
-use super::shape::{GroupSize, RowShape};
+use super::shape::{GroupKeyShape, GroupSize, RowShape, StateShape};
 use super::stage::Stage;
 use super::step::Step;
 use super::work::{PARTITION_SKEW_RATIO, Rows, Work};
+use crate::aggregate::fused;
 use crate::aggregate::groups::PARTITION_COUNT;
+use crate::aggregate::index::FIRST_GROUP;
 use crate::aggregate::queue::SORTED_GROUPS_MAX;
 use crate::aggregate::run::GROUP_MEMORY_RATIO;
+use crate::aggregate::worker::DENSE_PARTS;
 
 /// Partitions of spilled groups.
 pub(crate) const SPILLED_PARTITIONS: u64 = PARTITION_COUNT as u64;
@@ -24,29 +28,58 @@ const FULL_TABLE_RATIO: f64 = 0.65;
 const CAPACITY_RATIO: f64 = 1.06;
 /// Divisions of spilled groups at most: 65,536 partitions.
 const DIVISIONS_MAX: u32 = 4;
+/// Groups whose sums are updated in one pass.
+const FUSED_GROUPS_MAX: f64 = (fused::GROUPS_MAX - FIRST_GROUP as usize) as f64;
 /// Blocks of a run of groups in memory: one that is filled, and those in flight.
 const RUN_BLOCKS: f64 = 3.0;
 
-/// The groups and the aggregates of a task.
+/// The groups of a task.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Groups {
     pub(crate) count: f64,
     /// Bytes of a group.
     pub(crate) size: GroupSize,
-    /// Number of texts in the key.
-    pub(crate) text_keys: f64,
-    /// Number of aggregates.
-    pub(crate) aggregates: f64,
+    pub(crate) key: GroupKeyShape,
+    pub(crate) states: StateShape,
 }
 
 impl Groups {
     /// CPU time of adding rows to tables of some bytes, in which they make `new` groups.
     fn update_ns(&self, work: &Work<'_>, rows: f64, new: f64, table_bytes: f64) -> f64 {
         let at = |curve: &Curve| curve.at(table_bytes.max(1.0));
-        let row_ns = at(&work.costs.group_ns_per_row)
-            + self.text_ns(work)
-            + self.aggregates * work.costs.update_ns_per_value;
+        let costs = work.costs;
+        let find_ns = match self.key.codes {
+            0 => at(&costs.group_ns_per_row) + self.text_ns(work),
+            codes => costs.code_group_ns_per_row + codes as f64 * costs.code_group_ns_per_value,
+        };
+        let row_ns = find_ns + self.update_states_ns(costs);
         rows * row_ns + new * at(&work.costs.insert_ns_per_group)
+    }
+
+    /// CPU time of updating the states of a group by a row, in nanoseconds.
+    fn update_states_ns(&self, costs: &OperatorCosts) -> f64 {
+        let StateShape { sums, counts, others } = self.states;
+        let others_ns = others as f64 * costs.update_ns_per_value;
+        match self.count <= FUSED_GROUPS_MAX {
+            true if sums + counts > 0 => {
+                others_ns + costs.sums_ns_per_row + sums as f64 * costs.sum_ns_per_value
+            }
+            true => others_ns,
+            false => others_ns + (sums + counts) as f64 * costs.update_ns_per_value,
+        }
+    }
+
+    /// Rows that the tables are updated with: those of a batch of which many pass a filter are only masked, if their
+    /// groups are looked up by codes.
+    fn updated_rows(&self, work: &Work<'_>) -> f64 {
+        let (rows, ratio) = (work.rows(0).count, work.task.selected_ratio);
+        let is_masked = self.key.codes > 0 && ratio > 0.0 && ratio * DENSE_PARTS as f64 >= 1.0;
+        if is_masked { rows / ratio } else { rows }
+    }
+
+    /// Number of states of a group.
+    fn state_count(&self) -> f64 {
+        (self.states.sums + self.states.counts + self.states.others) as f64
     }
 
     /// CPU time of merging `count` groups of several tables, which have `bytes` bytes together, into one.
@@ -54,13 +87,13 @@ impl Groups {
         let at = |curve: &Curve| curve.at(bytes.max(1.0));
         let group_ns = at(&work.costs.merge_ns_per_group)
             + self.text_ns(work)
-            + self.aggregates * work.costs.merge_ns_per_value;
+            + self.state_count() * work.costs.merge_ns_per_value;
         count * group_ns + self.count.min(count) * at(&work.costs.merge_insert_ns_per_group)
     }
 
     /// CPU time of the texts of a key, in nanoseconds.
     fn text_ns(&self, work: &Work<'_>) -> f64 {
-        self.text_keys * work.costs.group_text_ns_per_value
+        self.key.texts as f64 * work.costs.group_text_ns_per_value
     }
 
     /// Groups that each thread meets: of a group with `k` rows, which are divided at random, a thread of `p` meets none
@@ -96,7 +129,7 @@ impl Groups {
 
     /// Records of groups: CPU time to write them to the runs of their partitions, in nanoseconds, and their rows.
     fn records(&self, work: &Work<'_>, count: f64) -> (f64, Rows) {
-        let values = 1.0 + self.aggregates;
+        let values = 1.0 + self.state_count();
         let shape = RowShape { values, bytes: self.size.record_bytes, ..RowShape::default() };
         let rows = Rows { count, shape };
         (work.scatter_ns(rows, SPILLED_PARTITIONS as f64), rows)
@@ -124,7 +157,7 @@ pub(crate) fn hash_aggregate(
 fn resident(work: &Work<'_>, groups: Groups, mut read: Stage) -> Vec<Stage> {
     let (threads, of_thread) = (work.threads(), groups.of_thread(work));
     let table_bytes = of_thread * groups.table_bytes();
-    read.user_ns += groups.update_ns(work, work.rows(0).count, of_thread * threads, table_bytes);
+    read.user_ns += groups.update_ns(work, groups.updated_rows(work), of_thread * threads, table_bytes);
     // The tables of all threads are merged: few groups by one thread.
     let merged = if threads > 1.0 { of_thread * threads } else { 0.0 };
     let merge_ns = groups.merge_ns(work, merged, table_bytes * threads);

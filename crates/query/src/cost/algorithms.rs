@@ -205,12 +205,9 @@ pub(crate) fn stages(work: &Work<'_>, algorithm: Algorithm) -> Result<Vec<Stage>
         Operator::Aggregate { .. } => KeyShape::EXACT,
     };
     let groups = || match work.task.operator {
-        Operator::Aggregate { groups, size, text_keys, aggregates } => Groups {
-            count: (groups as f64).max(1.0),
-            size,
-            text_keys: text_keys as f64,
-            aggregates: aggregates as f64,
-        },
+        Operator::Aggregate { groups, size, key, states } => {
+            Groups { count: (groups as f64).max(1.0), size, key, states }
+        }
         _ => Groups::default(),
     };
     let mut stages = match algorithm {

@@ -143,16 +143,24 @@ pub struct OperatorCosts {
     pub group_ns_per_row: Curve,
     /// Adding a group to a table, in addition; by the bytes of the aggregation table.
     pub insert_ns_per_group: Curve,
+    /// Finding the group of a row whose key consists of codes of one byte: it is looked up in a table of all combinations.
+    pub code_group_ns_per_row: f64,
+    /// The same, in addition for each column of the key.
+    pub code_group_ns_per_value: f64,
     /// Finding the group of a row, for each text in its key, in addition to [`Self::group_ns_per_row`].
     pub group_text_ns_per_value: f64,
     /// Merging a group of one thread into a table of all groups; by the bytes of all of them.
     pub merge_ns_per_group: Curve,
     /// Adding a group to the table of all groups, in addition; by the bytes of all of them.
     pub merge_insert_ns_per_group: Curve,
-    /// Merging one aggregate of a group.
+    /// Merging one state of a group.
     pub merge_ns_per_value: f64,
-    /// Updating one aggregate of a known group.
+    /// Updating one state of a known group.
     pub update_ns_per_value: f64,
+    /// Updating the sums and counts of a group in one pass, which is done if groups are few.
+    pub sums_ns_per_row: f64,
+    /// The same, in addition for each sum.
+    pub sum_ns_per_value: f64,
     /// An arithmetic operation or comparison of an expression, on a row.
     pub expression_ns_per_value: f64,
     /// Copying a value of a row that passes a filter.
@@ -251,7 +259,7 @@ impl OperatorCosts {
         ]
     }
 
-    fn figures(&self) -> [f64; 21] {
+    fn figures(&self) -> [f64; 25] {
         [
             self.merge_ns_per_value,
             self.scatter.ns_per_value,
@@ -265,6 +273,10 @@ impl OperatorCosts {
             self.gather.ns_per_byte,
             self.text_key_ns,
             self.group_text_ns_per_value,
+            self.code_group_ns_per_row,
+            self.code_group_ns_per_value,
+            self.sums_ns_per_row,
+            self.sum_ns_per_value,
             self.fresh_heap_system_ns_per_byte,
             self.start_ns_per_thread,
             self.comparison_ns,

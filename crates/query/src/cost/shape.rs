@@ -208,10 +208,10 @@ pub enum Operator {
         groups: u64,
         /// Bytes of a group: its key and aggregate states.
         size: GroupSize,
-        /// Number of texts in the key.
-        text_keys: u64,
-        /// Number of aggregates.
-        aggregates: u64,
+        /// Columns of the key.
+        key: GroupKeyShape,
+        /// States of a group, which aggregates may share.
+        states: StateShape,
     },
 }
 
@@ -222,6 +222,26 @@ pub struct GroupSize {
     pub table_bytes: f64,
     /// In a spill file.
     pub record_bytes: f64,
+}
+
+/// The key of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct GroupKeyShape {
+    /// Number of texts, which are hashed and compared.
+    pub texts: u64,
+    /// Number of columns of codes, if the key consists of them and its group is looked up directly; else 0.
+    pub codes: u64,
+}
+
+/// The states of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct StateShape {
+    /// Number of sums of 64-bit values, which are updated in one pass if groups are few.
+    pub sums: u64,
+    /// Number of counts of rows and of values, which such a pass updates as well.
+    pub counts: u64,
+    /// Number of others: minima, maxima, sums of floating-point and wider numbers, counts of distinct values.
+    pub others: u64,
 }
 
 /// A task: an operator with its inputs and output.

@@ -7,11 +7,13 @@ use arrow_cast::cast;
 use arrow_schema::DataType;
 use arrow_select::filter::filter_record_batch;
 
-use crate::aggregate::{Aggregation, direct, group_bytes};
+use crate::aggregate::direct::Direct;
+use crate::aggregate::{Aggregation, group_bytes, state_counts};
 use crate::cost::operators::ValueKind;
 use crate::cost::shape::RowShape;
 use crate::cost::{
-    ColumnShape, Explanation, GroupSize, Limits, Model, Operator, OperatorCosts, Storage, Task,
+    ColumnShape, Explanation, GroupKeyShape, GroupSize, Limits, Model, Operator, OperatorCosts, StateShape,
+    Storage, Task,
 };
 use crate::describe;
 use crate::order;
@@ -178,14 +180,14 @@ fn explain_groups(
     }
     let keys = keys_of(aggregation, &sample)?;
     let groups = shape::groups(&keys, passing(&shaped), groups_max(rows, aggregation))?;
-    let aggregates = aggregation.aggregates().len() as u64;
-    let text_keys = text_keys(&keys);
     let [table_bytes, record_bytes] = group_bytes(aggregation, &keys)?;
+    let [sums, counts, others] = state_counts(aggregation, &sample)?;
+    let states = StateShape { sums, counts, others };
     let size = GroupSize { table_bytes, record_bytes };
     let computed = |argument: &&Expression| argument.as_column().is_none();
     let arguments = aggregation.aggregates().iter().filter_map(|aggregate| aggregate.argument());
     let expressions = arguments.filter(computed).count() + usize::from(aggregation.condition().is_some());
-    let operator = Operator::Aggregate { groups, size, text_keys, aggregates };
+    let operator = Operator::Aggregate { groups, size, key: key_shape(&keys), states };
     let mut columns = describe::columns(&aggregation.schema(), groups);
     columns.splice(..keys.len(), describe::sampled_columns(&keys, groups));
     let output = shape::result(groups, &columns, destination);
@@ -219,17 +221,13 @@ fn values_max(statistics: &ColumnStatistics) -> Option<u64> {
     Some(most.abs_diff(least).saturating_add(2))
 }
 
-/// Keys whose texts are hashed and compared. A few codes are looked up directly.
-fn text_keys(keys: &[ArrayRef]) -> u64 {
-    let codes = |key: &ArrayRef| key.as_any_dictionary_opt().map_or(0, |codes| codes.values().len());
-    let is_direct =
-        keys.len() <= direct::COLUMNS_MAX && keys.iter().all(|key| codes(key) <= direct::COLUMN_CODES);
-    let is_text = |key: &&ArrayRef| match describe::sampled(key).0 {
-        ValueKind::Text => true,
-        ValueKind::Code => !is_direct,
-        _ => false,
-    };
-    keys.iter().filter(is_text).count() as u64
+/// The key of a group, by sampled values.
+fn key_shape(keys: &[ArrayRef]) -> GroupKeyShape {
+    if Direct::default().assign(keys, &mut Vec::new()) {
+        return GroupKeyShape { texts: 0, codes: keys.len() as u64 };
+    }
+    let is_text = |key: &&ArrayRef| matches!(describe::sampled(key).0, ValueKind::Text | ValueKind::Code);
+    GroupKeyShape { texts: keys.iter().filter(is_text).count() as u64, codes: 0 }
 }
 
 fn keys_of(aggregation: &Aggregation, sample: &RecordBatch) -> Result<Vec<ArrayRef>, Error> {

@@ -3,7 +3,6 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
-use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +13,7 @@ use crate::counters::Counters;
 use crate::error::{Error, Failure};
 use crate::fed::Edges;
 use crate::guard::{Named, Panic, drop_quietly, load_state, message, save_state};
-use crate::operator::{Next, Overload, Source};
+use crate::operator::{DueValues, Overload, Pause, Source};
 use crate::port::Port;
 use crate::ring::Link;
 use crate::samples::{Samples, elapsed_ns};
@@ -48,13 +47,6 @@ struct Head<S: Source> {
     due: Vec<(S::Out, u64)>,
     /// Values that it has produced, those before the snapshot included from which the stream resumed.
     tuples: u64,
-}
-
-/// A reply of a source that is not a value.
-enum Reply {
-    Watermark(u64),
-    At(u64),
-    End,
 }
 
 #[derive(PartialEq)]
@@ -154,11 +146,11 @@ impl<S: Source> Head<S> {
             }
             match next {
                 None => {}
-                Some(Reply::Watermark(time_ns)) => {
+                Some(Pause::Watermark(time_ns)) => {
                     cx.taken(1);
                     self.port.watermark(time_ns, cx.board.now_ns(), cx);
                 }
-                Some(Reply::At(due_ns)) => {
+                Some(Pause::At(due_ns)) => {
                     self.of.counters.due_ns.set(due_ns);
                     cx.waits_outside |= self.wakeup.is_some();
                     now_ns = cx.board.now_ns();
@@ -168,7 +160,7 @@ impl<S: Source> Head<S> {
                     }
                     is_now_read_again = true;
                 }
-                Some(Reply::End) => {
+                Some(Pause::End) => {
                     cx.taken(1);
                     self.of.counters.due_ns.set(u64::MAX);
                     self.state = State::Ended;
@@ -180,54 +172,56 @@ impl<S: Source> Head<S> {
 
     /// Takes the values that are due, as many as a run may have, and keeps those that are not shed. Their number, and the
     /// reply that is not a value, if one came.
-    fn gather(&mut self, now_ns: u64, cx: &Context) -> (usize, Option<Reply>) {
+    fn gather(&mut self, now_ns: u64, cx: &Context) -> (usize, Option<Pause>) {
         if self.state == State::Ending {
-            return (0, Some(Reply::End));
+            return (0, Some(Pause::End));
         }
         let Head { of, overload, samples, due, .. } = self;
         let Named { operator, counters, .. } = of;
-        let (mut taken, mut arrival_last_ns, mut start) = (0, 0, None);
+        let room = cx.run_tuples();
+        let (mut taken, mut kept, mut arrival_last_ns, mut start) = (0, 0, 0, None);
         let result = catch_unwind(AssertUnwindSafe(|| {
-            while taken < cx.run_tuples() {
+            let mut pause = None;
+            while taken < room && pause.is_none() {
                 start = samples.start();
-                let (value, arrival_ns) = match operator.next(now_ns) {
-                    Next::Value { value, arrival_ns } => (value, arrival_ns),
-                    // A source that is asked whether anything is due while its worker has nothing else to do is not busy.
-                    Next::At(due_ns) => return Some(Reply::At(due_ns)),
-                    Next::Watermark(time_ns) => {
-                        samples.count(start, counters);
-                        return Some(Reply::Watermark(time_ns));
+                // A value that is timed comes alone, and so does one that may be shed, by the clock when it comes: those
+                // before it may have taken long.
+                let values_max = match overload {
+                    Overload::Wait => {
+                        usize::try_from(samples.untimed()).unwrap_or(room).clamp(1, room - taken)
                     }
-                    Next::End => {
-                        samples.count(start, counters);
-                        return Some(Reply::End);
-                    }
+                    Overload::Shed { .. } => 1,
                 };
-                samples.count(start, counters);
-                taken += 1;
-                arrival_last_ns = arrival_ns;
-                if overload.sheds(arrival_ns, cx) {
-                    counters.shed.add(1);
-                    drop_quietly(value);
-                } else {
-                    // Written into its place, as in `Emitter::emit_at`.
-                    due.extend(iter::once_with(|| (value, arrival_ns)));
+                pause = operator.fill(now_ns, &mut DueValues::new(due, kept + values_max));
+                let values = due.len() - kept;
+                if values == 0 && pause.is_none() {
+                    // The source broke the contract of `fill`; to ask again at once might never end.
+                    pause = Some(Pause::At(now_ns));
                 }
+                // A source that is asked whether anything is due while its worker has nothing else to do is not busy.
+                let is_call = matches!(pause, Some(Pause::Watermark(_) | Pause::End));
+                samples.count_all(start.take(), values as u64 + u64::from(is_call), counters);
+                taken += values;
+                arrival_last_ns = last_arrival_ns(&due[kept..], arrival_last_ns);
+                kept = overload.kept(due, kept, counters, cx);
             }
-            None
+            pause
         }));
+        // Those that the source gave before it panicked.
+        taken += self.due.len() - kept;
+        arrival_last_ns = last_arrival_ns(&self.due[kept..], arrival_last_ns);
+        let pause = result.unwrap_or_else(|panic| {
+            self.samples.count_all(start, 1, &self.of.counters);
+            self.fail(taken, panic, cx);
+            Some(Pause::End)
+        });
         if taken > 0 {
             self.tuples += taken as u64;
             self.count(taken as u64, arrival_last_ns);
         }
-        let next = result.unwrap_or_else(|panic| {
-            self.samples.count(start, &self.of.counters);
-            self.fail(panic, cx);
-            Some(Reply::End)
-        });
-        let is_call = matches!(next, Some(Reply::Watermark(_) | Reply::End));
+        let is_call = matches!(pause, Some(Pause::Watermark(_) | Pause::End));
         self.of.counters.calls.add(taken as u64 + u64::from(is_call));
-        (taken, next)
+        (taken, pause)
     }
 
     /// Counts values, with the scheduled arrival of the last one.
@@ -242,12 +236,13 @@ impl<S: Source> Head<S> {
         }
     }
 
-    fn fail(&mut self, panic: Panic, cx: &Context) {
+    /// Reports a panic after `taken` values of the current run.
+    fn fail(&mut self, taken: usize, panic: Panic, cx: &Context) {
         self.has_failed = true;
         lock(&cx.board.failures).push(Failure {
             operator: self.of.id,
             name: self.of.name.clone(),
-            tuple: Some(self.tuples),
+            tuple: Some(self.tuples + taken as u64),
             message: message(panic),
         });
     }
@@ -277,13 +272,22 @@ impl<S: Source> Head<S> {
     }
 }
 
+/// The arrival of the last value, or `none_ns` if there is none.
+fn last_arrival_ns<T>(values: &[(T, u64)], none_ns: u64) -> u64 {
+    values.last().map_or(none_ns, |(_, arrival_ns)| *arrival_ns)
+}
+
 impl Overload {
-    /// Whether to shed a value, by the clock of this moment: the values before it may have taken long.
-    fn sheds(self, arrival_ns: u64, cx: &Context) -> bool {
-        match self {
-            Overload::Wait => false,
-            Overload::Shed { late_max_ns } => cx.board.now_ns().saturating_sub(arrival_ns) > late_max_ns,
+    /// Drops the values from index `first` on that are too late by the clock of this moment. The number of those that are
+    /// left, with those before.
+    fn kept<T>(self, values: &mut Vec<(T, u64)>, first: usize, counters: &Counters, cx: &Context) -> usize {
+        if let Overload::Shed { late_max_ns } = self {
+            let now_ns = cx.board.now_ns();
+            let is_late = |(_, arrival_ns): &mut (T, u64)| now_ns.saturating_sub(*arrival_ns) > late_max_ns;
+            let shed = values.extract_if(first.., is_late).map(drop_quietly).count();
+            counters.shed.add(shed as u64);
         }
+        values.len()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Once};
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use sakiyomi_stream::{Next, OnPanic, Recover, SaveState, Sink, Source, Tuple};
+use sakiyomi_stream::{DueValues, Next, OnPanic, Pause, Recover, SaveState, Sink, Source, Tuple};
 
 /// A state of these fields.
 macro_rules! saves {
@@ -108,6 +108,23 @@ impl Source for Numbers {
         }
         self.next += 1;
         Next::Value { value: self.next - 1, arrival_ns: now_ns }
+    }
+
+    fn fill(&mut self, now_ns: u64, due: &mut DueValues<'_, u64>) -> Option<Pause> {
+        while !due.is_full() {
+            if self.burst == 0 && self.next < self.count_min && !is_watermark(self.next) {
+                due.push(self.next, now_ns);
+                self.next += 1;
+                continue;
+            }
+            match self.next(now_ns) {
+                Next::Value { value, arrival_ns } => due.push(value, arrival_ns),
+                Next::Watermark(time_ns) => return Some(Pause::Watermark(time_ns)),
+                Next::At(due_ns) => return Some(Pause::At(due_ns)),
+                Next::End => return Some(Pause::End),
+            }
+        }
+        None
     }
 
     fn state(&mut self) -> Option<&mut dyn SaveState> {

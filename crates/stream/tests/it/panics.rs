@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use sakiyomi_stream::{
-    Emitter, Error, Failure, Next, OnPanic, Operator, OperatorId, Overload, Recover, Report, Settings, Sink,
-    Source, StreamBuilder, Tuple,
+    DueValues, Emitter, Error, Failure, Next, OnPanic, Operator, OperatorId, Overload, Pause, Recover,
+    Report, Settings, Sink, Source, StreamBuilder, Tuple,
 };
 
 use crate::inputs::{Collect, Numbers, POISON, hush_poison};
@@ -135,6 +135,39 @@ fn a_source_that_panics_ends() {
     let report = builder.build().unwrap().start(Settings::unpinned(1), &[0, 0]).unwrap().finish().unwrap();
     assert_eq!(collected.lock().unwrap().values, [1, 2]);
     assert_eq!(report.failures[0].to_string(), "operator poisoned stopped at tuple 2: poison");
+}
+
+/// Says twice that no more is taken and gives nothing; then it gives two values at once, and panics.
+struct Careless(u64);
+
+impl Source for Careless {
+    type Out = u64;
+
+    fn next(&mut self, _: u64) -> Next<u64> {
+        unreachable!("the stream asks for all values that are due")
+    }
+
+    fn fill(&mut self, now_ns: u64, due: &mut DueValues<'_, u64>) -> Option<Pause> {
+        self.0 += 1;
+        if self.0 > 2 {
+            due.push(10, now_ns);
+            due.push(20, now_ns);
+            std::panic::panic_any(POISON);
+        }
+        None
+    }
+}
+
+#[test]
+fn values_that_a_source_gave_before_it_panicked_are_kept() {
+    hush_poison();
+    let builder = StreamBuilder::new(4);
+    let (collect, collected) = Collect::new();
+    builder.source("careless", Careless(0)).sink("sink", collect);
+    let report = builder.build().unwrap().start(Settings::unpinned(1), &[0, 0]).unwrap().finish().unwrap();
+    assert_eq!(collected.lock().unwrap().values, [10, 20]);
+    assert_eq!(report.operators[0].tuples_out, 2);
+    assert_eq!(report.failures[0].to_string(), "operator careless stopped at tuple 2: poison");
 }
 
 /// Panics when it is dropped.

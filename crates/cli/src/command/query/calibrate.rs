@@ -132,7 +132,12 @@ fn describe(costs: &OperatorCalibration) -> String {
     let costs = &costs.operators;
     let mut lines = vec![
         format!("  merge of joined rows    {:.1} ns a row", costs.merge_join_ns_per_row),
-        format!("  update of an aggregate  {:.1} ns a value", costs.update_ns_per_value),
+        format!(
+            "  group by a code         {:.1} ns a row",
+            costs.code_group_ns_per_row + costs.code_group_ns_per_value
+        ),
+        format!("  sums of few groups      {:.1} ns a value", costs.sum_ns_per_value),
+        format!("  update of a state       {:.1} ns a value", costs.update_ns_per_value),
         format!("  filter                  {:.2} ns a value", costs.filter_ns_per_value),
         format!("  copy                    {:.3} ns a byte", costs.copy_ns_per_byte),
         format!(

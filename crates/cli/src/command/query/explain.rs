@@ -28,7 +28,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 ";
 
 /// Schema of the JSON output.
-const SCHEMA: &str = "sakiyomi.explain/1";
+const SCHEMA: &str = "sakiyomi.explain/2";
 
 /// Print the plan of a command with predicted times, and the plans that it rejected.
 #[derive(Debug, Args)]

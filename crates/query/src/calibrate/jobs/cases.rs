@@ -50,7 +50,7 @@ const SCARCE_BYTES: usize = 64 << 20;
 const FIRST_ROWS: u64 = 1000;
 
 /// The jobs in the order of their runs.
-pub(super) const CASES: [Case; 13] = [
+pub(super) const CASES: [Case; 15] = [
     case("sort", &[Source::Narrow], Work::Sort("k"), AMPLE_BYTES),
     case("spilled sort", &[Source::Narrow], Work::Sort("k"), SCARCE_BYTES),
     Case {
@@ -64,10 +64,12 @@ pub(super) const CASES: [Case; 13] = [
     },
     case("spilled sort by text", &[Source::Texts], Work::Sort("t"), SCARCE_BYTES),
     case("first rows", &[Source::ArrowFacts], Work::First("v"), AMPLE_BYTES),
+    case("first rows of Parquet", &[Source::Facts], Work::First("v"), AMPLE_BYTES),
     case("merge join", &[Source::Facts, Source::Sides], Work::MergeJoin, AMPLE_BYTES),
     case("spilled merge join", &[Source::Facts, Source::Sides], Work::MergeJoin, SCARCE_BYTES),
     case("hash join", &[Source::Facts, Source::Sides], Work::HashJoin, AMPLE_BYTES),
     case("few groups", &[Source::ArrowFacts], Work::Group("c"), AMPLE_BYTES),
+    case("few groups of Parquet", &[Source::Facts], Work::Group("c"), AMPLE_BYTES),
     case("many groups", &[Source::Facts], Work::Group("k"), AMPLE_BYTES),
     case("spilled groups", &[Source::Narrow], Work::Group("k"), SCARCE_BYTES),
 ];

@@ -7,7 +7,7 @@ use crate::cost::CostError;
 use crate::cost::curve::Curve;
 use crate::cost::operators::{Codec, FileFormat, ValueCost, ValueKind};
 use crate::cost::plan::{Algorithm, PageCache, Plan, SortMethod, SpillPlan, StreamPlan};
-use crate::cost::shape::{Operator, TableShape, Task};
+use crate::cost::shape::{GroupKeyShape, Operator, StateShape, TableShape, Task};
 use crate::cost::stage::Bound;
 
 fn near(found: u64, expected: f64, tolerance: f64) -> bool {
@@ -29,7 +29,12 @@ fn first_query() -> (Task, crate::cost::OperatorCosts) {
     let columns = widths.map(|width| column(ValueKind::Fixed8, width, rows)).to_vec();
     let (splits, cached_ratio, is_sorted) = (0, 0.0, false);
     let table = TableShape { rows, format: FileFormat::Arrow, columns, splits, cached_ratio, is_sorted };
-    let operator = Operator::Aggregate { groups: 4, size: GROUP_SIZE, text_keys: 0, aggregates: 8 };
+    let operator = Operator::Aggregate {
+        groups: 4,
+        size: GROUP_SIZE,
+        key: GroupKeyShape::default(),
+        states: StateShape { sums: 8, ..StateShape::default() },
+    };
     let task = Task {
         operator,
         tables: vec![table],
@@ -48,7 +53,7 @@ fn first_query() -> (Task, crate::cost::OperatorCosts) {
     };
     costs.decode.push(free);
     costs.group_ns_per_row = Curve::constant(6.0);
-    costs.update_ns_per_value = 0.0;
+    (costs.sums_ns_per_row, costs.sum_ns_per_value) = (0.0, 0.0);
     costs.fresh_memory_system_ns_per_byte = 0.0;
     costs.fresh_heap_system_ns_per_byte = 0.0;
     costs.start_ns_per_thread = 0.0;

@@ -9,7 +9,9 @@ use crate::cost::correction::Corrections;
 use crate::cost::curve::{Curve, CurvePoint};
 use crate::cost::model::{Limits, Model};
 use crate::cost::operators::{Codec, CodecCost, FileFormat, OperatorCosts, RowCost, ValueCost, ValueKind};
-use crate::cost::shape::{ColumnShape, GroupSize, KeyShape, Operator, TableShape, Task};
+use crate::cost::shape::{
+    ColumnShape, GroupKeyShape, GroupSize, KeyShape, Operator, StateShape, TableShape, Task,
+};
 use crate::cost::streams::Storage;
 
 pub(crate) const GIB: u64 = 1 << 30;
@@ -168,9 +170,13 @@ pub(crate) fn operators(cores: usize, noise: &mut dyn FnMut() -> f64) -> Operato
         insert_ns_per_group: curve(&[(16384.0, 4.0), (1048576.0, 10.0), (67108864.0, 50.0)], noise()),
         merge_insert_ns_per_group: curve(&[(16384.0, 4.0), (1048576.0, 10.0), (67108864.0, 50.0)], noise()),
         group_text_ns_per_value: 20.0 * noise(),
+        code_group_ns_per_row: 1.0,
+        code_group_ns_per_value: 0.5,
         merge_ns_per_group: curve(&[(16384.0, 10.0), (1048576.0, 20.0), (67108864.0, 100.0)], noise()),
         merge_ns_per_value: 20.0 * noise(),
         update_ns_per_value: 1.0,
+        sums_ns_per_row: 1.0,
+        sum_ns_per_value: 0.5,
         expression_ns_per_value: 0.5,
         filter_ns_per_value: 1.0,
         copy_ns_per_byte: 0.1,
@@ -213,7 +219,12 @@ pub(crate) fn join_of(left: u64, right: u64) -> Task {
 pub(crate) const GROUP_SIZE: GroupSize = GroupSize { table_bytes: 64.0, record_bytes: 72.0 };
 
 pub(crate) fn aggregate_of(rows: u64, groups: u64) -> Task {
-    let operator = Operator::Aggregate { groups, size: GROUP_SIZE, text_keys: 0, aggregates: 4 };
+    let operator = Operator::Aggregate {
+        groups,
+        size: GROUP_SIZE,
+        key: GroupKeyShape::default(),
+        states: StateShape { sums: 4, ..StateShape::default() },
+    };
     Task {
         operator,
         tables: vec![table(rows)],
