@@ -117,7 +117,7 @@ pub struct OperatorReport {
     pub shed: u64,
     /// Tuples, watermarks and ends whose number was not the next one on their edge: 0, or the runtime has a bug.
     pub sequence_violations: u64,
-    /// Estimated time in the operator, in nanoseconds: of calls for tuples 1 in 64 is timed, of all others each.
+    /// Estimated time in the operator, in nanoseconds: of calls for tuples one in 64 to 1,024 is timed, of all others each.
     pub busy_ns: u64,
     /// Longest time of saving the state for a snapshot, in nanoseconds: the pause of the operator.
     pub save_max_ns: u64,

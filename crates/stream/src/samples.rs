@@ -4,12 +4,20 @@ use std::time::Instant;
 
 use crate::counters::Counters;
 
-/// Calls per call that is timed, on average. Two looks at the clock cost 100 ns.
-const GAP_MEAN_CALLS: u64 = 64;
+/// Calls per call that is timed, on average: at least and at most.
+const GAP_MIN_CALLS: u64 = 64;
+const GAP_MAX_CALLS: u64 = 1024;
+/// Shortest time between two calls that are timed, on average, in nanoseconds, unless gaps are at their maximum. Two
+/// readings of the clock take 100 ns: half a percent of it.
+const GAP_MIN_NS: u64 = 20_000;
 
 /// Chooses calls at random distances: a fixed one would meet an operator that does much at each 64th tuple always or
-/// never.
+/// never. Distances are longer while calls follow each other quickly, so that the clock does not cost more than the work.
 pub(crate) struct Samples {
+    /// Calls per call that is timed, on average.
+    gap_mean_calls: u64,
+    /// The begin of the last call that was timed.
+    last: Option<Instant>,
     /// Calls before the next one that is timed.
     left: u64,
     /// State of a generator (xorshift64, Marsaglia, J. Stat. Softw. 8(14), 2003).
@@ -20,7 +28,12 @@ impl Samples {
     /// The same choice for each operator of the same number.
     pub(crate) fn new(operator: usize) -> Samples {
         // Never 0, which the generator would not leave.
-        Samples { left: 0, state: (operator as u64).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 }
+        Samples {
+            gap_mean_calls: GAP_MIN_CALLS,
+            last: None,
+            left: 0,
+            state: (operator as u64).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
+        }
     }
 
     /// Calls before the next one that is timed.
@@ -53,8 +66,13 @@ impl Samples {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
         self.state ^= self.state << 17;
-        // From 0 to 126 calls between two that are timed.
-        self.left = (self.state >> 32) % (2 * GAP_MEAN_CALLS - 1);
+        if let Some(last) = self.last.replace(start) {
+            let is_short = (start - last).as_nanos() < u128::from(GAP_MIN_NS);
+            let gap = if is_short { self.gap_mean_calls * 2 } else { self.gap_mean_calls / 2 };
+            self.gap_mean_calls = gap.clamp(GAP_MIN_CALLS, GAP_MAX_CALLS);
+        }
+        // From 0 calls between two that are timed to nearly twice the mean.
+        self.left = (self.state >> 32) % (2 * self.gap_mean_calls - 1);
     }
 }
 
@@ -65,7 +83,24 @@ pub(crate) fn elapsed_ns(start: Instant) -> u64 {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    #[test]
+    fn calls_that_follow_each_other_quickly_are_timed_less_often() {
+        let (mut samples, counters) = (Samples::new(3), Counters::default());
+        let mut gap_after = |gap: Duration| {
+            for _ in 0..20 {
+                samples.last = Instant::now().checked_sub(gap);
+                samples.count(Some(Instant::now()), &counters);
+            }
+            samples.gap_mean_calls
+        };
+        assert_eq!(gap_after(Duration::from_millis(1)), GAP_MIN_CALLS);
+        assert_eq!(gap_after(Duration::ZERO), GAP_MAX_CALLS);
+        assert_eq!(gap_after(Duration::from_millis(1)), GAP_MIN_CALLS);
+    }
 
     #[test]
     fn calls_that_are_counted_together_are_timed_as_often() {
@@ -75,6 +110,7 @@ mod tests {
             let start = samples.start();
             let together = samples.untimed().clamp(1, 100);
             assert!(start.is_none() || together == 1);
+            samples.last = None;
             samples.count_all(start, together, &counters);
             calls += together;
         }
@@ -87,12 +123,13 @@ mod tests {
     }
 
     #[test]
-    fn one_call_in_64_is_timed_whatever_the_period_of_the_operator() {
+    fn calls_are_timed_whatever_the_period_of_the_operator() {
         let (mut samples, counters) = (Samples::new(3), Counters::default());
         let mut per_phase = [0_u64; 64];
         for call in 0..1_000_000_usize {
             let start = samples.start();
             per_phase[call % 64] += u64::from(start.is_some());
+            samples.last = None;
             samples.count(start, &counters);
         }
         // About 244 each; the standard deviation is below 16.
