@@ -38,7 +38,7 @@ use sakiyomi_io::{Access, EngineKind, EngineSpec, Io, IoOptions, Memory, Spill};
 use crate::Error;
 use crate::phase::{Phases, SidePhases};
 use crate::progress::Progress;
-use crate::spill::{Level, LevelBytes, Regulator, ScratchPool, SpillCompression};
+use crate::spill::{Level, LevelBytes, LevelChooser, ScratchPool, SpillCompression};
 
 /// Options of a job.
 #[derive(Clone, Debug)]
@@ -144,7 +144,7 @@ struct Shared {
     cancelled: AtomicBool,
     phases: Phases,
     progress: Progress,
-    regulator: Regulator,
+    levels: LevelChooser,
     #[cfg(test)]
     spill_files: std::sync::Mutex<Vec<sakiyomi_io::Spill>>,
 }
@@ -172,7 +172,7 @@ impl Job {
         let scratch = ScratchPool::new(options.threads, if compresses { heap } else { 0 });
         let heap = heap - scratch.bytes();
         let shared = Shared {
-            regulator: Regulator::new(options.spill_compression, options.threads, scratch),
+            levels: LevelChooser::new(options.spill_compression, options.threads, scratch),
             options,
             io,
             reserved: AtomicUsize::new(0),
@@ -218,7 +218,7 @@ impl Job {
     /// Bytes spilled so far with each compression level that was used.
     #[must_use]
     pub fn spill_bytes(&self) -> Vec<LevelBytes> {
-        self.shared.regulator.bytes()
+        self.shared.levels.bytes()
     }
 
     /// Spills to these files, such as ones in memory, instead of the directories.
@@ -234,8 +234,8 @@ impl Job {
     }
 
     /// The compression of spilled data.
-    pub(crate) fn regulator(&self) -> &Regulator {
-        &self.shared.regulator
+    pub(crate) fn levels(&self) -> &LevelChooser {
+        &self.shared.levels
     }
 
     /// Unreserved allocator bytes: for batches, decoders, encoders and tables.

@@ -14,8 +14,8 @@ mod controller;
 mod files;
 mod frames;
 mod level;
+mod level_chooser;
 mod places;
-mod regulator;
 
 pub use codec::CHUNK_MAX_BYTES;
 pub use compressor::{ChunkCompressor, Compressed, StoredChunk};
@@ -25,5 +25,5 @@ pub(crate) use chunks::{ChunkReader, SpillWriter, SpilledChunks};
 pub(crate) use codec::ScratchPool;
 pub(crate) use files::SpillFiles;
 pub(crate) use frames::{FRAME_BYTES, FrameReader, FrameRun, FrameWriter};
+pub(crate) use level_chooser::LevelChooser;
 pub(crate) use places::{Spilled, add_place, check_places, places_bytes};
-pub(crate) use regulator::Regulator;

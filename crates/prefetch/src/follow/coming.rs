@@ -90,7 +90,7 @@ impl Coming {
 
     /// Records that the program has reached this word of the command line, if words are predicted. Returns whether it
     /// is not before the previous one.
-    pub(super) fn come_to_word(&mut self, word: usize) -> bool {
+    pub(super) fn reach_word(&mut self, word: usize) -> bool {
         let Source::Words { at, in_order, .. } = &mut self.source else { return false };
         let further = word >= *at;
         (*at, *in_order) = (word, *in_order && further);
@@ -106,12 +106,12 @@ impl Coming {
         }
         self.from = Some(opened);
         if let Listed::NotYet(files) = std::mem::replace(listing, Listed::As(found)) {
-            files.iter().for_each(|file| self.come_to(file));
+            files.iter().for_each(|file| self.reach(file));
         }
     }
 
     /// Records that the program has reached this file, which may belong to the directory.
-    pub(super) fn come_to(&mut self, file: &Identity) {
+    pub(super) fn reach(&mut self, file: &Identity) {
         let Source::Directory { listing, way, .. } = &mut self.source else { return };
         match listing {
             Listed::NotYet(files) => files.push(*file),
@@ -253,9 +253,9 @@ mod tests {
     #[test]
     fn words_that_are_not_taken_in_their_order_are_not_guessed() {
         let mut coming = words(20, 5);
-        assert!(coming.come_to_word(5) && coming.come_to_word(7) && coming.ask().is_some());
-        assert!(!coming.come_to_word(3) && coming.ask().is_none());
-        coming.come_to(&identity(7));
+        assert!(coming.reach_word(5) && coming.reach_word(7) && coming.ask().is_some());
+        assert!(!coming.reach_word(3) && coming.ask().is_none());
+        coming.reach(&identity(7));
         assert!(coming.ask().is_none() && !coming.is_of(Path::new("/some/where")));
     }
 
@@ -297,15 +297,15 @@ mod tests {
         let inodes = [40, 12, 31, 10, 25, 11, 50];
         let mut coming = directory(&inodes, Way::unknown(1), &[10]);
         assert!(ask(&mut coming).is_empty() && order(&coming).is_none(), "nothing is known of the order");
-        coming.come_to(&identity(11));
+        coming.reach(&identity(11));
         let asked = ask(&mut coming);
         assert_eq!((places(&asked), order(&coming)), (vec![2, 3, 4, 5, 6], Some(By::Number)));
         answer(&mut coming, &asked, 2, true);
         answer(&mut coming, &asked, 3, true);
-        coming.come_to(&identity(12));
-        coming.come_to(&identity(12));
+        coming.reach(&identity(12));
+        coming.reach(&identity(12));
         assert_eq!(taken(&mut coming), [3], "files that the program has passed are dropped");
-        coming.come_to(&identity(10));
+        coming.reach(&identity(10));
         assert!(ask(&mut coming).is_empty() && order(&coming).is_none(), "it has gone back");
     }
 
@@ -322,7 +322,7 @@ mod tests {
         let mut coming = directory(&[50, 10, 40, 20, 30], Way::presumed(By::Number), &[40]);
         let asked = ask(&mut coming);
         assert_eq!((places(&asked), order(&coming)), (vec![4], None), "the order is not confirmed");
-        coming.come_to(&identity(20));
+        coming.reach(&identity(20));
         assert_eq!(order(&coming), Some(By::Listing));
         assert_eq!(places(&ask(&mut coming)), [4]);
         coming.answer(4, &asked[0].1, Some(identity(50)));

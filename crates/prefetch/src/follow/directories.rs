@@ -25,7 +25,7 @@ pub(super) struct Directory {
 
 /// A directory that a program appears to traverse, and the order as far as known.
 #[derive(Debug)]
-pub(super) struct GoneThrough {
+pub(super) struct DirectoryScan {
     pub(super) directory: Directory,
     pub(super) way: Way,
     /// The files that it has visited.
@@ -74,12 +74,12 @@ impl Directories {
     /// - A directory that the program holds open is traversed from its first file on; one step confirms an order.
     /// - Any other directory is traversed from its second file on, if the program waited for the first. Two steps, of
     ///   three files, must then confirm an order.
-    pub(super) fn come_to(&mut self, path: &Path, file: Identity, waited: Nanos) -> Option<GoneThrough> {
+    pub(super) fn visit(&mut self, path: &Path, file: Identity, waited: Nanos) -> Option<DirectoryScan> {
         /// Shorter waits for the first file do not show that the directory's files come from storage.
         const FIRST_FILE_WAIT_MIN: Nanos = Nanos(1_000_000);
         let directory = self.get(path);
         if directory.held.is_some() {
-            return Some(GoneThrough { directory, way: Way::unknown(1), files: vec![file] });
+            return Some(DirectoryScan { directory, way: Way::unknown(1), files: vec![file] });
         }
         let known = self.lately.iter().position(|lately| lately.path == path);
         let before = known.map(|known| self.lately.remove(known));
@@ -90,7 +90,7 @@ impl Directories {
         let before = before.filter(|before| {
             !before.file.is_same(&file) && waited.saturating_sub(before.waited) >= FIRST_FILE_WAIT_MIN
         })?;
-        Some(GoneThrough { directory, way: Way::unknown(2), files: vec![before.file, file] })
+        Some(DirectoryScan { directory, way: Way::unknown(2), files: vec![before.file, file] })
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
     fn who_waits_for_one_file_after_the_other_goes_through_their_directory() {
         let mut directories = Directories::default();
         let mut come = |path: &str, inode, waited| {
-            let found = directories.come_to(Path::new(path), file(inode), Nanos(waited * MILLISECOND));
+            let found = directories.visit(Path::new(path), file(inode), Nanos(waited * MILLISECOND));
             found.map(|found| found.files.iter().map(|file| file.inode).collect::<Vec<_>>())
         };
         assert_eq!(come("/usr", 1, 0), None);
@@ -128,9 +128,9 @@ mod tests {
         let held = Some(Arc::new(open_directory(Path::new("/usr")).unwrap()));
         directories.hold(3, Directory { path: PathBuf::from("/usr"), held });
         assert!(directories.get(Path::new("/usr")).held.is_some());
-        assert_eq!(directories.come_to(Path::new("/usr"), file(1), Nanos(0)).unwrap().files, [file(1)]);
+        assert_eq!(directories.visit(Path::new("/usr"), file(1), Nanos(0)).unwrap().files, [file(1)]);
         directories.keep(|number| number != 3);
         assert!(directories.get(Path::new("/usr")).held.is_none());
-        assert!(directories.come_to(Path::new("/usr"), file(1), Nanos(0)).is_none());
+        assert!(directories.visit(Path::new("/usr"), file(1), Nanos(0)).is_none());
     }
 }

@@ -7,7 +7,7 @@ use sakiyomi_os::cpu;
 use sakiyomi_os::process::Identity;
 
 use super::coming::Coming;
-use super::directories::GoneThrough;
+use super::directories::DirectoryScan;
 use super::errand::{Errand, Order};
 use super::program::Program;
 use super::reading::{Reading, Sharer};
@@ -203,7 +203,7 @@ impl Follower {
         let program = self.programs.get_mut(&number)?;
         let waited = program.spent().waited;
         let directory =
-            if word.is_none() { program.directories.come_to(parent, identity, waited) } else { None };
+            if word.is_none() { program.directories.visit(parent, identity, waited) } else { None };
         if identity.size < FILE_MIN_BYTES && word.is_none() && directory.is_none() {
             return None;
         }
@@ -212,7 +212,7 @@ impl Follower {
         let mut reading = Reading::new(id, program, file, descriptor, identity, open.position, now);
         if let (Some(word), Some(directory)) = (word, &program.named.directory) {
             reading.coming = Some(Coming::of_words(directory.clone(), program.named.words.clone(), word));
-        } else if let Some(GoneThrough { directory, way, files }) = directory {
+        } else if let Some(DirectoryScan { directory, way, files }) = directory {
             reading.coming = Some(Coming::of_directory(directory.path.clone(), way, files));
             self.fetcher.start(Errand { id, order: Order::List { directory } });
         }

@@ -18,8 +18,8 @@ use sakiyomi_io::{
 use super::codec::checksum;
 use super::files::{SpillFiles, damaged, spill_error, with_room};
 use super::level::Level;
+use super::level_chooser::Stored;
 use super::places::{LANES_MAX, Place, PlaceMemory, Spilled};
-use super::regulator::Stored;
 use crate::phase::{Meter, Phase, nanos};
 use crate::sort::chunk::{Chunk, UNIT_BYTES};
 use crate::sort::memory::{SortMemory, read_bytes};
@@ -114,8 +114,8 @@ impl SpillWriter {
         };
         self.places.lock().unwrap_or_else(PoisonError::into_inner).add()?;
         let meter = Meter::start();
-        let regulator = self.job.regulator();
-        let handover = regulator.begin();
+        let levels = self.job.levels();
+        let handover = levels.begin();
         let level = self.compress(&mut chunk, handover.level)?;
         let (stored, compress) = (chunk.len(), handover.elapsed());
         let checksum = checksum(&chunk);
@@ -126,7 +126,7 @@ impl SpillWriter {
         let (lane, start, [waited, locked]) = self.submit(chunk)?;
         let raw_bytes = u64::from(bytes);
         self.raw_bytes.fetch_add(raw_bytes, Ordering::Relaxed);
-        regulator.end(&handover, Stored { level, raw_bytes, stored_bytes: padded, compress, waited, locked });
+        levels.end(&handover, Stored { level, raw_bytes, stored_bytes: padded, compress, waited, locked });
         self.job.phases().add(meter.stop(WRITE_PHASE_NAME, 0, Duration::ZERO));
         // No longer than the rows.
         let stored = stored as u32;
@@ -139,7 +139,7 @@ impl SpillWriter {
             return Ok(Level::None);
         }
         let blocks = chunk.len().div_ceil(UNIT_BYTES);
-        let compressed = self.job.regulator().scratch.try_with(chunk.len(), |scratch| {
+        let compressed = self.job.levels().scratch.try_with(chunk.len(), |scratch| {
             let stored =
                 scratch.compress(level, chunk)?.filter(|stored| stored.len().div_ceil(UNIT_BYTES) < blocks);
             let Some(stored) = stored else { return Ok(Level::None) };
@@ -311,7 +311,7 @@ impl ChunkReader {
         let bytes = place.bytes as usize;
         let error = damaged(block.file().path(), block.offset());
         let more = self.memory.try_grant(read_bytes(block.len(), block.file().alignment().offset));
-        let mut buffer = self.job.regulator().scratch.with(|scratch| {
+        let mut buffer = self.job.levels().scratch.with(|scratch| {
             if more.is_some() {
                 let mut buffer = self.memory.restored(bytes)?;
                 let is_restored = scratch.restore(place.level, &block, &mut buffer.space()[..bytes])?;

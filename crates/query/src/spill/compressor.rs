@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::codec::{ScratchPool, checksum};
 use super::level::{Level, LevelBytes, SpillCompression};
-use super::regulator::{Handover, Regulator, Stored};
+use super::level_chooser::{Handover, LevelChooser, Stored};
 use crate::Error;
 
 /// Compresses chunks on many threads, with the level that makes spilling fastest.
 #[derive(Debug)]
 pub struct ChunkCompressor {
-    regulator: Regulator,
+    levels: LevelChooser,
 }
 
 /// How a chunk is stored.
@@ -38,13 +38,13 @@ impl ChunkCompressor {
     /// that is too little, nothing is compressed.
     #[must_use]
     pub fn new(mode: SpillCompression, threads: usize, memory: usize) -> ChunkCompressor {
-        ChunkCompressor { regulator: Regulator::new(mode, threads, ScratchPool::new(threads, memory)) }
+        ChunkCompressor { levels: LevelChooser::new(mode, threads, ScratchPool::new(threads, memory)) }
     }
 
     /// Bytes of its own memory at most.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.regulator.scratch.bytes()
+        self.levels.scratch.bytes()
     }
 
     /// Compresses a chunk in place: its first [`StoredChunk::stored_bytes`] bytes are what is to be stored.
@@ -52,11 +52,11 @@ impl ChunkCompressor {
     /// # Errors
     /// If the compressor cannot get memory.
     pub fn compress(&self, bytes: &mut [u8]) -> Result<Compressed, Error> {
-        let handover = self.regulator.begin();
+        let handover = self.levels.begin();
         let level = handover.level;
         let compressed = match level {
             Level::None => None,
-            level => self.regulator.scratch.try_with(bytes.len(), |scratch| {
+            level => self.levels.scratch.try_with(bytes.len(), |scratch| {
                 let stored = scratch.compress(level, bytes)?.map(<[u8]>::len);
                 Ok::<_, Error>(stored.inspect(|&count| scratch.copy_to(&mut bytes[..count])))
             }),
@@ -73,7 +73,7 @@ impl ChunkCompressor {
     /// Takes into account that a chunk was handed to the device, for which its thread has waited.
     pub fn handed_over(&self, compressed: &Compressed, waited: Duration) {
         let &Compressed { chunk, compress, ref handover } = compressed;
-        self.regulator.end(
+        self.levels.end(
             handover,
             Stored {
                 level: chunk.level,
@@ -102,13 +102,13 @@ impl ChunkCompressor {
             return Ok(true);
         }
         assert_eq!(raw.len(), chunk.raw_bytes);
-        self.regulator.scratch.with(|scratch| scratch.restore(chunk.level, stored, raw))
+        self.levels.scratch.with(|scratch| scratch.restore(chunk.level, stored, raw))
     }
 
     /// Bytes stored so far with each level that was used.
     #[must_use]
     pub fn bytes(&self) -> Vec<LevelBytes> {
-        self.regulator.bytes()
+        self.levels.bytes()
     }
 }
 

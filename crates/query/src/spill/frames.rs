@@ -20,7 +20,7 @@ pub(crate) use reader::FrameReader;
 
 use super::files::{SpillFiles, spill_error, with_room};
 use super::level::Level;
-use super::regulator::{Handover, Stored};
+use super::level_chooser::{Handover, Stored};
 use crate::phase::{Phase, nanos};
 use crate::{Error, Job};
 
@@ -91,11 +91,11 @@ impl FrameWriter {
 
     fn frame(&mut self, raw: &[u8]) -> Result<(), Error> {
         let job = self.job.clone();
-        let regulator = job.regulator();
-        let handover = regulator.begin();
+        let levels = job.levels();
+        let handover = levels.begin();
         let compressed = match handover.level {
             Level::None => None,
-            level => regulator.scratch.try_with(raw.len(), |scratch| {
+            level => levels.scratch.try_with(raw.len(), |scratch| {
                 let stored = scratch.compress(level, raw)?;
                 stored.map(|stored| self.append(&handover, level, raw.len(), stored)).transpose()
             }),
@@ -105,7 +105,7 @@ impl FrameWriter {
             None => self.append(&handover, Level::None, raw.len(), raw)?,
         };
         self.raw_bytes += stored.raw_bytes;
-        regulator.end(&handover, stored);
+        levels.end(&handover, stored);
         Ok(())
     }
 

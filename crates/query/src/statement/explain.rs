@@ -25,7 +25,7 @@ use super::aggregate::{Aggregate, bound, bound_q1};
 use super::join::{Bound, Join, bound as bound_join};
 use super::key::key;
 use super::rows::{Input, Rows};
-use super::shape::{self, Shaped};
+use super::shape::{self, SampledTable};
 use super::sink::Destination;
 use super::sort::Sort;
 
@@ -49,7 +49,7 @@ impl Calibrated<'_> {
         Ok(Explanation::new(task, choice))
     }
 
-    fn shaped(&self, job: &Job, rows: &Rows, table: usize) -> Result<Shaped, Error> {
+    fn shaped(&self, job: &Job, rows: &Rows, table: usize) -> Result<SampledTable, Error> {
         shape::table(job, rows, self.cached_ratios.get(table).copied().unwrap_or_default())
     }
 }
@@ -83,7 +83,7 @@ pub fn explain_sort(
 const KEY_SAMPLE_ROWS: usize = 1 << 14;
 
 /// The columns of all rows of the table after the projection.
-fn result_columns(job: &Job, rows: &Rows, shaped: &Shaped) -> Result<Vec<ColumnShape>, Error> {
+fn result_columns(job: &Job, rows: &Rows, shaped: &SampledTable) -> Result<Vec<ColumnShape>, Error> {
     if !rows.is_projected() {
         return Ok(shaped.table.columns.clone());
     }
@@ -93,12 +93,12 @@ fn result_columns(job: &Job, rows: &Rows, shaped: &Shaped) -> Result<Vec<ColumnS
 }
 
 /// The columns of `taken` of the rows of a table.
-fn scaled_to(columns: &[ColumnShape], shaped: &Shaped, taken: u64) -> Vec<ColumnShape> {
+fn scaled_to(columns: &[ColumnShape], shaped: &SampledTable, taken: u64) -> Vec<ColumnShape> {
     shape::scaled(columns, taken as f64 / shaped.table.rows.max(1) as f64)
 }
 
 /// Part of the values that a sample of some columns decodes: a condition or a projection needs all that are read.
-fn sampled_ratio(rows: &Rows, shaped: &Shaped, places: &[usize]) -> f64 {
+fn sampled_ratio(rows: &Rows, shaped: &SampledTable, places: &[usize]) -> f64 {
     let bytes = |column: &ColumnShape| column.encoded_bytes as f64;
     let all: f64 = shaped.table.columns.iter().map(bytes).sum();
     let sampled: f64 = places.iter().filter_map(|&place| shaped.table.columns.get(place)).map(bytes).sum();
@@ -235,13 +235,13 @@ fn keys_of(aggregation: &Aggregation, sample: &RecordBatch) -> Result<Vec<ArrayR
 }
 
 /// Estimated rows that pass the condition.
-fn passing(shaped: &Shaped) -> u64 {
+fn passing(shaped: &SampledTable) -> u64 {
     (shaped.table.rows as f64 * shaped.selected_ratio) as u64
 }
 
 fn task(
     operator: Operator,
-    shaped: Vec<Shaped>,
+    shaped: Vec<SampledTable>,
     expressions: usize,
     output: Option<crate::cost::TableShape>,
 ) -> Task {

@@ -16,7 +16,7 @@ use super::sink::Destination;
 const SHAPE_SAMPLE_ROWS: usize = 2000;
 
 /// A table with its sample.
-pub(super) struct Shaped {
+pub(super) struct SampledTable {
     pub(super) table: TableShape,
     pub(super) sample: RecordBatch,
     /// Estimated fraction of the scanned rows that pass the condition, 0 to 1.
@@ -26,7 +26,7 @@ pub(super) struct Shaped {
 }
 
 /// Returns the shape of the columns that a statement reads, before filtering.
-pub(super) fn table(job: &Job, rows: &Rows, cached_ratio: f64) -> Result<Shaped, Error> {
+pub(super) fn table(job: &Job, rows: &Rows, cached_ratio: f64) -> Result<SampledTable, Error> {
     let (sample, taken) = rows.scan_sample(job, SHAPE_SAMPLE_ROWS)?;
     let selected_ratio = if sample.num_rows() == 0 { 1.0 } else { taken as f64 / sample.num_rows() as f64 };
     let mut table = describe(rows.table(), rows.columns(), cached_ratio);
@@ -43,8 +43,8 @@ pub(super) fn table(job: &Job, rows: &Rows, cached_ratio: f64) -> Result<Shaped,
         table.columns = scaled(&table.columns, scanned_ratio);
     }
     table.splits = rows.splits();
-    let shaped = Shaped { table, sample, selected_ratio: 1.0, scanned_ratio };
-    Ok(Shaped { selected_ratio: shaped.of_scanned(selected_ratio), ..shaped })
+    let shaped = SampledTable { table, sample, selected_ratio: 1.0, scanned_ratio };
+    Ok(SampledTable { selected_ratio: shaped.of_scanned(selected_ratio), ..shaped })
 }
 
 /// Returns the columns of a multiple or of a part of the rows.
@@ -58,7 +58,7 @@ pub(super) fn scaled(columns: &[ColumnShape], ratio: f64) -> Vec<ColumnShape> {
     columns.iter().map(scaled).collect()
 }
 
-impl Shaped {
+impl SampledTable {
     /// Fraction of the scanned rows that pass the condition, from that of all rows.
     pub(super) fn of_scanned(&self, passing_ratio: f64) -> f64 {
         (passing_ratio / self.scanned_ratio.max(f64::MIN_POSITIVE)).min(1.0)

@@ -29,7 +29,7 @@ impl Reading {
         }
         let Some(coming) = &mut self.coming else { return false };
         // A program that moves backwards in a directory still traverses it, in another order.
-        let goes_on = coming.is_of(directory) || word.is_some_and(|word| coming.come_to_word(word));
+        let goes_on = coming.is_of(directory) || word.is_some_and(|word| coming.reach_word(word));
         goes_on && self.append(program, file, identity)
     }
 
@@ -108,12 +108,12 @@ impl Reading {
             return false;
         }
         self.pass_by(program, index);
-        let come_to = self.row.position(self.row.index_at(self.position), u64::MAX);
-        self.account.pass_over(&(come_to..self.row.position(index, 0)));
+        let reached = self.row.position(self.row.index_at(self.position), u64::MAX);
+        self.account.pass_over(&(reached..self.row.position(index, 0)));
         self.let_go_before(index);
         let identity = self.row.get(index).identity;
         if let Some(coming) = &mut self.coming {
-            coming.come_to(&identity);
+            coming.reach(&identity);
         }
         self.seat = Some(Seat { number, descriptor, index });
         self.vacant_since = None;

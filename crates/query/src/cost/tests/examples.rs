@@ -282,3 +282,35 @@ fn an_explanation_has_a_tree_and_puts_measured_phases_beside_predicted_ones() {
     let json = serde_json::to_value(&analysis).unwrap();
     assert!(json["phases"][0]["predicted"][0]["elapsed_ns"].is_u64() && json["elapsed_error_ratio"].is_f64());
 }
+
+#[test]
+fn groups_of_codes_are_found_for_less_and_sums_of_few_groups_are_updated_in_one_pass() {
+    let (device, costs) = (DeviceSpec::fast().calibrated(), operators(1, &mut || 1.0));
+    let model = model(&device, &costs, 1, GIB, 1);
+    let plan = Plan {
+        algorithm: Algorithm::HashAggregate { partitions: 1 },
+        threads: 1,
+        engine: engine("uring:8"),
+        input: direct(MIB),
+        spill: None,
+        output: None,
+    };
+    // User time for each row that is updated.
+    let row_ns = |groups, codes, sums, selected_ratio| {
+        let mut task = aggregate_of(1_000_000, groups);
+        let Operator::Aggregate { key, states, .. } = &mut task.operator else { unreachable!() };
+        (key.codes, states.sums, task.selected_ratio) = (codes, sums, selected_ratio);
+        model.predict(&task, &plan).unwrap().phases[0].user_ns as f64 / 1e6
+    };
+    let is = |found: f64, expected: f64| (found / expected - 1.0).abs() < 0.01;
+    let find_ns = costs.group_ns_per_row.at(1.0);
+    let by_code_ns = costs.code_group_ns_per_row + costs.code_group_ns_per_value;
+    assert!(is(row_ns(4, 0, 2, 1.0) - row_ns(4, 1, 2, 1.0), find_ns - by_code_ns));
+    assert!(is(row_ns(4, 1, 7, 1.0) - row_ns(4, 1, 2, 1.0), 5.0 * costs.sum_ns_per_value));
+    // More groups than a pass has sums of.
+    assert!(is(row_ns(256, 1, 7, 1.0) - row_ns(256, 1, 2, 1.0), 5.0 * costs.update_ns_per_value));
+    assert!(is(row_ns(255, 1, 7, 1.0) - row_ns(255, 1, 2, 1.0), 5.0 * costs.sum_ns_per_value));
+    // Rows that a filter excludes are masked and not removed.
+    assert!(is(row_ns(4, 1, 7, 0.6) - row_ns(4, 1, 2, 0.6), 5.0 * costs.sum_ns_per_value));
+    assert!(is(row_ns(4, 1, 7, 0.4) - row_ns(4, 1, 2, 0.4), 2.0 * costs.sum_ns_per_value));
+}

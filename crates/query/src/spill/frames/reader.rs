@@ -28,6 +28,8 @@ pub(crate) struct FrameReader {
     begun: Vec<u8>,
     /// The block being read, and the offset of its next frame.
     block: Option<(Block, usize)>,
+    /// Offset in the file of the end of the last block that was read.
+    read_to: u64,
     /// Sequence number of the next frame.
     count: u32,
     raw_bytes: u64,
@@ -76,6 +78,7 @@ impl FrameReader {
             options: *options,
             begun: Vec::new(),
             block: None,
+            read_to: 0,
             count: 0,
             raw_bytes: 0,
             phase,
@@ -120,7 +123,7 @@ impl FrameReader {
     pub(crate) fn next(&mut self) -> Result<Option<Buffer>, Error> {
         loop {
             if self.block.is_none() && !self.next_block()? {
-                return if self.begun.is_empty() { Ok(None) } else { Err(self.damage(0)) };
+                return if self.begun.is_empty() { Ok(None) } else { Err(self.damage(self.read_to)) };
             }
             if let Some(frame) = self.frame()? {
                 return Ok(Some(frame));
@@ -133,7 +136,9 @@ impl FrameReader {
         loop {
             match self.blocks.as_mut().and_then(Blocks::next) {
                 Some(block) => {
-                    self.block = Some((block?, 0));
+                    let block = block?;
+                    self.read_to = block.offset() + block.len() as u64;
+                    self.block = Some((block, 0));
                     return Ok(true);
                 }
                 None if !self.next_part()? => return Ok(false),
@@ -193,7 +198,7 @@ impl FrameReader {
         }
         let mut raw = vec![0; header.raw];
         let job = self.job.clone();
-        match job.regulator().scratch.with(|scratch| scratch.restore(header.level, stored, &mut raw))? {
+        match job.levels().scratch.with(|scratch| scratch.restore(header.level, stored, &mut raw))? {
             true => Ok(Buffer::from_vec(raw)),
             false => Err(self.damage(offset)),
         }

@@ -1,6 +1,7 @@
 use sakiyomi_testing::Scratch;
 
 use super::*;
+use crate::aggregate::Function;
 use crate::cost::tests::machines::{DeviceSpec, MIB, operators};
 use crate::statement::tests::{job, key, rows, to_file, write};
 
@@ -56,4 +57,31 @@ fn a_result_has_the_bytes_of_the_rows_and_the_columns_that_are_written() {
     assert!(all > 60 * ROWS as u64, "{all}");
     assert!(written(Some(ROWS as u64 / 100), None) <= all / 90);
     assert!(written(None, Some("k as k")) < all / 5);
+}
+
+/// The key and the states of groups.
+fn group_shapes(by: &str, functions: &[(Function, &str)]) -> (GroupKeyShape, StateShape) {
+    let explanation = explained("explain-shapes", None, |job, input, destination, calibrated| {
+        let functions = functions.iter().map(|&(function, text)| (function, text.to_owned())).collect();
+        let aggregate = Aggregate { by: Some(by.to_owned()), functions, count: true };
+        explain_aggregate(job, input, &aggregate, destination, calibrated)
+    });
+    match explanation.task.operator {
+        Operator::Aggregate { key, states, .. } => (key, states),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn keys_of_codes_and_states_that_one_pass_updates_are_known() {
+    use Function::{Avg, CountDistinct, Max, Sum};
+    let codes = GroupKeyShape { texts: 0, codes: 1 };
+    let (key, states) = group_shapes("t", &[(Sum, "k"), (Avg, "k"), (Max, "k")]);
+    // The average shares the sum.
+    assert_eq!((key, states.sums, states.others), (codes, 1, 1));
+    assert!(states.counts > 0);
+    let (key, states) = group_shapes("t", &[(CountDistinct, "k"), (Sum, "k / 2.5")]);
+    assert_eq!((key, states.sums, states.others), (codes, 0, 2));
+    assert_eq!(group_shapes("k", &[]).0, GroupKeyShape { texts: 0, codes: 0 });
+    assert_eq!(group_shapes("k,t", &[]).0, GroupKeyShape { texts: 1, codes: 0 });
 }

@@ -11,7 +11,7 @@ use crate::phase::nanos;
 
 /// Chooses levels for all threads of a job, and counts bytes.
 #[derive(Debug)]
-pub(crate) struct Regulator {
+pub(crate) struct LevelChooser {
     mode: SpillCompression,
     state: Mutex<State>,
     begun: Instant,
@@ -61,10 +61,10 @@ impl Handover {
     }
 }
 
-impl Regulator {
-    pub(crate) fn new(mode: SpillCompression, threads: usize, scratch: ScratchPool) -> Regulator {
+impl LevelChooser {
+    pub(crate) fn new(mode: SpillCompression, threads: usize, scratch: ScratchPool) -> LevelChooser {
         let state = State { controller: Controller::new(threads), bytes: [(0, 0); LEVEL_COUNT] };
-        Regulator { mode, state: Mutex::new(state), begun: Instant::now(), scratch }
+        LevelChooser { mode, state: Mutex::new(state), begun: Instant::now(), scratch }
     }
 
     /// Returns the level of the next chunk of the calling thread.
