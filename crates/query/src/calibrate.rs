@@ -102,7 +102,7 @@ pub fn calibrate(
         hash_probe_ns_per_row: tables.probe,
         group_ns_per_row: tables.grouped.find,
         insert_ns_per_group: tables.grouped.insert,
-        group_text_ns_per_value: tables.group_text_ns_per_value,
+        group_text_ns_per_value: tables.group_text,
         code_group_ns_per_row: tables.code_group.0,
         code_group_ns_per_value: tables.code_group.1,
         merge_ns_per_group: tables.grouped.merge,

@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use crate::counters::Counters;
 
-/// Calls per call that is timed, on average: at least and at most.
+/// Least number of calls per call that is timed, on average.
 const GAP_MIN_CALLS: u64 = 64;
+/// Largest number of calls per call that is timed, on average.
 const GAP_MAX_CALLS: u64 = 1024;
 /// Shortest time between two calls that are timed, on average, in nanoseconds, unless gaps are at their maximum. Two
 /// readings of the clock take 100 ns: half a percent of it.

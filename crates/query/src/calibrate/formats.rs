@@ -9,8 +9,9 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
+use rand_core::Rng;
 
-use super::data::{batch, column, job, packed_rows};
+use super::data::{batch, column, generator, job, packed_rows};
 use super::measure::{Effort, split};
 use crate::Error;
 use crate::cost::operators::{Codec, CodecCost, FileFormat, ValueCost, ValueKind};
@@ -175,12 +176,14 @@ fn decode(file: &Bytes) -> Result<(), Error> {
 
 /// Costs of a compression: the difference between compressed and uncompressed files of packed rows.
 fn compression(effort: Effort, codec: Codec) -> Result<CodecCost, Error> {
-    let bytes = packed_rows(effort.amount(PACKED_BYTES) / PACKED_ROW_BYTES + 1, PACKED_ROW_BYTES);
-    // Each value is a chunk of the size that is spilled.
-    let chunks = BinaryArray::from_iter_values(bytes.chunks(CHUNK_BYTES));
-    let batch = batch(Arc::new(chunks))?;
+    let rows = packed_rows(effort.amount(PACKED_BYTES) / PACKED_ROW_BYTES + 1, PACKED_ROW_BYTES);
+    let mut random = vec![0; rows.len()];
+    generator(RANDOM_BYTES_STREAM).fill_bytes(&mut random);
     let case = Case { format: FileFormat::Parquet, kind: ValueKind::Text, is_dictionary: false };
-    let measure = |compression: Compression| -> Result<(f64, f64, usize), Error> {
+    let measure = |bytes: &[u8], compression: Compression| -> Result<(f64, f64, usize), Error> {
+        // Each value is a chunk of the size that is spilled.
+        let chunks = BinaryArray::from_iter_values(bytes.chunks(CHUNK_BYTES));
+        let batch = batch(Arc::new(chunks))?;
         let mut file = Vec::new();
         let compress = effort.try_measure(bytes.len(), || {
             file.clear();
@@ -190,20 +193,24 @@ fn compression(effort: Effort, codec: Codec) -> Result<CodecCost, Error> {
         let restore = effort.try_measure(bytes.len(), || decode(&file))?;
         Ok((compress, restore, file.len()))
     };
-    let plain = measure(Compression::UNCOMPRESSED)?;
-    let compressed = measure(match codec {
+    let compression = match codec {
         Codec::None => Compression::UNCOMPRESSED,
         Codec::Snappy => Compression::SNAPPY,
         Codec::Lz4 => Compression::LZ4_RAW,
         Codec::Zstd => Compression::ZSTD(ZstdLevel::default()),
-    })?;
+    };
+    let plain = measure(&rows, Compression::UNCOMPRESSED)?;
+    let (compressed, stored) = (measure(&rows, compression)?, measure(&random, compression)?);
     Ok(CodecCost {
         codec,
         compress_ns_per_byte: (compressed.0 - plain.0).max(0.0),
         restore_ns_per_byte: (compressed.1 - plain.1).max(0.0),
+        restore_random_ns_per_byte: (stored.1 - plain.1).max(0.0),
         compressed_ratio: (compressed.2 as f64 / plain.2 as f64).clamp(f64::MIN_POSITIVE, 1.0),
     })
 }
 
+/// Number of the stream of random numbers of [`compression`].
+const RANDOM_BYTES_STREAM: u64 = 101;
 /// Bytes of a compressed chunk.
 const CHUNK_BYTES: usize = 64 << 10;

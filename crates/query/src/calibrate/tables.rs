@@ -26,7 +26,7 @@ pub(super) struct TableCosts {
     pub(super) probe: Curve,
     pub(super) partition: RowCost,
     pub(super) grouped: Grouped,
-    pub(super) group_text_ns_per_value: f64,
+    pub(super) group_text: Curve,
     /// For a row, and for each column of the key.
     pub(super) code_group: (f64, f64),
     pub(super) update_ns_per_value: f64,
@@ -52,8 +52,10 @@ const MERGED_COUNTS: usize = 4;
 const GROUP_BYTES: f64 = 24.0;
 /// Rows of the input of an aggregation.
 const GROUPED_ROWS: usize = 1 << 20;
-/// Distinct texts that are grouped: too many for codes.
-const TEXT_GROUPS: usize = 1 << 12;
+/// Numbers of distinct texts that are grouped: within the nearest cache, and too many for codes.
+const TEXT_GROUPS: [usize; 2] = [16, 1 << 12];
+/// Bytes of a group of such a text: its key, and its index entry.
+const TEXT_GROUP_BYTES: f64 = 64.0;
 const GROUPED_TEXT_BYTES: u64 = 16;
 /// Aggregates to measure the cost of merging. They share the count of the rows.
 const STATES: [(Function, usize); 4] =
@@ -109,17 +111,21 @@ pub(super) fn measure(effort: Effort) -> Result<TableCosts, Error> {
     let groups = effort.amount(GROUP_COUNTS[MERGED_GROUPS]);
     let [without, with] = [&[][..], &STATES].map(|states| merging(effort, groups, 0, states));
     let merge_ns_per_value = ((with? - without?) / (STATES.len() + 1) as f64).max(0.0);
-    let keys = random_keys(effort.amount(GROUPED_ROWS), TEXT_GROUPS, 36);
-    let [numbers, texts] =
-        [None, Some(GROUPED_TEXT_BYTES)].map(|text| grouping(effort, &grouped_table(&keys, text)?, &[]));
-    let group_text_ns_per_value = (texts? - numbers?).max(0.0);
+    let group_text = TEXT_GROUPS.map(|groups| {
+        let keys = random_keys(effort.amount(GROUPED_ROWS), groups, 36);
+        let [numbers, texts] =
+            [None, Some(GROUPED_TEXT_BYTES)].map(|text| grouping(effort, &grouped_table(&keys, text)?, &[]));
+        let ns = (texts? - numbers?).max(0.0);
+        Ok::<_, Error>(CurvePoint { size: groups as f64 * TEXT_GROUP_BYTES, ns })
+    });
+    let group_text = Curve::new(group_text.into_iter().collect::<Result<_, _>>()?);
     let (expression_ns_per_value, filter_ns_per_value) = expressions(effort)?;
     Ok(TableCosts {
         build: Curve::new(build),
         probe: Curve::new(probe),
         partition: partition(effort)?,
         grouped,
-        group_text_ns_per_value,
+        group_text,
         code_group: split(by_one, by_two),
         update_ns_per_value,
         sums,

@@ -49,7 +49,7 @@ impl Groups {
         let at = |curve: &Curve| curve.at(table_bytes.max(1.0));
         let costs = work.costs;
         let find_ns = match self.key.codes {
-            0 => at(&costs.group_ns_per_row) + self.text_ns(work),
+            0 => at(&costs.group_ns_per_row) + self.key.texts as f64 * at(&costs.group_text_ns_per_value),
             codes => costs.code_group_ns_per_row + codes as f64 * costs.code_group_ns_per_value,
         };
         let row_ns = find_ns + self.update_states_ns(costs);
@@ -86,14 +86,9 @@ impl Groups {
     fn merge_ns(&self, work: &Work<'_>, count: f64, bytes: f64) -> f64 {
         let at = |curve: &Curve| curve.at(bytes.max(1.0));
         let group_ns = at(&work.costs.merge_ns_per_group)
-            + self.text_ns(work)
+            + self.key.texts as f64 * at(&work.costs.group_text_ns_per_value)
             + self.state_count() * work.costs.merge_ns_per_value;
         count * group_ns + self.count.min(count) * at(&work.costs.merge_insert_ns_per_group)
-    }
-
-    /// CPU time of the texts of a key, in nanoseconds.
-    fn text_ns(&self, work: &Work<'_>) -> f64 {
-        self.key.texts as f64 * work.costs.group_text_ns_per_value
     }
 
     /// Groups that each thread meets: of a group with `k` rows, which are divided at random, a thread of `p` meets none

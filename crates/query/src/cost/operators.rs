@@ -83,8 +83,22 @@ pub struct CodecCost {
     pub compress_ns_per_byte: f64,
     /// Nanoseconds to decompress, per uncompressed byte.
     pub restore_ns_per_byte: f64,
+    /// The same for random bytes, which compression does not make smaller: they are copied.
+    pub restore_random_ns_per_byte: f64,
     /// Compressed bytes per byte of the calibration's rows, 0 to 1; an assumption for other rows.
     pub compressed_ratio: f64,
+}
+
+impl CodecCost {
+    /// Returns the cost of decompressing a byte that takes `stored_ratio` bytes when compressed, in nanoseconds: that of the
+    /// calibration's rows for what is compressed as well or better, that of a copy for what is not compressed.
+    #[must_use]
+    pub fn restore_ns(&self, stored_ratio: f64) -> f64 {
+        let copied_ratio = (stored_ratio - self.compressed_ratio) / (1.0 - self.compressed_ratio);
+        // Without compression there is no difference, and no number.
+        let copied_ratio = if copied_ratio.is_nan() { 0.0 } else { copied_ratio.clamp(0.0, 1.0) };
+        self.restore_ns_per_byte + copied_ratio * (self.restore_random_ns_per_byte - self.restore_ns_per_byte)
+    }
 }
 
 /// Cost of moving rows: a part per row, which depends on a size, and parts per value and per byte.
@@ -147,8 +161,9 @@ pub struct OperatorCosts {
     pub code_group_ns_per_row: f64,
     /// The same, in addition for each column of the key.
     pub code_group_ns_per_value: f64,
-    /// Finding the group of a row, for each text in its key, in addition to [`Self::group_ns_per_row`].
-    pub group_text_ns_per_value: f64,
+    /// Finding the group of a row, for each text in its key, in addition to [`Self::group_ns_per_row`]; by the bytes of the
+    /// aggregation table.
+    pub group_text_ns_per_value: Curve,
     /// Merging a group of one thread into a table of all groups; by the bytes of all of them.
     pub merge_ns_per_group: Curve,
     /// Adding a group to the table of all groups, in addition; by the bytes of all of them.
@@ -197,8 +212,13 @@ impl OperatorCosts {
     /// Returns the cost of a compression, if measured; [`Codec::None`] costs nothing.
     #[must_use]
     pub fn codec(&self, codec: Codec) -> Option<CodecCost> {
-        let none =
-            CodecCost { codec, compress_ns_per_byte: 0.0, restore_ns_per_byte: 0.0, compressed_ratio: 1.0 };
+        let none = CodecCost {
+            codec,
+            compress_ns_per_byte: 0.0,
+            restore_ns_per_byte: 0.0,
+            restore_random_ns_per_byte: 0.0,
+            compressed_ratio: 1.0,
+        };
         match codec {
             Codec::None => Some(none),
             codec => self.codecs.iter().find(|cost| cost.codec == codec).copied(),
@@ -222,6 +242,7 @@ impl OperatorCosts {
         let codec = |cost: &CodecCost| {
             is_cost(cost.compress_ns_per_byte)
                 && is_cost(cost.restore_ns_per_byte)
+                && is_cost(cost.restore_random_ns_per_byte)
                 && cost.compressed_ratio > 0.0
                 && cost.compressed_ratio <= 1.0
         };
@@ -243,7 +264,7 @@ impl OperatorCosts {
         }
     }
 
-    fn curves(&self) -> [&Curve; 11] {
+    fn curves(&self) -> [&Curve; 12] {
         [
             &self.scatter.ns_per_row,
             &self.partition.ns_per_row,
@@ -253,13 +274,14 @@ impl OperatorCosts {
             &self.hash_build_ns_per_row,
             &self.hash_probe_ns_per_row,
             &self.group_ns_per_row,
+            &self.group_text_ns_per_value,
             &self.insert_ns_per_group,
             &self.merge_ns_per_group,
             &self.merge_insert_ns_per_group,
         ]
     }
 
-    fn figures(&self) -> [f64; 25] {
+    fn figures(&self) -> [f64; 24] {
         [
             self.merge_ns_per_value,
             self.scatter.ns_per_value,
@@ -272,7 +294,6 @@ impl OperatorCosts {
             self.gather.ns_per_text,
             self.gather.ns_per_byte,
             self.text_key_ns,
-            self.group_text_ns_per_value,
             self.code_group_ns_per_row,
             self.code_group_ns_per_value,
             self.sums_ns_per_row,

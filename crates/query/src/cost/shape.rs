@@ -80,7 +80,8 @@ impl TableShape {
     pub(crate) fn restore_ns(&self, costs: &OperatorCosts) -> Result<f64, CostError> {
         let column = |column: &ColumnShape| {
             let codec = costs.codec(column.codec).ok_or(CostError::Codec { codec: column.codec })?;
-            Ok(column.encoded_bytes as f64 * codec.restore_ns_per_byte)
+            let stored_ratio = column.file_bytes as f64 / column.encoded_bytes.max(1) as f64;
+            Ok(column.encoded_bytes as f64 * codec.restore_ns(stored_ratio))
         };
         self.columns.iter().map(column).sum()
     }

@@ -314,3 +314,21 @@ fn groups_of_codes_are_found_for_less_and_sums_of_few_groups_are_updated_in_one_
     assert!(is(row_ns(4, 1, 7, 0.6) - row_ns(4, 1, 2, 0.6), 5.0 * costs.sum_ns_per_value));
     assert!(is(row_ns(4, 1, 7, 0.4) - row_ns(4, 1, 2, 0.4), 2.0 * costs.sum_ns_per_value));
 }
+
+#[test]
+fn what_compression_does_not_make_smaller_is_restored_as_fast_as_it_is_copied() {
+    let costs = operators(1, &mut || 1.0);
+    let lz4 = costs.codec(Codec::Lz4).unwrap();
+    let (own, random) = (lz4.restore_ns_per_byte, lz4.restore_random_ns_per_byte);
+    assert!(random < own);
+    for (stored_ratio, expected) in [
+        (0.1, own),
+        (lz4.compressed_ratio, own),
+        (f64::midpoint(lz4.compressed_ratio, 1.0), f64::midpoint(own, random)),
+        (1.0, random),
+        (1.1, random),
+    ] {
+        assert!((lz4.restore_ns(stored_ratio) - expected).abs() < 1e-9, "{stored_ratio}");
+    }
+    assert_eq!(costs.codec(Codec::None).unwrap().restore_ns(1.0), 0.0);
+}

@@ -134,7 +134,14 @@ pub(crate) fn operators(cores: usize, noise: &mut dyn FnMut() -> f64) -> Operato
     let (decode, encode) = (values(1.0), values(1.5));
     let mut codec = |codec, compress: f64, restore: f64, compressed_ratio| {
         let (compress_ns_per_byte, restore_ns_per_byte) = (compress * noise(), restore * noise());
-        CodecCost { codec, compress_ns_per_byte, restore_ns_per_byte, compressed_ratio }
+        let restore_random_ns_per_byte = restore_ns_per_byte / 8.0;
+        CodecCost {
+            codec,
+            compress_ns_per_byte,
+            restore_ns_per_byte,
+            restore_random_ns_per_byte,
+            compressed_ratio,
+        }
     };
     let codecs = vec![codec(Codec::Lz4, 2.3, 0.8, 0.66), codec(Codec::Zstd, 4.3, 1.6, 0.37)];
     OperatorCosts {
@@ -169,7 +176,7 @@ pub(crate) fn operators(cores: usize, noise: &mut dyn FnMut() -> f64) -> Operato
         group_ns_per_row: curve(&[(16384.0, 4.0), (1048576.0, 10.0), (67108864.0, 50.0)], noise()),
         insert_ns_per_group: curve(&[(16384.0, 4.0), (1048576.0, 10.0), (67108864.0, 50.0)], noise()),
         merge_insert_ns_per_group: curve(&[(16384.0, 4.0), (1048576.0, 10.0), (67108864.0, 50.0)], noise()),
-        group_text_ns_per_value: 20.0 * noise(),
+        group_text_ns_per_value: curve(&[(1024.0, 10.0), (262144.0, 40.0)], noise()),
         code_group_ns_per_row: 1.0,
         code_group_ns_per_value: 0.5,
         merge_ns_per_group: curve(&[(16384.0, 10.0), (1048576.0, 20.0), (67108864.0, 100.0)], noise()),
