@@ -22,6 +22,18 @@ fn direct(block_bytes: u64) -> StreamPlan {
     StreamPlan { block_bytes, page_cache: PageCache::Bypassed }
 }
 
+/// An aggregation in memory on one thread.
+fn aggregation() -> Plan {
+    Plan {
+        algorithm: Algorithm::HashAggregate { partitions: 1 },
+        threads: 1,
+        engine: engine("uring:8"),
+        input: direct(MIB),
+        spill: None,
+        output: None,
+    }
+}
+
 /// TPC-H query 1 at scale factor 1 with 38 bytes and 6 ns of CPU time per row.
 fn first_query() -> (Task, crate::cost::OperatorCosts) {
     let rows = 6_001_215;
@@ -71,14 +83,7 @@ fn first_query_at(bandwidth: f64) -> crate::cost::prediction::PhasePrediction {
     };
     let device = spec.calibrated();
     let model = model(&device, &costs, 1, GIB, 1);
-    let plan = Plan {
-        algorithm: Algorithm::HashAggregate { partitions: 1 },
-        threads: 1,
-        engine: engine("uring:8"),
-        input: direct(MIB),
-        spill: None,
-        output: None,
-    };
+    let plan = aggregation();
     model.predict(&task, &plan).unwrap().phases[0].clone()
 }
 
@@ -287,14 +292,7 @@ fn an_explanation_has_a_tree_and_puts_measured_phases_beside_predicted_ones() {
 fn groups_of_codes_are_found_for_less_and_sums_of_few_groups_are_updated_in_one_pass() {
     let (device, costs) = (DeviceSpec::fast().calibrated(), operators(1, &mut || 1.0));
     let model = model(&device, &costs, 1, GIB, 1);
-    let plan = Plan {
-        algorithm: Algorithm::HashAggregate { partitions: 1 },
-        threads: 1,
-        engine: engine("uring:8"),
-        input: direct(MIB),
-        spill: None,
-        output: None,
-    };
+    let plan = aggregation();
     // User time for each row that is updated.
     let row_ns = |groups, codes, sums, selected_ratio| {
         let mut task = aggregate_of(1_000_000, groups);
