@@ -155,7 +155,7 @@ pub enum Next<T> {
     End,
 }
 
-/// What a source says after its values.
+/// Reply of [`Source::fill`] if the source has no further value at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
     /// As [`Next::Watermark`]. More values may be due.
@@ -166,11 +166,11 @@ pub enum Pause {
     End,
 }
 
-/// Values of a source that are due, in their order: as many as the stream takes before other operators run.
+/// The batch of due values that a source fills, in order. Its size is limited, so that other operators can run.
 pub struct DueValues<'a, T> {
     /// Values and their arrivals.
     values: &'a mut Vec<(T, u64)>,
-    /// Number of values from which on it is full.
+    /// Maximum number of values.
     values_max: usize,
 }
 
@@ -180,8 +180,8 @@ impl<'a, T> DueValues<'a, T> {
         DueValues { values, values_max }
     }
 
-    /// Appends a value that was due at `arrival_ns`. One that is appended while [`DueValues::is_full`] is not lost, but
-    /// other operators and hand-overs wait for it.
+    /// Appends a value that was due at `arrival_ns`. A value that is appended to a full batch is not lost, but it delays
+    /// other operators.
     pub fn push(&mut self, value: T, arrival_ns: u64) {
         // Written into its place, as in `Emitter::emit_at`.
         self.values.extend(iter::once_with(|| (value, arrival_ns)));
@@ -209,7 +209,7 @@ pub trait Source: Send + 'static {
     /// The next value that is due at `now_ns`, which may lag behind the clock by a few tuples. Must not block.
     fn next(&mut self, now_ns: u64) -> Next<Self::Out>;
 
-    /// Appends the values that are due at `now_ns` and returns what follows them, or `None` if `due` is full. Must not
+    /// Appends the values that are due at `now_ns`. Returns `None` if `due` is full, and otherwise the reason. Must not
     /// block. The stream calls this method only; by default it calls [`Source::next`]. A source overrides it if several
     /// values cost less together than one by one, and has the same values then. There is room for one value at least. If
     /// the source panics, the values that were appended are kept.

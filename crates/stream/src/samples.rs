@@ -42,8 +42,8 @@ impl Samples {
         self.left
     }
 
-    /// Counts `calls`, which may be 0: if they began at `start`, as one that was timed, else as calls that were not, of
-    /// which there are at most [`Samples::untimed`].
+    /// Counts `calls` calls, possibly none. With a `start` they are one timed call; otherwise they are untimed calls, at
+    /// most [`Samples::untimed`].
     pub(crate) fn count_all(&mut self, start: Option<Instant>, calls: u64, counters: &Counters) {
         match start {
             Some(_) if calls > 0 => self.count(start, counters),

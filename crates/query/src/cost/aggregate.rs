@@ -69,8 +69,8 @@ impl Groups {
         }
     }
 
-    /// Rows that the tables are updated with: those of a batch of which many pass a filter are only masked, if their
-    /// groups are looked up by codes.
+    /// Returns the number of rows that are processed. If groups are looked up by codes and many rows of a batch pass the
+    /// filter, the others are masked but still processed.
     fn updated_rows(&self, work: &Work<'_>) -> f64 {
         let (rows, ratio) = (work.rows(0).count, work.task.selected_ratio);
         let is_masked = self.key.codes > 0 && ratio > 0.0 && ratio * DENSE_PARTS as f64 >= 1.0;

@@ -83,19 +83,19 @@ pub struct CodecCost {
     pub compress_ns_per_byte: f64,
     /// Nanoseconds to decompress, per uncompressed byte.
     pub restore_ns_per_byte: f64,
-    /// The same for random bytes, which compression does not make smaller: they are copied.
+    /// Nanoseconds to restore a random byte. Random bytes do not compress, so that decompression copies them.
     pub restore_random_ns_per_byte: f64,
     /// Compressed bytes per byte of the calibration's rows, 0 to 1; an assumption for other rows.
     pub compressed_ratio: f64,
 }
 
 impl CodecCost {
-    /// Returns the cost of decompressing a byte that takes `stored_ratio` bytes when compressed, in nanoseconds: that of the
-    /// calibration's rows for what is compressed as well or better, that of a copy for what is not compressed.
+    /// Returns the nanoseconds per byte to decompress a column whose compressed size is `stored_ratio` of its size. The
+    /// cost is interpolated between that of the calibration's rows and that of random bytes.
     #[must_use]
     pub fn restore_ns(&self, stored_ratio: f64) -> f64 {
         let copied_ratio = (stored_ratio - self.compressed_ratio) / (1.0 - self.compressed_ratio);
-        // Without compression there is no difference, and no number.
+        // The ratio is 0 / 0 if the calibration's rows were not compressed.
         let copied_ratio = if copied_ratio.is_nan() { 0.0 } else { copied_ratio.clamp(0.0, 1.0) };
         self.restore_ns_per_byte + copied_ratio * (self.restore_random_ns_per_byte - self.restore_ns_per_byte)
     }
@@ -157,9 +157,10 @@ pub struct OperatorCosts {
     pub group_ns_per_row: Curve,
     /// Adding a group to a table, in addition; by the bytes of the aggregation table.
     pub insert_ns_per_group: Curve,
-    /// Finding the group of a row whose key consists of codes of one byte: it is looked up in a table of all combinations.
+    /// Finding the group of a row if each column of its key is a one-byte code. The group is looked up in a table that is
+    /// indexed by the codes.
     pub code_group_ns_per_row: f64,
-    /// The same, in addition for each column of the key.
+    /// Additional cost for each column of such a key.
     pub code_group_ns_per_value: f64,
     /// Finding the group of a row, for each text in its key, in addition to [`Self::group_ns_per_row`]; by the bytes of the
     /// aggregation table.
@@ -172,9 +173,9 @@ pub struct OperatorCosts {
     pub merge_ns_per_value: f64,
     /// Updating one state of a known group.
     pub update_ns_per_value: f64,
-    /// Updating the sums and counts of a group in one pass, which is done if groups are few.
+    /// Updating the sums and counts of a group in one pass. The aggregation does so if there are few groups.
     pub sums_ns_per_row: f64,
-    /// The same, in addition for each sum.
+    /// Additional cost for each sum in such a pass.
     pub sum_ns_per_value: f64,
     /// An arithmetic operation or comparison of an expression, on a row.
     pub expression_ns_per_value: f64,

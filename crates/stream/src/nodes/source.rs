@@ -184,8 +184,8 @@ impl<S: Source> Head<S> {
             let mut pause = None;
             while taken < room && pause.is_none() {
                 start = samples.start();
-                // A value that is timed comes alone, and so does one that may be shed, by the clock when it comes: those
-                // before it may have taken long.
+                // A timed value is requested alone. So is a value that may be shed, because its lateness is checked when it
+                // arrives.
                 let values_max = match overload {
                     Overload::Wait => {
                         usize::try_from(samples.untimed()).unwrap_or(room).clamp(1, room - taken)
@@ -278,8 +278,8 @@ fn last_arrival_ns<T>(values: &[(T, u64)], none_ns: u64) -> u64 {
 }
 
 impl Overload {
-    /// Drops the values from index `first` on that are too late by the clock of this moment. The number of those that are
-    /// left, with those before.
+    /// Drops the values from index `first` on that are too late now. Returns the number of remaining values, including
+    /// those before `first`.
     fn kept<T>(self, values: &mut Vec<(T, u64)>, first: usize, counters: &Counters, cx: &Context) -> usize {
         if let Overload::Shed { late_max_ns } = self {
             let now_ns = cx.board.now_ns();
