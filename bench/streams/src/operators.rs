@@ -8,7 +8,8 @@ use sakiyomi_stream::operators::{
     flat_map, side,
 };
 use sakiyomi_stream::{
-    DueValues, Emitter, Flow, Next, Pause, Recover, Settings, Sink, Source, Stream, StreamBuilder, Tuple, each,
+    DueValues, Emitter, Flow, Next, Pause, Recover, Settings, Sink, Source, Stream, StreamBuilder, Tuple,
+    each,
 };
 
 use crate::event::{Auction, Bid, Event, Feed, Person};
