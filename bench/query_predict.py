@@ -108,7 +108,8 @@ class Bench:
         if self.options.state:
             return
         for directory in directories:
-            self.run(directory, ["probe", ".", *PROBE, "--size", self.options.probe_size, "--quiet"])
+            for pattern in [], ["--random"]:
+                self.run(directory, ["probe", ".", *PROBE, *pattern, "--size", self.options.probe_size, "--quiet"])
         # The jobs of this calibration are predicted by those of the devices.
         sites = [word for directory in directories for word in ("--dir", directory)]
         begun = time.monotonic()

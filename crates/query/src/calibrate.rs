@@ -39,7 +39,7 @@ pub use measure::Effort;
 pub use sakiyomi_probe::calibration::LoadError;
 
 /// The name and version of the file's contents.
-pub const SCHEMA: &str = "sakiyomi.operator-costs/6";
+pub const SCHEMA: &str = "sakiyomi.operator-costs/7";
 
 /// CPU costs of operators, with the machine on which they were measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -120,8 +120,9 @@ pub fn calibrate(
         parallel_slowdown: memory.slowdown,
         cores: memory.cores,
         corrections: Corrections::default(),
+        device_corrections: Vec::new(),
     };
-    operators.corrections = jobs::measure(effort, &operators, sites, &mut begin)?;
+    jobs::measure(effort, &mut operators, sites, &mut begin)?;
     let (schema, machine) = (SCHEMA.to_owned(), Machine::current());
     Ok(OperatorCalibration { schema, measured_unix_s, machine, operators })
 }

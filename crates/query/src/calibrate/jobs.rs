@@ -1,7 +1,8 @@
 //! Jobs of varied kinds that are predicted and run end to end, to which corrections of predictions are fitted.
 //!
-//! Their tables are generated; no tested table, key or limit is among them. They run several times in turns, the second
-//! time by another engine, in directories on devices that `probe` has measured. All files are removed at the end.
+//! Their tables are generated; no tested table, key or limit is among them. They run several times in turns on each device,
+//! the second time by another engine, in directories on devices that `probe` has measured. Corrections are fitted to the jobs
+//! of each device, and to all jobs for the other devices. All files are removed at the end.
 
 mod cases;
 mod tables;
@@ -19,7 +20,7 @@ use sakiyomi_probe::calibration::DeviceCosts;
 use self::cases::{CASES, Case, Threads};
 use self::tables::Source;
 use super::measure::Effort;
-use crate::cost::correction::{Corrections, ObservedJob};
+use crate::cost::correction::{Corrections, DeviceCorrections, ObservedJob};
 use crate::cost::{Analysis, Choice, Limits, Measured, Model, OperatorCosts, Plan, Storage, Task};
 use crate::output::Target;
 use crate::statement::{Calibrated, Destination, Statement};
@@ -35,7 +36,7 @@ pub struct Site<'a> {
     pub device: &'a DeviceCosts,
 }
 
-/// Runs of each job, in turns: enough for a median with one outlier.
+/// Runs of each job on each device, in turns: the second one by another engine.
 const JOB_RUNS: usize = 2;
 /// Memory limit of the generator of tables, in bytes.
 const GENERATOR_BYTES: usize = 256 << 20;
@@ -44,41 +45,50 @@ const GENERATION: &str = "tables of jobs";
 
 /// Names of the steps in the order of measurement, for a progress display.
 pub(super) fn steps(sites: usize) -> Vec<&'static str> {
-    let runs = (0..rounds(sites)).flat_map(|_| CASES.iter().map(|case| case.name));
+    let runs = (0..JOB_RUNS * sites).flat_map(|_| CASES.iter().map(|case| case.name));
     if sites == 0 { Vec::new() } else { [GENERATION].into_iter().chain(runs).collect() }
 }
 
-fn rounds(sites: usize) -> usize {
-    JOB_RUNS.max(sites)
-}
-
-/// Runs the jobs, and fits corrections of the costs to them. Calls `begin` with each of [`steps`] before it.
+/// Runs the jobs, and sets the corrections of the costs that are fitted to them. Calls `begin` with each of [`steps`] before
+/// it.
 ///
 /// # Errors
 /// Those of `begin`, of the files and of the jobs. A job that the devices' calibrations cannot predict is left out.
 pub(super) fn measure(
     effort: Effort,
-    operators: &OperatorCosts,
+    operators: &mut OperatorCosts,
     sites: &[Site<'_>],
     begin: &mut dyn FnMut(&'static str) -> Result<(), Error>,
-) -> Result<Corrections, Error> {
+) -> Result<(), Error> {
     if sites.is_empty() {
-        return Ok(Corrections::default());
+        return Ok(());
     }
     begin(GENERATION)?;
     let places: Vec<Place<'_>> =
         sites.iter().map(|&site| Place::create(site, effort)).collect::<Result<_, _>>()?;
-    let mut runs = Vec::new();
-    for round in 0..rounds(sites.len()) {
-        for case in &CASES {
-            begin(case.name)?;
-            runs.extend(places[round % places.len()].run(case, operators, round)?);
+    let mut runs: Vec<Vec<Run<'_>>> = places.iter().map(|_| Vec::new()).collect();
+    for round in 0..JOB_RUNS {
+        for (place, runs) in places.iter().zip(&mut runs) {
+            for case in &CASES {
+                begin(case.name)?;
+                runs.extend(place.run(case, operators, round)?);
+            }
         }
     }
-    Ok(Corrections::fitted(|corrections| {
-        let operators = OperatorCosts { corrections: corrections.clone(), ..operators.clone() };
-        runs.iter().filter_map(|run| run.observed(&operators)).collect()
-    }))
+    let fitted = |runs: &[&Run<'_>]| {
+        Corrections::fitted(|corrections| {
+            let operators = OperatorCosts { corrections: corrections.clone(), ..operators.clone() };
+            runs.iter().filter_map(|run| run.observed(&operators)).collect()
+        })
+    };
+    let all = fitted(&runs.iter().flatten().collect::<Vec<_>>());
+    let of_device = |(place, runs): (&Place<'_>, &Vec<Run<'_>>)| DeviceCorrections {
+        device: place.site.device.device.clone(),
+        corrections: fitted(&runs.iter().collect::<Vec<_>>()),
+    };
+    let of_devices = places.iter().zip(&runs).map(of_device).collect();
+    (operators.corrections, operators.device_corrections) = (all, of_devices);
+    Ok(())
 }
 
 /// The files of the jobs in a directory of their own, which is removed when it is dropped.

@@ -45,7 +45,7 @@ fn a_damaged_file_or_another_version_is_refused_with_advice() {
         assert!(matches!(parse(&text[..cut]), Err(LoadError::Damaged { .. })));
     }
     for version in ["5", "99"] {
-        let other = text.replacen("operator-costs/6", &format!("operator-costs/{version}"), 1);
+        let other = text.replacen("operator-costs/7", &format!("operator-costs/{version}"), 1);
         let error = parse(&other).unwrap_err().to_string();
         assert!(error.contains(&format!("operator-costs/{version}")), "{error}");
         assert!(error.contains("sakiyomi query calibrate"), "{error}");

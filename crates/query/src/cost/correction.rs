@@ -8,6 +8,7 @@
 //! The uncertainty is the spread of the ratios around their factor: 1.4826 times their median absolute deviation, which for
 //! normal errors is the standard deviation (Hampel 1974), of logarithms, because errors are ratios.
 
+use sakiyomi_probe::target::Device;
 use serde::{Deserialize, Serialize};
 
 use super::step::{PhaseKind, Step};
@@ -97,6 +98,15 @@ pub struct Corrections {
     pub others: Correction,
     /// That of the sum of the corrected phases.
     pub whole: Correction,
+}
+
+/// Corrections of predictions of jobs all of whose files lie on one device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceCorrections {
+    /// The device.
+    pub device: Device,
+    /// The corrections.
+    pub corrections: Corrections,
 }
 
 impl Default for Factor {

@@ -6,9 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::correction::Corrections;
+use super::correction::{Corrections, DeviceCorrections};
 use super::curve::{Curve, is_cost};
 use super::row::RowShape;
+use super::streams::Storage;
 
 /// Cost class of a file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -193,8 +194,10 @@ pub struct OperatorCosts {
     pub parallel_slowdown: f64,
     /// Busy cores in the measurement of [`Self::parallel_slowdown`].
     pub cores: usize,
-    /// Corrections of predictions, fitted to jobs.
+    /// Corrections of predictions, fitted to jobs on all devices.
     pub corrections: Corrections,
+    /// Corrections that are fitted to the jobs on one device each.
+    pub device_corrections: Vec<DeviceCorrections>,
 }
 
 impl OperatorCosts {
@@ -236,6 +239,18 @@ impl OperatorCosts {
         1.0 + (worst - 1.0) * share
     }
 
+    /// Returns the costs with the corrections that hold for the devices of a job: those of its device if it has a single
+    /// one on which jobs have run, else those that were fitted to all jobs.
+    #[must_use]
+    pub fn for_storage(&self, storage: &Storage<'_>) -> OperatorCosts {
+        let known = match storage.devices().as_slice() {
+            [costs] => self.device_corrections.iter().find(|known| known.device == costs.device),
+            _ => None,
+        };
+        let corrections = known.map_or(&self.corrections, |known| &known.corrections);
+        OperatorCosts { corrections: corrections.clone(), ..self.clone() }
+    }
+
     /// Returns a description of the first invalid cost, if any.
     #[must_use]
     pub fn fault(&self) -> Option<&'static str> {
@@ -261,7 +276,10 @@ impl OperatorCosts {
             () if self.cores == 0 || !(1.0..=self.cores as f64).contains(&self.parallel_slowdown) => {
                 Some("the slowdown of parallel threads is not from 1 to the number of cores")
             }
-            () => self.corrections.fault(),
+            () => {
+                let of_devices = self.device_corrections.iter().map(|known| &known.corrections);
+                std::iter::once(&self.corrections).chain(of_devices).find_map(Corrections::fault)
+            }
         }
     }
 

@@ -44,7 +44,8 @@ pub struct Calibrated<'a> {
 
 impl Calibrated<'_> {
     fn explain(self, task: Task) -> Result<Explanation, Error> {
-        let model = Model { storage: self.storage, operators: self.operators, limits: self.limits };
+        let operators = &self.operators.for_storage(&self.storage);
+        let model = Model { storage: self.storage, operators, limits: self.limits };
         let choice = model.choose(&task)?;
         Ok(Explanation::new(task, choice))
     }

@@ -4,12 +4,12 @@ use proptest::prelude::*;
 
 use super::machines::*;
 use crate::cost::correction::{
-    Correction, Corrections, FACTOR_MAX, FACTOR_MIN, Factor, ObservedJob, ObservedPart, PhaseCorrection,
-    Times,
+    Correction, Corrections, DeviceCorrections, FACTOR_MAX, FACTOR_MIN, Factor, ObservedJob, ObservedPart,
+    PhaseCorrection, Times,
 };
 use crate::cost::explain::{Analysis, Measured};
 use crate::cost::step::{PhaseKind, Step};
-use crate::cost::{Model, OperatorCosts, Prediction, Task};
+use crate::cost::{Model, OperatorCosts, Prediction, Storage, Task};
 use crate::phase::Phase;
 
 const KINDS: [PhaseKind; 4] = [
@@ -230,6 +230,29 @@ fn operators_that_take_longer_than_calibrated_are_predicted_after_the_jobs_of_a_
         assert_eq!(after.comparison.remop_ns, before.comparison.remop_ns);
         assert!(before.uncertainty.is_none() && after.uncertainty.is_some());
     }
+}
+
+#[test]
+fn a_job_on_one_known_device_has_the_corrections_of_that_device_and_others_those_of_all_jobs() {
+    let mut devices =
+        [DeviceSpec::fast().calibrated(), DeviceSpec::fast().calibrated(), DeviceSpec::fast().calibrated()];
+    for (number, costs) in devices.iter_mut().enumerate() {
+        costs.device.number = format!("0:{number}");
+    }
+    let [known, other, unknown] = devices;
+    let mut costs = operators(2, &mut || 1.0);
+    costs.corrections.jobs = 3;
+    costs.device_corrections = [(&known, 1), (&other, 2)]
+        .map(|(costs, jobs)| DeviceCorrections {
+            device: costs.device.clone(),
+            corrections: Corrections { jobs, ..Corrections::default() },
+        })
+        .to_vec();
+    let jobs = |storage: &Storage<'_>| costs.for_storage(storage).corrections.jobs;
+    assert_eq!(jobs(&Storage::one(&known, 2)), 1);
+    assert_eq!(jobs(&Storage::one(&other, 1)), 2);
+    assert_eq!(jobs(&Storage::one(&unknown, 1)), 3);
+    assert_eq!(jobs(&Storage { spills: vec![&other], ..Storage::one(&known, 1) }), 3);
 }
 
 #[test]

@@ -193,6 +193,7 @@ pub(crate) fn operators(cores: usize, noise: &mut dyn FnMut() -> f64) -> Operato
         parallel_slowdown: if cores > 1 { 1.3 } else { 1.0 },
         cores,
         corrections: Corrections::default(),
+        device_corrections: Vec::new(),
     }
 }
 
