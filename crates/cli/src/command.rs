@@ -58,8 +58,8 @@ use crate::tables::run_command;
 ",
     after_help = "Sizes: KiB MiB GiB are powers of 1024, kB MB GB powers of 1000; a bare K, M, G means the 1024 kind.
 Durations need their unit: 250us, 1.5ms, 10s.
-`sakiyomi NAME` of another NAME runs the program sakiyomi-NAME in PATH, if there is one, with all that follows.
-Exit codes: 0 done, 1 a check that was asked for failed, 2 usage or operating error; 130 ended by Ctrl-C.
+`sakiyomi NAME` with any other NAME runs the program sakiyomi-NAME from PATH, if there is one, with the remaining arguments.
+Exit codes: 0 success, 1 a requested check failed, 2 usage or operating error; 130 ended by Ctrl-C.
 `run` and `iorate run` exit with the code of their command, `wc` and `grep` with those of GNU's."
 )]
 pub(crate) struct Cli {
@@ -79,7 +79,7 @@ pub(crate) enum Command {
     /// Compare two simulations, side by side on the same scales
     #[command(help_template = HELP, before_help = compare::EXAMPLES)]
     Compare(compare::Compare),
-    /// Simulate every combination of settings, and mark those that no other one beats
+    /// Simulate every combination of settings, and mark the Pareto-optimal ones
     #[command(help_template = HELP, before_help = sweep::EXAMPLES)]
     Sweep(sweep::Sweep),
     /// Join the shards of a sweep or an experiment into the result of a single run
@@ -121,7 +121,7 @@ pub(crate) enum Command {
     /// Join two tables on equal columns, within a memory limit
     #[command(help_template = HELP, before_help = join::EXAMPLES)]
     Join(Box<join::Join>),
-    /// Sums, means, extremes and counts of groups of rows, within a memory limit
+    /// Compute sums, means, extremes and counts of groups of rows, within a memory limit
     #[command(help_template = HELP, before_help = aggregate::EXAMPLES)]
     Aggregate(Box<aggregate::Aggregate>),
     /// Generate TPC-H tables, run query 1, calibrate and explain operators

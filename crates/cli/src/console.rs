@@ -19,7 +19,7 @@ pub(crate) struct Common {
     /// Suppress progress and notes on standard error
     #[arg(short, long, global = true, help_heading = "Common options")]
     pub(crate) quiet: bool,
-    /// When to colour standard output
+    /// When to color standard output
     #[arg(
         long,
         global = true,
@@ -50,7 +50,7 @@ impl Common {
     }
 }
 
-/// When to use colour.
+/// When to use color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Colour {
     /// On a terminal, unless `NO_COLOR` is set.
@@ -65,7 +65,7 @@ pub(crate) enum Colour {
 const WIDTH_MAX_COLUMNS: usize = 110;
 
 impl Colour {
-    /// Returns the style of stdout: colours and width.
+    /// Returns the style of stdout: colors and width.
     pub(crate) fn style(self) -> Style {
         self.style_on(io::stdout().is_terminal())
     }

@@ -25,7 +25,7 @@ pub(crate) fn exec(cli: &clap::Command, words: impl IntoIterator<Item = OsString
     for program in programs(&path, &file) {
         let error = Command::new(&program).args(&arguments).exec();
         let is_refused = error.kind() == io::ErrorKind::PermissionDenied;
-        let error = anyhow!("cannot start {}: {error}; make it a program or remove it", program.display());
+        let error = anyhow!("cannot start {}: {error}; make it executable or remove it", program.display());
         // As a shell does, which goes on with the next directory.
         if !is_refused {
             return Some(error);

@@ -38,7 +38,7 @@ impl Overwrite {
 /// Returns the error about a file that would be overwritten.
 fn would_overwrite(file: &Path) -> anyhow::Error {
     anyhow!(
-        "{} is there already and is not from sakiyomi; name another directory with --out, or overwrite it with --force",
+        "{} exists and was not written by sakiyomi; name another directory with --out, or overwrite it with --force",
         file.display()
     )
 }
@@ -65,7 +65,8 @@ impl OutDir {
         let made = path.ancestors().take_while(is_missing).map(Path::to_owned).collect();
         // Recorded before they are created: that may fail halfway.
         let out = OutDir { path: path.to_owned(), made };
-        fs::create_dir_all(path).with_context(|| format!("cannot make the directory {}", path.display()))?;
+        fs::create_dir_all(path)
+            .with_context(|| format!("cannot create the directory {}", path.display()))?;
         // Fails before the work is done if nothing can be written. Created directories are removed again.
         OutFile::create(&path.join("result.json"))?;
         Ok(out)

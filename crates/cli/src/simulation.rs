@@ -52,7 +52,7 @@ pub(crate) fn simulate(
     };
     if summary.tally.counts.commands == 0 {
         let after = if workload.warm_up.is_zero() { "" } else { " after the warm-up" };
-        bail!("{name}: no command ended{after}, so that there is nothing to report");
+        bail!("{name}: no command completed{after}, so there is nothing to report");
     }
     Ok(Simulated { summary, host, trace: name, replay: in_words })
 }

@@ -35,7 +35,7 @@ pub(crate) struct Compare {
     out: Option<PathBuf>,
     #[command(flatten)]
     overwrite: Overwrite,
-    /// Exit with 1 if a figure of result.json changes by more (KEY>+N%) or less (KEY<-N%) than this; may be repeated
+    /// Exit with 1 if the relative change of a figure of result.json is above (KEY>+N%) or below (KEY<-N%) a limit; may be repeated
     #[arg(long, value_name = "CHECK")]
     fail_if: Vec<Check>,
 }

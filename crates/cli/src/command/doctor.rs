@@ -125,7 +125,7 @@ fn in_full(error: impl std::error::Error + Send + Sync + 'static) -> String {
 }
 
 fn direct_io(place: Option<&TestPlace>) -> Finding {
-    let consequence = "transfers around the page cache can be made and measured";
+    let consequence = "transfers that bypass the page cache can be used and measured";
     of_file("direct I/O", consequence, place, |path| {
         let source = IoFile::open(path, Access::Direct)?;
         let offset = source.alignment().offset;
@@ -139,7 +139,7 @@ fn huge_pages() -> Finding {
     let available = granted.as_ref().is_ok_and(|&granted| granted != Granted::Ordinary);
     let found = match granted {
         Ok(Granted::Ordinary) => {
-            "not granted: /sys/kernel/mm/transparent_hugepage/enabled is `never`, or memory is in pieces"
+            "not granted: /sys/kernel/mm/transparent_hugepage/enabled is `never`, or memory is fragmented"
                 .to_owned()
         }
         Ok(granted) => granted.in_words().to_owned(),
@@ -165,7 +165,8 @@ fn aio(place: Option<&TestPlace>) -> Finding {
 }
 
 fn cachestat(place: Option<&TestPlace>) -> Finding {
-    let consequence = "what the page cache holds of a file is asked for without mapping it; else by mincore";
+    let consequence =
+        "the cached pages of a file are counted by cachestat instead of mincore, without mapping the file";
     of_file("cachestat", consequence, place, |path| {
         let source = IoFile::open(path, Access::Buffered)?;
         page_cache::residency_by(source.file(), 0..4096, By::Cachestat)?;
@@ -226,7 +227,7 @@ fn root() -> Finding {
         what: "root",
         available: Some(rights::is_root()),
         found: format!("running as user {}", rights::user()),
-        consequence: "page caches can be dropped, and processes of others followed",
+        consequence: "the page cache can be dropped, and processes of other users can be followed",
     }
 }
 
@@ -236,12 +237,10 @@ fn tracing() -> Finding {
     let available = checked.is_ok();
     let found = match checked {
         Ok(Place::Mounted(path)) => format!("tracefs, mounted on {}", path.display()),
-        Ok(Place::Private) => {
-            "tracefs, not mounted here; `run` mounts its own, which nobody else sees".to_owned()
-        }
+        Ok(Place::Private) => "tracefs, not mounted; `run` mounts it in a private mount namespace".to_owned(),
         Err(why) => why,
     };
-    let consequence = "`run` follows also programs that read by pread or through mappings";
+    let consequence = "`run` also follows programs that read by pread or through mappings";
     Finding { what: "tracing", available: Some(available), found, consequence }
 }
 
@@ -267,7 +266,7 @@ fn calibration() -> Finding {
         (None, None) => (false, "neither XDG_STATE_HOME nor HOME says where it is saved".to_owned()),
     };
     let consequence =
-        "cost models load what operations of each engine, and messages between cores, cost here";
+        "cost models load the measured costs of operations by engine, and of messages between cores";
     Finding { what: "calibration", available: Some(available), found, consequence }
 }
 

@@ -186,7 +186,7 @@ impl Grep {
     }
 }
 
-const NO_UTF8: &str = r"not UTF-8; write bytes that are no characters like (?-u:\xff)";
+const NO_UTF8: &str = r"not UTF-8; write bytes that are not characters as (?-u:\xff)";
 
 /// Extracts the message about a pattern, which the crate draws on four lines with a mark below the position.
 fn in_a_sentence(drawn: &str) -> String {

@@ -28,7 +28,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Repeat the experiments of the papers.
 #[derive(Debug, Args)]
 pub(crate) struct Reproduce {
-    /// The papers; all of them if none is named
+    /// Papers whose experiments to repeat [default: all]
     papers: Vec<PaperName>,
     /// Run few settings and seeds: a minute or two on two cores. This is the default
     #[arg(long, conflicts_with = "full")]

@@ -39,7 +39,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
       --repetitions 50
 ";
 
-/// Experiments in virtual time.
+/// Run experiments in virtual time.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run an experiment: programs, page cache, prefetching, regulation and a drive together
@@ -52,13 +52,13 @@ pub(crate) enum Command {
 pub(crate) struct RunCommand {
     /// The experiment, a TOML file
     file: PathBuf,
-    /// Values to try for a key, in place of the file's; may be repeated: all combinations are run
+    /// Values to try for a key, instead of the file's; may be repeated: all combinations are run
     #[arg(long, value_name = "KEY=A,B,…")]
     vary: Vec<String>,
-    /// Seed of everything random, in place of the file's
+    /// Seed of the random numbers, instead of the file's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Number of runs of each point, each with the next seed, in place of the file's
+    /// Number of runs of each point, each with the next seed, instead of the file's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: Option<u32>,
     /// Write result.json, report.html, report.md and the charts to this directory
@@ -117,7 +117,7 @@ impl RunCommand {
 
     fn scenario(&self) -> Result<Scenario> {
         let name = self.file.display().to_string();
-        let hint = "scenarios/ has some, and docs/reference/scenario.md says what is in one";
+        let hint = "scenarios/ has examples, and docs/reference/scenario.md describes the format";
         let text = read_text(&self.file, "the experiment", hint)?;
         let mut scenario = Scenario::from_toml(&text, &name)?;
         if let Some(seed) = self.seed {
@@ -170,7 +170,7 @@ impl Definition for ScenarioDefinition {
     const PARTS: &'static [(&'static str, &'static str)] = &[
         ("experiment", "the experiment, its seed or its repetitions"),
         ("drives", "a drive"),
-        ("varied", "what is varied"),
+        ("varied", "the varied keys"),
     ];
 }
 

@@ -147,7 +147,7 @@ impl Definition for SweepDefinition {
         ("workload", "how the trace is read and replayed"),
         ("settings", "the settings of the drive"),
         ("drive", "the drive"),
-        ("varied", "what is varied"),
+        ("varied", "the varied keys"),
     ];
 }
 

@@ -157,7 +157,7 @@ fn described(name: &str, format: Format, info: &Info) -> String {
         ),
     );
     line("footprint", number::bytes(info.footprint_bytes));
-    line("reaches to", number::bytes(info.highest_end_bytes));
+    line("highest address", number::bytes(info.highest_end_bytes));
     for (key, times) in [
         ("inter-arrival", &info.inter_arrival_ns),
         ("think time", &info.think_ns),

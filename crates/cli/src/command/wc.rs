@@ -154,9 +154,7 @@ fn counter(shown: &Shown) -> Result<Counter> {
     let wanted = Wanted { words: shown.words, chars: shown.chars, columns: shown.max_line_length };
     let posix = std::env::var_os("POSIXLY_CORRECT").is_some();
     let Some(counter) = Counter::new(Arc::new(characters), wanted, !posix) else {
-        bail!(
-            "the locale's characters are {encoding:?}, which are not known here; set LC_ALL to C or to a UTF-8 locale"
-        )
+        bail!("the locale's encoding {encoding:?} is not supported; set LC_ALL to C or to a UTF-8 locale")
     };
     Ok(counter)
 }

@@ -201,7 +201,7 @@ fn scenario_keys(value: &str, words: &[String]) -> Vec<Candidate> {
     for (group, names) in &scenario.case {
         let key = format!("case.{group}=");
         match value.strip_prefix(&key) {
-            None => keys.push(Candidate::new(key, "keys that are set together")),
+            None => keys.push(Candidate::new(key, "table of keys that are set together")),
             Some(typed) => {
                 let names = names.keys().map(|name| Candidate::new(name, "")).collect();
                 let with_key = |name: Candidate| Candidate { word: format!("{key}{}", name.word), ..name };

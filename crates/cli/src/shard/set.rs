@@ -160,7 +160,7 @@ fn all_once(files: &[(Shard, PathBuf)], count: u32) -> Result<()> {
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let (last, is) = (&files[files.len() - 1].1, if missing.len() == 1 { "is" } else { "are" });
     bail!(
-        "shard {}{more} {is} missing beside {}; run what is missing with --shard, or name its file",
+        "shard {}{more} {is} missing beside {}; run the missing shards with --shard, or name their files",
         named.join(", "),
         last.display()
     )

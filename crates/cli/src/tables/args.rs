@@ -223,7 +223,7 @@ fn format_of_name(path: &Path) -> Result<Format> {
         "arrows" => Format::ArrowStream,
         "csv" => Format::Csv,
         _ => anyhow::bail!(
-            "{}: the name does not tell the format; let it end in .parquet, .arrow, .arrows or .csv, or give --format",
+            "{}: the format does not follow from the name; use the extension .parquet, .arrow, .arrows or .csv, or give --format",
             path.display()
         ),
     })

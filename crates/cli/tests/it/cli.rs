@@ -377,12 +377,12 @@ fn bad_input_is_one_sentence_with_place_and_remedy_and_leaves_nothing_behind() {
         ("sim zero.csv --set queue.depth=257", "queue.depth: 257 commands; expected 1 to 256"),
         ("sweep zero.csv --vary cache.size=", "a value is missing"),
         ("sweep - --vary cache.size=1MiB", "stdin can be read only once"),
-        ("sim beyond.csv --warm-up 1h --wrap", "no command ended after the warm-up"),
+        ("sim beyond.csv --warm-up 1h --wrap", "no command completed after the warm-up"),
         ("sim good.csv --outstanding 8", "this is an open one; add --closed-loop"),
         ("sim good.csv --time-scale -1", "the time scale is -1, but must be a number of at least 0"),
         (
             "sim good.csv --drive missing.toml",
-            "missing.toml: No such file or directory; `sakiyomi drive show NAME` prints one to begin with",
+            "missing.toml: No such file or directory; `sakiyomi drive show NAME` prints one as a starting point",
         ),
         ("sweep good.csv --vary queue.depth=1 --vary queue.depth=2", "--vary queue.depth is given twice"),
     ];

@@ -27,10 +27,10 @@ fn what_cannot_be_asked_is_refused_in_a_sentence() {
         ("iorate top . --count 1", not_here),
         ("iorate top . --prometheus --out file", not_here),
         ("iorate list missing", "cannot open missing: "),
-        ("iorate set 1 .", "there is no PERCENT (or --every TIME)"),
+        ("iorate set 1 .", "PERCENT (or --every TIME) is missing"),
         (
             "iorate set . 20",
-            ". is not a process's number; write: sakiyomi iorate set PID DIR PERCENT|--every TIME",
+            ". is not a process ID; write: sakiyomi iorate set PID DIR PERCENT|--every TIME",
         ),
         ("iorate set 1 . 0", "a rate of 0 is not possible; give 1 to 100, percent of the device"),
         ("iorate top . --interval 0s", "--interval 0: give a time"),
@@ -167,7 +167,7 @@ fn a_rate_is_set_changed_shown_and_taken_back() {
     assert_eq!((&set[0]["every_ns"], &set[0]["rate_percent"]), (&40_000_000.into(), &Value::Null));
     assert_eq!((&set[0]["pid"], &set[0]["kind"]), (&pid.into(), &"process".into()));
     let said = scratch.refused(&format!("iorate set {pid} disk 99"));
-    assert!(said.ends_with("; --best-effort keeps it as well as can be\n"), "{said}");
+    assert!(said.ends_with("; --best-effort accepts it without a guarantee\n"), "{said}");
     assert_eq!(owners(&scratch, "iorate list disk --json")[0]["every_ns"], 40_000_000);
     let set = owners(&scratch, &format!("iorate set {pid} disk 99 --best-effort --json"));
     assert_eq!((&set[0]["rate_percent"], &set[0]["best_effort"]), (&99.into(), &true.into()));
@@ -227,7 +227,7 @@ fn all_rates_are_taken_back_also_those_of_trees() {
     scratch.ok(&format!("iorate set {other} disk 5"));
     assert_eq!(owners(&scratch, &format!("iorate clear {tree} disk --json"))[0]["kind"], "tree");
     assert_eq!(owners(&scratch, "iorate clear --all disk --json").len(), 2);
-    assert_eq!(scratch.ok("iorate clear --all disk"), "Nobody had a rate.\n");
+    assert_eq!(scratch.ok("iorate clear --all disk"), "No process had a rate.\n");
 }
 
 #[test]

@@ -244,7 +244,7 @@ fn bad_input_is_one_sentence() {
         ("probe file --runtime 3601s", "from 10ms to 1h"),
         ("probe file --repetitions 0", "1..=1000"),
         ("probe file --out tiny", "--out needs a directory"),
-        ("probe file --out tiny/out", "cannot make the directory tiny/out"),
+        ("probe file --out tiny/out", "cannot create the directory tiny/out"),
         ("probe file --calibration nowhere/x", "cannot write nowhere/x: there is no directory nowhere"),
         ("probe . --size 0", "a test file of nothing"),
         ("probe . --size 1000", "would hold no block of 64KiB"),

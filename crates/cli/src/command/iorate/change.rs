@@ -97,7 +97,7 @@ fn in_words(before: &str, result: &IorateResult) -> String {
 fn checked(group: &str) -> Result<String> {
     ensure!(
         group.starts_with('/') && !group.starts_with("/sys/fs/cgroup/"),
-        "--group {group}: give the name that /proc/PID/cgroup has for it, such as /batch"
+        "--group {group}: give the name in /proc/PID/cgroup, such as /batch"
     );
     Ok(group.to_owned())
 }
@@ -177,8 +177,8 @@ struct Cleared {
 impl Cleared {
     fn in_words(&self) -> String {
         match (self.result.owners.is_empty(), self.refused.is_empty()) {
-            (true, true) => "Nobody had a rate.".to_owned(),
-            (true, false) => "Nothing was cleared.".to_owned(),
+            (true, true) => "No process had a rate.".to_owned(),
+            (true, false) => "No rate was removed.".to_owned(),
             (false, _) => in_words("cleared: ", &self.result),
         }
     }
@@ -246,12 +246,12 @@ mod tests {
         for (line, sentence) in [
             ("7 /mnt", "there is no PERCENT (or --every TIME); write: sakiyomi iorate set PID DIR"),
             ("7", "there is no DIR; write"),
-            ("tar /mnt 20", "tar is not a process's number; write"),
+            ("tar /mnt 20", "tar is not a process ID; write"),
             ("0 /mnt 20", "0 is not a process's number"),
             ("7 /mnt 0", "a rate of 0 is not possible; give 1 to 100"),
             ("7 /mnt 101", "a rate of 101 is not possible"),
             ("7 /mnt 2.5", "a rate of 2.5 is not possible"),
-            ("7 /mnt 20 --every 40ms", "20 is too much; write"),
+            ("7 /mnt 20 --every 40ms", "unexpected argument 20; write"),
             ("7 /mnt --every 0s", "--every 0: an I/O takes some time"),
             ("--group /batch 7 /mnt 20", "a rate of /mnt is not possible"),
             ("--group batch /mnt 20", "--group batch: give the name that /proc/PID/cgroup has"),
@@ -288,7 +288,7 @@ mod tests {
         let set = Set { target: Target::Process { pid: 7 }, rate: Rate::Percent(60), best_effort: false };
         let error = format!("{:#}", given(&control, &set).unwrap_err());
         assert!(
-            error.ends_with("60 % cannot be kept; 45 % can; --best-effort keeps it as well as can be"),
+            error.ends_with("60 % cannot be kept; 45 % can; --best-effort accepts it without a guarantee"),
             "{error}"
         );
     }
@@ -339,6 +339,6 @@ mod tests {
         assert!(done.refused[0].to_string().contains("control group /batch is another user's"));
         // The reply must not deny that a rate existed.
         let done = cleared(&control, &Whose::Group("/batch".to_owned())).unwrap();
-        assert_eq!((done.in_words().as_str(), done.refused.len()), ("Nothing was cleared.", 1));
+        assert_eq!((done.in_words().as_str(), done.refused.len()), ("No rate was removed.", 1));
     }
 }

@@ -32,10 +32,10 @@ const KEY_POLL_PERIOD: Duration = Duration::from_millis(100);
 /// Watch the device and the processes that use it.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "On a terminal, shows a live view, the most active processes first; q or Ctrl-C ends it. Elsewhere, prints a \
-        line for the device and one for each process at each update. With --json, prints an object a line. With --out, \
-        writes a report of the whole time when it ends. With --prometheus, prints the metrics once; with --out as well, \
-        replaces the file at each update."
+    after_help = "On a terminal, shows a live view, the most active processes first; q or Ctrl-C ends it. Otherwise, \
+        prints a line for the device and one for each process at each update. With --json, prints one object \
+        per line. With --out, writes a report of the whole time at the end. With --prometheus, prints the \
+        metrics once; with --out as well, replaces the file at each update."
 )]
 pub(crate) struct Top {
     /// Any file or directory of the mount
@@ -59,7 +59,7 @@ pub(crate) struct Top {
 
 impl Top {
     pub(super) fn run(&self, common: &Common) -> Result<()> {
-        ensure!(self.interval.0 > 0, "--interval 0: give a time between two looks, such as 1s");
+        ensure!(self.interval.0 > 0, "--interval 0: give a time between two updates, such as 1s");
         let control = Control::open(&self.dir)?;
         let mut looks = Looks::new(&control);
         // Errors are reported before the terminal is taken over.
@@ -110,7 +110,10 @@ impl Top {
     fn drawn(&self, first: IorateResult, looks: &mut Looks<'_>, screen: &Screen, colour: bool) -> Result<()> {
         let draw = |result: &IorateResult| {
             let window = screen.window();
-            screen.draw(&text::top(result, window, colour)).context("cannot draw").map(|()| window)
+            screen
+                .draw(&text::top(result, window, colour))
+                .context("cannot draw on the terminal")
+                .map(|()| window)
         };
         let shown = std::cell::RefCell::new((draw(&first)?, first));
         let wait = |until: Instant| {

@@ -27,7 +27,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Measure the CPU time of operators on this machine, and correct predictions by jobs, for `query explain`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The costs are medians of CPU time of one thread, on data that is generated, in memory and in unnamed temporary files. Then \
+    after_help = "The costs are medians of CPU time of one thread, on generated data, in memory and in unnamed temporary files. Then \
 sorts, joins and aggregations of generated tables run, in memory and spilled, and the ratios of their measured to their predicted \
 times correct later predictions, for each kind of phase. Their files need 500 MB and are removed. Predictions need the costs of the \
 device: measure them first with `sakiyomi probe DIR --op read,write --method read,pread:4,uring:8 --block 64KiB,256KiB,1MiB --direct \
@@ -74,7 +74,7 @@ impl Calibrate {
             && let Some(directory) = path.parent()
         {
             std::fs::create_dir_all(directory)
-                .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+                .with_context(|| format!("cannot create the directory {}", directory.display()))?;
         }
         OutFile::create(path)
     }

@@ -60,7 +60,7 @@ impl Generate {
         let files = self.files()?;
         let made = !self.output.exists();
         std::fs::create_dir_all(&self.output)
-            .with_context(|| format!("cannot make the directory {}", self.output.display()))?;
+            .with_context(|| format!("cannot create the directory {}", self.output.display()))?;
         let (format, written) = (files.output.format, run(&job, common, move |job| files.generate(job)));
         if made && written.is_err() {
             // Fails on a directory that is not empty, as it should.

@@ -70,14 +70,14 @@ fn notes(summary: &Summary) -> Vec<String> {
     let mut notes = Vec::new();
     if summary.refused > 0 {
         notes.push(format!(
-            "The open files of {} could not be inspected: another user\u{2019}s, or protected from inspection.",
+            "The open files of {} could not be inspected: they belong to another user, or are protected from inspection.",
             plural(summary.refused, "process", "processes")
         ));
     }
     let why = summary.untraced.as_deref();
     if summary.still > 0 {
         notes.push(format!(
-            "{} read without moving a position, by pread or in a mapping, and left alone: {}.",
+            "{} read without a file offset (by pread or through a mapping) and not prefetched: {}.",
             plural(summary.still, "file was", "files were"),
             why.unwrap_or("the program hardly waits for it")
         ));
@@ -85,7 +85,7 @@ fn notes(summary: &Summary) -> Vec<String> {
         && let Some(why) = why
     {
         notes.push(format!(
-            "{} without moving a position, by pread or in mappings, and could not be followed in that: {why}.",
+            "{} without a file offset (by pread or through mappings), which could not be followed: {why}.",
             plural(summary.unseen, "process reads", "processes read"),
         ));
     }

@@ -95,13 +95,13 @@ fn state_in_words(state: State) -> &'static str {
     match state {
         State::Watching => "watches",
         State::Ahead => "reads ahead",
-        State::Trial => "tries to do without",
-        State::Idle(Idle::Resident) => "idle: all is in memory",
-        State::Idle(Idle::DoesNotWait) => "idle: it does not wait for I/O",
-        State::Idle(Idle::NotSequential) => "idle: its accesses are not sequential",
-        State::Idle(Idle::IoBound) => "idle: the drive is too slow to help",
-        State::Idle(Idle::NoMemory) => "idle: there is too little memory",
+        State::Trial => "on probation",
+        State::Idle(Idle::Resident) => "inactive: all data is in memory",
+        State::Idle(Idle::DoesNotWait) => "inactive: the program does not wait for I/O",
+        State::Idle(Idle::NotSequential) => "inactive: accesses are not sequential",
+        State::Idle(Idle::IoBound) => "inactive: the drive is the bottleneck",
+        State::Idle(Idle::NoMemory) => "inactive: too little memory",
         State::Idle(Idle::Done) => "all was read ahead",
-        State::Idle(Idle::Refused) => "idle: the file cannot be read ahead",
+        State::Idle(Idle::Refused) => "inactive: the file cannot be prefetched",
     }
 }

@@ -66,7 +66,7 @@ impl CoreCosts {
     fn fault(&self) -> Option<String> {
         let times = |cost: &CoreCost| [cost.hop_ns, cost.wake_ns, cost.waker_ns];
         let mut all = self.costs.iter().flat_map(times).flatten();
-        all.any(|ns| !(ns.is_finite() && ns >= 0.0)).then(|| "a time is negative or no number".to_owned())
+        all.any(|ns| !(ns.is_finite() && ns >= 0.0)).then(|| "a time is negative or not a number".to_owned())
     }
 
     /// The cores of these CPUs.
@@ -99,7 +99,7 @@ pub(super) fn default_path() -> Option<PathBuf> {
 pub(super) fn make_directory(path: &Path) -> Result<()> {
     let Some(directory) = path.parent() else { return Ok(()) };
     std::fs::create_dir_all(directory)
-        .with_context(|| format!("cannot make the directory {}", directory.display()))
+        .with_context(|| format!("cannot create the directory {}", directory.display()))
 }
 
 /// The CPUs that this process may use.
@@ -119,7 +119,7 @@ pub(super) fn here(cores: Option<usize>) -> Result<Topology> {
     let Some(cores) = cores else { return Ok(all) };
     ensure!(
         cores <= all.cores(),
-        "--cores-max {cores}: streams may use {} here; give no more, or run `sakiyomi stream plan` for other machines",
+        "--cores-max {cores}: this process may use {} cores; give at most that many, or plan for other machines with `sakiyomi stream plan`",
         all.cores()
     );
     let first = (0..cores).map(|core| all.cpu_of(core)).collect();

@@ -38,11 +38,13 @@ const LOOK_PERIOD: Duration = Duration::from_millis(50);
 /// Run a pipeline from a file, moving its operators between cores as the rate changes.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The pipeline begins on one core, is measured, and from then on uses the fewest cores that hold its rate with nearly the \
-least latency. Operators move between cores without stopping the stream. It runs until its sources end, or until Ctrl-C, after \
-which the rows that sources have passed on are still processed (exit code 130); a second Ctrl-C does not wait for outputs. With --snapshot, Ctrl-C and --for write a last snapshot instead and end no window, so \
-that --resume goes on as if there had been no interruption; when the sources have ended, the file is removed. The result goes to standard output, or to standard error if a sink of the \
-pipeline writes to standard output."
+    after_help = "The pipeline begins on one core, is measured, and from then on uses the fewest cores that hold its \
+        rate with nearly the lowest latency. Operators move between cores without stopping the stream. It \
+        runs until its sources end, or until Ctrl-C, after which the rows that sources have passed on are \
+        still processed (exit code 130); a second Ctrl-C does not wait for outputs. With --snapshot, Ctrl-C \
+        and --for write a last snapshot instead and end no window, so that --resume continues as if there \
+        had been no interruption; when the sources have ended, the file is removed. The result goes to \
+        standard output, or to standard error if a sink of the pipeline writes to standard output."
 )]
 pub(crate) struct Run {
     /// The pipeline, as TOML
@@ -56,7 +58,7 @@ pub(crate) struct Run {
     /// End the sources after this time
     #[arg(long, value_name = "TIME")]
     r#for: Option<Nanos>,
-    /// Time between two updates of --metrics [default: 1s]; with --json, also print an object a line at each update
+    /// Time between two updates of --metrics [default: 1s]; with --json, also print one object at each update
     #[arg(long, value_name = "TIME")]
     interval: Option<Nanos>,
     /// Write the figures in the text format of Prometheus to this file at each update

@@ -33,10 +33,11 @@ pub(super) const EXAMPLES: &str = "Examples:
 /// Simulate a pipeline on machines with more and more cores: latency, overflow, and the planner's choice.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "For each number of cores the best division of the operators that was found is simulated in virtual time, with Poisson \
-arrivals, the service times that the file declares as `cost` (or typical ones), and the costs of hops that `sakiyomi stream \
-topology` has saved, or else those of a Xeon. Records that find full rings are dropped and counted. The same seed gives the same figures. Exits \
-with 1 if the rate overflows on all numbers of cores."
+    after_help = "For each number of cores, the best placement that was found is simulated in virtual time with \
+        Poisson arrivals. Service times are those that the file declares as `cost`, or typical ones; costs \
+        of hops are those that `sakiyomi stream topology` has saved, or those of a Xeon. Records that meet a \
+        full ring are dropped and counted. The same seed gives the same figures. Exits with 1 if the rate \
+        overflows on all numbers of cores."
 )]
 pub(crate) struct Sim {
     /// The pipeline, as TOML

@@ -16,9 +16,9 @@ const SCHEMA: &str = "sakiyomi.trace_written/1";
 /// The name of a destination, and its format.
 #[derive(Debug, Args)]
 pub(super) struct DestinationArgs {
-    /// The file to write, as its name says: .parquet, or else CSV; compressed for .gz and .zst. `-` is standard output, as CSV
+    /// The file to write: Parquet if its name ends in .parquet, else CSV; compressed if it ends in .gz or .zst. `-` is standard output, as CSV
     into: PathBuf,
-    /// The format to write, if the file's name does not say it: sakiyomi, parquet, disksim, mqsim, fio
+    /// Format to write: sakiyomi, parquet, disksim, mqsim or fio [default: from the file name]
     #[arg(long, value_name = "NAME")]
     to: Option<OutFormat>,
 }

@@ -131,7 +131,7 @@ impl Namer {
                 ..change
             },
             EventKind::Shortfall { rate_per_s, held_per_s } => StreamChange {
-                reason: format!("no plan holds the rate: the best holds {held_per_s:.0} a second"),
+                reason: format!("no plan holds the rate: the best holds {held_per_s:.0} records per second"),
                 rate_per_s: Some(*rate_per_s),
                 ..change
             },
@@ -140,7 +140,7 @@ impl Namer {
             }
             EventKind::CpuShared { worker, waited_ratio } => StreamChange {
                 reason: format!(
-                    "others use {} ({:.0} % of the time): it no longer polls",
+                    "other threads use {} ({:.0} % of the time): it no longer polls",
                     self.place(*worker),
                     waited_ratio * 100.0
                 ),

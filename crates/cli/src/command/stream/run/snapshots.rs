@@ -18,13 +18,13 @@ use crate::provenance::nanos;
 /// Where the state is saved, and how often.
 #[derive(Debug, Args)]
 pub(super) struct SnapshotArgs {
-    /// Write snapshots of the state to this file, from which --resume goes on after a crash or Ctrl-C
+    /// Write snapshots of the state to this file, from which --resume continues after a crash or Ctrl-C
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
     /// Time between two snapshots [default: 10s]
     #[arg(long, value_name = "TIME", requires = "snapshot")]
     snapshot_interval: Option<Nanos>,
-    /// Go on from the file of --snapshot, which must exist
+    /// Continue from the file of --snapshot, which must exist
     #[arg(long, requires = "snapshot")]
     resume: bool,
 }
@@ -43,12 +43,12 @@ impl SnapshotArgs {
         let shown = path.display();
         ensure!(
             path.exists() || !self.resume,
-            "--resume: {shown} does not exist; leave --resume out to start anew"
+            "--resume: {shown} does not exist; omit --resume to start from the beginning"
         );
         ensure!(
             self.resume || !path.exists(),
-            "--snapshot {shown}: the file exists, as a run leaves it that has not ended; go on from it with --resume, or remove \
-             it to start anew"
+            "--snapshot {shown}: the file exists, so an earlier run was interrupted; continue it with --resume, or remove \
+             the file to start from the beginning"
         );
         OutFile::create(path).map(drop)
     }
