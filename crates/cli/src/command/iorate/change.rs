@@ -244,8 +244,8 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_in_a_sentence() {
         for (line, sentence) in [
-            ("7 /mnt", "there is no PERCENT (or --every TIME); write: sakiyomi iorate set PID DIR"),
-            ("7", "there is no DIR; write"),
+            ("7 /mnt", "PERCENT (or --every TIME) is missing; write: sakiyomi iorate set PID DIR"),
+            ("7", "DIR is missing; write"),
             ("tar /mnt 20", "tar is not a process ID; write"),
             ("0 /mnt 20", "0 is not a process's number"),
             ("7 /mnt 0", "a rate of 0 is not possible; give 1 to 100"),
