@@ -237,8 +237,7 @@ pub unsafe extern "C" fn sakiyomi_set_iorate(
             return Err(Failure::no_process(pid));
         };
         let Some(percent) = u32::try_from(req_iorate).ok().filter(|&percent| percent <= 100) else {
-            let text =
-                format!("a rate of {req_iorate} % is not possible; give 1 to 100, or 0 to take it back");
+            let text = format!("a rate of {req_iorate} % is not possible; give 1 to 100, or 0 to clear it");
             return Err(Failure::invalid(text));
         };
         sakiyomi_iorate::set_iorate(pid, path, percent)?;

@@ -142,13 +142,13 @@ fn the_example_says_why_a_rate_is_not_given() {
     for (words, sentence) in [
         (
             [&own, "/proc", "20"],
-            "/proc is not on a mount of sakiyomi's; `sakiyomi mount BACKING DIR --regulate` makes one",
+            "/proc is not on a mount of sakiyomi; create one with `sakiyomi mount BACKING DIR --regulate`",
         ),
         (
             [&own, "/nowhere/at/all", "20"],
             "cannot open /nowhere/at/all: No such file or directory (os error 2)",
         ),
-        ([&own, "/proc", "120"], "a rate of 120 % is not possible; give 1 to 100, or 0 to take it back"),
+        ([&own, "/proc", "120"], "a rate of 120 % is not possible; give 1 to 100, or 0 to clear it"),
         (["-3", "/proc", "20"], "there is no process -3"),
     ] {
         let Some(program) = compiled("iorate", "examples/iorate.c", Linked::Shared) else { return };

@@ -82,7 +82,7 @@ impl FixedSpec {
             "size" => self.size = value.parse().map_err(in_words)?,
             "parallel" => self.parallel = value.parse().map_err(in_words)?,
             "spread" => self.spread = value.parse().map_err(in_words)?,
-            _ => return Err("it has latency, parallel, bandwidth, spread and size".to_owned()),
+            _ => return Err("the keys are latency, parallel, bandwidth, spread and size".to_owned()),
         }
         self.check()
     }

@@ -348,7 +348,7 @@ pub enum ParseEngineError {
     )]
     Unknown(String),
     /// The depth is invalid.
-    #[error("`{0}`: the depth behind the colon must be a whole number from 1 to 1024")]
+    #[error("`{0}`: the depth after the colon must be a whole number from 1 to 1024")]
     Depth(String),
     /// The engine has no depth.
     #[error("`{0}`: this method has one request in flight and takes no depth; pread:N has N")]

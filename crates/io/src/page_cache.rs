@@ -104,8 +104,7 @@ fn is_not_offered(error: &io::Error) -> bool {
 /// # Errors
 /// If the system call fails, or would return wrong counts.
 pub fn residency_by(file: &File, range: Range<u64>, by: By) -> Result<Residency, Error> {
-    let failed =
-        |source| Error::System { what: "find out which pages of a file are in memory".into(), source };
+    let failed = |source| Error::System { what: "query the cached pages of a file".into(), source };
     let range = clipped(file, range).map_err(failed)?;
     let pages = pages_of(&range);
     let residency = match by {

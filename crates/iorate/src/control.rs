@@ -21,7 +21,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The path is not on a mount of sakiyomi.
-    #[error("{} is not on a mount of sakiyomi's; `sakiyomi mount BACKING DIR --regulate` makes one", .0.display())]
+    #[error("{} is not on a mount of sakiyomi; create one with `sakiyomi mount BACKING DIR --regulate`", .0.display())]
     NotMounted(PathBuf),
     /// The mount refused the request.
     #[error("{}: {why}", path.display())]
@@ -163,7 +163,7 @@ impl Control {
     }
 
     fn nonsense(&self) -> Error {
-        self.broken(io::Error::new(io::ErrorKind::InvalidData, "it answered something else"))
+        self.broken(io::Error::new(io::ErrorKind::InvalidData, "the reply does not match the request"))
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
         control.clear(&target).unwrap();
         assert_eq!(control.find(&target).unwrap().owners.len(), 1);
         let error = control.clear(&Target::Tree { pid: 8 }).unwrap_err();
-        assert_eq!(error.to_string(), "/mnt/disk: process 8 and all that it starts has no rate");
+        assert_eq!(error.to_string(), "/mnt/disk: process 8 with its descendants has no rate");
         let error = control.look(false).unwrap_err();
         assert_eq!(error.to_string(), "the mount of /mnt/disk does not answer");
     }

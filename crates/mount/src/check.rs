@@ -86,7 +86,7 @@ mod tests {
             refused("/nowhere", "/proc"),
             "/nowhere is not a directory that can be used as the backing directory"
         );
-        assert!(refused("/", "/proc").contains("lie one in the other"));
+        assert!(refused("/", "/proc").contains("contain each other"));
         assert!(refused("/dev", "/proc").contains("is not empty"));
         assert!(refused("/proc/self/status", "/proc").contains("is not a directory"));
     }

@@ -142,14 +142,14 @@ fn in_words(backing: &Path, error: &io::Error) -> String {
     let hint = match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => "this needs root",
         Some(libc::ENOENT | libc::ENODEV) => {
-            "there is no loop driver, as in many containers, or no node for its device in /dev"
+            "the kernel has no loop driver, as in many containers, or /dev lacks the device node"
         }
         Some(libc::ENOTTY) => "this needs Linux 5.8",
-        Some(libc::EBUSY | libc::ENXIO) => "all loop devices are taken, or the file is a device in use",
+        Some(libc::EBUSY | libc::ENXIO) => "all loop devices are in use, or the file is a device in use",
         Some(libc::EINVAL) => "only regular files and block devices can be attached",
-        _ => "the loop driver refuses",
+        _ => "the loop driver rejects the request",
     };
-    format!("make a block device of {} ({hint})", backing.display())
+    format!("attach {} to a loop device ({hint})", backing.display())
 }
 
 /// Returns an attribute that the driver shows for an attached device.
@@ -260,9 +260,9 @@ mod tests {
         let missing = LoopDevice::attach(&scratch.path("none"), false, true).unwrap_err();
         assert!(matches!(missing, Error::Open { .. }), "{missing}");
         let directory = LoopDevice::attach(scratch.root(), false, true).unwrap_err();
-        assert!(directory.to_string().contains("make a block device of /dev/shm/"), "{directory}");
+        assert!(directory.to_string().contains("attach /dev/shm/"), "{directory}");
         let refused = in_words(Path::new("/x"), &io::Error::from_raw_os_error(libc::EACCES));
-        assert_eq!(refused, "make a block device of /x (this needs root)");
+        assert_eq!(refused, "attach /x to a loop device (this needs root)");
     }
 
     #[test]

@@ -118,16 +118,16 @@ impl Pipeline {
             match &source.origin.value {
                 Origin::File { .. } | Origin::Generator(_) => None,
                 Origin::Tail { .. } if !matches!(source.format, RecordFormat::Arrow) => None,
-                Origin::Stdin | Origin::Socket { .. } | Origin::Tail { .. } => {
-                    Some(format!("source.{name}: what was read from {shown} after the last snapshot is lost"))
-                }
+                Origin::Stdin | Origin::Socket { .. } | Origin::Tail { .. } => Some(format!(
+                    "source.{name}: data read from {shown} after the last snapshot is lost in a crash"
+                )),
             }
         });
         let sinks = self.plan.sinks.iter().filter_map(|sink| {
             let shown = sink.target.value.shown();
             matches!(sink.target.value, Target::Stdout | Target::Socket(_)).then(|| {
                 format!(
-                    "sink.{}: what was written to {shown} after the last snapshot is written again",
+                    "sink.{}: data written to {shown} after the last snapshot is written again",
                     sink.name
                 )
             })

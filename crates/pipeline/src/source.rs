@@ -367,7 +367,7 @@ impl SaveState for RecordSource {
         let position = position.map(|(at, inode)| Position { at, inode });
         let is_text = self.parser.is_some();
         if let Some(replay) = &mut self.replay {
-            let stale = |difference| format!("{difference}; restore the file, or start anew");
+            let stale = |difference| format!("{difference}; restore the file, or start from the beginning");
             let start = replay.start(position, mark, is_text);
             let start = start.map_err(|difference| StateError::Stale(stale(difference)))?;
             self.queue = (replay.reopen)(start).map_err(|error| StateError::Stale(error.to_string()))?;

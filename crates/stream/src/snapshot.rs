@@ -164,7 +164,7 @@ fn resume(reason: String) -> Result<(), Error> {
 
 /// The snapshot of another stream.
 pub(crate) fn other(difference: String) -> Result<(), Error> {
-    resume(difference + ": resume with the stream that it was taken of, or start anew")
+    resume(difference + ": resume with the stream of the snapshot, or start from the beginning")
 }
 
 fn damaged(what: &str) -> Result<(), Error> {

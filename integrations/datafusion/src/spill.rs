@@ -263,7 +263,7 @@ impl Shared {
                 Ok(())
             }
             Err(current) => Err(std::io::Error::other(format!(
-                "{bytes} bytes cannot be spilled: {current} of at most {} bytes are on disk; raise the limit of spill files, or give the query more memory",
+                "{bytes} bytes cannot be spilled: {current} of at most {} bytes are on disk; raise the limit of spill files or the memory limit",
                 self.limit_bytes
             ))),
         }

@@ -132,9 +132,7 @@ fn what_is_wrong_with_a_file_is_one_sentence_that_names_it_and_leaves_nothing_be
         "no_model",
         "cheetah9LP.model",
         &gone,
-        &[
-            "cheetah9LP.diskspecs: line 2: cannot read cheetah9LP.model: the file is missing in the directory",
-        ],
+        &["cheetah9LP.diskspecs: line 2: cannot read cheetah9LP.model: the file is missing in the directory"],
     );
     tampered(
         "no_seek",

@@ -16,7 +16,7 @@ use serde_json::Value;
 #[test]
 fn what_cannot_be_asked_is_refused_in_a_sentence() {
     let scratch = Scratch::new("iorate_refused");
-    let not_here = ". is not on a mount of sakiyomi's; `sakiyomi mount BACKING DIR --regulate` makes one";
+    let not_here = ". is not on a mount of sakiyomi; create one with `sakiyomi mount BACKING DIR --regulate`";
     for (words, sentence) in [
         ("iorate set 1 . 20", not_here),
         ("iorate set 1 . --every 40ms", not_here),
@@ -28,10 +28,7 @@ fn what_cannot_be_asked_is_refused_in_a_sentence() {
         ("iorate top . --prometheus --out file", not_here),
         ("iorate list missing", "cannot open missing: "),
         ("iorate set 1 .", "PERCENT (or --every TIME) is missing"),
-        (
-            "iorate set . 20",
-            ". is not a process ID; write: sakiyomi iorate set PID DIR PERCENT|--every TIME",
-        ),
+        ("iorate set . 20", ". is not a process ID; write: sakiyomi iorate set PID DIR PERCENT|--every TIME"),
         ("iorate set 1 . 0", "a rate of 0 is not possible; give 1 to 100, percent of the device"),
         ("iorate top . --interval 0s", "--interval 0: give a time"),
     ] {
@@ -179,7 +176,7 @@ fn a_rate_is_set_changed_shown_and_taken_back() {
     let said = scratch.ok(&format!("iorate clear {pid} disk"));
     assert!(said.starts_with(&format!("cleared: process {pid} (dd): 99 %")), "{said}");
     assert!(scratch.refused(&format!("iorate clear {pid} disk")).contains("has no rate"));
-    assert!(scratch.ok("iorate list disk").ends_with("Nobody has a rate here.\n"));
+    assert!(scratch.ok("iorate list disk").ends_with("No process has a rate on this mount.\n"));
     let others = owners(&scratch, "iorate list disk --all --json");
     assert!(others.iter().any(|owner| owner["pid"] == pid && owner["rate_percent"].is_null()), "{others:?}");
     drop(reader);
@@ -252,13 +249,14 @@ fn only_root_and_its_own_user_give_a_process_a_rate() {
     let refused = as_nobody(&format!("iorate set {pid} disk 20")).unwrap();
     let said = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(2));
-    let expected = format!("process {pid} is another user's; only root and its own user may set its rate");
+    let expected = format!("process {pid} belongs to another user; only root and its owner may set its rate");
     assert!(said.contains(&expected) && said.lines().count() == 1, "{said}");
     scratch.ok(&format!("iorate set {pid} disk 20"));
     assert_eq!(as_nobody(&format!("iorate clear {pid} disk")).unwrap().status.code(), Some(2));
     let left = as_nobody("iorate clear --all disk").unwrap();
     assert!(
-        left.status.code() == Some(2) && String::from_utf8_lossy(&left.stderr).contains("another user's")
+        left.status.code() == Some(2)
+            && String::from_utf8_lossy(&left.stderr).contains("belongs to another user")
     );
     assert_eq!(owners(&scratch, "iorate list disk --json").len(), 1);
     // A user may set a rate for its own process.

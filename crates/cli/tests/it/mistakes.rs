@@ -112,8 +112,7 @@ fn a_foreign_file_in_the_directory_of_a_result_is_not_overwritten_unasked() {
         ("probe . --size 4KiB --block 4KiB --out page".to_owned(), "page/report.html"),
     ] {
         let said = scratch.refused(&words);
-        let told =
-            format!("sakiyomi: {file} exists and was not written by sakiyomi; name another directory");
+        let told = format!("sakiyomi: {file} exists and was not written by sakiyomi; name another directory");
         assert!(said.starts_with(&told) && said.contains("--force"), "{words}: {said}");
     }
     assert_eq!(fs::read_to_string(scratch.0.join("page/report.html")).unwrap(), theirs);

@@ -92,7 +92,7 @@ fn the_two_parts_of_a_trace_are_judged_apart_after_the_whole_was_replayed() {
     let total = |of: &Value| number(of, "/judged") * number(of, "/free/request_error_ns/mean");
     assert!((total(&early) + total(&late) - total(&whole)).abs() < 20_000.0, "the same replay, cut in two");
     let text = scratch.ok(&format!("{} --from 200s", cheetah()));
-    assert!(text.contains("of 10,000 requests judged: issued from 3 min 20 s on"), "{text}");
+    assert!(text.contains("of 10,000 requests compared: issued from 3 min 20 s on"), "{text}");
 }
 
 #[test]

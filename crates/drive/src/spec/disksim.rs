@@ -109,7 +109,7 @@ fn limit(
     let beyond = held - offered.value;
     if beyond > 0 && layout.sparing.value != geometry::DISK_SPARING_SCHEME {
         warnings.push(offered.warning(format!(
-            "the zones hold {beyond} sectors more; these lie at the drive's end and carry no address"
+            "the zones hold {beyond} more sectors; these are at the end of the drive and have no address"
         )));
     }
     spec.geometry.sectors = Some(offered.value);

@@ -259,7 +259,7 @@ fn a_file_is_refused_by_line_and_key_with_what_is_expected() {
     );
     assert_eq!(
         said("nan"),
-        format!("mine.toml:{at}: servo.rpm: NaN revolutions a minute; expected 100 to 100000")
+        format!("mine.toml:{at}: servo.rpm: NaN revolutions per minute; expected 100 to 100000")
     );
     assert_eq!(
         changed("rpm", "rmp = 7200"),

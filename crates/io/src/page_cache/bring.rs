@@ -53,7 +53,7 @@ impl Bringer {
 }
 
 fn failed(source: io::Error) -> Error {
-    Error::System { what: "bring pages of a file into memory".into(), source }
+    Error::System { what: "read pages of a file into memory".into(), source }
 }
 
 #[cfg(test)]

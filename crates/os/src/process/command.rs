@@ -116,7 +116,7 @@ fn set_of(signals: impl Iterator<Item = libc::c_int>) -> libc::sigset_t {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The program does not exist.
-    #[error("cannot run {}: there is no such program", _0.display())]
+    #[error("cannot run {}: the program was not found", _0.display())]
     NotFound(OsString),
     /// The program may not be executed, or is not an executable.
     #[error("cannot run {}", _0.display())]

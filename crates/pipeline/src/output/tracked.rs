@@ -70,7 +70,9 @@ impl TrackedFile {
         }
         let start = match continuity.saved() {
             Some(saved) => saved.extent.ok_or_else(|| {
-                io::Error::other("the snapshot does not tell how much of it had been written; start anew")
+                io::Error::other(
+                    "the snapshot does not record how much of it had been written; start from the beginning",
+                )
             })?,
             None => Extent::default(),
         };
@@ -177,7 +179,7 @@ fn check_length(path: &Path, Extent { length, .. }: Extent) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     Err(io::Error::other(format!(
-        "{} {found}, and had {length} bytes at the snapshot; restore it, or start anew",
+        "{} {found}, and had {length} bytes at the snapshot; restore it, or start from the beginning",
         path.display()
     )))
 }
@@ -199,7 +201,7 @@ fn check_content(file: &File, path: &Path, expected: Extent) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(format!(
-        "{} has other content than at the snapshot, such as that of another run; restore it, or start anew",
+        "{} has other content than at the snapshot, such as that of another run; restore it, or start from the beginning",
         path.display()
     )))
 }

@@ -203,7 +203,7 @@ fn add_operators(batch: &RecordBatch, snapshot: &mut Snapshot) -> Result<(), Str
 
 /// The first difference between the definition of a snapshot's pipeline and another one.
 fn difference(saved: &[String], own: &[String]) -> Option<String> {
-    let rest = "resume with the pipeline as it was, or start anew";
+    let rest = "resume with the unchanged pipeline, or start from the beginning";
     let missing = |of: &'_ [String], from: &'_ [String]| of.iter().find(|line| !from.contains(line)).cloned();
     match (missing(saved, own), missing(own, saved)) {
         (Some(was), Some(is)) => {

@@ -37,7 +37,11 @@ impl FromStr for Window {
         let (kind, times) = text.split_once(':').ok_or_else(wrong)?;
         let times = times.split(',').map(|time| {
             let time = time.trim().parse::<Nanos>().map_err(|error| error.to_string())?;
-            if time == Nanos::ZERO { Err("a window cannot have no length".to_owned()) } else { Ok(time.0) }
+            if time == Nanos::ZERO {
+                Err("the length of a window must be more than 0".to_owned())
+            } else {
+                Ok(time.0)
+            }
         });
         let times = times.collect::<Result<Vec<u64>, String>>()?;
         match (kind.trim(), times[..].as_ref()) {

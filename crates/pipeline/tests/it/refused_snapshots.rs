@@ -101,7 +101,7 @@ fn a_snapshot_of_another_pipeline_is_refused_and_one_of_the_same_written_otherwi
     };
     let other = read(&description(&scratch, "n > 0")).unwrap_err();
     let reason = "it is of a pipeline with step.filter.where = \"n >= 0\", and this one has step.filter.where = \"n > 0\"; \
-                  resume with the pipeline as it was, or start anew";
+                  resume with the unchanged pipeline, or start from the beginning";
     assert!(other.ends_with(reason), "{other}");
     let lacks = read(&description(&scratch, "n >= 0").replace("append = true\n", "")).unwrap_err();
     assert!(lacks.contains("with sink.all.append = true, which this one lacks"), "{lacks}");

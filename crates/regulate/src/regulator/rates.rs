@@ -34,8 +34,8 @@ pub enum RateError {
     },
     /// The formula of section 4.2 leaves no capacity for unregulated requests.
     #[error(
-        "{asked} cannot be kept{}; {}", if *.others { " beside the rates given already" } else { ": no share of the device would remain for others" },
-        best_words(*.best, if *.others { "take back one of those" } else { "ask for less" })
+        "{asked} cannot be kept{}; {}", if *.others { " beside the existing rates" } else { ": no share of the device would remain for others" },
+        best_words(*.best, if *.others { "clear one of those" } else { "request less" })
     )]
     NoRoom {
         /// The requested rate.

@@ -197,7 +197,7 @@ fn a_rate_without_room_is_refused_with_the_best_that_has_room() {
     bench.rate(1, 30);
     let asked = Percent::new(60).unwrap();
     let error = bench.regulator.set_rate(Nanos::ZERO, Owner(2), asked, &mut bench.out).unwrap_err();
-    assert_eq!(error.to_string(), "60 % cannot be kept beside the rates given already; 50 % can");
+    assert_eq!(error.to_string(), "60 % cannot be kept beside the existing rates; 50 % can");
     assert!(bench.regulator.report(Owner(2)).is_none());
     bench.rate(2, 60);
     assert!(bench.regulator.report(Owner(2)).is_some_and(|report| report.best_effort));
@@ -227,7 +227,7 @@ fn a_rate_by_time_without_room_is_refused_with_the_shortest_that_has_room() {
     );
     set(1, Rate::Every(MS * 20)).unwrap();
     let error = set(2, Percent::new(40).unwrap().into()).unwrap_err().to_string();
-    assert_eq!(error, "40 % cannot be kept beside the rates given already; 33 % can");
+    assert_eq!(error, "40 % cannot be kept beside the existing rates; 33 % can");
     assert!(set(2, Rate::Every(Nanos::ZERO)).is_err());
 }
 

@@ -182,7 +182,7 @@ fn furthest(paper: &ReproducedPaper) -> Option<String> {
     let value = worst.simulated?.median;
     let unit = if worst.unit == "ratio" { "" } else { worst.unit.as_str() };
     let text = format!(
-        "The greatest deviation: {}, published {} {unit}, here {} {unit}",
+        "Largest deviation: {}, published {} {unit}, simulated {} {unit}",
         worst.what,
         worst.published_text(),
         worst.number(value)

@@ -18,7 +18,7 @@ pub fn sentence(error: &DataFusionError) -> String {
     }
     match error.find_root() {
         DataFusionError::ResourcesExhausted(_) => {
-            format!("the memory limit is too small ({text}); give more with --memory, or fewer --threads")
+            format!("the memory limit is too small ({text}); raise it with --memory, or use fewer --threads")
         }
         DataFusionError::SQL(..) => format!("the statement is not SQL: {text}"),
         _ => text,

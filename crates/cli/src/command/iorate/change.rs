@@ -247,15 +247,15 @@ mod tests {
             ("7 /mnt", "PERCENT (or --every TIME) is missing; write: sakiyomi iorate set PID DIR"),
             ("7", "DIR is missing; write"),
             ("tar /mnt 20", "tar is not a process ID; write"),
-            ("0 /mnt 20", "0 is not a process's number"),
+            ("0 /mnt 20", "0 is not a process ID"),
             ("7 /mnt 0", "a rate of 0 is not possible; give 1 to 100"),
             ("7 /mnt 101", "a rate of 101 is not possible"),
             ("7 /mnt 2.5", "a rate of 2.5 is not possible"),
             ("7 /mnt 20 --every 40ms", "unexpected argument 20; write"),
-            ("7 /mnt --every 0s", "--every 0: an I/O takes some time"),
+            ("7 /mnt --every 0s", "--every 0: an I/O cannot take no time"),
             ("--group /batch 7 /mnt 20", "a rate of /mnt is not possible"),
-            ("--group batch /mnt 20", "--group batch: give the name that /proc/PID/cgroup has"),
-            ("--group /sys/fs/cgroup/batch /mnt 20", "give the name that /proc/PID/cgroup has"),
+            ("--group batch /mnt 20", "--group batch: give the name in /proc/PID/cgroup"),
+            ("--group /sys/fs/cgroup/batch /mnt 20", "give the name in /proc/PID/cgroup"),
         ] {
             let error = set(line).unwrap_err().to_string();
             assert!(error.contains(sentence) && error.lines().count() == 1, "{line}: {error}");

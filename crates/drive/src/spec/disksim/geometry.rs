@@ -74,7 +74,7 @@ fn order(layout: &LayoutFields, zones: &[ZoneSpec]) -> Result<Layout, Fault> {
         2 => {
             Err(layout.mapping.fault("2 with zones that begin at odd cylinders is not modelled; use 0 or 1"))
         }
-        other => Err(layout.mapping.fault(format!("{other} is no such scheme; expected 0, 1 or 2"))),
+        other => Err(layout.mapping.fault(format!("{other} is not a scheme; expected 0, 1 or 2"))),
     }
 }
 

@@ -161,6 +161,6 @@ fn table(text: &str) -> Result<Vec<(u32, Nanos)>, Fault> {
                 format!("{} seek times, but the file announces {count}; is it cut off?", points.len());
             Err(Fault::new(last, problem))
         }
-        None => Err(Fault::new(1, "no line `Seek distances measured: N`; this is no seek table")),
+        None => Err(Fault::new(1, "no line `Seek distances measured: N`; this is not a seek table")),
     }
 }

@@ -45,7 +45,7 @@ impl StreamSnapshots {
         let rest = match (self.is_left, self.taken) {
             (_, 0) => String::new(),
             (true, _) => {
-                format!(", the last of {}, in {}: go on with --resume", bytes(self.last_bytes), self.file)
+                format!(", the last of {}, in {}: continue with --resume", bytes(self.last_bytes), self.file)
             }
             (false, _) => {
                 format!(", the last of {}; {} was removed at the end", bytes(self.last_bytes), self.file)
