@@ -27,7 +27,7 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
 /// Exits with the status of the program, after all output was written.
 pub(crate) fn end_as(status: Status) -> ExitCode {
     match status {
-        // As with `wait`, which returns the low byte.
+        // `wait` returns only the low byte as well.
         Status::Code(code) => ExitCode::from(code as u8),
         Status::Signal(signal) => {
             end_by(signal);

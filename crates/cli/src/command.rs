@@ -69,7 +69,7 @@ pub(crate) struct Cli {
     pub(crate) common: Common,
 }
 
-/// What sakiyomi can do.
+/// The commands of sakiyomi.
 #[derive(Debug, Subcommand)]
 #[command(disable_help_subcommand = true)]
 pub(crate) enum Command {

@@ -100,7 +100,7 @@ fn as_lines(answer: &Answer) -> String {
 /// Returns the script that `shell` reads to complete the command line `cli`.
 ///
 /// # Errors
-/// Those of clap_complete.
+/// Returns the errors of clap_complete.
 pub(crate) fn script(shell: Shell, mut cli: Command) -> Result<String> {
     Ok(match shell {
         Shell::Bash => include_str!("completion/sakiyomi.bash").to_owned(),

@@ -26,7 +26,7 @@ pub(crate) fn exec(cli: &clap::Command, words: impl IntoIterator<Item = OsString
         let error = Command::new(&program).args(&arguments).exec();
         let is_refused = error.kind() == io::ErrorKind::PermissionDenied;
         let error = anyhow!("cannot start {}: {error}; make it executable or remove it", program.display());
-        // As a shell does, which goes on with the next directory.
+        // A shell continues with the next directory as well.
         if !is_refused {
             return Some(error);
         }

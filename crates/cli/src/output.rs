@@ -99,7 +99,7 @@ impl OutDir {
         self.write_result(reported, reported)
     }
 
-    /// As [`OutDir::write_report`], for a result whose JSON has another envelope.
+    /// Like [`OutDir::write_report`], for a result whose JSON has another envelope.
     pub(crate) fn write_result(
         &self,
         document: &impl serde::Serialize,
@@ -174,7 +174,7 @@ impl OutFile {
         self.write_by(|file| file.write_all(content))
     }
 
-    /// The same of what `write` writes.
+    /// Like [`OutFile::write`], for content that `write` produces.
     pub(crate) fn write_by(mut self, write: impl FnOnce(&mut AtomicFile) -> io::Result<()>) -> Result<()> {
         let written = write(&mut self.file).and_then(|()| self.file.commit());
         written.with_context(|| cannot_write(&self.path))

@@ -43,7 +43,7 @@ pub(crate) struct ReadingArgs {
     io_thread: Reader,
 }
 
-/// As `--io-thread` names it.
+/// Values of `--io-thread`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Reader {
     /// A dedicated I/O thread.

@@ -137,7 +137,7 @@ struct ShardSummary {
 /// Computes one shard of a run of `points` points, and writes it to a file in `out`.
 ///
 /// # Errors
-/// Those of `compute`; if the file cannot be written, or one of another program would be overwritten.
+/// Returns the errors of `compute`; an error if the file cannot be written, or one of another program would be overwritten.
 pub(crate) fn run_shard<D: Definition>(
     shard: Shard,
     definition: &D,

@@ -29,7 +29,7 @@ fn parse_one(text: &str, example: &str) -> Result<(String, Vec<String>)> {
 /// Returns every combination of values, the last key varying fastest, with `base` as changed by `set`.
 ///
 /// # Errors
-/// Those of `set`; if two values of a key are equivalent, as they would be run twice; if there are more than 100,000
+/// Returns the errors of `set`; an error if two values of a key are equivalent, as they would be run twice; an error if there are more than 100,000
 /// combinations.
 pub(crate) fn combinations<T: Clone + PartialEq>(
     base: &T,

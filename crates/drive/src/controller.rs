@@ -120,7 +120,7 @@ impl Drive {
         let sector = spec.geometry.sector;
         let cache = spec.cache.clone();
         let segments = Segments::new(&cache, sector);
-        // The same for every read-ahead setting of one buffer, so that near misses can be compared.
+        // The window is equal for every read-ahead setting of a buffer, so that near misses can be compared.
         let near_window = cache.near_window.map_or(segments.even_share(), |window| window.0 / sector.0);
         // Destaging uses the same rotational margin as commands.
         let shortest_positioning = QueueSpec {

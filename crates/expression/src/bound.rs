@@ -34,7 +34,7 @@ impl Expression {
     /// Parses a condition, such as that of `--where`.
     ///
     /// # Errors
-    /// As [`Expression::parse`], and if the expression is not boolean.
+    /// Returns the errors of [`Expression::parse`], and an error if the expression is not boolean.
     pub fn condition(text: &str, schema: &Schema) -> Result<Expression, Error> {
         Ok(Expression { node: boolean(Expression::parse(text, schema)?.node)? })
     }
@@ -42,7 +42,7 @@ impl Expression {
     /// Parses `EXPRESSION [AS NAME]`.
     ///
     /// # Errors
-    /// As [`Expression::parse`].
+    /// Returns the errors of [`Expression::parse`].
     pub fn named(text: &str, schema: &Schema) -> Result<(Expression, Option<String>), Error> {
         match parse::item(text)? {
             SelectItem::UnnamedExpr(expr) => Ok((Expression::bind(&expr, schema)?, None)),
@@ -121,7 +121,7 @@ impl Expression {
     /// Returns the mask of the rows on which a condition is true, without null bits.
     ///
     /// # Errors
-    /// As [`Expression::evaluate`], and if the expression is not a condition.
+    /// Returns the errors of [`Expression::evaluate`], and an error if the expression is not a condition.
     pub fn select(&self, batch: &RecordBatch) -> Result<BooleanArray, Error> {
         let value = evaluate(&self.node, batch)?;
         if *value.data_type() != DataType::Boolean {

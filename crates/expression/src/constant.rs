@@ -167,7 +167,7 @@ pub(crate) fn target(data_type: &SqlType) -> Result<DataType, Error> {
 fn decimal(info: &sqlparser::ast::ExactNumberInfo) -> Result<DataType, Error> {
     use sqlparser::ast::ExactNumberInfo;
     let (precision, scale) = match *info {
-        // As in DuckDB.
+        // DuckDB has the same default.
         ExactNumberInfo::None => (18, 3),
         ExactNumberInfo::Precision(precision) => (precision, 0),
         ExactNumberInfo::PrecisionAndScale(precision, scale) => (precision, scale),

@@ -100,7 +100,7 @@ impl Projection {
     /// Evaluates the expressions on the rows of a batch.
     ///
     /// # Errors
-    /// As [`Expression::evaluate`].
+    /// Returns the errors of [`Expression::evaluate`].
     pub fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
         let columns = self.items.iter().map(|item| item.evaluate(batch)).collect::<Result<Vec<_>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

@@ -82,7 +82,7 @@ impl RowExpression {
     /// Whether a condition is true on a row; it is not if its value is null.
     ///
     /// # Errors
-    /// As [`RowExpression::evaluate`], and if the expression is not a condition.
+    /// Returns the errors of [`RowExpression::evaluate`], and an error if the expression is not a condition.
     pub fn select(&mut self, row: &[Value<'_>]) -> Result<bool, Error> {
         if self.data_type != DataType::Boolean {
             return Err(Error::Expression(format!("a value of type {} is not a condition", self.data_type)));
@@ -115,7 +115,7 @@ impl RowProjection {
     /// Evaluates the expressions on a row in their order, and passes the index and value of each to `put`.
     ///
     /// # Errors
-    /// As [`RowExpression::evaluate`]; `put` has then received the values of the expressions before.
+    /// Returns the errors of [`RowExpression::evaluate`]; `put` has then received the values of the expressions before.
     pub fn evaluate(
         &mut self,
         row: &[Value<'_>],

@@ -22,10 +22,10 @@ pub struct Tree {
     /// The type of its values; see [`type_name`].
     #[serde(rename = "type")]
     pub data_type: &'static str,
-    /// Of a `column`, its index.
+    /// Index of a `column`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<usize>,
-    /// Of a `literal` that is not null, its value as text.
+    /// Value of a `literal` that is not null, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// The operands. A `case` has a condition and a result in turn, and at last the result without a condition.

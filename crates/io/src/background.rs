@@ -223,7 +223,7 @@ struct Server {
 
 /// A transfer in flight.
 struct Active {
-    /// Of a read.
+    /// Progress of a read; `None` for a write.
     progress: Option<Progress>,
     offset: u64,
     length: usize,

@@ -394,7 +394,7 @@ pub fn open(spec: EngineSpec, block: usize, registered: Option<&BufferPool>) -> 
 /// that they stay busy while no caller reaps.
 ///
 /// # Errors
-/// As [`open`].
+/// Returns the errors of [`open`].
 pub(crate) fn open_shared(spec: EngineSpec) -> Result<Opened, Error> {
     open_with(spec, SHARED_QUEUE_OPS, None)
 }
@@ -402,7 +402,7 @@ pub(crate) fn open_shared(spec: EngineSpec) -> Result<Opened, Error> {
 /// Slots of a shared engine with threads. The memory of queued operations is bounded by the budget of their streams.
 const SHARED_QUEUE_OPS: usize = 4096;
 
-/// As [`open`], with `ahead` slots of an engine with threads.
+/// Like [`open`], with `ahead` slots of an engine with threads.
 fn open_with(spec: EngineSpec, ahead: usize, registered: Option<&BufferPool>) -> Result<Opened, Error> {
     let plain = |engine: Box<dyn Engine>| Opened { engine, registered: false };
     let refused = |hint| {

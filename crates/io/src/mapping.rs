@@ -71,7 +71,7 @@ impl Mapping {
     /// Returns the file's current size in bytes.
     ///
     /// # Errors
-    /// Those of `fstat`.
+    /// Returns the errors of `fstat`.
     pub fn file_size(&self) -> io::Result<u64> {
         self.file.size_now()
     }

@@ -127,7 +127,7 @@ pub fn fetch(file: &File, range: Range<u64>) -> Result<Residency, Error> {
     fetch_in_pieces(file, range, piece)
 }
 
-/// As [`fetch`], for repeated calls with [the size of a piece](piece) looked up once.
+/// Like [`fetch`], for repeated calls with [the size of a piece](piece) looked up once.
 ///
 /// # Errors
 /// If the system refuses, or does not report the outcome.
@@ -293,7 +293,8 @@ const DEFAULT_PIECE_BYTES: u64 = 128 << 10;
 
 /// Returns the bytes that one call can request without being cut short.
 ///
-/// That is at least `read_ahead_kb`, but an open file keeps the value from when it was opened, so the present value
+/// The limit is at least `read_ahead_kb`, but an open file keeps the value from when it was opened, so the
+/// present value
 /// counts only if it is smaller than the kernel's default.
 ///
 /// # Errors
@@ -339,7 +340,7 @@ pub fn device_numbers(device: u64) -> (u32, u32) {
     (major(device), minor(device))
 }
 
-/// As [`piece`], for a device given as `MAJOR:MINOR`; `read` reads a file below `/sys`.
+/// Like [`piece`], for a device given as `MAJOR:MINOR`; `read` reads a file below `/sys`.
 fn piece_of(read: impl Fn(&str) -> Option<String>, device: &str) -> u64 {
     let kilobytes = |name: &str| {
         // A partition uses the queue of its disk.

@@ -289,15 +289,15 @@ impl ReadStream {
         ReadStream::shared_within(io, None, file, range, options)
     }
 
-    /// As [`ReadStream::shared`], with the memory of an account that was opened before. The stream never waits for
+    /// Like [`ReadStream::shared`], with the memory of an account that was opened before. The stream never waits for
     /// other users of the account: if no memory is left, that is an error ([`Error::AllHeld`]), after which the
     /// stream can continue.
     ///
     /// # Errors
-    /// As [`ReadStream::shared`]; not [`Error::Budget`] if an account is given.
+    /// Returns the errors of [`ReadStream::shared`]; not [`Error::Budget`] if an account is given.
     ///
     /// # Panics
-    /// As [`ReadStream::shared`].
+    /// Like [`ReadStream::shared`].
     pub fn shared_within(
         io: &Io,
         account: Option<&Arc<Account>>,
@@ -313,10 +313,10 @@ impl ReadStream {
     /// Reads some ranges of a file one after the other, in blocks, as [`ReadStream::shared_within`] reads one.
     ///
     /// # Errors
-    /// As [`ReadStream::shared`]; not [`Error::Budget`] if an account is given.
+    /// Returns the errors of [`ReadStream::shared`]; not [`Error::Budget`] if an account is given.
     ///
     /// # Panics
-    /// As [`ReadStream::shared`].
+    /// Like [`ReadStream::shared`].
     pub fn extents(
         io: &Io,
         account: Option<&Arc<Account>>,
@@ -347,11 +347,11 @@ impl ReadStream {
         ReadStream::ranges_within(io, None, ranges, options)
     }
 
-    /// As [`ReadStream::ranges`], with the memory of an account that was opened before: see
+    /// Like [`ReadStream::ranges`], with the memory of an account that was opened before: see
     /// [`ReadStream::shared_within`].
     ///
     /// # Errors
-    /// As [`ReadStream::ranges`]; not [`Error::Budget`] if an account is given.
+    /// Returns the errors of [`ReadStream::ranges`]; not [`Error::Budget`] if an account is given.
     pub fn ranges_within(
         io: &Io,
         account: Option<&Arc<Account>>,

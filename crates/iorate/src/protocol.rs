@@ -166,7 +166,7 @@ pub enum Refusal {
         "{most} processes and groups have rates, which is the maximum; clear some, or mount with a higher limit of open files (ulimit -n)"
     )]
     TooMany {
-        /// That maximum.
+        /// The maximum number of owners with a rate.
         most: usize,
     },
     /// The request could not be parsed.

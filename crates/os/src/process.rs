@@ -205,7 +205,7 @@ impl Process {
         bytes_read(keep(&mut self.io, &self.directory, || "io".to_owned())?)
     }
 
-    /// As [`Process::bytes_read`], of its first thread alone, without children.
+    /// Like [`Process::bytes_read`], of its first thread alone, without children.
     ///
     /// # Errors
     /// If it has ended, or belongs to another user.

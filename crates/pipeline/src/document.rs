@@ -141,7 +141,7 @@ impl<'a> Table<'a> {
     /// A text that is read into a value.
     ///
     /// # Errors
-    /// As [`Table::text`], and those of the value's type.
+    /// Returns the errors of [`Table::text`], and those of the value's type.
     pub(crate) fn parsed<T: FromStr<Err: std::fmt::Display>>(
         &self,
         key: &'static str,
@@ -154,7 +154,7 @@ impl<'a> Table<'a> {
     /// One of some words, as its index.
     ///
     /// # Errors
-    /// As [`Table::text`], and if it is another word.
+    /// Returns the errors of [`Table::text`], and an error if it is another word.
     pub(crate) fn word(&self, key: &'static str, words: &[&str]) -> Result<Option<At<usize>>, Error> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         match words.iter().position(|word| *word == text.value) {

@@ -96,13 +96,13 @@ impl Slots {
         Ok(())
     }
 
-    /// As [`Slots::set`], where `-` stands for null.
+    /// Like [`Slots::set`], where `-` stands for null.
     #[inline]
     fn set_dashed(&self, field: usize, text: &str, start: usize, out: &mut RowBuilder) -> Result<(), Bad> {
         if text == "-" { Ok(()) } else { self.set(field, text, start, out) }
     }
 
-    /// As [`Slots::set`], of a text that is not in the block.
+    /// Like [`Slots::set`], of a text that is not in the block.
     fn set_extra(&self, field: usize, text: &str, out: &mut RowBuilder) -> Result<(), Bad> {
         match self.fields.get(field) {
             Some(Some(slot)) if slot.kind == Kind::Text => out.set_extra(slot.cell, text),

@@ -30,9 +30,9 @@ pub struct Run {
 /// Records and rows that a pipeline did not process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Of each source by name: records that could not be read, and rows that came after the watermark.
+    /// By name of the source: records that could not be read, and rows that arrived after the watermark.
     pub sources: Vec<(String, Dropped)>,
-    /// Of each step by name: rows that it did not use.
+    /// By name of the step: rows that it did not use.
     pub steps: Vec<(String, Unused)>,
 }
 
@@ -71,7 +71,7 @@ impl Pipeline {
     /// Reads a description from a file.
     ///
     /// # Errors
-    /// As [`Pipeline::parse`], and those of reading the file.
+    /// Returns the errors of [`Pipeline::parse`], and those of reading the file.
     pub fn read(path: &Path) -> Result<Pipeline, Error> {
         let target = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|source| Error::Io {
@@ -143,13 +143,13 @@ impl Pipeline {
         self.make(standard, Life::Single)
     }
 
-    /// The same for a pipeline of which there will be [`Snapshots`], and which goes on from one if it is
+    /// Like [`Pipeline::build`], for a pipeline with [`Snapshots`], which continues from one if it is
     /// given: the stream is then to be started from it. A file that is to appear at the end lies beside its place until
     /// then, under its name with `.partial` after it, and is left there by a crash. Files are cut off where they were at
     /// the snapshot, when the stream has started.
     ///
     /// # Errors
-    /// As [`Pipeline::build`], and if the file of an output has not what had been written of it at the snapshot.
+    /// Returns the errors of [`Pipeline::build`], and an error if the file of an output has not what had been written of it at the snapshot.
     pub fn build_resumable(
         &self,
         standard: Standard,
@@ -233,7 +233,8 @@ impl Run {
         self.end(true)
     }
 
-    /// The same for a pipeline that is to be resumed from a snapshot: no file appears, whichever of its sinks had ended.
+    /// Like [`Run::finish`], for a pipeline that will be resumed from a snapshot: no file appears, whichever
+    /// of its sinks have ended.
     ///
     /// # Errors
     /// The first error of an input, step or output.

@@ -239,7 +239,7 @@ impl RowBuilder {
         Row { cells, block: Some(Arc::new(Block::own(own))) }
     }
 
-    /// As [`RowBuilder::finish`], with the block of the row from which this one is made.
+    /// Like [`RowBuilder::finish`], with the block of the row from which this one is made.
     pub(crate) fn finish_from(&mut self, row: Row) -> Row {
         let mut cells = std::mem::take(&mut self.cells);
         if std::mem::take(&mut self.texts) == 0 {

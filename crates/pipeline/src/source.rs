@@ -148,7 +148,7 @@ impl RecordSource {
         }
     }
 
-    /// The same for an input that can be read again.
+    /// Returns the source, with an input that can be read again.
     pub(crate) fn with_replay(self, replay: Option<Replay>) -> RecordSource {
         RecordSource { replay, ..self }
     }

@@ -49,7 +49,7 @@ pub enum Limit {
         /// Bytes read at a time, at most `limit`.
         step: u64,
     },
-    /// As far as it pays, up to a maximum.
+    /// Adapted to the program, up to a maximum.
     Auto {
         /// The longest distance, in bytes.
         most: u64,

@@ -111,7 +111,7 @@ impl Target {
     /// CPU, with its work done by kernel threads, as with real ones.
     ///
     /// # Errors
-    /// As for [`Target::in_memory`], and if this user may not set up loop devices.
+    /// Returns the errors of [`Target::in_memory`], and an error if this user may not set up loop devices.
     pub fn loop_device(size: u64, writes: bool, watch: Watch<'_>) -> Result<Target, Error> {
         let file = file_in_memory(size, watch)?;
         let device = LoopDevice::attach(&own_path(&file), false, !writes)?;

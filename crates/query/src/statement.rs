@@ -59,7 +59,7 @@ impl Statement {
     /// Returns the plan that the cost model chooses, with its predicted times.
     ///
     /// # Errors
-    /// As [`Statement::run`]; also if a calibration lacks a measurement that the plan needs.
+    /// Returns the errors of [`Statement::run`]; also an error if a calibration lacks a measurement that the plan needs.
     pub fn explain(
         self,
         job: &Job,

@@ -112,7 +112,7 @@ impl<D: Device> RegulatedDevice<D> {
     /// Sets a rate as [`Regulator::set_rate`] does.
     ///
     /// # Errors
-    /// Those of that function, and [`RateError::Unregulated`].
+    /// Returns the errors of that function, and [`RateError::Unregulated`].
     pub fn set_rate(&mut self, now: Nanos, owner: Owner, rate: impl Into<Rate>) -> Result<(), RateError> {
         let given = self.change(now, |regulation| {
             regulation.regulator.set_rate(regulation.now, owner, rate, &mut regulation.actions)

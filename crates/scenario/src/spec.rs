@@ -362,7 +362,7 @@ pub enum Distance {
     /// No prefetching.
     #[default]
     Off,
-    /// As far as is profitable.
+    /// Adapted to the program.
     Auto,
     /// The limit of the paper.
     Fixed(Bytes),

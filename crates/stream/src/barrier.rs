@@ -108,7 +108,7 @@ impl Barrier {
         self.0.is_last
     }
 
-    /// The same, of a stream whose operators, as numbered in the snapshot, are on these workers.
+    /// Returns the barrier of a stream whose operators, as numbered in the snapshot, are on these workers.
     pub(crate) fn with_workers(self, workers: Vec<usize>) -> Barrier {
         lock(&self.0.collected).snapshot.workers = workers;
         self
@@ -207,11 +207,12 @@ impl PendingSnapshot {
         self.wait_timed().map(|(snapshot, _)| snapshot)
     }
 
-    /// The same with the time from the barrier's emission by the first source until it had passed all operators, which
+    /// Like [`PendingSnapshot::wait`], with the time from the barrier's emission by the first source until it
+    /// had passed all operators, which
     /// contains the time in which they saved their states.
     ///
     /// # Errors
-    /// As [`PendingSnapshot::wait`].
+    /// Returns the errors of [`PendingSnapshot::wait`].
     pub fn wait_timed(self) -> Result<(Snapshot, Duration), Error> {
         self.board.wait_for_snapshot(|| self.barrier.is_complete())?;
         let mut collected = lock(&self.barrier.0.collected);

@@ -200,7 +200,7 @@ impl<O: Recover> Guard<O> {
         self.call_for_mark(cx, work)
     }
 
-    /// As [`Guard::mark`], of an operator whose inputs have checked the number.
+    /// Like [`Guard::mark`], of an operator whose inputs have checked the number.
     pub(crate) fn call_for_mark(&mut self, cx: &Context, work: impl FnOnce(&mut O)) -> bool {
         let start = Instant::now();
         let done = self.call(None, cx, work);
@@ -230,7 +230,7 @@ impl<O: Recover> Guard<O> {
         self.report_with(barrier, progress, cx, |state| state)
     }
 
-    /// As [`Guard::report`]; `complete` adds to the state of the operator what the runtime keeps for it.
+    /// Like [`Guard::report`]; `complete` adds to the state of the operator what the runtime keeps for it.
     pub(crate) fn report_with(
         &mut self,
         barrier: &Barrier,
@@ -455,7 +455,7 @@ pub(crate) fn load_state(
     }
 }
 
-/// As [`load_state`], of the bins of a replica.
+/// Like [`load_state`], of the bins of a replica.
 fn load_bins(name: &str, bins: &mut dyn BinOwner, bytes: Option<&[u8]>) -> Result<(), Error> {
     match (bins.has_state(), bytes) {
         (Some(true), Some(bytes)) => {

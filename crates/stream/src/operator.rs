@@ -21,7 +21,7 @@ pub enum OnPanic {
     /// The tuple is dropped and counted as a dead letter; the operator goes on with the state that the call left. A
     /// watermark or end passes and is counted.
     Skip,
-    /// As [`OnPanic::Skip`], but the operator goes on from its last snapshot. Changes of the state since then are
+    /// Like [`OnPanic::Skip`], but the operator goes on from its last snapshot. Changes of the state since then are
     /// lost; outputs since then have been sent.
     Restart {
         /// Tuples between two snapshots, at least 1.
@@ -46,7 +46,8 @@ pub trait Recover: Sized + Send + 'static {
     /// tuples: a sink with a buffer writes it out here or saves it, because the tuples in it are not sent again. Called
     /// when the stream resumes as well, before [`SaveState::load`]. The time of `save` is a pause of the operator.
     ///
-    /// Of an operator that restarts ([`OnPanic::Restart`]), the copy that it would go on from is saved and loaded too, by
+    /// For an operator that restarts ([`OnPanic::Restart`]), the copy that it would continue from is saved
+    /// and loaded too, by
     /// the same calls. The operator may since have written what the buffer of the copy has: such a sink saves its buffer,
     /// and does not write it out here.
     fn state(&mut self) -> Option<&mut dyn SaveState> {
@@ -158,11 +159,11 @@ pub enum Next<T> {
 /// Reply of [`Source::fill`] if the source has no further value at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// As [`Next::Watermark`]. More values may be due.
+    /// Like [`Next::Watermark`]. More values may be due.
     Watermark(u64),
-    /// As [`Next::At`].
+    /// Like [`Next::At`].
     At(u64),
-    /// As [`Next::End`].
+    /// Like [`Next::End`].
     End,
 }
 
@@ -280,7 +281,7 @@ impl<T> Emitter<T> {
         self.staged.extend(iter::once_with(|| (value, arrival_ns)));
     }
 
-    /// As [`Emitter::emit`] for each value.
+    /// Like [`Emitter::emit`] for each value.
     pub fn emit_all(&mut self, values: impl IntoIterator<Item = T>) {
         let arrival_ns = self.arrival_ns;
         self.staged.extend(values.into_iter().map(|value| (value, arrival_ns)));

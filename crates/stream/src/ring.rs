@@ -72,7 +72,7 @@ impl<T> Outlet<T> {
         }
     }
 
-    /// As [`Outlet::push`] for each tuple of a run.
+    /// Like [`Outlet::push`] for each tuple of a run.
     pub(crate) fn push_run(&mut self, mut run: Run<'_, T>, cx: &mut Context) {
         let count = run.tuples.len();
         let mut items = run.drain().map(Item::Tuple);

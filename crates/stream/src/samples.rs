@@ -26,7 +26,7 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// The same choice for each operator of the same number.
+    /// Returns the choice of calls to time, which depends only on the number of the operator.
     pub(crate) fn new(operator: usize) -> Samples {
         // Never 0, which the generator would not leave.
         Samples {

@@ -46,7 +46,8 @@ pub struct OperatorSnapshot {
     pub kind: OperatorKind,
     /// The bytes of its [`SaveState`](crate::SaveState); `None` without one.
     pub state: Option<Vec<u8>>,
-    /// The same of the copy to which the operator returns after a panic ([`OnPanic::Restart`](crate::OnPanic)).
+    /// The bytes of the copy to which the operator returns after a panic
+    /// ([`OnPanic::Restart`](crate::OnPanic)).
     pub restart_state: Option<Vec<u8>>,
     /// Its position on its edges.
     pub progress: Progress,
@@ -63,7 +64,8 @@ pub struct Progress {
     pub outputs: Vec<u64>,
     /// The last watermark that it has forwarded or, as a sink, received.
     pub watermark_ns: Option<u64>,
-    /// Of a source, when it emitted the barrier. Of a join, the latest arrival of a watermark or end. In nanoseconds of
+    /// For a source, the time at which it emitted the barrier; for a join, the latest arrival of a watermark
+    /// or end. In nanoseconds of
     /// the stream's clock.
     pub arrival_ns: u64,
     /// It has forwarded the end or, as a sink, received it.

@@ -54,7 +54,7 @@ pub trait Decode: Sized {
     /// Reads `count` values.
     ///
     /// # Errors
-    /// As [`Decode::decode`].
+    /// Returns the errors of [`Decode::decode`].
     fn decode_all(count: usize, from: &mut Decoder<'_>) -> Result<Vec<Self>, StateError> {
         let mut values = Vec::with_capacity(count.min(from.reserve_max::<Self>()));
         for _ in 0..count {

@@ -53,7 +53,7 @@ impl Waker {
         }
     }
 
-    /// As [`Waker::wake`] for input from outside, for which a worker that naps is not woken.
+    /// Like [`Waker::wake`] for input from outside, for which a worker that naps is not woken.
     pub(crate) fn wake_for_input(&self) {
         if self.rest.load(Ordering::Relaxed) == Rest::Parked as usize {
             self.rouse();

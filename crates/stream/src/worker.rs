@@ -269,7 +269,7 @@ impl Worker {
         slot.expect("the runtime knows on which worker each segment is")
     }
 
-    /// As [`Worker::take`], after the segment has worked its ring down.
+    /// Like [`Worker::take`], after the segment has worked its ring down.
     fn take_drained(&mut self, head: OperatorId) -> Capsule {
         let mut capsule = self.take(head);
         for _ in 0..FUSION_SLICES_MAX {

@@ -297,7 +297,8 @@ mod tests {
         let word = Regex::new(r"\w").unwrap();
         proptest!(|(before in bytes_of_no_ascii(), behind in bytes_of_no_ascii())| {
             let line = [&before[..], b"ab", &behind[..]].concat();
-            // As GNU grep does: only a character that ends right before the match, or begins right after it, can belong
+            // GNU grep does so too: only a character that ends right before the match, or begins right after
+            // it, can belong
             // to the word.
             let last = (1..=before.len()).find_map(|from| std::str::from_utf8(&before[before.len() - from..]).ok());
             let first = (1..=behind.len()).find_map(|to| std::str::from_utf8(&behind[..to]).ok());

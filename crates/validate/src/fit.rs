@@ -143,7 +143,7 @@ impl Search<'_> {
             let Some(value) = (figure.get)(&best.spec) else { continue };
             let begun = (figure.get)(start).unwrap_or(value).abs().max(figure.small);
             let span = value.abs().max(figure.small) * step;
-            // What helps once is done again.
+            // A step that improves the fit is repeated.
             for direction in [span, -span] {
                 let mut at = value;
                 loop {

@@ -78,7 +78,7 @@ struct Args {
 /// Smallest memory limit: that of a sort with one thread.
 const MEMORY_MIN: Bytes = Bytes(16 << 20);
 
-/// As the jobs of `sakiyomi sort`: batches are allocated and freed all the time.
+/// Settings of the jobs of `sakiyomi sort`: batches are allocated and freed all the time.
 const KEEP: Keep = Keep { arenas: 2, mapped_min_bytes: 8 << 20, trim_bytes: 8 << 20 };
 
 fn main() -> ExitCode {

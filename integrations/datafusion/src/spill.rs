@@ -60,7 +60,7 @@ pub struct SpillOptions {
     pub threads: usize,
 }
 
-/// As DataFusion's own.
+/// DataFusion has the same default.
 const DEFAULT_LIMIT_BYTES: u64 = 100 << 30;
 /// Enough for some chunks in flight on each of a few threads, and small beside the memory of a query.
 const DEFAULT_MEMORY_BYTES: usize = 32 << 20;

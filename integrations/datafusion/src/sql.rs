@@ -198,7 +198,7 @@ impl Statement<'_> {
     /// Runs the statement, and writes its rows to a file, which appears when it is whole.
     ///
     /// # Errors
-    /// As [`Statement::run`], and if the file cannot be written.
+    /// Returns the errors of [`Statement::run`], and an error if the file cannot be written.
     pub async fn write(self, path: PathBuf, format: Format) -> Result<Outcome> {
         let Statement { session, frame, begun } = self;
         // DataFusion completes the file even if its input fails.

@@ -117,7 +117,7 @@ enum On {
     Loop,
 }
 
-/// As `--buffers` names it.
+/// Values of `--buffers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Memory {
     /// Huge pages, registered if the method supports it.

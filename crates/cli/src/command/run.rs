@@ -76,7 +76,7 @@ pub(crate) struct Run {
     command: Vec<OsString>,
 }
 
-/// As `--limit` says it.
+/// Value of `--limit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Distance {
     Auto,

@@ -84,7 +84,7 @@ struct Combination {
     scenario: Scenario,
 }
 
-/// What one run is made of, as TOML: two points without prefetching that are alike are run once.
+/// The settings of one run, as TOML. Equal points without prefetching are run once.
 type Key = String;
 
 impl RunCommand {
@@ -129,7 +129,8 @@ impl RunCommand {
         Ok(scenario)
     }
 
-    /// What is varied: the file's keys, with the values of the command line where that has some, and then its others.
+    /// Returns the varied keys: those of the file, with values from the command line if it has any, then
+    /// those of the command line alone.
     fn varied(&self, base: &Scenario) -> Result<Vec<(String, Vec<String>)>> {
         let mut varied: Vec<(String, Vec<String>)> = base.vary.clone().into_iter().collect();
         for (key, values) in vary::parse(&self.vary, "memory.size=256MiB,1GiB")? {
@@ -229,14 +230,14 @@ fn combinations(base: &Scenario, varied: &[(String, Vec<String>)]) -> Result<Vec
     if let Some((key, _)) = varied.iter().find(|(_, values)| values.is_empty()) {
         bail!("[vary] {key}: there are no values; name one or more");
     }
-    // What was published and what is varied is no part of a single run.
+    // A single run has neither published figures nor varied keys.
     let alone = Scenario { vary: BTreeMap::new(), ..base.clone() };
     let all = vary::combinations(&alone, varied, |scenario, key, value| Ok(scenario.set(key, value)?))?;
     all.iter().try_for_each(|(_, scenario)| scenario.check())?;
     Ok(all.into_iter().map(|(values, scenario)| Combination { values, scenario }).collect())
 }
 
-/// The same without prefetching. How it would have been done does not matter then.
+/// Returns the scenario without prefetching, with the default settings of the prefetcher.
 fn plain(scenario: &Scenario) -> Scenario {
     let mut plain = scenario.clone();
     plain.prefetch =
@@ -298,7 +299,7 @@ fn drive<'a>(scenario: &Scenario, drives: &'a Drives) -> Option<&'a DriveSpec> {
     scenario.drive.model.as_ref().map(|name| &drives[name])
 }
 
-/// What the files lie on, in any of the combinations.
+/// Returns the names of the drives of all combinations.
 fn drive_names(combinations: &[Combination], drives: &Drives) -> String {
     let mut names: Vec<String> = Vec::new();
     for Combination { scenario, .. } in combinations {

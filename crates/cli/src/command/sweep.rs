@@ -128,7 +128,7 @@ impl Sweep {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SweepDefinition {
     trace: String,
-    /// That of the trace; `None` of a run that is not divided.
+    /// Content of the trace; `None` if the run is not divided into shards.
     content: Option<Content>,
     /// How the trace is read and replayed.
     workload: String,

@@ -13,7 +13,7 @@ use sakiyomi_probe::setting::{Buffers, CacheState, Operation};
 use sakiyomi_testing::skipped;
 use serde_json::Value;
 
-/// As short as possible.
+/// Options for the shortest possible runs.
 const QUICK: &str = "--runtime 20ms --repetitions 1";
 
 fn with_file(test: &str) -> Scratch {

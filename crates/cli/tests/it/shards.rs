@@ -172,7 +172,7 @@ fn shards_that_are_not_those_of_one_run_are_refused_in_a_sentence_that_names_the
     other("scenario run two.toml --seed 9", "seed");
     scratch.ok(&format!("{SMALL} --shard 3/3 --out three"));
     scratch.ok("scenario run two.toml --shard 1/2 --out first");
-    // The same path with another content: a command more.
+    // The trace now has one more command under the same path.
     let few = fs::read_to_string(scratch.0.join("few.csv")).unwrap();
     let last = few.lines().last().unwrap();
     scratch.file("few.csv", format!("{few}{last}\n"));

@@ -55,7 +55,7 @@ impl DriveSpec {
     /// Returns the drive with all of `settings` applied as by [`set`](DriveSpec::set), and validated.
     ///
     /// # Errors
-    /// As [`set`](DriveSpec::set) and [`check`](DriveSpec::check); [`SpecError::Impossible`] if a changed sector size
+    /// Returns the errors of [`set`](DriveSpec::set) and [`check`](DriveSpec::check); [`SpecError::Impossible`] if a changed sector size
     /// would change the drive's capacity unintentionally.
     pub fn with_settings<'a>(
         &self,

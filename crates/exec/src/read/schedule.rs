@@ -24,7 +24,7 @@ use crate::executor::{Handle, Lane, Tasks, Threads};
 
 /// Bytes of a resident file that a thread maps at a time.
 const MAPPED_MAX_BYTES: u64 = 16 << 20;
-/// The same limit at the beginning and the end of a file.
+/// Bytes that a thread maps at a time at the beginning and the end of a resident file.
 const MAPPED_AT_ENDS_BYTES: u64 = 1 << 20;
 
 /// Reads all inputs; returns whether the I/O thread got its priority.

@@ -50,7 +50,7 @@ impl Layout {
     /// Writes all places except reserved blocks.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn store(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{HEADER}\nblocks {}", self.blocks)?;
         for (file, placed) in &self.files {

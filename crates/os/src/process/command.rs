@@ -165,7 +165,7 @@ impl Running {
         Running::begin(words, signals, |mut command| command.spawn().map(Some))
     }
 
-    /// As [`Running::start`], but the program begins only after `ready`, called with the PID, has agreed. `ready` may
+    /// Like [`Running::start`], but the program begins only after `ready`, called with the PID, has agreed. `ready` may
     /// be called twice, for different processes.
     ///
     /// # Errors

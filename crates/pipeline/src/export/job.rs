@@ -136,7 +136,7 @@ struct Column {
 /// The operators of a plan.
 ///
 /// # Errors
-/// As [`super::export`].
+/// Returns the errors of [`super::export`].
 pub(super) fn job(plan: &Plan, snapshot: Option<&Snapshot>, base: &Path) -> Result<Job, Error> {
     let nodes = (0..plan.nodes.len()).map(|node| operator(plan, node, snapshot, base));
     Ok(Job { version: EXPORT_VERSION, nodes: nodes.collect::<Result<_, _>>()? })

@@ -62,7 +62,7 @@ pub(crate) struct FileTable {
 #[derive(Clone)]
 enum Form {
     Csv(SchemaRef, HeaderOrder),
-    /// As rows in the state of operators.
+    /// The encoding of rows in the state of operators.
     Rows,
 }
 

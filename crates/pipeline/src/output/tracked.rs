@@ -159,7 +159,7 @@ impl TrackedFile {
     /// The file that is still to appear, with all that belongs to it.
     ///
     /// # Errors
-    /// As [`TrackedFile::prepare`].
+    /// Returns the errors of [`TrackedFile::prepare`].
     pub(super) fn finish(mut self) -> io::Result<Option<AtomicFile>> {
         self.prepare()?;
         Ok(match self.form {

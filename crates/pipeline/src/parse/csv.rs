@@ -142,7 +142,7 @@ pub(crate) fn header(record: &str, separator: u8) -> Option<Vec<String>> {
 
 /// A field without its quotes.
 enum Field<'r> {
-    /// As it stands, from this offset.
+    /// The text of the record itself, from this offset.
     Plain(&'r str, usize),
     /// In the reader's memory: an empty text in quotes, or one with quotes.
     Unescaped,

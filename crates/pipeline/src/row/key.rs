@@ -42,7 +42,7 @@ const VALUE_BYTE: u8 = 1;
 const ESCAPE_BYTE: u8 = 0xff;
 /// The highest bit, which makes two's complement sort as unsigned.
 const SIGN_64: u64 = 1 << 63;
-/// The same of 128 bits.
+/// The highest bit of 128 bits.
 const SIGN_128: u128 = 1 << 127;
 
 /// Appends a value.

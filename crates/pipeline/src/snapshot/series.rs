@@ -58,11 +58,11 @@ pub struct SnapshotFigures {
     pub bytes_max: u64,
     /// Time from the barrier's emission until it had passed all operators, of the last one.
     pub alignment: Duration,
-    /// The same of that which took longest.
+    /// The longest alignment of all snapshots.
     pub alignment_max: Duration,
     /// Time to make the outputs and the file durable, of the last one.
     pub write: Duration,
-    /// The same of that which took longest.
+    /// The longest write of all snapshots.
     pub write_max: Duration,
 }
 
@@ -128,7 +128,7 @@ impl Snapshots {
     /// Waits until that which is under way is in the file.
     ///
     /// # Errors
-    /// As [`Snapshots::poll`].
+    /// Returns the errors of [`Snapshots::poll`].
     pub fn complete(&mut self) -> Result<(), Error> {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => Ok(()),

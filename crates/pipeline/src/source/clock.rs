@@ -65,7 +65,7 @@ impl EventClock {
         EventClock { column, unit_ns, out_of_order_ns, late, max_ns, watermark_ns, rows, idle_ns }
     }
 
-    /// The same whose event time goes on after `idle_ns` without rows.
+    /// Returns the clock, with an event time that advances after `idle_ns` without rows.
     pub(crate) fn with_idle(self, idle_ns: Option<u64>) -> EventClock {
         EventClock { idle_ns, ..self }
     }

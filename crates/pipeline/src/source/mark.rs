@@ -14,7 +14,7 @@ const COMPARED_BYTES: usize = 4 << 10;
 pub(crate) struct Mark {
     /// Bytes at the start, and their CRC-32.
     head: Sum,
-    /// The same right before the position.
+    /// Bytes right before the position, and their CRC-32.
     tail: Sum,
     /// Length of the file, if it may not grow, in bytes.
     length: Option<u64>,
@@ -43,7 +43,7 @@ impl Mark {
         self.head = Sum::of(&bytes[..bytes.len().min(COMPARED_BYTES)]);
     }
 
-    /// The same at a position after these bytes.
+    /// Returns the mark at a position after these bytes.
     pub(crate) fn at(self, before: &[u8]) -> Mark {
         let from = before.len().saturating_sub(COMPARED_BYTES);
         Mark { tail: Sum::of(&before[from..]), ..self }

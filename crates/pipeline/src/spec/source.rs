@@ -52,7 +52,7 @@ pub(crate) enum RecordFormat {
     },
     Json,
     Arrow,
-    /// Of a generator.
+    /// A generator has no format.
     None,
 }
 

@@ -12,14 +12,14 @@ pub(crate) enum Window {
         /// Size in nanoseconds.
         size_ns: u64,
     },
-    /// Of a size, from each multiple of a step.
+    /// Windows of one size that start at each multiple of a step.
     Sliding {
         /// Size in nanoseconds.
         size_ns: u64,
         /// Step in nanoseconds.
         step_ns: u64,
     },
-    /// Of a key, until nothing comes for a time.
+    /// Windows of a key that end after a gap without rows.
     Session {
         /// The time, in nanoseconds.
         gap_ns: u64,

@@ -56,7 +56,7 @@ impl Operator for Append {
     }
 }
 
-/// As of a sink: a stream that was dropped does not reach its end.
+/// Discards the output of a stream that was dropped before its end, as sinks do.
 impl Drop for Append {
     fn drop(&mut self) {
         if !self.is_ended {

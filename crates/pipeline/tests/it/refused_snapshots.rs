@@ -166,7 +166,7 @@ fn files_that_were_changed_since_the_snapshot_are_refused_in_a_sentence_and_left
 #[test]
 fn the_partial_file_of_another_run_is_refused_and_left_as_it_is() {
     let refused = refused_after(|scratch| {
-        // The same pipeline begins anew with other records, and is killed later in its input.
+        // The pipeline starts again with other records, and is killed later in its input.
         fs::rename(scratch.path("in.csv"), scratch.path("first.csv")).unwrap();
         fs::rename(scratch.path("all.txt"), scratch.path("first.txt")).unwrap();
         scratch.file("in.csv", (0..ROWS).map(|n| format!("{}\n", n + 7)).collect::<String>());

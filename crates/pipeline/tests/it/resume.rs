@@ -288,7 +288,7 @@ fn a_pipeline_that_is_halted_before_its_last_snapshot_writes_no_row_twice() {
     for (number, description) in [description(&scratch), in_flight].iter().enumerate() {
         let file = scratch.path(&format!("snapshot{number}"));
         let whole = lines(description, "");
-        // Of the run that was not halted.
+        // Removes the output of the uninterrupted run.
         let _ = std::fs::remove_file(&appended);
         let pipeline = Pipeline::parse(description, "resume.toml").unwrap();
         let (mut running, run, first) = start(description, None, 0);

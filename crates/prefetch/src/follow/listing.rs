@@ -8,7 +8,7 @@ use sakiyomi_os::process::Entry;
 /// An order of traversal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// As listed by the file system.
+    /// The order in which the file system lists them.
     Listing,
     /// By inode number.
     Number,

@@ -341,7 +341,7 @@ impl Reading {
         /// A file that was read to its end shows that the files after it will be read, if at least this much of it was
         /// read.
         const READ_THROUGH_MIN_BYTES: u64 = 64 << 10;
-        /// Of smaller files, this many show it.
+        /// Number of smaller files that show it.
         const READ_THROUGH_MIN_FILES: usize = 2;
         let passed = self.passed.bytes + offset.saturating_sub(if index == 0 { self.first } else { 0 });
         let Some(coming) = self.coming.as_mut().filter(|coming| !coming.unlocked) else { return };

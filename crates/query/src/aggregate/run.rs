@@ -57,7 +57,7 @@ pub fn aggregate(
     aggregate_within(job, &SpillPlace::of(job)?, bytes, aggregation, inputs)
 }
 
-/// As [`aggregate`], with a given memory and spill destination.
+/// Like [`aggregate`], with a given memory and spill destination.
 pub(crate) fn aggregate_within(
     job: &Job,
     place: &SpillPlace,

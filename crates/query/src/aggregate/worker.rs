@@ -75,7 +75,7 @@ pub(crate) fn group_bytes(aggregation: &Aggregation, keys: &[ArrayRef]) -> Resul
 /// Returns the number of states that [`fused`] would update as sums and as counts on sampled rows, and of others.
 ///
 /// # Errors
-/// Those of the arguments.
+/// Returns the errors of the arguments.
 pub(crate) fn state_counts(aggregation: &Aggregation, sample: &RecordBatch) -> Result<[u64; 3], Error> {
     let layout = Layout::new(aggregation);
     let mut program = Program::new(&layout.arguments);

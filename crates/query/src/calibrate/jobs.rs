@@ -55,7 +55,7 @@ fn rounds(sites: usize) -> usize {
 /// Runs the jobs, and fits corrections of the costs to them. Calls `begin` with each of [`steps`] before it.
 ///
 /// # Errors
-/// Those of `begin`, of the files and of the jobs. A job that the devices' calibrations cannot predict is left out.
+/// Returns the errors of `begin`, of the files and of the jobs. A job that the devices' calibrations cannot predict is left out.
 pub(super) fn measure(
     effort: Effort,
     operators: &OperatorCosts,

@@ -276,7 +276,7 @@ fn grouping(effort: Effort, input: &InMemory, states: &[(Function, usize)]) -> R
     grouping_by(effort, input, 1, states)
 }
 
-/// As [`grouping`], by some columns.
+/// Like [`grouping`], by some columns.
 fn grouping_by(
     effort: Effort,
     input: &InMemory,
@@ -296,7 +296,7 @@ pub(super) struct Grouped {
     /// Finding the group of a row, and adding a new one.
     pub(super) find: Curve,
     pub(super) insert: Curve,
-    /// The same, for a group of a thread that is merged into a table of all groups.
+    /// Costs of merging a group of a thread into a table of all groups.
     pub(super) merge: Curve,
     pub(super) merge_insert: Curve,
 }

@@ -69,9 +69,9 @@ pub struct Factor {
 /// Corrections of a kind of phase, or of whole jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Correction {
-    /// Of the elapsed time that is predicted with the corrected CPU time.
+    /// Factor of the elapsed time that is predicted with the corrected CPU time.
     pub elapsed: Factor,
-    /// Of the CPU time.
+    /// Factor of the CPU time.
     pub cpu: Factor,
 }
 
@@ -91,11 +91,11 @@ pub struct PhaseCorrection {
 pub struct Corrections {
     /// Number of jobs to which they were fitted; without jobs, predictions are not corrected.
     pub jobs: u64,
-    /// Those of the kinds that the jobs had.
+    /// Corrections of the kinds of phases that the jobs had.
     pub phases: Vec<PhaseCorrection>,
-    /// That of other kinds.
+    /// Correction of other kinds of phases.
     pub others: Correction,
-    /// That of the sum of the corrected phases.
+    /// Correction of the sum of the corrected phases.
     pub whole: Correction,
 }
 

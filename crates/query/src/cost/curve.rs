@@ -31,7 +31,7 @@ impl Curve {
         Curve { points: rising(&points) }
     }
 
-    /// The same cost at each size.
+    /// Returns a curve with this cost at every size.
     #[must_use]
     pub fn constant(ns: f64) -> Curve {
         Curve { points: vec![CurvePoint { size: 1.0, ns }] }

@@ -42,7 +42,7 @@ impl Flow {
         Flow { random: true, ..Flow::read(role, bytes) }
     }
 
-    /// The same flow, of which threads wait for all but `ahead` units of their work.
+    /// Returns the flow, with threads that wait for all but `ahead` units of their work.
     pub(crate) fn ahead(self, ahead: usize) -> Flow {
         Flow { ahead: Some(ahead), ..self }
     }

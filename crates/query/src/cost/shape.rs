@@ -133,7 +133,7 @@ pub struct KeyShape {
     /// Mean number of rows of the table with the same 64-bit code of their key, if codes are those of partitions in key
     /// order; 1 if codes determine the order.
     pub rows_per_code: f64,
-    /// The same, if codes are those of the ranges of the whole table, as in runs.
+    /// Rows per code if codes are those of the ranges of the whole table, as in runs.
     pub rows_per_run_code: f64,
     /// Texts in the key that a code has bits of.
     pub texts: f64,

@@ -30,7 +30,7 @@ const BUCKET_ROWS_MAX: u64 = 1 << 18;
 /// Copies of a bucket in memory while it is shuffled: its batches, and the result.
 const BUCKET_COPIES: usize = 2;
 
-/// The same with the encoded result, whose memory the encoder reserves.
+/// Copies of a bucket including the encoded result, whose memory the encoder reserves.
 const ENCODED_BUCKET_COPIES: usize = BUCKET_COPIES + 1;
 
 /// Converts shuffled rows into an item, on any thread.

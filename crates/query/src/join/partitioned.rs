@@ -93,7 +93,7 @@ impl Pairs {
         Pairs::with_spills(job, inputs, condition, kind, spills)
     }
 
-    /// As [`Pairs::new`], with the spill files of both sides.
+    /// Like [`Pairs::new`], with the spill files of both sides.
     pub(super) fn with_spills(
         job: &Job,
         inputs: [JoinInput<'_>; 2],

@@ -57,7 +57,7 @@ impl Calibrated<'_> {
 /// The plan of a sort.
 ///
 /// # Errors
-/// As [`super::sort`]; also if a calibration lacks a measurement that the plan needs.
+/// Returns the errors of [`super::sort`]; also an error if a calibration lacks a measurement that the plan needs.
 pub fn explain_sort(
     job: &Job,
     input: Input,
@@ -108,7 +108,7 @@ fn sampled_ratio(rows: &Rows, shaped: &SampledTable, places: &[usize]) -> f64 {
 /// The plan of a join.
 ///
 /// # Errors
-/// As [`super::join`]; also if a calibration lacks a measurement that the plan needs.
+/// Returns the errors of [`super::join`]; also an error if a calibration lacks a measurement that the plan needs.
 pub fn explain_join(
     job: &Job,
     left: Table,
@@ -136,7 +136,7 @@ pub fn explain_join(
 /// The plan of an aggregation.
 ///
 /// # Errors
-/// As [`super::aggregate`]; also if a calibration lacks a measurement that the plan needs.
+/// Returns the errors of [`super::aggregate`]; also an error if a calibration lacks a measurement that the plan needs.
 pub fn explain_aggregate(
     job: &Job,
     input: Input,
@@ -151,7 +151,7 @@ pub fn explain_aggregate(
 /// The plan of TPC-H query 1.
 ///
 /// # Errors
-/// As [`super::q1`]; also if a calibration lacks a measurement that the plan needs.
+/// Returns the errors of [`super::q1`]; also an error if a calibration lacks a measurement that the plan needs.
 pub fn explain_q1(
     job: &Job,
     table: Table,

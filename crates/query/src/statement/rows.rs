@@ -225,7 +225,7 @@ impl Rows {
         Box::new(Transform::new(counted, self.condition.clone(), self.projection.clone()))
     }
 
-    /// As [`Rows::sample`] with a sort's number of rows, and as a phase of the job.
+    /// Like [`Rows::sample`] with a sort's number of rows, and as a phase of the job.
     pub(super) fn splitter_sample(&self, job: &Job, places: &[usize]) -> Result<RecordBatch, Error> {
         let sampling = Meter::start();
         let sample = self.sample(job, places, SAMPLE_ROWS)?;

@@ -50,7 +50,7 @@ impl Stream {
         Stream::begin(path, open_stream(path)?, options)
     }
 
-    /// As [`Stream::open`], for any reader.
+    /// Like [`Stream::open`], for any reader.
     pub(super) fn begin(
         path: &Path,
         mut rest: Box<dyn Read + Send>,

@@ -269,7 +269,7 @@ fn nothing_at_all_is_a_page_too() {
     let nothing = Document::new(Run::default(), MountResult::default());
     assert!(page(&nothing).replace('\u{a0}', " ").contains("0 accesses in"));
     let nothing = Document::new(Run::default(), TopResult::default());
-    assert!(page(&nothing).contains("did no I/O between two looks"));
+    assert!(page(&nothing).contains("did no I/O between two updates"));
 }
 
 proptest! {

@@ -6,9 +6,9 @@ use toml::{Table, Value};
 
 use super::{Scenario, SpecError};
 
-/// What stands before a key of the drive itself, which has dots of its own.
+/// Prefix of a key of the drive itself, which contains dots.
 const DRIVE: &str = "drive.set.";
-/// What stands before a group of keys that are set together.
+/// Prefix of a group of keys that are set together.
 const CASE: &str = "case.";
 
 impl Scenario {

@@ -145,7 +145,7 @@ pub(super) struct Generator {
 }
 
 impl Generator {
-    /// Of a pattern that was checked, up to a time, exclusive.
+    /// Returns a generator of a checked pattern, up to a time, exclusive.
     pub(super) fn new(pattern: &ArrivalPattern, until_ps: u64, random: Random) -> Generator {
         Generator { pattern: pattern.clone(), random, index: 0, units: 0.0, until_ps }
     }

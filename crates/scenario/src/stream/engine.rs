@@ -91,7 +91,7 @@ impl Core {
 struct Input {
     channel: usize,
     generator: Generator,
-    /// The same times, for the number of arrivals until now.
+    /// A second generator of these times, for the number of arrivals until now.
     meter: Generator,
     metered_ps: u64,
     /// The next tuple, which is meant to arrive then.
@@ -178,7 +178,7 @@ pub(super) struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    /// Of a stream that was checked.
+    /// Returns the engine of a checked stream.
     pub(super) fn new(spec: &StreamSpec<'a>) -> Engine<'a> {
         let StreamSpec { pipeline, topology, settings, .. } = spec;
         let (edges, operators) = (pipeline.edges().len(), pipeline.operators().len());

@@ -85,7 +85,7 @@ pub struct StreamOutcome {
     pub elapsed: Nanos,
     /// Latencies of all results that count.
     pub latency: LatencyFigures,
-    /// The same by operator that emits results.
+    /// Latencies by operator that emits results.
     pub sinks: Vec<(usize, LatencyFigures)>,
     /// Figures over time.
     pub intervals: Vec<IntervalFigures>,

@@ -115,7 +115,8 @@ pub(crate) fn any_scenario() -> impl Strategy<Value = Scenario> {
     })
 }
 
-/// The same programs in every run, unless PROPTEST_RNG_SEED is set: the goal is that no program at all is harmed, and
+/// All runs have equal programs, unless PROPTEST_RNG_SEED is set: the goal is that no program at all is
+/// harmed, and
 /// [`programs_that_were_harmed`] lists the exceptions found.
 pub(crate) fn config() -> ProptestConfig {
     let default = ProptestConfig::default();

@@ -24,7 +24,8 @@ struct Watched {
 }
 
 impl Cpus {
-    /// Of workers, in order, each pinned to a CPU or not, with the times of its thread if the kernel tells them.
+    /// Returns the CPUs of workers, in order, each pinned to a CPU or not, with the times of its thread if
+    /// the kernel reports them.
     pub(crate) fn new(pinned_to: &[Option<usize>], times: Vec<Option<Thread>>) -> Cpus {
         let workers = times.into_iter().zip(pinned_to).enumerate();
         let watched = workers.filter_map(|(worker, (times, &cpu))| {

@@ -44,13 +44,15 @@ const COUNTS_MAX: usize = 100;
 /// Time of measuring before the first plan, at least.
 const START_MIN_NS: u64 = 20_000_000;
 
-/// The same at most, if a source is behind: there is time left to carry the plan out within a tenth of a second.
+/// Maximum time to the first plan if a source is behind: it leaves time to carry the plan out within a tenth
+/// of a second.
 const START_LATE_MAX_NS: u64 = 60_000_000;
 
-/// The same if each operator has some samples.
+/// Maximum time to the first plan if each operator has some samples.
 const START_ROUGH_MAX_NS: u64 = 250_000_000;
 
-/// The same if it has not: at the low rate that this takes, a core holds nearly anything.
+/// Maximum time to the first plan if an operator has no samples: at such a low rate, one core holds nearly
+/// any pipeline.
 const START_MAX_NS: u64 = 2_000_000_000;
 
 /// Relative deviation of an operator's work with which the first plans can be made.

@@ -72,7 +72,7 @@ impl<M: Clone> Tracked<M> {
     /// By a meter for a half-life in nanoseconds, and the number of samples that an estimate needs to show a change.
     ///
     /// # Errors
-    /// As `meter`.
+    /// Returns the errors of `meter`.
     pub(crate) fn new<E>(meter: impl Fn(u64) -> Result<M, E>, samples_min: f64) -> Result<Tracked<M>, E> {
         let (fast, slow) = (meter(FAST_HALF_LIFE_NS)?, meter(SLOW_HALF_LIFE_NS)?);
         let blank = (fast.clone(), slow.clone());

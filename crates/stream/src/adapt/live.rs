@@ -93,11 +93,11 @@ impl Stream {
         self.adapt(topology, settings, None)
     }
 
-    /// As [`Stream::start_adaptive`], from a snapshot as [`Stream::start_from`]. The operators begin where they were
+    /// Like [`Stream::start_adaptive`], from a snapshot as [`Stream::start_from`]. The operators begin where they were
     /// placed when it was taken, if the topology and the constraints allow that, and else on as few cores as can be.
     ///
     /// # Errors
-    /// As [`Stream::start_adaptive`] and [`Stream::start_from`].
+    /// Returns the errors of [`Stream::start_adaptive`] and [`Stream::start_from`].
     pub fn start_adaptive_from(
         self,
         topology: Topology,

@@ -11,7 +11,7 @@ const WORK_CHANGE_MIN_RATIO: f64 = 0.02;
 /// Share by which the work of an operator changes before plans are made anew: what the reserve of a core absorbs.
 const LOAD_CHANGE_RATIO: f64 = 0.2;
 
-/// The same for plans that are old, or were made by rough figures.
+/// Relative change of a load that invalidates plans that are old, or were made from rough figures.
 const LOAD_CHANGE_OLD_RATIO: f64 = 0.05;
 
 /// Relative deviation up to which figures are precise: plans by rougher ones are made anew when these are known.

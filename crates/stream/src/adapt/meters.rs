@@ -25,7 +25,7 @@ const SERVICE_KNOWN_RATIO: f64 = 0.05;
 /// Relative difference of recent calls from a service time that is kept: half of the change that outdates plans.
 const SERVICE_KEPT_RATIO: f64 = 0.1;
 
-/// The same in standard deviations of the mean of those calls, for times that scatter.
+/// The tolerance in standard deviations of the mean of those calls, for times that scatter.
 const SERVICE_KEPT_DEVIATIONS: f64 = 3.0;
 
 /// Looks at the loads for which a service time is kept at most: two fifths of a second. The samples of an operator take

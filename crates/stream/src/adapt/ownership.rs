@@ -16,7 +16,7 @@ const WAITED_MAX_RATIO: f64 = 0.05;
 /// Time after which polling is tried again, at first.
 const RETRIAL_MIN_NS: u64 = 2_000_000_000;
 
-/// The same after several trials that failed.
+/// Time between trials after several failed ones.
 const RETRIAL_MAX_NS: u64 = 128_000_000_000;
 
 /// Watches the CPU of one worker.

@@ -15,7 +15,7 @@ pub(crate) struct RequestPace {
     /// When plans were asked for that have not come yet.
     requested_ns: Option<u64>,
     next_request_ns: u64,
-    /// The same for an urgent reason: planning then takes half of a core at most.
+    /// Time of the next request for an urgent reason: planning then takes half of a core at most.
     next_urgent_ns: u64,
     next_look_ns: u64,
     /// Tuples that had arrived at the last look.

@@ -34,7 +34,7 @@ impl Ground {
     /// The planner of a pipeline.
     ///
     /// # Errors
-    /// As [`Planner::new`] and [`Planner::with_constraints`].
+    /// Returns the errors of [`Planner::new`] and [`Planner::with_constraints`].
     pub(crate) fn planner<'a>(&'a self, pipeline: &'a Pipeline) -> Result<Planner<'a>, Error> {
         Planner::new(pipeline, &self.topology, self.settings)?.with_constraints(&self.constraints)
     }

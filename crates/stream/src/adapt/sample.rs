@@ -36,9 +36,10 @@ pub(crate) struct OperatorSample {
     pub(crate) sampled_ns: u64,
     /// Times of some of those since the last sample, in nanoseconds, the newest first.
     pub(crate) call_ns: Vec<u64>,
-    /// Of a source: scheduled arrival of its latest value. All times count from the start or the resumption; this is 0 if before it.
+    /// Scheduled arrival of the latest value of a source, from the start or the resumption; 0 if it was
+    /// before.
     pub(crate) arrival_ns: u64,
-    /// Of a source: the time before which nothing more is due.
+    /// Time before which no further value of a source is due.
     pub(crate) due_ns: u64,
 }
 

@@ -203,7 +203,7 @@ impl<T: Send + 'static, K: Key> Replicated<T, K> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// As [`Flow::follow`] for a replica.
+    /// Like [`Flow::follow`] for a replica.
     fn follow_as<O: Recover, U: Send + 'static>(
         &self,
         name: &str,

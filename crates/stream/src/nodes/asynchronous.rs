@@ -138,7 +138,7 @@ impl<O: AsyncOperator> AsyncNode<O> {
 
     fn send(&mut self, cx: &mut Context) {
         self.outputs.send(&self.guard.of.counters, cx);
-        // Those of the input pass.
+        // Watermarks of the input pass through.
         self.outputs.emitter.take_watermark();
     }
 

@@ -207,7 +207,7 @@ impl<S: Source> Head<S> {
             }
             pause
         }));
-        // Those that the source gave before it panicked.
+        // Counts the values that the source returned before it panicked.
         taken += self.due.len() - kept;
         arrival_last_ns = last_arrival_ns(&self.due[kept..], arrival_last_ns);
         let pause = result.unwrap_or_else(|panic| {

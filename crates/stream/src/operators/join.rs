@@ -58,9 +58,9 @@ impl<T: Value, F: FnMut(&T) -> u64 + Send + 'static, K: KeyBy<T>> JoinSide for S
 /// Which values of one key match, by their event times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Span {
-    /// Those in the same tumbling window of this size.
+    /// Pairs of values in the same tumbling window of this size.
     Window(u64),
-    /// Those of the second input that are at least and at most so much later than those of the first.
+    /// Pairs whose second value is later than the first by at least the one and at most the other time.
     Interval(i64, i64),
 }
 
@@ -72,7 +72,7 @@ enum Span {
 /// and whether they come before or after the other stream's progress is a matter of placement: an
 /// [`EventTime`](super::EventTime) before each input that drops late values makes that independent as well.
 ///
-/// Of the two event times of a pair, only the later one is sure not to be before the watermark of the output, if neither
+/// Only the later event time of a pair is sure not to be before the watermark of the output, if neither
 /// value was late in its own stream: operators that follow should take that one for the time of the pair.
 ///
 /// ```

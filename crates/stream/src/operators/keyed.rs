@@ -217,7 +217,7 @@ impl<P: KeyedProcess, K: KeyBy<P::In, Key = P::Key>> SaveState for Keyed<K, P> {
             if postponed.is_empty() {
                 timers.encode(body);
             } else {
-                // Of a call that has panicked.
+                // A call that panicked may have left postponed timers.
                 timers.iter().chain(postponed).cloned().collect::<BTreeSet<_>>().encode(body);
             }
         });

@@ -23,7 +23,7 @@ impl Stream {
     /// The worker of each operator, replicas apart, by a placement of all operators as [`Running::apply`] takes it.
     ///
     /// # Errors
-    /// As [`Running::apply`].
+    /// Returns the errors of [`Running::apply`].
     pub fn workers(&self, plan: &Placement) -> Result<Vec<usize>, Error> {
         Ok(Plan::new(plan, &self.shape)?.worker_of)
     }

@@ -26,7 +26,7 @@ impl Stream {
         unsaved.map(|operator| operator.name.as_str())
     }
 
-    /// As [`Stream::start`], from a snapshot. Operators and sources load their states; the numbers of tuples and the
+    /// Like [`Stream::start`], from a snapshot. Operators and sources load their states; the numbers of tuples and the
     /// stream's clock continue. Operators whose inputs had ended are not called again.
     ///
     /// If all states are saved, they become those of a stream that was not interrupted. Sinks receive the tuples since the
@@ -57,7 +57,7 @@ impl Running {
     /// Takes a snapshot while the stream goes on.
     ///
     /// # Errors
-    /// As [`PendingSnapshot::wait`].
+    /// Returns the errors of [`PendingSnapshot::wait`].
     pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
         self.begin_snapshot().wait()
     }

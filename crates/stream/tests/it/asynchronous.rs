@@ -216,7 +216,7 @@ fn results_are_those_of_a_loop_whatever_the_order_of_replies_and_the_placement()
         let dead = counts.dead_letters;
         assert_eq!(dead > 0, on_panic != OnPanic::Stop, "seed {seed}");
         assert_eq!(counts.restarts, if on_panic == restart { dead } else { 0 });
-        // Those of an operator that was restarted may still be open.
+        // Requests of an operator that was restarted may still be open.
         assert!(on_panic == restart || open_max.load(Ordering::Relaxed) <= in_flight_max);
     }
 }

@@ -225,7 +225,7 @@ impl Digest {
         self.add(mix(!time_ns));
     }
 
-    /// As a sink saves it.
+    /// Returns the state as a sink saves it.
     pub(crate) fn bytes(self) -> Vec<u8> {
         saved(&Digests { digest: self, result: Arc::default() })
     }

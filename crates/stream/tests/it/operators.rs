@@ -116,7 +116,7 @@ fn end<O: Operator>(operator: &mut O, outputs: &mut Vec<(O::Out, u64)>) {
     outputs.extend(out.drain());
 }
 
-/// As [`run`], with an operator that takes over from another one, by its saved state, before each of these steps.
+/// Like [`run`], with an operator that takes over from another one, by its saved state, before each of these steps.
 fn run_with_reloads<O: Operator<In = Event> + SaveState>(
     make: impl Fn() -> O,
     steps: &[Step],

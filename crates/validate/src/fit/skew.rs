@@ -83,7 +83,7 @@ fn best(pairs: &[Pair], track: f64) -> Skew {
     let mut skew = best.0;
     let mut step = 0.5;
     while step >= STEP_MIN_SECTORS {
-        // So far apart, a step is an eighth of a turn.
+        // With this many samples, a step is an eighth of a revolution.
         skew = climbed(pairs, skew, step, track, (track / step / 8.0) as i64);
         step /= 2.0;
     }
@@ -220,7 +220,7 @@ mod tests {
                 ("geometry.zones.0.track_skew", "34"),
                 ("geometry.zones.0.cylinder_skew", "47"),
             ]);
-            // What the drive takes for commands and seeks is not known.
+            // The drive's times of commands and seeks are not known.
             let start = with(&[layout, ("interface.overhead.read_miss", "3ms")]);
             let found = skewed(&start, &measured_on(&real)).unwrap();
             let zone = &found.geometry.zones[0];

@@ -53,7 +53,7 @@ impl Figures {
         })
     }
 
-    /// As an object, with units in its keys.
+    /// Returns the figures as an object, with units in its keys.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let ns = |time: Duration| time.as_nanos() as u64;

@@ -204,7 +204,7 @@ impl Search<'_> {
             }
             Err(error) => {
                 self.refuse(name, &in_words(&error), sum);
-                // As GNU grep, which counts the part that it could read.
+                // GNU grep counts the part that it could read.
                 is_directory(&error).then_some(0)
             }
         }

@@ -336,7 +336,7 @@ mod tests {
         let done = cleared(&control, &Whose::All).unwrap();
         assert_eq!((taken.lock().unwrap().len(), done.result.owners.len()), (2, 2));
         assert!(done.in_words().lines().all(|line| line.starts_with("cleared: process")));
-        assert!(done.refused[0].to_string().contains("control group /batch is another user's"));
+        assert!(done.refused[0].to_string().contains("control group /batch belongs to another user"));
         // The reply must not deny that a rate existed.
         let done = cleared(&control, &Whose::Group("/batch".to_owned())).unwrap();
         assert_eq!((done.in_words().as_str(), done.refused.len()), ("No rate was removed.", 1));

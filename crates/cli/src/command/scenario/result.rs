@@ -47,7 +47,7 @@ pub(crate) fn point(
     }
 }
 
-/// What was published for these values, in nanoseconds.
+/// Returns the published time for these values, in nanoseconds.
 fn published(scenario: &Scenario, at: &BTreeMap<&str, &str>) -> Option<u64> {
     let found = scenario.published.iter().find(|published| {
         published.elapsed.is_some()

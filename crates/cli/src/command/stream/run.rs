@@ -161,7 +161,7 @@ impl Run {
         let period = self.interval.map_or(UPDATE_PERIOD, |time| Duration::from_nanos(time.0));
         let mut progress = Progress::new(None, common.quiet);
         let (mut update_at, mut is_interrupted, mut has_complained) = (namer.begun + period, false, false);
-        // Of each sink the end of the windows that were written.
+        // End of the last written window of each sink.
         let mut told_ns: BTreeMap<String, u64> = BTreeMap::new();
         // The first snapshot, before the stream is waited for.
         series.iter_mut().for_each(|series| series.advance(adaptive, Instant::now()));

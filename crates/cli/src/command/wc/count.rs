@@ -138,7 +138,7 @@ impl Tool<'_> {
             Err(error) => error,
         };
         complain(&format!("wc: {}: {}", self.names.display(index), in_words(&error)));
-        // As GNU wc, which prints a line for each file that it could open.
+        // GNU wc prints a line for each file that it could open.
         let is_opened = !matches!(error, read::Error::Open { .. });
         is_opened.then(|| Counted { failed: true, ..Counted::default() })
     }

@@ -114,7 +114,7 @@ impl Footer {
     /// Writes the page indexes, the metadata and the end of the file by `write`, from file offset `base` on.
     ///
     /// # Errors
-    /// Those of `write` and of spill files, and if the metadata exceed 4 GiB.
+    /// Returns the errors of `write` and of spill files, and an error if the metadata exceed 4 GiB.
     pub(super) fn finish(
         self,
         base: u64,

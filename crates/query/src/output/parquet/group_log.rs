@@ -129,7 +129,7 @@ impl FinishedLog {
     /// Calls `take` with each entry, in the order of the row groups.
     ///
     /// # Errors
-    /// Those of `take`, and of reading what was spilled.
+    /// Returns the errors of `take`, and of reading what was spilled.
     pub(super) fn for_each(&self, mut take: impl FnMut(Entry<'_>) -> Result<(), Error>) -> Result<(), Error> {
         let mut rest = Vec::new();
         if let Some((run, account)) = &self.spilled {

@@ -149,7 +149,7 @@ impl Located {
 /// A row group that can be divided.
 #[derive(Debug)]
 pub(in crate::table) struct Division {
-    /// Of the projected leaves, in file order.
+    /// Pages of the projected leaves, in file order.
     pub(super) leaves: Vec<Arc<LeafPages>>,
     rows: u64,
     bytes: u64,

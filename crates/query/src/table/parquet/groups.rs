@@ -86,7 +86,7 @@ impl RowGroups {
     /// Takes the row groups of a footer, and passes each one to `check` before its numbers are used.
     ///
     /// # Errors
-    /// Those of the library, and of `check`, which is given the index of the row group.
+    /// Returns the errors of the library, and of `check`, which is given the index of the row group.
     pub(super) fn new(
         descriptor: SchemaDescPtr,
         mut footer: Vec<u8>,
@@ -176,7 +176,7 @@ impl RowGroups {
     /// Decodes a row group, without statistics: it is the only one in what is returned.
     ///
     /// # Errors
-    /// Those of the library.
+    /// Returns the errors of the library.
     pub(super) fn group(&self, index: usize) -> Result<Arc<ParquetMetaData>, Error> {
         let options = self.options(ParquetStatisticsPolicy::SkipAll, ParquetStatisticsPolicy::SkipAll);
         self.decode(index..index + 1, &options).map(Arc::new)
@@ -185,7 +185,7 @@ impl RowGroups {
     /// Decodes all row groups with the statistics of a leaf, and passes a few at a time to `take`; none if there are none.
     ///
     /// # Errors
-    /// Those of the library and of `take`.
+    /// Returns the errors of the library and of `take`.
     pub(super) fn with_statistics(
         &self,
         leaf: usize,

@@ -16,9 +16,9 @@ use crate::table::source::SourceReader;
 /// Memory in bytes for the pages of a row group that are decoded at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::table) struct PageMemory {
-    /// Of all columns.
+    /// Memory of the pages of all columns.
     pub(in crate::table) all: usize,
-    /// Of the column with the largest pages: columns can be decoded in turn.
+    /// Memory of the column with the largest pages: columns can be decoded in turn.
     pub(in crate::table) largest: usize,
 }
 

@@ -27,7 +27,7 @@ pub struct RegulationPoint {
     pub formula_allowance: u32,
     /// The most frequent allowance in the second half.
     pub allowance: u32,
-    /// The same for each run.
+    /// The most frequent allowance in the second half of each run.
     pub allowances: Vec<u32>,
     /// Number of regulated I/Os after which it was first reached.
     pub settled_ios: u64,

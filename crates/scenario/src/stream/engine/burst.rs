@@ -34,7 +34,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Of the channels from one on, that whose next tuple has been ready for longest, and since when.
+    /// Returns the channel, from `first_channel` on, whose next tuple has been ready for longest, and since
+    /// when.
     fn pick(&mut self, core: usize, first_channel: usize) -> Option<(usize, u64)> {
         if first_channel == 0 && !self.cores[core].drains.is_empty() {
             // Tuples nearer to the end of the segment are older.

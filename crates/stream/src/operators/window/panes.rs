@@ -24,9 +24,9 @@ pub(super) struct Pane<K, S> {
 
 /// States by key.
 enum Slots<K, S> {
-    /// Of a pane that values come for.
+    /// States of a pane that still receives values.
     Table(Table<K, Slot<S>>),
-    /// Of a pane that several windows are made of, in the order of the keys.
+    /// States of a pane that several windows consist of, in the order of the keys.
     Sorted(Vec<(K, Slot<S>)>),
 }
 

@@ -204,7 +204,7 @@ where
             Some(list) => add_to(list, key),
             None if is_late => late.count(),
             None => {
-                // Of a value that panics nothing stays.
+                // If adding the value panics, nothing of it remains.
                 let mut list = SessionList::default();
                 add_to(&mut list, key);
                 keys.insert(key.clone(), list);
@@ -218,7 +218,7 @@ where
         }
         self.watermark_ns = time_ns;
         let mut results = Vec::new();
-        // Of a call that has panicked.
+        // A call that panicked may have left due sessions.
         self.visit_due(&mut results);
         // Timers that are set on the way are later than the watermark.
         while let Some(timer) = self.timers.peek()

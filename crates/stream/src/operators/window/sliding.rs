@@ -223,10 +223,10 @@ impl<T, F, K: KeyBy<T>, A: Aggregate<T>> Windows<T, F, K, A> {
         self.aggregate.output(&state)
     }
 
-    /// As [`Windows::emit`] of a tumbling window that no late value changes: nothing is copied.
+    /// Like [`Windows::emit`] of a tumbling window that no late value changes: nothing is copied.
     fn emit_and_free(&mut self, end: u128, out: &mut Emitter<WindowResult<K::Key, A::Output>>) {
         let window = self.grid.window(end);
-        // Of a call that has panicked.
+        // A call that panicked may have left entries.
         self.drained.clear();
         self.panes.drain(*self.grid.panes(end).start(), &mut self.drained);
         self.drained.sort_unstable_by(|one, other| one.0.cmp(&other.0));

@@ -47,7 +47,7 @@ impl Aggregate<Event> for Amounts {
     }
 }
 
-/// As [`call`], without the outputs of a call that panics. Whether it does not.
+/// Like [`call`], without the outputs of a call that panics. Whether it does not.
 fn call_or_skip<O: Operator<In = Event>>(
     operator: &mut O,
     step: Step,

@@ -83,7 +83,7 @@ impl Backlog {
         while let Some((end_ns, left)) = self.ticks.front_mut() {
             if *left > tuples + 1e-9 {
                 *left -= tuples;
-                // Of those of the tick, the rest is due later.
+                // The remaining tuples of the tick are due later.
                 return *end_ns - TICK_NS / 2;
             }
             tuples -= *left;
@@ -103,7 +103,7 @@ impl World {
         World::with(graph, cores, seed, Settings::default().with_latency_slack_ratio(100.0))
     }
 
-    /// The same with other requirements on plans.
+    /// Returns a world with other requirements on plans.
     pub(super) fn with(graph: Graph, cores: usize, seed: u64, settings: Settings) -> World {
         let hop = Hop { send_ns: 30.0, receive_ns: 80.0, wake_ns: 25e3, waker_ns: 9e3, ..Hop::FREE };
         let topology = Topology::uniform(cores, hop).unwrap();
