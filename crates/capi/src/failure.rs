@@ -41,7 +41,7 @@ impl From<sakiyomi_io::Error> for Failure {
             sakiyomi_io::Error::Open { source, .. } => number_of(source),
             _ => libc::EIO,
         };
-        Failure { number, text: in_full(&error) }
+        Failure { number, text: error_chain(&error) }
     }
 }
 
@@ -55,7 +55,7 @@ impl From<sakiyomi_iorate::Error> for Failure {
             // Errors inside the mount, and refusals added by later versions.
             _ => libc::EIO,
         };
-        Failure { number, text: in_full(&error) }
+        Failure { number, text: error_chain(&error) }
     }
 }
 
@@ -72,7 +72,7 @@ fn number_of_refusal(why: &Refusal) -> i32 {
     }
 }
 
-fn in_full(error: &dyn Error) -> String {
+fn error_chain(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
 

@@ -92,7 +92,7 @@ impl TraceArgs {
     }
 
     /// Describes how the trace is read, where options change its content.
-    fn in_words(&self) -> impl Iterator<Item = String> {
+    fn describe(&self) -> impl Iterator<Item = String> {
         let device = self.device.map(|device| format!("device {device}"));
         let map = self.map.as_ref().map(|_| "devices concatenated".to_owned());
         let scale = (self.time_scale != 1.0).then(|| format!("times x {}", self.time_scale));
@@ -165,12 +165,12 @@ impl WorkloadArgs {
     }
 
     /// Describes how the trace is replayed for a result, unless simply at its own times.
-    pub(crate) fn in_words(&self, replay: &Replay) -> Vec<String> {
+    pub(crate) fn describe(&self, replay: &Replay) -> Vec<String> {
         let mut words = Vec::new();
         if let Pace::Closed { outstanding } = replay.pace {
             words.push(format!("closed loop, {outstanding} outstanding"));
         }
-        words.extend(self.reading.in_words());
+        words.extend(self.reading.describe());
         words.extend(self.replaying.wrap.then(|| "wrapped".to_owned()));
         let bounded = replay.host_queue != HOST_QUEUE_DEFAULT as usize;
         words.extend(bounded.then(|| format!("host queue of {}", replay.host_queue)));
@@ -194,9 +194,9 @@ pub(crate) struct MeasurementArgs {
 
 impl MeasurementArgs {
     /// Describes how the trace is read and replayed, for a result.
-    pub(crate) fn in_words(&self, pace: Option<&str>) -> Vec<String> {
+    pub(crate) fn describe(&self, pace: Option<&str>) -> Vec<String> {
         let wrapped = self.wrap.then(|| "wrapped".to_owned());
-        pace.map(str::to_owned).into_iter().chain(self.reading.in_words()).chain(wrapped).collect()
+        pace.map(str::to_owned).into_iter().chain(self.reading.describe()).chain(wrapped).collect()
     }
 }
 

@@ -169,7 +169,7 @@ pub(crate) fn exit_with(error: &clap::Error) -> ! {
             Ok(()) => 0,
             Err(error) if crate::is_closed_pipe(&error) => 0,
             Err(error) => {
-                console::complain(&format!("{error:#}"));
+                console::print_error(&format!("{error:#}"));
                 usage_error_code()
             }
         }

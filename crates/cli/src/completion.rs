@@ -14,7 +14,7 @@ use anyhow::Result;
 use clap::Command;
 use clap_complete::Shell;
 
-use crate::console::say;
+use crate::console::print_text;
 use target::Target;
 
 /// First argument with which a shell requests completions.
@@ -67,7 +67,7 @@ pub(crate) fn requested(cli: impl FnOnce() -> Command) -> Option<Result<ExitCode
     (arguments.next()? == REQUEST).then(|| {
         let index = arguments.next().and_then(|index| index.to_str()?.parse().ok()).unwrap_or(0);
         let words: Vec<String> = arguments.map(lossy).collect();
-        say(&as_lines(&answer(cli(), &words, index))).map(|()| ExitCode::SUCCESS)
+        print_text(&as_lines(&answer(cli(), &words, index))).map(|()| ExitCode::SUCCESS)
     })
 }
 

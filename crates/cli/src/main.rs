@@ -55,11 +55,11 @@ fn exit_code(result: anyhow::Result<ExitCode>) -> ExitCode {
         Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) if error.is::<Interrupted>() => {
-            console::complain(&error.to_string());
+            console::print_error(&error.to_string());
             ExitCode::from(progress::INTERRUPTED_EXIT_CODE)
         }
         Err(error) => {
-            console::complain(&in_a_sentence(&error));
+            console::print_error(&in_a_sentence(&error));
             ExitCode::from(2)
         }
     }

@@ -102,7 +102,7 @@ impl Measurement {
     }
 
     /// Describes the free replay, unless it is simply at the trace's own times.
-    pub(crate) fn in_words(&self) -> Option<&'static str> {
+    pub(crate) fn describe(&self) -> Option<&'static str> {
         match self.pace {
             Pace::Closed if self.delays_before => Some("closed loop, delays before their requests"),
             Pace::Closed => Some("closed loop"),

@@ -126,7 +126,7 @@ pub(crate) fn plainly(error: &io::Error) -> String {
 }
 
 /// Describes the error of a file whose name precedes the message.
-pub(crate) fn in_words(error: &Error) -> String {
+pub(crate) fn describe(error: &Error) -> String {
     match error {
         Error::Open { source, .. } | Error::Stream { source, .. } => plainly(source),
         error => {

@@ -75,13 +75,13 @@ impl FixedSpec {
     fn set(&mut self, part: &str) -> Result<(), String> {
         let (key, value) = part.split_once('=').ok_or("there is no `=`")?;
         match key {
-            "latency" => self.latency = value.parse().map_err(in_words)?,
+            "latency" => self.latency = value.parse().map_err(describe)?,
             "bandwidth" => {
-                self.bandwidth = Some(value.strip_suffix("/s").unwrap_or(value).parse().map_err(in_words)?);
+                self.bandwidth = Some(value.strip_suffix("/s").unwrap_or(value).parse().map_err(describe)?);
             }
-            "size" => self.size = value.parse().map_err(in_words)?,
-            "parallel" => self.parallel = value.parse().map_err(in_words)?,
-            "spread" => self.spread = value.parse().map_err(in_words)?,
+            "size" => self.size = value.parse().map_err(describe)?,
+            "parallel" => self.parallel = value.parse().map_err(describe)?,
+            "spread" => self.spread = value.parse().map_err(describe)?,
             _ => return Err("the keys are latency, parallel, bandwidth, spread and size".to_owned()),
         }
         self.check()
@@ -100,7 +100,7 @@ impl FixedSpec {
     }
 }
 
-fn in_words(error: impl fmt::Display) -> String {
+fn describe(error: impl fmt::Display) -> String {
     error.to_string()
 }
 

@@ -60,7 +60,7 @@ pub enum Granted {
 impl Granted {
     /// Describes it: `ordinary pages`, `transparent huge pages`, `reserved huge pages`.
     #[must_use]
-    pub fn in_words(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Granted::Ordinary => "ordinary pages",
             Granted::TransparentHuge => "transparent huge pages",

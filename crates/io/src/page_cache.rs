@@ -5,7 +5,7 @@
 //! [`drop_pages`] check the outcome and return it.
 //!
 //! - **`cachestat` counts requested pages, `mincore` pages that have arrived.** A page enters the page cache before
-//!   its read begins. To learn whether a program would wait, use [`By::Mincore`].
+//!   its read begins. To learn whether a program would wait, use [`ResidencyCall::Mincore`].
 //! - **Read-ahead is silently cut** to the larger of the device's `read_ahead_kb`, as it was when the file was
 //!   opened, and its `max_sectors_kb`: a request for 16 MB of a FUSE file fetches 128 KB and returns success.
 //!   [`fetch`] splits the range into pieces.
@@ -38,7 +38,7 @@ pub struct Residency {
     pub pages: u64,
     /// Pages of the range that are in memory.
     pub cached: u64,
-    /// Further counts; `None` with [`By::Mincore`].
+    /// Further counts; `None` with [`ResidencyCall::Mincore`].
     pub detail: Option<Detail>,
 }
 
@@ -72,7 +72,7 @@ impl Residency {
 
 /// The system call that reports which pages are in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum ResidencyCall {
     /// `cachestat` (Linux 6.5): counts pages from the moment when their read was requested.
     Cachestat,
     /// `mincore` on a mapping, several times slower: counts pages that can be read without waiting. The file must be
@@ -85,9 +85,9 @@ pub enum By {
 /// # Errors
 /// If the system call fails, or would return wrong counts.
 pub fn residency(file: &File, range: Range<u64>) -> Result<Residency, Error> {
-    match residency_by(file, range.clone(), By::Cachestat) {
+    match residency_by(file, range.clone(), ResidencyCall::Cachestat) {
         Err(Error::System { source, .. }) if is_not_offered(&source) => {
-            residency_by(file, range, By::Mincore)
+            residency_by(file, range, ResidencyCall::Mincore)
         }
         other => other,
     }
@@ -103,14 +103,14 @@ fn is_not_offered(error: &io::Error) -> bool {
 ///
 /// # Errors
 /// If the system call fails, or would return wrong counts.
-pub fn residency_by(file: &File, range: Range<u64>, by: By) -> Result<Residency, Error> {
+pub fn residency_by(file: &File, range: Range<u64>, by: ResidencyCall) -> Result<Residency, Error> {
     let failed = |source| Error::System { what: "query the cached pages of a file".into(), source };
     let range = clipped(file, range).map_err(failed)?;
     let pages = pages_of(&range);
     let residency = match by {
         _ if pages.is_empty() => Ok(Residency { pages: 0, cached: 0, detail: None }),
-        By::Cachestat => cachestat(file, &range, pages.end - pages.start),
-        By::Mincore => mincore(file, &pages),
+        ResidencyCall::Cachestat => cachestat(file, &range, pages.end - pages.start),
+        ResidencyCall::Mincore => mincore(file, &pages),
     };
     residency.map_err(failed)
 }
@@ -388,7 +388,7 @@ mod tests {
     fn wait_for(file: &File, range: &Range<u64>, pages: u64) -> Residency {
         let begun = Instant::now();
         loop {
-            let found = residency_by(file, range.clone(), By::Mincore).unwrap();
+            let found = residency_by(file, range.clone(), ResidencyCall::Mincore).unwrap();
             if found.cached == pages || begun.elapsed() > Duration::from_secs(10) {
                 return found;
             }
@@ -429,7 +429,9 @@ mod tests {
         let file = File::open(scratch.path("short")).unwrap();
         #[expect(clippy::reversed_empty_ranges, reason = "a range that the caller got wrong is an empty one")]
         for range in [0..0, 10..10, 10..20, u64::MAX..u64::MAX, 9..3] {
-            for found in [residency(&file, range.clone()), residency_by(&file, range.clone(), By::Mincore)] {
+            for found in
+                [residency(&file, range.clone()), residency_by(&file, range.clone(), ResidencyCall::Mincore)]
+            {
                 assert_eq!(found.unwrap().pages, 0, "{range:?}");
             }
             assert_eq!(fetch(&file, range.clone()).unwrap().pages, 0);

@@ -142,7 +142,7 @@ pub struct ReadStream {
     /// Size of the smallest block, and guarantee of the account, in bytes.
     block_min: usize,
     /// Reads in flight, by tag.
-    flying: Vec<Option<Flying>>,
+    flying: Vec<Option<InFlightRead>>,
     free: Vec<usize>,
     /// Sequence number of the next range to read.
     planned: u64,
@@ -157,7 +157,7 @@ pub struct ReadStream {
     failed: bool,
 }
 
-struct Flying {
+struct InFlightRead {
     /// Sequence number of its first range.
     place: u64,
     first: Range<u64>,
@@ -515,7 +515,7 @@ impl ReadStream {
         let Planned { file, first, others } = planned;
         let op = Op::read(slot as u64, file, span.offset, span.length, payload);
         let progress = Progress::new(span);
-        self.flying[slot] = Some(Flying { place, first, others, progress, service: Duration::ZERO });
+        self.flying[slot] = Some(InFlightRead { place, first, others, progress, service: Duration::ZERO });
         self.stream.submit(op);
     }
 
@@ -610,8 +610,8 @@ impl ReadStream {
     }
 
     /// Makes the blocks of a completed read ready.
-    fn give(&mut self, flying: Flying, op: Op) {
-        let Flying { place, first, others, progress, service } = flying;
+    fn give(&mut self, flying: InFlightRead, op: Op) {
+        let InFlightRead { place, first, others, progress, service } = flying;
         let Op { payload, file, .. } = op;
         let span = progress.span();
         self.stats.bytes += span.within.len() as u64;

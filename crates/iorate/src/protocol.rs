@@ -87,7 +87,7 @@ pub enum Rate {
 /// The answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum Reply {
     /// The rate was set.
     Given {
         /// Whether it is not guaranteed.
@@ -295,14 +295,14 @@ mod tests {
             assert_eq!(decode::<Message>(&encode(&message).unwrap()[..]).unwrap(), message);
         }
         let refusals = [Refusal::NotRegulated, Refusal::TooMany { most: 3 }, Refusal::NoProcess { pid: 4 }];
-        for answer in refusals.map(Answer::Refused) {
-            assert_eq!(decode::<Answer>(&encode(&answer).unwrap()[..]).unwrap(), answer);
+        for answer in refusals.map(Reply::Refused) {
+            assert_eq!(decode::<Reply>(&encode(&answer).unwrap()[..]).unwrap(), answer);
         }
     }
 
     #[test]
     fn what_does_not_fit_is_not_said() {
         assert!(encode(&Target::Group { path: "x".repeat(MESSAGE_BYTES) }).is_none());
-        assert!(decode::<Answer>(&[0; MESSAGE_BYTES]).is_err());
+        assert!(decode::<Reply>(&[0; MESSAGE_BYTES]).is_err());
     }
 }

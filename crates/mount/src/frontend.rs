@@ -12,7 +12,7 @@ use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Sectors};
 use crate::backing_pool::{BackingJob, BackingPool};
 use crate::in_flight::{Accounting, BackingIo, InFlight};
 use crate::layout::{BLOCK_BYTES, FileId, Layout, Metadata, NoSpace, Part, Run, Work};
-use crate::live::{Access, Extents, Question, RealtimeDevice, Stopped, Timeline};
+use crate::live::{Access, Extents, RateQuery, RealtimeDevice, Stopped, Timeline};
 use crate::request::{IoRequest, Issuer};
 use crate::shared_layout::SharedLayout;
 use crate::watch::Watch;
@@ -75,7 +75,7 @@ impl Frontend {
     }
 
     /// Sends a query to the regulated device.
-    pub(crate) fn ask(&self, question: Question) -> Result<(), Stopped> {
+    pub(crate) fn ask(&self, question: RateQuery) -> Result<(), Stopped> {
         self.device.as_ref().ok_or(Stopped)?.ask(question)
     }
 

@@ -21,10 +21,10 @@
 pub mod command;
 pub mod memory;
 
+mod ancestry;
 mod descriptor;
 mod directory;
 mod exits;
-mod kin;
 mod mappings;
 mod shared;
 mod thread;
@@ -44,10 +44,10 @@ use rustix::io::pread;
 
 pub use rustix::fs::CWD;
 
+pub use ancestry::{Status, all, is_of_our_namespace};
 pub use descriptor::{Descriptor, Identity, Kind, Open, identity, identity_at};
 pub use directory::{Entry, entries, open_beside, open_directory};
 pub use exits::ExitWatcher;
-pub use kin::{Status, all, is_of_our_namespace};
 pub use mappings::{Mapped, process_of};
 pub use thread::{Sleeps, Thread, Times};
 

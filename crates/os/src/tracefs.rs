@@ -67,7 +67,7 @@ pub struct Touch {
 
 /// The outcome of a poll of the buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct DrainOutcome {
     /// Number of events.
     pub events: u64,
     /// Whether events were overwritten before they were read, or could not be parsed.
@@ -191,8 +191,8 @@ impl Instance {
     }
 
     /// Appends the accesses recorded since the last poll, in order of time. Does not wait.
-    pub fn take(&mut self, touches: &mut Vec<Touch>) -> Taken {
-        let mut taken = Taken::default();
+    pub fn take(&mut self, touches: &mut Vec<Touch>) -> DrainOutcome {
+        let mut taken = DrainOutcome::default();
         let from = touches.len();
         for pipe in &mut self.pipes {
             for _ in 0..PAGES_PER_POLL_MAX {

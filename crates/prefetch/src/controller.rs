@@ -33,7 +33,7 @@ use std::ops::Range;
 
 use sakiyomi_model::Nanos;
 
-use reading::{Reading, Start, Wish};
+use reading::{Reading, ReadingRequest, Start};
 
 /// Identifies a reading for its lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,7 +74,7 @@ pub enum Event {
         size: u64,
     },
     /// Times of the reading program so far. Precedes the position that belongs to it.
-    Spent {
+    ProgramTimes {
         /// The reading.
         id: ReadingId,
         /// CPU time.
@@ -256,8 +256,8 @@ impl Controller {
             let may_start = self.is_bold && self.unproven == 0;
             reading.decide(now, share, spare, may_start, |wish| {
                 todo.push(match wish {
-                    Wish::Fetch(range) => Action::Fetch { id, range },
-                    Wish::Look(range) => Action::Look { id, range },
+                    ReadingRequest::Fetch(range) => Action::Fetch { id, range },
+                    ReadingRequest::Look(range) => Action::Look { id, range },
                 });
             });
         }

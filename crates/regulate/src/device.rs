@@ -7,7 +7,7 @@ use sakiyomi_model::{
 };
 
 use crate::rate::{Owner, Rate};
-use crate::regulator::{Action, Ask, RateError, Regulator};
+use crate::regulator::{Action, ArrivingRequest, RateError, Regulator};
 use crate::settings::Settings;
 
 /// Timing of a regulated I/O.
@@ -196,8 +196,12 @@ impl Regulation {
             return Err(Full(request));
         }
         let owner = self.groups.get(&request.stream).copied().unwrap_or(Owner(request.stream.0));
-        let ask =
-            Ask { id: request.id, owner, op: request.op, size: request.extent.sectors.to_bytes(self.sector) };
+        let ask = ArrivingRequest {
+            id: request.id,
+            owner,
+            op: request.op,
+            size: request.extent.sectors.to_bytes(self.sector),
+        };
         self.requests.insert(request.id, Unanswered { request, owner, came: self.now, done: None });
         self.regulator.arrive(self.now, ask, &mut self.actions);
         self.carry_out(device);

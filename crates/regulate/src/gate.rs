@@ -32,7 +32,7 @@ pub(crate) struct View<'a> {
 
 /// A regulated request that the device has completed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct CompletedRequest {
     pub(crate) share: Share,
     pub(crate) ideal: Nanos,
     /// Time from its arrival to its reply, which may be still to come.
@@ -70,7 +70,7 @@ impl Gate {
         }
     }
 
-    pub(crate) fn ended(&mut self, now: Nanos, ended: Ended, service: &Service) {
+    pub(crate) fn ended(&mut self, now: Nanos, ended: CompletedRequest, service: &Service) {
         match self {
             Gate::Allowance(allowance) => allowance.ended(now, ended, service.changes()),
             Gate::Deadline(deadline) => deadline.ended(ended),

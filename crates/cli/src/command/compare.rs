@@ -11,7 +11,7 @@ use sakiyomi_report::{Comparison, Document, Present, Reported, SimResult, text};
 
 use serde::Deserialize;
 
-use crate::console::{Common, Envelope, complain};
+use crate::console::{Common, Envelope, print_error};
 use crate::drive_file::read_text;
 use crate::output::Overwrite;
 use check::Check;
@@ -51,7 +51,7 @@ impl Compare {
             common.note(&out.report());
         }
         common.tell(&document, |style| text::render(&comparison.report(), style))?;
-        failures.iter().for_each(|failure| complain(failure));
+        failures.iter().for_each(|failure| print_error(failure));
         Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 

@@ -14,7 +14,7 @@ use sakiyomi_model::Bytes;
 use serde::Serialize;
 
 use crate::args::{DriveArgs, HELP};
-use crate::console::{Common, say, say_result};
+use crate::console::{Common, print_result, print_text};
 use crate::drive_file::FromDisksim;
 use crate::output::OutFile;
 
@@ -114,7 +114,7 @@ impl Drive {
 fn list(common: &Common) -> Result<()> {
     let lines: Vec<Line> = BUILTIN.iter().map(|drive| line(drive.id, &drive.spec())).collect();
     if common.json {
-        return say_result("sakiyomi.drives/1", &lines);
+        return print_result("sakiyomi.drives/1", &lines);
     }
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(["name", "drive", "capacity", "rpm", "cache", "queue"]);
@@ -130,7 +130,7 @@ fn list(common: &Common) -> Result<()> {
             row.into_iter().chain([Bytes(line.cache_bytes).to_string(), line.queue_depth.to_string()]),
         );
     }
-    say(&format!("{table}\n\nsakiyomi drive show NAME prints one with the source of every figure."))
+    print_text(&format!("{table}\n\nsakiyomi drive show NAME prints one with the source of every figure."))
 }
 
 fn line(id: &'static str, spec: &DriveSpec) -> Line {
@@ -149,15 +149,15 @@ impl Show {
     fn run(&self, common: &Common) -> Result<()> {
         let spec = DriveArgs { drive: self.drive.clone(), set: self.set.clone() }.spec(common)?;
         if common.json {
-            return say_result("sakiyomi.drive/1", &spec);
+            return print_result("sakiyomi.drive/1", &spec);
         }
         if self.explain {
-            return say(&explained(&spec));
+            return print_text(&explained(&spec));
         }
         match builtin(&self.drive) {
             // The stored text, with its comments.
-            Ok(drive) if self.set.is_empty() => say(drive.toml),
-            _ => say(&spec.to_toml()),
+            Ok(drive) if self.set.is_empty() => print_text(drive.toml),
+            _ => print_text(&spec.to_toml()),
         }
     }
 }
@@ -180,9 +180,9 @@ impl Import {
         if common.json {
             let FromDisksim { drive, warnings, files } = &read;
             let result = serde_json::json!({ "drive": drive, "warnings": warnings, "files": files });
-            return say_result("sakiyomi.drive_import/1", &result);
+            return print_result("sakiyomi.drive_import/1", &result);
         }
-        if self.out.is_some() { Ok(()) } else { say(&read.drive.to_toml()) }
+        if self.out.is_some() { Ok(()) } else { print_text(&read.drive.to_toml()) }
     }
 }
 

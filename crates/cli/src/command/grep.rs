@@ -20,7 +20,7 @@ use sakiyomi_exec::read;
 use sakiyomi_text::search::{Meaning, Searcher};
 use serde_json::json;
 
-use crate::console::{Common, say_json};
+use crate::console::{Common, print_pretty_json};
 use crate::reading::{self, ReadingArgs, plainly, stdin};
 use search::{Search, Sum};
 
@@ -141,7 +141,7 @@ impl Grep {
         let sum = self.search_all(&search, &files)?;
         if common.json && !common.quiet {
             let result = json!({ "files": sum.files });
-            say_json(&reading::document("sakiyomi.grep/1", &sum.report, begun.elapsed(), result))?;
+            print_pretty_json(&reading::document("sakiyomi.grep/1", &sum.report, begun.elapsed(), result))?;
         }
         Ok(ExitCode::from(if sum.failed && !sum.enough { 2 } else { u8::from(!sum.found) }))
     }

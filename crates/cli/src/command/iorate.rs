@@ -23,7 +23,7 @@ use sakiyomi_report::result::IorateBypass;
 use sakiyomi_report::{IorateResult, Present};
 
 use crate::args::HELP;
-use crate::console::{Common, note, say, say_result};
+use crate::console::{Common, note, print_result, print_text};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi mount files /mnt/disk --drive deskstar-7k250 --regulate
@@ -147,5 +147,5 @@ fn warn(result: &IorateResult) {
 
 /// Prints the result as text, or as JSON.
 fn tell(result: &IorateResult, common: &Common, words: impl FnOnce(&IorateResult) -> String) -> Result<()> {
-    if common.json { say_result(IorateResult::SCHEMA, result) } else { say(&words(result)) }
+    if common.json { print_result(IorateResult::SCHEMA, result) } else { print_text(&words(result)) }
 }

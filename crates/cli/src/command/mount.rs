@@ -11,11 +11,13 @@ use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_mount::layout::{BLOCK_BYTES, Placement};
-use sakiyomi_mount::{Behind, Bypass, Finished, Mounted, Options, Policy, Regulate, Snapshot, mount};
+use sakiyomi_mount::{
+    Bypass, EmulatedStorage, Finished, Mounted, Options, Policy, Regulate, Snapshot, mount,
+};
 use sakiyomi_report::{Document, MountResult, Present, Reported, text};
 
 use crate::args::DriveArgs;
-use crate::console::{Common, note, say, say_line, say_result, without_numbers};
+use crate::console::{Common, note, print_result, print_result_line, print_text, without_numbers};
 use crate::output::Overwrite;
 use crate::progress::{Interrupted, Progress, go_on};
 use crate::provenance;
@@ -144,12 +146,12 @@ impl Mount {
         }
         watched?;
         if common.json && self.stats {
-            say_line(MountResult::SCHEMA, &result)?;
+            print_result_line(MountResult::SCHEMA, &result)?;
         } else if common.json {
-            say_result(MountResult::SCHEMA, &result)?;
+            print_result(MountResult::SCHEMA, &result)?;
         } else if !common.quiet {
             let document = Document::new(provenance::run(wall.elapsed()), result);
-            say(&text::render(&document.report(), common.color.style()))?;
+            print_text(&text::render(&document.report(), common.color.style()))?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -196,16 +198,16 @@ impl Mount {
         })
     }
 
-    fn behind(&self, drive: &str, common: &Common) -> Result<Behind> {
+    fn behind(&self, drive: &str, common: &Common) -> Result<EmulatedStorage> {
         if drive == "fixed" || drive.starts_with("fixed:") {
             ensure!(
                 self.set.is_empty(),
                 "--set is for hard disks; write the figures of {drive} in --drive, such as fixed:latency=10ms"
             );
-            return Ok(Behind::Fixed(drive.parse()?));
+            return Ok(EmulatedStorage::Fixed(drive.parse()?));
         }
         let drive = DriveArgs { drive: drive.to_owned(), set: self.set.clone() };
-        Ok(Behind::Drive(Box::new(drive.spec(common)?)))
+        Ok(EmulatedStorage::Drive(Box::new(drive.spec(common)?)))
     }
 
     /// Waits for the end of the mount, and reports its state each second.
@@ -231,9 +233,9 @@ impl Mount {
             rates.tell(mounted, &now);
             *before = now;
             if self.stats && common.json {
-                say_line("sakiyomi.mount_second/1", &second)?;
+                print_result_line("sakiyomi.mount_second/1", &second)?;
             } else if self.stats {
-                say(&second.in_words())?;
+                print_text(&second.describe())?;
             }
             if let Some(failure) = mounted.recording_failure().filter(|_| !told) {
                 told = true;

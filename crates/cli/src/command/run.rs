@@ -22,7 +22,7 @@ use sakiyomi_prefetch::follow::{Options, Summary, follow};
 use sakiyomi_report::{Document, Report, Reported, text};
 
 use crate::child;
-use crate::console::{Common, complain, note, note_json};
+use crate::console::{Common, note, note_pretty_json, print_error};
 use crate::output::{OutDir, Overwrite};
 use crate::provenance;
 use result::Asked;
@@ -148,17 +148,17 @@ impl Run {
     ) {
         let summary = match summary {
             Ok(summary) => summary,
-            Err(error) => return complain(&format!("{error:#}; the program has continued on its own")),
+            Err(error) => return print_error(&format!("{error:#}; the program has continued on its own")),
         };
         let result = result::result(self.asked(), &summary, elapsed, end);
         let document = Document::new(provenance::run(elapsed), result);
         if let Some(out) = out
             && let Err(error) = out.write_report(&document)
         {
-            complain(&format!("{error:#}"));
+            print_error(&format!("{error:#}"));
         }
         if common.json {
-            note_json(&document);
+            note_pretty_json(&document);
         } else if self.report || self.dry_run || !common.quiet && io::stderr().is_terminal() {
             // The elapsed time is among the figures, and the reader knows the machine.
             let report = Report { runs: Vec::new(), ..document.report() };

@@ -92,7 +92,7 @@ impl Validate {
             trace: measurement.trace.clone(),
             drive: spec.name,
             settings: args.drive.set.clone(),
-            replay: args.in_words(measurement.in_words()),
+            replay: args.describe(measurement.describe()),
             from_ns: self.from.0,
             until_ns: self.until.map(|until| until.0),
             ..figures

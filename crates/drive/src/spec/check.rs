@@ -7,7 +7,8 @@ use crate::geometry::Geometry;
 use crate::seek;
 
 use super::{
-    Before, DriveSpec, GeometrySpec, Layout, Overhead, SeekSpec, SegmentMode, SparesPer, WriteShare, ZoneSpec,
+    DriveSpec, GeometrySpec, Layout, Overhead, PreviousCommand, SeekSpec, SegmentMode, SparesPer, WriteShare,
+    ZoneSpec,
 };
 
 /// Reasons why a drive cannot be used.
@@ -311,7 +312,7 @@ impl DriveSpec {
         let orders = [(false, false), (true, false), (false, true)];
         kinds.into_iter().try_for_each(|(time, key)| {
             orders.into_iter().try_for_each(|(write, continued)| {
-                check.mechanical(time.after(Before { write, continued }), key)
+                check.mechanical(time.after(PreviousCommand { write, continued }), key)
             })
         })
     }

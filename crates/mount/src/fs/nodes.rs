@@ -248,13 +248,13 @@ pub(crate) struct Nodes {
 
 #[derive(Debug)]
 struct Table {
-    by_number: HashMap<u64, Held>,
+    by_number: HashMap<u64, HeldNode>,
     by_id: HashMap<FileId, u64>,
     next_elsewhere: u64,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldNode {
     node: Arc<Node>,
     /// References that the kernel holds (lookups without a forget).
     lookups: u64,
@@ -268,7 +268,7 @@ impl Nodes {
         let places = Arc::new(Places::new(&root, descriptors)?);
         let node = Node::new(ROOT_NODE, id, root, &places);
         let table = Table {
-            by_number: HashMap::from([(ROOT_NODE, Held { node, lookups: 1 })]),
+            by_number: HashMap::from([(ROOT_NODE, HeldNode { node, lookups: 1 })]),
             by_id: HashMap::from([(id, ROOT_NODE)]),
             next_elsewhere: FOREIGN_NODES_FROM,
         };
@@ -342,7 +342,7 @@ impl Nodes {
         let number = table.number_for(id);
         let node = Node::new(number, id, place, &self.places);
         table.by_id.insert(id, number);
-        table.by_number.insert(number, Held { node: Arc::clone(&node), lookups: 1 });
+        table.by_number.insert(number, HeldNode { node: Arc::clone(&node), lookups: 1 });
         node
     }
 

@@ -15,14 +15,14 @@ use crate::mounted::{Scratch, can_mount, unmounted};
 use rustix::fs::OFlags;
 use sakiyomi_iorate::protocol::{Owner, Rate, Refusal, Set, Target, View};
 use sakiyomi_iorate::{Control, Error, set_iorate};
-use sakiyomi_mount::{Behind, Mounted, Options, Regulate};
+use sakiyomi_mount::{EmulatedStorage, Mounted, Options, Regulate};
 use sakiyomi_os::ioctl_channel::{MESSAGE_BYTES, exchange};
 use sakiyomi_testing::skipped;
 
 const LIMIT: Duration = Duration::from_secs(100);
 
 fn regulated(device: &str) -> Options {
-    let behind = Some(Behind::Fixed(device.parse().unwrap()));
+    let behind = Some(EmulatedStorage::Fixed(device.parse().unwrap()));
     Options { behind, regulate: Some(Regulate::default()), ..Options::default() }
 }
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 use sakiyomi_model::Nanos;
 
 use super::access::Access;
-use super::pace::{LIMIT_MIN_BYTES, Pace, Told};
+use super::pace::{Conclusion, LIMIT_MIN_BYTES, Pace};
 use super::{Event, Idle, Limit, State};
 
 /// Fetched ranges end at multiples of this, so that the kernel's own read-ahead finds whole windows (its default window
@@ -28,14 +28,14 @@ const WAIT_MIN_PERCENT: u64 = 2;
 const FIRST_READ_MIN_BYTES: u64 = 4 << 10;
 
 /// A request of a reading.
-pub(super) enum Wish {
+pub(super) enum ReadingRequest {
     Fetch(Range<u64>),
     Look(Range<u64>),
 }
 
 /// Times of the program so far.
 #[derive(Clone, Copy, Debug, Default)]
-struct Spent {
+struct ProgramTimes {
     ran: Nanos,
     waited: Nanos,
     read: Option<u64>,
@@ -80,9 +80,9 @@ pub(super) struct Reading {
     /// Whether the program sleeps in its first read.
     waits_for_first: bool,
     pace: Pace,
-    spent: Spent,
+    spent: ProgramTimes,
     /// Start of the current observation period, and the times then.
-    watch: (Nanos, Spent),
+    watch: (Nanos, ProgramTimes),
     /// Whether a whole period without waiting was observed.
     does_not_wait: bool,
     /// End of the data found resident.
@@ -114,8 +114,8 @@ impl Reading {
             start: Start::Usual,
             waits_for_first: false,
             pace: Pace::new(most),
-            spent: Spent::default(),
-            watch: (now, Spent::default()),
+            spent: ProgramTimes::default(),
+            watch: (now, ProgramTimes::default()),
             does_not_wait: false,
             resident_to: main,
             looked_to: main,
@@ -194,7 +194,7 @@ impl Reading {
     /// Processes an observation.
     pub(super) fn see(&mut self, now: Nanos, event: &Event) {
         match *event {
-            Event::Spent { ran, waited, read, .. } => self.spent = Spent { ran, waited, read },
+            Event::Spent { ran, waited, read, .. } => self.spent = ProgramTimes { ran, waited, read },
             Event::At { at, .. } => self.move_to(now, at),
             Event::Waits { wants, window, .. } => {
                 let is_first = self.main == 0 && self.access.is_fresh();
@@ -285,7 +285,7 @@ impl Reading {
         share: u64,
         spare: u64,
         may_start: bool,
-        mut wish: impl FnMut(Wish),
+        mut wish: impl FnMut(ReadingRequest),
     ) {
         self.cramped = share.min(spare.saturating_add(self.distance())) < DISTANCE_MIN_BYTES;
         match self.phase {
@@ -306,7 +306,7 @@ impl Reading {
         }
     }
 
-    fn watch_on(&mut self, now: Nanos, wish: &mut impl FnMut(Wish)) {
+    fn watch_on(&mut self, now: Nanos, wish: &mut impl FnMut(ReadingRequest)) {
         if !self.access.is_sequential() {
             return;
         }
@@ -314,7 +314,7 @@ impl Reading {
         let from = self.looked_to.max(self.prefetch);
         if !self.looking && from < self.size && from < self.main + RESIDENCY_CHECK_BYTES / 4 {
             self.looking = true;
-            wish(Wish::Look(from..self.size.min(from + RESIDENCY_CHECK_BYTES)));
+            wish(ReadingRequest::Look(from..self.size.min(from + RESIDENCY_CHECK_BYTES)));
         }
         let watched = now.saturating_sub(self.watch.0);
         let waits = self.waited_percent(now) >= WAIT_MIN_PERCENT;
@@ -332,8 +332,8 @@ impl Reading {
 
     fn keep_pace(&mut self, now: Nanos) {
         match self.pace.see(now, self.main, self.spent.ran, self.spent.waited) {
-            Told::GoOn => {}
-            Told::TryAlone { with } => self.phase = Phase::Trial { with, alone: None },
+            Conclusion::GoOn => {}
+            Conclusion::TryAlone { with } => self.phase = Phase::Trial { with, alone: None },
         }
     }
 

@@ -10,14 +10,14 @@ use sakiyomi_io::page_cache;
 use sakiyomi_model::Nanos;
 use sakiyomi_os::process::{Descriptor, Identity};
 
-use super::account::{Account, Sight};
-use super::coming::Coming;
-use super::errand::Piece;
+use super::blocking_job::Piece;
+use super::file_predictor::FilePredictor;
 use super::handle::{Handle, Place};
 use super::program::Program;
 use super::row::Row;
+use super::statistics::{Account, ReadingState};
 use super::streams::Stream;
-use super::times::Spent;
+use super::times::CpuIoTimes;
 use crate::cached_file::CachedFile;
 use crate::{ReadingId, State};
 
@@ -46,7 +46,7 @@ pub(super) struct Reading {
     pub(super) is_shared: bool,
     pub(super) left_to: Vec<Sharer>,
     vacant_since: Option<Nanos>,
-    pub(super) coming: Option<Coming>,
+    pub(super) coming: Option<FilePredictor>,
     /// Files visited, and whether the last one was prefetched before the program opened it.
     pub(super) visited: Vec<Identity>,
     pub(super) was_begun: bool,
@@ -79,10 +79,10 @@ pub(super) struct Reading {
 }
 
 /// Record of a poll.
-pub(super) struct Accounted {
+pub(super) struct PollRecord {
     pub(super) at: Nanos,
     /// Time spent by the program.
-    pub(super) spent: Spent,
+    pub(super) spent: CpuIoTimes,
     /// Number of concurrent readings of the program, among which that time is divided, and of all programs.
     pub(super) readings: u64,
     pub(super) all_readings: u64,
@@ -122,7 +122,7 @@ struct Passed {
 
 /// Result of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum PollOutcome {
     /// The program has a file open.
     There,
     /// It has none of the files open at the moment.
@@ -260,14 +260,14 @@ impl Reading {
     }
 
     /// Polls the program's position.
-    pub(super) fn look(&mut self, program: &mut Program, now: Nanos) -> Seen {
+    pub(super) fn look(&mut self, program: &mut Program, now: Nanos) -> PollOutcome {
         if self.stream.is_some() {
-            return Seen::There;
+            return PollOutcome::There;
         }
         let Some(seat) = &self.seat else {
             let since = *self.vacant_since.get_or_insert(now);
             let patient = self.coming.is_some() && now.saturating_sub(since) < SEQUENCE_IDLE_TIMEOUT;
-            return if patient { Seen::Vacant } else { Seen::Gone };
+            return if patient { PollOutcome::Vacant } else { PollOutcome::Gone };
         };
         let (number, index) = (seat.number, seat.index);
         match seat.descriptor.look() {
@@ -276,7 +276,7 @@ impl Reading {
                     self.look_at_size(program, number, index, now);
                 }
                 self.move_to(index, open.position, program, now);
-                Seen::There
+                PollOutcome::There
             }
             found => {
                 program.sample(now);
@@ -285,10 +285,10 @@ impl Reading {
                 self.leave(index, number, elsewhere, program, now);
                 // The number may refer to the next file already.
                 if found.is_ok() && self.is_next(program, number) {
-                    return Seen::There;
+                    return PollOutcome::There;
                 }
                 program.hurry(now);
-                if self.coming.is_some() { Seen::Vacant } else { Seen::Gone }
+                if self.coming.is_some() { PollOutcome::Vacant } else { PollOutcome::Gone }
             }
         }
     }
@@ -395,11 +395,12 @@ impl Reading {
     }
 
     /// Records an observation.
-    pub(super) fn account_for(&mut self, seen: Accounted, state: Option<State>, watch_only: bool) {
-        let Accounted { at, spent, readings, all_readings, prefetch } = seen;
+    pub(super) fn account_for(&mut self, seen: PollRecord, state: Option<State>, watch_only: bool) {
+        let PollRecord { at, spent, readings, all_readings, prefetch } = seen;
         let (position, gone, was_begun) = (self.position, self.gone, self.was_begun);
         let files = self.visited.len() as u64;
-        let sight = Sight { at, position, prefetch, gone, files, was_begun, spent, readings, all_readings };
+        let sight =
+            ReadingState { at, position, prefetch, gone, files, was_begun, spent, readings, all_readings };
         self.account.see(sight, state, watch_only);
     }
 

@@ -6,9 +6,9 @@ use sakiyomi_io::page_cache;
 use sakiyomi_model::Nanos;
 use sakiyomi_os::process::Identity;
 
-use super::account::{Point, Share};
 use super::program::{Program, Unseen};
 use super::reading::Reading;
+use super::statistics::{Point, Share};
 use crate::{Idle, State};
 
 /// Streams that are reported individually, the largest first.
@@ -97,7 +97,7 @@ pub struct Advice {
 
 /// Collects the results of readings that have ended.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct SummaryBuilder {
     pub(super) programs: u64,
     /// Files that programs visited, each once.
     files: BTreeSet<(u64, u64)>,
@@ -111,9 +111,9 @@ pub(super) struct Tally {
     summary: Summary,
 }
 
-impl Default for Tally {
-    fn default() -> Tally {
-        Tally {
+impl Default for SummaryBuilder {
+    fn default() -> SummaryBuilder {
+        SummaryBuilder {
             programs: 1,
             files: BTreeSet::new(),
             refused: BTreeSet::new(),
@@ -125,7 +125,7 @@ impl Default for Tally {
     }
 }
 
-impl Tally {
+impl SummaryBuilder {
     pub(super) fn end_program(&mut self, program: &Program) {
         let spent = program.spent();
         self.summary.ran += spent.ran;

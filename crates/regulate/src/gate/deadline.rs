@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use sakiyomi_model::Nanos;
 
 use super::allowance::IN_DEVICE_MAX;
-use super::{Ended, View};
+use super::{CompletedRequest, View};
 use crate::presence::Presence;
 use crate::rate::{Levels, Share};
 use crate::service::Service;
@@ -46,7 +46,7 @@ impl Deadline {
         Deadline { margin, most, look_ahead, deviations: 1.0, by_share: BTreeMap::new() }
     }
 
-    pub(super) fn ended(&mut self, ended: Ended) {
+    pub(super) fn ended(&mut self, ended: CompletedRequest) {
         if let Margin::Late(share) = self.margin {
             let off = if ended.late { 1.0 - share } else { -share };
             let here = self.by_share.entry(ended.share).or_insert(self.deviations);

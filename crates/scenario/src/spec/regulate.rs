@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SpecError;
 use super::error::impossible;
-use crate::outcome::Decided;
+use crate::outcome::AllowanceSource;
 
 /// Regulation policies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,13 +146,13 @@ impl RegulateSpec {
     }
 
     /// Returns the mechanism that determines the allowance, for the results.
-    pub(crate) fn decided_by(&self) -> Decided {
+    pub(crate) fn decided_by(&self) -> AllowanceSource {
         match self.allowance() {
-            AllowanceChoice::Off => Decided::Deadlines,
-            AllowanceChoice::Formula => Decided::Formula,
-            AllowanceChoice::Corrected => Decided::Corrected,
-            AllowanceChoice::BothWays => Decided::BothWays,
-            AllowanceChoice::Fixed(_) => Decided::Fixed,
+            AllowanceChoice::Off => AllowanceSource::Deadlines,
+            AllowanceChoice::Formula => AllowanceSource::Formula,
+            AllowanceChoice::Corrected => AllowanceSource::Corrected,
+            AllowanceChoice::BothWays => AllowanceSource::BothWays,
+            AllowanceChoice::Fixed(_) => AllowanceSource::Fixed,
         }
     }
 

@@ -15,7 +15,7 @@ use sakiyomi_validate::{Accuracy, Determined, Fitted, Verdict, fit, free, judge,
 use serde::Serialize;
 
 use crate::args::MeasurementArgs;
-use crate::console::{Common, complain, say, say_result};
+use crate::console::{Common, print_error, print_result, print_text};
 use crate::measurement::Measurement;
 use crate::output::OutFile;
 use crate::progress::Progress;
@@ -179,12 +179,12 @@ impl Fit {
             after: Judged::from(&after),
         };
         if common.json {
-            say_result("sakiyomi.drive_fit/1", &result)?
+            print_result("sakiyomi.drive_fit/1", &result)?
         } else {
-            say(&in_words(&result, common))?
+            print_text(&describe(&result, common))?
         }
         if fails {
-            complain(&format!(
+            print_error(&format!(
                 "--require-gain: {}; {} is not written",
                 headline(&result),
                 self.out.display()
@@ -294,7 +294,7 @@ fn verdict(result: &FitResult) -> String {
     sentences.join(" ")
 }
 
-fn in_words(result: &FitResult, common: &Common) -> String {
+fn describe(result: &FitResult, common: &Common) -> String {
     let mut figures = Table::new();
     figures.load_preset(presets::NOTHING).set_header(["figure", "before", "fitted"]);
     for Figure { key, from, to, reason, .. } in &result.figures {

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::Grep;
 use super::lines::{Printed, Style};
-use crate::console::{self, Common, complain};
-use crate::reading::{in_words, stdin};
+use crate::console::{self, Common, print_error};
+use crate::reading::{describe, stdin};
 
 /// A search and its options.
 pub(super) struct Search<'g> {
@@ -203,7 +203,7 @@ impl Search<'_> {
                 Some(count)
             }
             Err(error) => {
-                self.refuse(name, &in_words(&error), sum);
+                self.refuse(name, &describe(&error), sum);
                 // GNU grep counts the part that it could read.
                 is_directory(&error).then_some(0)
             }
@@ -214,7 +214,7 @@ impl Search<'_> {
     pub(super) fn refuse(&self, name: &OsStr, why: &str, sum: &mut Sum) {
         sum.failed = true;
         if !self.grep.shown.no_messages {
-            complain(&format!("grep: {}: {why}", Path::new(OsStr::from_bytes(label(name))).display()));
+            print_error(&format!("grep: {}: {why}", Path::new(OsStr::from_bytes(label(name))).display()));
         }
     }
 }

@@ -12,7 +12,7 @@ use sakiyomi_model::Nanos;
 use sakiyomi_report::{IorateResult, text};
 
 use super::{Words, found, give, tell, warn};
-use crate::console::{Common, complain};
+use crate::console::{Common, print_error};
 
 pub(super) const SET_EXAMPLES: &str = "Examples:
   sakiyomi iorate set 4711 /mnt/disk 20
@@ -62,7 +62,7 @@ impl Give {
     pub(super) fn run(&self, common: &Common) -> Result<()> {
         let (directory, set) = self.asked()?;
         let result = given(&Control::open(directory)?, &set)?;
-        tell(&result, common, |result| in_words("", result))?;
+        tell(&result, common, |result| describe("", result))?;
         if !common.quiet {
             warn(&result);
         }
@@ -89,7 +89,7 @@ fn given(control: &Control, set: &Set) -> Result<IorateResult> {
     found(control, &set.target)
 }
 
-fn in_words(before: &str, result: &IorateResult) -> String {
+fn describe(before: &str, result: &IorateResult) -> String {
     let lines = result.owners.iter().map(|owner| format!("{before}{}", text::iorate_owner(owner)));
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -120,9 +120,9 @@ impl Clear {
     pub(super) fn run(&self, common: &Common) -> Result<ExitCode> {
         let (directory, whose) = self.asked()?;
         let cleared = cleared(&Control::open(directory)?, &whose)?;
-        tell(&cleared.result, common, |_| cleared.in_words())?;
+        tell(&cleared.result, common, |_| cleared.describe())?;
         for error in &cleared.refused {
-            complain(&error.to_string());
+            print_error(&error.to_string());
         }
         Ok(if cleared.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
     }
@@ -175,11 +175,11 @@ struct Cleared {
 }
 
 impl Cleared {
-    fn in_words(&self) -> String {
+    fn describe(&self) -> String {
         match (self.result.owners.is_empty(), self.refused.is_empty()) {
             (true, true) => "No process had a rate.".to_owned(),
             (true, false) => "No rate was removed.".to_owned(),
-            (false, _) => in_words("cleared: ", &self.result),
+            (false, _) => describe("cleared: ", &self.result),
         }
     }
 }
@@ -203,7 +203,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use clap::Parser;
-    use sakiyomi_iorate::protocol::{Answer, Call, Refusal};
+    use sakiyomi_iorate::protocol::{Call, Refusal, Reply};
 
     use super::super::canned::{mount, owner, view};
     use super::*;
@@ -266,12 +266,12 @@ mod tests {
     fn a_rate_that_is_given_is_told_with_what_it_means() {
         let target = Target::Process { pid: 7 };
         let control = mount(move |call| match call {
-            Call::Set(set) => Answer::Given { best_effort: set.best_effort },
-            Call::Find(target) => Answer::Seen(view(vec![owner(2, target)])),
+            Call::Set(set) => Reply::Given { best_effort: set.best_effort },
+            Call::Find(target) => Reply::Seen(view(vec![owner(2, target)])),
             other => panic!("{other:?}"),
         });
         let result = given(&control, &Set { target, rate: Rate::Percent(20), best_effort: false }).unwrap();
-        let text = in_words("", &result);
+        let text = describe("", &result);
         assert!(
             text.starts_with("process 7 (cat): 20 %, ideal 50.0 ms") && text.lines().count() == 1,
             "{text}"
@@ -283,7 +283,7 @@ mod tests {
         let words = "60 % cannot be kept; 45 % can".to_owned();
         let control = mount(move |_| {
             let (best_percent, best_every_ns) = (Some(45), None);
-            Answer::Refused(Refusal::NoRoom { words: words.clone(), best_percent, best_every_ns })
+            Reply::Refused(Refusal::NoRoom { words: words.clone(), best_percent, best_every_ns })
         });
         let set = Set { target: Target::Process { pid: 7 }, rate: Rate::Percent(60), best_effort: false };
         let error = format!("{:#}", given(&control, &set).unwrap_err());
@@ -303,14 +303,14 @@ mod tests {
         let taken = Arc::clone(&cleared);
         let control = mount(move |call| match call {
             Call::Clear(target @ Target::Group { .. }) => {
-                Answer::Refused(Refusal::NotYours { what: target.to_string() })
+                Reply::Refused(Refusal::NotYours { what: target.to_string() })
             }
             Call::Clear(target) if there.owners.iter().any(|owner| owner.target == target) => {
                 taken.lock().unwrap().push(target);
-                Answer::Cleared
+                Reply::Cleared
             }
-            Call::Clear(target) => Answer::Refused(Refusal::NoRate { what: target.to_string() }),
-            Call::Look { .. } => Answer::Seen(there.clone()),
+            Call::Clear(target) => Reply::Refused(Refusal::NoRate { what: target.to_string() }),
+            Call::Look { .. } => Reply::Seen(there.clone()),
             other => panic!("{other:?}"),
         });
         (control, cleared)
@@ -335,10 +335,10 @@ mod tests {
         let (control, taken) = three();
         let done = cleared(&control, &Whose::All).unwrap();
         assert_eq!((taken.lock().unwrap().len(), done.result.owners.len()), (2, 2));
-        assert!(done.in_words().lines().all(|line| line.starts_with("cleared: process")));
+        assert!(done.describe().lines().all(|line| line.starts_with("cleared: process")));
         assert!(done.refused[0].to_string().contains("control group /batch belongs to another user"));
         // The reply must not deny that a rate existed.
         let done = cleared(&control, &Whose::Group("/batch".to_owned())).unwrap();
-        assert_eq!((done.in_words().as_str(), done.refused.len()), ("No rate was removed.", 1));
+        assert_eq!((done.describe().as_str(), done.refused.len()), ("No rate was removed.", 1));
     }
 }

@@ -17,7 +17,7 @@ use sakiyomi_report::{IorateResult, Present, text};
 
 use super::{Words, found, give, warn};
 use crate::child;
-use crate::console::{Common, Envelope, complain, note, note_json};
+use crate::console::{Common, Envelope, note, note_pretty_json, print_error};
 
 pub(super) const EXAMPLES: &str = "Examples:
   sakiyomi iorate run 20 /mnt/disk -- tar cf /dev/null /mnt/disk
@@ -114,7 +114,7 @@ impl Run {
     fn tell(&self, result: Result<IorateResult>, elapsed: Duration, status: Status, common: &Common) {
         let mut result = match result {
             Ok(result) => result,
-            Err(error) => return complain(&format!("{error:#}; the accuracy of the rate is unknown")),
+            Err(error) => return print_error(&format!("{error:#}; the accuracy of the rate is unknown")),
         };
         let (exit_code, signal) = child::code_and_signal(Some(status));
         result.program = Some(IorateProgram {
@@ -124,7 +124,7 @@ impl Run {
             elapsed_ns: elapsed.as_nanos() as u64,
         });
         if common.json {
-            note_json(&Envelope { schema: IorateResult::SCHEMA, result: &result });
+            note_pretty_json(&Envelope { schema: IorateResult::SCHEMA, result: &result });
         } else if self.report || !common.quiet && io::stderr().is_terminal() {
             for owner in &result.owners {
                 note(&format!("sakiyomi: {}", text::iorate_owner(owner)));

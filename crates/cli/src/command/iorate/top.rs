@@ -13,7 +13,7 @@ use sakiyomi_report::result::IorateOwner;
 use sakiyomi_report::{Document, IorateResult, Present, prometheus, text};
 
 use super::course::Course;
-use crate::console::{Common, say, say_line};
+use crate::console::{Common, print_result_line, print_text};
 use crate::output::{OutFile, Overwrite};
 use crate::progress::go_on;
 use crate::provenance;
@@ -92,15 +92,15 @@ impl Top {
         self.each(self.count, pause, || {
             let result = only_active(looks.next()?);
             if common.json {
-                say_line(IorateResult::SCHEMA, &result)
+                print_result_line(IorateResult::SCHEMA, &result)
             } else {
-                say(&text::iorate_lines(&result))
+                print_text(&text::iorate_lines(&result))
             }
         })
     }
 
     fn collected(&self, first: IorateResult, looks: &mut Looks<'_>) -> Result<()> {
-        let Some(out) = &self.out else { return say(&prometheus::iorate(&first)) };
+        let Some(out) = &self.out else { return print_text(&prometheus::iorate(&first)) };
         let write =
             |result: &IorateResult| OutFile::create(out)?.write(prometheus::iorate(result).as_bytes());
         write(&first)?;
@@ -215,7 +215,7 @@ impl<'a> Looks<'a> {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use sakiyomi_iorate::protocol::{Answer, Call, Owner, Target};
+    use sakiyomi_iorate::protocol::{Call, Owner, Reply, Target};
 
     use super::super::canned::{mount, owner, view};
     use super::*;
@@ -232,7 +232,7 @@ mod tests {
             let rated = Owner { unanswered: 0, ..owner(4, Target::Tree { pid: 8 }) };
             let mut view = view(vec![idle, waits, active, rated]);
             view.at_ns += at * 1_000_000_000;
-            Answer::Seen(view)
+            Reply::Seen(view)
         });
         let mut looks = Looks::new(&control);
         assert_eq!(only_active(looks.next().unwrap()).owners.len(), 4);

@@ -13,7 +13,7 @@ use sakiyomi_query::calibrate::{Effort, OperatorCalibration, SCHEMA, Site, calib
 use sakiyomi_query::cost::correction::Factor;
 use sakiyomi_query::job::spill_directory;
 
-use crate::console::{Common, note, say, say_result};
+use crate::console::{Common, note, print_result, print_text};
 use crate::output::OutFile;
 use crate::progress::{Interrupted, Progress};
 use crate::tables::{DeviceCalibrations, keep_memory};
@@ -62,9 +62,9 @@ impl Calibrate {
         let costs = self.measure(common, &sites.iter().map(Directory::site).collect::<Vec<_>>())?;
         file.write(costs.to_json().as_bytes())?;
         if common.json {
-            say_result(SCHEMA, &costs)?;
+            print_result(SCHEMA, &costs)?;
         } else {
-            say(&format!("{}\n{}", path.display(), describe(&costs)))?;
+            print_text(&format!("{}\n{}", path.display(), describe(&costs)))?;
         }
         Ok(ExitCode::SUCCESS)
     }

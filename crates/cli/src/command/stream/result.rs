@@ -77,7 +77,7 @@ pub(super) fn plan(
     let rate = |&(to_per_s, ref plan): &(f64, Plan)| StreamRate {
         to_per_s,
         cores: plan.placement.cores_used() as u64,
-        groups: in_words(&plan.placement, operators),
+        groups: describe(&plan.placement, operators),
         latency_ns: plan.figures.latency_ns,
     };
     StreamPlanResult {
@@ -107,7 +107,7 @@ fn named(numbers: &[usize], operators: &[&str]) -> Vec<String> {
 }
 
 /// Operators that share a core by `+`, cores by ` | `.
-pub(super) fn in_words(placement: &Placement, operators: &[&str]) -> String {
+pub(super) fn describe(placement: &Placement, operators: &[&str]) -> String {
     let group = |group: &sakiyomi_placement::Group| {
         let names: Vec<&str> = group.operators.iter().map(|&operator| operators[operator]).collect();
         let replicas = match group.cores.len() {

@@ -18,7 +18,7 @@ use sakiyomi_stream::adapt::{AdaptSettings, Adaptive, Finished};
 
 use self::snapshots::{Series, SnapshotArgs};
 use super::cores::here;
-use crate::console::{Common, complain, note, say_line, stdout};
+use crate::console::{Common, note, print_error, print_result_line, stdout};
 use crate::output::{OutDir, OutFile, Overwrite};
 use crate::progress::{INTERRUPTED_EXIT_CODE, Progress, end_at_second_ctrl_c, go_on};
 use crate::provenance;
@@ -193,11 +193,11 @@ impl Run {
             if let Err(error) = self.write_metrics(&result)
                 && !std::mem::replace(&mut has_complained, true)
             {
-                complain(&format!("{error:#}"));
+                print_error(&format!("{error:#}"));
             }
             if common.json && self.interval.is_some() {
                 leave_out_told(&mut result, &mut told_ns);
-                say_line(StreamRunResult::SCHEMA, &result)?;
+                print_result_line(StreamRunResult::SCHEMA, &result)?;
             }
         }
         // A program before it in a pipe may have been ended by the same Ctrl-C, and with it the input.

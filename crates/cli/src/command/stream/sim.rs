@@ -19,7 +19,7 @@ use sakiyomi_scenario::stream::{
 
 use super::cores::{Cores, simulated};
 use super::rate::Rate;
-use super::result::in_words;
+use super::result::describe;
 use crate::console::Common;
 use crate::output::Overwrite;
 use crate::progress::Progress;
@@ -107,7 +107,7 @@ impl Sim {
             let model_ns = model.figures(&placement)?.latency_ns;
             points.push(StreamSimPoint {
                 cores: placement.cores_used() as u64,
-                groups: in_words(&placement, &operators),
+                groups: describe(&placement, &operators),
                 model_ns: Some(model_ns).filter(|ns| ns.is_finite()),
                 ..point(&outcome)
             });

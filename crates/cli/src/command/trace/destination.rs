@@ -9,7 +9,7 @@ use sakiyomi_report::number;
 use sakiyomi_trace::{OutFormat, Packing, Record, Writer};
 use serde_json::json;
 
-use crate::console::{Common, Envelope, Stdout, note_json, say_result, stdout};
+use crate::console::{Common, Envelope, Stdout, note_pretty_json, print_result, stdout};
 
 const SCHEMA: &str = "sakiyomi.trace_written/1";
 
@@ -62,7 +62,7 @@ impl Destination {
             Destination::File(writer, path) => {
                 let records = writer.finish()?;
                 if common.json {
-                    return say_result(SCHEMA, &summary(records, &path));
+                    return print_result(SCHEMA, &summary(records, &path));
                 }
                 common.note(&format!("written: {}, {} records", path.display(), number::count(records)));
             }
@@ -70,7 +70,7 @@ impl Destination {
                 let records = writer.records();
                 writer.into_inner()?.flush().context("cannot write standard output")?;
                 if common.json {
-                    note_json(&Envelope { schema: SCHEMA, result: summary(records, Path::new("-")) });
+                    note_pretty_json(&Envelope { schema: SCHEMA, result: summary(records, Path::new("-")) });
                 }
             }
         }

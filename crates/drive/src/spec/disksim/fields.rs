@@ -14,7 +14,7 @@ use crate::spec::SignedNanos;
 
 /// Value of a field, with its position.
 #[derive(Clone, Debug)]
-pub(super) struct Given<T> {
+pub(super) struct FieldValue<T> {
     /// Name of the field.
     pub(super) key: &'static str,
     /// Value.
@@ -23,14 +23,14 @@ pub(super) struct Given<T> {
     pub(super) line: u32,
 }
 
-impl<T> Given<T> {
+impl<T> FieldValue<T> {
     /// Creates a fault about this field.
     pub(super) fn fault(&self, problem: impl Display) -> Fault {
         Fault::new(self.line, format!("{}: {problem}", self.key))
     }
 }
 
-impl<T: Display> Given<T> {
+impl<T: Display> FieldValue<T> {
     /// Creates a warning `key = value: instead`.
     pub(super) fn warning(&self, instead: impl Display) -> String {
         format!("{} = {}: {instead}", self.key, self.value)
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
         self.block.fields.iter().find(|field| field.key == key)
     }
 
-    fn field<T: Kind>(&mut self, key: &'static str, default: Option<T>) -> Result<Given<T>, Fault> {
+    fn field<T: Kind>(&mut self, key: &'static str, default: Option<T>) -> Result<FieldValue<T>, Fault> {
         let (value, line) = match (self.find(key), default) {
             (Some(field), _) => {
                 let value = T::read(&field.value)
@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
                 return Err(Fault::new(self.block.line, problem));
             }
         };
-        Ok(Given { key, value, line })
+        Ok(FieldValue { key, value, line })
     }
 
     /// Reads a field that is not modeled; warns unless its value is one of `neutral`.
@@ -215,7 +215,7 @@ macro_rules! block {
         $(#[$doc])*
         #[derive(Clone, Debug)]
         pub(super) struct $name {
-            $($(#[$field_doc])* pub(super) $field: Given<$type>,)*
+            $($(#[$field_doc])* pub(super) $field: FieldValue<$type>,)*
         }
 
         impl $name {

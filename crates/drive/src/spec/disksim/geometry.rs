@@ -12,7 +12,7 @@
 
 use sakiyomi_model::Bytes;
 
-use super::fields::{Given, Kind, LayoutFields, ModelFields, ZoneFields};
+use super::fields::{FieldValue, Kind, LayoutFields, ModelFields, ZoneFields};
 use super::syntax::{Fault, Value};
 use crate::spec::{GeometrySpec, Layout, SparesPer, ZoneSpec};
 
@@ -140,7 +140,7 @@ fn zone(fields: &ZoneFields, layout: &LayoutFields, warnings: &mut Vec<String>) 
 }
 
 /// Returns the slipped sectors, ascending; an entry is a sector, or a track of `per_entry` sectors.
-fn slips(given: &Given<Vec<u64>>, per_entry: u64, reserved: u64) -> Result<Vec<u64>, Fault> {
+fn slips(given: &FieldValue<Vec<u64>>, per_entry: u64, reserved: u64) -> Result<Vec<u64>, Fault> {
     let mut entries = given.value.clone();
     entries.sort_unstable();
     if let Some(twice) = entries.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -155,7 +155,7 @@ fn slips(given: &Given<Vec<u64>>, per_entry: u64, reserved: u64) -> Result<Vec<u
 }
 
 /// Returns the pairs of defective and replacing sectors, ascending.
-fn remaps(given: &Given<Vec<Value>>, per_entry: u64) -> Result<Vec<[u64; 2]>, Fault> {
+fn remaps(given: &FieldValue<Vec<Value>>, per_entry: u64) -> Result<Vec<[u64; 2]>, Fault> {
     let mut flat: Vec<u64> = Vec::new();
     for value in &given.value {
         match value {
@@ -176,7 +176,7 @@ fn remaps(given: &Given<Vec<Value>>, per_entry: u64) -> Result<Vec<[u64; 2]>, Fa
 }
 
 /// Expands entries into sectors, `per_entry` for each.
-fn spread<T>(given: &Given<T>, entries: &[u64], per_entry: u64) -> Result<Vec<u64>, Fault> {
+fn spread<T>(given: &FieldValue<T>, entries: &[u64], per_entry: u64) -> Result<Vec<u64>, Fault> {
     if entries.len() as u64 * per_entry > LIST_MAX_SECTORS || entries.iter().any(|entry| *entry > 1 << 40) {
         return Err(given.fault("more or larger entries than any zone has"));
     }

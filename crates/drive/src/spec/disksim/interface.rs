@@ -2,7 +2,7 @@
 
 use sakiyomi_model::{Bytes, Nanos};
 
-use super::fields::{DiskFields, Given};
+use super::fields::{DiskFields, FieldValue};
 use super::syntax::Fault;
 use super::system::Path;
 use crate::spec::{InterfaceSpec, Overhead, OverheadSpec};
@@ -39,7 +39,7 @@ pub(super) fn interface(
 }
 
 /// Checks a share from 0 to 1.
-fn watermark(share: &Given<f64>) -> Result<f64, Fault> {
+fn watermark(share: &FieldValue<f64>) -> Result<f64, Fault> {
     if (0.0..=1.0).contains(&share.value) {
         return Ok(share.value);
     }
@@ -57,7 +57,7 @@ fn overheads(fields: &DiskFields) -> Result<OverheadSpec, Fault> {
     if !(0.0..=1000.0).contains(&scale) {
         return Err(fields.overhead_scale.fault(format!("{scale}; expected 0 to 1000")));
     }
-    let scaled = |time: &Given<Nanos>| Nanos((time.value.0 as f64 * scale).round() as u64);
+    let scaled = |time: &FieldValue<Nanos>| Nanos((time.value.0 as f64 * scale).round() as u64);
     let each = scaled(&fields.per_request_overhead);
     let preparation = scaled(&fields.data_preparation);
     let hit = |time| each + scaled(time) + preparation;

@@ -132,7 +132,7 @@ impl Column {
             return Ok(());
         }
         if self.values.push(self.kind, field.bytes).is_none() {
-            let (name, kind) = (&self.name, self.kind.in_words());
+            let (name, kind) = (&self.name, self.kind.describe());
             let text = String::from_utf8_lossy(field.bytes);
             return Err(format!("'{}' in column {name} is not {kind}", shortened(&text)));
         }

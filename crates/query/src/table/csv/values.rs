@@ -62,7 +62,7 @@ impl Kind {
     }
 
     /// In words, for errors.
-    pub(super) fn in_words(self) -> &'static str {
+    pub(super) fn describe(self) -> &'static str {
         match self {
             Kind::Nothing => "empty",
             Kind::Boolean => "true or false",

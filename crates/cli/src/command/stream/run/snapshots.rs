@@ -11,7 +11,7 @@ use sakiyomi_report::result::StreamSnapshots;
 use sakiyomi_stream::adapt::Adaptive;
 use sakiyomi_stream::{Snapshot, Stream};
 
-use crate::console::complain;
+use crate::console::print_error;
 use crate::output::OutFile;
 use crate::provenance::nanos;
 
@@ -157,7 +157,7 @@ impl Series {
         if let Err(error) = result
             && !std::mem::replace(&mut self.has_complained, true)
         {
-            complain(&format!("{:#}", anyhow::Error::from(error)));
+            print_error(&format!("{:#}", anyhow::Error::from(error)));
         }
     }
 }
