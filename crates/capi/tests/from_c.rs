@@ -12,7 +12,7 @@ use std::time::Duration;
 use sakiyomi::Statistics;
 use sakiyomi_iorate::Control;
 use sakiyomi_iorate::protocol::{Rate, Target};
-use sakiyomi_mount::{Behind, Options, Regulate, mount};
+use sakiyomi_mount::{EmulatedStorage, Options, Regulate, mount};
 
 /// How a program is linked with the library.
 #[derive(Clone, Copy, Debug)]
@@ -168,7 +168,7 @@ fn the_example_gives_a_rate_and_takes_it_back() {
     for directory in [&backing, &disk] {
         fs::create_dir_all(directory).unwrap();
     }
-    let behind = Some(Behind::Fixed("fixed:latency=1ms".parse().unwrap()));
+    let behind = Some(EmulatedStorage::Fixed("fixed:latency=1ms".parse().unwrap()));
     let options = Options { behind, regulate: Some(Regulate::default()), ..Options::default() };
     let mounted = mount(&backing, &disk, &options).unwrap();
     let pid = std::process::id();

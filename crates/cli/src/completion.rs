@@ -56,7 +56,7 @@ impl Candidate {
 
 /// The completions of a word.
 #[derive(Debug, PartialEq, Eq)]
-struct Answer {
+struct Candidates {
     also: Also,
     candidates: Vec<Candidate>,
 }
@@ -76,7 +76,7 @@ fn lossy(word: OsString) -> String {
 }
 
 /// Completes `words[index]` of a command line, whose first word is the program.
-fn answer(mut cli: Command, words: &[String], index: usize) -> Answer {
+fn answer(mut cli: Command, words: &[String], index: usize) -> Candidates {
     cli.build();
     let before = &words[..index.min(words.len())];
     let current = words.get(index).map_or("", String::as_str);
@@ -88,7 +88,7 @@ fn answer(mut cli: Command, words: &[String], index: usize) -> Answer {
 
 /// Formats the output for the shell: a line with the names that the shell adds, then a line for each candidate: the
 /// word, a tab, the description.
-fn as_lines(answer: &Answer) -> String {
+fn as_lines(answer: &Candidates) -> String {
     let mut text = format!("{}\n", answer.also.name());
     for Candidate { word, description } in &answer.candidates {
         let first = description.lines().next().unwrap_or_default().replace('\t', " ");

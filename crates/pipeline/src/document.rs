@@ -319,7 +319,7 @@ impl<'a> Table<'a> {
         place.error(format!("it is missing; write {key} = {example}"))
     }
 
-    /// Refuses keys that nobody asked for.
+    /// Refuses unknown keys.
     ///
     /// # Errors
     /// If there is one, with the known keys that look like it.

@@ -108,7 +108,7 @@ impl Sender {
 
     /// Ends the input.
     fn end(&self, result: Result<(), Error>) {
-        // Without a source nobody has to know.
+        // Without a source, no error has to be reported.
         let _ = self.messages.send(result.map_or_else(Message::Failed, |()| Message::End));
         self.wakeup.notify();
     }

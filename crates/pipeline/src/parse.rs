@@ -28,7 +28,7 @@ pub(crate) use value::{Kind, TYPE_NAMES, type_of};
 pub(crate) enum Bad {
     /// It is not written in the format.
     Form,
-    /// It has only so many fields.
+    /// It has only this number of fields.
     Fields(usize),
     /// A field is not a value of its column.
     Value(usize),

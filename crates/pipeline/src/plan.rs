@@ -1,7 +1,8 @@
 //! The checked pipeline: which step follows which, the columns of each, and which of them are used.
 //!
 //! Names are bound to columns from the sources to the sinks; then the used columns are found from the sinks back, so that
-//! sources make no value that nobody uses. Rows have the used columns only, in the order of the schema, and after them
+//! sources parse only values that are used. Rows have the used columns only, in the order of the schema, and
+//! after them
 //! the event time if a later step needs it and it is not a used column.
 
 mod bind;

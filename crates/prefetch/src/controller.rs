@@ -74,7 +74,7 @@ pub enum Event {
         size: u64,
     },
     /// Times of the reading program so far. Precedes the position that belongs to it.
-    ProgramTimes {
+    Spent {
         /// The reading.
         id: ReadingId,
         /// CPU time.

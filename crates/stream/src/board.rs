@@ -38,7 +38,8 @@ impl Board {
         Board::resumed(workers, sinks, 0)
     }
 
-    /// A board whose clock starts at `start_ns`, for a stream with so many sinks that have not ended.
+    /// Returns a board whose clock starts at `start_ns`, for a stream with this number of sinks that have not
+    /// ended.
     pub(crate) fn resumed(workers: usize, sinks: usize, start_ns: u64) -> Board {
         Board {
             wakers: (0..workers).map(|_| Waker::new()).collect(),

@@ -94,7 +94,8 @@ pub struct Stream {
 }
 
 impl StreamBuilder {
-    /// A stream whose rings have so many slots each. A ring that is full pauses the segment before it.
+    /// Returns a builder of a stream whose rings have this number of slots each. A full ring pauses the
+    /// segment before it.
     ///
     /// # Panics
     /// If a ring has no slot.

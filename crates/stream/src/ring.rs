@@ -2,7 +2,7 @@
 //!
 //! A producer that finds its ring full keeps the item and pauses its segment, so that its worker can go on with
 //! others, and with the consumer of the ring if that is its own. Neither end knows on which worker the other is;
-//! the [`Link`] says whom to wake.
+//! the [`Link`] names the worker to wake.
 
 #[cfg(not(all(test, loom)))]
 mod chunks;
@@ -33,7 +33,7 @@ pub(crate) struct Link {
     full: AtomicBool,
 }
 
-/// Makes a ring of so many slots, both of whose ends belong to `worker`.
+/// Makes a ring of this number of slots, both of whose ends belong to `worker`.
 pub(crate) fn ring<T>(slots: usize, worker: usize, high_water: Arc<HighWater>) -> (Outlet<T>, Inlet<T>) {
     let (producer, consumer) = RingBuffer::new(slots);
     let link = Arc::new(Link {

@@ -333,7 +333,8 @@ impl Drop for Running {
     }
 }
 
-/// Runs a worker. If it panics, tells the board and closes its mailbox, so that nobody waits for a reply.
+/// Runs a worker. If it panics, reports that to the board and closes its mailbox, so that no caller waits for
+/// a reply.
 fn run(mut worker: Worker, index: usize, board: &Board, post: &Post) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| worker.run())) {
         board.worker_lost(index, message(panic));

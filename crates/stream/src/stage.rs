@@ -115,7 +115,8 @@ pub(crate) trait AnyPort: Send {
     /// Sends what found the ring full; whether all has been sent.
     fn flush(&mut self, cx: &mut Context) -> bool;
 
-    /// Makes a call a ring of so many slots, whose ends belong to `worker`. Returns the segment that it leads to.
+    /// Replaces a call by a ring of this number of slots, whose ends belong to `worker`. Returns the segment
+    /// that the ring leads to.
     fn cut(&mut self, slots: usize, worker: usize) -> Option<Box<dyn Segment>>;
 
     /// Makes a ring a call: takes over the segment at its end and gives it all that is in the ring.

@@ -10,15 +10,15 @@ use sakiyomi_trace::{Format, OutFormat};
 use serde_json::Value;
 
 use super::target::{Place, Target};
-use super::{Also, Answer, Candidate};
+use super::{Also, Candidate, Candidates};
 
 /// Commands on tables, whose formats differ from those of traces.
 const TABLES: [&str; 4] = ["sort", "join", "aggregate", "query"];
 
 /// Returns all completions of a target, not yet filtered by the beginning of the word.
-pub(super) fn of(target: &Target<'_>, words: &[String]) -> Answer {
+pub(super) fn of(target: &Target<'_>, words: &[String]) -> Candidates {
     match target.place {
-        Place::Option => Answer { also: Also::Nothing, candidates: options(target.command) },
+        Place::Option => Candidates { also: Also::Nothing, candidates: options(target.command) },
         Place::Value { option, prefix } => {
             let value = &target.current[prefix.len()..];
             let mut answer = of_argument(target, option, 0, value, words);
@@ -33,7 +33,7 @@ pub(super) fn of(target: &Target<'_>, words: &[String]) -> Answer {
                 candidates.extend(answer.candidates);
                 also = answer.also;
             }
-            Answer { also, candidates }
+            Candidates { also, candidates }
         }
     }
 }
@@ -59,14 +59,20 @@ fn options(command: &Command) -> Vec<Candidate> {
 }
 
 /// Returns completions of the `index`-th word of an argument.
-fn of_argument(target: &Target<'_>, argument: &Arg, index: usize, value: &str, words: &[String]) -> Answer {
-    let only = |candidates| Answer { also: Also::Nothing, candidates };
+fn of_argument(
+    target: &Target<'_>,
+    argument: &Arg,
+    index: usize,
+    value: &str,
+    words: &[String],
+) -> Candidates {
+    let only = |candidates| Candidates { also: Also::Nothing, candidates };
     match (argument.get_id().as_str(), target.path.as_str()) {
         ("drive", "mount") => {
             let fixed = Candidate::new("fixed:", "latency=TIME,parallel=N,… : a device without a mechanism");
-            Answer { also: Also::Files, candidates: drives().chain([fixed]).collect() }
+            Candidates { also: Also::Files, candidates: drives().chain([fixed]).collect() }
         }
-        ("drive", _) => Answer { also: Also::Files, candidates: drives().collect() },
+        ("drive", _) => Candidates { also: Also::Files, candidates: drives().collect() },
         ("vary", "scenario run") => only(scenario_keys(value, words)),
         ("set", _) => only(drive_keys("", value, false)),
         ("vary", _) => only(drive_keys("", value, true)),
@@ -91,14 +97,14 @@ fn of_argument(target: &Target<'_>, argument: &Arg, index: usize, value: &str, w
     }
 }
 
-impl Answer {
-    fn with(self, also: Also) -> Answer {
-        Answer { also, ..self }
+impl Candidates {
+    fn with(self, also: Also) -> Candidates {
+        Candidates { also, ..self }
     }
 }
 
 /// Returns the values that clap knows, or paths if the argument's name implies a path.
-fn closed_set(argument: &Arg, value: &str) -> Answer {
+fn closed_set(argument: &Arg, value: &str) -> Candidates {
     let known = argument.get_value_parser().possible_values();
     let known = known.filter(|_| argument.get_action().takes_values());
     let candidates: Vec<Candidate> = known
@@ -123,7 +129,7 @@ fn closed_set(argument: &Arg, value: &str) -> Answer {
     } else {
         Also::Nothing
     };
-    Answer { also, candidates }
+    Candidates { also, candidates }
 }
 
 /// Returns candidates for the last of several comma-separated values.

@@ -59,7 +59,7 @@ fn failed(source: io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::super::tests::cold;
-    use super::super::{By, residency_by};
+    use super::super::{ResidencyCall, residency_by};
     use super::*;
     use sakiyomi_testing::Scratch;
 
@@ -70,7 +70,7 @@ mod tests {
         let bringer = Bringer::new().unwrap();
         for range in [0..1, 5000..5001, 3 << 20..5 << 20, 0..16 << 20] {
             bringer.bring(&file, range.clone()).unwrap();
-            assert!(residency_by(&file, range, By::Mincore).unwrap().is_whole());
+            assert!(residency_by(&file, range, ResidencyCall::Mincore).unwrap().is_whole());
         }
     }
 

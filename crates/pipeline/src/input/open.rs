@@ -191,7 +191,7 @@ impl Drop for Listener {
     }
 }
 
-/// Binds a name. One that a killed process has left behind, at which nobody listens, is removed before.
+/// Binds a socket name. A stale name that a killed process has left behind is removed first.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     let taken = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => error,

@@ -193,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads until so many bytes have come.
+    /// Reads until this many bytes have arrived.
     fn take(tail: &mut Tail, length: usize) -> String {
         let mut bytes = vec![0; length];
         tail.read_exact(&mut bytes).unwrap();

@@ -69,7 +69,7 @@ fn input_of(
     }
 }
 
-/// Refuses nodes whose output nobody takes.
+/// Refuses nodes whose output is unused.
 fn check_consumers(nodes: &[Node], sources: &[SourceSpec], steps: &[StepSpec]) -> Result<(), Error> {
     let is_taken = |node: usize| nodes.iter().any(|other| other.inputs.contains(&node));
     let problem =

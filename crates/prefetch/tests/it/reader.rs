@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::mounted::{Scratch, can_mount, unmounted};
 use sakiyomi_io::page_cache::{By, residency_by};
-use sakiyomi_mount::{Behind, Options};
+use sakiyomi_mount::{EmulatedStorage, Options};
 use sakiyomi_prefetch::{PrefetchReader, State};
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -17,7 +17,7 @@ const MIB: u64 = 1 << 20;
 
 fn slow() -> Options {
     let spec = "latency=10ms,parallel=64".parse().unwrap();
-    Options { behind: Some(Behind::Fixed(spec)), ..Options::default() }
+    Options { behind: Some(EmulatedStorage::Fixed(spec)), ..Options::default() }
 }
 
 /// Makes a mount with one file.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::mounted::{Scratch, can_mount, unmounted};
 use sakiyomi_io::page_cache;
-use sakiyomi_mount::{Behind, Options};
+use sakiyomi_mount::{EmulatedStorage, Options};
 use sakiyomi_os::loop_device::LoopDevice;
 use sakiyomi_os::tracefs;
 use sakiyomi_prefetch::follow::{self, Summary, follow};
@@ -180,7 +180,8 @@ fn in_a_slow_file(
     let bytes: Vec<u8> = (0..megabytes * MIB).map(|index| (index / 1000) as u8).collect();
     fs::write(scratch.path("backing/file"), bytes).unwrap();
     let spec = "latency=10ms,parallel=64".parse().unwrap();
-    let mounted = scratch.mount(&Options { behind: Some(Behind::Fixed(spec)), ..Options::default() });
+    let mounted =
+        scratch.mount(&Options { behind: Some(EmulatedStorage::Fixed(spec)), ..Options::default() });
     let file = File::open(scratch.path("mounted/file")).unwrap();
     page_cache::drop_pages(&file, 0..u64::MAX).unwrap();
     drop(file);

@@ -230,7 +230,7 @@ impl SortMemory {
         self.lock().total
     }
 
-    /// Waits until other holders have returned so much that `bytes` can be granted.
+    /// Waits until other holders have returned enough memory to grant `bytes`.
     ///
     /// # Errors
     /// [`Error::Memory`] if the sort does not have that much; [`Error::Cancelled`].

@@ -179,7 +179,8 @@ impl Generator {
 }
 
 impl RatePiece {
-    /// When so many units have passed, in seconds; or the units of the whole piece if it has fewer.
+    /// Returns the time at which this number of units has passed, in seconds; or the units of the whole piece
+    /// if it has fewer.
     fn time_of(&self, units: f64, length_s: f64) -> Result<f64, f64> {
         let (rate, slope) = (self.rate_per_s, self.slope_per_s2);
         let length_s = if slope < 0.0 { length_s.min(-rate / slope) } else { length_s };

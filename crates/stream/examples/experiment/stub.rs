@@ -247,7 +247,7 @@ impl Worker {
         if let Route::Held(held) = std::mem::replace(&mut self.routes[operator], Route::Here) {
             held.into_iter().for_each(|due| self.process(operator, due));
         }
-        // Fails if nobody waits any more.
+        // Fails if the receiver has stopped waiting.
         let _ = self.moved.send(());
     }
 

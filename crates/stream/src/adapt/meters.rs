@@ -224,7 +224,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// The meter of an operator with so many calls in each 5 ms.
+    /// Returns the meter of an operator with this number of calls in each 5 ms.
     fn meter() -> OperatorMeter {
         let graph = Graph::new(1, [], vec![0]);
         let overhead = Overhead { clock_ns: 0.0, call_ns: 0.0 };

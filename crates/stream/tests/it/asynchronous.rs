@@ -19,7 +19,7 @@ use crate::inputs::{
 
 const WORKERS: usize = 2;
 
-/// Values that are answered at once, of so many.
+/// One of this many values is answered at once.
 const KNOWN_OF: u64 = 5;
 
 /// Doubles numbers, by another thread that replies in random order.
@@ -369,7 +369,7 @@ fn an_operator_that_stops_lets_watermarks_and_the_end_pass_without_its_replies()
     let mut silent = Doubles::new(8, OnPanic::Stop, 0);
     let (requests, asked) = channel();
     silent.requests = requests;
-    // The next submission panics, because nobody receives it.
+    // The next submission panics, because its receiver is gone.
     drop(asked);
     let (sink, collected) = Collect::<u64>::new();
     let builder = StreamBuilder::new(4);

@@ -40,7 +40,7 @@ impl Loading {
         let chunks: Vec<Spilled> = piece.spilled;
         let stream = match spilled.filter(|_| !chunks.is_empty()) {
             Some(spilled) => {
-                // All of them, because nobody looks at the stream before the piece is needed.
+                // All blocks are requested, because the stream is not polled before the piece is needed.
                 let ahead = chunks.len();
                 let mut stream = spilled.read(&context.buffers, chunks, ahead)?;
                 stream.start()?;

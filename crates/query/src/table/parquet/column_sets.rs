@@ -1,4 +1,4 @@
-//! Decoding of row groups with so many columns that one page of each exceeds the memory.
+//! Decoding of row groups whose columns are so numerous that one page of each exceeds the memory.
 //!
 //! Columns are decoded in sets, as many at a time as fit, and each set's batches are spilled as a run. Then all runs
 //! are read in step. This external transposition writes and reads the decoded rows once.

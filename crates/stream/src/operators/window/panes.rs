@@ -227,7 +227,7 @@ impl<K, V> Pool<K, V> {
         self.tables.pop().unwrap_or_default()
     }
 
-    /// Takes back a table that has had so many entries.
+    /// Takes back a table that has had this number of entries.
     pub(in crate::operators) fn put(&mut self, mut table: Table<K, V>, used: usize) {
         table.clear();
         let is_too_large = table.capacity() > CAPACITY_KEPT_ENTRIES.max(used * CAPACITY_PER_ENTRY_MAX);

@@ -33,7 +33,7 @@ pub(super) struct Load {
     pub(super) selectivity: Vec<f64>,
     /// Tuples per second that arrive at each source.
     pub(super) rates_per_s: Vec<f64>,
-    /// Share of each core's time that nobody measures.
+    /// Share of each core's time that is not measured.
     pub(super) hidden_ratio: f64,
 }
 
@@ -98,7 +98,7 @@ impl Backlog {
 }
 
 impl World {
-    /// A stream on so many cores, whose plans use as few of them as hold the rate.
+    /// Returns a stream on this number of cores, whose plans use the fewest of them that hold the rate.
     pub(super) fn new(graph: Graph, cores: usize, seed: u64) -> World {
         World::with(graph, cores, seed, Settings::default().with_latency_slack_ratio(100.0))
     }
@@ -251,7 +251,7 @@ impl World {
         }
     }
 
-    /// Calls an operator for so many tuples, of which it times one in 64.
+    /// Calls an operator for this number of tuples, of which it times one in 64.
     fn call(&mut self, load: &Load, operator: usize, tuples: f64) {
         // The first call is.
         let timed = |calls: f64| (calls / 64.0).ceil() as u64;
