@@ -28,7 +28,7 @@ impl Failure {
         Failure { number: libc::ESRCH, text: format!("there is no process {pid}") }
     }
 
-    /// An error of a system call; `what` names the operation that failed.
+    /// Returns an error of a system call; `what` names the operation that failed.
     pub(crate) fn system(what: &str, error: &io::Error) -> Failure {
         Failure { number: number_of(error), text: format!("{what}: {error}") }
     }

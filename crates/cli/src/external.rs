@@ -41,7 +41,7 @@ fn is_name(word: &OsStr) -> bool {
     !bytes.is_empty() && !bytes.starts_with(b"-") && !bytes.contains(&b'/')
 }
 
-/// The executable files of that name in the directories of `path`, in their order.
+/// Returns the executable files of that name in the directories of `path`, in their order.
 fn programs(path: &OsStr, file: &OsStr) -> impl Iterator<Item = PathBuf> {
     let directories: Vec<PathBuf> = env::split_paths(path).collect();
     // An empty one stands for the current directory, and a name without a slash would be looked for in PATH again.

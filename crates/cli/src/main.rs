@@ -65,7 +65,7 @@ fn exit_code(result: anyhow::Result<ExitCode>) -> ExitCode {
     }
 }
 
-/// An error with its causes; one that the text before it ends with is not said again.
+/// Returns an error with its causes; one that the text before it ends with is not said again.
 fn in_a_sentence(error: &anyhow::Error) -> String {
     let mut sentence = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {

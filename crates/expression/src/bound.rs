@@ -69,7 +69,7 @@ impl Expression {
         Expression { node: Node::Column { place, name, data_type, nullable } }
     }
 
-    /// The type of the values.
+    /// Returns the type of the values.
     #[must_use]
     pub fn data_type(&self) -> DataType {
         self.node.data_type()
@@ -81,7 +81,7 @@ impl Expression {
         self.node.nullable()
     }
 
-    /// The indices of the columns used, ascending.
+    /// Returns the indices of the columns used, ascending.
     #[must_use]
     pub fn columns(&self) -> Vec<usize> {
         let mut columns = BTreeSet::new();
@@ -89,7 +89,7 @@ impl Expression {
         columns.into_iter().collect()
     }
 
-    /// The index of the column, if the expression is only a column.
+    /// Returns the index of the column, if the expression is only a column.
     #[must_use]
     pub fn as_column(&self) -> Option<usize> {
         match self.node {
@@ -131,7 +131,7 @@ impl Expression {
         Ok(if mask.null_count() > 0 { prep_null_mask_filter(&mask) } else { mask })
     }
 
-    /// The field of the results under a name; it keeps the metadata of a plain column.
+    /// Returns the field of the results under a name; it keeps the metadata of a plain column.
     ///
     /// # Panics
     /// If the expression is a column that the schema does not have.

@@ -116,7 +116,7 @@ fn from_interval(interval: &Interval) -> Result<Node, Error> {
     read(&format!("{text}{unit}"), &DataType::Interval(IntervalUnit::MonthDayNano))
 }
 
-/// The Arrow type of a SQL type.
+/// Returns the Arrow type of a SQL type.
 pub(crate) fn target(data_type: &SqlType) -> Result<DataType, Error> {
     use sqlparser::ast::{ExactNumberInfo, TimezoneInfo};
     let timestamp = |digits: Option<u64>| {

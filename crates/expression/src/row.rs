@@ -63,7 +63,7 @@ impl RowExpression {
         RowExpression { step, memory, data_type: expression.data_type() }
     }
 
-    /// The type of the values. Values of a dictionary are those that the keys stand for.
+    /// Returns the type of the values. Values of a dictionary are those that the keys stand for.
     #[must_use]
     pub fn data_type(&self) -> &DataType {
         &self.data_type

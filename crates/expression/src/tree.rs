@@ -36,7 +36,7 @@ pub struct Tree {
     pub sql: String,
 }
 
-/// The name of a type in trees; none of a type that trees do not have.
+/// Returns the name of a type in trees; none of a type that trees do not have.
 ///
 /// | name | value |
 /// |---|---|
@@ -71,7 +71,7 @@ pub fn type_name(data_type: &DataType) -> Option<&'static str> {
 }
 
 impl Expression {
-    /// The expression as a tree.
+    /// Returns the expression as a tree.
     ///
     /// # Errors
     /// [`Error::Expression`] names the first subexpression that trees do not have.
@@ -109,7 +109,7 @@ impl Tree {
     }
 }
 
-/// The value of a constant as text; none if it is null.
+/// Returns the value of a constant as text; none if it is null.
 fn text(literal: &Literal) -> Option<String> {
     match Value::of(&literal.value, 0) {
         Value::Bool(value) => Some(value.to_string()),
@@ -123,7 +123,7 @@ fn text(literal: &Literal) -> Option<String> {
     }
 }
 
-/// The name of an operator, or why there is none.
+/// Returns the name of an operator, or why there is none.
 fn operator(node: &Node) -> Result<&'static str, String> {
     let number = |data_type: &DataType| match data_type {
         DataType::Int64 | DataType::Float64 => Ok(()),

@@ -162,7 +162,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The file.
+    /// Returns the file.
     #[must_use]
     pub fn file(&self) -> &Arc<IoFile> {
         &self.place.space.file

@@ -61,8 +61,8 @@ pub(crate) fn is_ours(directory: &Path) -> io::Result<bool> {
     Ok(ours_on(directory)?.is_some())
 }
 
-/// The device number of sakiyomi's mount on a directory, which no other mount has at the same time; `None` without
-/// such a mount.
+/// Returns the device number of sakiyomi's mount on a directory, which no other mount has at the same time; `None`
+/// without such a mount.
 pub(crate) fn ours_on(directory: &Path) -> io::Result<Option<String>> {
     let mounts = MountTable::read()?;
     Ok(mounts.on(directory).filter(is_of_sakiyomi).map(|ours| ours.device.to_owned()))

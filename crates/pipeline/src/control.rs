@@ -64,7 +64,7 @@ impl Control {
         self.lock().is_some()
     }
 
-    /// The first error, once.
+    /// Returns the first error, once.
     pub(crate) fn take_failure(&self) -> Option<Error> {
         self.lock().take()
     }

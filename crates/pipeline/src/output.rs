@@ -33,7 +33,7 @@ pub(crate) use sink::RowSink;
 pub use target::Standard;
 pub(crate) use writer::{Output, Unpublished, Writer};
 
-/// The type of the values that rows have for a type: of a dictionary what its keys stand for.
+/// Returns the type of the values that rows have for a type: of a dictionary what its keys stand for.
 fn flat(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => flat(values),

@@ -171,7 +171,7 @@ impl Parser {
         Parser { slots, form: Form::Pattern { regex, groups, locations } }
     }
 
-    /// The log formats of web servers, with the fields of [`LOG_FIELDS`].
+    /// Returns the log formats of web servers, with the fields of [`LOG_FIELDS`].
     pub(crate) fn log(slots: Slots) -> Parser {
         Parser { slots, form: Form::Log }
     }
@@ -182,12 +182,12 @@ impl Parser {
         Parser { slots, form: Form::Csv(csv) }
     }
 
-    /// An object of JSON in each line; the fields are its keys.
+    /// Returns an object of JSON in each line; the fields are its keys.
     pub(crate) fn json(slots: Slots) -> Parser {
         Parser { slots, form: Form::Json }
     }
 
-    /// The next record of a block from `at` on, and where the one after it begins; none at the end.
+    /// Returns the next record of a block from `at` on, and where the one after it begins; none at the end.
     #[inline]
     pub(crate) fn record(&self, text: &str, at: usize) -> Option<(Range<usize>, usize)> {
         if at >= text.len() {
@@ -242,7 +242,7 @@ impl Parser {
         Ok(true)
     }
 
-    /// The order of the fields that a header told; none of other formats, and before the header.
+    /// Returns the order of the fields that a header told; none of other formats, and before the header.
     pub(crate) fn header_order(&self) -> Option<Vec<Option<usize>>> {
         match &self.form {
             Form::Csv(csv) => csv.order(),
@@ -262,7 +262,7 @@ impl Parser {
         matches!(self.form, Form::Csv(_))
     }
 
-    /// The fault of a record in words.
+    /// Returns the fault of a record in words.
     pub(crate) fn explain(&self, bad: Bad) -> String {
         let name = |field| self.slots.name(field);
         match bad {

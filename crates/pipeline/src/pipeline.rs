@@ -89,8 +89,8 @@ impl Pipeline {
         self.graph.elements.iter().map(|element| element.name.as_str())
     }
 
-    /// The pipeline for the planner, with the same operators. Figures are those of `cost`, `selectivity` and `share`, and
-    /// else what such operators usually have.
+    /// Returns the pipeline for the planner, with the same operators. Figures are those of `cost`, `selectivity` and
+    /// `share`, and else what such operators usually have.
     ///
     /// # Errors
     /// If a declared figure is out of range.
@@ -181,7 +181,8 @@ impl Pipeline {
         snapshot::read(path, &self.plan.definition)
     }
 
-    /// The pipeline and a snapshot of it for an interpreter in another engine. Relative paths are those below `base`.
+    /// Returns the pipeline and a snapshot of it for an interpreter in another engine. Relative paths are those below
+    /// `base`.
     ///
     /// # Errors
     /// [`Error::Export`] names the first operator that has no counterpart, or one whose state is damaged.
@@ -189,7 +190,7 @@ impl Pipeline {
         export(&self.plan, snapshot, base)
     }
 
-    /// The snapshots of a run of this pipeline that was built by [`Pipeline::build_resumable`], in a file.
+    /// Returns the snapshots of a run of this pipeline that was built by [`Pipeline::build_resumable`], in a file.
     #[must_use]
     pub fn snapshots(&self, run: &Run, file: PathBuf) -> Snapshots {
         let Parts { control, outputs, .. } = &run.parts;

@@ -59,7 +59,7 @@ impl Plan {
         Ok(Plan { sources, steps, sinks, ring_slots, definition: definition.into(), nodes, layouts })
     }
 
-    /// The kind and index of a node.
+    /// Returns the kind and index of a node.
     pub(crate) fn role(&self, node: usize) -> Role {
         let (sources, steps) = (self.sources.len(), self.steps.len());
         if node < sources {
@@ -71,7 +71,7 @@ impl Plan {
         }
     }
 
-    /// The files to which sinks and steps append rows.
+    /// Returns the files to which sinks and steps append rows.
     pub(crate) fn appended(&self) -> impl Iterator<Item = &Path> {
         let sinks = self.sinks.iter().filter_map(|sink| match &sink.target.value {
             Target::File { path, append: true } => Some(path.as_path()),
@@ -84,7 +84,8 @@ impl Plan {
         sinks.chain(steps)
     }
 
-    /// The largest number of replicas of a node, if it may have several, with the columns of the key of each input.
+    /// Returns the largest number of replicas of a node, if it may have several, with the columns of the key of each
+    /// input.
     pub(crate) fn division(&self, node: usize) -> Option<(usize, Vec<Vec<usize>>)> {
         let Role::Step(index) = self.role(node) else { return None };
         let replicas = self.steps[index].replicas.as_ref()?.value as usize;

@@ -57,7 +57,7 @@ impl SourceCounts {
         self.late.load(Ordering::Relaxed)
     }
 
-    /// The first record that could not be read: its offset and its fault.
+    /// Returns the first record that could not be read: its offset and its fault.
     #[must_use]
     pub fn first_bad(&self) -> Option<String> {
         self.first_bad.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -153,7 +153,8 @@ impl RecordSource {
         RecordSource { replay, ..self }
     }
 
-    /// The next row of the current records that is to be emitted; none at their end, or if the pipeline is to end.
+    /// Returns the next row of the current records that is to be emitted; none at their end, or if the pipeline is to
+    /// end.
     fn row(&mut self) -> Option<Row> {
         loop {
             let row = match &mut self.current {

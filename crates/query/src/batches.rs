@@ -9,7 +9,7 @@ use crate::Error;
 ///
 /// A multi-threaded operator takes one stream per thread; the assignment of rows to streams is then undefined.
 pub trait Batches: Send {
-    /// The schema of each batch.
+    /// Returns the schema of each batch.
     fn schema(&self) -> SchemaRef;
 
     /// Returns the next batch, which has at least one row, or `None` at the end.

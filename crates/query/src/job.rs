@@ -186,19 +186,19 @@ impl Job {
         Job { shared: Arc::new(shared), side: None }
     }
 
-    /// The options of the job.
+    /// Returns the options of the job.
     #[must_use]
     pub fn options(&self) -> &JobOptions {
         &self.shared.options
     }
 
-    /// The engine and the buffer budget of all streams and in-memory rows.
+    /// Returns the engine and the buffer budget of all streams and in-memory rows.
     #[must_use]
     pub fn io(&self) -> &Io {
         &self.shared.io
     }
 
-    /// The figures of each phase so far.
+    /// Returns the figures of each phase so far.
     #[must_use]
     pub fn phases(&self) -> SidePhases<'_> {
         SidePhases { phases: &self.shared.phases, side: self.side }
@@ -209,7 +209,7 @@ impl Job {
         Job { shared: Arc::clone(&self.shared), side: Some(side) }
     }
 
-    /// The progress counters.
+    /// Returns the progress counters.
     #[must_use]
     pub fn progress(&self) -> &Progress {
         &self.shared.progress
@@ -227,13 +227,13 @@ impl Job {
         *self.shared.spill_files.lock().unwrap() = files;
     }
 
-    /// The files of [`Job::spill_to`].
+    /// Returns the files of [`Job::spill_to`].
     #[cfg(test)]
     pub(crate) fn spill_files(&self) -> Vec<sakiyomi_io::Spill> {
         self.shared.spill_files.lock().unwrap().clone()
     }
 
-    /// The compression of spilled data.
+    /// Returns the compression of spilled data.
     pub(crate) fn levels(&self) -> &LevelChooser {
         &self.shared.levels
     }

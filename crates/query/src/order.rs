@@ -112,7 +112,7 @@ fn split_item<'a>(text: &'a str, whole: &str) -> Result<(Item, &'a str), Error> 
     Ok((item, rest))
 }
 
-/// The text between quotes and the rest of the input; `None` if the closing quote is missing.
+/// Returns the text between quotes and the rest of the input; `None` if the closing quote is missing.
 fn split_quoted(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut rest = text.strip_prefix('"')?;

@@ -213,7 +213,7 @@ impl Encoder {
         Ok(Encoder { job: job.clone(), schema, kind, buffers, scratch })
     }
 
-    /// The schema of the file: that of the result, with only the dictionaries of the options.
+    /// Returns the schema of the file: that of the result, with only the dictionaries of the options.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
         &self.schema

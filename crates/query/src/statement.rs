@@ -115,7 +115,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The outcome of a job that has read these inputs, without a plan.
+    /// Returns the outcome of a job that has read these inputs, without a plan.
     fn of(job: &Job, inputs: &[&Rows], received: Received) -> Outcome {
         Outcome {
             input_rows: inputs.iter().map(|rows| rows.rows_read()).sum(),

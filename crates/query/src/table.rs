@@ -139,7 +139,7 @@ impl Table {
         }
     }
 
-    /// The part of the table that a scan reads.
+    /// Returns the part of the table that a scan reads.
     #[must_use]
     pub fn extent(&self, options: &ScanOptions) -> Extent {
         match &self.data.content {
@@ -179,8 +179,8 @@ impl Table {
         }
     }
 
-    /// The row order of a single-file table, if the file declares it and the bounds of its row groups agree; else
-    /// empty. The declaration may be wrong: callers that rely on the order must verify it.
+    /// Returns the row order of a single-file table, if the file declares it and the bounds of its row groups agree;
+    /// else empty. The declaration may be wrong: callers that rely on the order must verify it.
     #[must_use]
     pub fn declared_order(&self) -> Vec<SortKey> {
         match &self.data.content {

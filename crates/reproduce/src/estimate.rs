@@ -48,7 +48,7 @@ impl Results {
         self.0.contains_key(key)
     }
 
-    /// A metric of a point, seed by seed; empty if the point was not run or has no such metric.
+    /// Returns a metric of a point, seed by seed; empty if the point was not run or has no such metric.
     pub(crate) fn by_seed(&self, point: &str, metric: &str) -> Vec<f64> {
         let prefix = format!("{point}{SEED_MARK}");
         let of_point = self.0.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix));

@@ -51,7 +51,7 @@ pub enum Relation {
     MoreThan,
 }
 
-/// The published figures of all papers, in the order of the file.
+/// Returns the published figures of all papers, in the order of the file.
 ///
 /// # Panics
 /// If `published.toml`, which is part of the program, is malformed.

@@ -65,18 +65,18 @@ pub(crate) struct Saved {
 }
 
 impl Barrier {
-    /// The barrier of an epoch.
+    /// Returns the barrier of an epoch.
     pub(crate) fn new(shape: &Shape, epoch: u64) -> Barrier {
         Barrier::with(shape, epoch, None, false)
     }
 
-    /// The barrier of the last snapshot of a stream that is to be resumed from it: its sources emit nothing behind it, and it
-    /// overtakes nothing.
+    /// Returns the barrier of the last snapshot of a stream that is to be resumed from it: its sources emit nothing
+    /// behind it, and it overtakes nothing.
     pub(crate) fn last(shape: &Shape, epoch: u64) -> Barrier {
         Barrier::with(shape, epoch, None, true)
     }
 
-    /// A barrier that moves bins.
+    /// Returns a barrier that moves bins.
     pub(crate) fn migrating(shape: &Shape, epoch: u64, migration: Migration) -> Barrier {
         Barrier::with(shape, epoch, Some(migration), false)
     }
@@ -98,7 +98,7 @@ impl Barrier {
         Barrier(Arc::new(Collection { epoch, migration, is_last, places, collected: Mutex::new(collected) }))
     }
 
-    /// The bins that move at this barrier; none at that of a snapshot.
+    /// Returns the bins that move at this barrier; none at that of a snapshot.
     pub(crate) fn migration(&self) -> Option<&Migration> {
         self.0.migration.as_ref()
     }
@@ -174,8 +174,8 @@ impl Collected {
     }
 }
 
-/// The state of all bins. Edges between a partition and a merge depend on the number of replicas: a stream that resumes
-/// numbers their items from 0.
+/// Returns the state of all bins. Edges between a partition and a merge depend on the number of replicas: a stream
+/// that resumes numbers their items from 0.
 fn joined_replicas(saved: Vec<Saved>) -> Result<Saved, StateError> {
     let mut progress = saved.first().map(|saved| saved.progress.clone()).unwrap_or_default();
     progress.tuples = saved.iter().map(|saved| saved.progress.tuples).sum();

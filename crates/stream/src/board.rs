@@ -53,7 +53,8 @@ impl Board {
         }
     }
 
-    /// The stream's clock: nanoseconds since its start, without those between a snapshot and the resumption from it.
+    /// Returns the stream's clock: nanoseconds since its start, without those between a snapshot and the resumption
+    /// from it.
     pub(crate) fn now_ns(&self) -> u64 {
         let elapsed_ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.start_ns.saturating_add(elapsed_ns)

@@ -119,7 +119,7 @@ impl StreamBuilder {
         Flow { draft, from, attach }
     }
 
-    /// The finished stream.
+    /// Returns the finished stream.
     ///
     /// # Errors
     /// If an output has no consumer, or an operator is to restart and has no snapshot.
@@ -140,7 +140,7 @@ impl StreamBuilder {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// The operator whose output this is.
+    /// Returns the operator whose output this is.
     #[must_use]
     pub fn from(&self) -> OperatorId {
         self.from

@@ -82,7 +82,7 @@ impl<O: Recover> Guard<O> {
         Ok(Guard { of, policy, snapshot, seat: None, samples, tuples: 0, state_bytes: 0, stopped: false })
     }
 
-    /// A replica.
+    /// Returns a replica.
     pub(crate) fn in_seat(mut self, seat: Seat<O>) -> Guard<O> {
         self.seat = Some(seat);
         self
@@ -417,8 +417,8 @@ impl<O> Drop for Guard<O> {
     }
 }
 
-/// The bytes of a state, if `state` returns one; the reason if there are none because it panics. About as many are
-/// expected as the last time: memory that grows would be copied while tuples wait.
+/// Returns the bytes of a state, if `state` returns one; the reason if there are none because it panics. About as
+/// many are expected as the last time: memory that grows would be copied while tuples wait.
 pub(crate) fn save_state<O>(
     operator: &mut O,
     state: fn(&mut O) -> Option<&mut dyn SaveState>,
@@ -471,7 +471,7 @@ fn load_bins(name: &str, bins: &mut dyn BinOwner, bytes: Option<&[u8]>) -> Resul
 /// The payload of a panic that was caught.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// The text of a panic, whose payload is dropped.
+/// Returns the text of a panic, whose payload is dropped.
 pub(crate) fn message(panic: Panic) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

@@ -127,7 +127,8 @@ impl Latency {
     }
 }
 
-/// A histogram of times in nanoseconds. It has fixed bounds: one that grows would clip what `saturating_record` records.
+/// Returns a histogram of times in nanoseconds. It has fixed bounds: one that grows would clip what
+/// `saturating_record` records.
 pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_MAX_NS, PRECISION_DIGITS).expect("the bounds are constants")
 }

@@ -31,20 +31,21 @@ pub enum OnPanic {
 
 /// Recovery of an operator: after a panic, which stops it by default, and after the end of the process.
 pub trait Recover: Sized + Send + 'static {
-    /// The declared reaction; asked once, when the stream is built.
+    /// Returns the declared reaction; asked once, when the stream is built.
     fn on_panic(&self) -> OnPanic {
         OnPanic::Stop
     }
 
-    /// A copy of the state; required by [`OnPanic::Restart`].
+    /// Returns a copy of the state; required by [`OnPanic::Restart`].
     fn snapshot(&self) -> Option<Self> {
         None
     }
 
-    /// The state that snapshots of the stream save, and that a stream loads when it resumes; none leaves the operator
-    /// as it was built. Called once when the stream is built, and at each snapshot before [`SaveState::save`], between two
-    /// tuples: a sink with a buffer writes it out here or saves it, because the tuples in it are not sent again. Called
-    /// when the stream resumes as well, before [`SaveState::load`]. The time of `save` is a pause of the operator.
+    /// Returns the state that snapshots of the stream save, and that a stream loads when it resumes; none leaves the
+    /// operator as it was built. Called once when the stream is built, and at each snapshot before
+    /// [`SaveState::save`], between two tuples: a sink with a buffer writes it out here or saves it, because the
+    /// tuples in it are not sent again. Called when the stream resumes as well, before [`SaveState::load`]. The time
+    /// of `save` is a pause of the operator.
     ///
     /// For an operator that restarts ([`OnPanic::Restart`]), the copy that it would continue from is saved
     /// and loaded too, by
@@ -207,7 +208,8 @@ pub trait Source: Send + 'static {
     /// Values that it emits.
     type Out: Send + 'static;
 
-    /// The next value that is due at `now_ns`, which may lag behind the clock by a few tuples. Must not block.
+    /// Returns the next value that is due at `now_ns`, which may lag behind the clock by a few tuples. Must not
+    /// block.
     fn next(&mut self, now_ns: u64) -> Next<Self::Out>;
 
     /// Appends the values that are due at `now_ns`. Returns `None` if `due` is full, and otherwise the reason. Must not
@@ -226,20 +228,20 @@ pub trait Source: Send + 'static {
         None
     }
 
-    /// The position, for snapshots: a source that has loaded it returns what the one that saved it returned next. None
-    /// for a source that cannot return to a position. A stream that resumes starts it as it was built, and what it had
-    /// emitted since the snapshot is lost.
+    /// Returns the position, for snapshots: a source that has loaded it returns what the one that saved it returned
+    /// next. None for a source that cannot return to a position. A stream that resumes starts it as it was built, and
+    /// what it had emitted since the snapshot is lost.
     fn state(&mut self) -> Option<&mut dyn SaveState> {
         None
     }
 
-    /// The handle by which the threads of its input wake its worker; asked once, when the stream is built. Without one,
-    /// the source is asked again at the times that it names only.
+    /// Returns the handle by which the threads of its input wake its worker; asked once, when the stream is built.
+    /// Without one, the source is asked again at the times that it names only.
     fn wakeup(&self) -> Option<Wakeup> {
         None
     }
 
-    /// The declared reaction to overload; asked once, when the stream is built.
+    /// Returns the declared reaction to overload; asked once, when the stream is built.
     fn overload(&self) -> Overload {
         Overload::Wait
     }
@@ -337,7 +339,7 @@ pub struct Each<In, Out, F> {
     types: PhantomData<fn(In) -> Out>,
 }
 
-/// An operator that calls `function` for each value and stops when it panics.
+/// Returns an operator that calls `function` for each value and stops when it panics.
 pub fn each<In, Out, F: FnMut(In, &mut Emitter<Out>)>(function: F) -> Each<In, Out, F> {
     Each { function, types: PhantomData }
 }

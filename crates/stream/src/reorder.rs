@@ -86,7 +86,7 @@ impl<V, M, R> Reorder<V, M, R> {
         self.in_flight
     }
 
-    /// The next value to be submitted, with its ticket; it is in flight from now on.
+    /// Returns the next value to be submitted, with its ticket; it is in flight from now on.
     pub(crate) fn submit(&mut self) -> Option<(u64, &V)> {
         if self.submitted >= self.submitted_max {
             return None;
@@ -121,7 +121,7 @@ impl<V, M, R> Reorder<V, M, R> {
         false
     }
 
-    /// The first entry, if nothing is awaited for it any more.
+    /// Returns the first entry, if nothing is awaited for it any more.
     pub(crate) fn release(&mut self) -> Option<Released<V, M, R>> {
         if let Entry::Value(_, Progress::Waiting | Progress::InFlight) = self.entries.front()? {
             return None;
@@ -165,7 +165,7 @@ impl<V, M, R> Reorder<V, M, R> {
         abandoned
     }
 
-    /// The entries, in their order.
+    /// Returns the entries, in their order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = Held<'_, V, M>> {
         self.entries.iter().map(|entry| match entry {
             Entry::Value(value, _) => Held::Value(value),

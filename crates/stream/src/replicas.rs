@@ -73,7 +73,7 @@ impl Replicas {
         Replicas { bins, ..self }
     }
 
-    /// The largest number of replicas.
+    /// Returns the largest number of replicas.
     #[must_use]
     pub fn max(&self) -> usize {
         self.max

@@ -219,7 +219,7 @@ mod tests {
         Item::Tuple(Tuple { value: sequence * 10, arrival_ns: 0, sequence })
     }
 
-    /// The first number of a run and its values.
+    /// Returns the first number of a run and its values.
     fn next_run(inlet: &mut Inlet<u64>, count: usize) -> Option<(u64, Vec<u64>)> {
         let mut tuples = Vec::new();
         let first = inlet.pop_run(count, &mut tuples).map(|run| run.first)?;

@@ -44,7 +44,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// A worker on each of these CPUs.
+    /// Returns a worker on each of these CPUs.
     #[must_use]
     pub fn pinned(cpus: &Cpus) -> Settings {
         let workers = cpus.iter().map(|&cpu| Some(cpu)).collect();
@@ -155,7 +155,7 @@ impl Stream {
         Ok(running)
     }
 
-    /// The segments of a placement, by their first operators.
+    /// Returns the segments of a placement, by their first operators.
     fn cut(self, worker_of: &[usize]) -> (Segments, Shape, usize) {
         let Stream { ring_slots, shape, sources } = self;
         let mut segments: Segments =
@@ -218,7 +218,7 @@ impl Running {
         std::mem::take(&mut self.times)
     }
 
-    /// The first operator of each segment and its worker.
+    /// Returns the first operator of each segment and its worker.
     pub fn segments(&self) -> impl Iterator<Item = (OperatorId, usize)> + '_ {
         self.segments.iter().map(|(&head, &worker)| (head, worker))
     }
@@ -273,7 +273,7 @@ impl Running {
         Ok(())
     }
 
-    /// The counters at this moment.
+    /// Returns the counters at this moment.
     #[must_use]
     pub fn report(&self) -> Report {
         let report = |operator: &Outline| OperatorReport {

@@ -52,7 +52,7 @@ impl Samples {
         }
     }
 
-    /// The begin of the next call, if it is to be timed.
+    /// Returns the begin of the next call, if it is to be timed.
     pub(crate) fn start(&self) -> Option<Instant> {
         (self.left == 0).then(Instant::now)
     }

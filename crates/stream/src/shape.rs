@@ -52,7 +52,7 @@ impl OperatorKind {
         }
     }
 
-    /// The kind of this name.
+    /// Returns the kind of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<OperatorKind> {
         OperatorKind::ALL.into_iter().find(|kind| kind.name() == name)
@@ -141,12 +141,12 @@ impl Shape {
         self.operators[operator.0].parent
     }
 
-    /// The sources.
+    /// Returns the sources.
     pub(crate) fn sources(&self) -> impl Iterator<Item = OperatorId> + '_ {
         (0..self.operators.len()).map(OperatorId).filter(|&operator| self.parent(operator).is_none())
     }
 
-    /// The operators, all replicas of one as their first: what snapshots and planners number.
+    /// Returns the operators, all replicas of one as their first: what snapshots and planners number.
     pub(crate) fn logical(&self) -> impl Iterator<Item = &Outline> {
         self.operators.iter().filter(|operator| operator.is_first())
     }
@@ -180,7 +180,7 @@ impl Shape {
         self.parent(operator).is_none_or(|parent| worker_of[parent.0] != worker_of[operator.0])
     }
 
-    /// The first operator of the segment with `operator`, where segments begin as `is_head` says.
+    /// Returns the first operator of the segment with `operator`, where segments begin as `is_head` says.
     pub(crate) fn head(&self, operator: OperatorId, is_head: impl Fn(OperatorId) -> bool) -> OperatorId {
         let mut at = operator;
         while let Some(parent) = self.parent(at).filter(|_| !is_head(at)) {

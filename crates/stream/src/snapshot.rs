@@ -84,7 +84,7 @@ pub struct InputProgress {
 }
 
 impl Snapshot {
-    /// The snapshot of an epoch, before any operator has reported.
+    /// Returns the snapshot of an epoch, before any operator has reported.
     pub(crate) fn of(shape: &Shape, epoch: u64) -> Snapshot {
         let operators = shape.logical().map(|operator| OperatorSnapshot {
             name: operator.name.clone(),
@@ -194,7 +194,7 @@ impl OperatorSnapshot {
         bytes
     }
 
-    /// The operator whose [`OperatorSnapshot::to_bytes`] these are.
+    /// Returns the operator whose [`OperatorSnapshot::to_bytes`] these are.
     ///
     /// # Errors
     /// If the bytes are damaged.

@@ -130,7 +130,7 @@ impl<'a> Decoder<'a> {
         Decoder { left: bytes }
     }
 
-    /// The next `count` bytes.
+    /// Returns the next `count` bytes.
     ///
     /// # Errors
     /// If fewer are left.
@@ -142,7 +142,7 @@ impl<'a> Decoder<'a> {
         Ok(taken)
     }
 
-    /// The next `N` bytes.
+    /// Returns the next `N` bytes.
     ///
     /// # Errors
     /// If fewer are left.
@@ -152,7 +152,7 @@ impl<'a> Decoder<'a> {
         Ok(array)
     }
 
-    /// A number of values or bytes that follow, each of at least one byte.
+    /// Returns a number of values or bytes that follow, each of at least one byte.
     ///
     /// # Errors
     /// If fewer bytes are left.

@@ -122,7 +122,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The switches on which too few requests depend: they stay as they are.
+    /// Returns the switches on which too few requests depend: they stay as they are.
     fn decided(&mut self, start: &DriveSpec) -> Option<Vec<Switch>> {
         let replays = self.replays_of(start)?;
         let count = |switch: &Switch| switch.sample.count(start, self.measured, &replays[0]);

@@ -242,7 +242,7 @@ impl Shared {
         self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next file with room for `bytes` bytes, or the next one if none has: its error says so.
+    /// Returns the next file with room for `bytes` bytes, or the next one if none has: its error says so.
     fn next_spill(&self, bytes: usize) -> &Spill {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let in_turn = |index: usize| &self.spills[(turn + index) % self.spills.len()];
@@ -280,7 +280,7 @@ fn chunk_bytes(wanted: usize, buffers: usize) -> usize {
     wanted.clamp(CHUNK_MIN_BYTES, most) / CHUNK_MIN_BYTES * CHUNK_MIN_BYTES
 }
 
-/// An error of the I/O as one of DataFusion, with its causes.
+/// Returns an error of the I/O as one of DataFusion, with its causes.
 pub(crate) fn external(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }

@@ -83,7 +83,7 @@ pub struct Outcome {
     pub elapsed: Duration,
 }
 
-/// A plan as text, with the metrics of its operators.
+/// Returns a plan as text, with the metrics of its operators.
 #[must_use]
 pub fn annotated(plan: &Arc<dyn ExecutionPlan>) -> String {
     DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(false).to_string()

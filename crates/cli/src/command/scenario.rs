@@ -270,7 +270,7 @@ fn explore(
     Ok(by_key)
 }
 
-/// The repetition that took the shortest time, as in table 3 of the paper.
+/// Returns the repetition that took the shortest time, as in table 3 of the paper.
 fn shortest(runs: &[Outcome]) -> &Outcome {
     runs.iter().min_by_key(|outcome| outcome.elapsed).expect("there is at least one repetition")
 }

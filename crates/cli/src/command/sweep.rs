@@ -85,7 +85,7 @@ impl Sweep {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The points of some combinations, each by itself.
+    /// Returns the points of some combinations, each by itself.
     fn compute(
         &self,
         drives: &[(Vec<String>, DriveSpec)],
@@ -169,7 +169,7 @@ fn out_dir((path, overwrite): (Option<&Path>, Overwrite)) -> Result<Option<OutDi
     overwrite.out(path, &["points.parquet", "points.csv"])
 }
 
-/// The varied values of each point, and its drive.
+/// Returns the varied values of each point, and its drive.
 fn drives(spec: &DriveSpec, varied: &[(String, Vec<String>)]) -> Result<Vec<(Vec<String>, DriveSpec)>> {
     vary::combinations(spec, varied, |drive, key, value| Ok(drive.set(key, value)?))
 }

@@ -63,7 +63,7 @@ impl<T: Copy> Side<'_, T> {
         self.values[if self.is_scalar { 0 } else { row }]
     }
 
-    /// The null bits of all rows.
+    /// Returns the null bits of all rows.
     fn nulls(&self, rows: usize) -> Option<NullBuffer> {
         let nulls = self.nulls.filter(|nulls| nulls.null_count() > 0)?;
         Some(if self.is_scalar { NullBuffer::new_null(rows) } else { nulls.clone() })

@@ -133,7 +133,7 @@ struct Column {
     data_type: &'static str,
 }
 
-/// The operators of a plan.
+/// Returns the operators of a plan.
 ///
 /// # Errors
 /// Returns the errors of [`super::export`].
@@ -172,7 +172,7 @@ fn operator(plan: &Plan, node: usize, snapshot: Option<&Snapshot>, base: &Path) 
     Ok(Operator { uid: found.name.clone(), inputs: found.inputs.clone(), row, time, skips_bad, task })
 }
 
-/// The types of the columns of a node that are used.
+/// Returns the types of the columns of a node that are used.
 fn types(plan: &Plan, node: usize) -> Result<Vec<&'static str>, Error> {
     let found = &plan.nodes[node];
     let type_of = |&column: &usize| {
@@ -314,7 +314,7 @@ fn step(plan: &Plan, node: usize) -> Result<Task, Error> {
 /// Why a key is refused: engines do not agree which floats are equal.
 const FLOAT_KEY: &str = "a key that is a float has no counterpart; cast it";
 
-/// An expression that is a cell.
+/// Returns an expression that is a cell.
 fn cell(cell: usize) -> Tree {
     let (inputs, sql) = (Vec::new(), String::new());
     Tree { op: "column", data_type: "timestamp(ns)", column: Some(cell), value: None, inputs, sql }

@@ -159,7 +159,7 @@ impl Listener {
         })
     }
 
-    /// A connection, if one waits.
+    /// Returns a connection, if one waits.
     fn accept(&self) -> io::Result<Option<Input>> {
         let accepted = match self {
             Listener::Tcp(listener) => listener.accept().and_then(|(stream, _)| {

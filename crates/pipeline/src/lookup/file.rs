@@ -139,7 +139,7 @@ impl FileTable {
         self.access.in_flight
     }
 
-    /// The place of the record of a key, or of another one with the same hash.
+    /// Returns the place of the record of a key, or of another one with the same hash.
     fn place(&self, key: &[u8]) -> Option<Place> {
         let hash = hash(self.seed, key);
         let at = self.index.partition_point(|place| place.hash < hash);
@@ -147,7 +147,7 @@ impl FileTable {
     }
 }
 
-/// The hash of a key, as written by [`write_key`] (SipHash-1-3).
+/// Returns the hash of a key, as written by [`write_key`] (SipHash-1-3).
 fn hash(seed: u64, key: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     seed.hash(&mut hasher);
@@ -155,7 +155,7 @@ fn hash(seed: u64, key: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The index of a table, sorted by hash; how its records are written; and the file with them.
+/// Returns the index of a table, sorted by hash; how its records are written; and the file with them.
 fn scanned(
     spec: &LookupTable,
     named: &Named,
@@ -268,7 +268,7 @@ impl TableReader {
         self.table.place(key)
     }
 
-    /// The row of a key in the bytes that were read at its place.
+    /// Returns the row of a key in the bytes that were read at its place.
     pub(crate) fn row(&mut self, bytes: Vec<u8>, key: &[u8]) -> Found {
         let changed = |reason: &str| {
             let target = &self.table.named.target;

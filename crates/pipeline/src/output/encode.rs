@@ -17,7 +17,7 @@ pub(super) enum Encoder {
 }
 
 impl Encoder {
-    /// An encoder of rows of a schema. `begins` says that the output has no rows yet.
+    /// Returns an encoder of rows of a schema. `begins` says that the output has no rows yet.
     pub(super) fn new(format: OutputFormat, schema: &SchemaRef, begins: bool) -> Encoder {
         match format {
             OutputFormat::Arrow => Encoder::Arrow(Box::new(ArrowEncoder::new(schema, begins))),

@@ -57,7 +57,7 @@ impl Continuity {
         self != Continuity::None
     }
 
-    /// The state from which it goes on, if there is one.
+    /// Returns the state from which it goes on, if there is one.
     pub(super) fn saved(self) -> Option<SavedOutput> {
         match self {
             Continuity::Resumes(saved) => Some(saved),

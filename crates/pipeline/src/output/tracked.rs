@@ -85,7 +85,7 @@ impl TrackedFile {
         Ok(Some((tracked, start.length)))
     }
 
-    /// The open file, for its length and to make it durable.
+    /// Returns the open file, for its length and to make it durable.
     ///
     /// # Errors
     /// If the process has too many files open.
@@ -156,7 +156,7 @@ impl TrackedFile {
         Ok(())
     }
 
-    /// The file that is still to appear, with all that belongs to it.
+    /// Returns the file that is still to appear, with all that belongs to it.
     ///
     /// # Errors
     /// Returns the errors of [`TrackedFile::prepare`].

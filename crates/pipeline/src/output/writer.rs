@@ -171,7 +171,7 @@ impl Output {
         Ok((Output { shared: Some(shared), ended: None }, Some(writer)))
     }
 
-    /// An output all of whose rows had been written at the snapshot. Its file may have appeared since.
+    /// Returns an output all of whose rows had been written at the snapshot. Its file may have appeared since.
     fn ended(target: &Target, saved: SavedOutput, named: &Named) -> io::Result<(Output, Option<Writer>)> {
         let is_partial = |path: &Path| partial_path(path).is_ok_and(|partial| partial.exists());
         let file = match target {
@@ -227,7 +227,7 @@ impl Output {
         SavedOutput { extent: self.extent(), has_ended }.save(out);
     }
 
-    /// The extent that it wrote; `None` if other outputs write to the file as well.
+    /// Returns the extent that it wrote; `None` if other outputs write to the file as well.
     fn extent(&self) -> Option<Extent> {
         let Some(shared) = &self.shared else { return self.ended };
         let extent = shared.lock().extent?;

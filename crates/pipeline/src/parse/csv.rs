@@ -99,7 +99,7 @@ impl Csv {
         Ok(())
     }
 
-    /// The field at `at`, and the offset of the next one; none after the last.
+    /// Returns the field at `at`, and the offset of the next one; none after the last.
     fn field<'r>(&mut self, record: &'r str, at: usize) -> Result<(Field<'r>, Option<usize>), Bad> {
         let bytes = record.as_bytes();
         if bytes.get(at) != Some(&b'"') {

@@ -28,7 +28,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// A text without an origin.
+    /// Returns a text without an origin.
     pub(crate) fn own(text: String) -> Block {
         Block { text, offset: 0, bad_lines: Vec::new(), pool: None }
     }
@@ -76,7 +76,7 @@ impl Block {
         self.bad_lines.get(next).is_some_and(|&line| line < record.end)
     }
 
-    /// The cell of a text that is a part of this block's.
+    /// Returns the cell of a text that is a part of this block's.
     pub(crate) fn range_of(&self, text: &str) -> Option<Cell> {
         let start = (text.as_ptr() as usize).checked_sub(self.text.as_ptr() as usize)?;
         let inside = start + text.len() <= self.text.len();
@@ -142,7 +142,7 @@ impl Handles {
         self.block = block;
     }
 
-    /// A handle for a row.
+    /// Returns a handle for a row.
     pub(crate) fn take(&mut self) -> Arc<Block> {
         if self.made.is_empty() {
             self.made.extend(std::iter::repeat_n(&self.block, HANDLE_BATCH).map(Arc::clone));

@@ -33,7 +33,7 @@ impl Sum {
 }
 
 impl Mark {
-    /// The mark of a file that may not grow.
+    /// Returns the mark of a file that may not grow.
     pub(crate) fn of_length(length: u64) -> Mark {
         Mark { length: Some(length), ..Mark::default() }
     }

@@ -164,7 +164,7 @@ impl Address {
     }
 }
 
-/// The word before a colon, and what follows it.
+/// Returns the word before a colon, and what follows it.
 fn split(form: &At<String>) -> (&str, Option<&str>) {
     match form.value.split_once(':') {
         Some((scheme, rest)) => (scheme, Some(rest).filter(|rest| !rest.is_empty())),

@@ -249,7 +249,7 @@ fn read_lines(
     }
 }
 
-/// The last line of an error of the library, which says what is wrong.
+/// Returns the last line of an error of the library, which says what is wrong.
 fn one_line(error: &str) -> String {
     error.lines().last().unwrap_or("").trim_start_matches("error: ").to_owned()
 }

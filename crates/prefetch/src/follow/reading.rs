@@ -323,8 +323,9 @@ impl Reading {
         self.unlock(index, offset, program);
     }
 
-    /// The size of the row, if it is to be reported to the controller and has not been yet. A file that the program
-    /// opened after others counts only if it has read those to their ends, or if upcoming files are begun anyway.
+    /// Returns the size of the row, if it is to be reported to the controller and has not been yet. A file that the
+    /// program opened after others counts only if it has read those to their ends, or if upcoming files are begun
+    /// anyway.
     pub(super) fn grown(&mut self) -> Option<u64> {
         let is_unlocked = self.coming.as_ref().is_none_or(|coming| coming.unlocked);
         let size = self.row.size();

@@ -37,7 +37,7 @@ pub(crate) struct Partitioned {
 }
 
 impl Partitioned {
-    /// The groups of a partition.
+    /// Returns the groups of a partition.
     pub(crate) fn part(&self, partition: usize) -> &[u32] {
         let start = if partition == 0 { 0 } else { self.ends[partition - 1] };
         &self.groups[start..self.ends[partition]]

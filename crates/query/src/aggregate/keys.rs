@@ -92,7 +92,7 @@ impl Keys {
         }
     }
 
-    /// The hash of a group's key, which does not depend on the table.
+    /// Returns the hash of a group's key, which does not depend on the table.
     pub(crate) fn hash(&self, group: u32) -> u64 {
         match self {
             Keys::None(_) => hash_bytes(&[]),
@@ -101,7 +101,7 @@ impl Keys {
         }
     }
 
-    /// The key columns of groups.
+    /// Returns the key columns of groups.
     pub(crate) fn columns(&self, groups: &[u32]) -> Result<Vec<ArrayRef>, Error> {
         match self {
             Keys::None(_) => Ok(Vec::new()),

@@ -82,7 +82,7 @@ pub(crate) fn aggregate_within(
     Ok(Aggregated { job: job.clone(), plan, queue, place: place.clone(), is_sorted, memory })
 }
 
-/// The bytes for merging in each of `streams` streams.
+/// Returns the bytes for merging in each of `streams` streams.
 fn budget_of(queue: &Queue, bytes: usize, streams: usize) -> usize {
     // Workers' groups that are still in memory take one share.
     let part = if queue.is_spilled { 1 } else { SHARED_PARTS };
@@ -97,13 +97,13 @@ impl Aggregated {
         self.is_sorted
     }
 
-    /// The result as one stream.
+    /// Returns the result as one stream.
     #[must_use]
     pub fn into_stream(self) -> Box<dyn Batches> {
         Box::new(self.stream(1))
     }
 
-    /// The result as at most `streams` streams, for one thread each.
+    /// Returns the result as at most `streams` streams, for one thread each.
     #[must_use]
     pub fn into_streams(self, streams: usize) -> Vec<Box<dyn Batches>> {
         let streams = streams.clamp(1, self.queue.len().max(1));

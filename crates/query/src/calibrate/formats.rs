@@ -157,7 +157,7 @@ fn decoder_ns(effort: Effort, format: FileFormat, file: Vec<u8>, rows: usize) ->
 /// Memory limit of a scan: more than the longest texts need.
 const SCAN_MEMORY_BYTES: usize = 256 << 20;
 
-/// The format that is measured for a cost class.
+/// Returns the format that is measured for a cost class.
 fn format_of(format: FileFormat) -> Format {
     match format {
         FileFormat::Parquet => Format::Parquet,

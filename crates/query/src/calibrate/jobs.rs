@@ -116,7 +116,7 @@ impl<'a> Place<'a> {
         JobOptions { memory, threads, spill: vec![self.files.clone()], ..JobOptions::default() }
     }
 
-    /// The devices of a job with some tables.
+    /// Returns the devices of a job with some tables.
     fn storage(&self, tables: usize) -> Storage<'a> {
         Storage::one(self.site.device, tables)
     }
@@ -178,7 +178,7 @@ fn statement(case: &Case, paths: &[PathBuf], options: &OpenOptions) -> Result<St
     Ok(case.work.statement(tables).expect("a case has the tables of its work"))
 }
 
-/// The plan of a run: the best of the case's algorithm, in later rounds by an engine of another kind.
+/// Returns the plan of a run: the best of the case's algorithm, in later rounds by an engine of another kind.
 fn chosen(case: &Case, choice: &Choice, round: usize) -> Option<Plan> {
     let rejected = || choice.rejected.iter().map(|rejected| &rejected.plan);
     let best = std::iter::once(&choice.plan).chain(rejected());

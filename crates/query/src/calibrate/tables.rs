@@ -259,7 +259,7 @@ fn coded_table(keys: &[i64]) -> Result<InMemory, Error> {
     Ok(InMemory::new(schema, batches))
 }
 
-/// The groups of the first columns with some aggregates of columns.
+/// Returns the groups of the first columns with some aggregates of columns.
 fn aggregation(input: &InMemory, keys: usize, states: &[(Function, usize)]) -> Result<Aggregation, Error> {
     let schema = input.schema();
     let aggregate = |(at, &(function, column)): (usize, &(Function, usize))| {
@@ -354,7 +354,7 @@ fn merging(effort: Effort, groups: usize, offset: usize, states: &[(Function, us
     Ok(spent / (MERGED_TABLES * groups) as f64)
 }
 
-/// The numbers from 0 in random order.
+/// Returns the numbers from 0 in random order.
 fn random_permutation(count: usize, stream: u64) -> Vec<i64> {
     let mut random = generator(stream);
     let mut numbers: Vec<i64> = (0..count as i64).collect();

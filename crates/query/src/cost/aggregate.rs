@@ -131,7 +131,7 @@ impl Groups {
     }
 }
 
-/// The stages of an aggregation; with several partitions, groups are spilled.
+/// Returns the stages of an aggregation; with several partitions, groups are spilled.
 pub(crate) fn hash_aggregate(
     work: &Work<'_>,
     groups: Groups,

@@ -163,7 +163,7 @@ fn runs(sorting: &Sorting, resources: &Resources, memory: usize) -> Option<SortM
     (passes <= MERGE_PASSES_MAX).then_some(method)
 }
 
-/// The first rows only, if those that each thread collects fit into its memory.
+/// Returns the first rows only, if those that each thread collects fit into its memory.
 fn top(sorting: &Sorting, resources: &Resources) -> Option<SortMethod> {
     let plan = memory_plan(sorting, resources, (sorting.memory, 0), 1);
     let rows = (collected_rows(sorting.limit?) as f64).min(sorting.rows);
@@ -198,7 +198,7 @@ fn merge_joins(task: &Task, resources: &Resources) -> Vec<Algorithm> {
     pairs.map(|(left, right)| Algorithm::MergeJoin { left, right }).collect()
 }
 
-/// The stages of an algorithm.
+/// Returns the stages of an algorithm.
 pub(crate) fn stages(work: &Work<'_>, algorithm: Algorithm) -> Result<Vec<Stage>, CostError> {
     let key = match work.task.operator {
         Operator::Sort { key, .. } | Operator::Join { key, .. } => key,

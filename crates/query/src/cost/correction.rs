@@ -124,7 +124,7 @@ impl Corrections {
         found
     }
 
-    /// The correction of a kind of phase: its own, that of its step, or that of all.
+    /// Returns the correction of a kind of phase: its own, that of its step, or that of all.
     #[must_use]
     pub fn of(&self, kind: PhaseKind) -> Correction {
         let same = |exact: bool| {
@@ -206,7 +206,7 @@ impl Quantity {
         }
     }
 
-    /// The logarithm of measured over predicted time; none if one of them is too short.
+    /// Returns the logarithm of measured over predicted time; none if one of them is too short.
     fn log_ratio(self, predicted: Times, measured: Times) -> Option<f64> {
         let [predicted, measured] = [predicted, measured].map(|times| match self {
             Quantity::Elapsed => times.elapsed_ns,
@@ -217,7 +217,7 @@ impl Quantity {
     }
 }
 
-/// The median of some logarithms and that of the class above them.
+/// Returns the median of some logarithms and that of the class above them.
 fn center(ratios: &[f64], parent: f64) -> f64 {
     median(ratios.iter().copied().chain([parent]))
 }
@@ -235,7 +235,7 @@ fn spread(ratios: &[f64], center: f64) -> f64 {
     NORMAL_DEVIATION_RATIO * median(ratios.iter().map(|ratio| (ratio - center).abs()))
 }
 
-/// The median, the mean of the two in the middle of an even number; 0 of nothing.
+/// Returns the median, the mean of the two in the middle of an even number; 0 of nothing.
 fn median(figures: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = figures.collect();
     sorted.sort_by(f64::total_cmp);

@@ -23,7 +23,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// The curve through measurements at different sizes, in any order.
+    /// Returns the curve through measurements at different sizes, in any order.
     #[must_use]
     pub fn new(mut points: Vec<CurvePoint>) -> Curve {
         points.sort_by(|a, b| a.size.total_cmp(&b.size));
@@ -37,7 +37,7 @@ impl Curve {
         Curve { points: vec![CurvePoint { size: 1.0, ns }] }
     }
 
-    /// The points, ascending.
+    /// Returns the points, ascending.
     #[must_use]
     pub fn points(&self) -> &[CurvePoint] {
         &self.points

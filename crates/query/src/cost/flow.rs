@@ -32,12 +32,12 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// A sequential read.
+    /// Returns a sequential read.
     pub(crate) fn read(role: Role, bytes: f64) -> Flow {
         Flow { role, direction: Direction::Read, random: false, bytes, ahead: None }
     }
 
-    /// A random read.
+    /// Returns a random read.
     pub(crate) fn read_randomly(role: Role, bytes: f64) -> Flow {
         Flow { random: true, ..Flow::read(role, bytes) }
     }
@@ -47,7 +47,7 @@ impl Flow {
         Flow { ahead: Some(ahead), ..self }
     }
 
-    /// A sequential write.
+    /// Returns a sequential write.
     pub(crate) fn write(role: Role, bytes: f64) -> Flow {
         Flow { role, direction: Direction::Write, random: false, bytes, ahead: None }
     }

@@ -59,7 +59,7 @@ impl TableShape {
         self.columns.iter().map(|column| column.file_bytes as f64).sum()
     }
 
-    /// The shape of its rows.
+    /// Returns the shape of its rows.
     #[must_use]
     pub fn row(&self) -> RowShape {
         RowShape::of(&self.columns)
@@ -176,7 +176,7 @@ impl Side {
         usize::from(self == Side::Right)
     }
 
-    /// The other side.
+    /// Returns the other side.
     #[must_use]
     pub fn other(self) -> Side {
         if self == Side::Left { Side::Right } else { Side::Left }
@@ -263,7 +263,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// The shape of the rows of a table that reach the operator.
+    /// Returns the shape of the rows of a table that reach the operator.
     pub(crate) fn row(&self, table: usize) -> RowShape {
         self.projected.filter(|_| table == 0).unwrap_or_else(|| self.tables[table].row())
     }

@@ -125,7 +125,7 @@ impl Cores<'_> {
 }
 
 impl Stage {
-    /// The kind of its phase.
+    /// Returns the kind of its phase.
     pub(crate) fn kind(&self) -> PhaseKind {
         let is_spilled = self.flows.iter().any(|flow| flow.role == Role::Spill);
         PhaseKind { step: self.step, is_spilled }
@@ -188,7 +188,7 @@ impl Stage {
         }
     }
 
-    /// The slowdown because portions are not divisible evenly among threads.
+    /// Returns the slowdown because portions are not divisible evenly among threads.
     fn imbalance(&self, threads: usize) -> f64 {
         let threads = threads as f64;
         if self.portions < 1.0 { 1.0 } else { (self.portions / threads).ceil() * threads / self.portions }

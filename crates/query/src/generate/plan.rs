@@ -54,7 +54,7 @@ impl Plan {
         &self.projection.schema
     }
 
-    /// The values of coded columns, by column index.
+    /// Returns the values of coded columns, by column index.
     pub(super) fn dictionaries(&self) -> BTreeMap<usize, ArrayRef> {
         self.projection.dictionaries()
     }
@@ -78,7 +78,7 @@ impl Plan {
         self.bytes(self.rows().div_ceil(self.parts.max(1) as u64))
     }
 
-    /// The rows of a part.
+    /// Returns the rows of a part.
     pub(super) fn part(&self, part: usize) -> impl Iterator<Item = Result<RecordBatch, Error>> {
         let has_comments = self.projection.has_comments();
         self.table.part(self.scale, part, self.parts, has_comments).map(|batch| {

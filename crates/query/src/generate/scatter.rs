@@ -236,7 +236,7 @@ pub(super) enum Purpose {
     Shuffle,
 }
 
-/// The random generator of a part or bucket.
+/// Returns the random generator of a part or bucket.
 pub(super) fn random(seed: u64, purpose: Purpose, number: u64) -> Pcg64 {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());

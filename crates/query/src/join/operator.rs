@@ -98,7 +98,7 @@ pub fn schema(left: &Schema, right: &Schema, condition: &Condition, kind: JoinKi
     Layout::new(left, right, condition, kind).schema
 }
 
-/// The schema of a join of `sides`, with the types that the same columns have in other schemas of the sides.
+/// Returns the schema of a join of `sides`, with the types that the same columns have in other schemas of the sides.
 pub(crate) fn schema_with_types(
     sides: [&Schema; 2],
     condition: &Condition,

@@ -269,7 +269,7 @@ fn plan(
     plan_pair(job, routed, asked.unwrap_or(budget).min(budget))
 }
 
-/// The samples of both sides, each row with its share of the bytes of its side.
+/// Returns the samples of both sides, each row with its share of the bytes of its side.
 fn samples<'a>(inputs: &'a [JoinInput<'_>; 2]) -> Vec<Sample<'a>> {
     let sample = |input: &'a JoinInput<'_>| {
         let keys = input.sort.usable_sample()?;

@@ -158,7 +158,7 @@ impl Writer {
     }
 }
 
-/// The order as recorded in row groups, up to the first nested column.
+/// Returns the order as recorded in row groups, up to the first nested column.
 fn sorting_columns(columns: &Columns, sorted_by: &[SortKey]) -> Option<Vec<SortingColumn>> {
     let sorting = sorted_by.iter().map_while(|key| {
         let column_idx = i32::try_from(columns.leaf_of(key.column)?).ok()?;

@@ -108,7 +108,7 @@ impl Guarantee {
 }
 
 impl SortMemory {
-    /// The account of all streams of the sort.
+    /// Returns the account of all streams of the sort.
     pub(crate) fn account(&self) -> &Arc<Account> {
         &self.account
     }

@@ -38,7 +38,7 @@ impl Plan {
         }
     }
 
-    /// The method of a join, and the options of the sorts of both sides.
+    /// Returns the method of a join, and the options of the sorts of both sides.
     pub(super) fn join_options(&self) -> (JoinMethod, [SortOptions; 2]) {
         match self.algorithm {
             Algorithm::MergeJoin { left, right } => {

@@ -93,7 +93,7 @@ impl Rows {
         }
     }
 
-    /// The table.
+    /// Returns the table.
     pub(super) fn table(&self) -> &Table {
         &self.table
     }
@@ -137,7 +137,7 @@ impl Rows {
         self.table.extent(&self.scan_options()).bytes
     }
 
-    /// A sentence for the result about row groups that were not read, if there are any.
+    /// Returns a sentence for the result about row groups that were not read, if there are any.
     pub(super) fn notes(&self) -> Vec<String> {
         let Extent { groups, skipped_groups: skipped, .. } = self.table.extent(&self.scan_options());
         let all = groups + skipped;

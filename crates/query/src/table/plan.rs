@@ -180,8 +180,8 @@ impl Scan<'_> {
         Ok(beyond(pages.largest) == 0 && beyond(pages.all) <= self.job.available() / 2 / workers)
     }
 
-    /// The largest number of workers, at most `workers`, for each of which there is memory for the largest pages of a
-    /// column: too many would fail when they decode them. One worker is there always, and may fail.
+    /// Returns the largest number of workers, at most `workers`, for each of which there is memory for the largest
+    /// pages of a column: too many would fail when they decode them. One worker is there always, and may fail.
     fn affordable(&self, splits: &[Split], workers: usize) -> Result<usize, Error> {
         let Content::Parquet(files, _) = &self.table.content else { return Ok(workers) };
         let all = self.decoder_bytes;
@@ -254,7 +254,7 @@ impl Scan<'_> {
         Ok(streams)
     }
 
-    /// The files, and a function that returns the byte ranges of a split's columns.
+    /// Returns the files, and a function that returns the byte ranges of a split's columns.
     fn ranges(&self, divisions: &Arc<Divisions>) -> (Vec<Source>, RangesOf) {
         let (columns, divisions) = (self.columns.clone(), Arc::clone(divisions));
         match &self.table.content {

@@ -40,7 +40,7 @@ impl Source {
         Ok(Source { path: path.to_owned(), size: file.size(), place: Place::Named(access) })
     }
 
-    /// An unnamed file; errors call it `path`.
+    /// Returns an unnamed file; errors call it `path`.
     pub(super) fn unnamed(path: &Path, file: Arc<IoFile>) -> Source {
         Source { path: path.to_owned(), size: file.size(), place: Place::Unnamed(file) }
     }
@@ -158,7 +158,7 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// The error of opening a file, in the form that read streams use.
+/// Returns the error of opening a file, in the form that read streams use.
 pub(super) fn open_error(path: &Path, source: io::Error) -> Error {
     sakiyomi_io::Error::Open { path: path.to_owned(), source }.into()
 }

@@ -89,7 +89,7 @@ impl Stream {
         Box::new(Cursor::new(self.head).chain(self.rest))
     }
 
-    /// The bytes after the header.
+    /// Returns the bytes after the header.
     pub(super) fn into_records(mut self) -> Box<dyn Read + Send> {
         self.head.drain(..self.header_bytes);
         self.into_reader()

@@ -150,7 +150,7 @@ impl Generator {
         Generator { pattern: pattern.clone(), random, index: 0, units: 0.0, until_ps }
     }
 
-    /// The time of the next tuple; [`NEVER_PS`] after the last one.
+    /// Returns the time of the next tuple; [`NEVER_PS`] after the last one.
     pub(super) fn next(&mut self) -> u64 {
         let at_ps = match &self.pattern {
             ArrivalPattern::Times(times) => {

@@ -319,7 +319,7 @@ impl<'a> Engine<'a> {
         true
     }
 
-    /// The first read that is wanted; its time may be later than now.
+    /// Returns the first read that is wanted; its time may be later than now.
     pub(super) fn next_read(&self) -> Option<&ReadRequest> {
         self.reads.iter().min_by_key(|read| (read.at_ps, read.operator, read.number))
     }
@@ -350,7 +350,7 @@ impl<'a> Engine<'a> {
         self.edges + self.operators + operator
     }
 
-    /// The only core of an operator without replicas.
+    /// Returns the only core of an operator without replicas.
     fn core_of(&self, operator: usize) -> usize {
         self.placement.groups[self.group_of[operator]].cores[0]
     }
@@ -376,8 +376,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The channels from which a core may take a tuple, the first one; none if it may from none. While a look-up waits
-    /// for another one to be done, it takes the results of look-ups.
+    /// Returns the channels from which a core may take a tuple, the first one; none if it may from none. While a
+    /// look-up waits for another one to be done, it takes the results of look-ups.
     fn takes(&self, core: usize) -> Option<usize> {
         let Core { is_paused, is_closed, .. } = self.cores[core];
         let results = self.edges + self.operators;
@@ -393,7 +393,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// The stalls of a core, the last one first.
+/// Returns the stalls of a core, the last one first.
 fn stalls(spec: &StreamSpec<'_>, core: usize) -> Vec<(u64, u64)> {
     let of_core = spec.stalls.iter().filter(|stall| stall.core == core);
     let mut stalls: Vec<(u64, u64)> = of_core

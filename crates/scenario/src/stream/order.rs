@@ -73,7 +73,7 @@ impl Order {
         }
     }
 
-    /// The next output in order, unless its tuple is not done; tickets without outputs are dropped.
+    /// Returns the next output in order, unless its tuple is not done; tickets without outputs are dropped.
     pub(super) fn next(&mut self) -> Option<Output> {
         while let Some(&(core, is_done)) = self.tickets.front() {
             let front = self.pending.get(&core).and_then(|outputs| outputs.front());

@@ -28,7 +28,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// An exponential time.
+    /// Returns an exponential time.
     #[must_use]
     pub fn exponential(mean_ns: f64) -> Service {
         Service::Moments { mean_ns, scv: 1.0 }

@@ -27,7 +27,7 @@ pub(crate) struct Step {
     pub(crate) after: Placement,
 }
 
-/// The steps from one placement to another.
+/// Returns the steps from one placement to another.
 pub(crate) fn steps(planner: &Planner<'_>, from: &Placement, to: &Placement) -> Vec<Step> {
     let in_order = planner.moves(from, to).ok().and_then(|moves| {
         let mut present = from.clone();

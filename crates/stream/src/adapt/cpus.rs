@@ -39,7 +39,7 @@ impl Cpus {
         self.workers.len()
     }
 
-    /// The changes, by worker.
+    /// Returns the changes, by worker.
     pub(crate) fn look(&mut self, now_ns: u64) -> Vec<(usize, Ownership)> {
         if now_ns < self.next_ns || self.workers.is_empty() {
             return Vec::new();

@@ -115,7 +115,7 @@ pub(crate) struct Decider {
 }
 
 impl Decider {
-    /// A stream whose operators are placed so at the start.
+    /// Returns a stream whose operators are placed so at the start.
     ///
     /// # Errors
     /// None: half-lives are constants.
@@ -144,17 +144,17 @@ impl Decider {
         })
     }
 
-    /// The placement in use.
+    /// Returns the placement in use.
     pub(crate) fn placement(&self) -> &Placement {
         &self.placement
     }
 
-    /// The rate, in tuples per second; none before there are plans.
+    /// Returns the rate, in tuples per second; none before there are plans.
     pub(crate) fn rate_per_s(&self) -> Option<f64> {
         self.planned.as_ref()?.controller.rate_per_s()
     }
 
-    /// The highest rate that the plan in use is for, in tuples per second; none before there are plans.
+    /// Returns the highest rate that the plan in use is for, in tuples per second; none before there are plans.
     pub(crate) fn held_per_s(&self) -> Option<f64> {
         let controller = &self.planned.as_ref()?.controller;
         Some(controller.table().entries()[controller.plan()?].0)
@@ -226,7 +226,7 @@ impl Decider {
         }
     }
 
-    /// The rate, in tuples per second, at which the busiest core of the placement in use has no time left.
+    /// Returns the rate, in tuples per second, at which the busiest core of the placement in use has no time left.
     fn capacity_per_s(&self, loads: &Loads) -> Result<f64, Error> {
         let pipeline = loads.pipeline(1.0)?;
         let some_per_s = 1e9 / loads.all_work_ns();
@@ -255,7 +255,7 @@ impl Decider {
         Some(Order::Plan(Box::new(PlanRequest { ground, pipeline, loads, slowdown, reason })))
     }
 
-    /// The reason for new plans, if there is one.
+    /// Returns the reason for new plans, if there is one.
     fn reason(&mut self, loads: &Loads, now_ns: u64) -> Option<Reason> {
         let Some(planned) = &self.planned else {
             return self.is_measured(loads, now_ns).then_some(Reason::Started);
@@ -320,7 +320,7 @@ impl Decider {
         orders
     }
 
-    /// A controller that knows the arrivals until now, and whether they exceed what its plans hold.
+    /// Returns a controller that knows the arrivals until now, and whether they exceed what its plans hold.
     fn begin(&mut self, table: PlanTable) -> Result<(Controller, Option<Order>), Error> {
         let mut controller = Controller::new(table, self.control)?;
         let mut last = None;
@@ -335,8 +335,8 @@ impl Decider {
         Ok((controller, shortfall))
     }
 
-    /// The plan of a rate in a new table, by its index: one that has as many cores as are in use if it is among those
-    /// between which the hysteresis leaves the choice, and the last one if none holds the rate.
+    /// Returns the plan of a rate in a new table, by its index: one that has as many cores as are in use if it is
+    /// among those between which the hysteresis leaves the choice, and the last one if none holds the rate.
     fn plan_at(&self, table: &PlanTable, rate_per_s: f64) -> usize {
         let last = table.entries().len() - 1;
         let index = |rate_per_s: f64| {
@@ -347,7 +347,7 @@ impl Decider {
         if self.placement.cores_used() >= cores(roomy) { roomy } else { least }
     }
 
-    /// The change to the plan wanted, if it is to be made now.
+    /// Returns the change to the plan wanted, if it is to be made now.
     fn change(&mut self, now_ns: u64) -> Option<Order> {
         let (Some(wanted), Some(planned), false) = (self.wanted, &self.planned, self.is_changing) else {
             return None;

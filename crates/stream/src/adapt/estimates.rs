@@ -25,18 +25,18 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// A value that any measured one may replace.
+    /// Returns a value that any measured one may replace.
     pub(crate) fn guess(value: f64) -> Figure {
         Figure { value, deviation: 0.0 }
     }
 
-    /// The product of two independent figures.
+    /// Returns the product of two independent figures.
     pub(crate) fn times(self, other: Figure) -> Figure {
         let deviation = (self.value * other.deviation).hypot(other.value * self.deviation);
         Figure { value: self.value * other.value, deviation }
     }
 
-    /// The sum of two independent figures.
+    /// Returns the sum of two independent figures.
     pub(crate) fn plus(self, other: Figure) -> Figure {
         Figure { value: self.value + other.value, deviation: self.deviation.hypot(other.deviation) }
     }
@@ -85,17 +85,18 @@ impl<M: Clone> Tracked<M> {
         call(&mut self.slow);
     }
 
-    /// The meter of a short time.
+    /// Returns the meter of a short time.
     pub(crate) fn fast(&mut self) -> &mut M {
         &mut self.fast
     }
 
-    /// The meter of a long time.
+    /// Returns the meter of a long time.
     pub(crate) fn slow(&mut self) -> &mut M {
         &mut self.slow
     }
 
-    /// The estimate, by the meter of the short time and then that of the long time; `None` while there is none.
+    /// Returns the estimate, by the meter of the short time and then that of the long time; `None` while there is
+    /// none.
     pub(crate) fn estimate(&mut self, mut of: impl FnMut(&M) -> Option<Estimate>) -> Option<Estimate> {
         let (fast, slow) = (of(&self.fast), of(&self.slow));
         if self.is_renewed {

@@ -171,7 +171,7 @@ impl Adaptive {
         Ok(Adaptive { shared, board, tell, control: Some(control) })
     }
 
-    /// The counters at this moment.
+    /// Returns the counters at this moment.
     #[must_use]
     pub fn report(&self) -> Report {
         self.shared.running().report()
@@ -183,7 +183,7 @@ impl Adaptive {
         lock(&self.shared.status).clone()
     }
 
-    /// The events from this number on, of those that are kept: the last 1,024.
+    /// Returns the events from this number on, of those that are kept: the last 1,024.
     #[must_use]
     pub fn events_since(&self, number: u64) -> Vec<Event> {
         lock(&self.shared.log).since(number).cloned().collect()
@@ -244,8 +244,8 @@ pub struct Finished {
     pub events: Vec<Event>,
 }
 
-/// The placement to begin with, of a stream of whose load nothing is known: that of a snapshot if it is valid here, and
-/// else one on as few cores as can be.
+/// Returns the placement to begin with, of a stream of whose load nothing is known: that of a snapshot if it is valid
+/// here, and else one on as few cores as can be.
 fn first_placement(
     graph: &Graph,
     ground: &Ground,
@@ -268,7 +268,7 @@ fn first_placement(
     Ok(valid.unwrap_or(fewest))
 }
 
-/// The placement of operators that are on these workers, one a core.
+/// Returns the placement of operators that are on these workers, one a core.
 fn placement_of(workers: &[usize]) -> Placement {
     let mut operators: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (operator, &worker) in workers.iter().enumerate() {

@@ -118,7 +118,7 @@ impl Meters {
         }
     }
 
-    /// The loads at these rates of the sources, in tuples per second.
+    /// Returns the loads at these rates of the sources, in tuples per second.
     pub(crate) fn loads(&mut self, rates_per_s: &[Figure]) -> Loads {
         let overhead = self.overhead;
         let operators = self.operators.iter_mut().map(|meter| meter.load(overhead)).collect();
@@ -143,7 +143,7 @@ impl OperatorMeter {
         self.totals = OperatorSample { call_ns: Vec::new(), ..counters.clone() };
     }
 
-    /// The load; as last time if no call has been timed since, or those that have been agree with it.
+    /// Returns the load; as last time if no call has been timed since, or those that have been agree with it.
     fn load(&mut self, overhead: Overhead) -> OperatorLoad {
         let OperatorSample { sampled, sampled_ns, .. } = self.totals;
         if let Some(known) = &mut self.known
@@ -169,7 +169,7 @@ impl OperatorMeter {
         load
     }
 
-    /// The mean of the few calls that were timed.
+    /// Returns the mean of the few calls that were timed.
     fn first_calls(&self, overhead: Overhead) -> Figure {
         let OperatorSample { sampled, sampled_ns, .. } = self.totals;
         if sampled == 0 {
@@ -193,7 +193,8 @@ impl Known {
     }
 }
 
-/// The shares of the busiest of up to `replicas_max` replicas, if bins are divided by the tuples that they had.
+/// Returns the shares of the busiest of up to `replicas_max` replicas, if bins are divided by the tuples that they
+/// had.
 fn key(bins: &[u64], replicas_max: usize) -> Key {
     // Bins without tuples are spread as well.
     let loads: Vec<f64> = bins.iter().map(|&tuples| tuples as f64 + 1.0).collect();

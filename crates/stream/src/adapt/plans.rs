@@ -31,7 +31,7 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// The planner of a pipeline.
+    /// Returns the planner of a pipeline.
     ///
     /// # Errors
     /// Returns the errors of [`Planner::new`] and [`Planner::with_constraints`].

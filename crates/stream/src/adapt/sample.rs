@@ -65,12 +65,12 @@ impl Sampler {
         Sampler { operators, groups: counts.collect(), begin_ns }
     }
 
-    /// A reading of the stream's clock as time since the start or the resumption.
+    /// Returns a reading of the stream's clock as time since the start or the resumption.
     pub(crate) fn since_begin(&self, clock_ns: u64) -> u64 {
         clock_ns.saturating_sub(self.begin_ns)
     }
 
-    /// The counters at `now_ns`, a time since the start or the resumption.
+    /// Returns the counters at `now_ns`, a time since the start or the resumption.
     pub(crate) fn sample(&mut self, now_ns: u64) -> Sample {
         let bins = |partitions: &Vec<BinCounts>| {
             let tuples = |bin: usize| partitions.iter().map(|counts| counts[bin].get()).sum();
@@ -84,7 +84,7 @@ impl Sampler {
     }
 }
 
-/// The counters of all replicas of an operator.
+/// Returns the counters of all replicas of an operator.
 fn read_all(replicas: &mut [(Arc<Counters>, u64)], begin_ns: u64) -> OperatorSample {
     let mut samples = replicas.iter_mut().map(|(counters, seen)| read(counters, seen, begin_ns));
     let mut all = samples.next().unwrap_or_default();

@@ -311,7 +311,8 @@ impl<O: AsyncOperator> Stage<O::In> for AsyncNode<O> {
     }
 }
 
-/// The state of the operator itself in the saved state of an asynchronous operator with inputs `V`, if it has one.
+/// Returns the state of the operator itself in the saved state of an asynchronous operator with inputs `V`, if it has
+/// one.
 ///
 /// # Errors
 /// If the bytes are damaged, or those of another operator.

@@ -32,7 +32,7 @@ pub struct Side<T, F, K> {
     types: std::marker::PhantomData<fn(T)>,
 }
 
-/// An input of a join whose values have the event time `time` and the key `key`.
+/// Returns an input of a join whose values have the event time `time` and the key `key`.
 pub fn side<T, F, K>(time: F, key: K) -> Side<T, F, K>
 where
     T: Value,
@@ -174,7 +174,7 @@ impl<L: JoinSide, R: JoinSide, F> TimeJoin<L, R, F> {
 }
 
 impl Span {
-    /// The times of the second input that match a value of the first.
+    /// Returns the times of the second input that match a value of the first.
     fn rights(self, left_ns: u64) -> Option<RangeInclusive<u64>> {
         match self {
             Span::Window(size_ns) => Some(window_of(left_ns, size_ns)),
@@ -182,7 +182,7 @@ impl Span {
         }
     }
 
-    /// The times of the first input that match a value of the second.
+    /// Returns the times of the first input that match a value of the second.
     fn lefts(self, right_ns: u64) -> Option<RangeInclusive<u64>> {
         match self {
             Span::Window(size_ns) => Some(window_of(right_ns, size_ns)),
@@ -190,7 +190,7 @@ impl Span {
         }
     }
 
-    /// The first times of both inputs that later values may match.
+    /// Returns the first times of both inputs that later values may match.
     fn needed_from(self, watermark_ns: u64) -> [u64; 2] {
         match self {
             Span::Window(size_ns) => [watermark_ns / size_ns * size_ns; 2],
@@ -313,8 +313,8 @@ impl<L: JoinSide, R: JoinSide, F> SaveState for TimeJoin<L, R, F> {
     }
 }
 
-/// The values in the saved state of a [`TimeJoin`] of two streams of one type: for each input the event times and values, in
-/// the order of their times.
+/// Returns the values in the saved state of a [`TimeJoin`] of two streams of one type: for each input the event times
+/// and values, in the order of their times.
 ///
 /// # Errors
 /// If the bytes are damaged.

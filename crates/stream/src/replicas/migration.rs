@@ -34,7 +34,7 @@ pub(crate) trait BinOwner {
     /// Whether the instances have states; none if there are no instances.
     fn has_state(&mut self) -> Option<bool>;
 
-    /// The states of all instances as bytes; none if the instances have none.
+    /// Returns the states of all instances as bytes; none if the instances have none.
     fn save(&mut self) -> Option<Vec<u8>>;
 
     /// Loads the states of its bins from those of all bins.
@@ -47,17 +47,17 @@ impl Migration {
         Migration { group, from: from.to_vec(), to: to.to_vec(), parcels: Mutex::new(BTreeMap::new()) }
     }
 
-    /// The replica of each bin afterwards, if the bins are of this group.
+    /// Returns the replica of each bin afterwards, if the bins are of this group.
     pub(crate) fn table_of(&self, group: usize) -> Option<&[usize]> {
         (group == self.group).then_some(&self.to[..])
     }
 
-    /// The bins that leave a replica of a group.
+    /// Returns the bins that leave a replica of a group.
     pub(crate) fn leaving(&self, group: usize, replica: usize) -> Vec<usize> {
         self.bins(group, |from, to| from == replica && to != replica)
     }
 
-    /// The bins that come to a replica of a group.
+    /// Returns the bins that come to a replica of a group.
     pub(crate) fn coming(&self, group: usize, replica: usize) -> Vec<usize> {
         self.bins(group, |from, to| from != replica && to == replica)
     }

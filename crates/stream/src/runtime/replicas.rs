@@ -11,7 +11,7 @@ use crate::sync::lock;
 use crate::tuple::OperatorId;
 
 impl Running {
-    /// The replica of each bin of the operators that follow a partition.
+    /// Returns the replica of each bin of the operators that follow a partition.
     ///
     /// # Errors
     /// If the operator is not a partition.
@@ -19,7 +19,7 @@ impl Running {
         Ok(&self.shape.groups[self.group_of(partition)?].bins)
     }
 
-    /// The largest number of replicas of the operators that follow a partition.
+    /// Returns the largest number of replicas of the operators that follow a partition.
     ///
     /// # Errors
     /// If the operator is not a partition.

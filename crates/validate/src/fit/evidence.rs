@@ -86,7 +86,7 @@ impl Sample {
     }
 }
 
-/// The shortest distance of a long seek, in cylinders.
+/// Returns the shortest distance of a long seek, in cylinders.
 fn first_long(spec: &DriveSpec) -> u32 {
     match spec.servo.seek {
         SeekSpec::TwoPiece { threshold, .. } => threshold,

@@ -42,8 +42,8 @@ struct Pair {
 /// Sectors of skew by head and by cylinder, from a cylinder's first track to the next one's.
 type Skew = [f64; 2];
 
-/// The drive with the skew that foretells best where the platters stand; `None` where the trace does not tell, or the
-/// drive has it right. Under a serpentine layout it is not looked for.
+/// Returns the drive with the skew that foretells best where the platters stand; `None` where the trace does not
+/// tell, or the drive has it right. Under a serpentine layout it is not looked for.
 pub(super) fn skewed(start: &DriveSpec, measured: &[Measured]) -> Option<DriveSpec> {
     if start.geometry.layout == Layout::Serpentine {
         return None;
@@ -130,7 +130,7 @@ fn foretold(pairs: &[Pair], skew: Skew, track: f64, reach: i64) -> f64 {
     length / count.max(1) as f64
 }
 
-/// The pairs within a zone; `plain`: as if it had no skew.
+/// Returns the pairs within a zone; `plain`: as if it had no skew.
 fn pairs(start: &DriveSpec, measured: &[Measured], zone: usize, plain: bool) -> Vec<Pair> {
     let mut spec = start.geometry.clone();
     if plain {

@@ -24,7 +24,7 @@ struct State {
 }
 
 impl Chunk {
-    /// A chunk whose write begins. Its space was taken from the limit.
+    /// Returns a chunk whose write begins. Its space was taken from the limit.
     pub(super) fn new(stored: StoredChunk, extent: Extent, shared: &Arc<Shared>) -> Chunk {
         Chunk { stored, extent, state: Mutex::default(), shared: Arc::clone(shared) }
     }
@@ -42,7 +42,7 @@ impl Chunk {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// The outcome of its write, if that has ended.
+    /// Returns the outcome of its write, if that has ended.
     pub(super) fn outcome(&self) -> Option<Result<(), Arc<Error>>> {
         self.lock().outcome.clone()
     }

@@ -145,7 +145,7 @@ impl Inner {
         self.lock().chunks.iter().rev().all(|chunk| chunk.outcome().is_some())
     }
 
-    /// The chunk with a number, if it is there.
+    /// Returns the chunk with a number, if it is there.
     pub(super) fn chunk(&self, number: usize) -> Option<Arc<Chunk>> {
         self.lock().chunks.get(number).cloned()
     }
@@ -183,7 +183,7 @@ impl Drop for Inner {
     }
 }
 
-/// An error that several readers and the writer report.
+/// Returns an error that several readers and the writer report.
 pub(super) fn shared_error(error: &Arc<Error>) -> DataFusionError {
     DataFusionError::External(Box::new(Arc::clone(error)))
 }

@@ -79,7 +79,8 @@ impl Calibrate {
         OutFile::create(path)
     }
 
-    /// The directories of the jobs; none, with a note, if the device of the default directory is not calibrated.
+    /// Returns the directories of the jobs; none, with a note, if the device of the default directory is not
+    /// calibrated.
     fn sites<'a>(&self, devices: &'a DeviceCalibrations) -> Result<Vec<Directory<'a>>> {
         if self.dir.is_empty() {
             let path = spill_directory();

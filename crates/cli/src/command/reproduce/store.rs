@@ -22,7 +22,8 @@ impl Store {
         Store { file: None }
     }
 
-    /// The file in `directory`, and the metrics in it if it is of this version. A line that was cut off is left out.
+    /// Returns the file in `directory`, and the metrics in it if it is of this version. A line that was cut off is
+    /// left out.
     pub(super) fn open(directory: &Path) -> Result<(Store, Results)> {
         let path = directory.join(NAME);
         let version = format!("sakiyomi {}", env!("SAKIYOMI_VERSION"));

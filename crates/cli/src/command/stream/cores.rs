@@ -69,7 +69,7 @@ impl CoreCosts {
         all.any(|ns| !(ns.is_finite() && ns >= 0.0)).then(|| "a time is negative or not a number".to_owned())
     }
 
-    /// The cores of these CPUs.
+    /// Returns the cores of these CPUs.
     pub(super) fn topology(&self, cpus: &Cpus) -> Result<Topology> {
         let cost = |cost: &CoreCost| MessageCost {
             distance: cost.distance,
@@ -102,17 +102,17 @@ pub(super) fn make_directory(path: &Path) -> Result<()> {
         .with_context(|| format!("cannot create the directory {}", directory.display()))
 }
 
-/// The CPUs that this process may use.
+/// Returns the CPUs that this process may use.
 pub(super) fn cpus() -> Result<Cpus> {
     Ok(usable_cpus()?)
 }
 
-/// The machine of a simulation: one with these cores, or this one.
+/// Returns the machine of a simulation: one with these cores, or this one.
 pub(super) fn simulated(cores: Option<Cores>) -> Result<Topology> {
     cores.map_or_else(unmeasured, Cores::elsewhere)
 }
 
-/// The cores of this machine; only the first ones if there are to be fewer.
+/// Returns the cores of this machine; only the first ones if there are to be fewer.
 pub(super) fn here(cores: Option<usize>) -> Result<Topology> {
     let costs = CoreCosts::saved()?.map_or_else(CoreCosts::measure, Ok)?;
     let all = costs.topology(&cpus()?)?;
@@ -137,7 +137,8 @@ pub(super) struct Cores {
 const PLANNED_CORES_MAX: usize = 1024;
 
 impl Cores {
-    /// A machine with these cores, on which hops cost what they do here as far as that is saved, or else on a Xeon.
+    /// Returns a machine with these cores, on which hops cost what they do here as far as that is saved, or else on a
+    /// Xeon.
     pub(super) fn elsewhere(self) -> Result<Topology> {
         let here = unmeasured()?;
         let [near, far] = Distance::ALL.map(|distance| *here.hop(distance));

@@ -239,7 +239,7 @@ fn leave_out_told(result: &mut StreamRunResult, told_ns: &mut BTreeMap<String, u
     }
 }
 
-/// The state of a run for its progress.
+/// Returns the state of a run for its progress.
 fn in_a_line(result: &StreamRunResult, rate_per_s: Option<f64>) -> String {
     let records: u64 = result.sources.iter().map(|source| source.records).sum();
     let rate = rate_per_s.map(|rate| format!(", {rate:.0} a second")).unwrap_or_default();

@@ -134,7 +134,7 @@ impl Sim {
     }
 }
 
-/// The simulated figures of a placement.
+/// Returns the simulated figures of a placement.
 fn point(outcome: &StreamOutcome) -> StreamSimPoint {
     let latency = &outcome.latency;
     let offered = outcome.arrived_tuples + outcome.shed_tuples;

@@ -79,7 +79,7 @@ const fn case(name: &'static str, sources: &'static [Source], work: Work, memory
 }
 
 impl Case {
-    /// The options of the result: the compression that commands use unless told otherwise.
+    /// Returns the options of the result: the compression that commands use unless told otherwise.
     pub(super) fn output_options(&self) -> OutputOptions {
         let compression =
             if self.format == Format::Parquet { Compression::Snappy } else { Compression::None };
@@ -88,7 +88,7 @@ impl Case {
 }
 
 impl Work {
-    /// The statement on opened tables.
+    /// Returns the statement on opened tables.
     pub(super) fn statement(self, tables: Vec<Table>) -> Option<Statement> {
         let mut tables = tables.into_iter();
         let first = tables.next()?;

@@ -67,7 +67,7 @@ impl Source {
     pub(super) const ALL: [Source; 6] =
         [Source::Narrow, Source::Wide, Source::Texts, Source::Facts, Source::ArrowFacts, Source::Sides];
 
-    /// The file in a directory.
+    /// Returns the file in a directory.
     pub(super) fn path(self, directory: &Path) -> PathBuf {
         directory.join(match self {
             Source::Narrow => "narrow.parquet",

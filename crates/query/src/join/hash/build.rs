@@ -56,7 +56,8 @@ impl BuildSize {
         }
     }
 
-    /// The size of rows that were counted in pieces: merged, a column with nulls in one of them has a bitmap for all.
+    /// Returns the size of rows that were counted in pieces: merged, a column with nulls in one of them has a bitmap
+    /// for all.
     pub(super) fn merged(&self) -> BuildSize {
         BuildSize { bytes: self.bytes + self.bytes / 8, ..*self }
     }

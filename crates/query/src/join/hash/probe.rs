@@ -82,7 +82,7 @@ impl Found {
         rows.div_ceil(64) * size_of::<u64>()
     }
 
-    /// A bitmap for `rows` rows, none of which has matched.
+    /// Returns a bitmap for `rows` rows, none of which has matched.
     pub(super) fn new(rows: usize) -> Found {
         Found(vec![0; rows.div_ceil(64)])
     }

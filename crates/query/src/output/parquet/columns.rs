@@ -105,7 +105,7 @@ impl Columns {
         Ok(Columns { columns, descr, compression, name })
     }
 
-    /// The leaf index of a column; `None` if it is nested.
+    /// Returns the leaf index of a column; `None` if it is nested.
     pub(super) fn leaf_of(&self, column: usize) -> Option<usize> {
         let is_leaf = !matches!(self.columns.get(column)?.kind, Kind::Nested(_));
         is_leaf.then(|| self.columns[..column].iter().map(Column::leaves).sum())

@@ -105,8 +105,8 @@ const KEY_BYTES: usize = 15;
 /// Marks keys that are hashes of longer values.
 const IS_HASHED: u128 = 0xff << 120;
 
-/// The key of `length` bytes of `source` from `start` on. Short values are their own key ([`is_exact`]); longer ones
-/// are hashed.
+/// Returns the key of `length` bytes of `source` from `start` on. Short values are their own key ([`is_exact`]);
+/// longer ones are hashed.
 #[inline]
 pub(super) fn key_of(source: &[u8], start: usize, length: usize) -> u128 {
     if length <= KEY_BYTES {

@@ -46,7 +46,7 @@ impl Entry<'_> {
         parts.iter().for_each(|part| out.extend(*part));
     }
 
-    /// The first entry of some bytes, and the length of it; `None` if a part of it is missing.
+    /// Returns the first entry of some bytes, and the length of it; `None` if a part of it is missing.
     fn first(bytes: &[u8]) -> Option<(Entry<'_>, usize)> {
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         let (numbers, _) = header.as_chunks();

@@ -37,7 +37,7 @@ pub(super) trait Physical: ArrowNativeType {
     /// Low bits of [`Physical::above`], for integers not less than `least`.
     fn above_low(self, least: Self) -> u16;
 
-    /// The integer plus `distance`; not called for other numbers.
+    /// Returns the integer plus `distance`; not called for other numbers.
     fn plus(self, distance: u16) -> Self;
 
     /// Appends plain-encoded values.

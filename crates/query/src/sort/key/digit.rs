@@ -117,7 +117,7 @@ fn extended(value: &[u8], fill: u8) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// The order of SQL: -0 equals 0, and all NaNs are equal and greatest. 0 / 0 can give a negative NaN.
+/// Returns the order of SQL: -0 equals 0, and all NaNs are equal and greatest. 0 / 0 can give a negative NaN.
 fn float(value: &[u8]) -> u64 {
     let bits = extended(value, 0);
     let width = 8 * value.len();

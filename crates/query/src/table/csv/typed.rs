@@ -47,7 +47,8 @@ enum Values {
 }
 
 impl Decoder {
-    /// A decoder of records of the schema `stored` into batches of its `columns`, with at most `rows_max` rows.
+    /// Returns a decoder of records of the schema `stored` into batches of its `columns`, with at most `rows_max`
+    /// rows.
     ///
     /// # Panics
     /// If a column index is out of range.

@@ -94,7 +94,7 @@ impl State {
 }
 
 impl Chunk {
-    /// A chunk whose bytes are all in memory.
+    /// Returns a chunk whose bytes are all in memory.
     pub(super) fn whole(
         metadata: &ColumnChunkMetaData,
         pieces: Pieces,
@@ -105,7 +105,7 @@ impl Chunk {
         Chunk::new(metadata, Storage::Whole(pieces), located, allowance, fault)
     }
 
-    /// A chunk read through a window.
+    /// Returns a chunk read through a window.
     pub(super) fn windowed(
         metadata: &ColumnChunkMetaData,
         window: Window,
@@ -138,7 +138,7 @@ impl Chunk {
         }
     }
 
-    /// The places of all data pages of a divided chunk, for the library.
+    /// Returns the places of all data pages of a divided chunk, for the library.
     pub(super) fn locations(&self) -> Option<Vec<PageLocation>> {
         self.located.as_ref().map(Located::locations)
     }

@@ -66,7 +66,7 @@ impl ColumnSets {
         Ok(ColumnSets { readers })
     }
 
-    /// The next rows of all columns; `None` at the end.
+    /// Returns the next rows of all columns; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
         let (mut fields, mut columns, mut rows) = (Vec::new(), Vec::new(), None);
         let mut ended = 0;

@@ -61,13 +61,13 @@ struct Place {
 }
 
 impl LeafPages {
-    /// The pages that have rows of a range.
+    /// Returns the pages that have rows of a range.
     pub(super) fn span(&self, rows: &Range<u64>) -> Range<usize> {
         let from = self.pages.partition_point(|page| page.first_row <= rows.start);
         from.saturating_sub(1)..self.pages.partition_point(|page| page.first_row < rows.end)
     }
 
-    /// The bytes of the dictionary and of a span of pages: one range, or two if other pages lie between.
+    /// Returns the bytes of the dictionary and of a span of pages: one range, or two if other pages lie between.
     pub(super) fn ranges(&self, span: &Range<usize>) -> Vec<Range<u64>> {
         let last = self.pages[span.end - 1];
         let (dictionary, pages) =
@@ -120,7 +120,7 @@ pub(super) struct Located {
 }
 
 impl Located {
-    /// The pages with the rows of a part.
+    /// Returns the pages with the rows of a part.
     pub(super) fn new(leaf: &Arc<LeafPages>, rows: &Range<u64>) -> Located {
         Located { leaf: Arc::clone(leaf), span: leaf.span(rows) }
     }
@@ -202,7 +202,7 @@ impl Division {
         Ok((parts_max > 1).then_some(Division { leaves: found, rows, bytes, parts_max, parts: 1 }))
     }
 
-    /// The rows of a part.
+    /// Returns the rows of a part.
     pub(super) fn rows(&self, part: usize) -> Range<u64> {
         self.rows_of(part as u64, self.parts)
     }
@@ -292,7 +292,7 @@ pub(in crate::table) fn divided(
     splits.into_iter().flat_map(parts).collect()
 }
 
-/// The places in the offset index of a chunk; `None` without a readable one.
+/// Returns the places in the offset index of a chunk; `None` without a readable one.
 fn of_index(reader: &SourceReader, chunk: &ColumnChunkMetaData) -> Result<Option<Vec<Place>>, Error> {
     let (Some(at), Some(length)) = (chunk.offset_index_offset(), chunk.offset_index_length()) else {
         return Ok(None);
@@ -311,7 +311,7 @@ fn of_index(reader: &SourceReader, chunk: &ColumnChunkMetaData) -> Result<Option
     Ok(Some(places).filter(|_| read.is_ok() && is_valid))
 }
 
-/// The places that the headers of a chunk's pages give; `None` if one is not readable.
+/// Returns the places that the headers of a chunk's pages give; `None` if one is not readable.
 fn of_headers(reader: &SourceReader, chunk: &ColumnChunkMetaData) -> Result<Option<Vec<Place>>, Error> {
     let (mut at, length) = chunk.byte_range();
     let end = at + length;

@@ -98,12 +98,12 @@ impl Group {
         &self.plan.files[self.file]
     }
 
-    /// The division that this is a part of.
+    /// Returns the division that this is a part of.
     fn division(&self) -> Option<&Division> {
         self.plan.divisions.get(&(self.file, self.index))
     }
 
-    /// The rows of the part, or the sampled ones; `None` for all.
+    /// Returns the rows of the part, or the sampled ones; `None` for all.
     fn selection(&self) -> Option<RowSelection> {
         if let Some(division) = self.division() {
             let rows = division.rows(self.part);

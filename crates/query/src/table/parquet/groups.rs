@@ -44,7 +44,7 @@ pub(in crate::table) struct ChunkPlace {
 }
 
 impl ChunkPlace {
-    /// The place of a checked chunk.
+    /// Returns the place of a checked chunk.
     fn of(chunk: &ColumnChunkMetaData) -> ChunkPlace {
         let (start, length) = chunk.byte_range();
         ChunkPlace {
@@ -145,18 +145,18 @@ impl RowGroups {
         self.rows.iter().copied().fold(0, u64::saturating_add)
     }
 
-    /// The chunk of a leaf in a row group.
+    /// Returns the chunk of a leaf in a row group.
     pub(in crate::table) fn place(&self, index: usize, leaf: usize) -> &ChunkPlace {
         &self.places[index * self.descriptor.num_columns() + leaf]
     }
 
-    /// The chunks of a leaf in all row groups, with the rows of these.
+    /// Returns the chunks of a leaf in all row groups, with the rows of these.
     pub(in crate::table) fn places(&self, leaf: usize) -> impl Iterator<Item = (&ChunkPlace, u64)> {
         let of_leaf = self.places.iter().skip(leaf).step_by(self.descriptor.num_columns());
         of_leaf.zip(self.rows.iter().copied())
     }
 
-    /// The order that all row groups with rows declare, if they declare the same one.
+    /// Returns the order that all row groups with rows declare, if they declare the same one.
     pub(super) fn sorting(&self) -> Option<&[SortingColumn]> {
         self.sorting.as_deref()
     }

@@ -21,7 +21,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The time, from `at_ps` on, at which a core is not stalled.
+    /// Returns the time, from `at_ps` on, at which a core is not stalled.
     fn worked_from(&mut self, core: usize, at_ps: u64) -> u64 {
         let at_ps = at_ps.max(self.now_ps);
         let stalls = &mut self.cores[core].stalls;

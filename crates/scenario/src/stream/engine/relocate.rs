@@ -83,7 +83,7 @@ impl Engine<'_> {
         self.outcome.cores_used.push((to_nanos(self.now_ps), self.placement.cores_used()));
     }
 
-    /// The operator that sends along an edge.
+    /// Returns the operator that sends along an edge.
     fn sender(&self, edge: usize) -> usize {
         self.outgoing.iter().position(|edges| edges.contains(&edge)).unwrap_or(0)
     }
@@ -270,7 +270,7 @@ impl Engine<'_> {
     }
 }
 
-/// The figures of a core, which stay when its segment changes.
+/// Returns the figures of a core, which stay when its segment changes.
 fn kept(core: &Core) -> Core {
     let &Core { busy_ps, spin_ps, wakes, busy_until_ps, idle_since_ps, .. } = core;
     Core { busy_ps, spin_ps, wakes, busy_until_ps, idle_since_ps, held: VecDeque::new(), ..Core::default() }

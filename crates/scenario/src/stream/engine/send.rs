@@ -24,7 +24,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The core that takes the tuples of a key.
+    /// Returns the core that takes the tuples of a key.
     fn route(&self, channel: usize, key: f64) -> usize {
         let group = self.group_of[self.receiver[channel]];
         let replica = self.share_ends[group].partition_point(|&end| end <= key);
@@ -170,7 +170,7 @@ impl Engine<'_> {
         self.reads.push(ReadRequest { at_ps: entry.sent_ps, operator, number, offset });
     }
 
-    /// The ticket of a tuple to a core; none if a single core takes all tuples of the channel.
+    /// Returns the ticket of a tuple to a core; none if a single core takes all tuples of the channel.
     fn ticket(&mut self, channel: usize, core: usize) -> u64 {
         let group = self.group_of[self.receiver[channel]];
         let is_replicated = self.placement.groups[group].cores.len() > 1;

@@ -60,7 +60,8 @@ impl<T, F: FnMut(&T) -> u64, K: KeyBy<T>> MostFrequent<T, F, K> {
         MostFrequent::sliding(size_ns, size_ns, time, key)
     }
 
-    /// A window that begins at each multiple of the step. Those that would begin before event time 0 begin there.
+    /// Returns a window that begins at each multiple of the step. Those that would begin before event time 0 begin
+    /// there.
     ///
     /// # Panics
     /// If the step is 0 or above the size.
@@ -108,7 +109,7 @@ impl<T, F, K: KeyBy<T>> MostFrequent<T, F, K> {
         }
     }
 
-    /// The first window from the one that ends at `from` to `until` with a value.
+    /// Returns the first window from the one that ends at `from` to `until` with a value.
     fn next_end(&self, from: u128, until: u128) -> Option<u128> {
         let first = self.grid.first_pane(from)?;
         let (&number, _) = self.panes.range(first..).next()?;
@@ -185,7 +186,7 @@ impl<K: Key> Totals<K> {
         }
     }
 
-    /// The largest count, and the keys that have it.
+    /// Returns the largest count, and the keys that have it.
     fn most(&self) -> (u64, Vec<K>) {
         let (mut most, mut keys) = (0, Vec::new());
         for (key, &count) in &self.counts {

@@ -66,7 +66,7 @@ impl<K, S> Pane<K, S> {
 }
 
 impl<K: Key, S> Pane<K, S> {
-    /// The slots as a table, to which a value is added.
+    /// Returns the slots as a table, to which a value is added.
     fn table(&mut self, pool: &mut Pool<K, Slot<S>>) -> &mut Table<K, Slot<S>> {
         if let Slots::Sorted(sorted) = &mut self.slots {
             let mut table = pool.get();
@@ -222,7 +222,7 @@ impl<K, V> Default for Pool<K, V> {
 }
 
 impl<K, V> Pool<K, V> {
-    /// An empty table.
+    /// Returns an empty table.
     pub(in crate::operators) fn get(&mut self) -> Table<K, V> {
         self.tables.pop().unwrap_or_default()
     }

@@ -39,8 +39,8 @@ const FRAME: Frame = Frame { kind: "session windows", version: 1 };
 /// A result with its arrival.
 type Arrived<K, V> = (WindowResult<K, V>, u64);
 
-/// The sessions in the saved state of a [`Sessions`] that are to be emitted: key, event times of the first and the last value,
-/// state.
+/// Returns the sessions in the saved state of a [`Sessions`] that are to be emitted: key, event times of the first
+/// and the last value, state.
 ///
 /// # Errors
 /// If the bytes are damaged.
@@ -141,7 +141,7 @@ fn set_timer<K: Clone + Ord>(timers: &mut BinaryHeap<Reverse<(u64, K)>>, timer_n
 }
 
 impl<S> Session<S> {
-    /// The result, which is no longer pending even if `output` panics: it would panic again.
+    /// Returns the result, which is no longer pending even if `output` panics: it would panic again.
     fn emit<K: Clone, V>(&mut self, gap_ns: u64, key: &K, output: impl FnOnce(&S) -> V) -> Arrived<K, V> {
         let window = Window { start_ns: self.first_ns, end_ns: self.last_ns.saturating_add(gap_ns) };
         let is_update = self.is_emitted;

@@ -56,7 +56,7 @@ type Part<'a, K, S> = (&'a K, u64, &'a Slot<S>);
 
 const FRAME: Frame = Frame { kind: "tumbling or sliding windows", version: 1 };
 
-/// The windows in the saved state of a [`Windows`], each with its key and state.
+/// Returns the windows in the saved state of a [`Windows`], each with its key and state.
 ///
 /// # Errors
 /// If the bytes are damaged, or those of sliding windows.
@@ -96,7 +96,8 @@ where
         Windows::sliding(size_ns, size_ns, time, key, aggregate)
     }
 
-    /// A window that begins at each multiple of the step. Those that would begin before event time 0 begin there.
+    /// Returns a window that begins at each multiple of the step. Those that would begin before event time 0 begin
+    /// there.
     ///
     /// # Panics
     /// If the step is 0 or above the size.
@@ -181,7 +182,7 @@ impl<T, F, K: KeyBy<T>, A: Aggregate<T>> Windows<T, F, K, A> {
         }
     }
 
-    /// The first window from the one that ends at `from` to `until` with a pane that is wanted.
+    /// Returns the first window from the one that ends at `from` to `until` with a pane that is wanted.
     fn next_end(
         &self,
         from: u128,

@@ -35,7 +35,7 @@ const SINK_PREFIX: &str = "sink.";
 const WINDOW_NS: u64 = 100_000_000;
 
 impl Namer {
-    /// The state of a run.
+    /// Returns the state of a run.
     pub(super) fn result(
         &self,
         report: &Report,
@@ -105,7 +105,7 @@ impl Namer {
         Some(self.topology.cpu_of(*core) as u64)
     }
 
-    /// The CPU of a worker, or its number if the scheduler chooses the CPU.
+    /// Returns the CPU of a worker, or its number if the scheduler chooses the CPU.
     fn place(&self, worker: usize) -> String {
         if self.is_pinned {
             format!("CPU {}", self.topology.cpu_of(worker))

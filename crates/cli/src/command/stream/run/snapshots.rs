@@ -53,7 +53,7 @@ impl SnapshotArgs {
         OutFile::create(path).map(drop)
     }
 
-    /// The snapshot from which the pipeline goes on, if it is to.
+    /// Returns the snapshot from which the pipeline goes on, if it is to.
     pub(super) fn read(&self, pipeline: &Pipeline) -> Result<Option<Snapshot>> {
         let path = self.snapshot.as_deref().filter(|_| self.resume);
         Ok(path.map(|path| pipeline.read_snapshot(path)).transpose()?)
@@ -72,7 +72,7 @@ impl SnapshotArgs {
         })
     }
 
-    /// The snapshots of a run, if they are wanted. The first one is due at once.
+    /// Returns the snapshots of a run, if they are wanted. The first one is due at once.
     pub(super) fn series(&self, pipeline: &Pipeline, run: &Run, from: Option<&Snapshot>) -> Option<Series> {
         let path = self.snapshot.clone()?;
         let period = self.snapshot_interval.map_or(SNAPSHOT_PERIOD, |time| Duration::from_nanos(time.0));
