@@ -88,8 +88,8 @@ fn layout() -> Vec<String> {
         read_bytes,
         prefetched_bytes,
         waits,
-        waited_ns,
-        hidden_ns,
+        io_wait_ns,
+        io_hidden_ns,
         ahead_bytes
     ));
     layout.into_iter().map(|(name, value)| format!("-D{name}={value}")).collect()

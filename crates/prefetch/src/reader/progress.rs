@@ -141,8 +141,8 @@ impl Progress {
             read_bytes: read,
             prefetched_bytes: prefetched,
             waits: self.waits.load(Relaxed),
-            waited: Duration::from_nanos(waited.0),
-            hidden: Duration::from_nanos(hidden.0),
+            io_wait: Duration::from_nanos(waited.0),
+            io_hidden: Duration::from_nanos(hidden.0),
             ahead,
             state,
         }
@@ -183,8 +183,8 @@ mod tests {
         progress.ends(1000, Duration::from_millis(10));
         progress.is_helped(progress.see(Nanos(0)));
         progress.ends(4000, Duration::from_millis(5));
-        assert_eq!(progress.statistics().hidden, Duration::ZERO, "nothing has been brought");
+        assert_eq!(progress.statistics().io_hidden, Duration::ZERO, "nothing has been brought");
         progress.has_prefetched(4000);
-        assert_eq!(progress.statistics().hidden, Duration::from_millis(35));
+        assert_eq!(progress.statistics().io_hidden, Duration::from_millis(35));
     }
 }

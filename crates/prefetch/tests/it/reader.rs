@@ -49,10 +49,10 @@ fn a_fixed_limit_is_filled_ahead_of_the_position_and_not_beyond() {
     let beyond = residency_by(&file, ahead.end + MIB..32 * MIB, By::Cachestat).unwrap();
     assert_eq!(beyond.cached, 0, "nothing is requested beyond the limit");
     // Data ahead is read without any wait as long as the device's latency.
-    let before = reader.statistics().waited;
+    let before = reader.statistics().io_wait;
     reader.read_exact(&mut vec![0; 3 * MIB as usize]).unwrap();
     let statistics = reader.statistics();
-    assert!(statistics.waited - before < Duration::from_millis(10 * 24), "alone it waits 24 times");
+    assert!(statistics.io_wait - before < Duration::from_millis(10 * 24), "alone it waits 24 times");
     assert!(statistics.prefetched_bytes >= 3 * MIB, "{statistics:?}");
     drop((reader, file));
     unmounted(mounted);
