@@ -79,7 +79,7 @@ struct Inbox {
 
 enum Arrived {
     Access { access: Access, arrival: Nanos, job: Option<Job>, answer: Arc<dyn OnCompletion> },
-    RateQuery { at: Nanos, question: RateQuery },
+    Question { at: Nanos, question: RateQuery },
 }
 
 impl std::fmt::Debug for Inbox {
