@@ -35,7 +35,7 @@ pub(crate) fn exec(cli: &clap::Command, words: impl IntoIterator<Item = OsString
     refused
 }
 
-/// Whether a word can be the name of a command: not an option, and not a path.
+/// Returns whether a word can be the name of a command: not an option, and not a path.
 fn is_name(word: &OsStr) -> bool {
     let bytes = word.as_bytes();
     !bytes.is_empty() && !bytes.starts_with(b"-") && !bytes.contains(&b'/')

@@ -75,7 +75,7 @@ impl Expression {
         self.node.data_type()
     }
 
-    /// Whether a value may be null.
+    /// Returns whether a value may be null.
     #[must_use]
     pub fn nullable(&self) -> bool {
         self.node.nullable()

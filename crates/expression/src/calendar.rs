@@ -12,7 +12,7 @@ const EPOCH_DAYS: i64 = 719_468;
 /// Days of 400 years, after which the calendar repeats itself.
 const ERA_DAYS: i64 = 146_097;
 
-/// How many of a unit are a second.
+/// Returns how many of a unit are a second.
 pub fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,

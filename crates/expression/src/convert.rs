@@ -29,7 +29,7 @@ pub(crate) fn convert(node: Node, to: &DataType) -> Result<Node, Error> {
     Ok(Node::Cast { input: node.into(), to: to.clone(), kind: Conversion::Implicit })
 }
 
-/// Whether decimals differ only in precision, which arithmetic kernels accept.
+/// Returns whether decimals differ only in precision, which arithmetic kernels accept.
 fn is_same_scale(from: &DataType, to: &DataType) -> bool {
     use DataType::{Decimal64, Decimal128, Decimal256};
     match (from, to) {

@@ -121,7 +121,7 @@ fn ordered_column(node: &Node) -> Option<usize> {
     }
 }
 
-/// Whether bounds of a type are unknown: those of floats exclude NaN.
+/// Returns whether bounds of a type are unknown: those of floats exclude NaN.
 fn is_unordered(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, value) => value.is_floating(),
@@ -129,7 +129,7 @@ fn is_unordered(data_type: &DataType) -> bool {
     }
 }
 
-/// Whether a cast never reverses the order of two values.
+/// Returns whether a cast never reverses the order of two values.
 fn keeps_order(from: &DataType, to: &DataType) -> bool {
     let is_time = |data_type: &DataType| {
         matches!(data_type, DataType::Date32 | DataType::Date64 | DataType::Timestamp(_, None))

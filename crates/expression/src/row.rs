@@ -79,7 +79,7 @@ impl RowExpression {
         self.step.run(row, &self.memory).map_err(|error| *error)
     }
 
-    /// Whether a condition is true on a row; it is not if its value is null.
+    /// Returns whether a condition is true on a row; it is not if its value is null.
     ///
     /// # Errors
     /// Returns the errors of [`RowExpression::evaluate`], and an error if the expression is not a condition.

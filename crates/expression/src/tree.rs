@@ -193,7 +193,7 @@ fn function_name(function: Function) -> &'static str {
     }
 }
 
-/// Whether an interpreter has a cast.
+/// Returns whether an interpreter has a cast.
 fn has_cast(from: &DataType, to: &DataType) -> bool {
     use DataType::{Boolean, Date32, Float64, Null, Timestamp, Utf8};
     match (from, to) {

@@ -87,7 +87,7 @@ impl Transfer {
     }
 }
 
-/// Bytes of the buffer that a read of a range needs: the range, widened to the file's alignment.
+/// Returns the bytes of the buffer that a read of a range needs: the range, widened to the file's alignment.
 #[must_use]
 pub fn read_bytes(file: &IoFile, range: Range<u64>) -> usize {
     let alignment = file.alignment().offset as u64;

@@ -56,7 +56,7 @@ fn unusable(role: &'static str, path: &Path, source: io::Error) -> Error {
     Error::Directory { role, path: path.to_owned(), source }
 }
 
-/// Whether the mount on a directory is sakiyomi's; makes no request to it.
+/// Returns whether the mount on a directory is sakiyomi's; makes no request to it.
 pub(crate) fn is_ours(directory: &Path) -> io::Result<bool> {
     Ok(ours_on(directory)?.is_some())
 }
@@ -68,7 +68,7 @@ pub(crate) fn ours_on(directory: &Path) -> io::Result<Option<String>> {
     Ok(mounts.on(directory).filter(is_of_sakiyomi).map(|ours| ours.device.to_owned()))
 }
 
-/// Whether a mount is of sakiyomi. The kernel names the subtype only if fusermount3 has mounted it.
+/// Returns whether a mount is of sakiyomi. The kernel names the subtype only if fusermount3 has mounted it.
 pub(crate) fn is_of_sakiyomi(mount: &Mount<'_>) -> bool {
     mount.source == SOURCE && mount.kind.split('.').next() == Some("fuse")
 }

@@ -64,12 +64,12 @@ impl Frontend {
         self.device.as_ref().map(RealtimeDevice::busy)
     }
 
-    /// Whether requests take a drive's time, or else only the backing file's.
+    /// Returns whether requests take a drive's time, or else only the backing file's.
     pub(crate) fn has_drive(&self) -> bool {
         self.accounting.emulated
     }
 
-    /// Whether requests go through a device: a drive, or the backing files behind a regulator.
+    /// Returns whether requests go through a device: a drive, or the backing files behind a regulator.
     pub(crate) fn has_device(&self) -> bool {
         self.device.is_some()
     }

@@ -66,7 +66,7 @@ impl EmulatedStorage {
         })
     }
 
-    /// Whether it serves requests in parallel.
+    /// Returns whether it serves requests in parallel.
     fn serves(&self) -> Serves {
         match self {
             EmulatedStorage::Fixed(spec) if spec.parallel > 1 => Serves::Several,
@@ -384,7 +384,7 @@ impl Mounted {
         &self.directory
     }
 
-    /// Whether it was unmounted from outside.
+    /// Returns whether it was unmounted from outside.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.session.as_ref().is_none_or(|session| session.guard.is_finished())
@@ -398,8 +398,8 @@ impl Mounted {
         Snapshot { at, busy: self.frontend.busy(), totals: self.frontend.watch().totals(), rates }
     }
 
-    /// Whether rates apply to the disk, but some file is accessed through the page cache because its file system
-    /// requires it.
+    /// Returns whether rates apply to the disk, but some file is accessed through the page cache because its file
+    /// system requires it.
     #[must_use]
     pub fn is_buffered(&self) -> bool {
         self.issued.as_ref().is_some_and(|issued| issued.has_buffered())
@@ -428,7 +428,7 @@ impl Mounted {
         Ok(Finished { seen, recorded: recorded?, cut_off })
     }
 
-    /// Whether its directory still has this mount; true if that cannot be determined.
+    /// Returns whether its directory still has this mount; true if that cannot be determined.
     fn is_there(&self) -> bool {
         check::ours_on(&self.directory)
             .map_or(true, |now| now.is_some() && (self.device.is_none() || now == self.device))

@@ -151,7 +151,7 @@ impl<'a> Table<'a> {
         Ok(Some(text.with(value)))
     }
 
-    /// One of some words, as its index.
+    /// Returns one of some words, as its index.
     ///
     /// # Errors
     /// Returns the errors of [`Table::text`], and an error if it is another word.

@@ -126,7 +126,7 @@ impl Sender {
 }
 
 impl Queue {
-    /// Whether the input is a tail.
+    /// Returns whether the input is a tail.
     pub(crate) fn is_tail(&self) -> bool {
         self.extents.is_some()
     }

@@ -189,7 +189,7 @@ fn typed(name: &At<String>) -> Result<DataType, Error> {
     type_of(&name.value).ok_or_else(|| name.error(unknown_word(&name.value, &TYPE_NAMES)))
 }
 
-/// Whether a file is one of Arrow IPC, by its name.
+/// Returns whether a file is one of Arrow IPC, by its name.
 fn is_arrow(path: &Path) -> bool {
     path.extension().is_some_and(|extension| {
         ["arrow", "arrows", "ipc", "feather"].iter().any(|known| extension == *known)

@@ -65,7 +65,7 @@ impl Slots {
         Slots { fields, width }
     }
 
-    /// Columns of the row.
+    /// Returns the columns of the row.
     fn width(&self) -> usize {
         self.width
     }
@@ -257,7 +257,7 @@ impl Parser {
         }
     }
 
-    /// Whether line ends within quotes belong to records.
+    /// Returns whether line ends within quotes belong to records.
     pub(crate) fn has_quotes(&self) -> bool {
         matches!(self.form, Form::Csv(_))
     }

@@ -104,7 +104,7 @@ impl Pipeline {
         self.graph.row_bytes(&self.plan)
     }
 
-    /// Whether a sink or a step writes to the standard output.
+    /// Returns whether a sink or a step writes to the standard output.
     #[must_use]
     pub fn writes_to_stdout(&self) -> bool {
         self.plan.sinks.iter().any(|sink| matches!(sink.target.value, Target::Stdout))
@@ -209,7 +209,8 @@ impl Run {
         self.parts.control.halt();
     }
 
-    /// Whether the sources are to end: after [`Run::stop`], an error, or when the reader of an output has closed it.
+    /// Returns whether the sources are to end: after [`Run::stop`], an error, or when the reader of an output has
+    /// closed it.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.parts.control.is_stopped()

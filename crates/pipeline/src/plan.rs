@@ -99,7 +99,7 @@ impl Plan {
         Some((replicas, keys))
     }
 
-    /// How long the windows of a node keep accepting late rows, in nanoseconds.
+    /// Returns how long the windows of a node keep accepting late rows, in nanoseconds.
     pub(crate) fn lateness_ns(&self, node: usize) -> u64 {
         self.nodes[node].time.map_or(0, |time| time.lateness_ns)
     }

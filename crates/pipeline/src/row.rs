@@ -97,7 +97,7 @@ impl Row {
         builder.finish(None)
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     #[must_use]
     pub fn width(&self) -> usize {
         self.cells.len()
@@ -146,7 +146,7 @@ impl PartialEq for Row {
     }
 }
 
-/// Whether rows have values of a type.
+/// Returns whether rows have values of a type.
 pub(crate) fn is_supported(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {

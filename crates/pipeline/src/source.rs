@@ -51,7 +51,7 @@ impl SourceCounts {
         self.bad.load(Ordering::Relaxed)
     }
 
-    /// Rows that were dropped because they came after the watermark.
+    /// Returns the rows that were dropped because they came after the watermark.
     #[must_use]
     pub fn late(&self) -> u64 {
         self.late.load(Ordering::Relaxed)
@@ -201,7 +201,7 @@ impl RecordSource {
         }
     }
 
-    /// Where it goes on after the last record. None of a tail whose file does not exist yet.
+    /// Returns where it goes on after the last record. None of a tail whose file does not exist yet.
     fn position(&self) -> Option<Position> {
         if self.parser.is_none() {
             return Some(Position { at: self.rows, inode: None });
@@ -265,7 +265,7 @@ impl RecordSource {
         };
     }
 
-    /// When to look again, unless the thread of the input wakes it before.
+    /// Returns when to look again, unless the thread of the input wakes it before.
     fn idle(&mut self, now_ns: u64) -> u64 {
         if !self.clock.as_ref().is_some_and(EventClock::goes_on) {
             return u64::MAX;

@@ -50,7 +50,8 @@ impl CachedFile {
         &self.file
     }
 
-    /// Whether ranges are read and discarded. A single such read at a time would leave a parallel device idle.
+    /// Returns whether ranges are read and discarded. A single such read at a time would leave a parallel device
+    /// idle.
     pub(crate) fn is_read_instead(&self) -> bool {
         self.by_reading.load(Ordering::Relaxed)
     }

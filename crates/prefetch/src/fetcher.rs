@@ -17,7 +17,7 @@ pub(crate) trait Job: Send + 'static {
     /// `None` for no such limit.
     fn turn(&self) -> Option<u32>;
 
-    /// Whether its reply wakes the deciding thread. Other replies are taken at its next wake-up.
+    /// Returns whether its reply wakes the deciding thread. Other replies are taken at its next wake-up.
     fn is_urgent(&self) -> bool {
         true
     }

@@ -227,8 +227,8 @@ impl PrefetchReader {
         result
     }
 
-    /// Whether to start the thread: without waits nothing can be hidden, and a thread would only cost. A fixed limit is
-    /// always kept.
+    /// Returns whether to start the thread: without waits nothing can be hidden, and a thread would only cost. A
+    /// fixed limit is always kept.
     fn wants_help(&self) -> bool {
         matches!(self.options.limit, Limit::Fixed { .. }) || self.progress.has_waited()
     }

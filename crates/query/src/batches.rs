@@ -43,7 +43,7 @@ impl InMemory {
         InMemory { schema, batches: batches.into_iter() }
     }
 
-    /// Number of the rows that are left.
+    /// Returns the number of the rows that are left.
     pub(crate) fn row_count(&self) -> usize {
         self.batches.as_slice().iter().map(RecordBatch::num_rows).sum()
     }

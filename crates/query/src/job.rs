@@ -112,7 +112,7 @@ const SCAN_DENOMINATOR: usize = 2;
 /// Blocks of a scan's worker: the one that it decodes, and the one that is read meanwhile.
 const SCAN_BLOCKS: usize = 2;
 
-/// Bytes that a scan on `workers` threads needs for reads of `block` bytes.
+/// Returns the bytes that a scan on `workers` threads needs for reads of `block` bytes.
 pub(crate) fn scan_blocks_bytes(block: usize, workers: usize) -> usize {
     block.saturating_mul(SCAN_BLOCKS).saturating_mul(workers)
 }
@@ -215,7 +215,7 @@ impl Job {
         &self.shared.progress
     }
 
-    /// Bytes spilled so far with each compression level that was used.
+    /// Returns the bytes spilled so far with each compression level that was used.
     #[must_use]
     pub fn spill_bytes(&self) -> Vec<LevelBytes> {
         self.shared.levels.bytes()
@@ -254,7 +254,7 @@ impl Job {
         Ok(reservation)
     }
 
-    /// Bytes of the buffer budget that scans may use for the bytes of files.
+    /// Returns the bytes of the buffer budget that scans may use for the bytes of files.
     pub(crate) fn scan_budget(&self) -> usize {
         self.io().pool().budget() / SCAN_DENOMINATOR
     }

@@ -161,7 +161,7 @@ fn parse_key(item: &Item, schema: &Schema) -> Result<SortKey, Error> {
     Ok(SortKey { column, options })
 }
 
-/// Whether values of a type have an order, which is whether Arrow's row format supports the type.
+/// Returns whether values of a type have an order, which is whether Arrow's row format supports the type.
 #[must_use]
 pub fn has_order(data_type: &DataType) -> bool {
     let field = arrow_row::SortField::new(data_type.clone());

@@ -135,7 +135,7 @@ impl Share {
         SHARES_PER_DEVICE / self.0
     }
 
-    /// Whether it differs from `other` by more than the fluctuation of the mean service time.
+    /// Returns whether it differs from `other` by more than the fluctuation of the mean service time.
     pub(crate) fn is_far_from(self, other: Share) -> bool {
         self.0.abs_diff(other.0) * 16 > other.0
     }

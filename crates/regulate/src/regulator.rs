@@ -127,7 +127,7 @@ impl Regulator {
         &self.settings
     }
 
-    /// Whether the queue has room for one more request.
+    /// Returns whether the queue has room for one more request.
     #[must_use]
     pub fn has_capacity(&self) -> bool {
         self.queue.len() < self.settings.capacity

@@ -42,7 +42,7 @@ impl Results {
         self.0.insert(key, metrics);
     }
 
-    /// Whether the task with this key has been run.
+    /// Returns whether the task with this key has been run.
     #[must_use]
     pub fn contains(&self, key: &str) -> bool {
         self.0.contains_key(key)

@@ -103,7 +103,7 @@ impl Barrier {
         self.0.migration.as_ref()
     }
 
-    /// Whether the stream is to be dropped after it.
+    /// Returns whether the stream is to be dropped after it.
     pub(crate) fn is_last(&self) -> bool {
         self.0.is_last
     }
@@ -193,7 +193,7 @@ pub struct PendingSnapshot {
 }
 
 impl PendingSnapshot {
-    /// Whether [`PendingSnapshot::wait`] returns at once.
+    /// Returns whether [`PendingSnapshot::wait`] returns at once.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.barrier.is_complete()

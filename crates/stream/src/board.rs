@@ -60,7 +60,7 @@ impl Board {
         self.start_ns.saturating_add(elapsed_ns)
     }
 
-    /// Whether the CPU of a worker is used by others as well.
+    /// Returns whether the CPU of a worker is used by others as well.
     pub(crate) fn is_cpu_shared(&self, worker: usize) -> bool {
         self.shared_cpus[worker].load(Ordering::Relaxed)
     }
@@ -144,7 +144,7 @@ impl Board {
         Ok(())
     }
 
-    /// Whether a worker thread panicked outside of any operator.
+    /// Returns whether a worker thread panicked outside of any operator.
     pub(crate) fn is_lost(&self) -> bool {
         lock(&self.sinks).lost.is_some()
     }
@@ -206,7 +206,7 @@ impl Context {
         }
     }
 
-    /// Whether the current segment may take another tuple: it has budget left and the worker has no mail.
+    /// Returns whether the current segment may take another tuple: it has budget left and the worker has no mail.
     pub(crate) fn goes_on(&self) -> bool {
         self.budget > 0 && !self.board.wakers[self.worker].has_mail()
     }
@@ -228,7 +228,7 @@ impl Context {
         self.budget = self.budget.saturating_sub(items);
     }
 
-    /// Time until `ns`; zero if it has passed, none if nothing is due.
+    /// Returns the time until `ns`; zero if it has passed, none if nothing is due.
     pub(crate) fn until(&self, now_ns: u64) -> Option<Duration> {
         (self.due_ns != u64::MAX).then(|| Duration::from_nanos(self.due_ns.saturating_sub(now_ns)))
     }

@@ -159,8 +159,8 @@ impl Counters {
         self.sampled.add(1);
     }
 
-    /// Times of the latest calls that were timed after the first `seen`, at most `samples_max`, the newest first. One
-    /// that is overwritten meanwhile is read as a newer one.
+    /// Returns the times of the latest calls that were timed after the first `seen`, at most `samples_max`, the
+    /// newest first. One that is overwritten meanwhile is read as a newer one.
     pub(crate) fn samples_since(&self, seen: u64, samples_max: usize) -> impl Iterator<Item = u64> + '_ {
         let samples = self.sampled.get();
         let first = samples.saturating_sub(samples_max.min(RECENT_SAMPLES_MAX) as u64).max(seen);

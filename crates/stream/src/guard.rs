@@ -218,7 +218,7 @@ impl<O: Recover> Guard<O> {
         }
     }
 
-    /// Whether the operator receives nothing more.
+    /// Returns whether the operator receives nothing more.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped
     }
@@ -327,7 +327,7 @@ impl<O: Recover> Guard<O> {
         Ok(())
     }
 
-    /// Whether to take a snapshot before the next tuple. The first one is from the building.
+    /// Returns whether to take a snapshot before the next tuple. The first one is from the building.
     fn is_snapshot_due(&self) -> bool {
         match self.policy {
             OnPanic::Restart { snapshot_every } => {

@@ -76,8 +76,8 @@ pub trait Operator: Recover {
         let _ = out;
     }
 
-    /// Whether the watermarks of the output are those of [`Emitter::watermark`]. The watermarks of the input then end
-    /// here. Asked once, when the stream is built.
+    /// Returns whether the watermarks of the output are those of [`Emitter::watermark`]. The watermarks of the input
+    /// then end here. Asked once, when the stream is built.
     fn makes_watermarks(&self) -> bool {
         false
     }
@@ -189,13 +189,13 @@ impl<'a, T> DueValues<'a, T> {
         self.values.extend(iter::once_with(|| (value, arrival_ns)));
     }
 
-    /// Number of values that may still be appended.
+    /// Returns the number of values that may still be appended.
     #[must_use]
     pub fn room(&self) -> usize {
         self.values_max.saturating_sub(self.values.len())
     }
 
-    /// Whether no more values may be appended in this call.
+    /// Returns whether no more values may be appended in this call.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.room() == 0
@@ -317,7 +317,7 @@ impl<T> Emitter<T> {
         self.watermark_ns.take()
     }
 
-    /// Whether the outputs are to be sent before the next call: they are many, or a watermark is behind them.
+    /// Returns whether the outputs are to be sent before the next call: they are many, or a watermark is behind them.
     pub(crate) fn is_full(&self) -> bool {
         self.staged.len() >= RUN_TUPLES_MAX || self.watermark_ns.is_some()
     }

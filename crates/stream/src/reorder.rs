@@ -76,12 +76,12 @@ impl<V, M, R> Reorder<V, M, R> {
         self.entries.is_empty()
     }
 
-    /// Whether no further value could be submitted at once.
+    /// Returns whether no further value could be submitted at once.
     pub(crate) fn is_full(&self) -> bool {
         self.values >= self.submitted_max
     }
 
-    /// Values whose replies are awaited.
+    /// Returns the values whose replies are awaited.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -104,7 +104,7 @@ impl<V, M, R> Reorder<V, M, R> {
         Some((ticket, value))
     }
 
-    /// Whether a value of this ticket waits to be submitted; none behind the last entry.
+    /// Returns whether a value of this ticket waits to be submitted; none behind the last entry.
     fn is_waiting(&self, ticket: u64) -> Option<bool> {
         let entry = self.entries.get(index(self.first, ticket)?)?;
         Some(matches!(entry, Entry::Value(_, Progress::Waiting)))
@@ -174,7 +174,7 @@ impl<V, M, R> Reorder<V, M, R> {
     }
 }
 
-/// Index of a ticket among entries from `first` on; none if it has left.
+/// Returns the index of a ticket among entries from `first` on; none if it has left.
 fn index(first: u64, ticket: u64) -> Option<usize> {
     usize::try_from(ticket.checked_sub(first)?).ok()
 }

@@ -79,7 +79,7 @@ impl Replicas {
         self.max
     }
 
-    /// Number of bins.
+    /// Returns the number of bins.
     #[must_use]
     pub fn bin_count(&self) -> usize {
         self.bins

@@ -101,7 +101,7 @@ impl Report {
 }
 
 impl Stream {
-    /// Names of the operators, in the order of their numbers, replicas apart.
+    /// Returns the names of the operators, in the order of their numbers, replicas apart.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.shape.operators.iter().map(|operator| operator.name.as_str())
     }

@@ -58,7 +58,7 @@ impl OperatorKind {
         OperatorKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Number of inputs in a snapshot, where all replicas are one operator.
+    /// Returns the number of inputs in a snapshot, where all replicas are one operator.
     pub(crate) fn inputs(self) -> usize {
         match self {
             OperatorKind::Source => 0,
@@ -67,7 +67,7 @@ impl OperatorKind {
         }
     }
 
-    /// Number of outputs in a snapshot.
+    /// Returns the number of outputs in a snapshot.
     pub(crate) fn outputs(self) -> usize {
         match self {
             OperatorKind::Split => 2,
@@ -130,7 +130,7 @@ pub(crate) struct Place {
 }
 
 impl Outline {
-    /// Whether it is the only replica of its operator, or the first.
+    /// Returns whether it is the only replica of its operator, or the first.
     fn is_first(&self) -> bool {
         self.replica.is_none_or(|place| place.replica == 0)
     }
@@ -175,7 +175,7 @@ impl Shape {
         })
     }
 
-    /// Whether an operator begins a segment where each is on the worker that `worker_of` names.
+    /// Returns whether an operator begins a segment where each is on the worker that `worker_of` names.
     pub(crate) fn is_cut(&self, operator: OperatorId, worker_of: &[usize]) -> bool {
         self.parent(operator).is_none_or(|parent| worker_of[parent.0] != worker_of[operator.0])
     }

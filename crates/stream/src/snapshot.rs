@@ -174,7 +174,7 @@ fn damaged(what: &str) -> Result<(), Error> {
 }
 
 impl OperatorSnapshot {
-    /// All but the name and the kind as bytes, with a checksum.
+    /// Returns all but the name and the kind as bytes, with a checksum.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let Progress { tuples, inputs, outputs, watermark_ns, arrival_ns, has_ended } = &self.progress;

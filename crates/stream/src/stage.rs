@@ -42,7 +42,7 @@ pub(crate) trait Part: Send {
         self.side().into_iter().for_each(visit);
     }
 
-    /// Whether [`Part::poll_side`] is to be called although no item has come on the first input.
+    /// Returns whether [`Part::poll_side`] is to be called although no item has come on the first input.
     fn is_polled(&self) -> bool {
         self.side().is_some()
     }
@@ -63,8 +63,8 @@ pub(crate) trait Part: Send {
         let _ = cx;
     }
 
-    /// Whether the first input is held back: its barrier has come, and that of another input has not, or bins that move
-    /// at the barrier have not; or as many requests are in flight as may be.
+    /// Returns whether the first input is held back: its barrier has come, and that of another input has not, or bins
+    /// that move at the barrier have not; or as many requests are in flight as may be.
     fn is_held(&self) -> bool {
         false
     }
@@ -101,7 +101,7 @@ pub(crate) trait AnyPort: Send {
     /// Returns the next stage, if the edge is a call.
     fn next(&mut self) -> Option<&mut dyn Part>;
 
-    /// Number of the next item.
+    /// Returns the number of the next item.
     fn sequence(&self) -> u64;
 
     /// Returns the last watermark that was sent.

@@ -181,7 +181,7 @@ impl<'a> Decoder<'a> {
         Err(StateError::Settings { what, found: found.to_string(), expected: expected.to_string() })
     }
 
-    /// Number of bytes that are left.
+    /// Returns the number of bytes that are left.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.left.len()
@@ -195,8 +195,8 @@ impl<'a> Decoder<'a> {
         if self.left.is_empty() { Ok(()) } else { Err(StateError::Long(self.left.len())) }
     }
 
-    /// Values for which memory may be reserved before they are read: no more memory than four times the bytes that are
-    /// left, however wide a value is in memory and however narrow in its encoding.
+    /// Returns the values for which memory may be reserved before they are read: no more memory than four times the
+    /// bytes that are left, however wide a value is in memory and however narrow in its encoding.
     fn reserve_max<T>(&self) -> usize {
         self.left.len().saturating_mul(4) / size_of::<T>().max(1)
     }

@@ -39,7 +39,7 @@ fn visit_next(part: &mut dyn Part, visit: &mut dyn FnMut(&mut dyn Part)) {
     });
 }
 
-/// Whether an operator at `part` or below has a second input or requests in flight.
+/// Returns whether an operator at `part` or below has a second input or requests in flight.
 pub(crate) fn has_sides(part: &mut dyn Part) -> bool {
     let mut is_any = part.is_polled();
     visit_next(part, &mut |next| is_any = is_any || has_sides(next));

@@ -72,7 +72,7 @@ impl Waker {
         self.mail.store(has_mail, Ordering::Relaxed);
     }
 
-    /// Whether there is mail.
+    /// Returns whether there is mail.
     pub(crate) fn has_mail(&self) -> bool {
         self.mail.load(Ordering::Relaxed)
     }
@@ -96,7 +96,7 @@ impl Waker {
         *woken = false;
     }
 
-    /// Whether a wake-up waits for the worker to see it.
+    /// Returns whether a wake-up waits for the worker to see it.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn is_woken(&self) -> bool {
         *lock(&self.woken)

@@ -145,7 +145,7 @@ impl Searcher {
         if self.line_by_line { Some(from..from) } else { Some(self.regex.find_at(block, from)?.range()) }
     }
 
-    /// Whether a line matches: the reference implementation.
+    /// Returns whether a line matches: the reference implementation.
     fn matches(&self, line: &[u8]) -> bool {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         match &self.words {
@@ -208,8 +208,8 @@ pub fn lines(block: &[u8]) -> u64 {
     memchr_iter(b'\n', block).count() as u64 + u64::from(open)
 }
 
-/// Whether a pattern may have anchors of the whole text, which differ from those of a line: `\A`, `\z`, or flags that
-/// are turned off. A false positive only costs time.
+/// Returns whether a pattern may have anchors of the whole text, which differ from those of a line: `\A`, `\z`, or
+/// flags that are turned off. A false positive only costs time.
 fn looks_at_ends_of_text(pattern: &str) -> bool {
     let turned_off = pattern.match_indices("(?").any(|(at, _)| {
         let flags = &pattern[at + 2..];

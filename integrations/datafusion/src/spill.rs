@@ -274,7 +274,7 @@ impl Shared {
     }
 }
 
-/// Bytes of a chunk: whole units, and so few that some fit into the buffers of the writers.
+/// Returns the bytes of a chunk: whole units, and so few that some fit into the buffers of the writers.
 fn chunk_bytes(wanted: usize, buffers: usize) -> usize {
     let most = (buffers / CHUNKS_MIN).clamp(CHUNK_MIN_BYTES, CHUNK_MAX_BYTES);
     wanted.clamp(CHUNK_MIN_BYTES, most) / CHUNK_MIN_BYTES * CHUNK_MIN_BYTES

@@ -167,7 +167,7 @@ impl Spilling {
         Ok(Spilling { factory: SpillFactory::new(&spill)?, costs })
     }
 
-    /// Bytes of the limit that are not DataFusion's.
+    /// Returns the bytes of the limit that are not DataFusion's.
     fn memory(&self, options: &SqlOptions) -> usize {
         options.spill.memory.min(options.memory / SPILL_MEMORY_PARTS)
     }

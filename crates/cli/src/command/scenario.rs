@@ -144,7 +144,7 @@ impl RunCommand {
     }
 }
 
-/// How deep a key lies in the table: what varies fastest is side by side there.
+/// Returns how deep a key lies in the table: what varies fastest is side by side there.
 fn depth(key: &str) -> u32 {
     match key {
         "prefetch.limit" => 2,

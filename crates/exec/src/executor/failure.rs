@@ -49,7 +49,7 @@ impl Failure {
         Failure { task: task.into(), cause, number: FAILURES.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// Whether both are copies of one failure.
+    /// Returns whether both are copies of one failure.
     pub(super) fn is_same(&self, other: &Failure) -> bool {
         self.number == other.number
     }

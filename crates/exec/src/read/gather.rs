@@ -108,7 +108,7 @@ pub(super) struct Gather<'s, 'g, T> {
 }
 
 impl<T> Gather<'_, '_, T> {
-    /// Whether the caller wants no more results of this file.
+    /// Returns whether the caller wants no more results of this file.
     pub(super) fn is_enough(&self) -> bool {
         self.enough.load(Ordering::Relaxed)
     }

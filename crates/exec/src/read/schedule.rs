@@ -266,7 +266,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
     }
 }
 
-/// Whether a file is read at once by the thread that processes it.
+/// Returns whether a file is read at once by the thread that processes it.
 pub(super) fn is_small(metadata: &Metadata) -> bool {
     metadata.is_file() && metadata.len() < SMALL_FILE_MAX as u64
 }

@@ -151,7 +151,7 @@ fn arithmetic(operator: Arithmetic, [a, b]: [&DataType; 2], to: &DataType) -> Op
     }
 }
 
-/// Whether values of two types are compared as they are.
+/// Returns whether values of two types are compared as they are.
 fn is_same([a, b]: [&DataType; 2]) -> bool {
     match (Form::of(a), Form::of(b)) {
         (Form::Array, _) => false,

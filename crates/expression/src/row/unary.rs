@@ -225,7 +225,7 @@ fn range(data_type: &DataType) -> Option<(i64, i64)> {
     })
 }
 
-/// How many units of the second type are a unit of the first, if both count time and the second is as fine.
+/// Returns how many units of the second type are a unit of the first, if both count time and the second is as fine.
 fn finer(from: &DataType, to: &DataType) -> Option<i64> {
     use arrow_schema::TimeUnit::Millisecond;
     let (coarse, fine) = match (from, to) {

@@ -178,8 +178,8 @@ impl Node {
         }
     }
 
-    /// Whether a file with the same inode number is this one: after its descriptor was closed, a file may be removed
-    /// and its number reused.
+    /// Returns whether a file with the same inode number is this one: after its descriptor was closed, a file may be
+    /// removed and its number reused.
     fn is(&self, other: &OwnedFd) -> bool {
         match &*self.lock() {
             Place::Open(_) => true,
@@ -191,7 +191,7 @@ impl Node {
         Ok(rustix::fs::fstat(self.place()?)?)
     }
 
-    /// Whether the file has no name left.
+    /// Returns whether the file has no name left.
     pub(crate) fn is_gone(&self) -> bool {
         match self.stat() {
             Ok(stat) => stat.st_nlink == 0,
@@ -230,7 +230,7 @@ impl Node {
         done
     }
 
-    /// Whether the kernel's pages still match the content; they count as matching afterwards.
+    /// Returns whether the kernel's pages still match the content; they count as matching afterwards.
     pub(crate) fn is_as_known(&self, stat: &Stat) -> bool {
         let now = Some(Stamp::of(stat));
         let mut stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);

@@ -138,7 +138,7 @@ impl Owners {
         self.table().rated.contains_key(&number)
     }
 
-    /// Whether the maximum number of rates has been reached.
+    /// Returns whether the maximum number of rates has been reached.
     pub(super) fn is_full(&self) -> bool {
         self.table().is_full()
     }

@@ -46,7 +46,7 @@ impl ProcessRef {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it still exists and the thread belongs to it.
+    /// Returns whether it still exists and the thread belongs to it.
     pub(super) fn has_thread(&self, thread: u32) -> bool {
         self.process.has_thread(thread)
     }

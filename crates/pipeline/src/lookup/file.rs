@@ -134,7 +134,7 @@ impl FileTable {
         reader.map_err(|error| self.named.error("open", io::Error::from(error)))
     }
 
-    /// Rows that may be in flight.
+    /// Returns the rows that may be in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.access.in_flight
     }
@@ -263,7 +263,7 @@ impl TableReader {
         TableReader { table: Arc::clone(table), records, key: Vec::new() }
     }
 
-    /// Where to read for a key; none if the table does not have it.
+    /// Returns where to read for a key; none if the table does not have it.
     pub(crate) fn place(&self, key: &[u8]) -> Option<Place> {
         self.table.place(key)
     }

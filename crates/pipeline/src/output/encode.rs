@@ -34,7 +34,7 @@ impl Encoder {
         }
     }
 
-    /// Bytes that are held, about.
+    /// Returns the bytes that are held, about.
     #[inline]
     pub(super) fn held_bytes(&self) -> usize {
         match self {
@@ -94,7 +94,7 @@ impl Form {
         }
     }
 
-    /// Whether JSON has values of this form in quotes.
+    /// Returns whether JSON has values of this form in quotes.
     fn is_quoted(self) -> bool {
         matches!(self, Form::Date | Form::Timestamp(_))
     }

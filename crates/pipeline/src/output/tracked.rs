@@ -206,7 +206,7 @@ fn check_content(file: &File, path: &Path, expected: Extent) -> io::Result<()> {
     )))
 }
 
-/// Whether a file does not end with a line end, as after a crash in the middle of a record. A file without
+/// Returns whether a file does not end with a line end, as after a crash in the middle of a record. A file without
 /// the permission to read it is taken for whole.
 fn is_torn(file: &File, path: &Path) -> io::Result<bool> {
     let length = file.metadata()?.len();

@@ -94,12 +94,12 @@ struct State {
 }
 
 impl State {
-    /// Whether the thread has something to do.
+    /// Returns whether the thread has something to do.
     fn is_due(&self) -> bool {
         self.encoder.held_bytes() > 0 || self.is_ended || (self.is_flushing && !self.is_prepared)
     }
 
-    /// Whether everything that it was given has been given to the system.
+    /// Returns whether everything that it was given has been given to the system.
     fn is_settled(&self) -> bool {
         let is_done = self.is_prepared && !self.is_ended && !self.is_writing;
         self.is_closed || (is_done && self.encoder.held_bytes() == 0)
@@ -251,8 +251,8 @@ impl Output {
         }
     }
 
-    /// Number of rows that have been given to the system, the first that were added; and whether the output is closed, so
-    /// that no more will be.
+    /// Returns the number of rows that have been given to the system, the first that were added; and whether the
+    /// output is closed, so that no more will be.
     pub(crate) fn written_rows(&self) -> (u64, bool) {
         let Some(shared) = &self.shared else { return (u64::MAX, true) };
         let state = shared.lock();

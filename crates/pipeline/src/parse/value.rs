@@ -87,7 +87,7 @@ impl Kind {
         })
     }
 
-    /// Name of its values, for errors.
+    /// Returns the name of its values, for errors.
     pub(crate) fn expected(self) -> &'static str {
         match self {
             Kind::Text => "a text",

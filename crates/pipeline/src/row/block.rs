@@ -56,7 +56,7 @@ impl Block {
         &self.text
     }
 
-    /// Whether the text has the bytes of its input: all its lines were UTF-8.
+    /// Returns whether the text has the bytes of its input: all its lines were UTF-8.
     pub(crate) fn is_intact(&self) -> bool {
         self.bad_lines.is_empty()
     }
@@ -66,7 +66,7 @@ impl Block {
         self.offset
     }
 
-    /// Whether a line of a record was not UTF-8. A record begins with a line, and may have several.
+    /// Returns whether a line of a record was not UTF-8. A record begins with a line, and may have several.
     #[inline]
     pub(crate) fn has_bad_line(&self, record: Range<usize>) -> bool {
         if self.bad_lines.is_empty() {

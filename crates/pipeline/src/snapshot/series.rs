@@ -93,7 +93,7 @@ impl Snapshots {
         }
     }
 
-    /// Whether none is under way.
+    /// Returns whether none is under way.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Idle)
@@ -192,7 +192,8 @@ impl Snapshots {
 }
 
 impl Job {
-    /// Whether an error of the pipeline has ended its sources, so that snapshots tell that they had reached their ends.
+    /// Returns whether an error of the pipeline has ended its sources, so that snapshots tell that they had reached
+    /// their ends.
     fn is_void(&self) -> bool {
         self.control.has_failed()
     }

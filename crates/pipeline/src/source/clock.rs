@@ -70,7 +70,7 @@ impl EventClock {
         EventClock { idle_ns, ..self }
     }
 
-    /// Whether the event time goes on without rows.
+    /// Returns whether the event time goes on without rows.
     pub(crate) fn goes_on(&self) -> bool {
         self.idle_ns.is_some()
     }

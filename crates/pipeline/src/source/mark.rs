@@ -49,7 +49,7 @@ impl Mark {
         Mark { tail: Sum::of(&before[from..]), ..self }
     }
 
-    /// Whether bytes right before the position are compared.
+    /// Returns whether bytes right before the position are compared.
     pub(crate) fn has_tail(&self) -> bool {
         self.tail.bytes > 0
     }

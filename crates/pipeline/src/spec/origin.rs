@@ -101,7 +101,7 @@ impl Origin {
         Ok(from.with(origin))
     }
 
-    /// Name in errors.
+    /// Returns the name in errors.
     pub(crate) fn shown(&self) -> String {
         match self {
             Origin::Stdin => "the standard input".to_owned(),
@@ -132,7 +132,7 @@ impl Target {
         Ok(to.with(target))
     }
 
-    /// Name in errors.
+    /// Returns the name in errors.
     pub(crate) fn shown(&self) -> String {
         match self {
             Target::Stdout => "the standard output".to_owned(),

@@ -74,7 +74,7 @@ impl Planner<'_> {
         Some(Cut { tuples_per_s: edges.iter().map(tuples_per_s).sum(), stays, goes, edges, bytes_per_s })
     }
 
-    /// Whether there is a plan for the staying part, with an operator in place of each edge that is cut.
+    /// Returns whether there is a plan for the staying part, with an operator in place of each edge that is cut.
     fn holds_rest(&self, cut: &Cut, arrivals: Arrivals, send_ns: f64) -> bool {
         let pipeline = self.pipeline;
         let place = |operator: usize| cut.stays.iter().position(|&stays| stays == operator);

@@ -135,7 +135,7 @@ impl Reading {
         self.prefetch - self.main
     }
 
-    /// Whether it takes part in the sharing of memory.
+    /// Returns whether it takes part in the sharing of memory.
     pub(super) fn is_active(&self) -> bool {
         matches!(self.phase, Phase::Ahead | Phase::Trial { .. })
     }

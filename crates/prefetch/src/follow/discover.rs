@@ -132,7 +132,7 @@ impl Follower {
         open.find(|(_, holder, held)| program.process.shares(file, &holder.process, *held)).map(|(id, ..)| id)
     }
 
-    /// Whether a process is a descendant of another.
+    /// Returns whether a process is a descendant of another.
     fn descends(&self, number: u32, from: u32) -> bool {
         /// Process numbers are reused, so that the parents of processes may seem to form a cycle.
         const ANCESTORS_MAX: usize = 64;

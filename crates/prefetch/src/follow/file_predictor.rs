@@ -72,7 +72,7 @@ impl FilePredictor {
         FilePredictor { from: None, source, unlocked: false, next: 0, examined: BTreeMap::new() }
     }
 
-    /// Whether the prediction is for this directory.
+    /// Returns whether the prediction is for this directory.
     pub(super) fn is_of(&self, directory: &Path) -> bool {
         matches!(&self.source, Source::Directory { path, .. } if path == directory)
     }
@@ -181,7 +181,7 @@ impl FilePredictor {
     }
 }
 
-/// Whether one lies beside the other, below it, or beside its parent.
+/// Returns whether one lies beside the other, below it, or beside its parent.
 fn is_in_one_tree(one: &Path, other: &Path) -> bool {
     let lies_beside = |one: &Path, other: &Path| {
         one.parent().is_some_and(|top| top.parent().is_some() && other.starts_with(top))

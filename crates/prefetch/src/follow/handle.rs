@@ -112,7 +112,7 @@ impl Handle {
         self.file().and_then(|file| identity(file.file()).ok())
     }
 
-    /// Whether ranges of it are read, because the kernel does not read them ahead.
+    /// Returns whether ranges of it are read, because the kernel does not read them ahead.
     pub(super) fn is_read_instead(&self) -> bool {
         self.file().is_some_and(|file| file.is_read_instead())
     }

@@ -39,7 +39,7 @@ pub(super) enum ApparentActivity {
 const WAIT_MIN_TIME: Nanos = Nanos(8_000_000);
 
 impl PositionlessDetector {
-    /// Whether there may be a sign, for which the number of faults is needed.
+    /// Returns whether there may be a sign, for which the number of faults is needed.
     pub(super) fn waits(&self, spent: CpuIoTimes) -> bool {
         spent.waited.saturating_sub(self.from.spent.waited) >= WAIT_MIN_TIME
     }

@@ -124,7 +124,7 @@ impl Program {
         self.busiest
     }
 
-    /// Whether it has just started.
+    /// Returns whether it has just started.
     pub(super) fn is_young(&self, now: Nanos) -> bool {
         now.saturating_sub(self.begun) < STARTUP_TIME
     }

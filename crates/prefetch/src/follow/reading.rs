@@ -220,13 +220,13 @@ impl Reading {
         }
     }
 
-    /// Whether its position has moved since then. A position that was not at the start of the file when first observed
-    /// has moved shortly before: by the time that its file is discovered, a program is past its first reads.
+    /// Returns whether its position has moved since then. A position that was not at the start of the file when first
+    /// observed has moved shortly before: by the time that its file is discovered, a program is past its first reads.
     pub(super) fn has_moved_since(&self, then: Nanos) -> bool {
         (self.gone > 0 || self.first > 0) && self.moved.0 > then
     }
 
-    /// Whether the program has none of the files open.
+    /// Returns whether the program has none of the files open.
     pub(super) fn is_vacant(&self) -> bool {
         self.seat.is_none() && self.stream.is_none()
     }
@@ -405,7 +405,7 @@ impl Reading {
         self.account.see(sight, state, watch_only);
     }
 
-    /// Whether the program has moved recently.
+    /// Returns whether the program has moved recently.
     pub(super) fn is_moving(&self, now: Nanos) -> bool {
         /// Age of the last move below which a stream counts as moving.
         const MOVE_RECENT_TIME: Nanos = Nanos(100_000_000);

@@ -51,7 +51,7 @@ impl Candidate {
         Some(Candidate { file: file?, range: start..end, waited })
     }
 
-    /// Whether its program has waited longer than the other one's.
+    /// Returns whether its program has waited longer than the other one's.
     pub(super) fn is_better_than(&self, other: &Candidate) -> bool {
         self.waited > other.waited
     }

@@ -105,7 +105,7 @@ impl Timed {
         Ok(())
     }
 
-    /// Whether it slept, waiting for I/O, when last sampled.
+    /// Returns whether it slept, waiting for I/O, when last sampled.
     pub(super) fn waits(&self) -> bool {
         self.slept && self.sleeps == Some(Sleeps::ForIo)
     }

@@ -214,7 +214,8 @@ impl Follower {
         Some(())
     }
 
-    /// Whether the program reads this file by moving its position. If not, the position is ignored from now on.
+    /// Returns whether the program reads this file by moving its position. If not, the position is ignored from now
+    /// on.
     fn is_explained(&mut self, program: u32, identity: &Identity, since: Nanos, now: Nanos) -> bool {
         let of_it = |reading: &&Reading| {
             reading.program == program && reading.stream.is_none() && reading.current().is_same(identity)
@@ -297,7 +298,7 @@ impl Follower {
 }
 
 impl Traced {
-    /// Whether a program has touched a file.
+    /// Returns whether a program has touched a file.
     pub(super) fn knows(&self, program: u32) -> bool {
         self.threads.values().any(|&number| number == program)
     }
@@ -336,13 +337,13 @@ impl Traced {
 }
 
 impl Touched {
-    /// Whether a reading by position has ended so recently that current touches belong to it.
+    /// Returns whether a reading by position has ended so recently that current touches belong to it.
     fn was_explained(&self, now: Nanos) -> bool {
         self.explained.is_some_and(|at| now.saturating_sub(at) < MOVE_RECENT_TIME)
     }
 }
 
-/// Whether a program has a large mapping that is not code.
+/// Returns whether a program has a large mapping that is not code.
 fn has_data(program: &Program) -> bool {
     let mapped = program.process.mappings().unwrap_or_default();
     let is_code = |file: &Mapped| {

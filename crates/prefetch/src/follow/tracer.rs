@@ -94,8 +94,8 @@ impl Tracer {
         }
     }
 
-    /// Whether tracing might begin now, given signs of a need. True even if the system refuses it, so that the programs
-    /// that need it are known.
+    /// Returns whether tracing might begin now, given signs of a need. True even if the system refuses it, so that
+    /// the programs that need it are known.
     pub(super) fn is_idle(&self, now: Nanos) -> bool {
         let can = match self.state {
             State::Never | State::Refused(_) => true,

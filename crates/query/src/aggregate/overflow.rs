@@ -173,7 +173,7 @@ impl Overflow {
         Overflow { place: place.clone(), level, is_empty: true, runs }
     }
 
-    /// Whether nothing has been spilled.
+    /// Returns whether nothing has been spilled.
     pub(crate) fn is_empty(&self) -> bool {
         self.is_empty
     }

@@ -90,8 +90,8 @@ fn budget_of(queue: &Queue, bytes: usize, streams: usize) -> usize {
 }
 
 impl Aggregated {
-    /// Whether the result is sorted by its keys, nulls last. Results of up to 65,536 groups are, unless groups were
-    /// spilled or are spilled while workers' groups are merged.
+    /// Returns whether the result is sorted by its keys, nulls last. Results of up to 65,536 groups are, unless
+    /// groups were spilled or are spilled while workers' groups are merged.
     #[must_use]
     pub fn is_sorted(&self) -> bool {
         self.is_sorted

@@ -68,7 +68,7 @@ pub(super) fn measure(effort: Effort) -> Result<Formats, Error> {
     Ok(Formats { decode, encode, codecs })
 }
 
-/// All measured cases. Only Parquet has both plain and dictionary-encoded values of a kind.
+/// Returns all measured cases. Only Parquet has both plain and dictionary-encoded values of a kind.
 fn cases() -> impl Iterator<Item = Case> {
     let formats = [FileFormat::Parquet, FileFormat::Arrow, FileFormat::Csv];
     formats.into_iter().flat_map(|format| {

@@ -42,7 +42,7 @@ const GENERATOR_BYTES: usize = 256 << 20;
 /// Name of the step that generates the tables.
 const GENERATION: &str = "tables of jobs";
 
-/// Names of the steps in the order of measurement, for a progress display.
+/// Returns the names of the steps in the order of measurement, for a progress display.
 pub(super) fn steps(sites: usize) -> Vec<&'static str> {
     let runs = (0..rounds(sites)).flat_map(|_| CASES.iter().map(|case| case.name));
     if sites == 0 { Vec::new() } else { [GENERATION].into_iter().chain(runs).collect() }

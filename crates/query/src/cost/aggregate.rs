@@ -77,7 +77,7 @@ impl Groups {
         if is_masked { rows / ratio } else { rows }
     }
 
-    /// Number of states of a group.
+    /// Returns the number of states of a group.
     fn state_count(&self) -> f64 {
         (self.states.sums + self.states.counts + self.states.others) as f64
     }
@@ -100,7 +100,7 @@ impl Groups {
         met.clamp(0.0, rows / threads)
     }
 
-    /// Bytes of a group and its index entry.
+    /// Returns the bytes of a group and its index entry.
     fn table_bytes(&self) -> f64 {
         self.size.table_bytes + INDEX_BYTES
     }

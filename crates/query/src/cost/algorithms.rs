@@ -56,7 +56,7 @@ struct Sorting {
     limit: Option<u64>,
 }
 
-/// All algorithms for a task.
+/// Returns all algorithms for a task.
 pub(crate) fn algorithms(task: &Task, resources: &Resources) -> Vec<Algorithm> {
     match task.operator {
         Operator::Sort { limit_rows, is_stable, .. } => {
@@ -262,8 +262,8 @@ fn charge_fresh_memory(stages: &mut [Stage]) {
     }
 }
 
-/// Whether the executor can spill an algorithm's rows in these blocks: sorts choose their chunks, others do not. All choose
-/// the compression while they spill.
+/// Returns whether the executor can spill an algorithm's rows in these blocks: sorts choose their chunks, others do
+/// not. All choose the compression while they spill.
 pub(crate) fn can_spill(algorithm: Algorithm, block_bytes: u64) -> bool {
     match algorithm {
         Algorithm::Sort { .. } | Algorithm::MergeJoin { .. } => true,

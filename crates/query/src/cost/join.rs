@@ -68,12 +68,12 @@ pub(crate) fn merge_join(
 /// Bytes of rows in batches over those of packed rows: validity, padding, and dictionaries, which each batch has.
 const BATCH_RATIO: f64 = 1.2;
 
-/// Rows as they are in batches, in memory and spilled.
+/// Returns the rows as they are in batches, in memory and spilled.
 fn in_batches(rows: Rows) -> Rows {
     Rows { shape: RowShape { bytes: rows.shape.bytes * BATCH_RATIO, ..rows.shape }, ..rows }
 }
 
-/// Bytes of the table of a partition of one side's rows. Batches are concatenated.
+/// Returns the bytes of the table of a partition of one side's rows. Batches are concatenated.
 pub(crate) fn table_bytes(rows: Rows, partitions: u64) -> f64 {
     let row_bytes = in_batches(rows).shape.bytes * BUILD_COPIES as f64 + ENTRY_BYTES as f64;
     rows.count * row_bytes / partitions as f64

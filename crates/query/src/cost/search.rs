@@ -139,7 +139,7 @@ impl Model<'_> {
         })
     }
 
-    /// All algorithms with all numbers of threads, and with all blocks and compressions if they spill.
+    /// Returns all algorithms with all numbers of threads, and with all blocks and compressions if they spill.
     fn variants(&self, task: &Task, options: &[EngineOptions]) -> Result<Vec<Variant>, CostError> {
         let spills = options.iter().flat_map(|options| options.spills.iter().flatten());
         let mut blocks: Vec<u64> = spills.map(|spill| spill.block_bytes).collect();

@@ -27,7 +27,7 @@ pub struct ColumnShape {
 const TEXT_LENGTH_BYTES: f64 = 4.0;
 
 impl ColumnShape {
-    /// Bytes of a value in a packed row.
+    /// Returns the bytes of a value in a packed row.
     #[must_use]
     pub fn packed_bytes(&self) -> f64 {
         self.value_bytes + if self.kind == ValueKind::Text { TEXT_LENGTH_BYTES } else { 0.0 }
@@ -53,7 +53,7 @@ pub struct TableShape {
 }
 
 impl TableShape {
-    /// Bytes of the columns in the files.
+    /// Returns the bytes of the columns in the files.
     #[must_use]
     pub fn file_bytes(&self) -> f64 {
         self.columns.iter().map(|column| column.file_bytes as f64).sum()
@@ -65,7 +65,7 @@ impl TableShape {
         RowShape::of(&self.columns)
     }
 
-    /// Bytes of all packed rows.
+    /// Returns the bytes of all packed rows.
     #[must_use]
     pub fn packed_bytes(&self) -> f64 {
         self.rows as f64 * self.row().bytes
@@ -268,7 +268,7 @@ impl Task {
         self.projected.filter(|_| table == 0).unwrap_or_else(|| self.tables[table].row())
     }
 
-    /// Number of the rows of a table that reach the operator.
+    /// Returns the number of the rows of a table that reach the operator.
     pub(crate) fn rows(&self, table: usize) -> f64 {
         let selected = if table == 0 { self.selected_ratio } else { 1.0 };
         self.tables[table].rows as f64 * selected

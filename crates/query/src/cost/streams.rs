@@ -114,7 +114,7 @@ impl Streams {
         self.interference.iter().enumerate().map(device).fold(0.0, f64::max)
     }
 
-    /// All assumptions about the transfers of some flows.
+    /// Returns all assumptions about the transfers of some flows.
     pub(crate) fn assumptions<'a>(&self, flows: impl Iterator<Item = &'a Flow>) -> Assumptions {
         flows.fold(Assumptions::default(), |all, flow| all.and(self.transfer(flow).assumptions))
     }

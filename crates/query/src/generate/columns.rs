@@ -80,7 +80,7 @@ impl Projection {
         columns.collect()
     }
 
-    /// Whether a column is text from the standard's pool.
+    /// Returns whether a column is text from the standard's pool.
     pub(super) fn has_comments(&self) -> bool {
         self.schema.fields().iter().any(|field| field.name().ends_with("_comment"))
     }

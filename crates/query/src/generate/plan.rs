@@ -96,8 +96,8 @@ impl Plan {
         Held::new(&self.job, bytes, TEXT_MEMORY)
     }
 
-    /// Number of items of `item_bytes` that fit into memory, of which `held_bytes` are held already: at least one, at most
-    /// two per thread.
+    /// Returns the number of items of `item_bytes` that fit into memory, of which `held_bytes` are held already: at
+    /// least one, at most two per thread.
     pub(super) fn window(&self, item_bytes: usize, held_bytes: usize) -> usize {
         let fitting = (memory::available(&self.job) + held_bytes) / item_bytes.max(1);
         fitting.clamp(1, 2 * self.job.options().threads.max(1))

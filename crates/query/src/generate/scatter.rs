@@ -83,12 +83,12 @@ impl Bucket {
     }
 }
 
-/// Number of buckets of a pass over some rows.
+/// Returns the number of buckets of a pass over some rows.
 pub(super) fn buckets(rows: u64) -> u64 {
     rows.div_ceil(BUCKET_ROWS).clamp(1, BUCKETS_MAX)
 }
 
-/// Bytes of a part while its rows are scattered: all of them, and a copy of a piece.
+/// Returns the bytes of a part while its rows are scattered: all of them, and a copy of a piece.
 pub(super) fn scattered_bytes(plan: &Plan) -> usize {
     let part_bytes = plan.part_bytes();
     part_bytes + plan.bytes(SCATTERED_ROWS as u64).min(part_bytes)
@@ -189,12 +189,12 @@ impl Scatter {
         })
     }
 
-    /// Number of buckets.
+    /// Returns the number of buckets.
     pub(super) fn buckets(&self) -> usize {
         self.writers.len()
     }
 
-    /// Number of rows so far.
+    /// Returns the number of rows so far.
     pub(super) fn written(&self) -> u64 {
         self.written
     }

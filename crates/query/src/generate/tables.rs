@@ -85,7 +85,7 @@ impl TpchTable {
         }
     }
 
-    /// Names and types of its columns as generated.
+    /// Returns the names and types of its columns as generated.
     pub(super) fn schema(self) -> SchemaRef {
         match self {
             TpchTable::Region => RegionArrow::schema_ref(),
@@ -99,7 +99,7 @@ impl TpchTable {
         }
     }
 
-    /// Number of generator units: rows of the table, orders for LINEITEM, rows of PART for PARTSUPP.
+    /// Returns the number of generator units: rows of the table, orders for LINEITEM, rows of PART for PARTSUPP.
     fn units(self, scale: f64) -> i64 {
         match self {
             TpchTable::Region => 5,

@@ -165,7 +165,7 @@ impl Pairs {
         Demand::of(self.sides[0].capacity(), self.sides[1].capacity())
     }
 
-    /// Whether a pair fits beside the open ones.
+    /// Returns whether a pair fits beside the open ones.
     fn fits(&self, state: &State, demand: Demand) -> bool {
         let (all, sum) = (self.capacity(), state.used.plus(demand));
         let is_within = |sum: [usize; 2], all: [usize; 2]| sum[0] <= all[0] && sum[1] <= all[1];

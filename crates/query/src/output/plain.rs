@@ -99,7 +99,8 @@ fn find_in(data_type: &DataType, is_refused: impl Fn(&DataType) -> bool + Copy) 
     }
 }
 
-/// Whether a type is invalid, such as a time unit that does not match its size. Damaged files have such types.
+/// Returns whether a type is invalid, such as a time unit that does not match its size. Damaged files have such
+/// types.
 pub(crate) fn is_impossible(data_type: &DataType) -> bool {
     use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
     match data_type {

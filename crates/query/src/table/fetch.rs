@@ -262,7 +262,7 @@ impl Fetcher {
         &self.account
     }
 
-    /// Bytes of file data that one worker may hold.
+    /// Returns the bytes of file data that one worker may hold.
     pub(super) fn share(&self) -> usize {
         self.shared.share as usize
     }

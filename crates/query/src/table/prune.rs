@@ -86,7 +86,7 @@ fn bounds(
 /// Largest null that is made for each row group without bounds.
 const NULL_MAX_BYTES: i32 = 1024;
 
-/// Whether a null of the type may take many bytes: the file gives its length.
+/// Returns whether a null of the type may take many bytes: the file gives its length.
 fn is_long(data_type: &DataType) -> bool {
     match data_type {
         DataType::FixedSizeBinary(width) => *width > NULL_MAX_BYTES,

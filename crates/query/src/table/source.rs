@@ -197,7 +197,7 @@ pub(super) fn format_of(path: &Path, head: &[u8], given: Option<Format>) -> Resu
     Err(Error::Table { path: path.to_owned(), reason })
 }
 
-/// Whether `head` can start a text: it has no control characters except tabs and line ends.
+/// Returns whether `head` can start a text: it has no control characters except tabs and line ends.
 fn is_text(head: &[u8]) -> bool {
     head.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\n' | b'\r' | b'\t'))
 }

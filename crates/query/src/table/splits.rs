@@ -40,12 +40,12 @@ pub(super) fn splits(table: &Data) -> Vec<Split> {
     counts.into_iter().enumerate().flat_map(of_file).collect()
 }
 
-/// Bytes of `columns` in all splits.
+/// Returns the bytes of `columns` in all splits.
 pub(super) fn bytes(table: &Data, columns: &[usize]) -> u64 {
     bytes_of(table, &splits(table), columns)
 }
 
-/// Bytes of `columns` in some splits.
+/// Returns the bytes of `columns` in some splits.
 pub(super) fn bytes_of(table: &Data, splits: &[Split], columns: &[usize]) -> u64 {
     let of_split = |split: &Split| match &table.content {
         Content::Parquet(files, _) => {

@@ -84,7 +84,7 @@ impl Stream {
         Ok(SchemaRef::clone(opened.schema()))
     }
 
-    /// All bytes of the stream.
+    /// Returns all bytes of the stream.
     pub(super) fn into_reader(self) -> Box<dyn Read + Send> {
         Box::new(Cursor::new(self.head).chain(self.rest))
     }

@@ -62,16 +62,16 @@ impl Deadline {
             && self.keeps_deadlines(view, |_| true)
     }
 
-    /// Whether a regulated request may be issued. It is delayed if it would make a request of a faster owner late and
-    /// can afford the delay. It never waits for an idle device, so it is reconsidered after each completion. Between
-    /// equally fast owners nothing would be gained, and throughput lost.
+    /// Returns whether a regulated request may be issued. It is delayed if it would make a request of a faster owner
+    /// late and can afford the delay. It never waits for an idle device, so it is reconsidered after each completion.
+    /// Between equally fast owners nothing would be gained, and throughput lost.
     pub(super) fn admits_regulated(&self, view: &View<'_>, deadline: Nanos, share: Share) -> bool {
         let one = view.service.mean_of_all();
         let end = start(view) + self.drain(share, view.in_device + 1, view.work, view.service);
         view.in_device == 0 || end + one > deadline || self.keeps_deadlines(view, |other| other > share)
     }
 
-    /// Whether the request of an owner that arrives at this moment will be in time.
+    /// Returns whether the request of an owner that arrives at this moment will be in time.
     fn leaves_room(&self, view: &View<'_>) -> bool {
         !self.look_ahead || view.in_device < self.room(view.presence, view.service)
     }
@@ -89,7 +89,7 @@ impl Deadline {
         room
     }
 
-    /// Whether an unregulated request fits beside those of `ahead` owners.
+    /// Returns whether an unregulated request fits beside those of `ahead` owners.
     pub(super) fn keeps(&self, share: Share, ahead: u32, service: &Service) -> bool {
         self.fit(share, service.time_for(share), service) > ahead as usize
     }

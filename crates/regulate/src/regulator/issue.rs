@@ -58,7 +58,7 @@ impl Regulator {
         }
     }
 
-    /// Whether unregulated writes must be on the medium before they end, for the sake of regulated owners.
+    /// Returns whether unregulated writes must be on the medium before they end, for the sake of regulated owners.
     fn forces_writes(&self) -> bool {
         self.writes.are_forced() && self.presence.anybody()
     }
@@ -135,7 +135,8 @@ impl Regulator {
         turn.arrived.saturating_add(self.settings.patience)
     }
 
-    /// Whether a write ended before the medium could have done it, or while the medium was busy with another request.
+    /// Returns whether a write ended before the medium could have done it, or while the medium was busy with another
+    /// request.
     pub(super) fn taken_in(&self, entry: &Entry, stay: DeviceStay, bypassed: bool) -> bool {
         let paced =
             matches!(self.settings.gate, GateSettings::Deadline { .. }) && !self.service.serves_several();
@@ -144,8 +145,8 @@ impl Regulator {
         paced && entry.kind.is_write() && (soon || bypassed)
     }
 
-    /// Whether a request was done by the device's cache while the mechanism was busy with another: it was issued while
-    /// the mechanism was working, and nothing else has ended since.
+    /// Returns whether a request was done by the device's cache while the mechanism was busy with another: it was
+    /// issued while the mechanism was working, and nothing else has ended since.
     pub(super) fn bypassed(&self, stay: DeviceStay) -> bool {
         !self.service.serves_several()
             && stay.beside > 1

@@ -98,7 +98,7 @@ pub struct ReproducedCurve {
 }
 
 impl ReproducedFigure {
-    /// Whether it is simulated and agrees with the published figure. A published bound has no tolerance.
+    /// Returns whether it is simulated and agrees with the published figure. A published bound has no tolerance.
     #[must_use]
     pub fn agrees(&self) -> bool {
         let is_bound = matches!(self.relation.as_str(), "at least" | "at most" | "more than");

@@ -28,7 +28,7 @@ pub enum Spacing {
 }
 
 impl Spacing {
-    /// Index of dispersion of the number of tuples in a long window: variance over mean.
+    /// Returns the index of dispersion of the number of tuples in a long window: variance over mean.
     #[must_use]
     pub fn dispersion(&self) -> f64 {
         match *self {
@@ -78,7 +78,7 @@ pub enum ArrivalPattern {
 }
 
 impl ArrivalPattern {
-    /// One rate from the beginning on.
+    /// Returns one rate from the beginning on.
     #[must_use]
     pub fn steady(rate_per_s: f64, spacing: Spacing) -> ArrivalPattern {
         ArrivalPattern::steps(&[(Nanos::ZERO, rate_per_s)], spacing)

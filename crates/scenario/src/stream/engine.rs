@@ -256,12 +256,12 @@ impl<'a> Engine<'a> {
         engine
     }
 
-    /// When it wants to go on; [`NEVER_PS`] at the end, and while only reads are awaited.
+    /// Returns when it wants to go on; [`NEVER_PS`] at the end, and while only reads are awaited.
     pub(super) fn next_event(&self) -> u64 {
         self.earliest().0
     }
 
-    /// Whether nothing is left to be done.
+    /// Returns whether nothing is left to be done.
     pub(super) fn is_done(&self) -> bool {
         self.next_event() == NEVER_PS && self.reads.is_empty() && self.reads_in_flight == 0
     }
@@ -290,7 +290,7 @@ impl<'a> Engine<'a> {
         if is_over { (NEVER_PS, Next::Control) } else { earliest }
     }
 
-    /// Whether no tuple is left or will come.
+    /// Returns whether no tuple is left or will come.
     fn has_ended(&self) -> bool {
         self.inputs.iter().all(|input| input.next_ps == NEVER_PS)
             && self.reads.is_empty()

@@ -40,8 +40,8 @@ pub(crate) fn steps(planner: &Planner<'_>, from: &Placement, to: &Placement) -> 
     in_order.unwrap_or_else(|| vec![Step { change: None, after: to.clone() }])
 }
 
-/// Whether a placement can stand in for another one at `rate_per_s` tuples per second: it has as many cores, holds
-/// what the other is for, `up_to_per_s`, and its latency is within what a plan gives up for fewer cores.
+/// Returns whether a placement can stand in for another one at `rate_per_s` tuples per second: it has as many cores,
+/// holds what the other is for, `up_to_per_s`, and its latency is within what a plan gives up for fewer cores.
 ///
 /// # Errors
 /// If the placements are not for this planner's pipeline, or a rate is not positive.

@@ -172,7 +172,7 @@ impl Control {
         }
     }
 
-    /// Time since the stream was started or resumed, in nanoseconds: that of all decisions.
+    /// Returns the time since the stream was started or resumed, in nanoseconds: that of all decisions.
     fn now_ns(&self) -> u64 {
         self.sampler.since_begin(self.board.now_ns())
     }

@@ -34,7 +34,7 @@ impl Cpus {
         Cpus { workers: watched.collect(), next_ns: 0 }
     }
 
-    /// Number of workers that are watched.
+    /// Returns the number of workers that are watched.
     pub(crate) fn watched(&self) -> usize {
         self.workers.len()
     }

@@ -160,7 +160,7 @@ impl Decider {
         Some(controller.table().entries()[controller.plan()?].0)
     }
 
-    /// How far the source that is most behind is behind the clock, in nanoseconds.
+    /// Returns how far the source that is most behind is behind the clock, in nanoseconds.
     pub(crate) fn late_ns(&self) -> u64 {
         self.late_ns
     }
@@ -234,7 +234,7 @@ impl Decider {
         Ok(some_per_s / model.figures(&self.placement)?.utilisation_max())
     }
 
-    /// Whether the rate was found to exceed what the last plan holds, and still does.
+    /// Returns whether the rate was found to exceed what the last plan holds, and still does.
     fn is_beyond_plans(&self) -> bool {
         self.is_overloaded && self.rate_per_s() > self.held_per_s()
     }
@@ -280,8 +280,8 @@ impl Decider {
         }
     }
 
-    /// Whether enough is known for the first plans: all operators well enough, or else, after a while, what there is. A
-    /// stream that falls behind cannot wait for as long as another one.
+    /// Returns whether enough is known for the first plans: all operators well enough, or else, after a while, what
+    /// there is. A stream that falls behind cannot wait for as long as another one.
     fn is_measured(&self, loads: &Loads, now_ns: u64) -> bool {
         let latest_ns = match (self.late_ns > LATE_MIN_NS, loads.is_guess()) {
             (true, _) => START_LATE_MAX_NS,

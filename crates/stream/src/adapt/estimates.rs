@@ -41,7 +41,7 @@ impl Figure {
         Figure { value: self.value + other.value, deviation: self.deviation.hypot(other.deviation) }
     }
 
-    /// Whether it differs from a value by more than chance. A value that was a bad estimate differs as well.
+    /// Returns whether it differs from a value by more than chance. A value that was a bad estimate differs as well.
     pub(crate) fn differs_from(self, value: f64) -> bool {
         (self.value - value).abs() > DEVIATIONS_MAX * self.deviation
     }
@@ -115,7 +115,7 @@ impl<M: Clone> Tracked<M> {
     }
 }
 
-/// Whether an estimate of a short time shows that another one is out of date.
+/// Returns whether an estimate of a short time shows that another one is out of date.
 fn is_changed(fast: Estimate, slow: Estimate) -> bool {
     let difference = (fast.value - slow.value).abs();
     // The deviation of as many samples if nothing had changed: few small values have a small deviation of their own.

@@ -282,7 +282,7 @@ fn first_of(table: &PlanTable) -> Placement {
     table.entries()[0].1.placement.clone()
 }
 
-/// Time that two readings of the clock one after the other take for one, in nanoseconds.
+/// Returns the time that two readings of the clock one after the other take for one, in nanoseconds.
 fn clock_ns() -> f64 {
     (0..CLOCK_READINGS).map(|_| elapsed_ns(Instant::now())).min().unwrap_or(0) as f64
 }

@@ -112,17 +112,17 @@ impl Loads {
         flows
     }
 
-    /// Time that all operators take per tuple that arrives, in nanoseconds.
+    /// Returns the time that all operators take per tuple that arrives, in nanoseconds.
     pub(crate) fn all_work_ns(&self) -> f64 {
         self.work_ns.iter().map(|work| work.value).sum()
     }
 
-    /// Whether too little is known of an operator that takes tuples.
+    /// Returns whether too little is known of an operator that takes tuples.
     pub(crate) fn is_guess(&self) -> bool {
         self.is_guess
     }
 
-    /// Whether the work of an operator has a larger relative deviation than this.
+    /// Returns whether the work of an operator has a larger relative deviation than this.
     pub(crate) fn is_rougher_than(&self, ratio: f64) -> bool {
         let floor_ns = WORK_CHANGE_MIN_RATIO * self.all_work_ns();
         let is_rough = |work: &Figure| work.deviation > floor_ns.max(ratio * work.value);

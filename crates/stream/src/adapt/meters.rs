@@ -181,7 +181,7 @@ impl OperatorMeter {
 }
 
 impl Known {
-    /// Whether the calls since the last look give no reason to evaluate all samples.
+    /// Returns whether the calls since the last look give no reason to evaluate all samples.
     fn is_kept(&self, totals: &OperatorSample, overhead: Overhead) -> bool {
         let Figure { value, deviation } = self.load.service_ns;
         let is_known = !self.load.is_guess && deviation <= SERVICE_KNOWN_RATIO * value;
@@ -202,7 +202,7 @@ fn key(bins: &[u64], replicas_max: usize) -> Key {
     Key { max_share: (1..=replicas_max).map(share).collect() }
 }
 
-/// Time that an operator takes of its core, from that of a call.
+/// Returns the time that an operator takes of its core, from that of a call.
 fn service_ns(call_ns: f64, overhead: Overhead) -> f64 {
     (call_ns - overhead.clock_ns).max(SERVICE_MIN_NS) + overhead.call_ns
 }

@@ -184,7 +184,7 @@ impl<O: AsyncOperator> AsyncNode<O> {
         }
     }
 
-    /// Whether a barrier waits for all that is in flight; it overtakes no other barrier either.
+    /// Returns whether a barrier waits for all that is in flight; it overtakes no other barrier either.
     fn waits(&self, barrier: &Barrier) -> bool {
         let is_barrier =
             |entry: Held<'_, Pending<O::In>, Mark>| matches!(entry, Held::Mark(Mark::Barrier(_)));

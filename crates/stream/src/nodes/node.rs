@@ -163,7 +163,7 @@ impl<T: Send + 'static> Outputs<T> {
         self.port.send(staged, cx);
     }
 
-    /// Whether a time is after the last watermark.
+    /// Returns whether a time is after the last watermark.
     fn is_beyond_watermark(&self, time_ns: u64) -> bool {
         self.port.watermark_ns().is_none_or(|last_ns| last_ns < time_ns)
     }

@@ -143,7 +143,7 @@ where
         TimeJoin { span, left, right, combine, lefts, rights, watermark_ns: 0, open_from_ns: 0, late }
     }
 
-    /// Whether a value is late, which is counted.
+    /// Returns whether a value is late, which is counted.
     fn is_late(&self, time_ns: u64) -> bool {
         let is_late = time_ns < self.open_from_ns;
         if is_late {
@@ -154,12 +154,12 @@ where
 }
 
 impl<L: JoinSide, R: JoinSide, F> TimeJoin<L, R, F> {
-    /// Number of values that were dropped because they were late.
+    /// Returns the number of values that were dropped because they were late.
     pub fn late_counter(&self) -> LateCounter {
         self.late.clone()
     }
 
-    /// Number of values that are kept, of both sides.
+    /// Returns the number of values that are kept, of both sides.
     pub fn entries(&self) -> usize {
         self.lefts.entries() + self.rights.entries()
     }

@@ -122,7 +122,7 @@ impl<P: KeyedProcess, K: KeyBy<P::In, Key = P::Key>> Keyed<K, P> {
         Keyed { key, process, states: Table::default(), timers, watermark_ns: 0, last_key: None }
     }
 
-    /// Number of states and timers that are kept.
+    /// Returns the number of states and timers that are kept.
     pub fn entries(&self) -> usize {
         self.states.len() + self.timers.timers.len() + self.timers.postponed.len()
     }

@@ -81,12 +81,12 @@ impl<K, V, R> Top<K, V, R> {
         Top { lateness_ns, ..self }
     }
 
-    /// Number of results that were dropped because their window had ended.
+    /// Returns the number of results that were dropped because their window had ended.
     pub fn late_counter(&self) -> LateCounter {
         self.late.clone()
     }
 
-    /// Number of results that are kept.
+    /// Returns the number of results that are kept.
     pub fn entries(&self) -> usize {
         self.windows.values().map(|board| board.results.len()).sum()
     }

@@ -45,7 +45,8 @@ pub struct WindowResult<K, V> {
     pub is_update: bool,
 }
 
-/// Whether a span of this length that begins at `start_ns` has ended at the watermark; sums beyond `u64` never end.
+/// Returns whether a span of this length that begins at `start_ns` has ended at the watermark; sums beyond `u64`
+/// never end.
 pub(super) fn has_passed(start_ns: u64, length_ns: u64, watermark_ns: u64) -> bool {
     watermark_ns.checked_sub(length_ns).is_some_and(|latest_ns| start_ns <= latest_ns)
 }

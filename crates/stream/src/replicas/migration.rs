@@ -31,7 +31,7 @@ pub(crate) trait BinOwner {
     /// Takes an instance that another replica has given away.
     fn take(&mut self, bin: usize, instance: Box<dyn Any + Send>);
 
-    /// Whether the instances have states; none if there are no instances.
+    /// Returns whether the instances have states; none if there are no instances.
     fn has_state(&mut self) -> Option<bool>;
 
     /// Returns the states of all instances as bytes; none if the instances have none.

@@ -19,8 +19,8 @@ impl Stream {
         self.shape.fingerprint()
     }
 
-    /// Names of the operators whose state a snapshot may lack: sources that cannot return to a position, and operators
-    /// whose type has fields and that save no state ([`Recover::state`](crate::Recover::state)).
+    /// Returns the names of the operators whose state a snapshot may lack: sources that cannot return to a position,
+    /// and operators whose type has fields and that save no state ([`Recover::state`](crate::Recover::state)).
     pub fn unsaved(&self) -> impl Iterator<Item = &str> {
         let unsaved = self.shape.operators.iter().filter(|operator| !operator.is_saved);
         unsaved.map(|operator| operator.name.as_str())

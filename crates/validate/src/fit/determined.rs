@@ -172,7 +172,7 @@ impl Search<'_> {
         if all_worse { Verdict::Fitted } else { Verdict::Flat }
     }
 
-    /// Whether `other` is further from the measurement than `this` by more than chance would have it.
+    /// Returns whether `other` is further from the measurement than `this` by more than chance would have it.
     fn is_clearly_worse(&self, this: &Replays, other: &Replays) -> bool {
         let change = |left_out: Option<usize>| self.square(other, left_out) - self.square(this, left_out);
         let without: Vec<f64> = (0..JACKKNIFE_PARTS).map(|part| change(Some(part))).collect();

@@ -152,7 +152,7 @@ pub(super) fn switched(start: &DriveSpec) -> Vec<DriveSpec> {
     drives
 }
 
-/// All figures, those that matter most first.
+/// Returns all figures, those that matter most first.
 pub(super) fn parameters() -> Vec<Parameter> {
     let overheads = [
         overhead!(read_miss, Sample::ReadMisses),

@@ -114,7 +114,7 @@ fn climbed(pairs: &[Pair], from: Skew, step: f64, track: f64, reach: i64) -> Ske
     }
 }
 
-/// How well a skew foretells the phase of pairs no further apart than `reach` cylinders: 1 if always.
+/// Returns how well a skew foretells the phase of pairs no further apart than `reach` cylinders: 1 if always.
 fn foretold(pairs: &[Pair], skew: Skew, track: f64, reach: i64) -> f64 {
     let mut sums = [(0.0, 0.0); 4];
     let mut count = 0usize;

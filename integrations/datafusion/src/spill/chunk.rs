@@ -47,7 +47,7 @@ impl Chunk {
         self.lock().outcome.clone()
     }
 
-    /// Whether it is on the device; wakes the task when it is.
+    /// Returns whether it is on the device; wakes the task when it is.
     pub(super) fn poll_written(&self, cx: &Context<'_>) -> Poll<Result<(), Arc<Error>>> {
         let mut state = self.lock();
         match &state.outcome {

@@ -139,7 +139,7 @@ impl Inner {
         wake(state);
     }
 
-    /// Whether the writes of all chunks have ended.
+    /// Returns whether the writes of all chunks have ended.
     pub(super) fn is_settled(&self) -> bool {
         // Only the last ones can be in flight.
         self.lock().chunks.iter().rev().all(|chunk| chunk.outcome().is_some())

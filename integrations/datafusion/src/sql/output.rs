@@ -78,7 +78,7 @@ impl Preview {
         !self.is_cut
     }
 
-    /// Whether there are more rows.
+    /// Returns whether there are more rows.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.is_cut
@@ -125,7 +125,7 @@ impl Partial {
         Ok(Partial(partial_path(&path)?))
     }
 
-    /// Where it is written to.
+    /// Returns where it is written to.
     pub(super) fn path(&self) -> &Path {
         &self.0
     }

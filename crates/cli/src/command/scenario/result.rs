@@ -12,7 +12,7 @@ use crate::command::sim::disk_time;
 
 const LIMIT: &str = "prefetch.limit";
 
-/// One combination of values, `plain` being the same without prefetching.
+/// Returns one combination of values, `plain` being the same without prefetching.
 pub(crate) fn point(
     values: &[String],
     varied: &[(String, Vec<String>)],

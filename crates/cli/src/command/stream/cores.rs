@@ -57,7 +57,8 @@ impl CoreCosts {
         Ok(is_of_here.then_some(costs))
     }
 
-    /// Whether there are costs for each distance between the CPUs that may be used: they may have been measured among others.
+    /// Returns whether there are costs for each distance between the CPUs that may be used: they may have been
+    /// measured among others.
     fn has_all_distances(&self) -> Result<bool> {
         let pairs = Machine::of_machine().pairs(&cpus()?);
         Ok(pairs.iter().all(|(distance, ..)| self.costs.iter().any(|cost| cost.distance == *distance)))

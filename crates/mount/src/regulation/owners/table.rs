@@ -94,7 +94,7 @@ impl Table {
         }
     }
 
-    /// Whether the maximum number of rates has been reached.
+    /// Returns whether the maximum number of rates has been reached.
     pub(super) fn is_full(&self) -> bool {
         self.awaited.len() + self.groups.len() >= self.room.awaited
     }
@@ -324,7 +324,7 @@ impl Table {
     }
 }
 
-/// Whether a control group is `path`, or lies below it.
+/// Returns whether a control group is `path`, or lies below it.
 pub(in crate::regulation) fn is_within(group: &str, path: &str) -> bool {
     let rest = group.strip_prefix(path.trim_end_matches('/'));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -110,7 +110,7 @@ impl Work {
         })
     }
 
-    /// Whether an algorithm is the one that the job is for.
+    /// Returns whether an algorithm is the one that the job is for.
     pub(super) fn is_done_by(self, algorithm: Algorithm) -> bool {
         match self {
             Work::MergeJoin => matches!(algorithm, Algorithm::MergeJoin { .. }),

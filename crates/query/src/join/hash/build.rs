@@ -62,7 +62,7 @@ impl BuildSize {
         BuildSize { bytes: self.bytes + self.bytes / 8, ..*self }
     }
 
-    /// Whether a table of the rows takes at most `bytes` bytes.
+    /// Returns whether a table of the rows takes at most `bytes` bytes.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         // Row numbers have 32 bits with one value reserved for the chain end; string offsets have 31 bits.
         let is_within_offsets = self.rows < u64::from(u32::MAX) && self.bytes <= i32::MAX as usize;

@@ -77,7 +77,7 @@ fn concat_by_column(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Reco
 pub(super) struct Found(Vec<u64>);
 
 impl Found {
-    /// Bytes of a bitmap for `rows` rows.
+    /// Returns the bytes of a bitmap for `rows` rows.
     pub(super) fn bytes(rows: usize) -> usize {
         rows.div_ceil(64) * size_of::<u64>()
     }

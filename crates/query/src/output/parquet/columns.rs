@@ -238,7 +238,7 @@ impl Kind {
         Ok(Kind::Leaf(descr(), leaf))
     }
 
-    /// Whether the encoder takes arrays of type `array` without a cast, for a column of type `column`.
+    /// Returns whether the encoder takes arrays of type `array` without a cast, for a column of type `column`.
     fn takes(&self, column: &DataType, array: &DataType) -> bool {
         use DataType::{Decimal32, Decimal64, Decimal128};
         let scale_of = |data_type: &DataType| match data_type {

@@ -24,7 +24,7 @@ impl Digits {
     }
 }
 
-/// Whether the digits of a column are narrow.
+/// Returns whether the digits of a column are narrow.
 pub(crate) fn is_narrow(form: KeyForm) -> bool {
     !matches!(form, KeyForm::Signed128 | KeyForm::Bytes(_))
 }
@@ -152,7 +152,7 @@ pub(crate) fn of_bytes(value: &[u8], prefix: &Prefix) -> u128 {
     WITHIN_BASE | u128::from(u64::from_be_bytes(bytes))
 }
 
-/// Whether a digit of bytes identifies a single value.
+/// Returns whether a digit of bytes identifies a single value.
 pub(crate) fn is_whole(digit: u128, prefix: &Prefix) -> bool {
     prefix.is_short && digit >> 64 == 1 && digit as u8 as usize <= SHORT_BYTES
 }

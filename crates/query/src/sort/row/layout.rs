@@ -56,7 +56,7 @@ pub(crate) struct NullBit {
 }
 
 impl NullBit {
-    /// Whether the bit is set in a row.
+    /// Returns whether the bit is set in a row.
     pub(crate) fn is_set(self, fixed: &[u8]) -> bool {
         fixed[self.byte] & self.mask != 0
     }

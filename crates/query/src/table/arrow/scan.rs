@@ -50,7 +50,7 @@ impl ArrowFile {
         Ok(columns.iter().map(|&column| body + ranges[column].start..body + ranges[column].end).collect())
     }
 
-    /// Rows of a record batch.
+    /// Returns the rows of a record batch.
     pub(in crate::table) fn batch_rows(&self, batch: usize) -> u64 {
         self.batches[batch].rows
     }

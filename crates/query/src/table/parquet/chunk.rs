@@ -87,7 +87,7 @@ struct NextPage {
 }
 
 impl State {
-    /// Bytes that the decoder still holds while it gets the next page, if they are many.
+    /// Returns the bytes that the decoder still holds while it gets the next page, if they are many.
     fn held_bytes(&self, is_dictionary: bool) -> usize {
         if is_dictionary || self.decoded < HELD_MIN_BYTES { 0 } else { self.decoded }
     }
@@ -300,7 +300,7 @@ impl Chunk {
     }
 }
 
-/// Bytes at an offset of the file; `None` if no piece has all of them.
+/// Returns the bytes at an offset of the file; `None` if no piece has all of them.
 fn piece(pieces: &Pieces, offset: u64, length: usize) -> Option<Bytes> {
     pieces.iter().find_map(|(start, bytes)| {
         let from = usize::try_from(offset.checked_sub(*start)?).ok()?;

@@ -128,7 +128,7 @@ fn spilled(
     writer.finish()
 }
 
-/// Rows per batch of all columns.
+/// Returns the rows per batch of all columns.
 fn batch_rows(group: &Group) -> usize {
     let mut row_bytes = RowBytes::default();
     for &(leaf, _) in &group.leaves {

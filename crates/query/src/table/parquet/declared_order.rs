@@ -41,7 +41,7 @@ fn keys(file: &ParquetFile, declared: &[SortingColumn]) -> Vec<SortKey> {
     declared.iter().map_while(key).collect()
 }
 
-/// Number of keys whose order holds across `groups` row groups with rows, by the bounds of the first key.
+/// Returns the number of keys whose order holds across `groups` row groups with rows, by the bounds of the first key.
 fn held_keys(file: &ParquetFile, first: &SortKey, groups: usize) -> Result<usize, Error> {
     let field = file.schema.field(first.column);
     // The bounds of floating-point columns ignore NaN.

@@ -77,12 +77,12 @@ impl LeafPages {
         ranges.into_iter().filter(|range| !range.is_empty()).collect()
     }
 
-    /// Bytes of the data pages.
+    /// Returns the bytes of the data pages.
     fn bytes(&self) -> u64 {
         self.pages.iter().map(|page| page.bytes).sum()
     }
 
-    /// Rows of the page at an offset; `None` if no page begins there.
+    /// Returns the rows of the page at an offset; `None` if no page begins there.
     fn rows_at(&self, offset: u64) -> Option<u64> {
         let index = self.pages.binary_search_by_key(&offset, |page| page.offset).ok()?;
         let end = self.pages.get(index + 1).map_or(self.rows, |next| next.first_row);
@@ -98,7 +98,7 @@ impl LeafPages {
         self.pages.iter().map(location).collect()
     }
 
-    /// Whether the pages are those of a chunk, in order.
+    /// Returns whether the pages are those of a chunk, in order.
     fn is_valid(&self, end: u64) -> bool {
         let is_in_order = self.pages.windows(2).all(|pair| {
             pair[0].offset.checked_add(pair[0].bytes) == Some(pair[1].offset)
@@ -135,12 +135,12 @@ impl Located {
         self.leaf.pages[self.span.clone()].iter().map(|page| (page.offset, page.bytes))
     }
 
-    /// Rows of the page at an offset; `None` if no page begins there.
+    /// Returns the rows of the page at an offset; `None` if no page begins there.
     pub(super) fn rows_at(&self, offset: u64) -> Option<u64> {
         self.leaf.rows_at(offset)
     }
 
-    /// All data pages of the chunk, for the library.
+    /// Returns all data pages of the chunk, for the library.
     pub(super) fn locations(&self) -> Vec<PageLocation> {
         self.leaf.locations()
     }
@@ -218,7 +218,7 @@ impl Division {
         self.leaves.iter().flat_map(|leaf| leaf.ranges(&leaf.span(&rows))).collect()
     }
 
-    /// Bytes of the largest of `parts` parts.
+    /// Returns the bytes of the largest of `parts` parts.
     fn largest(&self, parts: u64) -> u64 {
         let of_leaf = |leaf: &Arc<LeafPages>, rows: &Range<u64>| {
             leaf.ranges(&leaf.span(rows)).iter().map(|range| range.end - range.start).sum::<u64>()
@@ -267,7 +267,7 @@ pub(in crate::table) fn divisions(
     Ok(found)
 }
 
-/// Number of workers that the splits and the parts of the divisions suffice for.
+/// Returns the number of workers that the splits and the parts of the divisions suffice for.
 pub(in crate::table) fn workers(splits: &[Split], divisions: &Divisions, workers: usize) -> usize {
     let parts: u64 = divisions.values().map(|division| division.parts_max - 1).sum();
     workers.min(splits.len().saturating_add(usize::try_from(parts).unwrap_or(usize::MAX))).max(1)

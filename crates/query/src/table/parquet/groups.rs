@@ -62,7 +62,7 @@ impl ChunkPlace {
         self.start..self.start + self.length
     }
 
-    /// Number of its bytes in the file.
+    /// Returns the number of its bytes in the file.
     pub(in crate::table) fn bytes(&self) -> u64 {
         self.length
     }
@@ -130,17 +130,17 @@ impl RowGroups {
         Ok(groups)
     }
 
-    /// Number of row groups.
+    /// Returns the number of row groups.
     pub(in crate::table) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Rows of a row group.
+    /// Returns the rows of a row group.
     pub(in crate::table) fn rows(&self, index: usize) -> u64 {
         self.rows[index]
     }
 
-    /// Rows of all row groups.
+    /// Returns the rows of all row groups.
     pub(in crate::table) fn all_rows(&self) -> u64 {
         self.rows.iter().copied().fold(0, u64::saturating_add)
     }
@@ -161,14 +161,14 @@ impl RowGroups {
         self.sorting.as_deref()
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(in crate::table) fn memory_bytes(&self) -> usize {
         let places = self.places.capacity() * size_of::<ChunkPlace>();
         let groups = self.ends.capacity() * size_of::<u32>() + self.rows.capacity() * size_of::<u64>();
         self.encoded.capacity() + places + groups
     }
 
-    /// Bytes in memory of a decoded row group.
+    /// Returns the bytes in memory of a decoded row group.
     pub(in crate::table) fn decoded_bytes(&self) -> usize {
         self.descriptor.num_columns() * size_of::<ColumnChunkMetaData>()
     }
@@ -251,7 +251,7 @@ fn has_small_dictionary(chunk: &ColumnChunkMetaData) -> bool {
         && all_pages_are_coded(chunk)
 }
 
-/// Whether all data pages are dictionary-encoded, by the page encoding statistics.
+/// Returns whether all data pages are dictionary-encoded, by the page encoding statistics.
 fn all_pages_are_coded(chunk: &ColumnChunkMetaData) -> bool {
     match chunk.page_encoding_stats_mask() {
         Some(mask) => mask.is_only(Encoding::RLE_DICTIONARY) || mask.is_only(Encoding::PLAIN_DICTIONARY),

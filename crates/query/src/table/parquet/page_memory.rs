@@ -63,8 +63,8 @@ pub(in crate::table) fn page_memory(
     Ok(memory)
 }
 
-/// Bytes of a chunk's dictionary and its first data page. A header that is damaged or long counts as none: decoding
-/// reports the error.
+/// Returns the bytes of a chunk's dictionary and its first data page. A header that is damaged or long counts as
+/// none: decoding reports the error.
 fn first_pages(
     reader: &SourceReader,
     chunk: &ColumnChunkMetaData,

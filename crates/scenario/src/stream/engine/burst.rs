@@ -184,7 +184,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether a core sleeps at a time: it has run out of tuples for longer than it spins.
+    /// Returns whether a core sleeps at a time: it has run out of tuples for longer than it spins.
     pub(super) fn is_parked(&self, core: usize, at_ps: u64) -> bool {
         let sakiyomi_placement::Idle::Park { spin_ns } = self.idle else { return false };
         let Core { queued, busy_until_ps, idle_since_ps, awake_ps, .. } = self.cores[core];

@@ -153,7 +153,7 @@ impl Engine<'_> {
         is_stopped && inputs.iter().chain(drains).all(|&channel| !self.orders[channel].has_pending())
     }
 
-    /// Whether the segment of a core sends to that of another.
+    /// Returns whether the segment of a core sends to that of another.
     fn sends(&self, from: usize, to: usize) -> bool {
         let group = |core: usize| self.placement.groups.iter().position(|group| group.cores.contains(&core));
         let (from, to) = (group(from), group(to));
@@ -277,7 +277,7 @@ fn kept(core: &Core) -> Core {
 }
 
 impl Engine<'_> {
-    /// Whether a placement is the present one.
+    /// Returns whether a placement is the present one.
     pub(super) fn is_placed(&self, placement: &Placement) -> bool {
         self.placement == *placement
     }

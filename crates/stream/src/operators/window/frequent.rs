@@ -85,12 +85,13 @@ impl<T, F: FnMut(&T) -> u64, K: KeyBy<T>> MostFrequent<T, F, K> {
 type Output<K> = WindowResult<(), (u64, Vec<K>)>;
 
 impl<T, F, K: KeyBy<T>> MostFrequent<T, F, K> {
-    /// Number of values that were dropped because they were late.
+    /// Returns the number of values that were dropped because they were late.
     pub fn late_counter(&self) -> LateCounter {
         self.late.clone()
     }
 
-    /// Number of counts that are kept: one for each key and pane, and one for each key of the last window.
+    /// Returns the number of counts that are kept: one for each key and pane, and one for each key of the last
+    /// window.
     pub fn entries(&self) -> usize {
         self.panes.values().map(|pane| pane.counts.len()).sum::<usize>() + self.totals.counts.len()
     }

@@ -37,7 +37,7 @@ impl Grid {
         Grid { size, step, lateness: 0, rest: size % step }
     }
 
-    /// Number of the pane with this time.
+    /// Returns the number of the pane with this time.
     pub(super) fn pane_of(&self, time: u64) -> u64 {
         let step = time / self.step;
         // With two panes a step is 2 at least.

@@ -194,7 +194,7 @@ impl<K: Key, S> Panes<K, S> {
         self.changed = 0;
     }
 
-    /// Number of states.
+    /// Returns the number of states.
     pub(super) fn entries(&self) -> usize {
         self.panes.values().map(Pane::len).sum()
     }

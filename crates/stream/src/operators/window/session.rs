@@ -93,12 +93,12 @@ impl<T, F, K: KeyBy<T>, A: Aggregate<T>> Sessions<T, F, K, A> {
         Sessions { lateness_ns, ..self }
     }
 
-    /// Number of values that were dropped.
+    /// Returns the number of values that were dropped.
     pub fn late_counter(&self) -> LateCounter {
         self.late.clone()
     }
 
-    /// Number of sessions that are kept.
+    /// Returns the number of sessions that are kept.
     pub fn entries(&self) -> usize {
         self.keys.values().map(SessionList::len).sum()
     }

@@ -129,12 +129,12 @@ impl<T, F, K: KeyBy<T>, A: Aggregate<T>> Windows<T, F, K, A> {
         self
     }
 
-    /// Number of values that were dropped.
+    /// Returns the number of values that were dropped.
     pub fn late_counter(&self) -> LateCounter {
         self.late.clone()
     }
 
-    /// Number of states that are kept: one for each key and pane.
+    /// Returns the number of states that are kept: one for each key and pane.
     pub fn entries(&self) -> usize {
         self.panes.entries()
     }

@@ -157,7 +157,7 @@ fn group_of(operator: usize, status: &Status) -> Option<&Group> {
     status.placement.groups.iter().find(|group| group.operators.contains(&operator))
 }
 
-/// Number of replicas of an operator; none if it runs as one.
+/// Returns the number of replicas of an operator; none if it runs as one.
 fn replicas_of(operator: usize, status: &Status) -> Option<u64> {
     let replicas = group_of(operator, status)?.cores.len();
     (replicas > 1).then_some(replicas as u64)
