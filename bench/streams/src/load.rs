@@ -131,7 +131,7 @@ impl Moment {
     }
 }
 
-/// Largest latency that is told from larger ones: a run is shorter.
+/// Largest latency that is distinguished from larger ones: a run is shorter.
 const LATENCY_MAX_NS: u64 = 1_000_000_000_000;
 
 /// Significant digits of a latency, as in the histograms of `sakiyomi-stream`.

@@ -95,7 +95,7 @@ impl Deref for Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // Must precede `munmap`, after which the range can be mapped anew.
+        // Must precede `munmap`, after which the range can be mapped again.
         self.watched.forget();
         // SAFETY: the mapping is ours, and borrows of its bytes have ended.
         let _ = unsafe { munmap(self.start.cast_mut().cast(), self.mapped) };

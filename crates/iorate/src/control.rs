@@ -232,7 +232,7 @@ mod tests {
             view(std::iter::empty(), true)
         });
         assert!(!control.look(false).unwrap().more);
-        // Likewise if each part is the same as the one before.
+        // Likewise if each part is the same as the previous one.
         let asked = Mutex::new(0);
         let control = mount(move |_| {
             *asked.lock().unwrap() += 1;

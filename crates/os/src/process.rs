@@ -288,7 +288,7 @@ impl Process {
     }
 }
 
-/// Returns whether `/proc` shows our own PID namespace: in a new namespace it does not until it is mounted anew. True
+/// Returns whether `/proc` shows our own PID namespace: in a new namespace it does not until it is mounted again. True
 /// without `/proc`, where no process can be found anyway.
 fn numbers_are_ours() -> bool {
     readlinkat(CWD, "/proc/self", Vec::new())

@@ -43,14 +43,14 @@ struct Build<'p> {
     parts: Parts,
 }
 
-/// Whether a later process can go on with the pipeline, and what it goes on from itself.
+/// Whether a later process can continue with the pipeline, and what it continues from itself.
 #[derive(Clone, Copy)]
 pub(crate) enum Life<'s> {
     /// It leaves nothing if it is killed.
     Single,
     /// It has snapshots.
     First,
-    /// It has snapshots, and goes on from one.
+    /// It has snapshots, and continues from one.
     Later(&'s Snapshot),
 }
 
@@ -313,7 +313,7 @@ impl Build<'_> {
         Ok(output)
     }
 
-    /// Returns whether an output goes on from a snapshot. The rows of a file to which several outputs append cannot
+    /// Returns whether an output continues from a snapshot. The rows of a file to which several outputs append cannot
     /// be told apart: they are written again.
     fn continuity(
         &self,

@@ -11,7 +11,7 @@
 //!
 //! Each file is claimed before it is opened: no other process writes it until it has appeared.
 //!
-//! A snapshot has the length of each file, and a checksum of what was written of it. An output that goes on from it cuts its file off there, so that no row is
+//! A snapshot has the length of each file, and a checksum of what was written of it. An output that continues from it cuts its file off there, so that no row is
 //! missing from the file and none is in it twice. A file that is to appear at the end lies under the name of
 //! `sakiyomi_io::partial_path` until then.
 

@@ -163,7 +163,7 @@ impl Pipeline {
         Ok((stream, Run { parts }))
     }
 
-    /// Writes a snapshot of this pipeline to a file, which replaces the one before when it is whole and on the disk. Returns
+    /// Writes a snapshot of this pipeline to a file, which replaces the previous one when it is whole and on the disk. Returns
     /// its size in bytes.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ pub(crate) use mark::Mark;
 use replay::Position;
 pub(crate) use replay::Replay;
 
-/// The longest time after which an idle source looks whether the event time is to go on with the clock: 50 looks a
+/// The longest time after which an idle source looks whether the event time is to continue with the clock: 50 looks a
 /// second, with the polling before and after them, take 0.3 % of a core.
 const IDLE_LOOK_MAX_NS: u64 = 20_000_000;
 
@@ -201,7 +201,7 @@ impl RecordSource {
         }
     }
 
-    /// Returns where it goes on after the last record. None of a tail whose file does not exist yet.
+    /// Returns where it continues after the last record. None of a tail whose file does not exist yet.
     fn position(&self) -> Option<Position> {
         if self.parser.is_none() {
             return Some(Position { at: self.rows, inode: None });

@@ -185,7 +185,7 @@ fn joined_replicas(saved: Vec<Saved>) -> Result<Saved, StateError> {
     Ok(Saved { state: joined(states)?, restart_state: joined(restart_states)?, progress })
 }
 
-/// A snapshot that is being taken. If it is dropped, the snapshot is discarded; the stream goes on.
+/// A snapshot that is being taken. If it is dropped, the snapshot is discarded; the stream continues.
 #[must_use = "`wait` returns the snapshot"]
 pub struct PendingSnapshot {
     pub(crate) barrier: Barrier,

@@ -224,7 +224,7 @@ impl<O: Recover> Guard<O> {
     }
 
     /// Saves the state for a snapshot of the stream, and reports it with the progress on the edges. At a barrier that
-    /// moves bins hands those over that leave this replica. Whether the replica may go on: false while
+    /// moves bins hands those over that leave this replica. Whether the replica may continue: false while
     /// [`Guard::take_bins`] is to be called.
     pub(crate) fn report(&mut self, barrier: &Barrier, progress: Progress, cx: &Context) -> bool {
         self.report_with(barrier, progress, cx, |state| state)

@@ -70,7 +70,7 @@
 //! # Back-pressure
 //!
 //! No thread waits for room in a ring. A segment whose ring is full keeps the outputs of its run and is passed over
-//! until they have been sent; the worker goes on with its other segments. This holds back the segments before it, up
+//! until they have been sent; the worker continues with its other segments. This holds back the segments before it, up
 //! to the source, whose tuples wait or are shed ([`Overload`]).
 
 pub mod adapt;

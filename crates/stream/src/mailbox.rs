@@ -41,7 +41,7 @@ pub(crate) enum Mail {
     Split { head: OperatorId, at: OperatorId, to: usize, slots: usize, reply: Reply },
     /// Give the segment that begins with `head` to the worker with the operator before it.
     Fuse { head: OperatorId, to: usize, reply: Reply },
-    /// Fuse this segment with the one before it.
+    /// Fuse this segment with the previous one.
     Attach(Capsule, Reply),
     /// Have the source `head` emit this barrier.
     Barrier { head: OperatorId, barrier: Barrier },

@@ -15,13 +15,13 @@ use crate::wakeup::Wakeup;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnPanic {
     /// The operator receives no more tuples; a [`Failure`](crate::Failure) names it and the tuple. Later tuples are
-    /// discarded and counted; watermarks and the end pass, so that all other operators go on.
+    /// discarded and counted; watermarks and the end pass, so that all other operators continue.
     #[default]
     Stop,
-    /// The tuple is dropped and counted as a dead letter; the operator goes on with the state that the call left. A
+    /// The tuple is dropped and counted as a dead letter; the operator continues with the state that the call left. A
     /// watermark or end passes and is counted.
     Skip,
-    /// Like [`OnPanic::Skip`], but the operator goes on from its last snapshot. Changes of the state since then are
+    /// Like [`OnPanic::Skip`], but the operator continues from its last snapshot. Changes of the state since then are
     /// lost; outputs since then have been sent.
     Restart {
         /// Tuples between two snapshots, at least 1.

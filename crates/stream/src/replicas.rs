@@ -12,7 +12,7 @@
 //!
 //! Bins change their replicas at a barrier (`migration.rs`): behind it the partition sends their tuples to the new replica,
 //! the replica before hands their instances over, and the new one holds its input back until it has them. The other
-//! replicas go on.
+//! replicas continue.
 //!
 //! # Order
 //!

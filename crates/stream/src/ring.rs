@@ -1,6 +1,6 @@
 //! Rings between segments: bounded, one producer, one consumer, never blocking.
 //!
-//! A producer that finds its ring full keeps the item and pauses its segment, so that its worker can go on with
+//! A producer that finds its ring full keeps the item and pauses its segment, so that its worker can continue with
 //! others, and with the consumer of the ring if that is its own. Neither end knows on which worker the other is;
 //! the [`Link`] names the worker to wake.
 
@@ -175,7 +175,7 @@ impl<T> Inlet<T> {
     }
 
     /// Wakes the producer if it waits for room and the ring has fallen to half. To be called after some items have
-    /// been taken. A ring that is fuller than that does not stay so: its consumer goes on to take items.
+    /// been taken. A ring that is fuller than that does not stay so: its consumer continues to take items.
     pub(crate) fn wake_producer(&self, cx: &Context) {
         if self.consumer.slots() > self.wake_up_at() {
             return;

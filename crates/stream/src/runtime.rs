@@ -160,7 +160,7 @@ impl Stream {
         let Stream { ring_slots, shape, sources } = self;
         let mut segments: Segments =
             sources.into_iter().map(|mut source| (source.root().operator(), source)).collect();
-        // An operator has a higher number than the one before it, so that heads are found.
+        // An operator has a higher number than the previous one, so that heads are found.
         for at in (0..worker_of.len()).map(OperatorId) {
             if segments.contains_key(&at) || !shape.is_cut(at, worker_of) {
                 continue;
@@ -223,7 +223,7 @@ impl Running {
         self.segments.iter().map(|(&head, &worker)| (head, worker))
     }
 
-    /// Gives the segment that begins with `head` to another worker. Upstream goes on to push into the same ring.
+    /// Gives the segment that begins with `head` to another worker. Upstream continues to push into the same ring.
     ///
     /// # Errors
     /// If no segment begins there, the worker does not exist, or a worker was lost.
@@ -257,7 +257,7 @@ impl Running {
         Ok(())
     }
 
-    /// Fuses the segment that begins with `head` with the one before it, on the worker of that one.
+    /// Fuses the segment that begins with `head` with the previous one, on the worker of that one.
     ///
     /// # Errors
     /// If no segment begins there, it is a source, or a worker was lost.

@@ -22,7 +22,7 @@ const SEQUENCE_MAX: u64 = 1 << 63;
 pub struct Snapshot {
     /// [`SNAPSHOT_VERSION`] of the program that took it.
     pub version: u32,
-    /// Its number in the life of the stream, from 1. A stream that resumes goes on to count. Changes of replicas take
+    /// Its number in the life of the stream, from 1. A stream that resumes continues to count. Changes of replicas take
     /// numbers as well.
     pub epoch: u64,
     /// [`Stream::fingerprint`](crate::Stream::fingerprint) of the stream.

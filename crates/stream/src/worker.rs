@@ -64,7 +64,7 @@ struct Polling {
     waits_outside: bool,
 }
 
-/// A segment to be given to the worker of the one before it.
+/// A segment to be given to the worker of the previous one.
 struct Fusion {
     capsule: Capsule,
     to: usize,
@@ -296,7 +296,7 @@ impl Worker {
         if self.fusions.is_empty() {
             return;
         }
-        // A worker that is lost makes no room. The reply says so, and the segment goes on.
+        // A worker that is lost makes no room. The reply says so, and the segment continues.
         let is_lost = self.cx.board.is_lost();
         for mut fusion in mem::take(&mut self.fusions) {
             if tree::flush(fusion.capsule.segment.root(), &mut self.cx) {

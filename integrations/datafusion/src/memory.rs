@@ -1,4 +1,4 @@
-//! Buffers for callers that may not wait: from a budget, and beyond it when nothing else would go on.
+//! Buffers for callers that may not wait: from a budget, and beyond it when nothing else would continue.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

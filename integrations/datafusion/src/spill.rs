@@ -6,7 +6,7 @@
 //! ```
 //!
 //! - **Writing** costs one copy while there is memory. Otherwise the writer blocks until the I/O thread has released a
-//!   buffer. It never waits for a task of the runtime, so that a runtime with one thread goes on, and never for memory that
+//!   buffer. It never waits for a task of the runtime, so that a runtime with one thread continues, and never for memory that
 //!   only other writers or readers can release: then it takes a small buffer beyond the budget.
 //! - **Chunks** are compressed by the rule of the query engine ([`ChunkCompressor`]): not before the writers wait for the
 //!   device. Every read verifies a checksum.

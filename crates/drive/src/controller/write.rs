@@ -128,7 +128,7 @@ impl Drive {
     }
 
     /// Begins the access that destages the dirty range at `start`, whose newest data may still be arriving. In a stream
-    /// each destage begins where the head stands after the one before, so that no time is lost between them.
+    /// each destage begins where the head stands after the previous one, so that no time is lost between them.
     pub(super) fn begin_destage(&mut self, start: u64) {
         let most = self.cache.write.destage_max.0 / self.geometry.sector().0;
         let is_oldest = self.writes.oldest().is_some_and(|oldest| oldest.0 == start);

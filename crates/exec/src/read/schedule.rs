@@ -249,7 +249,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         true
     }
 
-    /// Dispatches pieces to all threads, each when the one before it has been processed; the returned task ends with
+    /// Dispatches pieces to all threads, each when the previous one has been processed; the returned task ends with
     /// the last of them.
     fn side_by_side(
         &self,

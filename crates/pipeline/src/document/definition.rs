@@ -1,5 +1,5 @@
 //! The definition of a pipeline, as lines that do not depend on how its file is written: a snapshot has them, so that
-//! another pipeline does not go on from it.
+//! another pipeline does not continue from it.
 
 use toml::de::{DeTable, DeValue};
 

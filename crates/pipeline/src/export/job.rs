@@ -89,7 +89,7 @@ struct Source {
     header_order: Option<Vec<Option<usize>>>,
     fields: Vec<Field>,
     out_of_order_ns: u64,
-    /// Where to go on, in bytes.
+    /// Where to continue, in bytes.
     offset: u64,
     /// The latest event time and the last watermark before.
     max_ns: u64,

@@ -1,4 +1,4 @@
-//! A file of an output whose length and checksum are known at any time, so that a later process goes on with it at the length
+//! A file of an output whose length and checksum are known at any time, so that a later process continues with it at the length
 //! that it had at a snapshot, if it still has what was written until then. Nothing is changed before the first row, snapshot or end: a pipeline that is refused leaves it as it is.
 
 use std::fs::{File, OpenOptions};

@@ -315,7 +315,7 @@ fn write_all(shared: &Shared, mut open: Open, named: &Named) -> Option<AtomicFil
     let file = match result.and_then(|()| open.finish(is_whole)) {
         Ok(file) => file,
         Err(error) => {
-            // Before an operator that waits goes on: a snapshot without these rows is void.
+            // Before an operator that waits continues: a snapshot without these rows is void.
             match error.kind() {
                 ErrorKind::BrokenPipe if shared.may_close => shared.control.stop(),
                 _ => shared.control.fail(named.error("write", error)),

@@ -54,7 +54,7 @@ fn check_names(sources: &[SourceSpec], steps: &[StepSpec]) -> Result<(), Error> 
     Ok(())
 }
 
-/// Returns the input of a node: the named one, else the one before it.
+/// Returns the input of a node: the named one, else the previous one.
 fn input_of(
     named: Option<&At<String>>,
     of: &At<String>,

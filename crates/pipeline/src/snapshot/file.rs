@@ -46,7 +46,7 @@ const END_BYTES: usize = 4 + MAGIC.len();
 /// Bytes of a read for the checksum.
 const CHECKED_BYTES: usize = 64 << 10;
 
-/// Writes a snapshot of the pipeline with this definition to a file, which replaces the one before when it is whole and on
+/// Writes a snapshot of the pipeline with this definition to a file, which replaces the previous one when it is whole and on
 /// the disk. Returns its size in bytes.
 ///
 /// # Errors

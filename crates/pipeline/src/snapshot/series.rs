@@ -50,7 +50,7 @@ pub struct SnapshotFigures {
     pub taken: u64,
     /// Snapshots that were not taken or not written.
     pub failed: u64,
-    /// Number of the last one in the life of the stream, which goes on when it is resumed.
+    /// Number of the last one in the life of the stream, which continues when it is resumed.
     pub epoch: u64,
     /// Size of the file with the last one, in bytes.
     pub bytes: u64,
@@ -102,7 +102,7 @@ impl Snapshots {
     /// Carries on with that which is under way, without waiting.
     ///
     /// # Errors
-    /// If it was not taken or cannot be written: the file then has the one before.
+    /// If it was not taken or cannot be written: the file then has the previous one.
     pub fn poll(&mut self) -> Result<(), Error> {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Aligning(pending) if pending.is_complete() => {

@@ -35,7 +35,7 @@ pub(crate) struct EventClock {
     watermark_ns: u64,
     /// Rows since the last watermark.
     rows: u32,
-    /// Time without rows after which event time goes on with the clock.
+    /// Time without rows after which event time continues with the clock.
     idle_ns: Option<u64>,
 }
 
@@ -70,7 +70,7 @@ impl EventClock {
         EventClock { idle_ns, ..self }
     }
 
-    /// Returns whether the event time goes on without rows.
+    /// Returns whether the event time continues without rows.
     pub(crate) fn goes_on(&self) -> bool {
         self.idle_ns.is_some()
     }

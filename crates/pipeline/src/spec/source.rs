@@ -62,7 +62,7 @@ pub(crate) struct EventTime {
     pub(crate) column: usize,
     pub(crate) out_of_order_ns: u64,
     pub(crate) late: Late,
-    /// Time without rows after which event time goes on with the clock.
+    /// Time without rows after which event time continues with the clock.
     pub(crate) idle_ns: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Snapshots that a pipeline does not go on from, and the sentences that say why.
+//! Snapshots that a pipeline does not continue from, and the sentences that say why.
 
 use std::fs;
 use std::path::Path;

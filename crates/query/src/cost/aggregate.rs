@@ -186,7 +186,7 @@ fn spilled(
     let share = work.heap * GROUP_MEMORY_RATIO / threads;
     let capacity = groups.capacity(share);
     let (full, rest) = groups.met(rows / threads, capacity);
-    // Each table is written to its end before the thread goes on.
+    // Each table is written to its end before the thread continues.
     read.pauses.writes = full / capacity + 1.0;
     let (full, rest) = (full * threads, rest * threads);
     let table_bytes = capacity.min(groups.count) * groups.table_bytes();

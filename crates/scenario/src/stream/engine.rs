@@ -1,6 +1,6 @@
 //! The state of a stream, and what happens next.
 //!
-//! Nothing is queued that could become out of date: each core, input and plan says when it wants to go on, and the earliest
+//! Nothing is queued that could become out of date: each core, input and plan says when it wants to continue, and the earliest
 //! is next. There are at most some tens of them.
 
 mod burst;
@@ -145,7 +145,7 @@ pub(super) struct Engine<'a> {
     share_ends: Vec<Vec<f64>>,
     // The state.
     cores: Vec<Core>,
-    /// When each core wants to go on.
+    /// When each core wants to continue.
     next_ps: Vec<u64>,
     /// By channel and core.
     rings: Vec<Vec<Ring>>,
@@ -256,7 +256,7 @@ impl<'a> Engine<'a> {
         engine
     }
 
-    /// Returns when it wants to go on; [`NEVER_PS`] at the end, and while only reads are awaited.
+    /// Returns when it wants to continue; [`NEVER_PS`] at the end, and while only reads are awaited.
     pub(super) fn next_event(&self) -> u64 {
         self.earliest().0
     }

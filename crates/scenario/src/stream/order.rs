@@ -1,4 +1,4 @@
-//! The order of tuples of a replicated group: outputs go on in the order in which their inputs came, whichever replica was
+//! The order of tuples of a replicated group: outputs continue in the order in which their inputs came, whichever replica was
 //! the first to be done.
 
 use std::collections::{BTreeMap, VecDeque};

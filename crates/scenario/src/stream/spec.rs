@@ -19,7 +19,7 @@ pub enum OverloadPolicy {
     Shed,
 }
 
-/// An operator that looks each tuple up in a file, without waiting: the core goes on with other tuples, and results keep
+/// An operator that looks each tuple up in a file, without waiting: the core continues with other tuples, and results keep
 /// the order of the tuples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LookUp {

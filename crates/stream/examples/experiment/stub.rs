@@ -271,7 +271,7 @@ impl Worker {
         }
     }
 
-    /// Whether the tuple goes on.
+    /// Whether the tuple continues.
     fn serve(&mut self, operator: usize, (item, due_ns): Due) -> bool {
         if operator < OPERATORS {
             return serve(&self.pattern, operator, item);

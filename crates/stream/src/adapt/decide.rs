@@ -88,7 +88,7 @@ struct Wanted {
     decided_ns: u64,
 }
 
-/// Reason to make plans anew as soon as possible.
+/// Reason to make plans again as soon as possible.
 #[derive(Clone, Copy)]
 enum Pending {
     FellBehind { processed_per_s: f64 },

@@ -1,5 +1,5 @@
 //! Estimates that are both precise and quick: one over a long time, and one over a short time. Where the two differ by
-//! more than chance, something has changed, and both begin anew: an average over before and after would lead through
+//! more than chance, something has changed, and both start over: an average over before and after would lead through
 //! plans for loads that there never were.
 
 use sakiyomi_placement::Estimate;

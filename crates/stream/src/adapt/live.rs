@@ -73,7 +73,7 @@ impl Default for AdaptSettings {
     }
 }
 
-/// A stream whose placement follows its load. It begins on as few cores as can be, measures, and goes on by plans.
+/// A stream whose placement follows its load. It begins on as few cores as possible, measures, and continues by plans.
 ///
 /// Dropped, it stops its threads at the next tuple; what is in the rings is lost.
 pub struct Adaptive {
@@ -94,7 +94,7 @@ impl Stream {
     }
 
     /// Like [`Stream::start_adaptive`], from a snapshot as [`Stream::start_from`]. The operators begin where they were
-    /// placed when it was taken, if the topology and the constraints allow that, and else on as few cores as can be.
+    /// placed when it was taken, if the topology and the constraints allow that, and else on as few cores as possible.
     ///
     /// # Errors
     /// Returns the errors of [`Stream::start_adaptive`] and [`Stream::start_from`].
@@ -245,7 +245,7 @@ pub struct Finished {
 }
 
 /// Returns the placement to begin with, of a stream of whose load nothing is known: that of a snapshot if it is valid
-/// here, and else one on as few cores as can be.
+/// here, and else one on as few cores as possible.
 fn first_placement(
     graph: &Graph,
     ground: &Ground,

@@ -8,13 +8,13 @@ use super::graph::Graph;
 /// Share of all work below which a change of an operator's is ignored: a plan leaves more room on each core.
 const WORK_CHANGE_MIN_RATIO: f64 = 0.02;
 
-/// Share by which the work of an operator changes before plans are made anew: what the reserve of a core absorbs.
+/// Share by which the work of an operator changes before plans are made again: what the reserve of a core absorbs.
 const LOAD_CHANGE_RATIO: f64 = 0.2;
 
 /// Relative change of a load that invalidates plans that are old, or were made from rough figures.
 const LOAD_CHANGE_OLD_RATIO: f64 = 0.05;
 
-/// Relative deviation up to which figures are precise: plans by rougher ones are made anew when these are known.
+/// Relative deviation up to which figures are precise: plans by rougher ones are made again when these are known.
 const PRECISE_RATIO: f64 = 0.05;
 
 /// Age of plans from which on they are old.

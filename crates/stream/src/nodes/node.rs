@@ -108,7 +108,7 @@ impl<O: Operator> Stage<O::In> for Node<O> {
                 let makes_watermark = *makes_watermarks && !guard.is_stopped();
                 outputs.send_watermark(makes_watermark, cx);
                 if !makes_watermark && (!*makes_watermarks || outputs.is_beyond_watermark(time_ns)) {
-                    // A stopped operator makes none: those of its input then let the operators after it go on, from the
+                    // A stopped operator makes none: those of its input then let the operators after it continue, from the
                     // last one that it has made.
                     outputs.port.watermark(time_ns, stamp.arrival_ns, cx);
                 }

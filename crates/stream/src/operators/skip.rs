@@ -1,9 +1,9 @@
-//! Operators and joins that go on after a panic of the application's functions.
+//! Operators and joins that continue after a panic of the application's functions.
 
 use crate::operator::{Emitter, Join, OnPanic, Operator, Recover};
 use crate::state::SaveState;
 
-/// An operator or join that goes on after a panic; see [`skip_panics`].
+/// An operator or join that continues after a panic; see [`skip_panics`].
 pub struct SkipPanics<O>(O);
 
 /// Wraps an operator or join that continues after a panic ([`OnPanic::Skip`]): the value for which a function

@@ -30,7 +30,7 @@ pub struct Window {
 /// arrival is the latest one of the values that contributed.
 ///
 /// The event time of a result, for operators that follow, is the last one in its window, `end_ns - 1`: the watermark that
-/// the window has waited for follows the result, and the one before has not reached the end. Results that late values give
+/// the window has waited for follows the result, and the previous one has not reached the end. Results that late values give
 /// are late there as well.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WindowResult<K, V> {

@@ -36,7 +36,7 @@ impl Running {
         Ok(self.shape.groups[self.group_of(partition)?].loads())
     }
 
-    /// Gives the replicas that follow a partition other bins, and waits until they have them. The stream goes on: only a
+    /// Gives the replicas that follow a partition other bins, and waits until they have them. The stream continues: only a
     /// replica that gets bins holds its input back until it has those that others had. Replicas without bins take no
     /// tuples; which worker they are on does not matter then.
     ///

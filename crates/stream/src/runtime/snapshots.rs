@@ -30,7 +30,7 @@ impl Stream {
     /// stream's clock continue. Operators whose inputs had ended are not called again.
     ///
     /// If all states are saved, they become those of a stream that was not interrupted. Sinks receive the tuples since the
-    /// snapshot again. The counters, latencies and failures of the report begin anew; what operators save goes on, as
+    /// snapshot again. The counters, latencies and failures of the report start over; what operators save continues, as
     /// the numbers of late values do ([`LateCounter`](crate::operators::LateCounter)).
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl Stream {
 }
 
 impl Running {
-    /// Takes a snapshot while the stream goes on.
+    /// Takes a snapshot while the stream continues.
     ///
     /// # Errors
     /// Returns the errors of [`PendingSnapshot::wait`].

@@ -77,7 +77,7 @@ fn steps(random: &mut Pcg64, count: usize, begin: u64) -> Vec<Step> {
     steps
 }
 
-/// An arrival that is not always later than the one before, as those of several sources are.
+/// An arrival that is not always later than the previous one, as those of several sources are.
 fn arrival_ns(random: &mut Pcg64, index: usize) -> u64 {
     1 + 10 * index as u64 + random.next_u64() % 25
 }

@@ -108,8 +108,8 @@ fn transfers_over_tracks(spec: &DriveSpec, measured: &[Measured]) -> usize {
     measured.iter().filter(fits).filter(goes_over).count()
 }
 
-/// Returns how many cylinders lie between each request that needs the medium and the one before; those on the very
-/// track of the one before are left out.
+/// Returns how many cylinders lie between each request that needs the medium and the previous one; those on the very
+/// track of the previous one are left out.
 fn steps<'a>(
     spec: &DriveSpec,
     measured: &'a [Measured],

@@ -42,7 +42,7 @@ struct Pair {
 /// Sectors of skew by head and by cylinder, from a cylinder's first track to the next one's.
 type Skew = [f64; 2];
 
-/// Returns the drive with the skew that foretells best where the platters stand; `None` where the trace does not
+/// Returns the drive with the skew that predicts best where the platters stand; `None` where the trace does not
 /// tell, or the drive has it right. Under a serpentine layout it is not looked for.
 pub(super) fn skewed(start: &DriveSpec, measured: &[Measured]) -> Option<DriveSpec> {
     if start.geometry.layout == Layout::Serpentine {
@@ -114,7 +114,7 @@ fn climbed(pairs: &[Pair], from: Skew, step: f64, track: f64, reach: i64) -> Ske
     }
 }
 
-/// Returns how well a skew foretells the phase of pairs no further apart than `reach` cylinders: 1 if always.
+/// Returns how well a skew predicts the phase of pairs no further apart than `reach` cylinders: 1 if always.
 fn foretold(pairs: &[Pair], skew: Skew, track: f64, reach: i64) -> f64 {
     let mut sums = [(0.0, 0.0); 4];
     let mut count = 0usize;

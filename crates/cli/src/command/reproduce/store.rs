@@ -1,4 +1,4 @@
-//! Metrics of simulations that have ended, kept until the report is written, so that an interrupted run goes on.
+//! Metrics of simulations that have ended, kept until the report is written, so that an interrupted run continues.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -36,7 +36,7 @@ impl Store {
             .append(!is_new)
             .open(&path)
             .with_context(|| format!("cannot write {}", path.display()))?;
-        // After a cut line the next one begins anew.
+        // After a truncated line, the next one starts on a line of its own.
         let head = if is_new { version } else { String::new() };
         writeln!(file, "{head}").with_context(|| format!("cannot write {}", path.display()))?;
         Ok((Store { file: Some((path, Mutex::new(file))) }, results))

@@ -189,7 +189,7 @@ impl Run {
             result.snapshots = series.as_ref().map(|series| series.result(true));
             // Ctrl-C is seen above.
             let _ = progress.set(0, || in_a_line(&result, adaptive.status().rate_per_s));
-            // The pipeline goes on without them.
+            // The pipeline continues without them.
             if let Err(error) = self.write_metrics(&result)
                 && !std::mem::replace(&mut has_complained, true)
             {

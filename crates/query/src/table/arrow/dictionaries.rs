@@ -212,7 +212,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes of all versions and of `current`, counted anew.
+    /// Bytes of all versions and of `current`, counted again.
     fn bytes_of(loaded: &Loaded, current: &Arc<Dictionaries>) -> usize {
         let mut known = BTreeSet::new();
         let all = loaded.versions.values().chain([current]).flat_map(|dictionaries| dictionaries.values());

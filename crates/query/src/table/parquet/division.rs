@@ -31,7 +31,7 @@ const PARTS_PER_WORKER: u64 = 8;
 /// Minimum bytes of a part, beside which the effort to open the decoders of its columns is small.
 const PART_MIN_BYTES: u64 = 2 << 20;
 
-/// Minimum bytes of a part for each byte of dictionaries, which are decoded anew for each part, if all workers have parts.
+/// Minimum bytes of a part for each byte of dictionaries, which are decoded again for each part, if all workers have parts.
 const PART_BYTES_OF_DICTIONARY: u64 = 8;
 
 /// Maximum bytes of an offset index that is read: a million pages.

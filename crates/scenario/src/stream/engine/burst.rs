@@ -147,7 +147,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A ring has room: what waits for it goes on, in order.
+    /// A ring has room: what waits for it continues, in order.
     fn wake_waiters(&mut self, channel: usize, core: usize) {
         for waiter in std::mem::take(&mut self.rings[channel][core].waiters) {
             match waiter {

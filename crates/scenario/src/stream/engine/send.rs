@@ -59,7 +59,7 @@ impl Engine<'_> {
         true
     }
 
-    /// A core goes on with its outputs that had no room.
+    /// A core continues with its outputs that had no room.
     pub(super) fn flush(&mut self, core: usize) {
         while let Some(&output) = self.cores[core].held.front() {
             let output = Output { sent_ps: output.sent_ps.max(self.now_ps), ..output };
@@ -79,7 +79,7 @@ impl Engine<'_> {
         }
     }
 
-    /// If all outputs of a core's ordered tuple are sent, those behind it may go on.
+    /// If all outputs of a core's ordered tuple are sent, those behind it may continue.
     pub(super) fn close_ticket(&mut self, core: usize) {
         if !self.cores[core].held.is_empty() {
             if let Some((channel, _)) = self.cores[core].open {

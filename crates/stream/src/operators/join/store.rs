@@ -120,7 +120,7 @@ impl<K: Key, V: Value> Store<K, V> {
 }
 
 impl<K: Key, V> Bucket<K, V> {
-    /// Makes the next entry the latest of a key; the one before it.
+    /// Makes the next entry the latest of a key; the previous one.
     fn link(&mut self, key: &K) -> usize {
         let next = self.entries.len();
         match self.heads.get_mut(key) {

@@ -14,7 +14,7 @@ use crate::state::{Decode, Decoder, Encode, Frame, SaveState, StateError};
 /// The keys with the most values of each tumbling or sliding window: their number of values, and all keys that have it, in
 /// order. Windows without values have no result.
 ///
-/// The totals of a window are those of the one before with the new panes added and the old ones subtracted
+/// The totals of a window are those of the previous one with the new panes added and the old ones subtracted
 /// (subtract-on-evict: Tangwongsan et al., PVLDB 8(7), 2015, section 2). A window then costs as much as the keys of a pane and a
 /// pass over the keys of a window, where [`Windows`](super::Windows) with [`Count`](crate::operators::Count) merge and
 /// emit all keys of all panes.

@@ -27,7 +27,7 @@ pub struct Sessions<T, F, K: KeyBy<T>, A: Aggregate<T>> {
     /// When to look at a session next. A value that extends a session leaves its timer as it is: there is about one
     /// timer for each gap of time in which a key is active, and not one for each value.
     timers: BinaryHeap<Reverse<(u64, K::Key)>>,
-    /// The timer whose sessions are being looked at. It stays if that panics, so that the next watermark goes on with it.
+    /// The timer whose sessions are being looked at. It stays if that panics, so that the next watermark continues with it.
     due: Option<(u64, K::Key)>,
     watermark_ns: u64,
     late: LateCounter,

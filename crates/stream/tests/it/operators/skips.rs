@@ -1,4 +1,4 @@
-//! Windows, sessions and keyed operators that go on after a panic of the application's functions.
+//! Windows, sessions and keyed operators that continue after a panic of the application's functions.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 

@@ -53,7 +53,7 @@ impl SnapshotArgs {
         OutFile::create(path).map(drop)
     }
 
-    /// Returns the snapshot from which the pipeline goes on, if it is to.
+    /// Returns the snapshot from which the pipeline continues, if it is to.
     pub(super) fn read(&self, pipeline: &Pipeline) -> Result<Option<Snapshot>> {
         let path = self.snapshot.as_deref().filter(|_| self.resume);
         Ok(path.map(|path| pipeline.read_snapshot(path)).transpose()?)
@@ -94,13 +94,13 @@ pub(super) struct Series {
     period: Duration,
     /// When to begin the next one.
     due: Instant,
-    /// Number of the snapshot from which the run went on.
+    /// Number of the snapshot from which the run continued.
     resumed_from: Option<u64>,
     has_complained: bool,
 }
 
 impl Series {
-    /// Begins a snapshot that is due, and carries on with one that is under way. The pipeline goes on if that fails.
+    /// Begins a snapshot that is due, and carries on with one that is under way. The pipeline continues if that fails.
     pub(super) fn advance(&mut self, adaptive: &Adaptive, now: Instant) {
         let polled = self.snapshots.poll();
         self.report(polled);
