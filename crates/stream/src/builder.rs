@@ -178,7 +178,8 @@ impl<T: Send + 'static> Flow<T> {
     {
         let (from, guard) = self.follow(name, Copies, OperatorKind::Split);
         let Flow { draft, attach, .. } = self;
-        let halves = Rc::new(RefCell::new(Halves { left: None, right: None, guard, attach: Some(attach) }));
+        let halves =
+            Rc::new(RefCell::new(SplitConsumers { left: None, right: None, guard, attach: Some(attach) }));
         let half = |left: bool| {
             let halves = Rc::clone(&halves);
             let attach: Attach<T> = Box::new(move |port| halves.borrow_mut().set(left, port));
@@ -230,14 +231,14 @@ impl<T: Send + 'static> Flow<T> {
 }
 
 /// The consumers of a split, until both are known.
-struct Halves<T> {
+struct SplitConsumers<T> {
     left: Option<Port<T>>,
     right: Option<Port<T>>,
     guard: Option<Guard<Copies>>,
     attach: Option<Attach<T>>,
 }
 
-impl<T: Clone + Send + 'static> Halves<T> {
+impl<T: Clone + Send + 'static> SplitConsumers<T> {
     fn set(&mut self, left: bool, port: Port<T>) {
         *(if left { &mut self.left } else { &mut self.right }) = Some(port);
         if self.left.is_some()

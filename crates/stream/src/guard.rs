@@ -16,7 +16,7 @@ use crate::counters::Counters;
 use crate::error::{Error, Failure};
 use crate::item::{Run, Stamp};
 use crate::operator::{Emitter, OnPanic, Recover};
-use crate::replicas::{BinOwner, Migration, Parcel};
+use crate::replicas::{BinOwner, BinState, Migration};
 use crate::samples::{Samples, elapsed_ns};
 use crate::shape::Place;
 use crate::snapshot::{OperatorSnapshot, Progress, other};
@@ -259,10 +259,10 @@ impl<O: Recover> Guard<O> {
         let (operator, copy, stopped) = (&mut self.of.operator, &mut self.snapshot, self.stopped);
         let parcels = leaving.into_iter().map(|bin| match stopped {
             // Later tuples would meet a state that lacks those that were discarded.
-            true => (bin, Parcel::default()),
+            true => (bin, BinState::default()),
             false => {
                 let instance = bins(operator).give(bin);
-                (bin, Parcel { instance, copy: copy.as_mut().and_then(|copy| bins(copy).give(bin)) })
+                (bin, BinState { instance, copy: copy.as_mut().and_then(|copy| bins(copy).give(bin)) })
             }
         });
         migration.put(place.stage, parcels.collect());
@@ -275,7 +275,7 @@ impl<O: Recover> Guard<O> {
         if let (Some(Seat { place, bins }), Some(migration)) = (&self.seat, barrier.migration()) {
             let coming = migration.coming(place.group, place.replica);
             let Some(parcels) = migration.get(place.stage, &coming) else { return false };
-            for (bin, Parcel { instance, copy }) in parcels {
+            for (bin, BinState { instance, copy }) in parcels {
                 instance.into_iter().for_each(|instance| bins(&mut self.of.operator).take(bin, instance));
                 if let (Some(snapshot), Some(copy)) = (&mut self.snapshot, copy) {
                     bins(snapshot).take(bin, copy);

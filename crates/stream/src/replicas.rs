@@ -28,7 +28,7 @@ mod states;
 
 pub(crate) use binned::Binned;
 pub(crate) use group::{BinCounts, Group, PartitionOutline};
-pub(crate) use migration::{BinOwner, Migration, Parcel};
+pub(crate) use migration::{BinOwner, BinState, Migration};
 pub(crate) use router::Router;
 pub(crate) use states::joined;
 pub use states::states_of_bins;

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::board::Board;
     use crate::tuple::Tuple;
-    use crate::waker::Rest;
+    use crate::waker::WaitState;
 
     const RING_SLOTS: usize = 8;
 
@@ -207,7 +207,7 @@ mod tests {
             outlet.push(Item::Tuple(Tuple { value: (), arrival_ns: 0, sequence }), &mut producer);
         }
         assert!(!outlet.flush(&mut producer));
-        board.wakers[0].announce(Rest::Parked);
+        board.wakers[0].announce(WaitState::Parked);
         for left in (0..RING_SLOTS).rev() {
             assert!(inlet.pop().is_some());
             inlet.wake_producer(&consumer);

@@ -21,7 +21,7 @@ use crate::builder::Stream;
 use crate::counters::OperatorReport;
 use crate::error::{Error, Failure};
 use crate::guard::message;
-use crate::mailbox::{Awaited, Capsule, Mail, Post, Reply, reply};
+use crate::mailbox::{Mail, Mailboxes, OwnedSegment, PendingReply, Reply, reply};
 use crate::relocations::Relocations;
 use crate::shape::{Outline, Shape};
 use crate::stage::Segment;
@@ -61,7 +61,7 @@ impl Settings {
 /// A running stream. Dropped, it stops its threads at the next tuple; what is in the rings is lost.
 pub struct Running {
     board: Arc<Board>,
-    post: Arc<Post>,
+    post: Arc<Mailboxes>,
     shape: Shape,
     ring_slots: usize,
     /// The worker of each segment, by its first operator.
@@ -132,7 +132,7 @@ impl Stream {
             return Err(Error::Worker { worker, workers });
         }
         let board = Arc::new(board);
-        let post = Arc::new(Post::new(Arc::clone(&board)));
+        let post = Arc::new(Mailboxes::new(Arc::clone(&board)));
         let (segments, shape, ring_slots) = self.cut(worker_of);
         let mut running = Running {
             board,
@@ -149,7 +149,7 @@ impl Stream {
             tree::set_segment_worker(&mut *segment, worker);
             tree::connect(segment.root(), &running.board);
             running.segments.insert(head, worker);
-            running.post.send(worker, Mail::Install(Capsule::new(segment), None));
+            running.post.send(worker, Mail::Install(OwnedSegment::new(segment), None));
         }
         running.start_threads(&settings)?;
         Ok(running)
@@ -303,7 +303,7 @@ impl Running {
 
     /// Sends a worker a change and waits until it has been made.
     fn change(&self, worker: usize, mail: impl FnOnce(Reply) -> Mail) -> Result<(), Error> {
-        let (reply, awaited): (Reply, Awaited) = reply();
+        let (reply, awaited): (Reply, PendingReply) = reply();
         self.post.send(worker, mail(reply));
         if awaited.wait() { Ok(()) } else { Err(self.board.wait_for_loss()) }
     }
@@ -335,7 +335,7 @@ impl Drop for Running {
 
 /// Runs a worker. If it panics, reports that to the board and closes its mailbox, so that no caller waits for
 /// a reply.
-fn run(mut worker: Worker, index: usize, board: &Board, post: &Post) {
+fn run(mut worker: Worker, index: usize, board: &Board, post: &Mailboxes) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| worker.run())) {
         board.worker_lost(index, message(panic));
         post.close(index);

@@ -48,7 +48,7 @@ pub(crate) struct Grep {
     #[arg(value_name = "PATTERN", required_unless_present_any = ["regexp", "file"])]
     operands: Vec<OsString>,
     #[command(flatten, next_help_heading = "Matching")]
-    which: Which,
+    which: LineSelection,
     #[command(flatten, next_help_heading = "Output")]
     shown: Shown,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub(crate) struct Grep {
 
 /// Options that select lines.
 #[derive(Debug, Args)]
-struct Which {
+struct LineSelection {
     /// A pattern; may be repeated
     #[arg(short = 'e', long, value_name = "PATTERN", allow_hyphen_values = true, action = ArgAction::Append)]
     regexp: Vec<String>,
@@ -213,7 +213,7 @@ fn patterns_in(file: &Path) -> Result<Vec<String>> {
     Ok(text.split_terminator('\n').map(str::to_owned).collect())
 }
 
-impl Which {
+impl LineSelection {
     fn meaning(&self) -> Meaning {
         Meaning {
             fixed: self.fixed_strings,

@@ -103,7 +103,7 @@ impl Sweep {
         Ok((tried.into_iter().map(|tried| tried.point).collect(), effort))
     }
 
-    fn point(&self, values: &[String], spec: &DriveSpec) -> Result<Tried> {
+    fn point(&self, values: &[String], spec: &DriveSpec) -> Result<SimulatedPoint> {
         // Chunks are not asked for: one for the whole run.
         let whole = Chunking::Commands(u64::MAX);
         let mut silent = Progress::new(None, true);
@@ -120,7 +120,7 @@ impl Sweep {
             idle_ratio: summary.usage.time.idle.0 as f64 / simulated.0.max(1) as f64,
             ..SweepPoint::default()
         };
-        Ok(Tried { point, commands: summary.tally.counts.commands, simulated })
+        Ok(SimulatedPoint { point, commands: summary.tally.counts.commands, simulated })
     }
 }
 
@@ -223,7 +223,7 @@ fn mark_same_drives(
 }
 
 /// One combination, simulated.
-struct Tried {
+struct SimulatedPoint {
     point: SweepPoint,
     commands: u64,
     simulated: Nanos,

@@ -21,7 +21,7 @@ use crate::output::Overwrite;
 use crate::progress::Progress;
 use crate::provenance::simulation_run;
 use crate::simulation::trace_size;
-use result::{Replayed, judged};
+use result::{BothReplays, judged};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi validate cheetah9LP.trace.gz --drive cheetah.toml --out report
@@ -86,7 +86,7 @@ impl Validate {
         step("replayed freely")?;
         let free = free(drive()?, requests, measurement.pace);
         step("judged")?;
-        let figures = judged(&Replayed { measured: requests, free, anchored }, part);
+        let figures = judged(&BothReplays { measured: requests, free, anchored }, part);
         drop(progress);
         let result = ValidateResult {
             trace: measurement.trace.clone(),

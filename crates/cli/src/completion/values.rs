@@ -10,7 +10,7 @@ use sakiyomi_trace::{Format, OutFormat};
 use serde_json::Value;
 
 use super::target::{Place, Target};
-use super::{Also, Candidate, Candidates};
+use super::{Candidate, Candidates, ShellNames};
 
 /// Commands on tables, whose formats differ from those of traces.
 const TABLES: [&str; 4] = ["sort", "join", "aggregate", "query"];
@@ -18,7 +18,7 @@ const TABLES: [&str; 4] = ["sort", "join", "aggregate", "query"];
 /// Returns all completions of a target, not yet filtered by the beginning of the word.
 pub(super) fn of(target: &Target<'_>, words: &[String]) -> Candidates {
     match target.place {
-        Place::Option => Candidates { also: Also::Nothing, candidates: options(target.command) },
+        Place::Option => Candidates { also: ShellNames::Nothing, candidates: options(target.command) },
         Place::Value { option, prefix } => {
             let value = &target.current[prefix.len()..];
             let mut answer = of_argument(target, option, 0, value, words);
@@ -27,7 +27,7 @@ pub(super) fn of(target: &Target<'_>, words: &[String]) -> Candidates {
         }
         Place::Positional { argument, index } => {
             let mut candidates = below(target.command);
-            let mut also = Also::Nothing;
+            let mut also = ShellNames::Nothing;
             if let Some(argument) = argument {
                 let answer = of_argument(target, argument, index, target.current, words);
                 candidates.extend(answer.candidates);
@@ -66,13 +66,13 @@ fn of_argument(
     value: &str,
     words: &[String],
 ) -> Candidates {
-    let only = |candidates| Candidates { also: Also::Nothing, candidates };
+    let only = |candidates| Candidates { also: ShellNames::Nothing, candidates };
     match (argument.get_id().as_str(), target.path.as_str()) {
         ("drive", "mount") => {
             let fixed = Candidate::new("fixed:", "latency=TIME,parallel=N,… : a device without a mechanism");
-            Candidates { also: Also::Files, candidates: drives().chain([fixed]).collect() }
+            Candidates { also: ShellNames::Files, candidates: drives().chain([fixed]).collect() }
         }
-        ("drive", _) => Candidates { also: Also::Files, candidates: drives().collect() },
+        ("drive", _) => Candidates { also: ShellNames::Files, candidates: drives().collect() },
         ("vary", "scenario run") => only(scenario_keys(value, words)),
         ("set", _) => only(drive_keys("", value, false)),
         ("vary", _) => only(drive_keys("", value, true)),
@@ -92,13 +92,15 @@ fn of_argument(
         ("arrival", _) => only(kinds(&["closed:", "every:", "poisson:", "bursty:"])),
         ("limit", "run") => only(vec![Candidate::new("auto", "As far as it helps")]),
         ("command", "man") => only(below_named(target.program, &target.operands)),
-        ("command", _) => only(Vec::new()).with(if index == 0 { Also::Commands } else { Also::Files }),
+        ("command", _) => {
+            only(Vec::new()).with(if index == 0 { ShellNames::Commands } else { ShellNames::Files })
+        }
         _ => closed_set(argument, value),
     }
 }
 
 impl Candidates {
-    fn with(self, also: Also) -> Candidates {
+    fn with(self, also: ShellNames) -> Candidates {
         Candidates { also, ..self }
     }
 }
@@ -121,13 +123,13 @@ fn closed_set(argument: &Arg, value: &str) -> Candidates {
     let names = argument.get_value_names().unwrap_or_default();
     let any_is = |wanted: &[&str]| names.iter().any(|name| wanted.contains(&name.as_str()));
     let also = if any_is(&["DIR", "BACKING"]) {
-        Also::Directories
+        ShellNames::Directories
     } else if any_is(&["FILE", "FILE.toml", "FILE.diskspecs", "TRACE", "INTO", "PATH", "A", "B", "PATTERN"])
         && argument.get_id() != "regexp"
     {
-        Also::Files
+        ShellNames::Files
     } else {
-        Also::Nothing
+        ShellNames::Nothing
     };
     Candidates { also, candidates }
 }

@@ -3,7 +3,7 @@
 use sakiyomi_placement::{Error, Move, Placement, Planner, Settings};
 
 use super::events::Reason;
-use super::plans::Ground;
+use super::plans::PlanInputs;
 
 /// A change of the placement.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +47,7 @@ pub(crate) fn steps(planner: &Planner<'_>, from: &Placement, to: &Placement) -> 
 /// If the placements are not for this planner's pipeline, or a rate is not positive.
 pub(crate) fn can_stand_in(
     planner: &Planner<'_>,
-    ground: &Ground,
+    ground: &PlanInputs,
     placement: &Placement,
     other: &Placement,
     (rate_per_s, up_to_per_s): (f64, f64),

@@ -28,7 +28,7 @@ use super::loads::Loads;
 use super::meters::{Meters, Overhead};
 use super::overload::{Delays, LATE_MIN_NS, OverloadWatch};
 use super::pace::RequestPace;
-use super::plans::{Ground, PlanRequest, Plans};
+use super::plans::{PlanInputs, PlanRequest, Plans};
 use super::sample::Sample;
 use crate::tuple::OperatorId;
 
@@ -81,7 +81,7 @@ struct Planned {
 
 /// A plan of the table that is to be in use.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct PlannedChange {
     plan: usize,
     reason: Reason,
     rate_per_s: f64,
@@ -97,14 +97,14 @@ enum Pending {
 
 /// Decides.
 pub(crate) struct Decider {
-    ground: Arc<Ground>,
+    ground: Arc<PlanInputs>,
     control: ControlSettings,
     intake: Intake,
     meters: Meters,
     overload: OverloadWatch,
     placement: Placement,
     planned: Option<Planned>,
-    wanted: Option<Wanted>,
+    wanted: Option<PlannedChange>,
     /// Times and counts for a controller that begins.
     counts: VecDeque<(u64, u64)>,
     late_ns: u64,
@@ -121,7 +121,7 @@ impl Decider {
     /// None: half-lives are constants.
     pub(crate) fn new(
         graph: &Graph,
-        ground: Arc<Ground>,
+        ground: Arc<PlanInputs>,
         control: ControlSettings,
         overhead: Overhead,
         placement: Placement,
@@ -203,7 +203,7 @@ impl Decider {
         self.is_overloaded = matches!(action, Action::Overload { .. });
         let reason =
             if before.is_some_and(|before| plan < before) { Reason::RateFell } else { Reason::RateRose };
-        self.wanted = Some(Wanted { plan, reason, rate_per_s, decided_ns: now_ns });
+        self.wanted = Some(PlannedChange { plan, reason, rate_per_s, decided_ns: now_ns });
         match action {
             Action::Adopt { .. } => None,
             Action::Overload { rate_per_s, held_per_s } => Some(Order::Shortfall { rate_per_s, held_per_s }),
@@ -315,7 +315,7 @@ impl Decider {
         let plan = self.plan_at(&table, rate_per_s);
         controller.replace_table(table, plan);
         self.planned = Some(Planned { pipeline, loads, controller, made_ns: now_ns });
-        self.wanted = Some(Wanted { plan, reason, rate_per_s, decided_ns: requested_ns });
+        self.wanted = Some(PlannedChange { plan, reason, rate_per_s, decided_ns: requested_ns });
         orders.extend(self.change(now_ns));
         orders
     }
@@ -373,7 +373,7 @@ impl Decider {
         }
         let steps = steps(&planner, &self.placement, &to);
         self.is_changing = true;
-        let Wanted { reason, rate_per_s, decided_ns, .. } = wanted;
+        let PlannedChange { reason, rate_per_s, decided_ns, .. } = wanted;
         let from = self.placement.clone();
         Some(Order::Change(Box::new(Change { reason, rate_per_s, from, to, decided_ns, steps })))
     }

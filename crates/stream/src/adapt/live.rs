@@ -17,7 +17,7 @@ use super::decide::Decider;
 use super::events::Event;
 use super::graph::Graph;
 use super::meters::Overhead;
-use super::plans::Ground;
+use super::plans::PlanInputs;
 use super::sample::Sampler;
 use crate::board::Board;
 use crate::builder::Stream;
@@ -117,7 +117,7 @@ impl Stream {
         let planner = planner.with_idle(Idle::Park { spin_ns: spin.as_nanos() as f64 });
         let cpu = |core| is_pinned.then(|| topology.cpu_of(core));
         let workers: Vec<Option<usize>> = (0..topology.cores()).map(cpu).collect();
-        let ground = Ground { topology, constraints, settings: planner, dispersion: control.dispersion };
+        let ground = PlanInputs { topology, constraints, settings: planner, dispersion: control.dispersion };
         let graph = Graph::of(&self.shape);
         let placement = first_placement(&graph, &ground, control, snapshot)?;
         let overhead = Overhead { clock_ns: clock_ns(), call_ns: CALL_NS };
@@ -248,7 +248,7 @@ pub struct Finished {
 /// here, and else one on as few cores as possible.
 fn first_placement(
     graph: &Graph,
-    ground: &Ground,
+    ground: &PlanInputs,
     control: ControlSettings,
     snapshot: Option<&Snapshot>,
 ) -> Result<Placement, Error> {

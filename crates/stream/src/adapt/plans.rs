@@ -22,7 +22,7 @@ const RATE_REDUCTION_RATIO: f64 = 0.95;
 
 /// Inputs of plans, apart from the load.
 #[derive(Clone, Debug)]
-pub(crate) struct Ground {
+pub(crate) struct PlanInputs {
     pub(crate) topology: Topology,
     pub(crate) constraints: Constraints,
     pub(crate) settings: Settings,
@@ -30,7 +30,7 @@ pub(crate) struct Ground {
     pub(crate) dispersion: f64,
 }
 
-impl Ground {
+impl PlanInputs {
     /// Returns the planner of a pipeline.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Ground {
 /// A request for plans.
 #[derive(Clone, Debug)]
 pub(crate) struct PlanRequest {
-    pub(crate) ground: Arc<Ground>,
+    pub(crate) ground: Arc<PlanInputs>,
     pub(crate) pipeline: Pipeline,
     /// The load that the pipeline has been made of.
     pub(crate) loads: Loads,

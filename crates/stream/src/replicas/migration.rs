@@ -13,12 +13,12 @@ pub(crate) struct Migration {
     from: Vec<usize>,
     to: Vec<usize>,
     /// Instances that have been handed over, by the operator's number in the chain and the bin.
-    parcels: Mutex<BTreeMap<(usize, usize), Parcel>>,
+    parcels: Mutex<BTreeMap<(usize, usize), BinState>>,
 }
 
 /// The instance of a bin, and the copy of it to which a replica returns after a panic. None of a replica that has stopped.
 #[derive(Default)]
-pub(crate) struct Parcel {
+pub(crate) struct BinState {
     pub(crate) instance: Option<Box<dyn Any + Send>>,
     pub(crate) copy: Option<Box<dyn Any + Send>>,
 }
@@ -69,12 +69,12 @@ impl Migration {
     }
 
     /// Hands bins of an operator over.
-    pub(crate) fn put(&self, stage: usize, parcels: Vec<(usize, Parcel)>) {
+    pub(crate) fn put(&self, stage: usize, parcels: Vec<(usize, BinState)>) {
         lock(&self.parcels).extend(parcels.into_iter().map(|(bin, parcel)| ((stage, bin), parcel)));
     }
 
     /// These bins of an operator, if all of them have been handed over.
-    pub(crate) fn get(&self, stage: usize, bins: &[usize]) -> Option<Vec<(usize, Parcel)>> {
+    pub(crate) fn get(&self, stage: usize, bins: &[usize]) -> Option<Vec<(usize, BinState)>> {
         let mut parcels = lock(&self.parcels);
         if bins.iter().any(|&bin| !parcels.contains_key(&(stage, bin))) {
             return None;
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(migration.leaving(3, 1), [3]);
         assert_eq!(migration.coming(3, 2), [1, 3]);
         assert_eq!((migration.coming(2, 2), migration.table_of(2)), (Vec::new(), None));
-        let parcel = |number: u32| Parcel { instance: Some(Box::new(number)), copy: None };
+        let parcel = |number: u32| BinState { instance: Some(Box::new(number)), copy: None };
         migration.put(0, vec![(1, parcel(10))]);
         migration.put(1, vec![(3, parcel(31))]);
         assert!(migration.get(0, &[1, 3]).is_none());

@@ -75,9 +75,9 @@ impl Search<'_> {
     }
 
     /// Returns the tracker of the offset at which standard input is left, which GNU grep specifies only for `-m`.
-    fn rest(&self, names: &[OsString]) -> Option<Rest> {
+    fn rest(&self, names: &[OsString]) -> Option<InputOffset> {
         let is_promised = names == ["-"] && self.grep.which.max_count == Some(self.most());
-        if is_promised { Rest::of(stdin().ok()?) } else { None }
+        if is_promised { InputOffset::of(stdin().ok()?) } else { None }
     }
 
     fn read(&self, names: &[OsString]) -> Result<read::Records, read::Error> {
@@ -220,7 +220,7 @@ impl Search<'_> {
 }
 
 /// The offset at which standard input is left for the next reader, if it can seek: after the last wanted line.
-struct Rest {
+struct InputOffset {
     stdin: File,
     /// End of the blocks read so far.
     read: u64,
@@ -228,10 +228,10 @@ struct Rest {
     end: Option<u64>,
 }
 
-impl Rest {
-    fn of(mut stdin: File) -> Option<Rest> {
+impl InputOffset {
+    fn of(mut stdin: File) -> Option<InputOffset> {
         let read = stdin.stream_position().ok()?;
-        Some(Rest { stdin, read, end: None })
+        Some(InputOffset { stdin, read, end: None })
     }
 
     /// Records a block of `length` bytes with matching lines that end at `ends`, the first `wanted` of which are

@@ -127,12 +127,12 @@ impl Clear {
         Ok(if cleared.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
     }
 
-    fn asked(&self) -> Result<(PathBuf, Whose)> {
+    fn asked(&self) -> Result<(PathBuf, ClearScope)> {
         let mut words = Words::new(&self.words, CLEAR_USAGE.lines().next().unwrap_or_default());
         let whose = match &self.group {
-            Some(group) => Whose::Group(checked(group)?),
-            None if self.all => Whose::All,
-            None => Whose::Process(words.pid()?),
+            Some(group) => ClearScope::Group(checked(group)?),
+            None if self.all => ClearScope::All,
+            None => ClearScope::Process(words.pid()?),
         };
         let directory = words.directory()?;
         words.end()?;
@@ -141,19 +141,19 @@ impl Clear {
 }
 
 /// The owners whose rates are removed.
-enum Whose {
+enum ClearScope {
     /// A process, or the tree that begins with it.
     Process(u32),
     Group(String),
     All,
 }
 
-impl Whose {
+impl ClearScope {
     fn is(&self, target: &Target) -> bool {
         match (self, target) {
-            (Whose::All, _) => true,
-            (Whose::Process(number), Target::Process { pid } | Target::Tree { pid }) => number == pid,
-            (Whose::Group(name), Target::Group { path }) => name == path,
+            (ClearScope::All, _) => true,
+            (ClearScope::Process(number), Target::Process { pid } | Target::Tree { pid }) => number == pid,
+            (ClearScope::Group(name), Target::Group { path }) => name == path,
             _ => false,
         }
     }
@@ -161,9 +161,9 @@ impl Whose {
     /// Returns the target to query if none of them has a rate, so that the mount reports the reason.
     fn target(&self) -> Option<Target> {
         match self {
-            Whose::Process(pid) => Some(Target::Process { pid: *pid }),
-            Whose::Group(path) => Some(Target::Group { path: path.clone() }),
-            Whose::All => None,
+            ClearScope::Process(pid) => Some(Target::Process { pid: *pid }),
+            ClearScope::Group(path) => Some(Target::Group { path: path.clone() }),
+            ClearScope::All => None,
         }
     }
 }
@@ -185,7 +185,7 @@ impl Cleared {
 }
 
 /// Removes rates.
-fn cleared(control: &Control, whose: &Whose) -> Result<Cleared> {
+fn cleared(control: &Control, whose: &ClearScope) -> Result<Cleared> {
     let mut view = control.look(false)?;
     view.owners.retain(|owner| owner.rate.is_some() && whose.is(&owner.target));
     if view.owners.is_empty()
@@ -333,12 +333,12 @@ mod tests {
     #[test]
     fn of_all_those_that_are_not_ours_are_left_and_told() {
         let (control, taken) = three();
-        let done = cleared(&control, &Whose::All).unwrap();
+        let done = cleared(&control, &ClearScope::All).unwrap();
         assert_eq!((taken.lock().unwrap().len(), done.result.owners.len()), (2, 2));
         assert!(done.describe().lines().all(|line| line.starts_with("cleared: process")));
         assert!(done.refused[0].to_string().contains("control group /batch belongs to another user"));
         // The reply must not deny that a rate existed.
-        let done = cleared(&control, &Whose::Group("/batch".to_owned())).unwrap();
+        let done = cleared(&control, &ClearScope::Group("/batch".to_owned())).unwrap();
         assert_eq!((done.describe().as_str(), done.refused.len()), ("No rate was removed.", 1));
     }
 }

@@ -61,7 +61,7 @@ impl Top {
     pub(super) fn run(&self, common: &Common) -> Result<()> {
         ensure!(self.interval.0 > 0, "--interval 0: give a time between two updates, such as 1s");
         let control = Control::open(&self.dir)?;
-        let mut looks = Looks::new(&control);
+        let mut looks = SampleSeries::new(&control);
         // Errors are reported before the terminal is taken over.
         let first = looks.next()?;
         if self.prometheus {
@@ -88,7 +88,7 @@ impl Top {
     }
 
     /// Prints lines, from the second sample on: rates of change need two.
-    fn written(&self, looks: &mut Looks<'_>, common: &Common) -> Result<()> {
+    fn written(&self, looks: &mut SampleSeries<'_>, common: &Common) -> Result<()> {
         self.each(self.count, pause, || {
             let result = only_active(looks.next()?);
             if common.json {
@@ -99,7 +99,7 @@ impl Top {
         })
     }
 
-    fn collected(&self, first: IorateResult, looks: &mut Looks<'_>) -> Result<()> {
+    fn collected(&self, first: IorateResult, looks: &mut SampleSeries<'_>) -> Result<()> {
         let Some(out) = &self.out else { return print_text(&prometheus::iorate(&first)) };
         let write =
             |result: &IorateResult| OutFile::create(out)?.write(prometheus::iorate(result).as_bytes());
@@ -107,7 +107,13 @@ impl Top {
         self.each(self.count.map(|count| count - 1), pause, || write(&looks.next()?))
     }
 
-    fn drawn(&self, first: IorateResult, looks: &mut Looks<'_>, screen: &Screen, colour: bool) -> Result<()> {
+    fn drawn(
+        &self,
+        first: IorateResult,
+        looks: &mut SampleSeries<'_>,
+        screen: &Screen,
+        colour: bool,
+    ) -> Result<()> {
         let draw = |result: &IorateResult| {
             let window = screen.window();
             screen
@@ -184,16 +190,16 @@ fn only_active(mut result: IorateResult) -> IorateResult {
 }
 
 /// Consecutive samples, each with its predecessor.
-struct Looks<'a> {
+struct SampleSeries<'a> {
     control: &'a Control,
     before: Option<View>,
     /// All samples, if a report is requested.
     course: Option<Course>,
 }
 
-impl<'a> Looks<'a> {
-    fn new(control: &'a Control) -> Looks<'a> {
-        Looks { control, before: None, course: None }
+impl<'a> SampleSeries<'a> {
+    fn new(control: &'a Control) -> SampleSeries<'a> {
+        SampleSeries { control, before: None, course: None }
     }
 
     fn next(&mut self) -> Result<IorateResult> {
@@ -234,7 +240,7 @@ mod tests {
             view.at_ns += at * 1_000_000_000;
             Reply::Seen(view)
         });
-        let mut looks = Looks::new(&control);
+        let mut looks = SampleSeries::new(&control);
         assert_eq!(only_active(looks.next().unwrap()).owners.len(), 4);
         for _ in 0..2 {
             let seen = only_active(looks.next().unwrap());

@@ -11,7 +11,7 @@ use super::super::{Decider, Order};
 use crate::adapt::events::Reason;
 use crate::adapt::graph::Graph;
 use crate::adapt::meters::Overhead;
-use crate::adapt::plans::{Ground, Plans};
+use crate::adapt::plans::{PlanInputs, Plans};
 use crate::adapt::sample::{OperatorSample, Sample};
 
 pub(super) const MS: u64 = 1_000_000;
@@ -108,7 +108,7 @@ impl World {
         let hop = Hop { send_ns: 30.0, receive_ns: 80.0, wake_ns: 25e3, waker_ns: 9e3, ..Hop::FREE };
         let topology = Topology::uniform(cores, hop).unwrap();
         let constraints = Constraints::default();
-        let ground = Arc::new(Ground { topology, constraints, settings, dispersion: 1.0 });
+        let ground = Arc::new(PlanInputs { topology, constraints, settings, dispersion: 1.0 });
         let placement =
             Placement { groups: vec![Group { operators: (0..graph.operators).collect(), cores: vec![0] }] };
         let overhead = Overhead { clock_ns: 25.0, call_ns: 0.0 };
