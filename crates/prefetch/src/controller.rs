@@ -166,7 +166,7 @@ pub enum State {
     /// Reads ahead.
     Ahead,
     /// Pauses reading ahead, to find out whether the program is as fast alone.
-    Trial,
+    Probation,
     /// Leaves the program alone.
     Idle(Idle),
 }

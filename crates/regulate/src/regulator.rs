@@ -291,7 +291,7 @@ impl Regulator {
         self.now = self.now.max(now);
         let (members, path) = (&mut self.members, self.settings.path);
         self.presence.advance(self.now, |owner| {
-            let member = members.get_mut(&owner).expect("who is present is regulated");
+            let member = members.get_mut(&owner).expect("an active owner is regulated");
             member.bursts.over();
             let ideal = member.rate.ideal(member.service);
             Nanos((ideal.0 as f64 * member.bursts.first_may_take()) as u64).saturating_sub(path)

@@ -74,7 +74,7 @@ impl Measure {
         for timing in timings.drain(..) {
             self.regulated += 1;
             let owned = self.owners.get_mut(timing.owner.0 as usize).and_then(Option::as_mut);
-            owned.expect("who is regulated has a rate").timings.push(timing);
+            owned.expect("a regulated program has a rate").timings.push(timing);
         }
     }
 

@@ -46,7 +46,7 @@ enum Phase {
     Watching,
     Ahead,
     /// Nothing is requested until the program has consumed the data ahead, and then while its speed is measured.
-    Trial {
+    Probation {
         with: u64,
         alone: Option<(Nanos, u64)>,
     },
@@ -137,7 +137,7 @@ impl Reading {
 
     /// Returns whether it takes part in the sharing of memory.
     pub(super) fn is_active(&self) -> bool {
-        matches!(self.phase, Phase::Ahead | Phase::Trial { .. })
+        matches!(self.phase, Phase::Ahead | Phase::Probation { .. })
     }
 
     pub(super) fn start(&self) -> Start {
@@ -155,7 +155,7 @@ impl Reading {
         match self.phase {
             Phase::Refused => State::Idle(Idle::Refused),
             Phase::IoBound { .. } => State::Idle(Idle::IoBound),
-            Phase::Trial { .. } => State::Trial,
+            Phase::Probation { .. } => State::Probation,
             _ if self.cramped => State::Idle(Idle::NoMemory),
             Phase::Ahead if self.prefetch >= self.size => State::Idle(Idle::Done),
             Phase::Ahead => State::Ahead,
@@ -178,7 +178,7 @@ impl Reading {
                     (self.pace.time_for(self.distance()) / 4).clamp(MILLISECOND_NS / 2, 20 * MILLISECOND_NS)
                 }
             },
-            Phase::Trial { .. } => 2 * MILLISECOND_NS,
+            Phase::Probation { .. } => 2 * MILLISECOND_NS,
             Phase::Watching if self.seen.saturating_sub(self.begun) < WATCH_PERIOD => MILLISECOND_NS,
             Phase::Watching => match self.state() {
                 State::Idle(Idle::NotSequential | Idle::Resident | Idle::NoMemory) => 50 * MILLISECOND_NS,
@@ -294,7 +294,7 @@ impl Reading {
             }
             Phase::Watching => self.watch_on(now, &mut wish),
             Phase::Ahead if matches!(self.limit, Limit::Auto { .. }) => self.keep_pace(now),
-            Phase::Trial { with, alone } => self.try_alone(now, with, alone),
+            Phase::Probation { with, alone } => self.try_alone(now, with, alone),
             Phase::IoBound { until } => self.wait_for_change(now, until),
             Phase::Ahead | Phase::Refused => {}
         }
@@ -333,7 +333,7 @@ impl Reading {
     fn keep_pace(&mut self, now: Nanos) {
         match self.pace.see(now, self.main, self.spent.ran, self.spent.waited) {
             Conclusion::GoOn => {}
-            Conclusion::TryAlone { with } => self.phase = Phase::Trial { with, alone: None },
+            Conclusion::TryAlone { with } => self.phase = Phase::Probation { with, alone: None },
         }
     }
 
@@ -347,7 +347,7 @@ impl Reading {
         const TRIAL_MAX_TIME: Nanos = Nanos(500_000_000);
         let Some((since, from)) = alone else {
             if self.main >= self.prefetch {
-                self.phase = Phase::Trial { with, alone: Some((now, self.main)) };
+                self.phase = Phase::Probation { with, alone: Some((now, self.main)) };
             }
             return;
         };

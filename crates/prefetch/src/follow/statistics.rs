@@ -127,7 +127,7 @@ impl Help {
             _ if has_more_ahead && !watch_only => Help::Yes,
             Some(State::Ahead | State::Idle(Idle::Done)) if !watch_only => Help::Yes,
             // Without actual reading ahead, it cannot be observed whether that helps.
-            Some(State::Ahead | State::Trial | State::Idle(Idle::Done | Idle::IoBound)) if watch_only => {
+            Some(State::Ahead | State::Probation | State::Idle(Idle::Done | Idle::IoBound)) if watch_only => {
                 Help::Would
             }
             _ => Help::No,

@@ -150,7 +150,10 @@ impl Follower {
         }
         let is_useful = self.readings.values().any(|reading| {
             let helps = |state| {
-                matches!(state, Some(State::Watching | State::Ahead | State::Trial | State::Idle(Idle::Done)))
+                matches!(
+                    state,
+                    Some(State::Watching | State::Ahead | State::Probation | State::Idle(Idle::Done))
+                )
             };
             reading.stream.is_some() && helps(self.controller.state(reading.id))
         });

@@ -243,7 +243,7 @@ impl Watch {
     /// Returns the assumed residency if the kernel does not report it: requested data is cached, other data is not.
     fn taken_for(&self, range: &Range<u64>) -> Found {
         let state = self.controller.state(ID);
-        let asked_for = matches!(state, Some(State::Ahead | State::Trial | State::Idle(Idle::Done)));
+        let asked_for = matches!(state, Some(State::Ahead | State::Probation | State::Idle(Idle::Done)));
         Found { cached: if asked_for { range.end - range.start } else { 0 }, evicted: 0 }
     }
 

@@ -95,7 +95,7 @@ fn state_in_words(state: State) -> &'static str {
     match state {
         State::Watching => "watches",
         State::Ahead => "reads ahead",
-        State::Trial => "on probation",
+        State::Probation => "on probation",
         State::Idle(Idle::Resident) => "inactive: all data is in memory",
         State::Idle(Idle::DoesNotWait) => "inactive: the program does not wait for I/O",
         State::Idle(Idle::NotSequential) => "inactive: accesses are not sequential",

@@ -261,9 +261,9 @@ fn a_program_is_helped_as_long_as_something_lies_ahead_of_it() {
         (account.helped.bytes, account.alone.bytes)
     };
     see(0, 200, State::Ahead);
-    assert_eq!(see(100, 200, State::Trial), (100, 0));
-    assert_eq!(see(200, 200, State::Trial), (200, 0), "it had more ahead of it when it came to 100");
-    assert_eq!(see(300, 300, State::Trial), (200, 100));
+    assert_eq!(see(100, 200, State::Probation), (100, 0));
+    assert_eq!(see(200, 200, State::Probation), (200, 0), "it had more ahead of it when it came to 100");
+    assert_eq!(see(300, 300, State::Probation), (200, 100));
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn what_is_only_watched_is_told_apart_by_whether_it_would_be_read_ahead() {
     let states = [
         State::Watching,
         State::Ahead,
-        State::Trial,
+        State::Probation,
         State::Idle(Idle::IoBound),
         State::Idle(Idle::NotSequential),
     ];
