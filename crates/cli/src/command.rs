@@ -73,7 +73,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 #[command(disable_help_subcommand = true)]
 pub(crate) enum Command {
-    /// Simulate a block trace on a hard disk: cache hits, response times, what the mechanism does
+    /// Simulate a block trace on a hard disk: cache hits, response times, and disk time
     #[command(help_template = HELP, before_help = sim::EXAMPLES)]
     Sim(sim::Sim),
     /// Compare two simulations, side by side on the same scales
@@ -100,13 +100,13 @@ pub(crate) enum Command {
     /// Unmount a directory mounted by sakiyomi
     #[command(help_template = HELP, before_help = umount::EXAMPLES)]
     Umount(umount::Umount),
-    /// Measure methods of I/O: throughput, CPU time, and whether the storage or the CPU is the limit
+    /// Measure I/O methods: throughput, CPU time, and whether the storage or the CPU is the limit
     #[command(help_template = HELP, before_help = probe::EXAMPLES)]
     Probe(probe::Probe),
     /// Run experiments in virtual time: programs, page cache, prefetching, regulation and a drive together
     #[command(subcommand, help_template = HELP, before_help = scenario::EXAMPLES)]
     Scenario(scenario::Command),
-    /// Repeat the experiments of the five papers, with the published figures beside
+    /// Repeat the experiments of the five papers, and compare them with the published figures
     #[command(help_template = HELP, before_help = reproduce::EXAMPLES)]
     Reproduce(reproduce::Reproduce),
     /// Count lines, words, characters and bytes as GNU wc does, on all cores

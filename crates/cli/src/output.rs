@@ -12,7 +12,7 @@ use sakiyomi_report::{Reported, chart, html, markdown};
 /// Whether files that are not from sakiyomi may be overwritten.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Overwrite {
-    /// With --out: overwrite files of DIR that are not from sakiyomi
+    /// With --out: overwrite files in DIR that sakiyomi did not write
     #[arg(long, requires = "out")]
     force: bool,
 }

@@ -38,7 +38,7 @@ pub(crate) struct ReadingArgs {
     /// Size of a block
     #[arg(long, help_heading = FILES, value_name = "SIZE", default_value = "128KiB")]
     block: Bytes,
-    /// Which thread reads
+    /// Thread that reads
     #[arg(long, help_heading = FILES, value_enum, value_name = "THREAD", default_value = "dedicated")]
     io_thread: Reader,
 }

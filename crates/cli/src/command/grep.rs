@@ -64,7 +64,7 @@ struct LineSelection {
     /// A pattern; may be repeated
     #[arg(short = 'e', long, value_name = "PATTERN", allow_hyphen_values = true, action = ArgAction::Append)]
     regexp: Vec<String>,
-    /// Read patterns from a file, one a line; may be repeated; `-` is standard input
+    /// Read patterns from a file, one per line; may be repeated; `-` is standard input
     #[arg(short = 'f', long, value_name = "FILE", action = ArgAction::Append)]
     file: Vec<PathBuf>,
     /// Patterns are plain strings
@@ -105,7 +105,7 @@ struct Shown {
     /// Print only the names of files without matching lines
     #[arg(short = 'L', long)]
     files_without_match: bool,
-    /// Print only the matches, one a line
+    /// Print only the matches, one per line
     #[arg(short, long)]
     only_matching: bool,
     /// Print the line number before each line

@@ -36,7 +36,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi probe . --op read,write,mix:70 --method pread:4,uring:8
 ";
 
-/// Measure methods of I/O: throughput, CPU time, and whether the storage or the CPU is the limit.
+/// Measure I/O methods: throughput, CPU time, and whether the storage or the CPU is the limit.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Methods: read (one I/O thread), pread:N (N threads), aio:N (Linux AIO), uring:N (io_uring), \
@@ -53,7 +53,7 @@ pub(crate) struct Probe {
     /// Also measure a target that only the CPU limits
     #[arg(long, value_enum, value_name = "TARGET", value_delimiter = ',')]
     on: Vec<On>,
-    /// Methods of I/O, with N requests in flight (see below)
+    /// I/O methods, with N requests in flight (see below)
     #[arg(
         long,
         value_name = "LIST",

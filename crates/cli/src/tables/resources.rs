@@ -50,10 +50,10 @@ pub(crate) struct JobArgs {
     /// Bypass the page cache when tables are read
     #[arg(long, help_heading = RESOURCES, conflicts_with = "buffered")]
     direct: bool,
-    /// Use the page cache when tables are read [default: the faster way by the calibrations, else this]
+    /// Use the page cache when tables are read [default: the faster mode according to the calibrations, else this]
     #[arg(long, help_heading = RESOURCES)]
     buffered: bool,
-    /// Size of a read of a table [default: the fastest by the calibrations, else 1MiB]
+    /// Size of a read of a table [default: the fastest according to the calibrations, else 1MiB]
     #[arg(long, value_name = "SIZE", help_heading = RESOURCES)]
     block: Option<Bytes>,
     /// Directory for spill files; may be repeated [default: $TMPDIR, /var/tmp or the current directory]

@@ -49,7 +49,7 @@ const LOOK_PERIOD: Duration = Duration::from_millis(50);
 pub(crate) struct Run {
     /// The pipeline, as TOML
     file: PathBuf,
-    /// Use no more than this number of cores
+    /// Maximum number of cores to use
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     cores_max: Option<u16>,
     /// Leave threads to the scheduler instead of pinning each to a core

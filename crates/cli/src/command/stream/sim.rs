@@ -45,7 +45,7 @@ pub(crate) struct Sim {
     /// Mean rate of the input in records per second: 5000, 200k, 1.5M
     #[arg(long, value_name = "RATE")]
     rate: Rate,
-    /// Cores of the machine: a number, or cache domains and the cores of each, such as 4x8 [default: those here]
+    /// Cores of the machine: a number, or cache domains and the cores of each, such as 4x8 [default: the cores of this machine]
     #[arg(long, value_name = "N|DxN")]
     cores: Option<Cores>,
     /// Simulated time in which records arrive
