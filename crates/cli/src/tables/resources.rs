@@ -43,8 +43,8 @@ pub(crate) struct JobArgs {
     /// Number of compute threads [default: the number of cores]
     #[arg(long, value_name = "N", help_heading = RESOURCES, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Read and write with this method (read, pread:N, aio:N, uring:N) [default: the fastest by the calibrations, else
-    /// pread]
+    /// Read and write with this method (read, pread:N, aio:N, uring:N) [default: the fastest according to the calibrations,
+    /// else pread]
     #[arg(long, visible_alias = "engine", value_name = "METHOD", value_parser = parse_method, help_heading = RESOURCES)]
     method: Option<EngineSpec>,
     /// Bypass the page cache when tables are read
