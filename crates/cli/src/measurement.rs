@@ -45,7 +45,7 @@ impl Measurement {
         );
         ensure!(
             options.time_scale == 1.0,
-            "--time-scale {}: measured times cannot be scaled; leave it out",
+            "--time-scale {}: measured times cannot be scaled; remove the option",
             options.time_scale
         );
         let mut trace = Trace::open(&args.trace, &options)?;

@@ -312,7 +312,7 @@ impl SpaceLimit for HeapSpace {
         let taken = shared.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
         taken.map(drop).map_err(|_| {
             io::Error::other(
-                "the spill directory lies in memory (tmpfs), and what is spilled exceeds the memory limit; choose a directory on disk with --spill",
+                "the spill directory lies in memory (tmpfs), and the spilled data exceeds the memory limit; choose a directory on disk with --spill",
             )
         })
     }

@@ -196,7 +196,9 @@ impl OutputFormat {
             (None, Format::Parquet) | (Some(Compressed::Snappy), Format::Parquet) => Compression::Snappy,
             (None | Some(Compressed::None), _) => Compression::None,
             (Some(_), Format::Csv) => {
-                anyhow::bail!("--compression: CSV is not compressed; leave it out, or name another --format")
+                anyhow::bail!(
+                    "--compression: CSV is not compressed; remove the option, or name another --format"
+                )
             }
             (Some(Compressed::Snappy), _) => {
                 anyhow::bail!(

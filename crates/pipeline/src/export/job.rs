@@ -303,9 +303,9 @@ fn step(plan: &Plan, node: usize) -> Result<Task, Error> {
             };
             Task::Join { keys: cells(keys), columns: cells(columns), within_ns: *within_ns }
         }
-        Bound::Top { .. } => return without("top has no counterpart; leave it out"),
+        Bound::Top { .. } => return without("top has no counterpart; remove it"),
         Bound::Distinct { .. } => return without("distinct has no counterpart; use an aggregate"),
-        Bound::Lookup { .. } => return without("lookup has no counterpart; leave it out"),
+        Bound::Lookup { .. } => return without("lookup has no counterpart; remove it"),
         Bound::Append => return without("append has no counterpart; use a sink"),
         Bound::Source | Bound::Sink => unreachable!("the node is a step"),
     })
@@ -332,7 +332,7 @@ fn aggregate_call(
         Function::Min => "min",
         Function::Max => "max",
         Function::CountDistinct => {
-            return Err(refused(name, "count(distinct …) has no counterpart; leave it out"));
+            return Err(refused(name, "count(distinct …) has no counterpart; remove it"));
         }
     };
     let data_type = type_name(&call.data_type).ok_or_else(|| {

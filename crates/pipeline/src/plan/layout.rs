@@ -79,7 +79,7 @@ pub(super) fn layouts(
             if !is_supported(field.data_type()) {
                 let place = place_of(index, sources, steps, sinks);
                 return Err(place.error(format!(
-                    "column {} is {}, which rows of a stream do not have; leave it out, or cast it",
+                    "column {} is {}, which rows of a stream do not have; exclude or cast it",
                     field.name(),
                     field.data_type()
                 )));

@@ -70,7 +70,7 @@ impl Encoder {
     pub(crate) fn new(schema: &Schema, compression: Compression) -> Result<Encoder, Error> {
         if let Some((column, data_type)) = find_type(schema, is_refused) {
             return Err(Error::Query(format!(
-                "column {column}: Parquet has no type for {data_type}; leave it out by --select, or write Arrow IPC"
+                "column {column}: Parquet has no type for {data_type}; exclude it with --select, or write Arrow IPC"
             )));
         }
         Ok(Encoder { columns: Arc::new(Columns::new(schema, compression)?) })

@@ -280,14 +280,14 @@ fn verdict(result: &FitResult) -> String {
     match (kept, result.figures.len()) {
         (0, _) => {}
         (kept, all) if kept == all => {
-            sentences.push("The trace determines none of the figures; all stay as they were.".to_owned())
+            sentences.push("The trace determines none of the figures; all keep their values.".to_owned())
         }
         (1, all) => {
-            sentences.push(format!("The trace does not determine 1 of {all} figures, which stays as it was."))
+            sentences.push(format!("The trace does not determine 1 of {all} figures, which keeps its value."))
         }
         (kept, all) => {
             sentences.push(format!(
-                "The trace does not determine {kept} of {all} figures, which stay as they were."
+                "The trace does not determine {kept} of {all} figures, which keep their values."
             ));
         }
     }

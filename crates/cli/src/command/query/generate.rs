@@ -103,7 +103,7 @@ impl Generate {
             unknown.retain(|column| !has(&column));
             ensure!(
                 self.columns.is_empty() || !options.columns.is_empty(),
-                "--columns: {name} has none of them; leave it out of --tables, or name one of its columns"
+                "--columns: {name} has none of them; remove it from --tables, or name one of its columns"
             );
             tables.push((self.output.join(format!("{name}.{ending}")), options));
         }

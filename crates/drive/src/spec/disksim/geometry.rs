@@ -39,7 +39,7 @@ pub(super) fn geometry(
         };
         let fields = ZoneFields::read(block, warnings)?;
         if fields.first.value < next {
-            let before = format!("lies inside the zone before, which goes on to cylinder {}", next - 1);
+            let before = format!("lies inside the previous zone, which extends to cylinder {}", next - 1);
             return Err(fields.first.fault(format!("cylinder {} {before}", fields.first.value)));
         }
         zones.push(zone(&fields, layout, warnings)?);
@@ -50,7 +50,9 @@ pub(super) fn geometry(
     }
     if next > model.cylinders.value {
         warnings.push(
-            model.cylinders.warning(format!("the zones go on to cylinder {}; the zones are taken", next - 1)),
+            model
+                .cylinders
+                .warning(format!("the zones extend to cylinder {}; the zones are taken", next - 1)),
         );
     }
     Ok(GeometrySpec {

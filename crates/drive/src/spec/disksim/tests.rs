@@ -116,7 +116,7 @@ fn sectors_of_the_hps_slip_whole_tracks() {
     let second = measured("hp_c2490a");
     assert_eq!(chs(&second.spec, 0), (1, 4, 0));
     assert_eq!(second.spec.servo.write_settle, SignedNanos(-642_000));
-    let cylinders = "Number of cylinders = 2629: the zones go on to cylinder 2629; the zones are taken";
+    let cylinders = "Number of cylinders = 2629: the zones extend to cylinder 2629; the zones are taken";
     assert!(second.warnings.iter().any(|warning| warning == cylinders), "{:?}", second.warnings);
 }
 
@@ -547,7 +547,7 @@ fn what_is_wrong_is_said_with_its_line() {
         (
             "First cylinder number = 10",
             "First cylinder number = 9",
-            "line 24: First cylinder number: cylinder 9 lies inside the zone before, which goes on to cylinder 9",
+            "line 24: First cylinder number: cylinder 9 lies inside the previous zone, which extends to cylinder 9",
         ),
         (
             "Last cylinder number = 19",
