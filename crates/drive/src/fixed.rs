@@ -315,7 +315,8 @@ mod tests {
     fn nonsense_is_refused_in_words() {
         let error = |text: &str| text.parse::<FixedSpec>().unwrap_err().to_string();
         assert!(
-            error("fixed:latenz=1ms").starts_with("`latenz=1ms` cannot be part of a fixed device: it has")
+            error("fixed:latenz=1ms")
+                .starts_with("`latenz=1ms` cannot be part of a fixed device: the keys are")
         );
         assert!(
             error("latency=1ms,size=1GiB,latency=2ms")

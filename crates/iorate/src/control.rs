@@ -278,7 +278,7 @@ mod tests {
         assert!(matches!(control.look(false).unwrap_err(), Error::Broken { .. }));
         let control = Control::open("/proc").unwrap();
         assert!(
-            control.look(false).unwrap_err().to_string().starts_with("/proc is not on a mount of sakiyomi's")
+            control.look(false).unwrap_err().to_string().starts_with("/proc is not on a mount of sakiyomi")
         );
         assert!(matches!(Control::open("/nowhere/at/all").unwrap_err(), Error::Open { .. }));
     }

@@ -53,8 +53,8 @@ fn what_cannot_be_asked_is_refused_in_a_sentence() {
 fn a_program_that_cannot_have_its_rate_is_not_run_and_its_code_tells_so() {
     let scratch = Scratch::new("iorate_not_run");
     for (words, sentence) in [
-        ("iorate run 20 . -- touch file", "is not on a mount of sakiyomi's"),
-        ("iorate run 20 . --children -- touch file", "is not on a mount of sakiyomi's"),
+        ("iorate run 20 . -- touch file", "is not on a mount of sakiyomi"),
+        ("iorate run 20 . --children -- touch file", "is not on a mount of sakiyomi"),
         ("iorate run 20 missing -- touch file", "cannot open missing: "),
         ("iorate run . -- touch file", "a rate of . is not possible"),
         ("iorate run 20 . touch file", "unexpected value 'file'"),

@@ -167,7 +167,7 @@ fn what_cannot_be_judged_is_refused_by_name() {
     scratch.file("back.csv", format!("{columns}\n0,read,0,512,5,9\n"));
     assert!(on("back.csv", "").contains("check response_ns and started_ns"));
     scratch.file("far.csv", format!("{columns}\n0,read,0,512,18446744073709551615,0\n"));
-    assert!(on("far.csv", "").contains("pass 292 years"));
+    assert!(on("far.csv", "").contains("exceed 292 years"));
     assert!(on("nowhere.trace", "--out out").contains("nowhere.trace"));
     assert_eq!(scratch.names("."), ["asked.csv", "back.csv", "far.csv", "labelled.trace"]);
 }

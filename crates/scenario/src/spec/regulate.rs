@@ -460,7 +460,7 @@ mod tests {
             ("margin = '4'", "write it like `late=0.04`"),
             ("window = 'last=0'", "regulate.window: last 1"),
             ("release = 'soon'", "or `off`"),
-            ("release = '0s'", "regulate.release: longer than nothing"),
+            ("release = '0s'", "regulate.release: more than 0"),
             ("depth = 0", "regulate.depth: 1 to 32"),
             ("polisy = 'ours'", "regulate.polisy: there is no such key; did you mean regulate.policy?"),
         ] {
