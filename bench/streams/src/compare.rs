@@ -303,7 +303,7 @@ impl Figures {
 /// A percentile of the latency in nanoseconds, if at least one row is beyond it.
 fn percentile(outcome: &Outcome, quantile: f64) -> Option<u64> {
     let beyond = outcome.latency.len() as f64 * (1.0 - quantile);
-    // Of 1,000 rows 0.9999999 are beyond 99.9 %.
+    // In floating point, 0.9999999 of 1,000 rows are beyond 99.9 %.
     (beyond > 0.999).then(|| outcome.latency.value_at_quantile(quantile))
 }
 

@@ -91,7 +91,7 @@ impl Pool {
         Pool { events, persons, auctions }
     }
 
-    /// The event at an index, in a repetition of the pool, at a time. Identities go on from one repetition to the next.
+    /// The event at an index, in a repetition of the pool, at a time. Identities continue from one repetition to the next.
     fn event(&self, index: usize, repetition: u64, time_ns: u64) -> Event {
         let (persons, auctions) = (repetition * self.persons, repetition * self.auctions);
         match &self.events[index] {

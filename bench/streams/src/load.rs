@@ -14,7 +14,7 @@ use crate::query::{Query, Row, Windows};
 pub enum Pace {
     /// At their scheduled times, or as soon after them as the engine can. Latencies count from the schedule.
     Scheduled,
-    /// As fast as the engine can.
+    /// Events are sent as fast as the engine accepts them.
     Unlimited,
 }
 
@@ -63,7 +63,8 @@ pub struct Outcome {
     pub cpu: Duration,
     /// The rows.
     pub results: Results,
-    /// Of each row from its scheduled time to the sink, in nanoseconds. The scheduled time is that of the latest event
+    /// Latency of each row from its scheduled time to the sink, in nanoseconds. The scheduled time is that of
+    /// the latest event
     /// that the row needed, or the end of its window.
     pub latency: Histogram<u64>,
 }
@@ -130,7 +131,7 @@ impl Moment {
     }
 }
 
-/// Largest latency that is told from larger ones: a run is shorter.
+/// Largest latency that is distinguished from larger ones: a run is shorter.
 const LATENCY_MAX_NS: u64 = 1_000_000_000_000;
 
 /// Significant digits of a latency, as in the histograms of `sakiyomi-stream`.

@@ -1,4 +1,4 @@
-//! The same query as a pipeline in TOML and as a program in Rust, over the same lines of JSON.
+//! Compares one query as a pipeline in TOML and as a program in Rust, over the same lines of JSON.
 //!
 //! Both read bids from memory, on one worker, and drop their rows at the sink. The program is what its author would
 //! write: a source that reads lines by `serde_json` into a struct, and typed operators. The pipeline has one thread more,

@@ -53,9 +53,9 @@ typedef struct sakiyomi_prefetch_statistics {
     uint64_t prefetched_bytes;
     /* Number of reads in which the program waited for I/O, and total time of these waits in nanoseconds. */
     uint64_t waits;
-    uint64_t waited_ns;
+    uint64_t io_wait_ns;
     /* Estimated additional waiting time without prefetching, in nanoseconds. */
-    uint64_t hidden_ns;
+    uint64_t io_hidden_ns;
     /* Bytes requested ahead of the program's position. */
     uint64_t ahead_bytes;
 } sakiyomi_prefetch_statistics;

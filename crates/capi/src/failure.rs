@@ -28,7 +28,7 @@ impl Failure {
         Failure { number: libc::ESRCH, text: format!("there is no process {pid}") }
     }
 
-    /// An error of a system call; `what` names the operation that failed.
+    /// Returns an error of a system call; `what` names the operation that failed.
     pub(crate) fn system(what: &str, error: &io::Error) -> Failure {
         Failure { number: number_of(error), text: format!("{what}: {error}") }
     }
@@ -41,7 +41,7 @@ impl From<sakiyomi_io::Error> for Failure {
             sakiyomi_io::Error::Open { source, .. } => number_of(source),
             _ => libc::EIO,
         };
-        Failure { number, text: in_full(&error) }
+        Failure { number, text: error_chain(&error) }
     }
 }
 
@@ -55,7 +55,7 @@ impl From<sakiyomi_iorate::Error> for Failure {
             // Errors inside the mount, and refusals added by later versions.
             _ => libc::EIO,
         };
-        Failure { number, text: in_full(&error) }
+        Failure { number, text: error_chain(&error) }
     }
 }
 
@@ -72,7 +72,7 @@ fn number_of_refusal(why: &Refusal) -> i32 {
     }
 }
 
-fn in_full(error: &dyn Error) -> String {
+fn error_chain(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn guarded<T: From<i32>>(work: impl FnOnce() -> Result<T, Failure>) -
 fn of_panic(panic: &(dyn Any + Send)) -> Failure {
     let why = panic.downcast_ref::<&str>().copied();
     let why = why.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown");
-    let text = format!("a mistake in sakiyomi itself ({why}); please report it");
+    let text = format!("a bug in sakiyomi ({why}); please report it");
     Failure { number: libc::EIO, text }
 }
 
@@ -130,9 +130,9 @@ mod tests {
             Refusal::NoRoom { words: "45 % can".to_owned(), best_percent: Some(45), best_every_ns: None };
         for (why, number, words) in [
             (Refusal::NoProcess { pid: 7 }, libc::ESRCH, "there is no process 7"),
-            (Refusal::NotYours { what: "process 7".to_owned() }, libc::EPERM, "another user's"),
+            (Refusal::NotYours { what: "process 7".to_owned() }, libc::EPERM, "belongs to another user"),
             (Refusal::NotRegulated, libc::ENOTTY, "mounted without --regulate"),
-            (Refusal::BadRate { asked: "0 %".to_owned() }, libc::EINVAL, "ask for 1 to 100 %"),
+            (Refusal::BadRate { asked: "0 %".to_owned() }, libc::EINVAL, "request 1 to 100 %"),
             (no_room, libc::EBUSY, "45 % can"),
         ] {
             let failed: i32 = guarded(|| {

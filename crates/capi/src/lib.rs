@@ -48,9 +48,9 @@ pub struct Statistics {
     /// Number of reads that waited for the device.
     pub waits: u64,
     /// Total time of these waits.
-    pub waited_ns: u64,
+    pub io_wait_ns: u64,
     /// Estimated waiting time avoided by reading ahead.
-    pub hidden_ns: u64,
+    pub io_hidden_ns: u64,
     /// Bytes requested ahead of the program's position.
     pub ahead_bytes: u64,
 }
@@ -192,8 +192,8 @@ pub unsafe extern "C" fn sakiyomi_prefetch_stats(
             read_bytes: done.read_bytes,
             prefetched_bytes: done.prefetched_bytes,
             waits: done.waits,
-            waited_ns: nanos(done.waited),
-            hidden_ns: nanos(done.hidden),
+            io_wait_ns: nanos(done.io_wait),
+            io_hidden_ns: nanos(done.io_hidden),
             ahead_bytes: done.ahead.end - done.ahead.start,
         };
         // SAFETY: not null and of this size, as checked above.
@@ -237,8 +237,7 @@ pub unsafe extern "C" fn sakiyomi_set_iorate(
             return Err(Failure::no_process(pid));
         };
         let Some(percent) = u32::try_from(req_iorate).ok().filter(|&percent| percent <= 100) else {
-            let text =
-                format!("a rate of {req_iorate} % is not possible; give 1 to 100, or 0 to take it back");
+            let text = format!("a rate of {req_iorate} % is not possible; give 1 to 100, or 0 to clear it");
             return Err(Failure::invalid(text));
         };
         sakiyomi_iorate::set_iorate(pid, path, percent)?;

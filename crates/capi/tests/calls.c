@@ -18,8 +18,8 @@ _Static_assert(offsetof(sakiyomi_prefetch_statistics, read_bytes) == STATISTICS_
 _Static_assert(offsetof(sakiyomi_prefetch_statistics, prefetched_bytes) == STATISTICS_PREFETCHED_BYTES_AT,
                "prefetched_bytes");
 _Static_assert(offsetof(sakiyomi_prefetch_statistics, waits) == STATISTICS_WAITS_AT, "waits");
-_Static_assert(offsetof(sakiyomi_prefetch_statistics, waited_ns) == STATISTICS_WAITED_NS_AT, "waited_ns");
-_Static_assert(offsetof(sakiyomi_prefetch_statistics, hidden_ns) == STATISTICS_HIDDEN_NS_AT, "hidden_ns");
+_Static_assert(offsetof(sakiyomi_prefetch_statistics, io_wait_ns) == STATISTICS_IO_WAIT_NS_AT, "io_wait_ns");
+_Static_assert(offsetof(sakiyomi_prefetch_statistics, io_hidden_ns) == STATISTICS_IO_HIDDEN_NS_AT, "io_hidden_ns");
 _Static_assert(offsetof(sakiyomi_prefetch_statistics, ahead_bytes) == STATISTICS_AHEAD_BYTES_AT, "ahead_bytes");
 
 static void check(int holds, const char *what, int line) {

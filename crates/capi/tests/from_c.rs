@@ -12,7 +12,7 @@ use std::time::Duration;
 use sakiyomi::Statistics;
 use sakiyomi_iorate::Control;
 use sakiyomi_iorate::protocol::{Rate, Target};
-use sakiyomi_mount::{Behind, Options, Regulate, mount};
+use sakiyomi_mount::{EmulatedStorage, Options, Regulate, mount};
 
 /// How a program is linked with the library.
 #[derive(Clone, Copy, Debug)]
@@ -88,8 +88,8 @@ fn layout() -> Vec<String> {
         read_bytes,
         prefetched_bytes,
         waits,
-        waited_ns,
-        hidden_ns,
+        io_wait_ns,
+        io_hidden_ns,
         ahead_bytes
     ));
     layout.into_iter().map(|(name, value)| format!("-D{name}={value}")).collect()
@@ -142,13 +142,13 @@ fn the_example_says_why_a_rate_is_not_given() {
     for (words, sentence) in [
         (
             [&own, "/proc", "20"],
-            "/proc is not on a mount of sakiyomi's; `sakiyomi mount BACKING DIR --regulate` makes one",
+            "/proc is not on a mount of sakiyomi; create one with `sakiyomi mount BACKING DIR --regulate`",
         ),
         (
             [&own, "/nowhere/at/all", "20"],
             "cannot open /nowhere/at/all: No such file or directory (os error 2)",
         ),
-        ([&own, "/proc", "120"], "a rate of 120 % is not possible; give 1 to 100, or 0 to take it back"),
+        ([&own, "/proc", "120"], "a rate of 120 % is not possible; give 1 to 100, or 0 to clear it"),
         (["-3", "/proc", "20"], "there is no process -3"),
     ] {
         let Some(program) = compiled("iorate", "examples/iorate.c", Linked::Shared) else { return };
@@ -168,7 +168,7 @@ fn the_example_gives_a_rate_and_takes_it_back() {
     for directory in [&backing, &disk] {
         fs::create_dir_all(directory).unwrap();
     }
-    let behind = Some(Behind::Fixed("fixed:latency=1ms".parse().unwrap()));
+    let behind = Some(EmulatedStorage::Fixed("fixed:latency=1ms".parse().unwrap()));
     let options = Options { behind, regulate: Some(Regulate::default()), ..Options::default() };
     let mounted = mount(&backing, &disk, &options).unwrap();
     let pid = std::process::id();

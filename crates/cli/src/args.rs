@@ -21,7 +21,7 @@ pub(crate) const HELP: &str =
 /// The drive, and changes of its settings.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DriveArgs {
-    /// A built-in drive (`sakiyomi drive list`), a TOML file, or DiskSim's .diskspecs or .parv
+    /// A built-in drive (`sakiyomi drive list`), a TOML file, or a .diskspecs or .parv file of DiskSim
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) drive: String,
     /// Change a setting of the drive, such as cache.read_ahead.max=1MiB; may be repeated
@@ -55,13 +55,13 @@ const REPLAYING: &str = "Replaying the trace";
 /// How a trace is read.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TraceArgs {
-    /// The trace's format, if it is not recognised (`sakiyomi trace formats`)
+    /// Format of the trace, as listed by `sakiyomi trace formats` [default: detected]
     #[arg(long, help_heading = READING, value_name = "NAME")]
     format: Option<Format>,
-    /// Use only this device of a trace of several
+    /// Use only the requests to this device, of a trace with several devices
     #[arg(long, help_heading = READING, value_name = "N", value_parser = parse_device, conflicts_with = "map")]
     device: Option<u32>,
-    /// How to put several devices on one drive: concat places them one after the other
+    /// Map several devices to one drive: concat places them one after the other
     #[arg(long, help_heading = READING, value_name = "HOW", value_parser = ["concat"])]
     map: Option<String>,
     /// Sort records that are out of order by up to this time
@@ -70,7 +70,7 @@ pub(crate) struct TraceArgs {
     /// Multiply arrival and think times by this factor; 0.5 is twice as fast
     #[arg(long, help_heading = READING, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
     time_scale: f64,
-    /// blkparse: the action that is taken as the arrival of a command
+    /// Action of blkparse's output that counts as the arrival of a command
     #[arg(long, help_heading = READING, value_name = "LETTER", default_value = "Q")]
     action: char,
 }
@@ -79,7 +79,7 @@ impl TraceArgs {
     pub(crate) fn options(&self) -> Result<ReadOptions> {
         let action = u8::try_from(self.action).ok().filter(u8::is_ascii);
         let action = action.with_context(|| {
-            format!("--action {}: give one of blkparse's letters, such as Q, D or C", self.action)
+            format!("--action {}: give one of blkparse's action letters, such as Q, D or C", self.action)
         })?;
         Ok(ReadOptions {
             format: self.format,
@@ -92,9 +92,9 @@ impl TraceArgs {
     }
 
     /// Describes how the trace is read, where options change its content.
-    fn in_words(&self) -> impl Iterator<Item = String> {
+    fn describe(&self) -> impl Iterator<Item = String> {
         let device = self.device.map(|device| format!("device {device}"));
-        let map = self.map.as_ref().map(|_| "devices one behind the other".to_owned());
+        let map = self.map.as_ref().map(|_| "devices concatenated".to_owned());
         let scale = (self.time_scale != 1.0).then(|| format!("times x {}", self.time_scale));
         [device, map, scale].into_iter().flatten()
     }
@@ -106,13 +106,13 @@ const HOST_QUEUE_DEFAULT: u32 = 1 << 20;
 /// How a trace is replayed.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// Issue each request at its recorded time [default, unless the trace is of a closed loop]
+    /// Issue each request at its recorded time [default, unless the trace records a closed loop]
     #[arg(long, help_heading = REPLAYING, conflicts_with = "closed_loop")]
     open_loop: bool,
     /// Issue each request when an earlier one completes, after the trace's think time if it has one
     #[arg(long, help_heading = REPLAYING)]
     closed_loop: bool,
-    /// Closed loop: number of requests outstanding [default: 1]
+    /// Number of outstanding requests of the closed loop [default: 1]
     #[arg(long, help_heading = REPLAYING, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     outstanding: Option<u32>,
     /// Maximum requests queued in the host while the drive's queue is full
@@ -134,7 +134,7 @@ impl ReplayArgs {
             None => Pace::Open,
             Some(outstanding) => {
                 bail!(
-                    "--outstanding {outstanding} is for a closed loop, and this is an open one; add --closed-loop"
+                    "--outstanding {outstanding}: only a closed loop has a number of outstanding requests; add --closed-loop"
                 )
             }
         };
@@ -149,7 +149,7 @@ pub(crate) struct WorkloadArgs {
     pub(crate) trace: PathBuf,
     #[command(flatten)]
     pub(crate) drive: DriveArgs,
-    /// Leave everything before this time out of the results
+    /// Warm-up: exclude everything before this time from the results
     #[arg(long, value_name = "TIME", default_value = "0")]
     pub(crate) warm_up: Nanos,
     #[command(flatten)]
@@ -165,12 +165,12 @@ impl WorkloadArgs {
     }
 
     /// Describes how the trace is replayed for a result, unless simply at its own times.
-    pub(crate) fn in_words(&self, replay: &Replay) -> Vec<String> {
+    pub(crate) fn describe(&self, replay: &Replay) -> Vec<String> {
         let mut words = Vec::new();
         if let Pace::Closed { outstanding } = replay.pace {
             words.push(format!("closed loop, {outstanding} outstanding"));
         }
-        words.extend(self.reading.in_words());
+        words.extend(self.reading.describe());
         words.extend(self.replaying.wrap.then(|| "wrapped".to_owned()));
         let bounded = replay.host_queue != HOST_QUEUE_DEFAULT as usize;
         words.extend(bounded.then(|| format!("host queue of {}", replay.host_queue)));
@@ -194,9 +194,9 @@ pub(crate) struct MeasurementArgs {
 
 impl MeasurementArgs {
     /// Describes how the trace is read and replayed, for a result.
-    pub(crate) fn in_words(&self, pace: Option<&str>) -> Vec<String> {
+    pub(crate) fn describe(&self, pace: Option<&str>) -> Vec<String> {
         let wrapped = self.wrap.then(|| "wrapped".to_owned());
-        pace.map(str::to_owned).into_iter().chain(self.reading.in_words()).chain(wrapped).collect()
+        pace.map(str::to_owned).into_iter().chain(self.reading.describe()).chain(wrapped).collect()
     }
 }
 

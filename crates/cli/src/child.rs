@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use sakiyomi_os::process::command::{StartError, Status, end_by};
 
-use crate::console::complain;
+use crate::console::print_error;
 
 /// Exit code if this command itself fails, as with `env`, `nice` and `timeout`.
 pub(crate) const OWN_FAILURE_CODE: u8 = 125;
@@ -15,7 +15,7 @@ const NOT_FOUND_CODE: u8 = 127;
 
 /// Reports why the program was not run, or not to its end; returns the exit code.
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
-    complain(&format!("{error:#}"));
+    print_error(&format!("{error:#}"));
     match error.downcast_ref::<StartError>() {
         Some(StartError::NotFound(_)) => NOT_FOUND_CODE,
         Some(StartError::NotExecutable(..)) => NOT_EXECUTABLE_CODE,
@@ -27,7 +27,7 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
 /// Exits with the status of the program, after all output was written.
 pub(crate) fn end_as(status: Status) -> ExitCode {
     match status {
-        // As with `wait`, which returns the low byte.
+        // `wait` returns only the low byte as well.
         Status::Code(code) => ExitCode::from(code as u8),
         Status::Signal(signal) => {
             end_by(signal);

@@ -58,8 +58,8 @@ use crate::tables::run_command;
 ",
     after_help = "Sizes: KiB MiB GiB are powers of 1024, kB MB GB powers of 1000; a bare K, M, G means the 1024 kind.
 Durations need their unit: 250us, 1.5ms, 10s.
-`sakiyomi NAME` of another NAME runs the program sakiyomi-NAME in PATH, if there is one, with all that follows.
-Exit codes: 0 done, 1 a check that was asked for failed, 2 usage or operating error; 130 ended by Ctrl-C.
+`sakiyomi NAME` with any other NAME runs the program sakiyomi-NAME from PATH, if there is one, with the remaining arguments.
+Exit codes: 0 success, 1 a requested check failed, 2 usage or operating error; 130 ended by Ctrl-C.
 `run` and `iorate run` exit with the code of their command, `wc` and `grep` with those of GNU's."
 )]
 pub(crate) struct Cli {
@@ -69,17 +69,17 @@ pub(crate) struct Cli {
     pub(crate) common: Common,
 }
 
-/// What sakiyomi can do.
+/// The commands of sakiyomi.
 #[derive(Debug, Subcommand)]
 #[command(disable_help_subcommand = true)]
 pub(crate) enum Command {
-    /// Simulate a block trace on a hard disk: cache hits, response times, what the mechanism does
+    /// Simulate a block trace on a hard disk: cache hits, response times, and disk time
     #[command(help_template = HELP, before_help = sim::EXAMPLES)]
     Sim(sim::Sim),
     /// Compare two simulations, side by side on the same scales
     #[command(help_template = HELP, before_help = compare::EXAMPLES)]
     Compare(compare::Compare),
-    /// Simulate every combination of settings, and mark those that no other one beats
+    /// Simulate every combination of settings, and mark the Pareto-optimal ones
     #[command(help_template = HELP, before_help = sweep::EXAMPLES)]
     Sweep(sweep::Sweep),
     /// Join the shards of a sweep or an experiment into the result of a single run
@@ -100,13 +100,13 @@ pub(crate) enum Command {
     /// Unmount a directory mounted by sakiyomi
     #[command(help_template = HELP, before_help = umount::EXAMPLES)]
     Umount(umount::Umount),
-    /// Measure methods of I/O: throughput, CPU time, and whether the storage or the CPU is the limit
+    /// Measure I/O methods: throughput, CPU time, and whether the storage or the CPU is the limit
     #[command(help_template = HELP, before_help = probe::EXAMPLES)]
     Probe(probe::Probe),
     /// Run experiments in virtual time: programs, page cache, prefetching, regulation and a drive together
     #[command(subcommand, help_template = HELP, before_help = scenario::EXAMPLES)]
     Scenario(scenario::Command),
-    /// Repeat the experiments of the five papers, with the published figures beside
+    /// Repeat the experiments of the five papers, and compare them with the published figures
     #[command(help_template = HELP, before_help = reproduce::EXAMPLES)]
     Reproduce(reproduce::Reproduce),
     /// Count lines, words, characters and bytes as GNU wc does, on all cores
@@ -121,7 +121,7 @@ pub(crate) enum Command {
     /// Join two tables on equal columns, within a memory limit
     #[command(help_template = HELP, before_help = join::EXAMPLES)]
     Join(Box<join::Join>),
-    /// Sums, means, extremes and counts of groups of rows, within a memory limit
+    /// Compute sums, means, extremes and counts of groups of rows, within a memory limit
     #[command(help_template = HELP, before_help = aggregate::EXAMPLES)]
     Aggregate(Box<aggregate::Aggregate>),
     /// Generate TPC-H tables, run query 1, calibrate and explain operators
@@ -169,7 +169,7 @@ pub(crate) fn exit_with(error: &clap::Error) -> ! {
             Ok(()) => 0,
             Err(error) if crate::is_closed_pipe(&error) => 0,
             Err(error) => {
-                console::complain(&format!("{error:#}"));
+                console::print_error(&format!("{error:#}"));
                 usage_error_code()
             }
         }

@@ -14,7 +14,7 @@ use anyhow::Result;
 use clap::Command;
 use clap_complete::Shell;
 
-use crate::console::say;
+use crate::console::print_text;
 use target::Target;
 
 /// First argument with which a shell requests completions.
@@ -22,20 +22,20 @@ const REQUEST: &str = "__complete";
 
 /// Names that the shell itself adds to the candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Also {
+enum ShellNames {
     Nothing,
     Files,
     Directories,
     Commands,
 }
 
-impl Also {
+impl ShellNames {
     fn name(self) -> &'static str {
         match self {
-            Also::Nothing => "nothing",
-            Also::Files => "files",
-            Also::Directories => "directories",
-            Also::Commands => "commands",
+            ShellNames::Nothing => "nothing",
+            ShellNames::Files => "files",
+            ShellNames::Directories => "directories",
+            ShellNames::Commands => "commands",
         }
     }
 }
@@ -56,8 +56,8 @@ impl Candidate {
 
 /// The completions of a word.
 #[derive(Debug, PartialEq, Eq)]
-struct Answer {
-    also: Also,
+struct Candidates {
+    also: ShellNames,
     candidates: Vec<Candidate>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn requested(cli: impl FnOnce() -> Command) -> Option<Result<ExitCode
     (arguments.next()? == REQUEST).then(|| {
         let index = arguments.next().and_then(|index| index.to_str()?.parse().ok()).unwrap_or(0);
         let words: Vec<String> = arguments.map(lossy).collect();
-        say(&as_lines(&answer(cli(), &words, index))).map(|()| ExitCode::SUCCESS)
+        print_text(&as_lines(&answer(cli(), &words, index))).map(|()| ExitCode::SUCCESS)
     })
 }
 
@@ -76,7 +76,7 @@ fn lossy(word: OsString) -> String {
 }
 
 /// Completes `words[index]` of a command line, whose first word is the program.
-fn answer(mut cli: Command, words: &[String], index: usize) -> Answer {
+fn answer(mut cli: Command, words: &[String], index: usize) -> Candidates {
     cli.build();
     let before = &words[..index.min(words.len())];
     let current = words.get(index).map_or("", String::as_str);
@@ -88,7 +88,7 @@ fn answer(mut cli: Command, words: &[String], index: usize) -> Answer {
 
 /// Formats the output for the shell: a line with the names that the shell adds, then a line for each candidate: the
 /// word, a tab, the description.
-fn as_lines(answer: &Answer) -> String {
+fn as_lines(answer: &Candidates) -> String {
     let mut text = format!("{}\n", answer.also.name());
     for Candidate { word, description } in &answer.candidates {
         let first = description.lines().next().unwrap_or_default().replace('\t', " ");
@@ -100,7 +100,7 @@ fn as_lines(answer: &Answer) -> String {
 /// Returns the script that `shell` reads to complete the command line `cli`.
 ///
 /// # Errors
-/// Those of clap_complete.
+/// Returns the errors of clap_complete.
 pub(crate) fn script(shell: Shell, mut cli: Command) -> Result<String> {
     Ok(match shell {
         Shell::Bash => include_str!("completion/sakiyomi.bash").to_owned(),
@@ -123,7 +123,7 @@ mod tests {
     use crate::command::Cli;
 
     /// Returns the completions at the end of a line, and the names that the shell adds.
-    fn at_end(line: &str) -> (Vec<String>, Also) {
+    fn at_end(line: &str) -> (Vec<String>, ShellNames) {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let answer = answer(Cli::command(), &words, words.len() - 1);
         (answer.candidates.into_iter().map(|candidate| candidate.word).collect(), answer.also)
@@ -139,14 +139,14 @@ mod tests {
     #[test]
     fn commands_and_options_are_offered_where_they_may_stand() {
         offers("sakiyomi ", &["sim", "sweep", "trace", "completions"]);
-        assert_eq!(at_end("sakiyomi sw"), (vec!["sweep".to_owned()], Also::Nothing));
+        assert_eq!(at_end("sakiyomi sw"), (vec!["sweep".to_owned()], ShellNames::Nothing));
         offers("sakiyomi trace generate ", &["zipf", "pc"]);
         offers("sakiyomi sim --", &["--drive", "--set", "--json", "--help"]);
         offers("sakiyomi -", &["-q", "-h", "-V", "--version"]);
         assert!(at_end("sakiyomi sim trace --drive x --jso").0 == ["--json"]);
         // A value is not a command, and options end at --.
         assert_eq!(at_end("sakiyomi --color ").0, ["auto", "always", "never"]);
-        assert_eq!(at_end("sakiyomi run -- --"), (vec![], Also::Commands));
+        assert_eq!(at_end("sakiyomi run -- --"), (vec![], ShellNames::Commands));
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
         for line in ["sakiyomi sim t --drive ", "sakiyomi sim --drive ", "sakiyomi drive show "] {
             let (words, also) = at_end(line);
             assert!(words.len() >= 7 && words.contains(&"nearline-18tb".to_owned()), "{line}: {words:?}");
-            assert_eq!(also, Also::Files, "{line}");
+            assert_eq!(also, ShellNames::Files, "{line}");
         }
         assert_eq!(at_end("sakiyomi sim t --drive near").0, ["nearline-18tb"]);
         assert_eq!(at_end("sakiyomi sim t --drive=near").0, ["--drive=nearline-18tb"]);
@@ -170,7 +170,7 @@ mod tests {
             ["cache.segments.mode=fixed", "cache.segments.mode=adaptive"]
         );
         assert_eq!(at_end("sakiyomi sweep t --vary queue.policy=fcfs,sp").0, ["queue.policy=fcfs,sptf"]);
-        assert_eq!(at_end("sakiyomi sim t --set queue.depth="), (vec![], Also::Nothing));
+        assert_eq!(at_end("sakiyomi sim t --set queue.depth="), (vec![], ShellNames::Nothing));
         offers("sakiyomi sim t --set geometry.zones.3.s", &["geometry.zones.3.spares="]);
     }
 
@@ -208,25 +208,25 @@ mod tests {
     #[test]
     fn paths_and_commands_are_left_to_the_shell() {
         for (line, also) in [
-            ("sakiyomi sim ", Also::Files),
-            ("sakiyomi sim t --drive d --out ", Also::Directories),
-            ("sakiyomi mount ", Also::Directories),
-            ("sakiyomi mount files ", Also::Directories),
-            ("sakiyomi umount ", Also::Directories),
-            ("sakiyomi iorate set 1 ", Also::Directories),
-            ("sakiyomi iorate run 20 /mnt -- ", Also::Commands),
-            ("sakiyomi run ", Also::Commands),
-            ("sakiyomi run -- gz", Also::Commands),
-            ("sakiyomi run -- gzip -k ", Also::Files),
-            ("sakiyomi run gzip -k ", Also::Files),
-            ("sakiyomi wc -lw a ", Also::Files),
-            ("sakiyomi grep -m 5 pattern ", Also::Files),
-            ("sakiyomi compare a ", Also::Files),
-            ("sakiyomi trace convert a ", Also::Files),
-            ("sakiyomi drive fit t --out ", Also::Files),
-            ("sakiyomi scenario run ", Also::Files),
-            ("sakiyomi sim a b ", Also::Nothing),
-            ("sakiyomi sim t --warm-up ", Also::Nothing),
+            ("sakiyomi sim ", ShellNames::Files),
+            ("sakiyomi sim t --drive d --out ", ShellNames::Directories),
+            ("sakiyomi mount ", ShellNames::Directories),
+            ("sakiyomi mount files ", ShellNames::Directories),
+            ("sakiyomi umount ", ShellNames::Directories),
+            ("sakiyomi iorate set 1 ", ShellNames::Directories),
+            ("sakiyomi iorate run 20 /mnt -- ", ShellNames::Commands),
+            ("sakiyomi run ", ShellNames::Commands),
+            ("sakiyomi run -- gz", ShellNames::Commands),
+            ("sakiyomi run -- gzip -k ", ShellNames::Files),
+            ("sakiyomi run gzip -k ", ShellNames::Files),
+            ("sakiyomi wc -lw a ", ShellNames::Files),
+            ("sakiyomi grep -m 5 pattern ", ShellNames::Files),
+            ("sakiyomi compare a ", ShellNames::Files),
+            ("sakiyomi trace convert a ", ShellNames::Files),
+            ("sakiyomi drive fit t --out ", ShellNames::Files),
+            ("sakiyomi scenario run ", ShellNames::Files),
+            ("sakiyomi sim a b ", ShellNames::Nothing),
+            ("sakiyomi sim t --warm-up ", ShellNames::Nothing),
         ] {
             assert_eq!(at_end(line).1, also, "{line}");
         }

@@ -19,7 +19,7 @@ pub(crate) struct Common {
     /// Suppress progress and notes on standard error
     #[arg(short, long, global = true, help_heading = "Common options")]
     pub(crate) quiet: bool,
-    /// When to colour standard output
+    /// When to color standard output
     #[arg(
         long,
         global = true,
@@ -34,7 +34,7 @@ pub(crate) struct Common {
 impl Common {
     /// Writes a result to stdout: as JSON if requested, otherwise as text.
     pub(crate) fn tell(&self, document: &impl Serialize, words: impl FnOnce(Style) -> String) -> Result<()> {
-        if self.json { say_json(document) } else { say(&words(self.color.style())) }
+        if self.json { print_pretty_json(document) } else { print_text(&words(self.color.style())) }
     }
 
     /// Writes a result to stdout: as JSON if requested, otherwise as its report.
@@ -50,7 +50,7 @@ impl Common {
     }
 }
 
-/// When to use colour.
+/// When to use color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Colour {
     /// On a terminal, unless `NO_COLOR` is set.
@@ -65,7 +65,7 @@ pub(crate) enum Colour {
 const WIDTH_MAX_COLUMNS: usize = 110;
 
 impl Colour {
-    /// Returns the style of stdout: colours and width.
+    /// Returns the style of stdout: colors and width.
     pub(crate) fn style(self) -> Style {
         self.style_on(io::stdout().is_terminal())
     }
@@ -107,7 +107,7 @@ impl Write for Stdout {
 }
 
 /// Writes a result to stdout.
-pub(crate) fn say(text: &str) -> Result<()> {
+pub(crate) fn print_text(text: &str) -> Result<()> {
     let end = if text.ends_with('\n') { "" } else { "\n" };
     let mut out = stdout();
     write!(out, "{text}{end}")
@@ -125,18 +125,18 @@ pub(crate) fn print_help(help: &clap::Error) -> Result<()> {
 }
 
 /// Writes a result to stdout as JSON, on several lines.
-pub(crate) fn say_json(value: &impl Serialize) -> Result<()> {
-    say(&serde_json::to_string_pretty(value)?)
+pub(crate) fn print_pretty_json(value: &impl Serialize) -> Result<()> {
+    print_text(&serde_json::to_string_pretty(value)?)
 }
 
 /// Writes a result without circumstances of a run, as a JSON object.
-pub(crate) fn say_result(schema: &str, result: &impl Serialize) -> Result<()> {
-    say_json(&Envelope { schema, result })
+pub(crate) fn print_result(schema: &str, result: &impl Serialize) -> Result<()> {
+    print_pretty_json(&Envelope { schema, result })
 }
 
 /// Writes such a result on one line, for a sequence of results.
-pub(crate) fn say_line(schema: &str, result: &impl Serialize) -> Result<()> {
-    say(&serde_json::to_string(&Envelope { schema, result })?)
+pub(crate) fn print_result_line(schema: &str, result: &impl Serialize) -> Result<()> {
+    print_text(&serde_json::to_string(&Envelope { schema, result })?)
 }
 
 /// JSON envelope of a result without circumstances of a run.
@@ -152,15 +152,15 @@ pub(crate) fn note(text: &str) {
 }
 
 /// Writes a result to stderr as JSON, if stdout belongs to a program.
-pub(crate) fn note_json(value: &impl Serialize) {
+pub(crate) fn note_pretty_json(value: &impl Serialize) {
     match serde_json::to_string_pretty(value) {
         Ok(text) => note(&text),
-        Err(error) => complain(&format!("cannot write the result as JSON: {error}")),
+        Err(error) => print_error(&format!("cannot write the result as JSON: {error}")),
     }
 }
 
 /// Writes an error to stderr.
-pub(crate) fn complain(text: &str) {
+pub(crate) fn print_error(text: &str) {
     note(&format!("sakiyomi: {text}"));
 }
 

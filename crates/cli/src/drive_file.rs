@@ -18,8 +18,11 @@ pub(crate) fn drive_spec(name: &str, common: &Common) -> Result<DriveSpec> {
             Ok(read.drive)
         }
         ending if ending == Some("toml") || name.contains('/') => {
-            let text =
-                read_text(name.as_ref(), "the drive", "`sakiyomi drive show NAME` prints one to begin with")?;
+            let text = read_text(
+                name.as_ref(),
+                "the drive",
+                "`sakiyomi drive show NAME` prints one as a starting point",
+            )?;
             Ok(DriveSpec::from_toml(&text, name)?)
         }
         _ => Ok(builtin(name)?.spec()),
@@ -30,7 +33,7 @@ pub(crate) fn drive_spec(name: &str, common: &Common) -> Result<DriveSpec> {
 pub(crate) fn read_text(path: &Path, what: &str, hint: &str) -> Result<String> {
     fs::read_to_string(path).map_err(|error| {
         let problem = match error.kind() {
-            io::ErrorKind::InvalidData => "it is not a text".to_owned(),
+            io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
             _ => error.to_string(),
         };
         anyhow!("cannot read {what} {}: {problem}; {hint}", path.display())
@@ -54,14 +57,16 @@ impl FromDisksim {
     /// Reads a `.diskspecs` file, with the `.parv` file of the same name beside it if there is one, or a `.parv`
     /// file. Files that they refer to are looked up in the same directory, whatever the working directory.
     pub(crate) fn read(file: &str) -> Result<FromDisksim> {
-        let text = read_text(file.as_ref(), "the drive", "name one of DiskSim's .diskspecs or .parv files")?;
+        let text = read_text(file.as_ref(), "the drive", "name a .diskspecs or .parv file of DiskSim")?;
         let mut files = vec![file.to_owned()];
         let system = if ending(file) == Some("parv") { None } else { beside(file)? };
         files.extend(system.as_ref().map(|(_, name)| name.clone()));
         let mut source = |name: &str| {
             let path = Path::new(file).with_file_name(name);
             let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => "there is no such file beside this one; put it there".to_owned(),
+                io::ErrorKind::NotFound => {
+                    "the file is missing in the directory of the drive's file; put it there".to_owned()
+                }
                 _ => error.to_string(),
             })?;
             let path = path.display().to_string();
@@ -89,6 +94,6 @@ fn beside(file: &str) -> Result<Option<(String, String)>> {
     match fs::read_to_string(&path) {
         Ok(text) => Ok(Some((text, name))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("cannot read {name}, which lies beside {file}")),
+        Err(error) => Err(error).with_context(|| format!("cannot read {name}, which {file} needs")),
     }
 }

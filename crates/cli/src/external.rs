@@ -25,8 +25,8 @@ pub(crate) fn exec(cli: &clap::Command, words: impl IntoIterator<Item = OsString
     for program in programs(&path, &file) {
         let error = Command::new(&program).args(&arguments).exec();
         let is_refused = error.kind() == io::ErrorKind::PermissionDenied;
-        let error = anyhow!("cannot start {}: {error}; make it a program or remove it", program.display());
-        // As a shell does, which goes on with the next directory.
+        let error = anyhow!("cannot start {}: {error}; make it executable or remove it", program.display());
+        // A shell continues with the next directory as well.
         if !is_refused {
             return Some(error);
         }
@@ -35,13 +35,13 @@ pub(crate) fn exec(cli: &clap::Command, words: impl IntoIterator<Item = OsString
     refused
 }
 
-/// Whether a word can be the name of a command: not an option, and not a path.
+/// Returns whether a word can be the name of a command: not an option, and not a path.
 fn is_name(word: &OsStr) -> bool {
     let bytes = word.as_bytes();
     !bytes.is_empty() && !bytes.starts_with(b"-") && !bytes.contains(&b'/')
 }
 
-/// The executable files of that name in the directories of `path`, in their order.
+/// Returns the executable files of that name in the directories of `path`, in their order.
 fn programs(path: &OsStr, file: &OsStr) -> impl Iterator<Item = PathBuf> {
     let directories: Vec<PathBuf> = env::split_paths(path).collect();
     // An empty one stands for the current directory, and a name without a slash would be looked for in PATH again.

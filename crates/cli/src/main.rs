@@ -55,17 +55,17 @@ fn exit_code(result: anyhow::Result<ExitCode>) -> ExitCode {
         Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) if error.is::<Interrupted>() => {
-            console::complain(&error.to_string());
+            console::print_error(&error.to_string());
             ExitCode::from(progress::INTERRUPTED_EXIT_CODE)
         }
         Err(error) => {
-            console::complain(&in_a_sentence(&error));
+            console::print_error(&in_a_sentence(&error));
             ExitCode::from(2)
         }
     }
 }
 
-/// An error with its causes; one that the text before it ends with is not said again.
+/// Returns an error with its causes; one that the text before it ends with is not said again.
 fn in_a_sentence(error: &anyhow::Error) -> String {
     let mut sentence = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {

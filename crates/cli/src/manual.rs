@@ -18,7 +18,7 @@ pub(crate) struct Page {
 /// Returns the pages of `root` and of all commands below it, that of `root` first.
 ///
 /// # Errors
-/// Those of formatting.
+/// Returns the errors of formatting.
 pub(crate) fn pages(root: Command) -> io::Result<Vec<Page>> {
     let mut root = root.disable_help_subcommand(true);
     root.build();

@@ -45,7 +45,7 @@ impl Measurement {
         );
         ensure!(
             options.time_scale == 1.0,
-            "--time-scale {}: measured times cannot be scaled; leave it out",
+            "--time-scale {}: measured times cannot be scaled; remove the option",
             options.time_scale
         );
         let mut trace = Trace::open(&args.trace, &options)?;
@@ -58,13 +58,13 @@ impl Measurement {
             requests.push(measured(&record, &fit, &name)?);
             ensure!(
                 requests.len() <= REQUESTS_MAX,
-                "{name}: more than {REQUESTS_MAX} requests, and all are held in memory; validate on a part of the file"
+                "{name}: more than {REQUESTS_MAX} requests, all of which are held in memory; validate a part of the file"
             );
             if requests.len().is_multiple_of(PROGRESS_PERIOD_RECORDS) {
                 progress.set(trace.bytes_read(), || format!("{} requests", requests.len()))?;
             }
         }
-        ensure!(!requests.is_empty(), "{name}: there is no request in it, so that there is nothing to judge");
+        ensure!(!requests.is_empty(), "{name}: the trace has no request to compare");
         let pace = if trace.is_closed_loop() {
             follow_on(&mut requests);
             Pace::Closed
@@ -77,7 +77,7 @@ impl Measurement {
         let end = requests.iter().map(|request| request.ended().saturating_add(request.think)).max();
         ensure!(
             end.is_none_or(|end| end <= TIME_MAX),
-            "{name}: its measured times pass 292 years; check their unit"
+            "{name}: its measured times exceed 292 years; check their unit"
         );
         Ok(Measurement { trace: name, requests, pace, delays_before: false })
     }
@@ -102,12 +102,12 @@ impl Measurement {
     }
 
     /// Describes the free replay, unless it is simply at the trace's own times.
-    pub(crate) fn in_words(&self) -> Option<&'static str> {
+    pub(crate) fn describe(&self) -> Option<&'static str> {
         match self.pace {
             Pace::Closed if self.delays_before => Some("closed loop, delays before their requests"),
             Pace::Closed => Some("closed loop"),
             Pace::Serial => {
-                Some("one outstanding, the wait in the host's queue left out, pauses below 1 s kept")
+                Some("one request outstanding, without the wait in the host's queue, pauses below 1 s kept")
             }
             Pace::Open => None,
         }
@@ -128,8 +128,8 @@ fn measured(record: &Record, fit: &Fit, trace: &str) -> Result<Measured> {
     let wait = record.started.map_or(Nanos::ZERO, |started| started.saturating_sub(record.time));
     ensure!(
         wait <= response,
-        "{trace}:{line}: the request ended ({response} after it came) before it was handed to the drive \
-         ({wait} after); check response_ns and started_ns"
+        "{trace}:{line}: the request completed {response} after its arrival, before it was issued to the drive \
+         ({wait} after its arrival); check response_ns and started_ns"
     );
     let label = match record.label {
         Some(HitLabel::Hit) => Some(Label::Hit),

@@ -12,7 +12,7 @@ use sakiyomi_report::{Reported, chart, html, markdown};
 /// Whether files that are not from sakiyomi may be overwritten.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Overwrite {
-    /// With --out: overwrite files of DIR that are not from sakiyomi
+    /// With --out: overwrite files in DIR that sakiyomi did not write
     #[arg(long, requires = "out")]
     force: bool,
 }
@@ -38,7 +38,7 @@ impl Overwrite {
 /// Returns the error about a file that would be overwritten.
 fn would_overwrite(file: &Path) -> anyhow::Error {
     anyhow!(
-        "{} is there already and is not from sakiyomi; name another directory with --out, or overwrite it with --force",
+        "{} exists and was not written by sakiyomi; name another directory with --out, or overwrite it with --force",
         file.display()
     )
 }
@@ -65,7 +65,8 @@ impl OutDir {
         let made = path.ancestors().take_while(is_missing).map(Path::to_owned).collect();
         // Recorded before they are created: that may fail halfway.
         let out = OutDir { path: path.to_owned(), made };
-        fs::create_dir_all(path).with_context(|| format!("cannot make the directory {}", path.display()))?;
+        fs::create_dir_all(path)
+            .with_context(|| format!("cannot create the directory {}", path.display()))?;
         // Fails before the work is done if nothing can be written. Created directories are removed again.
         OutFile::create(&path.join("result.json"))?;
         Ok(out)
@@ -98,7 +99,7 @@ impl OutDir {
         self.write_result(reported, reported)
     }
 
-    /// As [`OutDir::write_report`], for a result whose JSON has another envelope.
+    /// Like [`OutDir::write_report`], for a result whose JSON has another envelope.
     pub(crate) fn write_result(
         &self,
         document: &impl serde::Serialize,
@@ -173,7 +174,7 @@ impl OutFile {
         self.write_by(|file| file.write_all(content))
     }
 
-    /// The same of what `write` writes.
+    /// Like [`OutFile::write`], for content that `write` produces.
     pub(crate) fn write_by(mut self, write: impl FnOnce(&mut AtomicFile) -> io::Result<()>) -> Result<()> {
         let written = write(&mut self.file).and_then(|()| self.file.commit());
         written.with_context(|| cannot_write(&self.path))

@@ -110,7 +110,7 @@ impl Progress {
 fn to_go(state: &ProgressState, text: &mut dyn fmt::Write) {
     if state.pos() > 0 {
         // Writing to the bar's text cannot fail.
-        let _ = write!(text, ", {:#} to go", HumanDuration(state.eta()));
+        let _ = write!(text, ", {:#} remaining", HumanDuration(state.eta()));
     }
 }
 

@@ -38,12 +38,12 @@ pub(crate) struct ReadingArgs {
     /// Size of a block
     #[arg(long, help_heading = FILES, value_name = "SIZE", default_value = "128KiB")]
     block: Bytes,
-    /// Which thread reads
+    /// Thread that reads
     #[arg(long, help_heading = FILES, value_enum, value_name = "THREAD", default_value = "dedicated")]
     io_thread: Reader,
 }
 
-/// As `--io-thread` names it.
+/// Values of `--io-thread`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Reader {
     /// A dedicated I/O thread.
@@ -126,7 +126,7 @@ pub(crate) fn plainly(error: &io::Error) -> String {
 }
 
 /// Describes the error of a file whose name precedes the message.
-pub(crate) fn in_words(error: &Error) -> String {
+pub(crate) fn describe(error: &Error) -> String {
     match error {
         Error::Open { source, .. } | Error::Stream { source, .. } => plainly(source),
         error => {

@@ -49,14 +49,14 @@ pub(crate) struct Shard {
 const SHARDS_MAX: u32 = 100_000;
 
 impl Shard {
-    /// The block of this shard of `points` points. The blocks of all shards are all points in their order, and differ by
-    /// one point in length.
+    /// Returns the block of this shard of `points` points. The blocks of all shards are all points in their order,
+    /// and differ by one point in length.
     fn range(self, points: usize) -> Range<usize> {
         let end_of = |number: u32| (points as u128 * u128::from(number) / u128::from(self.count)) as usize;
         end_of(self.number - 1)..end_of(self.number)
     }
 
-    /// The name of its file: those of a run have the order of their shards.
+    /// Returns the name of its file: those of a run have the order of their shards.
     fn file_name(self) -> String {
         let digits = self.count.to_string().len();
         format!("shard-{:0digits$}-of-{}.jsonl", self.number, self.count)
@@ -109,7 +109,7 @@ pub(crate) struct Effort {
 }
 
 impl Reproducible {
-    /// The circumstances of a result whose points took `effort`.
+    /// Returns the circumstances of a result whose points took `effort`.
     pub(crate) fn run(self, effort: &Effort) -> Run {
         if self.reproducible {
             return build();
@@ -137,7 +137,7 @@ struct ShardSummary {
 /// Computes one shard of a run of `points` points, and writes it to a file in `out`.
 ///
 /// # Errors
-/// Those of `compute`; if the file cannot be written, or one of another program would be overwritten.
+/// Returns the errors of `compute`; an error if the file cannot be written, or one of another program would be overwritten.
 pub(crate) fn run_shard<D: Definition>(
     shard: Shard,
     definition: &D,

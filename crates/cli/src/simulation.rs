@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::observe::{Chunking, Observation, Summary};
-use sakiyomi_drive::replay::{Arrival, HostSide, Replay, Watcher};
+use sakiyomi_drive::replay::{Arrival, HostSide, Replay, ReplayObserver};
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::{Completion, Device, Nanos};
 use sakiyomi_trace::{Fit, Record, Trace, TraceError};
@@ -38,7 +38,7 @@ pub(crate) fn simulate(
     let trace = Trace::open(&workload.trace, &workload.reading.options()?)?;
     let name = trace.name().to_owned();
     let replay = workload.replaying.replay(trace.is_closed_loop())?;
-    let in_words = workload.in_words(&replay);
+    let describe = workload.describe(&replay);
     let fit = Fit { sector: drive.sector(), capacity: drive.capacity(), wrap: workload.replaying.wrap };
     let arrivals = Arrivals { trace, fit, name: name.clone(), taken: 0, progress };
     let observation = Observation::new(chunking, workload.warm_up, drive.sector());
@@ -52,9 +52,9 @@ pub(crate) fn simulate(
     };
     if summary.tally.counts.commands == 0 {
         let after = if workload.warm_up.is_zero() { "" } else { " after the warm-up" };
-        bail!("{name}: no command ended{after}, so that there is nothing to report");
+        bail!("{name}: no command completed{after}, so there is nothing to report");
     }
-    Ok(Simulated { summary, host, trace: name, replay: in_words })
+    Ok(Simulated { summary, host, trace: name, replay: describe })
 }
 
 /// Returns the size of the trace's file, for a progress bar.
@@ -127,7 +127,7 @@ struct Logging<'a> {
     failed: Option<std::io::Error>,
 }
 
-impl Watcher for Logging<'_> {
+impl ReplayObserver for Logging<'_> {
     fn before(&mut self, drive: &Drive, now: Nanos) {
         self.observation.before(drive, now);
     }

@@ -29,7 +29,7 @@ fn parse_one(text: &str, example: &str) -> Result<(String, Vec<String>)> {
 /// Returns every combination of values, the last key varying fastest, with `base` as changed by `set`.
 ///
 /// # Errors
-/// Those of `set`; if two values of a key are equivalent, as they would be run twice; if there are more than 100,000
+/// Returns the errors of `set`; an error if two values of a key are equivalent, as they would be run twice; an error if there are more than 100,000
 /// combinations.
 pub(crate) fn combinations<T: Clone + PartialEq>(
     base: &T,
@@ -64,8 +64,8 @@ fn all_differ<T: PartialEq>(key: &str, values: &[String], made: &[(Vec<String>, 
     for (index, (value, (_, with))) in values.iter().zip(made).enumerate() {
         let Some(same) = made[..index].iter().position(|(_, before)| before == with) else { continue };
         let before = &values[same];
-        ensure!(before != value, "--vary {key}: the value {value} stands twice; leave one out");
-        bail!("--vary {key}: {before} and {value} are the same value; leave one out");
+        ensure!(before != value, "--vary {key}: the value {value} is given twice; remove one");
+        bail!("--vary {key}: {before} and {value} are the same value; remove one");
     }
     Ok(())
 }
@@ -86,8 +86,8 @@ mod tests {
     #[test]
     fn a_value_that_stands_twice_is_refused_however_it_is_written() {
         let said = |values: &str| sizes(values).unwrap_err().to_string();
-        assert_eq!(said("64KiB,1MiB,64KiB"), "--vary size: the value 64KiB stands twice; leave one out");
-        assert_eq!(said("64KiB,65536"), "--vary size: 64KiB and 65536 are the same value; leave one out");
+        assert_eq!(said("64KiB,1MiB,64KiB"), "--vary size: the value 64KiB is given twice; remove one");
+        assert_eq!(said("64KiB,65536"), "--vary size: 64KiB and 65536 are the same value; remove one");
         assert_eq!(sizes("64KiB,64kB").unwrap().len(), 2);
     }
 }

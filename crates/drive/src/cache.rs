@@ -6,4 +6,4 @@ mod write;
 
 pub(crate) use ghost::Ghosts;
 pub(crate) use segments::{SegmentId, Segments};
-pub(crate) use write::{Aged, WriteCache};
+pub(crate) use write::{DestageCandidate, WriteCache};

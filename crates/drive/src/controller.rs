@@ -30,7 +30,7 @@ use crate::geometry::Geometry;
 use crate::log::{CacheChange, CacheEvent, Event as LogEvent};
 use crate::queue::{Chooser, Waiting};
 use crate::servo::{Arm, Servo};
-use crate::spec::{Before, CacheSpec, DriveSpec, InterfaceSpec, QueuePolicy, QueueSpec, SpecError};
+use crate::spec::{CacheSpec, DriveSpec, InterfaceSpec, PreviousCommand, QueuePolicy, QueueSpec, SpecError};
 use crate::usage::{Ledger, Usage};
 use command::{Command, Commands};
 use link::Link;
@@ -96,11 +96,11 @@ enum Media {
 struct Event {
     time: Nanos,
     order: u64,
-    what: Happening,
+    what: Occurrence,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Happening {
+enum Occurrence {
     /// The command's last sector has passed the head.
     Transferred(usize),
     /// The command has finished.
@@ -120,7 +120,7 @@ impl Drive {
         let sector = spec.geometry.sector;
         let cache = spec.cache.clone();
         let segments = Segments::new(&cache, sector);
-        // The same for every read-ahead setting of one buffer, so that near misses can be compared.
+        // The window is equal for every read-ahead setting of a buffer, so that near misses can be compared.
         let near_window = cache.near_window.map_or(segments.even_share(), |window| window.0 / sector.0);
         // Destaging uses the same rotational margin as commands.
         let shortest_positioning = QueueSpec {
@@ -201,7 +201,7 @@ impl Drive {
         }
     }
 
-    fn announce(&mut self, time: Nanos, what: Happening) {
+    fn announce(&mut self, time: Nanos, what: Occurrence) {
         self.event_count += 1;
         self.events.push(Reverse(Event { time, order: self.event_count, what }));
     }
@@ -236,9 +236,9 @@ impl Drive {
             }
             self.events.pop();
             match event.what {
-                Happening::Transferred(slot) => self.send_to_host(slot),
-                Happening::Finished(slot) => self.finish(slot),
-                Happening::Ready => self.work_arrived(),
+                Occurrence::Transferred(slot) => self.send_to_host(slot),
+                Occurrence::Finished(slot) => self.finish(slot),
+                Occurrence::Ready => self.work_arrived(),
             }
         }
         if self.media_end().is_some_and(|end| end <= self.now) {
@@ -277,7 +277,7 @@ impl Drive {
         self.quiet_since = self.now;
         self.tidying = false;
         let start = request.extent.start.0;
-        let before = Before {
+        let before = PreviousCommand {
             write: self.last.is_some_and(|(op, _)| op == Op::Write),
             continued: self.last == Some((request.op, start)),
         };
@@ -310,7 +310,7 @@ impl Drive {
         let overheads = &self.interface.overhead;
         let overhead = overheads.control.after(self.commands[slot].before) + overheads.completion;
         self.commands[slot].breakdown.overhead = overhead;
-        self.announce(self.now + overhead, Happening::Finished(slot));
+        self.announce(self.now + overhead, Occurrence::Finished(slot));
     }
 
     fn finish(&mut self, slot: usize) {

@@ -90,7 +90,7 @@ impl Fault {
     }
 
     fn value(found: Unexpected<'_>, expected: &dyn de::Expected) -> Fault {
-        Fault::new(FaultKind::Value { found: shown(found), expected: in_words(&expected.to_string()) })
+        Fault::new(FaultKind::Value { found: shown(found), expected: describe(&expected.to_string()) })
     }
 }
 
@@ -157,7 +157,7 @@ fn shown(found: Unexpected<'_>) -> String {
 }
 
 /// Replaces serde's name of a type by plain words; other texts are unchanged.
-fn in_words(expected: &str) -> String {
+fn describe(expected: &str) -> String {
     let whole = |most: &str| format!("a whole number from 0 to {most}");
     match expected {
         "u8" => whole("255"),

@@ -75,14 +75,14 @@ impl FixedSpec {
     fn set(&mut self, part: &str) -> Result<(), String> {
         let (key, value) = part.split_once('=').ok_or("there is no `=`")?;
         match key {
-            "latency" => self.latency = value.parse().map_err(in_words)?,
+            "latency" => self.latency = value.parse().map_err(describe)?,
             "bandwidth" => {
-                self.bandwidth = Some(value.strip_suffix("/s").unwrap_or(value).parse().map_err(in_words)?);
+                self.bandwidth = Some(value.strip_suffix("/s").unwrap_or(value).parse().map_err(describe)?);
             }
-            "size" => self.size = value.parse().map_err(in_words)?,
-            "parallel" => self.parallel = value.parse().map_err(in_words)?,
-            "spread" => self.spread = value.parse().map_err(in_words)?,
-            _ => return Err("it has latency, parallel, bandwidth, spread and size".to_owned()),
+            "size" => self.size = value.parse().map_err(describe)?,
+            "parallel" => self.parallel = value.parse().map_err(describe)?,
+            "spread" => self.spread = value.parse().map_err(describe)?,
+            _ => return Err("the keys are latency, parallel, bandwidth, spread and size".to_owned()),
         }
         self.check()
     }
@@ -100,7 +100,7 @@ impl FixedSpec {
     }
 }
 
-fn in_words(error: impl fmt::Display) -> String {
+fn describe(error: impl fmt::Display) -> String {
     error.to_string()
 }
 
@@ -315,7 +315,8 @@ mod tests {
     fn nonsense_is_refused_in_words() {
         let error = |text: &str| text.parse::<FixedSpec>().unwrap_err().to_string();
         assert!(
-            error("fixed:latenz=1ms").starts_with("`latenz=1ms` cannot be part of a fixed device: it has")
+            error("fixed:latenz=1ms")
+                .starts_with("`latenz=1ms` cannot be part of a fixed device: the keys are")
         );
         assert!(
             error("latency=1ms,size=1GiB,latency=2ms")

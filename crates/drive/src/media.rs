@@ -74,7 +74,7 @@ impl Plan {
         let settled =
             (now + Nanos(u64::from(travel)) - settle).max(self.supply.begin).max(self.supplied(&run, servo))
                 + settle;
-        let wait = Nanos(u64::from(servo.wait(servo.phase(settled), 0, Target::from(&run))));
+        let wait = Nanos(u64::from(servo.rotational_latency(servo.phase(settled), 0, Target::from(&run))));
         let mut start = settled + wait;
         let mut wrapped = false;
         if access.on_arrival {
@@ -96,7 +96,7 @@ impl Plan {
             let run = geometry.run(Lba(self.planned_end), u64::MAX);
             let travel = Nanos(u64::from(servo.step(arm, Target::from(&run), self.write)));
             let settled = (now + travel).max(self.supplied(&run, servo));
-            let wait = servo.wait(servo.phase(settled), 0, Target::from(&run));
+            let wait = servo.rotational_latency(servo.phase(settled), 0, Target::from(&run));
             let start = settled + Nanos(u64::from(wait));
             ledger.plan(now, start, self.seeking());
             self.push(ledger, servo, run, start, false);

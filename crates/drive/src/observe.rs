@@ -11,7 +11,7 @@ mod tally;
 use sakiyomi_model::{Bytes, Completion, Nanos};
 
 use crate::controller::Drive;
-use crate::replay::Watcher;
+use crate::replay::ReplayObserver;
 use crate::usage::Usage;
 
 pub use latency::Latency;
@@ -131,7 +131,7 @@ impl Observation {
     }
 }
 
-impl Watcher for Observation {
+impl ReplayObserver for Observation {
     fn before(&mut self, drive: &Drive, now: Nanos) {
         if let Some(warm_up) = self.warm_up
             && now >= warm_up

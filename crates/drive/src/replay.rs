@@ -40,7 +40,7 @@ pub enum Pace {
 }
 
 /// Receives the events of a replay.
-pub trait Watcher {
+pub trait ReplayObserver {
     /// Called before time advances to `now`; the drive is still in its previous state.
     fn before(&mut self, drive: &Drive, now: Nanos);
 
@@ -77,7 +77,7 @@ impl Replay {
         &self,
         drive: &mut Drive,
         arrivals: impl Iterator<Item = Result<Arrival, E>>,
-        watcher: &mut impl Watcher,
+        watcher: &mut impl ReplayObserver,
     ) -> Result<HostSide, E> {
         match self.pace {
             Pace::Open => self.open(drive, arrivals, watcher),
@@ -89,7 +89,7 @@ impl Replay {
         &self,
         drive: &mut Drive,
         mut arrivals: impl Iterator<Item = Result<Arrival, E>>,
-        watcher: &mut impl Watcher,
+        watcher: &mut impl ReplayObserver,
     ) -> Result<HostSide, E> {
         let mut host = Host::default();
         let mut next = arrivals.next().transpose()?;
@@ -117,7 +117,7 @@ impl Replay {
 fn closed<E>(
     drive: &mut Drive,
     arrivals: impl Iterator<Item = Result<Arrival, E>>,
-    watcher: &mut impl Watcher,
+    watcher: &mut impl ReplayObserver,
     outstanding: usize,
 ) -> Result<HostSide, E> {
     let mut host = Host { thinking: Some(BinaryHeap::new()), ..Host::default() };
@@ -178,7 +178,7 @@ impl Host {
         self.side.backlog_max = self.side.backlog_max.max(self.queue.len());
     }
 
-    fn advance(&mut self, drive: &mut Drive, watcher: &mut impl Watcher, now: Nanos) {
+    fn advance(&mut self, drive: &mut Drive, watcher: &mut impl ReplayObserver, now: Nanos) {
         watcher.before(drive, now);
         self.now = now;
         self.done.clear();

@@ -119,7 +119,7 @@ impl Servo {
 
     /// Returns the rotational latency after the arm arrives. `phase` is the angle under the heads when it started.
     #[inline]
-    pub(crate) fn wait(&self, phase: u32, travel: u32, to: Target) -> u32 {
+    pub(crate) fn rotational_latency(&self, phase: u32, travel: u32, to: Target) -> u32 {
         let arrival = (phase + travel) % self.revolution;
         if to.angle >= arrival { to.angle - arrival } else { to.angle + self.revolution - arrival }
     }

@@ -28,7 +28,7 @@ pub use disksim::Imported;
 pub use effective::Limit;
 pub use explain::{Explanation, explain};
 pub use geometry::{GeometrySpec, Layout, SparesPer, ZoneSpec};
-pub use interface::{Before, InterfaceSpec, Overhead, OverheadSpec};
+pub use interface::{InterfaceSpec, Overhead, OverheadSpec, PreviousCommand};
 pub use queue::{QueuePolicy, QueueSpec};
 pub use servo::{SeekSpec, ServoSpec, SignedNanos};
 pub use setting::Setting;

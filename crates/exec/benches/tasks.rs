@@ -51,14 +51,14 @@ fn run_of_one_task_on_new_threads(bencher: Bencher, threads: usize) {
     bencher.bench(|| threads.run(one_task).expect("nothing fails"));
 }
 
-/// The same on persistent threads.
+/// Measures a run of one task on persistent threads.
 #[divan::bench(args = [1, 2])]
 fn run_of_one_task(bencher: Bencher, threads: usize) {
     let executor = Threads::new(threads).start().expect("threads can be started");
     bencher.bench(|| executor.run(one_task).expect("nothing fails"));
 }
 
-/// The same on the I/O lane: includes waking its thread and the caller.
+/// Measures a run of one task on the I/O lane, including waking its thread and the caller.
 #[divan::bench]
 fn run_of_one_io_task(bencher: Bencher) {
     let executor = Threads::new(2).start().expect("threads can be started");

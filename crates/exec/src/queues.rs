@@ -273,7 +273,7 @@ impl<T> Thread<T> {
         }
     }
 
-    /// Whether the tasks of its last theft, which it has just run, were too short.
+    /// Returns whether the tasks of its last theft, which it has just run, were too short.
     fn has_stolen_small_ones(&self) -> bool {
         let stolen = self.stolen.swap(0, Ordering::Relaxed) as u64;
         stolen > 0 && system::now() - self.stolen_at.load(Ordering::Relaxed) < stolen * STOLEN_NS_MIN

@@ -17,7 +17,8 @@
 //! boundary is joined and mapped by itself.
 //!
 //! Results are reduced by an associative function as soon as neighbors are complete, or written in the file's order.
-//! So blocks may be read in any order, and **cached blocks go first**: compute threads process them, mapped or copied,
+//! Blocks may therefore be read in any order, and **cached blocks go first**: compute threads process them,
+//! mapped or copied,
 //! whichever is faster, while the I/O thread loads the others. If pages of the file were evicted before for lack of
 //! memory, the I/O thread starts after that, since the blocks that it loads would evict the cached ones.
 //!

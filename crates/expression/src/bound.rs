@@ -34,7 +34,7 @@ impl Expression {
     /// Parses a condition, such as that of `--where`.
     ///
     /// # Errors
-    /// As [`Expression::parse`], and if the expression is not boolean.
+    /// Returns the errors of [`Expression::parse`], and an error if the expression is not boolean.
     pub fn condition(text: &str, schema: &Schema) -> Result<Expression, Error> {
         Ok(Expression { node: boolean(Expression::parse(text, schema)?.node)? })
     }
@@ -42,7 +42,7 @@ impl Expression {
     /// Parses `EXPRESSION [AS NAME]`.
     ///
     /// # Errors
-    /// As [`Expression::parse`].
+    /// Returns the errors of [`Expression::parse`].
     pub fn named(text: &str, schema: &Schema) -> Result<(Expression, Option<String>), Error> {
         match parse::item(text)? {
             SelectItem::UnnamedExpr(expr) => Ok((Expression::bind(&expr, schema)?, None)),
@@ -69,19 +69,19 @@ impl Expression {
         Expression { node: Node::Column { place, name, data_type, nullable } }
     }
 
-    /// The type of the values.
+    /// Returns the type of the values.
     #[must_use]
     pub fn data_type(&self) -> DataType {
         self.node.data_type()
     }
 
-    /// Whether a value may be null.
+    /// Returns whether a value may be null.
     #[must_use]
     pub fn nullable(&self) -> bool {
         self.node.nullable()
     }
 
-    /// The indices of the columns used, ascending.
+    /// Returns the indices of the columns used, ascending.
     #[must_use]
     pub fn columns(&self) -> Vec<usize> {
         let mut columns = BTreeSet::new();
@@ -89,7 +89,7 @@ impl Expression {
         columns.into_iter().collect()
     }
 
-    /// The index of the column, if the expression is only a column.
+    /// Returns the index of the column, if the expression is only a column.
     #[must_use]
     pub fn as_column(&self) -> Option<usize> {
         match self.node {
@@ -121,7 +121,7 @@ impl Expression {
     /// Returns the mask of the rows on which a condition is true, without null bits.
     ///
     /// # Errors
-    /// As [`Expression::evaluate`], and if the expression is not a condition.
+    /// Returns the errors of [`Expression::evaluate`], and an error if the expression is not a condition.
     pub fn select(&self, batch: &RecordBatch) -> Result<BooleanArray, Error> {
         let value = evaluate(&self.node, batch)?;
         if *value.data_type() != DataType::Boolean {
@@ -131,7 +131,7 @@ impl Expression {
         Ok(if mask.null_count() > 0 { prep_null_mask_filter(&mask) } else { mask })
     }
 
-    /// The field of the results under a name; it keeps the metadata of a plain column.
+    /// Returns the field of the results under a name; it keeps the metadata of a plain column.
     ///
     /// # Panics
     /// If the expression is a column that the schema does not have.

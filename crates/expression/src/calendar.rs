@@ -12,7 +12,7 @@ const EPOCH_DAYS: i64 = 719_468;
 /// Days of 400 years, after which the calendar repeats itself.
 const ERA_DAYS: i64 = 146_097;
 
-/// How many of a unit are a second.
+/// Returns how many of a unit are a second.
 pub fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
@@ -22,7 +22,7 @@ pub fn per_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// The year, month (1 to 12) and day of the month of a day, which is at most 10¹⁸ days away from 1970
+/// Returns the year, month (1 to 12) and day of the month of a day, which is at most 10¹⁸ days away from 1970
 /// (`civil_from_days`). The year before year 1 is 0.
 #[inline]
 pub fn date_of(days: i64) -> (i64, i64, i64) {
@@ -37,7 +37,7 @@ pub fn date_of(days: i64) -> (i64, i64, i64) {
     (year + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// The day of a date, if it exists, in a year that is at most 10¹⁵ years away from 1970 (`days_from_civil`).
+/// Returns the day of a date, if it exists, in a year that is at most 10¹⁵ years away from 1970 (`days_from_civil`).
 #[inline]
 pub fn days_of(year: i64, month: i64, day: i64) -> Option<i64> {
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);

@@ -250,7 +250,7 @@ fn numeric(function: Function, arguments: Vec<Node>) -> Result<Node, Error> {
     }
 }
 
-/// A decimal type without decimal places; `None` for other types.
+/// Returns a decimal type without decimal places; `None` for other types.
 fn whole(data_type: &DataType) -> Option<DataType> {
     match *data_type {
         DataType::Decimal64(precision, scale) => Some(DataType::Decimal64(precision, scale.min(0))),

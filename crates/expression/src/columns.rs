@@ -17,10 +17,10 @@ pub fn find(name: &str, quoted: bool, schema: &Schema) -> Result<usize, Error> {
     find_of("", name, quoted, schema)
 }
 
-/// As [`find()`], with the table in errors, such as `the left table`.
+/// Like [`find()`], with the table in errors, such as `the left table`.
 ///
 /// # Errors
-/// As [`find()`].
+/// Returns the errors of [`find()`].
 pub fn find_of(table: &str, name: &str, quoted: bool, schema: &Schema) -> Result<usize, Error> {
     let exact = places(schema, |known| known == name);
     let found = if exact.is_empty() && !quoted {

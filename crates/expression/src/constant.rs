@@ -116,7 +116,7 @@ fn from_interval(interval: &Interval) -> Result<Node, Error> {
     read(&format!("{text}{unit}"), &DataType::Interval(IntervalUnit::MonthDayNano))
 }
 
-/// The Arrow type of a SQL type.
+/// Returns the Arrow type of a SQL type.
 pub(crate) fn target(data_type: &SqlType) -> Result<DataType, Error> {
     use sqlparser::ast::{ExactNumberInfo, TimezoneInfo};
     let timestamp = |digits: Option<u64>| {
@@ -167,7 +167,7 @@ pub(crate) fn target(data_type: &SqlType) -> Result<DataType, Error> {
 fn decimal(info: &sqlparser::ast::ExactNumberInfo) -> Result<DataType, Error> {
     use sqlparser::ast::ExactNumberInfo;
     let (precision, scale) = match *info {
-        // As in DuckDB.
+        // DuckDB has the same default.
         ExactNumberInfo::None => (18, 3),
         ExactNumberInfo::Precision(precision) => (precision, 0),
         ExactNumberInfo::PrecisionAndScale(precision, scale) => (precision, scale),

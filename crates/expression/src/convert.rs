@@ -29,7 +29,7 @@ pub(crate) fn convert(node: Node, to: &DataType) -> Result<Node, Error> {
     Ok(Node::Cast { input: node.into(), to: to.clone(), kind: Conversion::Implicit })
 }
 
-/// Whether decimals differ only in precision, which arithmetic kernels accept.
+/// Returns whether decimals differ only in precision, which arithmetic kernels accept.
 fn is_same_scale(from: &DataType, to: &DataType) -> bool {
     use DataType::{Decimal64, Decimal128, Decimal256};
     match (from, to) {
@@ -81,7 +81,7 @@ pub(crate) fn unify(left: Node, right: Node, sign: &str) -> Result<(Node, Node),
     Ok((convert(left)?, convert(right)?))
 }
 
-/// As [`convert`], but with the exact precision of decimals, because comparison kernels require equal types.
+/// Like [`convert`], but with the exact precision of decimals, because comparison kernels require equal types.
 fn exact_precision(node: Node, to: &DataType) -> Result<Node, Error> {
     if !is_same_scale(&node.data_type(), to) || node.as_literal().is_some() {
         return match node.as_literal() {

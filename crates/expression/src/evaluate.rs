@@ -117,7 +117,7 @@ fn evaluate_where(
     Ok(Values::Array(arrow_select::take::take(&values, &places, None)?))
 }
 
-/// Rows on which a condition is null or not `value`.
+/// Returns the rows on which a condition is null or not `value`.
 fn other_than(condition: &BooleanArray, value: bool) -> BooleanBuffer {
     let is_value = if value { condition.values().clone() } else { !condition.values() };
     match condition.nulls() {

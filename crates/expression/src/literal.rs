@@ -116,7 +116,7 @@ pub(crate) fn at_fraction(text: &str) -> (&str, &str, &str) {
     (before, fraction, after)
 }
 
-/// A time one unit later; `None` if the type has no such time.
+/// Returns a time one unit later; `None` if the type has no such time.
 fn next_unit(time: &ArrayRef) -> Option<ArrayRef> {
     use arrow_array::cast::AsArray;
     let count = converted(time, &DataType::Int64)?;
@@ -170,9 +170,9 @@ fn decimal_text(text: &str, beside: &DataType) -> Option<ArrayRef> {
     decimal(sign, &digits, usize::try_from(places_max).ok()?)
 }
 
-/// The types in which a string constant beside a time may be, the coarsest first: units from that of the time to
-/// microseconds, as PostgreSQL has them. Nanoseconds remain what they are, because other times need not fit them. Empty
-/// for other types.
+/// Returns the types in which a string constant beside a time may be, the coarsest first: units from that of the time
+/// to microseconds, as PostgreSQL has them. Nanoseconds remain what they are, because other times need not fit them.
+/// Empty for other types.
 fn finer_units(data_type: &DataType) -> Vec<DataType> {
     use TimeUnit::{Microsecond, Millisecond, Second};
     let timestamp = |unit, zone: &Option<Arc<str>>| DataType::Timestamp(unit, zone.clone());
@@ -192,7 +192,7 @@ fn finer_units(data_type: &DataType) -> Vec<DataType> {
     all.into_iter().skip_while(|finer| finer != data_type).collect()
 }
 
-/// The number of digits of an `Int64` constant, for conversion to a decimal.
+/// Returns the number of digits of an `Int64` constant, for conversion to a decimal.
 pub(crate) fn integer_digits(value: &ArrayRef) -> Option<u8> {
     use arrow_array::cast::AsArray;
     if *value.data_type() != DataType::Int64 || value.is_null(0) {
@@ -255,7 +255,7 @@ fn print_float(text: &str) -> String {
     }
 }
 
-/// The SQL name of a type, or Arrow's name if SQL has none.
+/// Returns the SQL name of a type, or Arrow's name if SQL has none.
 pub(crate) fn type_name(data_type: &DataType) -> String {
     match data_type {
         DataType::Boolean => "BOOLEAN".into(),

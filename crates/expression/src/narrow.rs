@@ -140,7 +140,7 @@ impl Program {
         }
     }
 
-    /// The values of an expression, by its index, on the last batch; `None` if 64 bits may not be enough.
+    /// Returns the values of an expression, by its index, on the last batch; `None` if 64 bits may not be enough.
     ///
     /// # Panics
     /// If the program has fewer expressions.
@@ -265,13 +265,13 @@ impl Register {
     }
 }
 
-/// A power of two that bounds the absolute values; one vectorizable pass without branches.
+/// Returns a power of two that bounds the absolute values; one vectorizable pass without branches.
 fn bound(values: &[i64]) -> u64 {
     let bits = values.iter().fold(0, |bits, &value| bits | (value ^ (value >> 63)) as u64);
     1u64.checked_shl(u64::BITS - bits.leading_zeros()).unwrap_or(u64::MAX)
 }
 
-/// The scale of a supported type.
+/// Returns the scale of a supported type.
 fn scale(data_type: &DataType) -> Option<i8> {
     match *data_type {
         DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => {

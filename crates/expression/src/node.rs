@@ -240,7 +240,7 @@ impl Node {
         }
     }
 
-    /// The operands.
+    /// Returns the operands.
     pub(crate) fn inputs(&self) -> Vec<&Node> {
         match self {
             Node::Column { .. } | Node::Literal(_) => Vec::new(),

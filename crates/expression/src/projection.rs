@@ -68,19 +68,19 @@ impl Projection {
         Ok(Projection { items: items.into_iter().map(|(_, expression)| expression).collect(), schema })
     }
 
-    /// The schema of the results.
+    /// Returns the schema of the results.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
 
-    /// The expressions.
+    /// Returns the expressions.
     #[must_use]
     pub fn expressions(&self) -> &[Expression] {
         &self.items
     }
 
-    /// The indices of the columns used, ascending.
+    /// Returns the indices of the columns used, ascending.
     #[must_use]
     pub fn columns(&self) -> Vec<usize> {
         let columns: BTreeSet<usize> = self.items.iter().flat_map(Expression::columns).collect();
@@ -100,7 +100,7 @@ impl Projection {
     /// Evaluates the expressions on the rows of a batch.
     ///
     /// # Errors
-    /// As [`Expression::evaluate`].
+    /// Returns the errors of [`Expression::evaluate`].
     pub fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
         let columns = self.items.iter().map(|item| item.evaluate(batch)).collect::<Result<Vec<_>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
@@ -126,7 +126,7 @@ fn named_column(place: usize, schema: &Schema) -> (String, Expression) {
     (schema.field(place).name().clone(), Expression::column(place, schema))
 }
 
-/// The indices of the columns that `* EXCEPT (…)` names.
+/// Returns the indices of the columns that `* EXCEPT (…)` names.
 fn left_out(options: &WildcardAdditionalOptions, schema: &Schema) -> Result<BTreeSet<usize>, Error> {
     if options.opt_ilike.is_some() || options.opt_replace.is_some() || options.opt_rename.is_some() {
         return Err(Error::Expression("after * only EXCEPT (…) is supported".into()));

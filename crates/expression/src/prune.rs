@@ -109,7 +109,7 @@ fn is_null(nulls: &[Nulls]) -> Possible {
     }
 }
 
-/// The column whose order an expression keeps: the column itself, or a cast that keeps its order.
+/// Returns the column whose order an expression keeps: the column itself, or a cast that keeps its order.
 fn ordered_column(node: &Node) -> Option<usize> {
     match node {
         Node::Column { data_type, place, .. } if !is_unordered(data_type) => Some(*place),
@@ -121,7 +121,7 @@ fn ordered_column(node: &Node) -> Option<usize> {
     }
 }
 
-/// Whether bounds of a type are unknown: those of floats exclude NaN.
+/// Returns whether bounds of a type are unknown: those of floats exclude NaN.
 fn is_unordered(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, value) => value.is_floating(),
@@ -129,7 +129,7 @@ fn is_unordered(data_type: &DataType) -> bool {
     }
 }
 
-/// Whether a cast never reverses the order of two values.
+/// Returns whether a cast never reverses the order of two values.
 fn keeps_order(from: &DataType, to: &DataType) -> bool {
     let is_time = |data_type: &DataType| {
         matches!(data_type, DataType::Date32 | DataType::Date64 | DataType::Timestamp(_, None))
@@ -140,7 +140,7 @@ fn keeps_order(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// The possible values of a comparison of a column with a constant; `None` if it is something else.
+/// Returns the possible values of a comparison of a column with a constant; `None` if it is something else.
 fn compare(operator: Comparison, left: &Node, right: &Node, bounds: &GroupBounds) -> Option<Possible> {
     let (column, operand, constant, operator) = match (ordered_column(left), ordered_column(right)) {
         (Some(column), None) => (column, left, right.as_literal()?, operator),
@@ -170,7 +170,7 @@ fn compare(operator: Comparison, left: &Node, right: &Node, bounds: &GroupBounds
     Some(possible)
 }
 
-/// The possible values of an order comparison, from its value at the bound where it is most and least likely.
+/// Returns the possible values of an order comparison, from its value at the bound where it is most and least likely.
 fn ordered(most_likely: Vec<Option<bool>>, least_likely: Vec<Option<bool>>) -> Possible {
     Possible {
         can_be_true: most_likely.into_iter().map(|value| value != Some(false)).collect(),
@@ -189,7 +189,7 @@ fn mirrored(operator: Comparison) -> Comparison {
     }
 }
 
-/// A comparison on a bound of each group; unknown without a bound, and where it cannot be evaluated.
+/// Returns a comparison on a bound of each group; unknown without a bound, and where it cannot be evaluated.
 fn evaluated(
     operator: Comparison,
     operand: &Node,

@@ -63,7 +63,7 @@ impl RowExpression {
         RowExpression { step, memory, data_type: expression.data_type() }
     }
 
-    /// The type of the values. Values of a dictionary are those that the keys stand for.
+    /// Returns the type of the values. Values of a dictionary are those that the keys stand for.
     #[must_use]
     pub fn data_type(&self) -> &DataType {
         &self.data_type
@@ -79,10 +79,10 @@ impl RowExpression {
         self.step.run(row, &self.memory).map_err(|error| *error)
     }
 
-    /// Whether a condition is true on a row; it is not if its value is null.
+    /// Returns whether a condition is true on a row; it is not if its value is null.
     ///
     /// # Errors
-    /// As [`RowExpression::evaluate`], and if the expression is not a condition.
+    /// Returns the errors of [`RowExpression::evaluate`], and an error if the expression is not a condition.
     pub fn select(&mut self, row: &[Value<'_>]) -> Result<bool, Error> {
         if self.data_type != DataType::Boolean {
             return Err(Error::Expression(format!("a value of type {} is not a condition", self.data_type)));
@@ -115,7 +115,7 @@ impl RowProjection {
     /// Evaluates the expressions on a row in their order, and passes the index and value of each to `put`.
     ///
     /// # Errors
-    /// As [`RowExpression::evaluate`]; `put` has then received the values of the expressions before.
+    /// Returns the errors of [`RowExpression::evaluate`]; `put` has then received the values of the expressions before.
     pub fn evaluate(
         &mut self,
         row: &[Value<'_>],

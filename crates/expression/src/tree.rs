@@ -22,10 +22,10 @@ pub struct Tree {
     /// The type of its values; see [`type_name`].
     #[serde(rename = "type")]
     pub data_type: &'static str,
-    /// Of a `column`, its index.
+    /// Index of a `column`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<usize>,
-    /// Of a `literal` that is not null, its value as text.
+    /// Value of a `literal` that is not null, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// The operands. A `case` has a condition and a result in turn, and at last the result without a condition.
@@ -36,7 +36,7 @@ pub struct Tree {
     pub sql: String,
 }
 
-/// The name of a type in trees; none of a type that trees do not have.
+/// Returns the name of a type in trees; none of a type that trees do not have.
 ///
 /// | name | value |
 /// |---|---|
@@ -71,7 +71,7 @@ pub fn type_name(data_type: &DataType) -> Option<&'static str> {
 }
 
 impl Expression {
-    /// The expression as a tree.
+    /// Returns the expression as a tree.
     ///
     /// # Errors
     /// [`Error::Expression`] names the first subexpression that trees do not have.
@@ -109,7 +109,7 @@ impl Tree {
     }
 }
 
-/// The value of a constant as text; none if it is null.
+/// Returns the value of a constant as text; none if it is null.
 fn text(literal: &Literal) -> Option<String> {
     match Value::of(&literal.value, 0) {
         Value::Bool(value) => Some(value.to_string()),
@@ -123,7 +123,7 @@ fn text(literal: &Literal) -> Option<String> {
     }
 }
 
-/// The name of an operator, or why there is none.
+/// Returns the name of an operator, or why there is none.
 fn operator(node: &Node) -> Result<&'static str, String> {
     let number = |data_type: &DataType| match data_type {
         DataType::Int64 | DataType::Float64 => Ok(()),
@@ -193,7 +193,7 @@ fn function_name(function: Function) -> &'static str {
     }
 }
 
-/// Whether an interpreter has a cast.
+/// Returns whether an interpreter has a cast.
 fn has_cast(from: &DataType, to: &DataType) -> bool {
     use DataType::{Boolean, Date32, Float64, Null, Timestamp, Utf8};
     match (from, to) {

@@ -93,7 +93,7 @@ impl Decimal {
     }
 }
 
-/// The smallest decimal type of at least `bits` bits. The precision exceeds 38 only if `bits` exceeds 128.
+/// Returns the smallest decimal type of at least `bits` bits. The precision exceeds 38 only if `bits` exceeds 128.
 fn decimal(precision: u8, scale: i8, bits: u16) -> Option<DataType> {
     let most = if bits > 128 { DIGITS_256_BITS } else { DIGITS_128_BITS };
     let precision = precision.clamp(1, most);
@@ -105,7 +105,7 @@ fn decimal(precision: u8, scale: i8, bits: u16) -> Option<DataType> {
     (scale >= 0 && scale as u8 <= precision).then_some(data_type)
 }
 
-/// A type without its dictionary.
+/// Returns a type without its dictionary.
 pub(crate) fn flat(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => flat(values),
@@ -129,17 +129,17 @@ pub(crate) fn is_decimal(data_type: &DataType) -> bool {
     matches!(data_type, Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..))
 }
 
-/// The number of digits after the point.
+/// Returns the number of digits after the point.
 pub(crate) fn decimal_places(data_type: &DataType) -> i8 {
     Decimal::of(data_type).map_or(0, |decimal| decimal.scale)
 }
 
-/// The number of digits before the point.
+/// Returns the number of digits before the point.
 pub(crate) fn whole_digits(data_type: &DataType) -> u8 {
     Decimal::of(data_type).map_or(0, Decimal::whole)
 }
 
-/// The common type of two types, for comparisons and for results from either.
+/// Returns the common type of two types, for comparisons and for results from either.
 pub(crate) fn common(a: &DataType, b: &DataType) -> Option<DataType> {
     let (a, b) = (flat(a), flat(b));
     match (a, b) {
@@ -175,7 +175,7 @@ pub(crate) fn common(a: &DataType, b: &DataType) -> Option<DataType> {
     }
 }
 
-/// The first type in `order` that equals `a` or `b`.
+/// Returns the first type in `order` that equals `a` or `b`.
 fn wider(a: &DataType, b: &DataType, order: &[DataType]) -> DataType {
     order.iter().find(|wide| *wide == a || *wide == b).unwrap_or(a).clone()
 }
@@ -217,7 +217,7 @@ pub(crate) fn is_comparable(data_type: &DataType) -> bool {
         || matches!(data_type, DataType::Boolean | DataType::Null)
 }
 
-/// The signature of an operator for operands of two types; `None` if they are not supported.
+/// Returns the signature of an operator for operands of two types; `None` if they are not supported.
 pub(crate) fn arithmetic(operator: Arithmetic, a: &DataType, b: &DataType) -> Option<Signature> {
     let (a, b) = (flat(a), flat(b));
     match (a, b) {

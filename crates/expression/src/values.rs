@@ -4,7 +4,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, Datum, UInt32Array};
 use arrow_schema::{ArrowError, DataType};
 
-/// The values that the keys of a dictionary stand for, which may be a dictionary too; another array as it is.
+/// Returns the values that the keys of a dictionary stand for, which may be a dictionary too; another array as it is.
 pub(crate) fn unpacked(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match array.as_any_dictionary_opt() {
         Some(dictionary) => {
@@ -56,7 +56,7 @@ impl Values {
         })
     }
 
-    /// The result of a kernel: a scalar if all inputs are scalars.
+    /// Returns the result of a kernel: a scalar if all inputs are scalars.
     pub(crate) fn from_kernel(array: ArrayRef, inputs: &[&Values]) -> Values {
         let is_scalar = inputs.iter().all(|input| matches!(input, Values::Scalar(_)));
         if is_scalar { Values::Scalar(array) } else { Values::Array(array) }

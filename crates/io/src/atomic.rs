@@ -42,7 +42,7 @@ impl AtomicFile {
     /// Begins a file that will appear as `target`, written through the page cache.
     ///
     /// # Errors
-    /// Those of creating a file there: the directory is missing or not writable, …
+    /// Returns the errors of creating a file there: the directory is missing or not writable, …
     pub fn create(target: impl AsRef<Path>) -> io::Result<AtomicFile> {
         AtomicFile::create_for(target, Access::Buffered)
     }
@@ -50,7 +50,7 @@ impl AtomicFile {
     /// Begins a file that will appear as `target`. With direct I/O, write it through a stream.
     ///
     /// # Errors
-    /// As [`AtomicFile::create`]; [`Error::NoDirect`] if the file system does not support direct I/O.
+    /// Returns the errors of [`AtomicFile::create`]; [`Error::NoDirect`] if the file system does not support direct I/O.
     pub fn create_for(target: impl AsRef<Path>, access: Access) -> io::Result<AtomicFile> {
         let target = target.as_ref().to_owned();
         let replaced = match fs::metadata(&target) {
@@ -76,7 +76,7 @@ impl AtomicFile {
     /// locked against other processes that do the same. Writes begin at offset 0, whatever the file already contains.
     ///
     /// # Errors
-    /// As [`AtomicFile::create`]; [`io::ErrorKind::ResourceBusy`] if another process holds the lock.
+    /// Returns the errors of [`AtomicFile::create`]; [`io::ErrorKind::ResourceBusy`] if another process holds the lock.
     pub fn resumable(target: impl AsRef<Path>) -> io::Result<AtomicFile> {
         let target = target.as_ref();
         let replaced = fs::metadata(target).ok();
@@ -137,7 +137,7 @@ impl AtomicFile {
     /// Makes the content durable and renames it to the target, replacing the former file.
     ///
     /// # Errors
-    /// Those of `fsync` and `rename`. The target is then unchanged, unless only the sync of the directory failed.
+    /// Returns the errors of `fsync` and `rename`. The target is then unchanged, unless only the sync of the directory failed.
     pub fn commit(mut self) -> io::Result<()> {
         let Content::Replacement { file, hidden, .. } = &mut self.content else { return self.flush() };
         file.file().sync_all()?;

@@ -43,10 +43,10 @@ pub struct Transfer {
     file: Arc<IoFile>,
     offset: u64,
     buffer: Buffer,
-    done: Done,
+    done: TransferCallback,
 }
 
-enum Done {
+enum TransferCallback {
     Read(usize, Box<dyn FnOnce(Result<ReadBytes, Error>) + Send>),
     Write(Box<dyn FnOnce(Result<(), Error>) + Send>),
 }
@@ -66,7 +66,7 @@ impl Transfer {
         let length = range.end.saturating_sub(range.start) as usize;
         let needed = read_bytes(file, range.clone());
         assert!(length > 0 && buffer.capacity() >= needed, "{range:?} into {} bytes", buffer.capacity());
-        let done = Done::Read(length, Box::new(done));
+        let done = TransferCallback::Read(length, Box::new(done));
         Transfer { file: Arc::clone(file), offset: range.start, buffer, done }
     }
 
@@ -83,11 +83,11 @@ impl Transfer {
     ) -> Transfer {
         let is_aligned = |value: u64| value.is_multiple_of(file.alignment().offset as u64);
         assert!(is_aligned(offset) && is_aligned(buffer.len() as u64), "an unaligned write at {offset}");
-        Transfer { file: Arc::clone(file), offset, buffer, done: Done::Write(Box::new(done)) }
+        Transfer { file: Arc::clone(file), offset, buffer, done: TransferCallback::Write(Box::new(done)) }
     }
 }
 
-/// Bytes of the buffer that a read of a range needs: the range, widened to the file's alignment.
+/// Returns the bytes of the buffer that a read of a range needs: the range, widened to the file's alignment.
 #[must_use]
 pub fn read_bytes(file: &IoFile, range: Range<u64>) -> usize {
     let alignment = file.alignment().offset as u64;
@@ -223,11 +223,11 @@ struct Server {
 
 /// A transfer in flight.
 struct Active {
-    /// Of a read.
+    /// Progress of a read; `None` for a write.
     progress: Option<Progress>,
     offset: u64,
     length: usize,
-    done: Done,
+    done: TransferCallback,
 }
 
 impl Server {
@@ -274,8 +274,8 @@ impl Server {
     fn begin(&mut self, transfer: Transfer) {
         let Transfer { file, offset, buffer, done } = transfer;
         let (op, progress, length) = match &done {
-            Done::Write(_) => (Op::write(0, file, offset, buffer), None, 0),
-            &Done::Read(length, _) => {
+            TransferCallback::Write(_) => (Op::write(0, file, offset, buffer), None, 0),
+            &TransferCallback::Read(length, _) => {
                 let range = offset..offset.saturating_add(length as u64);
                 match Span::checked(range, file.alignment().offset as u64, file.size()) {
                     Ok(span) => {
@@ -310,7 +310,7 @@ impl Server {
             Next::Shrunk { at } => Err(shrunk(&completion.op.file, at)),
             Next::Failed(source) => Err(active.failed(&completion.op.file, source)),
         };
-        let Some(Active { done: Done::Read(_, done), .. }) = self.release(slot) else { return };
+        let Some(Active { done: TransferCallback::Read(_, done), .. }) = self.release(slot) else { return };
         let outcome = match (outcome, completion.op.payload) {
             (Ok(within), Payload::Buffer(buffer)) => Ok(ReadBytes { buffer, within }),
             (Ok(_), _) => unreachable!("a read without a buffer"),
@@ -331,7 +331,7 @@ impl Server {
             }
             Err(source) => Err(active.failed(&completion.op.file, source)),
         };
-        if let Done::Write(done) = active.done {
+        if let TransferCallback::Write(done) = active.done {
             call(|| done(outcome));
         }
     }
@@ -343,7 +343,7 @@ impl Server {
 
     /// The engine cannot be driven any more: all transfers fail from now on.
     fn fail_all(mut self, error: &io::Error) {
-        let fail = |done: Done| {
+        let fail = |done: TransferCallback| {
             done.fail(Error::System { what: "wait for I/O".into(), source: same_error(error) });
         };
         for active in mem::take(&mut self.active).into_iter().flatten() {
@@ -370,11 +370,11 @@ impl Active {
     }
 }
 
-impl Done {
+impl TransferCallback {
     fn fail(self, error: Error) {
         match self {
-            Done::Read(_, done) => call(|| done(Err(error))),
-            Done::Write(done) => call(|| done(Err(error))),
+            TransferCallback::Read(_, done) => call(|| done(Err(error))),
+            TransferCallback::Write(done) => call(|| done(Err(error))),
         }
     }
 }

@@ -60,7 +60,7 @@ pub enum Granted {
 impl Granted {
     /// Describes it: `ordinary pages`, `transparent huge pages`, `reserved huge pages`.
     #[must_use]
-    pub fn in_words(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Granted::Ordinary => "ordinary pages",
             Granted::TransparentHuge => "transparent huge pages",
@@ -157,7 +157,7 @@ impl BufferPool {
     /// `guarantee` bytes.
     ///
     /// # Errors
-    /// As [`BufferPool::account`].
+    /// Returns the errors of [`BufferPool::account`].
     pub fn account_of(&self, guarantee: usize) -> Result<Account, Error> {
         let (shared, mut state) = (Arc::clone(&self.shared), self.shared.lock());
         let id = state.open_account(guarantee, shared.budget).ok_or(Error::Budget {
@@ -284,7 +284,7 @@ impl Account {
     /// Takes an empty buffer of `capacity` bytes, as [`Account::reserve`] followed by [`Reservation::take`].
     ///
     /// # Errors
-    /// As [`Account::reserve`]; the inner error if the system has less memory than the budget allows.
+    /// Returns the errors of [`Account::reserve`]; the inner error if the system has less memory than the budget allows.
     ///
     /// # Panics
     /// If it is larger than the buffers of a fixed pool.

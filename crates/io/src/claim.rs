@@ -101,7 +101,7 @@ fn busy() -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, reason)
 }
 
-/// The path of the file that is locked for another one.
+/// Returns the path of the file that is locked for another one.
 fn marker_of(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_string_lossy();
     Some(path.with_file_name(format!(".{name}.sakiyomi-lock")))

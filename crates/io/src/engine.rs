@@ -348,7 +348,7 @@ pub enum ParseEngineError {
     )]
     Unknown(String),
     /// The depth is invalid.
-    #[error("`{0}`: the depth behind the colon must be a whole number from 1 to 1024")]
+    #[error("`{0}`: the depth after the colon must be a whole number from 1 to 1024")]
     Depth(String),
     /// The engine has no depth.
     #[error("`{0}`: this method has one request in flight and takes no depth; pread:N has N")]
@@ -394,7 +394,7 @@ pub fn open(spec: EngineSpec, block: usize, registered: Option<&BufferPool>) -> 
 /// that they stay busy while no caller reaps.
 ///
 /// # Errors
-/// As [`open`].
+/// Returns the errors of [`open`].
 pub(crate) fn open_shared(spec: EngineSpec) -> Result<Opened, Error> {
     open_with(spec, SHARED_QUEUE_OPS, None)
 }
@@ -402,7 +402,7 @@ pub(crate) fn open_shared(spec: EngineSpec) -> Result<Opened, Error> {
 /// Slots of a shared engine with threads. The memory of queued operations is bounded by the budget of their streams.
 const SHARED_QUEUE_OPS: usize = 4096;
 
-/// As [`open`], with `ahead` slots of an engine with threads.
+/// Like [`open`], with `ahead` slots of an engine with threads.
 fn open_with(spec: EngineSpec, ahead: usize, registered: Option<&BufferPool>) -> Result<Opened, Error> {
     let plain = |engine: Box<dyn Engine>| Opened { engine, registered: false };
     let refused = |hint| {

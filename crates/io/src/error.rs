@@ -24,7 +24,7 @@ pub enum Error {
         what: &'static str,
     },
     /// The file system does not support direct I/O.
-    #[error("{} cannot be opened for direct I/O: its file system does not offer it; use buffered I/O", path.display())]
+    #[error("{} cannot be opened for direct I/O: its file system does not support it; use buffered I/O", path.display())]
     NoDirect {
         /// The file.
         path: PathBuf,
@@ -127,7 +127,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The file system has too little free space for the file.
-    #[error("{} needs {needed} bytes and its file system has {free} left; free some or write elsewhere", path.display())]
+    #[error("{} needs {needed} bytes, and its file system has {free} bytes free; free some space or write elsewhere", path.display())]
     NoRoom {
         /// The file.
         path: PathBuf,

@@ -88,7 +88,7 @@ impl IoFile {
     /// Opens a regular file or a block device for reading and writing.
     ///
     /// # Errors
-    /// As [`IoFile::open`].
+    /// Returns the errors of [`IoFile::open`].
     pub fn open_writable(path: &Path, access: Access) -> Result<IoFile, Error> {
         IoFile::open_with(path, access, OpenOptions::new().read(true).write(true))
     }
@@ -223,7 +223,7 @@ impl IoFile {
     /// Returns the current size in bytes.
     ///
     /// # Errors
-    /// Those of `fstat`.
+    /// Returns the errors of `fstat`.
     pub(crate) fn size_now(&self) -> io::Result<u64> {
         let metadata = self.file.metadata()?;
         Ok(if metadata.file_type().is_block_device() { self.size() } else { metadata.len() })

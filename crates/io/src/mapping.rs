@@ -71,7 +71,7 @@ impl Mapping {
     /// Returns the file's current size in bytes.
     ///
     /// # Errors
-    /// Those of `fstat`.
+    /// Returns the errors of `fstat`.
     pub fn file_size(&self) -> io::Result<u64> {
         self.file.size_now()
     }
@@ -95,7 +95,7 @@ impl Deref for Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // Must precede `munmap`, after which the range can be mapped anew.
+        // Must precede `munmap`, after which the range can be mapped again.
         self.watched.forget();
         // SAFETY: the mapping is ours, and borrows of its bytes have ended.
         let _ = unsafe { munmap(self.start.cast_mut().cast(), self.mapped) };

@@ -5,7 +5,7 @@
 //! [`drop_pages`] check the outcome and return it.
 //!
 //! - **`cachestat` counts requested pages, `mincore` pages that have arrived.** A page enters the page cache before
-//!   its read begins. To learn whether a program would wait, use [`By::Mincore`].
+//!   its read begins. To learn whether a program would wait, use [`ResidencyCall::Mincore`].
 //! - **Read-ahead is silently cut** to the larger of the device's `read_ahead_kb`, as it was when the file was
 //!   opened, and its `max_sectors_kb`: a request for 16 MB of a FUSE file fetches 128 KB and returns success.
 //!   [`fetch`] splits the range into pieces.
@@ -38,7 +38,7 @@ pub struct Residency {
     pub pages: u64,
     /// Pages of the range that are in memory.
     pub cached: u64,
-    /// Further counts; `None` with [`By::Mincore`].
+    /// Further counts; `None` with [`ResidencyCall::Mincore`].
     pub detail: Option<Detail>,
 }
 
@@ -72,7 +72,7 @@ impl Residency {
 
 /// The system call that reports which pages are in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum ResidencyCall {
     /// `cachestat` (Linux 6.5): counts pages from the moment when their read was requested.
     Cachestat,
     /// `mincore` on a mapping, several times slower: counts pages that can be read without waiting. The file must be
@@ -85,9 +85,9 @@ pub enum By {
 /// # Errors
 /// If the system call fails, or would return wrong counts.
 pub fn residency(file: &File, range: Range<u64>) -> Result<Residency, Error> {
-    match residency_by(file, range.clone(), By::Cachestat) {
+    match residency_by(file, range.clone(), ResidencyCall::Cachestat) {
         Err(Error::System { source, .. }) if is_not_offered(&source) => {
-            residency_by(file, range, By::Mincore)
+            residency_by(file, range, ResidencyCall::Mincore)
         }
         other => other,
     }
@@ -103,15 +103,14 @@ fn is_not_offered(error: &io::Error) -> bool {
 ///
 /// # Errors
 /// If the system call fails, or would return wrong counts.
-pub fn residency_by(file: &File, range: Range<u64>, by: By) -> Result<Residency, Error> {
-    let failed =
-        |source| Error::System { what: "find out which pages of a file are in memory".into(), source };
+pub fn residency_by(file: &File, range: Range<u64>, by: ResidencyCall) -> Result<Residency, Error> {
+    let failed = |source| Error::System { what: "query the cached pages of a file".into(), source };
     let range = clipped(file, range).map_err(failed)?;
     let pages = pages_of(&range);
     let residency = match by {
         _ if pages.is_empty() => Ok(Residency { pages: 0, cached: 0, detail: None }),
-        By::Cachestat => cachestat(file, &range, pages.end - pages.start),
-        By::Mincore => mincore(file, &pages),
+        ResidencyCall::Cachestat => cachestat(file, &range, pages.end - pages.start),
+        ResidencyCall::Mincore => mincore(file, &pages),
     };
     residency.map_err(failed)
 }
@@ -128,7 +127,7 @@ pub fn fetch(file: &File, range: Range<u64>) -> Result<Residency, Error> {
     fetch_in_pieces(file, range, piece)
 }
 
-/// As [`fetch`], for repeated calls with [the size of a piece](piece) looked up once.
+/// Like [`fetch`], for repeated calls with [the size of a piece](piece) looked up once.
 ///
 /// # Errors
 /// If the system refuses, or does not report the outcome.
@@ -294,7 +293,8 @@ const DEFAULT_PIECE_BYTES: u64 = 128 << 10;
 
 /// Returns the bytes that one call can request without being cut short.
 ///
-/// That is at least `read_ahead_kb`, but an open file keeps the value from when it was opened, so the present value
+/// The limit is at least `read_ahead_kb`, but an open file keeps the value from when it was opened, so the
+/// present value
 /// counts only if it is smaller than the kernel's default.
 ///
 /// # Errors
@@ -340,7 +340,7 @@ pub fn device_numbers(device: u64) -> (u32, u32) {
     (major(device), minor(device))
 }
 
-/// As [`piece`], for a device given as `MAJOR:MINOR`; `read` reads a file below `/sys`.
+/// Like [`piece`], for a device given as `MAJOR:MINOR`; `read` reads a file below `/sys`.
 fn piece_of(read: impl Fn(&str) -> Option<String>, device: &str) -> u64 {
     let kilobytes = |name: &str| {
         // A partition uses the queue of its disk.
@@ -388,7 +388,7 @@ mod tests {
     fn wait_for(file: &File, range: &Range<u64>, pages: u64) -> Residency {
         let begun = Instant::now();
         loop {
-            let found = residency_by(file, range.clone(), By::Mincore).unwrap();
+            let found = residency_by(file, range.clone(), ResidencyCall::Mincore).unwrap();
             if found.cached == pages || begun.elapsed() > Duration::from_secs(10) {
                 return found;
             }
@@ -429,7 +429,9 @@ mod tests {
         let file = File::open(scratch.path("short")).unwrap();
         #[expect(clippy::reversed_empty_ranges, reason = "a range that the caller got wrong is an empty one")]
         for range in [0..0, 10..10, 10..20, u64::MAX..u64::MAX, 9..3] {
-            for found in [residency(&file, range.clone()), residency_by(&file, range.clone(), By::Mincore)] {
+            for found in
+                [residency(&file, range.clone()), residency_by(&file, range.clone(), ResidencyCall::Mincore)]
+            {
                 assert_eq!(found.unwrap().pages, 0, "{range:?}");
             }
             assert_eq!(fetch(&file, range.clone()).unwrap().pages, 0);

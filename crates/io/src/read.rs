@@ -142,7 +142,7 @@ pub struct ReadStream {
     /// Size of the smallest block, and guarantee of the account, in bytes.
     block_min: usize,
     /// Reads in flight, by tag.
-    flying: Vec<Option<Flying>>,
+    flying: Vec<Option<InFlightRead>>,
     free: Vec<usize>,
     /// Sequence number of the next range to read.
     planned: u64,
@@ -157,7 +157,7 @@ pub struct ReadStream {
     failed: bool,
 }
 
-struct Flying {
+struct InFlightRead {
     /// Sequence number of its first range.
     place: u64,
     first: Range<u64>,
@@ -289,15 +289,15 @@ impl ReadStream {
         ReadStream::shared_within(io, None, file, range, options)
     }
 
-    /// As [`ReadStream::shared`], with the memory of an account that was opened before. The stream never waits for
+    /// Like [`ReadStream::shared`], with the memory of an account that was opened before. The stream never waits for
     /// other users of the account: if no memory is left, that is an error ([`Error::AllHeld`]), after which the
     /// stream can continue.
     ///
     /// # Errors
-    /// As [`ReadStream::shared`]; not [`Error::Budget`] if an account is given.
+    /// Returns the errors of [`ReadStream::shared`]; not [`Error::Budget`] if an account is given.
     ///
     /// # Panics
-    /// As [`ReadStream::shared`].
+    /// Like [`ReadStream::shared`].
     pub fn shared_within(
         io: &Io,
         account: Option<&Arc<Account>>,
@@ -313,10 +313,10 @@ impl ReadStream {
     /// Reads some ranges of a file one after the other, in blocks, as [`ReadStream::shared_within`] reads one.
     ///
     /// # Errors
-    /// As [`ReadStream::shared`]; not [`Error::Budget`] if an account is given.
+    /// Returns the errors of [`ReadStream::shared`]; not [`Error::Budget`] if an account is given.
     ///
     /// # Panics
-    /// As [`ReadStream::shared`].
+    /// Like [`ReadStream::shared`].
     pub fn extents(
         io: &Io,
         account: Option<&Arc<Account>>,
@@ -347,11 +347,11 @@ impl ReadStream {
         ReadStream::ranges_within(io, None, ranges, options)
     }
 
-    /// As [`ReadStream::ranges`], with the memory of an account that was opened before: see
+    /// Like [`ReadStream::ranges`], with the memory of an account that was opened before: see
     /// [`ReadStream::shared_within`].
     ///
     /// # Errors
-    /// As [`ReadStream::ranges`]; not [`Error::Budget`] if an account is given.
+    /// Returns the errors of [`ReadStream::ranges`]; not [`Error::Budget`] if an account is given.
     pub fn ranges_within(
         io: &Io,
         account: Option<&Arc<Account>>,
@@ -515,7 +515,7 @@ impl ReadStream {
         let Planned { file, first, others } = planned;
         let op = Op::read(slot as u64, file, span.offset, span.length, payload);
         let progress = Progress::new(span);
-        self.flying[slot] = Some(Flying { place, first, others, progress, service: Duration::ZERO });
+        self.flying[slot] = Some(InFlightRead { place, first, others, progress, service: Duration::ZERO });
         self.stream.submit(op);
     }
 
@@ -610,8 +610,8 @@ impl ReadStream {
     }
 
     /// Makes the blocks of a completed read ready.
-    fn give(&mut self, flying: Flying, op: Op) {
-        let Flying { place, first, others, progress, service } = flying;
+    fn give(&mut self, flying: InFlightRead, op: Op) {
+        let InFlightRead { place, first, others, progress, service } = flying;
         let Op { payload, file, .. } = op;
         let span = progress.span();
         self.stats.bytes += span.within.len() as u64;

@@ -39,7 +39,7 @@ pub struct IoOptions {
 const DEFAULT_BUDGET_BYTES: usize = 64 << 20;
 
 impl Default for IoOptions {
-    /// The default engine, and 64 MiB of huge pages.
+    /// Returns the default engine, and 64 MiB of huge pages.
     fn default() -> IoOptions {
         let engine = EngineSpec::usual(crate::EngineKind::Pread);
         IoOptions { engine, budget: DEFAULT_BUDGET_BYTES, memory: Memory::Huge }

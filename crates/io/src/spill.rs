@@ -105,10 +105,10 @@ impl Spill {
         self.run_within(None, options)
     }
 
-    /// As [`Spill::run`], with the memory of an account that was opened before.
+    /// Like [`Spill::run`], with the memory of an account that was opened before.
     ///
     /// # Errors
-    /// As [`Spill::run`]; not [`Error::Budget`] if an account is given.
+    /// Returns the errors of [`Spill::run`]; not [`Error::Budget`] if an account is given.
     pub fn run_within(
         &self,
         account: Option<&Arc<Account>>,
@@ -162,7 +162,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The file.
+    /// Returns the file.
     #[must_use]
     pub fn file(&self) -> &Arc<IoFile> {
         &self.place.space.file
@@ -185,7 +185,7 @@ impl RunWriter {
     /// Returns an empty buffer to fill, as [`WriteStream::buffer`].
     ///
     /// # Errors
-    /// As [`WriteStream::buffer`].
+    /// Returns the errors of [`WriteStream::buffer`].
     pub fn buffer(&mut self) -> Result<Buffer, Error> {
         self.stream.buffer()
     }
@@ -193,7 +193,7 @@ impl RunWriter {
     /// Appends the bytes of a buffer, as [`WriteStream::submit`].
     ///
     /// # Errors
-    /// As [`WriteStream::submit`].
+    /// Returns the errors of [`WriteStream::submit`].
     pub fn submit(&mut self, buffer: Buffer) -> Result<(), Error> {
         self.stream.submit(buffer)
     }
@@ -310,10 +310,10 @@ impl Run {
         self.read_within(None, options)
     }
 
-    /// As [`Run::read`], with the memory of an account that was opened before.
+    /// Like [`Run::read`], with the memory of an account that was opened before.
     ///
     /// # Errors
-    /// As [`Run::read`]; not [`Error::Budget`] if an account is given.
+    /// Returns the errors of [`Run::read`]; not [`Error::Budget`] if an account is given.
     pub fn read_within(
         &self,
         account: Option<&Arc<Account>>,
@@ -331,15 +331,15 @@ impl Run {
     /// Reads the run in order, and releases the space behind the reader.
     ///
     /// # Errors
-    /// As [`Run::read`].
+    /// Returns the errors of [`Run::read`].
     pub fn drain(self, options: &SharedOptions) -> Result<RunReader, Error> {
         self.drain_within(None, options)
     }
 
-    /// As [`Run::drain`], with the memory of an account that was opened before.
+    /// Like [`Run::drain`], with the memory of an account that was opened before.
     ///
     /// # Errors
-    /// As [`Run::read`]; not [`Error::Budget`] if an account is given.
+    /// Returns the errors of [`Run::read`]; not [`Error::Budget`] if an account is given.
     pub fn drain_within(
         self,
         account: Option<&Arc<Account>>,

@@ -39,7 +39,7 @@ mod system {
 pub(crate) type Call<J> = Box<dyn FnMut(&mut J) -> io::Result<usize> + Send>;
 
 /// A completed job, successful or not.
-pub(crate) struct Ended<J> {
+pub(crate) struct CompletedJob<J> {
     pub(crate) job: J,
     pub(crate) result: io::Result<usize>,
     /// Duration of the job on its thread.
@@ -54,7 +54,7 @@ pub(crate) struct ThreadPool<J> {
     ahead: usize,
     /// The function that the caller runs on a job, if it helps.
     own: Option<Call<J>>,
-    away: Away,
+    away: CallerInterval,
 }
 
 struct Shared<J> {
@@ -66,7 +66,7 @@ struct Shared<J> {
 
 struct State<J> {
     todo: VecDeque<J>,
-    done: Vec<Ended<J>>,
+    done: Vec<CompletedJob<J>>,
     /// Number of completions for which the caller sleeps; 0 while it does not sleep.
     wanted: usize,
     /// Number of threads that run or look for a job.
@@ -100,7 +100,7 @@ impl<J> Shared<J> {
 }
 
 /// Measures the caller's time between two visits.
-struct Away {
+struct CallerInterval {
     left: Option<Instant>,
     /// The longest recent absence; it decays.
     longest: Duration,
@@ -109,10 +109,10 @@ struct Away {
 /// Minimum work of the caller for which a hand-over pays: a little more than the hand-over takes.
 const HANDOVER_MIN_TIME: Duration = Duration::from_micros(10);
 
-impl Away {
+impl CallerInterval {
     /// Assumes that a new caller has work of its own.
-    fn new() -> Away {
-        Away { left: None, longest: 100 * HANDOVER_MIN_TIME }
+    fn new() -> CallerInterval {
+        CallerInterval { left: None, longest: 100 * HANDOVER_MIN_TIME }
     }
 
     fn is_back(&mut self) {
@@ -145,7 +145,7 @@ impl<J: Send + 'static> ThreadPool<J> {
     ) -> io::Result<ThreadPool<J>> {
         let shared = Arc::new(Shared::new(calls.len()));
         let mut pool =
-            ThreadPool { shared, threads: Vec::new(), in_flight: 0, ahead, own, away: Away::new() };
+            ThreadPool { shared, threads: Vec::new(), in_flight: 0, ahead, own, away: CallerInterval::new() };
         for call in calls {
             let shared = Arc::clone(&pool.shared);
             // If a thread cannot be started, dropping `pool` ends those already started.
@@ -187,7 +187,7 @@ impl<J> ThreadPool<J> {
     /// Waits until at least `at_least` of the submitted jobs, or all if there are fewer, are done. Appends these and
     /// any others that are done, in the order of completion. With 0 it does not wait. The caller is then considered
     /// away until its next visit.
-    pub(crate) fn finish(&mut self, at_least: usize, ended: &mut Vec<Ended<J>>) {
+    pub(crate) fn finish(&mut self, at_least: usize, ended: &mut Vec<CompletedJob<J>>) {
         self.away.is_back();
         let mut state = self.shared.lock();
         let threads = self.threads.len();
@@ -245,10 +245,10 @@ fn serve<J>(shared: &Shared<J>, mut call: Call<J>) {
     }
 }
 
-fn done<J>(mut job: J, call: &mut Call<J>) -> Ended<J> {
+fn done<J>(mut job: J, call: &mut Call<J>) -> CompletedJob<J> {
     let begun = Instant::now();
     let result = call(&mut job);
-    Ended { job, result, took: begun.elapsed() }
+    CompletedJob { job, result, took: begun.elapsed() }
 }
 
 /// Returns the next job; `None` when the pool stops and no job is left.
@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn how_long_a_caller_is_gone_is_learnt_at_once_and_forgotten_slowly() {
-        let mut away = Away::new();
+        let mut away = CallerInterval::new();
         assert!(away.is_worthwhile());
         (0..20).for_each(|_| away.was_gone(Duration::from_micros(1)));
         assert!(!away.is_worthwhile());

@@ -205,7 +205,7 @@ impl WriteStream {
     /// size, or the system does not support the engine.
     ///
     /// # Panics
-    /// As [`WriteStream::shared`].
+    /// Like [`WriteStream::shared`].
     pub fn open(file: &Arc<IoFile>, own: &OwnEngine, options: &WriteOptions) -> Result<WriteStream, Error> {
         assert!(options.block > 0, "a block of no bytes");
         let alignment = file.alignment().offset;
@@ -230,7 +230,7 @@ impl WriteStream {
     /// If the pool does not have two buffers.
     ///
     /// # Panics
-    /// As [`WriteStream::shared`].
+    /// Like [`WriteStream::shared`].
     pub fn over(
         engine: Box<dyn Engine>,
         pool: BufferPool,
@@ -378,7 +378,7 @@ impl WriteStream {
     /// bytes does not change.
     ///
     /// # Errors
-    /// As [`WriteStream::submit`].
+    /// Returns the errors of [`WriteStream::submit`].
     ///
     /// # Panics
     /// If the offset or the length is not aligned, or as [`WriteStream::submit`].
@@ -552,7 +552,7 @@ impl WriteStream {
         Ok(Written { bytes: self.submitted, stats: self.stats })
     }
 
-    /// As [`WriteStream::finish`]; also returns the destination.
+    /// Like [`WriteStream::finish`]; also returns the destination.
     pub(crate) fn finish_into(mut self) -> Result<(Written, Destination), Error> {
         self.finish_writes()?;
         let written = Written { bytes: self.submitted, stats: self.stats };

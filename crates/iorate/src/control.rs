@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sakiyomi_os::ioctl_channel::{MESSAGE_BYTES, exchange, open};
 
-use crate::protocol::{Answer, Call, Message, PROTOCOL_VERSION, Refusal, Set, Target, View, decode, encode};
+use crate::protocol::{Call, Message, PROTOCOL_VERSION, Refusal, Reply, Set, Target, View, decode, encode};
 
 /// Errors of [`Control`].
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +21,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The path is not on a mount of sakiyomi.
-    #[error("{} is not on a mount of sakiyomi's; `sakiyomi mount BACKING DIR --regulate` makes one", .0.display())]
+    #[error("{} is not on a mount of sakiyomi; create one with `sakiyomi mount BACKING DIR --regulate`", .0.display())]
     NotMounted(PathBuf),
     /// The mount refused the request.
     #[error("{}: {why}", path.display())]
@@ -89,7 +89,7 @@ impl Control {
     /// If the mount refuses it.
     pub fn set(&self, set: &Set) -> Result<bool, Error> {
         match self.ask(Call::Set(set.clone()))? {
-            Answer::Given { best_effort } => Ok(best_effort),
+            Reply::Given { best_effort } => Ok(best_effort),
             _ => Err(self.nonsense()),
         }
     }
@@ -100,7 +100,7 @@ impl Control {
     /// If the target has no rate, or the caller may not remove it.
     pub fn clear(&self, target: &Target) -> Result<(), Error> {
         match self.ask(Call::Clear(target.clone()))? {
-            Answer::Cleared => Ok(()),
+            Reply::Cleared => Ok(()),
             _ => Err(self.nonsense()),
         }
     }
@@ -131,19 +131,19 @@ impl Control {
     /// If the target has no rate.
     pub fn find(&self, target: &Target) -> Result<View, Error> {
         match self.ask(Call::Find(target.clone()))? {
-            Answer::Seen(view) => Ok(view),
+            Reply::Seen(view) => Ok(view),
             _ => Err(self.nonsense()),
         }
     }
 
     fn look_after(&self, after: u64, all: bool) -> Result<View, Error> {
         match self.ask(Call::Look { after, all })? {
-            Answer::Seen(view) => Ok(view),
+            Reply::Seen(view) => Ok(view),
             _ => Err(self.nonsense()),
         }
     }
 
-    fn ask(&self, call: Call) -> Result<Answer, Error> {
+    fn ask(&self, call: Call) -> Result<Reply, Error> {
         let message = Message { version: PROTOCOL_VERSION, asker: std::process::id(), call };
         let too_long = || io::Error::new(io::ErrorKind::InvalidInput, "the name is too long");
         let mut message = encode(&message).ok_or_else(|| self.broken(too_long()))?;
@@ -153,7 +153,7 @@ impl Control {
             _ => self.broken(error),
         })?;
         match decode(&message[..]).map_err(|error| self.broken(error))? {
-            Answer::Refused(why) => Err(Error::Refused { path: self.path.clone(), why }),
+            Reply::Refused(why) => Err(Error::Refused { path: self.path.clone(), why }),
             answer => Ok(answer),
         }
     }
@@ -163,7 +163,7 @@ impl Control {
     }
 
     fn nonsense(&self) -> Error {
-        self.broken(io::Error::new(io::ErrorKind::InvalidData, "it answered something else"))
+        self.broken(io::Error::new(io::ErrorKind::InvalidData, "the reply does not match the request"))
     }
 }
 
@@ -175,14 +175,14 @@ mod tests {
     use crate::protocol::{Bypass, DeviceView, Owner, Rate};
 
     /// A mount that answers each message by `answer`.
-    fn mount(answer: impl Fn(Message) -> Answer + Send + Sync + 'static) -> Control {
+    fn mount(answer: impl Fn(Message) -> Reply + Send + Sync + 'static) -> Control {
         Control::over("/mnt/disk", move |message| {
             *message = *encode(&answer(decode(message)?)).unwrap();
             Ok(())
         })
     }
 
-    fn view(owners: impl Iterator<Item = u64>, more: bool) -> Answer {
+    fn view(owners: impl Iterator<Item = u64>, more: bool) -> Reply {
         let bypass = Bypass { device: "sda".to_owned(), requests_per_s: 1.5, share_ratio: 0.25 };
         let device = DeviceView {
             name: "drive".to_owned(),
@@ -210,7 +210,7 @@ mod tests {
             cov_ratio: 0.02,
             unanswered: 1,
         };
-        Answer::Seen(View { at_ns: 9, device, owners: owners.map(owner).collect(), more })
+        Reply::Seen(View { at_ns: 9, device, owners: owners.map(owner).collect(), more })
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
             view(std::iter::empty(), true)
         });
         assert!(!control.look(false).unwrap().more);
-        // Likewise if each part is the same as the one before.
+        // Likewise if each part is the same as the previous one.
         let asked = Mutex::new(0);
         let control = mount(move |_| {
             *asked.lock().unwrap() += 1;
@@ -248,10 +248,10 @@ mod tests {
         let control = mount(|message| {
             assert_eq!((message.version, message.asker), (PROTOCOL_VERSION, std::process::id()));
             match message.call {
-                Call::Set(set) => Answer::Given { best_effort: set.best_effort },
-                Call::Clear(Target::Process { pid: 7 }) => Answer::Cleared,
-                Call::Clear(target) => Answer::Refused(Refusal::NoRate { what: target.to_string() }),
-                Call::Look { .. } => Answer::Cleared,
+                Call::Set(set) => Reply::Given { best_effort: set.best_effort },
+                Call::Clear(Target::Process { pid: 7 }) => Reply::Cleared,
+                Call::Clear(target) => Reply::Refused(Refusal::NoRate { what: target.to_string() }),
+                Call::Look { .. } => Reply::Cleared,
                 Call::Find(_) => view(1..=1, false),
             }
         });
@@ -263,7 +263,7 @@ mod tests {
         control.clear(&target).unwrap();
         assert_eq!(control.find(&target).unwrap().owners.len(), 1);
         let error = control.clear(&Target::Tree { pid: 8 }).unwrap_err();
-        assert_eq!(error.to_string(), "/mnt/disk: process 8 and all that it starts has no rate");
+        assert_eq!(error.to_string(), "/mnt/disk: process 8 with its descendants has no rate");
         let error = control.look(false).unwrap_err();
         assert_eq!(error.to_string(), "the mount of /mnt/disk does not answer");
     }
@@ -278,7 +278,7 @@ mod tests {
         assert!(matches!(control.look(false).unwrap_err(), Error::Broken { .. }));
         let control = Control::open("/proc").unwrap();
         assert!(
-            control.look(false).unwrap_err().to_string().starts_with("/proc is not on a mount of sakiyomi's")
+            control.look(false).unwrap_err().to_string().starts_with("/proc is not on a mount of sakiyomi")
         );
         assert!(matches!(Control::open("/nowhere/at/all").unwrap_err(), Error::Open { .. }));
     }

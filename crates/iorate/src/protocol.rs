@@ -87,7 +87,7 @@ pub enum Rate {
 /// The answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum Reply {
     /// The rate was set.
     Given {
         /// Whether it is not guaranteed.
@@ -106,7 +106,9 @@ pub enum Answer {
 #[serde(rename_all = "snake_case", tag = "why")]
 pub enum Refusal {
     /// The versions of the protocol differ.
-    #[error("the mount is served by another version of sakiyomi (protocol {theirs}); use that one's command")]
+    #[error(
+        "the mount is served by another version of sakiyomi (protocol {theirs}); use the command of that version"
+    )]
     Version {
         /// The mount's version.
         theirs: u32,
@@ -115,7 +117,9 @@ pub enum Refusal {
     #[error("it was mounted without --regulate; mount it again with it")]
     NotRegulated,
     /// The sender is in another PID namespace.
-    #[error("process numbers here are not those of the mount (a container?); ask from where it was mounted")]
+    #[error(
+        "process IDs here differ from those of the mount (a container?); run the command in the PID namespace of the mount"
+    )]
     Namespace,
     /// The process does not exist.
     #[error("there is no process {pid}")]
@@ -130,7 +134,7 @@ pub enum Refusal {
         path: String,
     },
     /// The target belongs to another user.
-    #[error("{what} is another user's; only root and its own user may set its rate")]
+    #[error("{what} belongs to another user; only root and its owner may set its rate")]
     NotYours {
         /// Description of the process or group.
         what: String,
@@ -142,7 +146,7 @@ pub enum Refusal {
         what: String,
     },
     /// The rate is out of range.
-    #[error("{asked} cannot be asked for; ask for 1 to 100 %, or for a time of an hour at most")]
+    #[error("{asked} is not a possible rate; request 1 to 100 %, or a time of at most an hour")]
     BadRate {
         /// Description of the requested rate.
         asked: String,
@@ -159,10 +163,10 @@ pub enum Refusal {
     },
     /// The maximum number of rates is in use.
     #[error(
-        "there are {most} processes and groups with rates already, as many as can be; clear some, or mount it with more files allowed (ulimit -n)"
+        "{most} processes and groups have rates, which is the maximum; clear some, or mount with a higher limit of open files (ulimit -n)"
     )]
     TooMany {
-        /// That maximum.
+        /// The maximum number of owners with a rate.
         most: usize,
     },
     /// The request could not be parsed.
@@ -255,7 +259,7 @@ impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Target::Process { pid } => write!(f, "process {pid}"),
-            Target::Tree { pid } => write!(f, "process {pid} and all that it starts"),
+            Target::Tree { pid } => write!(f, "process {pid} with its descendants"),
             Target::Group { path } => write!(f, "control group {path}"),
         }
     }
@@ -291,14 +295,14 @@ mod tests {
             assert_eq!(decode::<Message>(&encode(&message).unwrap()[..]).unwrap(), message);
         }
         let refusals = [Refusal::NotRegulated, Refusal::TooMany { most: 3 }, Refusal::NoProcess { pid: 4 }];
-        for answer in refusals.map(Answer::Refused) {
-            assert_eq!(decode::<Answer>(&encode(&answer).unwrap()[..]).unwrap(), answer);
+        for answer in refusals.map(Reply::Refused) {
+            assert_eq!(decode::<Reply>(&encode(&answer).unwrap()[..]).unwrap(), answer);
         }
     }
 
     #[test]
     fn what_does_not_fit_is_not_said() {
         assert!(encode(&Target::Group { path: "x".repeat(MESSAGE_BYTES) }).is_none());
-        assert!(decode::<Answer>(&[0; MESSAGE_BYTES]).is_err());
+        assert!(decode::<Reply>(&[0; MESSAGE_BYTES]).is_err());
     }
 }

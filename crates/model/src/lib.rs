@@ -2,7 +2,7 @@
 //!
 //! A device, simulated or real, regulated or not, is driven by its caller. It reads no clock and makes no callbacks:
 //! the caller submits a [`Request`] at an instant, asks for the time of the next event, and advances the device to it.
-//! The same device therefore runs in virtual time (tests, experiments) and in real time (a mounted drive).
+//! A device therefore runs both in virtual time (tests, experiments) and in real time (a mounted drive).
 //!
 //! This crate is pure: no clock, no file, no thread, no hash map.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]

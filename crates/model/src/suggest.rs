@@ -42,7 +42,7 @@ pub fn similar_keys<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -
     let whole = folded(&typed.replace('.', "-"));
     let distance = |key: &str| {
         let of_words = key_distance(&words, &key.split('.').map(folded).collect::<Vec<_>>());
-        // The same words, joined by other characters than dots.
+        // Compares the words joined by characters other than dots.
         let joined = share(&whole, &folded(&key.replace('.', "-"))) * 2.0;
         of_words.min(joined)
     };

@@ -56,19 +56,19 @@ fn unusable(role: &'static str, path: &Path, source: io::Error) -> Error {
     Error::Directory { role, path: path.to_owned(), source }
 }
 
-/// Whether the mount on a directory is sakiyomi's; makes no request to it.
+/// Returns whether the mount on a directory is sakiyomi's; makes no request to it.
 pub(crate) fn is_ours(directory: &Path) -> io::Result<bool> {
     Ok(ours_on(directory)?.is_some())
 }
 
-/// The device number of sakiyomi's mount on a directory, which no other mount has at the same time; `None` without
-/// such a mount.
+/// Returns the device number of sakiyomi's mount on a directory, which no other mount has at the same time; `None`
+/// without such a mount.
 pub(crate) fn ours_on(directory: &Path) -> io::Result<Option<String>> {
     let mounts = MountTable::read()?;
     Ok(mounts.on(directory).filter(is_of_sakiyomi).map(|ours| ours.device.to_owned()))
 }
 
-/// Whether a mount is of sakiyomi. The kernel names the subtype only if fusermount3 has mounted it.
+/// Returns whether a mount is of sakiyomi. The kernel names the subtype only if fusermount3 has mounted it.
 pub(crate) fn is_of_sakiyomi(mount: &Mount<'_>) -> bool {
     mount.source == SOURCE && mount.kind.split('.').next() == Some("fuse")
 }
@@ -86,7 +86,7 @@ mod tests {
             refused("/nowhere", "/proc"),
             "/nowhere is not a directory that can be used as the backing directory"
         );
-        assert!(refused("/", "/proc").contains("lie one in the other"));
+        assert!(refused("/", "/proc").contains("contain each other"));
         assert!(refused("/dev", "/proc").contains("is not empty"));
         assert!(refused("/proc/self/status", "/proc").contains("is not a directory"));
     }

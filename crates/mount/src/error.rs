@@ -27,7 +27,7 @@ pub enum Error {
     NotEmpty(PathBuf),
     /// One directory contains the other.
     #[error(
-        "the backing directory {} and the mount point {} lie one in the other: the file system would be served from within itself; name two separate directories", backing.display(), directory.display()
+        "the backing directory {} and the mount point {} contain each other: the file system would be served from within itself; name two separate directories", backing.display(), directory.display()
     )]
     Nested {
         /// The backing directory.
@@ -157,10 +157,10 @@ pub enum Error {
     #[error(transparent)]
     Drive(#[from] SpecError),
     /// The sector size does not divide the block size.
-    #[error("the drive has sectors of {0} bytes, of which blocks of 4096 bytes cannot be made")]
+    #[error("the drive has sectors of {0} bytes, which do not divide blocks of 4096 bytes")]
     Sector(u64),
     /// The speed is out of range.
-    #[error("a speed of {0} is not possible: it lies between 0.001 and 1000000")]
+    #[error("a speed of {0} is not possible; give 0.001 to 1000000")]
     Speed(f64),
     /// Rates are requested with write-back, in which the kernel writes dirty pages without naming a process.
     #[error(

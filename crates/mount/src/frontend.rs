@@ -12,7 +12,7 @@ use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Sectors};
 use crate::backing_pool::{BackingJob, BackingPool};
 use crate::in_flight::{Accounting, BackingIo, InFlight};
 use crate::layout::{BLOCK_BYTES, FileId, Layout, Metadata, NoSpace, Part, Run, Work};
-use crate::live::{Access, Extents, Question, RealtimeDevice, Stopped, Timeline};
+use crate::live::{Access, Extents, RateQuery, RealtimeDevice, Stopped, Timeline};
 use crate::request::{IoRequest, Issuer};
 use crate::shared_layout::SharedLayout;
 use crate::watch::Watch;
@@ -64,18 +64,18 @@ impl Frontend {
         self.device.as_ref().map(RealtimeDevice::busy)
     }
 
-    /// Whether requests take a drive's time, or else only the backing file's.
+    /// Returns whether requests take a drive's time, or else only the backing file's.
     pub(crate) fn has_drive(&self) -> bool {
         self.accounting.emulated
     }
 
-    /// Whether requests go through a device: a drive, or the backing files behind a regulator.
+    /// Returns whether requests go through a device: a drive, or the backing files behind a regulator.
     pub(crate) fn has_device(&self) -> bool {
         self.device.is_some()
     }
 
     /// Sends a query to the regulated device.
-    pub(crate) fn ask(&self, question: Question) -> Result<(), Stopped> {
+    pub(crate) fn ask(&self, question: RateQuery) -> Result<(), Stopped> {
         self.device.as_ref().ok_or(Stopped)?.ask(question)
     }
 

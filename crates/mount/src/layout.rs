@@ -122,13 +122,13 @@ impl Layout {
         self.growing.iter().map(|file| self.files[file].held()).sum()
     }
 
-    /// Whether the file has been placed, even if it was empty.
+    /// Returns whether the file has been placed, even if it was empty.
     #[must_use]
     pub fn knows(&self, file: FileId) -> bool {
         self.files.contains_key(&file)
     }
 
-    /// Whether the whole range has been written before, so that writing it again allocates nothing.
+    /// Returns whether the whole range has been written before, so that writing it again allocates nothing.
     #[must_use]
     pub fn has(&self, file: FileId, offset: u64, length: u64) -> bool {
         let range = blocks_touched(offset, length);

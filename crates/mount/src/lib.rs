@@ -86,7 +86,7 @@ pub use fuse_access::can_mount;
 pub use regulation::{RatesSeen, Regulate};
 pub use sakiyomi_iorate::protocol::Bypass;
 pub use sakiyomi_regulate::Policy;
-pub use session::{Behind, Finished, Mounted, Options, Snapshot, mount};
+pub use session::{EmulatedStorage, Finished, Mounted, Options, Snapshot, mount};
 pub use trial::try_mount;
 pub use unmount::unmount;
 pub use watch::Totals;

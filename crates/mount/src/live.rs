@@ -14,7 +14,7 @@ mod tests;
 mod timeline;
 
 pub(crate) use backing::{BACKING_SECTOR, Backing};
-pub(crate) use driver::Question;
+pub(crate) use driver::RateQuery;
 pub use driver::{Access, Extents, OnCompletion, RealtimeDevice, Stopped};
 pub use rates::{LiveDevice, Past};
 pub(crate) use rates::{OwnerStats, Rates, RatesSnapshot};

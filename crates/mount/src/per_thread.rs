@@ -11,15 +11,15 @@ const VALUE_SLOTS: usize = 8;
 /// Values made on a thread's first access.
 #[derive(Debug)]
 pub(crate) struct PerThread<T> {
-    values: [Apart<T>; VALUE_SLOTS],
+    values: [CacheAligned<T>; VALUE_SLOTS],
 }
 
 /// A value on cache lines of its own; processors prefetch them in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Apart<T>(Mutex<Option<T>>);
+struct CacheAligned<T>(Mutex<Option<T>>);
 
-impl<T> Apart<T> {
+impl<T> CacheAligned<T> {
     fn lock(&self) -> MutexGuard<'_, Option<T>> {
         // The value holds counts and references, which are consistent after each step.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -28,7 +28,7 @@ impl<T> Apart<T> {
 
 impl<T> Default for PerThread<T> {
     fn default() -> PerThread<T> {
-        PerThread { values: std::array::from_fn(|_| Apart(Mutex::new(None))) }
+        PerThread { values: std::array::from_fn(|_| CacheAligned(Mutex::new(None))) }
     }
 }
 

@@ -12,7 +12,7 @@ const LOOKUP_MAX_AGE: Duration = Duration::from_secs(2);
 const THREAD_SLOTS: usize = 4096;
 
 #[derive(Clone, Copy, Debug)]
-struct Answer {
+struct CachedProcess {
     thread: u32,
     process: u32,
     asked: Instant,
@@ -26,7 +26,7 @@ struct Answer {
 pub(crate) fn of_thread(thread: u32, now: Instant) -> u32 {
     thread_local! {
         /// Indexed by the thread ID modulo their number.
-        static KNOWN: RefCell<Vec<Option<Answer>>> = const { RefCell::new(Vec::new()) };
+        static KNOWN: RefCell<Vec<Option<CachedProcess>>> = const { RefCell::new(Vec::new()) };
     }
     if thread == 0 {
         return 0;
@@ -43,7 +43,7 @@ pub(crate) fn of_thread(thread: u32, now: Instant) -> u32 {
             return answer.process;
         }
         let process = process_of(thread).unwrap_or(thread);
-        *slot = Some(Answer { thread, process, asked: now });
+        *slot = Some(CachedProcess { thread, process, asked: now });
         process
     })
 }

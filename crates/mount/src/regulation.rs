@@ -2,31 +2,31 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `regulation.rs` | calls on a mount, and their answers |
+//! | `regulation.rs` | calls on a mount, and their replies |
 //! | `regulation/messages.rs` | messages in bytes (pure) |
 //! | `regulation/owners.rs` | the owner of a request |
 //! | `regulation/owners/table.rs` | known processes, their rates, trees and groups |
 //! | `regulation/rights.rs` | permission to set a rate |
-//! | `regulation/seen.rs` | a reference to a process |
-//! | `regulation/ended.rs` | statistics of owners that have just ended |
-//! | `regulation/keeper.rs` | the thread that waits for exits, and samples the backing disk |
+//! | `regulation/process_ref.rs` | a reference to a process |
+//! | `regulation/ended_owners.rs` | statistics of owners that have just ended |
+//! | `regulation/maintenance.rs` | the thread that waits for exits, and samples the backing disk |
 //! | `regulation/bypass.rs` | traffic that bypasses the mount (pure) |
 //!
 //! `sakiyomi-regulate` decides on the device's thread when a request proceeds (`live/rates.rs`).
 
 mod bypass;
-mod ended;
-mod keeper;
+mod ended_owners;
+mod maintenance;
 mod messages;
 mod owners;
+mod process_ref;
 mod rights;
-mod seen;
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use sakiyomi_iorate::protocol::{self, Answer, Bypass, Call, DeviceView, Owner, Refusal, Set, Target, View};
+use sakiyomi_iorate::protocol::{self, Bypass, Call, DeviceView, Owner, Refusal, Reply, Set, Target, View};
 use sakiyomi_model::{Nanos, StreamId};
 use sakiyomi_os::block_device::Disk;
 use sakiyomi_regulate::{Percent, Policy, Rate, RateError, Report, Settings};
@@ -34,10 +34,10 @@ use sakiyomi_regulate::{Percent, Policy, Rate, RateError, Report, Settings};
 use crate::frontend::Frontend;
 use crate::fs::direct::Issued;
 use crate::live::{OwnerStats, Past, Rates, RatesSnapshot, Stopped};
-use ended::Ended;
-pub(crate) use keeper::Keeper;
+use ended_owners::EndedOwners;
+pub(crate) use maintenance::MaintenanceThread;
 pub(crate) use messages::{not_regulated, said};
-use owners::{Held, Owners, Room};
+use owners::{Owners, ResolvedTarget, Room};
 use rights::{gone, may};
 
 /// Settings of the regulation.
@@ -75,13 +75,13 @@ pub(crate) struct Regulation {
     policy: Policy,
     /// Held while a rate is set or cleared: keeps the device's thread and the table consistent.
     changes: Mutex<()>,
-    ended: Ended,
-    beside: Option<Mutex<Beside>>,
+    ended: EndedOwners,
+    beside: Option<Mutex<BackingDisk>>,
 }
 
 /// The backing disk, and the number of requests to it through the mount.
 #[derive(Debug)]
-pub(crate) struct Beside {
+pub(crate) struct BackingDisk {
     disk: Disk,
     issued: Arc<Issued>,
     watch: bypass::Watch,
@@ -89,9 +89,9 @@ pub(crate) struct Beside {
     seen: Option<Bypass>,
 }
 
-impl Beside {
-    pub(crate) fn new(disk: Disk, issued: Arc<Issued>) -> Beside {
-        Beside { disk, issued, watch: bypass::Watch::default(), since: Instant::now(), seen: None }
+impl BackingDisk {
+    pub(crate) fn new(disk: Disk, issued: Arc<Issued>) -> BackingDisk {
+        BackingDisk { disk, issued, watch: bypass::Watch::default(), since: Instant::now(), seen: None }
     }
 
     /// Returns the name of the disk.
@@ -104,7 +104,7 @@ impl Beside {
         // foreign.
         let Ok(done) = self.disk.completed() else { return };
         let at = self.since.elapsed().as_secs_f64();
-        let look = bypass::Look { at, done, ours: self.issued.requests() };
+        let look = bypass::CounterSample { at, done, ours: self.issued.requests() };
         self.seen = self.watch.look(look, &self.disk());
     }
 }
@@ -135,7 +135,7 @@ impl Regulation {
         frontend: Arc<Frontend>,
         name: String,
         policy: Policy,
-        beside: Option<Beside>,
+        beside: Option<BackingDisk>,
         descriptors: usize,
     ) -> io::Result<Regulation> {
         let room = Room::of(descriptors);
@@ -146,7 +146,7 @@ impl Regulation {
             name,
             policy,
             changes: Mutex::default(),
-            ended: Ended::default(),
+            ended: EndedOwners::default(),
             beside: beside.map(Mutex::new),
         })
     }
@@ -160,22 +160,22 @@ impl Regulation {
     ///
     /// # Errors
     /// If the device has stopped.
-    pub(crate) fn answer(&self, caller: Caller, message: &[u8]) -> Result<Answer, Stopped> {
+    pub(crate) fn answer(&self, caller: Caller, message: &[u8]) -> Result<Reply, Stopped> {
         let process = self.owners.process_of(caller.thread).map(|process| process.pid());
         let call = match messages::understand(message, process) {
             Ok(call) => call,
-            Err(refusal) => return Ok(Answer::Refused(refusal)),
+            Err(refusal) => return Ok(Reply::Refused(refusal)),
         };
         let done = match call {
             Call::Set(set) => self.set(set, caller.user)?,
             Call::Clear(target) => self.clear(&target, caller.user)?,
-            Call::Look { after, all } => Ok(Answer::Seen(messages::fitting(self.look(after, all)?))),
-            Call::Find(target) => self.find(&target)?.map(Answer::Seen),
+            Call::Look { after, all } => Ok(Reply::Seen(messages::fitting(self.look(after, all)?))),
+            Call::Find(target) => self.find(&target)?.map(Reply::Seen),
         };
-        Ok(done.unwrap_or_else(Answer::Refused))
+        Ok(done.unwrap_or_else(Reply::Refused))
     }
 
-    fn set(&self, set: Set, user: u32) -> Result<Result<Answer, Refusal>, Stopped> {
+    fn set(&self, set: Set, user: u32) -> Result<Result<Reply, Refusal>, Stopped> {
         let Set { target, rate, best_effort } = set;
         let _changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let prepared = rate_of(rate).and_then(|rate| Ok((rate, self.held_for(&target, user)?)));
@@ -196,10 +196,10 @@ impl Regulation {
             self.ask(move |rates, now| rates.clear(now, number))?;
             return Ok(Err(gone(&target)));
         }
-        Ok(Ok(Answer::Given { best_effort }))
+        Ok(Ok(Reply::Given { best_effort }))
     }
 
-    fn clear(&self, target: &Target, user: u32) -> Result<Result<Answer, Refusal>, Stopped> {
+    fn clear(&self, target: &Target, user: u32) -> Result<Result<Reply, Refusal>, Stopped> {
         let _changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let held = match self.held(target) {
             Ok(held) => held,
@@ -216,7 +216,7 @@ impl Regulation {
         }
         self.owners.remove(number);
         self.ask(move |rates, now| rates.clear(now, number))?;
-        Ok(Ok(Answer::Cleared))
+        Ok(Ok(Reply::Cleared))
     }
 
     /// Returns the state of the device and of the owners with numbers above `after`, as many as fit into one reply.
@@ -238,7 +238,7 @@ impl Regulation {
         let RatesSnapshot { device: report, busy, more, .. } = seen;
         let device = DeviceView {
             name: self.name.clone(),
-            policy: in_words(self.policy).to_owned(),
+            policy: describe(self.policy).to_owned(),
             service_ns: report.service.0,
             allowance: report.allowance,
             parallel_ratio: report.parallelism,
@@ -297,17 +297,17 @@ impl Regulation {
         Ok(())
     }
 
-    fn held_for(&self, target: &Target, user: u32) -> Result<Held, Refusal> {
+    fn held_for(&self, target: &Target, user: u32) -> Result<ResolvedTarget, Refusal> {
         let held = self.held(target)?;
         may(&held, target, user)?;
         Ok(held)
     }
 
-    fn held(&self, target: &Target) -> Result<Held, Refusal> {
+    fn held(&self, target: &Target) -> Result<ResolvedTarget, Refusal> {
         let process = |pid| self.owners.process(pid).ok_or(Refusal::NoProcess { pid });
         match target {
-            Target::Process { pid } => process(*pid).map(Held::Process),
-            Target::Tree { pid } => process(*pid).map(Held::Tree),
+            Target::Process { pid } => process(*pid).map(ResolvedTarget::Process),
+            Target::Tree { pid } => process(*pid).map(ResolvedTarget::Tree),
             Target::Group { path } if !path.starts_with('/') || path.len() > GROUP_PATH_MAX_BYTES => {
                 let what =
                     format!("a control group has a path from / on of at most {GROUP_PATH_MAX_BYTES} letters");
@@ -315,7 +315,7 @@ impl Regulation {
             }
             Target::Group { path } => {
                 let path = path.trim_end_matches('/');
-                Ok(Held::Group(if path.is_empty() { "/".to_owned() } else { path.to_owned() }))
+                Ok(ResolvedTarget::Group(if path.is_empty() { "/".to_owned() } else { path.to_owned() }))
             }
         }
     }
@@ -383,7 +383,7 @@ fn no_room(error: RateError) -> Refusal {
     Refusal::NoRoom { words, best_percent, best_every_ns }
 }
 
-fn in_words(policy: Policy) -> &'static str {
+fn describe(policy: Policy) -> &'static str {
     match policy {
         Policy::Thesis => "thesis",
         Policy::Deadline => "ours",

@@ -52,7 +52,8 @@ fn failed(path: &Path, source: io::Error) -> Error {
     Error::Scan { path: path.to_owned(), source }
 }
 
-/// Whether a directory can be skipped: it has been removed, is not readable for this user, or its path is too long.
+/// Returns whether a directory can be skipped: it has been removed, is not readable for this user, or its path is too
+/// long.
 fn is_passed_over(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, NotFound, PermissionDenied};
     matches!(error.kind(), NotFound | PermissionDenied | InvalidFilename)

@@ -28,7 +28,7 @@ use crate::fuse_access::{can_mount, refusal};
 use crate::layout::{BLOCK_BYTES, Layout, LayoutError, Metadata, Placement};
 use crate::live::{BACKING_SECTOR, Backing, RealtimeDevice, Timeline};
 use crate::record::{Recording, StartError};
-use crate::regulation::{Beside, Keeper, RatesSeen, Regulate, Regulation};
+use crate::regulation::{BackingDisk, MaintenanceThread, RatesSeen, Regulate, Regulation};
 use crate::unmount::unmount;
 use crate::watch::{Totals, Watch};
 use crate::{Error, check, scan};
@@ -51,26 +51,26 @@ const SERVING_TIME_SLICE: Duration = Duration::from_micros(100);
 
 /// The storage to emulate.
 #[derive(Clone, Debug)]
-pub enum Behind {
+pub enum EmulatedStorage {
     /// A hard disk.
     Drive(Box<DriveSpec>),
     /// Storage whose access time does not depend on the place.
     Fixed(FixedSpec),
 }
 
-impl Behind {
+impl EmulatedStorage {
     fn device(&self, seed: u64) -> Result<Box<dyn Device + Send>, Error> {
         Ok(match self {
-            Behind::Drive(spec) => Box::new(Drive::new(spec)?),
-            Behind::Fixed(spec) => Box::new(Fixed::new(*spec, seed)),
+            EmulatedStorage::Drive(spec) => Box::new(Drive::new(spec)?),
+            EmulatedStorage::Fixed(spec) => Box::new(Fixed::new(*spec, seed)),
         })
     }
 
-    /// Whether it serves requests in parallel.
+    /// Returns whether it serves requests in parallel.
     fn serves(&self) -> Serves {
         match self {
-            Behind::Fixed(spec) if spec.parallel > 1 => Serves::Several,
-            Behind::Drive(_) | Behind::Fixed(_) => Serves::OneByOne,
+            EmulatedStorage::Fixed(spec) if spec.parallel > 1 => Serves::Several,
+            EmulatedStorage::Drive(_) | EmulatedStorage::Fixed(_) => Serves::OneByOne,
         }
     }
 }
@@ -79,7 +79,7 @@ impl Behind {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The storage to emulate; `None` for the backing directory's own speed.
-    pub behind: Option<Behind>,
+    pub behind: Option<EmulatedStorage>,
     /// Speed of the drive's clock relative to real time.
     pub speed: f64,
     /// Placement of files on the drive.
@@ -133,7 +133,7 @@ pub struct Mounted {
     /// Device number of the mount, which distinguishes it from a later one on the same directory after it was detached.
     device: Option<String>,
     frontend: Arc<Frontend>,
-    keeper: Option<Keeper>,
+    keeper: Option<MaintenanceThread>,
     /// Counts of requests to the disk, for rates on it.
     issued: Option<Arc<Issued>>,
     recording: Option<Recording>,
@@ -225,7 +225,7 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     let issued = direct.as_ref().map(|files| files.issued());
     let session = start_session(root, &directory, &frontend, (regulation.clone(), direct), options)?;
     let device = check::ours_on(&directory).ok().flatten();
-    let keeper = regulation.map(Keeper::start).transpose().map_err(no_threads)?;
+    let keeper = regulation.map(MaintenanceThread::start).transpose().map_err(no_threads)?;
     let (session, layout) = (Some(session), options.layout.clone());
     let (begun, speed) = (Instant::now(), options.speed);
     Ok(Mounted { session, directory, device, frontend, keeper, issued, recording, layout, begun, speed })
@@ -267,25 +267,25 @@ fn start_regulation(
     frontend: &Arc<Frontend>,
     how: Regulate,
     options: &Options,
-    beside: Option<Beside>,
+    beside: Option<BackingDisk>,
 ) -> Result<Arc<Regulation>, Error> {
     if !is_of_our_namespace() {
         return Err(Error::Numbers);
     }
     let name = match &options.behind {
-        Some(Behind::Drive(spec)) => spec.name.clone(),
-        Some(Behind::Fixed(_)) => "fixed".to_owned(),
-        None => beside.as_ref().map_or("files".to_owned(), Beside::disk),
+        Some(EmulatedStorage::Drive(spec)) => spec.name.clone(),
+        Some(EmulatedStorage::Fixed(_)) => "fixed".to_owned(),
+        None => beside.as_ref().map_or("files".to_owned(), BackingDisk::disk),
     };
     let regulation = Regulation::new(Arc::clone(frontend), name, how.policy, beside, descriptors());
     regulation.map(Arc::new).map_err(no_threads)
 }
 
 /// Prepares backing files that bypass the page cache, and the disk that holds them, if it is a disk.
-fn start_direct(root: &OwnedFd) -> Result<(Option<DirectFiles>, Option<Beside>), Error> {
+fn start_direct(root: &OwnedFd) -> Result<(Option<DirectFiles>, Option<BackingDisk>), Error> {
     let disk = rustix::fs::fstat(root).ok().and_then(|stat| Disk::of(stat.st_dev));
     let issued = Arc::new(Issued::new(disk.as_ref().and_then(Disk::request_max_bytes).unwrap_or(0)));
-    let beside = disk.map(|disk| Beside::new(disk, Arc::clone(&issued)));
+    let beside = disk.map(|disk| BackingDisk::new(disk, Arc::clone(&issued)));
     let no_memory =
         |error| Error::System { what: "get memory to read into", source: io::Error::other(error) };
     Ok((Some(DirectFiles::new(BACKING_THREADS, root, issued).map_err(no_memory)?), beside))
@@ -384,7 +384,7 @@ impl Mounted {
         &self.directory
     }
 
-    /// Whether it was unmounted from outside.
+    /// Returns whether it was unmounted from outside.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.session.as_ref().is_none_or(|session| session.guard.is_finished())
@@ -398,8 +398,8 @@ impl Mounted {
         Snapshot { at, busy: self.frontend.busy(), totals: self.frontend.watch().totals(), rates }
     }
 
-    /// Whether rates apply to the disk, but some file is accessed through the page cache because its file system
-    /// requires it.
+    /// Returns whether rates apply to the disk, but some file is accessed through the page cache because its file
+    /// system requires it.
     #[must_use]
     pub fn is_buffered(&self) -> bool {
         self.issued.as_ref().is_some_and(|issued| issued.has_buffered())
@@ -428,7 +428,7 @@ impl Mounted {
         Ok(Finished { seen, recorded: recorded?, cut_off })
     }
 
-    /// Whether its directory still has this mount; true if that cannot be determined.
+    /// Returns whether its directory still has this mount; true if that cannot be determined.
     fn is_there(&self) -> bool {
         check::ours_on(&self.directory)
             .map_or(true, |now| now.is_some() && (self.device.is_none() || now == self.device))

@@ -10,7 +10,7 @@ use crate::session::{Mounted, Options, mount};
 /// Mounts a new empty directory on another one, both in `place`, with these options, and unmounts it.
 ///
 /// # Errors
-/// Those of [`mount()`] and of creating the directories.
+/// Returns the errors of [`mount()`] and of creating the directories.
 pub fn try_mount(place: &Path, options: &Options) -> Result<(), Error> {
     can_mount()?;
     let [backing, directory] = ["backing", "mounted"].map(|name| place.join(name));

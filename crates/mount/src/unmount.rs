@@ -93,7 +93,7 @@ fn by_helper(place: &Path, lazy: bool) -> io::Result<Helped> {
         Ok(Helped::Busy)
     } else {
         let words = fuse_access::words_of_helper(&said);
-        Err(io::Error::other(words.unwrap_or_else(|| "fusermount3 does not say why".to_owned())))
+        Err(io::Error::other(words.unwrap_or_else(|| "fusermount3 gives no reason".to_owned())))
     }
 }
 

@@ -11,7 +11,7 @@ use mounted::{Scratch, can_mount, unmounted};
 use rustix::fs::{Advice, OFlags, fadvise};
 use sakiyomi_drive::spec::builtin;
 use sakiyomi_iorate::set_iorate;
-use sakiyomi_mount::{Behind, Options, Regulate};
+use sakiyomi_mount::{EmulatedStorage, Options, Regulate};
 use sakiyomi_testing::{CountingAllocator, allocations};
 
 #[path = "it/mounted/mod.rs"]
@@ -75,9 +75,10 @@ fn a_read_allocates_at_most_twice() {
     let plain = Options { direct_io: true, ..Options::default() };
     let recording = Options { record: Some("trace.csv".into()), ..plain.clone() };
     let drive = builtin("barracuda-st2000dm006").unwrap().spec();
-    let drive = Options { behind: Some(Behind::Drive(Box::new(drive))), speed: 1000.0, ..plain.clone() };
+    let drive =
+        Options { behind: Some(EmulatedStorage::Drive(Box::new(drive))), speed: 1000.0, ..plain.clone() };
     let recorded_drive = Options { record: Some("trace.csv".into()), ..drive.clone() };
-    let fixed = Behind::Fixed("latency=20us,parallel=4".parse().unwrap());
+    let fixed = EmulatedStorage::Fixed("latency=20us,parallel=4".parse().unwrap());
     let rates = Options { regulate: Some(Regulate::default()), ..plain.clone() };
     let rates_on_fixed = Options { behind: Some(fixed), ..rates.clone() };
     let mut too_many = Vec::new();

@@ -76,7 +76,7 @@ impl LoopDevice {
     pub fn attach(backing: &Path, direct_io: bool, read_only: bool) -> Result<LoopDevice, Error> {
         let file =
             open(backing, read_only).map_err(|source| Error::Open { path: backing.to_owned(), source })?;
-        let failed = |source: io::Error| Error::System { what: in_words(backing, &source), source };
+        let failed = |source: io::Error| Error::System { what: describe(backing, &source), source };
         let flags = AUTOCLEAR_FLAG
             | if read_only { READ_ONLY_FLAG } else { 0 }
             | if direct_io { DIRECT_IO_FLAG } else { 0 };
@@ -138,18 +138,18 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 }
 
 /// Describes the failed operation, with a hint at the reason.
-fn in_words(backing: &Path, error: &io::Error) -> String {
+fn describe(backing: &Path, error: &io::Error) -> String {
     let hint = match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => "this needs root",
         Some(libc::ENOENT | libc::ENODEV) => {
-            "there is no loop driver, as in many containers, or no node for its device in /dev"
+            "the kernel has no loop driver, as in many containers, or /dev lacks the device node"
         }
         Some(libc::ENOTTY) => "this needs Linux 5.8",
-        Some(libc::EBUSY | libc::ENXIO) => "all loop devices are taken, or the file is a device in use",
+        Some(libc::EBUSY | libc::ENXIO) => "all loop devices are in use, or the file is a device in use",
         Some(libc::EINVAL) => "only regular files and block devices can be attached",
-        _ => "the loop driver refuses",
+        _ => "the loop driver rejects the request",
     };
-    format!("make a block device of {} ({hint})", backing.display())
+    format!("attach {} to a loop device ({hint})", backing.display())
 }
 
 /// Returns an attribute that the driver shows for an attached device.
@@ -161,7 +161,7 @@ fn attribute(device: &Path, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sakiyomi_io::page_cache::{By, drop_pages, fetch, residency_by};
+    use sakiyomi_io::page_cache::{ResidencyCall, drop_pages, fetch, residency_by};
     use sakiyomi_io::{Access, IoFile};
     use sakiyomi_testing::{Scratch, skipped, wait_until};
     use std::os::unix::fs::FileExt;
@@ -260,9 +260,9 @@ mod tests {
         let missing = LoopDevice::attach(&scratch.path("none"), false, true).unwrap_err();
         assert!(matches!(missing, Error::Open { .. }), "{missing}");
         let directory = LoopDevice::attach(scratch.root(), false, true).unwrap_err();
-        assert!(directory.to_string().contains("make a block device of /dev/shm/"), "{directory}");
-        let refused = in_words(Path::new("/x"), &io::Error::from_raw_os_error(libc::EACCES));
-        assert_eq!(refused, "make a block device of /x (this needs root)");
+        assert!(directory.to_string().contains("attach /dev/shm/"), "{directory}");
+        let refused = describe(Path::new("/x"), &io::Error::from_raw_os_error(libc::EACCES));
+        assert_eq!(refused, "attach /x to a loop device (this needs root)");
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
         let mut last = [0];
         file.read_exact_at(&mut last, (16 << 20) - 1).unwrap();
         assert_eq!(last[0], *content().last().unwrap());
-        let arrived = residency_by(&file, (16 << 20) - 1..16 << 20, By::Mincore).unwrap();
+        let arrived = residency_by(&file, (16 << 20) - 1..16 << 20, ResidencyCall::Mincore).unwrap();
         assert!(arrived.is_whole(), "{arrived:?}");
     }
 }

@@ -92,7 +92,7 @@ fn unescaped(text: &str) -> OsString {
 /// its last user (`MNT_DETACH`).
 ///
 /// # Errors
-/// Those of umount2(2): `EBUSY`, `EPERM`.
+/// Returns the errors of umount2(2): `EBUSY`, `EPERM`.
 pub fn unmount(place: &Path, lazy: bool) -> io::Result<()> {
     let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     Ok(rustix::mount::unmount(place, flags | UnmountFlags::NOFOLLOW)?)

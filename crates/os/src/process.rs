@@ -21,10 +21,10 @@
 pub mod command;
 pub mod memory;
 
+mod ancestry;
 mod descriptor;
 mod directory;
 mod exits;
-mod kin;
 mod mappings;
 mod shared;
 mod thread;
@@ -44,10 +44,10 @@ use rustix::io::pread;
 
 pub use rustix::fs::CWD;
 
+pub use ancestry::{Status, all, is_of_our_namespace};
 pub use descriptor::{Descriptor, Identity, Kind, Open, identity, identity_at};
 pub use directory::{Entry, entries, open_beside, open_directory};
 pub use exits::ExitWatcher;
-pub use kin::{Status, all, is_of_our_namespace};
 pub use mappings::{Mapped, process_of};
 pub use thread::{Sleeps, Thread, Times};
 
@@ -205,7 +205,7 @@ impl Process {
         bytes_read(keep(&mut self.io, &self.directory, || "io".to_owned())?)
     }
 
-    /// As [`Process::bytes_read`], of its first thread alone, without children.
+    /// Like [`Process::bytes_read`], of its first thread alone, without children.
     ///
     /// # Errors
     /// If it has ended, or belongs to another user.
@@ -288,7 +288,7 @@ impl Process {
     }
 }
 
-/// Returns whether `/proc` shows our own PID namespace: in a new namespace it does not until it is mounted anew. True
+/// Returns whether `/proc` shows our own PID namespace: in a new namespace it does not until it is mounted again. True
 /// without `/proc`, where no process can be found anyway.
 fn numbers_are_ours() -> bool {
     readlinkat(CWD, "/proc/self", Vec::new())

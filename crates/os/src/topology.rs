@@ -57,7 +57,7 @@ pub struct Cache {
 /// The distance of a message between two CPUs, ordered from near to far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Distance {
-    /// The same CPU.
+    /// Both are one CPU.
     SameCpu,
     /// Two hardware threads of one core.
     SmtSibling,

@@ -67,7 +67,7 @@ pub struct Touch {
 
 /// The outcome of a poll of the buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct DrainOutcome {
     /// Number of events.
     pub events: u64,
     /// Whether events were overwritten before they were read, or could not be parsed.
@@ -111,7 +111,7 @@ const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 fn find() -> Result<Tree, String> {
     // Events identify threads by their IDs in the initial namespace.
     if fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name != Path::new(FIRST_NAMESPACE)) {
-        return Err("tracing knows processes by other numbers than this container".to_owned());
+        return Err("tracing uses other process IDs than this container".to_owned());
     }
     let tree = Tree::open()?;
     let missing = EVENTS.iter().find(|(name, _)| !tree.has(Path::new("events/filemap").join(name)));
@@ -141,12 +141,12 @@ impl Instance {
     /// The reason why it is not possible, as a clause.
     pub fn create() -> Result<Instance, String> {
         let tree = find()?;
-        let told = |error| format!("an instance of tracefs cannot be made ({error})");
+        let told = |error| format!("cannot create an instance of tracefs ({error})");
         let (name, left_over) = name_and_left_over(&tree);
         let instances = tree.directory("instances").map_err(told)?;
         let owner = Owner::start(instances.as_fd(), &name, &left_over).map_err(told)?;
         Instance::open(&tree, &name, owner)
-            .map_err(|error| format!("an instance of tracefs cannot be used ({error})"))
+            .map_err(|error| format!("cannot use an instance of tracefs ({error})"))
     }
 
     fn open(tree: &Tree, name: &CStr, owner: Owner) -> io::Result<Instance> {
@@ -191,8 +191,8 @@ impl Instance {
     }
 
     /// Appends the accesses recorded since the last poll, in order of time. Does not wait.
-    pub fn take(&mut self, touches: &mut Vec<Touch>) -> Taken {
-        let mut taken = Taken::default();
+    pub fn take(&mut self, touches: &mut Vec<Touch>) -> DrainOutcome {
+        let mut taken = DrainOutcome::default();
         let from = touches.len();
         for pipe in &mut self.pipes {
             for _ in 0..PAGES_PER_POLL_MAX {

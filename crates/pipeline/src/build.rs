@@ -43,14 +43,14 @@ struct Build<'p> {
     parts: Parts,
 }
 
-/// Whether a later process can go on with the pipeline, and what it goes on from itself.
+/// Whether a later process can continue with the pipeline, and what it continues from itself.
 #[derive(Clone, Copy)]
 pub(crate) enum Life<'s> {
     /// It leaves nothing if it is killed.
     Single,
     /// It has snapshots.
     First,
-    /// It has snapshots, and goes on from one.
+    /// It has snapshots, and continues from one.
     Later(&'s Snapshot),
 }
 
@@ -274,7 +274,7 @@ impl Build<'_> {
         })
     }
 
-    /// How the rows of a step are divided, if it may have replicas.
+    /// Returns how the rows of a step are divided, if it may have replicas.
     fn division(&self, name: &str, node: usize) -> Option<Division> {
         let (replicas, columns) = self.plan.division(node)?;
         let layout = |side: usize| &self.plan.layouts[self.plan.nodes[node].inputs[side]];
@@ -313,8 +313,8 @@ impl Build<'_> {
         Ok(output)
     }
 
-    /// Whether an output goes on from a snapshot. The rows of a file to which several outputs append cannot be told
-    /// apart: they are written again.
+    /// Returns whether an output continues from a snapshot. The rows of a file to which several outputs append cannot
+    /// be told apart: they are written again.
     fn continuity(
         &self,
         name: &str,
@@ -380,7 +380,7 @@ fn prepare(
     }
 }
 
-/// How the input of a source is read again, if it is a file.
+/// Returns how the input of a source is read again, if it is a file.
 ///
 /// # Errors
 /// If its length cannot be told.
@@ -407,7 +407,7 @@ fn replay(
     Ok(Some(Replay { reopen, path, mark }))
 }
 
-/// How a source reads its records to rows of these columns.
+/// Returns how a source reads its records to rows of these columns.
 fn parser(source: &SourceSpec, columns: &[usize]) -> (Option<Parser>, Content) {
     let field = |(index, field): (usize, &arrow_schema::FieldRef)| {
         let cell = columns.iter().position(|&column| column == index);

@@ -38,7 +38,7 @@ impl Control {
         self.wakeups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the sources are to end.
+    /// Returns whether the sources are to end.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
@@ -48,7 +48,7 @@ impl Control {
         self.halted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the sources are to emit nothing more, and not to end either.
+    /// Returns whether the sources are to emit nothing more, and not to end either.
     pub(crate) fn is_halted(&self) -> bool {
         self.halted.load(Ordering::Relaxed)
     }
@@ -59,12 +59,12 @@ impl Control {
         self.stop();
     }
 
-    /// Whether there was an error.
+    /// Returns whether there was an error.
     pub(crate) fn has_failed(&self) -> bool {
         self.lock().is_some()
     }
 
-    /// The first error, once.
+    /// Returns the first error, once.
     pub(crate) fn take_failure(&self) -> Option<Error> {
         self.lock().take()
     }
@@ -97,7 +97,7 @@ impl Control {
         }
     }
 
-    /// Whether sources are to pause.
+    /// Returns whether sources are to pause.
     pub(crate) fn is_paused(&self) -> bool {
         self.full_outputs.load(Ordering::Relaxed) > 0
     }

@@ -46,7 +46,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// An error at this place.
+    /// Returns an error at this place.
     pub(crate) fn error(&self, problem: impl Into<String>) -> Error {
         let Place { origin, line, key } = self.clone();
         Error::Spec { origin, line, key, problem: problem.into() }
@@ -54,7 +54,7 @@ impl Place {
 }
 
 impl<T> At<T> {
-    /// An error about this value.
+    /// Returns an error about this value.
     pub(crate) fn error(&self, problem: impl Into<String>) -> Error {
         self.place.error(problem)
     }
@@ -66,7 +66,7 @@ impl<T> At<T> {
 }
 
 impl<'a> Document<'a> {
-    /// A text; `origin` is its name in errors, such as that of its file.
+    /// Returns a text; `origin` is its name in errors, such as that of its file.
     pub(crate) fn new(origin: &'a str, text: &'a str) -> Document<'a> {
         Document { origin, text }
     }
@@ -94,7 +94,7 @@ impl<'a> Document<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// The place of the table.
+    /// Returns the place of the table.
     pub(crate) fn place(&self) -> Place {
         self.document.place(self.path.clone(), self.at)
     }
@@ -118,7 +118,7 @@ impl<'a> Table<'a> {
         self.find(key)
     }
 
-    /// A text, if the key is there.
+    /// Returns a text, if the key is there.
     ///
     /// # Errors
     /// If the value is of another type.
@@ -130,7 +130,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A text that must be there; `example` shows how the line is written.
+    /// Returns a text that must be there; `example` shows how the line is written.
     ///
     /// # Errors
     /// If the key is missing, and as [`Table::text`].
@@ -138,10 +138,10 @@ impl<'a> Table<'a> {
         self.text(key)?.ok_or_else(|| self.missing(key, example))
     }
 
-    /// A text that is read into a value.
+    /// Returns a text that is read into a value.
     ///
     /// # Errors
-    /// As [`Table::text`], and those of the value's type.
+    /// Returns the errors of [`Table::text`], and those of the value's type.
     pub(crate) fn parsed<T: FromStr<Err: std::fmt::Display>>(
         &self,
         key: &'static str,
@@ -151,10 +151,10 @@ impl<'a> Table<'a> {
         Ok(Some(text.with(value)))
     }
 
-    /// One of some words, as its index.
+    /// Returns one of some words, as its index.
     ///
     /// # Errors
-    /// As [`Table::text`], and if it is another word.
+    /// Returns the errors of [`Table::text`], and an error if it is another word.
     pub(crate) fn word(&self, key: &'static str, words: &[&str]) -> Result<Option<At<usize>>, Error> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         match words.iter().position(|word| *word == text.value) {
@@ -175,7 +175,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A whole number of at least `least`.
+    /// Returns a whole number of at least `least`.
     ///
     /// # Errors
     /// If the value is of another type or less.
@@ -190,7 +190,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A number that is not negative.
+    /// Returns a number that is not negative.
     ///
     /// # Errors
     /// If the value is of another type or negative.
@@ -205,7 +205,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A list of texts.
+    /// Returns a list of texts.
     ///
     /// # Errors
     /// If the value is of another type.
@@ -222,7 +222,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A table whose keys the user chooses, with a text for each, in the order in which they stand.
+    /// Returns a table whose keys the user chooses, with a text for each, in the order in which they stand.
     ///
     /// # Errors
     /// If a value is of another type.
@@ -242,7 +242,7 @@ impl<'a> Table<'a> {
         Ok(found.into_iter().map(|(_, name, text)| (name, text)).collect())
     }
 
-    /// A table, if the key is there.
+    /// Returns a table, if the key is there.
     ///
     /// # Errors
     /// If the value is of another type.
@@ -256,7 +256,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The tables of a table whose keys the user chooses, with these, in the order in which they stand.
+    /// Returns the tables of a table whose keys the user chooses, with these, in the order in which they stand.
     ///
     /// # Errors
     /// If a value is not a table.
@@ -278,7 +278,7 @@ impl<'a> Table<'a> {
         Ok(found.into_iter().map(|(_, name, table)| (name, table)).collect())
     }
 
-    /// The tables of an array of tables.
+    /// Returns the tables of an array of tables.
     ///
     /// # Errors
     /// If the value is of another type.
@@ -313,13 +313,13 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The error of a key that is missing.
+    /// Returns the error of a key that is missing.
     pub(crate) fn missing(&self, key: &str, example: &str) -> Error {
         let place = Place { key: self.key_path(key), ..self.place() };
         place.error(format!("it is missing; write {key} = {example}"))
     }
 
-    /// Refuses keys that nobody asked for.
+    /// Refuses unknown keys.
     ///
     /// # Errors
     /// If there is one, with the known keys that look like it.
@@ -343,7 +343,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The problem of a word that is not one of the known ones.
+/// Returns the problem of a word that is not one of the known ones.
 pub(crate) fn unknown_word(found: &str, words: &[&str]) -> String {
     let near = similar(found, words.iter().copied());
     let rest =
@@ -351,7 +351,7 @@ pub(crate) fn unknown_word(found: &str, words: &[&str]) -> String {
     format!("\"{found}\" is unknown{rest}")
 }
 
-/// A value as an error shows it.
+/// Returns a value as an error shows it.
 fn shown(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("{text:?}"),

@@ -31,7 +31,9 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A record cannot be read, and its source is to stop then.
-    #[error("{name}: at byte {offset} of {target}: {reason}; bad = \"skip\" counts such records and goes on")]
+    #[error(
+        "{name}: at byte {offset} of {target}: {reason}; bad = \"skip\" counts such records and continues"
+    )]
     Record {
         /// The source.
         name: String,
@@ -43,7 +45,7 @@ pub enum Error {
         reason: String,
     },
     /// A value cannot be computed, and its step is to stop then.
-    #[error("{name}: {reason}; bad = \"skip\" counts such rows and goes on")]
+    #[error("{name}: {reason}; bad = \"skip\" counts such rows and continues")]
     Row {
         /// The step.
         name: String,

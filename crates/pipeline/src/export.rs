@@ -47,7 +47,7 @@ fn refused(name: &str, reason: &str) -> Error {
     Error::Export { name: name.to_owned(), reason: reason.to_owned() }
 }
 
-/// The saved state of an operator.
+/// Returns the saved state of an operator.
 fn saved<'s>(snapshot: &'s Snapshot, name: &str) -> Option<&'s [u8]> {
     let operator = snapshot.operators.iter().find(|operator| operator.name == name)?;
     operator.state.as_deref()

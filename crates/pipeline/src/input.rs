@@ -91,7 +91,7 @@ pub(crate) enum Taken {
     End(Option<Error>),
 }
 
-/// A queue between a thread and a source.
+/// Returns a queue between a thread and a source.
 pub(crate) fn queue(named: &Named, wakeup: &Wakeup) -> (Sender, Queue) {
     let (messages, receiver) = sync_channel(QUEUE_MESSAGES);
     let queue = Queue { receiver, is_ended: false, named: named.clone(), extents: None };
@@ -108,7 +108,7 @@ impl Sender {
 
     /// Ends the input.
     fn end(&self, result: Result<(), Error>) {
-        // Without a source nobody has to know.
+        // Without a source, no error has to be reported.
         let _ = self.messages.send(result.map_or_else(Message::Failed, |()| Message::End));
         self.wakeup.notify();
     }
@@ -126,12 +126,12 @@ impl Sender {
 }
 
 impl Queue {
-    /// Whether the input is a tail.
+    /// Returns whether the input is a tail.
     pub(crate) fn is_tail(&self) -> bool {
         self.extents.is_some()
     }
 
-    /// The position in its file of the byte that a tail gave at this offset.
+    /// Returns the position in its file of the byte that a tail gave at this offset.
     pub(crate) fn position_in_file(&self, at: u64) -> Option<FilePosition> {
         self.extents.as_ref()?.position(at)
     }
@@ -160,7 +160,7 @@ impl Queue {
         }
     }
 
-    /// The last message in place of a thread that has panicked and dropped its end without one.
+    /// Returns the last message in place of a thread that has panicked and dropped its end without one.
     fn lost(&self) -> Message {
         Message::Failed(
             self.named.error("read", std::io::Error::other("its thread has ended without a result")),
@@ -192,7 +192,7 @@ impl Named {
         Named { name: name.into(), target: target.into() }
     }
 
-    /// An error of the system.
+    /// Returns an error of the system.
     pub(crate) fn error(&self, action: &'static str, source: std::io::Error) -> Error {
         Error::Io { name: self.name.to_string(), action, target: self.target.to_string(), source }
     }

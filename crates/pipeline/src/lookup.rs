@@ -45,13 +45,13 @@ impl std::fmt::Debug for Table {
 }
 
 impl Table {
-    /// The row of a key.
+    /// Returns the row of a key.
     #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Option<&Row> {
         self.rows.get(key)
     }
 
-    /// The columns of a table: those of a file of Arrow IPC, or of the header of a file of CSV.
+    /// Returns the columns of a table: those of a file of Arrow IPC, or of the header of a file of CSV.
     ///
     /// # Errors
     /// If the file cannot be read, has a column of a type that rows do not have, or the description names columns that it
@@ -117,13 +117,13 @@ impl Table {
     }
 }
 
-/// The error of a second row with a key.
+/// Returns the error of a second row with a key.
 fn duplicate(spec: &LookupTable, row: &Row, keys: &[usize]) -> Error {
     let shown: Vec<String> = keys.iter().map(|&column| format!("{:?}", row.value(column))).collect();
     spec.path.error(format!("two rows have the key {}; a look-up needs one", shown.join(", ")))
 }
 
-/// The parser of the records of a table in CSV, with a header, to rows of all columns.
+/// Returns the parser of the records of a table in CSV, with a header, to rows of all columns.
 fn parser(schema: &Schema) -> Parser {
     let field = |(cell, field): (usize, &arrow_schema::FieldRef)| {
         (field.name().clone(), Kind::of(field.data_type()).map(|kind| (kind, cell)))
@@ -189,7 +189,7 @@ fn typed(name: &At<String>) -> Result<DataType, Error> {
     type_of(&name.value).ok_or_else(|| name.error(unknown_word(&name.value, &TYPE_NAMES)))
 }
 
-/// Whether a file is one of Arrow IPC, by its name.
+/// Returns whether a file is one of Arrow IPC, by its name.
 fn is_arrow(path: &Path) -> bool {
     path.extension().is_some_and(|extension| {
         ["arrow", "arrows", "ipc", "feather"].iter().any(|known| extension == *known)

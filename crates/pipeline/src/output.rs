@@ -11,7 +11,7 @@
 //!
 //! Each file is claimed before it is opened: no other process writes it until it has appeared.
 //!
-//! A snapshot has the length of each file, and a checksum of what was written of it. An output that goes on from it cuts its file off there, so that no row is
+//! A snapshot has the length of each file, and a checksum of what was written of it. An output that continues from it cuts its file off there, so that no row is
 //! missing from the file and none is in it twice. A file that is to appear at the end lies under the name of
 //! `sakiyomi_io::partial_path` until then.
 
@@ -33,7 +33,7 @@ pub(crate) use sink::RowSink;
 pub use target::Standard;
 pub(crate) use writer::{Output, Unpublished, Writer};
 
-/// The type of the values that rows have for a type: of a dictionary what its keys stand for.
+/// Returns the type of the values that rows have for a type: of a dictionary what its keys stand for.
 fn flat(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => flat(values),

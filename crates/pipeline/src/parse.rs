@@ -28,7 +28,7 @@ pub(crate) use value::{Kind, TYPE_NAMES, type_of};
 pub(crate) enum Bad {
     /// It is not written in the format.
     Form,
-    /// It has only so many fields.
+    /// It has only this number of fields.
     Fields(usize),
     /// A field is not a value of its column.
     Value(usize),
@@ -65,7 +65,7 @@ impl Slots {
         Slots { fields, width }
     }
 
-    /// Columns of the row.
+    /// Returns the columns of the row.
     fn width(&self) -> usize {
         self.width
     }
@@ -96,13 +96,13 @@ impl Slots {
         Ok(())
     }
 
-    /// As [`Slots::set`], where `-` stands for null.
+    /// Like [`Slots::set`], where `-` stands for null.
     #[inline]
     fn set_dashed(&self, field: usize, text: &str, start: usize, out: &mut RowBuilder) -> Result<(), Bad> {
         if text == "-" { Ok(()) } else { self.set(field, text, start, out) }
     }
 
-    /// As [`Slots::set`], of a text that is not in the block.
+    /// Like [`Slots::set`], of a text that is not in the block.
     fn set_extra(&self, field: usize, text: &str, out: &mut RowBuilder) -> Result<(), Bad> {
         match self.fields.get(field) {
             Some(Some(slot)) if slot.kind == Kind::Text => out.set_extra(slot.cell, text),
@@ -171,7 +171,7 @@ impl Parser {
         Parser { slots, form: Form::Pattern { regex, groups, locations } }
     }
 
-    /// The log formats of web servers, with the fields of [`LOG_FIELDS`].
+    /// Returns the log formats of web servers, with the fields of [`LOG_FIELDS`].
     pub(crate) fn log(slots: Slots) -> Parser {
         Parser { slots, form: Form::Log }
     }
@@ -182,12 +182,12 @@ impl Parser {
         Parser { slots, form: Form::Csv(csv) }
     }
 
-    /// An object of JSON in each line; the fields are its keys.
+    /// Returns an object of JSON in each line; the fields are its keys.
     pub(crate) fn json(slots: Slots) -> Parser {
         Parser { slots, form: Form::Json }
     }
 
-    /// The next record of a block from `at` on, and where the one after it begins; none at the end.
+    /// Returns the next record of a block from `at` on, and where the one after it begins; none at the end.
     #[inline]
     pub(crate) fn record(&self, text: &str, at: usize) -> Option<(Range<usize>, usize)> {
         if at >= text.len() {
@@ -242,7 +242,7 @@ impl Parser {
         Ok(true)
     }
 
-    /// The order of the fields that a header told; none of other formats, and before the header.
+    /// Returns the order of the fields that a header told; none of other formats, and before the header.
     pub(crate) fn header_order(&self) -> Option<Vec<Option<usize>>> {
         match &self.form {
             Form::Csv(csv) => csv.order(),
@@ -257,12 +257,12 @@ impl Parser {
         }
     }
 
-    /// Whether line ends within quotes belong to records.
+    /// Returns whether line ends within quotes belong to records.
     pub(crate) fn has_quotes(&self) -> bool {
         matches!(self.form, Form::Csv(_))
     }
 
-    /// The fault of a record in words.
+    /// Returns the fault of a record in words.
     pub(crate) fn explain(&self, bad: Bad) -> String {
         let name = |field| self.slots.name(field);
         match bad {

@@ -30,9 +30,9 @@ pub struct Run {
 /// Records and rows that a pipeline did not process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Of each source by name: records that could not be read, and rows that came after the watermark.
+    /// By name of the source: records that could not be read, and rows that arrived after the watermark.
     pub sources: Vec<(String, Dropped)>,
-    /// Of each step by name: rows that it did not use.
+    /// By name of the step: rows that it did not use.
     pub steps: Vec<(String, Unused)>,
 }
 
@@ -71,7 +71,7 @@ impl Pipeline {
     /// Reads a description from a file.
     ///
     /// # Errors
-    /// As [`Pipeline::parse`], and those of reading the file.
+    /// Returns the errors of [`Pipeline::parse`], and those of reading the file.
     pub fn read(path: &Path) -> Result<Pipeline, Error> {
         let target = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|source| Error::Io {
@@ -89,8 +89,8 @@ impl Pipeline {
         self.graph.elements.iter().map(|element| element.name.as_str())
     }
 
-    /// The pipeline for the planner, with the same operators. Figures are those of `cost`, `selectivity` and `share`, and
-    /// else what such operators usually have.
+    /// Returns the pipeline for the planner, with the same operators. Figures are those of `cost`, `selectivity` and
+    /// `share`, and else what such operators usually have.
     ///
     /// # Errors
     /// If a declared figure is out of range.
@@ -104,7 +104,7 @@ impl Pipeline {
         self.graph.row_bytes(&self.plan)
     }
 
-    /// Whether a sink or a step writes to the standard output.
+    /// Returns whether a sink or a step writes to the standard output.
     #[must_use]
     pub fn writes_to_stdout(&self) -> bool {
         self.plan.sinks.iter().any(|sink| matches!(sink.target.value, Target::Stdout))
@@ -118,16 +118,16 @@ impl Pipeline {
             match &source.origin.value {
                 Origin::File { .. } | Origin::Generator(_) => None,
                 Origin::Tail { .. } if !matches!(source.format, RecordFormat::Arrow) => None,
-                Origin::Stdin | Origin::Socket { .. } | Origin::Tail { .. } => {
-                    Some(format!("source.{name}: what was read from {shown} after the last snapshot is lost"))
-                }
+                Origin::Stdin | Origin::Socket { .. } | Origin::Tail { .. } => Some(format!(
+                    "source.{name}: data read from {shown} after the last snapshot is lost in a crash"
+                )),
             }
         });
         let sinks = self.plan.sinks.iter().filter_map(|sink| {
             let shown = sink.target.value.shown();
             matches!(sink.target.value, Target::Stdout | Target::Socket(_)).then(|| {
                 format!(
-                    "sink.{}: what was written to {shown} after the last snapshot is written again",
+                    "sink.{}: data written to {shown} after the last snapshot is written again",
                     sink.name
                 )
             })
@@ -143,13 +143,13 @@ impl Pipeline {
         self.make(standard, Life::Single)
     }
 
-    /// The same for a pipeline of which there will be [`Snapshots`], and which goes on from one if it is
+    /// Like [`Pipeline::build`], for a pipeline with [`Snapshots`], which continues from one if it is
     /// given: the stream is then to be started from it. A file that is to appear at the end lies beside its place until
     /// then, under its name with `.partial` after it, and is left there by a crash. Files are cut off where they were at
     /// the snapshot, when the stream has started.
     ///
     /// # Errors
-    /// As [`Pipeline::build`], and if the file of an output has not what had been written of it at the snapshot.
+    /// Returns the errors of [`Pipeline::build`], and an error if the file of an output has not what had been written of it at the snapshot.
     pub fn build_resumable(
         &self,
         standard: Standard,
@@ -163,7 +163,7 @@ impl Pipeline {
         Ok((stream, Run { parts }))
     }
 
-    /// Writes a snapshot of this pipeline to a file, which replaces the one before when it is whole and on the disk. Returns
+    /// Writes a snapshot of this pipeline to a file, which replaces the previous one when it is whole and on the disk. Returns
     /// its size in bytes.
     ///
     /// # Errors
@@ -181,7 +181,8 @@ impl Pipeline {
         snapshot::read(path, &self.plan.definition)
     }
 
-    /// The pipeline and a snapshot of it for an interpreter in another engine. Relative paths are those below `base`.
+    /// Returns the pipeline and a snapshot of it for an interpreter in another engine. Relative paths are those below
+    /// `base`.
     ///
     /// # Errors
     /// [`Error::Export`] names the first operator that has no counterpart, or one whose state is damaged.
@@ -189,7 +190,7 @@ impl Pipeline {
         export(&self.plan, snapshot, base)
     }
 
-    /// The snapshots of a run of this pipeline that was built by [`Pipeline::build_resumable`], in a file.
+    /// Returns the snapshots of a run of this pipeline that was built by [`Pipeline::build_resumable`], in a file.
     #[must_use]
     pub fn snapshots(&self, run: &Run, file: PathBuf) -> Snapshots {
         let Parts { control, outputs, .. } = &run.parts;
@@ -208,7 +209,8 @@ impl Run {
         self.parts.control.halt();
     }
 
-    /// Whether the sources are to end: after [`Run::stop`], an error, or when the reader of an output has closed it.
+    /// Returns whether the sources are to end: after [`Run::stop`], an error, or when the reader of an output has
+    /// closed it.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.parts.control.is_stopped()
@@ -233,7 +235,8 @@ impl Run {
         self.end(true)
     }
 
-    /// The same for a pipeline that is to be resumed from a snapshot: no file appears, whichever of its sinks had ended.
+    /// Like [`Run::finish`], for a pipeline that will be resumed from a snapshot: no file appears, whichever
+    /// of its sinks have ended.
     ///
     /// # Errors
     /// The first error of an input, step or output.

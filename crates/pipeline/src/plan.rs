@@ -1,7 +1,8 @@
 //! The checked pipeline: which step follows which, the columns of each, and which of them are used.
 //!
 //! Names are bound to columns from the sources to the sinks; then the used columns are found from the sinks back, so that
-//! sources make no value that nobody uses. Rows have the used columns only, in the order of the schema, and after them
+//! sources parse only values that are used. Rows have the used columns only, in the order of the schema, and
+//! after them
 //! the event time if a later step needs it and it is not a used column.
 
 mod bind;
@@ -58,7 +59,7 @@ impl Plan {
         Ok(Plan { sources, steps, sinks, ring_slots, definition: definition.into(), nodes, layouts })
     }
 
-    /// The kind and index of a node.
+    /// Returns the kind and index of a node.
     pub(crate) fn role(&self, node: usize) -> Role {
         let (sources, steps) = (self.sources.len(), self.steps.len());
         if node < sources {
@@ -70,7 +71,7 @@ impl Plan {
         }
     }
 
-    /// The files to which sinks and steps append rows.
+    /// Returns the files to which sinks and steps append rows.
     pub(crate) fn appended(&self) -> impl Iterator<Item = &Path> {
         let sinks = self.sinks.iter().filter_map(|sink| match &sink.target.value {
             Target::File { path, append: true } => Some(path.as_path()),
@@ -83,7 +84,8 @@ impl Plan {
         sinks.chain(steps)
     }
 
-    /// The largest number of replicas of a node, if it may have several, with the columns of the key of each input.
+    /// Returns the largest number of replicas of a node, if it may have several, with the columns of the key of each
+    /// input.
     pub(crate) fn division(&self, node: usize) -> Option<(usize, Vec<Vec<usize>>)> {
         let Role::Step(index) = self.role(node) else { return None };
         let replicas = self.steps[index].replicas.as_ref()?.value as usize;
@@ -97,7 +99,7 @@ impl Plan {
         Some((replicas, keys))
     }
 
-    /// How long the windows of a node keep accepting late rows, in nanoseconds.
+    /// Returns how long the windows of a node keep accepting late rows, in nanoseconds.
     pub(crate) fn lateness_ns(&self, node: usize) -> u64 {
         self.nodes[node].time.map_or(0, |time| time.lateness_ns)
     }

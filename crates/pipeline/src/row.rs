@@ -54,7 +54,7 @@ pub(crate) enum Cell {
 }
 
 impl Cell {
-    /// A decimal; none if it has more than 35 digits or so.
+    /// Returns a decimal; none if it has more than 35 digits or so.
     pub(crate) fn decimal(value: i128) -> Option<Cell> {
         let fits = (-DECIMAL_LIMIT..DECIMAL_LIMIT).contains(&value);
         let mut bytes = [0; 15];
@@ -79,12 +79,12 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row of these cells; `block` is what its texts are ranges of.
+    /// Returns a row of these cells; `block` is what its texts are ranges of.
     pub(crate) fn new(cells: Cells, block: Option<Arc<Block>>) -> Row {
         Row { cells, block }
     }
 
-    /// A row of some values, whose texts are copied.
+    /// Returns a row of some values, whose texts are copied.
     ///
     /// # Panics
     /// If a value is of a type that rows do not have: binary, nested, or a decimal of more than 120 bits.
@@ -97,13 +97,13 @@ impl Row {
         builder.finish(None)
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     #[must_use]
     pub fn width(&self) -> usize {
         self.cells.len()
     }
 
-    /// The value of a column; null beyond the last one.
+    /// Returns the value of a column; null beyond the last one.
     #[must_use]
     #[inline]
     pub fn value(&self, column: usize) -> Value<'_> {
@@ -123,18 +123,18 @@ impl Row {
         self.block.as_ref().and_then(|block| block.text().get(start..start + length)).unwrap_or("")
     }
 
-    /// The values.
+    /// Returns the values.
     pub fn values(&self) -> impl Iterator<Item = Value<'_>> {
         (0..self.cells.len()).map(|column| self.value(column))
     }
 
-    /// The values of some columns.
+    /// Returns the values of some columns.
     #[inline]
     pub(crate) fn project<'r>(&'r self, columns: &[usize]) -> SmallVec<[Value<'r>; 8]> {
         columns.iter().map(|&column| self.value(column)).collect()
     }
 
-    /// The block of the texts.
+    /// Returns the block of the texts.
     pub(crate) fn block(&self) -> Option<&Arc<Block>> {
         self.block.as_ref()
     }
@@ -146,7 +146,7 @@ impl PartialEq for Row {
     }
 }
 
-/// Whether rows have values of a type.
+/// Returns whether rows have values of a type.
 pub(crate) fn is_supported(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
@@ -223,7 +223,7 @@ impl RowBuilder {
         true
     }
 
-    /// The row. If one of its texts is not in `block`, all are copied to a block of its own.
+    /// Returns the row. If one of its texts is not in `block`, all are copied to a block of its own.
     pub(crate) fn finish(&mut self, block: Option<&mut Handles>) -> Row {
         let mut cells = std::mem::take(&mut self.cells);
         let texts = std::mem::take(&mut self.texts);
@@ -239,7 +239,7 @@ impl RowBuilder {
         Row { cells, block: Some(Arc::new(Block::own(own))) }
     }
 
-    /// As [`RowBuilder::finish`], with the block of the row from which this one is made.
+    /// Like [`RowBuilder::finish`], with the block of the row from which this one is made.
     pub(crate) fn finish_from(&mut self, row: Row) -> Row {
         let mut cells = std::mem::take(&mut self.cells);
         if std::mem::take(&mut self.texts) == 0 {

@@ -25,7 +25,7 @@ pub(crate) use mark::Mark;
 use replay::Position;
 pub(crate) use replay::Replay;
 
-/// The longest time after which an idle source looks whether the event time is to go on with the clock: 50 looks a
+/// The longest time after which an idle source looks whether the event time is to continue with the clock: 50 looks a
 /// second, with the polling before and after them, take 0.3 % of a core.
 const IDLE_LOOK_MAX_NS: u64 = 20_000_000;
 
@@ -51,13 +51,13 @@ impl SourceCounts {
         self.bad.load(Ordering::Relaxed)
     }
 
-    /// Rows that were dropped because they came after the watermark.
+    /// Returns the rows that were dropped because they came after the watermark.
     #[must_use]
     pub fn late(&self) -> u64 {
         self.late.load(Ordering::Relaxed)
     }
 
-    /// The first record that could not be read: its offset and its fault.
+    /// Returns the first record that could not be read: its offset and its fault.
     #[must_use]
     pub fn first_bad(&self) -> Option<String> {
         self.first_bad.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -148,12 +148,13 @@ impl RecordSource {
         }
     }
 
-    /// The same for an input that can be read again.
+    /// Returns the source, with an input that can be read again.
     pub(crate) fn with_replay(self, replay: Option<Replay>) -> RecordSource {
         RecordSource { replay, ..self }
     }
 
-    /// The next row of the current records that is to be emitted; none at their end, or if the pipeline is to end.
+    /// Returns the next row of the current records that is to be emitted; none at their end, or if the pipeline is to
+    /// end.
     fn row(&mut self) -> Option<Row> {
         loop {
             let row = match &mut self.current {
@@ -200,7 +201,7 @@ impl RecordSource {
         }
     }
 
-    /// Where it goes on after the last record. None of a tail whose file does not exist yet.
+    /// Returns where it continues after the last record. None of a tail whose file does not exist yet.
     fn position(&self) -> Option<Position> {
         if self.parser.is_none() {
             return Some(Position { at: self.rows, inode: None });
@@ -264,7 +265,7 @@ impl RecordSource {
         };
     }
 
-    /// When to look again, unless the thread of the input wakes it before.
+    /// Returns when to look again, unless the thread of the input wakes it before.
     fn idle(&mut self, now_ns: u64) -> u64 {
         if !self.clock.as_ref().is_some_and(EventClock::goes_on) {
             return u64::MAX;
@@ -367,7 +368,7 @@ impl SaveState for RecordSource {
         let position = position.map(|(at, inode)| Position { at, inode });
         let is_text = self.parser.is_some();
         if let Some(replay) = &mut self.replay {
-            let stale = |difference| format!("{difference}; restore the file, or start anew");
+            let stale = |difference| format!("{difference}; restore the file, or start from the beginning");
             let start = replay.start(position, mark, is_text);
             let start = start.map_err(|difference| StateError::Stale(stale(difference)))?;
             self.queue = (replay.reopen)(start).map_err(|error| StateError::Stale(error.to_string()))?;

@@ -36,7 +36,7 @@ pub(crate) enum OnBad {
 pub(crate) const BAD_WORDS: [&str; 2] = ["stop", "skip"];
 
 impl OnBad {
-    /// The policy of an index of [`BAD_WORDS`].
+    /// Returns the policy of an index of [`BAD_WORDS`].
     pub(crate) fn of(word: usize) -> OnBad {
         if word == 1 { OnBad::Skip } else { OnBad::Stop }
     }

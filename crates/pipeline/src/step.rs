@@ -45,13 +45,14 @@ pub struct StepCounts {
 }
 
 impl StepCounts {
-    /// Rows for which a value could not be computed.
+    /// Returns the rows for which a value could not be computed.
     #[must_use]
     pub fn bad(&self) -> u64 {
         self.bad.load(Ordering::Relaxed)
     }
 
-    /// Rows that came after their window had ended; of a `distinct` without a window, keys that were forgotten.
+    /// Returns the rows that came after their window had ended; of a `distinct` without a window, keys that were
+    /// forgotten.
     #[must_use]
     pub fn late(&self) -> u64 {
         self.late.get().map_or(0, |late| late.iter().map(LateCounter::get).sum())

@@ -26,7 +26,7 @@ pub enum Error {
     /// No order of changes was found from one placement to another.
     #[error(
         "no order of changes leads from one placement to the other, as pinned operators leave too few cores; \
-         drain the pipeline and start it anew"
+         drain the pipeline and restart it"
     )]
     Moves,
     /// A stage is slower than its input.

@@ -74,7 +74,7 @@ impl Topology {
     /// Creates `cores` cores that are all near each other.
     ///
     /// # Errors
-    /// As [`Topology::two_level`].
+    /// Returns the errors of [`Topology::two_level`].
     pub fn uniform(cores: usize, hop: Hop) -> Result<Topology, Error> {
         Topology::two_level(vec![cores], hop, hop)
     }

@@ -19,7 +19,7 @@ impl<'a> Planner<'a> {
     /// because bins of keys are assigned to replicas by index.
     ///
     /// # Errors
-    /// As [`Model::check`], of either placement.
+    /// Returns the errors of [`Model::check`], of either placement.
     pub fn near(&self, wanted: &Placement, current: &Placement) -> Result<Placement, Error> {
         let model = self.structure()?;
         model.check(wanted)?;
@@ -33,7 +33,7 @@ impl<'a> Planner<'a> {
     /// replicated on the same cores is unchanged, whatever the order of its cores.
     ///
     /// # Errors
-    /// As [`Model::check`], of either placement; [`Error::Moves`] if pinned operators and scarce cores leave no order
+    /// Returns the errors of [`Model::check`], of either placement; [`Error::Moves`] if pinned operators and scarce cores leave no order
     /// of changes.
     pub fn moves(&self, from: &Placement, to: &Placement) -> Result<Vec<Move>, Error> {
         let model = self.structure()?;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use divan::Bencher;
 use divan::counter::BytesCount;
 use sakiyomi_io::page_cache::drop_pages;
-use sakiyomi_mount::{Behind, Mounted, Options, mount};
+use sakiyomi_mount::{EmulatedStorage, Mounted, Options, mount};
 use sakiyomi_prefetch::PrefetchReader;
 
 const CACHED: usize = 256 << 20;
@@ -111,7 +111,7 @@ fn opening_a_cached_file_of_1_mib(bencher: Bencher, by: By) {
 }
 
 fn mounted(files: &Files) -> Option<Mounted> {
-    let behind = Some(Behind::Fixed("latency=10ms,parallel=64".parse().unwrap()));
+    let behind = Some(EmulatedStorage::Fixed("latency=10ms,parallel=64".parse().unwrap()));
     let options = Options { behind, ..Options::default() };
     match mount(&files.0.join("backing"), &files.0.join("mounted"), &options) {
         Ok(mounted) => Some(mounted),

@@ -15,7 +15,7 @@ const SCRATCH_BYTES: u64 = 128 << 10;
 
 /// Result of bringing a range into the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Brought {
+pub(crate) struct FetchOutcome {
     /// Bytes that were not cached before, as far as known.
     pub(crate) bytes: u64,
     /// Whether it was possible.
@@ -50,7 +50,8 @@ impl CachedFile {
         &self.file
     }
 
-    /// Whether ranges are read and discarded. A single such read at a time would leave a parallel device idle.
+    /// Returns whether ranges are read and discarded. A single such read at a time would leave a parallel device
+    /// idle.
     pub(crate) fn is_read_instead(&self) -> bool {
         self.by_reading.load(Ordering::Relaxed)
     }
@@ -69,20 +70,20 @@ impl CachedFile {
     }
 
     /// Brings a range into the page cache, or requests it. Bytes after the end count as present.
-    pub(crate) fn bring(&self, range: &Range<u64>) -> Brought {
+    pub(crate) fn bring(&self, range: &Range<u64>) -> FetchOutcome {
         let length = range.end - range.start;
         let Some(before) = self.find(range) else {
             self.by_reading.store(true, Ordering::Relaxed);
-            return Brought { bytes: length, done: self.read(range).is_ok() };
+            return FetchOutcome { bytes: length, done: self.read(range).is_ok() };
         };
         let bytes = length - before.cached;
         if bytes == 0 || !self.is_read_instead() && self.ask_for(range, before) {
-            return Brought { bytes, done: true };
+            return FetchOutcome { bytes, done: true };
         }
         // If reading leaves nothing in the cache either, the file cannot be read ahead.
         let stays = || self.find(range).is_some_and(|after| after.cached > 0);
         let done = self.read(range).is_ok() && stays();
-        Brought { bytes: if done { bytes } else { 0 }, done }
+        FetchOutcome { bytes: if done { bytes } else { 0 }, done }
     }
 
     /// Waits until a byte is cached; returns false if it cannot be read.
@@ -160,9 +161,9 @@ mod tests {
             let Some((_scratch, file)) = cold("what_is_brought_is_there", by_reading) else { return };
             let range = 100_000..SIZE;
             let length = range.end - range.start;
-            assert_eq!(file.bring(&range), Brought { bytes: length, done: true });
+            assert_eq!(file.bring(&range), FetchOutcome { bytes: length, done: true });
             assert_eq!(file.find(&range), Some(Found { cached: length, evicted: 0 }));
-            assert_eq!(file.bring(&range), Brought { bytes: 0, done: true }, "it is cached already");
+            assert_eq!(file.bring(&range), FetchOutcome { bytes: 0, done: true }, "it is cached already");
             assert_eq!(file.is_read_instead(), by_reading);
         }
     }
@@ -171,7 +172,7 @@ mod tests {
     fn what_lies_behind_the_end_needs_not_be_brought() {
         for by_reading in [false, true] {
             let Some((_scratch, file)) = cold("what_lies_behind_the_end", by_reading) else { return };
-            assert_eq!(file.bring(&(SIZE + 10_000..SIZE + 20_000)), Brought { bytes: 0, done: true });
+            assert_eq!(file.bring(&(SIZE + 10_000..SIZE + 20_000)), FetchOutcome { bytes: 0, done: true });
             assert!(file.bring(&(SIZE - 10_000..SIZE + 20_000)).done);
             assert!(file.find(&(SIZE - 10_000..SIZE)).unwrap().cached == 10_000);
         }
@@ -186,6 +187,6 @@ mod tests {
             skipped("what_cannot_be_read", "files stay in memory here");
             return;
         }
-        assert_eq!(file.bring(&(0..SIZE)), Brought { bytes: 0, done: false });
+        assert_eq!(file.bring(&(0..SIZE)), FetchOutcome { bytes: 0, done: false });
     }
 }

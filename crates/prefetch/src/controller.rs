@@ -33,7 +33,7 @@ use std::ops::Range;
 
 use sakiyomi_model::Nanos;
 
-use reading::{Reading, Start, Wish};
+use reading::{Reading, ReadingRequest, Start};
 
 /// Identifies a reading for its lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +49,7 @@ pub enum Limit {
         /// Bytes read at a time, at most `limit`.
         step: u64,
     },
-    /// As far as it pays, up to a maximum.
+    /// Adapted to the program, up to a maximum.
     Auto {
         /// The longest distance, in bytes.
         most: u64,
@@ -166,7 +166,7 @@ pub enum State {
     /// Reads ahead.
     Ahead,
     /// Pauses reading ahead, to find out whether the program is as fast alone.
-    Trial,
+    Probation,
     /// Leaves the program alone.
     Idle(Idle),
 }
@@ -256,8 +256,8 @@ impl Controller {
             let may_start = self.is_bold && self.unproven == 0;
             reading.decide(now, share, spare, may_start, |wish| {
                 todo.push(match wish {
-                    Wish::Fetch(range) => Action::Fetch { id, range },
-                    Wish::Look(range) => Action::Look { id, range },
+                    ReadingRequest::Fetch(range) => Action::Fetch { id, range },
+                    ReadingRequest::Look(range) => Action::Look { id, range },
                 });
             });
         }

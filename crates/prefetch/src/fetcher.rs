@@ -11,19 +11,19 @@ use std::thread::{self, Thread};
 /// An operation that may block.
 pub(crate) trait Job: Send + 'static {
     /// Its result.
-    type Answer: Send;
+    type Reply: Send;
 
     /// Returns the group of which only one job may run at a time, so that the data nearest to a program arrives first;
     /// `None` for no such limit.
     fn turn(&self) -> Option<u32>;
 
-    /// Whether its answer wakes the deciding thread. Other answers are taken at its next wake-up.
+    /// Returns whether its reply wakes the deciding thread. Other replies are taken at its next wake-up.
     fn is_urgent(&self) -> bool {
         true
     }
 
-    /// Carries it out; returns the answer and a job that follows from it immediately.
-    fn carry_out(self) -> (Self::Answer, Option<Self>)
+    /// Carries it out; returns the reply and a job that follows from it immediately.
+    fn carry_out(self) -> (Self::Reply, Option<Self>)
     where
         Self: Sized;
 }
@@ -37,7 +37,7 @@ pub(crate) struct Fetcher<J: Job> {
 struct Shared<J: Job> {
     state: Mutex<State<J>>,
     work: Condvar,
-    /// The deciding thread, woken by answers.
+    /// The deciding thread, woken by replies.
     watcher: Thread,
 }
 
@@ -45,17 +45,17 @@ struct State<J: Job> {
     todo: VecDeque<J>,
     /// Groups with a running job.
     busy: Vec<u32>,
-    answers: Vec<J::Answer>,
+    replies: Vec<J::Reply>,
     threads: usize,
     idle: usize,
     stopping: bool,
 }
 
 impl<J: Job> Fetcher<J> {
-    /// Makes a fetcher whose answers unpark the calling thread.
+    /// Makes a fetcher whose replies unpark the calling thread.
     pub(crate) fn new(most_threads: usize) -> Fetcher<J> {
-        let (todo, busy, answers) = (VecDeque::new(), Vec::new(), Vec::new());
-        let state = State { todo, busy, answers, threads: 0, idle: 0, stopping: false };
+        let (todo, busy, replies) = (VecDeque::new(), Vec::new(), Vec::new());
+        let state = State { todo, busy, replies, threads: 0, idle: 0, stopping: false };
         let shared = Shared { state: Mutex::new(state), work: Condvar::new(), watcher: thread::current() };
         Fetcher { shared: Arc::new(shared), most_threads }
     }
@@ -80,9 +80,9 @@ impl<J: Job> Fetcher<J> {
         self.shared.lock().todo.retain(|job| !is_unwanted(job));
     }
 
-    /// Moves all available answers to `answers`.
-    pub(crate) fn take(&self, answers: &mut Vec<J::Answer>) {
-        answers.append(&mut self.shared.lock().answers);
+    /// Moves all available replies to `replies`.
+    pub(crate) fn take(&self, replies: &mut Vec<J::Reply>) {
+        replies.append(&mut self.shared.lock().replies);
     }
 }
 
@@ -126,10 +126,10 @@ fn serve<J: Job>(shared: &Shared<J>) {
         };
         drop(state);
         let (whose, is_urgent) = (job.turn(), job.is_urgent());
-        let (answer, next) = job.carry_out();
+        let (reply, next) = job.carry_out();
         state = shared.lock();
         state.busy.retain(|&busy| Some(busy) != whose);
-        state.answers.push(answer);
+        state.replies.push(reply);
         if let Some(next) = next {
             state.todo.push_front(next);
             // The thread that takes it does not take the job that waited for this group.
@@ -154,7 +154,7 @@ mod tests {
     }
 
     impl Job for Gated {
-        type Answer = u32;
+        type Reply = u32;
 
         fn turn(&self) -> Option<u32> {
             self.turn
@@ -172,12 +172,12 @@ mod tests {
     }
 
     fn await_answers(fetcher: &Fetcher<Gated>, count: usize) -> Vec<u32> {
-        let mut answers = Vec::new();
-        while answers.len() < count {
-            fetcher.take(&mut answers);
+        let mut replies = Vec::new();
+        while replies.len() < count {
+            fetcher.take(&mut replies);
             thread::yield_now();
         }
-        answers
+        replies
     }
 
     #[test]

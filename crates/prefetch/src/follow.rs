@@ -17,20 +17,20 @@
 //! The follower is one thread that never waits for a file system. Its polling frequency is bounded by its cost: polls
 //! take less than a fiftieth of a core, except in the first 50 ms of a program, in which it opens its files.
 
-mod account;
-mod coming;
+mod blocking_job;
 mod directories;
 mod discover;
-mod errand;
-mod got;
+mod file_predictor;
 mod handle;
 mod listing;
 mod look;
 mod named;
+mod own_bytes;
+mod positionless;
 mod program;
 mod reading;
 mod row;
-mod signs;
+mod statistics;
 mod storage_rate;
 mod streams;
 mod summary;
@@ -50,14 +50,14 @@ use sakiyomi_os::process::memory;
 
 use crate::fetcher::Fetcher;
 use crate::{Action, Controller, Event, Limit, ReadingId};
-use errand::{Answer, Errand, THREADS_MAX};
+use blocking_job::{BlockingJob, JobReply, THREADS_MAX};
 use program::Program;
 use reading::Reading;
 use storage_rate::Candidate;
 use traced::Traced;
 use tracer::Tracer;
 
-pub use account::Point;
+pub use statistics::Point;
 pub use summary::{Advice, ReadingSummary, Summary};
 
 /// Options of the follower.
@@ -115,8 +115,8 @@ struct Follower {
     moving: BTreeMap<u32, u64>,
     /// Last offsets of files whose sharing process has ended, by device and inode number; other processes may read on.
     left_at: BTreeMap<(u64, u64), u64>,
-    fetcher: Fetcher<Errand>,
-    answers: Vec<(ReadingId, Answer)>,
+    fetcher: Fetcher<BlockingJob>,
+    replies: Vec<(ReadingId, JobReply)>,
     todo: Vec<Action>,
     next_id: u32,
     room_at: Nanos,
@@ -127,7 +127,7 @@ struct Follower {
     discover_at: Nanos,
     tracer: Tracer,
     traced: Traced,
-    tally: summary::Tally,
+    tally: summary::SummaryBuilder,
     /// With `watch_only`: the range with which the storage's rate can be measured in the end.
     candidate: Option<Candidate>,
 }
@@ -145,7 +145,7 @@ impl Follower {
             moving: BTreeMap::new(),
             left_at: BTreeMap::new(),
             fetcher: Fetcher::new(THREADS_MAX),
-            answers: Vec::new(),
+            replies: Vec::new(),
             todo: Vec::new(),
             next_id: 0,
             room_at: Nanos::ZERO,
@@ -154,7 +154,7 @@ impl Follower {
             discover_at: Nanos::ZERO,
             tracer: Tracer::new(),
             traced: Traced::default(),
-            tally: summary::Tally::default(),
+            tally: summary::SummaryBuilder::default(),
             candidate: None,
         })
     }

@@ -26,21 +26,21 @@
 //! # A followed program
 //!
 //! ```text
-//! /proc   ── positions, times, files ──► reading ──► Controller ──► errand ──► fetcher ──► page cache
+//! /proc   ── positions, times, files ──► reading ──► Controller ──► job ──► fetcher ──► page cache
 //! tracefs ── touched pages ──► streams ────┘
 //! ```
 //!
 //! A file that is read by `pread` or through a mapping has no moving position. `os::tracefs` takes the kernel's events
 //! from a private ring buffer; `prefetch/follow/streams.rs`, which is pure, derives streams from them: places that
-//! advance, each of which becomes a reading. `signs.rs`, also pure, detects programs that appear to read in this way,
+//! advance, each of which becomes a reading. `positionless.rs`, also pure, detects programs that appear to read in this way,
 //! and `tracer.rs` decides when events are worth their cost.
 //!
 //! The instance of tracefs belongs to a separate process (`os/tracefs/owner.rs`), because the kernel waits for other
 //! cores when it is set up and removed, during which no process can end. If tracefs is not mounted, `tracefs/tree.rs`
-//! mounts it privately. `account.rs`, pure, computes the waiting time of a program with and without prefetching, actual
+//! mounts it privately. `statistics.rs`, pure, computes the waiting time of a program with and without prefetching, actual
 //! and estimated; `storage_rate.rs` measures the throughput of the storage after a `--dry-run`.
 //!
-//! `coming.rs` predicts the files that a program will read next, and `listing.rs`, pure, detects the order in which it
+//! `file_predictor.rs` predicts the files that a program will read next, and `listing.rs`, pure, detects the order in which it
 //! traverses a directory. An open file that several processes share is followed in one of them (`os::process`, `kcmp`).
 
 pub mod controller;

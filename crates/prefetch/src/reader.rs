@@ -96,10 +96,10 @@ pub struct Statistics {
     /// Number of reads in which the program waited.
     pub waits: u64,
     /// Total time of these waits: time in reads that was not CPU time.
-    pub waited: Duration,
+    pub io_wait: Duration,
     /// Estimated additional waiting time without prefetching, extrapolated from the time before anything was
     /// prefetched.
-    pub hidden: Duration,
+    pub io_hidden: Duration,
     /// The range requested ahead of the program, in bytes from the beginning of the file.
     pub ahead: Range<u64>,
     /// The controller's state, with the reason if it is idle; `None` before there was anything to decide.
@@ -227,8 +227,8 @@ impl PrefetchReader {
         result
     }
 
-    /// Whether to start the thread: without waits nothing can be hidden, and a thread would only cost. A fixed limit is
-    /// always kept.
+    /// Returns whether to start the thread: without waits nothing can be hidden, and a thread would only cost. A
+    /// fixed limit is always kept.
     fn wants_help(&self) -> bool {
         matches!(self.options.limit, Limit::Fixed { .. }) || self.progress.has_waited()
     }

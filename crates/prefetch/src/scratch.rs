@@ -29,7 +29,7 @@ impl Scratch {
     }
 }
 
-/// Bytes that differ from place to place.
+/// Returns the bytes that differ from place to place.
 pub(crate) fn content(size: usize) -> Vec<u8> {
     (0..size as u64).map(|index| (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }

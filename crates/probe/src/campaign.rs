@@ -41,7 +41,7 @@ impl Campaign {
     /// error of `watch` ends the campaign.
     ///
     /// # Errors
-    /// Those of `watch`. A setting that cannot be run is not an error, but omitted.
+    /// Returns the errors of `watch`. A setting that cannot be run is not an error, but omitted.
     pub fn run(
         &self,
         target: &Target,

@@ -52,7 +52,7 @@ pub struct Case {
     /// Median and 99th percentile of the latency in nanoseconds; of a mix, of its reads. `None` for mappings and for
     /// `null`.
     pub latency: Option<(u64, u64)>,
-    /// As `latency`, of the writes of a mix.
+    /// Like `latency`, for the writes of a mix.
     pub write_latency: Option<(u64, u64)>,
     /// Relative gain in throughput with twice the depth (ratio less 1).
     pub double_depth_gain: Option<f64>,

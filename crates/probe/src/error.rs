@@ -27,16 +27,16 @@ pub enum Error {
     },
     /// Writes are measured only on files created here.
     #[error(
-        "{} would be overwritten; name a directory, in which a test file is made, or use --on tmpfs or --on loop",
+        "{} would be overwritten; name a directory for a test file, or use --on tmpfs or --on loop",
         .0.display()
     )]
     NotOurs(PathBuf),
     /// The file is empty.
-    #[error("{} is empty; name a file with something in it, or a directory for a test file", .0.display())]
+    #[error("{} is empty; name a file with data, or a directory for a test file", .0.display())]
     Empty(PathBuf),
     /// No test file can be created in the directory.
     #[error(
-        "cannot make a test file in {}; name a directory that can be written to, or a file to read", path.display()
+        "cannot create a test file in {}; name a writable directory, or a file to read", path.display()
     )]
     TestFile {
         /// The directory.
@@ -46,7 +46,7 @@ pub enum Error {
     },
     /// The file system has too little free space for the test file.
     #[error(
-        "a test file of {wanted} bytes does not fit into {}, where {free} are free; give a smaller --size or free some",
+        "a test file of {wanted} bytes does not fit into {}, which has {free} bytes free; give a smaller --size or free some space",
         path.display()
     )]
     NoRoom {
@@ -81,7 +81,7 @@ pub enum Error {
         block: usize,
     },
     /// Some pages of the file cannot be evicted from the page cache.
-    #[error("{cached} bytes of {} stay in the page cache, so that it is never cold: another program has them mapped, or its file system lies in memory", path.display())]
+    #[error("{cached} bytes of {} cannot be evicted from the page cache: another program has mapped them, or the file system is in memory", path.display())]
     NotCold {
         /// The file.
         path: PathBuf,
@@ -90,8 +90,8 @@ pub enum Error {
     },
     /// This user may not query the residency of the file's pages.
     #[error(
-        "only its owner, and users who may write to it, can learn whether {} has left the page cache; name a file of your own, \
-         or measure it --direct or --cached",
+        "only its owner and users with write permission can query whether {} is in the page cache; name \
+         a file of your own, or measure it with --direct or --cached",
         .0.display()
     )]
     Unseen(PathBuf),

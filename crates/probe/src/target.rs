@@ -111,7 +111,7 @@ impl Target {
     /// CPU, with its work done by kernel threads, as with real ones.
     ///
     /// # Errors
-    /// As for [`Target::in_memory`], and if this user may not set up loop devices.
+    /// Returns the errors of [`Target::in_memory`], and an error if this user may not set up loop devices.
     pub fn loop_device(size: u64, writes: bool, watch: Watch<'_>) -> Result<Target, Error> {
         let file = file_in_memory(size, watch)?;
         let device = LoopDevice::attach(&own_path(&file), false, !writes)?;
@@ -126,14 +126,14 @@ impl Target {
 fn target(name: &'static str, what: String, (path, file): (PathBuf, Option<File>)) -> Result<Target, Error> {
     let source = IoFile::open(&path, Access::Buffered)?;
     let (size, in_memory) = (source.size(), lies_in_memory(source.file()));
-    let direct = IoFile::open(&path, Access::Direct).map(drop).map_err(|error| in_full(&error));
+    let direct = IoFile::open(&path, Access::Direct).map(drop).map_err(|error| error_chain(&error));
     let device = Device::of(&path).unwrap_or_default();
     let is_ours = file.is_some();
     Ok(Target { name, what, path, size, is_ours, device, direct, in_memory, _device: None, _file: file })
 }
 
 /// Describes an error with its causes.
-fn in_full(error: &dyn std::error::Error) -> String {
+fn error_chain(error: &dyn std::error::Error) -> String {
     error.source().map_or(error.to_string(), |source| format!("{error}: {source}"))
 }
 

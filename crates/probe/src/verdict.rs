@@ -72,7 +72,7 @@ pub struct Evidence {
 #[must_use]
 pub fn judge(evidence: &Evidence) -> Judgement {
     let (verdict, reason) = if evidence.setting.engine.kind == EngineKind::Null {
-        (Verdict::CpuBound, "It transfers nothing: this is what measuring itself costs.".to_owned())
+        (Verdict::CpuBound, "It transfers nothing: this is the cost of measuring.".to_owned())
     } else {
         cpu(evidence)
             .or_else(|| gains(evidence))
@@ -92,7 +92,7 @@ fn cpu(evidence: &Evidence) -> Option<(Verdict, String)> {
             evidence.thread.name
         )
     } else if full > BUSY_MIN_RATIO {
-        "All cores together are busy with it: only work that is saved makes it faster.".to_owned()
+        "All cores are busy: only less work makes it faster.".to_owned()
     } else {
         return None;
     };
@@ -118,7 +118,7 @@ fn storage(evidence: &Evidence) -> Option<(Verdict, String)> {
     if evidence.core > BUSY_MIN_RATIO {
         return None;
     }
-    let reason = "Twice the depth and the best buffers gain less than 5 %, and no core is busy: the storage gives no more.";
+    let reason = "Twice the depth and the best buffers gain less than 5 %, and no core is busy: the storage is the limit.";
     Some((Verdict::StorageBound, reason.to_owned()))
 }
 
@@ -126,7 +126,7 @@ fn undecided(evidence: &Evidence) -> (Verdict, String) {
     let reason = if evidence.double_depth.is_none() {
         "Whether twice the depth would gain anything was not measured."
     } else {
-        "Others kept a core busy meanwhile: measure again when the machine is quieter."
+        "Other processes kept a core busy: measure again on an idle machine."
     };
     (Verdict::Undecided, reason.to_owned())
 }

@@ -5,12 +5,12 @@ use arrow_array::types::ByteViewType;
 use arrow_array::{Array, ArrayRef, GenericByteViewArray, OffsetSizeTrait, RecordBatch};
 use arrow_schema::{ArrowError, DataType};
 
-/// Bytes of the rows of a batch.
+/// Returns the bytes of the rows of a batch.
 pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(column_bytes).sum()
 }
 
-/// Bytes of the rows of a batch without the values of dictionaries, which batches share.
+/// Returns the bytes of the rows of a batch without the values of dictionaries, which batches share.
 pub(crate) fn bytes_without_dictionaries(batch: &RecordBatch) -> usize {
     let own = |column: &ArrayRef| match column.as_any_dictionary_opt() {
         Some(dictionary) => dictionary.keys().get_buffer_memory_size().min(column_bytes(column)),
@@ -19,7 +19,7 @@ pub(crate) fn bytes_without_dictionaries(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(own).sum()
 }
 
-/// Bytes of the rows of a column.
+/// Returns the bytes of the rows of a column.
 pub(crate) fn column_bytes(column: &ArrayRef) -> usize {
     match column.data_type() {
         DataType::Utf8View => view_bytes(column.as_string_view()),

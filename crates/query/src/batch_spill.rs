@@ -84,7 +84,7 @@ impl BatchWriter {
         BatchWriter::create_within(spill, schema, None)
     }
 
-    /// As [`BatchWriter::create`], with memory that was reserved before.
+    /// Like [`BatchWriter::create`], with memory that was reserved before.
     ///
     /// # Errors
     /// If the schema cannot be written.
@@ -97,7 +97,7 @@ impl BatchWriter {
         BatchWriter::of_blocks(spill, schema, account, block)
     }
 
-    /// As [`BatchWriter::create_within`], with transfers of `block` bytes, for writing many runs at the same time.
+    /// Like [`BatchWriter::create_within`], with transfers of `block` bytes, for writing many runs at the same time.
     ///
     /// # Errors
     /// If the schema cannot be written.
@@ -164,7 +164,7 @@ impl BatchRun {
         Ok(BatchReader::new(self.run.read_within(account, &options, READ_PHASE)?))
     }
 
-    /// As [`BatchRun::read_within`], with transfers of at most `block` bytes.
+    /// Like [`BatchRun::read_within`], with transfers of at most `block` bytes.
     ///
     /// # Errors
     /// If the engine cannot be used.
@@ -177,7 +177,7 @@ impl BatchRun {
         Ok(BatchReader::new(self.run.read_within(account, &options, READ_PHASE)?))
     }
 
-    /// As [`BatchRun::drain`], with memory that was reserved before and transfers of at most `block` bytes, for reading
+    /// Like [`BatchRun::drain`], with memory that was reserved before and transfers of at most `block` bytes, for reading
     /// many runs at the same time.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use crate::Error;
 ///
 /// A multi-threaded operator takes one stream per thread; the assignment of rows to streams is then undefined.
 pub trait Batches: Send {
-    /// The schema of each batch.
+    /// Returns the schema of each batch.
     fn schema(&self) -> SchemaRef;
 
     /// Returns the next batch, which has at least one row, or `None` at the end.
@@ -43,7 +43,7 @@ impl InMemory {
         InMemory { schema, batches: batches.into_iter() }
     }
 
-    /// Number of the rows that are left.
+    /// Returns the number of the rows that are left.
     pub(crate) fn row_count(&self) -> usize {
         self.batches.as_slice().iter().map(RecordBatch::num_rows).sum()
     }

@@ -57,8 +57,8 @@ pub struct OperatorCalibration {
 /// Names of the groups of costs in the order of measurement.
 const GROUPS: [&str; 4] = ["formats", "rows", "tables", "memory"];
 
-/// Names of the steps in the order of measurement, for a progress display: groups of costs, then jobs, if there are sites
-/// for them.
+/// Returns the names of the steps in the order of measurement, for a progress display: groups of costs, then jobs, if
+/// there are sites for them.
 #[must_use]
 pub fn steps(sites: usize) -> Vec<&'static str> {
     GROUPS.into_iter().chain(jobs::steps(sites)).collect()

@@ -82,7 +82,7 @@ pub fn result(columns: Vec<ColumnShape>, rows: u64, format: Format, compression:
     TableShape { rows, format: file_format(format), columns, splits, cached_ratio, is_sorted }
 }
 
-/// The format as a cost class.
+/// Returns the format as a cost class.
 #[must_use]
 pub fn file_format(format: Format) -> FileFormat {
     match format {
@@ -92,7 +92,7 @@ pub fn file_format(format: Format) -> FileFormat {
     }
 }
 
-/// The compression as a cost class.
+/// Returns the compression as a cost class.
 #[must_use]
 pub fn codec(compression: Compression) -> Codec {
     match compression {
@@ -123,13 +123,13 @@ fn computed((kind, value_bytes): (ValueKind, f64), rows: u64) -> ColumnShape {
     ColumnShape { kind, value_bytes, file_bytes: bytes, encoded_bytes: bytes, codec, is_dictionary }
 }
 
-/// The kind of sampled values, and their mean bytes in memory.
+/// Returns the kind of sampled values, and their mean bytes in memory.
 #[must_use]
 pub fn sampled(values: &ArrayRef) -> (ValueKind, f64) {
     kind(values.data_type(), mean_bytes(values).unwrap_or(TEXT_MEAN_BYTES))
 }
 
-/// The mean length of texts; `None` without texts.
+/// Returns the mean length of texts; `None` without texts.
 fn mean_bytes(values: &ArrayRef) -> Option<f64> {
     let is_text = kind(values.data_type(), TEXT_MEAN_BYTES).0 == ValueKind::Text;
     let lengths = length(values).ok().filter(|_| is_text && !values.is_empty())?;
@@ -137,7 +137,7 @@ fn mean_bytes(values: &ArrayRef) -> Option<f64> {
     Some(sum(lengths.as_primitive::<Int64Type>()).unwrap_or(0) as f64 / values.len() as f64)
 }
 
-/// The kind of a column's values, and their mean bytes in memory.
+/// Returns the kind of a column's values, and their mean bytes in memory.
 fn kind(data_type: &DataType, text_bytes: f64) -> (ValueKind, f64) {
     match data_type {
         DataType::Dictionary(..) => (ValueKind::Code, CODE_BYTES),

@@ -43,7 +43,7 @@ pub use tables::{TPCH_TABLES, TpchTable};
 /// Copies of a part in memory at the same time: its rows, and its columns in other types.
 const PART_COPIES: usize = 2;
 
-/// The same with the encoded result, whose memory the encoder reserves.
+/// Copies of a part including the encoded result, whose memory the encoder reserves.
 const ENCODED_PART_COPIES: usize = PART_COPIES + 1;
 
 /// Progress of a generation. Rows of a shuffled table are counted twice: when generated and when returned.

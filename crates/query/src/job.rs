@@ -112,7 +112,7 @@ const SCAN_DENOMINATOR: usize = 2;
 /// Blocks of a scan's worker: the one that it decodes, and the one that is read meanwhile.
 const SCAN_BLOCKS: usize = 2;
 
-/// Bytes that a scan on `workers` threads needs for reads of `block` bytes.
+/// Returns the bytes that a scan on `workers` threads needs for reads of `block` bytes.
 pub(crate) fn scan_blocks_bytes(block: usize, workers: usize) -> usize {
     block.saturating_mul(SCAN_BLOCKS).saturating_mul(workers)
 }
@@ -186,19 +186,19 @@ impl Job {
         Job { shared: Arc::new(shared), side: None }
     }
 
-    /// The options of the job.
+    /// Returns the options of the job.
     #[must_use]
     pub fn options(&self) -> &JobOptions {
         &self.shared.options
     }
 
-    /// The engine and the buffer budget of all streams and in-memory rows.
+    /// Returns the engine and the buffer budget of all streams and in-memory rows.
     #[must_use]
     pub fn io(&self) -> &Io {
         &self.shared.io
     }
 
-    /// The figures of each phase so far.
+    /// Returns the figures of each phase so far.
     #[must_use]
     pub fn phases(&self) -> SidePhases<'_> {
         SidePhases { phases: &self.shared.phases, side: self.side }
@@ -209,13 +209,13 @@ impl Job {
         Job { shared: Arc::clone(&self.shared), side: Some(side) }
     }
 
-    /// The progress counters.
+    /// Returns the progress counters.
     #[must_use]
     pub fn progress(&self) -> &Progress {
         &self.shared.progress
     }
 
-    /// Bytes spilled so far with each compression level that was used.
+    /// Returns the bytes spilled so far with each compression level that was used.
     #[must_use]
     pub fn spill_bytes(&self) -> Vec<LevelBytes> {
         self.shared.levels.bytes()
@@ -227,13 +227,13 @@ impl Job {
         *self.shared.spill_files.lock().unwrap() = files;
     }
 
-    /// The files of [`Job::spill_to`].
+    /// Returns the files of [`Job::spill_to`].
     #[cfg(test)]
     pub(crate) fn spill_files(&self) -> Vec<sakiyomi_io::Spill> {
         self.shared.spill_files.lock().unwrap().clone()
     }
 
-    /// The compression of spilled data.
+    /// Returns the compression of spilled data.
     pub(crate) fn levels(&self) -> &LevelChooser {
         &self.shared.levels
     }
@@ -254,7 +254,7 @@ impl Job {
         Ok(reservation)
     }
 
-    /// Bytes of the buffer budget that scans may use for the bytes of files.
+    /// Returns the bytes of the buffer budget that scans may use for the bytes of files.
     pub(crate) fn scan_budget(&self) -> usize {
         self.io().pool().budget() / SCAN_DENOMINATOR
     }
@@ -312,7 +312,7 @@ impl SpaceLimit for HeapSpace {
         let taken = shared.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
         taken.map(drop).map_err(|_| {
             io::Error::other(
-                "the spill directory lies in memory (tmpfs), and what is spilled exceeds the memory limit; choose a directory on disk with --spill",
+                "the spill directory lies in memory (tmpfs), and the spilled data exceeds the memory limit; choose a directory on disk with --spill",
             )
         })
     }

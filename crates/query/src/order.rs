@@ -112,7 +112,7 @@ fn split_item<'a>(text: &'a str, whole: &str) -> Result<(Item, &'a str), Error> 
     Ok((item, rest))
 }
 
-/// The text between quotes and the rest of the input; `None` if the closing quote is missing.
+/// Returns the text between quotes and the rest of the input; `None` if the closing quote is missing.
 fn split_quoted(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut rest = text.strip_prefix('"')?;
@@ -161,7 +161,7 @@ fn parse_key(item: &Item, schema: &Schema) -> Result<SortKey, Error> {
     Ok(SortKey { column, options })
 }
 
-/// Whether values of a type have an order, which is whether Arrow's row format supports the type.
+/// Returns whether values of a type have an order, which is whether Arrow's row format supports the type.
 #[must_use]
 pub fn has_order(data_type: &DataType) -> bool {
     let field = arrow_row::SortField::new(data_type.clone());

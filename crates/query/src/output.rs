@@ -141,7 +141,7 @@ impl Output {
         self.encoder.clone()
     }
 
-    /// Bytes written so far.
+    /// Returns the bytes written so far.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.sink.written()
@@ -213,7 +213,7 @@ impl Encoder {
         Ok(Encoder { job: job.clone(), schema, kind, buffers, scratch })
     }
 
-    /// The schema of the file: that of the result, with only the dictionaries of the options.
+    /// Returns the schema of the file: that of the result, with only the dictionaries of the options.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
@@ -273,7 +273,7 @@ impl Encoder {
 }
 
 impl Encoded {
-    /// Rows of the group.
+    /// Returns the rows of the group.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows

@@ -70,7 +70,7 @@ impl Phases {
         known.waited_ns += phase.waited_ns;
     }
 
-    /// All phases so far.
+    /// Returns all phases so far.
     #[must_use]
     pub fn list(&self) -> Vec<Phase> {
         let phases = self.phases.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,13 +94,13 @@ impl SidePhases<'_> {
         self.phases.add(phase);
     }
 
-    /// All phases of the job so far.
+    /// Returns all phases of the job so far.
     #[must_use]
     pub fn list(&self) -> Vec<Phase> {
         self.phases.list()
     }
 
-    /// Bytes of rows that were written to spill files so far.
+    /// Returns the bytes of rows that were written to spill files so far.
     #[must_use]
     pub fn spilled_bytes(&self) -> u64 {
         let is_spill = |phase: &Phase| SPILL_PHASE_NAMES.iter().any(|name| phase.name.starts_with(name));

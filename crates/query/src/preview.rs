@@ -77,7 +77,7 @@ impl Preview {
 }
 
 impl Column {
-    /// Whether its values are numbers.
+    /// Returns whether its values are numbers.
     #[must_use]
     pub fn is_numeric(&self) -> bool {
         self.kind.is_numeric()

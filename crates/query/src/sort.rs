@@ -197,7 +197,7 @@ impl Sorter {
         Ok(Sorter { context, method, router: Some(router), workers: 0, results: Arc::default() })
     }
 
-    /// The memory plan of the sort.
+    /// Returns the memory plan of the sort.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> &MemoryPlan {
         &self.context.memory

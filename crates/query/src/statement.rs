@@ -59,7 +59,7 @@ impl Statement {
     /// Returns the plan that the cost model chooses, with its predicted times.
     ///
     /// # Errors
-    /// As [`Statement::run`]; also if a calibration lacks a measurement that the plan needs.
+    /// Returns the errors of [`Statement::run`]; also an error if a calibration lacks a measurement that the plan needs.
     pub fn explain(
         self,
         job: &Job,
@@ -115,7 +115,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The outcome of a job that has read these inputs, without a plan.
+    /// Returns the outcome of a job that has read these inputs, without a plan.
     fn of(job: &Job, inputs: &[&Rows], received: Received) -> Outcome {
         Outcome {
             input_rows: inputs.iter().map(|rows| rows.rows_read()).sum(),

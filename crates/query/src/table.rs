@@ -89,13 +89,13 @@ impl Table {
         Ok(Table { data, options: options.clone() })
     }
 
-    /// Names and stored types of the columns.
+    /// Returns the names and stored types of the columns.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(&self.data.schema)
     }
 
-    /// Names and types of the columns of a scan's batches.
+    /// Returns the names and types of the columns of a scan's batches.
     ///
     /// # Panics
     /// If a column index is out of range.
@@ -115,7 +115,7 @@ impl Table {
         }
     }
 
-    /// Number of rows, if the files' metadata records it.
+    /// Returns the number of rows, if the files' metadata records it.
     #[must_use]
     pub fn rows(&self) -> Option<u64> {
         match &self.data.content {
@@ -129,7 +129,8 @@ impl Table {
         }
     }
 
-    /// Bytes that a scan of `columns` reads, without the gaps between them; 0 for a stream, whose length is unknown.
+    /// Returns the bytes that a scan of `columns` reads, without the gaps between them; 0 for a stream, whose length
+    /// is unknown.
     #[must_use]
     pub fn bytes(&self, columns: &[usize]) -> u64 {
         match &self.data.content {
@@ -139,7 +140,7 @@ impl Table {
         }
     }
 
-    /// The part of the table that a scan reads.
+    /// Returns the part of the table that a scan reads.
     #[must_use]
     pub fn extent(&self, options: &ScanOptions) -> Extent {
         match &self.data.content {
@@ -164,7 +165,7 @@ impl Table {
         }
     }
 
-    /// How a column is stored, as far as the files record it; for estimates only, like [`Table::statistics`].
+    /// Returns how a column is stored, as far as the files record it; for estimates only, like [`Table::statistics`].
     ///
     /// # Panics
     /// If `column` is out of range.
@@ -179,8 +180,8 @@ impl Table {
         }
     }
 
-    /// The row order of a single-file table, if the file declares it and the bounds of its row groups agree; else
-    /// empty. The declaration may be wrong: callers that rely on the order must verify it.
+    /// Returns the row order of a single-file table, if the file declares it and the bounds of its row groups agree;
+    /// else empty. The declaration may be wrong: callers that rely on the order must verify it.
     #[must_use]
     pub fn declared_order(&self) -> Vec<SortKey> {
         match &self.data.content {
@@ -189,8 +190,8 @@ impl Table {
         }
     }
 
-    /// Whether the table can be read only once, front to back: a pipe or the standard input, not spooled. Such a table
-    /// allows one scan and no sample; see [`Table::spool`].
+    /// Returns whether the table can be read only once, front to back: a pipe or the standard input, not spooled.
+    /// Such a table allows one scan and no sample; see [`Table::spool`].
     #[must_use]
     pub fn is_stream(&self) -> bool {
         matches!(self.data.content, Content::Stream(..))

@@ -64,8 +64,8 @@ impl<B: Batches> Batches for Transform<B> {
     }
 }
 
-/// The indices of the columns that a scan must read for a condition and a projection, ascending. Without a projection,
-/// these are all columns.
+/// Returns the indices of the columns that a scan must read for a condition and a projection, ascending. Without a
+/// projection, these are all columns.
 #[must_use]
 pub fn needed(condition: Option<&Expression>, projection: Option<&Projection>, columns: usize) -> Vec<usize> {
     let Some(projection) = projection else { return (0..columns).collect() };

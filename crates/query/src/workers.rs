@@ -1,4 +1,4 @@
-//! The same work on several threads of a job; the first error is returned.
+//! Runs one function on several threads of a job, and returns the first error.
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};

@@ -7,7 +7,7 @@ use sakiyomi_model::{
 };
 
 use crate::rate::{Owner, Rate};
-use crate::regulator::{Action, Ask, RateError, Regulator};
+use crate::regulator::{Action, ArrivingRequest, RateError, Regulator};
 use crate::settings::Settings;
 
 /// Timing of a regulated I/O.
@@ -112,7 +112,7 @@ impl<D: Device> RegulatedDevice<D> {
     /// Sets a rate as [`Regulator::set_rate`] does.
     ///
     /// # Errors
-    /// Those of that function, and [`RateError::Unregulated`].
+    /// Returns the errors of that function, and [`RateError::Unregulated`].
     pub fn set_rate(&mut self, now: Nanos, owner: Owner, rate: impl Into<Rate>) -> Result<(), RateError> {
         let given = self.change(now, |regulation| {
             regulation.regulator.set_rate(regulation.now, owner, rate, &mut regulation.actions)
@@ -196,8 +196,12 @@ impl Regulation {
             return Err(Full(request));
         }
         let owner = self.groups.get(&request.stream).copied().unwrap_or(Owner(request.stream.0));
-        let ask =
-            Ask { id: request.id, owner, op: request.op, size: request.extent.sectors.to_bytes(self.sector) };
+        let ask = ArrivingRequest {
+            id: request.id,
+            owner,
+            op: request.op,
+            size: request.extent.sectors.to_bytes(self.sector),
+        };
         self.requests.insert(request.id, Unanswered { request, owner, came: self.now, done: None });
         self.regulator.arrive(self.now, ask, &mut self.actions);
         self.carry_out(device);

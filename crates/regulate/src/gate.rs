@@ -32,7 +32,7 @@ pub(crate) struct View<'a> {
 
 /// A regulated request that the device has completed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct CompletedRequest {
     pub(crate) share: Share,
     pub(crate) ideal: Nanos,
     /// Time from its arrival to its reply, which may be still to come.
@@ -70,14 +70,14 @@ impl Gate {
         }
     }
 
-    pub(crate) fn ended(&mut self, now: Nanos, ended: Ended, service: &Service) {
+    pub(crate) fn ended(&mut self, now: Nanos, ended: CompletedRequest, service: &Service) {
         match self {
             Gate::Allowance(allowance) => allowance.ended(now, ended, service.changes()),
             Gate::Deadline(deadline) => deadline.ended(ended),
         }
     }
 
-    /// Whether one more unregulated request may be issued.
+    /// Returns whether one more unregulated request may be issued.
     pub(crate) fn admits(&self, view: &View<'_>) -> bool {
         match self {
             Gate::Allowance(allowance) => allowance.admits(view),
@@ -85,7 +85,7 @@ impl Gate {
         }
     }
 
-    /// Whether a request of an owner with this share, due by `deadline`, may be issued.
+    /// Returns whether a request of an owner with this share, due by `deadline`, may be issued.
     pub(crate) fn admits_regulated(&self, view: &View<'_>, deadline: Nanos, share: Share) -> bool {
         match self {
             Gate::Allowance(allowance) => allowance.admits_regulated(view),
@@ -93,18 +93,18 @@ impl Gate {
         }
     }
 
-    /// Whether the rates of all these owners can be kept with at least one unregulated request in the device.
+    /// Returns whether the rates of all these owners can be kept with at least one unregulated request in the device.
     pub(crate) fn has_room(&self, owners: &Levels, service: &Service) -> bool {
         owners.by_performance().all(|(share, ahead)| self.keeps(share, ahead, service))
     }
 
-    /// Whether the rate of an owner with this share, one of `owners`, can be kept.
+    /// Returns whether the rate of an owner with this share, one of `owners`, can be kept.
     pub(crate) fn has_room_for(&self, share: Share, owners: &Levels, service: &Service) -> bool {
         let ahead = owners.by_performance().take_while(|(other, _)| *other >= share).last();
         self.keeps(share, ahead.map_or(1, |(_, ahead)| ahead), service)
     }
 
-    /// Whether a share can be kept if `ahead` owners, including this one, have requested as much or more.
+    /// Returns whether a share can be kept if `ahead` owners, including this one, have requested as much or more.
     fn keeps(&self, share: Share, ahead: u32, service: &Service) -> bool {
         match self {
             Gate::Deadline(deadline) if service.knows_several() => deadline.keeps(share, ahead, service),

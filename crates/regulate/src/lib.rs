@@ -27,5 +27,5 @@ mod settings;
 
 pub use device::{RegulatedDevice, Timing};
 pub use rate::{Owner, Percent, PercentError, Rate};
-pub use regulator::{Action, Ask, DeviceReport, RateError, Recent, Regulator, Report};
+pub use regulator::{Action, ArrivingRequest, DeviceReport, RateError, Recent, Regulator, Report};
 pub use settings::{Correction, Counted, GateSettings, Margin, Policy, Serves, Settings, Window};

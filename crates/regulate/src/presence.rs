@@ -102,12 +102,12 @@ impl Presence {
         self.until.first().map(|(until, _)| *until).filter(|until| *until < Nanos::MAX)
     }
 
-    /// Whether any regulated owner has been active recently.
+    /// Returns whether any regulated owner has been active recently.
     pub(crate) fn anybody(&self) -> bool {
         !self.thinking.is_empty() || !self.upcoming.is_empty()
     }
 
-    /// Whether the full capacity is no longer reserved for the owner.
+    /// Returns whether the full capacity is no longer reserved for the owner.
     pub(crate) fn is_released(&self, owner: Owner) -> bool {
         matches!(self.owners.get(&owner), Some((_, State::Away { .. } | State::Gone)))
     }

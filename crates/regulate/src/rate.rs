@@ -16,7 +16,7 @@ pub struct Percent(u8);
 
 /// A percentage out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} % of a device cannot be asked for; ask for 1 to 100 %")]
+#[error("{0} % of a device is not a possible rate; request 1 to 100 %")]
 pub struct PercentError(pub u32);
 
 impl Percent {
@@ -135,7 +135,7 @@ impl Share {
         SHARES_PER_DEVICE / self.0
     }
 
-    /// Whether it differs from `other` by more than the fluctuation of the mean service time.
+    /// Returns whether it differs from `other` by more than the fluctuation of the mean service time.
     pub(crate) fn is_far_from(self, other: Share) -> bool {
         self.0.abs_diff(other.0) * 16 > other.0
     }

@@ -12,9 +12,9 @@
 //! ```
 
 mod burst;
+mod io_times;
 mod issue;
-mod kept;
-mod member;
+mod owner_state;
 mod rates;
 mod report;
 mod request;
@@ -26,23 +26,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sakiyomi_model::{Bytes, Nanos, Op, Outcome, RequestId};
 
-use crate::gate::{Ended, Gate};
+use crate::gate::{CompletedRequest, Gate};
 use crate::presence::Presence;
 use crate::queue::{Queue, Turn};
 use crate::rate::{Levels, Owner, Share};
 use crate::service::{Kind, Sample, Service};
 use crate::settings::{Settings, Window};
+pub use io_times::Recent;
 use issue::InDevice;
-pub use kept::Recent;
-use member::Member;
+use owner_state::RegulatedOwner;
 pub use rates::RateError;
 pub use report::{DeviceReport, Report};
-use request::{Entry, Promise, State, Stay};
+use request::{DeviceStay, Entry, Promise, State};
 use writes::Writes;
 
 /// A request as it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct ArrivingRequest {
     /// An identifier that no other outstanding request has.
     pub id: RequestId,
     /// Its owner.
@@ -81,7 +81,7 @@ pub struct Regulator {
     now: Nanos,
     requests: BTreeMap<RequestId, Entry>,
     by_owner: BTreeSet<(Owner, RequestId)>,
-    members: BTreeMap<Owner, Member>,
+    members: BTreeMap<Owner, RegulatedOwner>,
     /// Owners with a rate given as a time, and the number of measured requests at which their shares are next updated.
     timed: BTreeSet<Owner>,
     shares_at: u64,
@@ -127,7 +127,7 @@ impl Regulator {
         &self.settings
     }
 
-    /// Whether the queue has room for one more request.
+    /// Returns whether the queue has room for one more request.
     #[must_use]
     pub fn has_capacity(&self) -> bool {
         self.queue.len() < self.settings.capacity
@@ -144,7 +144,7 @@ impl Regulator {
     ///
     /// # Panics
     /// If a request with this identifier is outstanding.
-    pub fn arrive(&mut self, now: Nanos, ask: Ask, out: &mut Vec<Action>) {
+    pub fn arrive(&mut self, now: Nanos, ask: ArrivingRequest, out: &mut Vec<Action>) {
         self.pass(now);
         let regulated = self.members.contains_key(&ask.owner);
         let mut entry = Entry {
@@ -188,7 +188,7 @@ impl Regulator {
             self.writes.harm(self.now, self.service.mean_of_all());
         }
         if outcome == Outcome::Done && !taken_in && !held_up {
-            let (Stay { issued, beside, .. }, choice) = (stay, self.device.choice);
+            let (DeviceStay { issued, beside, .. }, choice) = (stay, self.device.choice);
             self.service.done(Sample { kind: entry.kind, issued, done, choice, beside, bypassed });
         } else if !bypassed {
             self.service.passed(done);
@@ -291,7 +291,7 @@ impl Regulator {
         self.now = self.now.max(now);
         let (members, path) = (&mut self.members, self.settings.path);
         self.presence.advance(self.now, |owner| {
-            let member = members.get_mut(&owner).expect("who is present is regulated");
+            let member = members.get_mut(&owner).expect("an active owner is regulated");
             member.bursts.over();
             let ideal = member.rate.ideal(member.service);
             Nanos((ideal.0 as f64 * member.bursts.first_may_take()) as u64).saturating_sub(path)
@@ -352,7 +352,7 @@ impl Regulator {
                 self.answer(id, &entry, Outcome::Cancelled, out);
             }
             State::InDevice(stay) => {
-                entry.state = State::InDevice(Stay { cancelled: true, ..stay });
+                entry.state = State::InDevice(DeviceStay { cancelled: true, ..stay });
                 self.requests.insert(id, entry);
             }
             State::HeldBack { until, outcome } => {
@@ -379,7 +379,7 @@ impl Regulator {
         let carry = member.carry.min(regulated.ideal / 2);
         let until = due.saturating_sub(carry).max(self.now);
         member.carry = carry - due.saturating_sub(until).min(carry);
-        let ended = Ended {
+        let ended = CompletedRequest {
             share: regulated.share,
             ideal: regulated.ideal,
             took: (until - entry.arrived).saturating_add(path),

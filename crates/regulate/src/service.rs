@@ -214,7 +214,8 @@ impl Service {
         self.last_done = Some(self.last_done.map_or(done, |last| last.max(done)));
     }
 
-    /// Whether a read took so much longer than others of its kind that the device must have done something else first.
+    /// Returns whether a read took so much longer than others of its kind that the device must have done something
+    /// else first.
     pub(crate) fn is_far_beyond(&self, kind: Kind, issued: Nanos, done: Nanos) -> bool {
         let of_kind = &self.kinds[usize::from(kind.0)];
         let begun = self.last_done.map_or(issued, |last| last.max(issued));
@@ -276,12 +277,12 @@ impl Service {
         self.changes
     }
 
-    /// Whether the device serves several requests in parallel.
+    /// Returns whether the device serves several requests in parallel.
     pub(crate) fn serves_several(&self) -> bool {
         self.several
     }
 
-    /// Whether the times of a parallel device have been measured sufficiently.
+    /// Returns whether the times of a parallel device have been measured sufficiently.
     pub(crate) fn knows_several(&self) -> bool {
         self.several && self.seen >= 64
     }

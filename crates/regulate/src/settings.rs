@@ -5,7 +5,7 @@ use sakiyomi_model::Nanos;
 /// A policy of regulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// As in the thesis: an allowance from the formula, lowered when the accuracy is bad.
+    /// The policy of the thesis: an allowance from the formula, lowered when the accuracy is bad.
     Thesis,
     /// Deadline admission: a request is not admitted if it would make a regulated one late.
     #[default]
@@ -49,7 +49,7 @@ pub enum Window {
 /// Whether a device serves requests in parallel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serves {
-    /// As measured: begins as `OneByOne` and follows the measurement.
+    /// The measured parallelism: starts as `OneByOne` and follows the measurement.
     Measured,
     /// One after another, in any order: a hard disk.
     OneByOne,
@@ -68,7 +68,7 @@ pub enum GateSettings {
         /// The requests that count.
         counted: Counted,
     },
-    /// As many unregulated requests as leave the regulated ones in time.
+    /// Unregulated requests are admitted while regulated ones complete in time.
     Deadline {
         /// The safety margin.
         margin: Margin,
@@ -117,7 +117,7 @@ pub enum Margin {
     Flat(f64),
     /// The time in which the device drains its requests, plus this many standard deviations.
     Deviations(f64),
-    /// As `Deviations`, with the number adapted so that this fraction of the I/Os is late.
+    /// Like `Deviations`, with the number adapted so that this fraction of the I/Os is late.
     Late(f64),
 }
 

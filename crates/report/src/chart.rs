@@ -72,7 +72,7 @@ pub struct Chart {
     pub caption: String,
     /// A complete SVG document that fills the available width.
     pub svg: String,
-    /// The same for narrow screens.
+    /// The chart for narrow screens.
     pub narrow_svg: String,
     /// The numbers behind a chart over time.
     pub(crate) time: Option<TimeChart>,

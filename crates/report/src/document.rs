@@ -81,7 +81,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Whether nothing is known of it.
+    /// Returns whether nothing is known of it.
     fn is_unknown(&self) -> bool {
         *self == Machine::default()
     }

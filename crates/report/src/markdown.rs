@@ -148,7 +148,7 @@ fn glossary(report: &Report<'_>) -> String {
     let words =
         report.glossary.iter().map(|(word, meaning)| format!("- {}: {}\n", strong(word), escaped(meaning)));
     let words: String = words.collect();
-    format!("<details><summary>What the words mean</summary>\n\n{words}\n</details>")
+    format!("<details><summary>Glossary</summary>\n\n{words}\n</details>")
 }
 
 fn strong(text: &str) -> String {

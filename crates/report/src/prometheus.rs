@@ -35,56 +35,54 @@ pub fn iorate(result: &IorateResult) -> String {
 type Figure<T> = (&'static str, &'static str, fn(&T) -> Option<f64>);
 
 const DEVICE: &[Figure<IorateDevice>] = &[
-    ("device_service_seconds", "Time that one I/O takes the device, as measured.", |device| {
+    ("device_service_seconds", "Measured service time of an I/O.", |device| {
         (device.service_ns > 0).then(|| seconds(device.service_ns))
     }),
     (
         "device_allowance",
-        "Unregulated requests that may be in the device when a regulated one comes.",
+        "Unregulated requests that may be in the device when a regulated one arrives.",
         |device| Some(f64::from(device.allowance)),
     ),
-    ("device_parallel_ratio", "Requests that the device serves side by side, as measured.", |device| {
+    ("device_parallel_ratio", "Measured number of requests that the device serves in parallel.", |device| {
         Some(device.parallel_ratio)
     }),
     ("device_requests_in_flight", "Requests in the device.", |device| Some(device.in_device as f64)),
-    ("device_requests_waiting", "Requests that wait to be let into the device.", |device| {
+    ("device_requests_waiting", "Requests that wait for admission to the device.", |device| {
         Some(device.waiting as f64)
     }),
     ("device_requests_total", "Requests answered since the mount.", |device| Some(device.requests as f64)),
     ("device_busy_seconds_total", "Time that the device was busy since the mount.", |device| {
         device.busy_ns.map(seconds)
     }),
-    (
-        "device_bypassed",
-        "1 while others use the device past the mount, so that no rate can be kept.",
-        |device| Some(f64::from(u8::from(device.bypass.is_some()))),
-    ),
-    (
-        "device_bypass_ratio",
-        "Share of the device's requests that did not come through the mount.",
-        |device| Some(device.bypass.as_ref().map_or(0.0, |bypass| bypass.share_ratio)),
-    ),
+    ("device_bypassed", "1 while requests bypass the mount, so that no rate can be guaranteed.", |device| {
+        Some(f64::from(u8::from(device.bypass.is_some())))
+    }),
+    ("device_bypass_ratio", "Share of the device's requests that bypass the mount.", |device| {
+        Some(device.bypass.as_ref().map_or(0.0, |bypass| bypass.share_ratio))
+    }),
 ];
 
 const OWNER: &[Figure<IorateOwner>] = &[
-    ("iorate_share_ratio", "Share of the device that was asked for.", |owner| {
+    ("iorate_share_ratio", "Requested share of the device.", |owner| {
         owner.rate_percent.map(|percent| f64::from(percent) / 100.0)
     }),
-    ("iorate_interval_seconds", "Time of an I/O that was asked for.", |owner| owner.every_ns.map(seconds)),
-    ("iorate_best_effort", "1 if the rate is kept only as well as can be.", |owner| {
+    ("iorate_interval_seconds", "Requested time per I/O.", |owner| owner.every_ns.map(seconds)),
+    ("iorate_best_effort", "1 if the rate was accepted without a guarantee.", |owner| {
         owner.has_rate().then(|| f64::from(u8::from(owner.best_effort)))
     }),
-    ("iorate_ideal_seconds", "Time that an I/O is to take.", |owner| owner.ideal_ns.map(seconds)),
-    ("iorate_mean_seconds", "Time that the last I/Os took, mean.", |owner| owner.mean_ns.map(seconds)),
-    ("iorate_accuracy_ratio", "Actual over ideal time of the last I/Os, mean.", |owner| owner.accuracy_ratio),
-    ("iorate_variation_ratio", "Standard deviation over mean of the last I/Os' time.", |owner| {
+    ("iorate_ideal_seconds", "Ideal time of an I/O.", |owner| owner.ideal_ns.map(seconds)),
+    ("iorate_mean_seconds", "Mean time of the last I/Os.", |owner| owner.mean_ns.map(seconds)),
+    ("iorate_accuracy_ratio", "Mean of actual over ideal time of the last I/Os.", |owner| {
+        owner.accuracy_ratio
+    }),
+    ("iorate_variation_ratio", "Coefficient of variation of the times of the last I/Os.", |owner| {
         owner.cov_ratio
     }),
     ("iorate_unanswered", "Requests that have not been answered.", |owner| Some(owner.unanswered as f64)),
     ("iorate_ios_total", "I/Os since the rate was set, or since they were first seen.", |owner| {
         Some(owner.ios as f64)
     }),
-    ("iorate_late_total", "I/Os that the device had not done in time.", |owner| {
+    ("iorate_late_total", "I/Os that the device did not complete in time.", |owner| {
         owner.has_rate().then_some(owner.late as f64)
     }),
 ];

@@ -53,7 +53,7 @@ impl Figure {
 pub(crate) type Places = Vec<(f64, String)>;
 
 impl Curve {
-    /// A line through figures that were published too. Figures without an estimate are left out.
+    /// Returns a line through figures that were published too. Figures without an estimate are left out.
     pub(crate) fn of_figures(
         (figure, panel, label): (Figure, &str, &str),
         places: &Places,

@@ -42,13 +42,13 @@ impl Results {
         self.0.insert(key, metrics);
     }
 
-    /// Whether the task with this key has been run.
+    /// Returns whether the task with this key has been run.
     #[must_use]
     pub fn contains(&self, key: &str) -> bool {
         self.0.contains_key(key)
     }
 
-    /// A metric of a point, seed by seed; empty if the point was not run or has no such metric.
+    /// Returns a metric of a point, seed by seed; empty if the point was not run or has no such metric.
     pub(crate) fn by_seed(&self, point: &str, metric: &str) -> Vec<f64> {
         let prefix = format!("{point}{SEED_MARK}");
         let of_point = self.0.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix));

@@ -5,7 +5,7 @@ use sakiyomi_scenario::Scenario;
 use crate::paper::Paper;
 use crate::task::{Task, point};
 
-/// The scenario of a file that is part of the program.
+/// Returns the scenario of a file that is part of the program.
 ///
 /// # Panics
 /// If the file is malformed.
@@ -15,7 +15,7 @@ pub(crate) fn scenario(text: &str, name: &str) -> Scenario {
     Scenario { vary: Default::default(), published: Vec::new(), ..scenario }
 }
 
-/// A task for each combination of values and each of `repetitions` seeds. Keys are set in their order.
+/// Returns a task for each combination of values and each of `repetitions` seeds. Keys are set in their order.
 ///
 /// # Panics
 /// If a key or value is not one of a scenario.

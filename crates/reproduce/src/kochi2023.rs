@@ -121,7 +121,8 @@ fn allowance_point(computer: &str, rate: &str, allowance: &str) -> String {
     point(Paper::Kochi2023, "allowance", [computer, rate, allowance])
 }
 
-/// The largest allowance, up to the formula's, at which the accuracy is good (section 6.2), seed by seed. 1 if none is.
+/// Returns the largest allowance, up to the formula's, at which the accuracy is good (section 6.2), seed by seed. 1
+/// if none is.
 fn best_allowance(results: &Results, computer: &str, rate: &str) -> Option<Estimate> {
     let all = ALLOWANCES.map(|allowance| {
         let point = allowance_point(computer, rate, allowance);

@@ -41,7 +41,7 @@ pub use task::Task;
 
 use std::collections::BTreeMap;
 
-/// The simulations of `paper`.
+/// Returns the simulations of `paper`.
 #[must_use]
 pub fn tasks(paper: Paper, effort: Effort) -> Vec<Task> {
     match paper {
@@ -53,8 +53,8 @@ pub fn tasks(paper: Paper, effort: Effort) -> Vec<Task> {
     }
 }
 
-/// The figures of `paper` that follow from `results`, by the identifiers of [`Published::id`]. Figures whose tasks have
-/// no results are left out.
+/// Returns the figures of `paper` that follow from `results`, by the identifiers of [`Published::id`]. Figures whose
+/// tasks have no results are left out.
 #[must_use]
 pub fn estimates(paper: Paper, results: &Results) -> BTreeMap<String, Estimate> {
     match paper {
@@ -66,7 +66,7 @@ pub fn estimates(paper: Paper, results: &Results) -> BTreeMap<String, Estimate> 
     }
 }
 
-/// The paper's figures redrawn from `results`; lines without a point are left out.
+/// Returns the paper's figures redrawn from `results`; lines without a point are left out.
 #[must_use]
 pub fn curves(paper: Paper, results: &Results) -> Vec<Curve> {
     let published: Vec<Published> = published().into_iter().filter(|figure| figure.paper == paper).collect();

@@ -23,7 +23,7 @@ impl Paper {
     pub const ALL: [Paper; 5] =
         [Paper::Waseda2006, Paper::Waseda2013, Paper::Kochi2023, Paper::Cerium2014, Paper::Hitachi2013];
 
-    /// The name that users type.
+    /// Returns the name that users type.
     #[must_use]
     pub fn id(self) -> &'static str {
         match self {

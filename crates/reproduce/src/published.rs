@@ -51,7 +51,7 @@ pub enum Relation {
     MoreThan,
 }
 
-/// The published figures of all papers, in the order of the file.
+/// Returns the published figures of all papers, in the order of the file.
 ///
 /// # Panics
 /// If `published.toml`, which is part of the program, is malformed.
@@ -78,7 +78,7 @@ impl Published {
         (nearest != 0.0).then(|| value / nearest - 1.0)
     }
 
-    /// Whether `value` is in the published range, or on the right side of a published bound.
+    /// Returns whether `value` is in the published range, or on the right side of a published bound.
     #[must_use]
     pub fn is_met_by(&self, value: f64) -> bool {
         match self.relation {

@@ -29,7 +29,7 @@ impl Task {
         Task { key: key(point, repetition), work: Work::Scenario(Box::new(scenario), repetition) }
     }
 
-    /// A workload on a drive with a cache.
+    /// Returns a workload on a drive with a cache.
     pub(crate) fn cache(point: &str, workload: Workload) -> Task {
         Task { key: key(point, workload.seed as u32), work: Work::Cache(workload) }
     }
@@ -56,12 +56,12 @@ impl Task {
     }
 }
 
-/// The name of a point's task. Seeds have a fixed width, so that keys are in their order.
+/// Returns the name of a point's task. Seeds have a fixed width, so that keys are in their order.
 fn key(point: &str, seed: u32) -> String {
     format!("{point}{SEED_MARK}{seed:04}")
 }
 
-/// The name of a point: paper, experiment, and the values of what is varied.
+/// Returns the name of a point: paper, experiment, and the values of what is varied.
 pub(crate) fn point<'a>(paper: Paper, experiment: &str, values: impl IntoIterator<Item = &'a str>) -> String {
     let mut name = format!("{}/{experiment}", paper.id());
     for value in values {

@@ -114,13 +114,13 @@ fn gains(results: &Results, computer: &str) -> Vec<(u64, f64)> {
     gains.collect()
 }
 
-/// The smallest limit from which all are stable.
+/// Returns the smallest limit from which all are stable.
 fn stable_from(gains: &[(u64, f64)]) -> Option<u64> {
     let least = least_stable(gains)?;
     gains.iter().rev().take_while(|(_, gain)| *gain >= least).last().map(|(limit, _)| *limit)
 }
 
-/// The largest limit that is stable.
+/// Returns the largest limit that is stable.
 fn unpolluted_to(gains: &[(u64, f64)]) -> Option<u64> {
     let least = least_stable(gains)?;
     gains.iter().rev().find(|(_, gain)| *gain >= least).map(|(limit, _)| *limit)

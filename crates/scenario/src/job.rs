@@ -55,7 +55,7 @@ enum Stage {
 
 #[derive(Clone, Copy, Debug)]
 struct Thread {
-    doing: Doing,
+    doing: ThreadActivity,
     idle_since: Nanos,
     /// Thread that made its task ready, until the hop has been charged.
     from: Option<ThreadIndex>,
@@ -63,7 +63,7 @@ struct Thread {
 
 /// Activity of a thread. `at` is the position that its task will have reached, in bytes of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
+enum ThreadActivity {
     Nothing,
     /// In a read call.
     Reading {
@@ -102,7 +102,7 @@ impl Task {
 
 impl Job {
     pub(crate) fn new(spec: &JobSpec) -> Job {
-        let thread = Thread { doing: Doing::Nothing, idle_since: Nanos::ZERO, from: None };
+        let thread = Thread { doing: ThreadActivity::Nothing, idle_since: Nanos::ZERO, from: None };
         Job {
             spec: spec.clone(),
             stage: Stage::Waiting,
@@ -182,7 +182,7 @@ impl Job {
         }
         let threads = self.threads.len();
         for thread in (self.round..threads).chain(0..self.round) {
-            if self.threads[thread].doing == Doing::Nothing
+            if self.threads[thread].doing == ThreadActivity::Nothing
                 && let Some(active) = manager.next(worker(&self.spec, thread))
             {
                 self.round = thread + 1;
@@ -218,7 +218,7 @@ impl Job {
     /// Continues a task at position `at`. Returns the next action; `None` at its end.
     fn go_on(&mut self, now: Nanos, thread: usize, task: Task, at: u64) -> Option<Action> {
         if at == task.end() {
-            self.threads[thread] = Thread { doing: Doing::Nothing, idle_since: now, from: None };
+            self.threads[thread] = Thread { doing: ThreadActivity::Nothing, idle_since: now, from: None };
             self.idle[worker(&self.spec, thread) as usize] += 1;
             if let Stage::Running(manager) = &mut self.stage {
                 manager.ended(task, ThreadIndex(thread));
@@ -235,11 +235,14 @@ impl Job {
         let (doing, action) = match task {
             Task::Read { .. } if at == task.start() => {
                 let length = task.end() - at;
-                (Doing::Reading { task, at }, Action::Read { file: FILE, at, length, is_partial: true })
+                (
+                    ThreadActivity::Reading { task, at },
+                    Action::Read { file: FILE, at, length, is_partial: true },
+                )
             }
-            Task::Read { .. } => (Doing::Reading { task, at }, Action::ReadOn),
+            Task::Read { .. } => (ThreadActivity::Reading { task, at }, Action::ReadOn),
             Task::Compute { .. } if is_mapped => {
-                (Doing::Touching { task, at }, Action::Touch { file: FILE, at, end: task.end() })
+                (ThreadActivity::Touching { task, at }, Action::Touch { file: FILE, at, end: task.end() })
             }
             Task::Compute { .. } => return self.work(thread, task, at, task.end() - at),
         };
@@ -256,7 +259,7 @@ impl Job {
         *bytes += length;
         let time = time(length, rate);
         let Thread { doing, from, .. } = &mut self.threads[thread];
-        *doing = Doing::Working { task, at: at + length };
+        *doing = ThreadActivity::Working { task, at: at + length };
         Action::Compute { time, core: None, from: from.take() }
     }
 
@@ -316,21 +319,21 @@ impl Workload for Job {
             }
         }
         match self.threads[thread].doing {
-            Doing::Nothing => None,
-            Doing::Reading { task, at } => {
+            ThreadActivity::Nothing => None,
+            ThreadActivity::Reading { task, at } => {
                 self.account(task, completed);
                 if !fills(&self.spec) {
                     return Some(self.work(thread, task, at, completed.bytes));
                 }
-                self.threads[thread].doing = Doing::Filling { task, at, length: completed.bytes };
+                self.threads[thread].doing = ThreadActivity::Filling { task, at, length: completed.bytes };
                 Some(Action::Reserve { bytes: completed.bytes })
             }
-            Doing::Filling { task, at, length } => Some(self.work(thread, task, at, length)),
-            Doing::Touching { task, at } => {
+            ThreadActivity::Filling { task, at, length } => Some(self.work(thread, task, at, length)),
+            ThreadActivity::Touching { task, at } => {
                 self.account(task, completed);
                 Some(self.work(thread, task, at, completed.bytes))
             }
-            Doing::Working { task, at } => {
+            ThreadActivity::Working { task, at } => {
                 self.account(task, completed);
                 self.go_on(now, thread, task, at)
             }

@@ -70,8 +70,8 @@ mod world;
 mod writeback;
 
 pub use outcome::{
-    Allowance, Decided, Distances, JobOutcome, JobRun, Kept, Outcome, ProcessOutcome, Regulation,
-    WorkloadOutcome,
+    Allowance, AllowanceSource, Distances, JobOutcome, JobRun, Outcome, ProcessOutcome, RateAccuracy,
+    Regulation, WorkloadOutcome,
 };
 pub use sakiyomi_regulate::Rate;
 pub use spec::{Scenario, SpecError};

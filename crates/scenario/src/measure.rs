@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use sakiyomi_model::{Completion, Nanos};
 use sakiyomi_regulate::{Rate, Timing};
 
-use crate::outcome::{Allowance, Decided, Kept, Regulation};
+use crate::outcome::{Allowance, AllowanceSource, RateAccuracy, Regulation};
 use crate::spec::RunSpec;
 
 /// Minimum time without I/O after which the next I/O counts as the first after a pause.
@@ -18,9 +18,9 @@ const PAUSE_MIN: Nanos = Nanos(500_000_000);
 pub(crate) struct Measure {
     warm_up: Nanos,
     cool_down: Nanos,
-    decided_by: Decided,
+    decided_by: AllowanceSource,
     /// Regulated programs, by the number of the program.
-    owners: Vec<Option<Owned>>,
+    owners: Vec<Option<RatedProgram>>,
     /// Recent I/Os: end time, and duration of those without a rate.
     recent: VecDeque<(Nanos, Nanos)>,
     ios: u64,
@@ -32,14 +32,14 @@ pub(crate) struct Measure {
 
 /// A program with a rate.
 #[derive(Debug)]
-struct Owned {
+struct RatedProgram {
     name: String,
     rate: Rate,
     timings: Vec<Timing>,
 }
 
 impl Measure {
-    pub(crate) fn new(run: &RunSpec, decided_by: Decided) -> Measure {
+    pub(crate) fn new(run: &RunSpec, decided_by: AllowanceSource) -> Measure {
         Measure {
             warm_up: run.warm_up,
             cool_down: run.cool_down,
@@ -55,7 +55,7 @@ impl Measure {
 
     /// Adds the next program, in order.
     pub(crate) fn add(&mut self, name: &str, rate: Option<Rate>) {
-        self.owners.push(rate.map(|rate| Owned { name: name.to_owned(), rate, timings: Vec::new() }));
+        self.owners.push(rate.map(|rate| RatedProgram { name: name.to_owned(), rate, timings: Vec::new() }));
     }
 
     /// Records the completion of an I/O.
@@ -74,7 +74,7 @@ impl Measure {
         for timing in timings.drain(..) {
             self.regulated += 1;
             let owned = self.owners.get_mut(timing.owner.0 as usize).and_then(Option::as_mut);
-            owned.expect("who is regulated has a rate").timings.push(timing);
+            owned.expect("a regulated program has a rate").timings.push(timing);
         }
     }
 
@@ -132,7 +132,7 @@ fn formula(times: impl Iterator<Item = f64>) -> u32 {
 }
 
 /// Returns the accuracy of one program's I/O times from `from` until `until`.
-fn kept(owned: &Owned, from: Nanos, until: Nanos) -> Kept {
+fn kept(owned: &RatedProgram, from: Nanos, until: Nanos) -> RateAccuracy {
     let ends = |timing: &Timing| timing.arrived + timing.took;
     let is_measured =
         |timing: &&Timing| !timing.ideal.is_zero() && timing.arrived >= from && ends(timing) < until;
@@ -146,7 +146,7 @@ fn kept(owned: &Owned, from: Nanos, until: Nanos) -> Kept {
     let at = |percent: usize| ratios.get((ratios.len() * percent / 100).min(ratios.len().max(1) - 1));
     let paused = timings.windows(2).filter(|pair| pair[1].arrived >= ends(pair[0]) + PAUSE_MIN);
     let paused: Vec<f64> = paused.map(|pair| ratio(pair[1])).collect();
-    Kept {
+    RateAccuracy {
         name: owned.name.clone(),
         rate: owned.rate,
         ios: timings.len() as u64,

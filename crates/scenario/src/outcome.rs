@@ -9,7 +9,7 @@ use sakiyomi_model::Nanos;
 use sakiyomi_prefetch::State;
 
 pub use job::{JobOutcome, JobRun};
-pub use regulation::{Allowance, Decided, Kept, Regulation};
+pub use regulation::{Allowance, AllowanceSource, RateAccuracy, Regulation};
 pub use workload::WorkloadOutcome;
 
 /// Result of one run.

@@ -302,7 +302,7 @@ pub struct ProcessSpec {
     pub pause: Option<Pause>,
     /// Regular seeks backwards.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub back: Option<Back>,
+    pub back: Option<SeekBack>,
 }
 
 impl Default for ProcessSpec {
@@ -349,7 +349,7 @@ pub struct Pause {
 /// A seek backwards after each `every` bytes read.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Back {
+pub struct SeekBack {
     /// Amount read between two seeks.
     pub every: Bytes,
     /// Distance of the seek: less than `every`.
@@ -362,7 +362,7 @@ pub enum Distance {
     /// No prefetching.
     #[default]
     Off,
-    /// As far as is profitable.
+    /// Adapted to the program.
     Auto,
     /// The limit of the paper.
     Fixed(Bytes),
@@ -404,7 +404,7 @@ impl<'de> Deserialize<'de> for Distance {
 /// Method of prefetching.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum How {
+pub enum PrefetchMethod {
     /// Reads the file call by call, and waits for each, as the paper's thread.
     Read,
     /// Requests read-ahead from the kernel, without waiting.
@@ -423,7 +423,7 @@ pub struct PrefetchSpec {
     /// Maximum distance with `auto`.
     pub most: Bytes,
     /// Method.
-    pub how: How,
+    pub how: PrefetchMethod,
     /// Size of a call.
     pub call: Bytes,
     /// Maximum amount that all streams together may prefetch ahead of their programs. If `None`, a quarter of memory
@@ -438,7 +438,7 @@ impl Default for PrefetchSpec {
             limit: Distance::Off,
             step: Bytes(16 << 20),
             most: Bytes(512 << 20),
-            how: How::Readahead,
+            how: PrefetchMethod::Readahead,
             call: Bytes(128 << 10),
             room: None,
         }

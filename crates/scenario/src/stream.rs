@@ -13,8 +13,8 @@
 //!   that are parked.
 //! - A ring has slots. An output that finds none is kept, and its segment takes no tuple until it has been sent: no
 //!   thread waits for room, as in the runtime. At the entry tuples wait in the source, or are shed and counted.
-//! - Replicas take tuples by key, and their outputs go on in the order of the inputs.
-//! - Changes follow the protocol of the runtime: a segment goes on elsewhere after a hand-over between two tuples; a
+//! - Replicas take tuples by key, and their outputs continue in the order of the inputs.
+//! - Changes follow the protocol of the runtime: a segment continues elsewhere after a hand-over between two tuples; a
 //!   ring that becomes a call is worked down first; a new replica begins after the old ones have passed the marker.
 //! - A tuple's whole way through its segment is drawn when its burst begins, so there are about two events for each tuple
 //!   and segment. A pipeline without look-ups is run by its own event loop; one with look-ups is a

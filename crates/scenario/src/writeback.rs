@@ -1,7 +1,8 @@
 //! Write-back of dirty pages: in the background above a threshold, in any case at a maximum age, and with throttling of
 //! programs above a limit.
 //!
-//! As in Linux: a batch at a time (`MAX_WRITEBACK_PAGES`), oldest first. Contiguous pages are written together.
+//! Linux writes a batch at a time (`MAX_WRITEBACK_PAGES`), oldest first; so does this model. Contiguous pages
+//! are written together.
 
 use std::collections::VecDeque;
 

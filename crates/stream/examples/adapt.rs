@@ -30,7 +30,7 @@ use driver::quiet::Moment;
 /// Time that each operator takes.
 const SERVICE_NS: u64 = 2_000;
 
-/// The same of one that is slow.
+/// Service time of a slow operator.
 const SLOW_NS: u64 = 10_000;
 
 /// Rates in relation to what one core can do while no operator is slow: before a step, and after it.

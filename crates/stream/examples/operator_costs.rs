@@ -45,7 +45,7 @@ fn measure(name: &str, values: u64, mut work: impl FnMut(u64)) {
     println!("{name:34} {value_ns:8.1} ns {:10.6} allocations a value", allocated as f64 / values as f64);
 }
 
-/// As [`measure`], of an operator with watermarks.
+/// Like [`measure`], of an operator with watermarks.
 fn operator<O: Operator<In = Value>>(name: &str, values: u64, keys: u64, mut operator: O) {
     let mut out = Emitter::new();
     measure(&format!("{name}, {keys} keys"), values, |number| {

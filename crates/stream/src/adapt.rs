@@ -6,7 +6,7 @@
 //!    └─── relocate, split, fuse ──┘
 //! ```
 //!
-//! The stream begins on as few cores as can be, for nothing is known of it. After some 20 ms of measuring there is a
+//! The stream begins on as few cores as possible, for nothing is known of it. After some 20 ms of measuring there is a
 //! table of plans for all rates, and from then on a step of the rate costs a look-up. Both threads have a low weight and a
 //! short time slice, for they share their CPUs with workers.
 //!

@@ -27,7 +27,8 @@ pub trait AsyncOperator: Recover {
     /// built.
     fn in_flight_max(&self) -> usize;
 
-    /// The handle that the other threads notify after each reply, or some of them; asked once, when the stream is built.
+    /// Returns the handle that the other threads notify after each reply, or some of them; asked once, when the
+    /// stream is built.
     fn wakeup(&self) -> Wakeup;
 
     /// Makes the request for a value. Returns the reply if it is known at once; otherwise [`AsyncOperator::poll`] has to

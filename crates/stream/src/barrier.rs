@@ -65,18 +65,18 @@ pub(crate) struct Saved {
 }
 
 impl Barrier {
-    /// The barrier of an epoch.
+    /// Returns the barrier of an epoch.
     pub(crate) fn new(shape: &Shape, epoch: u64) -> Barrier {
         Barrier::with(shape, epoch, None, false)
     }
 
-    /// The barrier of the last snapshot of a stream that is to be resumed from it: its sources emit nothing behind it, and it
-    /// overtakes nothing.
+    /// Returns the barrier of the last snapshot of a stream that is to be resumed from it: its sources emit nothing
+    /// behind it, and it overtakes nothing.
     pub(crate) fn last(shape: &Shape, epoch: u64) -> Barrier {
         Barrier::with(shape, epoch, None, true)
     }
 
-    /// A barrier that moves bins.
+    /// Returns a barrier that moves bins.
     pub(crate) fn migrating(shape: &Shape, epoch: u64, migration: Migration) -> Barrier {
         Barrier::with(shape, epoch, Some(migration), false)
     }
@@ -98,17 +98,17 @@ impl Barrier {
         Barrier(Arc::new(Collection { epoch, migration, is_last, places, collected: Mutex::new(collected) }))
     }
 
-    /// The bins that move at this barrier; none at that of a snapshot.
+    /// Returns the bins that move at this barrier; none at that of a snapshot.
     pub(crate) fn migration(&self) -> Option<&Migration> {
         self.0.migration.as_ref()
     }
 
-    /// Whether the stream is to be dropped after it.
+    /// Returns whether the stream is to be dropped after it.
     pub(crate) fn is_last(&self) -> bool {
         self.0.is_last
     }
 
-    /// The same, of a stream whose operators, as numbered in the snapshot, are on these workers.
+    /// Returns the barrier of a stream whose operators, as numbered in the snapshot, are on these workers.
     pub(crate) fn with_workers(self, workers: Vec<usize>) -> Barrier {
         lock(&self.0.collected).snapshot.workers = workers;
         self
@@ -174,8 +174,8 @@ impl Collected {
     }
 }
 
-/// The state of all bins. Edges between a partition and a merge depend on the number of replicas: a stream that resumes
-/// numbers their items from 0.
+/// Returns the state of all bins. Edges between a partition and a merge depend on the number of replicas: a stream
+/// that resumes numbers their items from 0.
 fn joined_replicas(saved: Vec<Saved>) -> Result<Saved, StateError> {
     let mut progress = saved.first().map(|saved| saved.progress.clone()).unwrap_or_default();
     progress.tuples = saved.iter().map(|saved| saved.progress.tuples).sum();
@@ -185,7 +185,7 @@ fn joined_replicas(saved: Vec<Saved>) -> Result<Saved, StateError> {
     Ok(Saved { state: joined(states)?, restart_state: joined(restart_states)?, progress })
 }
 
-/// A snapshot that is being taken. If it is dropped, the snapshot is discarded; the stream goes on.
+/// A snapshot that is being taken. If it is dropped, the snapshot is discarded; the stream continues.
 #[must_use = "`wait` returns the snapshot"]
 pub struct PendingSnapshot {
     pub(crate) barrier: Barrier,
@@ -193,7 +193,7 @@ pub struct PendingSnapshot {
 }
 
 impl PendingSnapshot {
-    /// Whether [`PendingSnapshot::wait`] returns at once.
+    /// Returns whether [`PendingSnapshot::wait`] returns at once.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.barrier.is_complete()
@@ -207,11 +207,12 @@ impl PendingSnapshot {
         self.wait_timed().map(|(snapshot, _)| snapshot)
     }
 
-    /// The same with the time from the barrier's emission by the first source until it had passed all operators, which
+    /// Like [`PendingSnapshot::wait`], with the time from the barrier's emission by the first source until it
+    /// had passed all operators, which
     /// contains the time in which they saved their states.
     ///
     /// # Errors
-    /// As [`PendingSnapshot::wait`].
+    /// Returns the errors of [`PendingSnapshot::wait`].
     pub fn wait_timed(self) -> Result<(Snapshot, Duration), Error> {
         self.board.wait_for_snapshot(|| self.barrier.is_complete())?;
         let mut collected = lock(&self.barrier.0.collected);

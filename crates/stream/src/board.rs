@@ -38,7 +38,8 @@ impl Board {
         Board::resumed(workers, sinks, 0)
     }
 
-    /// A board whose clock starts at `start_ns`, for a stream with so many sinks that have not ended.
+    /// Returns a board whose clock starts at `start_ns`, for a stream with this number of sinks that have not
+    /// ended.
     pub(crate) fn resumed(workers: usize, sinks: usize, start_ns: u64) -> Board {
         Board {
             wakers: (0..workers).map(|_| Waker::new()).collect(),
@@ -52,13 +53,14 @@ impl Board {
         }
     }
 
-    /// The stream's clock: nanoseconds since its start, without those between a snapshot and the resumption from it.
+    /// Returns the stream's clock: nanoseconds since its start, without those between a snapshot and the resumption
+    /// from it.
     pub(crate) fn now_ns(&self) -> u64 {
         let elapsed_ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.start_ns.saturating_add(elapsed_ns)
     }
 
-    /// Whether the CPU of a worker is used by others as well.
+    /// Returns whether the CPU of a worker is used by others as well.
     pub(crate) fn is_cpu_shared(&self, worker: usize) -> bool {
         self.shared_cpus[worker].load(Ordering::Relaxed)
     }
@@ -142,7 +144,7 @@ impl Board {
         Ok(())
     }
 
-    /// Whether a worker thread panicked outside of any operator.
+    /// Returns whether a worker thread panicked outside of any operator.
     pub(crate) fn is_lost(&self) -> bool {
         lock(&self.sinks).lost.is_some()
     }
@@ -204,7 +206,7 @@ impl Context {
         }
     }
 
-    /// Whether the current segment may take another tuple: it has budget left and the worker has no mail.
+    /// Returns whether the current segment may take another tuple: it has budget left and the worker has no mail.
     pub(crate) fn goes_on(&self) -> bool {
         self.budget > 0 && !self.board.wakers[self.worker].has_mail()
     }
@@ -226,7 +228,7 @@ impl Context {
         self.budget = self.budget.saturating_sub(items);
     }
 
-    /// Time until `ns`; zero if it has passed, none if nothing is due.
+    /// Returns the time until `ns`; zero if it has passed, none if nothing is due.
     pub(crate) fn until(&self, now_ns: u64) -> Option<Duration> {
         (self.due_ns != u64::MAX).then(|| Duration::from_nanos(self.due_ns.saturating_sub(now_ns)))
     }

@@ -94,7 +94,8 @@ pub struct Stream {
 }
 
 impl StreamBuilder {
-    /// A stream whose rings have so many slots each. A ring that is full pauses the segment before it.
+    /// Returns a builder of a stream whose rings have this number of slots each. A full ring pauses the
+    /// segment before it.
     ///
     /// # Panics
     /// If a ring has no slot.
@@ -118,7 +119,7 @@ impl StreamBuilder {
         Flow { draft, from, attach }
     }
 
-    /// The finished stream.
+    /// Returns the finished stream.
     ///
     /// # Errors
     /// If an output has no consumer, or an operator is to restart and has no snapshot.
@@ -139,7 +140,7 @@ impl StreamBuilder {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// The operator whose output this is.
+    /// Returns the operator whose output this is.
     #[must_use]
     pub fn from(&self) -> OperatorId {
         self.from
@@ -177,7 +178,8 @@ impl<T: Send + 'static> Flow<T> {
     {
         let (from, guard) = self.follow(name, Copies, OperatorKind::Split);
         let Flow { draft, attach, .. } = self;
-        let halves = Rc::new(RefCell::new(Halves { left: None, right: None, guard, attach: Some(attach) }));
+        let halves =
+            Rc::new(RefCell::new(SplitConsumers { left: None, right: None, guard, attach: Some(attach) }));
         let half = |left: bool| {
             let halves = Rc::clone(&halves);
             let attach: Attach<T> = Box::new(move |port| halves.borrow_mut().set(left, port));
@@ -229,14 +231,14 @@ impl<T: Send + 'static> Flow<T> {
 }
 
 /// The consumers of a split, until both are known.
-struct Halves<T> {
+struct SplitConsumers<T> {
     left: Option<Port<T>>,
     right: Option<Port<T>>,
     guard: Option<Guard<Copies>>,
     attach: Option<Attach<T>>,
 }
 
-impl<T: Clone + Send + 'static> Halves<T> {
+impl<T: Clone + Send + 'static> SplitConsumers<T> {
     fn set(&mut self, left: bool, port: Port<T>) {
         *(if left { &mut self.left } else { &mut self.right }) = Some(port);
         if self.left.is_some()

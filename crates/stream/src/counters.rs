@@ -76,14 +76,14 @@ pub(crate) struct Counters {
     pub(crate) sequence_violations: Count,
     /// Calls for tuples.
     pub(crate) calls: Count,
-    /// Those that were timed.
+    /// Calls that were timed.
     pub(crate) sampled: Count,
     pub(crate) sampled_ns: Count,
     /// The latest of them; the sample of number `n` is in slot `n` modulo their number.
     recent_ns: [Count; RECENT_SAMPLES_MAX],
-    /// Of a source, scheduled arrival of its latest value.
+    /// Scheduled arrival of the latest value of a source.
     pub(crate) arrival_ns: Count,
-    /// Of a source, the time before which nothing is due, as it said last; `u64::MAX` after its end.
+    /// Time before which no value of a source is due, as last reported by it; `u64::MAX` after its end.
     pub(crate) due_ns: Count,
     /// Time of watermarks, ends and snapshots, each of which is timed.
     pub(crate) rare_ns: Count,
@@ -159,8 +159,8 @@ impl Counters {
         self.sampled.add(1);
     }
 
-    /// Times of the latest calls that were timed after the first `seen`, at most `samples_max`, the newest first. One
-    /// that is overwritten meanwhile is read as a newer one.
+    /// Returns the times of the latest calls that were timed after the first `seen`, at most `samples_max`, the
+    /// newest first. One that is overwritten meanwhile is read as a newer one.
     pub(crate) fn samples_since(&self, seen: u64, samples_max: usize) -> impl Iterator<Item = u64> + '_ {
         let samples = self.sampled.get();
         let first = samples.saturating_sub(samples_max.min(RECENT_SAMPLES_MAX) as u64).max(seen);

@@ -12,7 +12,7 @@ pub enum Error {
     #[error("the output of operator {0} has no consumer: end each flow with `sink`, `split` or `join`")]
     Open(String),
     /// The policy of an operator is to restart, and `snapshot` returned none.
-    #[error("operator {0} is to restart after a panic, and has no snapshot: implement `Recover::snapshot`")]
+    #[error("operator {0} should restart after a panic, but has no snapshot: implement `Recover::snapshot`")]
     NoSnapshot(String),
     /// A placement has another number of operators than the stream.
     #[error("the placement has {given} operators and the stream has {operators}")]

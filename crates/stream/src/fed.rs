@@ -82,7 +82,7 @@ pub(crate) struct Edges {
 }
 
 impl Edges {
-    /// The edges below `part`, of which nothing is known.
+    /// Returns the edges below `part`, of which nothing is known.
     pub(crate) fn of(part: &mut dyn Part) -> Edges {
         Edges { are_clear: false, sides: tree::has_sides(part) }
     }

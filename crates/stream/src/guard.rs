@@ -16,7 +16,7 @@ use crate::counters::Counters;
 use crate::error::{Error, Failure};
 use crate::item::{Run, Stamp};
 use crate::operator::{Emitter, OnPanic, Recover};
-use crate::replicas::{BinOwner, Migration, Parcel};
+use crate::replicas::{BinOwner, BinState, Migration};
 use crate::samples::{Samples, elapsed_ns};
 use crate::shape::Place;
 use crate::snapshot::{OperatorSnapshot, Progress, other};
@@ -82,7 +82,7 @@ impl<O: Recover> Guard<O> {
         Ok(Guard { of, policy, snapshot, seat: None, samples, tuples: 0, state_bytes: 0, stopped: false })
     }
 
-    /// A replica.
+    /// Returns a replica.
     pub(crate) fn in_seat(mut self, seat: Seat<O>) -> Guard<O> {
         self.seat = Some(seat);
         self
@@ -200,7 +200,7 @@ impl<O: Recover> Guard<O> {
         self.call_for_mark(cx, work)
     }
 
-    /// As [`Guard::mark`], of an operator whose inputs have checked the number.
+    /// Like [`Guard::mark`], of an operator whose inputs have checked the number.
     pub(crate) fn call_for_mark(&mut self, cx: &Context, work: impl FnOnce(&mut O)) -> bool {
         let start = Instant::now();
         let done = self.call(None, cx, work);
@@ -218,19 +218,19 @@ impl<O: Recover> Guard<O> {
         }
     }
 
-    /// Whether the operator receives nothing more.
+    /// Returns whether the operator receives nothing more.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped
     }
 
     /// Saves the state for a snapshot of the stream, and reports it with the progress on the edges. At a barrier that
-    /// moves bins hands those over that leave this replica. Whether the replica may go on: false while
+    /// moves bins hands those over that leave this replica. Whether the replica may continue: false while
     /// [`Guard::take_bins`] is to be called.
     pub(crate) fn report(&mut self, barrier: &Barrier, progress: Progress, cx: &Context) -> bool {
         self.report_with(barrier, progress, cx, |state| state)
     }
 
-    /// As [`Guard::report`]; `complete` adds to the state of the operator what the runtime keeps for it.
+    /// Like [`Guard::report`]; `complete` adds to the state of the operator what the runtime keeps for it.
     pub(crate) fn report_with(
         &mut self,
         barrier: &Barrier,
@@ -259,10 +259,10 @@ impl<O: Recover> Guard<O> {
         let (operator, copy, stopped) = (&mut self.of.operator, &mut self.snapshot, self.stopped);
         let parcels = leaving.into_iter().map(|bin| match stopped {
             // Later tuples would meet a state that lacks those that were discarded.
-            true => (bin, Parcel::default()),
+            true => (bin, BinState::default()),
             false => {
                 let instance = bins(operator).give(bin);
-                (bin, Parcel { instance, copy: copy.as_mut().and_then(|copy| bins(copy).give(bin)) })
+                (bin, BinState { instance, copy: copy.as_mut().and_then(|copy| bins(copy).give(bin)) })
             }
         });
         migration.put(place.stage, parcels.collect());
@@ -275,7 +275,7 @@ impl<O: Recover> Guard<O> {
         if let (Some(Seat { place, bins }), Some(migration)) = (&self.seat, barrier.migration()) {
             let coming = migration.coming(place.group, place.replica);
             let Some(parcels) = migration.get(place.stage, &coming) else { return false };
-            for (bin, Parcel { instance, copy }) in parcels {
+            for (bin, BinState { instance, copy }) in parcels {
                 instance.into_iter().for_each(|instance| bins(&mut self.of.operator).take(bin, instance));
                 if let (Some(snapshot), Some(copy)) = (&mut self.snapshot, copy) {
                     bins(snapshot).take(bin, copy);
@@ -327,7 +327,7 @@ impl<O: Recover> Guard<O> {
         Ok(())
     }
 
-    /// Whether to take a snapshot before the next tuple. The first one is from the building.
+    /// Returns whether to take a snapshot before the next tuple. The first one is from the building.
     fn is_snapshot_due(&self) -> bool {
         match self.policy {
             OnPanic::Restart { snapshot_every } => {
@@ -417,8 +417,8 @@ impl<O> Drop for Guard<O> {
     }
 }
 
-/// The bytes of a state, if `state` returns one; the reason if there are none because it panics. About as many are
-/// expected as the last time: memory that grows would be copied while tuples wait.
+/// Returns the bytes of a state, if `state` returns one; the reason if there are none because it panics. About as
+/// many are expected as the last time: memory that grows would be copied while tuples wait.
 pub(crate) fn save_state<O>(
     operator: &mut O,
     state: fn(&mut O) -> Option<&mut dyn SaveState>,
@@ -455,7 +455,7 @@ pub(crate) fn load_state(
     }
 }
 
-/// As [`load_state`], of the bins of a replica.
+/// Like [`load_state`], of the bins of a replica.
 fn load_bins(name: &str, bins: &mut dyn BinOwner, bytes: Option<&[u8]>) -> Result<(), Error> {
     match (bins.has_state(), bytes) {
         (Some(true), Some(bytes)) => {
@@ -471,7 +471,7 @@ fn load_bins(name: &str, bins: &mut dyn BinOwner, bytes: Option<&[u8]>) -> Resul
 /// The payload of a panic that was caught.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// The text of a panic, whose payload is dropped.
+/// Returns the text of a panic, whose payload is dropped.
 pub(crate) fn message(panic: Panic) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

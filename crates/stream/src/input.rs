@@ -17,7 +17,7 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// The input as a snapshot of this epoch has it.
+    /// Returns the input as a snapshot of this epoch has it.
     pub(crate) fn load(saved: &InputProgress, epoch: u64) -> Input {
         let &InputProgress { sequence, watermark_ns, has_ended } = saved;
         Input { expected: sequence, epoch, watermark_ns, has_ended }

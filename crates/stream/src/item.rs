@@ -38,7 +38,7 @@ pub(crate) struct Run<'a, T> {
 }
 
 impl<T> Run<'_, T> {
-    /// The entries, each with its number.
+    /// Returns the entries, each with its number.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Tuple<T>> {
         let numbered = self.tuples.drain(..).zip(self.first..);
         numbered.map(|((value, arrival_ns), sequence)| Tuple { value, arrival_ns, sequence })

@@ -13,7 +13,7 @@ const BINS_MAX: usize = 36_000;
 /// Significant digits of a recorded latency: an error below 1 % in 30 KiB.
 const PRECISION_DIGITS: u8 = 2;
 
-/// Largest latency that is told from larger ones.
+/// Largest latency that is distinguished from larger ones.
 const LATENCY_MAX_NS: u64 = 1_000_000_000_000;
 
 /// Percentiles of the tuples of one tenth of a second.
@@ -127,7 +127,8 @@ impl Latency {
     }
 }
 
-/// A histogram of times in nanoseconds. It has fixed bounds: one that grows would clip what `saturating_record` records.
+/// Returns a histogram of times in nanoseconds. It has fixed bounds: one that grows would clip what
+/// `saturating_record` records.
 pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_MAX_NS, PRECISION_DIGITS).expect("the bounds are constants")
 }

@@ -49,7 +49,7 @@
 //! # Why nothing is lost or out of order
 //!
 //! A segment is a linear value: it is `Send`, not `Clone`, and is handed over by the lock of a mailbox, so one
-//! thread runs it and sees all that was done before. The order in a ring does not depend on who pops. The producer's
+//! thread runs it and sees all that was done before. The order in a ring does not depend on the popping thread. The producer's
 //! end of an output ring travels with the state, so outputs of the old worker precede those of the new one. A segment
 //! is handed over between tuples, so none is half done. Each edge numbers its tuples, and each operator checks the
 //! numbers.
@@ -70,7 +70,7 @@
 //! # Back-pressure
 //!
 //! No thread waits for room in a ring. A segment whose ring is full keeps the outputs of its run and is passed over
-//! until they have been sent; the worker goes on with its other segments. This holds back the segments before it, up
+//! until they have been sent; the worker continues with its other segments. This holds back the segments before it, up
 //! to the source, whose tuples wait or are shed ([`Overload`]).
 
 pub mod adapt;

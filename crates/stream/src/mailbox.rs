@@ -13,7 +13,7 @@ use crate::sync::{Condvar, Mutex, Ordering, fence, lock, wait};
 use crate::tuple::OperatorId;
 
 /// A segment that has one owner: a slot of a worker, or a message.
-pub(crate) struct Capsule {
+pub(crate) struct OwnedSegment {
     pub(crate) segment: Box<dyn Segment>,
     /// When another worker released it, until it has been received.
     pub(crate) released_ns: Option<u64>,
@@ -25,24 +25,30 @@ pub(crate) struct Capsule {
     pub(crate) run_length: RunLength,
 }
 
-impl Capsule {
-    pub(crate) fn new(segment: Box<dyn Segment>) -> Capsule {
-        Capsule { segment, released_ns: None, ran_ns: None, has_moved: false, run_length: RunLength::new() }
+impl OwnedSegment {
+    pub(crate) fn new(segment: Box<dyn Segment>) -> OwnedSegment {
+        OwnedSegment {
+            segment,
+            released_ns: None,
+            ran_ns: None,
+            has_moved: false,
+            run_length: RunLength::new(),
+        }
     }
 }
 
 /// A message to a worker. A reply is sent when the change has been made.
 pub(crate) enum Mail {
     /// Run this segment.
-    Install(Capsule, Option<Reply>),
+    Install(OwnedSegment, Option<Reply>),
     /// Give the segment that begins with `head` to another worker.
     Move { head: OperatorId, to: usize, reply: Reply },
     /// Split the segment that begins with `head` before `at`, and give the tail to a worker.
     Split { head: OperatorId, at: OperatorId, to: usize, slots: usize, reply: Reply },
     /// Give the segment that begins with `head` to the worker with the operator before it.
     Fuse { head: OperatorId, to: usize, reply: Reply },
-    /// Fuse this segment with the one before it.
-    Attach(Capsule, Reply),
+    /// Fuse this segment with the previous one.
+    Attach(OwnedSegment, Reply),
     /// Have the source `head` emit this barrier.
     Barrier { head: OperatorId, barrier: Barrier },
     /// End the sources.
@@ -52,7 +58,7 @@ pub(crate) enum Mail {
 }
 
 /// The mailboxes of all workers.
-pub(crate) struct Post {
+pub(crate) struct Mailboxes {
     boxes: Box<[Mutex<Mailbox>]>,
     board: Arc<Board>,
 }
@@ -64,9 +70,9 @@ struct Mailbox {
     is_closed: bool,
 }
 
-impl Post {
-    pub(crate) fn new(board: Arc<Board>) -> Post {
-        Post { boxes: board.wakers.iter().map(|_| Mutex::default()).collect(), board }
+impl Mailboxes {
+    pub(crate) fn new(board: Arc<Board>) -> Mailboxes {
+        Mailboxes { boxes: board.wakers.iter().map(|_| Mutex::default()).collect(), board }
     }
 
     /// Sends a message and wakes the worker. A worker that was lost receives nothing: the message is dropped, and with
@@ -108,20 +114,20 @@ impl Post {
 }
 
 /// A reply that is owed; dropped without an answer, it says so.
-pub(crate) struct Reply(Arc<Answer>);
+pub(crate) struct Reply(Arc<ReplyState>);
 
 /// A reply that is awaited.
-pub(crate) struct Awaited(Arc<Answer>);
+pub(crate) struct PendingReply(Arc<ReplyState>);
 
-struct Answer {
+struct ReplyState {
     /// Whether the change was made, once that is known.
     done: Mutex<Option<bool>>,
     known: Condvar,
 }
 
-pub(crate) fn reply() -> (Reply, Awaited) {
-    let answer = Arc::new(Answer { done: Mutex::new(None), known: Condvar::new() });
-    (Reply(Arc::clone(&answer)), Awaited(answer))
+pub(crate) fn reply() -> (Reply, PendingReply) {
+    let answer = Arc::new(ReplyState { done: Mutex::new(None), known: Condvar::new() });
+    (Reply(Arc::clone(&answer)), PendingReply(answer))
 }
 
 impl Reply {
@@ -138,7 +144,7 @@ impl Drop for Reply {
     }
 }
 
-impl Awaited {
+impl PendingReply {
     /// Waits for the reply; false if the worker was lost.
     pub(crate) fn wait(self) -> bool {
         let mut done = lock(&self.0.done);

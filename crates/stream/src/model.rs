@@ -13,7 +13,7 @@ use loom::thread::{self, JoinHandle};
 
 use crate::board::{Board, Context};
 use crate::builder::StreamBuilder;
-use crate::mailbox::{Capsule, Mail, Post, Reply, reply};
+use crate::mailbox::{Mail, Mailboxes, OwnedSegment, Reply, reply};
 use crate::operator::{Emitter, Next, Recover, Sink, Source, each};
 use crate::stage::Segment;
 use crate::sync::{Mutex, lock};
@@ -53,7 +53,7 @@ impl Sink for Collect {
 /// Workers that run a chain of a source, an operator and a sink.
 struct Chain {
     board: Arc<Board>,
-    post: Arc<Post>,
+    post: Arc<Mailboxes>,
     threads: Vec<JoinHandle<()>>,
     collected: Arc<Mutex<Vec<u64>>>,
 }
@@ -69,7 +69,7 @@ impl Chain {
         let mut stream = builder.build().expect("a chain");
         let mut source = stream.sources.remove(0);
         let board = Arc::new(Board::new(workers, 1));
-        let post = Arc::new(Post::new(Arc::clone(&board)));
+        let post = Arc::new(Mailboxes::new(Arc::clone(&board)));
         if is_cut {
             let tail = tree::cut(&mut *source, MIDDLE, 1, 0);
             install(&post, 1, tail);
@@ -95,13 +95,13 @@ impl Chain {
 }
 
 /// Gives a segment to a worker that has not started.
-fn install(post: &Post, worker: usize, mut segment: Box<dyn Segment>) {
+fn install(post: &Mailboxes, worker: usize, mut segment: Box<dyn Segment>) {
     tree::set_segment_worker(&mut *segment, worker);
-    post.send(worker, Mail::Install(Capsule::new(segment), None));
+    post.send(worker, Mail::Install(OwnedSegment::new(segment), None));
 }
 
 /// Starts all workers.
-fn start(board: &Arc<Board>, post: &Arc<Post>) -> Vec<JoinHandle<()>> {
+fn start(board: &Arc<Board>, post: &Arc<Mailboxes>) -> Vec<JoinHandle<()>> {
     let threads = (0..board.wakers.len()).map(|index| {
         let idle = Idle { spin: Duration::ZERO, yields: true };
         let mut worker = Worker::new(Context::new(index, Arc::clone(board)), Arc::clone(post), idle);

@@ -15,13 +15,13 @@ use crate::wakeup::Wakeup;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnPanic {
     /// The operator receives no more tuples; a [`Failure`](crate::Failure) names it and the tuple. Later tuples are
-    /// discarded and counted; watermarks and the end pass, so that all other operators go on.
+    /// discarded and counted; watermarks and the end pass, so that all other operators continue.
     #[default]
     Stop,
-    /// The tuple is dropped and counted as a dead letter; the operator goes on with the state that the call left. A
+    /// The tuple is dropped and counted as a dead letter; the operator continues with the state that the call left. A
     /// watermark or end passes and is counted.
     Skip,
-    /// As [`OnPanic::Skip`], but the operator goes on from its last snapshot. Changes of the state since then are
+    /// Like [`OnPanic::Skip`], but the operator continues from its last snapshot. Changes of the state since then are
     /// lost; outputs since then have been sent.
     Restart {
         /// Tuples between two snapshots, at least 1.
@@ -31,22 +31,24 @@ pub enum OnPanic {
 
 /// Recovery of an operator: after a panic, which stops it by default, and after the end of the process.
 pub trait Recover: Sized + Send + 'static {
-    /// The declared reaction; asked once, when the stream is built.
+    /// Returns the declared reaction; asked once, when the stream is built.
     fn on_panic(&self) -> OnPanic {
         OnPanic::Stop
     }
 
-    /// A copy of the state; required by [`OnPanic::Restart`].
+    /// Returns a copy of the state; required by [`OnPanic::Restart`].
     fn snapshot(&self) -> Option<Self> {
         None
     }
 
-    /// The state that snapshots of the stream save, and that a stream loads when it resumes; none leaves the operator
-    /// as it was built. Called once when the stream is built, and at each snapshot before [`SaveState::save`], between two
-    /// tuples: a sink with a buffer writes it out here or saves it, because the tuples in it are not sent again. Called
-    /// when the stream resumes as well, before [`SaveState::load`]. The time of `save` is a pause of the operator.
+    /// Returns the state that snapshots of the stream save, and that a stream loads when it resumes; none leaves the
+    /// operator as it was built. Called once when the stream is built, and at each snapshot before
+    /// [`SaveState::save`], between two tuples: a sink with a buffer writes it out here or saves it, because the
+    /// tuples in it are not sent again. Called when the stream resumes as well, before [`SaveState::load`]. The time
+    /// of `save` is a pause of the operator.
     ///
-    /// Of an operator that restarts ([`OnPanic::Restart`]), the copy that it would go on from is saved and loaded too, by
+    /// For an operator that restarts ([`OnPanic::Restart`]), the copy that it would continue from is saved
+    /// and loaded too, by
     /// the same calls. The operator may since have written what the buffer of the copy has: such a sink saves its buffer,
     /// and does not write it out here.
     fn state(&mut self) -> Option<&mut dyn SaveState> {
@@ -74,8 +76,8 @@ pub trait Operator: Recover {
         let _ = out;
     }
 
-    /// Whether the watermarks of the output are those of [`Emitter::watermark`]. The watermarks of the input then end
-    /// here. Asked once, when the stream is built.
+    /// Returns whether the watermarks of the output are those of [`Emitter::watermark`]. The watermarks of the input
+    /// then end here. Asked once, when the stream is built.
     fn makes_watermarks(&self) -> bool {
         false
     }
@@ -158,11 +160,11 @@ pub enum Next<T> {
 /// Reply of [`Source::fill`] if the source has no further value at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// As [`Next::Watermark`]. More values may be due.
+    /// Like [`Next::Watermark`]. More values may be due.
     Watermark(u64),
-    /// As [`Next::At`].
+    /// Like [`Next::At`].
     At(u64),
-    /// As [`Next::End`].
+    /// Like [`Next::End`].
     End,
 }
 
@@ -187,13 +189,13 @@ impl<'a, T> DueValues<'a, T> {
         self.values.extend(iter::once_with(|| (value, arrival_ns)));
     }
 
-    /// Number of values that may still be appended.
+    /// Returns the number of values that may still be appended.
     #[must_use]
     pub fn room(&self) -> usize {
         self.values_max.saturating_sub(self.values.len())
     }
 
-    /// Whether no more values may be appended in this call.
+    /// Returns whether no more values may be appended in this call.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.room() == 0
@@ -206,7 +208,8 @@ pub trait Source: Send + 'static {
     /// Values that it emits.
     type Out: Send + 'static;
 
-    /// The next value that is due at `now_ns`, which may lag behind the clock by a few tuples. Must not block.
+    /// Returns the next value that is due at `now_ns`, which may lag behind the clock by a few tuples. Must not
+    /// block.
     fn next(&mut self, now_ns: u64) -> Next<Self::Out>;
 
     /// Appends the values that are due at `now_ns`. Returns `None` if `due` is full, and otherwise the reason. Must not
@@ -225,20 +228,20 @@ pub trait Source: Send + 'static {
         None
     }
 
-    /// The position, for snapshots: a source that has loaded it returns what the one that saved it returned next. None
-    /// for a source that cannot return to a position. A stream that resumes starts it as it was built, and what it had
-    /// emitted since the snapshot is lost.
+    /// Returns the position, for snapshots: a source that has loaded it returns what the one that saved it returned
+    /// next. None for a source that cannot return to a position. A stream that resumes starts it as it was built, and
+    /// what it had emitted since the snapshot is lost.
     fn state(&mut self) -> Option<&mut dyn SaveState> {
         None
     }
 
-    /// The handle by which the threads of its input wake its worker; asked once, when the stream is built. Without one,
-    /// the source is asked again at the times that it names only.
+    /// Returns the handle by which the threads of its input wake its worker; asked once, when the stream is built.
+    /// Without one, the source is asked again at the times that it names only.
     fn wakeup(&self) -> Option<Wakeup> {
         None
     }
 
-    /// The declared reaction to overload; asked once, when the stream is built.
+    /// Returns the declared reaction to overload; asked once, when the stream is built.
     fn overload(&self) -> Overload {
         Overload::Wait
     }
@@ -280,7 +283,7 @@ impl<T> Emitter<T> {
         self.staged.extend(iter::once_with(|| (value, arrival_ns)));
     }
 
-    /// As [`Emitter::emit`] for each value.
+    /// Like [`Emitter::emit`] for each value.
     pub fn emit_all(&mut self, values: impl IntoIterator<Item = T>) {
         let arrival_ns = self.arrival_ns;
         self.staged.extend(values.into_iter().map(|value| (value, arrival_ns)));
@@ -314,7 +317,7 @@ impl<T> Emitter<T> {
         self.watermark_ns.take()
     }
 
-    /// Whether the outputs are to be sent before the next call: they are many, or a watermark is behind them.
+    /// Returns whether the outputs are to be sent before the next call: they are many, or a watermark is behind them.
     pub(crate) fn is_full(&self) -> bool {
         self.staged.len() >= RUN_TUPLES_MAX || self.watermark_ns.is_some()
     }
@@ -336,7 +339,7 @@ pub struct Each<In, Out, F> {
     types: PhantomData<fn(In) -> Out>,
 }
 
-/// An operator that calls `function` for each value and stops when it panics.
+/// Returns an operator that calls `function` for each value and stops when it panics.
 pub fn each<In, Out, F: FnMut(In, &mut Emitter<Out>)>(function: F) -> Each<In, Out, F> {
     Each { function, types: PhantomData }
 }

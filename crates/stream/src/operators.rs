@@ -28,7 +28,7 @@
 //! # What always holds
 //!
 //! Results do not depend on a hash: they are emitted in the order of times, then of keys. State that no later value can
-//! need is freed when the watermark passes. An operator that is loaded from its saved state ([`SaveState`]) goes on as the
+//! need is freed when the watermark passes. An operator that is loaded from its saved state ([`SaveState`]) continues as the
 //! one that saved it.
 //!
 //! [`SaveState`]: crate::SaveState

@@ -30,12 +30,12 @@ enum Edge<T> {
 }
 
 impl<T: Send + 'static> Port<T> {
-    /// A call of `stage`.
+    /// Returns a call of `stage`.
     pub(crate) fn direct(stage: Box<dyn Stage<T>>) -> Port<T> {
         Port { target: Some(stage.operator()), sequence: 0, watermark_ns: None, edge: Edge::Direct(stage) }
     }
 
-    /// A ring to a second input, which stays one.
+    /// Returns a ring to a second input, which stays one.
     pub(crate) fn second(outlet: Outlet<T>) -> Port<T> {
         Port { target: None, sequence: 0, watermark_ns: None, edge: Edge::Ring(outlet) }
     }

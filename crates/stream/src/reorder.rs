@@ -76,17 +76,17 @@ impl<V, M, R> Reorder<V, M, R> {
         self.entries.is_empty()
     }
 
-    /// Whether no further value could be submitted at once.
+    /// Returns whether no further value could be submitted at once.
     pub(crate) fn is_full(&self) -> bool {
         self.values >= self.submitted_max
     }
 
-    /// Values whose replies are awaited.
+    /// Returns the values whose replies are awaited.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// The next value to be submitted, with its ticket; it is in flight from now on.
+    /// Returns the next value to be submitted, with its ticket; it is in flight from now on.
     pub(crate) fn submit(&mut self) -> Option<(u64, &V)> {
         if self.submitted >= self.submitted_max {
             return None;
@@ -104,7 +104,7 @@ impl<V, M, R> Reorder<V, M, R> {
         Some((ticket, value))
     }
 
-    /// Whether a value of this ticket waits to be submitted; none behind the last entry.
+    /// Returns whether a value of this ticket waits to be submitted; none behind the last entry.
     fn is_waiting(&self, ticket: u64) -> Option<bool> {
         let entry = self.entries.get(index(self.first, ticket)?)?;
         Some(matches!(entry, Entry::Value(_, Progress::Waiting)))
@@ -121,7 +121,7 @@ impl<V, M, R> Reorder<V, M, R> {
         false
     }
 
-    /// The first entry, if nothing is awaited for it any more.
+    /// Returns the first entry, if nothing is awaited for it any more.
     pub(crate) fn release(&mut self) -> Option<Released<V, M, R>> {
         if let Entry::Value(_, Progress::Waiting | Progress::InFlight) = self.entries.front()? {
             return None;
@@ -165,7 +165,7 @@ impl<V, M, R> Reorder<V, M, R> {
         abandoned
     }
 
-    /// The entries, in their order.
+    /// Returns the entries, in their order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = Held<'_, V, M>> {
         self.entries.iter().map(|entry| match entry {
             Entry::Value(value, _) => Held::Value(value),
@@ -174,7 +174,7 @@ impl<V, M, R> Reorder<V, M, R> {
     }
 }
 
-/// Index of a ticket among entries from `first` on; none if it has left.
+/// Returns the index of a ticket among entries from `first` on; none if it has left.
 fn index(first: u64, ticket: u64) -> Option<usize> {
     usize::try_from(ticket.checked_sub(first)?).ok()
 }

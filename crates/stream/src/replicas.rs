@@ -12,7 +12,7 @@
 //!
 //! Bins change their replicas at a barrier (`migration.rs`): behind it the partition sends their tuples to the new replica,
 //! the replica before hands their instances over, and the new one holds its input back until it has them. The other
-//! replicas go on.
+//! replicas continue.
 //!
 //! # Order
 //!
@@ -28,7 +28,7 @@ mod states;
 
 pub(crate) use binned::Binned;
 pub(crate) use group::{BinCounts, Group, PartitionOutline};
-pub(crate) use migration::{BinOwner, Migration, Parcel};
+pub(crate) use migration::{BinOwner, BinState, Migration};
 pub(crate) use router::Router;
 pub(crate) use states::joined;
 pub use states::states_of_bins;
@@ -73,13 +73,13 @@ impl Replicas {
         Replicas { bins, ..self }
     }
 
-    /// The largest number of replicas.
+    /// Returns the largest number of replicas.
     #[must_use]
     pub fn max(&self) -> usize {
         self.max
     }
 
-    /// Number of bins.
+    /// Returns the number of bins.
     #[must_use]
     pub fn bin_count(&self) -> usize {
         self.bins

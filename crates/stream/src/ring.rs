@@ -1,8 +1,8 @@
 //! Rings between segments: bounded, one producer, one consumer, never blocking.
 //!
-//! A producer that finds its ring full keeps the item and pauses its segment, so that its worker can go on with
+//! A producer that finds its ring full keeps the item and pauses its segment, so that its worker can continue with
 //! others, and with the consumer of the ring if that is its own. Neither end knows on which worker the other is;
-//! the [`Link`] says whom to wake.
+//! the [`Link`] names the worker to wake.
 
 #[cfg(not(all(test, loom)))]
 mod chunks;
@@ -33,7 +33,7 @@ pub(crate) struct Link {
     full: AtomicBool,
 }
 
-/// Makes a ring of so many slots, both of whose ends belong to `worker`.
+/// Makes a ring of this number of slots, both of whose ends belong to `worker`.
 pub(crate) fn ring<T>(slots: usize, worker: usize, high_water: Arc<HighWater>) -> (Outlet<T>, Inlet<T>) {
     let (producer, consumer) = RingBuffer::new(slots);
     let link = Arc::new(Link {
@@ -72,7 +72,7 @@ impl<T> Outlet<T> {
         }
     }
 
-    /// As [`Outlet::push`] for each tuple of a run.
+    /// Like [`Outlet::push`] for each tuple of a run.
     pub(crate) fn push_run(&mut self, mut run: Run<'_, T>, cx: &mut Context) {
         let count = run.tuples.len();
         let mut items = run.drain().map(Item::Tuple);
@@ -175,7 +175,7 @@ impl<T> Inlet<T> {
     }
 
     /// Wakes the producer if it waits for room and the ring has fallen to half. To be called after some items have
-    /// been taken. A ring that is fuller than that does not stay so: its consumer goes on to take items.
+    /// been taken. A ring that is fuller than that does not stay so: its consumer continues to take items.
     pub(crate) fn wake_producer(&self, cx: &Context) {
         if self.consumer.slots() > self.wake_up_at() {
             return;
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::board::Board;
     use crate::tuple::Tuple;
-    use crate::waker::Rest;
+    use crate::waker::WaitState;
 
     const RING_SLOTS: usize = 8;
 
@@ -207,7 +207,7 @@ mod tests {
             outlet.push(Item::Tuple(Tuple { value: (), arrival_ns: 0, sequence }), &mut producer);
         }
         assert!(!outlet.flush(&mut producer));
-        board.wakers[0].announce(Rest::Parked);
+        board.wakers[0].announce(WaitState::Parked);
         for left in (0..RING_SLOTS).rev() {
             assert!(inlet.pop().is_some());
             inlet.wake_producer(&consumer);
@@ -219,7 +219,7 @@ mod tests {
         Item::Tuple(Tuple { value: sequence * 10, arrival_ns: 0, sequence })
     }
 
-    /// The first number of a run and its values.
+    /// Returns the first number of a run and its values.
     fn next_run(inlet: &mut Inlet<u64>, count: usize) -> Option<(u64, Vec<u64>)> {
         let mut tuples = Vec::new();
         let first = inlet.pop_run(count, &mut tuples).map(|run| run.first)?;

@@ -20,7 +20,7 @@ const MODEL_TUPLES: usize = 2;
 pub(crate) struct RunLength(usize);
 
 impl RunLength {
-    /// That of a segment of which nothing is known: 1.
+    /// Returns the length for a segment without measurements: 1.
     pub(crate) fn new() -> RunLength {
         #[cfg(all(test, loom))]
         return RunLength(MODEL_TUPLES);

@@ -21,7 +21,7 @@ use crate::builder::Stream;
 use crate::counters::OperatorReport;
 use crate::error::{Error, Failure};
 use crate::guard::message;
-use crate::mailbox::{Awaited, Capsule, Mail, Post, Reply, reply};
+use crate::mailbox::{Mail, Mailboxes, OwnedSegment, PendingReply, Reply, reply};
 use crate::relocations::Relocations;
 use crate::shape::{Outline, Shape};
 use crate::stage::Segment;
@@ -44,7 +44,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// A worker on each of these CPUs.
+    /// Returns a worker on each of these CPUs.
     #[must_use]
     pub fn pinned(cpus: &Cpus) -> Settings {
         let workers = cpus.iter().map(|&cpu| Some(cpu)).collect();
@@ -61,7 +61,7 @@ impl Settings {
 /// A running stream. Dropped, it stops its threads at the next tuple; what is in the rings is lost.
 pub struct Running {
     board: Arc<Board>,
-    post: Arc<Post>,
+    post: Arc<Mailboxes>,
     shape: Shape,
     ring_slots: usize,
     /// The worker of each segment, by its first operator.
@@ -101,7 +101,7 @@ impl Report {
 }
 
 impl Stream {
-    /// Names of the operators, in the order of their numbers, replicas apart.
+    /// Returns the names of the operators, in the order of their numbers, replicas apart.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.shape.operators.iter().map(|operator| operator.name.as_str())
     }
@@ -132,7 +132,7 @@ impl Stream {
             return Err(Error::Worker { worker, workers });
         }
         let board = Arc::new(board);
-        let post = Arc::new(Post::new(Arc::clone(&board)));
+        let post = Arc::new(Mailboxes::new(Arc::clone(&board)));
         let (segments, shape, ring_slots) = self.cut(worker_of);
         let mut running = Running {
             board,
@@ -149,18 +149,18 @@ impl Stream {
             tree::set_segment_worker(&mut *segment, worker);
             tree::connect(segment.root(), &running.board);
             running.segments.insert(head, worker);
-            running.post.send(worker, Mail::Install(Capsule::new(segment), None));
+            running.post.send(worker, Mail::Install(OwnedSegment::new(segment), None));
         }
         running.start_threads(&settings)?;
         Ok(running)
     }
 
-    /// The segments of a placement, by their first operators.
+    /// Returns the segments of a placement, by their first operators.
     fn cut(self, worker_of: &[usize]) -> (Segments, Shape, usize) {
         let Stream { ring_slots, shape, sources } = self;
         let mut segments: Segments =
             sources.into_iter().map(|mut source| (source.root().operator(), source)).collect();
-        // An operator has a higher number than the one before it, so that heads are found.
+        // An operator has a higher number than the previous one, so that heads are found.
         for at in (0..worker_of.len()).map(OperatorId) {
             if segments.contains_key(&at) || !shape.is_cut(at, worker_of) {
                 continue;
@@ -218,12 +218,12 @@ impl Running {
         std::mem::take(&mut self.times)
     }
 
-    /// The first operator of each segment and its worker.
+    /// Returns the first operator of each segment and its worker.
     pub fn segments(&self) -> impl Iterator<Item = (OperatorId, usize)> + '_ {
         self.segments.iter().map(|(&head, &worker)| (head, worker))
     }
 
-    /// Gives the segment that begins with `head` to another worker. Upstream goes on to push into the same ring.
+    /// Gives the segment that begins with `head` to another worker. Upstream continues to push into the same ring.
     ///
     /// # Errors
     /// If no segment begins there, the worker does not exist, or a worker was lost.
@@ -257,7 +257,7 @@ impl Running {
         Ok(())
     }
 
-    /// Fuses the segment that begins with `head` with the one before it, on the worker of that one.
+    /// Fuses the segment that begins with `head` with the previous one, on the worker of that one.
     ///
     /// # Errors
     /// If no segment begins there, it is a source, or a worker was lost.
@@ -273,7 +273,7 @@ impl Running {
         Ok(())
     }
 
-    /// The counters at this moment.
+    /// Returns the counters at this moment.
     #[must_use]
     pub fn report(&self) -> Report {
         let report = |operator: &Outline| OperatorReport {
@@ -303,7 +303,7 @@ impl Running {
 
     /// Sends a worker a change and waits until it has been made.
     fn change(&self, worker: usize, mail: impl FnOnce(Reply) -> Mail) -> Result<(), Error> {
-        let (reply, awaited): (Reply, Awaited) = reply();
+        let (reply, awaited): (Reply, PendingReply) = reply();
         self.post.send(worker, mail(reply));
         if awaited.wait() { Ok(()) } else { Err(self.board.wait_for_loss()) }
     }
@@ -333,8 +333,9 @@ impl Drop for Running {
     }
 }
 
-/// Runs a worker. If it panics, tells the board and closes its mailbox, so that nobody waits for a reply.
-fn run(mut worker: Worker, index: usize, board: &Board, post: &Post) {
+/// Runs a worker. If it panics, reports that to the board and closes its mailbox, so that no caller waits for
+/// a reply.
+fn run(mut worker: Worker, index: usize, board: &Board, post: &Mailboxes) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| worker.run())) {
         board.worker_lost(index, message(panic));
         post.close(index);

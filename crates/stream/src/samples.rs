@@ -26,7 +26,7 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// The same choice for each operator of the same number.
+    /// Returns the choice of calls to time, which depends only on the number of the operator.
     pub(crate) fn new(operator: usize) -> Samples {
         // Never 0, which the generator would not leave.
         Samples {
@@ -52,7 +52,7 @@ impl Samples {
         }
     }
 
-    /// The begin of the next call, if it is to be timed.
+    /// Returns the begin of the next call, if it is to be timed.
     pub(crate) fn start(&self) -> Option<Instant> {
         (self.left == 0).then(Instant::now)
     }

@@ -52,13 +52,13 @@ impl OperatorKind {
         }
     }
 
-    /// The kind of this name.
+    /// Returns the kind of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<OperatorKind> {
         OperatorKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Number of inputs in a snapshot, where all replicas are one operator.
+    /// Returns the number of inputs in a snapshot, where all replicas are one operator.
     pub(crate) fn inputs(self) -> usize {
         match self {
             OperatorKind::Source => 0,
@@ -67,7 +67,7 @@ impl OperatorKind {
         }
     }
 
-    /// Number of outputs in a snapshot.
+    /// Returns the number of outputs in a snapshot.
     pub(crate) fn outputs(self) -> usize {
         match self {
             OperatorKind::Split => 2,
@@ -130,7 +130,7 @@ pub(crate) struct Place {
 }
 
 impl Outline {
-    /// Whether it is the only replica of its operator, or the first.
+    /// Returns whether it is the only replica of its operator, or the first.
     fn is_first(&self) -> bool {
         self.replica.is_none_or(|place| place.replica == 0)
     }
@@ -141,12 +141,12 @@ impl Shape {
         self.operators[operator.0].parent
     }
 
-    /// The sources.
+    /// Returns the sources.
     pub(crate) fn sources(&self) -> impl Iterator<Item = OperatorId> + '_ {
         (0..self.operators.len()).map(OperatorId).filter(|&operator| self.parent(operator).is_none())
     }
 
-    /// The operators, all replicas of one as their first: what snapshots and planners number.
+    /// Returns the operators, all replicas of one as their first: what snapshots and planners number.
     pub(crate) fn logical(&self) -> impl Iterator<Item = &Outline> {
         self.operators.iter().filter(|operator| operator.is_first())
     }
@@ -175,12 +175,12 @@ impl Shape {
         })
     }
 
-    /// Whether an operator begins a segment where each is on the worker that `worker_of` names.
+    /// Returns whether an operator begins a segment where each is on the worker that `worker_of` names.
     pub(crate) fn is_cut(&self, operator: OperatorId, worker_of: &[usize]) -> bool {
         self.parent(operator).is_none_or(|parent| worker_of[parent.0] != worker_of[operator.0])
     }
 
-    /// The first operator of the segment with `operator`, where segments begin as `is_head` says.
+    /// Returns the first operator of the segment with `operator`, where segments begin as `is_head` says.
     pub(crate) fn head(&self, operator: OperatorId, is_head: impl Fn(OperatorId) -> bool) -> OperatorId {
         let mut at = operator;
         while let Some(parent) = self.parent(at).filter(|_| !is_head(at)) {

@@ -22,7 +22,7 @@ const SEQUENCE_MAX: u64 = 1 << 63;
 pub struct Snapshot {
     /// [`SNAPSHOT_VERSION`] of the program that took it.
     pub version: u32,
-    /// Its number in the life of the stream, from 1. A stream that resumes goes on to count. Changes of replicas take
+    /// Its number in the life of the stream, from 1. A stream that resumes continues to count. Changes of replicas take
     /// numbers as well.
     pub epoch: u64,
     /// [`Stream::fingerprint`](crate::Stream::fingerprint) of the stream.
@@ -46,7 +46,8 @@ pub struct OperatorSnapshot {
     pub kind: OperatorKind,
     /// The bytes of its [`SaveState`](crate::SaveState); `None` without one.
     pub state: Option<Vec<u8>>,
-    /// The same of the copy to which the operator returns after a panic ([`OnPanic::Restart`](crate::OnPanic)).
+    /// The bytes of the copy to which the operator returns after a panic
+    /// ([`OnPanic::Restart`](crate::OnPanic)).
     pub restart_state: Option<Vec<u8>>,
     /// Its position on its edges.
     pub progress: Progress,
@@ -63,7 +64,8 @@ pub struct Progress {
     pub outputs: Vec<u64>,
     /// The last watermark that it has forwarded or, as a sink, received.
     pub watermark_ns: Option<u64>,
-    /// Of a source, when it emitted the barrier. Of a join, the latest arrival of a watermark or end. In nanoseconds of
+    /// For a source, the time at which it emitted the barrier; for a join, the latest arrival of a watermark
+    /// or end. In nanoseconds of
     /// the stream's clock.
     pub arrival_ns: u64,
     /// It has forwarded the end or, as a sink, received it.
@@ -82,7 +84,7 @@ pub struct InputProgress {
 }
 
 impl Snapshot {
-    /// The snapshot of an epoch, before any operator has reported.
+    /// Returns the snapshot of an epoch, before any operator has reported.
     pub(crate) fn of(shape: &Shape, epoch: u64) -> Snapshot {
         let operators = shape.logical().map(|operator| OperatorSnapshot {
             name: operator.name.clone(),
@@ -164,7 +166,7 @@ fn resume(reason: String) -> Result<(), Error> {
 
 /// The snapshot of another stream.
 pub(crate) fn other(difference: String) -> Result<(), Error> {
-    resume(difference + ": resume with the stream that it was taken of, or start anew")
+    resume(difference + ": resume with the stream of the snapshot, or start from the beginning")
 }
 
 fn damaged(what: &str) -> Result<(), Error> {
@@ -172,7 +174,7 @@ fn damaged(what: &str) -> Result<(), Error> {
 }
 
 impl OperatorSnapshot {
-    /// All but the name and the kind as bytes, with a checksum.
+    /// Returns all but the name and the kind as bytes, with a checksum.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let Progress { tuples, inputs, outputs, watermark_ns, arrival_ns, has_ended } = &self.progress;
@@ -192,7 +194,7 @@ impl OperatorSnapshot {
         bytes
     }
 
-    /// The operator whose [`OperatorSnapshot::to_bytes`] these are.
+    /// Returns the operator whose [`OperatorSnapshot::to_bytes`] these are.
     ///
     /// # Errors
     /// If the bytes are damaged.

@@ -23,7 +23,8 @@ pub(crate) trait Part: Send {
 
     fn counters(&self) -> &Arc<Counters>;
 
-    /// The edges to the operators that follow; none of an operator that has another number of them, which it visits.
+    /// Returns the edges to the operators that follow; none of an operator that has another number of them, which it
+    /// visits.
     fn ports(&mut self) -> [Option<&mut dyn AnyPort>; 2];
 
     /// Calls `visit` with each edge to an operator that follows, in order.
@@ -31,7 +32,7 @@ pub(crate) trait Part: Send {
         self.ports().into_iter().flatten().for_each(visit);
     }
 
-    /// The ring of the second input, or of the first of several inputs after the first.
+    /// Returns the ring of the second input, or of the first of several inputs after the first.
     fn side(&self) -> Option<&Arc<Link>> {
         None
     }
@@ -41,7 +42,7 @@ pub(crate) trait Part: Send {
         self.side().into_iter().for_each(visit);
     }
 
-    /// Whether [`Part::poll_side`] is to be called although no item has come on the first input.
+    /// Returns whether [`Part::poll_side`] is to be called although no item has come on the first input.
     fn is_polled(&self) -> bool {
         self.side().is_some()
     }
@@ -52,7 +53,7 @@ pub(crate) trait Part: Send {
         let _ = cx;
     }
 
-    /// The handle by which threads that are not workers wake the worker.
+    /// Returns the handle by which threads that are not workers wake the worker.
     fn wakeup(&self) -> Option<&Wakeup> {
         None
     }
@@ -62,8 +63,8 @@ pub(crate) trait Part: Send {
         let _ = cx;
     }
 
-    /// Whether the first input is held back: its barrier has come, and that of another input has not, or bins that move
-    /// at the barrier have not; or as many requests are in flight as may be.
+    /// Returns whether the first input is held back: its barrier has come, and that of another input has not, or bins
+    /// that move at the barrier have not; or as many requests are in flight as may be.
     fn is_held(&self) -> bool {
         false
     }
@@ -94,28 +95,29 @@ pub(crate) trait Stage<T>: Part {
 
 /// An edge: a call of the next stage, or a ring to another segment.
 pub(crate) trait AnyPort: Send {
-    /// The operator whose first input is at its end; none if it leads to a second input.
+    /// Returns the operator whose first input is at its end; none if it leads to a second input.
     fn target(&self) -> Option<OperatorId>;
 
-    /// The next stage, if the edge is a call.
+    /// Returns the next stage, if the edge is a call.
     fn next(&mut self) -> Option<&mut dyn Part>;
 
-    /// Number of the next item.
+    /// Returns the number of the next item.
     fn sequence(&self) -> u64;
 
-    /// The last watermark that was sent.
+    /// Returns the last watermark that was sent.
     fn watermark_ns(&self) -> Option<u64>;
 
     /// Sets the number of the next item and the last watermark.
     fn load(&mut self, sequence: u64, watermark_ns: Option<u64>);
 
-    /// The ring, if the edge is one.
+    /// Returns the ring, if the edge is one.
     fn link(&self) -> Option<&Arc<Link>>;
 
     /// Sends what found the ring full; whether all has been sent.
     fn flush(&mut self, cx: &mut Context) -> bool;
 
-    /// Makes a call a ring of so many slots, whose ends belong to `worker`. Returns the segment that it leads to.
+    /// Replaces a call by a ring of this number of slots, whose ends belong to `worker`. Returns the segment
+    /// that the ring leads to.
     fn cut(&mut self, slots: usize, worker: usize) -> Option<Box<dyn Segment>>;
 
     /// Makes a ring a call: takes over the segment at its end and gives it all that is in the ring.
@@ -126,10 +128,10 @@ pub(crate) trait AnyPort: Send {
 ///
 /// It is owned by one thread at a time. Between two calls of `run` no tuple is in progress.
 pub(crate) trait Segment: Send {
-    /// The first operator.
+    /// Returns the first operator.
     fn root(&mut self) -> &mut dyn Part;
 
-    /// The ring that feeds it; none for a source.
+    /// Returns the ring that feeds it; none for a source.
     fn inlet(&self) -> Option<&Arc<Link>>;
 
     /// Items in that ring.

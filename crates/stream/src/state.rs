@@ -54,7 +54,7 @@ pub trait Decode: Sized {
     /// Reads `count` values.
     ///
     /// # Errors
-    /// As [`Decode::decode`].
+    /// Returns the errors of [`Decode::decode`].
     fn decode_all(count: usize, from: &mut Decoder<'_>) -> Result<Vec<Self>, StateError> {
         let mut values = Vec::with_capacity(count.min(from.reserve_max::<Self>()));
         for _ in 0..count {
@@ -130,7 +130,7 @@ impl<'a> Decoder<'a> {
         Decoder { left: bytes }
     }
 
-    /// The next `count` bytes.
+    /// Returns the next `count` bytes.
     ///
     /// # Errors
     /// If fewer are left.
@@ -142,7 +142,7 @@ impl<'a> Decoder<'a> {
         Ok(taken)
     }
 
-    /// The next `N` bytes.
+    /// Returns the next `N` bytes.
     ///
     /// # Errors
     /// If fewer are left.
@@ -152,7 +152,7 @@ impl<'a> Decoder<'a> {
         Ok(array)
     }
 
-    /// A number of values or bytes that follow, each of at least one byte.
+    /// Returns a number of values or bytes that follow, each of at least one byte.
     ///
     /// # Errors
     /// If fewer bytes are left.
@@ -181,7 +181,7 @@ impl<'a> Decoder<'a> {
         Err(StateError::Settings { what, found: found.to_string(), expected: expected.to_string() })
     }
 
-    /// Number of bytes that are left.
+    /// Returns the number of bytes that are left.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.left.len()
@@ -195,8 +195,8 @@ impl<'a> Decoder<'a> {
         if self.left.is_empty() { Ok(()) } else { Err(StateError::Long(self.left.len())) }
     }
 
-    /// Values for which memory may be reserved before they are read: no more memory than four times the bytes that are
-    /// left, however wide a value is in memory and however narrow in its encoding.
+    /// Returns the values for which memory may be reserved before they are read: no more memory than four times the
+    /// bytes that are left, however wide a value is in memory and however narrow in its encoding.
     fn reserve_max<T>(&self) -> usize {
         self.left.len().saturating_mul(4) / size_of::<T>().max(1)
     }

@@ -18,7 +18,7 @@ pub(crate) fn flush(part: &mut dyn Part, cx: &mut Context) -> bool {
     clear
 }
 
-/// As [`flush`] for one edge and all below it.
+/// Like [`flush`] for one edge and all below it.
 pub(crate) fn flush_port(port: &mut dyn AnyPort, cx: &mut Context) -> bool {
     let clear = port.flush(cx);
     port.next().is_none_or(|next| flush(next, cx)) && clear
@@ -39,7 +39,7 @@ fn visit_next(part: &mut dyn Part, visit: &mut dyn FnMut(&mut dyn Part)) {
     });
 }
 
-/// Whether an operator at `part` or below has a second input or requests in flight.
+/// Returns whether an operator at `part` or below has a second input or requests in flight.
 pub(crate) fn has_sides(part: &mut dyn Part) -> bool {
     let mut is_any = part.is_polled();
     visit_next(part, &mut |next| is_any = is_any || has_sides(next));
@@ -71,7 +71,7 @@ pub(crate) fn with_port<R>(
 pub(crate) fn load(part: &mut dyn Part, snapshot: &Snapshot, numbers: &[usize]) -> Result<(), Error> {
     let saved = &snapshot.operators[numbers[part.operator().0]];
     part.load(saved, snapshot.epoch)?;
-    // Those of a partition begin with 0, however many there are.
+    // The sequences of a partition begin with 0, however many outputs it has.
     let mut sequences = saved.progress.outputs.iter().copied();
     let mut result = Ok(());
     part.visit_ports(&mut |port| {

@@ -21,6 +21,6 @@ pub struct Tuple<T> {
     /// clock. A source that is late does not change it, so that latencies include the delay.
     pub arrival_ns: u64,
     /// Number of the tuple on its edge, from 0 without gaps. Watermarks and the end are numbered as well. A stream
-    /// that resumes from a snapshot goes on with the numbers of the snapshot.
+    /// that resumes from a snapshot continues with the numbers of the snapshot.
     pub sequence: u64,
 }

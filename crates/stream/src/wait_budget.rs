@@ -63,7 +63,7 @@ impl WaitBudget {
         self.spend(polled_ns);
     }
 
-    /// Whether the CPU time of the next rest is to be measured.
+    /// Returns whether the CPU time of the next rest is to be measured.
     pub(crate) fn measures(&self) -> bool {
         self.rests.is_multiple_of(MEASURE_PERIOD_RESTS)
     }

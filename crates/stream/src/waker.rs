@@ -15,7 +15,7 @@ use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence, lock
 /// How a worker rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub(crate) enum Rest {
+pub(crate) enum WaitState {
     /// It does not.
     Awake,
     /// Until it is woken.
@@ -28,7 +28,7 @@ pub(crate) enum Rest {
 /// item that is sent.
 #[repr(align(128))]
 pub(crate) struct Waker {
-    /// A [`Rest`]; written by the worker only.
+    /// A [`WaitState`]; written by the worker only.
     rest: AtomicUsize,
     mail: AtomicBool,
     /// A wake-up that the worker has not seen yet.
@@ -39,7 +39,7 @@ pub(crate) struct Waker {
 impl Waker {
     pub(crate) fn new() -> Waker {
         Waker {
-            rest: AtomicUsize::new(Rest::Awake as usize),
+            rest: AtomicUsize::new(WaitState::Awake as usize),
             mail: AtomicBool::new(false),
             woken: Mutex::new(false),
             changed: Condvar::new(),
@@ -48,14 +48,14 @@ impl Waker {
 
     /// Wakes the worker if it rests or is about to. The caller has passed a fence after its last store.
     pub(crate) fn wake(&self) {
-        if self.rest.load(Ordering::Relaxed) != Rest::Awake as usize {
+        if self.rest.load(Ordering::Relaxed) != WaitState::Awake as usize {
             self.rouse();
         }
     }
 
-    /// As [`Waker::wake`] for input from outside, for which a worker that naps is not woken.
+    /// Like [`Waker::wake`] for input from outside, for which a worker that naps is not woken.
     pub(crate) fn wake_for_input(&self) {
-        if self.rest.load(Ordering::Relaxed) == Rest::Parked as usize {
+        if self.rest.load(Ordering::Relaxed) == WaitState::Parked as usize {
             self.rouse();
         }
     }
@@ -72,13 +72,13 @@ impl Waker {
         self.mail.store(has_mail, Ordering::Relaxed);
     }
 
-    /// Whether there is mail.
+    /// Returns whether there is mail.
     pub(crate) fn has_mail(&self) -> bool {
         self.mail.load(Ordering::Relaxed)
     }
 
     /// Announces that the worker is about to rest. It has to look at its rings and its input once more before it does.
-    pub(crate) fn announce(&self, rest: Rest) {
+    pub(crate) fn announce(&self, rest: WaitState) {
         self.rest.store(rest as usize, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
@@ -96,7 +96,7 @@ impl Waker {
         *woken = false;
     }
 
-    /// Whether a wake-up waits for the worker to see it.
+    /// Returns whether a wake-up waits for the worker to see it.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn is_woken(&self) -> bool {
         *lock(&self.woken)
@@ -104,6 +104,6 @@ impl Waker {
 
     /// Takes the announcement back.
     pub(crate) fn retract(&self) {
-        self.rest.store(Rest::Awake as usize, Ordering::Relaxed);
+        self.rest.store(WaitState::Awake as usize, Ordering::Relaxed);
     }
 }

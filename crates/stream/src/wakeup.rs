@@ -29,7 +29,7 @@ struct Place {
 }
 
 impl Wakeup {
-    /// A handle for one operator of one stream.
+    /// Returns a handle for one operator of one stream.
     #[must_use]
     pub fn new() -> Wakeup {
         Wakeup::default()

@@ -11,12 +11,12 @@ use sakiyomi_os::cpu;
 
 use crate::board::Context;
 use crate::guard::drop_all_quietly;
-use crate::mailbox::{Capsule, Mail, Post, Reply};
+use crate::mailbox::{Mail, Mailboxes, OwnedSegment, Reply};
 use crate::sync::{lock, thread};
 use crate::tree;
 use crate::tuple::OperatorId;
 use crate::wait_budget::WaitBudget;
-use crate::waker::{Rest, Waker};
+use crate::waker::{WaitState, Waker};
 
 /// Items of a ring that may be left when its segment is given away to be fused: their processing by the receiver
 /// delays the tuples behind them by less than a hand-over.
@@ -39,11 +39,11 @@ pub(crate) struct Idle {
 }
 
 pub(crate) struct Worker {
-    slots: Vec<Capsule>,
+    slots: Vec<OwnedSegment>,
     /// Fusions that wait until the outputs of their segments have found room.
     fusions: Vec<Fusion>,
     cx: Context,
-    post: Arc<Post>,
+    post: Arc<Mailboxes>,
     waiting: Idle,
     /// Replies to changes that have been made. They are sent after the next tuples, because waking the thread that waits
     /// for one takes longer than a hand-over.
@@ -64,9 +64,9 @@ struct Polling {
     waits_outside: bool,
 }
 
-/// A segment to be given to the worker of the one before it.
+/// A segment to be given to the worker of the previous one.
 struct Fusion {
-    capsule: Capsule,
+    capsule: OwnedSegment,
     to: usize,
     reply: Reply,
 }
@@ -79,7 +79,7 @@ enum Next {
 }
 
 impl Worker {
-    pub(crate) fn new(cx: Context, post: Arc<Post>, idle: Idle) -> Worker {
+    pub(crate) fn new(cx: Context, post: Arc<Mailboxes>, idle: Idle) -> Worker {
         Worker {
             slots: Vec::new(),
             fusions: Vec::new(),
@@ -126,7 +126,7 @@ impl Worker {
         self.cx.due_ns = u64::MAX;
         self.cx.waits_outside = false;
         self.release_fusions();
-        for Capsule { segment, ran_ns, has_moved, run_length, .. } in &mut self.slots {
+        for OwnedSegment { segment, ran_ns, has_moved, run_length, .. } in &mut self.slots {
             // A pause ends with the first tuple, not with the first slice.
             self.cx.run_length = *run_length;
             self.cx.budget = if *has_moved { 1 } else { self.cx.slice_tuples() };
@@ -168,17 +168,22 @@ impl Worker {
             && !is_due
             && let Some(nap) = self.budget.nap(now_ns, spin_ns)
         {
-            return self.rest(Rest::Napping, |due| Some(due.map_or(nap, |due| nap.min(due))), spin);
+            return self.rest(WaitState::Napping, |due| Some(due.map_or(nap, |due| nap.min(due))), spin);
         }
         if now_ns.saturating_sub(since_ns) < spin_ns || is_due {
             return self.poll_pause();
         }
-        self.rest(Rest::Parked, |due| due, spin);
+        self.rest(WaitState::Parked, |due| due, spin);
     }
 
     /// Rests, unless something has come meanwhile. `time` makes the longest time of the time that is left until polling
     /// for a source begins.
-    fn rest(&mut self, rest: Rest, time: impl FnOnce(Option<Duration>) -> Option<Duration>, spin: Duration) {
+    fn rest(
+        &mut self,
+        rest: WaitState,
+        time: impl FnOnce(Option<Duration>) -> Option<Duration>,
+        spin: Duration,
+    ) {
         let board = Arc::clone(&self.cx.board);
         let waker = &board.wakers[self.cx.worker];
         self.end_polling();
@@ -259,7 +264,7 @@ impl Worker {
     }
 
     /// Takes the segment that begins with `head` out of its slot.
-    fn take(&mut self, head: OperatorId) -> Capsule {
+    fn take(&mut self, head: OperatorId) -> OwnedSegment {
         let slot = self.slot(head);
         self.slots.remove(slot)
     }
@@ -269,8 +274,8 @@ impl Worker {
         slot.expect("the runtime knows on which worker each segment is")
     }
 
-    /// As [`Worker::take`], after the segment has worked its ring down.
-    fn take_drained(&mut self, head: OperatorId) -> Capsule {
+    /// Like [`Worker::take`], after the segment has worked its ring down.
+    fn take_drained(&mut self, head: OperatorId) -> OwnedSegment {
         let mut capsule = self.take(head);
         for _ in 0..FUSION_SLICES_MAX {
             let (progress, items) = (self.cx.progress, self.cx.items);
@@ -296,7 +301,7 @@ impl Worker {
         if self.fusions.is_empty() {
             return;
         }
-        // A worker that is lost makes no room. The reply says so, and the segment goes on.
+        // A worker that is lost makes no room. The reply says so, and the segment continues.
         let is_lost = self.cx.board.is_lost();
         for mut fusion in mem::take(&mut self.fusions) {
             if tree::flush(fusion.capsule.segment.root(), &mut self.cx) {
@@ -315,15 +320,20 @@ impl Worker {
         }
     }
 
-    fn split(&mut self, head: OperatorId, at: OperatorId, slots: usize) -> Capsule {
+    fn split(&mut self, head: OperatorId, at: OperatorId, slots: usize) -> OwnedSegment {
         let (slot, worker) = (self.slot(head), self.cx.worker);
-        let Capsule { segment, ran_ns, has_moved, run_length, .. } = &mut self.slots[slot];
+        let OwnedSegment { segment, ran_ns, has_moved, run_length, .. } = &mut self.slots[slot];
         let tail = tree::cut(&mut **segment, at, slots, worker);
-        Capsule { ran_ns: *ran_ns, has_moved: *has_moved, run_length: *run_length, ..Capsule::new(tail) }
+        OwnedSegment {
+            ran_ns: *ran_ns,
+            has_moved: *has_moved,
+            run_length: *run_length,
+            ..OwnedSegment::new(tail)
+        }
     }
 
     /// Prepares a segment for another worker. Whoever sends to it sees its new place from now on.
-    fn release(&self, mut capsule: Capsule, to: usize) -> Capsule {
+    fn release(&self, mut capsule: OwnedSegment, to: usize) -> OwnedSegment {
         tree::set_segment_worker(&mut *capsule.segment, to);
         capsule.has_moved |= to != self.cx.worker;
         capsule.released_ns = (to != self.cx.worker).then(|| self.cx.board.now_ns());
@@ -331,9 +341,9 @@ impl Worker {
     }
 
     /// Makes the ring to a segment a call.
-    fn attach(&mut self, mut capsule: Capsule) {
+    fn attach(&mut self, mut capsule: OwnedSegment) {
         self.note_handover(&mut capsule);
-        let Capsule { mut segment, ran_ns, has_moved, .. } = capsule;
+        let OwnedSegment { mut segment, ran_ns, has_moved, .. } = capsule;
         let head = segment.root().operator();
         let mut segment = Some(segment);
         for before in self.slots.iter_mut().map(|capsule| &mut capsule.segment) {
@@ -354,7 +364,7 @@ impl Worker {
         }
     }
 
-    fn note_handover(&self, capsule: &mut Capsule) {
+    fn note_handover(&self, capsule: &mut OwnedSegment) {
         if let Some(released_ns) = capsule.released_ns.take() {
             let handover_ns = self.cx.board.now_ns().saturating_sub(released_ns);
             lock(&self.cx.board.relocations).handover_ns.saturating_record(handover_ns);

@@ -85,7 +85,7 @@ enum Kind {
 /// Code points whose kinds are computed at a time.
 const PAGE_CODES: usize = 256;
 
-/// Whether the code point is a no-break space or the word joiner, which in GNU end a word.
+/// Returns whether the code point is a no-break space or the word joiner, which in GNU end a word.
 fn is_no_break(code: u32) -> bool {
     matches!(code, 0x00a0 | 0x2007 | 0x202f | 0x2060)
 }
@@ -107,7 +107,7 @@ impl Counter {
         Some(counter)
     }
 
-    /// Whether every byte is a character.
+    /// Returns whether every byte is a character.
     #[must_use]
     pub fn chars_are_bytes(&self) -> bool {
         !self.utf8

@@ -145,7 +145,7 @@ impl Searcher {
         if self.line_by_line { Some(from..from) } else { Some(self.regex.find_at(block, from)?.range()) }
     }
 
-    /// Whether a line matches: the reference implementation.
+    /// Returns whether a line matches: the reference implementation.
     fn matches(&self, line: &[u8]) -> bool {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         match &self.words {
@@ -208,8 +208,8 @@ pub fn lines(block: &[u8]) -> u64 {
     memchr_iter(b'\n', block).count() as u64 + u64::from(open)
 }
 
-/// Whether a pattern may have anchors of the whole text, which differ from those of a line: `\A`, `\z`, or flags that
-/// are turned off. A false positive only costs time.
+/// Returns whether a pattern may have anchors of the whole text, which differ from those of a line: `\A`, `\z`, or
+/// flags that are turned off. A false positive only costs time.
 fn looks_at_ends_of_text(pattern: &str) -> bool {
     let turned_off = pattern.match_indices("(?").any(|(at, _)| {
         let flags = &pattern[at + 2..];
@@ -297,7 +297,8 @@ mod tests {
         let word = Regex::new(r"\w").unwrap();
         proptest!(|(before in bytes_of_no_ascii(), behind in bytes_of_no_ascii())| {
             let line = [&before[..], b"ab", &behind[..]].concat();
-            // As GNU grep does: only a character that ends right before the match, or begins right after it, can belong
+            // GNU grep does so too: only a character that ends right before the match, or begins right after
+            // it, can belong
             // to the word.
             let last = (1..=before.len()).find_map(|from| std::str::from_utf8(&before[before.len() - from..]).ok());
             let first = (1..=behind.len()).find_map(|to| std::str::from_utf8(&behind[..to]).ok());

@@ -73,7 +73,7 @@ pub enum TraceError {
         problem: String,
     },
     /// No format fits.
-    #[error("{path} is in no known trace format: {problem}; name the format with --format if you know it")]
+    #[error("{path} is not in a known trace format: {problem}; name the format with --format if you know it")]
     Unrecognised {
         /// The trace.
         path: String,
@@ -93,8 +93,8 @@ pub enum TraceError {
     },
     /// A record beyond the end of the drive that it should run on.
     #[error(
-        "{path}:{line}: the record ends at byte {}, but the drive holds {} bytes; take a larger drive, or map addresses \
-         onto it with --wrap",
+        "{path}:{line}: the record ends at byte {}, but the drive holds {} bytes; choose a larger drive, \
+         or wrap addresses around with --wrap",
         .end.0, .capacity.0
     )]
     BeyondDrive {

@@ -1,6 +1,7 @@
 //! Generators of traces: simple patterns with configurable sizes, mix and arrivals, and a desktop workload ([`pc`]).
 //!
-//! The same parameters and seed give the same records on every platform and in every version: random numbers come from
+//! Equal parameters and seeds give equal records on every platform and in every version: random numbers come
+//! from
 //! PCG-64, and distributions are computed here, without the platform's mathematics library.
 //!
 //! ```

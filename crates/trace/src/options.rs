@@ -65,7 +65,7 @@ impl ReadOptions {
             return Err(TraceError::Parameter {
                 name: "the action",
                 value: format!("`{}`", self.action.escape_ascii()),
-                wanted: "one of blkparse's letters, such as Q, D or C".to_owned(),
+                wanted: "one of blkparse's action letters, such as Q, D or C".to_owned(),
             });
         }
         Ok(())

@@ -4,7 +4,8 @@ use sakiyomi_model::{Bytes, Nanos, Op, StreamId};
 
 /// Label of a command by the traced drive, if the format has such a column.
 ///
-/// Of the measured drives that come with DiskSim only the HP C2247A was labeled by observation; for the others the
+/// Among the measured drives that come with DiskSim, only the HP C2247A was labeled by observation; for the
+/// others the
 /// label is the constant `Hit` and carries no information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HitLabel {

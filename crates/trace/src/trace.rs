@@ -69,7 +69,7 @@ impl Trace {
     /// [`DeviceMap::Concat`] are errors.
     ///
     /// # Errors
-    /// As for [`open`](Trace::open).
+    /// Returns the errors of [`open`](Trace::open).
     pub fn from_reader(
         reader: impl io::Read + Send + 'static,
         name: &str,

@@ -20,7 +20,7 @@ use sakiyomi_io::AtomicFile;
 pub enum OutFormat {
     /// sakiyomi's CSV: represents all fields.
     Sakiyomi,
-    /// The same columns in Parquet: represents all fields.
+    /// The columns of sakiyomi's CSV in Parquet: represents all fields.
     Parquet,
     /// DiskSim's ASCII trace: reads and writes in sectors of 512 bytes, without streams, FUA and measured times.
     Disksim,

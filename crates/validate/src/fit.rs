@@ -122,7 +122,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The switches on which too few requests depend: they stay as they are.
+    /// Returns the switches on which too few requests depend: they stay as they are.
     fn decided(&mut self, start: &DriveSpec) -> Option<Vec<Switch>> {
         let replays = self.replays_of(start)?;
         let count = |switch: &Switch| switch.sample.count(start, self.measured, &replays[0]);
@@ -143,7 +143,7 @@ impl Search<'_> {
             let Some(value) = (figure.get)(&best.spec) else { continue };
             let begun = (figure.get)(start).unwrap_or(value).abs().max(figure.small);
             let span = value.abs().max(figure.small) * step;
-            // What helps once is done again.
+            // A step that improves the fit is repeated.
             for direction in [span, -span] {
                 let mut at = value;
                 loop {
@@ -190,7 +190,8 @@ impl Search<'_> {
         (squares / self.measured.len().max(1) as f64).sqrt()
     }
 
-    /// Times of each request on a drive, from each angle of the platters; `None` if the drive is invalid or too small.
+    /// Returns the times of each request on a drive, from each angle of the platters; `None` if the drive is invalid
+    /// or too small.
     fn replays_of(&mut self, spec: &DriveSpec) -> Option<Replays> {
         let drive = Drive::new(spec).ok()?;
         let end = self.measured.iter().map(|request| request.extent.end().0).max().unwrap_or(0);
@@ -209,7 +210,7 @@ impl Search<'_> {
         Some(replays)
     }
 
-    /// Number of requests of a group, times the square of their demerit.
+    /// Returns the number of requests of a group, times the square of their demerit.
     fn square_of(&self, simulated: &Replays, group: &[usize]) -> f64 {
         let real: Distribution = group.iter().map(|&place| self.measured[place].response).collect();
         let all = simulated.iter().flat_map(|phase| group.iter().map(|&place| phase[place].response));

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use sakiyomi_drive::Drive;
-use sakiyomi_drive::replay::{Arrival, HostSide, Pace as HostPace, Replay, Watcher};
+use sakiyomi_drive::replay::{Arrival, HostSide, Pace as HostPace, Replay, ReplayObserver};
 use sakiyomi_model::{Breakdown, Class, Completion, Detail, Device, Nanos, Request, RequestId, StreamId};
 
 use crate::measured::Measured;
@@ -72,7 +72,7 @@ struct Ends {
     by_id: Vec<Option<Simulated>>,
 }
 
-impl Watcher for Ends {
+impl ReplayObserver for Ends {
     fn before(&mut self, _: &Drive, _: Nanos) {}
 
     fn completed(&mut self, _: &mut Drive, completion: &Completion, _: usize) {

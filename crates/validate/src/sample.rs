@@ -13,7 +13,7 @@ pub(crate) fn drive() -> Drive {
     Drive::new(&builtin("deskstar-7k250").expect("a built-in drive").spec()).expect("a possible drive")
 }
 
-/// A drive with some of its keys set.
+/// Returns a drive with some of its keys set.
 pub(crate) fn spec(toml: &str, settings: &[(&str, &str)]) -> DriveSpec {
     let mut spec = DriveSpec::from_toml(toml, "sample").unwrap();
     settings.iter().for_each(|(key, value)| spec.set(key, value).unwrap());

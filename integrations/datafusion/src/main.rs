@@ -17,8 +17,8 @@ use sakiyomi_query::spill::{Level, SpillCompression};
 
 /// Run an SQL statement on files, within a memory limit
 ///
-/// Tables are paths in quotation marks: Parquet, CSV, JSON and Arrow files, and directories of them. What does not fit into
-/// the memory is spilled. The statement is one of Apache DataFusion, whose settings can be changed by --set.
+/// Tables are paths in quotation marks: Parquet, CSV, JSON and Arrow files, and directories of them. Data that does not fit into
+/// memory is spilled. Statements have the syntax of Apache DataFusion, whose settings can be changed by --set.
 #[derive(Debug, Parser)]
 #[command(
     name = "sakiyomi-sql",
@@ -37,7 +37,7 @@ struct Args {
     /// Rows to print
     #[arg(long, value_name = "N", default_value_t = 40)]
     rows: usize,
-    /// Print the plan with its metrics, what the statement took and what a calibration predicts, in place of its rows
+    /// Print the plan with its metrics, the resources used, and those that a calibration predicts, instead of the rows
     #[arg(long)]
     analyze: bool,
     /// Print the figures of --analyze as one JSON object
@@ -78,7 +78,7 @@ struct Args {
 /// Smallest memory limit: that of a sort with one thread.
 const MEMORY_MIN: Bytes = Bytes(16 << 20);
 
-/// As the jobs of `sakiyomi sort`: batches are allocated and freed all the time.
+/// Settings of the jobs of `sakiyomi sort`: batches are allocated and freed all the time.
 const KEEP: Keep = Keep { arenas: 2, mapped_min_bytes: 8 << 20, trim_bytes: 8 << 20 };
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! Buffers for callers that may not wait: from a budget, and beyond it when nothing else would go on.
+//! Buffers for callers that may not wait: from a budget, and beyond it when nothing else would continue.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -23,7 +23,7 @@ impl Buffers {
         Ok(Buffers { pool, account, peak_bytes: AtomicUsize::new(0), beyond_bytes: AtomicU64::new(0) })
     }
 
-    /// A buffer of the budget, if it has one left. Any thread may release it.
+    /// Returns a buffer of the budget, if it has one left. Any thread may release it.
     ///
     /// # Errors
     /// If the system does not have its memory.
@@ -36,7 +36,7 @@ impl Buffers {
         Ok(Some(buffer))
     }
 
-    /// A buffer, whatever the budget has left: then its memory is returned to the system when it is dropped.
+    /// Returns a buffer, whatever the budget has left: then its memory is returned to the system when it is dropped.
     ///
     /// # Errors
     /// If the system does not have its memory.
@@ -49,7 +49,7 @@ impl Buffers {
         Ok(own.take().expect("the only buffer of a new pool"))
     }
 
-    /// The most bytes of the budget that were resident at the same time.
+    /// Returns the most bytes of the budget that were resident at the same time.
     pub(crate) fn peak_bytes(&self) -> usize {
         self.peak_bytes.load(Ordering::Relaxed)
     }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! - **Writing** costs one copy while there is memory. Otherwise the writer blocks until the I/O thread has released a
-//!   buffer. It never waits for a task of the runtime, so that a runtime with one thread goes on, and never for memory that
+//!   buffer. It never waits for a task of the runtime, so that a runtime with one thread continues, and never for memory that
 //!   only other writers or readers can release: then it takes a small buffer beyond the budget.
 //! - **Chunks** are compressed by the rule of the query engine ([`ChunkCompressor`]): not before the writers wait for the
 //!   device. Every read verifies a checksum.
@@ -60,7 +60,7 @@ pub struct SpillOptions {
     pub threads: usize,
 }
 
-/// As DataFusion's own.
+/// DataFusion has the same default.
 const DEFAULT_LIMIT_BYTES: u64 = 100 << 30;
 /// Enough for some chunks in flight on each of a few threads, and small beside the memory of a query.
 const DEFAULT_MEMORY_BYTES: usize = 32 << 20;
@@ -242,7 +242,7 @@ impl Shared {
         self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next file with room for `bytes` bytes, or the next one if none has: its error says so.
+    /// Returns the next file with room for `bytes` bytes, or the next one if none has: its error says so.
     fn next_spill(&self, bytes: usize) -> &Spill {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let in_turn = |index: usize| &self.spills[(turn + index) % self.spills.len()];
@@ -263,7 +263,7 @@ impl Shared {
                 Ok(())
             }
             Err(current) => Err(std::io::Error::other(format!(
-                "{bytes} bytes cannot be spilled: {current} of at most {} bytes are on disk; raise the limit of spill files, or give the query more memory",
+                "{bytes} bytes cannot be spilled: {current} of at most {} bytes are on disk; raise the limit of spill files or the memory limit",
                 self.limit_bytes
             ))),
         }
@@ -274,13 +274,13 @@ impl Shared {
     }
 }
 
-/// Bytes of a chunk: whole units, and so few that some fit into the buffers of the writers.
+/// Returns the bytes of a chunk: whole units, and so few that some fit into the buffers of the writers.
 fn chunk_bytes(wanted: usize, buffers: usize) -> usize {
     let most = (buffers / CHUNKS_MIN).clamp(CHUNK_MIN_BYTES, CHUNK_MAX_BYTES);
     wanted.clamp(CHUNK_MIN_BYTES, most) / CHUNK_MIN_BYTES * CHUNK_MIN_BYTES
 }
 
-/// An error of the I/O as one of DataFusion, with its causes.
+/// Returns an error of the I/O as one of DataFusion, with its causes.
 pub(crate) fn external(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }

@@ -83,7 +83,7 @@ pub struct Outcome {
     pub elapsed: Duration,
 }
 
-/// A plan as text, with the metrics of its operators.
+/// Returns a plan as text, with the metrics of its operators.
 #[must_use]
 pub fn annotated(plan: &Arc<dyn ExecutionPlan>) -> String {
     DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(false).to_string()
@@ -167,7 +167,7 @@ impl Spilling {
         Ok(Spilling { factory: SpillFactory::new(&spill)?, costs })
     }
 
-    /// Bytes of the limit that are not DataFusion's.
+    /// Returns the bytes of the limit that are not DataFusion's.
     fn memory(&self, options: &SqlOptions) -> usize {
         options.spill.memory.min(options.memory / SPILL_MEMORY_PARTS)
     }
@@ -198,7 +198,7 @@ impl Statement<'_> {
     /// Runs the statement, and writes its rows to a file, which appears when it is whole.
     ///
     /// # Errors
-    /// As [`Statement::run`], and if the file cannot be written.
+    /// Returns the errors of [`Statement::run`], and an error if the file cannot be written.
     pub async fn write(self, path: PathBuf, format: Format) -> Result<Outcome> {
         let Statement { session, frame, begun } = self;
         // DataFusion completes the file even if its input fails.

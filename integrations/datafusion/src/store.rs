@@ -213,8 +213,8 @@ fn generic(error: Error) -> object_store::Error {
     object_store::Error::Generic { store: NAME, source: Box::new(error) }
 }
 
-/// Whether DataFusion reads a file as Arrow IPC. It does not find the schema of such a file in a stream if its first message is
-/// aligned to 64 bytes, as `arrow-ipc` writes it, and otherwise collects the stream in memory.
+/// Returns whether DataFusion reads a file as Arrow IPC. It does not find the schema of such a file in a stream if
+/// its first message is aligned to 64 bytes, as `arrow-ipc` writes it, and otherwise collects the stream in memory.
 fn is_arrow(location: &Path) -> bool {
     matches!(location.extension(), Some("arrow" | "ipc" | "feather"))
 }

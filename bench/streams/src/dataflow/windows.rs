@@ -92,7 +92,7 @@ impl Sliding {
 }
 
 /// The auctions with the most bids of each sliding window, of the auctions of each worker. The sums of a window are those
-/// of the one before, with the new pane added and the old one subtracted.
+/// of the previous one, with the new pane added and the old one subtracted.
 pub(super) fn hot_auctions<'scope>(
     bids: StreamVec<'scope, u64, Bid>,
     windows: Windows,

@@ -13,12 +13,13 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi aggregate logs/ --by host --count --max bytes --where 'status = 404' --json
 ";
 
-/// Sums, means, extremes and counts of groups of rows, within a memory limit.
+/// Compute sums, means, extremes and counts of groups of rows, within a memory limit.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --by, all rows are one group. Nulls of a --by column form one group; sums, means, \
-extremes and counts of a column leave nulls out. Sums of whole numbers and decimals are exact. Without --output, \
-the first 1000 groups are shown. --where refers to the columns of the file, the other options to those of --select."
+    after_help = "Without --by, all rows form one group. Nulls of a --by column form one group; sums, means, extremes \
+        and counts of a column ignore nulls. Sums of integers and decimals are exact. Without --output, the \
+        first 1000 groups are printed. --where refers to the columns of the file, the other options to those \
+        of --select."
 )]
 pub(crate) struct Aggregate {
     #[command(flatten)]
@@ -32,13 +33,13 @@ pub(crate) struct Aggregate {
     /// Average these columns
     #[arg(long, value_name = "COLUMNS")]
     avg: Vec<String>,
-    /// Find the least value of these columns
+    /// Compute the minimum of these columns
     #[arg(long, value_name = "COLUMNS")]
     min: Vec<String>,
-    /// Find the greatest value of these columns
+    /// Compute the maximum of these columns
     #[arg(long, value_name = "COLUMNS")]
     max: Vec<String>,
-    /// Count the different values of these columns
+    /// Count the distinct values of these columns
     #[arg(long, value_name = "COLUMNS")]
     distinct: Vec<String>,
     /// Count the rows

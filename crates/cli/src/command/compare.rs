@@ -11,7 +11,7 @@ use sakiyomi_report::{Comparison, Document, Present, Reported, SimResult, text};
 
 use serde::Deserialize;
 
-use crate::console::{Common, Envelope, complain};
+use crate::console::{Common, Envelope, print_error};
 use crate::drive_file::read_text;
 use crate::output::Overwrite;
 use check::Check;
@@ -35,7 +35,7 @@ pub(crate) struct Compare {
     out: Option<PathBuf>,
     #[command(flatten)]
     overwrite: Overwrite,
-    /// Exit with 1 if a figure of result.json changes by more (KEY>+N%) or less (KEY<-N%) than this; may be repeated
+    /// Exit with 1 if the relative change of a figure of result.json is above (KEY>+N%) or below (KEY<-N%) a limit; may be repeated
     #[arg(long, value_name = "CHECK")]
     fail_if: Vec<Check>,
 }
@@ -51,7 +51,7 @@ impl Compare {
             common.note(&out.report());
         }
         common.tell(&document, |style| text::render(&comparison.report(), style))?;
-        failures.iter().for_each(|failure| complain(failure));
+        failures.iter().for_each(|failure| print_error(failure));
         Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 

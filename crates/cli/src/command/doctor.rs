@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use sakiyomi_io::page_cache::{self, By};
+use sakiyomi_io::page_cache::{self, ResidencyCall};
 use sakiyomi_io::{
     Access, BufferPool, EngineKind, EngineSpec, Granted, IoFile, Memory, ReadOptions, ReadStream,
 };
@@ -17,7 +17,7 @@ use sakiyomi_os::tracefs::{self, Place};
 use sakiyomi_probe::calibration::{Machine, default_directory, saved};
 use serde::Serialize;
 
-use crate::console::{Common, say, say_result, without_numbers};
+use crate::console::{Common, print_result, print_text, without_numbers};
 use crate::provenance::machine;
 use place::TestPlace;
 
@@ -59,7 +59,7 @@ pub(crate) fn run(common: &Common) -> Result<ExitCode> {
     if common.json {
         let tested_in = place.map(|place| place.parent().display().to_string());
         let result = serde_json::json!({ "machine": machine, "tested_in": tested_in, "findings": findings });
-        say_result("sakiyomi.doctor/1", &result)?;
+        print_result("sakiyomi.doctor/1", &result)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = format!("{}\n{}, {} usable cores\n", machine.kernel, machine.cpu, machine.cores);
@@ -76,7 +76,7 @@ pub(crate) fn run(common: &Common) -> Result<ExitCode> {
         text.push_str(&format!("{mark}  {what}: {found}\n     {consequence}\n"));
     }
     text.push_str("\nsim, compare, sweep, validate, trace and drive need none of these.\n");
-    say(&text)?;
+    print_text(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -101,7 +101,7 @@ fn of_file(
 ) -> Finding {
     let tested = place.map(|place| test(place.file()));
     let available = tested.as_ref().map(Result::is_ok);
-    let found = tested.map_or(NOT_TESTED.to_owned(), |found| found.unwrap_or_else(in_full));
+    let found = tested.map_or(NOT_TESTED.to_owned(), |found| found.unwrap_or_else(error_chain));
     Finding { what, available, found, consequence }
 }
 
@@ -120,12 +120,12 @@ fn read_by(path: &Path, kind: EngineKind) -> Result<bool, sakiyomi_io::Error> {
 }
 
 /// Describes an error with its cause, on one line.
-fn in_full(error: impl std::error::Error + Send + Sync + 'static) -> String {
+fn error_chain(error: impl std::error::Error + Send + Sync + 'static) -> String {
     without_numbers(&format!("{:#}", anyhow::Error::from(error)))
 }
 
 fn direct_io(place: Option<&TestPlace>) -> Finding {
-    let consequence = "transfers around the page cache can be made and measured";
+    let consequence = "transfers that bypass the page cache can be used and measured";
     of_file("direct I/O", consequence, place, |path| {
         let source = IoFile::open(path, Access::Direct)?;
         let offset = source.alignment().offset;
@@ -139,11 +139,11 @@ fn huge_pages() -> Finding {
     let available = granted.as_ref().is_ok_and(|&granted| granted != Granted::Ordinary);
     let found = match granted {
         Ok(Granted::Ordinary) => {
-            "not granted: /sys/kernel/mm/transparent_hugepage/enabled is `never`, or memory is in pieces"
+            "not granted: /sys/kernel/mm/transparent_hugepage/enabled is `never`, or memory is fragmented"
                 .to_owned()
         }
-        Ok(granted) => granted.in_words().to_owned(),
-        Err(error) => in_full(error),
+        Ok(granted) => granted.describe().to_owned(),
+        Err(error) => error_chain(error),
     };
     let consequence = "direct transfers into them cost a fraction of the CPU time, and are often faster";
     Finding { what: "huge pages", available: Some(available), found, consequence }
@@ -165,10 +165,11 @@ fn aio(place: Option<&TestPlace>) -> Finding {
 }
 
 fn cachestat(place: Option<&TestPlace>) -> Finding {
-    let consequence = "what the page cache holds of a file is asked for without mapping it; else by mincore";
+    let consequence =
+        "the cached pages of a file are counted by cachestat instead of mincore, without mapping the file";
     of_file("cachestat", consequence, place, |path| {
         let source = IoFile::open(path, Access::Buffered)?;
-        page_cache::residency_by(source.file(), 0..4096, By::Cachestat)?;
+        page_cache::residency_by(source.file(), 0..4096, ResidencyCall::Cachestat)?;
         Ok("answers".to_owned())
     })
 }
@@ -190,7 +191,7 @@ fn mounting(place: Option<&TestPlace>, regulate: Option<Regulate>) -> Mounting {
         Some(place) => sakiyomi_mount::try_mount(place.directory(), &options).map(Some),
         None => sakiyomi_mount::can_mount().map(|()| None),
     }
-    .map_err(in_full)
+    .map_err(error_chain)
 }
 
 /// Returns availability and consequence of mounting; `works` names the use that mounting permits.
@@ -226,7 +227,7 @@ fn root() -> Finding {
         what: "root",
         available: Some(rights::is_root()),
         found: format!("running as user {}", rights::user()),
-        consequence: "page caches can be dropped, and processes of others followed",
+        consequence: "the page cache can be dropped, and processes of other users can be followed",
     }
 }
 
@@ -236,12 +237,10 @@ fn tracing() -> Finding {
     let available = checked.is_ok();
     let found = match checked {
         Ok(Place::Mounted(path)) => format!("tracefs, mounted on {}", path.display()),
-        Ok(Place::Private) => {
-            "tracefs, not mounted here; `run` mounts its own, which nobody else sees".to_owned()
-        }
+        Ok(Place::Private) => "tracefs, not mounted; `run` mounts it in a private mount namespace".to_owned(),
         Err(why) => why,
     };
-    let consequence = "`run` follows also programs that read by pread or through mappings";
+    let consequence = "`run` also follows programs that read by pread or through mappings";
     Finding { what: "tracing", available: Some(available), found, consequence }
 }
 
@@ -260,14 +259,14 @@ fn calibration() -> Finding {
             let age = age(now.as_secs().saturating_sub(last.measured_unix_s));
             (differences.is_empty(), format!("{}, {age} old, {validity}", path.display()))
         }
-        (Some((_, Err(error))), _) => (false, in_full(error)),
+        (Some((_, Err(error))), _) => (false, error_chain(error)),
         (None, Some(directory)) => {
             (false, format!("none in {}; `sakiyomi probe` measures one", directory.display()))
         }
         (None, None) => (false, "neither XDG_STATE_HOME nor HOME says where it is saved".to_owned()),
     };
     let consequence =
-        "cost models load what operations of each engine, and messages between cores, cost here";
+        "cost models load the measured costs of operations by engine, and of messages between cores";
     Finding { what: "calibration", available: Some(available), found, consequence }
 }
 

@@ -14,7 +14,7 @@ use sakiyomi_model::Bytes;
 use serde::Serialize;
 
 use crate::args::{DriveArgs, HELP};
-use crate::console::{Common, say, say_result};
+use crate::console::{Common, print_result, print_text};
 use crate::drive_file::FromDisksim;
 use crate::output::OutFile;
 
@@ -38,7 +38,7 @@ pub(crate) enum Drive {
     /// Convert DiskSim's parameter files to TOML, and report what the simulation does differently
     #[command(help_template = HELP, before_help = IMPORT_EXAMPLES)]
     Import(Import),
-    /// Estimate what a datasheet leaves out from a measured trace
+    /// Estimate the parameters that a datasheet omits from a measured trace
     #[command(help_template = HELP, before_help = fit::EXAMPLES)]
     Fit(Box<fit::Fit>),
 }
@@ -62,13 +62,13 @@ const SHOW_EXAMPLES: &str = "Examples:
 /// Print a drive as TOML.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
-    /// A built-in drive (`sakiyomi drive list`), a TOML file, or DiskSim's .diskspecs or .parv
+    /// A built-in drive (`sakiyomi drive list`), a TOML file, or a .diskspecs or .parv file of DiskSim
     #[arg(value_name = "NAME|FILE")]
     drive: String,
     /// Change a setting of the drive first, such as cache.read_ahead.max=1MiB; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Explain every key: its value, what it may be, and what it does
+    /// Explain every key: its value, accepted values, and meaning
     #[arg(long)]
     explain: bool,
 }
@@ -76,11 +76,11 @@ pub(crate) struct Show {
 /// Convert DiskSim's parameter files to TOML.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The files that it names (.model, .seek) are read from its directory, and so is the .parv of the same name, \
-        which describes the bus; without one, only the drive's own transfer time counts."
+    after_help = "The .model and .seek files that FILE names are read from its directory, as is the .parv file of the \
+        same name, which describes the bus. Without a .parv file, only the drive's own transfer time counts."
 )]
 pub(crate) struct Import {
-    /// DiskSim's .diskspecs, or the .parv that refers to it
+    /// A .diskspecs file of DiskSim, or the .parv file that refers to it
     #[arg(value_name = "FILE.diskspecs")]
     file: String,
     /// Write the TOML to this file instead of standard output
@@ -114,7 +114,7 @@ impl Drive {
 fn list(common: &Common) -> Result<()> {
     let lines: Vec<Line> = BUILTIN.iter().map(|drive| line(drive.id, &drive.spec())).collect();
     if common.json {
-        return say_result("sakiyomi.drives/1", &lines);
+        return print_result("sakiyomi.drives/1", &lines);
     }
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(["name", "drive", "capacity", "rpm", "cache", "queue"]);
@@ -130,7 +130,7 @@ fn list(common: &Common) -> Result<()> {
             row.into_iter().chain([Bytes(line.cache_bytes).to_string(), line.queue_depth.to_string()]),
         );
     }
-    say(&format!("{table}\n\nsakiyomi drive show NAME prints one with the source of every figure."))
+    print_text(&format!("{table}\n\nsakiyomi drive show NAME prints one with the source of every figure."))
 }
 
 fn line(id: &'static str, spec: &DriveSpec) -> Line {
@@ -149,15 +149,15 @@ impl Show {
     fn run(&self, common: &Common) -> Result<()> {
         let spec = DriveArgs { drive: self.drive.clone(), set: self.set.clone() }.spec(common)?;
         if common.json {
-            return say_result("sakiyomi.drive/1", &spec);
+            return print_result("sakiyomi.drive/1", &spec);
         }
         if self.explain {
-            return say(&explained(&spec));
+            return print_text(&explained(&spec));
         }
         match builtin(&self.drive) {
             // The stored text, with its comments.
-            Ok(drive) if self.set.is_empty() => say(drive.toml),
-            _ => say(&spec.to_toml()),
+            Ok(drive) if self.set.is_empty() => print_text(drive.toml),
+            _ => print_text(&spec.to_toml()),
         }
     }
 }
@@ -166,7 +166,7 @@ impl Import {
     fn run(&self, common: &Common) -> Result<()> {
         ensure!(
             !self.file.ends_with(".toml"),
-            "{}: it is TOML already; give it to --drive as it is, or name one of DiskSim's .diskspecs or .parv files",
+            "{}: the file is TOML already; pass it to --drive, or name a .diskspecs or .parv file of DiskSim",
             self.file
         );
         let read = FromDisksim::read(&self.file)?;
@@ -180,9 +180,9 @@ impl Import {
         if common.json {
             let FromDisksim { drive, warnings, files } = &read;
             let result = serde_json::json!({ "drive": drive, "warnings": warnings, "files": files });
-            return say_result("sakiyomi.drive_import/1", &result);
+            return print_result("sakiyomi.drive_import/1", &result);
         }
-        if self.out.is_some() { Ok(()) } else { say(&read.drive.to_toml()) }
+        if self.out.is_some() { Ok(()) } else { print_text(&read.drive.to_toml()) }
     }
 }
 

@@ -20,7 +20,7 @@ use sakiyomi_exec::read;
 use sakiyomi_text::search::{Meaning, Searcher};
 use serde_json::json;
 
-use crate::console::{Common, say_json};
+use crate::console::{Common, print_pretty_json};
 use crate::reading::{self, ReadingArgs, plainly, stdin};
 use search::{Search, Sum};
 
@@ -48,7 +48,7 @@ pub(crate) struct Grep {
     #[arg(value_name = "PATTERN", required_unless_present_any = ["regexp", "file"])]
     operands: Vec<OsString>,
     #[command(flatten, next_help_heading = "Matching")]
-    which: Which,
+    which: LineSelection,
     #[command(flatten, next_help_heading = "Output")]
     shown: Shown,
     #[command(flatten)]
@@ -60,11 +60,11 @@ pub(crate) struct Grep {
 
 /// Options that select lines.
 #[derive(Debug, Args)]
-struct Which {
+struct LineSelection {
     /// A pattern; may be repeated
     #[arg(short = 'e', long, value_name = "PATTERN", allow_hyphen_values = true, action = ArgAction::Append)]
     regexp: Vec<String>,
-    /// Read patterns from a file, one a line; may be repeated; `-` is standard input
+    /// Read patterns from a file, one per line; may be repeated; `-` is standard input
     #[arg(short = 'f', long, value_name = "FILE", action = ArgAction::Append)]
     file: Vec<PathBuf>,
     /// Patterns are plain strings
@@ -105,7 +105,7 @@ struct Shown {
     /// Print only the names of files without matching lines
     #[arg(short = 'L', long)]
     files_without_match: bool,
-    /// Print only the matches, one a line
+    /// Print only the matches, one per line
     #[arg(short, long)]
     only_matching: bool,
     /// Print the line number before each line
@@ -141,7 +141,7 @@ impl Grep {
         let sum = self.search_all(&search, &files)?;
         if common.json && !common.quiet {
             let result = json!({ "files": sum.files });
-            say_json(&reading::document("sakiyomi.grep/1", &sum.report, begun.elapsed(), result))?;
+            print_pretty_json(&reading::document("sakiyomi.grep/1", &sum.report, begun.elapsed(), result))?;
         }
         Ok(ExitCode::from(if sum.failed && !sum.enough { 2 } else { u8::from(!sum.found) }))
     }
@@ -186,7 +186,7 @@ impl Grep {
     }
 }
 
-const NO_UTF8: &str = r"not UTF-8; write bytes that are no characters like (?-u:\xff)";
+const NO_UTF8: &str = r"not UTF-8; write bytes that are not characters as (?-u:\xff)";
 
 /// Extracts the message about a pattern, which the crate draws on four lines with a mark below the position.
 fn in_a_sentence(drawn: &str) -> String {
@@ -213,7 +213,7 @@ fn patterns_in(file: &Path) -> Result<Vec<String>> {
     Ok(text.split_terminator('\n').map(str::to_owned).collect())
 }
 
-impl Which {
+impl LineSelection {
     fn meaning(&self) -> Meaning {
         Meaning {
             fixed: self.fixed_strings,

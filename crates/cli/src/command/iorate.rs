@@ -23,7 +23,7 @@ use sakiyomi_report::result::IorateBypass;
 use sakiyomi_report::{IorateResult, Present};
 
 use crate::args::HELP;
-use crate::console::{Common, note, say, say_result};
+use crate::console::{Common, note, print_result, print_text};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi mount files /mnt/disk --drive deskstar-7k250 --regulate
@@ -37,7 +37,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Rates of processes on a mount.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Iorate {
-    /// Set the rate of a process: its I/O takes a constant time, whatever others do
+    /// Set the rate of a process: its I/O takes a constant time, regardless of other processes
     #[command(help_template = HELP, before_help = change::SET_EXAMPLES, override_usage = change::SET_USAGE)]
     Set(change::Give),
     /// Remove a rate
@@ -85,13 +85,13 @@ impl<'a> Words<'a> {
 
     fn next(&mut self, what: &str) -> Result<&'a OsStr> {
         let word = self.left.next().map(OsString::as_os_str);
-        word.with_context(|| format!("there is no {what}; write: {}", self.usage))
+        word.with_context(|| format!("{what} is missing; write: {}", self.usage))
     }
 
     fn pid(&mut self) -> Result<u32> {
         let word = self.next("PID")?;
         let pid = word.to_str().and_then(|word| word.parse().ok()).filter(|&pid| pid > 0);
-        pid.with_context(|| format!("{} is not a process's number; write: {}", word.display(), self.usage))
+        pid.with_context(|| format!("{} is not a process ID; write: {}", word.display(), self.usage))
     }
 
     fn directory(&mut self) -> Result<PathBuf> {
@@ -101,7 +101,7 @@ impl<'a> Words<'a> {
     /// Parses a percentage, unless a time is given.
     fn rate(&mut self, every: Option<Nanos>) -> Result<Rate> {
         if let Some(every) = every {
-            ensure!(every.0 > 0, "--every 0: an I/O takes some time; give one such as 40ms");
+            ensure!(every.0 > 0, "--every 0: an I/O cannot take no time; give one such as 40ms");
             return Ok(Rate::EveryNs(every.0));
         }
         let word = self.next("PERCENT (or --every TIME)")?;
@@ -116,7 +116,7 @@ impl<'a> Words<'a> {
 
     fn end(mut self) -> Result<()> {
         match self.left.next() {
-            Some(word) => bail!("{} is too much; write: {}", word.display(), self.usage),
+            Some(word) => bail!("unexpected argument {}; write: {}", word.display(), self.usage),
             None => Ok(()),
         }
     }
@@ -127,7 +127,7 @@ fn give(control: &Control, set: &Set) -> Result<()> {
     match control.set(set) {
         Ok(_) => Ok(()),
         Err(error @ Error::Refused { why: Refusal::NoRoom { .. }, .. }) => {
-            bail!("{error}; --best-effort keeps it as well as can be")
+            bail!("{error}; --best-effort accepts it without a guarantee")
         }
         Err(error) => Err(error.into()),
     }
@@ -147,5 +147,5 @@ fn warn(result: &IorateResult) {
 
 /// Prints the result as text, or as JSON.
 fn tell(result: &IorateResult, common: &Common, words: impl FnOnce(&IorateResult) -> String) -> Result<()> {
-    if common.json { say_result(IorateResult::SCHEMA, result) } else { say(&words(result)) }
+    if common.json { print_result(IorateResult::SCHEMA, result) } else { print_text(&words(result)) }
 }

@@ -21,7 +21,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Join the shards of a run.
 #[derive(Debug, Args)]
 pub(crate) struct Merge {
-    /// The shards of a run, in any order; of a directory all that it holds
+    /// The shard files of a run, in any order, or directories of shard files
     #[arg(required = true, value_name = "PATH")]
     shards: Vec<PathBuf>,
     /// Write the files of the whole run to this directory, as the command itself would
@@ -41,7 +41,9 @@ impl Merge {
         match shards.command() {
             SweepDefinition::COMMAND => sweep::merge(shards, out, reproducible, common)?,
             ScenarioDefinition::COMMAND => scenario::merge(shards, out, reproducible, common)?,
-            other => bail!("these are shards of `{other}`, which this sakiyomi does not know"),
+            other => {
+                bail!("these are shards of `{other}`, a command that this version of sakiyomi does not have")
+            }
         }
         Ok(ExitCode::SUCCESS)
     }

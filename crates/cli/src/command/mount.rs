@@ -11,11 +11,13 @@ use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_mount::layout::{BLOCK_BYTES, Placement};
-use sakiyomi_mount::{Behind, Bypass, Finished, Mounted, Options, Policy, Regulate, Snapshot, mount};
+use sakiyomi_mount::{
+    Bypass, EmulatedStorage, Finished, Mounted, Options, Policy, Regulate, Snapshot, mount,
+};
 use sakiyomi_report::{Document, MountResult, Present, Reported, text};
 
 use crate::args::DriveArgs;
-use crate::console::{Common, note, say, say_line, say_result, without_numbers};
+use crate::console::{Common, note, print_result, print_result_line, print_text, without_numbers};
 use crate::output::Overwrite;
 use crate::progress::{Interrupted, Progress, go_on};
 use crate::provenance;
@@ -58,16 +60,16 @@ impl From<PolicyArg> for Policy {
 /// Mount a directory at the speed of a drive.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The mount lasts until Ctrl-C or `sakiyomi umount DIR`. BACKING always holds the current content; do not change \
-        it while it is mounted. The kernel caches the mount's files as any others: drop its caches, or use --direct-io, for \
-        every access to reach the drive."
+    after_help = "The mount lasts until Ctrl-C or `sakiyomi umount DIR`. BACKING always holds the current content; do \
+        not change it while it is mounted. The kernel caches the files of the mount like any others; drop \
+        its caches, or use --direct-io, so that every access reaches the drive."
 )]
 pub(crate) struct Mount {
     /// The directory that holds the files
     backing: PathBuf,
     /// The empty directory to mount on
     dir: PathBuf,
-    /// A built-in drive (`sakiyomi drive list`), a TOML file, DiskSim's .diskspecs or .parv, or
+    /// A built-in drive (`sakiyomi drive list`), a TOML file, a .diskspecs or .parv file of DiskSim, or
     /// fixed:latency=TIME,parallel=N,bandwidth=SIZE/s,spread=SHARE,size=SIZE [default: none, the files' own speed]
     #[arg(long, value_name = "NAME|FILE|fixed:…")]
     drive: Option<String>,
@@ -80,16 +82,16 @@ pub(crate) struct Mount {
     /// Scatter files over the drive in pieces of this size, as on an aged file system
     #[arg(long, value_name = "SIZE")]
     fragment: Option<Bytes>,
-    /// Seed of everything random: the places of --fragment, the times of spread
+    /// Seed of the random numbers: locations of --fragment, times of spread
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Keep the places of files on the drive in FILE, from mount to mount
+    /// Keep the locations of files on the drive in FILE, from mount to mount
     #[arg(long, value_name = "FILE")]
     layout: Option<PathBuf>,
     /// Write a trace of all accesses: CSV, or Parquet if FILE ends in .parquet
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Print a line each second; with --json, an object a line
+    /// Print a line each second; with --json, one object per line
     #[arg(long)]
     stats: bool,
     /// Write result.json, report.html, report.md and the charts to this directory when the mount ends
@@ -130,7 +132,7 @@ impl Mount {
         let watched = self.watch(&mounted, &mut before, &mut course, common);
         let finished = mounted.finish(UNMOUNT_TIMEOUT)?;
         if finished.cut_off {
-            note("warning: programs still had files open; what they do with them fails from now on");
+            note("warning: programs still have files open; their I/O fails from now on");
         }
         course.add(&before, &finished.seen);
         let result = self.result(&finished, directory);
@@ -144,12 +146,12 @@ impl Mount {
         }
         watched?;
         if common.json && self.stats {
-            say_line(MountResult::SCHEMA, &result)?;
+            print_result_line(MountResult::SCHEMA, &result)?;
         } else if common.json {
-            say_result(MountResult::SCHEMA, &result)?;
+            print_result(MountResult::SCHEMA, &result)?;
         } else if !common.quiet {
             let document = Document::new(provenance::run(wall.elapsed()), result);
-            say(&text::render(&document.report(), common.color.style()))?;
+            print_text(&text::render(&document.report(), common.color.style()))?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -162,7 +164,7 @@ impl Mount {
     fn mounted(&self, common: &Common) -> Result<Mounted> {
         let options = self.options(common)?;
         let mut progress = Progress::new(None, common.quiet);
-        progress.set(0, || format!("looking at the files in {}", self.backing.display()))?;
+        progress.set(0, || format!("scanning the files in {}", self.backing.display()))?;
         match mount(&self.backing, &self.dir, &options) {
             Err(sakiyomi_mount::Error::Interrupted) => Err(Interrupted.into()),
             mounted => Ok(mounted?),
@@ -175,7 +177,7 @@ impl Mount {
             Some(piece) => {
                 ensure!(
                     piece.0 >= BLOCK_BYTES && piece.0.is_multiple_of(BLOCK_BYTES),
-                    "--fragment {piece}: pieces are made of blocks; give a multiple of 4KiB"
+                    "--fragment {piece}: a piece consists of blocks; give a multiple of 4KiB"
                 );
                 Placement::Scattered { piece: piece.0 / BLOCK_BYTES }
             }
@@ -196,13 +198,16 @@ impl Mount {
         })
     }
 
-    fn behind(&self, drive: &str, common: &Common) -> Result<Behind> {
+    fn behind(&self, drive: &str, common: &Common) -> Result<EmulatedStorage> {
         if drive == "fixed" || drive.starts_with("fixed:") {
-            ensure!(self.set.is_empty(), "--set is for hard disks; write the figures of {drive} behind it");
-            return Ok(Behind::Fixed(drive.parse()?));
+            ensure!(
+                self.set.is_empty(),
+                "--set is for hard disks; write the figures of {drive} in --drive, such as fixed:latency=10ms"
+            );
+            return Ok(EmulatedStorage::Fixed(drive.parse()?));
         }
         let drive = DriveArgs { drive: drive.to_owned(), set: self.set.clone() };
-        Ok(Behind::Drive(Box::new(drive.spec(common)?)))
+        Ok(EmulatedStorage::Drive(Box::new(drive.spec(common)?)))
     }
 
     /// Waits for the end of the mount, and reports its state each second.
@@ -228,9 +233,9 @@ impl Mount {
             rates.tell(mounted, &now);
             *before = now;
             if self.stats && common.json {
-                say_line("sakiyomi.mount_second/1", &second)?;
+                print_result_line("sakiyomi.mount_second/1", &second)?;
             } else if self.stats {
-                say(&second.in_words())?;
+                print_text(&second.describe())?;
             }
             if let Some(failure) = mounted.recording_failure().filter(|_| !told) {
                 told = true;
@@ -253,7 +258,7 @@ impl RatesTold {
         if mounted.is_buffered() && !self.buffered {
             self.buffered = true;
             note(
-                "warning: files are read and written through the page cache, as their file system does not do without: what is in it is answered sooner than a disk would",
+                "warning: the file system does not support direct I/O, so files are read and written through the page cache: accesses to cached data take less time than on a disk",
             );
         }
         // Without owners of rates no rate can be lost.
@@ -265,10 +270,10 @@ impl RatesTold {
         self.bypass = bypass.is_some();
         match bypass {
             Some(Bypass { device, requests_per_s, share_ratio }) => note(&format!(
-                "warning: {device} is used past the mount, {requests_per_s:.0} requests a second, {:.0} % of all: rates cannot be kept",
+                "warning: {requests_per_s:.0} requests per second to {device} bypass the mount, {:.0} % of all: rates cannot be kept",
                 share_ratio * 100.0
             )),
-            None => note("the disk is not used past the mount any more, or nobody has a rate"),
+            None => note("no requests bypass the mount any more, or no process has a rate"),
         }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi probe . --op read,write,mix:70 --method pread:4,uring:8
 ";
 
-/// Measure methods of I/O: throughput, CPU time, and whether the storage or the CPU is the limit.
+/// Measure I/O methods: throughput, CPU time, and whether the storage or the CPU is the limit.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Methods: read (one I/O thread), pread:N (N threads), aio:N (Linux AIO), uring:N (io_uring), \
@@ -44,7 +44,7 @@ uring-sqpoll:N (a kernel thread polls), mmap:N and populate:N (N mappings), null
 In a directory, probe uses an unnamed test file of its own, which leaves nothing behind. It only ever writes to test files \
 of its own, and only reads other files and block devices. Buffered writes are measured until their data is on the device.
 The calibration, which cost models load, is saved in $XDG_STATE_HOME/sakiyomi/calibration (or \
-~/.local/state/sakiyomi/calibration), one file for each device; `sakiyomi doctor` tells where the last one is."
+~/.local/state/sakiyomi/calibration), one file for each device; `sakiyomi doctor` prints the location of the last one."
 )]
 pub(crate) struct Probe {
     /// A file or block device to read, or a directory for a test file to read and write
@@ -53,7 +53,7 @@ pub(crate) struct Probe {
     /// Also measure a target that only the CPU limits
     #[arg(long, value_enum, value_name = "TARGET", value_delimiter = ',')]
     on: Vec<On>,
-    /// Methods of I/O, with N requests in flight (see below)
+    /// I/O methods, with N requests in flight (see below)
     #[arg(
         long,
         value_name = "LIST",
@@ -71,16 +71,16 @@ pub(crate) struct Probe {
     /// Bypass the page cache [default, if the file system supports it]
     #[arg(long)]
     direct: bool,
-    /// Use the page cache, which is emptied of the file before each run
+    /// Use the page cache, and evict the file from it before each run
     #[arg(long)]
     buffered: bool,
-    /// Use the page cache, which is filled with the file before each run
+    /// Use the page cache, and load the file into it before each run
     #[arg(long)]
     cached: bool,
     /// Kinds of memory to read into or write from
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_value = "best,ordinary")]
     buffers: Vec<Memory>,
-    /// Take blocks at random offsets
+    /// Access blocks at random offsets
     #[arg(long)]
     random: bool,
     /// Size of test files
@@ -92,13 +92,13 @@ pub(crate) struct Probe {
     /// Number of runs of each case; the runs of all cases are interleaved
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     repetitions: u64,
-    /// Leave out the control runs: faster, but no case can be found storage-bound
+    /// Skip the control runs: faster, but no case can be found to be storage-bound
     #[arg(long, alias = "no-rivals")]
     no_control_runs: bool,
     /// Seed of the order of runs and of random offsets
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Save the calibration of all targets to this file, and not in the usual place
+    /// Save the calibration of all targets to this file instead of the default location
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
     /// Write result.json, report.html, report.md, calibration.json and the charts to this directory
@@ -117,7 +117,7 @@ enum On {
     Loop,
 }
 
-/// As `--buffers` names it.
+/// Values of `--buffers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Memory {
     /// Huge pages, registered if the method supports it.
@@ -166,11 +166,11 @@ impl Probe {
         );
         let (least, most) = (Bytes(512), Bytes(2 << 30));
         if let Some(block) = self.block.iter().find(|block| !(least..=most).contains(block)) {
-            bail!("--block {block}: a request has from 512 bytes to 2GiB");
+            bail!("--block {block}: give a request size from 512 bytes to 2GiB");
         }
         let (size, smallest) = (self.size, self.block.iter().min().copied().unwrap_or(least));
         let makes_file = !self.on.is_empty() || self.path.as_ref().is_some_and(|path| path.is_dir());
-        ensure!(size.0 > 0, "--size 0: a test file of nothing cannot be read; give a size such as 1GiB");
+        ensure!(size.0 > 0, "--size 0: an empty test file cannot be read; give a size such as 1GiB");
         ensure!(
             !makes_file || smallest <= size,
             "--size {size}: the test file would hold no block of {smallest}; give a larger one or smaller blocks"
@@ -260,7 +260,7 @@ impl Probe {
         let mut progress = Progress::new(Some(self.size.0), common.quiet);
         let mut watch = |written| {
             progress
-                .set(written, || "making a test file".to_owned())
+                .set(written, || "creating a test file".to_owned())
                 .map_err(|Interrupted| Error::Interrupted)
         };
         target(&mut watch).map_err(unless_interrupted)
@@ -314,7 +314,10 @@ impl Probe {
             replace(&mut states, CacheState::Direct, CacheState::Cold);
         }
         if target.in_memory && states.contains(&CacheState::Cold) {
-            notes.push(format!("{}: it lies in the page cache, which is never cold.", target.name));
+            notes.push(format!(
+                "{}: the target is in memory, so it was measured cached instead of uncached.",
+                target.name
+            ));
             replace(&mut states, CacheState::Cold, CacheState::Cached);
         }
         states
@@ -370,7 +373,7 @@ fn save(calibration: &Calibration, common: &Common) {
     let Some(directory) = default_directory() else { return };
     let saved = || -> Result<()> {
         std::fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+            .with_context(|| format!("cannot create the directory {}", directory.display()))?;
         calibration.by_device().into_iter().try_for_each(|mut device| {
             let path = directory.join(device.file_name());
             // A file that is damaged or of another version is replaced.

@@ -28,12 +28,12 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Repeat the experiments of the papers.
 #[derive(Debug, Args)]
 pub(crate) struct Reproduce {
-    /// The papers; all of them if none is named
+    /// Papers whose experiments to repeat [default: all]
     papers: Vec<PaperName>,
-    /// Run few settings and seeds: a minute or two on two cores. This is the default
+    /// Run few settings and seeds, in a minute or two on two cores (the default)
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Run all settings, with as many repetitions as in the papers: an hour on two cores
+    /// Run all settings, with as many repetitions as in the papers, in an hour on two cores
     #[arg(long)]
     full: bool,
     /// Write result.json, report.html, report.md and the charts to this directory; simulations that an interrupted run has

@@ -22,7 +22,7 @@ use sakiyomi_prefetch::follow::{Options, Summary, follow};
 use sakiyomi_report::{Document, Report, Reported, text};
 
 use crate::child;
-use crate::console::{Common, complain, note, note_json};
+use crate::console::{Common, note, note_pretty_json, print_error};
 use crate::output::{OutDir, Overwrite};
 use crate::provenance;
 use result::Asked;
@@ -42,13 +42,13 @@ const SUMMARY_TIMEOUT: Duration = Duration::from_secs(4);
 /// Run a command and prefetch the files it reads.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The command runs unmodified: its standard streams, signals, terminal and exit code are its own, and it goes on \
-        alone if sakiyomi is killed. The exit code is that of the command; 125 if sakiyomi fails, 126 if the command cannot \
-        be executed, 127 if it is not found. Standard output belongs to the command, so the report and the object of --json \
-        go to standard error."
+    after_help = "The command runs unmodified: its standard streams, signals, terminal and exit code are its own, and \
+        it continues if sakiyomi is killed. The exit code is that of the command; 125 if sakiyomi fails, 126 \
+        if the command cannot be executed, 127 if it is not found. Standard output belongs to the command, \
+        so the report and the object of --json go to standard error."
 )]
 pub(crate) struct Run {
-    /// Prefetch distance: as far as it helps (auto), or always this far
+    /// Prefetch distance: adapted to the program (auto), or a fixed size
     #[arg(long, value_name = "auto|SIZE", default_value = "auto")]
     limit: Distance,
     /// Size of a prefetching read with a fixed --limit [default: a quarter of it]
@@ -57,7 +57,7 @@ pub(crate) struct Run {
     /// Maximum memory to prefetch into [default: a quarter of the available memory, and half of what the control group has left]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
-    /// Watch without prefetching, and report what would help; reads up to 16 MiB again at the end to measure the storage
+    /// Observe without prefetching, and report what prefetching would save; re-reads up to 16 MiB at the end to measure the storage
     #[arg(long)]
     dry_run: bool,
     /// Print the report even if standard error is not a terminal
@@ -76,7 +76,7 @@ pub(crate) struct Run {
     command: Vec<OsString>,
 }
 
-/// As `--limit` says it.
+/// Value of `--limit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Distance {
     Auto,
@@ -102,7 +102,7 @@ impl Run {
     fn followed(&self, common: &Common) -> Result<ExitCode> {
         let options = self.options()?;
         let out = self.overwrite.out(self.out.as_deref(), &[])?;
-        let signals = Signals::hold().context("cannot hold signals back")?;
+        let signals = Signals::hold().context("cannot block signals")?;
         let begun = Instant::now();
         if let Some(process) = self.pid {
             let follower = Follower::start(process, options)?;
@@ -113,10 +113,10 @@ impl Run {
         }
         let running = Running::start(&self.command, &signals)?;
         let follower = Follower::start(running.number(), options);
-        running.wait(&signals).context("cannot wait for the program, which goes on alone")?;
+        running.wait(&signals).context("cannot wait for the program, which continues on its own")?;
         let elapsed = begun.elapsed();
         let summary = follower.and_then(|follower| follower.finish());
-        let end = running.end().context("the program has ended, and its status is not known")?;
+        let end = running.end().context("the program has ended, but its exit status is unknown")?;
         self.tell(summary, elapsed, Some(end), out.as_ref(), common);
         Ok(child::end_as(end.status))
     }
@@ -148,17 +148,17 @@ impl Run {
     ) {
         let summary = match summary {
             Ok(summary) => summary,
-            Err(error) => return complain(&format!("{error:#}; the program has gone on alone")),
+            Err(error) => return print_error(&format!("{error:#}; the program has continued on its own")),
         };
         let result = result::result(self.asked(), &summary, elapsed, end);
         let document = Document::new(provenance::run(elapsed), result);
         if let Some(out) = out
             && let Err(error) = out.write_report(&document)
         {
-            complain(&format!("{error:#}"));
+            print_error(&format!("{error:#}"));
         }
         if common.json {
-            note_json(&document);
+            note_pretty_json(&document);
         } else if self.report || self.dry_run || !common.quiet && io::stderr().is_terminal() {
             // The elapsed time is among the figures, and the reader knows the machine.
             let report = Report { runs: Vec::new(), ..document.report() };
@@ -172,7 +172,7 @@ impl Run {
             None => self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         };
         let limit = match self.limit {
-            Distance::Auto => "as far as pays".to_owned(),
+            Distance::Auto => "adapted to the program".to_owned(),
             Distance::Fixed(limit) => format!("{limit}"),
         };
         Asked { program, limit, dry_run: self.dry_run }
@@ -205,6 +205,6 @@ impl Follower {
         self.stop.store(true, Ordering::Release);
         self.thread.unpark();
         let summary = self.summary.recv_timeout(SUMMARY_TIMEOUT);
-        summary.context("following has failed")?
+        summary.context("following the program has failed")?
     }
 }

@@ -39,7 +39,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
       --repetitions 50
 ";
 
-/// Experiments in virtual time.
+/// Run experiments in virtual time.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run an experiment: programs, page cache, prefetching, regulation and a drive together
@@ -52,13 +52,13 @@ pub(crate) enum Command {
 pub(crate) struct RunCommand {
     /// The experiment, a TOML file
     file: PathBuf,
-    /// Values to try for a key, in place of the file's; may be repeated: all combinations are run
+    /// Values to try for a key, instead of the file's; may be repeated: all combinations are run
     #[arg(long, value_name = "KEY=A,B,…")]
     vary: Vec<String>,
-    /// Seed of everything random, in place of the file's
+    /// Seed of the random numbers, instead of the file's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Number of runs of each point, each with the next seed, in place of the file's
+    /// Number of runs of each point, each with the next seed, instead of the file's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: Option<u32>,
     /// Write result.json, report.html, report.md and the charts to this directory
@@ -84,7 +84,7 @@ struct Combination {
     scenario: Scenario,
 }
 
-/// What one run is made of, as TOML: two points without prefetching that are alike are run once.
+/// The settings of one run, as TOML. Equal points without prefetching are run once.
 type Key = String;
 
 impl RunCommand {
@@ -117,7 +117,7 @@ impl RunCommand {
 
     fn scenario(&self) -> Result<Scenario> {
         let name = self.file.display().to_string();
-        let hint = "scenarios/ has some, and docs/reference/scenario.md says what is in one";
+        let hint = "scenarios/ has examples, and docs/reference/scenario.md describes the format";
         let text = read_text(&self.file, "the experiment", hint)?;
         let mut scenario = Scenario::from_toml(&text, &name)?;
         if let Some(seed) = self.seed {
@@ -129,7 +129,8 @@ impl RunCommand {
         Ok(scenario)
     }
 
-    /// What is varied: the file's keys, with the values of the command line where that has some, and then its others.
+    /// Returns the varied keys: those of the file, with values from the command line if it has any, then
+    /// those of the command line alone.
     fn varied(&self, base: &Scenario) -> Result<Vec<(String, Vec<String>)>> {
         let mut varied: Vec<(String, Vec<String>)> = base.vary.clone().into_iter().collect();
         for (key, values) in vary::parse(&self.vary, "memory.size=256MiB,1GiB")? {
@@ -143,7 +144,7 @@ impl RunCommand {
     }
 }
 
-/// How deep a key lies in the table: what varies fastest is side by side there.
+/// Returns how deep a key lies in the table: what varies fastest is side by side there.
 fn depth(key: &str) -> u32 {
     match key {
         "prefetch.limit" => 2,
@@ -170,7 +171,7 @@ impl Definition for ScenarioDefinition {
     const PARTS: &'static [(&'static str, &'static str)] = &[
         ("experiment", "the experiment, its seed or its repetitions"),
         ("drives", "a drive"),
-        ("varied", "what is varied"),
+        ("varied", "the varied keys"),
     ];
 }
 
@@ -229,14 +230,14 @@ fn combinations(base: &Scenario, varied: &[(String, Vec<String>)]) -> Result<Vec
     if let Some((key, _)) = varied.iter().find(|(_, values)| values.is_empty()) {
         bail!("[vary] {key}: there are no values; name one or more");
     }
-    // What was published and what is varied is no part of a single run.
+    // A single run has neither published figures nor varied keys.
     let alone = Scenario { vary: BTreeMap::new(), ..base.clone() };
     let all = vary::combinations(&alone, varied, |scenario, key, value| Ok(scenario.set(key, value)?))?;
     all.iter().try_for_each(|(_, scenario)| scenario.check())?;
     Ok(all.into_iter().map(|(values, scenario)| Combination { values, scenario }).collect())
 }
 
-/// The same without prefetching. How it would have been done does not matter then.
+/// Returns the scenario without prefetching, with the default settings of the prefetcher.
 fn plain(scenario: &Scenario) -> Scenario {
     let mut plain = scenario.clone();
     plain.prefetch =
@@ -269,7 +270,7 @@ fn explore(
     Ok(by_key)
 }
 
-/// The repetition that took the shortest time, as in table 3 of the paper.
+/// Returns the repetition that took the shortest time, as in table 3 of the paper.
 fn shortest(runs: &[Outcome]) -> &Outcome {
     runs.iter().min_by_key(|outcome| outcome.elapsed).expect("there is at least one repetition")
 }
@@ -298,7 +299,7 @@ fn drive<'a>(scenario: &Scenario, drives: &'a Drives) -> Option<&'a DriveSpec> {
     scenario.drive.model.as_ref().map(|name| &drives[name])
 }
 
-/// What the files lie on, in any of the combinations.
+/// Returns the names of the drives of all combinations.
 fn drive_names(combinations: &[Combination], drives: &Drives) -> String {
     let mut names: Vec<String> = Vec::new();
     for Combination { scenario, .. } in combinations {

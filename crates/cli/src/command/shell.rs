@@ -9,7 +9,7 @@ use clap_complete::Shell;
 
 use super::Cli;
 use crate::completion;
-use crate::console::say;
+use crate::console::print_text;
 use crate::manual;
 use crate::output::OutDir;
 
@@ -34,7 +34,7 @@ pub(crate) struct Completions {
 
 impl Completions {
     pub(crate) fn run(&self) -> Result<ExitCode> {
-        say(&completion::script(self.shell, Cli::command())?)?;
+        print_text(&completion::script(self.shell, Cli::command())?)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -63,7 +63,7 @@ impl Man {
         let page = pages.iter().find(|page| page.file_name == name).with_context(|| {
             format!("there is no command `{}`; `sakiyomi --help` lists them", self.command.join(" "))
         })?;
-        say(&String::from_utf8_lossy(&page.text))?;
+        print_text(&String::from_utf8_lossy(&page.text))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -97,10 +97,10 @@ fn parse_chunking(text: &str) -> Result<Chunking> {
             Ok(Chunking::Bytes(bytes))
         }
         "commands" => {
-            let commands: u64 = size.parse().context("the number of commands is no whole number")?;
+            let commands: u64 = size.parse().context("the number of commands is not a whole number")?;
             anyhow::ensure!(commands > 0, positive);
             Ok(Chunking::Commands(commands))
         }
-        _ => anyhow::bail!("a chunk is made by time, bytes or commands, not by `{kind}`"),
+        _ => anyhow::bail!("a chunk is given in time, bytes or commands, not in `{kind}`"),
     }
 }

@@ -32,7 +32,7 @@ pub(crate) enum Stream {
     /// Run a pipeline from a file, moving its operators between cores as the rate changes
     #[command(help_template = HELP, before_help = run::EXAMPLES)]
     Run(run::Run),
-    /// Plan which operators share a core at a rate: latency, utilisation, and the highest rate that the cores hold
+    /// Plan which operators share a core at a rate: latency, utilization, and the highest rate that the cores hold
     #[command(help_template = HELP, before_help = plan::EXAMPLES)]
     Plan(plan::Plan),
     /// Simulate a pipeline on machines with more and more cores: latency, overflow, and the planner's choice
@@ -41,7 +41,7 @@ pub(crate) enum Stream {
     /// Export a pipeline, with the state of a snapshot, to be continued by another engine
     #[command(help_template = HELP, before_help = export::EXAMPLES)]
     Export(export::Export),
-    /// Measure what it costs to hand a tuple from core to core, for plans
+    /// Measure the cost of passing a tuple between cores, for plans
     #[command(help_template = HELP, before_help = topology::EXAMPLES)]
     Topology(topology::Topology),
 }

@@ -85,7 +85,7 @@ impl Sweep {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The points of some combinations, each by itself.
+    /// Returns the points of some combinations, each by itself.
     fn compute(
         &self,
         drives: &[(Vec<String>, DriveSpec)],
@@ -103,7 +103,7 @@ impl Sweep {
         Ok((tried.into_iter().map(|tried| tried.point).collect(), effort))
     }
 
-    fn point(&self, values: &[String], spec: &DriveSpec) -> Result<Tried> {
+    fn point(&self, values: &[String], spec: &DriveSpec) -> Result<SimulatedPoint> {
         // Chunks are not asked for: one for the whole run.
         let whole = Chunking::Commands(u64::MAX);
         let mut silent = Progress::new(None, true);
@@ -120,7 +120,7 @@ impl Sweep {
             idle_ratio: summary.usage.time.idle.0 as f64 / simulated.0.max(1) as f64,
             ..SweepPoint::default()
         };
-        Ok(Tried { point, commands: summary.tally.counts.commands, simulated })
+        Ok(SimulatedPoint { point, commands: summary.tally.counts.commands, simulated })
     }
 }
 
@@ -128,7 +128,7 @@ impl Sweep {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SweepDefinition {
     trace: String,
-    /// That of the trace; `None` of a run that is not divided.
+    /// Content of the trace; `None` if the run is not divided into shards.
     content: Option<Content>,
     /// How the trace is read and replayed.
     workload: String,
@@ -147,7 +147,7 @@ impl Definition for SweepDefinition {
         ("workload", "how the trace is read and replayed"),
         ("settings", "the settings of the drive"),
         ("drive", "the drive"),
-        ("varied", "what is varied"),
+        ("varied", "the varied keys"),
     ];
 }
 
@@ -169,7 +169,7 @@ fn out_dir((path, overwrite): (Option<&Path>, Overwrite)) -> Result<Option<OutDi
     overwrite.out(path, &["points.parquet", "points.csv"])
 }
 
-/// The varied values of each point, and its drive.
+/// Returns the varied values of each point, and its drive.
 fn drives(spec: &DriveSpec, varied: &[(String, Vec<String>)]) -> Result<Vec<(Vec<String>, DriveSpec)>> {
     vary::combinations(spec, varied, |drive, key, value| Ok(drive.set(key, value)?))
 }
@@ -223,7 +223,7 @@ fn mark_same_drives(
 }
 
 /// One combination, simulated.
-struct Tried {
+struct SimulatedPoint {
     point: SweepPoint,
     commands: u64,
     simulated: Nanos,

@@ -14,7 +14,7 @@ use sakiyomi_trace::{DeviceMap, Format, Record, Trace as Records};
 use serde::Serialize;
 
 use crate::args::{HELP, TraceArgs};
-use crate::console::{Common, say, say_result};
+use crate::console::{Common, print_result, print_text};
 use crate::progress::Progress;
 use crate::simulation::trace_size;
 use destination::DestinationArgs;
@@ -108,9 +108,9 @@ impl InfoArgs {
         let info = collector.finish();
         if common.json {
             let result = InfoDocument { trace: trace.name(), format: trace.format().name(), info: &info };
-            return say_result("sakiyomi.trace_info/1", &result);
+            return print_result("sakiyomi.trace_info/1", &result);
         }
-        say(&described(trace.name(), trace.format(), &info))
+        print_text(&described(trace.name(), trace.format(), &info))
     }
 }
 
@@ -157,7 +157,7 @@ fn described(name: &str, format: Format, info: &Info) -> String {
         ),
     );
     line("footprint", number::bytes(info.footprint_bytes));
-    line("reaches to", number::bytes(info.highest_end_bytes));
+    line("highest address", number::bytes(info.highest_end_bytes));
     for (key, times) in [
         ("inter-arrival", &info.inter_arrival_ns),
         ("think time", &info.think_ns),
@@ -217,8 +217,8 @@ fn formats(common: &Common) -> Result<()> {
     if common.json {
         let all = Format::ALL
             .map(|format| serde_json::json!({ "name": format.name(), "description": format.description() }));
-        return say_result("sakiyomi.trace_formats/1", &all);
+        return print_result("sakiyomi.trace_formats/1", &all);
     }
     let lines = Format::ALL.map(|format| format!("{:<20} {}\n", format.name(), format.description()));
-    say(&lines.concat())
+    print_text(&lines.concat())
 }

@@ -21,7 +21,7 @@ use crate::output::Overwrite;
 use crate::progress::Progress;
 use crate::provenance::simulation_run;
 use crate::simulation::trace_size;
-use result::{Replayed, judged};
+use result::{BothReplays, judged};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi validate cheetah9LP.trace.gz --drive cheetah.toml --out report
@@ -34,10 +34,10 @@ pub(crate) const EXAMPLES: &str = "Examples:
 pub(crate) struct Validate {
     #[command(flatten)]
     measurement: MeasurementArgs,
-    /// Judge only requests issued at this time or later; all are replayed, so that the drive's state is right
+    /// Compare only requests issued at this time or later; earlier ones are replayed to warm up the drive
     #[arg(long, value_name = "TIME", default_value = "0")]
     from: Nanos,
-    /// Judge only requests issued before this time
+    /// Compare only requests issued before this time
     #[arg(long, value_name = "TIME")]
     until: Option<Nanos>,
     /// Write result.json, report.html, report.md and the charts to this directory
@@ -60,7 +60,7 @@ impl Validate {
             let (from, bound) = (duration(self.from.0), duration(until.0));
             ensure!(
                 self.from < until,
-                "--from ({from}) is not before --until ({bound}): nothing lies between"
+                "--from ({from}) is not before --until ({bound}): no request is issued between them"
             );
         }
         let args = &self.measurement;
@@ -86,13 +86,13 @@ impl Validate {
         step("replayed freely")?;
         let free = free(drive()?, requests, measurement.pace);
         step("judged")?;
-        let figures = judged(&Replayed { measured: requests, free, anchored }, part);
+        let figures = judged(&BothReplays { measured: requests, free, anchored }, part);
         drop(progress);
         let result = ValidateResult {
             trace: measurement.trace.clone(),
             drive: spec.name,
             settings: args.drive.set.clone(),
-            replay: args.in_words(measurement.in_words()),
+            replay: args.describe(measurement.describe()),
             from_ns: self.from.0,
             until_ns: self.until.map(|until| until.0),
             ..figures

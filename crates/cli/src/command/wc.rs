@@ -18,7 +18,7 @@ use sakiyomi_os::ctype::Characters;
 use sakiyomi_text::count::{Counter, Wanted};
 use serde_json::{Value, json};
 
-use crate::console::{Common, complain, say_json};
+use crate::console::{Common, print_error, print_pretty_json};
 use crate::reading::{self, ReadingArgs, plainly};
 use count::{Counted, Tool};
 use lines::{Lines, Shown, add};
@@ -82,8 +82,8 @@ impl Wc {
             // Distinguishes errors of standard output from those of files.
             match error.downcast_ref::<io::Error>() {
                 Some(error) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
-                Some(error) => complain(&format!("wc: write error: {}", plainly(error))),
-                None => complain(&format!("wc: {error:#}")),
+                Some(error) => print_error(&format!("wc: write error: {}", plainly(error))),
+                None => print_error(&format!("wc: {error:#}")),
             }
             ExitCode::FAILURE
         }))
@@ -112,7 +112,12 @@ impl Wc {
         };
         if output.common.json {
             let result = json!({ "files": sum.files, "total": lines.shown.in_json(figures) });
-            return say_json(&reading::document("sakiyomi.wc/1", &sum.counted.report, elapsed, result));
+            return print_pretty_json(&reading::document(
+                "sakiyomi.wc/1",
+                &sum.counted.report,
+                elapsed,
+                result,
+            ));
         }
         if wants_total {
             lines.print(figures, output.each.then(|| OsStr::new("total")))?;
@@ -154,9 +159,7 @@ fn counter(shown: &Shown) -> Result<Counter> {
     let wanted = Wanted { words: shown.words, chars: shown.chars, columns: shown.max_line_length };
     let posix = std::env::var_os("POSIXLY_CORRECT").is_some();
     let Some(counter) = Counter::new(Arc::new(characters), wanted, !posix) else {
-        bail!(
-            "the locale's characters are {encoding:?}, which are not known here; set LC_ALL to C or to a UTF-8 locale"
-        )
+        bail!("the locale's encoding {encoding:?} is not supported; set LC_ALL to C or to a UTF-8 locale")
     };
     Ok(counter)
 }

@@ -10,15 +10,15 @@ use sakiyomi_trace::{Format, OutFormat};
 use serde_json::Value;
 
 use super::target::{Place, Target};
-use super::{Also, Answer, Candidate};
+use super::{Candidate, Candidates, ShellNames};
 
 /// Commands on tables, whose formats differ from those of traces.
 const TABLES: [&str; 4] = ["sort", "join", "aggregate", "query"];
 
 /// Returns all completions of a target, not yet filtered by the beginning of the word.
-pub(super) fn of(target: &Target<'_>, words: &[String]) -> Answer {
+pub(super) fn of(target: &Target<'_>, words: &[String]) -> Candidates {
     match target.place {
-        Place::Option => Answer { also: Also::Nothing, candidates: options(target.command) },
+        Place::Option => Candidates { also: ShellNames::Nothing, candidates: options(target.command) },
         Place::Value { option, prefix } => {
             let value = &target.current[prefix.len()..];
             let mut answer = of_argument(target, option, 0, value, words);
@@ -27,13 +27,13 @@ pub(super) fn of(target: &Target<'_>, words: &[String]) -> Answer {
         }
         Place::Positional { argument, index } => {
             let mut candidates = below(target.command);
-            let mut also = Also::Nothing;
+            let mut also = ShellNames::Nothing;
             if let Some(argument) = argument {
                 let answer = of_argument(target, argument, index, target.current, words);
                 candidates.extend(answer.candidates);
                 also = answer.also;
             }
-            Answer { also, candidates }
+            Candidates { also, candidates }
         }
     }
 }
@@ -59,14 +59,20 @@ fn options(command: &Command) -> Vec<Candidate> {
 }
 
 /// Returns completions of the `index`-th word of an argument.
-fn of_argument(target: &Target<'_>, argument: &Arg, index: usize, value: &str, words: &[String]) -> Answer {
-    let only = |candidates| Answer { also: Also::Nothing, candidates };
+fn of_argument(
+    target: &Target<'_>,
+    argument: &Arg,
+    index: usize,
+    value: &str,
+    words: &[String],
+) -> Candidates {
+    let only = |candidates| Candidates { also: ShellNames::Nothing, candidates };
     match (argument.get_id().as_str(), target.path.as_str()) {
         ("drive", "mount") => {
             let fixed = Candidate::new("fixed:", "latency=TIME,parallel=N,… : a device without a mechanism");
-            Answer { also: Also::Files, candidates: drives().chain([fixed]).collect() }
+            Candidates { also: ShellNames::Files, candidates: drives().chain([fixed]).collect() }
         }
-        ("drive", _) => Answer { also: Also::Files, candidates: drives().collect() },
+        ("drive", _) => Candidates { also: ShellNames::Files, candidates: drives().collect() },
         ("vary", "scenario run") => only(scenario_keys(value, words)),
         ("set", _) => only(drive_keys("", value, false)),
         ("vary", _) => only(drive_keys("", value, true)),
@@ -86,19 +92,21 @@ fn of_argument(target: &Target<'_>, argument: &Arg, index: usize, value: &str, w
         ("arrival", _) => only(kinds(&["closed:", "every:", "poisson:", "bursty:"])),
         ("limit", "run") => only(vec![Candidate::new("auto", "As far as it helps")]),
         ("command", "man") => only(below_named(target.program, &target.operands)),
-        ("command", _) => only(Vec::new()).with(if index == 0 { Also::Commands } else { Also::Files }),
+        ("command", _) => {
+            only(Vec::new()).with(if index == 0 { ShellNames::Commands } else { ShellNames::Files })
+        }
         _ => closed_set(argument, value),
     }
 }
 
-impl Answer {
-    fn with(self, also: Also) -> Answer {
-        Answer { also, ..self }
+impl Candidates {
+    fn with(self, also: ShellNames) -> Candidates {
+        Candidates { also, ..self }
     }
 }
 
 /// Returns the values that clap knows, or paths if the argument's name implies a path.
-fn closed_set(argument: &Arg, value: &str) -> Answer {
+fn closed_set(argument: &Arg, value: &str) -> Candidates {
     let known = argument.get_value_parser().possible_values();
     let known = known.filter(|_| argument.get_action().takes_values());
     let candidates: Vec<Candidate> = known
@@ -115,15 +123,15 @@ fn closed_set(argument: &Arg, value: &str) -> Answer {
     let names = argument.get_value_names().unwrap_or_default();
     let any_is = |wanted: &[&str]| names.iter().any(|name| wanted.contains(&name.as_str()));
     let also = if any_is(&["DIR", "BACKING"]) {
-        Also::Directories
+        ShellNames::Directories
     } else if any_is(&["FILE", "FILE.toml", "FILE.diskspecs", "TRACE", "INTO", "PATH", "A", "B", "PATTERN"])
         && argument.get_id() != "regexp"
     {
-        Also::Files
+        ShellNames::Files
     } else {
-        Also::Nothing
+        ShellNames::Nothing
     };
-    Answer { also, candidates }
+    Candidates { also, candidates }
 }
 
 /// Returns candidates for the last of several comma-separated values.
@@ -201,7 +209,7 @@ fn scenario_keys(value: &str, words: &[String]) -> Vec<Candidate> {
     for (group, names) in &scenario.case {
         let key = format!("case.{group}=");
         match value.strip_prefix(&key) {
-            None => keys.push(Candidate::new(key, "keys that are set together")),
+            None => keys.push(Candidate::new(key, "table of keys that are set together")),
             Some(typed) => {
                 let names = names.keys().map(|name| Candidate::new(name, "")).collect();
                 let with_key = |name: Candidate| Candidate { word: format!("{key}{}", name.word), ..name };

@@ -30,7 +30,7 @@ impl Content {
         let metadata = fs::metadata(path).with_context(cannot_read)?;
         ensure!(
             metadata.is_file(),
-            "--shard: {} is not a regular file, which all shards can read alike; give a file",
+            "--shard: {} is not a regular file, so that shards may read different content; give a file",
             path.display()
         );
         let mut file = File::open(path).with_context(cannot_read)?;

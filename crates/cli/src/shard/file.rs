@@ -55,7 +55,7 @@ impl ShardFile {
         );
         overwrite.allows(path)?;
         fs::create_dir_all(directory)
-            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+            .with_context(|| format!("cannot create the directory {}", directory.display()))?;
         Ok(ShardFile { path: path.to_owned(), file: OutFile::create(path)? })
     }
 

@@ -18,7 +18,7 @@ pub(crate) struct ShardSet {
 }
 
 impl ShardSet {
-    /// The shards at `paths`: files, and directories, of which all shards are meant. `parts` are those of the
+    /// Returns the shards at `paths`: files, and directories, of which all shards are meant. `parts` are those of the
     /// definitions of all commands.
     ///
     /// # Errors
@@ -48,12 +48,12 @@ impl ShardSet {
         Ok(ShardSet { files, header })
     }
 
-    /// The command that made the shards.
+    /// Returns the command that made the shards.
     pub(crate) fn command(&self) -> &str {
         &self.header.command
     }
 
-    /// The definition of the run, all its points in their order, and what they took.
+    /// Returns the definition of the run, all its points in their order, and what they took.
     ///
     /// # Errors
     /// If a file cannot be read, has been cut off or damaged.
@@ -79,7 +79,7 @@ impl ShardSet {
 }
 
 impl Effort {
-    /// The effort of two parts of a run.
+    /// Returns the effort of two parts of a run.
     fn with(self, other: &Effort) -> Effort {
         Effort {
             wall_ns: self.wall_ns.saturating_add(other.wall_ns),
@@ -90,7 +90,7 @@ impl Effort {
     }
 }
 
-/// The files at `paths`, those of a directory in the order of their names.
+/// Returns the files at `paths`, those of a directory in the order of their names.
 fn files_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
@@ -160,7 +160,7 @@ fn all_once(files: &[(Shard, PathBuf)], count: u32) -> Result<()> {
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let (last, is) = (&files[files.len() - 1].1, if missing.len() == 1 { "is" } else { "are" });
     bail!(
-        "shard {}{more} {is} missing beside {}; run what is missing with --shard, or name its file",
+        "shard {}{more} {is} missing beside {}; run the missing shards with --shard, or name their files",
         named.join(", "),
         last.display()
     )

@@ -196,7 +196,9 @@ impl OutputFormat {
             (None, Format::Parquet) | (Some(Compressed::Snappy), Format::Parquet) => Compression::Snappy,
             (None | Some(Compressed::None), _) => Compression::None,
             (Some(_), Format::Csv) => {
-                anyhow::bail!("--compression: CSV is not compressed; leave it out, or name another --format")
+                anyhow::bail!(
+                    "--compression: CSV is not compressed; remove the option, or name another --format"
+                )
             }
             (Some(Compressed::Snappy), _) => {
                 anyhow::bail!(
@@ -223,7 +225,7 @@ fn format_of_name(path: &Path) -> Result<Format> {
         "arrows" => Format::ArrowStream,
         "csv" => Format::Csv,
         _ => anyhow::bail!(
-            "{}: the name does not tell the format; let it end in .parquet, .arrow, .arrows or .csv, or give --format",
+            "{}: the format does not follow from the name; use the extension .parquet, .arrow, .arrows or .csv, or give --format",
             path.display()
         ),
     })

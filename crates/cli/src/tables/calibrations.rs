@@ -17,7 +17,7 @@ use sakiyomi_query::statement::Destination;
 pub(crate) struct DeviceCalibrations(Vec<Calibration>);
 
 impl DeviceCalibrations {
-    /// Those in the default directory that can be loaded, the most recent first.
+    /// Returns the calibrations in the default directory that can be loaded, the most recent first.
     pub(crate) fn saved() -> DeviceCalibrations {
         let found = calibration::default_directory().map(|directory| calibration::saved(&directory));
         DeviceCalibrations(found.into_iter().flatten().filter_map(|(_, loaded)| loaded.ok()).collect())

@@ -26,7 +26,7 @@ pub(crate) struct Executed {
 /// Runs the statement of a command, by a plan or by the options of the command line.
 ///
 /// # Errors
-/// Those of the statement; an interruption.
+/// Returns the errors of the statement; an interruption.
 pub(crate) fn execute(
     command: &dyn TableCommand,
     plan: Option<&Plan>,
@@ -52,7 +52,7 @@ pub(crate) fn execute(
 /// Plans and runs a command, and prints its result.
 ///
 /// # Errors
-/// Those of its options and of the statement; an interruption.
+/// Returns the errors of its options and of the statement; an interruption.
 pub(crate) fn run_command(command: &dyn TableCommand, common: &Common) -> Result<ExitCode> {
     let begun = Command::begin(command.args().shared.report.directory()?);
     let destination = command.destination()?;

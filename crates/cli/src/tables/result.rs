@@ -19,7 +19,7 @@ use sakiyomi_report::{Document, QueryResult};
 use super::args::format_name;
 use super::plan::Planned;
 use super::rows::rows;
-use crate::console::{Common, note_json};
+use crate::console::{Common, note_pretty_json};
 use crate::output::OutDir;
 use crate::provenance::{self, nanos};
 
@@ -85,7 +85,7 @@ impl Command {
         }
         match is_on_stdout {
             false => common.present(&document)?,
-            true if common.json => note_json(&document),
+            true if common.json => note_pretty_json(&document),
             true => {}
         }
         Ok(ExitCode::SUCCESS)

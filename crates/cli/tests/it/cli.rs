@@ -248,7 +248,7 @@ fn regulation_that_cannot_be_is_refused_in_words() {
         ("--vary process.target.rate=80", "the rate of process target: 80 % cannot be kept"),
         ("--vary case.policy=nobodys", "there is no such case; there are ours, theirs"),
         ("--vary case.colour=red", "write a [case.colour.red]"),
-        ("--vary regulate.allowance=much", "`much` is no allowance; write `formula`"),
+        ("--vary regulate.allowance=much", "`much` is not an allowance; write `formula`"),
         ("--vary regulate.policy=fair", "regulate.policy=fair: expected one of formula, thesis, ours"),
         ("--vary run.warm_up=1h", "make them shorter, or the programs longer"),
         ("--vary run.until=all", "never ends; give it `reads`"),
@@ -368,7 +368,7 @@ fn bad_input_is_one_sentence_with_place_and_remedy_and_leaves_nothing_behind() {
         ),
         ("sim back.csv", "raise --sort-window"),
         ("sim garbage.csv", "at line 4: the column time_ns holds `seven`"),
-        ("sim noise", "is in no known trace format"),
+        ("sim noise", "is not in a known trace format"),
         ("sim empty", "it holds no line"),
         ("sim missing.csv", "cannot open the trace missing.csv"),
         ("sim zero.csv --drive zones.toml", ": geometry.zones.0: sectors_per_track = 0"),
@@ -377,12 +377,15 @@ fn bad_input_is_one_sentence_with_place_and_remedy_and_leaves_nothing_behind() {
         ("sim zero.csv --set queue.depth=257", "queue.depth: 257 commands; expected 1 to 256"),
         ("sweep zero.csv --vary cache.size=", "a value is missing"),
         ("sweep - --vary cache.size=1MiB", "stdin can be read only once"),
-        ("sim beyond.csv --warm-up 1h --wrap", "no command ended after the warm-up"),
-        ("sim good.csv --outstanding 8", "this is an open one; add --closed-loop"),
+        ("sim beyond.csv --warm-up 1h --wrap", "no command completed after the warm-up"),
+        (
+            "sim good.csv --outstanding 8",
+            "only a closed loop has a number of outstanding requests; add --closed-loop",
+        ),
         ("sim good.csv --time-scale -1", "the time scale is -1, but must be a number of at least 0"),
         (
             "sim good.csv --drive missing.toml",
-            "missing.toml: No such file or directory; `sakiyomi drive show NAME` prints one to begin with",
+            "missing.toml: No such file or directory; `sakiyomi drive show NAME` prints one as a starting point",
         ),
         ("sweep good.csv --vary queue.depth=1 --vary queue.depth=2", "--vary queue.depth is given twice"),
     ];
@@ -465,7 +468,7 @@ fn chunks_are_of_a_known_kind_and_a_sensible_size() {
     };
     assert!(refused("time=1us").contains("it must be at least 1ms"));
     assert!(refused("commands=0").contains("it must be more than 0"));
-    assert!(refused("events=5").contains("a chunk is made by time, bytes or commands"));
+    assert!(refused("events=5").contains("a chunk is given in time, bytes or commands"));
     for chunk in ["time=1ms", "bytes=1MiB", "commands=7"] {
         let words = format!("sim {} --drive deskstar-7k250 --json --chunk {chunk}", real_trace());
         let result = &json(&scratch.ok(&words))["result"];

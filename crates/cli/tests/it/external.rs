@@ -75,5 +75,5 @@ fn built_in_names_options_and_paths_are_never_programs_of_others() {
     }
     assert_eq!(run(&scratch, &["foo"]).stdout, b"ran\n");
     let help = String::from_utf8(run(&scratch, &["--help"]).stdout).unwrap();
-    assert!(help.contains("sakiyomi-NAME in PATH"), "{help}");
+    assert!(help.contains("sakiyomi-NAME from PATH"), "{help}");
 }

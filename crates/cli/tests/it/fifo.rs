@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(3);
 enum Writers {
     /// One process writes the first to its end, then the second.
     InTurn,
-    /// The same, a few bytes at a time.
+    /// Like `InTurn`, a few bytes at a time.
     Slowly,
     /// Both are opened at once.
     Both,
@@ -222,7 +222,7 @@ fn grep_goes_on_when_it_has_found_enough_though_the_writer_has_not_closed_its_en
 fn grep_ends_when_it_has_found_enough_in_stdin_though_that_goes_on() {
     let scratch = Scratch::new("stdin_early");
     for command in ["grep -m1 word", "grep -q word", "grep -l word"].repeat(rounds()) {
-        // As much as is read before threads are started, and more.
+        // Sizes below and above what is read before threads are started.
         for before in [0, 1000, 100_000] {
             let line = format!("-s KILL {WATCHDOG_S} {} {command}", env!("CARGO_BIN_EXE_sakiyomi"));
             let mut timeout = Command::new("timeout");

@@ -67,9 +67,12 @@ fn a_fitted_drive_is_nearer_on_the_part_that_was_not_used() {
     assert_eq!(judged["result"]["free"]["rms_ns"], result["after"]["rms_ns"]);
 
     let text = scratch.ok(&format!("{words} --out again.toml --fit-share 0.25"));
-    assert!(text.contains("judged on the other 1"), "some 180: {text}");
-    assert!(text.contains("before") && text.contains("on the rest"), "{text}");
-    assert!(text.starts_with("The fitted drive is nearer on the part of the trace"), "{text}");
+    assert!(text.contains("judged on the held-out 1"), "some 180: {text}");
+    assert!(text.contains("before") && text.contains("held-out part"), "{text}");
+    assert!(
+        text.starts_with("The fitted drive is more accurate on the held-out part of the trace"),
+        "{text}"
+    );
     assert!(text.contains("kept: there is no read hit"), "{text}");
     scratch.ok(&format!("{words} --out required.toml --require-gain"));
 }
@@ -91,8 +94,11 @@ fn a_fit_that_makes_the_rest_worse_says_so_first_and_fails_where_a_gain_is_requi
     let (text, said) =
         (String::from_utf8(required.stdout).unwrap(), String::from_utf8(required.stderr).unwrap());
     assert_eq!(required.status.code(), Some(1), "{said}");
-    assert!(text.starts_with("The fitted drive is FURTHER OFF on the part of the trace"), "{text}");
-    assert!(said.starts_with("sakiyomi: --require-gain: the fitted drive is FURTHER OFF"), "{said}");
+    assert!(
+        text.starts_with("The fitted drive is LESS ACCURATE on the held-out part of the trace"),
+        "{text}"
+    );
+    assert!(said.starts_with("sakiyomi: --require-gain: the fitted drive is LESS ACCURATE"), "{said}");
     assert!(!fs::exists(scratch.0.join("fitted.toml")).unwrap());
     let result = json(&scratch.ok(&format!("{words} --json")))["result"].clone();
     assert_eq!(result["is_gain"], false);
@@ -108,7 +114,7 @@ fn a_fit_is_not_judged_on_what_it_was_fitted_to() {
     };
     assert!(refused("--fit-share 1").contains("expected a share between 0 and 1"));
     assert!(refused("--fit-share nan").contains("expected a share between 0 and 1"));
-    assert!(refused("--fit-until 1h").contains("a fit needs some to fit to, and others to be judged on"));
+    assert!(refused("--fit-until 1h").contains("a fit needs requests on both sides"));
     assert!(refused("--fit-until 0").contains("on one side of"));
     assert!(!fs::exists(scratch.0.join("fitted.toml")).unwrap());
     assert_eq!(scratch.names("."), ["measured.trace"]);

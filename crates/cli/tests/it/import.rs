@@ -132,15 +132,13 @@ fn what_is_wrong_with_a_file_is_one_sentence_that_names_it_and_leaves_nothing_be
         "no_model",
         "cheetah9LP.model",
         &gone,
-        &[
-            "cheetah9LP.diskspecs: line 2: cannot read cheetah9LP.model: there is no such file beside this one",
-        ],
+        &["cheetah9LP.diskspecs: line 2: cannot read cheetah9LP.model: the file is missing in the directory"],
     );
     tampered(
         "no_seek",
         "cheetah9LP.seek",
         &gone,
-        &["cheetah9LP.model: line ", "cannot read cheetah9LP.seek: there is no such file beside this one"],
+        &["cheetah9LP.model: line ", "cannot read cheetah9LP.seek: the file is missing in the directory"],
     );
     tampered(
         "unknown",
@@ -165,7 +163,7 @@ fn files_that_cannot_be_read_or_written_are_named() {
     assert!(missing.contains("cannot read the drive missing.diskspecs"), "{missing}");
     assert!(scratch.refused("sim x --drive missing.parv").contains("missing.parv"));
     scratch.file("drive.toml", scratch.ok("drive show deskstar-7k250"));
-    assert!(scratch.refused("drive import drive.toml").contains("drive.toml: it is TOML already"));
+    assert!(scratch.refused("drive import drive.toml").contains("drive.toml: the file is TOML already"));
     let nowhere = scratch.refused("drive import cheetah9LP.diskspecs --out no/such.toml");
     assert!(nowhere.starts_with("sakiyomi: cannot write no/such.toml"), "{nowhere}");
     scratch.file("latin.diskspecs", b"# 5 \xb5s\n");

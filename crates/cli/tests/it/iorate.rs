@@ -16,7 +16,7 @@ use serde_json::Value;
 #[test]
 fn what_cannot_be_asked_is_refused_in_a_sentence() {
     let scratch = Scratch::new("iorate_refused");
-    let not_here = ". is not on a mount of sakiyomi's; `sakiyomi mount BACKING DIR --regulate` makes one";
+    let not_here = ". is not on a mount of sakiyomi; create one with `sakiyomi mount BACKING DIR --regulate`";
     for (words, sentence) in [
         ("iorate set 1 . 20", not_here),
         ("iorate set 1 . --every 40ms", not_here),
@@ -27,11 +27,8 @@ fn what_cannot_be_asked_is_refused_in_a_sentence() {
         ("iorate top . --count 1", not_here),
         ("iorate top . --prometheus --out file", not_here),
         ("iorate list missing", "cannot open missing: "),
-        ("iorate set 1 .", "there is no PERCENT (or --every TIME)"),
-        (
-            "iorate set . 20",
-            ". is not a process's number; write: sakiyomi iorate set PID DIR PERCENT|--every TIME",
-        ),
+        ("iorate set 1 .", "PERCENT (or --every TIME) is missing"),
+        ("iorate set . 20", ". is not a process ID; write: sakiyomi iorate set PID DIR PERCENT|--every TIME"),
         ("iorate set 1 . 0", "a rate of 0 is not possible; give 1 to 100, percent of the device"),
         ("iorate top . --interval 0s", "--interval 0: give a time"),
     ] {
@@ -56,8 +53,8 @@ fn what_cannot_be_asked_is_refused_in_a_sentence() {
 fn a_program_that_cannot_have_its_rate_is_not_run_and_its_code_tells_so() {
     let scratch = Scratch::new("iorate_not_run");
     for (words, sentence) in [
-        ("iorate run 20 . -- touch file", "is not on a mount of sakiyomi's"),
-        ("iorate run 20 . --children -- touch file", "is not on a mount of sakiyomi's"),
+        ("iorate run 20 . -- touch file", "is not on a mount of sakiyomi"),
+        ("iorate run 20 . --children -- touch file", "is not on a mount of sakiyomi"),
         ("iorate run 20 missing -- touch file", "cannot open missing: "),
         ("iorate run . -- touch file", "a rate of . is not possible"),
         ("iorate run 20 . touch file", "unexpected value 'file'"),
@@ -167,7 +164,7 @@ fn a_rate_is_set_changed_shown_and_taken_back() {
     assert_eq!((&set[0]["every_ns"], &set[0]["rate_percent"]), (&40_000_000.into(), &Value::Null));
     assert_eq!((&set[0]["pid"], &set[0]["kind"]), (&pid.into(), &"process".into()));
     let said = scratch.refused(&format!("iorate set {pid} disk 99"));
-    assert!(said.ends_with("; --best-effort keeps it as well as can be\n"), "{said}");
+    assert!(said.ends_with("; --best-effort accepts it without a guarantee\n"), "{said}");
     assert_eq!(owners(&scratch, "iorate list disk --json")[0]["every_ns"], 40_000_000);
     let set = owners(&scratch, &format!("iorate set {pid} disk 99 --best-effort --json"));
     assert_eq!((&set[0]["rate_percent"], &set[0]["best_effort"]), (&99.into(), &true.into()));
@@ -179,7 +176,7 @@ fn a_rate_is_set_changed_shown_and_taken_back() {
     let said = scratch.ok(&format!("iorate clear {pid} disk"));
     assert!(said.starts_with(&format!("cleared: process {pid} (dd): 99 %")), "{said}");
     assert!(scratch.refused(&format!("iorate clear {pid} disk")).contains("has no rate"));
-    assert!(scratch.ok("iorate list disk").ends_with("Nobody has a rate here.\n"));
+    assert!(scratch.ok("iorate list disk").ends_with("No process has a rate on this mount.\n"));
     let others = owners(&scratch, "iorate list disk --all --json");
     assert!(others.iter().any(|owner| owner["pid"] == pid && owner["rate_percent"].is_null()), "{others:?}");
     drop(reader);
@@ -227,7 +224,7 @@ fn all_rates_are_taken_back_also_those_of_trees() {
     scratch.ok(&format!("iorate set {other} disk 5"));
     assert_eq!(owners(&scratch, &format!("iorate clear {tree} disk --json"))[0]["kind"], "tree");
     assert_eq!(owners(&scratch, "iorate clear --all disk --json").len(), 2);
-    assert_eq!(scratch.ok("iorate clear --all disk"), "Nobody had a rate.\n");
+    assert_eq!(scratch.ok("iorate clear --all disk"), "No process had a rate.\n");
 }
 
 #[test]
@@ -252,13 +249,14 @@ fn only_root_and_its_own_user_give_a_process_a_rate() {
     let refused = as_nobody(&format!("iorate set {pid} disk 20")).unwrap();
     let said = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(2));
-    let expected = format!("process {pid} is another user's; only root and its own user may set its rate");
+    let expected = format!("process {pid} belongs to another user; only root and its owner may set its rate");
     assert!(said.contains(&expected) && said.lines().count() == 1, "{said}");
     scratch.ok(&format!("iorate set {pid} disk 20"));
     assert_eq!(as_nobody(&format!("iorate clear {pid} disk")).unwrap().status.code(), Some(2));
     let left = as_nobody("iorate clear --all disk").unwrap();
     assert!(
-        left.status.code() == Some(2) && String::from_utf8_lossy(&left.stderr).contains("another user's")
+        left.status.code() == Some(2)
+            && String::from_utf8_lossy(&left.stderr).contains("belongs to another user")
     );
     assert_eq!(owners(&scratch, "iorate list disk --json").len(), 1);
     // A user may set a rate for its own process.

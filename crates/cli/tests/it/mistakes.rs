@@ -53,12 +53,12 @@ fn every_refusal_begins_with_our_name_and_repeats_no_message_of_a_library() {
         ),
         (
             format!("sweep {} --drive deskstar-7k250 --vary queue.depth=1,2,1", trace()),
-            "the value 1 stands twice",
+            "the value 1 is given twice",
         ),
         (format!("{sim} --drive deskstar-7k250 --set =5"), "--set =5: there is no key"),
         (format!("{sim} --drive deskstar-7k250 --set name="), "the drive: name: it is empty"),
-        ("drive import mine.toml".to_owned(), "it is TOML already; give it to --drive as it is"),
-        (format!("{sim} --drive latin.toml"), "cannot read the drive latin.toml: it is not a text"),
+        ("drive import mine.toml".to_owned(), "the file is TOML already; pass it to --drive"),
+        (format!("{sim} --drive latin.toml"), "cannot read the drive latin.toml: it is not UTF-8 text"),
         (format!("{sim} --drive missing.toml"), "missing.toml: No such file or directory; "),
         (
             "compare no.json no.json".to_owned(),
@@ -112,8 +112,7 @@ fn a_foreign_file_in_the_directory_of_a_result_is_not_overwritten_unasked() {
         ("probe . --size 4KiB --block 4KiB --out page".to_owned(), "page/report.html"),
     ] {
         let said = scratch.refused(&words);
-        let told =
-            format!("sakiyomi: {file} is there already and is not from sakiyomi; name another directory");
+        let told = format!("sakiyomi: {file} exists and was not written by sakiyomi; name another directory");
         assert!(said.starts_with(&told) && said.contains("--force"), "{words}: {said}");
     }
     assert_eq!(fs::read_to_string(scratch.0.join("page/report.html")).unwrap(), theirs);

@@ -324,7 +324,7 @@ fn what_cannot_be_mounted_is_refused_in_a_sentence() {
         ("mount missing disk", "missing is not a directory that can be used as the backing directory"),
         ("mount files nowhere", "nowhere is not a directory that can be used as the mount point"),
         ("mount files full", "is not empty: its files would be hidden"),
-        ("mount files files/inside", "lie one in the other"),
+        ("mount files files/inside", "contain each other"),
         ("mount files disk --drive nosuch", "nosuch"),
         ("mount files disk --drive fixed:latency=3", "the unit is missing"),
         ("mount files disk --drive fixed --set queue.depth=3", "--set is for hard disks"),

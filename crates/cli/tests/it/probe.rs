@@ -13,7 +13,7 @@ use sakiyomi_probe::setting::{Buffers, CacheState, Operation};
 use sakiyomi_testing::skipped;
 use serde_json::Value;
 
-/// As short as possible.
+/// Options for the shortest possible runs.
 const QUICK: &str = "--runtime 20ms --repetitions 1";
 
 fn with_file(test: &str) -> Scratch {
@@ -217,7 +217,10 @@ fn what_lies_in_memory_is_never_called_cold() {
         format!("probe /dev/shm --size 256KiB --block 4KiB --method read,mmap --buffered {QUICK} --json");
     let document = json(&scratch.ok(&words));
     assert!(texts(&document["result"]["cases"], "cached").iter().all(|cached| cached == "true"));
-    assert!(document["result"]["notes"].to_string().contains("never cold"), "{document}");
+    assert!(
+        document["result"]["notes"].to_string().contains("measured cached instead of uncached"),
+        "{document}"
+    );
 }
 
 #[test]
@@ -244,9 +247,9 @@ fn bad_input_is_one_sentence() {
         ("probe file --runtime 3601s", "from 10ms to 1h"),
         ("probe file --repetitions 0", "1..=1000"),
         ("probe file --out tiny", "--out needs a directory"),
-        ("probe file --out tiny/out", "cannot make the directory tiny/out"),
+        ("probe file --out tiny/out", "cannot create the directory tiny/out"),
         ("probe file --calibration nowhere/x", "cannot write nowhere/x: there is no directory nowhere"),
-        ("probe . --size 0", "a test file of nothing"),
+        ("probe . --size 0", "an empty test file"),
         ("probe . --size 1000", "would hold no block of 64KiB"),
         ("probe . --size 1000000TiB", "does not fit into ."),
         ("probe nowhere --out a/b/c", "cannot open nowhere"),

@@ -178,7 +178,7 @@ fn bad_input_is_one_sentence() {
         ("sort none --by id -o x.csv", "none"),
         ("sort people.csv --by ide -o x.csv", "ide"),
         ("sort people.csv --by id:down -o x.csv", "down"),
-        ("sort people.csv --by id -o x.txt", "the name does not tell the format"),
+        ("sort people.csv --by id -o x.txt", "the format does not follow from the name"),
         ("sort people.csv --by id -o nowhere/x.csv", "nowhere"),
         ("sort people.csv --by id -o none --format csv", "none"),
         ("sort people.csv --by id -o x.csv --compression zstd", "CSV is not compressed"),

@@ -540,7 +540,7 @@ f = open('slow/file', 'rb')
 m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
 sum(m[i] for k in range(48) for i in range((k * 29 % 48) << 20, (k * 29 % 48 << 20) + 600000, 4096))";
     let result = result(&scratch, "", &["python3", "-c", python]);
-    let said = result["notes"].to_string().contains("without moving a position");
+    let said = result["notes"].to_string().contains("without a file offset");
     assert_eq!(said, tracefs::check().is_err(), "where it can be followed, it is: {result}");
     assert!(number(&result, "prefetched_bytes") < 4 << 20, "{result}");
 }
@@ -606,5 +606,5 @@ for i in range(60): os.pread(f, 1 << 20, (i % 3) << 20); time.sleep(0.01)";
     };
     let said = String::from_utf8(output.stderr).unwrap();
     let notes = json(&said)["result"]["notes"].to_string();
-    assert!(notes.contains("without moving a position") && notes.contains("tracing needs root"), "{said}");
+    assert!(notes.contains("without a file offset") && notes.contains("tracing needs root"), "{said}");
 }

@@ -156,7 +156,7 @@ fn where_proc_has_other_numbers_the_program_goes_on_alone_and_that_is_said() {
     let output = unshare(&["--pid"], &words).unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), &*output.stdout), (Some(3), &b"got\n"[..]), "{said}");
-    assert!(said.contains("another namespace; the program has gone on alone"), "{said}");
+    assert!(said.contains("another namespace; the program has continued on its own"), "{said}");
     // With a /proc of its own, everything is visible except what needs tracing.
     let output = unshare(&["--pid", "--mount-proc"], &words).unwrap();
     let said = String::from_utf8(output.stderr).unwrap();

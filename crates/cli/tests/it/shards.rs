@@ -172,7 +172,7 @@ fn shards_that_are_not_those_of_one_run_are_refused_in_a_sentence_that_names_the
     other("scenario run two.toml --seed 9", "seed");
     scratch.ok(&format!("{SMALL} --shard 3/3 --out three"));
     scratch.ok("scenario run two.toml --shard 1/2 --out first");
-    // The same path with another content: a command more.
+    // The trace now has one more command under the same path.
     let few = fs::read_to_string(scratch.0.join("few.csv")).unwrap();
     let last = few.lines().last().unwrap();
     scratch.file("few.csv", format!("{few}{last}\n"));
@@ -184,7 +184,7 @@ fn shards_that_are_not_those_of_one_run_are_refused_in_a_sentence_that_names_the
     let one = "a/shard-1-of-2.jsonl";
     for (words, sentence) in [
         (format!("{one} warm/shard-2-of-2.jsonl"), "they differ in how the trace is read and replayed"),
-        (format!("{one} values"), "they differ in what is varied"),
+        (format!("{one} values"), "they differ in the varied keys"),
         (format!("{one} set"), "they differ in the settings of the drive"),
         (format!("{one} content"), "they differ in the content of the trace"),
         (format!("{one} scenario"), "one is of `sweep`, the other of `scenario run`"),
@@ -192,7 +192,7 @@ fn shards_that_are_not_those_of_one_run_are_refused_in_a_sentence_that_names_the
         ("first seed".to_owned(), "they differ in the experiment, its seed or its repetitions"),
         (
             one.to_owned(),
-            "shard 2/2 is missing beside a/shard-1-of-2.jsonl; run what is missing with --shard",
+            "shard 2/2 is missing beside a/shard-1-of-2.jsonl; run the missing shards with --shard",
         ),
         ("three".to_owned(), "shard 1/3, 2/3 are missing beside three/shard-3-of-3.jsonl"),
         (
@@ -261,7 +261,7 @@ fn a_shard_that_was_cut_off_or_damaged_is_refused_and_one_that_was_interrupted_l
     // A file of another program stays.
     scratch.file("shards/shard-1-of-2.jsonl", "mine");
     let said = scratch.refused(&format!("{SMALL} --shard 1/2 --out shards"));
-    assert!(said.contains("is there already and is not from sakiyomi"), "{said}");
+    assert!(said.contains("exists and was not written by sakiyomi"), "{said}");
     scratch.ok(&format!("{SMALL} --shard 1/2 --out shards --force"));
     assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 6);
 }

@@ -197,10 +197,7 @@ fn a_pipeline_that_is_killed_and_resumed_has_the_results_of_one_that_was_not() {
     assert_eq!((number("last") - number("taken") >= number("resumed_from"), number("failed")), (true, 0));
     assert_eq!((&snapshots["file"], &snapshots["is_left"]), (&"state.snapshot".into(), &false.into()));
     let told = read(&scratch, &format!("err{}", lives - 1));
-    assert!(
-        told.contains("sink.out: what was written to the standard output after the last snapshot"),
-        "{told}"
-    );
+    assert!(told.contains("sink.out: data written to the standard output after the last snapshot"), "{told}");
     assert!(told.contains("state.snapshot was removed at the end"), "{told}");
 }
 
@@ -216,7 +213,7 @@ fn a_pipeline_that_is_interrupted_goes_on_without_a_row_twice() {
     let status = child.wait().unwrap();
     let told = read(&scratch, "err0");
     assert_eq!(status.code(), Some(130), "{told}");
-    assert!(told.contains("state.snapshot: go on with --resume"), "{told}");
+    assert!(told.contains("state.snapshot: continue with --resume"), "{told}");
     assert!(!scratch.0.join("windows.csv").exists() && scratch.0.join("state.snapshot").exists());
     // The limit counts from the start of each run.
     let words = "--snapshot state.snapshot --resume --for 1ms";

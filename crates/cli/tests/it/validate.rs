@@ -92,7 +92,7 @@ fn the_two_parts_of_a_trace_are_judged_apart_after_the_whole_was_replayed() {
     let total = |of: &Value| number(of, "/judged") * number(of, "/free/request_error_ns/mean");
     assert!((total(&early) + total(&late) - total(&whole)).abs() < 20_000.0, "the same replay, cut in two");
     let text = scratch.ok(&format!("{} --from 200s", cheetah()));
-    assert!(text.contains("of 10,000 requests judged: issued from 3 min 20 s on"), "{text}");
+    assert!(text.contains("of 10,000 requests compared: issued from 3 min 20 s on"), "{text}");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn what_cannot_be_judged_is_refused_by_name() {
     scratch.file("back.csv", format!("{columns}\n0,read,0,512,5,9\n"));
     assert!(on("back.csv", "").contains("check response_ns and started_ns"));
     scratch.file("far.csv", format!("{columns}\n0,read,0,512,18446744073709551615,0\n"));
-    assert!(on("far.csv", "").contains("pass 292 years"));
+    assert!(on("far.csv", "").contains("exceed 292 years"));
     assert!(on("nowhere.trace", "--out out").contains("nowhere.trace"));
     assert_eq!(scratch.names("."), ["asked.csv", "back.csv", "far.csv", "labelled.trace"]);
 }

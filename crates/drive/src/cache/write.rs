@@ -25,7 +25,7 @@ pub(crate) struct Dirty {
 
 /// A dirty range as a candidate for destaging.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Aged {
+pub(crate) struct DestageCandidate {
     /// See [`Dirty::sequence`].
     pub(crate) sequence: u64,
     /// First sector.
@@ -202,8 +202,8 @@ impl WriteCache {
     }
 
     /// Iterates over the dirty ranges, oldest first.
-    pub(crate) fn oldest_first(&self) -> impl Iterator<Item = Aged> {
-        self.by_age.iter().map(|(&(sequence, start), &(since, target))| Aged {
+    pub(crate) fn oldest_first(&self) -> impl Iterator<Item = DestageCandidate> {
+        self.by_age.iter().map(|(&(sequence, start), &(since, target))| DestageCandidate {
             sequence,
             start,
             since,

@@ -4,7 +4,7 @@ use std::ops::{Index, IndexMut};
 
 use sakiyomi_model::{Breakdown, Class, Completion, Detail, Nanos, Outcome, Request};
 
-use crate::spec::Before;
+use crate::spec::PreviousCommand;
 
 /// An accepted command that has not finished.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +14,7 @@ pub(super) struct Command {
     pub(super) class: Class,
     pub(super) breakdown: Breakdown,
     /// The previous command, on which the processing time may depend.
-    pub(super) before: Before,
+    pub(super) before: PreviousCommand,
     /// Sequence number of the next write at arrival: dirty data with a smaller one is older than this command.
     pub(super) sequence: u64,
     /// Earliest time at which its first data can go to the host.
@@ -24,7 +24,7 @@ pub(super) struct Command {
 }
 
 impl Command {
-    pub(super) fn new(request: Request, now: Nanos, before: Before, sequence: u64) -> Command {
+    pub(super) fn new(request: Request, now: Nanos, before: PreviousCommand, sequence: u64) -> Command {
         Command {
             request,
             submitted: now,

@@ -2,7 +2,7 @@
 
 use sakiyomi_model::{Class, Extent, Lba, Nanos, ReadClass, RequestId, Sectors};
 
-use super::{Drive, Happening, Media};
+use super::{Drive, Media, Occurrence};
 use crate::cache::SegmentId;
 use crate::log::{CacheChange, DiskCause, DiskEvent, Event as LogEvent};
 use crate::media::{Access, Mechanism, Plan, Positioning, Supply};
@@ -56,7 +56,7 @@ impl Drive {
             target: Target::from(&run),
             write: false,
         });
-        self.announce(ready, Happening::Ready);
+        self.announce(ready, Occurrence::Ready);
     }
 
     /// Returns the first sector in `start..end` that is neither in a segment nor dirty, or `end`.
@@ -84,7 +84,7 @@ impl Drive {
         let completion = self.interface.overhead.completion;
         let (begun, sent) = self.link.send(self.now + overhead, sectors);
         self.commands[slot].breakdown.overhead = overhead + (sent - begun) + completion;
-        self.announce(sent + completion, Happening::Finished(slot));
+        self.announce(sent + completion, Occurrence::Finished(slot));
         if let Some(segment) = self.segments.holding(end - 1) {
             self.segments.used(segment, start, end, &mut self.ghosts);
             self.continue_ahead(segment, end);
@@ -140,7 +140,7 @@ impl Drive {
         command.class = Class::Read(ReadClass::ActiveHit);
         command.brings(missing, coming, self.interface.immediate_partial);
         command.breakdown.transfer = passed.saturating_sub(self.now.max(ready));
-        self.announce(passed, Happening::Transferred(slot));
+        self.announce(passed, Occurrence::Transferred(slot));
         self.retarget();
         true
     }
@@ -175,7 +175,7 @@ impl Drive {
         command.breakdown.seek = access.positioning.travel;
         command.breakdown.rotation = data_from.saturating_sub(arrived);
         command.breakdown.transfer = passed.saturating_sub(data_from);
-        self.announce(passed, Happening::Transferred(slot));
+        self.announce(passed, Occurrence::Transferred(slot));
         self.media = Media::Read(access);
         self.retarget();
         self.join_waiting();
@@ -414,7 +414,7 @@ impl Drive {
         self.link.busy_until(sent);
         let over = sent + self.interface.overhead.completion;
         self.commands[slot].breakdown.overhead += over - self.now;
-        self.announce(over, Happening::Finished(slot));
+        self.announce(over, Occurrence::Finished(slot));
     }
 
     /// Removes `extent` from the read segments, for a write or discard, and ends a read-ahead that would fetch it.

@@ -11,7 +11,7 @@
 use sakiyomi_model::{Lba, Nanos, Op};
 
 use super::{Drive, Media};
-use crate::cache::Aged;
+use crate::cache::DestageCandidate;
 use crate::queue::{View, Waiting, Work};
 
 impl Drive {
@@ -99,7 +99,7 @@ impl Drive {
 
     fn nearest_old(&mut self) -> Option<Work> {
         let (now, limit) = (self.now, self.cache.write.max_age);
-        let old = |dirty: &Aged| !limit.is_zero() && now >= dirty.since.saturating_add(limit);
+        let old = |dirty: &DestageCandidate| !limit.is_zero() && now >= dirty.since.saturating_add(limit);
         self.nearest_dirty(old).map(|dirty| dirty.work)
     }
 
@@ -132,7 +132,7 @@ impl Drive {
     /// Returns the dirty range with the shortest positioning time among the oldest ones, as long as they are `due`.
     /// While writes wait for space, its age is that of the first of them. The oldest range is passed over at most
     /// `window` times, so that ranges near the arm cannot starve it.
-    fn nearest_dirty(&mut self, due: impl Fn(&Aged) -> bool) -> Option<Waiting> {
+    fn nearest_dirty(&mut self, due: impl Fn(&DestageCandidate) -> bool) -> Option<Waiting> {
         let since = self.stalled.front().map(|slot| self.commands[*slot].submitted);
         let window = self.cache.write.window as usize;
         let weighed = if self.passed_over < window { window } else { 1 };

@@ -2,7 +2,7 @@
 
 use sakiyomi_model::{Class, Extent, Lba, Nanos, Op, Sectors, WriteClass};
 
-use super::{Drive, Happening, Media};
+use super::{Drive, Media, Occurrence};
 use crate::geometry::Geometry;
 use crate::log::{CacheChange, DiskCause, DiskEvent, Event as LogEvent};
 use crate::media::{Access, Arrival, Mechanism, Plan, Positioning, Supply};
@@ -61,7 +61,7 @@ impl Drive {
         let completion = self.interface.overhead.completion;
         let (begun, received) = self.link.receive(self.now + overhead, extent.sectors.0);
         self.commands[slot].breakdown.overhead = overhead + (received - begun) + completion;
-        self.announce(received + completion, Happening::Finished(slot));
+        self.announce(received + completion, Occurrence::Finished(slot));
         let arrival = Arrival { start, end, last: received, per_sector: self.link.ns_per_sector_from_host() };
         self.writes.insert(arrival, self.now, place(&self.geometry));
         self.share_room();
@@ -98,7 +98,7 @@ impl Drive {
         let (since, lba, end) = (self.now, command.start(), command.end());
         let target = place(&self.geometry)(lba);
         self.waiting.push(Waiting { work: Work::Command(slot), since, ready, lba, end, target, write: true });
-        self.announce(ready, Happening::Ready);
+        self.announce(ready, Occurrence::Ready);
     }
 
     /// Begins the access of a write command.
@@ -128,7 +128,7 @@ impl Drive {
     }
 
     /// Begins the access that destages the dirty range at `start`, whose newest data may still be arriving. In a stream
-    /// each destage begins where the head stands after the one before, so that no time is lost between them.
+    /// each destage begins where the head stands after the previous one, so that no time is lost between them.
     pub(super) fn begin_destage(&mut self, start: u64) {
         let most = self.cache.write.destage_max.0 / self.geometry.sector().0;
         let is_oldest = self.writes.oldest().is_some_and(|oldest| oldest.0 == start);
@@ -167,7 +167,7 @@ impl Drive {
                 let overhead = &self.interface.overhead;
                 let completion = overhead.completion_write.unwrap_or(overhead.completion);
                 self.commands[slot].breakdown.overhead += completion;
-                self.announce(self.now + completion, Happening::Finished(slot));
+                self.announce(self.now + completion, Occurrence::Finished(slot));
             }
             Work::Destage(_) => self.destaged(access.first, access.last),
         }

@@ -50,7 +50,7 @@ impl Sptf {
     #[inline]
     fn positioning(&self, candidate: &Waiting, phase: u32, view: View<'_>) -> i64 {
         let travel = view.servo.travel(phase, view.arm, candidate.target, candidate.write);
-        let wait = view.servo.wait(phase, travel, candidate.target);
+        let wait = view.servo.rotational_latency(phase, travel, candidate.target);
         // Within the margin the sector may be missed: a lost revolution is assumed. If the head is already on track, no
         // margin is needed.
         let lost = if wait < self.margin && travel > 0 { view.servo.revolution().0 } else { 0 };

@@ -68,7 +68,7 @@ pub enum SegmentMode {
     /// `count` equal segments.
     #[default]
     Fixed,
-    /// As large as the read and its read-ahead, while the buffer has space.
+    /// Each segment is as large as the read and its read-ahead, while the buffer has space.
     Adaptive,
 }
 

@@ -7,7 +7,8 @@ use crate::geometry::Geometry;
 use crate::seek;
 
 use super::{
-    Before, DriveSpec, GeometrySpec, Layout, Overhead, SeekSpec, SegmentMode, SparesPer, WriteShare, ZoneSpec,
+    DriveSpec, GeometrySpec, Layout, Overhead, PreviousCommand, SeekSpec, SegmentMode, SparesPer, WriteShare,
+    ZoneSpec,
 };
 
 /// Reasons why a drive cannot be used.
@@ -106,7 +107,7 @@ impl DriveSpec {
     fn check_servo(&self, check: &Check<'_>) -> Result<(), SpecError> {
         let servo = &self.servo;
         check.that((100.0..=100_000.0).contains(&servo.rpm), "servo.rpm", || {
-            format!("{} revolutions a minute; expected 100 to 100000", servo.rpm)
+            format!("{} revolutions per minute; expected 100 to 100000", servo.rpm)
         })?;
         check.mechanical(servo.head_switch, "servo.head_switch")?;
         check.mechanical(Nanos(servo.write_settle.0.unsigned_abs()), "servo.write_settle")?;
@@ -191,7 +192,7 @@ impl DriveSpec {
             let key = format!("geometry.zones.{index}.remaps");
             check.that(taken.is_none(), &key, || {
                 let [from, to] = taken.copied().unwrap_or_default();
-                format!("[{from}, {to}]: a remap must lead to a spare sector, and {to} is none; set spares")
+                format!("[{from}, {to}]: a remap must lead to a spare sector, and {to} is not one; set spares")
             })?;
             let mut targets: Vec<u64> = zone.remaps.iter().map(|remap| remap[1]).chain(zone.slips.clone()).collect();
             targets.sort_unstable();
@@ -209,7 +210,7 @@ impl DriveSpec {
             format!("{} commands; expected 1 to 256", queue.depth)
         })?;
         check.that(queue.window >= 1, "queue.window", || {
-            "0 commands; at least 1 must be looked at".to_owned()
+            "0 commands; at least 1 must be considered".to_owned()
         })?;
         check.that((0.0..=1000.0).contains(&queue.age_weight), "queue.age_weight", || {
             format!("{}; expected 0 to 1000", queue.age_weight)
@@ -283,13 +284,13 @@ impl DriveSpec {
         check.that(
             interface.link_rate >= Bytes(1000) && interface.link_rate <= Bytes(1 << 50),
             "interface.link_rate",
-            || format!("{} a second; expected 1kB to 1PiB", interface.link_rate),
+            || format!("{} per second; expected 1kB to 1PiB", interface.link_rate),
         )?;
         let write_rate = interface.link_rate_write.unwrap_or(interface.link_rate);
         check.that(
             write_rate >= Bytes(1000) && write_rate <= Bytes(1 << 50),
             "interface.link_rate_write",
-            || format!("{write_rate} a second; expected 1kB to 1PiB"),
+            || format!("{write_rate} per second; expected 1kB to 1PiB"),
         )?;
         let watermark = interface.read_watermark;
         check.that((0.0..=1.0).contains(&watermark), "interface.read_watermark", || {
@@ -311,7 +312,7 @@ impl DriveSpec {
         let orders = [(false, false), (true, false), (false, true)];
         kinds.into_iter().try_for_each(|(time, key)| {
             orders.into_iter().try_for_each(|(write, continued)| {
-                check.mechanical(time.after(Before { write, continued }), key)
+                check.mechanical(time.after(PreviousCommand { write, continued }), key)
             })
         })
     }
@@ -378,7 +379,7 @@ fn check_geometry(check: &Check<'_>, geometry: &GeometrySpec) -> Result<(), Spec
     let cylinder_spares =
         geometry.zones.iter().position(|zone| zone.spares_per == SparesPer::Cylinder && zone.spares > 0);
     check.that(geometry.layout != Layout::Serpentine || cylinder_spares.is_none(), "geometry.layout", || {
-        "under a serpentine layout a cylinder's tracks are not neighbours; set spares_per to \"track\" or \"zone\"".to_owned()
+        "in a serpentine layout, the tracks of a cylinder are not adjacent; set spares_per to \"track\" or \"zone\"".to_owned()
     })?;
     let mut next = 0u32;
     for (index, zone) in geometry.zones.iter().enumerate() {

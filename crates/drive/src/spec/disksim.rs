@@ -20,7 +20,7 @@ mod syntax;
 mod system;
 
 use crate::geometry::Geometry;
-use fields::{DiskFields, Given, LayoutFields, MechanicsFields, ModelFields};
+use fields::{DiskFields, FieldValue, LayoutFields, MechanicsFields, ModelFields};
 use syntax::{Block, Fault, File, Value, Word};
 
 use super::{DriveSpec, SpecError};
@@ -97,7 +97,7 @@ impl DriveSpec {
 /// Sets the number of addressable sectors, which may not exceed what the zones hold.
 fn limit(
     spec: &mut DriveSpec,
-    offered: &Given<u64>,
+    offered: &FieldValue<u64>,
     layout: &LayoutFields,
     warnings: &mut Vec<String>,
 ) -> Result<(), Fault> {
@@ -109,7 +109,7 @@ fn limit(
     let beyond = held - offered.value;
     if beyond > 0 && layout.sparing.value != geometry::DISK_SPARING_SCHEME {
         warnings.push(offered.warning(format!(
-            "the zones hold {beyond} sectors more; these lie at the drive's end and carry no address"
+            "the zones hold {beyond} more sectors; these are at the end of the drive and have no address"
         )));
     }
     spec.geometry.sectors = Some(offered.value);

@@ -12,7 +12,7 @@ impl DriveSpec {
     /// # Errors
     /// [`SpecError::Malformed`] with the line, or [`SpecError::Impossible`].
     pub fn from_toml(text: &str, origin: &str) -> Result<DriveSpec, SpecError> {
-        let spec: DriveSpec = from_text(text, origin, in_words).map_err(SpecError::Malformed)?;
+        let spec: DriveSpec = from_text(text, origin, describe).map_err(SpecError::Malformed)?;
         spec.check().map(|()| spec).map_err(|error| match error {
             SpecError::Impossible { key, problem, .. } => {
                 let drive = format!("{origin}:{}", line_of_key(text, &key));
@@ -44,8 +44,8 @@ impl DriveSpec {
             let problem = match (&fault.kind, fault.key() == key) {
                 // The message contains the value found already.
                 (FaultKind::Value { .. }, true) => format!("expected {}", expected(&fault)),
-                (_, true) => in_words(&fault),
-                (_, false) => format!("{}: {}", fault.key(), in_words(&fault)),
+                (_, true) => describe(&fault),
+                (_, false) => format!("{}: {}", fault.key(), describe(&fault)),
             };
             SpecError::Malformed(format!("{key}={value}: {problem}"))
         })?;
@@ -55,7 +55,7 @@ impl DriveSpec {
     /// Returns the drive with all of `settings` applied as by [`set`](DriveSpec::set), and validated.
     ///
     /// # Errors
-    /// As [`set`](DriveSpec::set) and [`check`](DriveSpec::check); [`SpecError::Impossible`] if a changed sector size
+    /// Returns the errors of [`set`](DriveSpec::set) and [`check`](DriveSpec::check); [`SpecError::Impossible`] if a changed sector size
     /// would change the drive's capacity unintentionally.
     pub fn with_settings<'a>(
         &self,
@@ -199,7 +199,7 @@ fn explanation(key: &str) -> Option<&'static Explanation> {
 }
 
 /// Describes a fault without naming its key.
-fn in_words(fault: &Fault) -> String {
+fn describe(fault: &Fault) -> String {
     let key = fault.key();
     match &fault.kind {
         FaultKind::Value { found, .. } => format!("{found}; expected {}", expected(fault)),

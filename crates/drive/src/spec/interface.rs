@@ -140,7 +140,7 @@ impl<'de> serde::de::Visitor<'de> for OverheadVisitor {
 
 /// The previous command, seen from the current one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Before {
+pub struct PreviousCommand {
     /// It was a write.
     pub write: bool,
     /// It was of the same kind, and ended where the current one begins.
@@ -150,7 +150,7 @@ pub struct Before {
 impl Overhead {
     /// Returns the overhead after the given command.
     #[must_use]
-    pub fn after(self, before: Before) -> Nanos {
+    pub fn after(self, before: PreviousCommand) -> Nanos {
         match self {
             Overhead::Same(time) => time,
             Overhead::After { in_sequence: Some(time), .. } if before.continued => time,

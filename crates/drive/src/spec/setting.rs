@@ -83,7 +83,7 @@ fn in_base_unit(explanation: Option<&Explanation>, value: Value) -> Setting {
     };
     let bytes = || text.parse::<Bytes>().ok().and_then(|bytes| i64::try_from(bytes.0).ok());
     let setting = match explanation.map_or("", |entry| entry.values) {
-        "bytes a second" => bytes().map(Setting::BytesPerSecond),
+        "bytes per second" => bytes().map(Setting::BytesPerSecond),
         "size" | "256 B to 4 KiB" => bytes().map(Setting::Bytes),
         values if values.starts_with("duration") => signed_nanos(&text).map(Setting::Nanos),
         _ => text.parse().ok().map(Setting::Integer),

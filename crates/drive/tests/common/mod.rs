@@ -3,7 +3,7 @@
 
 use sakiyomi_drive::log::{CacheChange, CacheEvent, DiskCause, DiskEvent, Event};
 use sakiyomi_drive::observe::{Chunking, Observation, Summary};
-use sakiyomi_drive::replay::{Arrival, HostSide, Pace, Replay, Watcher};
+use sakiyomi_drive::replay::{Arrival, HostSide, Pace, Replay, ReplayObserver};
 use sakiyomi_drive::spec::{DriveSpec, SeekSpec};
 use sakiyomi_drive::{Drive, Geometry, Usage};
 use sakiyomi_model::{
@@ -206,7 +206,7 @@ impl Story {
 
 struct Collector(Vec<Completion>);
 
-impl Watcher for Collector {
+impl ReplayObserver for Collector {
     fn before(&mut self, _: &Drive, _: Nanos) {}
 
     fn completed(&mut self, _: &mut Drive, completion: &Completion, _: usize) {

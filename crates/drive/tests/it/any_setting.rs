@@ -220,7 +220,7 @@ fn sectors_of_another_size_do_not_make_the_drive_larger_unasked() {
         let other = if base.geometry.sector.0 == 512 { "4KiB" } else { "512" };
         let said = base.with_settings([("geometry.sector", other)]).unwrap_err().to_string();
         assert!(said.contains("with as many sectors on a track makes a drive of"), "{said}");
-        // The same number of bytes per track: the same drive with another sector size.
+        // With an equal number of bytes per track, it is the same drive with another sector size.
         let bytes = |sectors: u32| u64::from(sectors) * base.geometry.sector.0;
         let size: u64 = if other == "512" { 512 } else { 4096 };
         let tracks: Vec<(String, String)> = (base.geometry.zones.iter().enumerate())
@@ -259,7 +259,7 @@ fn a_file_is_refused_by_line_and_key_with_what_is_expected() {
     );
     assert_eq!(
         said("nan"),
-        format!("mine.toml:{at}: servo.rpm: NaN revolutions a minute; expected 100 to 100000")
+        format!("mine.toml:{at}: servo.rpm: NaN revolutions per minute; expected 100 to 100000")
     );
     assert_eq!(
         changed("rpm", "rmp = 7200"),

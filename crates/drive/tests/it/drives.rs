@@ -77,7 +77,7 @@ fn a_key_of_an_absent_table_can_be_set_alone_and_the_others_stay_as_they_held() 
 #[test]
 fn impossible_drives_are_refused_with_key_and_reason() {
     let cases = [
-        ("servo.rpm", "0", "servo.rpm: 0 revolutions a minute; expected 100 to 100000"),
+        ("servo.rpm", "0", "servo.rpm: 0 revolutions per minute; expected 100 to 100000"),
         ("queue.depth", "0", "queue.depth: 0 commands; expected 1 to 256"),
         ("geometry.sector", "300", "geometry.sector: 300 bytes; expected 256, 512, 1024, 2048 or 4096"),
         ("geometry.zones.1.first_cylinder", "5", "first_cylinder = 5 lies inside the zone before"),

@@ -1,7 +1,7 @@
 //! A host that submits the requests of a load at their times, and checks the drive's interface contract.
 
 use sakiyomi_drive::log::{CacheEvent, DiskEvent, Event};
-use sakiyomi_drive::spec::{Before, DriveSpec};
+use sakiyomi_drive::spec::{DriveSpec, PreviousCommand};
 use sakiyomi_drive::{Drive, Usage};
 use sakiyomi_model::{Class, Completion, Device, Nanos, Op, Request};
 
@@ -138,10 +138,13 @@ pub(crate) struct Last(Option<(Op, u64)>);
 
 impl Last {
     /// Returns the relation of a command to the previous one, and records the command.
-    pub(crate) fn before(&mut self, request: &Request) -> Before {
+    pub(crate) fn before(&mut self, request: &Request) -> PreviousCommand {
         let last = self.0.replace((request.op, request.extent.end().0));
-        let Some((op, end)) = last else { return Before::default() };
-        Before { write: op == Op::Write, continued: op == request.op && end == request.extent.start.0 }
+        let Some((op, end)) = last else { return PreviousCommand::default() };
+        PreviousCommand {
+            write: op == Op::Write,
+            continued: op == request.op && end == request.extent.start.0,
+        }
     }
 }
 

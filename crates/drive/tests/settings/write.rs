@@ -178,7 +178,7 @@ fn a_destage_begins_while_its_data_comes_and_goes_on_as_long_as_more_does() {
         (0, TURN + 400 * SECTOR),
         "in time for its second turn, not its third"
     );
-    // Eight more, each arriving while the one before is written: no gap from the first sector to the last.
+    // Eight more, each arriving while the previous one is written: no gap from the first sector to the last.
     let stream: Vec<_> = (0..8).map(|i| at(i as f64, write(i * 64, 64))).collect();
     let at_once = [
         ("cache.write.high_watermark", "0"),

@@ -49,7 +49,7 @@ impl Failure {
         Failure { task: task.into(), cause, number: FAILURES.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// Whether both are copies of one failure.
+    /// Returns whether both are copies of one failure.
     pub(super) fn is_same(&self, other: &Failure) -> bool {
         self.number == other.number
     }
@@ -58,7 +58,7 @@ impl Failure {
     pub(crate) fn of_panic(task: impl Into<Name>, panic: &(dyn Any + Send)) -> Failure {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-        let text = text.unwrap_or_else(|| "something that is no text".to_owned());
+        let text = text.unwrap_or_else(|| "a panic message that is not text".to_owned());
         Failure::new(task, Cause::Panicked(text))
     }
 
@@ -101,7 +101,10 @@ impl fmt::Display for Failure {
             Cause::Cancelled => f.write_str("the tasks were cancelled"),
             Cause::NoThread(_) => f.write_str("no thread could be started for tasks; use fewer"),
             Cause::NoCore(core) => {
-                write!(f, "core {core} is not there, or this process may not use it; name another for tasks")
+                write!(
+                    f,
+                    "core {core} does not exist, or this process may not use it; name another core for tasks"
+                )
             }
         }
     }

@@ -9,7 +9,7 @@ use super::tasks::{Core, Run, Task, Tasks};
 use crate::sync::{Mutex, lock};
 
 /// A task, and its output once it has ended.
-#[must_use = "an output that nobody takes was made for nothing; drop it with `.forget()` if only what is done counts"]
+#[must_use = "the output of the task is not used; call `.forget()` if only its side effects matter"]
 pub struct Handle<'env, T> {
     task: Arc<dyn Gives<'env, T> + 'env>,
 }

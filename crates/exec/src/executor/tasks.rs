@@ -120,14 +120,14 @@ impl<'env> Tasks<'env> {
         }
     }
 
-    /// Whether the run was cancelled; for tasks that take long.
+    /// Returns whether the run was cancelled; for tasks that take long.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Whether the threads of I/O lanes have the raised priority that they requested. Known once a task has run on
-    /// each.
+    /// Returns whether the threads of I/O lanes have the raised priority that they requested. Known once a task has
+    /// run on each.
     #[must_use]
     pub fn io_is_urgent(&self) -> bool {
         !self.pool.refused.load(Ordering::Relaxed)

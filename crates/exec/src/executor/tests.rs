@@ -323,7 +323,7 @@ fn a_panic_whose_payload_panics_when_it_is_dropped_is_one_like_others() {
             tasks.task("odd").spawn(odd).forget();
         })
         .unwrap_err();
-    assert_eq!(failure.to_string(), "the task `odd` panicked: something that is no text");
+    assert_eq!(failure.to_string(), "the task `odd` panicked: a panic message that is not text");
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl Threads {
     /// Starts the threads, runs `main` on them as one run, and ends them.
     ///
     /// # Errors
-    /// Those of [`Executor::run`], or if threads cannot be started.
+    /// Returns the errors of [`Executor::run`], or an error if threads cannot be started.
     pub fn run<'env, R>(&self, main: impl FnOnce(&Caller<'env>) -> R) -> Result<R, Failure> {
         self.scope(|executor| executor.run(main))?
     }

@@ -23,8 +23,8 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// Whether to ask the kernel to fetch ahead; `work_is_low` tells that compute threads may soon starve. The kernel's
-    /// own read-ahead uses larger folios, and costs less CPU.
+    /// Returns whether to ask the kernel to fetch ahead; `work_is_low` tells that compute threads may soon starve.
+    /// The kernel's own read-ahead uses larger folios, and costs less CPU.
     pub(super) fn needs_help(&self, work_is_low: bool) -> bool {
         work_is_low && self.read_ahead.is_none_or(|bytes| bytes < READ_AHEAD_ENOUGH)
     }

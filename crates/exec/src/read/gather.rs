@@ -108,7 +108,7 @@ pub(super) struct Gather<'s, 'g, T> {
 }
 
 impl<T> Gather<'_, '_, T> {
-    /// Whether the caller wants no more results of this file.
+    /// Returns whether the caller wants no more results of this file.
     pub(super) fn is_enough(&self) -> bool {
         self.enough.load(Ordering::Relaxed)
     }
@@ -116,7 +116,7 @@ impl<T> Gather<'_, '_, T> {
     /// Accepts the result of a place, if it has one. The permit is released when the result has been delivered.
     ///
     /// # Errors
-    /// Those of the caller's function.
+    /// Returns the errors of the caller's function.
     pub(super) fn put(
         &self,
         place: Range<u64>,
@@ -138,7 +138,7 @@ impl<T> Gather<'_, '_, T> {
     /// Ends the file: it gets no more results.
     ///
     /// # Errors
-    /// Those of the caller's function.
+    /// Returns the errors of the caller's function.
     pub(super) fn end(self, end: Result<Report, Error>, permit: Permit) -> Result<(), Error> {
         let Gather { sink, index, runs, .. } = self;
         let whole = runs.filter(|_| end.is_ok()).and_then(Runs::into_result);

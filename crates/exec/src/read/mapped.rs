@@ -88,7 +88,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
     /// result or error, in the order of files, as soon as it is available. An error of `each` ends the reading.
     ///
     /// # Errors
-    /// Those of `each`, or if `map` panics; not those of files.
+    /// Returns the errors of `each`, or an error if `map` panics; not those of files.
     pub fn reduce_each(
         self,
         nothing: impl Fn() -> T + Send,
@@ -172,7 +172,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
     /// does not affect the others, and the rest of a file may be skipped; an error of `take` ends the reading.
     ///
     /// # Errors
-    /// Those of `take`, or if `map` panics; not those of files.
+    /// Returns the errors of `take`, or an error if `map` panics; not those of files.
     pub fn each_in_order(
         self,
         mut take: impl FnMut(usize, Event<T>) -> io::Result<Wanted> + Send,

@@ -49,7 +49,7 @@ impl Plan {
         plan
     }
 
-    /// Whether it covers exactly this range.
+    /// Returns whether it covers exactly this range.
     pub(super) fn covers(&self, range: &Range<u64>) -> bool {
         let bytes = self.bytes();
         let parts = || self.resident.first().into_iter().chain(self.cold.first());

@@ -24,7 +24,7 @@ use crate::executor::{Handle, Lane, Tasks, Threads};
 
 /// Bytes of a resident file that a thread maps at a time.
 const MAPPED_MAX_BYTES: u64 = 16 << 20;
-/// The same limit at the beginning and the end of a file.
+/// Bytes that a thread maps at a time at the beginning and the end of a resident file.
 const MAPPED_AT_ENDS_BYTES: u64 = 1 << 20;
 
 /// Reads all inputs; returns whether the I/O thread got its priority.
@@ -249,7 +249,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         true
     }
 
-    /// Dispatches pieces to all threads, each when the one before it has been processed; the returned task ends with
+    /// Dispatches pieces to all threads, each when the previous one has been processed; the returned task ends with
     /// the last of them.
     fn side_by_side(
         &self,
@@ -266,7 +266,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
     }
 }
 
-/// Whether a file is read at once by the thread that processes it.
+/// Returns whether a file is read at once by the thread that processes it.
 pub(super) fn is_small(metadata: &Metadata) -> bool {
     metadata.is_file() && metadata.len() < SMALL_FILE_MAX as u64
 }

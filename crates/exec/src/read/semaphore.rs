@@ -61,7 +61,7 @@ impl Semaphore {
         Some(Permit { _lent: Arc::new(Lent { shared: Arc::clone(&self.shared), count }) })
     }
 
-    /// Whether fewer than half of the permits are in use, so that compute threads may starve.
+    /// Returns whether fewer than half of the permits are in use, so that compute threads may starve.
     pub(super) fn is_low(&self) -> bool {
         2 * self.shared.lock().lent < self.shared.most
     }

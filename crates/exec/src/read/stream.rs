@@ -19,7 +19,7 @@ pub(super) enum Bytes {
 }
 
 impl Bytes {
-    /// Whether they are pages of the page cache.
+    /// Returns whether they are pages of the page cache.
     pub(super) fn are_mapped(&self) -> bool {
         matches!(self, Bytes::Block(block) if block.is_mapped())
     }
@@ -75,7 +75,7 @@ impl<'f> Stream<'f> {
         Stream { before: Cursor::new(before), ..self }
     }
 
-    /// Whether the next read would block, so that results of earlier blocks must be delivered first.
+    /// Returns whether the next read would block, so that results of earlier blocks must be delivered first.
     pub(super) fn would_wait(&self) -> bool {
         let From::File(file) = &self.from else { return false };
         let is_behind = self.before.position() >= self.before.get_ref().len() as u64;

@@ -84,7 +84,7 @@ proptest! {
     }
 }
 
-/// As [`ways`], for many files.
+/// Like [`ways`], for many files.
 fn ways_of_many(paths: &[PathBuf]) -> Vec<BlockedRead> {
     let many = |one: BlockedRead| BlockedRead { paths: paths.to_vec(), ..one };
     ways(Path::new("")).into_iter().map(many).collect()

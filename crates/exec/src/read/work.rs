@@ -86,12 +86,12 @@ impl<'g, T: Send> Work<'g, T> {
         self.read.method.unwrap_or(EngineSpec::usual(usual))
     }
 
-    /// Whether engine and access have their defaults.
+    /// Returns whether engine and access have their defaults.
     pub(super) fn is_usual(&self) -> bool {
         self.read.method.is_none() && self.read.access == Access::Buffered
     }
 
-    /// Whether whole files are wanted, so that a small one can be read at once.
+    /// Returns whether whole files are wanted, so that a small one can be read at once.
     pub(super) fn takes_small(&self) -> bool {
         self.is_usual() && self.read.range == (0..u64::MAX)
     }
@@ -199,7 +199,7 @@ impl<T: Send> FileJob<'_, '_, T> {
         }
     }
 
-    /// Whether no further block of it is to be handed over.
+    /// Returns whether no further block of it is to be handed over.
     pub(super) fn is_over(&self) -> bool {
         self.failed_at.load(Ordering::Relaxed) != u64::MAX || self.is_enough()
     }
@@ -208,8 +208,8 @@ impl<T: Send> FileJob<'_, '_, T> {
         self.gather.is_enough() || self.work.blocks.is_closed()
     }
 
-    /// Whether the block at an offset, which was handed over, is still to be processed. Results in order include all
-    /// that precede a failure; otherwise a failure leaves no result.
+    /// Returns whether the block at an offset, which was handed over, is still to be processed. Results in order
+    /// include all that precede a failure; otherwise a failure leaves no result.
     fn wants(&self, offset: u64) -> bool {
         let failed_at = self.failed_at.load(Ordering::Relaxed);
         !self.is_enough() && (failed_at == u64::MAX || self.work.in_order && offset < failed_at)

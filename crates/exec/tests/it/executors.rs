@@ -233,7 +233,7 @@ fn a_core_that_is_not_there_is_an_error() {
     let error = Threads::new(2).cores([1 << 20]).start().map(drop).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "core 1048576 is not there, or this process may not use it; name another for tasks"
+        "core 1048576 does not exist, or this process may not use it; name another core for tasks"
     );
     assert!(Threads::new(2).cores([1 << 20]).run(|_| ()).is_err());
 }

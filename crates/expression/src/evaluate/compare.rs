@@ -63,7 +63,7 @@ impl<T: Copy> Side<'_, T> {
         self.values[if self.is_scalar { 0 } else { row }]
     }
 
-    /// The null bits of all rows.
+    /// Returns the null bits of all rows.
     fn nulls(&self, rows: usize) -> Option<NullBuffer> {
         let nulls = self.nulls.filter(|nulls| nulls.null_count() > 0)?;
         Some(if self.is_scalar { NullBuffer::new_null(rows) } else { nulls.clone() })
@@ -120,7 +120,7 @@ fn collect<T: Copy>(
     BooleanBuffer::collect_bool(rows.len(), |row| is_true(left.value(row), right.value(row)))
 }
 
-/// Rows with exactly one null side, or with two values that differ.
+/// Returns the rows with exactly one null side, or with two values that differ.
 fn distinct(differ: &BooleanBuffer, nulls: &[Option<NullBuffer>; 2], rows: usize) -> BooleanArray {
     let valid = |nulls: &Option<NullBuffer>| {
         nulls.as_ref().map_or_else(|| BooleanBuffer::new_set(rows), |nulls| nulls.inner().clone())

@@ -30,7 +30,8 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// The operator of an expression; `None` for columns, constants, and expressions that evaluate inputs as needed.
+    /// Returns the operator of an expression; `None` for columns, constants, and expressions that evaluate inputs as
+    /// needed.
     pub(crate) fn of(node: &Node) -> Option<Operation> {
         Some(match node {
             Node::Cast { to, kind, .. } => Operation::Cast { to: to.clone(), kind: *kind },

@@ -41,7 +41,7 @@ pub(super) enum Binary {
 }
 
 impl Binary {
-    /// The operator for operands of two types and results of another; `None` if only the kernel has it.
+    /// Returns the operator for operands of two types and results of another; `None` if only the kernel has it.
     pub(super) fn of(operation: &Operation, types: [&DataType; 2], to: &DataType) -> Option<Binary> {
         let types = types.map(flat);
         Some(match operation {
@@ -151,7 +151,7 @@ fn arithmetic(operator: Arithmetic, [a, b]: [&DataType; 2], to: &DataType) -> Op
     }
 }
 
-/// Whether values of two types are compared as they are.
+/// Returns whether values of two types are compared as they are.
 fn is_same([a, b]: [&DataType; 2]) -> bool {
     match (Form::of(a), Form::of(b)) {
         (Form::Array, _) => false,
@@ -180,7 +180,7 @@ fn compare<'a>(operator: Comparison, a: Value<'a>, b: Value<'a>) -> Option<Value
     }))
 }
 
-/// The order of two values of one type: NaN equals NaN and is greater than every number, and -0 equals 0.
+/// Returns the order of two values of one type: NaN equals NaN and is greater than every number, and -0 equals 0.
 fn order(a: Value<'_>, b: Value<'_>) -> Option<Ordering> {
     match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(&b)),

@@ -18,7 +18,7 @@ pub(super) enum Clock {
 }
 
 impl Clock {
-    /// The unit of a date, or of a timestamp without a time zone.
+    /// Returns the unit of a date, or of a timestamp without a time zone.
     pub(super) fn of(data_type: &DataType) -> Option<Clock> {
         match data_type {
             DataType::Date32 => Some(Clock::Days),

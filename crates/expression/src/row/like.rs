@@ -38,8 +38,8 @@ impl Pattern {
         Some(Pattern { tokens })
     }
 
-    /// Whether the whole text matches. Only the last `%` needs to be tried again at later places, because any match
-    /// of an earlier one leaves the most text.
+    /// Returns whether the whole text matches. Only the last `%` needs to be tried again at later places, because any
+    /// match of an earlier one leaves the most text.
     pub(super) fn matches(&self, text: &str) -> bool {
         let (mut token, mut rest) = (0, text.chars());
         let mut retry: Option<(usize, std::str::Chars<'_>)> = None;

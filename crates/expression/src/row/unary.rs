@@ -63,7 +63,7 @@ pub(super) enum Unary {
 }
 
 impl Unary {
-    /// The operator for an operand of one type and results of another; `None` if only the kernel has it.
+    /// Returns the operator for an operand of one type and results of another; `None` if only the kernel has it.
     pub(super) fn of(operation: &Operation, from: &DataType, to: &DataType) -> Option<Unary> {
         let (from, to) = (flat(from), flat(to));
         Some(match operation {
@@ -211,7 +211,7 @@ fn written(value: impl Display, memory: &Memory, buffer: usize) -> Value<'_> {
     }))
 }
 
-/// The range of an integer type; `None` for `UInt64`.
+/// Returns the range of an integer type; `None` for `UInt64`.
 fn range(data_type: &DataType) -> Option<(i64, i64)> {
     Some(match data_type {
         DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
@@ -225,7 +225,7 @@ fn range(data_type: &DataType) -> Option<(i64, i64)> {
     })
 }
 
-/// How many units of the second type are a unit of the first, if both count time and the second is as fine.
+/// Returns how many units of the second type are a unit of the first, if both count time and the second is as fine.
 fn finer(from: &DataType, to: &DataType) -> Option<i64> {
     use arrow_schema::TimeUnit::Millisecond;
     let (coarse, fine) = match (from, to) {
@@ -243,7 +243,7 @@ fn finer(from: &DataType, to: &DataType) -> Option<i64> {
     (coarse <= fine).then(|| per_second(fine) / per_second(coarse))
 }
 
-/// The scale of a decimal type.
+/// Returns the scale of a decimal type.
 pub(super) fn scale(data_type: &DataType) -> Option<i8> {
     match *data_type {
         DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => {
@@ -253,7 +253,7 @@ pub(super) fn scale(data_type: &DataType) -> Option<i8> {
     }
 }
 
-/// The least integer that a decimal type has not; 0 for other types.
+/// Returns the least integer that a decimal type has not; 0 for other types.
 pub(super) fn limit(data_type: &DataType) -> i128 {
     match *data_type {
         DataType::Decimal32(precision, _)
@@ -272,7 +272,7 @@ fn scaled<'a>(value: i128, factor: i128, limit: i128) -> Option<Value<'a>> {
     within(product(value, factor)?, limit)
 }
 
-/// The product of two values. Most are of 64 bits, whose product needs no check.
+/// Returns the product of two values. Most are of 64 bits, whose product needs no check.
 pub(super) fn product(a: i128, b: i128) -> Option<i128> {
     match (i64::try_from(a), i64::try_from(b)) {
         (Ok(a), Ok(b)) => Some(i128::from(a) * i128::from(b)),
@@ -280,7 +280,7 @@ pub(super) fn product(a: i128, b: i128) -> Option<i128> {
     }
 }
 
-/// A decimal that is less than the limit of its precision.
+/// Returns a decimal that is less than the limit of its precision.
 pub(super) fn within<'a>(value: i128, limit: i128) -> Option<Value<'a>> {
     (-limit < value && value < limit).then_some(Value::Decimal(value))
 }

@@ -82,7 +82,7 @@ impl Form {
 }
 
 impl<'a> Value<'a> {
-    /// The value of a row of an array.
+    /// Returns the value of a row of an array.
     ///
     /// # Panics
     /// If the array has no such row, or if the value is of a type that becomes [`Value::Array`] and the array has other
@@ -155,7 +155,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as an array of one row, of a type or of the values of a dictionary of that type.
+    /// Returns the value as an array of one row, of a type or of the values of a dictionary of that type.
     ///
     /// # Errors
     /// If the type has no such value.
@@ -208,7 +208,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The key of a row of a dictionary, which is not null.
+/// Returns the key of a row of a dictionary, which is not null.
 fn key(keys: &dyn Array, row: usize) -> usize {
     downcast_integer_array! {
         keys => keys.value(row).as_usize(),
@@ -216,7 +216,7 @@ fn key(keys: &dyn Array, row: usize) -> usize {
     }
 }
 
-/// An array of one integer, or of a date or time of the same width; `None` if the type is too narrow.
+/// Returns an array of one integer, or of a date or time of the same width; `None` if the type is too narrow.
 fn integer(value: i64, to: &DataType) -> Result<Option<ArrayRef>, ArrowError> {
     fn one<T: ArrowPrimitiveType>(value: i64) -> Option<ArrayRef>
     where

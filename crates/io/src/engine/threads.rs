@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 
 use super::{Completion, Engine, EngineThreads, Op, OpKind};
 use crate::IoFile;
-use crate::thread_pool::{self, Ended, ThreadPool};
+use crate::thread_pool::{self, CompletedJob, ThreadPool};
 
 /// The system call with which a thread performs an operation; returns the number of bytes transferred.
 pub(super) type Call = thread_pool::Call<Op>;
@@ -27,7 +27,7 @@ pub(super) struct Threads {
     pool: ThreadPool<Op>,
     threads: EngineThreads,
     /// Reused to avoid allocation.
-    ended: Vec<Ended<Op>>,
+    ended: Vec<CompletedJob<Op>>,
 }
 
 impl Threads {
@@ -68,7 +68,7 @@ impl Engine for Threads {
     fn reap(&mut self, at_least: usize, completions: &mut Vec<Completion>) -> io::Result<()> {
         self.pool.finish(at_least, &mut self.ended);
         let ended = self.ended.drain(..);
-        completions.extend(ended.map(|Ended { job, result, took }| Completion {
+        completions.extend(ended.map(|CompletedJob { job, result, took }| Completion {
             op: job,
             result,
             service: took,

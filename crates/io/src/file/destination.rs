@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::unnamed::directory_of;
 
-/// A path after all symbolic links. The process may change its directory before a file is committed there.
+/// Returns a path after all symbolic links. The process may change its directory before a file is committed there.
 pub(crate) fn destination_of(target: &Path, exists: bool) -> io::Result<PathBuf> {
     if exists {
         return fs::canonicalize(target);
@@ -19,7 +19,7 @@ pub(crate) fn destination_of(target: &Path, exists: bool) -> io::Result<PathBuf>
 /// Links to follow, as many as the kernel follows.
 const LINKS_MAX: usize = 40;
 
-/// The path that a dangling symbolic link leads to; any other path as it is.
+/// Returns the path that a dangling symbolic link leads to; any other path as it is.
 fn dangling_to(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {

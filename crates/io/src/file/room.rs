@@ -32,7 +32,7 @@ pub fn is_tmpfs(directory: &Path) -> bool {
 /// blocks at all.
 ///
 /// # Errors
-/// Those of `statvfs`.
+/// Returns the errors of `statvfs`.
 pub fn free_bytes(directory: &Path) -> io::Result<u64> {
     Ok(free_of(&statvfs(directory)?).unwrap_or(u64::MAX))
 }

@@ -53,13 +53,13 @@ impl Bringer {
 }
 
 fn failed(source: io::Error) -> Error {
-    Error::System { what: "bring pages of a file into memory".into(), source }
+    Error::System { what: "read pages of a file into memory".into(), source }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::cold;
-    use super::super::{By, residency_by};
+    use super::super::{ResidencyCall, residency_by};
     use super::*;
     use sakiyomi_testing::Scratch;
 
@@ -70,7 +70,7 @@ mod tests {
         let bringer = Bringer::new().unwrap();
         for range in [0..1, 5000..5001, 3 << 20..5 << 20, 0..16 << 20] {
             bringer.bring(&file, range.clone()).unwrap();
-            assert!(residency_by(&file, range, By::Mincore).unwrap().is_whole());
+            assert!(residency_by(&file, range, ResidencyCall::Mincore).unwrap().is_whole());
         }
     }
 

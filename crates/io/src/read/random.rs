@@ -90,7 +90,7 @@ impl RandomReader {
         RandomReader::over(engine, file, length_max, ready)
     }
 
-    /// As [`RandomReader::open`], over any engine, such as one over files in memory ([`crate::fake`]).
+    /// Like [`RandomReader::open`], over any engine, such as one over files in memory ([`crate::fake`]).
     ///
     /// # Errors
     /// If there is not enough memory, or a thread cannot be started.

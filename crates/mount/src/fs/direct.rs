@@ -63,7 +63,7 @@ impl Issued {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// Whether some file is served through the page cache.
+    /// Returns whether some file is served through the page cache.
     pub(crate) fn has_buffered(&self) -> bool {
         self.buffered.load(Ordering::Relaxed)
     }
@@ -167,8 +167,8 @@ impl DirectFiles {
     }
 }
 
-/// Whether the file system supports this access only through the page cache, as for compressed files and data in
-/// inodes.
+/// Returns whether the file system supports this access only through the page cache, as for compressed files and data
+/// in inodes.
 fn is_refused(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::INVAL.raw_os_error())
 }

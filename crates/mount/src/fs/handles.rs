@@ -66,7 +66,7 @@ impl<T> Handles<T> {
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) file: File,
-    /// The same file opened with `O_DIRECT`, if configured and possible.
+    /// The file opened with `O_DIRECT`, if configured and possible.
     pub(super) direct: Option<Direct>,
     pub(super) node: Arc<Node>,
 }

@@ -19,7 +19,7 @@ pub(super) struct Caller {
     pub(super) group: u32,
 }
 
-type Found = (Arc<Node>, Stat);
+type NodeAndStat = (Arc<Node>, Stat);
 
 /// The set-group-ID bit of a mode: new files in such a directory get its group.
 const SET_GROUP_BIT: u32 = 0o2000;
@@ -65,7 +65,7 @@ impl Files {
     }
 
     /// Looks up a new file and gives it to the caller; removes it if that fails.
-    fn made(&self, parent: &Node, name: &OsStr, mode: u32, caller: Caller) -> io::Result<Found> {
+    fn made(&self, parent: &Node, name: &OsStr, mode: u32, caller: Caller) -> io::Result<NodeAndStat> {
         let made = self.hand_over(parent, name, mode, caller).and_then(|()| self.nodes.lookup(parent, name));
         if made.is_err()
             && let Ok(place) = parent.place()
@@ -86,7 +86,7 @@ impl Files {
         mode: u32,
         flags: i32,
         caller: Caller,
-    ) -> io::Result<(Found, File)> {
+    ) -> io::Result<(NodeAndStat, File)> {
         let parent = self.nodes.get(parent)?;
         let asked = OFlags::from_bits_retain(flags as u32);
         let access = self.backing_access(asked);
@@ -111,7 +111,7 @@ impl Files {
         name: &OsStr,
         mode: u32,
         caller: Caller,
-    ) -> io::Result<Found> {
+    ) -> io::Result<NodeAndStat> {
         let parent = self.nodes.get(parent)?;
         rustix::fs::mkdirat(parent.place()?, name, Mode::RWXU)?;
         self.made(&parent, name, mode, caller)
@@ -124,7 +124,7 @@ impl Files {
         mode: u32,
         device: u32,
         caller: Caller,
-    ) -> io::Result<Found> {
+    ) -> io::Result<NodeAndStat> {
         let parent = self.nodes.get(parent)?;
         let kind = FileType::from_raw_mode(mode);
         rustix::fs::mknodat(parent.place()?, name, kind, Mode::RUSR | Mode::WUSR, device.into())?;
@@ -137,14 +137,14 @@ impl Files {
         name: &OsStr,
         target: &Path,
         caller: Caller,
-    ) -> io::Result<Found> {
+    ) -> io::Result<NodeAndStat> {
         let parent = self.nodes.get(parent)?;
         rustix::fs::symlinkat(target, parent.place()?, name)?;
         self.made(&parent, name, 0, caller)
     }
 
     /// Creates a hard link.
-    pub(super) fn link(&self, number: u64, parent: u64, name: &OsStr) -> io::Result<Found> {
+    pub(super) fn link(&self, number: u64, parent: u64, name: &OsStr) -> io::Result<NodeAndStat> {
         let (node, parent) = (self.nodes.get(number)?, self.nodes.get(parent)?);
         let follow = AtFlags::SYMLINK_FOLLOW;
         let place = parent.place()?;

@@ -178,8 +178,8 @@ impl Node {
         }
     }
 
-    /// Whether a file with the same inode number is this one: after its descriptor was closed, a file may be removed
-    /// and its number reused.
+    /// Returns whether a file with the same inode number is this one: after its descriptor was closed, a file may be
+    /// removed and its number reused.
     fn is(&self, other: &OwnedFd) -> bool {
         match &*self.lock() {
             Place::Open(_) => true,
@@ -191,7 +191,7 @@ impl Node {
         Ok(rustix::fs::fstat(self.place()?)?)
     }
 
-    /// Whether the file has no name left.
+    /// Returns whether the file has no name left.
     pub(crate) fn is_gone(&self) -> bool {
         match self.stat() {
             Ok(stat) => stat.st_nlink == 0,
@@ -230,7 +230,7 @@ impl Node {
         done
     }
 
-    /// Whether the kernel's pages still match the content; they count as matching afterwards.
+    /// Returns whether the kernel's pages still match the content; they count as matching afterwards.
     pub(crate) fn is_as_known(&self, stat: &Stat) -> bool {
         let now = Some(Stamp::of(stat));
         let mut stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
@@ -248,13 +248,13 @@ pub(crate) struct Nodes {
 
 #[derive(Debug)]
 struct Table {
-    by_number: HashMap<u64, Held>,
+    by_number: HashMap<u64, HeldNode>,
     by_id: HashMap<FileId, u64>,
     next_elsewhere: u64,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldNode {
     node: Arc<Node>,
     /// References that the kernel holds (lookups without a forget).
     lookups: u64,
@@ -268,7 +268,7 @@ impl Nodes {
         let places = Arc::new(Places::new(&root, descriptors)?);
         let node = Node::new(ROOT_NODE, id, root, &places);
         let table = Table {
-            by_number: HashMap::from([(ROOT_NODE, Held { node, lookups: 1 })]),
+            by_number: HashMap::from([(ROOT_NODE, HeldNode { node, lookups: 1 })]),
             by_id: HashMap::from([(id, ROOT_NODE)]),
             next_elsewhere: FOREIGN_NODES_FROM,
         };
@@ -342,7 +342,7 @@ impl Nodes {
         let number = table.number_for(id);
         let node = Node::new(number, id, place, &self.places);
         table.by_id.insert(id, number);
-        table.by_number.insert(number, Held { node: Arc::clone(&node), lookups: 1 });
+        table.by_number.insert(number, HeldNode { node: Arc::clone(&node), lookups: 1 });
         node
     }
 

@@ -25,7 +25,7 @@ impl Free {
         self.blocks
     }
 
-    /// Whether all of `run` is free.
+    /// Returns whether all of `run` is free.
     pub(super) fn holds(&self, run: Run) -> bool {
         self.run_at(run.start).is_some_and(|found| found.end() >= run.end())
     }

@@ -49,7 +49,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Whether no I/O is needed.
+    /// Returns whether no I/O is needed.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         self.reads.is_empty() && self.writes.is_empty()

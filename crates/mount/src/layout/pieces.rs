@@ -64,7 +64,7 @@ impl Pieces {
         self.0.last_key_value().map_or(0, |(&at, run)| at + run.blocks)
     }
 
-    /// Returns the place on the drive where block number `at` would be contiguous with the one before it.
+    /// Returns the place on the drive where block number `at` would be contiguous with the previous one.
     pub(super) fn after(&self, at: u64) -> Option<u64> {
         let (&start, run) = self.0.range(..at).next_back()?;
         (start + run.blocks == at).then(|| run.end())

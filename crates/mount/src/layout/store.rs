@@ -27,7 +27,7 @@ pub enum LayoutError {
     #[error("the layout cannot be written")]
     Write(#[source] io::Error),
     /// A line is invalid.
-    #[error("line {line} of the layout {problem}; remove the file to begin with a new one")]
+    #[error("line {line} of the layout {problem}; remove the file to start with a new one")]
     Line {
         /// Line number, from 1.
         line: usize,
@@ -36,7 +36,7 @@ pub enum LayoutError {
     },
     /// The layout belongs to a drive of another size.
     #[error(
-        "the layout is of a drive of {found} blocks, and this one has {blocks}; name the drive it was made with, or another file"
+        "the layout is for a drive of {found} blocks, and this one has {blocks}; name the drive that it was created with, or another file"
     )]
     OtherDrive {
         /// Blocks according to the layout.
@@ -50,7 +50,7 @@ impl Layout {
     /// Writes all places except reserved blocks.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn store(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{HEADER}\nblocks {}", self.blocks)?;
         for (file, placed) in &self.files {
@@ -97,7 +97,7 @@ impl Layout {
                 Ok(())
             }
             (_, [at, start, blocks]) => {
-                let file = file.ok_or_else(|| wrong("is of no file"))?;
+                let file = file.ok_or_else(|| wrong("belongs to no file"))?;
                 self.load_piece(file, whole(at)?, Run { start: whole(start)?, blocks: whole(blocks)? })
             }
             _ => Err(wrong("is neither a file nor a piece of one")),
@@ -108,7 +108,7 @@ impl Layout {
         let fits = run.start.checked_add(run.blocks).is_some()
             && at.checked_add(run.blocks).is_some_and(|end| end <= i64::MAX as u64 / BLOCK_BYTES);
         if run.blocks == 0 || !fits || !self.free.holds(run) {
-            return Err(wrong("gives a place that is taken, metadata's or not on the drive"));
+            return Err(wrong("gives a location that is in use, reserved for metadata or beyond the drive"));
         }
         let placed = self.files.entry(file).or_default();
         if at < placed.wanted {

@@ -200,8 +200,8 @@ fn a_layout_of_another_drive_is_refused() {
     let mut other = Layout::new(Bytes(1 << 21), Placement::Contiguous, 0);
     assert_eq!(
         other.load(text.as_slice()).unwrap_err().to_string(),
-        "the layout is of a drive of 256 blocks, and this one has 512; name the drive it was made with, or another file"
+        "the layout is for a drive of 256 blocks, and this one has 512; name the drive that it was created with, or another file"
     );
     let error = other.load(&b"sakiyomi layout 1\nblocks 512\n3 4 5\n"[..]).unwrap_err().to_string();
-    assert_eq!(error, "line 3 of the layout is of no file; remove the file to begin with a new one");
+    assert_eq!(error, "line 3 of the layout belongs to no file; remove the file to start with a new one");
 }

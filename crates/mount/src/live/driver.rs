@@ -32,7 +32,7 @@ pub trait OnCompletion: Send + Sync {
 }
 
 /// A query or change of rates, executed on the device's thread at the instant of its submission. It must not block.
-pub(crate) type Question = Box<dyn FnOnce(&mut Rates<'_>, Nanos) + Send>;
+pub(crate) type RateQuery = Box<dyn FnOnce(&mut Rates<'_>, Nanos) + Send>;
 
 /// The device's thread has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ struct Inbox {
 
 enum Arrived {
     Access { access: Access, arrival: Nanos, job: Option<Job>, answer: Arc<dyn OnCompletion> },
-    Question { at: Nanos, question: Question },
+    Question { at: Nanos, question: RateQuery },
 }
 
 impl std::fmt::Debug for Inbox {
@@ -165,7 +165,7 @@ impl RealtimeDevice {
     }
 
     /// Queries the rates, after everything that arrived before. Without a regulator the query is dropped.
-    pub(crate) fn ask(&self, question: Question) -> Result<(), Stopped> {
+    pub(crate) fn ask(&self, question: RateQuery) -> Result<(), Stopped> {
         self.enter(|timeline| {
             let at = timeline.now();
             (at, Arrived::Question { at, question })
@@ -326,7 +326,7 @@ impl Runner {
         }
     }
 
-    fn asked(&mut self, at: Nanos, question: Question, done: &mut Vec<Completion>) {
+    fn asked(&mut self, at: Nanos, question: RateQuery, done: &mut Vec<Completion>) {
         self.schedule.run_until(at, done);
         // Completions until then are counted before the query is answered.
         self.end_all(done);

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use sakiyomi_drive::Drive;
-    use sakiyomi_drive::replay::{Arrival, Pace, Replay, Watcher};
+    use sakiyomi_drive::replay::{Arrival, Pace, Replay, ReplayObserver};
     use sakiyomi_drive::spec::builtin;
     use sakiyomi_model::{Extent, Lba, Op, RequestId, Sectors, StreamId};
 
@@ -94,7 +94,7 @@ mod tests {
     #[derive(Default)]
     struct Ends(Vec<Completion>);
 
-    impl Watcher for Ends {
+    impl ReplayObserver for Ends {
         fn before(&mut self, _: &Drive, _: Nanos) {}
         fn completed(&mut self, _: &mut Drive, completion: &Completion, _: usize) {
             self.0.push(*completion);

@@ -12,7 +12,7 @@ const SAMPLES_MIN: u32 = 2;
 
 /// A sample of the disk's counters.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Look {
+pub(super) struct CounterSample {
     /// Seconds since an arbitrary instant.
     pub(super) at: f64,
     /// Requests completed by the disk.
@@ -24,7 +24,7 @@ pub(super) struct Look {
 /// Detects foreign I/O on the disk.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
-    last: Option<Look>,
+    last: Option<CounterSample>,
     /// Consecutive samples that contradict the current finding.
     against: u32,
     seen: Option<(f64, f64)>,
@@ -32,7 +32,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Adds a sample; returns the current finding.
-    pub(super) fn look(&mut self, look: Look, disk: &str) -> Option<Bypass> {
+    pub(super) fn look(&mut self, look: CounterSample, disk: &str) -> Option<Bypass> {
         if let Some(last) = self.last.replace(look) {
             self.compare(last, look);
         }
@@ -41,7 +41,7 @@ impl Watch {
         self.seen.map(bypass)
     }
 
-    fn compare(&mut self, last: Look, look: Look) {
+    fn compare(&mut self, last: CounterSample, look: CounterSample) {
         let (done, ours) = (look.done.saturating_sub(last.done), look.ours.saturating_sub(last.ours));
         let seconds = look.at - last.at;
         if seconds <= 0.0 {
@@ -69,10 +69,10 @@ mod tests {
     /// them.
     fn seen(seconds: &[(u64, u64)]) -> Vec<bool> {
         let mut watch = Watch::default();
-        let mut look = Look { at: 0.0, done: 1000, ours: 0 };
+        let mut look = CounterSample { at: 0.0, done: 1000, ours: 0 };
         watch.look(look, "vda");
         let step = |&(done, ours): &(u64, u64)| {
-            look = Look { at: look.at + 1.0, done: look.done + done, ours: look.ours + ours };
+            look = CounterSample { at: look.at + 1.0, done: look.done + done, ours: look.ours + ours };
             watch.look(look, "vda").is_some()
         };
         seconds.iter().map(step).collect()
@@ -95,8 +95,11 @@ mod tests {
     fn how_much_it_is_is_told() {
         let mut watch = Watch::default();
         for second in 0..4u32 {
-            let look =
-                Look { at: second.into(), done: u64::from(second) * 200, ours: u64::from(second) * 50 };
+            let look = CounterSample {
+                at: second.into(),
+                done: u64::from(second) * 200,
+                ours: u64::from(second) * 50,
+            };
             let found = watch.look(look, "sda");
             if second >= 2 {
                 let expected = Bypass { device: "sda".to_owned(), requests_per_s: 150.0, share_ratio: 0.75 };

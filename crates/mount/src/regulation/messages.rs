@@ -1,7 +1,7 @@
 //! Encoding and decoding of messages and answers.
 
 use sakiyomi_iorate::protocol::{
-    Answer, Call, Message, Owner, PROTOCOL_VERSION, Refusal, View, decode, encode,
+    Call, Message, Owner, PROTOCOL_VERSION, Refusal, Reply, View, decode, encode,
 };
 use sakiyomi_os::ioctl_channel::MESSAGE_BYTES;
 use serde::Deserialize;
@@ -27,8 +27,8 @@ pub(super) fn understand(message: &[u8], caller: Option<u32>) -> Result<Call, Re
 }
 
 /// Returns the answer of a mount without rates.
-pub(crate) fn not_regulated(message: &[u8]) -> Answer {
-    Answer::Refused(match decode::<AnyVersion>(message) {
+pub(crate) fn not_regulated(message: &[u8]) -> Reply {
+    Reply::Refused(match decode::<AnyVersion>(message) {
         Err(error) => Refusal::Malformed { what: error.to_string() },
         Ok(AnyVersion { version }) if version != PROTOCOL_VERSION => {
             Refusal::Version { theirs: PROTOCOL_VERSION }
@@ -43,7 +43,7 @@ pub(super) fn fitting(mut view: View) -> View {
     // Each is followed by a comma; and `more` may become a letter longer.
     let length = |owner: &Owner| serde_json::to_vec(owner).map_or(MESSAGE_BYTES, |bytes| bytes.len() + 1);
     let mut room = MESSAGE_BYTES
-        - serde_json::to_vec(&Answer::Seen(view.clone())).map_or(MESSAGE_BYTES, |bytes| bytes.len() + 1);
+        - serde_json::to_vec(&Reply::Seen(view.clone())).map_or(MESSAGE_BYTES, |bytes| bytes.len() + 1);
     for owner in owners {
         let Some(left) = room.checked_sub(length(&owner)) else {
             view.more = true;
@@ -56,9 +56,9 @@ pub(super) fn fitting(mut view: View) -> View {
 }
 
 /// Encodes an answer.
-pub(crate) fn said(answer: &Answer) -> Box<[u8; MESSAGE_BYTES]> {
-    let too_long = || Answer::Refused(Refusal::Malformed { what: "the answer is too long".to_owned() });
-    encode(answer).or_else(|| encode(&too_long())).expect("a short answer fits")
+pub(crate) fn said(answer: &Reply) -> Box<[u8; MESSAGE_BYTES]> {
+    let too_long = || Reply::Refused(Refusal::Malformed { what: "the reply is too long".to_owned() });
+    encode(answer).or_else(|| encode(&too_long())).expect("a short reply fits")
 }
 
 #[cfg(test)]
@@ -133,9 +133,9 @@ mod tests {
             message[at..at + bytes.len()].copy_from_slice(&bytes);
             // It is either refused or still a valid message.
             if let Err(refusal) = understand(&message, Some(ASKER)) {
-                let text = said(&Answer::Refused(refusal));
-                let answer: Answer = decode(&text[..]).unwrap();
-                prop_assert!(matches!(answer, Answer::Refused(_)));
+                let text = said(&Reply::Refused(refusal));
+                let answer: Reply = decode(&text[..]).unwrap();
+                prop_assert!(matches!(answer, Reply::Refused(_)));
             }
         }
 
@@ -150,8 +150,8 @@ mod tests {
             prop_assert_eq!(&part.owners[..], &view.owners[..told]);
             prop_assert_eq!(part.more, more || told < view.owners.len());
             prop_assert!(told == view.owners.len() || told >= 3);
-            let answer: Answer = decode(&said(&Answer::Seen(part.clone()))[..]).unwrap();
-            prop_assert_eq!(answer, Answer::Seen(part));
+            let answer: Reply = decode(&said(&Reply::Seen(part.clone()))[..]).unwrap();
+            prop_assert_eq!(answer, Reply::Seen(part));
         }
     }
 

@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 use sakiyomi_iorate::protocol::Target;
 use sakiyomi_os::process::ExitWatcher;
 
-use super::seen::{Seen, Shared};
+use super::process_ref::{ProcessRef, Shared};
 use crate::per_thread::PerThread;
-pub(super) use table::{Held, Room, is_within};
-use table::{Rated, Table};
+use table::{RatedOwner, Table};
+pub(super) use table::{ResolvedTarget, Room, is_within};
 
 /// Time for which the owner of a thread without a rate is cached.
 const LOOKUP_MAX_AGE: Duration = Duration::from_millis(100);
@@ -50,7 +50,7 @@ struct Thread {
     looked: Instant,
     owner: u32,
     has_rate: bool,
-    process: Weak<Seen>,
+    process: Weak<ProcessRef>,
 }
 
 impl Owners {
@@ -113,23 +113,23 @@ impl Owners {
     }
 
     /// Returns the owner number of `held`; assigns one if it has no rate.
-    pub(super) fn number(&self, held: &Held) -> u32 {
+    pub(super) fn number(&self, held: &ResolvedTarget) -> u32 {
         let mut table = self.table();
         let known = match held {
-            Held::Process(process) => Some(process.serial),
-            Held::Tree(root) => table.trees.get(&root.serial).copied(),
-            Held::Group(path) => table.groups.get(path).copied(),
+            ResolvedTarget::Process(process) => Some(process.serial),
+            ResolvedTarget::Tree(root) => table.trees.get(&root.serial).copied(),
+            ResolvedTarget::Group(path) => table.groups.get(path).copied(),
         };
         known.unwrap_or_else(|| table.next())
     }
 
     /// Returns the number and the rate of `held`, if it has a rate.
-    pub(super) fn rated(&self, held: &Held) -> Option<(u32, Rated)> {
+    pub(super) fn rated(&self, held: &ResolvedTarget) -> Option<(u32, RatedOwner)> {
         let table = self.table();
         let number = match held {
-            Held::Process(process) => Some(process.serial),
-            Held::Tree(root) => table.trees.get(&root.serial).copied(),
-            Held::Group(path) => table.groups.get(path).copied(),
+            ResolvedTarget::Process(process) => Some(process.serial),
+            ResolvedTarget::Tree(root) => table.trees.get(&root.serial).copied(),
+            ResolvedTarget::Group(path) => table.groups.get(path).copied(),
         }?;
         Some((number, table.rated.get(&number)?.clone()))
     }
@@ -138,7 +138,7 @@ impl Owners {
         self.table().rated.contains_key(&number)
     }
 
-    /// Whether the maximum number of rates has been reached.
+    /// Returns whether the maximum number of rates has been reached.
     pub(super) fn is_full(&self) -> bool {
         self.table().is_full()
     }
@@ -147,7 +147,7 @@ impl Owners {
     ///
     /// # Errors
     /// If its process has ended.
-    pub(super) fn add(&self, number: u32, held: Held, by: u32) -> io::Result<()> {
+    pub(super) fn add(&self, number: u32, held: ResolvedTarget, by: u32) -> io::Result<()> {
         let mut table = self.table();
         let added = table.add(number, held, by, &self.exits);
         if added.is_err() {
@@ -260,7 +260,8 @@ mod tests {
     fn a_process_is_forgotten_whose_number_another_one_has_before_its_end_is_told() {
         for tree in [false, true] {
             let owners = Owners::new(Room::of(1024)).unwrap();
-            let held = |process| if tree { Held::Tree(process) } else { Held::Process(process) };
+            let held =
+                |process| if tree { ResolvedTarget::Tree(process) } else { ResolvedTarget::Process(process) };
             let child = sleeper();
             let pid = child.id();
             let first = held(owners.process(pid).unwrap());
@@ -290,7 +291,7 @@ mod tests {
     fn no_more_are_held_than_files_may_be_open() {
         let owners = Owners::new(Room::of(48)).unwrap();
         let children: Vec<Child> = (0..9).map(|_| sleeper()).collect();
-        let held = |child: &Child| Held::Process(owners.process(child.id()).unwrap());
+        let held = |child: &Child| ResolvedTarget::Process(owners.process(child.id()).unwrap());
         for child in &children {
             assert!(!owners.is_full());
             owners.add(owners.number(&held(child)), held(child), 0).unwrap();
@@ -299,7 +300,7 @@ mod tests {
         owners.add(owners.number(&held(&children[0])), held(&children[0]), 0).unwrap();
         let own = owners.process(std::process::id()).unwrap();
         assert!(owners.is_full());
-        let own = Held::Process(own);
+        let own = ResolvedTarget::Process(own);
         assert!(owners.add(owners.number(&own), own, 0).is_err());
         children.into_iter().for_each(end);
         while owners.is_full() {

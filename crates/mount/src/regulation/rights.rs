@@ -3,17 +3,17 @@
 use sakiyomi_iorate::protocol::{Refusal, Target};
 use sakiyomi_os::process::{self, Process, Status};
 
-use super::owners::{Held, is_within};
+use super::owners::{ResolvedTarget, is_within};
 
 /// Checks whether a user may set this rate: root may, and the user of all processes concerned (real, effective and
 /// saved ID).
-pub(super) fn may(held: &Held, target: &Target, user: u32) -> Result<(), Refusal> {
+pub(super) fn may(held: &ResolvedTarget, target: &Target, user: u32) -> Result<(), Refusal> {
     let own = |status: Status| user == 0 || status.users == [user; 3];
     let own = match held {
-        Held::Process(process) | Held::Tree(process) => {
+        ResolvedTarget::Process(process) | ResolvedTarget::Tree(process) => {
             own(process.process().status().map_err(|_| gone(target))?)
         }
-        Held::Group(path) => {
+        ResolvedTarget::Group(path) => {
             let members = members(path);
             if members.is_empty() {
                 return Err(Refusal::NoGroup { path: path.clone() });

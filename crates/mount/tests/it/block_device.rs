@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::mounted::{Scratch, can_mount, unmounted};
 use rustix::fs::FallocateFlags;
 use sakiyomi_io::{Access, BufferPool, IoFile, Memory};
-use sakiyomi_mount::{Behind, Options};
+use sakiyomi_mount::{EmulatedStorage, Options};
 use sakiyomi_os::loop_device::LoopDevice;
 
 #[test]
@@ -19,7 +19,7 @@ fn a_block_device_on_a_file_of_a_mount_takes_the_drives_time() {
     let scratch = Scratch::new("block-device", Duration::from_secs(60));
     let content: Vec<u8> = (0..1 << 20).map(|index: u32| (index % 251) as u8).collect();
     fs::write(scratch.path("backing/disk"), &content).unwrap();
-    let behind = Some(Behind::Fixed("latency=3ms".parse().unwrap()));
+    let behind = Some(EmulatedStorage::Fixed("latency=3ms".parse().unwrap()));
     let mounted = scratch.mount(&Options { behind, ..Options::default() });
     match LoopDevice::attach(&scratch.path("mounted/disk"), true, true) {
         Err(error) => sakiyomi_testing::skipped("a_block_device_on_a_file_of_a_mount", error),
@@ -47,7 +47,7 @@ fn a_file_has_places_on_the_drive_once_it_is_allocated_on_the_mount_but_not_by_t
     let scratch = Scratch::new("allocated", Duration::from_secs(60));
     let sparse = File::create(scratch.path("backing/sparse")).unwrap();
     sparse.set_len(1 << 20).unwrap();
-    let behind = Some(Behind::Fixed("latency=3ms".parse().unwrap()));
+    let behind = Some(EmulatedStorage::Fixed("latency=3ms".parse().unwrap()));
     let mounted = scratch.mount(&Options { behind, direct_io: true, ..Options::default() });
     let read = |name: &str| {
         let file = File::open(scratch.path("mounted").join(name)).unwrap();

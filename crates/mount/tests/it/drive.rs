@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 use sakiyomi_drive::spec::builtin;
 use sakiyomi_model::Op;
 use sakiyomi_mount::layout::{BLOCK_BYTES, Placement};
-use sakiyomi_mount::{Behind, Options, mount, unmount};
+use sakiyomi_mount::{EmulatedStorage, Options, mount, unmount};
 use sakiyomi_testing::wait_until;
 use sakiyomi_trace::{ReadOptions, Trace};
 
@@ -21,11 +21,11 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn drive(speed: f64) -> Options {
     let spec = builtin("barracuda-st2000dm006").unwrap().spec();
-    Options { behind: Some(Behind::Drive(Box::new(spec))), speed, ..Options::default() }
+    Options { behind: Some(EmulatedStorage::Drive(Box::new(spec))), speed, ..Options::default() }
 }
 
 fn fixed(text: &str) -> Options {
-    Options { behind: Some(Behind::Fixed(text.parse().unwrap())), ..Options::default() }
+    Options { behind: Some(EmulatedStorage::Fixed(text.parse().unwrap())), ..Options::default() }
 }
 
 fn direct(path: &Path) -> File {

@@ -16,7 +16,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, RenameFlags, SeekFrom, XattrFlags};
 use sakiyomi_drive::spec::builtin;
-use sakiyomi_mount::{Behind, Options, Regulate};
+use sakiyomi_mount::{EmulatedStorage, Options, Regulate};
 
 const DIRECTORIES: [&str; 5] = ["", "d", "e", "d/f", "e/g"];
 const NAMES: [&str; 7] = ["d", "e", "f", "g", "h", "i", "long-name-with-ünïcode"];
@@ -427,7 +427,7 @@ fn exercise(test: &str, options: &Options, seed: u64, operations: u64) {
 /// A drive so fast that the test need not wait for it.
 fn fast_drive() -> Options {
     let spec = builtin("barracuda-st2000dm006").unwrap().spec();
-    Options { behind: Some(Behind::Drive(Box::new(spec))), speed: 1000.0, ..Options::default() }
+    Options { behind: Some(EmulatedStorage::Drive(Box::new(spec))), speed: 1000.0, ..Options::default() }
 }
 
 #[test]

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use crate::mounted::{Scratch, can_mount, unmounted};
 use sakiyomi_model::Op;
-use sakiyomi_mount::{Behind, Mounted, Options};
+use sakiyomi_mount::{EmulatedStorage, Mounted, Options};
 use sakiyomi_trace::{ReadOptions, Record, Trace};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// 16384 blocks; the first 256 are metadata, of which 64 are the journal.
 fn options(scratch: &Scratch) -> Options {
-    let behind = Some(Behind::Fixed("latency=5ms,size=64MiB".parse().unwrap()));
+    let behind = Some(EmulatedStorage::Fixed("latency=5ms,size=64MiB".parse().unwrap()));
     Options { behind, metadata: true, record: Some(scratch.path("trace.csv")), ..Options::default() }
 }
 

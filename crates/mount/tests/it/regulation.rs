@@ -15,14 +15,14 @@ use crate::mounted::{Scratch, can_mount, unmounted};
 use rustix::fs::OFlags;
 use sakiyomi_iorate::protocol::{Owner, Rate, Refusal, Set, Target, View};
 use sakiyomi_iorate::{Control, Error, set_iorate};
-use sakiyomi_mount::{Behind, Mounted, Options, Regulate};
+use sakiyomi_mount::{EmulatedStorage, Mounted, Options, Regulate};
 use sakiyomi_os::ioctl_channel::{MESSAGE_BYTES, exchange};
 use sakiyomi_testing::skipped;
 
 const LIMIT: Duration = Duration::from_secs(100);
 
 fn regulated(device: &str) -> Options {
-    let behind = Some(Behind::Fixed(device.parse().unwrap()));
+    let behind = Some(EmulatedStorage::Fixed(device.parse().unwrap()));
     Options { behind, regulate: Some(Regulate::default()), ..Options::default() }
 }
 
@@ -289,7 +289,7 @@ fn only_root_and_its_own_user_set_the_rate_of_a_process() {
     let ours = Program::run("read line", &file);
     let set = |target: &Target| asked_as(&scratch, &percent(target.clone(), 10), other);
     assert_eq!(set(&process(theirs.pid())), "given");
-    let refused = "another user's; only root and its own user may set its rate";
+    let refused = "belongs to another user; only root and its owner may set its rate";
     assert!(set(&process(ours.pid())).ends_with(refused));
     assert!(set(&process(1)).ends_with(refused));
     assert!(set(&Target::Tree { pid: ours.pid() }).ends_with(refused));
@@ -323,7 +323,7 @@ fn who_has_numbers_of_his_own_is_told_so() {
     let set = percent(process(1), 10);
     let said =
         ask(&scratch, &set, Command::new("unshare").args(["-pf"]).arg(std::env::current_exe().unwrap()));
-    assert!(said.contains("process numbers here are not those of the mount"), "{said}");
+    assert!(said.contains("process IDs here differ from those of the mount"), "{said}");
     // From outside, by its outer process ID, such a process has a rate like any other.
     let dd = r#"dd if="$1" of=/dev/null bs=4096 count=50 iflag=direct status=none"#;
     let inside = format!("unshare -pf sh -c 'read line; {dd}; read line' sh \"$1\"; true");

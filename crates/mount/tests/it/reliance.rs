@@ -12,18 +12,18 @@ use crate::mounted::{Scratch, can_mount, unmounted};
 use rustix::fs::{Mode, OFlags};
 use sakiyomi_drive::spec::builtin;
 use sakiyomi_model::{Class, WriteClass};
-use sakiyomi_mount::{Behind, Error, Options, mount};
+use sakiyomi_mount::{EmulatedStorage, Error, Options, mount};
 use sakiyomi_testing::wait_until;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn fixed(text: &str) -> Options {
-    Options { behind: Some(Behind::Fixed(text.parse().unwrap())), ..Options::default() }
+    Options { behind: Some(EmulatedStorage::Fixed(text.parse().unwrap())), ..Options::default() }
 }
 
 fn drive() -> Options {
     let spec = builtin("barracuda-st2000dm006").unwrap().spec();
-    Options { behind: Some(Behind::Drive(Box::new(spec))), speed: 1000.0, ..Options::default() }
+    Options { behind: Some(EmulatedStorage::Drive(Box::new(spec))), speed: 1000.0, ..Options::default() }
 }
 
 #[test]

@@ -56,7 +56,7 @@ impl std::fmt::Debug for Signals {
 }
 
 /// A received signal.
-struct Came {
+struct ReceivedSignal {
     signal: libc::c_int,
     /// Whether it was sent by the kernel, for example by the terminal, and not by a process.
     from_kernel: bool,
@@ -89,14 +89,14 @@ impl Signals {
     }
 
     /// Returns the next pending signal, if any.
-    fn next(&self) -> Option<Came> {
+    fn next(&self) -> Option<ReceivedSignal> {
         // SAFETY: all zeros are a valid structure of plain numbers.
         let mut info: libc::signalfd_siginfo = unsafe { mem::zeroed() };
         let size = size_of::<libc::signalfd_siginfo>();
         // SAFETY: the kernel writes at most `size` bytes into a structure of that size.
         let read = unsafe { libc::read(self.read.as_raw_fd(), (&raw mut info).cast(), size) };
         let whole = usize::try_from(read) == Ok(size);
-        whole.then(|| Came { signal: info.ssi_signo.cast_signed(), from_kernel: info.ssi_code > 0 })
+        whole.then(|| ReceivedSignal { signal: info.ssi_signo.cast_signed(), from_kernel: info.ssi_code > 0 })
     }
 }
 
@@ -116,7 +116,7 @@ fn set_of(signals: impl Iterator<Item = libc::c_int>) -> libc::sigset_t {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The program does not exist.
-    #[error("cannot run {}: there is no such program", _0.display())]
+    #[error("cannot run {}: the program was not found", _0.display())]
     NotFound(OsString),
     /// The program may not be executed, or is not an executable.
     #[error("cannot run {}", _0.display())]
@@ -165,7 +165,7 @@ impl Running {
         Running::begin(words, signals, |mut command| command.spawn().map(Some))
     }
 
-    /// As [`Running::start`], but the program begins only after `ready`, called with the PID, has agreed. `ready` may
+    /// Like [`Running::start`], but the program begins only after `ready`, called with the PID, has agreed. `ready` may
     /// be called twice, for different processes.
     ///
     /// # Errors
@@ -249,7 +249,7 @@ impl Running {
         }
     }
 
-    fn pass_on(&self, came: &Came) {
+    fn pass_on(&self, came: &ReceivedSignal) {
         if came.signal == libc::SIGCHLD {
             self.forget_orphans();
             if self.is_stopped() {
@@ -342,7 +342,7 @@ pub fn wait_for_other(number: u32, signals: &Signals) -> io::Result<()> {
     let pidfd = pidfd_open(process, PidfdFlags::empty())?;
     loop {
         let came = wait_for(&pidfd, signals)?;
-        for Came { signal, .. } in std::iter::from_fn(|| signals.next()) {
+        for ReceivedSignal { signal, .. } in std::iter::from_fn(|| signals.next()) {
             match signal {
                 libc::SIGTSTP => stop(),
                 libc::SIGCHLD | libc::SIGCONT => {}
@@ -360,17 +360,17 @@ fn stop() {
     let _ = kill_process(getpid(), Signal::STOP);
 }
 
-struct Woken {
+struct WaitOutcome {
     ended: bool,
 }
 
-fn wait_for(pidfd: &OwnedFd, signals: &Signals) -> io::Result<Woken> {
+fn wait_for(pidfd: &OwnedFd, signals: &Signals) -> io::Result<WaitOutcome> {
     let mut watched = [PollFd::new(pidfd, PollFlags::IN), PollFd::new(&signals.read, PollFlags::IN)];
     match poll(&mut watched, None::<&Timespec>) {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
         Err(error) => return Err(error.into()),
     }
-    Ok(Woken { ended: !watched[0].revents().is_empty() })
+    Ok(WaitOutcome { ended: !watched[0].revents().is_empty() })
 }
 
 /// Returns the `Pid` of a child.

@@ -75,7 +75,7 @@ impl ExitWatcher {
     /// Waits until watched processes have ended, or for `timeout`; appends their keys, which are no longer watched.
     ///
     /// # Errors
-    /// Those of epoll_wait(2), which are not expected.
+    /// Returns the errors of epoll_wait(2), which are not expected.
     pub fn wait(&self, timeout: Duration, ended: &mut Vec<u32>) -> io::Result<()> {
         let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
         let mut events = Vec::with_capacity(64);

@@ -30,7 +30,7 @@ pub fn left_to(process: u32) -> Option<u64> {
     left_in(&groups, |path| fs::read_to_string(path).ok())
 }
 
-/// As [`left_to`], given the text of `/proc/PID/cgroup`; `read` reads files.
+/// Like [`left_to`], given the text of `/proc/PID/cgroup`; `read` reads files.
 fn left_in(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let left = groups.lines().filter_map(|line| {
         let (_, rest) = line.split_once(':')?;

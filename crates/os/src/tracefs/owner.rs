@@ -133,7 +133,7 @@ unsafe fn own(instances: c_int, socket: c_int, name: &CStr, left_over: &[CString
 /// Sets up the instance; returns descriptors of its directory and its `free_buffer`, or an error number.
 ///
 /// # Safety
-/// As of [`own`].
+/// The conditions of [`own`] apply.
 unsafe fn set_up(instances: c_int, name: &CStr) -> Result<(c_int, c_int), c_int> {
     // SAFETY: as of this function.
     unsafe {
@@ -156,7 +156,7 @@ unsafe fn set_up(instances: c_int, name: &CStr) -> Result<(c_int, c_int), c_int>
 /// Serves requests to add threads until the socket is closed.
 ///
 /// # Safety
-/// As of [`own`].
+/// The conditions of [`own`] apply.
 unsafe fn serve(instance: c_int, socket: c_int) {
     let mut request = [0u8; REQUEST_MAX_BYTES];
     let mut length = 0;
@@ -185,7 +185,7 @@ unsafe fn serve(instance: c_int, socket: c_int) {
 /// Sends an error number, or 0, to the creator.
 ///
 /// # Safety
-/// As of [`own`].
+/// The conditions of [`own`] apply.
 unsafe fn tell(socket: c_int, error: c_int) {
     let bytes = error.to_ne_bytes();
     // SAFETY: as of this function.
@@ -195,7 +195,7 @@ unsafe fn tell(socket: c_int, error: c_int) {
 /// Writes a word to a file of tracefs, in one system call.
 ///
 /// # Safety
-/// As of [`own`].
+/// The conditions of [`own`] apply.
 unsafe fn put(directory: c_int, path: &CStr, how: c_int, word: &[u8]) -> Result<(), c_int> {
     // SAFETY: as of this function.
     unsafe {
@@ -213,7 +213,7 @@ unsafe fn put(directory: c_int, path: &CStr, how: c_int, word: &[u8]) -> Result<
 /// Removes an instance; retries while another process has one of its files open.
 ///
 /// # Safety
-/// As of [`own`].
+/// The conditions of [`own`] apply.
 unsafe fn remove(instances: c_int, name: &CStr) {
     let pause = libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
     for _ in 0..REMOVE_TRIES {
@@ -235,7 +235,7 @@ fn errno() -> c_int {
 /// Closes all descriptors except `keep`, which is in ascending order.
 ///
 /// # Safety
-/// As of [`own`].
+/// The conditions of [`own`] apply.
 unsafe fn close_all_but(keep: &[c_int]) {
     let mut from = 0;
     for &file in keep {
@@ -250,7 +250,7 @@ unsafe fn close_all_but(keep: &[c_int]) {
 /// Closes the descriptors from `from` to `to`, inclusive.
 ///
 /// # Safety
-/// As for [`own`]; the closed descriptors must no longer be used in this process.
+/// The conditions of [`own`] apply, and the closed descriptors must no longer be used in this process.
 unsafe fn close(from: c_int, to: c_int) {
     /// Number of descriptors that are closed one by one before Linux 5.9, which lacks close_range(2): more than the
     /// usual limit of a process.

@@ -204,7 +204,7 @@ fn reads_and_mappings_of_named_threads_are_told_and_nothing_is_left() {
     assert_eq!(own.len(), 1, "{taken:?} {own:?}");
     assert_eq!((own[0].range.clone(), own[0].kind), (8 * page..10 * page, Kind::Read));
     assert!(touches.iter().any(|touch| touch.thread != thread), "a child is told as well");
-    assert_eq!(instance.take(&mut touches), Taken::default(), "nothing while it is off");
+    assert_eq!(instance.take(&mut touches), DrainOutcome::default(), "nothing while it is off");
     drop(instance);
     soon_gone();
 }

@@ -1,5 +1,5 @@
 //! The definition of a pipeline, as lines that do not depend on how its file is written: a snapshot has them, so that
-//! another pipeline does not go on from it.
+//! another pipeline does not continue from it.
 
 use toml::de::{DeTable, DeValue};
 
@@ -12,8 +12,8 @@ const NEUTRAL_KEYS: [&str; 7] = ["bad", "overload", "idle", "direct", "cost", "s
 /// A key whose presence is a line, but not its value: the states of replicas are saved by bins, whatever their number.
 const REPLICAS_KEY: &str = "replicas";
 
-/// The keys of all sources, steps and sinks with their values, each as `source.log.from = "stdin"`, in the order of the
-/// lines. A step is named as the pipeline names it.
+/// Returns the keys of all sources, steps and sinks with their values, each as `source.log.from = "stdin"`, in the
+/// order of the lines. A step is named as the pipeline names it.
 pub(super) fn lines(root: &DeTable<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for (section, value) in root {
@@ -50,7 +50,7 @@ fn add(path: &str, table: &DeValue<'_>, lines: &mut Vec<String>) {
     }
 }
 
-/// A value with all that is in it.
+/// Returns a value with all that is in it.
 fn whole(value: &DeValue<'_>) -> String {
     match value {
         DeValue::Array(items) => {

@@ -89,7 +89,7 @@ struct Source {
     header_order: Option<Vec<Option<usize>>>,
     fields: Vec<Field>,
     out_of_order_ns: u64,
-    /// Where to go on, in bytes.
+    /// Where to continue, in bytes.
     offset: u64,
     /// The latest event time and the last watermark before.
     max_ns: u64,
@@ -133,10 +133,10 @@ struct Column {
     data_type: &'static str,
 }
 
-/// The operators of a plan.
+/// Returns the operators of a plan.
 ///
 /// # Errors
-/// As [`super::export`].
+/// Returns the errors of [`super::export`].
 pub(super) fn job(plan: &Plan, snapshot: Option<&Snapshot>, base: &Path) -> Result<Job, Error> {
     let nodes = (0..plan.nodes.len()).map(|node| operator(plan, node, snapshot, base));
     Ok(Job { version: EXPORT_VERSION, nodes: nodes.collect::<Result<_, _>>()? })
@@ -172,7 +172,7 @@ fn operator(plan: &Plan, node: usize, snapshot: Option<&Snapshot>, base: &Path) 
     Ok(Operator { uid: found.name.clone(), inputs: found.inputs.clone(), row, time, skips_bad, task })
 }
 
-/// The types of the columns of a node that are used.
+/// Returns the types of the columns of a node that are used.
 fn types(plan: &Plan, node: usize) -> Result<Vec<&'static str>, Error> {
     let found = &plan.nodes[node];
     let type_of = |&column: &usize| {
@@ -303,9 +303,9 @@ fn step(plan: &Plan, node: usize) -> Result<Task, Error> {
             };
             Task::Join { keys: cells(keys), columns: cells(columns), within_ns: *within_ns }
         }
-        Bound::Top { .. } => return without("top has no counterpart; leave it out"),
+        Bound::Top { .. } => return without("top has no counterpart; remove it"),
         Bound::Distinct { .. } => return without("distinct has no counterpart; use an aggregate"),
-        Bound::Lookup { .. } => return without("lookup has no counterpart; leave it out"),
+        Bound::Lookup { .. } => return without("lookup has no counterpart; remove it"),
         Bound::Append => return without("append has no counterpart; use a sink"),
         Bound::Source | Bound::Sink => unreachable!("the node is a step"),
     })
@@ -314,7 +314,7 @@ fn step(plan: &Plan, node: usize) -> Result<Task, Error> {
 /// Why a key is refused: engines do not agree which floats are equal.
 const FLOAT_KEY: &str = "a key that is a float has no counterpart; cast it";
 
-/// An expression that is a cell.
+/// Returns an expression that is a cell.
 fn cell(cell: usize) -> Tree {
     let (inputs, sql) = (Vec::new(), String::new());
     Tree { op: "column", data_type: "timestamp(ns)", column: Some(cell), value: None, inputs, sql }
@@ -332,7 +332,7 @@ fn aggregate_call(
         Function::Min => "min",
         Function::Max => "max",
         Function::CountDistinct => {
-            return Err(refused(name, "count(distinct …) has no counterpart; leave it out"));
+            return Err(refused(name, "count(distinct …) has no counterpart; remove it"));
         }
     };
     let data_type = type_name(&call.data_type).ok_or_else(|| {

@@ -15,7 +15,7 @@ use crate::row::{KeyForm, Row, RowBuilder, read};
 use crate::spec::Window;
 use crate::step::{Total, Totals};
 
-/// A line for each window, session and row that operators keep, in the order of the operators.
+/// Returns a line for each window, session and row that operators keep, in the order of the operators.
 ///
 /// | `kind` | other keys |
 /// |---|---|
@@ -119,7 +119,7 @@ fn values(row: &Row) -> Json {
     row.values().map(value).collect()
 }
 
-/// A float as Java reads it.
+/// Returns a float as Java reads it.
 fn float(value: f64) -> String {
     match value {
         f64::INFINITY => "Infinity".to_owned(),

@@ -19,7 +19,7 @@ const BATCH_ROWS: usize = 512;
 /// The first bytes of a file of Arrow IPC.
 const FILE_MAGIC: &[u8; 6] = b"ARROW1";
 
-/// The schema of a file of Arrow IPC, in either form.
+/// Returns the schema of a file of Arrow IPC, in either form.
 ///
 /// # Errors
 /// If it cannot be read.

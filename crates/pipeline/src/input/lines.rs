@@ -51,7 +51,7 @@ impl Cut {
 /// a record.
 ///
 /// # Errors
-/// Those of reading, and if a record is too long.
+/// Returns the errors of reading, and an error if a record is too long.
 pub(super) fn read(
     mut input: impl Read,
     cut: Cut,

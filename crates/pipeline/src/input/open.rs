@@ -159,7 +159,7 @@ impl Listener {
         })
     }
 
-    /// A connection, if one waits.
+    /// Returns a connection, if one waits.
     fn accept(&self) -> io::Result<Option<Input>> {
         let accepted = match self {
             Listener::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
@@ -191,7 +191,7 @@ impl Drop for Listener {
     }
 }
 
-/// Binds a name. One that a killed process has left behind, at which nobody listens, is removed before.
+/// Binds a socket name. A stale name that a killed process has left behind is removed first.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     let taken = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => error,

@@ -75,7 +75,7 @@ impl Tail {
         Ok(tail)
     }
 
-    /// The files that it reads.
+    /// Returns the files that it reads.
     pub(super) fn extents(&self) -> ExtentMap {
         self.extents.clone()
     }
@@ -172,8 +172,8 @@ impl Read for Tail {
     }
 }
 
-/// The files that may have this number: those in the directory of a tail whose names begin with its name, as after a
-/// rotation, then the one of its name.
+/// Returns the files that may have this number: those in the directory of a tail whose names begin with its name, as
+/// after a rotation, then the one of its name.
 pub(crate) fn candidates(path: &Path, inode: u64) -> Vec<PathBuf> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -193,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads until so many bytes have come.
+    /// Reads until this many bytes have arrived.
     fn take(tail: &mut Tail, length: usize) -> String {
         let mut bytes = vec![0; length];
         tail.read_exact(&mut bytes).unwrap();

@@ -62,7 +62,7 @@ pub(crate) struct FileTable {
 #[derive(Clone)]
 enum Form {
     Csv(SchemaRef, HeaderOrder),
-    /// As rows in the state of operators.
+    /// The encoding of rows in the state of operators.
     Rows,
 }
 
@@ -134,12 +134,12 @@ impl FileTable {
         reader.map_err(|error| self.named.error("open", io::Error::from(error)))
     }
 
-    /// Rows that may be in flight.
+    /// Returns the rows that may be in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.access.in_flight
     }
 
-    /// The place of the record of a key, or of another one with the same hash.
+    /// Returns the place of the record of a key, or of another one with the same hash.
     fn place(&self, key: &[u8]) -> Option<Place> {
         let hash = hash(self.seed, key);
         let at = self.index.partition_point(|place| place.hash < hash);
@@ -147,7 +147,7 @@ impl FileTable {
     }
 }
 
-/// The hash of a key, as written by [`write_key`] (SipHash-1-3).
+/// Returns the hash of a key, as written by [`write_key`] (SipHash-1-3).
 fn hash(seed: u64, key: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     seed.hash(&mut hasher);
@@ -155,7 +155,7 @@ fn hash(seed: u64, key: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The index of a table, sorted by hash; how its records are written; and the file with them.
+/// Returns the index of a table, sorted by hash; how its records are written; and the file with them.
 fn scanned(
     spec: &LookupTable,
     named: &Named,
@@ -263,12 +263,12 @@ impl TableReader {
         TableReader { table: Arc::clone(table), records, key: Vec::new() }
     }
 
-    /// Where to read for a key; none if the table does not have it.
+    /// Returns where to read for a key; none if the table does not have it.
     pub(crate) fn place(&self, key: &[u8]) -> Option<Place> {
         self.table.place(key)
     }
 
-    /// The row of a key in the bytes that were read at its place.
+    /// Returns the row of a key in the bytes that were read at its place.
     pub(crate) fn row(&mut self, bytes: Vec<u8>, key: &[u8]) -> Found {
         let changed = |reason: &str| {
             let target = &self.table.named.target;

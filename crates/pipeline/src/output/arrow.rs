@@ -95,8 +95,8 @@ impl Column {
 }
 
 impl ArrowEncoder {
-    /// An encoder of rows of a schema. `begins` says that the output has no schema yet. Rows have the values of a dictionary and not its keys: its column is one of its
-    /// values.
+    /// Returns an encoder of rows of a schema. `begins` says that the output has no schema yet. Rows have the values
+    /// of a dictionary and not its keys: its column is one of its values.
     pub(super) fn new(schema: &SchemaRef, begins: bool) -> ArrowEncoder {
         let flattened = |field: &FieldRef| match field.data_type() {
             DataType::Dictionary(..) => {

@@ -50,7 +50,7 @@ impl Claims {
     }
 }
 
-/// Whether two paths are of one file.
+/// Returns whether two paths are of one file.
 pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
     a == b || a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
 }

@@ -17,7 +17,7 @@ pub(super) enum Encoder {
 }
 
 impl Encoder {
-    /// An encoder of rows of a schema. `begins` says that the output has no rows yet.
+    /// Returns an encoder of rows of a schema. `begins` says that the output has no rows yet.
     pub(super) fn new(format: OutputFormat, schema: &SchemaRef, begins: bool) -> Encoder {
         match format {
             OutputFormat::Arrow => Encoder::Arrow(Box::new(ArrowEncoder::new(schema, begins))),
@@ -34,7 +34,7 @@ impl Encoder {
         }
     }
 
-    /// Bytes that are held, about.
+    /// Returns the bytes that are held, about.
     #[inline]
     pub(super) fn held_bytes(&self) -> usize {
         match self {
@@ -94,7 +94,7 @@ impl Form {
         }
     }
 
-    /// Whether JSON has values of this form in quotes.
+    /// Returns whether JSON has values of this form in quotes.
     fn is_quoted(self) -> bool {
         matches!(self, Form::Date | Form::Timestamp(_))
     }

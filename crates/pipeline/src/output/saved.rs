@@ -48,7 +48,7 @@ pub(crate) enum Continuity {
     None,
     /// It begins, and what it has at a snapshot will be there when the process has been killed.
     Begins,
-    /// It goes on from a snapshot.
+    /// It continues from a snapshot.
     Resumes(SavedOutput),
 }
 
@@ -57,7 +57,7 @@ impl Continuity {
         self != Continuity::None
     }
 
-    /// The state from which it goes on, if there is one.
+    /// Returns the state from which it continues, if there is one.
     pub(super) fn saved(self) -> Option<SavedOutput> {
         match self {
             Continuity::Resumes(saved) => Some(saved),

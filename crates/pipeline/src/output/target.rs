@@ -70,7 +70,7 @@ impl Open {
         }
     }
 
-    /// The open file of an output that can be continued.
+    /// Returns the open file of an output that can be continued.
     ///
     /// # Errors
     /// If the process has too many files open.
@@ -81,7 +81,7 @@ impl Open {
         }
     }
 
-    /// The extent that it has written, if that is tracked.
+    /// Returns the extent that it has written, if that is tracked.
     pub(super) fn extent(&self) -> Option<Extent> {
         match self {
             Open::Tracked(file) => file.extent(),

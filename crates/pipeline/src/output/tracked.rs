@@ -1,4 +1,4 @@
-//! A file of an output whose length and checksum are known at any time, so that a later process goes on with it at the length
+//! A file of an output whose length and checksum are known at any time, so that a later process continues with it at the length
 //! that it had at a snapshot, if it still has what was written until then. Nothing is changed before the first row, snapshot or end: a pipeline that is refused leaves it as it is.
 
 use std::fs::{File, OpenOptions};
@@ -70,7 +70,9 @@ impl TrackedFile {
         }
         let start = match continuity.saved() {
             Some(saved) => saved.extent.ok_or_else(|| {
-                io::Error::other("the snapshot does not tell how much of it had been written; start anew")
+                io::Error::other(
+                    "the snapshot does not record how much of it had been written; start from the beginning",
+                )
             })?,
             None => Extent::default(),
         };
@@ -83,7 +85,7 @@ impl TrackedFile {
         Ok(Some((tracked, start.length)))
     }
 
-    /// The open file, for its length and to make it durable.
+    /// Returns the open file, for its length and to make it durable.
     ///
     /// # Errors
     /// If the process has too many files open.
@@ -154,10 +156,10 @@ impl TrackedFile {
         Ok(())
     }
 
-    /// The file that is still to appear, with all that belongs to it.
+    /// Returns the file that is still to appear, with all that belongs to it.
     ///
     /// # Errors
-    /// As [`TrackedFile::prepare`].
+    /// Returns the errors of [`TrackedFile::prepare`].
     pub(super) fn finish(mut self) -> io::Result<Option<AtomicFile>> {
         self.prepare()?;
         Ok(match self.form {
@@ -177,7 +179,7 @@ fn check_length(path: &Path, Extent { length, .. }: Extent) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     Err(io::Error::other(format!(
-        "{} {found}, and had {length} bytes at the snapshot; restore it, or start anew",
+        "{} {found}, and had {length} bytes at the snapshot; restore it, or start from the beginning",
         path.display()
     )))
 }
@@ -199,12 +201,12 @@ fn check_content(file: &File, path: &Path, expected: Extent) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(format!(
-        "{} has other content than at the snapshot, such as that of another run; restore it, or start anew",
+        "{} has other content than at the snapshot, such as that of another run; restore it, or start from the beginning",
         path.display()
     )))
 }
 
-/// Whether a file does not end with a line end, as after a crash in the middle of a record. A file without
+/// Returns whether a file does not end with a line end, as after a crash in the middle of a record. A file without
 /// the permission to read it is taken for whole.
 fn is_torn(file: &File, path: &Path) -> io::Result<bool> {
     let length = file.metadata()?.len();

@@ -94,12 +94,12 @@ struct State {
 }
 
 impl State {
-    /// Whether the thread has something to do.
+    /// Returns whether the thread has something to do.
     fn is_due(&self) -> bool {
         self.encoder.held_bytes() > 0 || self.is_ended || (self.is_flushing && !self.is_prepared)
     }
 
-    /// Whether everything that it was given has been given to the system.
+    /// Returns whether everything that it was given has been given to the system.
     fn is_settled(&self) -> bool {
         let is_done = self.is_prepared && !self.is_ended && !self.is_writing;
         self.is_closed || (is_done && self.encoder.held_bytes() == 0)
@@ -171,7 +171,7 @@ impl Output {
         Ok((Output { shared: Some(shared), ended: None }, Some(writer)))
     }
 
-    /// An output all of whose rows had been written at the snapshot. Its file may have appeared since.
+    /// Returns an output all of whose rows had been written at the snapshot. Its file may have appeared since.
     fn ended(target: &Target, saved: SavedOutput, named: &Named) -> io::Result<(Output, Option<Writer>)> {
         let is_partial = |path: &Path| partial_path(path).is_ok_and(|partial| partial.exists());
         let file = match target {
@@ -227,7 +227,7 @@ impl Output {
         SavedOutput { extent: self.extent(), has_ended }.save(out);
     }
 
-    /// The extent that it wrote; `None` if other outputs write to the file as well.
+    /// Returns the extent that it wrote; `None` if other outputs write to the file as well.
     fn extent(&self) -> Option<Extent> {
         let Some(shared) = &self.shared else { return self.ended };
         let extent = shared.lock().extent?;
@@ -251,8 +251,8 @@ impl Output {
         }
     }
 
-    /// Number of rows that have been given to the system, the first that were added; and whether the output is closed, so
-    /// that no more will be.
+    /// Returns the number of rows that have been given to the system, the first that were added; and whether the
+    /// output is closed, so that no more will be.
     pub(crate) fn written_rows(&self) -> (u64, bool) {
         let Some(shared) = &self.shared else { return (u64::MAX, true) };
         let state = shared.lock();
@@ -315,7 +315,7 @@ fn write_all(shared: &Shared, mut open: Open, named: &Named) -> Option<AtomicFil
     let file = match result.and_then(|()| open.finish(is_whole)) {
         Ok(file) => file,
         Err(error) => {
-            // Before an operator that waits goes on: a snapshot without these rows is void.
+            // Before an operator that waits continues: a snapshot without these rows is void.
             match error.kind() {
                 ErrorKind::BrokenPipe if shared.may_close => shared.control.stop(),
                 _ => shared.control.fail(named.error("write", error)),

@@ -99,7 +99,7 @@ impl Csv {
         Ok(())
     }
 
-    /// The field at `at`, and the offset of the next one; none after the last.
+    /// Returns the field at `at`, and the offset of the next one; none after the last.
     fn field<'r>(&mut self, record: &'r str, at: usize) -> Result<(Field<'r>, Option<usize>), Bad> {
         let bytes = record.as_bytes();
         if bytes.get(at) != Some(&b'"') {
@@ -142,7 +142,7 @@ pub(crate) fn header(record: &str, separator: u8) -> Option<Vec<String>> {
 
 /// A field without its quotes.
 enum Field<'r> {
-    /// As it stands, from this offset.
+    /// The text of the record itself, from this offset.
     Plain(&'r str, usize),
     /// In the reader's memory: an empty text in quotes, or one with quotes.
     Unescaped,

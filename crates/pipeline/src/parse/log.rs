@@ -84,7 +84,7 @@ struct Rest<'a> {
 }
 
 impl<'a> Rest<'a> {
-    /// The text before the next byte of a value, which is passed.
+    /// Returns the text before the next byte of a value, which is passed.
     fn until(&mut self, byte: u8) -> Result<(&'a str, usize), Bad> {
         let start = self.at;
         let length = memchr(byte, &self.line.as_bytes()[start..]).ok_or(Bad::Form)?;
@@ -100,7 +100,7 @@ impl<'a> Rest<'a> {
         (&self.line[start..start + length], start)
     }
 
-    /// The text between quotes. `\"` does not end it, and stays as it is.
+    /// Returns the text between quotes. `\"` does not end it, and stays as it is.
     fn quoted(&mut self) -> Result<(&'a str, usize), Bad> {
         self.expect(b'"')?;
         let (bytes, start) = (self.line.as_bytes(), self.at);

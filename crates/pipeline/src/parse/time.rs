@@ -14,7 +14,7 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// The number of units since 1970-01-01, rounded down; none beyond 64 bits.
+    /// Returns the number of units since 1970-01-01, rounded down; none beyond 64 bits.
     pub(super) fn in_unit(self, unit: TimeUnit) -> Option<i64> {
         let per_second = per_second(unit);
         let part = i64::from(self.nanos) / (1_000_000_000 / per_second);
@@ -22,7 +22,7 @@ impl Moment {
     }
 }
 
-/// The number of some digits.
+/// Returns the number of some digits.
 fn digits(text: &[u8]) -> Option<i64> {
     text.iter().try_fold(0_i64, |value, byte| {
         let digit = byte.wrapping_sub(b'0');
@@ -34,14 +34,14 @@ fn below(text: &[u8], limit: i64) -> Option<i64> {
     digits(text).filter(|&value| value < limit)
 }
 
-/// A date `2026-11-23`, as days since 1970-01-01.
+/// Returns a date `2026-11-23`, as days since 1970-01-01.
 pub(super) fn date(text: &[u8]) -> Option<i64> {
     let [_, _, _, _, b'-', m1, m2, b'-', d1, d2] = *text else { return None };
     days_of(digits(&text[..4])?, digits(&[m1, m2])?, digits(&[d1, d2])?)
 }
 
-/// A time `2026-11-23T12:00:00.5Z`, with a blank instead of `T`, with an offset such as `+01:00`, or without any, which is
-/// UTC; or `23/Nov/2026:12:00:00 +0000` as in the logs of web servers.
+/// Returns a time `2026-11-23T12:00:00.5Z`, with a blank instead of `T`, with an offset such as `+01:00`, or without
+/// any, which is UTC; or `23/Nov/2026:12:00:00 +0000` as in the logs of web servers.
 pub(super) fn time(text: &[u8]) -> Option<Moment> {
     if text.get(2) == Some(&b'/') { log_time(text) } else { iso_time(text) }
 }

@@ -27,7 +27,7 @@ pub(crate) const TYPE_NAMES: [&str; 18] = [
     "timestamp",
 ];
 
-/// The type of a name; `timestamp` alone is in milliseconds.
+/// Returns the type of a name; `timestamp` alone is in milliseconds.
 pub(crate) fn type_of(name: &str) -> Option<DataType> {
     Some(match name {
         "text" => DataType::Utf8,
@@ -66,7 +66,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The kind of the types that have a name.
+    /// Returns the kind of the types that have a name.
     pub(crate) fn of(data_type: &DataType) -> Option<Kind> {
         Some(match data_type {
             DataType::Utf8 => Kind::Text,
@@ -87,7 +87,7 @@ impl Kind {
         })
     }
 
-    /// Name of its values, for errors.
+    /// Returns the name of its values, for errors.
     pub(crate) fn expected(self) -> &'static str {
         match self {
             Kind::Text => "a text",
@@ -100,8 +100,8 @@ impl Kind {
         }
     }
 
-    /// The value of a text that is not empty and does not stand for null; none if it is not of this kind. The text is
-    /// `start..` of its block.
+    /// Returns the value of a text that is not empty and does not stand for null; none if it is not of this kind. The
+    /// text is `start..` of its block.
     #[inline]
     pub(crate) fn cell(self, text: &str, start: usize) -> Option<Cell> {
         let bytes = text.as_bytes();
@@ -117,7 +117,7 @@ impl Kind {
         })
     }
 
-    /// The value of a number, as JSON has it.
+    /// Returns the value of a number, as JSON has it.
     pub(crate) fn of_integer(self, value: i64) -> Option<Cell> {
         Some(match self {
             Kind::Int(min, max) => Cell::Int(Some(value).filter(|value| (min..=max).contains(value))?),
@@ -130,7 +130,7 @@ impl Kind {
     }
 }
 
-/// A time, or a whole number of units since 1970-01-01.
+/// Returns a time, or a whole number of units since 1970-01-01.
 fn timestamp(bytes: &[u8], unit: TimeUnit) -> Option<i64> {
     time::time(bytes).and_then(|moment| moment.in_unit(unit)).or_else(|| integer(bytes))
 }
@@ -168,7 +168,7 @@ fn integer(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// A number; words such as `inf` are not.
+/// Returns a number; words such as `inf` are not.
 fn float(text: &str) -> Option<f64> {
     let first = text.trim_start_matches(['-', '+']).as_bytes().first()?;
     if first.is_ascii_digit() || *first == b'.' { text.parse().ok() } else { None }

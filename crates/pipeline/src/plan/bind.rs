@@ -54,7 +54,7 @@ fn check_names(sources: &[SourceSpec], steps: &[StepSpec]) -> Result<(), Error> 
     Ok(())
 }
 
-/// The input of a node: the named one, else the one before it.
+/// Returns the input of a node: the named one, else the previous one.
 fn input_of(
     named: Option<&At<String>>,
     of: &At<String>,
@@ -69,7 +69,7 @@ fn input_of(
     }
 }
 
-/// Refuses nodes whose output nobody takes.
+/// Refuses nodes whose output is unused.
 fn check_consumers(nodes: &[Node], sources: &[SourceSpec], steps: &[StepSpec]) -> Result<(), Error> {
     let is_taken = |node: usize| nodes.iter().any(|other| other.inputs.contains(&node));
     let problem =

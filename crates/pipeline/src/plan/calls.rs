@@ -70,8 +70,8 @@ fn call(item: &str, schema: &Schema) -> Result<BoundCall, String> {
     Ok(BoundCall { name: name.to_owned(), function: known, argument, data_type })
 }
 
-/// The parts of a text between separators that are not within parentheses or quotes. `separator` is told the rest of
-/// the text and returns the length of a separator at its begin.
+/// Returns the parts of a text between separators that are not within parentheses or quotes. `separator` is told the
+/// rest of the text and returns the length of a separator at its begin.
 fn split(text: &str, separator: impl Fn(&str) -> Option<usize>) -> Vec<&str> {
     let (mut depth, mut quote, mut from, mut skip_to) = (0_usize, None, 0, 0);
     let mut parts = Vec::new();

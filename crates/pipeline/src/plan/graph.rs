@@ -81,7 +81,7 @@ impl Graph {
         Graph { elements }
     }
 
-    /// The same for the planner, with the declared or usual figures.
+    /// Returns the graph for the planner, with the declared or typical figures.
     ///
     /// # Errors
     /// If a declared figure is out of range.

@@ -32,7 +32,7 @@ impl Layout {
         Layout { columns: columns.into_iter().collect(), time: None }
     }
 
-    /// The cell of a column.
+    /// Returns the cell of a column.
     ///
     /// # Panics
     /// If the column is not used, which is a bug of the search for used columns.
@@ -40,13 +40,13 @@ impl Layout {
         self.columns.iter().position(|&other| other == column).expect("the columns that a step uses are kept")
     }
 
-    /// The cells of some columns.
+    /// Returns the cells of some columns.
     pub(crate) fn cells(&self, columns: &[usize]) -> Vec<usize> {
         columns.iter().map(|&column| self.cell(column)).collect()
     }
 }
 
-/// The layouts of all nodes.
+/// Returns the layouts of all nodes.
 ///
 /// # Errors
 /// If a used column has a type that rows do not have.
@@ -79,7 +79,7 @@ pub(super) fn layouts(
             if !is_supported(field.data_type()) {
                 let place = place_of(index, sources, steps, sinks);
                 return Err(place.error(format!(
-                    "column {} is {}, which rows of a stream do not have; leave it out, or cast it",
+                    "column {} is {}, which rows of a stream do not have; exclude or cast it",
                     field.name(),
                     field.data_type()
                 )));

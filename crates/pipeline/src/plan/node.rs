@@ -96,7 +96,7 @@ pub(super) struct Names<'a> {
 }
 
 impl Names<'_> {
-    /// The node of a name.
+    /// Returns the node of a name.
     ///
     /// # Errors
     /// If there is none.

@@ -114,12 +114,12 @@ fn check_key(step: &StepSpec, bound: &Bound) -> Result<(), Error> {
     }
 }
 
-/// The value, or an error at the place of a text.
+/// Returns the value, or an error at the place of a text.
 fn at<T>(text: &At<String>, result: Result<T, sakiyomi_expression::Error>) -> Result<T, Error> {
     result.map_err(|error| text.error(error.to_string()))
 }
 
-/// A window, if the rows have event times.
+/// Returns a window, if the rows have event times.
 fn timed(window: Option<&At<Window>>, time: Option<TimeColumn>) -> Result<Option<Window>, Error> {
     match (window, time) {
         (Some(window), None) => {
@@ -129,7 +129,7 @@ fn timed(window: Option<&At<Window>>, time: Option<TimeColumn>) -> Result<Option
     }
 }
 
-/// A schema, if no two columns have one name.
+/// Returns a schema, if no two columns have one name.
 fn unique(fields: Vec<Arc<Field>>, text: &At<String>) -> Result<SchemaRef, Error> {
     let mut names = BTreeSet::new();
     match fields.iter().find(|field| !names.insert(field.name().as_str())) {
@@ -182,7 +182,7 @@ fn window_unit(window: Window, time: TimeColumn) -> TimeUnit {
     if is_exact { TimeUnit::Millisecond } else { TimeUnit::Nanosecond }
 }
 
-/// The columns that a list names.
+/// Returns the columns that a list names.
 fn column_list(text: &At<String>, list: &str, schema: &Schema) -> Result<Vec<usize>, Error> {
     let find = |name: &str| {
         let name = name.trim();
@@ -219,7 +219,7 @@ fn join(
     })
 }
 
-/// The columns of `left = right, …` in two schemas. Those of a pair have one type.
+/// Returns the columns of `left = right, …` in two schemas. Those of a pair have one type.
 fn key_pairs(on: &At<String>, schemas: [&SchemaRef; 2]) -> Result<[Vec<usize>; 2], Error> {
     let mut keys: [Vec<usize>; 2] = Default::default();
     for pair in on.value.split(',') {
@@ -243,7 +243,7 @@ fn key_pairs(on: &At<String>, schemas: [&SchemaRef; 2]) -> Result<[Vec<usize>; 2
     Ok(keys)
 }
 
-/// The fields of a left schema and those of a right one that are not the same keys, and the columns of these.
+/// Returns the fields of a left schema and those of a right one that are not the same keys, and the columns of these.
 fn beside(left: &Schema, right: &Schema, keys: &[Vec<usize>; 2]) -> (Vec<Arc<Field>>, Vec<usize>) {
     let mut fields: Vec<Arc<Field>> = left.fields().iter().cloned().collect();
     let mut kept = Vec::new();

@@ -28,7 +28,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// A text without an origin.
+    /// Returns a text without an origin.
     pub(crate) fn own(text: String) -> Block {
         Block { text, offset: 0, bad_lines: Vec::new(), pool: None }
     }
@@ -56,7 +56,7 @@ impl Block {
         &self.text
     }
 
-    /// Whether the text has the bytes of its input: all its lines were UTF-8.
+    /// Returns whether the text has the bytes of its input: all its lines were UTF-8.
     pub(crate) fn is_intact(&self) -> bool {
         self.bad_lines.is_empty()
     }
@@ -66,7 +66,7 @@ impl Block {
         self.offset
     }
 
-    /// Whether a line of a record was not UTF-8. A record begins with a line, and may have several.
+    /// Returns whether a line of a record was not UTF-8. A record begins with a line, and may have several.
     #[inline]
     pub(crate) fn has_bad_line(&self, record: Range<usize>) -> bool {
         if self.bad_lines.is_empty() {
@@ -76,7 +76,7 @@ impl Block {
         self.bad_lines.get(next).is_some_and(|&line| line < record.end)
     }
 
-    /// The cell of a text that is a part of this block's.
+    /// Returns the cell of a text that is a part of this block's.
     pub(crate) fn range_of(&self, text: &str) -> Option<Cell> {
         let start = (text.as_ptr() as usize).checked_sub(self.text.as_ptr() as usize)?;
         let inside = start + text.len() <= self.text.len();
@@ -142,7 +142,7 @@ impl Handles {
         self.block = block;
     }
 
-    /// A handle for a row.
+    /// Returns a handle for a row.
     pub(crate) fn take(&mut self) -> Arc<Block> {
         if self.made.is_empty() {
             self.made.extend(std::iter::repeat_n(&self.block, HANDLE_BATCH).map(Arc::clone));

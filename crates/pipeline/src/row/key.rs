@@ -19,7 +19,7 @@ pub(crate) enum KeyForm {
 }
 
 impl KeyForm {
-    /// The form of a type that rows have.
+    /// Returns the form of a type that rows have.
     pub(crate) fn of(data_type: &arrow_schema::DataType) -> KeyForm {
         use arrow_schema::DataType::*;
         match data_type {
@@ -42,7 +42,7 @@ const VALUE_BYTE: u8 = 1;
 const ESCAPE_BYTE: u8 = 0xff;
 /// The highest bit, which makes two's complement sort as unsigned.
 const SIGN_64: u64 = 1 << 63;
-/// The same of 128 bits.
+/// The highest bit of 128 bits.
 const SIGN_128: u128 = 1 << 127;
 
 /// Appends a value.
@@ -77,7 +77,7 @@ fn append_u64(value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes);
 }
 
-/// The bits of a float so that they sort as its value.
+/// Returns the bits of a float so that they sort as its value.
 fn sortable(value: f64) -> u64 {
     let value = if value.is_nan() { f64::NAN.abs() } else { value + 0.0 };
     let bits = value.to_bits();

@@ -23,7 +23,8 @@ const DECIMAL_TAG: u8 = 5;
 const TEXT_TAG: u8 = 6;
 
 impl Row {
-    /// The same row with its texts in a block of their own. A row that is kept would else keep the block that it was
+    /// Returns the row with its texts in a block of their own. A row in a state would otherwise keep the
+    /// block that it was
     /// read from, with a thousand others.
     pub(crate) fn compact(self) -> Row {
         if self.block.is_none() {

@@ -46,7 +46,7 @@ const END_BYTES: usize = 4 + MAGIC.len();
 /// Bytes of a read for the checksum.
 const CHECKED_BYTES: usize = 64 << 10;
 
-/// Writes a snapshot of the pipeline with this definition to a file, which replaces the one before when it is whole and on
+/// Writes a snapshot of the pipeline with this definition to a file, which replaces the previous one when it is whole and on
 /// the disk. Returns its size in bytes.
 ///
 /// # Errors
@@ -88,7 +88,7 @@ fn failed(action: &'static str, path: &Path, source: io::Error) -> Error {
     Error::Io { name: "snapshot".to_owned(), action, target: path.display().to_string(), source }
 }
 
-/// The length of what is before the checksum, if that matches; the file is then at its start.
+/// Returns the length of what is before the checksum, if that matches; the file is then at its start.
 fn checked_length(file: &mut File) -> io::Result<Option<u64>> {
     let Some(length) = file.metadata()?.len().checked_sub(END_BYTES as u64) else { return Ok(None) };
     let mut content = BufReader::with_capacity(CHECKED_BYTES, file.take(length));
@@ -153,7 +153,7 @@ fn encode(snapshot: &Snapshot, definition: &[String], to: &mut impl Write) -> Re
     writer.finish()
 }
 
-/// A snapshot and the definition of its pipeline.
+/// Returns a snapshot and the definition of its pipeline.
 fn decode(from: impl Read) -> Result<(Snapshot, Vec<String>), String> {
     let reader = StreamReader::try_new_buffered(from, None).map_err(|error| error.to_string())?;
     let schema = reader.schema();
@@ -201,9 +201,9 @@ fn add_operators(batch: &RecordBatch, snapshot: &mut Snapshot) -> Result<(), Str
     Ok(())
 }
 
-/// The first difference between the definition of a snapshot's pipeline and another one.
+/// Returns the first difference between the definition of a snapshot's pipeline and another one.
 fn difference(saved: &[String], own: &[String]) -> Option<String> {
-    let rest = "resume with the pipeline as it was, or start anew";
+    let rest = "resume with the unchanged pipeline, or start from the beginning";
     let missing = |of: &'_ [String], from: &'_ [String]| of.iter().find(|line| !from.contains(line)).cloned();
     match (missing(saved, own), missing(own, saved)) {
         (Some(was), Some(is)) => {

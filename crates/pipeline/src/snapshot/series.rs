@@ -50,7 +50,7 @@ pub struct SnapshotFigures {
     pub taken: u64,
     /// Snapshots that were not taken or not written.
     pub failed: u64,
-    /// Number of the last one in the life of the stream, which goes on when it is resumed.
+    /// Number of the last one in the life of the stream, which continues when it is resumed.
     pub epoch: u64,
     /// Size of the file with the last one, in bytes.
     pub bytes: u64,
@@ -58,11 +58,11 @@ pub struct SnapshotFigures {
     pub bytes_max: u64,
     /// Time from the barrier's emission until it had passed all operators, of the last one.
     pub alignment: Duration,
-    /// The same of that which took longest.
+    /// The longest alignment of all snapshots.
     pub alignment_max: Duration,
     /// Time to make the outputs and the file durable, of the last one.
     pub write: Duration,
-    /// The same of that which took longest.
+    /// The longest write of all snapshots.
     pub write_max: Duration,
 }
 
@@ -93,7 +93,7 @@ impl Snapshots {
         }
     }
 
-    /// Whether none is under way.
+    /// Returns whether none is under way.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Idle)
@@ -102,7 +102,7 @@ impl Snapshots {
     /// Carries on with that which is under way, without waiting.
     ///
     /// # Errors
-    /// If it was not taken or cannot be written: the file then has the one before.
+    /// If it was not taken or cannot be written: the file then has the previous one.
     pub fn poll(&mut self) -> Result<(), Error> {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Aligning(pending) if pending.is_complete() => {
@@ -128,7 +128,7 @@ impl Snapshots {
     /// Waits until that which is under way is in the file.
     ///
     /// # Errors
-    /// As [`Snapshots::poll`].
+    /// Returns the errors of [`Snapshots::poll`].
     pub fn complete(&mut self) -> Result<(), Error> {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => Ok(()),
@@ -192,7 +192,8 @@ impl Snapshots {
 }
 
 impl Job {
-    /// Whether an error of the pipeline has ended its sources, so that snapshots tell that they had reached their ends.
+    /// Returns whether an error of the pipeline has ended its sources, so that snapshots tell that they had reached
+    /// their ends.
     fn is_void(&self) -> bool {
         self.control.has_failed()
     }

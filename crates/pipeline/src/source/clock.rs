@@ -35,7 +35,7 @@ pub(crate) struct EventClock {
     watermark_ns: u64,
     /// Rows since the last watermark.
     rows: u32,
-    /// Time without rows after which event time goes on with the clock.
+    /// Time without rows after which event time continues with the clock.
     idle_ns: Option<u64>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn unit_ns(data_type: &DataType) -> Option<u64> {
     Some((per_second(TimeUnit::Nanosecond) / per_second(unit)).unsigned_abs())
 }
 
-/// The event time of a row in nanoseconds since 1970; none if it is null or beyond the range of 64 bits.
+/// Returns the event time of a row in nanoseconds since 1970; none if it is null or beyond the range of 64 bits.
 #[inline]
 pub(crate) fn event_ns(row: &Row, column: usize, unit_ns: u64) -> Option<u64> {
     match row.value(column) {
@@ -58,25 +58,25 @@ pub(crate) fn event_ns(row: &Row, column: usize, unit_ns: u64) -> Option<u64> {
 }
 
 impl EventClock {
-    /// A clock by a column of rows, of this type.
+    /// Returns a clock by a column of rows, of this type.
     pub(crate) fn new(column: usize, data_type: &DataType, out_of_order_ns: u64, late: Late) -> EventClock {
         let unit_ns = unit_ns(data_type).unwrap_or(1);
         let (max_ns, watermark_ns, rows, idle_ns) = (0, 0, 0, None);
         EventClock { column, unit_ns, out_of_order_ns, late, max_ns, watermark_ns, rows, idle_ns }
     }
 
-    /// The same whose event time goes on after `idle_ns` without rows.
+    /// Returns the clock, with an event time that advances after `idle_ns` without rows.
     pub(crate) fn with_idle(self, idle_ns: Option<u64>) -> EventClock {
         EventClock { idle_ns, ..self }
     }
 
-    /// Whether the event time goes on without rows.
+    /// Returns whether the event time continues without rows.
     pub(crate) fn goes_on(&self) -> bool {
         self.idle_ns.is_some()
     }
 
-    /// The next watermark after a time without rows: that of a row which came before the idle time and is as much later
-    /// than the last one. Rows that come after it with earlier event times are late.
+    /// Returns the next watermark after a time without rows: that of a row which came before the idle time and is as
+    /// much later than the last one. Rows that come after it with earlier event times are late.
     pub(crate) fn idle(&mut self, silence_ns: u64) -> Option<u64> {
         let beyond_ns = silence_ns.checked_sub(self.idle_ns?)?;
         let next_ns = self.max_ns.saturating_add(beyond_ns).saturating_sub(self.out_of_order_ns);
@@ -87,7 +87,7 @@ impl EventClock {
         })
     }
 
-    /// The latest event time and the last watermark, in nanoseconds.
+    /// Returns the latest event time and the last watermark, in nanoseconds.
     pub(crate) fn position(&self) -> (u64, u64) {
         (self.max_ns, self.watermark_ns)
     }
@@ -110,7 +110,7 @@ impl EventClock {
         if time_ns.saturating_add(lateness_ns) < self.watermark_ns { Verdict::Late } else { Verdict::OnTime }
     }
 
-    /// The next watermark, if enough rows have come since the last one.
+    /// Returns the next watermark, if enough rows have come since the last one.
     #[inline]
     pub(crate) fn due(&mut self) -> Option<u64> {
         if self.rows < WATERMARK_ROWS {
@@ -119,7 +119,7 @@ impl EventClock {
         self.flush()
     }
 
-    /// The next watermark, if it is later than the last one.
+    /// Returns the next watermark, if it is later than the last one.
     pub(crate) fn flush(&mut self) -> Option<u64> {
         self.rows = 0;
         let next_ns = self.max_ns.saturating_sub(self.out_of_order_ns);

@@ -64,7 +64,7 @@ impl GeneratorSource {
         Row::new(self.columns.iter().map(cell).collect::<Cells>(), None)
     }
 
-    /// The intended time of the next row since the start.
+    /// Returns the intended time of the next row since the start.
     fn due_ns(&self) -> u64 {
         self.generator.rate_per_s.map_or(0, |rate| (self.next as f64 * 1e9 / rate) as u64)
     }

@@ -14,7 +14,7 @@ const COMPARED_BYTES: usize = 4 << 10;
 pub(crate) struct Mark {
     /// Bytes at the start, and their CRC-32.
     head: Sum,
-    /// The same right before the position.
+    /// Bytes right before the position, and their CRC-32.
     tail: Sum,
     /// Length of the file, if it may not grow, in bytes.
     length: Option<u64>,
@@ -33,7 +33,7 @@ impl Sum {
 }
 
 impl Mark {
-    /// The mark of a file that may not grow.
+    /// Returns the mark of a file that may not grow.
     pub(crate) fn of_length(length: u64) -> Mark {
         Mark { length: Some(length), ..Mark::default() }
     }
@@ -43,13 +43,13 @@ impl Mark {
         self.head = Sum::of(&bytes[..bytes.len().min(COMPARED_BYTES)]);
     }
 
-    /// The same at a position after these bytes.
+    /// Returns the mark at a position after these bytes.
     pub(crate) fn at(self, before: &[u8]) -> Mark {
         let from = before.len().saturating_sub(COMPARED_BYTES);
         Mark { tail: Sum::of(&before[from..]), ..self }
     }
 
-    /// Whether bytes right before the position are compared.
+    /// Returns whether bytes right before the position are compared.
     pub(crate) fn has_tail(&self) -> bool {
         self.tail.bytes > 0
     }

@@ -28,7 +28,7 @@ pub(super) struct Position {
 }
 
 impl Replay {
-    /// Where to open the input for a position, if it has the same bytes before it.
+    /// Returns where to open the input for a position, if it has the same bytes before it.
     ///
     /// # Errors
     /// The difference, or why the file cannot be read.

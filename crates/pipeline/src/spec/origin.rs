@@ -101,7 +101,7 @@ impl Origin {
         Ok(from.with(origin))
     }
 
-    /// Name in errors.
+    /// Returns the name in errors.
     pub(crate) fn shown(&self) -> String {
         match self {
             Origin::Stdin => "the standard input".to_owned(),
@@ -132,7 +132,7 @@ impl Target {
         Ok(to.with(target))
     }
 
-    /// Name in errors.
+    /// Returns the name in errors.
     pub(crate) fn shown(&self) -> String {
         match self {
             Target::Stdout => "the standard output".to_owned(),
@@ -164,7 +164,7 @@ impl Address {
     }
 }
 
-/// The word before a colon, and what follows it.
+/// Returns the word before a colon, and what follows it.
 fn split(form: &At<String>) -> (&str, Option<&str>) {
     match form.value.split_once(':') {
         Some((scheme, rest)) => (scheme, Some(rest).filter(|rest| !rest.is_empty())),

@@ -52,7 +52,7 @@ pub(crate) enum RecordFormat {
     },
     Json,
     Arrow,
-    /// Of a generator.
+    /// A generator has no format.
     None,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct EventTime {
     pub(crate) column: usize,
     pub(crate) out_of_order_ns: u64,
     pub(crate) late: Late,
-    /// Time without rows after which event time goes on with the clock.
+    /// Time without rows after which event time continues with the clock.
     pub(crate) idle_ns: Option<u64>,
 }
 
@@ -249,7 +249,7 @@ fn read_lines(
     }
 }
 
-/// The last line of an error of the library, which says what is wrong.
+/// Returns the last line of an error of the library, which says what is wrong.
 fn one_line(error: &str) -> String {
     error.lines().last().unwrap_or("").trim_start_matches("error: ").to_owned()
 }

@@ -14,7 +14,7 @@ use crate::document::{At, Table};
 /// The names of operators.
 const OPERATORS: [&str; 8] = ["filter", "select", "aggregate", "top", "distinct", "join", "lookup", "append"];
 
-/// Those of them that may have a key.
+/// Operators that may have a key.
 const KEYED_OPERATORS: [&str; 4] = ["aggregate", "top", "distinct", "join"];
 
 /// A step.

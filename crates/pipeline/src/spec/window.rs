@@ -12,14 +12,14 @@ pub(crate) enum Window {
         /// Size in nanoseconds.
         size_ns: u64,
     },
-    /// Of a size, from each multiple of a step.
+    /// Windows of one size that start at each multiple of a step.
     Sliding {
         /// Size in nanoseconds.
         size_ns: u64,
         /// Step in nanoseconds.
         step_ns: u64,
     },
-    /// Of a key, until nothing comes for a time.
+    /// Windows of a key that end after a gap without rows.
     Session {
         /// The time, in nanoseconds.
         gap_ns: u64,
@@ -37,7 +37,11 @@ impl FromStr for Window {
         let (kind, times) = text.split_once(':').ok_or_else(wrong)?;
         let times = times.split(',').map(|time| {
             let time = time.trim().parse::<Nanos>().map_err(|error| error.to_string())?;
-            if time == Nanos::ZERO { Err("a window cannot have no length".to_owned()) } else { Ok(time.0) }
+            if time == Nanos::ZERO {
+                Err("the length of a window must be more than 0".to_owned())
+            } else {
+                Ok(time.0)
+            }
         });
         let times = times.collect::<Result<Vec<u64>, String>>()?;
         match (kind.trim(), times[..].as_ref()) {

@@ -18,7 +18,7 @@ pub(crate) struct TimeOf {
 }
 
 impl TimeOf {
-    /// The event time of a row in nanoseconds; without a cell 0, of the one window that then is.
+    /// Returns the event time of a row in nanoseconds; without a cell 0, of the one window that then is.
     #[inline]
     pub(crate) fn of(time: Option<TimeOf>, row: &Row) -> u64 {
         time.and_then(|time| event_ns(row, time.cell, time.unit_ns)).unwrap_or(0)
@@ -85,7 +85,7 @@ pub(crate) fn aggregate(
 }
 
 impl Grouping {
-    /// The key of a row.
+    /// Returns the key of a row.
     pub(super) fn key(&self) -> impl KeyBy<Row, Key = Vec<u8>> + use<> {
         let keys = self.keys.clone();
         key_into(move |row: &Row, key: &mut Vec<u8>| write_key(row, &keys, key))

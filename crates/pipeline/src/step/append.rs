@@ -56,7 +56,7 @@ impl Operator for Append {
     }
 }
 
-/// As of a sink: a stream that was dropped does not reach its end.
+/// Discards the output of a stream that was dropped before its end, as sinks do.
 impl Drop for Append {
     fn drop(&mut self) {
         if !self.is_ended {
@@ -102,7 +102,7 @@ impl AppendWritten {
         }
     }
 
-    /// The state of the output in a snapshot of this operator with the rows in flight.
+    /// Returns the state of the output in a snapshot of this operator with the rows in flight.
     ///
     /// # Errors
     /// If the bytes are damaged, or those of something else.
@@ -110,7 +110,7 @@ impl AppendWritten {
         AppendWritten::saved_output(&async_operator_state::<Row>(bytes)?.unwrap_or_default())
     }
 
-    /// The state of the output in the saved state of this operator.
+    /// Returns the state of the output in the saved state of this operator.
     fn saved_output(bytes: &[u8]) -> Result<SavedOutput, StateError> {
         let (_, output): (u64, Vec<u8>) = WRITTEN_FRAME.load(bytes, Decode::decode)?;
         SavedOutput::load(&output)

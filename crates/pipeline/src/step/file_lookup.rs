@@ -10,7 +10,7 @@ use crate::Error;
 use crate::lookup::{FileTable, Found, TableReader};
 use crate::row::Row;
 
-/// As [`Lookup`](super::Lookup), where the row of the table is read by another thread.
+/// Like [`Lookup`](super::Lookup), where the row of the table is read by another thread.
 pub(crate) struct FileLookup {
     table: TableReader,
     reader: RandomReader,

@@ -16,7 +16,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// A filter by a condition on columns; `cells` are those of the columns that it uses, in their order.
+    /// Returns a filter by a condition on columns; `cells` are those of the columns that it uses, in their order.
     pub(crate) fn new(condition: Expression, cells: Vec<usize>, errors: RowErrors) -> Filter {
         let columns = condition.columns();
         Filter { condition: RowExpression::new(&condition.onto(&columns)), cells, errors }

@@ -30,7 +30,7 @@ pub(crate) fn join(
     keyed::join(flows, name, division, || pairs(inputs.clone(), within_ns, errors))
 }
 
-/// The operator, and its counter.
+/// Returns the operator, and its counter.
 fn pairs(
     inputs: [JoinInput; 2],
     within_ns: u64,

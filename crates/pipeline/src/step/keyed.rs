@@ -37,7 +37,7 @@ pub(crate) fn then<O: Operator<In = Row, Out = Row>>(
     (results.merge(&merge), counters)
 }
 
-/// As [`then`] for a join.
+/// Like [`then`] for a join.
 pub(crate) fn join<J: Join<Left = Row, Right = Row, Out = Row>>(
     [left, right]: [Flow<Row>; 2],
     name: &str,

@@ -30,7 +30,7 @@ impl Prepare {
         &self.errors
     }
 
-    /// The row for the operator; none if it is dropped.
+    /// Returns the row for the operator; none if it is dropped.
     #[inline]
     pub(crate) fn row(&mut self, row: Row) -> Option<Row> {
         let row = match &mut self.items {

@@ -24,7 +24,7 @@ pub(crate) enum Item {
 }
 
 impl Item {
-    /// An expression; `cells` are those of the columns that it uses, in their order.
+    /// Returns an expression; `cells` are those of the columns that it uses, in their order.
     pub(crate) fn new(expression: Expression, cells: Vec<usize>) -> Item {
         if expression.as_column().is_some() {
             return Item::Cell(cells[0]);

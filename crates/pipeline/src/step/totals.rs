@@ -186,7 +186,7 @@ fn scale_of(data_type: &DataType) -> i8 {
 }
 
 impl Function {
-    /// The function of a name.
+    /// Returns the function of a name.
     pub(crate) fn of(name: &str, is_distinct: bool) -> Option<Function> {
         Some(match (name, is_distinct) {
             ("count", false) => Function::Count,
@@ -199,7 +199,7 @@ impl Function {
         })
     }
 
-    /// The type of the result for an argument; none if the function has no such argument.
+    /// Returns the type of the result for an argument; none if the function has no such argument.
     pub(crate) fn result(self, argument: Option<&DataType>) -> Option<DataType> {
         let is_number = argument.is_some_and(DataType::is_numeric);
         Some(match self {
@@ -256,7 +256,7 @@ impl Calls {
 }
 
 impl Totals {
-    /// The states of the calls.
+    /// Returns the states of the calls.
     pub(crate) fn each(&self) -> &[Total] {
         &self.0
     }

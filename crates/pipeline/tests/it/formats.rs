@@ -108,7 +108,7 @@ fn bad_records_stop_the_pipeline_or_are_counted() {
     assert_eq!(
         error.to_string(),
         "source.in: at byte 8 of the standard input: the value of column n is not an integer of its type; \
-         bad = \"skip\" counts such records and goes on"
+         bad = \"skip\" counts such records and continues"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Snapshots that a pipeline does not go on from, and the sentences that say why.
+//! Snapshots that a pipeline does not continue from, and the sentences that say why.
 
 use std::fs;
 use std::path::Path;
@@ -101,7 +101,7 @@ fn a_snapshot_of_another_pipeline_is_refused_and_one_of_the_same_written_otherwi
     };
     let other = read(&description(&scratch, "n > 0")).unwrap_err();
     let reason = "it is of a pipeline with step.filter.where = \"n >= 0\", and this one has step.filter.where = \"n > 0\"; \
-                  resume with the pipeline as it was, or start anew";
+                  resume with the unchanged pipeline, or start from the beginning";
     assert!(other.ends_with(reason), "{other}");
     let lacks = read(&description(&scratch, "n >= 0").replace("append = true\n", "")).unwrap_err();
     assert!(lacks.contains("with sink.all.append = true, which this one lacks"), "{lacks}");
@@ -166,7 +166,7 @@ fn files_that_were_changed_since_the_snapshot_are_refused_in_a_sentence_and_left
 #[test]
 fn the_partial_file_of_another_run_is_refused_and_left_as_it_is() {
     let refused = refused_after(|scratch| {
-        // The same pipeline begins anew with other records, and is killed later in its input.
+        // The pipeline starts again with other records, and is killed later in its input.
         fs::rename(scratch.path("in.csv"), scratch.path("first.csv")).unwrap();
         fs::rename(scratch.path("all.txt"), scratch.path("first.txt")).unwrap();
         scratch.file("in.csv", (0..ROWS).map(|n| format!("{}\n", n + 7)).collect::<String>());

@@ -154,7 +154,7 @@ fn rows(directory: &Path) -> Vec<String> {
     FILES.map(read).to_vec()
 }
 
-/// A life of a pipeline on two workers: takes snapshots at random places of the input and is then killed, or goes on to
+/// A life of a pipeline on two workers: takes snapshots at random places of the input and is then killed, or continues to
 /// the end if it is the last one.
 fn live(pipeline: &Pipeline, file: &Path, random: &mut Pcg64, is_last: bool) {
     let from = file.exists().then(|| pipeline.read_snapshot(file).unwrap());
@@ -215,7 +215,7 @@ fn files_have_each_row_once_however_often_their_pipeline_is_killed() {
         let lives = 1 + random.next_u64() % 4;
         for life in 0..=lives {
             live(&pipeline, &file, &mut random, life == lives);
-            // Nothing has a position yet: a pipeline that begins anew appends to what is there.
+            // Nothing has a position yet: a pipeline that starts over appends to what is there.
             if life < lives && !file.exists() {
                 FILES.iter().for_each(|(name, _)| drop(std::fs::remove_file(killed.join(name))));
             }
@@ -288,7 +288,7 @@ fn a_pipeline_that_is_halted_before_its_last_snapshot_writes_no_row_twice() {
     for (number, description) in [description(&scratch), in_flight].iter().enumerate() {
         let file = scratch.path(&format!("snapshot{number}"));
         let whole = lines(description, "");
-        // Of the run that was not halted.
+        // Removes the output of the uninterrupted run.
         let _ = std::fs::remove_file(&appended);
         let pipeline = Pipeline::parse(description, "resume.toml").unwrap();
         let (mut running, run, first) = start(description, None, 0);

@@ -153,7 +153,7 @@ fn the_name_of_a_socket_is_gone_at_the_end_and_a_left_one_is_taken_over() {
     };
     let build =
         |to: &str| Pipeline::parse(&description(to), "names.toml").unwrap().build(Standard::default());
-    // As a killed process leaves it.
+    // A killed process leaves the socket like this.
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let (stream, open) = build("discard").unwrap();

@@ -190,7 +190,7 @@ fn the_highest_rows_per_key_are_those_of_a_loop() {
         }
         let mut expected = String::new();
         for ((_, of), mut rows) in groups {
-            // Of equal ones the first to come is the highest.
+            // Among equal rows, the first to arrive is the highest.
             rows.sort_by_key(|(score, ..)| *score);
             for (rank, (_, time, number)) in rows.into_iter().take(2).enumerate() {
                 expected += &format!("{},{},{},{number}\n", rank + 1, at(time), key(of));

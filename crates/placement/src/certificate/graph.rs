@@ -48,7 +48,7 @@ impl Model<'_> {
     /// within `work`. The rate of this model is ignored, and the costs of hops count as upper bounds.
     ///
     /// # Errors
-    /// As [`Model::check`]; if a bound is out of range; if a group is slower than its input.
+    /// Returns the errors of [`Model::check`]; an error if a bound is out of range; an error if a group is slower than its input.
     pub fn certificate(
         &self,
         placement: &Placement,

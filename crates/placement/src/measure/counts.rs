@@ -199,7 +199,7 @@ impl ArrivalMeter {
         let estimate = |value, deviation| Estimate { value, deviation, samples: sums.windows, newest_ns };
         Some(ArrivalFigures {
             rate_per_s: estimate(sums.value, (variance_per_s / seconds).sqrt()),
-            // As for normal counts: the relative deviation of their variance is the root of 2 / (n - 1).
+            // For normal counts, the relative deviation of the variance is the root of 2 / (n - 1).
             dispersion: estimate(dispersion, dispersion * (2.0 / (sums.windows - 1.0).max(1.0)).sqrt()),
         })
     }

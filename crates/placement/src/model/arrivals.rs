@@ -37,7 +37,7 @@ impl Arrivals {
     /// Creates arrivals at equal intervals.
     ///
     /// # Errors
-    /// As [`Arrivals::new`].
+    /// Returns the errors of [`Arrivals::new`].
     pub fn constant(rate_per_s: f64) -> Result<Arrivals, Error> {
         Arrivals::new(rate_per_s, 0.0)
     }
@@ -45,7 +45,7 @@ impl Arrivals {
     /// Creates Poisson arrivals.
     ///
     /// # Errors
-    /// As [`Arrivals::new`].
+    /// Returns the errors of [`Arrivals::new`].
     pub fn poisson(rate_per_s: f64) -> Result<Arrivals, Error> {
         Arrivals::new(rate_per_s, 1.0)
     }

@@ -64,7 +64,7 @@ impl Counts {
         let sum = |of: &[f64]| -> f64 { pairs().map(|(one, other)| of[self.pair(one, other)]).sum() };
         let flow: f64 = links.iter().map(|&link| self.flows[link]).sum();
         let (covariance, means) = (sum(&self.covariances), sum(&self.means));
-        // Of N siblings, a tuple sees E N^2 / E N, which is at least 1 except for rounding.
+        // A tuple among N siblings sees E N^2 / E N, which is at least 1 except for rounding.
         let batch = ((covariance + means) / flow).max(1.0);
         Stream { flow, dispersion: (covariance + dispersion * means) / flow, batch }
     }

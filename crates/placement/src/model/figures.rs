@@ -31,7 +31,7 @@ impl Model<'_> {
     /// Returns the figures of a placement.
     ///
     /// # Errors
-    /// As [`Model::check`].
+    /// Returns the errors of [`Model::check`].
     pub fn figures(&self, placement: &Placement) -> Result<Figures, Error> {
         self.check(placement)?;
         Ok(self.figures_of_valid(placement))

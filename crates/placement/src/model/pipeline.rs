@@ -110,7 +110,7 @@ impl Pipeline {
     /// Creates a sequence of operators, with the selectivity of each link; see [`Edge::selectivity`].
     ///
     /// # Errors
-    /// As [`Pipeline::graph`], and unless there is one link fewer than operators.
+    /// Returns the errors of [`Pipeline::graph`], and an error unless there is one link fewer than operators.
     pub fn chain(operators: Vec<Operator>, selectivities: &[f64]) -> Result<Pipeline, Error> {
         Pipeline::keyed_chain(operators, selectivities, Vec::new())
     }
@@ -118,7 +118,7 @@ impl Pipeline {
     /// Creates a chain whose operators have keys.
     ///
     /// # Errors
-    /// As [`Pipeline::chain`].
+    /// Returns the errors of [`Pipeline::chain`].
     pub fn keyed_chain(
         operators: Vec<Operator>,
         selectivities: &[f64],

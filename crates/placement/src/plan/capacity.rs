@@ -21,7 +21,7 @@ struct State {
     wait_ns: f64,
     /// The domain of the last segment; `None` before the first.
     domain: Option<usize>,
-    /// The same if domains are identified by name, as pinned operators require.
+    /// The domain of the last segment if domains are identified by name, as pinned operators require.
     place: Option<usize>,
     /// Distance of the next hop.
     hop: Option<Distance>,
@@ -29,7 +29,8 @@ struct State {
     is_by_name: bool,
     /// Open cores left in each domain.
     left: Vec<usize>,
-    /// The same for the domain reached, then for the others in descending order; by name if domains are identified
+    /// Open cores left in the domain reached, then in the others in descending order; by name if domains are
+    /// identified
     /// so.
     left_by_rank: Vec<usize>,
     /// The last segment, and the index of the preceding state.

@@ -18,9 +18,9 @@ pub struct Cut {
 }
 
 impl Planner<'_> {
-    /// The cut with the least bytes per second whose staying part has a plan at these arrivals; of equal cuts the one
-    /// where most operators stay. Operators that receive tuples from outside stay. The candidates are each other
-    /// operator with all that follow it, which are all cuts of a chain.
+    /// Returns the cut with the least bytes per second whose staying part has a plan at these arrivals; of equal cuts
+    /// the one where most operators stay. Operators that receive tuples from outside stay. The candidates are each
+    /// other operator with all that follow it, which are all cuts of a chain.
     ///
     /// `tuple_bytes` are the mean bytes of a tuple on each edge, in the order of [`Pipeline::edges`]; `send_ns` is the
     /// CPU time of handing a tuple over, in nanoseconds.
@@ -40,7 +40,7 @@ impl Planner<'_> {
         cuts.into_iter().find(|cut| self.holds_rest(cut, arrivals, send_ns))
     }
 
-    /// The cut after which an operator and all that follow it go; none if tuples enter there from outside.
+    /// Returns the cut after which an operator and all that follow it go; none if tuples enter there from outside.
     fn cut_before(
         &self,
         first: usize,
@@ -74,7 +74,7 @@ impl Planner<'_> {
         Some(Cut { tuples_per_s: edges.iter().map(tuples_per_s).sum(), stays, goes, edges, bytes_per_s })
     }
 
-    /// Whether there is a plan for the staying part, with an operator in place of each edge that is cut.
+    /// Returns whether there is a plan for the staying part, with an operator in place of each edge that is cut.
     fn holds_rest(&self, cut: &Cut, arrivals: Arrivals, send_ns: f64) -> bool {
         let pipeline = self.pipeline;
         let place = |operator: usize| cut.stays.iter().position(|&stays| stays == operator);

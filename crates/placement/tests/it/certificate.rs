@@ -79,7 +79,7 @@ impl Row {
         self.run_timed(input, |stage, index, stall_left, _| act(stage, index, stall_left))
     }
 
-    /// As `run`; `act` also gets the time.
+    /// Like `run`; `act` also gets the time.
     fn run_timed(&self, input: &[f64], mut act: impl FnMut(usize, usize, f64, f64) -> Action) -> Observed {
         let source = |(origin, &sent_ns): (usize, &f64)| Tuple { sent_ns, origin };
         let mut ring: Vec<Tuple> = input.iter().enumerate().map(source).collect();

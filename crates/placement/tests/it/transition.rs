@@ -197,7 +197,7 @@ fn replicas_that_stay_keep_their_index() {
         let placements = [(); 2].map(|()| instance.placement(random, true));
         let [Some(mut wanted), Some(current)] = placements else { continue };
         if seed % 2 == 0 {
-            // The same groups, on cores in another order.
+            // The groups stay, on cores in another order.
             wanted = current.clone();
             wanted.groups.iter_mut().for_each(|group| group.cores.reverse());
         }

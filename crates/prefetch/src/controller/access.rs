@@ -48,12 +48,12 @@ impl Access {
         true
     }
 
-    /// Whether no move has been observed.
+    /// Returns whether no move has been observed.
     pub(super) fn is_fresh(&self) -> bool {
         self.forward == 0 && self.wanted == FORWARD_MOVES_MIN
     }
 
-    /// Whether the access was non-sequential at some time.
+    /// Returns whether the access was non-sequential at some time.
     pub(super) fn was_elsewhere(&self) -> bool {
         self.wanted > FORWARD_MOVES_MIN
     }

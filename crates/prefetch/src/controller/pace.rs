@@ -40,7 +40,7 @@ struct Mark {
 
 /// Conclusion from an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Conclusion {
     GoOn,
     /// The program waits nearly all the time, and a longer distance does not help: perhaps none would be as good.
     TryAlone {
@@ -139,21 +139,21 @@ impl Pace {
         (self.calm, self.before_decay) = (0, None);
     }
 
-    pub(super) fn see(&mut self, now: Nanos, at: u64, ran: Nanos, waited: Nanos) -> Told {
+    pub(super) fn see(&mut self, now: Nanos, at: u64, ran: Nanos, waited: Nanos) -> Conclusion {
         let mark = Mark { now, at, ran, waited };
         if at > self.moved.at {
             self.longest_wait = self.longest_wait.max(waited.saturating_sub(self.moved.waited));
             self.moved = mark;
         }
         if at.saturating_sub(self.round.at) < self.limit / 2 {
-            return Told::GoOn;
+            return Conclusion::GoOn;
         }
         let told = self.end_round(mark);
         self.round = mark;
         told
     }
 
-    fn end_round(&mut self, mark: Mark) -> Told {
+    fn end_round(&mut self, mark: Mark) -> Conclusion {
         let Mark { now, at, ran, waited } = self.round;
         let (took, went) = (mark.now.saturating_sub(now), mark.at - at);
         let waited = mark.waited.saturating_sub(waited).0;
@@ -161,7 +161,7 @@ impl Pace {
         self.learn_compute_rate(went, mark.ran.saturating_sub(ran));
         if waited.saturating_mul(20) <= took.0 {
             self.stay_calm();
-            return Told::GoOn;
+            return Conclusion::GoOn;
         }
         self.calm = 0;
         let half_busy = waited.saturating_mul(2) > took.0;
@@ -172,7 +172,7 @@ impl Pace {
         if let Some(before) = self.before_decay.take() {
             self.calm_wanted = (self.calm_wanted * 4).min(CALM_ROUNDS_MAX);
             self.limit = before.min(most).max(self.limit);
-            return Told::GoOn;
+            return Conclusion::GoOn;
         }
         let faster = rate > self.rate_before.saturating_add(self.rate_before / 20);
         let keeps_up = !half_busy && self.limit < amount(self.compute_rate, Nanos(2_000_000_000));
@@ -180,16 +180,16 @@ impl Pace {
             self.limit = self.limit.saturating_mul(2).min(most);
             self.rate_before = rate;
             self.flat = 0;
-            return Told::GoOn;
+            return Conclusion::GoOn;
         }
         self.flat = self.flat.saturating_add(1);
         let mostly_waits = u128::from(waited) * 100 > u128::from(took.0) * 85;
         if self.flat >= FLAT_ROUNDS_MIN && mostly_waits && mark.now >= self.next_trial {
             self.next_trial = mark.now + self.trial_pause;
             self.trial_pause = Nanos(self.trial_pause.0.saturating_mul(2).min(300_000_000_000));
-            return Told::TryAlone { with: rate };
+            return Conclusion::TryAlone { with: rate };
         }
-        Told::GoOn
+        Conclusion::GoOn
     }
 
     /// Updates the compute rate, a moving mean over some four rounds.

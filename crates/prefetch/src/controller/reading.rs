@@ -7,7 +7,7 @@ use std::ops::Range;
 use sakiyomi_model::Nanos;
 
 use super::access::Access;
-use super::pace::{LIMIT_MIN_BYTES, Pace, Told};
+use super::pace::{Conclusion, LIMIT_MIN_BYTES, Pace};
 use super::{Event, Idle, Limit, State};
 
 /// Fetched ranges end at multiples of this, so that the kernel's own read-ahead finds whole windows (its default window
@@ -28,14 +28,14 @@ const WAIT_MIN_PERCENT: u64 = 2;
 const FIRST_READ_MIN_BYTES: u64 = 4 << 10;
 
 /// A request of a reading.
-pub(super) enum Wish {
+pub(super) enum ReadingRequest {
     Fetch(Range<u64>),
     Look(Range<u64>),
 }
 
 /// Times of the program so far.
 #[derive(Clone, Copy, Debug, Default)]
-struct Spent {
+struct ProgramTimes {
     ran: Nanos,
     waited: Nanos,
     read: Option<u64>,
@@ -46,7 +46,7 @@ enum Phase {
     Watching,
     Ahead,
     /// Nothing is requested until the program has consumed the data ahead, and then while its speed is measured.
-    Trial {
+    Probation {
         with: u64,
         alone: Option<(Nanos, u64)>,
     },
@@ -80,9 +80,9 @@ pub(super) struct Reading {
     /// Whether the program sleeps in its first read.
     waits_for_first: bool,
     pace: Pace,
-    spent: Spent,
+    spent: ProgramTimes,
     /// Start of the current observation period, and the times then.
-    watch: (Nanos, Spent),
+    watch: (Nanos, ProgramTimes),
     /// Whether a whole period without waiting was observed.
     does_not_wait: bool,
     /// End of the data found resident.
@@ -114,8 +114,8 @@ impl Reading {
             start: Start::Usual,
             waits_for_first: false,
             pace: Pace::new(most),
-            spent: Spent::default(),
-            watch: (now, Spent::default()),
+            spent: ProgramTimes::default(),
+            watch: (now, ProgramTimes::default()),
             does_not_wait: false,
             resident_to: main,
             looked_to: main,
@@ -135,9 +135,9 @@ impl Reading {
         self.prefetch - self.main
     }
 
-    /// Whether it takes part in the sharing of memory.
+    /// Returns whether it takes part in the sharing of memory.
     pub(super) fn is_active(&self) -> bool {
-        matches!(self.phase, Phase::Ahead | Phase::Trial { .. })
+        matches!(self.phase, Phase::Ahead | Phase::Probation { .. })
     }
 
     pub(super) fn start(&self) -> Start {
@@ -155,7 +155,7 @@ impl Reading {
         match self.phase {
             Phase::Refused => State::Idle(Idle::Refused),
             Phase::IoBound { .. } => State::Idle(Idle::IoBound),
-            Phase::Trial { .. } => State::Trial,
+            Phase::Probation { .. } => State::Probation,
             _ if self.cramped => State::Idle(Idle::NoMemory),
             Phase::Ahead if self.prefetch >= self.size => State::Idle(Idle::Done),
             Phase::Ahead => State::Ahead,
@@ -178,7 +178,7 @@ impl Reading {
                     (self.pace.time_for(self.distance()) / 4).clamp(MILLISECOND_NS / 2, 20 * MILLISECOND_NS)
                 }
             },
-            Phase::Trial { .. } => 2 * MILLISECOND_NS,
+            Phase::Probation { .. } => 2 * MILLISECOND_NS,
             Phase::Watching if self.seen.saturating_sub(self.begun) < WATCH_PERIOD => MILLISECOND_NS,
             Phase::Watching => match self.state() {
                 State::Idle(Idle::NotSequential | Idle::Resident | Idle::NoMemory) => 50 * MILLISECOND_NS,
@@ -194,7 +194,7 @@ impl Reading {
     /// Processes an observation.
     pub(super) fn see(&mut self, now: Nanos, event: &Event) {
         match *event {
-            Event::Spent { ran, waited, read, .. } => self.spent = Spent { ran, waited, read },
+            Event::Spent { ran, waited, read, .. } => self.spent = ProgramTimes { ran, waited, read },
             Event::At { at, .. } => self.move_to(now, at),
             Event::Waits { wants, window, .. } => {
                 let is_first = self.main == 0 && self.access.is_fresh();
@@ -285,7 +285,7 @@ impl Reading {
         share: u64,
         spare: u64,
         may_start: bool,
-        mut wish: impl FnMut(Wish),
+        mut wish: impl FnMut(ReadingRequest),
     ) {
         self.cramped = share.min(spare.saturating_add(self.distance())) < DISTANCE_MIN_BYTES;
         match self.phase {
@@ -294,7 +294,7 @@ impl Reading {
             }
             Phase::Watching => self.watch_on(now, &mut wish),
             Phase::Ahead if matches!(self.limit, Limit::Auto { .. }) => self.keep_pace(now),
-            Phase::Trial { with, alone } => self.try_alone(now, with, alone),
+            Phase::Probation { with, alone } => self.try_alone(now, with, alone),
             Phase::IoBound { until } => self.wait_for_change(now, until),
             Phase::Ahead | Phase::Refused => {}
         }
@@ -306,7 +306,7 @@ impl Reading {
         }
     }
 
-    fn watch_on(&mut self, now: Nanos, wish: &mut impl FnMut(Wish)) {
+    fn watch_on(&mut self, now: Nanos, wish: &mut impl FnMut(ReadingRequest)) {
         if !self.access.is_sequential() {
             return;
         }
@@ -314,7 +314,7 @@ impl Reading {
         let from = self.looked_to.max(self.prefetch);
         if !self.looking && from < self.size && from < self.main + RESIDENCY_CHECK_BYTES / 4 {
             self.looking = true;
-            wish(Wish::Look(from..self.size.min(from + RESIDENCY_CHECK_BYTES)));
+            wish(ReadingRequest::Look(from..self.size.min(from + RESIDENCY_CHECK_BYTES)));
         }
         let watched = now.saturating_sub(self.watch.0);
         let waits = self.waited_percent(now) >= WAIT_MIN_PERCENT;
@@ -332,8 +332,8 @@ impl Reading {
 
     fn keep_pace(&mut self, now: Nanos) {
         match self.pace.see(now, self.main, self.spent.ran, self.spent.waited) {
-            Told::GoOn => {}
-            Told::TryAlone { with } => self.phase = Phase::Trial { with, alone: None },
+            Conclusion::GoOn => {}
+            Conclusion::TryAlone { with } => self.phase = Phase::Probation { with, alone: None },
         }
     }
 
@@ -347,7 +347,7 @@ impl Reading {
         const TRIAL_MAX_TIME: Nanos = Nanos(500_000_000);
         let Some((since, from)) = alone else {
             if self.main >= self.prefetch {
-                self.phase = Phase::Trial { with, alone: Some((now, self.main)) };
+                self.phase = Phase::Probation { with, alone: Some((now, self.main)) };
             }
             return;
         };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sakiyomi_model::Nanos;
 use sakiyomi_os::process::Identity;
 
-use super::listing::Way;
+use super::listing::DirTraversal;
 
 /// Number of directories that are remembered although the program does not hold them open: a program that copies
 /// alternates between two, and one with two threads between four.
@@ -27,7 +27,7 @@ pub(super) struct Directory {
 #[derive(Debug)]
 pub(super) struct DirectoryScan {
     pub(super) directory: Directory,
-    pub(super) way: Way,
+    pub(super) way: DirTraversal,
     /// The files that it has visited.
     pub(super) files: Vec<Identity>,
 }
@@ -38,12 +38,12 @@ pub(super) struct Directories {
     /// Directories that it holds open, by descriptor number.
     held: BTreeMap<u32, Directory>,
     /// Directories in which it has opened a file, the latest one last.
-    lately: Vec<Lately>,
+    lately: Vec<RecentDirectory>,
 }
 
 /// A directory in which a file was opened.
 #[derive(Debug)]
-struct Lately {
+struct RecentDirectory {
     path: PathBuf,
     /// The file.
     file: Identity,
@@ -79,18 +79,18 @@ impl Directories {
         const FIRST_FILE_WAIT_MIN: Nanos = Nanos(1_000_000);
         let directory = self.get(path);
         if directory.held.is_some() {
-            return Some(DirectoryScan { directory, way: Way::unknown(1), files: vec![file] });
+            return Some(DirectoryScan { directory, way: DirTraversal::unknown(1), files: vec![file] });
         }
         let known = self.lately.iter().position(|lately| lately.path == path);
         let before = known.map(|known| self.lately.remove(known));
         if self.lately.len() == RECENT_DIRECTORIES_MAX {
             self.lately.remove(0);
         }
-        self.lately.push(Lately { path: path.to_owned(), file, waited });
+        self.lately.push(RecentDirectory { path: path.to_owned(), file, waited });
         let before = before.filter(|before| {
             !before.file.is_same(&file) && waited.saturating_sub(before.waited) >= FIRST_FILE_WAIT_MIN
         })?;
-        Some(DirectoryScan { directory, way: Way::unknown(2), files: vec![before.file, file] })
+        Some(DirectoryScan { directory, way: DirTraversal::unknown(2), files: vec![before.file, file] })
     }
 }
 

@@ -6,9 +6,9 @@ use sakiyomi_model::Nanos;
 use sakiyomi_os::cpu;
 use sakiyomi_os::process::Identity;
 
-use super::coming::Coming;
+use super::blocking_job::{BlockingJob, JobRequest};
 use super::directories::DirectoryScan;
-use super::errand::{Errand, Order};
+use super::file_predictor::FilePredictor;
 use super::program::Program;
 use super::reading::{Reading, Sharer};
 use super::{FILE_MIN_BYTES, Follower, nanos};
@@ -132,7 +132,7 @@ impl Follower {
         open.find(|(_, holder, held)| program.process.shares(file, &holder.process, *held)).map(|(id, ..)| id)
     }
 
-    /// Whether a process is a descendant of another.
+    /// Returns whether a process is a descendant of another.
     fn descends(&self, number: u32, from: u32) -> bool {
         /// Process numbers are reused, so that the parents of processes may seem to form a cycle.
         const ANCESTORS_MAX: usize = 64;
@@ -211,10 +211,11 @@ impl Follower {
         let program = self.programs.get(&number)?;
         let mut reading = Reading::new(id, program, file, descriptor, identity, open.position, now);
         if let (Some(word), Some(directory)) = (word, &program.named.directory) {
-            reading.coming = Some(Coming::of_words(directory.clone(), program.named.words.clone(), word));
+            reading.coming =
+                Some(FilePredictor::of_words(directory.clone(), program.named.words.clone(), word));
         } else if let Some(DirectoryScan { directory, way, files }) = directory {
-            reading.coming = Some(Coming::of_directory(directory.path.clone(), way, files));
-            self.fetcher.start(Errand { id, order: Order::List { directory } });
+            reading.coming = Some(FilePredictor::of_directory(directory.path.clone(), way, files));
+            self.fetcher.start(BlockingJob { id, order: JobRequest::List { directory } });
         }
         let (at, size) = (reading.position, reading.row.size());
         self.readings.insert(id, reading);
@@ -242,7 +243,7 @@ impl Follower {
         let (by, reading) = found.next()?;
         reading.go_on_in(directory, by);
         let directory = program.directories.get(directory);
-        self.fetcher.start(Errand { id: reading.id, order: Order::List { directory } });
+        self.fetcher.start(BlockingJob { id: reading.id, order: JobRequest::List { directory } });
         reading.append(program, file, identity).then_some(reading.id)
     }
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sakiyomi_os::process::Mapped;
 use sakiyomi_os::process::{Identity, Kind, Process, identity, identity_at, open_beside};
 
-use crate::cached_file::{Brought, CachedFile, Found};
+use crate::cached_file::{CachedFile, FetchOutcome, Found};
 
 /// A file, opened on first use.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl Handle {
         self.file().and_then(|file| identity(file.file()).ok())
     }
 
-    /// Whether ranges of it are read, because the kernel does not read them ahead.
+    /// Returns whether ranges of it are read, because the kernel does not read them ahead.
     pub(super) fn is_read_instead(&self) -> bool {
         self.file().is_some_and(|file| file.is_read_instead())
     }
@@ -128,11 +128,11 @@ impl Handle {
     }
 
     /// Brings a range into the page cache, or requests it.
-    pub(super) fn bring(&self, range: &Range<u64>) -> Brought {
+    pub(super) fn bring(&self, range: &Range<u64>) -> FetchOutcome {
         match self.file() {
             // A missing file need not be fetched, which does not mean that fetching is refused.
-            None => Brought { bytes: 0, done: !self.is_refused() },
-            Some(_) if range.is_empty() => Brought { bytes: 0, done: true },
+            None => FetchOutcome { bytes: 0, done: !self.is_refused() },
+            Some(_) if range.is_empty() => FetchOutcome { bytes: 0, done: true },
             Some(file) => file.bring(range),
         }
     }

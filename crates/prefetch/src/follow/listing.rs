@@ -7,8 +7,8 @@ use sakiyomi_os::process::Entry;
 
 /// An order of traversal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
-    /// As listed by the file system.
+pub(super) enum DirOrder {
+    /// The order in which the file system lists them.
     Listing,
     /// By inode number.
     Number,
@@ -16,7 +16,7 @@ pub(super) enum By {
     Name,
 }
 
-const ALL: [By; 3] = [By::Listing, By::Number, By::Name];
+const ALL: [DirOrder; 3] = [DirOrder::Listing, DirOrder::Number, DirOrder::Name];
 
 /// The files of a directory, each identified by its index in the listing.
 #[derive(Debug)]
@@ -45,25 +45,25 @@ impl Listing {
 
     /// Returns the file with this inode number; the first one listed, if it has several names.
     fn find(&self, inode: u64) -> Option<usize> {
-        let by_number = &self.files[By::Number as usize];
+        let by_number = &self.files[DirOrder::Number as usize];
         let first = by_number.partition_point(|&file| self.entries[file as usize].inode < inode);
         let file = *by_number.get(first)? as usize;
         (self.entries[file].inode == inode).then_some(file)
     }
 
-    fn place(&self, by: By, file: usize) -> usize {
+    fn place(&self, by: DirOrder, file: usize) -> usize {
         self.places[by as usize][file] as usize
     }
 
     /// Returns the file at a place of an order; `None` after the last.
-    pub(super) fn at(&self, by: By, place: usize) -> Option<&Entry> {
+    pub(super) fn at(&self, by: DirOrder, place: usize) -> Option<&Entry> {
         self.entries.get(*self.files[by as usize].get(place)? as usize)
     }
 }
 
 /// A program's traversal of a directory.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub(super) struct DirTraversal {
     /// Files skipped in each order so far; `None` for an order in which the program has moved backwards or too far.
     passed_over: [Option<usize>; ALL.len()],
     /// The current file.
@@ -71,28 +71,28 @@ pub(super) struct Way {
     /// Steps from one file to another, and the number of steps that determine the order.
     steps: u32,
     wanted: u32,
-    by: Option<By>,
+    by: Option<DirOrder>,
 }
 
-impl Way {
+impl DirTraversal {
     /// Makes a traversal of unknown order, determined by `wanted` steps; a random sequence of files occasionally
     /// appears to follow an order.
-    pub(super) fn unknown(wanted: u32) -> Way {
-        Way { passed_over: [Some(0); ALL.len()], at: None, steps: 0, wanted, by: None }
+    pub(super) fn unknown(wanted: u32) -> DirTraversal {
+        DirTraversal { passed_over: [Some(0); ALL.len()], at: None, steps: 0, wanted, by: None }
     }
 
     /// Makes a traversal in the order of another directory.
-    pub(super) fn presumed(by: By) -> Way {
-        Way { by: Some(by), ..Way::unknown(1) }
+    pub(super) fn presumed(by: DirOrder) -> DirTraversal {
+        DirTraversal { by: Some(by), ..DirTraversal::unknown(1) }
     }
 
     /// Returns the order, as far as known.
-    pub(super) fn by(&self) -> Option<By> {
+    pub(super) fn by(&self) -> Option<DirOrder> {
         self.by
     }
 
     /// Returns the order, if steps have confirmed it.
-    pub(super) fn shown(&self) -> Option<By> {
+    pub(super) fn shown(&self) -> Option<DirOrder> {
         self.by.filter(|_| self.steps >= self.wanted)
     }
 
@@ -124,7 +124,7 @@ impl Way {
 }
 
 /// Returns the number of files skipped by a step; `None` if it is not forward, or too long.
-fn passed_over(listing: &Listing, by: By, from: usize, to: usize) -> Option<usize> {
+fn passed_over(listing: &Listing, by: DirOrder, from: usize, to: usize) -> Option<usize> {
     /// Files of a listing that a program may pass over in one step and still follow its order.
     const PASSED_OVER_MAX: usize = 8;
     let between = listing.place(by, to).checked_sub(listing.place(by, from) + 1)?;
@@ -143,8 +143,8 @@ mod tests {
         Listing::new(files.iter().map(entry).collect())
     }
 
-    fn gone(listing: &Listing, wanted: u32, inodes: &[u64]) -> Option<By> {
-        let mut way = Way::unknown(wanted);
+    fn gone(listing: &Listing, wanted: u32, inodes: &[u64]) -> Option<DirOrder> {
+        let mut way = DirTraversal::unknown(wanted);
         inodes.iter().for_each(|&inode| way.go_to(listing, inode));
         way.by()
     }
@@ -153,18 +153,22 @@ mod tests {
     fn one_step_tells_the_order_if_only_one_has_it() {
         let files = listing(&[(40, 9), (12, 3), (31, 1), (10, 4), (25, 2), (11, 7), (50, 8)]);
         assert_eq!(gone(&files, 1, &[10]), None, "nothing is known yet");
-        assert_eq!(gone(&files, 1, &[40, 12]), Some(By::Listing));
-        assert_eq!(gone(&files, 1, &[10, 11]), Some(By::Number));
-        assert_eq!(gone(&files, 1, &[31, 25]), Some(By::Name), "next by name, the second next as listed");
+        assert_eq!(gone(&files, 1, &[40, 12]), Some(DirOrder::Listing));
+        assert_eq!(gone(&files, 1, &[10, 11]), Some(DirOrder::Number));
+        assert_eq!(
+            gone(&files, 1, &[31, 25]),
+            Some(DirOrder::Name),
+            "next by name, the second next as listed"
+        );
         assert_eq!(gone(&files, 2, &[10, 11]), None, "two are wanted");
-        assert_eq!(gone(&files, 2, &[10, 11, 12]), Some(By::Number));
-        assert_eq!(gone(&files, 1, &[10, 99, 11]), Some(By::Number), "one that is not listed");
+        assert_eq!(gone(&files, 2, &[10, 11, 12]), Some(DirOrder::Number));
+        assert_eq!(gone(&files, 1, &[10, 99, 11]), Some(DirOrder::Number), "one that is not listed");
     }
 
     #[test]
     fn who_goes_back_has_an_order_of_his_own() {
         let files = listing(&[(1, 1), (2, 2), (3, 3), (4, 4)]);
-        assert_eq!(gone(&files, 1, &[1, 2, 4]), Some(By::Listing));
+        assert_eq!(gone(&files, 1, &[1, 2, 4]), Some(DirOrder::Listing));
         assert_eq!(gone(&files, 1, &[1, 2, 4, 3]), None);
         assert_eq!(gone(&files, 1, &[3, 2]), None);
     }
@@ -172,17 +176,17 @@ mod tests {
     #[test]
     fn what_is_presumed_must_prove_right() {
         let files = listing(&[(40, 1), (12, 2), (31, 3), (10, 4)]);
-        let mut way = Way::presumed(By::Number);
+        let mut way = DirTraversal::presumed(DirOrder::Number);
         way.go_to(&files, 10);
-        assert_eq!((way.by(), way.shown(), way.place(&files)), (Some(By::Number), None, Some(0)));
+        assert_eq!((way.by(), way.shown(), way.place(&files)), (Some(DirOrder::Number), None, Some(0)));
         let mut other = way.clone();
         way.go_to(&files, 12);
-        assert_eq!((way.shown(), way.place(&files)), (Some(By::Number), Some(1)));
+        assert_eq!((way.shown(), way.place(&files)), (Some(DirOrder::Number), Some(1)));
         other.go_to(&files, 40);
-        assert_eq!(other.shown(), Some(By::Number), "with two between");
-        let mut wrong = Way::presumed(By::Number);
+        assert_eq!(other.shown(), Some(DirOrder::Number), "with two between");
+        let mut wrong = DirTraversal::presumed(DirOrder::Number);
         [31, 10].into_iter().for_each(|inode| wrong.go_to(&files, inode));
-        assert_eq!((wrong.shown(), wrong.place(&files)), (Some(By::Listing), Some(3)));
+        assert_eq!((wrong.shown(), wrong.place(&files)), (Some(DirOrder::Listing), Some(3)));
     }
 
     proptest! {
@@ -202,13 +206,13 @@ mod tests {
                 listed.iter().map(|inode| (*inode, scattered(shuffle[1])(inode))).collect();
             let listing = listing(&files);
             let from = from % (files.len() - 3);
-            let mut way = Way::unknown(2);
+            let mut way = DirTraversal::unknown(2);
             for place in from..from + 3 {
                 way.go_to(&listing, listing.at(ALL[by], place).unwrap().inode);
             }
             let found = way.by().unwrap();
             for place in from..from + 3 {
-                let told = |by: By| listing.at(by, way.place(&listing).unwrap() + place - from - 2).unwrap().inode;
+                let told = |by: DirOrder| listing.at(by, way.place(&listing).unwrap() + place - from - 2).unwrap().inode;
                 prop_assert_eq!(told(found), listing.at(ALL[by], place).unwrap().inode);
             }
         }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use sakiyomi_model::Nanos;
 use sakiyomi_os::process::Identity;
 
-use super::coming::OPEN_AHEAD_MAX;
-use super::errand::{Answer, Errand, Order};
-use super::reading::{Accounted, Seen};
+use super::blocking_job::{BlockingJob, JobReply, JobRequest};
+use super::file_predictor::OPEN_AHEAD_MAX;
+use super::reading::{PollOutcome, PollRecord};
 use super::storage_rate::Candidate;
-use super::times::Spent;
+use super::times::CpuIoTimes;
 use super::{Follower, SLEEP_MAX, SLEEP_MIN, nanos};
-use crate::cached_file::{Brought, Found};
+use crate::cached_file::{FetchOutcome, Found};
 use crate::{Action, Event, Idle, ReadingId, State};
 
 /// Files of a row that are opened ahead of a program while what it reads is in memory.
@@ -46,7 +46,7 @@ impl Follower {
         program.moved += reading.gone.saturating_sub(gone);
         // Sampled later than the position: otherwise the program would appear to skip bytes.
         program.sample(now);
-        if seen == Seen::There {
+        if seen == PollOutcome::There {
             reading.note_got(program);
         }
         let spent = program.spent();
@@ -60,17 +60,17 @@ impl Follower {
         let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
         let readings = self.moving.get(&reading.program).copied().unwrap_or(1);
         let all_readings = self.moving.values().sum::<u64>().max(1);
-        let accounted = Accounted { at: now, spent, readings, all_readings, prefetch };
+        let accounted = PollRecord { at: now, spent, readings, all_readings, prefetch };
         reading.account_for(accounted, state, self.options.watch_only);
         if let Some(size) = reading.grown() {
             self.tell(now, Event::Resized { id, size });
         }
-        let Spent { ran, waited, read, .. } = spent;
+        let CpuIoTimes { ran, waited, read, .. } = spent;
         // Positions in a row of files include more than their bytes.
         self.tell(now, Event::Spent { id, ran, waited, read: read.filter(|_| is_alone) });
         self.tell(now, Event::At { id, at: position });
         self.look_anew(left_to, now);
-        if seen == Seen::Gone {
+        if seen == PollOutcome::Gone {
             self.end(id, now);
             return None;
         }
@@ -88,7 +88,7 @@ impl Follower {
         let reading = self.readings.get_mut(&id).filter(|_| !self.options.watch_only)?;
         let program = self.programs.get(&reading.program)?;
         let (wants, beginning) = reading.first_read(program, now)?;
-        self.fetcher.start(Errand { id, order: Order::FirstWindow { beginning, wants } });
+        self.fetcher.start(BlockingJob { id, order: JobRequest::FirstWindow { beginning, wants } });
         Some(())
     }
 
@@ -106,14 +106,14 @@ impl Follower {
             let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
             let readings = self.moving.get(&reading.program).copied().unwrap_or(1);
             let all_readings = self.moving.values().sum::<u64>().max(1);
-            let seen = Accounted { at: now, spent, readings, all_readings, prefetch };
+            let seen = PollRecord { at: now, spent, readings, all_readings, prefetch };
             reading.account_for(seen, state, self.options.watch_only);
             reading.account.end();
             self.tell(now, Event::At { id, at: position });
         }
         let ahead = self.controller.ahead(id).map_or(0, |ahead| ahead.end - ahead.start);
         self.tell(now, Event::Ended { id });
-        self.fetcher.forget(|errand| errand.id == id);
+        self.fetcher.forget(|job| job.id == id);
         if let Some(mut reading) = self.readings.remove(&id) {
             let sharers = std::mem::take(&mut reading.sharers);
             if reading.is_shared && self.left_at.len() < LEFT_FILES_MAX {
@@ -135,18 +135,18 @@ impl Follower {
     }
 
     pub(super) fn take_answers(&mut self, now: Nanos) {
-        let mut answers = std::mem::take(&mut self.answers);
-        self.fetcher.take(&mut answers);
-        for (id, answer) in answers.drain(..) {
-            self.take_answer(id, answer, now);
+        let mut replies = std::mem::take(&mut self.replies);
+        self.fetcher.take(&mut replies);
+        for (id, reply) in replies.drain(..) {
+            self.take_reply(id, reply, now);
         }
-        self.answers = answers;
+        self.replies = replies;
     }
 
-    fn take_answer(&mut self, id: ReadingId, answer: Answer, now: Nanos) -> Option<()> {
+    fn take_reply(&mut self, id: ReadingId, reply: JobReply, now: Nanos) -> Option<()> {
         let reading = self.readings.get_mut(&id)?;
-        match answer {
-            Answer::Fetched { range, brought, window } => {
+        match reply {
+            JobReply::Fetched { range, brought, window } => {
                 reading.account.bring(range.clone(), brought.bytes);
                 // Touches arrive some milliseconds late, and the kernel has advanced meanwhile.
                 let window = window.filter(|_| reading.stream.is_none());
@@ -155,7 +155,7 @@ impl Follower {
                 let done = brought.done || reading.row.len() > 1;
                 self.tell(now, Event::Fetched { id, range, done });
             }
-            Answer::Found { range, found } => {
+            JobReply::Found { range, found } => {
                 // If residency is not reported, requested data counts as arrived, and other data as missing.
                 let whole =
                     if self.controller.state(id) == Some(State::Ahead) { range.end - range.start } else { 0 };
@@ -166,19 +166,19 @@ impl Follower {
                 let cached = cached + (range.end - range.start).saturating_sub(bytes);
                 self.tell(now, Event::Found { id, range, cached, evicted });
             }
-            Answer::FirstWindow { wants, found } => {
+            JobReply::FirstWindow { wants, found } => {
                 let window = reading.take_first_window(wants, found?)?;
                 self.tell(now, Event::Waits { id, wants, window });
             }
-            Answer::Examined { index, handle, found } => {
-                reading.coming.as_mut()?.answer(index, &handle, found);
+            JobReply::Examined { index, handle, found } => {
+                reading.coming.as_mut()?.reply(index, &handle, found);
                 // Opening files that are already cached would soon cost as much as reading them.
                 if self.controller.state(id) != Some(State::Idle(Idle::Resident)) {
                     reading.due = now;
                 }
             }
-            Answer::Timed { latency } => reading.account.time(latency.map(nanos)?),
-            Answer::Listed { path, found } => {
+            JobReply::Timed { latency } => reading.account.time(latency.map(nanos)?),
+            JobReply::Listed { path, found } => {
                 let (opened, listing) = found?;
                 reading.coming.as_mut()?.listed(&path, opened, listing);
             }
@@ -203,19 +203,19 @@ impl Follower {
         let Some(reading) = self.readings.get_mut(&id) else { return };
         match action {
             Action::Fetch { range, .. } if self.options.watch_only => {
-                let brought = Brought { bytes: 0, done: true };
-                self.answers.push((id, Answer::Fetched { range, brought, window: None }));
+                let brought = FetchOutcome { bytes: 0, done: true };
+                self.replies.push((id, JobReply::Fetched { range, brought, window: None }));
             }
             Action::Fetch { range, .. } => {
                 let pieces = reading.pieces(&range);
                 let window = reading.where_the_kernel_is();
                 let timed = Arc::clone(&reading.timed);
-                let order = Order::Fetch { range, pieces, window, timed };
-                self.fetcher.start(Errand { id, order });
+                let order = JobRequest::Fetch { range, pieces, window, timed };
+                self.fetcher.start(BlockingJob { id, order });
             }
             Action::Look { range, .. } => {
                 let pieces = reading.pieces(&range);
-                self.fetcher.start(Errand { id, order: Order::Look { range, pieces } });
+                self.fetcher.start(BlockingJob { id, order: JobRequest::Look { range, pieces } });
             }
         }
     }

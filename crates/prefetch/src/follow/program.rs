@@ -8,10 +8,10 @@ use sakiyomi_model::Nanos;
 use sakiyomi_os::process::{Identity, Kind, Process};
 
 use super::directories::{Directories, Directory};
-use super::got::Got;
 use super::named::Named;
-use super::signs::Signs;
-use super::times::{Spent, Timed};
+use super::own_bytes::OwnBytes;
+use super::positionless::PositionlessDetector;
+use super::times::{CpuIoTimes, Timed};
 
 /// Threads of a process whose times are sampled. The remaining threads' times are left out.
 const TIMED_THREADS_MAX: usize = 16;
@@ -33,11 +33,11 @@ pub(super) struct Program {
     pub(super) shared: Arc<Process>,
     threads: BTreeMap<u32, Timed>,
     /// Times of threads that have ended.
-    past: Spent,
-    spent: Spent,
+    past: CpuIoTimes,
+    spent: CpuIoTimes,
     /// CPU time of its busiest thread.
     busiest: Nanos,
-    got: Got,
+    got: OwnBytes,
     /// Start of its current program.
     pub(super) begun: Nanos,
     incarnation: u64,
@@ -53,7 +53,7 @@ pub(super) struct Program {
     /// Total bytes by which it has moved positions; page faults; and the signs derived from them.
     pub(super) moved: u64,
     pub(super) faults: u64,
-    pub(super) signs: Signs,
+    pub(super) signs: PositionlessDetector,
     /// Whether it reads without moving a position, in case this cannot be followed.
     pub(super) unseen: Unseen,
 }
@@ -91,10 +91,10 @@ impl Program {
             parent: None,
             shared,
             threads: BTreeMap::new(),
-            past: Spent::default(),
+            past: CpuIoTimes::default(),
             busiest: Nanos::ZERO,
-            spent: Spent::default(),
-            got: Got::default(),
+            spent: CpuIoTimes::default(),
+            got: OwnBytes::default(),
             begun: now,
             incarnation: 0,
             files: BTreeMap::new(),
@@ -106,7 +106,7 @@ impl Program {
             sampled: Nanos::ZERO,
             moved: 0,
             faults: 0,
-            signs: Signs::default(),
+            signs: PositionlessDetector::default(),
             unseen: Unseen::No,
         })
     }
@@ -115,7 +115,7 @@ impl Program {
         self.process.number()
     }
 
-    pub(super) fn spent(&self) -> Spent {
+    pub(super) fn spent(&self) -> CpuIoTimes {
         self.spent
     }
 
@@ -124,7 +124,7 @@ impl Program {
         self.busiest
     }
 
-    /// Whether it has just started.
+    /// Returns whether it has just started.
     pub(super) fn is_young(&self, now: Nanos) -> bool {
         now.saturating_sub(self.begun) < STARTUP_TIME
     }

@@ -10,14 +10,14 @@ use sakiyomi_io::page_cache;
 use sakiyomi_model::Nanos;
 use sakiyomi_os::process::{Descriptor, Identity};
 
-use super::account::{Account, Sight};
-use super::coming::Coming;
-use super::errand::Piece;
+use super::blocking_job::Piece;
+use super::file_predictor::FilePredictor;
 use super::handle::{Handle, Place};
 use super::program::Program;
 use super::row::Row;
+use super::statistics::{Account, ReadingState};
 use super::streams::Stream;
-use super::times::Spent;
+use super::times::CpuIoTimes;
 use crate::cached_file::CachedFile;
 use crate::{ReadingId, State};
 
@@ -46,7 +46,7 @@ pub(super) struct Reading {
     pub(super) is_shared: bool,
     pub(super) left_to: Vec<Sharer>,
     vacant_since: Option<Nanos>,
-    pub(super) coming: Option<Coming>,
+    pub(super) coming: Option<FilePredictor>,
     /// Files visited, and whether the last one was prefetched before the program opened it.
     pub(super) visited: Vec<Identity>,
     pub(super) was_begun: bool,
@@ -79,10 +79,10 @@ pub(super) struct Reading {
 }
 
 /// Record of a poll.
-pub(super) struct Accounted {
+pub(super) struct PollRecord {
     pub(super) at: Nanos,
     /// Time spent by the program.
-    pub(super) spent: Spent,
+    pub(super) spent: CpuIoTimes,
     /// Number of concurrent readings of the program, among which that time is divided, and of all programs.
     pub(super) readings: u64,
     pub(super) all_readings: u64,
@@ -122,7 +122,7 @@ struct Passed {
 
 /// Result of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum PollOutcome {
     /// The program has a file open.
     There,
     /// It has none of the files open at the moment.
@@ -220,13 +220,13 @@ impl Reading {
         }
     }
 
-    /// Whether its position has moved since then. A position that was not at the start of the file when first observed
-    /// has moved shortly before: by the time that its file is discovered, a program is past its first reads.
+    /// Returns whether its position has moved since then. A position that was not at the start of the file when first
+    /// observed has moved shortly before: by the time that its file is discovered, a program is past its first reads.
     pub(super) fn has_moved_since(&self, then: Nanos) -> bool {
         (self.gone > 0 || self.first > 0) && self.moved.0 > then
     }
 
-    /// Whether the program has none of the files open.
+    /// Returns whether the program has none of the files open.
     pub(super) fn is_vacant(&self) -> bool {
         self.seat.is_none() && self.stream.is_none()
     }
@@ -260,14 +260,14 @@ impl Reading {
     }
 
     /// Polls the program's position.
-    pub(super) fn look(&mut self, program: &mut Program, now: Nanos) -> Seen {
+    pub(super) fn look(&mut self, program: &mut Program, now: Nanos) -> PollOutcome {
         if self.stream.is_some() {
-            return Seen::There;
+            return PollOutcome::There;
         }
         let Some(seat) = &self.seat else {
             let since = *self.vacant_since.get_or_insert(now);
             let patient = self.coming.is_some() && now.saturating_sub(since) < SEQUENCE_IDLE_TIMEOUT;
-            return if patient { Seen::Vacant } else { Seen::Gone };
+            return if patient { PollOutcome::Vacant } else { PollOutcome::Gone };
         };
         let (number, index) = (seat.number, seat.index);
         match seat.descriptor.look() {
@@ -276,7 +276,7 @@ impl Reading {
                     self.look_at_size(program, number, index, now);
                 }
                 self.move_to(index, open.position, program, now);
-                Seen::There
+                PollOutcome::There
             }
             found => {
                 program.sample(now);
@@ -285,10 +285,10 @@ impl Reading {
                 self.leave(index, number, elsewhere, program, now);
                 // The number may refer to the next file already.
                 if found.is_ok() && self.is_next(program, number) {
-                    return Seen::There;
+                    return PollOutcome::There;
                 }
                 program.hurry(now);
-                if self.coming.is_some() { Seen::Vacant } else { Seen::Gone }
+                if self.coming.is_some() { PollOutcome::Vacant } else { PollOutcome::Gone }
             }
         }
     }
@@ -323,8 +323,9 @@ impl Reading {
         self.unlock(index, offset, program);
     }
 
-    /// The size of the row, if it is to be reported to the controller and has not been yet. A file that the program
-    /// opened after others counts only if it has read those to their ends, or if upcoming files are begun anyway.
+    /// Returns the size of the row, if it is to be reported to the controller and has not been yet. A file that the
+    /// program opened after others counts only if it has read those to their ends, or if upcoming files are begun
+    /// anyway.
     pub(super) fn grown(&mut self) -> Option<u64> {
         let is_unlocked = self.coming.as_ref().is_none_or(|coming| coming.unlocked);
         let size = self.row.size();
@@ -341,7 +342,7 @@ impl Reading {
         /// A file that was read to its end shows that the files after it will be read, if at least this much of it was
         /// read.
         const READ_THROUGH_MIN_BYTES: u64 = 64 << 10;
-        /// Of smaller files, this many show it.
+        /// Number of smaller files that show it.
         const READ_THROUGH_MIN_FILES: usize = 2;
         let passed = self.passed.bytes + offset.saturating_sub(if index == 0 { self.first } else { 0 });
         let Some(coming) = self.coming.as_mut().filter(|coming| !coming.unlocked) else { return };
@@ -395,15 +396,16 @@ impl Reading {
     }
 
     /// Records an observation.
-    pub(super) fn account_for(&mut self, seen: Accounted, state: Option<State>, watch_only: bool) {
-        let Accounted { at, spent, readings, all_readings, prefetch } = seen;
+    pub(super) fn account_for(&mut self, seen: PollRecord, state: Option<State>, watch_only: bool) {
+        let PollRecord { at, spent, readings, all_readings, prefetch } = seen;
         let (position, gone, was_begun) = (self.position, self.gone, self.was_begun);
         let files = self.visited.len() as u64;
-        let sight = Sight { at, position, prefetch, gone, files, was_begun, spent, readings, all_readings };
+        let sight =
+            ReadingState { at, position, prefetch, gone, files, was_begun, spent, readings, all_readings };
         self.account.see(sight, state, watch_only);
     }
 
-    /// Whether the program has moved recently.
+    /// Returns whether the program has moved recently.
     pub(super) fn is_moving(&self, now: Nanos) -> bool {
         /// Age of the last move below which a stream counts as moving.
         const MOVE_RECENT_TIME: Nanos = Nanos(100_000_000);

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use sakiyomi_io::page_cache;
 use sakiyomi_model::Nanos;
 
-use super::account::Share;
 use super::reading::Reading;
+use super::statistics::Share;
 use crate::cached_file::CachedFile;
 
 /// The measurement reads as many bytes as the program read by itself in this time, at least [`SAMPLE_MIN_BYTES`] and at
@@ -27,7 +27,7 @@ const SAMPLE_MAX_BYTES: u64 = 16 << 20;
 /// Bytes of a single access of the measurement.
 const ACCESS_BYTES: u64 = 128 << 10;
 
-/// Time limit of the measurement: storage that does not answer must not delay the end of the command.
+/// Time limit of the measurement: storage that does not reply must not delay the end of the command.
 const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A file range that may be read again.
@@ -51,7 +51,7 @@ impl Candidate {
         Some(Candidate { file: file?, range: start..end, waited })
     }
 
-    /// Whether its program has waited longer than the other one's.
+    /// Returns whether its program has waited longer than the other one's.
     pub(super) fn is_better_than(&self, other: &Candidate) -> bool {
         self.waited > other.waited
     }
@@ -59,7 +59,7 @@ impl Candidate {
     /// Returns bytes per second; `None` if the measurement fails or exceeds its time limit.
     pub(super) fn measure(self) -> Option<u64> {
         let (sender, receiver) = channel();
-        // The caller must not wait for storage that does not answer.
+        // The caller must not wait for storage that does not reply.
         let body = move || {
             let _ = sender.send(measure(&self.file, &self.range));
         };

@@ -168,7 +168,7 @@ impl Streams {
         });
     }
 
-    /// Whether another stream is possible. Strays decide which of the current ones ends first.
+    /// Returns whether another stream is possible. Strays decide which of the current ones ends first.
     fn has_room(&self) -> bool {
         self.streams.len() < STREAMS_MAX
     }
@@ -181,7 +181,7 @@ impl Stream {
             && self.left_out <= (self.at - self.from) / 2
     }
 
-    /// Whether a touch at this offset belongs to it.
+    /// Returns whether a touch at this offset belongs to it.
     fn takes(&self, start: u64) -> bool {
         let come = self.at - self.from;
         let is_known = self.requests > STREAM_MIN_REQUESTS && come >= STREAM_MIN_BYTES;

@@ -6,9 +6,9 @@ use sakiyomi_io::page_cache;
 use sakiyomi_model::Nanos;
 use sakiyomi_os::process::Identity;
 
-use super::account::{Point, Share};
 use super::program::{Program, Unseen};
 use super::reading::Reading;
+use super::statistics::{Point, Share};
 use crate::{Idle, State};
 
 /// Streams that are reported individually, the largest first.
@@ -20,13 +20,13 @@ pub struct Summary {
     /// Duration of the run.
     pub elapsed: Nanos,
     /// CPU time of all programs.
-    pub ran: Nanos,
+    pub computing: Nanos,
     /// Time in which they waited for I/O.
-    pub waited: Nanos,
+    pub io_wait: Nanos,
     /// Time in which they waited for a core.
-    pub queued: Nanos,
+    pub core_wait: Nanos,
     /// Additional time for which they would have waited without prefetching; `None` if unknown.
-    pub hidden: Option<Nanos>,
+    pub io_hidden: Option<Nanos>,
     /// Elapsed time saved by that: concurrent waits of threads and processes count once.
     pub saved: Option<Nanos>,
     /// With `watch_only`: elapsed time that reading ahead would have saved.
@@ -38,11 +38,11 @@ pub struct Summary {
     /// Number of files among those that they read.
     pub files: u64,
     /// Bytes that the programs read through.
-    pub read: u64,
+    pub read_bytes: u64,
     /// Bytes prefetched that were not cached before.
-    pub brought: u64,
+    pub prefetched_bytes: u64,
     /// Bytes of those that no program reached.
-    pub wasted: u64,
+    pub wasted_bytes: u64,
     /// The largest readings individually.
     pub readings: Vec<ReadingSummary>,
     /// Reasons for leaving readings alone, with the bytes that the programs read in them.
@@ -67,13 +67,13 @@ pub struct ReadingSummary {
     /// Their size in bytes.
     pub size: u64,
     /// Bytes that the program read through.
-    pub read: u64,
+    pub read_bytes: u64,
     /// Bytes prefetched.
-    pub brought: u64,
+    pub prefetched_bytes: u64,
     /// Bytes of those that it did not reach.
-    pub wasted: u64,
+    pub wasted_bytes: u64,
     /// Additional time for which it would have waited without prefetching; `None` if unknown.
-    pub hidden: Option<Nanos>,
+    pub io_hidden: Option<Nanos>,
     /// The reason for which it was left alone most of the time, if it was.
     pub idle: Option<Idle>,
     /// Positions over time.
@@ -97,7 +97,7 @@ pub struct Advice {
 
 /// Collects the results of readings that have ended.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct SummaryBuilder {
     pub(super) programs: u64,
     /// Files that programs visited, each once.
     files: BTreeSet<(u64, u64)>,
@@ -111,9 +111,9 @@ pub(super) struct Tally {
     summary: Summary,
 }
 
-impl Default for Tally {
-    fn default() -> Tally {
-        Tally {
+impl Default for SummaryBuilder {
+    fn default() -> SummaryBuilder {
+        SummaryBuilder {
             programs: 1,
             files: BTreeSet::new(),
             refused: BTreeSet::new(),
@@ -125,12 +125,12 @@ impl Default for Tally {
     }
 }
 
-impl Tally {
+impl SummaryBuilder {
     pub(super) fn end_program(&mut self, program: &Program) {
         let spent = program.spent();
-        self.summary.ran += spent.ran;
-        self.summary.waited += spent.waited;
-        self.summary.queued += spent.queued;
+        self.summary.computing += spent.ran;
+        self.summary.io_wait += spent.waited;
+        self.summary.core_wait += spent.queued;
         self.unseen += u64::from(program.unseen == Unseen::Yes);
         self.busiest = self.busiest.max(program.busiest());
     }
@@ -151,21 +151,21 @@ impl Tally {
             name: reading.name.clone(),
             files: reading.visited.len() as u64,
             size: reading.row.size(),
-            read,
-            brought: account.brought,
-            wasted: account.wasted(reading.position).min(ahead) + account.passed_over,
-            hidden: account.hidden(),
+            read_bytes: read,
+            prefetched_bytes: account.brought,
+            wasted_bytes: account.wasted(reading.position).min(ahead) + account.passed_over,
+            io_hidden: account.hidden(),
             idle: why_idle(reading, state, watched),
             curve: account.curve.points.clone(),
             advice: if watched { advice(reading) } else { None },
         };
         let summary = &mut self.summary;
-        summary.read += read;
-        summary.brought += told.brought;
-        summary.wasted += told.wasted;
+        summary.read_bytes += read;
+        summary.prefetched_bytes += told.prefetched_bytes;
+        summary.wasted_bytes += told.wasted_bytes;
         summary.still += u64::from(reading.is_still && !reading.is_traced);
-        if let Some(hidden) = told.hidden {
-            *summary.hidden.get_or_insert(Nanos::ZERO) += hidden;
+        if let Some(hidden) = told.io_hidden {
+            *summary.io_hidden.get_or_insert(Nanos::ZERO) += hidden;
         }
         if let Some(saved) = account.saved() {
             *summary.saved.get_or_insert(Nanos::ZERO) += saved;
@@ -180,14 +180,14 @@ impl Tally {
     pub(super) fn end_scattered(&mut self, name: String, file: &Identity, touched: u64) {
         self.files.insert((file.device, file.inode));
         let idle = Idle::NotSequential;
-        self.summary.read += touched;
+        self.summary.read_bytes += touched;
         *self.summary.idle.entry(idle).or_default() += touched;
         let (size, read) = (file.size, touched);
         self.tell(ReadingSummary {
             name,
             files: 1,
             size,
-            read,
+            read_bytes: read,
             idle: Some(idle),
             ..ReadingSummary::default()
         });
@@ -196,7 +196,7 @@ impl Tally {
     fn tell(&mut self, told: ReadingSummary) {
         let readings = &mut self.summary.readings;
         readings.push(told);
-        readings.sort_by_key(|told| std::cmp::Reverse(told.read));
+        readings.sort_by_key(|told| std::cmp::Reverse(told.read_bytes));
         readings.truncate(STREAMS_MAX);
     }
 

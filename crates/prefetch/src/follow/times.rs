@@ -8,7 +8,7 @@ use sakiyomi_os::process::{Sleeps, Thread, Times};
 
 /// Totals of a program since it is followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Spent {
+pub(super) struct CpuIoTimes {
     pub(super) ran: Nanos,
     /// Time waiting for I/O.
     pub(super) waited: Nanos,
@@ -39,7 +39,7 @@ pub(super) struct Timed {
     most_waited: i64,
 }
 
-impl Spent {
+impl CpuIoTimes {
     /// Adds the times of a thread.
     pub(super) fn add(&mut self, timed: &Timed) {
         let nanos = |time: Duration| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
@@ -105,7 +105,7 @@ impl Timed {
         Ok(())
     }
 
-    /// Whether it slept, waiting for I/O, when last sampled.
+    /// Returns whether it slept, waiting for I/O, when last sampled.
     pub(super) fn waits(&self) -> bool {
         self.slept && self.sleeps == Some(Sleeps::ForIo)
     }

@@ -8,9 +8,9 @@ use sakiyomi_os::process::{Identity, Kind, Mapped, process_of};
 use sakiyomi_os::tracefs::Touch;
 
 use super::handle::{Handle, Place};
+use super::positionless::{ApparentActivity, ProgramTotals};
 use super::program::{Program, Unseen};
 use super::reading::{Member, Reading};
-use super::signs::{Sight, Sign};
 use super::streams::{Stream, StreamId, Streams};
 use super::{FILE_MIN_BYTES, Follower};
 use crate::{Event, Idle, ReadingId, State};
@@ -50,7 +50,7 @@ struct Touched {
     streams: Streams,
     touches: u64,
     begun: Nanos,
-    what: What,
+    what: TracedFile,
     /// Number of failed attempts to identify it.
     tries: u32,
     readings: BTreeMap<StreamId, ReadingId>,
@@ -61,7 +61,7 @@ struct Touched {
 }
 
 #[derive(Debug)]
-enum What {
+enum TracedFile {
     NotYet,
     /// Too small, code, or unreadable.
     LeftAlone,
@@ -90,12 +90,14 @@ impl Follower {
         if program.signs.waits(spent) || program.faults == 0 {
             program.faults = program.process.all_faults().ok()?;
         }
-        let sight = Sight { at: now, spent, moved, faults: program.faults };
+        let sight = ProgramTotals { at: now, spent, moved, faults: program.faults };
         let (sign, since) = program.signs.see(sight)?;
         let still = |reading: &&Reading| reading.program == number && !reading.has_moved_since(since);
         let found = match sign {
-            Sign::Reads => self.readings.values().any(|reading| still(&reading)) || has_data(program),
-            Sign::Faults => has_data(program),
+            ApparentActivity::Reads => {
+                self.readings.values().any(|reading| still(&reading)) || has_data(program)
+            }
+            ApparentActivity::Faults => has_data(program),
         };
         if found {
             self.note_unseen(number, sign);
@@ -106,20 +108,22 @@ impl Follower {
 
     /// Records that a program seems to read without moving a position, in case this cannot be followed. A program that
     /// waits and gets no bytes may wait for anything; but if it reads a mapping, its resident part grows.
-    fn note_unseen(&mut self, number: u32, sign: Sign) -> Option<()> {
+    fn note_unseen(&mut self, number: u32, sign: ApparentActivity) -> Option<()> {
         /// Growth of the resident part of a program's mappings that shows that it reads one.
         const MAPPED_GROWTH_MIN_BYTES: u64 = 1 << 20;
         let program = self.programs.get_mut(&number)?;
         let mapped = program.process.mapped_file_bytes().ok()?;
         program.unseen = match (sign, program.unseen) {
-            (Sign::Reads, _) | (_, Unseen::Yes) => Unseen::Yes,
-            (Sign::Faults, Unseen::Perhaps { mapped: before })
+            (ApparentActivity::Reads, _) | (_, Unseen::Yes) => Unseen::Yes,
+            (ApparentActivity::Faults, Unseen::Perhaps { mapped: before })
                 if mapped >= before + MAPPED_GROWTH_MIN_BYTES =>
             {
                 Unseen::Yes
             }
-            (Sign::Faults, Unseen::Perhaps { mapped: before }) => Unseen::Perhaps { mapped: before },
-            (Sign::Faults, Unseen::No) => Unseen::Perhaps { mapped },
+            (ApparentActivity::Faults, Unseen::Perhaps { mapped: before }) => {
+                Unseen::Perhaps { mapped: before }
+            }
+            (ApparentActivity::Faults, Unseen::No) => Unseen::Perhaps { mapped },
         };
         Some(())
     }
@@ -146,7 +150,10 @@ impl Follower {
         }
         let is_useful = self.readings.values().any(|reading| {
             let helps = |state| {
-                matches!(state, Some(State::Watching | State::Ahead | State::Trial | State::Idle(Idle::Done)))
+                matches!(
+                    state,
+                    Some(State::Watching | State::Ahead | State::Probation | State::Idle(Idle::Done))
+                )
             };
             reading.stream.is_some() && helps(self.controller.state(reading.id))
         });
@@ -187,7 +194,7 @@ impl Follower {
 
     fn begin_stream(&mut self, key: Key, stream: &Stream, now: Nanos) -> Option<()> {
         let file = self.traced.files.get(&key)?;
-        let What::File { name, identity, place } = &file.what else { return None };
+        let TracedFile::File { name, identity, place } = &file.what else { return None };
         let (name, identity, place) = (name.clone(), *identity, place.clone());
         if self.is_explained(key.0, &identity, stream.begun, now) {
             self.traced.files.get_mut(&key)?.is_told = true;
@@ -210,7 +217,8 @@ impl Follower {
         Some(())
     }
 
-    /// Whether the program reads this file by moving its position. If not, the position is ignored from now on.
+    /// Returns whether the program reads this file by moving its position. If not, the position is ignored from now
+    /// on.
     fn is_explained(&mut self, program: u32, identity: &Identity, since: Nanos, now: Nanos) -> bool {
         let of_it = |reading: &&Reading| {
             reading.program == program && reading.stream.is_none() && reading.current().is_same(identity)
@@ -235,7 +243,7 @@ impl Follower {
         let (number, device, inode) = key;
         let program = self.programs.get(&number)?;
         let file = self.traced.files.get_mut(&key)?;
-        if !matches!(file.what, What::NotYet) {
+        if !matches!(file.what, TracedFile::NotYet) {
             return Some(());
         }
         let found = if let Some((number, identity)) = program.open_as(device, inode) {
@@ -255,7 +263,7 @@ impl Follower {
                 // found.
                 file.tries += 1;
                 if file.tries == LOOKUPS_MAX {
-                    file.what = What::LeftAlone;
+                    file.what = TracedFile::LeftAlone;
                 }
                 return None;
             };
@@ -264,11 +272,11 @@ impl Follower {
         };
         let fits = |identity: &Identity| identity.kind == Kind::Regular && identity.size >= FILE_MIN_BYTES;
         file.what = match found {
-            Some((name, identity, place)) if fits(&identity) => What::File { name, identity, place },
-            _ => What::LeftAlone,
+            Some((name, identity, place)) if fits(&identity) => TracedFile::File { name, identity, place },
+            _ => TracedFile::LeftAlone,
         };
         // This explains a position that does not move.
-        if let What::File { identity, .. } = &file.what {
+        if let TracedFile::File { identity, .. } = &file.what {
             let (identity, begun) = (*identity, file.begun);
             let is_told = self.is_explained(number, &identity, begun, now);
             self.traced.files.get_mut(&key)?.is_told = is_told;
@@ -284,7 +292,7 @@ impl Follower {
         let keys: Vec<Key> = self.traced.files.range(of_it).map(|(key, _)| *key).collect();
         for key in keys {
             let Some(file) = self.traced.files.remove(&key) else { continue };
-            let What::File { name, identity, .. } = file.what else { continue };
+            let TracedFile::File { name, identity, .. } = file.what else { continue };
             if !file.is_told {
                 self.tally.end_scattered(name, &identity, file.streams.touched);
             }
@@ -293,7 +301,7 @@ impl Follower {
 }
 
 impl Traced {
-    /// Whether a program has touched a file.
+    /// Returns whether a program has touched a file.
     pub(super) fn knows(&self, program: u32) -> bool {
         self.threads.values().any(|&number| number == program)
     }
@@ -316,13 +324,13 @@ impl Traced {
             streams: Streams::new(),
             touches: 0,
             begun: now,
-            what: What::NotYet,
+            what: TracedFile::NotYet,
             tries: 0,
             readings: BTreeMap::new(),
             is_told: false,
             explained: None,
         });
-        if matches!(file.what, What::LeftAlone) || file.was_explained(now) && file.readings.is_empty() {
+        if matches!(file.what, TracedFile::LeftAlone) || file.was_explained(now) && file.readings.is_empty() {
             return None;
         }
         file.touches += 1;
@@ -332,13 +340,13 @@ impl Traced {
 }
 
 impl Touched {
-    /// Whether a reading by position has ended so recently that current touches belong to it.
+    /// Returns whether a reading by position has ended so recently that current touches belong to it.
     fn was_explained(&self, now: Nanos) -> bool {
         self.explained.is_some_and(|at| now.saturating_sub(at) < MOVE_RECENT_TIME)
     }
 }
 
-/// Whether a program has a large mapping that is not code.
+/// Returns whether a program has a large mapping that is not code.
 fn has_data(program: &Program) -> bool {
     let mapped = program.process.mappings().unwrap_or_default();
     let is_code = |file: &Mapped| {

@@ -94,8 +94,8 @@ impl Tracer {
         }
     }
 
-    /// Whether tracing might begin now, given signs of a need. True even if the system refuses it, so that the programs
-    /// that need it are known.
+    /// Returns whether tracing might begin now, given signs of a need. True even if the system refuses it, so that
+    /// the programs that need it are known.
     pub(super) fn is_idle(&self, now: Nanos) -> bool {
         let can = match self.state {
             State::Never | State::Refused(_) => true,
@@ -122,7 +122,7 @@ impl Tracer {
                 let body = move || drop(sender.send(start(&processes)));
                 self.state = match thread::Builder::new().name("trace".to_owned()).spawn(body) {
                     Ok(_) => State::Starting(receiver),
-                    Err(error) => State::Refused(format!("no thread for tracing ({error})")),
+                    Err(error) => State::Refused(format!("cannot start a thread for tracing ({error})")),
                 };
             }
             State::Made(_) => {
@@ -137,7 +137,7 @@ impl Tracer {
         if let State::Made(instance) = &mut self.state
             && let Err(error) = instance.switch(on)
         {
-            self.state = State::Refused(format!("tracing cannot be switched ({error})"));
+            self.state = State::Refused(format!("cannot change the traced events ({error})"));
         }
         self.is_on = on && matches!(self.state, State::Made(_));
     }
@@ -225,7 +225,7 @@ fn start(processes: &[u32]) -> Result<Instance, String> {
         if new.is_empty() {
             break;
         }
-        instance.follow(&new).map_err(|error| format!("threads cannot be named for tracing ({error})"))?;
+        instance.follow(&new).map_err(|error| format!("cannot set the threads to trace ({error})"))?;
         named.extend(new);
     }
     Ok(instance)

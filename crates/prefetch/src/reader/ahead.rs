@@ -11,8 +11,8 @@ use std::time::Duration;
 use sakiyomi_io::buffer::available_memory;
 use sakiyomi_model::Nanos;
 
-use super::progress::{Progress, Sight};
-use crate::cached_file::{Brought, CachedFile, Found};
+use super::progress::{Progress, ReaderState};
+use crate::cached_file::{CachedFile, FetchOutcome, Found};
 use crate::fetcher::{Fetcher, Job};
 use crate::{Action, Controller, Event, Idle, Limit, ReadingId, State};
 
@@ -78,11 +78,11 @@ impl Drop for Ahead {
 struct Watch {
     task: Task,
     controller: Controller,
-    fetcher: Fetcher<Errand>,
+    fetcher: Fetcher<BlockingJob>,
     todo: Vec<Action>,
-    answers: Vec<Answer>,
+    replies: Vec<JobReply>,
     size: u64,
-    last: Option<Sight>,
+    last: Option<ReaderState>,
     /// The reader's position when the size was last queried.
     measured_at: u64,
     measuring: bool,
@@ -96,7 +96,7 @@ impl Watch {
             controller: Controller::new(task.limit),
             fetcher: Fetcher::new(FETCH_THREADS_MAX),
             todo: Vec::new(),
-            answers: Vec::new(),
+            replies: Vec::new(),
             size: task.size,
             last: None,
             measured_at: task.from,
@@ -160,7 +160,7 @@ impl Watch {
         let pause = if moved { Nanos::ZERO } else { Nanos((self.pause.0 * 2).max(1_000_000)) };
         self.pause = pause.min(PAUSE_MAX);
         self.last = Some(sight);
-        let Sight { position, read, waited } = sight;
+        let ReaderState { position, read, waited } = sight;
         if position > self.size && self.task.can_grow {
             self.resize(now, position);
         }
@@ -183,14 +183,14 @@ impl Watch {
     fn measure(&mut self, position: u64) {
         if self.task.can_grow && !self.measuring {
             self.measured_at = position;
-            self.measuring = self.send(Order::Measure);
+            self.measuring = self.send(JobRequest::Measure);
         }
     }
 
-    fn send(&self, order: Order) -> bool {
+    fn send(&self, order: JobRequest) -> bool {
         let Task { file, progress, can_grow, .. } = &self.task;
         let (file, progress, can_grow) = (Arc::clone(file), Arc::clone(progress), *can_grow);
-        self.fetcher.start(Errand { file, progress, can_grow, order })
+        self.fetcher.start(BlockingJob { file, progress, can_grow, order })
     }
 
     /// Queues the controller's actions. If no thread can run them, they count as refused.
@@ -200,14 +200,16 @@ impl Watch {
             let order = match action {
                 Action::Fetch { range, .. } => {
                     self.last.into_iter().for_each(|sight| self.task.progress.is_helped(sight));
-                    Order::Fetch(range)
+                    JobRequest::Fetch(range)
                 }
-                Action::Look { range, .. } => Order::Look(range),
+                Action::Look { range, .. } => JobRequest::Look(range),
             };
             let refused = match &order {
-                Order::Fetch(range) => Event::Fetched { id: ID, range: range.clone(), done: false },
-                Order::Look(range) => Event::Found { id: ID, range: range.clone(), cached: 0, evicted: 0 },
-                Order::Measure => continue,
+                JobRequest::Fetch(range) => Event::Fetched { id: ID, range: range.clone(), done: false },
+                JobRequest::Look(range) => {
+                    Event::Found { id: ID, range: range.clone(), cached: 0, evicted: 0 }
+                }
+                JobRequest::Measure => continue,
             };
             if !self.send(order) {
                 let now = self.task.progress.now();
@@ -217,35 +219,35 @@ impl Watch {
     }
 
     fn take_answers(&mut self, now: Nanos) {
-        let mut answers = std::mem::take(&mut self.answers);
-        self.fetcher.take(&mut answers);
-        for Answer { size, came } in answers.drain(..) {
+        let mut replies = std::mem::take(&mut self.replies);
+        self.fetcher.take(&mut replies);
+        for JobReply { size, came } in replies.drain(..) {
             if let Some(size) = size {
                 self.resize(now, size);
             }
             match came {
-                Came::Brought(range, Brought { bytes, done }) => {
+                JobResult::Brought(range, FetchOutcome { bytes, done }) => {
                     self.task.progress.has_prefetched(bytes);
                     self.tell(now, Event::Fetched { id: ID, range, done });
                 }
-                Came::Found(range, found) => {
+                JobResult::Found(range, found) => {
                     let Found { cached, evicted } = found.unwrap_or_else(|| self.taken_for(&range));
                     self.tell(now, Event::Found { id: ID, range, cached, evicted });
                 }
-                Came::Measured => self.measuring = false,
+                JobResult::Measured => self.measuring = false,
             }
         }
-        self.answers = answers;
+        self.replies = replies;
     }
 
     /// Returns the assumed residency if the kernel does not report it: requested data is cached, other data is not.
     fn taken_for(&self, range: &Range<u64>) -> Found {
         let state = self.controller.state(ID);
-        let asked_for = matches!(state, Some(State::Ahead | State::Trial | State::Idle(Idle::Done)));
+        let asked_for = matches!(state, Some(State::Ahead | State::Probation | State::Idle(Idle::Done)));
         Found { cached: if asked_for { range.end - range.start } else { 0 }, evicted: 0 }
     }
 
-    /// Sleeps until the next poll, or until the reader or an answer wakes the thread.
+    /// Sleeps until the next poll, or until the reader or an reply wakes the thread.
     fn sleep(&self) {
         let ahead = self.controller.ahead(ID).unwrap_or(0..0);
         let (call_at, at_least) = match self.controller.state(ID) {
@@ -262,62 +264,62 @@ impl Watch {
 }
 
 /// An operation on the file.
-struct Errand {
+struct BlockingJob {
     file: Arc<CachedFile>,
     progress: Arc<Progress>,
     can_grow: bool,
-    order: Order,
+    order: JobRequest,
 }
 
-impl Errand {
+impl BlockingJob {
     /// Fetches in parts, so that it ends soon after its reader.
-    fn bring(&self, range: &Range<u64>) -> Brought {
+    fn bring(&self, range: &Range<u64>) -> FetchOutcome {
         /// Bytes fetched between two checks whether the reader has ended.
         const PART_BYTES: u64 = 1 << 20;
-        let mut sum = Brought { bytes: 0, done: true };
+        let mut sum = FetchOutcome { bytes: 0, done: true };
         let mut at = range.start;
         while at < range.end && sum.done && !self.progress.is_over() {
             let end = range.end.min(at + PART_BYTES);
-            let Brought { bytes, done } = self.file.bring(&(at..end));
-            sum = Brought { bytes: sum.bytes + bytes, done };
+            let FetchOutcome { bytes, done } = self.file.bring(&(at..end));
+            sum = FetchOutcome { bytes: sum.bytes + bytes, done };
             at = end;
         }
         sum
     }
 }
 
-enum Order {
+enum JobRequest {
     Fetch(Range<u64>),
     Look(Range<u64>),
     Measure,
 }
 
-struct Answer {
+struct JobReply {
     /// The file's size now, if known.
     size: Option<u64>,
-    came: Came,
+    came: JobResult,
 }
 
-enum Came {
-    Brought(Range<u64>, Brought),
+enum JobResult {
+    Brought(Range<u64>, FetchOutcome),
     Found(Range<u64>, Option<Found>),
     Measured,
 }
 
-impl Job for Errand {
-    type Answer = Answer;
+impl Job for BlockingJob {
+    type Reply = JobReply;
 
     fn turn(&self) -> Option<u32> {
-        (matches!(self.order, Order::Fetch(_)) && !self.file.is_read_instead()).then_some(ID.0)
+        (matches!(self.order, JobRequest::Fetch(_)) && !self.file.is_read_instead()).then_some(ID.0)
     }
 
-    fn carry_out(self) -> (Answer, Option<Errand>) {
+    fn carry_out(self) -> (JobReply, Option<BlockingJob>) {
         let came = match &self.order {
-            Order::Fetch(range) => Came::Brought(range.clone(), self.bring(range)),
-            Order::Look(range) => Came::Found(range.clone(), self.file.find(range)),
-            Order::Measure => Came::Measured,
+            JobRequest::Fetch(range) => JobResult::Brought(range.clone(), self.bring(range)),
+            JobRequest::Look(range) => JobResult::Found(range.clone(), self.file.find(range)),
+            JobRequest::Measure => JobResult::Measured,
         };
         let metadata = self.can_grow.then(|| self.file.file().metadata().ok()).flatten();
-        (Answer { size: metadata.map(|metadata| metadata.len()), came }, None)
+        (JobReply { size: metadata.map(|metadata| metadata.len()), came }, None)
     }
 }

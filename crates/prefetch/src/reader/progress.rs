@@ -39,7 +39,7 @@ pub(super) struct Progress {
 
 /// The program's state as observed by the prefetching thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sight {
+pub(super) struct ReaderState {
     pub(super) position: u64,
     pub(super) read: u64,
     pub(super) waited: Nanos,
@@ -92,14 +92,14 @@ impl Progress {
     }
 
     /// Returns the current state. A read in progress counts as waiting.
-    pub(super) fn see(&self, now: Nanos) -> Sight {
+    pub(super) fn see(&self, now: Nanos) -> ReaderState {
         let position = self.position.load(SeqCst);
         let read = self.read.load(SeqCst);
         // In this order a read that ends meanwhile is not counted twice.
         let waited = Nanos(self.waited_ns.load(SeqCst));
         let since = self.reading_since_ns.load(SeqCst);
         let waits = if since == 0 { Nanos::ZERO } else { now.saturating_sub(Nanos(since - 1)) };
-        Sight { position, read, waited: waited + waits }
+        ReaderState { position, read, waited: waited + waits }
     }
 
     pub(super) fn call_at(&self, position: u64) {
@@ -115,7 +115,7 @@ impl Progress {
     }
 
     /// Records that a range is requested: before the first one, the program was without help.
-    pub(super) fn is_helped(&self, sight: Sight) {
+    pub(super) fn is_helped(&self, sight: ReaderState) {
         self.alone.get_or_init(|| (sight.read, sight.waited));
     }
 
@@ -141,8 +141,8 @@ impl Progress {
             read_bytes: read,
             prefetched_bytes: prefetched,
             waits: self.waits.load(Relaxed),
-            waited: Duration::from_nanos(waited.0),
-            hidden: Duration::from_nanos(hidden.0),
+            io_wait: Duration::from_nanos(waited.0),
+            io_hidden: Duration::from_nanos(hidden.0),
             ahead,
             state,
         }
@@ -162,10 +162,10 @@ mod tests {
         let progress = Progress::new(10);
         progress.begins(Nanos(1_000_000), 10);
         let sight = progress.see(Nanos(5_000_000));
-        assert_eq!(sight, Sight { position: 10, read: 0, waited: Nanos(4_000_000) });
+        assert_eq!(sight, ReaderState { position: 10, read: 0, waited: Nanos(4_000_000) });
         progress.ends(90, Duration::from_millis(6));
         let sight = progress.see(Nanos(9_000_000));
-        assert_eq!(sight, Sight { position: 100, read: 90, waited: Nanos(6_000_000) });
+        assert_eq!(sight, ReaderState { position: 100, read: 90, waited: Nanos(6_000_000) });
     }
 
     #[test]
@@ -183,8 +183,8 @@ mod tests {
         progress.ends(1000, Duration::from_millis(10));
         progress.is_helped(progress.see(Nanos(0)));
         progress.ends(4000, Duration::from_millis(5));
-        assert_eq!(progress.statistics().hidden, Duration::ZERO, "nothing has been brought");
+        assert_eq!(progress.statistics().io_hidden, Duration::ZERO, "nothing has been brought");
         progress.has_prefetched(4000);
-        assert_eq!(progress.statistics().hidden, Duration::from_millis(35));
+        assert_eq!(progress.statistics().io_hidden, Duration::from_millis(35));
     }
 }

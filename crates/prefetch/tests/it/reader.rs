@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::mounted::{Scratch, can_mount, unmounted};
-use sakiyomi_io::page_cache::{By, residency_by};
-use sakiyomi_mount::{Behind, Options};
+use sakiyomi_io::page_cache::{ResidencyCall, residency_by};
+use sakiyomi_mount::{EmulatedStorage, Options};
 use sakiyomi_prefetch::{PrefetchReader, State};
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -17,7 +17,7 @@ const MIB: u64 = 1 << 20;
 
 fn slow() -> Options {
     let spec = "latency=10ms,parallel=64".parse().unwrap();
-    Options { behind: Some(Behind::Fixed(spec)), ..Options::default() }
+    Options { behind: Some(EmulatedStorage::Fixed(spec)), ..Options::default() }
 }
 
 /// Makes a mount with one file.
@@ -41,18 +41,18 @@ fn a_fixed_limit_is_filled_ahead_of_the_position_and_not_beyond() {
     let mut byte = [0];
     reader.read_exact(&mut byte).unwrap();
     // The program computes for a long time, until everything allowed has arrived.
-    while !residency_by(&file, 0..4 * MIB, By::Mincore).unwrap().is_whole() {
+    while !residency_by(&file, 0..4 * MIB, ResidencyCall::Mincore).unwrap().is_whole() {
         thread::sleep(Duration::from_millis(1));
     }
     let ahead = reader.statistics().ahead;
     assert!(ahead.end - ahead.start <= 5 * MIB, "{ahead:?}");
-    let beyond = residency_by(&file, ahead.end + MIB..32 * MIB, By::Cachestat).unwrap();
+    let beyond = residency_by(&file, ahead.end + MIB..32 * MIB, ResidencyCall::Cachestat).unwrap();
     assert_eq!(beyond.cached, 0, "nothing is requested beyond the limit");
     // Data ahead is read without any wait as long as the device's latency.
-    let before = reader.statistics().waited;
+    let before = reader.statistics().io_wait;
     reader.read_exact(&mut vec![0; 3 * MIB as usize]).unwrap();
     let statistics = reader.statistics();
-    assert!(statistics.waited - before < Duration::from_millis(10 * 24), "alone it waits 24 times");
+    assert!(statistics.io_wait - before < Duration::from_millis(10 * 24), "alone it waits 24 times");
     assert!(statistics.prefetched_bytes >= 3 * MIB, "{statistics:?}");
     drop((reader, file));
     unmounted(mounted);

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::mounted::{Scratch, can_mount, unmounted};
 use sakiyomi_io::page_cache;
-use sakiyomi_mount::{Behind, Options};
+use sakiyomi_mount::{EmulatedStorage, Options};
 use sakiyomi_os::loop_device::LoopDevice;
 use sakiyomi_os::tracefs;
 use sakiyomi_prefetch::follow::{self, Summary, follow};
@@ -142,8 +142,8 @@ fn a_block_device_is_read_ahead_as_a_file_is() {
     };
     let told =
         summary.readings.iter().find(|told| told.name.starts_with("/dev/loop")).expect("it is followed");
-    assert_eq!((told.size, told.read), (32 * MIB, 32 * MIB));
-    assert!(told.brought > 16 * MIB && told.wasted == 0, "{told:?}");
+    assert_eq!((told.size, told.read_bytes), (32 * MIB, 32 * MIB));
+    assert!(told.prefetched_bytes > 16 * MIB && told.wasted_bytes == 0, "{told:?}");
 }
 
 /// Runs a program and follows it.
@@ -180,7 +180,8 @@ fn in_a_slow_file(
     let bytes: Vec<u8> = (0..megabytes * MIB).map(|index| (index / 1000) as u8).collect();
     fs::write(scratch.path("backing/file"), bytes).unwrap();
     let spec = "latency=10ms,parallel=64".parse().unwrap();
-    let mounted = scratch.mount(&Options { behind: Some(Behind::Fixed(spec)), ..Options::default() });
+    let mounted =
+        scratch.mount(&Options { behind: Some(EmulatedStorage::Fixed(spec)), ..Options::default() });
     let file = File::open(scratch.path("mounted/file")).unwrap();
     page_cache::drop_pages(&file, 0..u64::MAX).unwrap();
     drop(file);
@@ -194,14 +195,19 @@ fn in_a_slow_file(
 fn is_read_ahead(summary: &Summary, megabytes: u64, places: usize) -> Result<(), String> {
     let size = megabytes * MIB;
     let of_it: Vec<_> = summary.readings.iter().filter(|told| told.name.ends_with("mounted/file")).collect();
-    let brought: u64 = of_it.iter().map(|told| told.brought).sum();
-    let read_to_the_end = of_it.iter().filter(|told| told.read > size / (places as u64 * 2)).count();
+    let brought: u64 = of_it.iter().map(|told| told.prefetched_bytes).sum();
+    let read_to_the_end = of_it.iter().filter(|told| told.read_bytes > size / (places as u64 * 2)).count();
     // After the end of the first of two places, the second one prefetches itself, except for the data before it was
     // detected.
     let wasted_max = (places as u64 - 1) * 2 * MIB;
-    let is_so =
-        brought > size / 2 && read_to_the_end == places && summary.wasted <= wasted_max && summary.still == 0;
-    let told: Vec<_> = of_it.iter().map(|told| (told.read, told.brought, told.wasted, told.idle)).collect();
+    let is_so = brought > size / 2
+        && read_to_the_end == places
+        && summary.wasted_bytes <= wasted_max
+        && summary.still == 0;
+    let told: Vec<_> = of_it
+        .iter()
+        .map(|told| (told.read_bytes, told.prefetched_bytes, told.wasted_bytes, told.idle))
+        .collect();
     if is_so { Ok(()) } else { Err(format!("{told:?} {:?} {}", summary.untraced, summary.still)) }
 }
 
@@ -228,7 +234,7 @@ fn what_is_read_in_long_reads_is_counted_once() {
         unless_too_busy(|| {
             let own = |path: &Path| Some(own(&format!("in-long-reads:{}", path.display())));
             let summary = in_a_slow_file("long-reads", 32, own, || ()).unwrap();
-            let told: Vec<_> = summary.readings.iter().map(|told| (&told.name, told.read)).collect();
+            let told: Vec<_> = summary.readings.iter().map(|told| (&told.name, told.read_bytes)).collect();
             let of_it = told.iter().filter(|(name, _)| name.ends_with("mounted/file"));
             let read = of_it.map(|(_, read)| read).sum::<u64>();
             assert!(read <= 32 * MIB, "counted twice: {told:?}");
@@ -288,7 +294,7 @@ fn what_is_read_here_and_there_is_left_alone_and_said_to_be() {
 fn is_left_alone(program: impl Fn(&Path) -> Option<Command>) {
     let is_said = (0..5).any(|_| {
         let Some(summary) = in_a_slow_file("scattered", 64, &program, || ()) else { return true };
-        assert_eq!((summary.brought, summary.still), (0, 0), "{:?}", summary.readings);
+        assert_eq!((summary.prefetched_bytes, summary.still), (0, 0), "{:?}", summary.readings);
         let told = summary.readings.iter().find(|told| told.name.ends_with("mounted/file")).unwrap();
         told.idle == Some(Idle::NotSequential)
     });

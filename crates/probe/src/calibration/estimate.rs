@@ -72,7 +72,7 @@ pub enum EstimateError {
     },
     /// Too far from the measured sizes or depths.
     #[error(
-        "{what} {wanted} is too far from those measured, {least} to {most}; measure it with `sakiyomi probe`"
+        "{what} {wanted} is too far outside the measured range, {least} to {most}; measure it with `sakiyomi probe`"
     )]
     TooFar {
         /// `a block of`, `a depth of`.

@@ -60,7 +60,7 @@ impl Direct {
         group == UNKNOWN_GROUP
     }
 
-    /// The group of a row, which may have been learned since [`Direct::assign`].
+    /// Returns the group of a row, which may have been learned since [`Direct::assign`].
     pub(crate) fn group(&self, row: usize, columns: usize) -> u32 {
         self.slots[self.combination(row, columns)]
     }

@@ -63,7 +63,7 @@ pub(crate) fn add<'a>(
     &locals.fused
 }
 
-/// The values of a sum, if adding up `rows` of them cannot overflow 64 bits.
+/// Returns the values of a sum, if adding up `rows` of them cannot overflow 64 bits.
 pub(crate) fn summable<'a>(spec: Spec, values: &'a [Values<'_>], rows: usize) -> Option<&'a [i64]> {
     let Values::Narrow(narrow) = &values[spec.argument?] else { return None };
     let is_sum = matches!(spec.kind, Kind::Sum | Kind::WideSum);
@@ -72,7 +72,7 @@ pub(crate) fn summable<'a>(spec: Spec, values: &'a [Values<'_>], rows: usize) ->
     is_safe.then_some(narrow.values)
 }
 
-/// Whether a state counts all rows.
+/// Returns whether a state counts all rows.
 pub(crate) fn is_countable(spec: Spec, values: &[Values<'_>]) -> bool {
     spec.kind == Kind::Count && spec.argument.is_none_or(|argument| has_no_nulls(&values[argument]))
 }

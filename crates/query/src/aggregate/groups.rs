@@ -37,7 +37,7 @@ pub(crate) struct Partitioned {
 }
 
 impl Partitioned {
-    /// The groups of a partition.
+    /// Returns the groups of a partition.
     pub(crate) fn part(&self, partition: usize) -> &[u32] {
         let start = if partition == 0 { 0 } else { self.ends[partition - 1] };
         &self.groups[start..self.ends[partition]]
@@ -54,7 +54,7 @@ impl Groups {
         self.keys.len()
     }
 
-    /// Bytes per group, without the index and variable-length keys and values.
+    /// Returns the bytes per group, without the index and variable-length keys and values.
     pub(crate) fn bytes_per_group(&self) -> usize {
         self.keys.bytes_per_group() + self.states.iter().map(State::bytes_per_group).sum::<usize>()
     }
@@ -68,7 +68,7 @@ impl Groups {
         self.bytes(self.capacity)
     }
 
-    /// Bytes of variable-length keys and values.
+    /// Returns the bytes of variable-length keys and values.
     pub(crate) fn variable_bytes(&self) -> usize {
         self.keys.variable_bytes() + self.states.iter().map(State::variable_bytes).sum::<usize>()
     }

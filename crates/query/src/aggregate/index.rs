@@ -30,12 +30,12 @@ impl Default for Index {
     }
 }
 
-/// The number of slots for a number of groups.
+/// Returns the number of slots for a number of groups.
 fn slots_for(groups: usize) -> usize {
     (groups.saturating_mul(SLOTS_PER_TWO_GROUPS) / 2).next_power_of_two().max(SLOTS_MIN)
 }
 
-/// The size in bytes of an index for a number of groups.
+/// Returns the size in bytes of an index for a number of groups.
 pub(crate) fn bytes_for(groups: usize) -> usize {
     slots_for(groups) * size_of::<Slot>()
 }

@@ -92,7 +92,7 @@ impl Keys {
         }
     }
 
-    /// The hash of a group's key, which does not depend on the table.
+    /// Returns the hash of a group's key, which does not depend on the table.
     pub(crate) fn hash(&self, group: u32) -> u64 {
         match self {
             Keys::None(_) => hash_bytes(&[]),
@@ -101,7 +101,7 @@ impl Keys {
         }
     }
 
-    /// The key columns of groups.
+    /// Returns the key columns of groups.
     pub(crate) fn columns(&self, groups: &[u32]) -> Result<Vec<ArrayRef>, Error> {
         match self {
             Keys::None(_) => Ok(Vec::new()),
@@ -110,7 +110,7 @@ impl Keys {
         }
     }
 
-    /// Bytes per group, without the index and variable-length keys.
+    /// Returns the bytes per group, without the index and variable-length keys.
     pub(crate) fn bytes_per_group(&self) -> usize {
         match self {
             Keys::None(_) => 0,
@@ -119,7 +119,7 @@ impl Keys {
         }
     }
 
-    /// Bytes of the index for a number of groups.
+    /// Returns the bytes of the index for a number of groups.
     pub(crate) fn index_bytes(&self, groups: usize) -> usize {
         match self {
             Keys::None(_) => 0,
@@ -127,7 +127,7 @@ impl Keys {
         }
     }
 
-    /// Bytes of variable-length keys.
+    /// Returns the bytes of variable-length keys.
     pub(crate) fn variable_bytes(&self) -> usize {
         match self {
             Keys::Rows(keys) => keys.arena_bytes(),

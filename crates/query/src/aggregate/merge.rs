@@ -145,7 +145,7 @@ fn merge_groups(
     Ok(())
 }
 
-/// The result rows of groups: keys, then aggregates.
+/// Returns the result rows of groups: keys, then aggregates.
 pub(crate) fn rows(plan: &Plan, groups: &Groups, numbers: &[u32]) -> Result<RecordBatch, Error> {
     let mut columns = groups.keys.columns(numbers)?;
     let aggregates = plan.aggregation.aggregates().iter().zip(&plan.layout.outputs);

@@ -63,7 +63,7 @@ impl SpillPlace {
         Ok(SpillPlace { files, reading, writing })
     }
 
-    /// The memory to write a run, once no other thread uses it. Its holder needs no other memory to finish.
+    /// Returns the memory to write a run, once no other thread uses it. Its holder needs no other memory to finish.
     fn writing(&self) -> MutexGuard<'_, Arc<Account>> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -173,7 +173,7 @@ impl Overflow {
         Overflow { place: place.clone(), level, is_empty: true, runs }
     }
 
-    /// Whether nothing has been spilled.
+    /// Returns whether nothing has been spilled.
     pub(crate) fn is_empty(&self) -> bool {
         self.is_empty
     }

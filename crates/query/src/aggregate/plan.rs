@@ -94,25 +94,25 @@ impl Aggregate {
         Aggregate { name: name.to_owned(), ..self }
     }
 
-    /// The function.
+    /// Returns the function.
     #[must_use]
     pub fn function(&self) -> Function {
         self.function
     }
 
-    /// The argument; `None` for the number of rows.
+    /// Returns the argument; `None` for the number of rows.
     #[must_use]
     pub fn argument(&self) -> Option<&Expression> {
         self.argument.as_ref()
     }
 
-    /// The name of the result.
+    /// Returns the name of the result.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The type of the result.
+    /// Returns the type of the result.
     #[must_use]
     pub fn data_type(&self) -> &DataType {
         &self.data_type
@@ -229,31 +229,31 @@ impl Aggregation {
         Ok(names.zip(projection.expressions().iter().cloned()).collect())
     }
 
-    /// The schema of the results: keys without dictionaries, then aggregates.
+    /// Returns the schema of the results: keys without dictionaries, then aggregates.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
 
-    /// The keys.
+    /// Returns the keys.
     #[must_use]
     pub fn keys(&self) -> &[Expression] {
         &self.keys
     }
 
-    /// The aggregates.
+    /// Returns the aggregates.
     #[must_use]
     pub fn aggregates(&self) -> &[Aggregate] {
         &self.aggregates
     }
 
-    /// The condition on rows.
+    /// Returns the condition on rows.
     #[must_use]
     pub fn condition(&self) -> Option<&Expression> {
         self.condition.as_ref()
     }
 
-    /// The indices of the columns that a scan must read, ascending.
+    /// Returns the indices of the columns that a scan must read, ascending.
     #[must_use]
     pub fn columns(&self) -> Vec<usize> {
         let arguments = self.aggregates.iter().filter_map(Aggregate::argument);

@@ -103,7 +103,7 @@ impl Queue {
         Ok(Queue { shared: Arc::new(Shared { pending, ..Shared::default() }), is_spilled })
     }
 
-    /// The number of partitions in the queue.
+    /// Returns the number of partitions in the queue.
     pub(crate) fn len(&self) -> usize {
         self.shared.lock().works.len()
     }

@@ -57,7 +57,7 @@ pub fn aggregate(
     aggregate_within(job, &SpillPlace::of(job)?, bytes, aggregation, inputs)
 }
 
-/// As [`aggregate`], with a given memory and spill destination.
+/// Like [`aggregate`], with a given memory and spill destination.
 pub(crate) fn aggregate_within(
     job: &Job,
     place: &SpillPlace,
@@ -82,7 +82,7 @@ pub(crate) fn aggregate_within(
     Ok(Aggregated { job: job.clone(), plan, queue, place: place.clone(), is_sorted, memory })
 }
 
-/// The bytes for merging in each of `streams` streams.
+/// Returns the bytes for merging in each of `streams` streams.
 fn budget_of(queue: &Queue, bytes: usize, streams: usize) -> usize {
     // Workers' groups that are still in memory take one share.
     let part = if queue.is_spilled { 1 } else { SHARED_PARTS };
@@ -90,20 +90,20 @@ fn budget_of(queue: &Queue, bytes: usize, streams: usize) -> usize {
 }
 
 impl Aggregated {
-    /// Whether the result is sorted by its keys, nulls last. Results of up to 65,536 groups are, unless groups were
-    /// spilled or are spilled while workers' groups are merged.
+    /// Returns whether the result is sorted by its keys, nulls last. Results of up to 65,536 groups are, unless
+    /// groups were spilled or are spilled while workers' groups are merged.
     #[must_use]
     pub fn is_sorted(&self) -> bool {
         self.is_sorted
     }
 
-    /// The result as one stream.
+    /// Returns the result as one stream.
     #[must_use]
     pub fn into_stream(self) -> Box<dyn Batches> {
         Box::new(self.stream(1))
     }
 
-    /// The result as at most `streams` streams, for one thread each.
+    /// Returns the result as at most `streams` streams, for one thread each.
     #[must_use]
     pub fn into_streams(self, streams: usize) -> Vec<Box<dyn Batches>> {
         let streams = streams.clamp(1, self.queue.len().max(1));

@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    /// Bytes per group, without variable-length values.
+    /// Returns the bytes per group, without variable-length values.
     pub(crate) fn bytes_per_group(&self) -> usize {
         match self {
             State::Count(_) | State::Extreme { .. } => size_of::<i64>(),
@@ -71,7 +71,7 @@ impl State {
         }
     }
 
-    /// Bytes of variable-length values.
+    /// Returns the bytes of variable-length values.
     pub(crate) fn variable_bytes(&self) -> usize {
         if let State::ByteExtreme { bytes, .. } = self { *bytes } else { 0 }
     }

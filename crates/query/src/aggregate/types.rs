@@ -8,7 +8,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType};
 
-/// A type without its dictionary.
+/// Returns a type without its dictionary.
 pub(crate) fn flat(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => flat(values),

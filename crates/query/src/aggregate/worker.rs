@@ -75,7 +75,7 @@ pub(crate) fn group_bytes(aggregation: &Aggregation, keys: &[ArrayRef]) -> Resul
 /// Returns the number of states that [`fused`] would update as sums and as counts on sampled rows, and of others.
 ///
 /// # Errors
-/// Those of the arguments.
+/// Returns the errors of the arguments.
 pub(crate) fn state_counts(aggregation: &Aggregation, sample: &RecordBatch) -> Result<[u64; 3], Error> {
     let layout = Layout::new(aggregation);
     let mut program = Program::new(&layout.arguments);
@@ -338,13 +338,14 @@ impl Worker {
     }
 }
 
-/// The group key in the record of a distinct value.
+/// Returns the group key in the record of a distinct value.
 pub(crate) fn key_of(record: &[u8]) -> Option<&[u8]> {
     let (length, rest) = record.split_first_chunk::<4>()?;
     rest.get(..u32::from_le_bytes(*length) as usize)
 }
 
-/// The values of all arguments: 64-bit integers if they fit and all states accept them, else arrays of their types.
+/// Returns the values of all arguments: 64-bit integers if they fit and all states accept them, else arrays of their
+/// types.
 fn values<'a>(layout: &Layout, program: &'a Program, batch: &RecordBatch) -> Result<Vec<Values<'a>>, Error> {
     let value = |(place, argument): (usize, &Expression)| match program.output(place) {
         Some(narrow) if takes_narrow(layout, place) => Ok(Values::Narrow(narrow)),

@@ -25,12 +25,12 @@ const DISTINCT_CODES: u64 = 6;
 const DECIMAL_PRECISION: u8 = 24;
 const DECIMAL_SCALE: i8 = 3; // digits behind the point
 
-/// A job with a memory limit in bytes and a number of threads; it does not spill.
+/// Returns a job with a memory limit in bytes and a number of threads; it does not spill.
 pub(super) fn job(memory: usize, threads: usize) -> Result<Job, Error> {
     Job::new(JobOptions { memory, threads, ..JobOptions::default() })
 }
 
-/// A generator with a fixed seed for each stream.
+/// Returns a generator with a fixed seed for each stream.
 pub(super) fn generator(stream: u64) -> Pcg64 {
     Pcg64::seed_from_u64(CALIBRATION_SEED.wrapping_add(stream))
 }
@@ -65,14 +65,14 @@ pub(super) fn column(kind: ValueKind, is_dictionary: bool, rows: usize, text_byt
     }
 }
 
-/// A text derived from a number, with a length of 0.5 to 1.5 times the mean.
+/// Returns a text derived from a number, with a length of 0.5 to 1.5 times the mean.
 pub(super) fn text(number: u64, mean_bytes: u64) -> String {
     let length = mean_bytes / 2 + number % (mean_bytes + 1);
     let letter = |at: u64| char::from(b'a' + (number.rotate_left(at as u32 * 7) % 26) as u8);
     (0..length).map(letter).collect()
 }
 
-/// A batch of one column, `c`.
+/// Returns a batch of one column, `c`.
 pub(super) fn batch(column: ArrayRef) -> Result<RecordBatch, ArrowError> {
     let field = Field::new("c", column.data_type().clone(), false);
     RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![column])

@@ -68,7 +68,7 @@ pub(super) fn measure(effort: Effort) -> Result<Formats, Error> {
     Ok(Formats { decode, encode, codecs })
 }
 
-/// All measured cases. Only Parquet has both plain and dictionary-encoded values of a kind.
+/// Returns all measured cases. Only Parquet has both plain and dictionary-encoded values of a kind.
 fn cases() -> impl Iterator<Item = Case> {
     let formats = [FileFormat::Parquet, FileFormat::Arrow, FileFormat::Csv];
     formats.into_iter().flat_map(|format| {
@@ -157,7 +157,7 @@ fn decoder_ns(effort: Effort, format: FileFormat, file: Vec<u8>, rows: usize) ->
 /// Memory limit of a scan: more than the longest texts need.
 const SCAN_MEMORY_BYTES: usize = 256 << 20;
 
-/// The format that is measured for a cost class.
+/// Returns the format that is measured for a cost class.
 fn format_of(format: FileFormat) -> Format {
     match format {
         FileFormat::Parquet => Format::Parquet,

@@ -43,7 +43,7 @@ const GENERATOR_BYTES: usize = 256 << 20;
 /// Name of the step that generates the tables.
 const GENERATION: &str = "tables of jobs";
 
-/// Names of the steps in the order of measurement, for a progress display.
+/// Returns the names of the steps in the order of measurement, for a progress display.
 pub(super) fn steps(sites: usize) -> Vec<&'static str> {
     let runs = (0..JOB_RUNS * sites).flat_map(|_| CASES.iter().map(|case| case.name));
     if sites == 0 { Vec::new() } else { [GENERATION].into_iter().chain(runs).collect() }
@@ -53,7 +53,7 @@ pub(super) fn steps(sites: usize) -> Vec<&'static str> {
 /// it.
 ///
 /// # Errors
-/// Those of `begin`, of the files and of the jobs. A job that the devices' calibrations cannot predict is left out.
+/// Returns the errors of `begin`, of the files and of the jobs. A job that the devices' calibrations cannot predict is left out.
 pub(super) fn measure(
     effort: Effort,
     operators: &mut OperatorCosts,
@@ -126,7 +126,7 @@ impl<'a> Place<'a> {
         JobOptions { memory, threads, spill: vec![self.files.clone()], ..JobOptions::default() }
     }
 
-    /// The devices of a job with some tables.
+    /// Returns the devices of a job with some tables.
     fn storage(&self, tables: usize) -> Storage<'a> {
         Storage::one(self.site.device, tables)
     }
@@ -188,7 +188,7 @@ fn statement(case: &Case, paths: &[PathBuf], options: &OpenOptions) -> Result<St
     Ok(case.work.statement(tables).expect("a case has the tables of its work"))
 }
 
-/// The plan of a run: the best of the case's algorithm, in later rounds by an engine of another kind.
+/// Returns the plan of a run: the best of the case's algorithm, in later rounds by an engine of another kind.
 fn chosen(case: &Case, choice: &Choice, round: usize) -> Option<Plan> {
     let rejected = || choice.rejected.iter().map(|rejected| &rejected.plan);
     let best = std::iter::once(&choice.plan).chain(rejected());

@@ -51,7 +51,7 @@ impl Effort {
         median(&mut times) / units.max(1) as f64
     }
 
-    /// As [`Effort::measure`], for a run that can fail.
+    /// Like [`Effort::measure`], for a run that can fail.
     ///
     /// # Errors
     /// The first error of a run.

@@ -130,7 +130,7 @@ fn text_keys(effort: Effort, radix_sort: &Curve) -> Result<(f64, f64), Error> {
     Ok((text_key_ns, (tied_ns - plain_ns).max(0.0) / rows_per_code.log2()))
 }
 
-/// A curve through points; points of nearly the same size are averaged.
+/// Returns a curve through points; points of nearly the same size are averaged.
 fn mean_curve(mut points: Vec<CurvePoint>) -> Curve {
     points.sort_by(|a, b| a.size.total_cmp(&b.size));
     let is_same = |a: &CurvePoint, b: &CurvePoint| b.size <= a.size * SAME_SIZE_RATIO;
@@ -228,7 +228,7 @@ impl Sizes {
         }
     }
 
-    /// A sample of the key columns.
+    /// Returns a sample of the key columns.
     fn sample(self) -> Result<RecordBatch, Error> {
         let batches = Sizes { rows: SAMPLE_ROWS.min(self.rows), ..self }.batches()?;
         let columns: Vec<usize> = self.key().iter().map(|key| key.column).collect();

@@ -259,7 +259,7 @@ fn coded_table(keys: &[i64]) -> Result<InMemory, Error> {
     Ok(InMemory::new(schema, batches))
 }
 
-/// The groups of the first columns with some aggregates of columns.
+/// Returns the groups of the first columns with some aggregates of columns.
 fn aggregation(input: &InMemory, keys: usize, states: &[(Function, usize)]) -> Result<Aggregation, Error> {
     let schema = input.schema();
     let aggregate = |(at, &(function, column)): (usize, &(Function, usize))| {
@@ -276,7 +276,7 @@ fn grouping(effort: Effort, input: &InMemory, states: &[(Function, usize)]) -> R
     grouping_by(effort, input, 1, states)
 }
 
-/// As [`grouping`], by some columns.
+/// Like [`grouping`], by some columns.
 fn grouping_by(
     effort: Effort,
     input: &InMemory,
@@ -296,7 +296,7 @@ pub(super) struct Grouped {
     /// Finding the group of a row, and adding a new one.
     pub(super) find: Curve,
     pub(super) insert: Curve,
-    /// The same, for a group of a thread that is merged into a table of all groups.
+    /// Costs of merging a group of a thread into a table of all groups.
     pub(super) merge: Curve,
     pub(super) merge_insert: Curve,
 }
@@ -354,7 +354,7 @@ fn merging(effort: Effort, groups: usize, offset: usize, states: &[(Function, us
     Ok(spent / (MERGED_TABLES * groups) as f64)
 }
 
-/// The numbers from 0 in random order.
+/// Returns the numbers from 0 in random order.
 fn random_permutation(count: usize, stream: u64) -> Vec<i64> {
     let mut random = generator(stream);
     let mut numbers: Vec<i64> = (0..count as i64).collect();

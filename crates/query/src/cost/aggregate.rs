@@ -77,7 +77,7 @@ impl Groups {
         if is_masked { rows / ratio } else { rows }
     }
 
-    /// Number of states of a group.
+    /// Returns the number of states of a group.
     fn state_count(&self) -> f64 {
         (self.states.sums + self.states.counts + self.states.others) as f64
     }
@@ -100,7 +100,7 @@ impl Groups {
         met.clamp(0.0, rows / threads)
     }
 
-    /// Bytes of a group and its index entry.
+    /// Returns the bytes of a group and its index entry.
     fn table_bytes(&self) -> f64 {
         self.size.table_bytes + INDEX_BYTES
     }
@@ -131,7 +131,7 @@ impl Groups {
     }
 }
 
-/// The stages of an aggregation; with several partitions, groups are spilled.
+/// Returns the stages of an aggregation; with several partitions, groups are spilled.
 pub(crate) fn hash_aggregate(
     work: &Work<'_>,
     groups: Groups,
@@ -186,7 +186,7 @@ fn spilled(
     let share = work.heap * GROUP_MEMORY_RATIO / threads;
     let capacity = groups.capacity(share);
     let (full, rest) = groups.met(rows / threads, capacity);
-    // Each table is written to its end before the thread goes on.
+    // Each table is written to its end before the thread continues.
     read.pauses.writes = full / capacity + 1.0;
     let (full, rest) = (full * threads, rest * threads);
     let table_bytes = capacity.min(groups.count) * groups.table_bytes();

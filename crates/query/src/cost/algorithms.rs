@@ -56,7 +56,7 @@ struct Sorting {
     limit: Option<u64>,
 }
 
-/// All algorithms for a task.
+/// Returns all algorithms for a task.
 pub(crate) fn algorithms(task: &Task, resources: &Resources) -> Vec<Algorithm> {
     match task.operator {
         Operator::Sort { limit_rows, is_stable, .. } => {
@@ -163,7 +163,7 @@ fn runs(sorting: &Sorting, resources: &Resources, memory: usize) -> Option<SortM
     (passes <= MERGE_PASSES_MAX).then_some(method)
 }
 
-/// The first rows only, if those that each thread collects fit into its memory.
+/// Returns the first rows only, if those that each thread collects fit into its memory.
 fn top(sorting: &Sorting, resources: &Resources) -> Option<SortMethod> {
     let plan = memory_plan(sorting, resources, (sorting.memory, 0), 1);
     let rows = (collected_rows(sorting.limit?) as f64).min(sorting.rows);
@@ -198,7 +198,7 @@ fn merge_joins(task: &Task, resources: &Resources) -> Vec<Algorithm> {
     pairs.map(|(left, right)| Algorithm::MergeJoin { left, right }).collect()
 }
 
-/// The stages of an algorithm.
+/// Returns the stages of an algorithm.
 pub(crate) fn stages(work: &Work<'_>, algorithm: Algorithm) -> Result<Vec<Stage>, CostError> {
     let key = match work.task.operator {
         Operator::Sort { key, .. } | Operator::Join { key, .. } => key,
@@ -262,8 +262,8 @@ fn charge_fresh_memory(stages: &mut [Stage]) {
     }
 }
 
-/// Whether the executor can spill an algorithm's rows in these blocks: sorts choose their chunks, others do not. All choose
-/// the compression while they spill.
+/// Returns whether the executor can spill an algorithm's rows in these blocks: sorts choose their chunks, others do
+/// not. All choose the compression while they spill.
 pub(crate) fn can_spill(algorithm: Algorithm, block_bytes: u64) -> bool {
     match algorithm {
         Algorithm::Sort { .. } | Algorithm::MergeJoin { .. } => true,

@@ -70,9 +70,9 @@ pub struct Factor {
 /// Corrections of a kind of phase, or of whole jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Correction {
-    /// Of the elapsed time that is predicted with the corrected CPU time.
+    /// Factor of the elapsed time that is predicted with the corrected CPU time.
     pub elapsed: Factor,
-    /// Of the CPU time.
+    /// Factor of the CPU time.
     pub cpu: Factor,
 }
 
@@ -92,11 +92,11 @@ pub struct PhaseCorrection {
 pub struct Corrections {
     /// Number of jobs to which they were fitted; without jobs, predictions are not corrected.
     pub jobs: u64,
-    /// Those of the kinds that the jobs had.
+    /// Corrections of the kinds of phases that the jobs had.
     pub phases: Vec<PhaseCorrection>,
-    /// That of other kinds.
+    /// Correction of other kinds of phases.
     pub others: Correction,
-    /// That of the sum of the corrected phases.
+    /// Correction of the sum of the corrected phases.
     pub whole: Correction,
 }
 
@@ -134,7 +134,7 @@ impl Corrections {
         found
     }
 
-    /// The correction of a kind of phase: its own, that of its step, or that of all.
+    /// Returns the correction of a kind of phase: its own, that of its step, or that of all.
     #[must_use]
     pub fn of(&self, kind: PhaseKind) -> Correction {
         let same = |exact: bool| {
@@ -216,7 +216,7 @@ impl Quantity {
         }
     }
 
-    /// The logarithm of measured over predicted time; none if one of them is too short.
+    /// Returns the logarithm of measured over predicted time; none if one of them is too short.
     fn log_ratio(self, predicted: Times, measured: Times) -> Option<f64> {
         let [predicted, measured] = [predicted, measured].map(|times| match self {
             Quantity::Elapsed => times.elapsed_ns,
@@ -227,7 +227,7 @@ impl Quantity {
     }
 }
 
-/// The median of some logarithms and that of the class above them.
+/// Returns the median of some logarithms and that of the class above them.
 fn center(ratios: &[f64], parent: f64) -> f64 {
     median(ratios.iter().copied().chain([parent]))
 }
@@ -245,7 +245,7 @@ fn spread(ratios: &[f64], center: f64) -> f64 {
     NORMAL_DEVIATION_RATIO * median(ratios.iter().map(|ratio| (ratio - center).abs()))
 }
 
-/// The median, the mean of the two in the middle of an even number; 0 of nothing.
+/// Returns the median, the mean of the two in the middle of an even number; 0 of nothing.
 fn median(figures: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = figures.collect();
     sorted.sort_by(f64::total_cmp);

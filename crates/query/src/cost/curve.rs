@@ -23,7 +23,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// The curve through measurements at different sizes, in any order.
+    /// Returns the curve through measurements at different sizes, in any order.
     #[must_use]
     pub fn new(mut points: Vec<CurvePoint>) -> Curve {
         points.sort_by(|a, b| a.size.total_cmp(&b.size));
@@ -31,13 +31,13 @@ impl Curve {
         Curve { points: rising(&points) }
     }
 
-    /// The same cost at each size.
+    /// Returns a curve with this cost at every size.
     #[must_use]
     pub fn constant(ns: f64) -> Curve {
         Curve { points: vec![CurvePoint { size: 1.0, ns }] }
     }
 
-    /// The points, ascending.
+    /// Returns the points, ascending.
     #[must_use]
     pub fn points(&self) -> &[CurvePoint] {
         &self.points
@@ -58,7 +58,7 @@ impl Curve {
         a.ns + (b.ns - a.ns) * fraction
     }
 
-    /// Whether the curve is valid: at least one point, finite sizes above 0, costs in range.
+    /// Returns whether the curve is valid: at least one point, finite sizes above 0, costs in range.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let is_sound = |point: &CurvePoint| point.size.is_finite() && point.size > 0.0 && is_cost(point.ns);
@@ -81,7 +81,7 @@ impl From<Curve> for Vec<CurvePoint> {
 /// Largest cost in nanoseconds: about 17 minutes per row, small enough that products with row counts are finite.
 const COST_MAX_NS: f64 = 1e12;
 
-/// Whether a number is a valid cost in nanoseconds.
+/// Returns whether a number is a valid cost in nanoseconds.
 pub(crate) fn is_cost(ns: f64) -> bool {
     (0.0..=COST_MAX_NS).contains(&ns)
 }

@@ -106,7 +106,7 @@ impl Explanation {
         self
     }
 
-    /// The rejected plans, the fastest first.
+    /// Returns the rejected plans, the fastest first.
     #[must_use]
     pub fn rejected(&self) -> &[Rejected] {
         &self.choice.rejected
@@ -123,7 +123,7 @@ impl Analysis {
         Analysis { phases, measured, errors }
     }
 
-    /// The times of the job and of its parts that were both predicted and measured, for corrections.
+    /// Returns the times of the job and of its parts that were both predicted and measured, for corrections.
     #[must_use]
     pub fn observed(&self, predicted: &Prediction) -> ObservedJob {
         let cpu = |user_ns: u64, system_ns: u64| user_ns.saturating_add(system_ns);
@@ -151,7 +151,7 @@ impl Analysis {
     }
 }
 
-/// The parts of a job, and the measured phases without a prediction.
+/// Returns the parts of a job, and the measured phases without a prediction.
 fn parts(prediction: &Prediction, measured: &Measured) -> Vec<AnalyzedPhase> {
     let mut parts: Vec<Vec<&PhasePrediction>> = Vec::new();
     for phase in &prediction.phases {

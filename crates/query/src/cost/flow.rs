@@ -32,22 +32,22 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// A sequential read.
+    /// Returns a sequential read.
     pub(crate) fn read(role: Role, bytes: f64) -> Flow {
         Flow { role, direction: Direction::Read, random: false, bytes, ahead: None }
     }
 
-    /// A random read.
+    /// Returns a random read.
     pub(crate) fn read_randomly(role: Role, bytes: f64) -> Flow {
         Flow { random: true, ..Flow::read(role, bytes) }
     }
 
-    /// The same flow, of which threads wait for all but `ahead` units of their work.
+    /// Returns the flow, with threads that wait for all but `ahead` units of their work.
     pub(crate) fn ahead(self, ahead: usize) -> Flow {
         Flow { ahead: Some(ahead), ..self }
     }
 
-    /// A sequential write.
+    /// Returns a sequential write.
     pub(crate) fn write(role: Role, bytes: f64) -> Flow {
         Flow { role, direction: Direction::Write, random: false, bytes, ahead: None }
     }

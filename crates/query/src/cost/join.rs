@@ -24,8 +24,8 @@ pub(crate) fn hash_partitions(first: u64, passes: u32) -> u64 {
     passes.checked_sub(1).map_or(1, |again| first * HASH_PARTITIONS.pow(again))
 }
 
-/// The stages of a join of sorted tables: both sorts, and the last stages of both together. All threads join pairs of
-/// partitions; of other sorts, one thread for each side puts its rows in order, and one more joins them.
+/// Returns the stages of a join of sorted tables: both sorts, and the last stages of both together. All threads join
+/// pairs of partitions; of other sorts, one thread for each side puts its rows in order, and one more joins them.
 pub(crate) fn merge_join(
     work: &Work<'_>,
     methods: [SortMethod; 2],
@@ -68,20 +68,20 @@ pub(crate) fn merge_join(
 /// Bytes of rows in batches over those of packed rows: validity, padding, and dictionaries, which each batch has.
 const BATCH_RATIO: f64 = 1.2;
 
-/// Rows as they are in batches, in memory and spilled.
+/// Returns the rows as they are in batches, in memory and spilled.
 fn in_batches(rows: Rows) -> Rows {
     Rows { shape: RowShape { bytes: rows.shape.bytes * BATCH_RATIO, ..rows.shape }, ..rows }
 }
 
-/// Bytes of the table of a partition of one side's rows. Batches are concatenated.
+/// Returns the bytes of the table of a partition of one side's rows. Batches are concatenated.
 pub(crate) fn table_bytes(rows: Rows, partitions: u64) -> f64 {
     let row_bytes = in_batches(rows).shape.bytes * BUILD_COPIES as f64 + ENTRY_BYTES as f64;
     rows.count * row_bytes / partitions as f64
 }
 
-/// The stages of a join by a table of one side's rows. Threads read and decode both sides; one thread builds a table, and
-/// all look up. If the table exceeds the memory, all threads partition both sides and join pairs of partitions, as many at
-/// once as have their tables in half of the memory.
+/// Returns the stages of a join by a table of one side's rows. Threads read and decode both sides; one thread builds
+/// a table, and all look up. If the table exceeds the memory, all threads partition both sides and join pairs of
+/// partitions, as many at once as have their tables in half of the memory.
 pub(crate) fn hash_join(work: &Work<'_>, build: Side, partitions: u64) -> Result<Vec<Stage>, CostError> {
     let [built, probed] = [build.index(), build.other().index()];
     let table = work.rows(built);

@@ -125,7 +125,7 @@ impl<'a> Model<'a> {
         Prediction::new(&Basis { stages, cores: &cores, streams, memory, devices: &devices, block })
     }
 
-    /// The resources that decide the sizes of algorithms.
+    /// Returns the resources that decide the sizes of algorithms.
     pub(crate) fn resources(&self, threads: usize, block_bytes: u64) -> Resources {
         let whole = |bytes: u64| bytes.min(MEMORY_MAX_BYTES) as usize;
         Resources {
@@ -137,7 +137,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The streams of a plan.
+    /// Returns the streams of a plan.
     pub(crate) fn streams(
         &self,
         task: &Task,
@@ -192,13 +192,13 @@ impl<'a> Model<'a> {
         (self.storage.index(costs), costs)
     }
 
-    /// The error that no engine can be predicted, with the first reason.
+    /// Returns the error that no engine can be predicted, with the first reason.
     pub(crate) fn unmeasured(&self, reason: EstimateError) -> CostError {
         let target = self.storage.inputs.first().map_or(String::new(), |costs| costs.target.clone());
         CostError::Device { target, reason }
     }
 
-    /// The engine of the limits, or all engines and depths with measured reads.
+    /// Returns the engine of the limits, or all engines and depths with measured reads.
     pub(crate) fn engines(&self) -> Vec<EngineSpec> {
         if let Some(engine) = self.limits.engine {
             return vec![engine];

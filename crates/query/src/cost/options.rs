@@ -43,7 +43,7 @@ const CPU_WEIGHT: f64 = 0.02;
 /// A stream with its costs on each device.
 type Feasible = (StreamPlan, Vec<Channel>);
 
-/// The streams that can be predicted.
+/// Returns the streams that can be predicted.
 fn feasible(
     plans: Vec<StreamPlan>,
     channels: impl Fn(StreamPlan) -> Result<Vec<Channel>, EstimateError>,
@@ -159,8 +159,8 @@ impl Model<'_> {
         all
     }
 
-    /// The best input and output for some stages, with a spill by its index; none if none of them keeps the memory
-    /// limit.
+    /// Returns the best input and output for some stages, with a spill by its index; none if none of them keeps the
+    /// memory limit.
     pub(crate) fn fit(
         &self,
         stages: &[Stage],

@@ -47,9 +47,9 @@ pub struct PhasePrediction {
 /// predictions, multiplied or divided.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Uncertainty {
-    /// Of the elapsed time.
+    /// Uncertainty of the elapsed time.
     pub elapsed_ratio: f64,
-    /// Of the CPU time.
+    /// Uncertainty of the CPU time.
     pub cpu_ratio: f64,
 }
 

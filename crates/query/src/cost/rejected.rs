@@ -31,7 +31,7 @@ pub struct Rejected {
 }
 
 impl Model<'_> {
-    /// Whether a plan keeps the memory limit.
+    /// Returns whether a plan keeps the memory limit.
     ///
     /// # Errors
     /// If the task is inconsistent, or an operator was not measured.

@@ -94,7 +94,7 @@ impl Model<'_> {
         Ok(Choice { plan, prediction, rejected })
     }
 
-    /// The best plan of each algorithm and number of threads that keeps the memory limit, the best first.
+    /// Returns the best plan of each algorithm and number of threads that keeps the memory limit, the best first.
     fn search(&self, task: &Task, options: &[EngineOptions]) -> Result<Vec<Best>, CostError> {
         let mut variants = self.variants(task, options)?;
         variants.sort_by(|a, b| a.bound_ns.total_cmp(&b.bound_ns));
@@ -113,8 +113,8 @@ impl Model<'_> {
         Ok(kinds)
     }
 
-    /// The error about a memory limit that no plan keeps, with one that a plan keeps: found by doubling, then by
-    /// bisection.
+    /// Returns the error about a memory limit that no plan keeps, with one that a plan keeps: found by doubling, then
+    /// by bisection.
     fn too_little(&self, task: &Task, options: &[EngineOptions]) -> Result<CostError, CostError> {
         let limit_bytes = self.limits.buffer_bytes.saturating_add(self.limits.heap_bytes);
         let is_enough = |ratio: f64| {
@@ -139,7 +139,7 @@ impl Model<'_> {
         })
     }
 
-    /// All algorithms with all numbers of threads, and with all blocks and compressions if they spill.
+    /// Returns all algorithms with all numbers of threads, and with all blocks and compressions if they spill.
     fn variants(&self, task: &Task, options: &[EngineOptions]) -> Result<Vec<Variant>, CostError> {
         let spills = options.iter().flat_map(|options| options.spills.iter().flatten());
         let mut blocks: Vec<u64> = spills.map(|spill| spill.block_bytes).collect();

@@ -27,7 +27,7 @@ pub struct ColumnShape {
 const TEXT_LENGTH_BYTES: f64 = 4.0;
 
 impl ColumnShape {
-    /// Bytes of a value in a packed row.
+    /// Returns the bytes of a value in a packed row.
     #[must_use]
     pub fn packed_bytes(&self) -> f64 {
         self.value_bytes + if self.kind == ValueKind::Text { TEXT_LENGTH_BYTES } else { 0.0 }
@@ -53,19 +53,19 @@ pub struct TableShape {
 }
 
 impl TableShape {
-    /// Bytes of the columns in the files.
+    /// Returns the bytes of the columns in the files.
     #[must_use]
     pub fn file_bytes(&self) -> f64 {
         self.columns.iter().map(|column| column.file_bytes as f64).sum()
     }
 
-    /// The shape of its rows.
+    /// Returns the shape of its rows.
     #[must_use]
     pub fn row(&self) -> RowShape {
         RowShape::of(&self.columns)
     }
 
-    /// Bytes of all packed rows.
+    /// Returns the bytes of all packed rows.
     #[must_use]
     pub fn packed_bytes(&self) -> f64 {
         self.rows as f64 * self.row().bytes
@@ -133,7 +133,7 @@ pub struct KeyShape {
     /// Mean number of rows of the table with the same 64-bit code of their key, if codes are those of partitions in key
     /// order; 1 if codes determine the order.
     pub rows_per_code: f64,
-    /// The same, if codes are those of the ranges of the whole table, as in runs.
+    /// Rows per code if codes are those of the ranges of the whole table, as in runs.
     pub rows_per_run_code: f64,
     /// Texts in the key that a code has bits of.
     pub texts: f64,
@@ -176,7 +176,7 @@ impl Side {
         usize::from(self == Side::Right)
     }
 
-    /// The other side.
+    /// Returns the other side.
     #[must_use]
     pub fn other(self) -> Side {
         if self == Side::Left { Side::Right } else { Side::Left }
@@ -263,12 +263,12 @@ pub struct Task {
 }
 
 impl Task {
-    /// The shape of the rows of a table that reach the operator.
+    /// Returns the shape of the rows of a table that reach the operator.
     pub(crate) fn row(&self, table: usize) -> RowShape {
         self.projected.filter(|_| table == 0).unwrap_or_else(|| self.tables[table].row())
     }
 
-    /// Number of the rows of a table that reach the operator.
+    /// Returns the number of the rows of a table that reach the operator.
     pub(crate) fn rows(&self, table: usize) -> f64 {
         let selected = if table == 0 { self.selected_ratio } else { 1.0 };
         self.tables[table].rows as f64 * selected

@@ -89,7 +89,7 @@ fn range_partition(
     Ok(Sorted { before: vec![work.sample(table, key)?, read], last })
 }
 
-/// The stage that sorts and gathers partitions, one thread per partition.
+/// Returns the stage that sorts and gathers partitions, one thread per partition.
 fn emit(work: &Work<'_>, rows: Rows, partitions: f64, key: KeyShape) -> Stage {
     let portion = rows.count / partitions;
     let user_ns = work.sort_ns(rows, portion, key) + work.gather_ns(rows, rows.bytes() / partitions);

@@ -118,14 +118,14 @@ impl Cores<'_> {
         self.cores.saturating_sub(polling).max(1)
     }
 
-    /// Whether the engine does I/O on separate threads.
+    /// Returns whether the engine does I/O on separate threads.
     fn has_io_threads(&self) -> bool {
         matches!(self.engine.kind, EngineKind::Read | EngineKind::Pread | EngineKind::Populate)
     }
 }
 
 impl Stage {
-    /// The kind of its phase.
+    /// Returns the kind of its phase.
     pub(crate) fn kind(&self) -> PhaseKind {
         let is_spilled = self.flows.iter().any(|flow| flow.role == Role::Spill);
         PhaseKind { step: self.step, is_spilled }
@@ -188,14 +188,14 @@ impl Stage {
         }
     }
 
-    /// The slowdown because portions are not divisible evenly among threads.
+    /// Returns the slowdown because portions are not divisible evenly among threads.
     fn imbalance(&self, threads: usize) -> f64 {
         let threads = threads as f64;
         if self.portions < 1.0 { 1.0 } else { (self.portions / threads).ceil() * threads / self.portions }
     }
 
-    /// Time until the first bytes arrive plus time to write the last bytes, of the stage and of what a thread does between
-    /// pauses, in nanoseconds.
+    /// Returns the time until the first bytes arrive plus time to write the last bytes, of the stage and of what a
+    /// thread does between pauses, in nanoseconds.
     fn fill_and_drain(&self, streams: &Streams) -> f64 {
         let latency = |direction: Direction| {
             let same = self.flows.iter().filter(move |flow| flow.direction == direction && flow.bytes > 0.0);

@@ -29,7 +29,7 @@ impl<'a> Storage<'a> {
         Storage { inputs: vec![costs; tables], spills: vec![costs], output: Some(costs) }
     }
 
-    /// The distinct devices.
+    /// Returns the distinct devices.
     pub(crate) fn devices(&self) -> Vec<&'a DeviceCosts> {
         let mut devices: Vec<&DeviceCosts> = Vec::new();
         for &costs in self.inputs.iter().chain(&self.spills).chain(&self.output) {
@@ -47,7 +47,7 @@ impl<'a> Storage<'a> {
         in_memory.count() as f64 / self.spills.len().max(1) as f64
     }
 
-    /// The index of a device in [`Storage::devices`].
+    /// Returns the index of a device in [`Storage::devices`].
     pub(crate) fn index(&self, costs: &DeviceCosts) -> usize {
         self.devices().iter().position(|known| is_same(known, costs)).unwrap_or(0)
     }
@@ -78,7 +78,7 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// The transfer of a flow; for a spill to several devices, that of the first device.
+    /// Returns the transfer of a flow; for a spill to several devices, that of the first device.
     pub(crate) fn transfer(&self, flow: &Flow) -> &Transfer {
         self.channels(flow.role).first().map_or(&NO_TRANSFER, |channel| channel.of(flow))
     }
@@ -114,7 +114,7 @@ impl Streams {
         self.interference.iter().enumerate().map(device).fold(0.0, f64::max)
     }
 
-    /// All assumptions about the transfers of some flows.
+    /// Returns all assumptions about the transfers of some flows.
     pub(crate) fn assumptions<'a>(&self, flows: impl Iterator<Item = &'a Flow>) -> Assumptions {
         flows.fold(Assumptions::default(), |all, flow| all.and(self.transfer(flow).assumptions))
     }

@@ -189,7 +189,7 @@ fn estimate(
     Err(first.expect("each attempt failed"))
 }
 
-/// The memory of an engine; engines without buffers (mappings) count as ordinary.
+/// Returns the memory of an engine; engines without buffers (mappings) count as ordinary.
 fn buffers_of(kind: EngineKind, buffers: Buffers) -> Buffers {
     if kind.uses_buffers() { buffers.for_engine(kind) } else { Buffers::Ordinary }
 }

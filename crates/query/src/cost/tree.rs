@@ -19,7 +19,7 @@ pub struct Node {
     pub inputs: Vec<Node>,
 }
 
-/// The tree of a plan, the result at its root.
+/// Returns the tree of a plan, the result at its root.
 pub(crate) fn tree(task: &Task, plan: &Plan) -> Node {
     let inputs = match plan.algorithm {
         Algorithm::Sort { sort } => vec![sorted(task, plan, 0, sort)],

@@ -61,12 +61,12 @@ const SAMPLE_BATCHES: f64 = 32.0;
 const SAMPLE_TEXT_BYTES: f64 = (4 << 20) as f64;
 
 impl Work<'_> {
-    /// Number of compute threads, at least 1.
+    /// Returns the number of compute threads, at least 1.
     pub(crate) fn threads(&self) -> f64 {
         self.threads.max(1) as f64
     }
 
-    /// Rows of a table that pass its filter.
+    /// Returns the rows of a table that pass its filter.
     pub(crate) fn rows(&self, table: usize) -> Rows {
         Rows { count: self.task.rows(table), shape: self.task.row(table) }
     }
@@ -142,7 +142,7 @@ impl Work<'_> {
         })
     }
 
-    /// Bytes of the batches and decoders of all threads.
+    /// Returns the bytes of the batches and decoders of all threads.
     pub(crate) fn batches_bytes(&self, rows: Rows) -> f64 {
         let batch = rows.count.min(BATCH_ROWS) * rows.shape.bytes * BATCH_BYTES_RATIO;
         self.threads() * (batch + DECODER_BYTES)

@@ -70,7 +70,7 @@ impl Projection {
         Ok(Projection { places, schema: projected })
     }
 
-    /// The values of coded columns, by column index.
+    /// Returns the values of coded columns, by column index.
     pub(super) fn dictionaries(&self) -> BTreeMap<usize, ArrayRef> {
         let columns = self.schema.fields().iter().enumerate().filter_map(|(place, field)| {
             let known = CODED_COLUMNS.iter().position(|(coded, _)| coded == field.name())?;
@@ -80,7 +80,7 @@ impl Projection {
         columns.collect()
     }
 
-    /// Whether a column is text from the standard's pool.
+    /// Returns whether a column is text from the standard's pool.
     pub(super) fn has_comments(&self) -> bool {
         self.schema.fields().iter().any(|field| field.name().ends_with("_comment"))
     }
@@ -100,7 +100,7 @@ impl Projection {
     }
 }
 
-/// The schema with dictionaries replaced by codes, which are spilled without their values.
+/// Returns the schema with dictionaries replaced by codes, which are spilled without their values.
 pub(super) fn code_schema(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| match field.data_type() {
         DataType::Dictionary(..) => Field::new(field.name(), DataType::UInt8, field.is_nullable()),

@@ -52,12 +52,12 @@ impl Held {
     }
 }
 
-/// Bytes that can still be reserved.
+/// Returns the bytes that can still be reserved.
 pub(super) fn available(job: &Job) -> usize {
     job.available() + lendable(job)
 }
 
-/// Bytes that the buffer budget can lend.
+/// Returns the bytes that the buffer budget can lend.
 fn lendable(job: &Job) -> usize {
     job.io().pool().unclaimed().saturating_sub(BUFFERS_LEFT_BYTES)
 }

@@ -54,7 +54,7 @@ impl Plan {
         &self.projection.schema
     }
 
-    /// The values of coded columns, by column index.
+    /// Returns the values of coded columns, by column index.
     pub(super) fn dictionaries(&self) -> BTreeMap<usize, ArrayRef> {
         self.projection.dictionaries()
     }
@@ -78,7 +78,7 @@ impl Plan {
         self.bytes(self.rows().div_ceil(self.parts.max(1) as u64))
     }
 
-    /// The rows of a part.
+    /// Returns the rows of a part.
     pub(super) fn part(&self, part: usize) -> impl Iterator<Item = Result<RecordBatch, Error>> {
         let has_comments = self.projection.has_comments();
         self.table.part(self.scale, part, self.parts, has_comments).map(|batch| {
@@ -96,8 +96,8 @@ impl Plan {
         Held::new(&self.job, bytes, TEXT_MEMORY)
     }
 
-    /// Number of items of `item_bytes` that fit into memory, of which `held_bytes` are held already: at least one, at most
-    /// two per thread.
+    /// Returns the number of items of `item_bytes` that fit into memory, of which `held_bytes` are held already: at
+    /// least one, at most two per thread.
     pub(super) fn window(&self, item_bytes: usize, held_bytes: usize) -> usize {
         let fitting = (memory::available(&self.job) + held_bytes) / item_bytes.max(1);
         fitting.clamp(1, 2 * self.job.options().threads.max(1))

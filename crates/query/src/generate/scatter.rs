@@ -83,12 +83,12 @@ impl Bucket {
     }
 }
 
-/// Number of buckets of a pass over some rows.
+/// Returns the number of buckets of a pass over some rows.
 pub(super) fn buckets(rows: u64) -> u64 {
     rows.div_ceil(BUCKET_ROWS).clamp(1, BUCKETS_MAX)
 }
 
-/// Bytes of a part while its rows are scattered: all of them, and a copy of a piece.
+/// Returns the bytes of a part while its rows are scattered: all of them, and a copy of a piece.
 pub(super) fn scattered_bytes(plan: &Plan) -> usize {
     let part_bytes = plan.part_bytes();
     part_bytes + plan.bytes(SCATTERED_ROWS as u64).min(part_bytes)
@@ -189,12 +189,12 @@ impl Scatter {
         })
     }
 
-    /// Number of buckets.
+    /// Returns the number of buckets.
     pub(super) fn buckets(&self) -> usize {
         self.writers.len()
     }
 
-    /// Number of rows so far.
+    /// Returns the number of rows so far.
     pub(super) fn written(&self) -> u64 {
         self.written
     }
@@ -236,7 +236,7 @@ pub(super) enum Purpose {
     Shuffle,
 }
 
-/// The random generator of a part or bucket.
+/// Returns the random generator of a part or bucket.
 pub(super) fn random(seed: u64, purpose: Purpose, number: u64) -> Pcg64 {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());

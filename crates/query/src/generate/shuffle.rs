@@ -30,7 +30,7 @@ const BUCKET_ROWS_MAX: u64 = 1 << 18;
 /// Copies of a bucket in memory while it is shuffled: its batches, and the result.
 const BUCKET_COPIES: usize = 2;
 
-/// The same with the encoded result, whose memory the encoder reserves.
+/// Copies of a bucket including the encoded result, whose memory the encoder reserves.
 const ENCODED_BUCKET_COPIES: usize = BUCKET_COPIES + 1;
 
 /// Converts shuffled rows into an item, on any thread.
@@ -100,7 +100,7 @@ impl<T: Send + 'static> Shuffle<T> {
         Ok(shuffle)
     }
 
-    /// The parts of the table in pieces, with the rows of each ordered by bucket.
+    /// Returns the parts of the table in pieces, with the rows of each ordered by bucket.
     fn scattered_parts(&mut self, buckets: usize) -> Result<Ordered<Vec<Scattered>>, Error> {
         let (plan, codes, seed) = (self.plan.clone(), self.codes.clone(), self.seed);
         let make: Make<Vec<Scattered>> = Arc::new(move |part| {
@@ -209,7 +209,7 @@ impl<T: Send + 'static> Shuffle<T> {
     }
 }
 
-/// The rows of a bucket in random order.
+/// Returns the rows of a bucket in random order.
 fn shuffled(
     bucket: Bucket,
     blocks: &Blocks,

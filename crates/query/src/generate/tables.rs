@@ -85,7 +85,7 @@ impl TpchTable {
         }
     }
 
-    /// Names and types of its columns as generated.
+    /// Returns the names and types of its columns as generated.
     pub(super) fn schema(self) -> SchemaRef {
         match self {
             TpchTable::Region => RegionArrow::schema_ref(),
@@ -99,7 +99,7 @@ impl TpchTable {
         }
     }
 
-    /// Number of generator units: rows of the table, orders for LINEITEM, rows of PART for PARTSUPP.
+    /// Returns the number of generator units: rows of the table, orders for LINEITEM, rows of PART for PARTSUPP.
     fn units(self, scale: f64) -> i64 {
         match self {
             TpchTable::Region => 5,
@@ -125,7 +125,7 @@ impl TpchTable {
         (self.units(scale) as f64 * self.rows_per_unit()) as u64
     }
 
-    /// The number of its parts; 0 if it has no rows.
+    /// Returns the number of its parts; 0 if it has no rows.
     pub(super) fn parts(self, scale: f64) -> usize {
         let units = self.units(scale);
         let parts = (units as f64 * self.rows_per_unit() / PART_ROWS).ceil();
@@ -136,7 +136,7 @@ impl TpchTable {
         }
     }
 
-    /// The batches of one of `parts` parts. Without `has_comments`, comments differ from the standard's.
+    /// Returns the batches of one of `parts` parts. Without `has_comments`, comments differ from the standard's.
     pub(super) fn part(
         self,
         scale: f64,

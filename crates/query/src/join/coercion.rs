@@ -62,7 +62,7 @@ fn is_number(data_type: &DataType) -> bool {
     data_type.is_integer() || data_type.is_floating() || data_type.is_decimal()
 }
 
-/// Whether a 64-bit float represents all values of the type exactly.
+/// Returns whether a 64-bit float represents all values of the type exactly.
 fn has_float_values(data_type: &DataType) -> bool {
     data_type.is_floating() || data_type.is_integer() && data_type.primitive_width() <= Some(4)
 }

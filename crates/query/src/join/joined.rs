@@ -39,14 +39,14 @@ impl Joined {
         self.schema.clone()
     }
 
-    /// Whether the rows of the parts, one after the other, are in the order of the keys, except for rows with a null
-    /// key.
+    /// Returns whether the rows of the parts, one after the other, are in the order of the keys, except for rows with
+    /// a null key.
     #[must_use]
     pub fn is_ordered(&self) -> bool {
         self.is_ordered
     }
 
-    /// Whether there may be several parts.
+    /// Returns whether there may be several parts.
     #[must_use]
     pub fn is_parallel(&self) -> bool {
         self.is_parallel

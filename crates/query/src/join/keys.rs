@@ -248,7 +248,7 @@ impl KeyEncoder {
     /// Returns the bytes of the keys of a batch, or slightly more.
     ///
     /// # Errors
-    /// As [`KeyEncoder::encode`].
+    /// Returns the errors of [`KeyEncoder::encode`].
     pub(super) fn bytes(&self, batch: &RecordBatch, places: &[usize]) -> Result<usize, Error> {
         let rows = batch.num_rows();
         if self.converter.is_none() {

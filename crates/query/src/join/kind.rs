@@ -42,19 +42,19 @@ impl JoinKind {
         }
     }
 
-    /// Whether the result has pairs of rows; semi and anti joins return left rows only.
+    /// Returns whether the result has pairs of rows; semi and anti joins return left rows only.
     #[must_use]
     pub fn gives_pairs(self) -> bool {
         !matches!(self, JoinKind::Semi | JoinKind::Anti)
     }
 
-    /// Whether the result has left rows without a match.
+    /// Returns whether the result has left rows without a match.
     #[must_use]
     pub fn keeps_left(self) -> bool {
         matches!(self, JoinKind::Left | JoinKind::Full | JoinKind::Anti)
     }
 
-    /// Whether the result has right rows without a match.
+    /// Returns whether the result has right rows without a match.
     #[must_use]
     pub fn keeps_right(self) -> bool {
         matches!(self, JoinKind::Right | JoinKind::Full)

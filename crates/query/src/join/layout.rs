@@ -73,7 +73,8 @@ impl Layout {
     }
 }
 
-/// A key column with dictionary keys of 32 bits at least: the values of both sides may be too many for narrow ones.
+/// Returns a key column with dictionary keys of 32 bits at least: the values of both sides may be too many for narrow
+/// ones.
 fn widened(field: &Field) -> Field {
     match field.data_type() {
         DataType::Dictionary(keys, values) if keys.primitive_width() < Some(size_of::<i32>()) => {

@@ -98,7 +98,7 @@ pub fn schema(left: &Schema, right: &Schema, condition: &Condition, kind: JoinKi
     Layout::new(left, right, condition, kind).schema
 }
 
-/// The schema of a join of `sides`, with the types that the same columns have in other schemas of the sides.
+/// Returns the schema of a join of `sides`, with the types that the same columns have in other schemas of the sides.
 pub(crate) fn schema_with_types(
     sides: [&Schema; 2],
     condition: &Condition,
@@ -127,8 +127,8 @@ pub(crate) fn sources(sides: [&Schema; 2], condition: &Condition, kind: JoinKind
     sources.collect()
 }
 
-/// Whether rows that another program sorted by the pairs are in the order of a join. It may have sorted -0 before 0, so
-/// that a later key is out of order.
+/// Returns whether rows that another program sorted by the pairs are in the order of a join. It may have sorted -0
+/// before 0, so that a later key is out of order.
 fn is_order_unique(pairs: &[KeyPair]) -> bool {
     let others = &pairs[..pairs.len().saturating_sub(1)];
     others.iter().all(|pair| !pair.data_type.is_floating())

@@ -177,7 +177,7 @@ pub(super) enum Gather {
 }
 
 impl Gather {
-    /// Whether each result row has a row of this side.
+    /// Returns whether each result row has a row of this side.
     pub(super) fn is_complete(&self) -> bool {
         matches!(self, Gather::Slice(..) | Gather::Take(_, true))
     }
@@ -203,7 +203,7 @@ impl Gather {
     }
 }
 
-/// Whether the library takes the row at a missing index, too.
+/// Returns whether the library takes the row at a missing index, too.
 fn ignores_missing(data_type: &DataType) -> bool {
     matches!(data_type, DataType::RunEndEncoded(..) | DataType::Union(_, UnionMode::Dense))
 }

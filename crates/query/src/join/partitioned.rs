@@ -93,7 +93,7 @@ impl Pairs {
         Pairs::with_spills(job, inputs, condition, kind, spills)
     }
 
-    /// As [`Pairs::new`], with the spill files of both sides.
+    /// Like [`Pairs::new`], with the spill files of both sides.
     pub(super) fn with_spills(
         job: &Job,
         inputs: [JoinInput<'_>; 2],
@@ -165,7 +165,7 @@ impl Pairs {
         Demand::of(self.sides[0].capacity(), self.sides[1].capacity())
     }
 
-    /// Whether a pair fits beside the open ones.
+    /// Returns whether a pair fits beside the open ones.
     fn fits(&self, state: &State, demand: Demand) -> bool {
         let (all, sum) = (self.capacity(), state.used.plus(demand));
         let is_within = |sum: [usize; 2], all: [usize; 2]| sum[0] <= all[0] && sum[1] <= all[1];
@@ -269,7 +269,7 @@ fn plan(
     plan_pair(job, routed, asked.unwrap_or(budget).min(budget))
 }
 
-/// The samples of both sides, each row with its share of the bytes of its side.
+/// Returns the samples of both sides, each row with its share of the bytes of its side.
 fn samples<'a>(inputs: &'a [JoinInput<'_>; 2]) -> Vec<Sample<'a>> {
     let sample = |input: &'a JoinInput<'_>| {
         let keys = input.sort.usable_sample()?;

@@ -18,7 +18,7 @@ impl Buf {
         &self.bytes[..self.len]
     }
 
-    /// Bytes of touched memory; the rest of the capacity is only address space.
+    /// Returns the bytes of touched memory; the rest of the capacity is only address space.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.len()
     }

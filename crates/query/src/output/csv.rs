@@ -27,7 +27,7 @@ impl Encoder {
     pub(crate) fn new(schema: &Schema) -> Result<Encoder, Error> {
         if let Some((column, data_type)) = find_type(schema, is_refused) {
             return Err(Error::Query(format!(
-                "column {column}: CSV cannot hold {data_type}; leave it out by --select, or write Parquet"
+                "column {column}: CSV cannot hold {data_type}; exclude it with --select, or write Parquet"
             )));
         }
         Ok(Encoder { header: schema.fields().iter().map(|field| field.name().clone()).collect() })

@@ -56,7 +56,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Bytes of memory that are not shared with arrays.
+    /// Returns the bytes of memory that are not shared with arrays.
     pub(crate) fn memory(&self) -> usize {
         self.copied
     }
@@ -179,7 +179,7 @@ fn compact(array: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Bytes of buffers that do not lie within the arrays of `given`.
+/// Returns the bytes of buffers that do not lie within the arrays of `given`.
 fn copied_bytes(buffers: &[Buffer], given: &[RecordBatch]) -> usize {
     // Ends of allocations, by their starts.
     let mut shared: BTreeMap<usize, usize> = BTreeMap::new();

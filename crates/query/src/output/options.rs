@@ -80,7 +80,8 @@ const GROUP_ROWS_FLOOR: usize = 1024;
 /// Size above which larger groups do not help readers: each column then has some megabytes.
 const GROUP_BYTES: usize = 64 << 20;
 
-/// Rows of a group, a multiple of 1024, for rows of `row_bytes` bytes and encoded groups of at most `memory` bytes.
+/// Returns the rows of a group, a multiple of 1024, for rows of `row_bytes` bytes and encoded groups of at most
+/// `memory` bytes.
 #[must_use]
 pub fn group_rows(row_bytes: usize, memory: usize) -> usize {
     let row_bytes = row_bytes.max(1);

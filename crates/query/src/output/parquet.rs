@@ -70,7 +70,7 @@ impl Encoder {
     pub(crate) fn new(schema: &Schema, compression: Compression) -> Result<Encoder, Error> {
         if let Some((column, data_type)) = find_type(schema, is_refused) {
             return Err(Error::Query(format!(
-                "column {column}: Parquet has no type for {data_type}; leave it out by --select, or write Arrow IPC"
+                "column {column}: Parquet has no type for {data_type}; exclude it with --select, or write Arrow IPC"
             )));
         }
         Ok(Encoder { columns: Arc::new(Columns::new(schema, compression)?) })
@@ -158,7 +158,7 @@ impl Writer {
     }
 }
 
-/// The order as recorded in row groups, up to the first nested column.
+/// Returns the order as recorded in row groups, up to the first nested column.
 fn sorting_columns(columns: &Columns, sorted_by: &[SortKey]) -> Option<Vec<SortingColumn>> {
     let sorting = sorted_by.iter().map_while(|key| {
         let column_idx = i32::try_from(columns.leaf_of(key.column)?).ok()?;

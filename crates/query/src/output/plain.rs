@@ -15,7 +15,7 @@ pub(crate) fn plain_schema(schema: &Schema, is_kept: impl Fn(usize) -> bool) -> 
     Schema::new_with_metadata(fields, schema.metadata().clone())
 }
 
-/// The index of each row's value in a dictionary; arbitrary for nulls, even if the dictionary is empty.
+/// Returns the index of each row's value in a dictionary; arbitrary for nulls, even if the dictionary is empty.
 pub(crate) fn dictionary_keys(dictionary: &dyn AnyDictionaryArray) -> Vec<usize> {
     // Arrow's `normalized_keys` panics on an empty dictionary, which outer joins produce.
     if dictionary.values().is_empty() { vec![0; dictionary.len()] } else { dictionary.normalized_keys() }
@@ -65,7 +65,7 @@ pub(crate) fn converted(
     Ok(arrays)
 }
 
-/// The first type in a schema that `is_refused` refuses, at any depth, with the name of its column.
+/// Returns the first type in a schema that `is_refused` refuses, at any depth, with the name of its column.
 pub(crate) fn find_type<'a>(
     schema: &'a Schema,
     is_refused: impl Fn(&DataType) -> bool + Copy,
@@ -99,7 +99,8 @@ fn find_in(data_type: &DataType, is_refused: impl Fn(&DataType) -> bool + Copy) 
     }
 }
 
-/// Whether a type is invalid, such as a time unit that does not match its size. Damaged files have such types.
+/// Returns whether a type is invalid, such as a time unit that does not match its size. Damaged files have such
+/// types.
 pub(crate) fn is_impossible(data_type: &DataType) -> bool {
     use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
     match data_type {

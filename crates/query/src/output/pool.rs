@@ -8,7 +8,7 @@ use crate::{Error, Job};
 
 /// An object whose memory is reserved in the job.
 pub(crate) trait Reusable: Default {
-    /// Bytes of memory that the object holds.
+    /// Returns the bytes of memory that the object holds.
     fn memory(&self) -> usize;
 }
 

@@ -171,7 +171,7 @@ impl SharedSink {
         outcome.map_err(|error| self.lock().failure.take().unwrap_or_else(|| error.into()))
     }
 
-    /// Bytes appended so far.
+    /// Returns the bytes appended so far.
     pub(crate) fn written(&self) -> u64 {
         self.lock().written
     }

@@ -32,7 +32,7 @@ impl From<Block> for Chunk {
 }
 
 impl Chunk {
-    /// Bytes of the memory that it was given.
+    /// Returns the bytes of the memory that it was given.
     pub(crate) fn resident_bytes(&self) -> usize {
         match self {
             Chunk::Filled(buffer) => class_size(buffer.capacity()),

@@ -108,12 +108,12 @@ impl Guarantee {
 }
 
 impl SortMemory {
-    /// The account of all streams of the sort.
+    /// Returns the account of all streams of the sort.
     pub(crate) fn account(&self) -> &Arc<Account> {
         &self.account
     }
 
-    /// Bytes of the chunk of a row.
+    /// Returns the bytes of the chunk of a row.
     fn capacity(&self, row_bytes: usize) -> usize {
         // Writes are multiples of `UNIT_BYTES`.
         self.chunk_bytes.max(row_bytes.next_multiple_of(UNIT_BYTES))
@@ -225,12 +225,12 @@ impl SortMemory {
         self.account.shrink(grants.total);
     }
 
-    /// Bytes that may be granted.
+    /// Returns the bytes that may be granted.
     pub(crate) fn total(&self) -> usize {
         self.lock().total
     }
 
-    /// Waits until other holders have returned so much that `bytes` can be granted.
+    /// Waits until other holders have returned enough memory to grant `bytes`.
     ///
     /// # Errors
     /// [`Error::Memory`] if the sort does not have that much; [`Error::Cancelled`].
@@ -290,7 +290,7 @@ impl Drop for Grant {
     }
 }
 
-/// Bytes of the buffer into which a chunk of a spill file is read.
+/// Returns the bytes of the buffer into which a chunk of a spill file is read.
 pub(crate) fn read_bytes(chunk_bytes: usize, alignment: usize) -> usize {
     class_size(chunk_bytes.next_multiple_of(alignment.max(UNIT_BYTES)))
 }

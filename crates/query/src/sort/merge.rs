@@ -212,7 +212,7 @@ impl Merger {
 /// Purpose that errors about the memory of a merge name.
 const MERGE_MEMORY: &str = "merging sorted rows";
 
-/// Number of the first runs that can be merged at once, at least 2.
+/// Returns the number of the first runs that can be merged at once, at least 2.
 fn prefix(runs: &[Run], plan: &MemoryPlan) -> usize {
     let (fan_in, chunk_bytes) = (plan.fan_in, plan.chunk_bytes);
     let bytes = fan_in * MERGE_BLOCKS * chunk_bytes;
@@ -246,7 +246,7 @@ impl Cursor {
         context.layout.view(rows.at(self.places[self.at]), 0)
     }
 
-    /// Whether all rows have been consumed.
+    /// Returns whether all rows have been consumed.
     fn is_empty(&self) -> bool {
         self.at == self.places.len()
     }
@@ -294,7 +294,7 @@ impl Cursor {
     }
 }
 
-/// Whether the next row of run `left` precedes that of run `right`; a finished run comes last.
+/// Returns whether the next row of run `left` precedes that of run `right`; a finished run comes last.
 fn is_before(context: &Context, packing: &Packing, cursors: &[Cursor], left: usize, right: usize) -> bool {
     let (a, b) = (&cursors[left], &cursors[right]);
     let (Some(code), Some(other)) = (a.codes.get(a.at), b.codes.get(b.at)) else {

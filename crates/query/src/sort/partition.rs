@@ -53,7 +53,7 @@ impl Division {
         }
     }
 
-    /// Whether the rows of a partition need no order.
+    /// Returns whether the rows of a partition need no order.
     fn is_single(&self, context: &Context, partition: usize) -> bool {
         match self {
             // Row numbers make all rows different.

@@ -247,7 +247,7 @@ fn load_rows(demand: &Demand, chunk_bytes: usize, expected: usize) -> usize {
     affordable_rows(demand, chunk_bytes).min(expected).clamp(LOAD_MIN_ROWS, MAX_ROWS)
 }
 
-/// Rows of a load for which the heap suffices beside the places of spilled chunks.
+/// Returns the rows of a load for which the heap suffices beside the places of spilled chunks.
 fn affordable_rows(demand: &Demand, chunk_bytes: usize) -> usize {
     // Places that need more than half are refused, unless a limit leaves fewer rows.
     let places = place_bytes(demand, chunk_bytes).min(demand.heap_bytes / 2);

@@ -8,10 +8,10 @@ use crate::Error;
 
 /// Assigns rows to partitions.
 pub(crate) trait Router: fmt::Debug + Send + Sync {
-    /// Number of partitions.
+    /// Returns the number of partitions.
     fn partitions(&self) -> usize;
 
-    /// Whether the rows of a partition need no order.
+    /// Returns whether the rows of a partition need no order.
     fn is_single(&self, partition: usize) -> bool;
 
     /// Appends the partition of each row of a batch; [`DROPPED_ROW_ROUTE`] for rows that are not needed.

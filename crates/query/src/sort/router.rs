@@ -76,7 +76,7 @@ impl Parts {
         self.context.layout.schema.clone()
     }
 
-    /// Whether a partition has no rows, or was taken.
+    /// Returns whether a partition has no rows, or was taken.
     pub(crate) fn is_empty(&self, partition: usize) -> bool {
         self.piece(partition, |piece| piece.as_ref().is_none_or(|piece| piece.rows == 0))
     }

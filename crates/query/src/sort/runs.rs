@@ -83,7 +83,7 @@ impl Collector {
         }
     }
 
-    /// Number of rows collected for the next run.
+    /// Returns the number of rows collected for the next run.
     #[cfg(test)]
     pub(super) fn rows(&self) -> usize {
         self.rows
@@ -276,12 +276,12 @@ impl<'a> RunWriter<'a> {
 }
 
 impl Run {
-    /// Whether the run is on disk.
+    /// Returns whether the run is on disk.
     pub(crate) fn is_spilled(&self) -> bool {
         matches!(self.data, RunData::Spilled(..))
     }
 
-    /// Bytes of the longest chunk that is read back; 0 for a run in memory.
+    /// Returns the bytes of the longest chunk that is read back; 0 for a run in memory.
     pub(crate) fn longest_read(&self) -> usize {
         match &self.data {
             RunData::Memory(..) => 0,
@@ -296,7 +296,7 @@ impl Run {
         if self.longest_read() > class_size(chunk_bytes) { LONG_MERGE_AHEAD } else { MERGE_AHEAD }
     }
 
-    /// Bytes of its chunks in memory while it is merged, besides those of a run in memory.
+    /// Returns the bytes of its chunks in memory while it is merged, besides those of a run in memory.
     pub(crate) fn merge_bytes(&self, chunk_bytes: usize) -> usize {
         let RunData::Spilled(spilled, chunks) = &self.data else { return 0 };
         let mut bytes: Vec<usize> = chunks.iter().map(|chunk| spilled.read_bytes(chunk)).collect();
@@ -305,7 +305,7 @@ impl Run {
         bytes.iter().rev().take(self.read_ahead(chunk_bytes) + 1).sum()
     }
 
-    /// Bytes of the memory of a run that is not spilled.
+    /// Returns the bytes of the memory of a run that is not spilled.
     pub(crate) fn resident_bytes(&self) -> usize {
         match &self.data {
             RunData::Memory(chunks, _) => chunks.iter().map(Chunk::resident_bytes).sum(),

@@ -315,7 +315,7 @@ fn divide<'a>(mut grant: Grant, pieces: impl Iterator<Item = &'a mut Piece>, chu
 }
 
 impl Piece {
-    /// Bytes of its chunks in memory; long rows have memory of their own.
+    /// Returns the bytes of its chunks in memory; long rows have memory of their own.
     fn resident_bytes(&self, chunk_bytes: usize) -> usize {
         let usual = self.memory.iter().filter(|(chunk, _)| chunk.capacity() <= chunk_bytes);
         usual.map(|(chunk, _)| class_size(chunk.capacity())).sum()

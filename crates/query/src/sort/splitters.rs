@@ -82,7 +82,7 @@ impl Splitters {
         self.codes.partition_point(|&splitter| splitter <= code)
     }
 
-    /// Whether all rows that can be in a partition have equal keys.
+    /// Returns whether all rows that can be in a partition have equal keys.
     pub(crate) fn is_single(&self, keys: &Keys, partition: usize) -> bool {
         let begin = partition.checked_sub(1).map(|before| self.codes[before]);
         let end = self.codes.get(partition);

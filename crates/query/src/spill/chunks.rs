@@ -334,7 +334,7 @@ impl ChunkReader {
         self.stream.stats()
     }
 
-    /// Bytes of the chunks returned so far.
+    /// Returns the bytes of the chunks returned so far.
     pub(crate) fn raw_bytes(&self) -> u64 {
         self.raw_bytes
     }

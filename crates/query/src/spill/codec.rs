@@ -136,7 +136,7 @@ impl ScratchPool {
         ScratchPool { free: Mutex::new(free), released: Condvar::new(), bytes: count * SCRATCH_BYTES }
     }
 
-    /// Bytes of all scratch memory.
+    /// Returns the bytes of all scratch memory.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

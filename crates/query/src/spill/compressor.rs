@@ -41,7 +41,7 @@ impl ChunkCompressor {
         ChunkCompressor { levels: LevelChooser::new(mode, threads, ScratchPool::new(threads, memory)) }
     }
 
-    /// Bytes of its own memory at most.
+    /// Returns the bytes of its own memory at most.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.levels.scratch.bytes()
@@ -105,7 +105,7 @@ impl ChunkCompressor {
         self.levels.scratch.with(|scratch| scratch.restore(chunk.level, stored, raw))
     }
 
-    /// Bytes stored so far with each level that was used.
+    /// Returns the bytes stored so far with each level that was used.
     #[must_use]
     pub fn bytes(&self) -> Vec<LevelBytes> {
         self.levels.bytes()

@@ -43,7 +43,7 @@ impl SpillFiles {
         SpillFiles { shared: Arc::new(shared) }
     }
 
-    /// The job that spills.
+    /// Returns the job that spills.
     pub(crate) fn job(&self) -> &Job {
         &self.shared.job
     }
@@ -88,7 +88,7 @@ pub(super) fn with_room(files: &[Spill], turn: usize, bytes: u64) -> Result<usiz
     all.into_iter().find(|&file| files[file].has_room(bytes)).ok_or_else(|| full(files, bytes))
 }
 
-/// The error of full spill directories.
+/// Returns the error of full spill directories.
 fn full(files: &[Spill], needed_bytes: u64) -> Error {
     let spilled_bytes = files.iter().map(|file| file.stats().live_bytes).sum();
     let directories = files.iter().map(|spill| directory(spill.file().path())).collect();
@@ -103,12 +103,12 @@ pub(super) fn spill_error(files: &[Spill], error: sakiyomi_io::Error) -> Error {
     }
 }
 
-/// The directory of a spill file, which has no name of its own.
+/// Returns the directory of a spill file, which has no name of its own.
 fn directory(file: &std::path::Path) -> PathBuf {
     file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(file).to_owned()
 }
 
-/// The error of data that was not read back as it was written.
+/// Returns the error of data that was not read back as it was written.
 pub(super) fn damaged(file: &std::path::Path, offset: u64) -> Error {
     Error::SpillDamaged { directory: directory(file), offset }
 }

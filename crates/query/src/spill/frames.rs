@@ -62,10 +62,10 @@ impl SpillFiles {
         self.run_within(None, options)
     }
 
-    /// As [`SpillFiles::run`], with the memory of an account that was opened before.
+    /// Like [`SpillFiles::run`], with the memory of an account that was opened before.
     ///
     /// # Errors
-    /// As [`SpillFiles::run`]; none of the budget with an account.
+    /// Returns the errors of [`SpillFiles::run`]; none of the budget with an account.
     pub(crate) fn run_within(
         &self,
         account: Option<&Arc<Account>>,

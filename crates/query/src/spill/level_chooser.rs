@@ -55,7 +55,7 @@ pub(super) struct Stored {
 }
 
 impl Handover {
-    /// Time since it began.
+    /// Returns the time since it began.
     pub(super) fn elapsed(&self) -> Duration {
         self.begun.elapsed()
     }

@@ -67,12 +67,12 @@ impl Spilled {
         Place { lane, start: start - low as u64, stored, level, checksum, bytes, rows }
     }
 
-    /// Bytes of its rows.
+    /// Returns the bytes of its rows.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes as usize
     }
 
-    /// Number of its rows.
+    /// Returns the number of its rows.
     pub(crate) fn rows(&self) -> u64 {
         u64::from(self.rows)
     }

@@ -61,13 +61,13 @@ pub(super) fn bound(input: Input, aggregate: &Aggregate) -> Result<(Rows, Aggreg
 /// Runs TPC-H query 1 on LINEITEM.
 ///
 /// # Errors
-/// As [`aggregate()`].
+/// Returns the errors of [`aggregate()`].
 pub fn q1(job: &Job, table: Table, destination: &Destination) -> Result<Outcome, Error> {
     let (rows, aggregation) = bound_q1(table)?;
     run(job, &rows, aggregation, destination)
 }
 
-/// As [`bound`], for query 1.
+/// Like [`bound`], for query 1.
 pub(super) fn bound_q1(table: Table) -> Result<(Rows, Aggregation), Error> {
     let mut rows = Rows::bind(Input::all(table), true)?;
     let aggregation = aggregate::q1::aggregation(&rows.schema())?;

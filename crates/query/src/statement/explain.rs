@@ -55,10 +55,10 @@ impl Calibrated<'_> {
     }
 }
 
-/// The plan of a sort.
+/// Returns the plan of a sort.
 ///
 /// # Errors
-/// As [`super::sort`]; also if a calibration lacks a measurement that the plan needs.
+/// Returns the errors of [`super::sort`]; also an error if a calibration lacks a measurement that the plan needs.
 pub fn explain_sort(
     job: &Job,
     input: Input,
@@ -83,7 +83,7 @@ pub fn explain_sort(
 /// Rows of a sample of keys: enough to see pairs of equal keys among millions.
 const KEY_SAMPLE_ROWS: usize = 1 << 14;
 
-/// The columns of all rows of the table after the projection.
+/// Returns the columns of all rows of the table after the projection.
 fn result_columns(job: &Job, rows: &Rows, shaped: &SampledTable) -> Result<Vec<ColumnShape>, Error> {
     if !rows.is_projected() {
         return Ok(shaped.table.columns.clone());
@@ -93,7 +93,7 @@ fn result_columns(job: &Job, rows: &Rows, shaped: &SampledTable) -> Result<Vec<C
     Ok(describe::sampled_columns(sample.columns(), shaped.table.rows))
 }
 
-/// The columns of `taken` of the rows of a table.
+/// Returns the columns of `taken` of the rows of a table.
 fn scaled_to(columns: &[ColumnShape], shaped: &SampledTable, taken: u64) -> Vec<ColumnShape> {
     shape::scaled(columns, taken as f64 / shaped.table.rows.max(1) as f64)
 }
@@ -106,10 +106,10 @@ fn sampled_ratio(rows: &Rows, shaped: &SampledTable, places: &[usize]) -> f64 {
     if rows.is_plain() && all > 0.0 { (sampled / all).min(1.0) } else { 1.0 }
 }
 
-/// The plan of a join.
+/// Returns the plan of a join.
 ///
 /// # Errors
-/// As [`super::join`]; also if a calibration lacks a measurement that the plan needs.
+/// Returns the errors of [`super::join`]; also an error if a calibration lacks a measurement that the plan needs.
 pub fn explain_join(
     job: &Job,
     left: Table,
@@ -134,10 +134,10 @@ pub fn explain_join(
     calibrated.explain(task(Operator::Join { key, build: None }, sides, 0, output))
 }
 
-/// The plan of an aggregation.
+/// Returns the plan of an aggregation.
 ///
 /// # Errors
-/// As [`super::aggregate`]; also if a calibration lacks a measurement that the plan needs.
+/// Returns the errors of [`super::aggregate`]; also an error if a calibration lacks a measurement that the plan needs.
 pub fn explain_aggregate(
     job: &Job,
     input: Input,
@@ -149,10 +149,10 @@ pub fn explain_aggregate(
     explain_groups(job, &rows, &aggregation, destination, calibrated)
 }
 
-/// The plan of TPC-H query 1.
+/// Returns the plan of TPC-H query 1.
 ///
 /// # Errors
-/// As [`super::q1`]; also if a calibration lacks a measurement that the plan needs.
+/// Returns the errors of [`super::q1`]; also an error if a calibration lacks a measurement that the plan needs.
 pub fn explain_q1(
     job: &Job,
     table: Table,
@@ -195,7 +195,7 @@ fn explain_groups(
     calibrated.explain(task(operator, vec![shaped], rows.expressions() + expressions, output))
 }
 
-/// The most groups that the bounds of integer keys allow.
+/// Returns the most groups that the bounds of integer keys allow.
 fn groups_max(rows: &Rows, aggregation: &Aggregation) -> u64 {
     let of_key = |key: &Expression| {
         let column = key.as_column().filter(|_| !rows.is_projected())?;
@@ -205,7 +205,7 @@ fn groups_max(rows: &Rows, aggregation: &Aggregation) -> u64 {
     sizes.fold(1, u64::saturating_mul)
 }
 
-/// The number of integers or days within the bounds of a column, and null.
+/// Returns the number of integers or days within the bounds of a column, and null.
 fn values_max(statistics: &ColumnStatistics) -> Option<u64> {
     let bound = |bound: &Option<ArrayRef>| {
         let bound = bound.as_ref()?;
@@ -222,7 +222,7 @@ fn values_max(statistics: &ColumnStatistics) -> Option<u64> {
     Some(most.abs_diff(least).saturating_add(2))
 }
 
-/// The key of a group, by sampled values.
+/// Returns the key of a group, by sampled values.
 fn key_shape(keys: &[ArrayRef]) -> GroupKeyShape {
     if Direct::default().assign(keys, &mut Vec::new()) {
         return GroupKeyShape { texts: 0, codes: keys.len() as u64 };

@@ -128,7 +128,7 @@ fn inputs<'a>(
     Ok((method, [left, right]))
 }
 
-/// An input to be divided, sorted or hashed.
+/// Returns an input to be divided, sorted or hashed.
 fn input<'a>(
     job: &Job,
     rows: &'a Rows,

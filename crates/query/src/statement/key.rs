@@ -114,7 +114,7 @@ fn of_part(columns: &[Values], places: &[usize]) -> Coded {
     coded
 }
 
-/// The bytes of texts after their common prefix, and whether they are all of them.
+/// Returns the bytes of texts after their common prefix, and whether they are all of them.
 fn digits_of_texts(texts: &[&[u8]]) -> (Vec<u128>, bool) {
     let Some(first) = texts.first() else { return (Vec::new(), true) };
     let same = |text: &&[u8]| first.iter().zip(*text).take_while(|(a, b)| a == b).count();

@@ -21,7 +21,7 @@ impl Plan {
         }
     }
 
-    /// How the plan opens the files of tables.
+    /// Returns how the plan opens the files of tables.
     #[must_use]
     pub fn access(&self) -> Access {
         match self.input.page_cache {
@@ -38,7 +38,7 @@ impl Plan {
         }
     }
 
-    /// The method of a join, and the options of the sorts of both sides.
+    /// Returns the method of a join, and the options of the sorts of both sides.
     pub(super) fn join_options(&self) -> (JoinMethod, [SortOptions; 2]) {
         match self.algorithm {
             Algorithm::MergeJoin { left, right } => {
@@ -52,7 +52,7 @@ impl Plan {
         }
     }
 
-    /// Whether each side of a join is divided at sampled keys.
+    /// Returns whether each side of a join is divided at sampled keys.
     pub(super) fn samples_sides(&self) -> [bool; 2] {
         match self.algorithm {
             Algorithm::MergeJoin { left, right } => [left, right].map(SortMethod::needs_sample),
@@ -84,7 +84,7 @@ impl Plan {
 }
 
 impl SortMethod {
-    /// Whether the sort divides rows at sampled keys.
+    /// Returns whether the sort divides rows at sampled keys.
     pub(super) fn needs_sample(self) -> bool {
         matches!(self, SortMethod::InMemory { .. } | SortMethod::RangePartition { .. })
     }

@@ -28,7 +28,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// All rows and columns of a table.
+    /// Returns all rows and columns of a table.
     #[must_use]
     pub fn all(table: Table) -> Input {
         Input { table, filter: None, select: None }
@@ -80,12 +80,12 @@ impl Rows {
         Ok(Rows { table, columns, condition, projection, representation, operator_condition, stored, read })
     }
 
-    /// Names and types of the rows as stored in files.
+    /// Returns the names and types of the rows as stored in files.
     pub(super) fn stored_schema(&self) -> SchemaRef {
         self.stored.clone()
     }
 
-    /// Names and types of the rows in streams.
+    /// Returns the names and types of the rows in streams.
     pub(super) fn schema(&self) -> SchemaRef {
         match &self.projection {
             Some(projection) => projection.schema(),
@@ -93,17 +93,17 @@ impl Rows {
         }
     }
 
-    /// The table.
+    /// Returns the table.
     pub(super) fn table(&self) -> &Table {
         &self.table
     }
 
-    /// Columns that are read.
+    /// Returns the columns that are read.
     pub(super) fn columns(&self) -> &[usize] {
         &self.columns
     }
 
-    /// Number of expressions evaluated on each row.
+    /// Returns the number of expressions evaluated on each row.
     pub(super) fn expressions(&self) -> usize {
         let computed = |projection: &Projection| {
             projection.expressions().iter().filter(|item| item.as_column().is_none()).count()
@@ -122,22 +122,22 @@ impl Rows {
         Ok((sample, taken))
     }
 
-    /// Number of rows that a scan reads, if known.
+    /// Returns the number of rows that a scan reads, if known.
     pub(super) fn scanned_rows(&self) -> Option<u64> {
         self.table.extent(&self.scan_options()).rows
     }
 
-    /// Number of row groups or record batches that a scan reads, each on one thread; 0 for other formats.
+    /// Returns the number of row groups or record batches that a scan reads, each on one thread; 0 for other formats.
     pub(super) fn splits(&self) -> u64 {
         self.table.extent(&self.scan_options()).groups as u64
     }
 
-    /// Bytes that a scan reads.
+    /// Returns the bytes that a scan reads.
     pub(super) fn bytes(&self) -> u64 {
         self.table.extent(&self.scan_options()).bytes
     }
 
-    /// A sentence for the result about row groups that were not read, if there are any.
+    /// Returns a sentence for the result about row groups that were not read, if there are any.
     pub(super) fn notes(&self) -> Vec<String> {
         let Extent { groups, skipped_groups: skipped, .. } = self.table.extent(&self.scan_options());
         let all = groups + skipped;
@@ -159,12 +159,12 @@ impl Rows {
         self.scanned_rows().map(|rows| rows.saturating_mul(self.row_bytes()))
     }
 
-    /// Whether no condition filters rows.
+    /// Returns whether no condition filters rows.
     pub(super) fn is_all(&self) -> bool {
         self.condition.is_none()
     }
 
-    /// Rows that have been read so far.
+    /// Returns the rows that have been read so far.
     pub(super) fn rows_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
@@ -225,7 +225,7 @@ impl Rows {
         Box::new(Transform::new(counted, self.condition.clone(), self.projection.clone()))
     }
 
-    /// As [`Rows::sample`] with a sort's number of rows, and as a phase of the job.
+    /// Like [`Rows::sample`] with a sort's number of rows, and as a phase of the job.
     pub(super) fn splitter_sample(&self, job: &Job, places: &[usize]) -> Result<RecordBatch, Error> {
         let sampling = Meter::start();
         let sample = self.sample(job, places, SAMPLE_ROWS)?;
@@ -265,12 +265,12 @@ impl Rows {
         self.sample(job, places, rows)
     }
 
-    /// Whether rows are taken as they are, without a condition or a projection.
+    /// Returns whether rows are taken as they are, without a condition or a projection.
     pub(super) fn is_plain(&self) -> bool {
         self.condition.is_none() && self.projection.is_none()
     }
 
-    /// Whether expressions replace the columns.
+    /// Returns whether expressions replace the columns.
     pub(super) fn is_projected(&self) -> bool {
         self.projection.is_some()
     }

@@ -76,7 +76,7 @@ fn options(
     Ok(SortOptions { sample, expected_bytes, bytes_max, limit: sort.limit, stable: sort.stable, ..options })
 }
 
-/// Whether a sort with a limit keeps so few rows that each thread has the memory for them (top N).
+/// Returns whether a sort with a limit keeps so few rows that each thread has the memory for them (top N).
 fn keeps_few(job: &Job, rows: &Rows, limit: Option<u64>) -> bool {
     let bytes = limit.map(|limit| collected_rows(limit).saturating_mul(rows.row_bytes()));
     let share = job.io().pool().budget() / TOP_MEMORY_PARTS / job.options().threads.max(1);

@@ -39,12 +39,12 @@ impl Allowance {
         Ok(Allowance { state: Mutex::new(state), share: share + borrowed, borrowed })
     }
 
-    /// Bytes reserved from the start.
+    /// Returns the bytes reserved from the start.
     pub(super) fn share(&self) -> usize {
         self.share
     }
 
-    /// Bytes in use.
+    /// Returns the bytes in use.
     pub(super) fn used(&self) -> usize {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).used
     }

@@ -127,7 +127,7 @@ fn csv_table(files: Vec<(Source, Inferred)>) -> Result<Data, Error> {
 }
 
 impl Format {
-    /// Name of the format in messages.
+    /// Returns the name of the format in messages.
     fn name(self) -> &'static str {
         match self {
             Format::Parquet => "Parquet",

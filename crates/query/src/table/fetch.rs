@@ -262,7 +262,7 @@ impl Fetcher {
         &self.account
     }
 
-    /// Bytes of file data that one worker may hold.
+    /// Returns the bytes of file data that one worker may hold.
     pub(super) fn share(&self) -> usize {
         self.shared.share as usize
     }
@@ -347,8 +347,8 @@ impl Fetcher {
         Ok(Fetched { split, file, bytes, parts: Some(parts) })
     }
 
-    /// The next block of a split that was not abandoned. [`sakiyomi_io::Error::AllHeld`] stands for no block; other
-    /// errors stand for one.
+    /// Returns the next block of a split that was not abandoned. [`sakiyomi_io::Error::AllHeld`] stands for no block;
+    /// other errors stand for one.
     fn block(&mut self) -> Result<Option<Block>, Error> {
         if let Some(block) = self.early.take() {
             return Ok(Some(block));
@@ -368,7 +368,7 @@ fn is_all_held(error: &Error) -> bool {
     matches!(error, Error::Io(sakiyomi_io::Error::AllHeld { .. }))
 }
 
-/// The error of a stream that has failed before.
+/// Returns the error of a stream that has failed before.
 fn ended() -> Error {
     Error::Query("a file cannot be read any more, because an earlier read has failed".into())
 }

@@ -40,7 +40,8 @@ pub(super) fn damaged(path: &Path, how: impl Display) -> Error {
     Error::Table { path: path.to_owned(), reason: format!("the file is damaged: {}", printable(how)) }
 }
 
-/// A decoder's message as part of a sentence: it may contain values of the file, of any length and with any characters.
+/// Returns a decoder's message as part of a sentence: it may contain values of the file, of any length and with any
+/// characters.
 pub(super) fn printable(message: impl Display) -> String {
     let message = message.to_string();
     let mut text = String::new();

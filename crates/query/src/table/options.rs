@@ -99,7 +99,7 @@ const DEFAULT_SCAN_BYTES: usize = 64 << 20;
 const DEFAULT_BLOCK_BYTES: usize = 1 << 20;
 
 impl ScanOptions {
-    /// One ordered stream of `columns` in their stored types: 8,192 rows per batch, 64 MiB, reads of 1 MiB.
+    /// Returns one ordered stream of `columns` in their stored types: 8,192 rows per batch, 64 MiB, reads of 1 MiB.
     #[must_use]
     pub fn new(columns: Vec<usize>) -> ScanOptions {
         ScanOptions {

@@ -139,8 +139,8 @@ pub(super) fn scan(
 }
 
 impl Scan<'_> {
-    /// Bytes that each of `workers` decoders needs beyond its share, and takes from the buffer budget. The budget then has
-    /// fewer bytes for file data.
+    /// Returns the bytes that each of `workers` decoders needs beyond its share, and takes from the buffer budget.
+    /// The budget then has fewer bytes for file data.
     fn page_bytes(&mut self, splits: &[Split], workers: usize) -> Result<usize, Error> {
         let Content::Parquet(files, _) = &self.table.content else { return Ok(0) };
         let (share, whole) = (self.decoder_bytes, self.io_bytes / workers / 2);
@@ -160,7 +160,8 @@ impl Scan<'_> {
         Ok(wanted)
     }
 
-    /// Bytes that each of `workers` decoders can take from the buffer budget, and those left for file data then.
+    /// Returns the bytes that each of `workers` decoders can take from the buffer budget, and those left for file
+    /// data then.
     fn lendable(&self, workers: usize) -> (usize, usize) {
         let pool = self.job.io().pool();
         let part = pool.budget() / LENT_DENOMINATOR;
@@ -170,8 +171,9 @@ impl Scan<'_> {
         ((part * LENT_NUMERATOR).min(free) / workers, io_bytes)
     }
 
-    /// Whether each of `workers` decoders has the memory for the pages of all columns, without any of the buffer budget:
-    /// workers that decode parts of row groups must not leave less to operators, or decode columns in turn.
+    /// Returns whether each of `workers` decoders has the memory for the pages of all columns, without any of the
+    /// buffer budget: workers that decode parts of row groups must not leave less to operators, or decode columns in
+    /// turn.
     fn has_memory(&self, splits: &[Split], workers: usize) -> Result<bool, Error> {
         let Content::Parquet(files, _) = &self.table.content else { return Ok(true) };
         let (share, whole) = (self.decoder_bytes / workers, self.io_bytes / workers / 2);
@@ -180,8 +182,8 @@ impl Scan<'_> {
         Ok(beyond(pages.largest) == 0 && beyond(pages.all) <= self.job.available() / 2 / workers)
     }
 
-    /// The largest number of workers, at most `workers`, for each of which there is memory for the largest pages of a
-    /// column: too many would fail when they decode them. One worker is there always, and may fail.
+    /// Returns the largest number of workers, at most `workers`, for each of which there is memory for the largest
+    /// pages of a column: too many would fail when they decode them. One worker is there always, and may fail.
     fn affordable(&self, splits: &[Split], workers: usize) -> Result<usize, Error> {
         let Content::Parquet(files, _) = &self.table.content else { return Ok(workers) };
         let all = self.decoder_bytes;
@@ -254,7 +256,7 @@ impl Scan<'_> {
         Ok(streams)
     }
 
-    /// The files, and a function that returns the byte ranges of a split's columns.
+    /// Returns the files, and a function that returns the byte ranges of a split's columns.
     fn ranges(&self, divisions: &Arc<Divisions>) -> (Vec<Source>, RangesOf) {
         let (columns, divisions) = (self.columns.clone(), Arc::clone(divisions));
         match &self.table.content {

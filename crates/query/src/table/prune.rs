@@ -15,7 +15,7 @@ use crate::Error;
 use sakiyomi_expression::Expression;
 use sakiyomi_expression::prune::{GroupBounds, Nulls};
 
-/// The row groups or record batches that a scan reads, in order.
+/// Returns the row groups or record batches that a scan reads, in order.
 pub(super) fn selected(table: &Data, options: &ScanOptions) -> Vec<Split> {
     let all = splits(table);
     let (Content::Parquet(files, _), Some(condition)) = (&table.content, &options.condition) else {
@@ -27,7 +27,7 @@ pub(super) fn selected(table: &Data, options: &ScanOptions) -> Vec<Split> {
     all.into_iter().zip(selected).filter_map(|(split, may_select)| may_select.then_some(split)).collect()
 }
 
-/// The part of a table that a scan reads.
+/// Returns the part of a table that a scan reads.
 pub(super) fn extent(table: &Data, options: &ScanOptions) -> Extent {
     let selected = selected(table, options);
     let rows = |split: &Split| match &table.content {
@@ -44,8 +44,8 @@ pub(super) fn extent(table: &Data, options: &ScanOptions) -> Extent {
     }
 }
 
-/// The bounds of the row groups of all files. Columns without a part in the condition have the null type: nulls of
-/// another type take memory.
+/// Returns the bounds of the row groups of all files. Columns without a part in the condition have the null type:
+/// nulls of another type take memory.
 fn bounds(
     table: &Data,
     files: &[ParquetFile],
@@ -86,7 +86,7 @@ fn bounds(
 /// Largest null that is made for each row group without bounds.
 const NULL_MAX_BYTES: i32 = 1024;
 
-/// Whether a null of the type may take many bytes: the file gives its length.
+/// Returns whether a null of the type may take many bytes: the file gives its length.
 fn is_long(data_type: &DataType) -> bool {
     match data_type {
         DataType::FixedSizeBinary(width) => *width > NULL_MAX_BYTES,

@@ -40,7 +40,7 @@ impl Source {
         Ok(Source { path: path.to_owned(), size: file.size(), place: Place::Named(access) })
     }
 
-    /// An unnamed file; errors call it `path`.
+    /// Returns an unnamed file; errors call it `path`.
     pub(super) fn unnamed(path: &Path, file: Arc<IoFile>) -> Source {
         Source { path: path.to_owned(), size: file.size(), place: Place::Unnamed(file) }
     }
@@ -158,7 +158,7 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// The error of opening a file, in the form that read streams use.
+/// Returns the error of opening a file, in the form that read streams use.
 pub(super) fn open_error(path: &Path, source: io::Error) -> Error {
     sakiyomi_io::Error::Open { path: path.to_owned(), source }.into()
 }
@@ -197,7 +197,7 @@ pub(super) fn format_of(path: &Path, head: &[u8], given: Option<Format>) -> Resu
     Err(Error::Table { path: path.to_owned(), reason })
 }
 
-/// Whether `head` can start a text: it has no control characters except tabs and line ends.
+/// Returns whether `head` can start a text: it has no control characters except tabs and line ends.
 fn is_text(head: &[u8]) -> bool {
     head.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\n' | b'\r' | b'\t'))
 }

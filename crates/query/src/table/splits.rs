@@ -9,7 +9,7 @@ use super::fetch::Split;
 use super::options::Representation;
 use super::types::{represented, retyped};
 
-/// The type of each column of a table in a scan.
+/// Returns the type of each column of a table in a scan.
 pub(super) fn scan_fields(table: &Data, representation: Representation) -> Fields {
     let dictionaries: &[bool] = match &table.content {
         Content::Parquet(_, dictionaries) => dictionaries,
@@ -22,14 +22,14 @@ pub(super) fn scan_fields(table: &Data, representation: Representation) -> Field
     fields.collect()
 }
 
-/// The schema of a scan's batches.
+/// Returns the schema of a scan's batches.
 pub(super) fn scan_schema(table: &Data, columns: &[usize], representation: Representation) -> SchemaRef {
     let fields = scan_fields(table, representation);
     let fields: Vec<_> = columns.iter().map(|&column| Arc::clone(&fields[column])).collect();
     Arc::new(Schema::new_with_metadata(fields, table.schema.metadata().clone()))
 }
 
-/// The row groups or record batches of a table, in order; empty for CSV and streams.
+/// Returns the row groups or record batches of a table, in order; empty for CSV and streams.
 pub(super) fn splits(table: &Data) -> Vec<Split> {
     let counts: Vec<usize> = match &table.content {
         Content::Parquet(files, _) => files.iter().map(|file| file.groups.len()).collect(),
@@ -40,12 +40,12 @@ pub(super) fn splits(table: &Data) -> Vec<Split> {
     counts.into_iter().enumerate().flat_map(of_file).collect()
 }
 
-/// Bytes of `columns` in all splits.
+/// Returns the bytes of `columns` in all splits.
 pub(super) fn bytes(table: &Data, columns: &[usize]) -> u64 {
     bytes_of(table, &splits(table), columns)
 }
 
-/// Bytes of `columns` in some splits.
+/// Returns the bytes of `columns` in some splits.
 pub(super) fn bytes_of(table: &Data, splits: &[Split], columns: &[usize]) -> u64 {
     let of_split = |split: &Split| match &table.content {
         Content::Parquet(files, _) => {

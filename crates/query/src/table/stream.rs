@@ -50,7 +50,7 @@ impl Stream {
         Stream::begin(path, open_stream(path)?, options)
     }
 
-    /// As [`Stream::open`], for any reader.
+    /// Like [`Stream::open`], for any reader.
     pub(super) fn begin(
         path: &Path,
         mut rest: Box<dyn Read + Send>,
@@ -84,12 +84,12 @@ impl Stream {
         Ok(SchemaRef::clone(opened.schema()))
     }
 
-    /// All bytes of the stream.
+    /// Returns all bytes of the stream.
     pub(super) fn into_reader(self) -> Box<dyn Read + Send> {
         Box::new(Cursor::new(self.head).chain(self.rest))
     }
 
-    /// The bytes after the header.
+    /// Returns the bytes after the header.
     pub(super) fn into_records(mut self) -> Box<dyn Read + Send> {
         self.head.drain(..self.header_bytes);
         self.into_reader()

@@ -38,7 +38,7 @@ pub(super) fn join(known: &Schema, other: &Schema) -> Result<Schema, String> {
     Ok(Schema::new_with_metadata(fields, known.metadata().clone()))
 }
 
-/// The type of a column in a scan. `is_dictionary`: its strings are dictionary-encoded throughout.
+/// Returns the type of a column in a scan. `is_dictionary`: its strings are dictionary-encoded throughout.
 pub(super) fn represented(stored: &DataType, wanted: Representation, is_dictionary: bool) -> DataType {
     let is_string = matches!(stored, DataType::Utf8 | DataType::Utf8View);
     match stored {
@@ -54,7 +54,7 @@ pub(super) fn represented(stored: &DataType, wanted: Representation, is_dictiona
     }
 }
 
-/// A field with another type.
+/// Returns a field with another type.
 pub(super) fn retyped(field: &Field, data_type: DataType) -> Field {
     field.clone().with_data_type(data_type)
 }

@@ -2,7 +2,7 @@
 
 use sakiyomi_model::Nanos;
 
-use super::{Ended, View};
+use super::{CompletedRequest, View};
 use crate::settings::{Correction, Counted};
 
 /// Largest number of unregulated requests in the device (section 3.2: the queue depth of AHCI).
@@ -65,7 +65,7 @@ impl Allowance {
         self.evidence.fill(Evidence::default());
     }
 
-    pub(super) fn ended(&mut self, now: Nanos, ended: Ended, changes: u64) {
+    pub(super) fn ended(&mut self, now: Nanos, ended: CompletedRequest, changes: u64) {
         if ended.ideal.is_zero() {
             return;
         }
@@ -87,7 +87,7 @@ impl Allowance {
     /// Lowers the allowance if the mean accuracy is significantly too bad. Raises it if the accuracy is significantly
     /// good and the next larger allowance is not known to be too large. An allowance found too large is tried again
     /// after increasing intervals, and immediately when the device has changed.
-    fn weigh(&mut self, now: Nanos, ended: Ended, border: f64, changes: u64) {
+    fn weigh(&mut self, now: Nanos, ended: CompletedRequest, border: f64, changes: u64) {
         if changes != self.changes {
             self.changes = changes;
             self.evidence.fill(Evidence::default());
@@ -117,7 +117,7 @@ impl Allowance {
     }
 }
 
-fn ratio(ended: Ended) -> f64 {
+fn ratio(ended: CompletedRequest) -> f64 {
     ended.took.0 as f64 / ended.ideal.0 as f64
 }
 
@@ -130,7 +130,7 @@ struct Interval {
 }
 
 impl Interval {
-    fn add(&mut self, ended: Ended) {
+    fn add(&mut self, ended: CompletedRequest) {
         self.excess += ended.took.saturating_sub(ended.ideal);
         self.ratios += ratio(ended);
         self.count += 1;

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use sakiyomi_model::Nanos;
 
 use super::allowance::IN_DEVICE_MAX;
-use super::{Ended, View};
+use super::{CompletedRequest, View};
 use crate::presence::Presence;
 use crate::rate::{Levels, Share};
 use crate::service::Service;
@@ -46,7 +46,7 @@ impl Deadline {
         Deadline { margin, most, look_ahead, deviations: 1.0, by_share: BTreeMap::new() }
     }
 
-    pub(super) fn ended(&mut self, ended: Ended) {
+    pub(super) fn ended(&mut self, ended: CompletedRequest) {
         if let Margin::Late(share) = self.margin {
             let off = if ended.late { 1.0 - share } else { -share };
             let here = self.by_share.entry(ended.share).or_insert(self.deviations);
@@ -62,16 +62,16 @@ impl Deadline {
             && self.keeps_deadlines(view, |_| true)
     }
 
-    /// Whether a regulated request may be issued. It is delayed if it would make a request of a faster owner late and
-    /// can afford the delay. It never waits for an idle device, so it is reconsidered after each completion. Between
-    /// equally fast owners nothing would be gained, and throughput lost.
+    /// Returns whether a regulated request may be issued. It is delayed if it would make a request of a faster owner
+    /// late and can afford the delay. It never waits for an idle device, so it is reconsidered after each completion.
+    /// Between equally fast owners nothing would be gained, and throughput lost.
     pub(super) fn admits_regulated(&self, view: &View<'_>, deadline: Nanos, share: Share) -> bool {
         let one = view.service.mean_of_all();
         let end = start(view) + self.drain(share, view.in_device + 1, view.work, view.service);
         view.in_device == 0 || end + one > deadline || self.keeps_deadlines(view, |other| other > share)
     }
 
-    /// Whether the request of an owner that arrives at this moment will be in time.
+    /// Returns whether the request of an owner that arrives at this moment will be in time.
     fn leaves_room(&self, view: &View<'_>) -> bool {
         !self.look_ahead || view.in_device < self.room(view.presence, view.service)
     }
@@ -89,7 +89,7 @@ impl Deadline {
         room
     }
 
-    /// Whether an unregulated request fits beside those of `ahead` owners.
+    /// Returns whether an unregulated request fits beside those of `ahead` owners.
     pub(super) fn keeps(&self, share: Share, ahead: u32, service: &Service) -> bool {
         self.fit(share, service.time_for(share), service) > ahead as usize
     }

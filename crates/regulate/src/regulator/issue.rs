@@ -2,7 +2,7 @@
 
 use sakiyomi_model::{Nanos, RequestId};
 
-use super::request::{Entry, State, Stay};
+use super::request::{DeviceStay, Entry, State};
 use super::{Action, Regulator};
 use crate::gate::View;
 use crate::queue::Turn;
@@ -58,7 +58,7 @@ impl Regulator {
         }
     }
 
-    /// Whether unregulated writes must be on the medium before they end, for the sake of regulated owners.
+    /// Returns whether unregulated writes must be on the medium before they end, for the sake of regulated owners.
     fn forces_writes(&self) -> bool {
         self.writes.are_forced() && self.presence.anybody()
     }
@@ -110,14 +110,15 @@ impl Regulator {
         self.device.overdue += usize::from(overdue);
         let work = self.service.mean(entry.kind);
         self.device.work += work;
-        let stay = Stay { issued: self.now, beside: self.device.len(), work, overdue, cancelled: false };
+        let stay =
+            DeviceStay { issued: self.now, beside: self.device.len(), work, overdue, cancelled: false };
         let state = State::InDevice(stay);
         self.requests.insert(id, Entry { state, ..entry });
         let force = share.is_none() && entry.kind.is_write() && self.forces_writes();
         out.push(Action::Issue { id, force });
     }
 
-    pub(super) fn leave_device(&mut self, entry: &Entry, stay: Stay) {
+    pub(super) fn leave_device(&mut self, entry: &Entry, stay: DeviceStay) {
         match entry.regulated {
             Some(_) => self.device.regulated -= 1,
             None => self.device.others -= 1,
@@ -134,8 +135,9 @@ impl Regulator {
         turn.arrived.saturating_add(self.settings.patience)
     }
 
-    /// Whether a write ended before the medium could have done it, or while the medium was busy with another request.
-    pub(super) fn taken_in(&self, entry: &Entry, stay: Stay, bypassed: bool) -> bool {
+    /// Returns whether a write ended before the medium could have done it, or while the medium was busy with another
+    /// request.
+    pub(super) fn taken_in(&self, entry: &Entry, stay: DeviceStay, bypassed: bool) -> bool {
         let paced =
             matches!(self.settings.gate, GateSettings::Deadline { .. }) && !self.service.serves_several();
         let medium = self.service.mean_of_all();
@@ -143,9 +145,9 @@ impl Regulator {
         paced && entry.kind.is_write() && (soon || bypassed)
     }
 
-    /// Whether a request was done by the device's cache while the mechanism was busy with another: it was issued while
-    /// the mechanism was working, and nothing else has ended since.
-    pub(super) fn bypassed(&self, stay: Stay) -> bool {
+    /// Returns whether a request was done by the device's cache while the mechanism was busy with another: it was
+    /// issued while the mechanism was working, and nothing else has ended since.
+    pub(super) fn bypassed(&self, stay: DeviceStay) -> bool {
         !self.service.serves_several()
             && stay.beside > 1
             && stay.issued > self.device.busy_since

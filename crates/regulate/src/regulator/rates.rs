@@ -3,8 +3,8 @@
 use sakiyomi_model::Nanos;
 
 use super::burst::Bursts;
-use super::kept::Kept;
-use super::member::Member;
+use super::io_times::IoTimeStatistics;
+use super::owner_state::RegulatedOwner;
 use super::request::State;
 use super::{Action, Regulator};
 use crate::rate::{Owner, Rate, Share, Time};
@@ -34,8 +34,8 @@ pub enum RateError {
     },
     /// The formula of section 4.2 leaves no capacity for unregulated requests.
     #[error(
-        "{asked} cannot be kept{}; {}", if *.others { " beside the rates given already" } else { ": no share of the device would remain for others" },
-        best_words(*.best, if *.others { "take back one of those" } else { "ask for less" })
+        "{asked} cannot be kept{}; {}", if *.others { " beside the existing rates" } else { ": no share of the device would remain for others" },
+        best_words(*.best, if *.others { "clear one of those" } else { "request less" })
     )]
     NoRoom {
         /// The requested rate.
@@ -124,7 +124,7 @@ impl Regulator {
             Rate::Percent(_) => self.timed.remove(&owner),
             Rate::Every(_) => self.timed.insert(owner),
         };
-        let new = Member {
+        let new = RegulatedOwner {
             rate,
             share,
             outstanding: 0,
@@ -132,11 +132,14 @@ impl Regulator {
             carry: Nanos::ZERO,
             service: self.service.counted_of_all(),
             bursts: Bursts::default(),
-            kept: Kept::default(),
+            kept: IoTimeStatistics::default(),
         };
         // If the device has been caching writes, the measurements include their time and cannot show harm.
         self.writes.harm(self.now, self.service.mean_of_all());
-        self.members.insert(owner, Member { rate, share, kept: Kept::default(), ..old.unwrap_or(new) });
+        self.members.insert(
+            owner,
+            RegulatedOwner { rate, share, kept: IoTimeStatistics::default(), ..old.unwrap_or(new) },
+        );
         self.presence.think(owner, share, self.now);
         self.gate.owners_changed(&self.levels);
         self.requeue(owner, true);

@@ -3,8 +3,8 @@
 use sakiyomi_model::Nanos;
 
 use super::Regulator;
-use super::kept::Recent;
-use super::member::Member;
+use super::io_times::Recent;
+use super::owner_state::RegulatedOwner;
 use super::request::State;
 use crate::rate::{Owner, Rate};
 
@@ -105,7 +105,7 @@ impl Regulator {
         }
     }
 
-    fn report_of(&self, owner: Owner, member: &Member) -> Report {
+    fn report_of(&self, owner: Owner, member: &RegulatedOwner) -> Report {
         let mut counts = [0; 3];
         for id in self.ids_of(owner) {
             counts[match self.requests[&id].state {

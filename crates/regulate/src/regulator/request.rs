@@ -31,13 +31,13 @@ pub(super) struct Promise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Waiting,
-    InDevice(Stay),
+    InDevice(DeviceStay),
     HeldBack { until: Nanos, outcome: Outcome },
 }
 
 /// The stay of a request in the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stay {
+pub(super) struct DeviceStay {
     pub(super) issued: Nanos,
     /// Requests in the device, including it, when it was issued.
     pub(super) beside: usize,

@@ -30,7 +30,7 @@ impl Bench {
     fn ask(&mut self, now: Nanos, owner: u32) -> RequestId {
         let id = RequestId(self.next_id);
         self.next_id += 1;
-        let ask = Ask { id, owner: Owner(owner), op: Op::Read, size: Bytes(4096) };
+        let ask = ArrivingRequest { id, owner: Owner(owner), op: Op::Read, size: Bytes(4096) };
         self.regulator.arrive(now, ask, &mut self.out);
         self.act();
         id
@@ -86,7 +86,11 @@ fn answers_that_arrive_late_are_made_up_for_and_told() {
             regulator.set_rate_anyway(now, Owner(1), rate, &mut out);
         }
         let (id, arrived) = (RequestId(number), now);
-        regulator.arrive(now, Ask { id, owner: Owner(1), op: Op::Read, size: Bytes(4096) }, &mut out);
+        regulator.arrive(
+            now,
+            ArrivingRequest { id, owner: Owner(1), op: Op::Read, size: Bytes(4096) },
+            &mut out,
+        );
         now += Nanos(5_000_000);
         regulator.device_done(now, id, Outcome::Done, &mut out);
         while let Some(at) = regulator.wake_at() {
@@ -197,7 +201,7 @@ fn a_rate_without_room_is_refused_with_the_best_that_has_room() {
     bench.rate(1, 30);
     let asked = Percent::new(60).unwrap();
     let error = bench.regulator.set_rate(Nanos::ZERO, Owner(2), asked, &mut bench.out).unwrap_err();
-    assert_eq!(error.to_string(), "60 % cannot be kept beside the rates given already; 50 % can");
+    assert_eq!(error.to_string(), "60 % cannot be kept beside the existing rates; 50 % can");
     assert!(bench.regulator.report(Owner(2)).is_none());
     bench.rate(2, 60);
     assert!(bench.regulator.report(Owner(2)).is_some_and(|report| report.best_effort));
@@ -227,7 +231,7 @@ fn a_rate_by_time_without_room_is_refused_with_the_shortest_that_has_room() {
     );
     set(1, Rate::Every(MS * 20)).unwrap();
     let error = set(2, Percent::new(40).unwrap().into()).unwrap_err().to_string();
-    assert_eq!(error, "40 % cannot be kept beside the rates given already; 33 % can");
+    assert_eq!(error, "40 % cannot be kept beside the existing rates; 33 % can");
     assert!(set(2, Rate::Every(Nanos::ZERO)).is_err());
 }
 
@@ -438,7 +442,7 @@ fn writes_are_forced_from_the_beginning_of_a_rate_where_the_device_has_been_taki
         next_id += 1;
         let id = RequestId(next_id);
         let mut out = Vec::new();
-        regulator.arrive(now, Ask { id, owner: Owner(owner), op, size: Bytes(4096) }, &mut out);
+        regulator.arrive(now, ArrivingRequest { id, owner: Owner(owner), op, size: Bytes(4096) }, &mut out);
         let [Action::Issue { force, .. }] = out[..] else { panic!("{out:?}") };
         now += took;
         regulator.device_done(now, id, Outcome::Done, &mut out);

@@ -35,7 +35,7 @@ const RETRY_MIN_IOS: u32 = 1 << 17;
 const RETRY_MAX_IOS: u32 = 1 << 23;
 
 impl Writes {
-    /// Whether an unregulated write must be on the medium before it ends.
+    /// Returns whether an unregulated write must be on the medium before it ends.
     pub(super) fn are_forced(&self) -> bool {
         self.forced
     }
@@ -45,7 +45,7 @@ impl Writes {
         self.taken_in = Some(now);
     }
 
-    /// Whether the device may still hold cached writes.
+    /// Returns whether the device may still hold cached writes.
     pub(super) fn may_be_left(&self, now: Nanos) -> bool {
         self.taken_in.is_some_and(|at| now.saturating_sub(at) < CACHED_WRITE_MAX_AGE)
     }

@@ -35,7 +35,7 @@ impl Mean {
         self.count == 0
     }
 
-    /// Whether it is based on at least `count` values.
+    /// Returns whether it is based on at least `count` values.
     pub(super) fn has(&self, count: u32) -> bool {
         self.count >= count
     }

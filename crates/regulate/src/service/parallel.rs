@@ -69,7 +69,7 @@ impl Parallel {
         self.product += (product.min(PRODUCT_MAX) - self.product) / f64::from(self.pairs);
     }
 
-    /// Whether the device serves requests in parallel; `None` while unknown.
+    /// Returns whether the device serves requests in parallel; `None` while unknown.
     pub(super) fn serves_several(&self) -> Option<bool> {
         let known = self.pairs >= PAIRS_MIN;
         match self.product {

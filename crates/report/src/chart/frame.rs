@@ -88,7 +88,7 @@ pub(crate) struct Frame {
     pub(crate) beside: Vec<String>,
 }
 
-/// The same chart in its two widths.
+/// A chart in its two widths.
 pub(crate) struct Drawing {
     pub(crate) wide: String,
     pub(crate) narrow: String,

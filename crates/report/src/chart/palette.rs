@@ -39,7 +39,7 @@ pub(crate) const READ_SEEK: Colour = VERMILLION;
 pub(crate) const READ_NEAR_MISS_SEEK: Colour = ORANGE;
 pub(crate) const WRITE_SEEK: Colour = GREEN;
 pub(crate) const READ_DATA: Colour = Colour(0xF0, 0xB8, 0x8F);
-/// The same if it is the only color, and must be visible.
+/// Color of reads if it is the only color, and must be visible.
 pub(crate) const READ: Colour = SKY;
 pub(crate) const WRITE_DATA: Colour = Colour(0x8F, 0xD3, 0xBE);
 pub(crate) const IDLE: Colour = Colour(0xDD, 0xDF, 0xE2);

@@ -229,7 +229,7 @@ fn provenance(name: &str, run: &Run) -> Markup {
 fn glossary(words: &[(&str, &str)]) -> Markup {
     html! {
         section.glossary {
-            h2 { "What the words mean" }
+            h2 { "Glossary" }
             dl {
                 @for (word, meaning) in words {
                     div { dt { (word) } dd { (meaning) } }

@@ -18,7 +18,7 @@ pub fn stream(result: &StreamRunResult) -> String {
     family(
         &mut text,
         "stream_plan_changes",
-        "Changes of the plan, of the last thousand events.",
+        "Changes of the plan among the last thousand events.",
         [(&*pipeline, changes)],
     );
     for (name, help, figure) in SNAPSHOTS {
@@ -37,10 +37,8 @@ fn figures<T>(text: &mut String, figures: &[Figure<T>], items: &[T], label: impl
 }
 
 const SNAPSHOTS: &[Figure<StreamSnapshots>] = &[
-    ("stream_snapshots_total", "Snapshots that were written.", |snapshots| Some(snapshots.taken as f64)),
-    ("stream_snapshots_failed_total", "Snapshots that were not taken or not written.", |snapshots| {
-        Some(snapshots.failed as f64)
-    }),
+    ("stream_snapshots_total", "Snapshots written.", |snapshots| Some(snapshots.taken as f64)),
+    ("stream_snapshots_failed_total", "Snapshots that failed.", |snapshots| Some(snapshots.failed as f64)),
     ("stream_snapshot_size_bytes", "Size of the last snapshot.", |snapshots| {
         (snapshots.taken > 0).then_some(snapshots.last_bytes as f64)
     }),
@@ -55,7 +53,9 @@ const SNAPSHOTS: &[Figure<StreamSnapshots>] = &[
 const SOURCE: &[Figure<StreamSource>] = &[
     ("stream_source_records_total", "Records that the source emitted.", |source| Some(source.records as f64)),
     ("stream_source_bad_total", "Records that could not be read.", |source| Some(source.bad as f64)),
-    ("stream_source_late_total", "Records that came after the watermark.", |source| Some(source.late as f64)),
+    ("stream_source_late_total", "Records that arrived after the watermark.", |source| {
+        Some(source.late as f64)
+    }),
     ("stream_source_shed_total", "Records that were dropped under overload.", |source| {
         Some(source.shed as f64)
     }),
@@ -70,7 +70,7 @@ const OPERATOR: &[Figure<StreamOperator>] = &[
     }),
     (
         "stream_operator_late_total",
-        "Records that came after their window, and keys that were forgotten.",
+        "Records that arrived after their window had closed, and evicted keys.",
         |operator| Some(operator.late as f64),
     ),
     ("stream_operator_busy_seconds_total", "Time in the operator, estimated.", |operator| {

@@ -167,7 +167,8 @@ impl Present for IorateResult {
 
     fn verdict(&self) -> Vec<Finding> {
         let finding = |sentence| Finding { sentences: vec![sentence], ..Finding::default() };
-        let nobody = self.owners.is_empty().then(|| finding("Nobody has a rate here.".to_owned()));
+        let nobody =
+            self.owners.is_empty().then(|| finding("No process has a rate on this mount.".to_owned()));
         let bypass = self.device.bypass.as_ref().map(IorateBypass::describe);
         let device = self.device.describe().map(finding).into_iter();
         device
@@ -212,7 +213,7 @@ impl IorateDevice {
             service => write!(is, "an I/O takes {}", duration(service)),
         };
         if self.parallel_ratio > 1.05 {
-            let _ = write!(is, ", {} side by side", times(self.parallel_ratio));
+            let _ = write!(is, ", {} in parallel", times(self.parallel_ratio));
         }
         let _ = write!(is, "; allowance {}, policy {}", self.allowance, one_line(&self.policy));
         let mut does = String::new();
@@ -238,7 +239,7 @@ impl IorateBypass {
     #[must_use]
     pub fn describe(&self) -> String {
         format!(
-            "BYPASSED: {} requests/s ({}) reach {} past the mount; no rate can be kept",
+            "BYPASSED: {} requests/s ({}) to {} bypass the mount; no rate can be guaranteed",
             per_second(self.requests_per_s),
             whole_percent(self.share_ratio),
             one_line(&self.device)
@@ -276,7 +277,7 @@ pub(crate) fn owners(owners: &[IorateOwner]) -> Table {
         .figure("queue", |owner| Value::Count(owner.unanswered))
         .spare(3)
         .emphasis(|owner| if owner.is_off() { Emphasis::Off } else { Emphasis::None })
-        .legend(if best_effort { "* cannot be kept always; kept as far as possible" } else { "" })
+        .legend(if best_effort { "* best effort: without a guarantee" } else { "" })
         .table()
 }
 

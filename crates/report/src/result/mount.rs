@@ -62,7 +62,7 @@ impl Present for MountResult {
     }
 
     fn settings(&self) -> Vec<Fact> {
-        let drive = self.drive.as_deref().unwrap_or("none: the files' own speed");
+        let drive = self.drive.as_deref().unwrap_or("none: the speed of the files");
         let trace = self.recorded.map(|records| format!("{} records", count(records)));
         [
             Fact::new("Directory", self.directory.as_str()),
@@ -121,7 +121,7 @@ fn verdict(result: &MountResult) -> Vec<String> {
     )];
     if result.accesses > 0 {
         sentences.push(format!(
-            "An access takes {} on average, and 99 % of them take no more than {}.",
+            "An access takes {} on average; 99 % take at most {}.",
             duration(result.response_ns.mean),
             duration(result.response_ns.p99)
         ));

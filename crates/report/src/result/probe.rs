@@ -145,7 +145,7 @@ pub enum ProbeVerdict {
 pub struct ProbeChoice {
     /// The target's name.
     pub target: String,
-    /// As [`ProbeCase::op`].
+    /// Like [`ProbeCase::op`].
     #[serde(default)]
     pub op: String,
     /// Bypassing the page cache.

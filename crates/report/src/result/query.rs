@@ -254,7 +254,7 @@ impl QueryResult {
         let hidden = self.output_rows.saturating_sub(rows.rows.len() as u64);
         let legend = match hidden {
             0 => String::new(),
-            hidden => format!("and {}; -o FILE writes all of them", plural(hidden, "more row")),
+            hidden => format!("and {}; -o FILE writes all rows", plural(hidden, "more row")),
         };
         Some(Section::Table(Table {
             name: "rows".to_owned(),

@@ -98,7 +98,7 @@ pub struct ReproducedCurve {
 }
 
 impl ReproducedFigure {
-    /// Whether it is simulated and agrees with the published figure. A published bound has no tolerance.
+    /// Returns whether it is simulated and agrees with the published figure. A published bound has no tolerance.
     #[must_use]
     pub fn agrees(&self) -> bool {
         let is_bound = matches!(self.relation.as_str(), "at least" | "at most" | "more than");
@@ -182,7 +182,7 @@ fn furthest(paper: &ReproducedPaper) -> Option<String> {
     let value = worst.simulated?.median;
     let unit = if worst.unit == "ratio" { "" } else { worst.unit.as_str() };
     let text = format!(
-        "The greatest deviation: {}, published {} {unit}, here {} {unit}",
+        "Largest deviation: {}, published {} {unit}, simulated {} {unit}",
         worst.what,
         worst.published_text(),
         worst.number(value)

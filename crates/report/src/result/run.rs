@@ -137,7 +137,7 @@ impl Present for RunResult {
     fn sections(&self) -> Vec<Section> {
         let table = Rows::new("files", "Files", &self.readings)
             .text("file", |reading| reading.name.as_str())
-            .text("left alone, because", |reading| reading.idle.map_or("", RunReason::describe))
+            .text("not prefetched, because", |reading| reading.idle.map_or("", RunReason::describe))
             .figure("files", |reading| Value::Count(reading.files))
             .figure("read", |reading| Value::Size(reading.read_bytes))
             .figure("read ahead", |reading| Value::Size(reading.prefetched_bytes))
@@ -178,16 +178,14 @@ impl RunReason {
     /// Describes it as a clause.
     fn describe(self) -> &'static str {
         match self {
-            RunReason::Resident => "the files were in memory already; there is nothing to gain",
-            RunReason::DoesNotWait => {
-                "the program does not wait for I/O; what the kernel reads ahead suffices"
-            }
-            RunReason::NotSequential => "the files are not read from their beginning to their end",
+            RunReason::Resident => "the files were in memory already",
+            RunReason::DoesNotWait => "the program does not wait for I/O; the kernel's read-ahead suffices",
+            RunReason::NotSequential => "the files are not read sequentially",
             RunReason::IoBound => {
-                "the storage takes so much longer than the program that reading ahead makes it no faster"
+                "the storage is so much slower than the program that prefetching gains nothing"
             }
-            RunReason::NoMemory => "there is not enough memory to read ahead into",
-            RunReason::Refused => "the system does not allow these files to be read ahead",
+            RunReason::NoMemory => "there is not enough memory to prefetch into",
+            RunReason::Refused => "the system does not allow these files to be prefetched",
         }
     }
 }

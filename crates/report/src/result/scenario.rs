@@ -44,7 +44,7 @@ pub struct ScenarioPoint {
     pub limit_bytes: Option<u64>,
     /// Time in nanoseconds from the beginning until the last program has ended.
     pub elapsed_ns: u64,
-    /// The same without prefetching.
+    /// Elapsed time without prefetching, in nanoseconds.
     pub plain_elapsed_ns: u64,
     /// Elapsed time without prefetching over that with it, less one.
     pub speedup_ratio: f64,

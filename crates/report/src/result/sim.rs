@@ -329,7 +329,7 @@ impl HostQueue {
             Fact::time("mean wait", self.wait_mean_ns),
             Fact::time("longest wait", self.wait_max_ns),
             Fact::count("most commands waiting", self.backlog_max),
-            Fact::count("late because it was full", self.held_back),
+            Fact::count("delayed because it was full", self.held_back),
         ];
         Group::new("Host's queue", facts.map(|fact| fact.aim(Aim::Low)))
     }

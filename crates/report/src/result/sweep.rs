@@ -142,7 +142,7 @@ impl Present for SweepResult {
 
     fn sections(&self) -> Vec<Section> {
         let limits = self.limits().into_iter().map(SweepLimit::describe);
-        let limits = Notes::plain("Settings that do not act as they are written", limits);
+        let limits = Notes::plain("Settings that are limited by others", limits);
         vec![self.table(), limits]
     }
 
@@ -190,32 +190,34 @@ impl SweepResult {
 fn verdict(result: &SweepResult) -> Vec<String> {
     let front: Vec<&SweepPoint> = result.points.iter().filter(|point| point.undominated).collect();
     let Some(first) = front.first() else {
-        return vec!["No settings were tried.".to_owned()];
+        return vec!["No settings were simulated.".to_owned()];
     };
     let are = if front.len() == 1 { "is" } else { "are" };
     let mut sentences =
         vec![format!("{} of {} combinations {are} undominated.", front.len(), result.points.len())];
     match result.repeated() {
         0 => {}
-        1 => sentences.push("One combination comes to the same drive as an earlier one.".to_owned()),
-        more => sentences.push(format!("{more} combinations come to the same drive as an earlier one.")),
+        1 => sentences.push("One combination has the same effective drive as an earlier one.".to_owned()),
+        more => {
+            sentences.push(format!("{more} combinations have the same effective drive as an earlier one."))
+        }
     }
     let hits =
         front.iter().fold(first, |best, point| if point.hit_ratio > best.hit_ratio { point } else { best });
     let mean = front.iter().min_by_key(|point| point.response_mean_ns).unwrap_or(first);
     let worst = front.iter().min_by_key(|point| point.response_max_ns).unwrap_or(first);
     sentences.push(format!(
-        "The highest hit rate, {}, is that of {}.",
+        "The highest hit rate is {}, with {}.",
         percent(hits.hit_ratio),
         point_name(hits)
     ));
     sentences.push(format!(
-        "The shortest mean response, {}, is that of {}.",
+        "The shortest mean response is {}, with {}.",
         duration(mean.response_mean_ns),
         point_name(mean)
     ));
     sentences.push(format!(
-        "The shortest worst response, {}, is that of {}.",
+        "The shortest worst response is {}, with {}.",
         duration(worst.response_max_ns),
         point_name(worst)
     ));

@@ -108,11 +108,11 @@ impl Present for TopResult {
             .map(|bypass| format!("{}, {} of all requests", bypass.device, percent(bypass.share_ratio)));
         [
             Fact::new("Device", device.name.as_str()),
-            Fact::time("One I/O takes it", device.service_ns),
+            Fact::time("Service time", device.service_ns),
             Fact::new("Policy", format!("{}, allowance {}", device.policy, device.allowance)),
         ]
         .into_iter()
-        .chain(bypass.map(|bypass| Fact::new("Past the mount", bypass)))
+        .chain(bypass.map(|bypass| Fact::new("Bypass", bypass)))
         .collect()
     }
 
@@ -132,7 +132,7 @@ impl Present for TopResult {
 /// Returns sentences about a regulated device.
 fn verdict(result: &TopResult) -> Vec<String> {
     let (Some(first), Some(last)) = (result.windows.first(), result.windows.last()) else {
-        return vec!["The device did no I/O between two looks.".to_owned()];
+        return vec!["The device did no I/O between two updates.".to_owned()];
     };
     let elapsed_ns = last.end_ns.saturating_sub(first.start_ns);
     let requests = result.windows.iter().fold(0, |sum: u64, window| sum.saturating_add(window.requests));
@@ -156,7 +156,7 @@ const SENTENCE_OWNERS_MAX: usize = 4;
 fn accuracy(owner: &IorateOwner) -> Option<String> {
     let ratio = owner.accuracy_ratio?;
     Some(format!(
-        "The last I/Os of {} take {ratio:.3} times their ideal time, {} of {} were late.",
+        "The last I/Os of {} took {ratio:.3} times their ideal time; {} of {} were late.",
         owner.name,
         count(owner.late),
         count(owner.ios)

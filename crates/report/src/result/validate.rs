@@ -206,8 +206,8 @@ impl Present for ValidateResult {
                 ("anchored", &self.anchored.simulated_response_ns),
             ]),
             self.distances(),
-            self.requests("freely replayed", "Single requests, freely replayed", &self.free),
-            self.requests("anchored", "Single requests, anchored", &self.anchored),
+            self.requests("free replay", "Single requests, free replay", &self.free),
+            self.requests("anchored", "Single requests, anchored replay", &self.anchored),
         ];
         sections.extend(self.labels.as_ref().map(Labels::table));
         sections
@@ -234,7 +234,8 @@ impl ValidateResult {
         ];
         let both = measures.map(|(name, of)| (name, of(&self.free), of(&self.anchored)));
         let coherence = Value::Number(self.spindle_coherence, 2);
-        let coherence = ("spindle's phase foretold (1 always, 0 by chance)", Value::Nothing, coherence);
+        let coherence =
+            ("prediction of the spindle's phase (1 exact, 0 by chance)", Value::Nothing, coherence);
         Rows::new("distance", "Distance of the distributions", both.into_iter().chain([coherence]))
             .text("", |row| row.0)
             .figure("free", |row| row.1.clone())
@@ -272,15 +273,15 @@ impl Labels {
     fn table(&self) -> Section {
         let measures: [Measure<LabelAgreement>; 7] = [
             ("agreement", |of| Value::ExactShare(of.agreement_ratio)),
-            ("hits met", |of| Value::Count(of.hits_as_hits)),
-            ("hits taken for misses", |of| Value::Count(of.hits_as_misses)),
-            ("misses taken for hits", |of| Value::Count(of.misses_as_hits)),
-            ("misses met", |of| Value::Count(of.misses_as_misses)),
+            ("hits predicted as hits", |of| Value::Count(of.hits_as_hits)),
+            ("hits predicted as misses", |of| Value::Count(of.hits_as_misses)),
+            ("misses predicted as hits", |of| Value::Count(of.misses_as_hits)),
+            ("misses predicted as misses", |of| Value::Count(of.misses_as_misses)),
             ("median error of hits", |of| Value::Time(of.hit_error_ns.median)),
             ("median error of misses", |of| Value::Time(of.miss_error_ns.median)),
         ];
         let baseline = |name| (name == "agreement").then_some(self.baseline_agreement_ratio);
-        Rows::new("labels", "Reads as the drive labelled them", measures)
+        Rows::new("labels", "Reads by the drive's own labels", measures)
             .text("", |&(name, _)| name)
             .figure("free", |(_, of)| of(&self.free))
             .figure("anchored", |(_, of)| of(&self.anchored))
@@ -292,26 +293,26 @@ impl Labels {
 /// Returns sentences about a validation.
 fn verdict(result: &ValidateResult) -> Vec<String> {
     if result.judged == 0 {
-        return vec!["No request was judged.".to_owned()];
+        return vec!["No request was compared.".to_owned()];
     }
     let (free, anchored) = (&result.free, &result.anchored);
     let mut sentences = vec![
         format!(
-            "The distribution of the simulated times is {} of the measured mean away, freely replayed, and {} \
-             anchored.",
+            "The distributions of simulated and measured times differ by {} of the measured mean in the \
+             free replay, and by {} in the anchored one.",
             percent(free.rms_ratio),
             percent(anchored.rms_ratio)
         ),
         format!(
-            "Half of the requests are within {} of their measured time, anchored within {}.",
+            "Half of the requests are within {} of their measured time in the free replay, and within {} in the anchored one.",
             duration(free.request_error_ns.median),
             duration(anchored.request_error_ns.median)
         ),
     ];
     if let Some(labels) = &result.labels {
         sentences.push(format!(
-            "On hit or miss the simulation agrees with the drive in {} of the reads, where the rule that a hit starts \
-             at the end of the last read agrees in {}.",
+            "The simulation predicts hit or miss correctly for {} of the reads; the rule that a hit \
+             starts at the end of the previous read does so for {}.",
             percent_exact(labels.anchored.agreement_ratio),
             percent_exact(labels.baseline_agreement_ratio)
         ));
@@ -326,10 +327,10 @@ fn judged(result: &ValidateResult) -> String {
     let until = result.until_ns.map(|until| format!("before {}", duration(until)));
     let bounds: Vec<String> = from.into_iter().chain(until).collect();
     if bounds.is_empty() {
-        return format!("{} requests judged", count(result.judged));
+        return format!("{} requests compared", count(result.judged));
     }
     let (judged, all) = (count(result.judged), count(result.requests));
-    format!("{judged} of {all} requests judged: issued {}", bounds.join(" and "))
+    format!("{judged} of {all} requests compared: issued {}", bounds.join(" and "))
 }
 
 /// Returns the name of a kind of request.

@@ -29,7 +29,7 @@ pub fn iorate_owner(owner: &IorateOwner) -> String {
     let name = if owner.name.is_empty() { String::new() } else { format!(" ({})", one_line(&owner.name)) };
     let mut text = match &owner.target {
         IorateTarget::Process { pid } => format!("process {pid}{name}: "),
-        IorateTarget::Tree { pid } => format!("process {pid}{name} and all that it starts: "),
+        IorateTarget::Tree { pid } => format!("process {pid}{name} with its descendants: "),
         IorateTarget::Group { path } => format!("control group {}: ", one_line(path)),
     };
     let mut parts = vec![owner.rate().unwrap_or_else(|| "no rate".to_owned())];

@@ -28,7 +28,7 @@ pub fn top(result: &IorateResult, window: Window, colour: bool) -> Vec<String> {
     lines.extend(result.device.bypass.as_ref().map(|bypass| paint(RED, &bypass.describe())));
     lines.push(String::new());
     if result.owners.is_empty() {
-        lines.push(cut("Nobody uses it.", window.columns));
+        lines.push(cut("No process uses the device.", window.columns));
     } else {
         // Excluding the header.
         let room = window.rows.saturating_sub(lines.len() + 1);

@@ -257,19 +257,19 @@ fn a_page_of_two_thousand_chunks_stays_small() {
 #[test]
 fn nothing_at_all_is_a_page_too() {
     let empty = Document::new(Run::default(), SimResult::default());
-    assert!(page(&empty).contains("No command was counted."));
+    assert!(page(&empty).contains("No command completed."));
     assert!(compared(&empty, &empty).contains("nothing to compare"));
     assert!(page(&Document::new(Run::default(), SweepResult::default())).contains("No settings"));
     let nothing = Document::new(Run::default(), ValidateResult::default());
-    assert!(page(&nothing).contains("No request was judged."));
+    assert!(page(&nothing).contains("No request was compared."));
     let nothing = Document::new(Run::default(), ProbeResult::default());
     assert!(page(&nothing).contains("No method was measured."));
     let nothing = Document::new(Run::default(), RunResult::default());
-    assert!(page(&nothing).contains("no file large enough was read"));
+    assert!(page(&nothing).contains("the program read no file that is large enough"));
     let nothing = Document::new(Run::default(), MountResult::default());
     assert!(page(&nothing).replace('\u{a0}', " ").contains("0 accesses in"));
     let nothing = Document::new(Run::default(), TopResult::default());
-    assert!(page(&nothing).contains("did no I/O between two looks"));
+    assert!(page(&nothing).contains("did no I/O between two updates"));
 }
 
 proptest! {

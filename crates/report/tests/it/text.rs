@@ -176,7 +176,7 @@ fn points_of_one_drive_are_marked_with_what_limits_them() {
     let text = shown(&document, plain);
     let row = text.lines().find(|line| line.contains("512KiB")).unwrap();
     assert!(row.trim_end().ends_with("256KiB"), "{text}");
-    assert!(text.contains("One combination comes to the same drive as an earlier one."), "{text}");
+    assert!(text.contains("One combination has the same effective drive as an earlier one."), "{text}");
     let told = "cache.read_ahead.max = 512KiB acts as 256KiB: cache.size and cache.segments.count limit it";
     assert!(text.contains(told), "{text}");
     let page = sakiyomi_report::html::render(&document.report(), &document.charts());

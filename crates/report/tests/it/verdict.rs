@@ -37,9 +37,9 @@ fn an_empty_result_has_a_verdict() {
         findings[0].sentences.join(" ")
     };
     let empty = Document::new(Run::default(), SimResult::default());
-    assert_eq!(only(&|| SimResult::default().verdict()), "No command was counted.");
+    assert_eq!(only(&|| SimResult::default().verdict()), "No command completed.");
     assert!(sentences(&Comparison { a: &empty, b: &empty })[0].contains("nothing to compare"));
-    assert_eq!(only(&|| SweepResult::default().verdict()), "No settings were tried.");
-    assert_eq!(only(&|| ValidateResult::default().verdict()), "No request was judged.");
+    assert_eq!(only(&|| SweepResult::default().verdict()), "No settings were simulated.");
+    assert_eq!(only(&|| ValidateResult::default().verdict()), "No request was compared.");
     assert_eq!(only(&|| ProbeResult::default().verdict()), "No method was measured.");
 }

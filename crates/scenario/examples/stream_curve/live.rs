@@ -49,7 +49,7 @@ pub(crate) const P99_ERROR_MAX: f64 = 0.25;
 /// Costs on this machine, in nanoseconds.
 #[derive(Debug)]
 struct Costs {
-    /// Of each operator of the stream, with what the runtime needs for it.
+    /// Service time of each operator of the stream, with the cost of the runtime.
     services_ns: Vec<f64>,
     hop: Hop,
 }

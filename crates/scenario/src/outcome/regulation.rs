@@ -13,11 +13,11 @@ pub struct Regulation {
     /// Maximum duration of an I/O of a program without a rate.
     pub longest_other: Nanos,
     /// Programs with a rate.
-    pub owners: Vec<Kept>,
+    pub owners: Vec<RateAccuracy>,
     /// Allowance: number of requests permitted in the device.
     pub allowance: Allowance,
     /// Mechanism that determined it.
-    pub decided_by: Decided,
+    pub decided_by: AllowanceSource,
     /// Allowance of the formula (section 4.2); rates by time are converted with the device's final mean service time.
     pub formula: u32,
     /// Number of regulated I/Os of the whole run.
@@ -28,7 +28,7 @@ pub struct Regulation {
 
 /// Mechanisms that determine the number of requests permitted in the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decided {
+pub enum AllowanceSource {
     /// A given number.
     Fixed,
     /// The formula.
@@ -43,7 +43,7 @@ pub enum Decided {
 
 /// Accuracy of one program's I/O times in the measured time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kept {
+pub struct RateAccuracy {
     /// Name of the program.
     pub name: String,
     /// Requested rate.
@@ -107,8 +107,8 @@ impl Regulation {
         let first = *runs.first()?;
         let time = |of: &dyn Fn(&Regulation) -> Nanos| Nanos(median(runs.iter().map(|run| of(run).0)));
         let owners = first.owners.iter().enumerate().map(|(index, owner)| {
-            let all: Vec<&Kept> = runs.iter().filter_map(|run| run.owners.get(index)).collect();
-            Kept::medians(owner, &all)
+            let all: Vec<&RateAccuracy> = runs.iter().filter_map(|run| run.owners.get(index)).collect();
+            RateAccuracy::medians(owner, &all)
         });
         Some(Regulation {
             measured: time(&|run| run.measured),
@@ -128,11 +128,11 @@ impl Regulation {
     }
 }
 
-impl Kept {
-    fn medians(first: &Kept, runs: &[&Kept]) -> Kept {
-        let figure = |of: fn(&Kept) -> f64| median_f64(runs.iter().map(|run| of(run)));
+impl RateAccuracy {
+    fn medians(first: &RateAccuracy, runs: &[&RateAccuracy]) -> RateAccuracy {
+        let figure = |of: fn(&RateAccuracy) -> f64| median_f64(runs.iter().map(|run| of(run)));
         let pauses: Vec<f64> = runs.iter().filter_map(|run| run.after_pause).collect();
-        Kept {
+        RateAccuracy {
             ios: median(runs.iter().map(|run| run.ios)),
             accuracy: figure(|run| run.accuracy),
             cov: figure(|run| run.cov),
@@ -180,7 +180,7 @@ mod tests {
             measured: Nanos::SECOND,
             iops,
             longest_other: Nanos(7),
-            owners: vec![Kept {
+            owners: vec![RateAccuracy {
                 name: "p".to_owned(),
                 rate: Rate::Every(Nanos::MILLISECOND * 40),
                 ios: 5,
@@ -194,7 +194,7 @@ mod tests {
                 quantiles: Vec::new(),
             }],
             allowance: Allowance { reached, ..Allowance::default() },
-            decided_by: Decided::Corrected,
+            decided_by: AllowanceSource::Corrected,
             formula: 4,
             regulated_ios: 5,
             reached: vec![reached],

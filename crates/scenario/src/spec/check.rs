@@ -66,15 +66,11 @@ impl Scenario {
                 share(memory.dirty_background) && memory.dirty_background <= memory.dirty,
                 "between 0 and memory.dirty",
             ),
-            ("memory.dirty_period", memory.dirty_period > Nanos::ZERO, "longer than nothing"),
+            ("memory.dirty_period", memory.dirty_period > Nanos::ZERO, "more than 0"),
             ("memory.write_batch", memory.write_batch.0 >= page, "at least one page"),
             ("prefetch.step", self.prefetch.step.0 > 0, "at least one byte"),
             ("prefetch.call", self.prefetch.call.0 > 0, "at least one byte"),
-            (
-                "prefetch.limit",
-                self.prefetch.limit != Distance::Fixed(Bytes(0)),
-                "more than nothing; or write `off`",
-            ),
+            ("prefetch.limit", self.prefetch.limit != Distance::Fixed(Bytes(0)), "more than 0, or `off`"),
         ];
         if let Some((key, _, problem)) = rules.into_iter().find(|(_, holds, _)| !holds) {
             return Err(impossible(key, problem));
@@ -141,7 +137,7 @@ impl ProcessSpec {
             ),
             ("size", self.size.0 > 0, "at least one byte"),
             ("call", self.call.0 > 0 && self.call.0 <= 1 << 30, "between one byte and 1GiB"),
-            ("compute", self.compute.is_none_or(|rate| rate.0 >= 1000), "at least 1kB a second"),
+            ("compute", self.compute.is_none_or(|rate| rate.0 >= 1000), "at least 1kB per second"),
             ("output_ratio", (0.0..=100.0).contains(&self.output_ratio), "between 0 and 100"),
             ("think", self.think <= day, "a day at most"),
             ("start", self.start <= day, "a day at most"),
@@ -194,7 +190,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_key_and_what_to_do() {
-        assert_eq!(error(&[("process.p.compute", "10")]), "process.0.compute: at least 1kB a second");
+        assert_eq!(error(&[("process.p.compute", "10")]), "process.0.compute: at least 1kB per second");
         assert!(error(&[("prefetch.limit", "much")]).contains("or `auto`, or `off`"));
         assert!(
             error(&[("memory.sice", "1GiB")])
@@ -220,6 +216,6 @@ mod tests {
         );
         let impossible =
             Scenario::from_toml(&format!("{LEAST}\ncompute = 10\n"), "x.toml").unwrap_err().to_string();
-        assert_eq!(impossible, "x.toml:7: process.0.compute: at least 1kB a second");
+        assert_eq!(impossible, "x.toml:7: process.0.compute: at least 1kB per second");
     }
 }

@@ -6,9 +6,9 @@ use toml::{Table, Value};
 
 use super::{Scenario, SpecError};
 
-/// What stands before a key of the drive itself, which has dots of its own.
+/// Prefix of a key of the drive itself, which contains dots.
 const DRIVE: &str = "drive.set.";
-/// What stands before a group of keys that are set together.
+/// Prefix of a group of keys that are set together.
 const CASE: &str = "case.";
 
 impl Scenario {
@@ -26,7 +26,7 @@ impl Scenario {
         })
     }
 
-    /// The experiment as TOML; reads back to the same one.
+    /// Returns the experiment as TOML; reads back to the same one.
     #[must_use]
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("an experiment is plain data")
@@ -78,7 +78,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// The place that `key` names; whether there is such a key is found out when the table is read back.
+    /// Returns the place that `key` names; whether there is such a key is found out when the table is read back.
     fn place<'a>(&self, table: &'a mut Table, key: &str) -> Result<&'a mut Value, String> {
         let (parents, leaf) = key.rsplit_once('.').unwrap_or(("", key));
         let mut at = table;

@@ -133,8 +133,8 @@ impl JobSpec {
                 "with `blocks` 1048576 parts under way at most",
             ),
             ("threads", self.threads > 0, "at least 1"),
-            ("compute", rate(self.compute), "at least 1kB a second"),
-            ("copy", rate(self.copy), "at least 1kB a second"),
+            ("compute", rate(self.compute), "at least 1kB per second"),
+            ("copy", rate(self.copy), "at least 1kB per second"),
             ("runs", (1..=1000).contains(&self.runs), "between 1 and 1000"),
             ("start", self.start <= day, "a day at most"),
             (

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SpecError;
 use super::error::impossible;
-use crate::outcome::Decided;
+use crate::outcome::AllowanceSource;
 
 /// Regulation policies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,13 +146,13 @@ impl RegulateSpec {
     }
 
     /// Returns the mechanism that determines the allowance, for the results.
-    pub(crate) fn decided_by(&self) -> Decided {
+    pub(crate) fn decided_by(&self) -> AllowanceSource {
         match self.allowance() {
-            AllowanceChoice::Off => Decided::Deadlines,
-            AllowanceChoice::Formula => Decided::Formula,
-            AllowanceChoice::Corrected => Decided::Corrected,
-            AllowanceChoice::BothWays => Decided::BothWays,
-            AllowanceChoice::Fixed(_) => Decided::Fixed,
+            AllowanceChoice::Off => AllowanceSource::Deadlines,
+            AllowanceChoice::Formula => AllowanceSource::Formula,
+            AllowanceChoice::Corrected => AllowanceSource::Corrected,
+            AllowanceChoice::BothWays => AllowanceSource::BothWays,
+            AllowanceChoice::Fixed(_) => AllowanceSource::Fixed,
         }
     }
 
@@ -203,9 +203,8 @@ impl RegulateSpec {
         /// Range of queue depths: AHCI has 32 command slots.
         const DEVICE_DEPTHS: std::ops::RangeInclusive<u32> = 1..=32;
         let is_off = self.allowance() == AllowanceChoice::Off;
-        let no_deadlines = "an allowance leaves no choice here; set regulate.allowance=off for deadlines";
-        let no_allowance =
-            "deadlines have no allowance that this could be about; set regulate.allowance, or leave it out";
+        let no_deadlines = "an allowance excludes deadlines; set regulate.allowance=off for deadlines";
+        let no_allowance = "this key applies to an allowance, and deadlines have none; set regulate.allowance, or remove the key";
         let is_unused = |is_given: bool, is_used: bool| is_used || !is_given;
         let fits = |margin: MarginChoice| match margin.0 {
             Margin::Late(share) => share > 0.0 && share <= 0.5,
@@ -244,11 +243,11 @@ impl RegulateSpec {
                 }),
                 "last 1 to 65536, adaptive 32 to 65536 I/Os",
             ),
-            ("patience", self.patience.is_none_or(|time| time > Nanos::ZERO), "longer than nothing"),
+            ("patience", self.patience.is_none_or(|time| time > Nanos::ZERO), "more than 0"),
             (
                 "release",
                 self.release.is_none_or(|release| release.0 != Some(Nanos::ZERO)),
-                "longer than nothing; or write `off`",
+                "more than 0, or `off`",
             ),
         ];
         match rules.into_iter().find(|(_, holds, _)| !holds) {
@@ -260,7 +259,7 @@ impl RegulateSpec {
 
 /// A value that is a number or a string in TOML.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a whole number, or text in quotes")]
+#[serde(untagged, expecting = "expected an integer, or text in quotes")]
 enum Text {
     Number(u64),
     Text(String),
@@ -304,7 +303,9 @@ impl FromStr for AllowanceChoice {
         let named = ALLOWANCES.iter().find(|(name, _)| *name == text).map(|(_, choice)| *choice);
         let fixed = || text.parse().map(AllowanceChoice::Fixed);
         named.map_or_else(fixed, Ok).map_err(|_| {
-            format!("`{text}` is no allowance; write `formula`, `corrected`, `both-ways`, `off`, or a number")
+            format!(
+                "`{text}` is not an allowance; write `formula`, `corrected`, `both-ways`, `off`, or a number"
+            )
         })
     }
 }
@@ -330,7 +331,7 @@ impl FromStr for MarginChoice {
             Some(("flat", factor)) => Margin::Flat(factor),
             _ => {
                 return Err(format!(
-                    "`{text}` is no margin; write it like `late=0.04`, `deviations=1.5` or `flat=1.4`"
+                    "`{text}` is not a margin; write it like `late=0.04`, `deviations=1.5` or `flat=1.4`"
                 ));
             }
         };
@@ -377,7 +378,7 @@ impl FromStr for WindowChoice {
         match parts {
             Some(("last", ios)) => Ok(WindowChoice(Window::Last(ios))),
             Some(("adaptive", ios)) => Ok(WindowChoice(Window::Adaptive(ios))),
-            _ => Err(format!("`{text}` is no window; write it like `last=10` or `adaptive=256`")),
+            _ => Err(format!("`{text}` is not a window; write it like `last=10` or `adaptive=256`")),
         }
     }
 }
@@ -454,12 +455,12 @@ mod tests {
             ("allowance = 'much'", "write `formula`, `corrected`, `both-ways`, `off`, or a number"),
             ("allowance = 33", "regulate.allowance: 1 to 32 requests"),
             ("policy = 'thesis'\nmargin = 'late=0.1'", "set regulate.allowance=off for deadlines"),
-            ("accuracy = 1.2", "regulate.accuracy: deadlines have no allowance"),
+            ("accuracy = 1.2", "regulate.accuracy: this key applies to an allowance"),
             ("margin = 'late=0'", "regulate.margin: late more than 0"),
             ("margin = '4'", "write it like `late=0.04`"),
             ("window = 'last=0'", "regulate.window: last 1"),
             ("release = 'soon'", "or `off`"),
-            ("release = '0s'", "regulate.release: longer than nothing"),
+            ("release = '0s'", "regulate.release: more than 0"),
             ("depth = 0", "regulate.depth: 1 to 32"),
             ("polisy = 'ours'", "regulate.polisy: there is no such key; did you mean regulate.policy?"),
         ] {

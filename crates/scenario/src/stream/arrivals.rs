@@ -28,7 +28,7 @@ pub enum Spacing {
 }
 
 impl Spacing {
-    /// Index of dispersion of the number of tuples in a long window: variance over mean.
+    /// Returns the index of dispersion of the number of tuples in a long window: variance over mean.
     #[must_use]
     pub fn dispersion(&self) -> f64 {
         match *self {
@@ -78,7 +78,7 @@ pub enum ArrivalPattern {
 }
 
 impl ArrivalPattern {
-    /// One rate from the beginning on.
+    /// Returns one rate from the beginning on.
     #[must_use]
     pub fn steady(rate_per_s: f64, spacing: Spacing) -> ArrivalPattern {
         ArrivalPattern::steps(&[(Nanos::ZERO, rate_per_s)], spacing)
@@ -145,12 +145,12 @@ pub(super) struct Generator {
 }
 
 impl Generator {
-    /// Of a pattern that was checked, up to a time, exclusive.
+    /// Returns a generator of a checked pattern, up to a time, exclusive.
     pub(super) fn new(pattern: &ArrivalPattern, until_ps: u64, random: Random) -> Generator {
         Generator { pattern: pattern.clone(), random, index: 0, units: 0.0, until_ps }
     }
 
-    /// The time of the next tuple; [`NEVER_PS`] after the last one.
+    /// Returns the time of the next tuple; [`NEVER_PS`] after the last one.
     pub(super) fn next(&mut self) -> u64 {
         let at_ps = match &self.pattern {
             ArrivalPattern::Times(times) => {
@@ -179,7 +179,8 @@ impl Generator {
 }
 
 impl RatePiece {
-    /// When so many units have passed, in seconds; or the units of the whole piece if it has fewer.
+    /// Returns the time at which this number of units has passed, in seconds; or the units of the whole piece
+    /// if it has fewer.
     fn time_of(&self, units: f64, length_s: f64) -> Result<f64, f64> {
         let (rate, slope) = (self.rate_per_s, self.slope_per_s2);
         let length_s = if slope < 0.0 { length_s.min(-rate / slope) } else { length_s };

@@ -1,6 +1,6 @@
 //! The state of a stream, and what happens next.
 //!
-//! Nothing is queued that could become out of date: each core, input and plan says when it wants to go on, and the earliest
+//! Nothing is queued that could become out of date: each core, input and plan says when it wants to continue, and the earliest
 //! is next. There are at most some tens of them.
 
 mod burst;
@@ -91,7 +91,7 @@ impl Core {
 struct Input {
     channel: usize,
     generator: Generator,
-    /// The same times, for the number of arrivals until now.
+    /// A second generator of these times, for the number of arrivals until now.
     meter: Generator,
     metered_ps: u64,
     /// The next tuple, which is meant to arrive then.
@@ -145,7 +145,7 @@ pub(super) struct Engine<'a> {
     share_ends: Vec<Vec<f64>>,
     // The state.
     cores: Vec<Core>,
-    /// When each core wants to go on.
+    /// When each core wants to continue.
     next_ps: Vec<u64>,
     /// By channel and core.
     rings: Vec<Vec<Ring>>,
@@ -178,7 +178,7 @@ pub(super) struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    /// Of a stream that was checked.
+    /// Returns the engine of a checked stream.
     pub(super) fn new(spec: &StreamSpec<'a>) -> Engine<'a> {
         let StreamSpec { pipeline, topology, settings, .. } = spec;
         let (edges, operators) = (pipeline.edges().len(), pipeline.operators().len());
@@ -256,12 +256,12 @@ impl<'a> Engine<'a> {
         engine
     }
 
-    /// When it wants to go on; [`NEVER_PS`] at the end, and while only reads are awaited.
+    /// Returns when it wants to continue; [`NEVER_PS`] at the end, and while only reads are awaited.
     pub(super) fn next_event(&self) -> u64 {
         self.earliest().0
     }
 
-    /// Whether nothing is left to be done.
+    /// Returns whether nothing is left to be done.
     pub(super) fn is_done(&self) -> bool {
         self.next_event() == NEVER_PS && self.reads.is_empty() && self.reads_in_flight == 0
     }
@@ -290,7 +290,7 @@ impl<'a> Engine<'a> {
         if is_over { (NEVER_PS, Next::Control) } else { earliest }
     }
 
-    /// Whether no tuple is left or will come.
+    /// Returns whether no tuple is left or will come.
     fn has_ended(&self) -> bool {
         self.inputs.iter().all(|input| input.next_ps == NEVER_PS)
             && self.reads.is_empty()
@@ -319,7 +319,7 @@ impl<'a> Engine<'a> {
         true
     }
 
-    /// The first read that is wanted; its time may be later than now.
+    /// Returns the first read that is wanted; its time may be later than now.
     pub(super) fn next_read(&self) -> Option<&ReadRequest> {
         self.reads.iter().min_by_key(|read| (read.at_ps, read.operator, read.number))
     }
@@ -350,7 +350,7 @@ impl<'a> Engine<'a> {
         self.edges + self.operators + operator
     }
 
-    /// The only core of an operator without replicas.
+    /// Returns the only core of an operator without replicas.
     fn core_of(&self, operator: usize) -> usize {
         self.placement.groups[self.group_of[operator]].cores[0]
     }
@@ -376,8 +376,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The channels from which a core may take a tuple, the first one; none if it may from none. While a look-up waits
-    /// for another one to be done, it takes the results of look-ups.
+    /// Returns the channels from which a core may take a tuple, the first one; none if it may from none. While a
+    /// look-up waits for another one to be done, it takes the results of look-ups.
     fn takes(&self, core: usize) -> Option<usize> {
         let Core { is_paused, is_closed, .. } = self.cores[core];
         let results = self.edges + self.operators;
@@ -393,7 +393,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// The stalls of a core, the last one first.
+/// Returns the stalls of a core, the last one first.
 fn stalls(spec: &StreamSpec<'_>, core: usize) -> Vec<(u64, u64)> {
     let of_core = spec.stalls.iter().filter(|stall| stall.core == core);
     let mut stalls: Vec<(u64, u64)> = of_core

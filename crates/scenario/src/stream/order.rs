@@ -1,4 +1,4 @@
-//! The order of tuples of a replicated group: outputs go on in the order in which their inputs came, whichever replica was
+//! The order of tuples of a replicated group: outputs continue in the order in which their inputs came, whichever replica was
 //! the first to be done.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -45,17 +45,17 @@ impl Order {
         self.first + self.tickets.len() as u64 - 1
     }
 
-    /// Whether outputs of a ticket have to wait for others.
+    /// Returns whether outputs of a ticket have to wait for others.
     pub(super) fn is_valid(&self, ticket: u64) -> bool {
         ticket != NO_TICKET && ticket >= self.first
     }
 
-    /// Number of outputs of a core that wait.
+    /// Returns the number of outputs of a core that wait.
     pub(super) fn pending(&self, core: usize) -> usize {
         self.pending.get(&core).map_or(0, VecDeque::len)
     }
 
-    /// Whether outputs of any core wait.
+    /// Returns whether outputs of any core wait.
     pub(super) fn has_pending(&self) -> bool {
         self.pending.values().any(|outputs| !outputs.is_empty())
     }
@@ -73,7 +73,7 @@ impl Order {
         }
     }
 
-    /// The next output in order, unless its tuple is not done; tickets without outputs are dropped.
+    /// Returns the next output in order, unless its tuple is not done; tickets without outputs are dropped.
     pub(super) fn next(&mut self) -> Option<Output> {
         while let Some(&(core, is_done)) = self.tickets.front() {
             let front = self.pending.get(&core).and_then(|outputs| outputs.front());

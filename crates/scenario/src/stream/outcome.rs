@@ -85,7 +85,7 @@ pub struct StreamOutcome {
     pub elapsed: Nanos,
     /// Latencies of all results that count.
     pub latency: LatencyFigures,
-    /// The same by operator that emits results.
+    /// Latencies by operator that emits results.
     pub sinks: Vec<(usize, LatencyFigures)>,
     /// Figures over time.
     pub intervals: Vec<IntervalFigures>,
@@ -131,7 +131,7 @@ impl StreamOutcome {
 /// Digits of latencies that are kept.
 const LATENCY_DIGITS: u8 = 3;
 
-/// Longest latency that is told from longer ones: that of a tuple which waits for a week, the longest input.
+/// Longest latency that is distinguished from longer ones: that of a tuple which waits for a week, the longest input.
 const LATENCY_MAX_NS: u64 = 7 * 86_400 * 1_000_000_000;
 
 /// Collects latencies.

@@ -23,7 +23,7 @@ impl Random {
         self.0.next_u64() % bound
     }
 
-    /// A whole number whose mean is `mean`: one of the two next to it.
+    /// Returns a whole number whose mean is `mean`: one of the two next to it.
     pub(super) fn rounded(&mut self, mean: f64) -> u64 {
         let whole = mean.floor();
         let part = mean - whole;

@@ -22,7 +22,7 @@ pub(super) struct Entry {
 /// The tuple need not be put in order with others.
 pub(super) const NO_TICKET: u64 = u64::MAX;
 
-/// Work that goes on when a ring has room.
+/// Work that continues when a ring has room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiter {
     /// A core with outputs.

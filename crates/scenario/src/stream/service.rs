@@ -20,7 +20,7 @@ pub enum Service {
         /// The squared coefficient of variation: 0 if constant, 1 if exponential.
         scv: f64,
     },
-    /// As measured: times, each with the number of tuples that took it.
+    /// Measured times, each with the number of tuples that took it.
     Measured {
         /// Times and counts, of which one at least is above 0.
         bins: Vec<(f64, u64)>,
@@ -28,7 +28,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// An exponential time.
+    /// Returns an exponential time.
     #[must_use]
     pub fn exponential(mean_ns: f64) -> Service {
         Service::Moments { mean_ns, scv: 1.0 }

@@ -19,7 +19,7 @@ pub enum OverloadPolicy {
     Shed,
 }
 
-/// An operator that looks each tuple up in a file, without waiting: the core goes on with other tuples, and results keep
+/// An operator that looks each tuple up in a file, without waiting: the core continues with other tuples, and results keep
 /// the order of the tuples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LookUp {
@@ -73,7 +73,7 @@ pub struct StreamSettings {
 const RING_SLOTS: usize = 1024;
 
 impl StreamSettings {
-    /// A run that measures from a tenth of its length on, of cores that spin.
+    /// Returns a run that measures from a tenth of its length on, of cores that spin.
     #[must_use]
     pub fn new(until: Nanos, seed: u64) -> StreamSettings {
         StreamSettings {
@@ -131,7 +131,7 @@ pub struct StreamSpec<'a> {
 }
 
 impl<'a> StreamSpec<'a> {
-    /// A stream whose tuples enter at operator 0, on a placement that does not change.
+    /// Returns a stream whose tuples enter at operator 0, on a placement that does not change.
     #[must_use]
     pub fn new(
         pipeline: &'a Pipeline,

@@ -9,17 +9,17 @@ pub(super) const NEVER_PS: u64 = u64::MAX;
 /// Picoseconds of a nanosecond.
 const NANOSECOND_PS: u64 = 1000;
 
-/// The nearest number of picoseconds to `ns`; negative values and NaN become zero.
+/// Returns the nearest number of picoseconds to `ns`; negative values and NaN become zero.
 pub(super) fn ps(ns: f64) -> u64 {
     (ns * NANOSECOND_PS as f64).round() as u64
 }
 
-/// A time in picoseconds; the latest that there is if it is later.
+/// Returns a time in picoseconds; the latest that there is if it is later.
 pub(super) fn of_nanos(time: Nanos) -> u64 {
     time.0.saturating_mul(NANOSECOND_PS)
 }
 
-/// The first nanosecond that is not before a time in picoseconds.
+/// Returns the first nanosecond that is not before a time in picoseconds.
 pub(super) fn to_nanos(ps: u64) -> Nanos {
     Nanos(ps.div_ceil(NANOSECOND_PS))
 }

@@ -59,7 +59,7 @@ impl<'a> StreamWorkload<'a> {
         }
     }
 
-    /// The figures, after the experiment.
+    /// Returns the figures, after the experiment.
     #[must_use]
     pub fn outcome(self) -> StreamOutcome {
         self.engine.outcome()
@@ -82,7 +82,7 @@ impl<'a> StreamWorkload<'a> {
         }
     }
 
-    /// The read that is due, as the action of its thread.
+    /// Returns the read that is due, as the action of its thread.
     fn read(&mut self, now_ps: u64) -> Option<(ThreadIndex, Action)> {
         let read = *self.engine.next_read().filter(|read| read.at_ps <= now_ps)?;
         let file = self.look_ups.iter().position(|look_up| look_up.0 == read.operator)?;

@@ -2,7 +2,7 @@
 
 use super::World;
 use super::pages::Reader;
-use super::thread::{Call, Doing, Thread};
+use super::thread::{Call, Thread, ThreadState};
 use crate::cache::FileId;
 use crate::cores::Burst;
 use crate::workload::{Action, FileIndex, ThreadIndex};
@@ -32,7 +32,7 @@ impl World<'_> {
             Action::ReadDirect { file, at, length } => {
                 let file = self.range(thread, file, at, at + length);
                 let requests = self.read_direct(thread, file, at, length);
-                self.threads[thread].now_at(now, Doing::ReadingDirect { file, at, length, requests });
+                self.threads[thread].now_at(now, ThreadState::ReadingDirect { file, at, length, requests });
                 None
             }
             Action::Touch { file, at, end } => {
@@ -44,7 +44,7 @@ impl World<'_> {
                 self.write(file, at, at + length);
                 self.threads[thread].written_bytes += length;
                 if self.write_back.is_full() {
-                    self.threads[thread].now_at(now, Doing::Throttled { length });
+                    self.threads[thread].now_at(now, ThreadState::Throttled { length });
                     return None;
                 }
                 Some(length)
@@ -54,12 +54,12 @@ impl World<'_> {
                 let from = from.map(|ThreadIndex(from)| self.workloads[workload].threads.0 + from);
                 let hops = self.cores.run(now, thread, Burst { time, is_urgent, core, from });
                 let Some(hops) = hops else { return Some(0) };
-                self.threads[thread].now_at(now, Doing::Computing { time, hops });
+                self.threads[thread].now_at(now, ThreadState::Computing { time, hops });
                 None
             }
             Action::Pause { length } => {
                 let thread = &mut self.threads[thread];
-                thread.now_at(now, Doing::Sleeping(now + length));
+                thread.now_at(now, ThreadState::Sleeping(now + length));
                 self.workloads[thread.workload].sleeps(now + length);
                 None
             }
@@ -84,20 +84,20 @@ impl World<'_> {
     /// Continues what a thread waits for. Returns the number of bytes transferred if the wait has ended.
     pub(super) fn resumed(&mut self, thread: usize) -> Option<u64> {
         match self.threads[thread].doing {
-            Doing::Reading => self.read_on(thread, self.threads[thread].reader),
-            Doing::ReadingDirect { file, at, length, requests: 0 } => {
+            ThreadState::Reading => self.read_on(thread, self.threads[thread].reader),
+            ThreadState::ReadingDirect { file, at, length, requests: 0 } => {
                 self.files[file.0].call_ended(at + length, length);
                 Some(length)
             }
-            Doing::Touching { file, at, end } => self.touch_from(thread, file, at, end),
-            Doing::Throttled { length } if !self.write_back.is_full() => Some(length),
+            ThreadState::Touching { file, at, end } => self.touch_from(thread, file, at, end),
+            ThreadState::Throttled { length } if !self.write_back.is_full() => Some(length),
             _ => None,
         }
     }
 
     /// Records the end of one of a thread's requests that bypass the page cache.
     pub(super) fn direct_ended(&mut self, thread: usize) {
-        if let Doing::ReadingDirect { file, requests, .. } = &mut self.threads[thread].doing {
+        if let ThreadState::ReadingDirect { file, requests, .. } = &mut self.threads[thread].doing {
             *requests -= 1;
             let file = *file;
             self.read_ended(file);
@@ -157,8 +157,8 @@ impl World<'_> {
         let thread = &mut self.threads[thread];
         thread.reader = reader;
         if !has_come {
-            if thread.doing == Doing::Nothing {
-                thread.now_at(self.now, Doing::Reading);
+            if thread.doing == ThreadState::Nothing {
+                thread.now_at(self.now, ThreadState::Reading);
             }
             return None;
         }
@@ -178,8 +178,8 @@ impl World<'_> {
             return Some(((page + pages) * self.page_bytes).min(end) - at);
         }
         let thread = &mut self.threads[thread];
-        if thread.doing == Doing::Nothing {
-            thread.now_at(self.now, Doing::Touching { file, at, end });
+        if thread.doing == ThreadState::Nothing {
+            thread.now_at(self.now, ThreadState::Touching { file, at, end });
         }
         None
     }

@@ -26,7 +26,7 @@ pub fn run(scenario: &Scenario, drive: Option<&DriveSpec>, repetition: u32) -> R
 /// Runs an experiment with further workloads, which are added after its programs and jobs.
 ///
 /// # Errors
-/// As [`run`].
+/// Returns the errors of [`run`].
 ///
 /// # Panics
 /// If a workload violates the contract of [`Workload`]: an action for a thread that is busy or does not exist, a file

@@ -16,7 +16,7 @@ use crate::cache::FileId;
 use crate::file::File;
 use crate::outcome::Distances;
 use crate::readahead::{ReadAhead, Window};
-use crate::spec::How;
+use crate::spec::PrefetchMethod;
 
 /// Minimum sleep between two polls, each of which costs some microseconds of CPU time.
 const SLEEP_MIN: Nanos = Nanos(50_000);
@@ -122,7 +122,7 @@ impl World<'_> {
             tick => Nanos((self.now.0 / tick + 2) * tick),
         };
         // A single thread that reads does not poll meanwhile.
-        let reads = self.prefetch.how == How::Read && fetcher.under_way.is_some();
+        let reads = self.prefetch.how == PrefetchMethod::Read && fetcher.under_way.is_some();
         // Without exact timers the sleep is as short as possible, independent of the controller's request.
         let wanted = if tick > 0 { earliest } else { wake.max(earliest) };
         fetcher.wake = (!reads).then_some(wanted);
@@ -196,8 +196,8 @@ impl World<'_> {
                 fetcher.under_way = Some((range, start));
             }
             let is_done = match self.prefetch.how {
-                How::Read => self.fetch_by_reading(file),
-                How::Readahead => self.fetch_by_asking(file),
+                PrefetchMethod::Read => self.fetch_by_reading(file),
+                PrefetchMethod::Readahead => self.fetch_by_asking(file),
             };
             if !is_done {
                 return;
@@ -210,7 +210,7 @@ impl World<'_> {
         let Some(fetcher) = &mut self.fetchers[file.0] else { return };
         let (id, thread) = (fetcher.id, fetcher.thread);
         let Some((range, _)) = fetcher.under_way.take() else { return };
-        if self.prefetch.how == How::Read {
+        if self.prefetch.how == PrefetchMethod::Read {
             // The thread compares the positions after each step, and sleeps only if it is far enough ahead.
             self.tell_progress(file, id, thread);
         }

@@ -9,7 +9,7 @@ use crate::workload::Completed;
 
 /// State of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum ThreadState {
     Nothing,
     /// Sleeping until the given time.
     Sleeping(Nanos),
@@ -39,11 +39,14 @@ pub(super) enum Doing {
     },
 }
 
-impl Doing {
+impl ThreadState {
     fn waits_for_io(self) -> bool {
         matches!(
             self,
-            Doing::Reading | Doing::ReadingDirect { .. } | Doing::Touching { .. } | Doing::Throttled { .. }
+            ThreadState::Reading
+                | ThreadState::ReadingDirect { .. }
+                | ThreadState::Touching { .. }
+                | ThreadState::Throttled { .. }
         )
     }
 }
@@ -52,7 +55,7 @@ impl Doing {
 pub(super) struct Thread {
     pub(super) workload: usize,
     pub(super) is_urgent: bool,
-    pub(super) doing: Doing,
+    pub(super) doing: ThreadState,
     /// Time since which it has been in this state.
     since: Nanos,
     /// Its current or last read call.
@@ -81,7 +84,7 @@ impl Thread {
         Thread {
             workload,
             is_urgent,
-            doing: Doing::Nothing,
+            doing: ThreadState::Nothing,
             since: Nanos::ZERO,
             reader: Reader::new(FileId(0), false),
             call: Call::default(),
@@ -98,7 +101,7 @@ impl Thread {
     /// Returns when its sleep ends.
     pub(super) fn next_event(&self) -> Option<Nanos> {
         match self.doing {
-            Doing::Sleeping(until) => Some(until),
+            ThreadState::Sleeping(until) => Some(until),
             _ => None,
         }
     }
@@ -111,11 +114,11 @@ impl Thread {
 
     /// Returns how many bytes of a file are left in the call in which it waits.
     pub(super) fn wants(&self, file: FileId) -> Option<u64> {
-        let is_waiting = self.doing == Doing::Reading && self.reader.file == file;
+        let is_waiting = self.doing == ThreadState::Reading && self.reader.file == file;
         is_waiting.then(|| self.call.end.saturating_sub(self.call.at))
     }
 
-    pub(super) fn now_at(&mut self, now: Nanos, doing: Doing) {
+    pub(super) fn now_at(&mut self, now: Nanos, doing: ThreadState) {
         (self.doing, self.since) = (doing, now);
     }
 
@@ -123,33 +126,33 @@ impl Thread {
     pub(super) fn account(&mut self, now: Nanos) -> Completed {
         let mut completed = Completed::default();
         // Most actions complete at once.
-        if self.doing == Doing::Nothing {
+        if self.doing == ThreadState::Nothing {
             return completed;
         }
         let took = now - self.since;
         match self.doing {
-            Doing::Nothing => {}
-            Doing::Sleeping(_) => {
+            ThreadState::Nothing => {}
+            ThreadState::Sleeping(_) => {
                 self.slept += took;
                 completed.slept = took;
             }
-            Doing::Computing { time, hops } => {
+            ThreadState::Computing { time, hops } => {
                 (completed.computed, completed.hops) = (time, hops);
                 completed.queued = took.saturating_sub(time + hops);
                 self.ran += time + hops;
                 self.hops += hops;
                 self.queued += completed.queued;
             }
-            Doing::Reading | Doing::ReadingDirect { .. } | Doing::Touching { .. } => {
+            ThreadState::Reading | ThreadState::ReadingDirect { .. } | ThreadState::Touching { .. } => {
                 self.waited_read += took;
                 completed.waited = took;
             }
-            Doing::Throttled { .. } => {
+            ThreadState::Throttled { .. } => {
                 self.waited_write += took;
                 completed.waited = took;
             }
         }
-        self.now_at(now, Doing::Nothing);
+        self.now_at(now, ThreadState::Nothing);
         completed
     }
 }
@@ -160,7 +163,7 @@ impl World<'_> {
         let left = self.cores.left(self.now, index);
         let thread = &self.threads[index];
         match thread.doing {
-            Doing::Computing { time, hops } => thread.ran + (time + hops).saturating_sub(left),
+            ThreadState::Computing { time, hops } => thread.ran + (time + hops).saturating_sub(left),
             _ => thread.ran,
         }
     }

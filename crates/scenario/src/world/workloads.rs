@@ -5,7 +5,7 @@ use sakiyomi_model::Nanos;
 use sakiyomi_regulate::Owner;
 
 use super::World;
-use super::thread::{Doing, Thread};
+use super::thread::{Thread, ThreadState};
 use crate::cache::FileId;
 use crate::outcome::WorkloadOutcome;
 use crate::workload::{Action, Completed, Setup, ThreadIndex, View, Workload};
@@ -133,7 +133,7 @@ impl World<'_> {
             };
             let thread = state.threads.0 + thread;
             assert!(
-                thread < state.threads.1 && self.threads[thread].doing == Doing::Nothing,
+                thread < state.threads.1 && self.threads[thread].doing == ThreadState::Nothing,
                 "workload {} gave an action to a thread that is busy or not its own",
                 state.setup.name
             );
@@ -141,7 +141,7 @@ impl World<'_> {
         }
         let state = &self.workloads[index];
         let (first, end) = state.threads;
-        let is_stuck = || self.threads[first..end].iter().all(|thread| thread.doing == Doing::Nothing);
+        let is_stuck = || self.threads[first..end].iter().all(|thread| thread.doing == ThreadState::Nothing);
         assert!(
             state.is_done() || state.next.is_some() || !is_stuck(),
             "workload {} has not ended and waits for nothing",
@@ -185,7 +185,7 @@ impl World<'_> {
     pub(super) fn end(&mut self, index: usize) {
         let state = &mut self.workloads[index];
         let (first, end) = state.threads;
-        let is_idle = |thread: &Thread| thread.doing == Doing::Nothing;
+        let is_idle = |thread: &Thread| thread.doing == ThreadState::Nothing;
         assert!(self.threads[first..end].iter().all(is_idle), "a workload ended with a thread still busy");
         state.end = Some(self.now);
         let (first, end) = state.files;

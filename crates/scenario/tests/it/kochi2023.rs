@@ -7,7 +7,7 @@ use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::{DriveSpec, builtin};
 use sakiyomi_model::{Device, Extent, Lba, Nanos, Op, Request, RequestId, Sectors, StreamId};
 use sakiyomi_regulate::{Owner, Percent, Policy, RegulatedDevice, Settings, Timing};
-use sakiyomi_scenario::{Decided, Outcome, Regulation, RunError, Scenario, run};
+use sakiyomi_scenario::{AllowanceSource, Outcome, Regulation, RunError, Scenario, run};
 
 const PROGRAMS: u32 = 10;
 const FILE: u64 = 2 << 30;
@@ -158,7 +158,7 @@ fn the_same_seed_gives_the_same_outcome_and_another_one_another() {
 fn the_formula_misses_where_the_drive_reorders_and_the_correction_settles_below_it() {
     let long = ("process.target.reads", "2000");
     let formula = regulation(&[("regulate.policy", "formula"), long]);
-    assert_eq!((formula.decided_by, formula.formula), (Decided::Formula, 4));
+    assert_eq!((formula.decided_by, formula.formula), (AllowanceSource::Formula, 4));
     assert_eq!((formula.allowance.course.as_slice(), formula.allowance.reached), ([(0, 4)].as_slice(), 4));
     assert!(formula.owners[0].accuracy > 1.1, "{}", formula.owners[0].accuracy);
     // Figures 6.3 and 6.6: on PC2 at 20 % from 4 to 3, with good accuracy.
@@ -194,7 +194,7 @@ fn ours_is_exact_and_constant() {
             (kept.accuracy - 1.0).abs() <= 0.03 && kept.cov <= 0.06 && kept.p99 <= 1.2,
             "{rate} %: {kept:?}"
         );
-        assert_eq!(ours.decided_by, Decided::Deadlines);
+        assert_eq!(ours.decided_by, AllowanceSource::Deadlines);
     }
 }
 

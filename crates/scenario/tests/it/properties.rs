@@ -6,7 +6,8 @@ use proptest::test_runner::{RngSeed, TestRunner};
 use sakiyomi_drive::spec::builtin;
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_scenario::spec::{
-    Access, Back, Distance, DriveChoice, How, MemorySpec, Pause, PrefetchSpec, ProcessSpec, RunSpec,
+    Access, Distance, DriveChoice, MemorySpec, Pause, PrefetchMethod, PrefetchSpec, ProcessSpec, RunSpec,
+    SeekBack,
 };
 use sakiyomi_scenario::{Outcome, Scenario, run};
 
@@ -63,7 +64,7 @@ fn any_process() -> impl Strategy<Value = ProcessSpec> {
     let pause = (size(64 * KIB, 16 * MIB), 0u64..300)
         .prop_map(|(every, length)| Pause { every, length: Nanos(length * MILLISECOND) });
     let back = (size(MIB, 16 * MIB), 0.1..0.9f64)
-        .prop_map(|(every, share)| Back { every, by: Bytes((every.0 as f64 * share) as u64) });
+        .prop_map(|(every, share)| SeekBack { every, by: Bytes((every.0 as f64 * share) as u64) });
     (
         (size(4 * KIB, 64 * MIB), size(512, MIB), prop::option::of(size(1_000_000, 1_000_000_000))),
         (prop::option::weighted(0.3, pause), prop::option::weighted(0.2, back)),
@@ -115,7 +116,8 @@ pub(crate) fn any_scenario() -> impl Strategy<Value = Scenario> {
     })
 }
 
-/// The same programs in every run, unless PROPTEST_RNG_SEED is set: the goal is that no program at all is harmed, and
+/// All runs have equal programs, unless PROPTEST_RNG_SEED is set: the goal is that no program at all is
+/// harmed, and
 /// [`programs_that_were_harmed`] lists the exceptions found.
 pub(crate) fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
@@ -135,7 +137,7 @@ proptest! {
     ) {
         let mut scenario = with_limit(&scenario, Distance::Fixed(limit));
         scenario.prefetch.step = step;
-        scenario.prefetch.how = if reads { How::Read } else { How::Readahead };
+        scenario.prefetch.how = if reads { PrefetchMethod::Read } else { PrefetchMethod::Readahead };
         let longest = outcome(&scenario).processes[0].distances.longest;
         prop_assert!(longest <= limit.0 + step.0.min(limit.0), "{longest}\n{}", scenario.to_toml());
     }

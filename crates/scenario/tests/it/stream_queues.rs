@@ -112,7 +112,7 @@ fn a_row_of_constant_services_waits_as_its_slowest_core_alone() {
                 spinning(&services.map(|ns| Service::Constant { ns }), EXACT_TUPLES, rate_per_s, spacing);
             let alone = spinning(&[Service::Constant { ns: slowest }], EXACT_TUPLES, rate_per_s, spacing);
             let sum: f64 = services.iter().sum();
-            // The same arrivals: the waits are equal tuple by tuple.
+            // Arrivals are equal, and so are the waits, tuple by tuple.
             assert_near(row.latency.mean_ns - sum, alone.latency.mean_ns - slowest, 1e-6);
         }
     }

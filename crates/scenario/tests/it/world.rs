@@ -90,7 +90,8 @@ fn the_same_input_gives_the_same_outcome() {
     assert_ne!(outcome(&drive), outcome(&with(&drive, "run.seed", "3")));
 }
 
-/// As in the experiments on regulated performance: ten programs, each with one outstanding read of its own file.
+/// Ten programs, each with one outstanding read of its own file, as in the experiments on regulated
+/// performance.
 #[test]
 fn random_readers_share_a_drive() {
     let mut text = "name = 'rivals'\ndrive.model = 'scorpio-wd1200bevs'\n".to_owned();

@@ -42,7 +42,7 @@ fn burning(
     })
 }
 
-/// Computes for the service time of an operator. Whether the tuple goes on.
+/// Computes for the service time of an operator. Whether the tuple continues.
 pub(crate) fn serve(pattern: &Pattern, operator: usize, item: Item) -> bool {
     let (start, time) =
         (Instant::now(), Duration::from_nanos(pattern.phases[item.phase].services_ns[operator]));

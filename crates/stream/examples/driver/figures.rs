@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// Length of a bin, that of the runtime's own.
 pub(crate) const BIN_NS: u64 = 100_000_000;
 
-/// Longest latency that is told from longer ones, and significant digits.
+/// Longest latency that is distinguished from longer ones, and significant digits.
 const LATENCY_MAX_NS: u64 = 1_000_000_000_000;
 const PRECISION_DIGITS: u8 = 2;
 

@@ -9,7 +9,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Those of this process.
+    /// Returns the options of this process.
     pub(crate) fn of_process() -> Options {
         Options { words: std::env::args().skip(1).collect() }
     }

@@ -247,7 +247,7 @@ impl Worker {
         if let Route::Held(held) = std::mem::replace(&mut self.routes[operator], Route::Here) {
             held.into_iter().for_each(|due| self.process(operator, due));
         }
-        // Fails if nobody waits any more.
+        // Fails if the receiver has stopped waiting.
         let _ = self.moved.send(());
     }
 
@@ -271,7 +271,7 @@ impl Worker {
         }
     }
 
-    /// Whether the tuple goes on.
+    /// Whether the tuple continues.
     fn serve(&mut self, operator: usize, (item, due_ns): Due) -> bool {
         if operator < OPERATORS {
             return serve(&self.pattern, operator, item);

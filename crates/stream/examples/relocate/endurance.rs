@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use crate::chain::RING_SLOTS;
 
-/// Every so many numbers have one that an operator cannot bear: it is skipped, and the operator goes on.
+/// Tuples between two panics of an operator that skips them and continues.
 const SKIPPED_PERIOD: u64 = 100_003;
 
-/// The same for an operator that restarts from a snapshot.
+/// Tuples between two panics of an operator that restarts from a snapshot.
 const RESTARTED_PERIOD: u64 = 1_000_003;
 
 /// Tuples between two snapshots of that operator.

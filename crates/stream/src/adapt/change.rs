@@ -3,7 +3,7 @@
 use sakiyomi_placement::{Error, Move, Placement, Planner, Settings};
 
 use super::events::Reason;
-use super::plans::Ground;
+use super::plans::PlanInputs;
 
 /// A change of the placement.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +27,7 @@ pub(crate) struct Step {
     pub(crate) after: Placement,
 }
 
-/// The steps from one placement to another.
+/// Returns the steps from one placement to another.
 pub(crate) fn steps(planner: &Planner<'_>, from: &Placement, to: &Placement) -> Vec<Step> {
     let in_order = planner.moves(from, to).ok().and_then(|moves| {
         let mut present = from.clone();
@@ -40,14 +40,14 @@ pub(crate) fn steps(planner: &Planner<'_>, from: &Placement, to: &Placement) -> 
     in_order.unwrap_or_else(|| vec![Step { change: None, after: to.clone() }])
 }
 
-/// Whether a placement can stand in for another one at `rate_per_s` tuples per second: it has as many cores, holds
-/// what the other is for, `up_to_per_s`, and its latency is within what a plan gives up for fewer cores.
+/// Returns whether a placement can stand in for another one at `rate_per_s` tuples per second: it has as many cores,
+/// holds what the other is for, `up_to_per_s`, and its latency is within what a plan gives up for fewer cores.
 ///
 /// # Errors
 /// If the placements are not for this planner's pipeline, or a rate is not positive.
 pub(crate) fn can_stand_in(
     planner: &Planner<'_>,
-    ground: &Ground,
+    ground: &PlanInputs,
     placement: &Placement,
     other: &Placement,
     (rate_per_s, up_to_per_s): (f64, f64),

@@ -172,7 +172,7 @@ impl Control {
         }
     }
 
-    /// Time since the stream was started or resumed, in nanoseconds: that of all decisions.
+    /// Returns the time since the stream was started or resumed, in nanoseconds: that of all decisions.
     fn now_ns(&self) -> u64 {
         self.sampler.since_begin(self.board.now_ns())
     }
@@ -200,7 +200,7 @@ fn period_ns(period: Duration) -> u64 {
     u64::try_from(period.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Makes plans until nobody asks for any.
+/// Makes plans until the channel of requests is closed.
 pub(super) fn make_plans(requests: &Receiver<Box<PlanRequest>>, tell: &Sender<Message>) {
     let _ = background(THREAD_NICE, TIME_SLICE);
     while let Ok(request) = requests.recv() {

@@ -24,7 +24,8 @@ struct Watched {
 }
 
 impl Cpus {
-    /// Of workers, in order, each pinned to a CPU or not, with the times of its thread if the kernel tells them.
+    /// Returns the CPUs of workers, in order, each pinned to a CPU or not, with the times of its thread if
+    /// the kernel reports them.
     pub(crate) fn new(pinned_to: &[Option<usize>], times: Vec<Option<Thread>>) -> Cpus {
         let workers = times.into_iter().zip(pinned_to).enumerate();
         let watched = workers.filter_map(|(worker, (times, &cpu))| {
@@ -33,12 +34,12 @@ impl Cpus {
         Cpus { workers: watched.collect(), next_ns: 0 }
     }
 
-    /// Number of workers that are watched.
+    /// Returns the number of workers that are watched.
     pub(crate) fn watched(&self) -> usize {
         self.workers.len()
     }
 
-    /// The changes, by worker.
+    /// Returns the changes, by worker.
     pub(crate) fn look(&mut self, now_ns: u64) -> Vec<(usize, Ownership)> {
         if now_ns < self.next_ns || self.workers.is_empty() {
             return Vec::new();

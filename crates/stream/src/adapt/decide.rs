@@ -28,7 +28,7 @@ use super::loads::Loads;
 use super::meters::{Meters, Overhead};
 use super::overload::{Delays, LATE_MIN_NS, OverloadWatch};
 use super::pace::RequestPace;
-use super::plans::{Ground, PlanRequest, Plans};
+use super::plans::{PlanInputs, PlanRequest, Plans};
 use super::sample::Sample;
 use crate::tuple::OperatorId;
 
@@ -44,13 +44,15 @@ const COUNTS_MAX: usize = 100;
 /// Time of measuring before the first plan, at least.
 const START_MIN_NS: u64 = 20_000_000;
 
-/// The same at most, if a source is behind: there is time left to carry the plan out within a tenth of a second.
+/// Maximum time to the first plan if a source is behind: it leaves time to carry the plan out within a tenth
+/// of a second.
 const START_LATE_MAX_NS: u64 = 60_000_000;
 
-/// The same if each operator has some samples.
+/// Maximum time to the first plan if each operator has some samples.
 const START_ROUGH_MAX_NS: u64 = 250_000_000;
 
-/// The same if it has not: at the low rate that this takes, a core holds nearly anything.
+/// Maximum time to the first plan if an operator has no samples: at such a low rate, one core holds nearly
+/// any pipeline.
 const START_MAX_NS: u64 = 2_000_000_000;
 
 /// Relative deviation of an operator's work with which the first plans can be made.
@@ -79,14 +81,14 @@ struct Planned {
 
 /// A plan of the table that is to be in use.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct PlannedChange {
     plan: usize,
     reason: Reason,
     rate_per_s: f64,
     decided_ns: u64,
 }
 
-/// Reason to make plans anew as soon as possible.
+/// Reason to make plans again as soon as possible.
 #[derive(Clone, Copy)]
 enum Pending {
     FellBehind { processed_per_s: f64 },
@@ -95,14 +97,14 @@ enum Pending {
 
 /// Decides.
 pub(crate) struct Decider {
-    ground: Arc<Ground>,
+    ground: Arc<PlanInputs>,
     control: ControlSettings,
     intake: Intake,
     meters: Meters,
     overload: OverloadWatch,
     placement: Placement,
     planned: Option<Planned>,
-    wanted: Option<Wanted>,
+    wanted: Option<PlannedChange>,
     /// Times and counts for a controller that begins.
     counts: VecDeque<(u64, u64)>,
     late_ns: u64,
@@ -113,13 +115,13 @@ pub(crate) struct Decider {
 }
 
 impl Decider {
-    /// A stream whose operators are placed so at the start.
+    /// Returns a stream whose operators are placed so at the start.
     ///
     /// # Errors
     /// None: half-lives are constants.
     pub(crate) fn new(
         graph: &Graph,
-        ground: Arc<Ground>,
+        ground: Arc<PlanInputs>,
         control: ControlSettings,
         overhead: Overhead,
         placement: Placement,
@@ -142,23 +144,23 @@ impl Decider {
         })
     }
 
-    /// The placement in use.
+    /// Returns the placement in use.
     pub(crate) fn placement(&self) -> &Placement {
         &self.placement
     }
 
-    /// The rate, in tuples per second; none before there are plans.
+    /// Returns the rate, in tuples per second; none before there are plans.
     pub(crate) fn rate_per_s(&self) -> Option<f64> {
         self.planned.as_ref()?.controller.rate_per_s()
     }
 
-    /// The highest rate that the plan in use is for, in tuples per second; none before there are plans.
+    /// Returns the highest rate that the plan in use is for, in tuples per second; none before there are plans.
     pub(crate) fn held_per_s(&self) -> Option<f64> {
         let controller = &self.planned.as_ref()?.controller;
         Some(controller.table().entries()[controller.plan()?].0)
     }
 
-    /// How far the source that is most behind is behind the clock, in nanoseconds.
+    /// Returns how far the source that is most behind is behind the clock, in nanoseconds.
     pub(crate) fn late_ns(&self) -> u64 {
         self.late_ns
     }
@@ -201,7 +203,7 @@ impl Decider {
         self.is_overloaded = matches!(action, Action::Overload { .. });
         let reason =
             if before.is_some_and(|before| plan < before) { Reason::RateFell } else { Reason::RateRose };
-        self.wanted = Some(Wanted { plan, reason, rate_per_s, decided_ns: now_ns });
+        self.wanted = Some(PlannedChange { plan, reason, rate_per_s, decided_ns: now_ns });
         match action {
             Action::Adopt { .. } => None,
             Action::Overload { rate_per_s, held_per_s } => Some(Order::Shortfall { rate_per_s, held_per_s }),
@@ -224,7 +226,7 @@ impl Decider {
         }
     }
 
-    /// The rate, in tuples per second, at which the busiest core of the placement in use has no time left.
+    /// Returns the rate, in tuples per second, at which the busiest core of the placement in use has no time left.
     fn capacity_per_s(&self, loads: &Loads) -> Result<f64, Error> {
         let pipeline = loads.pipeline(1.0)?;
         let some_per_s = 1e9 / loads.all_work_ns();
@@ -232,7 +234,7 @@ impl Decider {
         Ok(some_per_s / model.figures(&self.placement)?.utilisation_max())
     }
 
-    /// Whether the rate was found to exceed what the last plan holds, and still does.
+    /// Returns whether the rate was found to exceed what the last plan holds, and still does.
     fn is_beyond_plans(&self) -> bool {
         self.is_overloaded && self.rate_per_s() > self.held_per_s()
     }
@@ -253,7 +255,7 @@ impl Decider {
         Some(Order::Plan(Box::new(PlanRequest { ground, pipeline, loads, slowdown, reason })))
     }
 
-    /// The reason for new plans, if there is one.
+    /// Returns the reason for new plans, if there is one.
     fn reason(&mut self, loads: &Loads, now_ns: u64) -> Option<Reason> {
         let Some(planned) = &self.planned else {
             return self.is_measured(loads, now_ns).then_some(Reason::Started);
@@ -278,8 +280,8 @@ impl Decider {
         }
     }
 
-    /// Whether enough is known for the first plans: all operators well enough, or else, after a while, what there is. A
-    /// stream that falls behind cannot wait for as long as another one.
+    /// Returns whether enough is known for the first plans: all operators well enough, or else, after a while, what
+    /// there is. A stream that falls behind cannot wait for as long as another one.
     fn is_measured(&self, loads: &Loads, now_ns: u64) -> bool {
         let latest_ns = match (self.late_ns > LATE_MIN_NS, loads.is_guess()) {
             (true, _) => START_LATE_MAX_NS,
@@ -313,12 +315,12 @@ impl Decider {
         let plan = self.plan_at(&table, rate_per_s);
         controller.replace_table(table, plan);
         self.planned = Some(Planned { pipeline, loads, controller, made_ns: now_ns });
-        self.wanted = Some(Wanted { plan, reason, rate_per_s, decided_ns: requested_ns });
+        self.wanted = Some(PlannedChange { plan, reason, rate_per_s, decided_ns: requested_ns });
         orders.extend(self.change(now_ns));
         orders
     }
 
-    /// A controller that knows the arrivals until now, and whether they exceed what its plans hold.
+    /// Returns a controller that knows the arrivals until now, and whether they exceed what its plans hold.
     fn begin(&mut self, table: PlanTable) -> Result<(Controller, Option<Order>), Error> {
         let mut controller = Controller::new(table, self.control)?;
         let mut last = None;
@@ -333,8 +335,8 @@ impl Decider {
         Ok((controller, shortfall))
     }
 
-    /// The plan of a rate in a new table, by its index: one that has as many cores as are in use if it is among those
-    /// between which the hysteresis leaves the choice, and the last one if none holds the rate.
+    /// Returns the plan of a rate in a new table, by its index: one that has as many cores as are in use if it is
+    /// among those between which the hysteresis leaves the choice, and the last one if none holds the rate.
     fn plan_at(&self, table: &PlanTable, rate_per_s: f64) -> usize {
         let last = table.entries().len() - 1;
         let index = |rate_per_s: f64| {
@@ -345,7 +347,7 @@ impl Decider {
         if self.placement.cores_used() >= cores(roomy) { roomy } else { least }
     }
 
-    /// The change to the plan wanted, if it is to be made now.
+    /// Returns the change to the plan wanted, if it is to be made now.
     fn change(&mut self, now_ns: u64) -> Option<Order> {
         let (Some(wanted), Some(planned), false) = (self.wanted, &self.planned, self.is_changing) else {
             return None;
@@ -371,7 +373,7 @@ impl Decider {
         }
         let steps = steps(&planner, &self.placement, &to);
         self.is_changing = true;
-        let Wanted { reason, rate_per_s, decided_ns, .. } = wanted;
+        let PlannedChange { reason, rate_per_s, decided_ns, .. } = wanted;
         let from = self.placement.clone();
         Some(Order::Change(Box::new(Change { reason, rate_per_s, from, to, decided_ns, steps })))
     }

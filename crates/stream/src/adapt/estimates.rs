@@ -1,5 +1,5 @@
 //! Estimates that are both precise and quick: one over a long time, and one over a short time. Where the two differ by
-//! more than chance, something has changed, and both begin anew: an average over before and after would lead through
+//! more than chance, something has changed, and both start over: an average over before and after would lead through
 //! plans for loads that there never were.
 
 use sakiyomi_placement::Estimate;
@@ -25,23 +25,23 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// A value that any measured one may replace.
+    /// Returns a value that any measured one may replace.
     pub(crate) fn guess(value: f64) -> Figure {
         Figure { value, deviation: 0.0 }
     }
 
-    /// The product of two independent figures.
+    /// Returns the product of two independent figures.
     pub(crate) fn times(self, other: Figure) -> Figure {
         let deviation = (self.value * other.deviation).hypot(other.value * self.deviation);
         Figure { value: self.value * other.value, deviation }
     }
 
-    /// The sum of two independent figures.
+    /// Returns the sum of two independent figures.
     pub(crate) fn plus(self, other: Figure) -> Figure {
         Figure { value: self.value + other.value, deviation: self.deviation.hypot(other.deviation) }
     }
 
-    /// Whether it differs from a value by more than chance. A value that was a bad estimate differs as well.
+    /// Returns whether it differs from a value by more than chance. A value that was a bad estimate differs as well.
     pub(crate) fn differs_from(self, value: f64) -> bool {
         (self.value - value).abs() > DEVIATIONS_MAX * self.deviation
     }
@@ -72,7 +72,7 @@ impl<M: Clone> Tracked<M> {
     /// By a meter for a half-life in nanoseconds, and the number of samples that an estimate needs to show a change.
     ///
     /// # Errors
-    /// As `meter`.
+    /// Returns the errors of `meter`.
     pub(crate) fn new<E>(meter: impl Fn(u64) -> Result<M, E>, samples_min: f64) -> Result<Tracked<M>, E> {
         let (fast, slow) = (meter(FAST_HALF_LIFE_NS)?, meter(SLOW_HALF_LIFE_NS)?);
         let blank = (fast.clone(), slow.clone());
@@ -85,17 +85,18 @@ impl<M: Clone> Tracked<M> {
         call(&mut self.slow);
     }
 
-    /// The meter of a short time.
+    /// Returns the meter of a short time.
     pub(crate) fn fast(&mut self) -> &mut M {
         &mut self.fast
     }
 
-    /// The meter of a long time.
+    /// Returns the meter of a long time.
     pub(crate) fn slow(&mut self) -> &mut M {
         &mut self.slow
     }
 
-    /// The estimate, by the meter of the short time and then that of the long time; `None` while there is none.
+    /// Returns the estimate, by the meter of the short time and then that of the long time; `None` while there is
+    /// none.
     pub(crate) fn estimate(&mut self, mut of: impl FnMut(&M) -> Option<Estimate>) -> Option<Estimate> {
         let (fast, slow) = (of(&self.fast), of(&self.slow));
         if self.is_renewed {
@@ -114,7 +115,7 @@ impl<M: Clone> Tracked<M> {
     }
 }
 
-/// Whether an estimate of a short time shows that another one is out of date.
+/// Returns whether an estimate of a short time shows that another one is out of date.
 fn is_changed(fast: Estimate, slow: Estimate) -> bool {
     let difference = (fast.value - slow.value).abs();
     // The deviation of as many samples if nothing had changed: few small values have a small deviation of their own.

@@ -127,7 +127,7 @@ impl EventLog {
         self.next += 1;
     }
 
-    /// The events from this number on that are still kept.
+    /// Returns the events from this number on that are still kept.
     pub(crate) fn since(&self, number: u64) -> impl Iterator<Item = &Event> {
         self.events.iter().filter(move |event| event.number >= number)
     }

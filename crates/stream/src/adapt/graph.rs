@@ -46,7 +46,7 @@ impl Graph {
         Graph { groups, replicas_max, ..self }
     }
 
-    /// The graph with an output for each of these pairs of sender and receiver.
+    /// Returns the graph with an output for each of these pairs of sender and receiver.
     pub(crate) fn new(
         operators: usize,
         pairs: impl IntoIterator<Item = (usize, usize)>,

@@ -17,7 +17,7 @@ use super::decide::Decider;
 use super::events::Event;
 use super::graph::Graph;
 use super::meters::Overhead;
-use super::plans::Ground;
+use super::plans::PlanInputs;
 use super::sample::Sampler;
 use crate::board::Board;
 use crate::builder::Stream;
@@ -73,7 +73,7 @@ impl Default for AdaptSettings {
     }
 }
 
-/// A stream whose placement follows its load. It begins on as few cores as can be, measures, and goes on by plans.
+/// A stream whose placement follows its load. It begins on as few cores as possible, measures, and continues by plans.
 ///
 /// Dropped, it stops its threads at the next tuple; what is in the rings is lost.
 pub struct Adaptive {
@@ -93,11 +93,11 @@ impl Stream {
         self.adapt(topology, settings, None)
     }
 
-    /// As [`Stream::start_adaptive`], from a snapshot as [`Stream::start_from`]. The operators begin where they were
-    /// placed when it was taken, if the topology and the constraints allow that, and else on as few cores as can be.
+    /// Like [`Stream::start_adaptive`], from a snapshot as [`Stream::start_from`]. The operators begin where they were
+    /// placed when it was taken, if the topology and the constraints allow that, and else on as few cores as possible.
     ///
     /// # Errors
-    /// As [`Stream::start_adaptive`] and [`Stream::start_from`].
+    /// Returns the errors of [`Stream::start_adaptive`] and [`Stream::start_from`].
     pub fn start_adaptive_from(
         self,
         topology: Topology,
@@ -117,7 +117,7 @@ impl Stream {
         let planner = planner.with_idle(Idle::Park { spin_ns: spin.as_nanos() as f64 });
         let cpu = |core| is_pinned.then(|| topology.cpu_of(core));
         let workers: Vec<Option<usize>> = (0..topology.cores()).map(cpu).collect();
-        let ground = Ground { topology, constraints, settings: planner, dispersion: control.dispersion };
+        let ground = PlanInputs { topology, constraints, settings: planner, dispersion: control.dispersion };
         let graph = Graph::of(&self.shape);
         let placement = first_placement(&graph, &ground, control, snapshot)?;
         let overhead = Overhead { clock_ns: clock_ns(), call_ns: CALL_NS };
@@ -171,7 +171,7 @@ impl Adaptive {
         Ok(Adaptive { shared, board, tell, control: Some(control) })
     }
 
-    /// The counters at this moment.
+    /// Returns the counters at this moment.
     #[must_use]
     pub fn report(&self) -> Report {
         self.shared.running().report()
@@ -183,7 +183,7 @@ impl Adaptive {
         lock(&self.shared.status).clone()
     }
 
-    /// The events from this number on, of those that are kept: the last 1,024.
+    /// Returns the events from this number on, of those that are kept: the last 1,024.
     #[must_use]
     pub fn events_since(&self, number: u64) -> Vec<Event> {
         lock(&self.shared.log).since(number).cloned().collect()
@@ -244,11 +244,11 @@ pub struct Finished {
     pub events: Vec<Event>,
 }
 
-/// The placement to begin with, of a stream of whose load nothing is known: that of a snapshot if it is valid here, and
-/// else one on as few cores as can be.
+/// Returns the placement to begin with, of a stream of whose load nothing is known: that of a snapshot if it is valid
+/// here, and else one on as few cores as possible.
 fn first_placement(
     graph: &Graph,
-    ground: &Ground,
+    ground: &PlanInputs,
     control: ControlSettings,
     snapshot: Option<&Snapshot>,
 ) -> Result<Placement, Error> {
@@ -268,7 +268,7 @@ fn first_placement(
     Ok(valid.unwrap_or(fewest))
 }
 
-/// The placement of operators that are on these workers, one a core.
+/// Returns the placement of operators that are on these workers, one a core.
 fn placement_of(workers: &[usize]) -> Placement {
     let mut operators: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (operator, &worker) in workers.iter().enumerate() {
@@ -282,7 +282,7 @@ fn first_of(table: &PlanTable) -> Placement {
     table.entries()[0].1.placement.clone()
 }
 
-/// Time that two readings of the clock one after the other take for one, in nanoseconds.
+/// Returns the time that two readings of the clock one after the other take for one, in nanoseconds.
 fn clock_ns() -> f64 {
     (0..CLOCK_READINGS).map(|_| elapsed_ns(Instant::now())).min().unwrap_or(0) as f64
 }

@@ -8,13 +8,13 @@ use super::graph::Graph;
 /// Share of all work below which a change of an operator's is ignored: a plan leaves more room on each core.
 const WORK_CHANGE_MIN_RATIO: f64 = 0.02;
 
-/// Share by which the work of an operator changes before plans are made anew: what the reserve of a core absorbs.
+/// Share by which the work of an operator changes before plans are made again: what the reserve of a core absorbs.
 const LOAD_CHANGE_RATIO: f64 = 0.2;
 
-/// The same for plans that are old, or were made by rough figures.
+/// Relative change of a load that invalidates plans that are old, or were made from rough figures.
 const LOAD_CHANGE_OLD_RATIO: f64 = 0.05;
 
-/// Relative deviation up to which figures are precise: plans by rougher ones are made anew when these are known.
+/// Relative deviation up to which figures are precise: plans by rougher ones are made again when these are known.
 const PRECISE_RATIO: f64 = 0.05;
 
 /// Age of plans from which on they are old.
@@ -59,7 +59,7 @@ pub(crate) struct Loads {
 }
 
 impl Loads {
-    /// The loads of these operators and edges, with the sources' rates in tuples per second.
+    /// Returns the loads of these operators and edges, with the sources' rates in tuples per second.
     pub(crate) fn new(
         graph: &Graph,
         operators: Vec<OperatorLoad>,
@@ -112,24 +112,24 @@ impl Loads {
         flows
     }
 
-    /// Time that all operators take per tuple that arrives, in nanoseconds.
+    /// Returns the time that all operators take per tuple that arrives, in nanoseconds.
     pub(crate) fn all_work_ns(&self) -> f64 {
         self.work_ns.iter().map(|work| work.value).sum()
     }
 
-    /// Whether too little is known of an operator that takes tuples.
+    /// Returns whether too little is known of an operator that takes tuples.
     pub(crate) fn is_guess(&self) -> bool {
         self.is_guess
     }
 
-    /// Whether the work of an operator has a larger relative deviation than this.
+    /// Returns whether the work of an operator has a larger relative deviation than this.
     pub(crate) fn is_rougher_than(&self, ratio: f64) -> bool {
         let floor_ns = WORK_CHANGE_MIN_RATIO * self.all_work_ns();
         let is_rough = |work: &Figure| work.deviation > floor_ns.max(ratio * work.value);
         self.is_guess || self.work_ns.iter().any(is_rough)
     }
 
-    /// The pipeline for a planner, all of whose service times are `slowdown` times those that were measured.
+    /// Returns the pipeline for a planner, all of whose service times are `slowdown` times those that were measured.
     ///
     /// # Errors
     /// If a figure is out of range.
@@ -158,16 +158,16 @@ impl Loads {
         Pipeline::graph(operators, edges, &entries, self.keys.clone())
     }
 
-    /// The operator whose work has changed most, if plans that were made by `planned` `age_ns` nanoseconds ago do not fit
-    /// these loads.
+    /// Returns the operator whose work has changed most, if plans that were made by `planned` `age_ns` nanoseconds
+    /// ago do not fit these loads.
     pub(crate) fn outdates(&self, planned: &Loads, age_ns: u64) -> Option<usize> {
         let is_refined = planned.is_rougher_than(PRECISE_RATIO) && !self.is_rougher_than(PRECISE_RATIO);
         let is_strict = age_ns > PLANS_AGE_MAX_NS || is_refined;
         self.changed_since(planned, if is_strict { LOAD_CHANGE_OLD_RATIO } else { LOAD_CHANGE_RATIO })
     }
 
-    /// The operator whose work has changed most since `planned`, of those whose work has changed by more than `ratio`
-    /// of what it was and by more than chance.
+    /// Returns the operator whose work has changed most since `planned`, of those whose work has changed by more than
+    /// `ratio` of what it was and by more than chance.
     fn changed_since(&self, planned: &Loads, ratio: f64) -> Option<usize> {
         let floor_ns = WORK_CHANGE_MIN_RATIO * planned.all_work_ns();
         let pairs = self.work_ns.iter().zip(&planned.work_ns).enumerate();
@@ -189,7 +189,7 @@ mod tests {
         Figure { value, deviation }
     }
 
-    /// A source, a split, its two branches, and their join.
+    /// Returns a source, a split, its two branches, and their join.
     fn loads(left_ns: Figure, filter: Figure, rates_per_s: &[Figure]) -> Loads {
         let graph = Graph::new(6, [(0, 2), (1, 5), (2, 3), (2, 4), (3, 5), (4, 5)], vec![0, 1]);
         let exactly = |value| OperatorLoad { service_ns: figure(value, 0.0), scv: 0.0, is_guess: false };

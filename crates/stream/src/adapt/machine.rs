@@ -31,9 +31,9 @@ pub struct MessageCost {
     pub waker_ns: Option<f64>,
 }
 
-/// The cores of a machine, of the CPUs that may be used: one CPU of each core, as the threads of a core share its
-/// execution units, so that service times measured beside an idle one do not hold beside a busy one. Cores that share a
-/// cache are a domain, and the operating system's numbers are those of [`Topology::cpu_of`].
+/// Returns the cores of a machine, of the CPUs that may be used: one CPU of each core, as the threads of a core share
+/// its execution units, so that service times measured beside an idle one do not hold beside a busy one. Cores that
+/// share a cache are a domain, and the operating system's numbers are those of [`Topology::cpu_of`].
 ///
 /// A distance that was not measured has the costs of the next one that was, farther ones first, or else those of a
 /// Xeon.

@@ -25,7 +25,7 @@ const SERVICE_KNOWN_RATIO: f64 = 0.05;
 /// Relative difference of recent calls from a service time that is kept: half of the change that outdates plans.
 const SERVICE_KEPT_RATIO: f64 = 0.1;
 
-/// The same in standard deviations of the mean of those calls, for times that scatter.
+/// The tolerance in standard deviations of the mean of those calls, for times that scatter.
 const SERVICE_KEPT_DEVIATIONS: f64 = 3.0;
 
 /// Looks at the loads for which a service time is kept at most: two fifths of a second. The samples of an operator take
@@ -118,7 +118,7 @@ impl Meters {
         }
     }
 
-    /// The loads at these rates of the sources, in tuples per second.
+    /// Returns the loads at these rates of the sources, in tuples per second.
     pub(crate) fn loads(&mut self, rates_per_s: &[Figure]) -> Loads {
         let overhead = self.overhead;
         let operators = self.operators.iter_mut().map(|meter| meter.load(overhead)).collect();
@@ -143,7 +143,7 @@ impl OperatorMeter {
         self.totals = OperatorSample { call_ns: Vec::new(), ..counters.clone() };
     }
 
-    /// The load; as last time if no call has been timed since, or those that have been agree with it.
+    /// Returns the load; as last time if no call has been timed since, or those that have been agree with it.
     fn load(&mut self, overhead: Overhead) -> OperatorLoad {
         let OperatorSample { sampled, sampled_ns, .. } = self.totals;
         if let Some(known) = &mut self.known
@@ -169,7 +169,7 @@ impl OperatorMeter {
         load
     }
 
-    /// The mean of the few calls that were timed.
+    /// Returns the mean of the few calls that were timed.
     fn first_calls(&self, overhead: Overhead) -> Figure {
         let OperatorSample { sampled, sampled_ns, .. } = self.totals;
         if sampled == 0 {
@@ -181,7 +181,7 @@ impl OperatorMeter {
 }
 
 impl Known {
-    /// Whether the calls since the last look give no reason to evaluate all samples.
+    /// Returns whether the calls since the last look give no reason to evaluate all samples.
     fn is_kept(&self, totals: &OperatorSample, overhead: Overhead) -> bool {
         let Figure { value, deviation } = self.load.service_ns;
         let is_known = !self.load.is_guess && deviation <= SERVICE_KNOWN_RATIO * value;
@@ -193,7 +193,8 @@ impl Known {
     }
 }
 
-/// The shares of the busiest of up to `replicas_max` replicas, if bins are divided by the tuples that they had.
+/// Returns the shares of the busiest of up to `replicas_max` replicas, if bins are divided by the tuples that they
+/// had.
 fn key(bins: &[u64], replicas_max: usize) -> Key {
     // Bins without tuples are spread as well.
     let loads: Vec<f64> = bins.iter().map(|&tuples| tuples as f64 + 1.0).collect();
@@ -201,7 +202,7 @@ fn key(bins: &[u64], replicas_max: usize) -> Key {
     Key { max_share: (1..=replicas_max).map(share).collect() }
 }
 
-/// Time that an operator takes of its core, from that of a call.
+/// Returns the time that an operator takes of its core, from that of a call.
 fn service_ns(call_ns: f64, overhead: Overhead) -> f64 {
     (call_ns - overhead.clock_ns).max(SERVICE_MIN_NS) + overhead.call_ns
 }
@@ -224,7 +225,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// The meter of an operator with so many calls in each 5 ms.
+    /// Returns the meter of an operator with this number of calls in each 5 ms.
     fn meter() -> OperatorMeter {
         let graph = Graph::new(1, [], vec![0]);
         let overhead = Overhead { clock_ns: 0.0, call_ns: 0.0 };

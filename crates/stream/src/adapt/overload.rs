@@ -27,7 +27,7 @@ const LOAD_KNOWN_MAX_NS: u64 = 500_000_000;
 /// Time after which a slowdown is tried without, at first: long beside the second that an interruption may take.
 const RETRIAL_MIN_NS: u64 = 30_000_000_000;
 
-/// The same after several trials that failed: such a trial costs a tenth of a second.
+/// Time between trials after several failed ones: a failed trial costs a tenth of a second.
 const RETRIAL_MAX_NS: u64 = 3_600_000_000_000;
 
 /// Watches delays.

@@ -16,7 +16,7 @@ const WAITED_MAX_RATIO: f64 = 0.05;
 /// Time after which polling is tried again, at first.
 const RETRIAL_MIN_NS: u64 = 2_000_000_000;
 
-/// The same after several trials that failed.
+/// Time between trials after several failed ones.
 const RETRIAL_MAX_NS: u64 = 128_000_000_000;
 
 /// Watches the CPU of one worker.
@@ -81,7 +81,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Times in milliseconds at which the CPU is found shared or owned, while it waits for this share.
+    /// Returns the times in milliseconds at which the CPU is found shared or owned, while it waits for this share.
     fn changes(end_ms: u64, waited_ratio: impl Fn(u64, bool) -> f64) -> Vec<(u64, bool)> {
         let (mut watch, mut waited_ns, mut changes) = (CpuWatch::new(), 0, Vec::new());
         for ms in (0..end_ms).step_by(5) {

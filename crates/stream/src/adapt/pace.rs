@@ -15,7 +15,7 @@ pub(crate) struct RequestPace {
     /// When plans were asked for that have not come yet.
     requested_ns: Option<u64>,
     next_request_ns: u64,
-    /// The same for an urgent reason: planning then takes half of a core at most.
+    /// Time of the next request for an urgent reason: planning then takes half of a core at most.
     next_urgent_ns: u64,
     next_look_ns: u64,
     /// Tuples that had arrived at the last look.
@@ -34,13 +34,13 @@ impl RequestPace {
         }
     }
 
-    /// Whether plans that were asked for have not come yet.
+    /// Returns whether plans that were asked for have not come yet.
     pub(crate) fn is_waiting(&self) -> bool {
         self.requested_ns.is_some()
     }
 
-    /// Whether to look at the loads, after `tuples` arrivals in all, and ask for plans if they need it. With an `urgent`
-    /// reason, as soon as plans may be asked for.
+    /// Returns whether to look at the loads, after `tuples` arrivals in all, and ask for plans if they need it. With
+    /// an `urgent` reason, as soon as plans may be asked for.
     pub(crate) fn is_due(&mut self, now_ns: u64, tuples: u64, urgent: bool) -> bool {
         let due_ns = if urgent { self.next_urgent_ns } else { self.next_request_ns.max(self.next_look_ns) };
         if self.is_waiting() || now_ns < due_ns {

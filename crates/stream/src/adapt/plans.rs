@@ -22,7 +22,7 @@ const RATE_REDUCTION_RATIO: f64 = 0.95;
 
 /// Inputs of plans, apart from the load.
 #[derive(Clone, Debug)]
-pub(crate) struct Ground {
+pub(crate) struct PlanInputs {
     pub(crate) topology: Topology,
     pub(crate) constraints: Constraints,
     pub(crate) settings: Settings,
@@ -30,11 +30,11 @@ pub(crate) struct Ground {
     pub(crate) dispersion: f64,
 }
 
-impl Ground {
-    /// The planner of a pipeline.
+impl PlanInputs {
+    /// Returns the planner of a pipeline.
     ///
     /// # Errors
-    /// As [`Planner::new`] and [`Planner::with_constraints`].
+    /// Returns the errors of [`Planner::new`] and [`Planner::with_constraints`].
     pub(crate) fn planner<'a>(&'a self, pipeline: &'a Pipeline) -> Result<Planner<'a>, Error> {
         Planner::new(pipeline, &self.topology, self.settings)?.with_constraints(&self.constraints)
     }
@@ -51,7 +51,7 @@ impl Ground {
 /// A request for plans.
 #[derive(Clone, Debug)]
 pub(crate) struct PlanRequest {
-    pub(crate) ground: Arc<Ground>,
+    pub(crate) ground: Arc<PlanInputs>,
     pub(crate) pipeline: Pipeline,
     /// The load that the pipeline has been made of.
     pub(crate) loads: Loads,

@@ -36,9 +36,10 @@ pub(crate) struct OperatorSample {
     pub(crate) sampled_ns: u64,
     /// Times of some of those since the last sample, in nanoseconds, the newest first.
     pub(crate) call_ns: Vec<u64>,
-    /// Of a source: scheduled arrival of its latest value. All times count from the start or the resumption; this is 0 if before it.
+    /// Scheduled arrival of the latest value of a source, from the start or the resumption; 0 if it was
+    /// before.
     pub(crate) arrival_ns: u64,
-    /// Of a source: the time before which nothing more is due.
+    /// Time before which no further value of a source is due.
     pub(crate) due_ns: u64,
 }
 
@@ -64,12 +65,12 @@ impl Sampler {
         Sampler { operators, groups: counts.collect(), begin_ns }
     }
 
-    /// A reading of the stream's clock as time since the start or the resumption.
+    /// Returns a reading of the stream's clock as time since the start or the resumption.
     pub(crate) fn since_begin(&self, clock_ns: u64) -> u64 {
         clock_ns.saturating_sub(self.begin_ns)
     }
 
-    /// The counters at `now_ns`, a time since the start or the resumption.
+    /// Returns the counters at `now_ns`, a time since the start or the resumption.
     pub(crate) fn sample(&mut self, now_ns: u64) -> Sample {
         let bins = |partitions: &Vec<BinCounts>| {
             let tuples = |bin: usize| partitions.iter().map(|counts| counts[bin].get()).sum();
@@ -83,7 +84,7 @@ impl Sampler {
     }
 }
 
-/// The counters of all replicas of an operator.
+/// Returns the counters of all replicas of an operator.
 fn read_all(replicas: &mut [(Arc<Counters>, u64)], begin_ns: u64) -> OperatorSample {
     let mut samples = replicas.iter_mut().map(|(counters, seen)| read(counters, seen, begin_ns));
     let mut all = samples.next().unwrap_or_default();

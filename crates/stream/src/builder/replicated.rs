@@ -116,7 +116,7 @@ impl<T: Send + 'static> Flow<T> {
 }
 
 impl<T: Send + 'static, K: Key> Replicated<T, K> {
-    /// The partition, by which [`Running::divide`](crate::Running::divide) names the replicas.
+    /// Returns the partition, by which [`Running::divide`](crate::Running::divide) names the replicas.
     #[must_use]
     pub fn partition(&self) -> OperatorId {
         self.partition
@@ -186,7 +186,7 @@ impl<T: Send + 'static, K: Key> Replicated<T, K> {
         Flow { draft, from, attach }
     }
 
-    /// The instances of an operator for each replica, and whether a snapshot has all of their state.
+    /// Returns the instances of an operator for each replica, and whether a snapshot has all of their state.
     fn instances<O: Recover, U>(&self, mut make: impl FnMut() -> O) -> (Vec<Binned<O, U>>, bool) {
         let draft = self.branches[0].draft.borrow();
         let replica_of = draft.shape.groups[self.group].bins.replica_of();
@@ -203,7 +203,7 @@ impl<T: Send + 'static, K: Key> Replicated<T, K> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// As [`Flow::follow`] for a replica.
+    /// Like [`Flow::follow`] for a replica.
     fn follow_as<O: Recover, U: Send + 'static>(
         &self,
         name: &str,
@@ -220,7 +220,7 @@ impl<T: Send + 'static> Flow<T> {
     }
 }
 
-/// The bins of a replica.
+/// Returns the bins of a replica.
 fn bins<O: Recover, U: Send + 'static>(binned: &mut Binned<O, U>) -> &mut dyn BinOwner {
     binned
 }

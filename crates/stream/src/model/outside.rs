@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::waker::{Rest, Waker};
+use crate::waker::{WaitState, Waker};
 use crate::wakeup::Wakeup;
 
 type Inbox = Arc<Mutex<VecDeque<u64>>>;
@@ -45,7 +45,7 @@ fn start_outside(workers: usize) -> (Chain, JoinHandle<()>) {
     builder.source("outside", source).sink("sink", Collect(Arc::clone(&collected)));
     let mut segment = builder.build().expect("a chain").sources.remove(0);
     let board = Arc::new(Board::new(workers, 1));
-    let post = Arc::new(Post::new(Arc::clone(&board)));
+    let post = Arc::new(Mailboxes::new(Arc::clone(&board)));
     tree::connect(segment.root(), &board);
     install(&post, 0, segment);
     let threads = start(&board, &post);
@@ -94,12 +94,12 @@ fn a_worker_that_parks_after_a_nap_is_woken_for_input() {
         });
         let take = || lock(&inbox).drain(..).count();
         // A nap, which ends by itself: loom has no clock.
-        waker.announce(Rest::Napping);
+        waker.announce(WaitState::Napping);
         let mut taken = take();
         waker.retract();
         taken += take();
         while taken < 2 {
-            waker.announce(Rest::Parked);
+            waker.announce(WaitState::Parked);
             let found = take();
             if found == 0 {
                 waker.park(None);

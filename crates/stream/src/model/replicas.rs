@@ -6,7 +6,7 @@ use super::{Collect, Numbers, TUPLE_COUNT, check, install, start};
 use crate::barrier::Barrier;
 use crate::board::Board;
 use crate::builder::StreamBuilder;
-use crate::mailbox::{Mail, Post};
+use crate::mailbox::{Mail, Mailboxes};
 use crate::operator::{Emitter, each};
 use crate::replicas::{Migration, Replicas};
 use crate::sync::{Mutex, lock};
@@ -30,7 +30,7 @@ fn migrate(to: [usize; 2]) {
     let mut stream = builder.build().expect("a chain");
     let mut source = stream.sources.remove(0);
     let board = Arc::new(Board::new(2, 1));
-    let post = Arc::new(Post::new(Arc::clone(&board)));
+    let post = Arc::new(Mailboxes::new(Arc::clone(&board)));
     let tail = tree::cut(&mut *source, SECOND, 1, 0);
     install(&post, 1, tail);
     install(&post, 0, source);

@@ -9,7 +9,7 @@ use crate::barrier::{Barrier, PendingSnapshot, Saved};
 use crate::board::Board;
 use crate::builder::StreamBuilder;
 use crate::error::Error;
-use crate::mailbox::{Mail, Post, Reply, reply};
+use crate::mailbox::{Mail, Mailboxes, Reply, reply};
 use crate::operator::{Emitter, Join, Next, Recover, Sink, Source};
 use crate::shape::Shape;
 use crate::snapshot::{Progress, Snapshot};
@@ -97,7 +97,7 @@ impl Sink for Counts {
 /// Two sources, a join and a sink on two workers.
 struct Joined {
     board: Arc<Board>,
-    post: Arc<Post>,
+    post: Arc<Mailboxes>,
     shape: Shape,
     threads: Vec<JoinHandle<()>>,
 }
@@ -112,7 +112,7 @@ impl Joined {
         left.join("join", other, Counts::default()).sink("sink", Counts::default());
         let stream = builder.build().expect("a join");
         let board = Arc::new(Board::new(2, 1));
-        let post = Arc::new(Post::new(Arc::clone(&board)));
+        let post = Arc::new(Mailboxes::new(Arc::clone(&board)));
         for mut source in stream.sources {
             if source.root().operator() == RIGHT {
                 install(&post, right, source);

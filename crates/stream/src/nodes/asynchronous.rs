@@ -138,7 +138,7 @@ impl<O: AsyncOperator> AsyncNode<O> {
 
     fn send(&mut self, cx: &mut Context) {
         self.outputs.send(&self.guard.of.counters, cx);
-        // Those of the input pass.
+        // Watermarks of the input pass through.
         self.outputs.emitter.take_watermark();
     }
 
@@ -184,7 +184,7 @@ impl<O: AsyncOperator> AsyncNode<O> {
         }
     }
 
-    /// Whether a barrier waits for all that is in flight; it overtakes no other barrier either.
+    /// Returns whether a barrier waits for all that is in flight; it overtakes no other barrier either.
     fn waits(&self, barrier: &Barrier) -> bool {
         let is_barrier =
             |entry: Held<'_, Pending<O::In>, Mark>| matches!(entry, Held::Mark(Mark::Barrier(_)));
@@ -311,7 +311,8 @@ impl<O: AsyncOperator> Stage<O::In> for AsyncNode<O> {
     }
 }
 
-/// The state of the operator itself in the saved state of an asynchronous operator with inputs `V`, if it has one.
+/// Returns the state of the operator itself in the saved state of an asynchronous operator with inputs `V`, if it has
+/// one.
 ///
 /// # Errors
 /// If the bytes are damaged, or those of another operator.

@@ -68,7 +68,7 @@ enum Hold {
 }
 
 impl<T: Send + 'static> MergeNode<T> {
-    /// The merge of a group of replicas.
+    /// Returns the merge of a group of replicas.
     pub(crate) fn new(
         guard: Guard<Union>,
         group: usize,

@@ -108,7 +108,7 @@ impl<O: Operator> Stage<O::In> for Node<O> {
                 let makes_watermark = *makes_watermarks && !guard.is_stopped();
                 outputs.send_watermark(makes_watermark, cx);
                 if !makes_watermark && (!*makes_watermarks || outputs.is_beyond_watermark(time_ns)) {
-                    // A stopped operator makes none: those of its input then let the operators after it go on, from the
+                    // A stopped operator makes none: those of its input then let the operators after it continue, from the
                     // last one that it has made.
                     outputs.port.watermark(time_ns, stamp.arrival_ns, cx);
                 }
@@ -163,7 +163,7 @@ impl<T: Send + 'static> Outputs<T> {
         self.port.send(staged, cx);
     }
 
-    /// Whether a time is after the last watermark.
+    /// Returns whether a time is after the last watermark.
     fn is_beyond_watermark(&self, time_ns: u64) -> bool {
         self.port.watermark_ns().is_none_or(|last_ns| last_ns < time_ns)
     }

@@ -31,7 +31,7 @@ pub(crate) struct PartitionNode<T, K> {
 }
 
 impl<T, K> PartitionNode<T, K> {
-    /// The partition of a group of replicas, which `ports` lead to.
+    /// Returns the partition of a group of replicas, which `ports` lead to.
     pub(crate) fn new(
         guard: Guard<Router<K>>,
         ports: Vec<Port<Routed<T>>>,

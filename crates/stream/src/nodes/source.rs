@@ -207,7 +207,7 @@ impl<S: Source> Head<S> {
             }
             pause
         }));
-        // Those that the source gave before it panicked.
+        // Counts the values that the source returned before it panicked.
         taken += self.due.len() - kept;
         arrival_last_ns = last_arrival_ns(&self.due[kept..], arrival_last_ns);
         let pause = result.unwrap_or_else(|panic| {
@@ -272,7 +272,7 @@ impl<S: Source> Head<S> {
     }
 }
 
-/// The arrival of the last value, or `none_ns` if there is none.
+/// Returns the arrival of the last value, or `none_ns` if there is none.
 fn last_arrival_ns<T>(values: &[(T, u64)], none_ns: u64) -> u64 {
     values.last().map_or(none_ns, |(_, arrival_ns)| *arrival_ns)
 }

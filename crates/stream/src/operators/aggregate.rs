@@ -21,7 +21,7 @@ pub trait Aggregate<T>: Send + 'static {
     /// The emitted values.
     type Output: Send + 'static;
 
-    /// The state without values.
+    /// Returns the state without values.
     fn init(&self) -> Self::State;
 
     /// Adds a value.
@@ -30,7 +30,7 @@ pub trait Aggregate<T>: Send + 'static {
     /// Adds the values of a later state.
     fn merge(&self, state: &mut Self::State, later: &Self::State);
 
-    /// The result.
+    /// Returns the result.
     fn output(&self, state: &Self::State) -> Self::Output;
 }
 

@@ -45,12 +45,12 @@ impl<T, F: FnMut(&T) -> u64, K: KeyBy<T>> WindowDistinct<T, F, K> {
 }
 
 impl<T, F, K: KeyBy<T>> WindowDistinct<T, F, K> {
-    /// Number of values that were dropped because they were late.
+    /// Returns the number of values that were dropped because they were late.
     pub fn late_counter(&self) -> LateCounter {
         self.late.clone()
     }
 
-    /// Number of keys that are kept, of all windows.
+    /// Returns the number of keys that are kept, of all windows.
     pub fn entries(&self) -> usize {
         self.windows.values().map(Table::len).sum()
     }
@@ -156,12 +156,12 @@ impl<T, K: KeyBy<T>> Distinct<T, K> {
         Distinct { keys_max, when_full, key, keys, order, beyond, types: PhantomData }
     }
 
-    /// Number of keys that were forgotten, or of values that were dropped.
+    /// Returns the number of keys that were forgotten, or of values that were dropped.
     pub fn beyond_counter(&self) -> LateCounter {
         self.beyond.clone()
     }
 
-    /// Number of keys that are kept.
+    /// Returns the number of keys that are kept.
     pub fn entries(&self) -> usize {
         self.keys.len()
     }

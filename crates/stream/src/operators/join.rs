@@ -32,7 +32,7 @@ pub struct Side<T, F, K> {
     types: std::marker::PhantomData<fn(T)>,
 }
 
-/// An input of a join whose values have the event time `time` and the key `key`.
+/// Returns an input of a join whose values have the event time `time` and the key `key`.
 pub fn side<T, F, K>(time: F, key: K) -> Side<T, F, K>
 where
     T: Value,
@@ -58,9 +58,9 @@ impl<T: Value, F: FnMut(&T) -> u64 + Send + 'static, K: KeyBy<T>> JoinSide for S
 /// Which values of one key match, by their event times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Span {
-    /// Those in the same tumbling window of this size.
+    /// Pairs of values in the same tumbling window of this size.
     Window(u64),
-    /// Those of the second input that are at least and at most so much later than those of the first.
+    /// Pairs whose second value is later than the first by at least the one and at most the other time.
     Interval(i64, i64),
 }
 
@@ -72,7 +72,7 @@ enum Span {
 /// and whether they come before or after the other stream's progress is a matter of placement: an
 /// [`EventTime`](super::EventTime) before each input that drops late values makes that independent as well.
 ///
-/// Of the two event times of a pair, only the later one is sure not to be before the watermark of the output, if neither
+/// Only the later event time of a pair is sure not to be before the watermark of the output, if neither
 /// value was late in its own stream: operators that follow should take that one for the time of the pair.
 ///
 /// ```
@@ -143,7 +143,7 @@ where
         TimeJoin { span, left, right, combine, lefts, rights, watermark_ns: 0, open_from_ns: 0, late }
     }
 
-    /// Whether a value is late, which is counted.
+    /// Returns whether a value is late, which is counted.
     fn is_late(&self, time_ns: u64) -> bool {
         let is_late = time_ns < self.open_from_ns;
         if is_late {
@@ -154,12 +154,12 @@ where
 }
 
 impl<L: JoinSide, R: JoinSide, F> TimeJoin<L, R, F> {
-    /// Number of values that were dropped because they were late.
+    /// Returns the number of values that were dropped because they were late.
     pub fn late_counter(&self) -> LateCounter {
         self.late.clone()
     }
 
-    /// Number of values that are kept, of both sides.
+    /// Returns the number of values that are kept, of both sides.
     pub fn entries(&self) -> usize {
         self.lefts.entries() + self.rights.entries()
     }
@@ -174,7 +174,7 @@ impl<L: JoinSide, R: JoinSide, F> TimeJoin<L, R, F> {
 }
 
 impl Span {
-    /// The times of the second input that match a value of the first.
+    /// Returns the times of the second input that match a value of the first.
     fn rights(self, left_ns: u64) -> Option<RangeInclusive<u64>> {
         match self {
             Span::Window(size_ns) => Some(window_of(left_ns, size_ns)),
@@ -182,7 +182,7 @@ impl Span {
         }
     }
 
-    /// The times of the first input that match a value of the second.
+    /// Returns the times of the first input that match a value of the second.
     fn lefts(self, right_ns: u64) -> Option<RangeInclusive<u64>> {
         match self {
             Span::Window(size_ns) => Some(window_of(right_ns, size_ns)),
@@ -190,7 +190,7 @@ impl Span {
         }
     }
 
-    /// The first times of both inputs that later values may match.
+    /// Returns the first times of both inputs that later values may match.
     fn needed_from(self, watermark_ns: u64) -> [u64; 2] {
         match self {
             Span::Window(size_ns) => [watermark_ns / size_ns * size_ns; 2],
@@ -313,8 +313,8 @@ impl<L: JoinSide, R: JoinSide, F> SaveState for TimeJoin<L, R, F> {
     }
 }
 
-/// The values in the saved state of a [`TimeJoin`] of two streams of one type: for each input the event times and values, in
-/// the order of their times.
+/// Returns the values in the saved state of a [`TimeJoin`] of two streams of one type: for each input the event times
+/// and values, in the order of their times.
 ///
 /// # Errors
 /// If the bytes are damaged.

@@ -46,8 +46,8 @@ pub struct KeyInto<K, F> {
     write: F,
 }
 
-/// The key that `write` leaves in its second argument, which has the key of the value before. Keys with memory of their
-/// own, such as `String`, are then allocated when they are new, and not for each value.
+/// Returns the key that `write` leaves in its second argument, which has the key of the value before. Keys with
+/// memory of their own, such as `String`, are then allocated when they are new, and not for each value.
 ///
 /// ```
 /// use sakiyomi_stream::operators::key_into;

@@ -64,18 +64,19 @@ impl<K: Key> Timers<K> {
 }
 
 impl<K: Key, S> KeyContext<'_, K, S> {
-    /// The key.
+    /// Returns the key.
     #[must_use]
     pub fn key(&self) -> &K {
         self.key
     }
 
-    /// The state of the key; none before it is set. A key whose state is none takes no memory but for its timers.
+    /// Returns the state of the key; none before it is set. A key whose state is none takes no memory but for its
+    /// timers.
     pub fn state(&mut self) -> &mut Option<S> {
         self.state
     }
 
-    /// The latest watermark, in nanoseconds of event time; 0 before.
+    /// Returns the latest watermark, in nanoseconds of event time; 0 before.
     #[must_use]
     pub fn watermark_ns(&self) -> u64 {
         self.watermark_ns
@@ -115,13 +116,13 @@ pub struct Keyed<K, P: KeyedProcess> {
 const FRAME: Frame = Frame { kind: "a keyed operator", version: 1 };
 
 impl<P: KeyedProcess, K: KeyBy<P::In, Key = P::Key>> Keyed<K, P> {
-    /// The operator that calls `process`.
+    /// Returns the operator that calls `process`.
     pub fn new(key: K, process: P) -> Keyed<K, P> {
         let timers = Timers { timers: BTreeSet::new(), due_ns: None, postponed: Vec::new() };
         Keyed { key, process, states: Table::default(), timers, watermark_ns: 0, last_key: None }
     }
 
-    /// Number of states and timers that are kept.
+    /// Returns the number of states and timers that are kept.
     pub fn entries(&self) -> usize {
         self.states.len() + self.timers.timers.len() + self.timers.postponed.len()
     }
@@ -217,7 +218,7 @@ impl<P: KeyedProcess, K: KeyBy<P::In, Key = P::Key>> SaveState for Keyed<K, P> {
             if postponed.is_empty() {
                 timers.encode(body);
             } else {
-                // Of a call that has panicked.
+                // A call that panicked may have left postponed timers.
                 timers.iter().chain(postponed).cloned().collect::<BTreeSet<_>>().encode(body);
             }
         });

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct LateCounter(Arc<AtomicU64>);
 
 impl LateCounter {
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -29,10 +29,10 @@ pub trait LatePolicy<T>: Send + 'static {
     /// Its output.
     type Out: Send + 'static;
 
-    /// The output of a value in time.
+    /// Returns the output of a value in time.
     fn on_time(&self, value: T) -> Self::Out;
 
-    /// The output of a value whose event time is `late_ns` before the watermark; none drops it.
+    /// Returns the output of a value whose event time is `late_ns` before the watermark; none drops it.
     fn late(&self, value: T, late_ns: u64) -> Option<Self::Out>;
 }
 
@@ -95,7 +95,7 @@ pub enum Late<T> {
 }
 
 impl<T> Late<T> {
-    /// The value, if it is in time.
+    /// Returns the value, if it is in time.
     pub fn on_time(self) -> Option<T> {
         match self {
             Late::OnTime(value) => Some(value),
@@ -103,7 +103,7 @@ impl<T> Late<T> {
         }
     }
 
-    /// The value, if it is late.
+    /// Returns the value, if it is late.
     pub fn late(self) -> Option<T> {
         match self {
             Late::OnTime(_) => None,

@@ -1,12 +1,12 @@
-//! Operators and joins that go on after a panic of the application's functions.
+//! Operators and joins that continue after a panic of the application's functions.
 
 use crate::operator::{Emitter, Join, OnPanic, Operator, Recover};
 use crate::state::SaveState;
 
-/// An operator or join that goes on after a panic; see [`skip_panics`].
+/// An operator or join that continues after a panic; see [`skip_panics`].
 pub struct SkipPanics<O>(O);
 
-/// The same operator or join, which is declared to go on after a panic ([`OnPanic::Skip`]): the value for which a function
+/// Wraps an operator or join that continues after a panic ([`OnPanic::Skip`]): the value for which a function
 /// panicked is dropped and counted as a dead letter.
 ///
 /// - A window or session has nothing of a value whose aggregate panicked when it was added; of several aggregates, those

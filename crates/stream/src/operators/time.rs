@@ -95,7 +95,7 @@ impl<T, F, P> EventTime<T, F, P> {
             (watermark_ns / self.step_ns).checked_add(1).and_then(|steps| steps.checked_mul(self.step_ns));
     }
 
-    /// Number of late values, with those that the policy passes on.
+    /// Returns the number of late values, with those that the policy passes on.
     pub fn late_counter(&self) -> LateCounter {
         self.late.clone()
     }

@@ -66,7 +66,7 @@ where
     R: FnMut(&V) -> O,
     O: Ord,
 {
-    /// The `count_max` results of a window with the highest `rank`.
+    /// Returns the `count_max` results of a window with the highest `rank`.
     pub fn new(count_max: usize, rank: R) -> Top<K, V, R> {
         let (windows, late) = (BTreeMap::new(), LateCounter::default());
         Top { count_max, lateness_ns: 0, rank, windows, watermark_ns: 0, late }
@@ -81,12 +81,12 @@ impl<K, V, R> Top<K, V, R> {
         Top { lateness_ns, ..self }
     }
 
-    /// Number of results that were dropped because their window had ended.
+    /// Returns the number of results that were dropped because their window had ended.
     pub fn late_counter(&self) -> LateCounter {
         self.late.clone()
     }
 
-    /// Number of results that are kept.
+    /// Returns the number of results that are kept.
     pub fn entries(&self) -> usize {
         self.windows.values().map(|board| board.results.len()).sum()
     }
@@ -97,7 +97,7 @@ impl<K: Key, V: Value + Clone> Board<K, V> {
         Board { results: Table::default(), is_pending: false, is_emitted: false }
     }
 
-    /// The highest results, in no order.
+    /// Returns the highest results, in no order.
     fn highest<O: Ord>(&self, count_max: usize, rank: &mut impl FnMut(&V) -> O) -> Vec<(O, &K, &Scored<V>)> {
         let mut all: Vec<_> =
             self.results.iter().map(|(key, scored)| (rank(&scored.value), key, scored)).collect();

@@ -30,7 +30,7 @@ pub struct Window {
 /// arrival is the latest one of the values that contributed.
 ///
 /// The event time of a result, for operators that follow, is the last one in its window, `end_ns - 1`: the watermark that
-/// the window has waited for follows the result, and the one before has not reached the end. Results that late values give
+/// the window has waited for follows the result, and the previous one has not reached the end. Results that late values give
 /// are late there as well.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WindowResult<K, V> {
@@ -45,7 +45,8 @@ pub struct WindowResult<K, V> {
     pub is_update: bool,
 }
 
-/// Whether a span of this length that begins at `start_ns` has ended at the watermark; sums beyond `u64` never end.
+/// Returns whether a span of this length that begins at `start_ns` has ended at the watermark; sums beyond `u64`
+/// never end.
 pub(super) fn has_passed(start_ns: u64, length_ns: u64, watermark_ns: u64) -> bool {
     watermark_ns.checked_sub(length_ns).is_some_and(|latest_ns| start_ns <= latest_ns)
 }

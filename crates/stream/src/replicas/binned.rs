@@ -21,7 +21,7 @@ pub(crate) struct Binned<O, T> {
 }
 
 impl<O: Recover, T> Binned<O, T> {
-    /// A replica with these instances, by bin.
+    /// Returns a replica with these instances, by bin.
     pub(crate) fn new(bins: Vec<Option<O>>) -> Binned<O, T> {
         let policy = bins.iter().flatten().map(Recover::on_panic).next().unwrap_or_default();
         Binned { bins, policy, results: Emitter::new() }

@@ -13,12 +13,12 @@ pub(crate) struct Migration {
     from: Vec<usize>,
     to: Vec<usize>,
     /// Instances that have been handed over, by the operator's number in the chain and the bin.
-    parcels: Mutex<BTreeMap<(usize, usize), Parcel>>,
+    parcels: Mutex<BTreeMap<(usize, usize), BinState>>,
 }
 
 /// The instance of a bin, and the copy of it to which a replica returns after a panic. None of a replica that has stopped.
 #[derive(Default)]
-pub(crate) struct Parcel {
+pub(crate) struct BinState {
     pub(crate) instance: Option<Box<dyn Any + Send>>,
     pub(crate) copy: Option<Box<dyn Any + Send>>,
 }
@@ -31,10 +31,10 @@ pub(crate) trait BinOwner {
     /// Takes an instance that another replica has given away.
     fn take(&mut self, bin: usize, instance: Box<dyn Any + Send>);
 
-    /// Whether the instances have states; none if there are no instances.
+    /// Returns whether the instances have states; none if there are no instances.
     fn has_state(&mut self) -> Option<bool>;
 
-    /// The states of all instances as bytes; none if the instances have none.
+    /// Returns the states of all instances as bytes; none if the instances have none.
     fn save(&mut self) -> Option<Vec<u8>>;
 
     /// Loads the states of its bins from those of all bins.
@@ -47,17 +47,17 @@ impl Migration {
         Migration { group, from: from.to_vec(), to: to.to_vec(), parcels: Mutex::new(BTreeMap::new()) }
     }
 
-    /// The replica of each bin afterwards, if the bins are of this group.
+    /// Returns the replica of each bin afterwards, if the bins are of this group.
     pub(crate) fn table_of(&self, group: usize) -> Option<&[usize]> {
         (group == self.group).then_some(&self.to[..])
     }
 
-    /// The bins that leave a replica of a group.
+    /// Returns the bins that leave a replica of a group.
     pub(crate) fn leaving(&self, group: usize, replica: usize) -> Vec<usize> {
         self.bins(group, |from, to| from == replica && to != replica)
     }
 
-    /// The bins that come to a replica of a group.
+    /// Returns the bins that come to a replica of a group.
     pub(crate) fn coming(&self, group: usize, replica: usize) -> Vec<usize> {
         self.bins(group, |from, to| from != replica && to == replica)
     }
@@ -69,12 +69,12 @@ impl Migration {
     }
 
     /// Hands bins of an operator over.
-    pub(crate) fn put(&self, stage: usize, parcels: Vec<(usize, Parcel)>) {
+    pub(crate) fn put(&self, stage: usize, parcels: Vec<(usize, BinState)>) {
         lock(&self.parcels).extend(parcels.into_iter().map(|(bin, parcel)| ((stage, bin), parcel)));
     }
 
     /// These bins of an operator, if all of them have been handed over.
-    pub(crate) fn get(&self, stage: usize, bins: &[usize]) -> Option<Vec<(usize, Parcel)>> {
+    pub(crate) fn get(&self, stage: usize, bins: &[usize]) -> Option<Vec<(usize, BinState)>> {
         let mut parcels = lock(&self.parcels);
         if bins.iter().any(|&bin| !parcels.contains_key(&(stage, bin))) {
             return None;
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(migration.leaving(3, 1), [3]);
         assert_eq!(migration.coming(3, 2), [1, 3]);
         assert_eq!((migration.coming(2, 2), migration.table_of(2)), (Vec::new(), None));
-        let parcel = |number: u32| Parcel { instance: Some(Box::new(number)), copy: None };
+        let parcel = |number: u32| BinState { instance: Some(Box::new(number)), copy: None };
         migration.put(0, vec![(1, parcel(10))]);
         migration.put(1, vec![(3, parcel(31))]);
         assert!(migration.get(0, &[1, 3]).is_none());

@@ -30,7 +30,7 @@ impl<K> Router<K> {
     }
 }
 
-/// The bin of a hash: its position among all hashes, in units of a bin.
+/// Returns the bin of a hash: its position among all hashes, in units of a bin.
 fn bin(hash: u64, bins: usize) -> u16 {
     ((u128::from(hash) * bins as u128) >> 64) as u16
 }
@@ -38,7 +38,8 @@ fn bin(hash: u64, bins: usize) -> u16 {
 /// First value of the hash, and its multiplier: the fractional part of the golden ratio, odd (Knuth, TAOCP 3, section 6.4).
 const HASH_MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// A hash of bytes by words of eight: the same on all machines and in all versions, because snapshots hold states by bins.
+/// Returns a hash of bytes by words of eight: the same on all machines and in all versions, because snapshots hold
+/// states by bins.
 fn hash(bytes: &[u8]) -> u64 {
     let mix = |hash: u64, word: u64| {
         let hash = (hash ^ word).wrapping_mul(HASH_MULTIPLIER);

@@ -7,7 +7,7 @@ const FRAME: Frame = Frame { kind: "replicas", version: 1 };
 /// States with their bins, in the order of the bins.
 type States = Vec<(u64, Vec<u8>)>;
 
-/// The states of all bins, from those of each replica; none if a replica has none.
+/// Returns the states of all bins, from those of each replica; none if a replica has none.
 ///
 /// # Errors
 /// If a state is not one that [`encode`] returned, or two of them have the same bin.
@@ -25,7 +25,7 @@ pub(crate) fn joined(states: Vec<Option<Vec<u8>>>) -> Result<Option<Vec<u8>>, St
     Ok(Some(bytes))
 }
 
-/// The states of the bins of an operator that ran as replicas, in the order of the bins.
+/// Returns the states of the bins of an operator that ran as replicas, in the order of the bins.
 ///
 /// # Errors
 /// If the bytes are damaged.
@@ -33,7 +33,7 @@ pub fn states_of_bins(bytes: &[u8]) -> Result<Vec<Vec<u8>>, StateError> {
     Ok(decode(bytes, None)?.1.into_iter().map(|(_, state)| state).collect())
 }
 
-/// The bytes of states.
+/// Returns the bytes of states.
 pub(super) fn encode(count: u64, states: &States) -> Vec<u8> {
     let mut bytes = Vec::new();
     FRAME.save(&mut bytes, |body| {
@@ -43,7 +43,7 @@ pub(super) fn encode(count: u64, states: &States) -> Vec<u8> {
     bytes
 }
 
-/// The number of bins, which is to be `expected` if that is known, and the states.
+/// Returns the number of bins, which is to be `expected` if that is known, and the states.
 pub(super) fn decode(bytes: &[u8], expected: Option<u64>) -> Result<(u64, States), StateError> {
     FRAME.load(bytes, |body| {
         let count = match expected {

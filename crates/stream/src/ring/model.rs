@@ -64,7 +64,7 @@ impl<T> Consumer<T> {
     }
 }
 
-/// As `ring/chunks.rs`.
+/// A model with the interface of `ring/chunks.rs`.
 pub(super) mod chunks {
     use super::{Consumer, Ordering, Producer, lock};
 

@@ -20,10 +20,11 @@ struct Plan {
 }
 
 impl Stream {
-    /// The worker of each operator, replicas apart, by a placement of all operators as [`Running::apply`] takes it.
+    /// Returns the worker of each operator, replicas apart, by a placement of all operators as [`Running::apply`]
+    /// takes it.
     ///
     /// # Errors
-    /// As [`Running::apply`].
+    /// Returns the errors of [`Running::apply`].
     pub fn workers(&self, plan: &Placement) -> Result<Vec<usize>, Error> {
         Ok(Plan::new(plan, &self.shape)?.worker_of)
     }
@@ -110,7 +111,7 @@ impl Plan {
     }
 }
 
-/// The cores of each operator, all replicas of one as one.
+/// Returns the cores of each operator, all replicas of one as one.
 fn cores_of<'p>(plan: &'p Placement, shape: &Shape) -> Result<Vec<&'p [usize]>, Error> {
     let operators = shape.logical().count();
     let mut cores_of = vec![None; operators];

@@ -11,7 +11,7 @@ use crate::sync::lock;
 use crate::tuple::OperatorId;
 
 impl Running {
-    /// The replica of each bin of the operators that follow a partition.
+    /// Returns the replica of each bin of the operators that follow a partition.
     ///
     /// # Errors
     /// If the operator is not a partition.
@@ -19,7 +19,7 @@ impl Running {
         Ok(&self.shape.groups[self.group_of(partition)?].bins)
     }
 
-    /// The largest number of replicas of the operators that follow a partition.
+    /// Returns the largest number of replicas of the operators that follow a partition.
     ///
     /// # Errors
     /// If the operator is not a partition.
@@ -36,7 +36,7 @@ impl Running {
         Ok(self.shape.groups[self.group_of(partition)?].loads())
     }
 
-    /// Gives the replicas that follow a partition other bins, and waits until they have them. The stream goes on: only a
+    /// Gives the replicas that follow a partition other bins, and waits until they have them. The stream continues: only a
     /// replica that gets bins holds its input back until it has those that others had. Replicas without bins take no
     /// tuples; which worker they are on does not matter then.
     ///

@@ -19,18 +19,18 @@ impl Stream {
         self.shape.fingerprint()
     }
 
-    /// Names of the operators whose state a snapshot may lack: sources that cannot return to a position, and operators
-    /// whose type has fields and that save no state ([`Recover::state`](crate::Recover::state)).
+    /// Returns the names of the operators whose state a snapshot may lack: sources that cannot return to a position,
+    /// and operators whose type has fields and that save no state ([`Recover::state`](crate::Recover::state)).
     pub fn unsaved(&self) -> impl Iterator<Item = &str> {
         let unsaved = self.shape.operators.iter().filter(|operator| !operator.is_saved);
         unsaved.map(|operator| operator.name.as_str())
     }
 
-    /// As [`Stream::start`], from a snapshot. Operators and sources load their states; the numbers of tuples and the
+    /// Like [`Stream::start`], from a snapshot. Operators and sources load their states; the numbers of tuples and the
     /// stream's clock continue. Operators whose inputs had ended are not called again.
     ///
     /// If all states are saved, they become those of a stream that was not interrupted. Sinks receive the tuples since the
-    /// snapshot again. The counters, latencies and failures of the report begin anew; what operators save goes on, as
+    /// snapshot again. The counters, latencies and failures of the report start over; what operators save continues, as
     /// the numbers of late values do ([`LateCounter`](crate::operators::LateCounter)).
     ///
     /// # Errors
@@ -54,10 +54,10 @@ impl Stream {
 }
 
 impl Running {
-    /// Takes a snapshot while the stream goes on.
+    /// Takes a snapshot while the stream continues.
     ///
     /// # Errors
-    /// As [`PendingSnapshot::wait`].
+    /// Returns the errors of [`PendingSnapshot::wait`].
     pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
         self.begin_snapshot().wait()
     }

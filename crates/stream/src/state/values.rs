@@ -44,7 +44,7 @@ impl Decode for u8 {
     }
 }
 
-/// As `u64` on all machines.
+/// Encoded as `u64` on all machines.
 impl Encode for usize {
     fn encode(&self, out: &mut Vec<u8>) {
         (*self as u64).encode(out);

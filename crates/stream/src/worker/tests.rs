@@ -4,7 +4,7 @@ use super::*;
 use crate::barrier::{Barrier, PendingSnapshot};
 use crate::board::Board;
 use crate::builder::StreamBuilder;
-use crate::mailbox::{Awaited, reply};
+use crate::mailbox::{PendingReply, reply};
 use crate::operator::{Emitter, Join, Next as Item, Recover, Sink, Source, each};
 use crate::shape::Shape;
 use crate::stage::Segment;
@@ -41,7 +41,7 @@ impl Sink for Nowhere {
 /// A chain of a source and an operator on worker 0, and a sink on worker 1, which has no turn.
 struct Chain {
     workers: Vec<Worker>,
-    post: Arc<Post>,
+    post: Arc<Mailboxes>,
     board: Arc<Board>,
     /// Tuples that the operator in the middle has processed.
     processed: Box<dyn Fn() -> u64>,
@@ -54,12 +54,12 @@ impl Chain {
         builder.source("endless", Endless).then("copies", copies).sink("nowhere", Nowhere);
         let mut stream = builder.build().unwrap();
         let board = Arc::new(Board::new(3, 1));
-        let post = Arc::new(Post::new(Arc::clone(&board)));
+        let post = Arc::new(Mailboxes::new(Arc::clone(&board)));
         let mut source = stream.sources.remove(0);
         let sink = tree::cut(&mut *source, SINK, RING_SLOTS, 0);
         let install = |worker, mut segment: Box<dyn Segment>| {
             tree::set_segment_worker(&mut *segment, worker);
-            post.send(worker, Mail::Install(Capsule::new(segment), None));
+            post.send(worker, Mail::Install(OwnedSegment::new(segment), None));
         };
         install(0, source);
         install(1, sink);
@@ -75,7 +75,7 @@ impl Chain {
         self.workers[worker].pass();
     }
 
-    fn send(&self, worker: usize, mail: impl FnOnce(Reply) -> Mail) -> Awaited {
+    fn send(&self, worker: usize, mail: impl FnOnce(Reply) -> Mail) -> PendingReply {
         let (reply, awaited) = reply();
         self.post.send(worker, mail(reply));
         awaited
@@ -157,7 +157,7 @@ impl Join for Both {
 /// A source on worker 0; a join and its right source on worker 1.
 struct Joined {
     workers: Vec<Worker>,
-    post: Arc<Post>,
+    post: Arc<Mailboxes>,
     board: Arc<Board>,
     shape: Shape,
     barrier: Barrier,
@@ -174,10 +174,10 @@ impl Joined {
         left.join("join", right, Both).sink("nowhere", Nowhere);
         let stream = builder.build().unwrap();
         let board = Arc::new(Board::new(2, 1));
-        let post = Arc::new(Post::new(Arc::clone(&board)));
+        let post = Arc::new(Mailboxes::new(Arc::clone(&board)));
         let install = |worker, mut segment: Box<dyn Segment>| {
             tree::set_segment_worker(&mut *segment, worker);
-            post.send(worker, Mail::Install(Capsule::new(segment), None));
+            post.send(worker, Mail::Install(OwnedSegment::new(segment), None));
         };
         for mut source in stream.sources {
             if source.root().operator() == Joined::RIGHT {

@@ -19,7 +19,7 @@ use crate::inputs::{
 
 const WORKERS: usize = 2;
 
-/// Values that are answered at once, of so many.
+/// One of this many values is answered at once.
 const KNOWN_OF: u64 = 5;
 
 /// Doubles numbers, by another thread that replies in random order.
@@ -216,7 +216,7 @@ fn results_are_those_of_a_loop_whatever_the_order_of_replies_and_the_placement()
         let dead = counts.dead_letters;
         assert_eq!(dead > 0, on_panic != OnPanic::Stop, "seed {seed}");
         assert_eq!(counts.restarts, if on_panic == restart { dead } else { 0 });
-        // Those of an operator that was restarted may still be open.
+        // Requests of an operator that was restarted may still be open.
         assert!(on_panic == restart || open_max.load(Ordering::Relaxed) <= in_flight_max);
     }
 }
@@ -369,7 +369,7 @@ fn an_operator_that_stops_lets_watermarks_and_the_end_pass_without_its_replies()
     let mut silent = Doubles::new(8, OnPanic::Stop, 0);
     let (requests, asked) = channel();
     silent.requests = requests;
-    // The next submission panics, because nobody receives it.
+    // The next submission panics, because its receiver is gone.
     drop(asked);
     let (sink, collected) = Collect::<u64>::new();
     let builder = StreamBuilder::new(4);

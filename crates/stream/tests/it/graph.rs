@@ -234,7 +234,7 @@ pub(crate) fn expected(count: u64) -> [Digest; 2] {
     [all.first, all.second.as_set()]
 }
 
-/// The same computation as the graph's, and its states.
+/// The computation of the graph as a loop, and its states.
 #[derive(Default)]
 struct Loop {
     sums: Sums,

@@ -54,7 +54,8 @@ pub(crate) fn random(seed: u64) -> Pcg64 {
     Pcg64::seed_from_u64(seed)
 }
 
-/// Seeds of a test of streams that are killed and resume; `SAKIYOMI_STREAM_LIVES=10000` makes it so many.
+/// Number of seeds of a test of streams that are killed and resume; `SAKIYOMI_STREAM_LIVES=10000` overrides
+/// it.
 pub(crate) fn seeds(usual: u64) -> std::ops::Range<u64> {
     let count = std::env::var("SAKIYOMI_STREAM_LIVES").ok().and_then(|count| count.parse().ok());
     0..count.unwrap_or(usual)
@@ -143,7 +144,7 @@ pub(crate) enum Emitted {
     Watermark(u64),
 }
 
-/// The outputs of [`Numbers`] with so many values.
+/// Returns the outputs of [`Numbers`] with this number of values.
 pub(crate) fn emitted(values: u64) -> impl Iterator<Item = Emitted> {
     let mut left = values;
     (0..).map_while(move |number| {
@@ -225,7 +226,7 @@ impl Digest {
         self.add(mix(!time_ns));
     }
 
-    /// As a sink saves it.
+    /// Returns the state as a sink saves it.
     pub(crate) fn bytes(self) -> Vec<u8> {
         saved(&Digests { digest: self, result: Arc::default() })
     }

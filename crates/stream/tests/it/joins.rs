@@ -78,7 +78,7 @@ fn join(left: &[Entry], right: &[Entry], workers: [usize; 4]) -> Vec<(char, u64)
     run(left, right, workers, Merge)
 }
 
-/// As [`join`], with a join of one's choice.
+/// Like [`join`], with a join of one's choice.
 fn run(
     left: &[Entry],
     right: &[Entry],

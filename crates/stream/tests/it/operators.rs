@@ -77,7 +77,7 @@ fn steps(random: &mut Pcg64, count: usize, begin: u64) -> Vec<Step> {
     steps
 }
 
-/// An arrival that is not always later than the one before, as those of several sources are.
+/// An arrival that is not always later than the previous one, as those of several sources are.
 fn arrival_ns(random: &mut Pcg64, index: usize) -> u64 {
     1 + 10 * index as u64 + random.next_u64() % 25
 }
@@ -116,7 +116,7 @@ fn end<O: Operator>(operator: &mut O, outputs: &mut Vec<(O::Out, u64)>) {
     outputs.extend(out.drain());
 }
 
-/// As [`run`], with an operator that takes over from another one, by its saved state, before each of these steps.
+/// Like [`run`], with an operator that takes over from another one, by its saved state, before each of these steps.
 fn run_with_reloads<O: Operator<In = Event> + SaveState>(
     make: impl Fn() -> O,
     steps: &[Step],

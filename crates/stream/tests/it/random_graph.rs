@@ -207,7 +207,7 @@ fn interrupted(seed: u64, random: &mut Pcg64) -> Vec<u64> {
         }
         results.append(&mut totals.lock().unwrap());
     }
-    // Of a sink that ended after the snapshot from which its next life began, each life tells the same.
+    // If a sink ended after the snapshot from which its next life started, both lives report equal results.
     results.sort_unstable();
     results.dedup();
     results

@@ -80,7 +80,7 @@ fn a_snapshot_that_does_not_fit_is_refused_in_one_sentence() {
     let names = ["numbers", "odd"];
     assert_eq!(resumed(names, |_| ()), "");
     let cannot = "cannot resume from the snapshot: ";
-    let other = ": resume with the stream that it was taken of, or start anew";
+    let other = ": resume with the stream of the snapshot, or start from the beginning";
     let refused = |names, change: &dyn Fn(&mut Snapshot), reason: &str| {
         assert_eq!(resumed(names, change), format!("{cannot}{reason}"));
     };

@@ -172,7 +172,7 @@ fn stream(numbers: Numbers, ring_slots: usize, replicas: usize) -> (Stream, Foun
     (builder.build().unwrap(), found)
 }
 
-/// The result of a loop for so many values.
+/// Returns the result of a loop for this number of values.
 fn expected(values: u64) -> (BTreeMap<u64, u64>, Digest) {
     let (mut digests, mut numbered, mut sink, mut all) =
         (ByKey::default(), Numbered::default(), ByKey::default(), Digest::default());

@@ -6,7 +6,7 @@ use crate::assert_none;
 use crate::documents::files_with_extension;
 
 /// Words with which a clause without a subject begins.
-const HEADLESS: [&str; 3] = ["Who", "Whose", "Whom"];
+const HEADLESS: [&str; 5] = ["Who", "Whose", "Whom", "What", "Has"];
 
 /// Whether the line is a comment, or has one at its end, that begins with such a word.
 fn is_headless(line: &str) -> bool {
@@ -23,7 +23,7 @@ fn no_comment_begins_with_a_clause_without_a_subject() {
         let lines = text.lines().enumerate().filter(|(_, line)| is_headless(line));
         findings.extend(lines.map(|(number, line)| format!("{}:{}: {line}", path.display(), number + 1)));
     }
-    assert_none("comments that begin with Who, Whose or Whom", &findings);
+    assert_none("comments that begin with Who, Whose, Whom, What or Has", &findings);
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn is_no_plain(byte: u8) -> bool {
     !(is_word(byte) | is_space(byte))
 }
 
-/// Whether the byte is not exactly one column wide.
+/// Returns whether the byte is not exactly one column wide.
 #[inline(always)]
 fn is_wide(byte: u8) -> bool {
     byte.wrapping_sub(b' ') > b'~' - b' '

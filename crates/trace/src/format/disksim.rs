@@ -44,7 +44,7 @@ pub(crate) fn write(record: &Record, out: &mut Vec<u8>) -> Result<(), Problem> {
 /// Returns the extent of a read or write in whole sectors, the only one that the space-separated formats can represent.
 pub(super) fn in_sectors(record: &Record) -> Result<(u64, u64), Problem> {
     if !matches!(record.op, Op::Read | Op::Write) {
-        return Err(format!("holds reads and writes only, and this is a {}", op_name(record.op)));
+        return Err(format!("holds reads and writes only, and this record is a {}", op_name(record.op)));
     }
     if record.fua {
         return Err("has no mark for forced unit access".to_owned());

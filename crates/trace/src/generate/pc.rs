@@ -203,7 +203,7 @@ impl PcRecords {
         let slots = u128::from(self.params.rounds) * u128::from(phase::WEIGHT_TOTAL);
         // Number of commands before a phase boundary, given in hundredths of a round.
         let boundary = |slot: u128| (total * slot / slots) as u64;
-        // The current round, or the one before if the boundaries were rounded.
+        // The current round, or the previous one if the boundaries were rounded.
         let round = u128::from(self.written) * u128::from(self.params.rounds) / total.max(1);
         let mut slot = round.saturating_sub(1) * u128::from(phase::WEIGHT_TOTAL);
         loop {

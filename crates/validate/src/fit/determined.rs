@@ -63,7 +63,7 @@ pub enum Verdict {
 pub(super) type Replays = Vec<Vec<Simulated>>;
 
 impl Search<'_> {
-    /// The best of `candidates`, reduced to the figures that the trace determines; the rest is as in `start`.
+    /// Returns the best of `candidates`, reduced to the figures that the trace determines; the rest is as in `start`.
     /// Candidates differ in their switches, and each has figures of its own to match. The determined figures are
     /// searched for again in the end, because the figures put back influenced them.
     pub(super) fn determined(
@@ -123,7 +123,8 @@ impl Search<'_> {
         Some((best, told))
     }
 
-    /// The best candidate that has each switch as at the start, unless one that has it otherwise is clearly better.
+    /// Returns the best candidate that has each switch as at the start, unless one that has it otherwise is clearly
+    /// better.
     fn switches(&mut self, candidates: &[Best], start: &DriveSpec) -> Option<(Best, Vec<Determined>)> {
         let mut left: Vec<&Best> = candidates.iter().collect();
         let mut told = Vec::new();
@@ -171,7 +172,7 @@ impl Search<'_> {
         if all_worse { Verdict::Fitted } else { Verdict::Flat }
     }
 
-    /// Whether `other` is further from the measurement than `this` by more than chance would have it.
+    /// Returns whether `other` is further from the measurement than `this` by more than chance would have it.
     fn is_clearly_worse(&self, this: &Replays, other: &Replays) -> bool {
         let change = |left_out: Option<usize>| self.square(other, left_out) - self.square(this, left_out);
         let without: Vec<f64> = (0..JACKKNIFE_PARTS).map(|part| change(Some(part))).collect();
@@ -197,7 +198,7 @@ impl Search<'_> {
     }
 }
 
-/// The least error.
+/// Returns the least error.
 fn least<'a>(candidates: &[&'a Best]) -> Option<&'a Best> {
     candidates.iter().copied().min_by(|a, b| a.error.total_cmp(&b.error))
 }

@@ -28,7 +28,7 @@ pub(super) enum Sample {
 }
 
 impl Sample {
-    /// Name of such a request, in the singular.
+    /// Returns the name of such a request, in the singular.
     pub(super) fn name(self) -> &'static str {
         match self {
             Sample::Reads => "read",
@@ -45,7 +45,7 @@ impl Sample {
         }
     }
 
-    /// How many of the requests are such ones, as `spec` serves them.
+    /// Returns how many of the requests are such ones, as `spec` serves them.
     pub(super) fn count(self, spec: &DriveSpec, measured: &[Measured], simulated: &[Simulated]) -> usize {
         let all = || measured.iter().zip(simulated);
         let reads =
@@ -86,7 +86,7 @@ impl Sample {
     }
 }
 
-/// The shortest distance of a long seek, in cylinders.
+/// Returns the shortest distance of a long seek, in cylinders.
 fn first_long(spec: &DriveSpec) -> u32 {
     match spec.servo.seek {
         SeekSpec::TwoPiece { threshold, .. } => threshold,
@@ -97,7 +97,7 @@ fn first_long(spec: &DriveSpec) -> u32 {
     }
 }
 
-/// Number of requests that continue on another track.
+/// Returns the number of requests that continue on another track.
 fn transfers_over_tracks(spec: &DriveSpec, measured: &[Measured]) -> usize {
     let geometry = Geometry::new(&spec.geometry, &spec.servo);
     let fits = |request: &&Measured| request.extent.end() <= Lba(geometry.capacity().0);
@@ -108,8 +108,8 @@ fn transfers_over_tracks(spec: &DriveSpec, measured: &[Measured]) -> usize {
     measured.iter().filter(fits).filter(goes_over).count()
 }
 
-/// How many cylinders lie between each request that needs the medium and the one before; those on the very track of the
-/// one before are left out.
+/// Returns how many cylinders lie between each request that needs the medium and the previous one; those on the very
+/// track of the previous one are left out.
 fn steps<'a>(
     spec: &DriveSpec,
     measured: &'a [Measured],

@@ -9,8 +9,8 @@ const GROUP_MIN_REQUESTS: usize = 100;
 /// Groups that the longer distances are divided into, of equal size.
 const FAR_GROUPS: usize = 3;
 
-/// The requests, by their place, in groups: by operation, by distance from the end of the one before, by size. Too
-/// small a group is put to the one before it.
+/// Returns the requests, by their place, in groups: by operation, by distance from the end of the previous one, by
+/// size. Too small a group is put to the previous one.
 pub(super) fn groups(measured: &[Measured]) -> Vec<Vec<usize>> {
     let mut groups = Vec::new();
     for op in [Op::Read, Op::Write] {

@@ -32,7 +32,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// A value as a drive's file has it.
+    /// Returns a value as a drive's file has it.
     pub(super) fn write(self, value: f64) -> String {
         match self {
             Unit::Time => {
@@ -133,7 +133,7 @@ pub(super) fn switches() -> [Switch; 3] {
     ]
 }
 
-/// The given drive, and all others that differ from it in switches only, without duplicates.
+/// Returns the given drive, and all others that differ from it in switches only, without duplicates.
 pub(super) fn switched(start: &DriveSpec) -> Vec<DriveSpec> {
     let mut drives = vec![start.clone()];
     for mode in [start.cache.read_ahead.mode].into_iter().chain(READ_AHEAD) {
@@ -152,7 +152,7 @@ pub(super) fn switched(start: &DriveSpec) -> Vec<DriveSpec> {
     drives
 }
 
-/// All figures, those that matter most first.
+/// Returns all figures, those that matter most first.
 pub(super) fn parameters() -> Vec<Parameter> {
     let overheads = [
         overhead!(read_miss, Sample::ReadMisses),
@@ -210,7 +210,7 @@ pub(super) fn parameters() -> Vec<Parameter> {
     overheads.into_iter().chain(servo).chain(seeks()).collect()
 }
 
-/// The seek curve, whatever its kind.
+/// Returns the seek curve, whatever its kind.
 fn seeks() -> [Parameter; 6] {
     [
         seek!(Datasheet, track_to_track, Sample::ShortSeeks),

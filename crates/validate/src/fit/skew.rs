@@ -42,8 +42,8 @@ struct Pair {
 /// Sectors of skew by head and by cylinder, from a cylinder's first track to the next one's.
 type Skew = [f64; 2];
 
-/// The drive with the skew that foretells best where the platters stand; `None` where the trace does not tell, or the
-/// drive has it right. Under a serpentine layout it is not looked for.
+/// Returns the drive with the skew that predicts best where the platters stand; `None` where the trace does not
+/// tell, or the drive has it right. Under a serpentine layout it is not looked for.
 pub(super) fn skewed(start: &DriveSpec, measured: &[Measured]) -> Option<DriveSpec> {
     if start.geometry.layout == Layout::Serpentine {
         return None;
@@ -83,7 +83,7 @@ fn best(pairs: &[Pair], track: f64) -> Skew {
     let mut skew = best.0;
     let mut step = 0.5;
     while step >= STEP_MIN_SECTORS {
-        // So far apart, a step is an eighth of a turn.
+        // With this many samples, a step is an eighth of a revolution.
         skew = climbed(pairs, skew, step, track, (track / step / 8.0) as i64);
         step /= 2.0;
     }
@@ -114,7 +114,7 @@ fn climbed(pairs: &[Pair], from: Skew, step: f64, track: f64, reach: i64) -> Ske
     }
 }
 
-/// How well a skew foretells the phase of pairs no further apart than `reach` cylinders: 1 if always.
+/// Returns how well a skew predicts the phase of pairs no further apart than `reach` cylinders: 1 if always.
 fn foretold(pairs: &[Pair], skew: Skew, track: f64, reach: i64) -> f64 {
     let mut sums = [(0.0, 0.0); 4];
     let mut count = 0usize;
@@ -130,7 +130,7 @@ fn foretold(pairs: &[Pair], skew: Skew, track: f64, reach: i64) -> f64 {
     length / count.max(1) as f64
 }
 
-/// The pairs within a zone; `plain`: as if it had no skew.
+/// Returns the pairs within a zone; `plain`: as if it had no skew.
 fn pairs(start: &DriveSpec, measured: &[Measured], zone: usize, plain: bool) -> Vec<Pair> {
     let mut spec = start.geometry.clone();
     if plain {
@@ -220,7 +220,7 @@ mod tests {
                 ("geometry.zones.0.track_skew", "34"),
                 ("geometry.zones.0.cylinder_skew", "47"),
             ]);
-            // What the drive takes for commands and seeks is not known.
+            // The drive's times of commands and seeks are not known.
             let start = with(&[layout, ("interface.overhead.read_miss", "3ms")]);
             let found = skewed(&start, &measured_on(&real)).unwrap();
             let zone = &found.geometry.zones[0];

@@ -24,7 +24,7 @@ struct State {
 }
 
 impl Chunk {
-    /// A chunk whose write begins. Its space was taken from the limit.
+    /// Returns a chunk whose write begins. Its space was taken from the limit.
     pub(super) fn new(stored: StoredChunk, extent: Extent, shared: &Arc<Shared>) -> Chunk {
         Chunk { stored, extent, state: Mutex::default(), shared: Arc::clone(shared) }
     }
@@ -42,12 +42,12 @@ impl Chunk {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// The outcome of its write, if that has ended.
+    /// Returns the outcome of its write, if that has ended.
     pub(super) fn outcome(&self) -> Option<Result<(), Arc<Error>>> {
         self.lock().outcome.clone()
     }
 
-    /// Whether it is on the device; wakes the task when it is.
+    /// Returns whether it is on the device; wakes the task when it is.
     pub(super) fn poll_written(&self, cx: &Context<'_>) -> Poll<Result<(), Arc<Error>>> {
         let mut state = self.lock();
         match &state.outcome {

@@ -50,7 +50,8 @@ impl SpillCosts {
         Some(SpillCosts { access, write_ns, read_ns, write_cpu_ns, read_cpu_ns })
     }
 
-    /// Time of a byte when the device and `threads` busy threads work at the same time (the longer of both).
+    /// Returns the time of a byte when the device and `threads` busy threads work at the same time (the longer of
+    /// both).
     fn ns(&self, threads: usize) -> f64 {
         let cpu = |cpu_ns: f64| cpu_ns / threads.max(1) as f64;
         self.write_ns.max(cpu(self.write_cpu_ns)) + self.read_ns.max(cpu(self.read_cpu_ns))

@@ -139,13 +139,13 @@ impl Inner {
         wake(state);
     }
 
-    /// Whether the writes of all chunks have ended.
+    /// Returns whether the writes of all chunks have ended.
     pub(super) fn is_settled(&self) -> bool {
         // Only the last ones can be in flight.
         self.lock().chunks.iter().rev().all(|chunk| chunk.outcome().is_some())
     }
 
-    /// The chunk with a number, if it is there.
+    /// Returns the chunk with a number, if it is there.
     pub(super) fn chunk(&self, number: usize) -> Option<Arc<Chunk>> {
         self.lock().chunks.get(number).cloned()
     }
@@ -183,7 +183,7 @@ impl Drop for Inner {
     }
 }
 
-/// An error that several readers and the writer report.
+/// Returns an error that several readers and the writer report.
 pub(super) fn shared_error(error: &Arc<Error>) -> DataFusionError {
     DataFusionError::External(Box::new(Arc::clone(error)))
 }

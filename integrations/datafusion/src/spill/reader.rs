@@ -126,7 +126,7 @@ impl Reader {
     }
 }
 
-/// The data of a chunk, whose stored bytes were read.
+/// Returns the data of a chunk, whose stored bytes were read.
 fn restore(shared: &Shared, chunk: &Chunk, read: ReadBytes) -> Result<Bytes> {
     let failed = |error| DataFusionError::External(Box::new(error));
     let stored = &chunk.stored;

@@ -28,7 +28,7 @@ impl Writer {
         Writer { file: Arc::clone(file), waited: Duration::ZERO, is_closed: false }
     }
 
-    /// A buffer for the next chunk. Blocks while all memory is in use, until a write in flight releases some.
+    /// Returns a buffer for the next chunk. Blocks while all memory is in use, until a write in flight releases some.
     fn buffer(&mut self) -> Result<Buffer, Error> {
         let shared = &self.file.shared;
         let buffers = &shared.write_buffers;

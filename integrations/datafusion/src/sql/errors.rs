@@ -4,7 +4,7 @@ use std::error::Error;
 
 use datafusion::common::DataFusionError;
 
-/// The error of a statement in one sentence: what is wrong, and what to do where that is known.
+/// Returns the error of a statement in one sentence: what is wrong, and what to do where that is known.
 #[must_use]
 pub fn sentence(error: &DataFusionError) -> String {
     let text = root(error);
@@ -18,14 +18,14 @@ pub fn sentence(error: &DataFusionError) -> String {
     }
     match error.find_root() {
         DataFusionError::ResourcesExhausted(_) => {
-            format!("the memory limit is too small ({text}); give more with --memory, or fewer --threads")
+            format!("the memory limit is too small ({text}); raise it with --memory, or use fewer --threads")
         }
         DataFusionError::SQL(..) => format!("the statement is not SQL: {text}"),
         _ => text,
     }
 }
 
-/// The innermost message, in one line and without the words that DataFusion puts before it.
+/// Returns the innermost message, in one line and without the words that DataFusion puts before it.
 fn root(error: &DataFusionError) -> String {
     let mut cause: &dyn Error = error.find_root();
     while let Some(source) = cause.source() {
@@ -54,7 +54,7 @@ fn root(error: &DataFusionError) -> String {
     })
 }
 
-/// An error and its causes, each once.
+/// Returns an error and its causes, each once.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut texts: Vec<String> = Vec::new();
     let mut next = Some(error);

@@ -53,7 +53,7 @@ impl Figures {
         })
     }
 
-    /// As an object, with units in its keys.
+    /// Returns the figures as an object, with units in its keys.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let ns = |time: Duration| time.as_nanos() as u64;
@@ -141,14 +141,14 @@ impl fmt::Display for Figures {
 }
 
 impl SpillStats {
-    /// Bytes of all chunks as they are stored.
+    /// Returns the bytes of all chunks as they are stored.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         self.levels.iter().map(|level| level.stored_bytes).sum()
     }
 }
 
-/// Bytes that the operators of a plan report as spilled.
+/// Returns the bytes that the operators of a plan report as spilled.
 pub(super) fn spilled_bytes(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     let own = plan.metrics().and_then(|metrics| metrics.spilled_bytes()).unwrap_or(0) as u64;
     own + plan.children().into_iter().map(spilled_bytes).sum::<u64>()

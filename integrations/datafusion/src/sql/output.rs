@@ -32,7 +32,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that the end of a file's name says.
+    /// Returns the format that the end of a file's name says.
     #[must_use]
     pub fn of(path: &Path) -> Option<Format> {
         match path.extension()?.to_str()? {
@@ -78,7 +78,7 @@ impl Preview {
         !self.is_cut
     }
 
-    /// Whether there are more rows.
+    /// Returns whether there are more rows.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.is_cut
@@ -90,14 +90,14 @@ impl Preview {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// The number in its first row and column, of statements that count what they have written.
+    /// Returns the number in its first row and column, of statements that count what they have written.
     pub(super) fn first_number(&self) -> Option<u64> {
         let column = self.batches.first()?.columns().first()?;
         column.as_primitive_opt::<UInt64Type>().map(|numbers| numbers.value(0))
     }
 }
 
-/// The rows as a table, with its columns' names.
+/// Returns the rows as a table, with its columns' names.
 ///
 /// # Errors
 /// If a value cannot be printed.
@@ -125,7 +125,7 @@ impl Partial {
         Ok(Partial(partial_path(&path)?))
     }
 
-    /// Where it is written to.
+    /// Returns where it is written to.
     pub(super) fn path(&self) -> &Path {
         &self.0
     }
@@ -148,7 +148,7 @@ impl Drop for Partial {
     }
 }
 
-/// The statement that writes the rows of another one to a file.
+/// Returns the statement that writes the rows of another one to a file.
 ///
 /// # Errors
 /// If the path cannot be one of DataFusion's.

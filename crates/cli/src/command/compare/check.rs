@@ -28,7 +28,7 @@ impl FromStr for Check {
         let percent: f64 = percent
             .trim()
             .parse()
-            .with_context(|| format!("the change `{limit}` is no number; {example}"))?;
+            .with_context(|| format!("the change `{limit}` is not a number; {example}"))?;
         ensure!(percent.is_finite() && !key.is_empty(), example);
         Ok(Check { key: key.to_owned(), more: text[at..].starts_with('>'), percent })
     }
@@ -53,9 +53,9 @@ impl Check {
         let figure = self.key.split('.').try_fold(result, |at, part| at.get(part));
         match figure.and_then(Value::as_f64) {
             Some(figure) => Ok(figure),
-            None if figure.is_some() => bail!("--fail-if: {} is no single figure", self.key),
+            None if figure.is_some() => bail!("--fail-if: {} is not a single figure", self.key),
             None => {
-                bail!("--fail-if: the results have no figure {}; result.json shows which there are", self.key)
+                bail!("--fail-if: the results have no figure {}; result.json lists them", self.key)
             }
         }
     }

@@ -15,7 +15,7 @@ use sakiyomi_validate::{Accuracy, Determined, Fitted, Verdict, fit, free, judge,
 use serde::Serialize;
 
 use crate::args::MeasurementArgs;
-use crate::console::{Common, complain, say, say_result};
+use crate::console::{Common, print_error, print_result, print_text};
 use crate::measurement::Measurement;
 use crate::output::OutFile;
 use crate::progress::Progress;
@@ -29,12 +29,12 @@ pub(super) const EXAMPLES: &str = "Examples:
 /// Relative change of the rms error from which a change is significant.
 const GAIN_MIN_RATIO: f64 = 1e-3;
 
-/// Estimate what a datasheet leaves out from a measured trace.
+/// Estimate the parameters that a datasheet omits from a measured trace.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Fits overheads, link rates, settling, head switch, lost turns and the seek curve, and whether transfers overlap, \
-        how far the drive reads ahead, and whether it caches writes. Of the geometry, only the skew is fitted, if the times \
-        determine it. The rotational speed is kept."
+    after_help = "Fits overheads, link rates, settle time, head switch time, lost revolutions and the seek curve. Also \
+        determines whether transfers overlap, how far the drive reads ahead, and whether it caches writes. \
+        Of the geometry, only the skew is fitted, if the trace determines it. The rotational speed is kept."
 )]
 pub(crate) struct Fit {
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub(crate) struct Fit {
     /// Write the fitted drive to this file
     #[arg(long, value_name = "FILE.toml")]
     out: PathBuf,
-    /// Fit to this share of the trace's time, from its start; the rest judges the fit
+    /// Fit to this fraction of the trace's time, from its start; the rest is held out to judge the fit
     #[arg(
         long,
         value_name = "SHARE",
@@ -51,10 +51,10 @@ pub(crate) struct Fit {
         allow_negative_numbers = true
     )]
     fit_share: f64,
-    /// Fit to the requests issued before this time; the rest judges the fit
+    /// Fit to the requests issued before this time; the rest is held out to judge the fit
     #[arg(long, value_name = "TIME")]
     fit_until: Option<Nanos>,
-    /// Exit with 1, and write no drive, unless the fitted drive is nearer on the part that judges the fit
+    /// Exit with 1, and write no drive, unless the fitted drive has smaller errors on the held-out part
     #[arg(long)]
     require_gain: bool,
 }
@@ -131,7 +131,7 @@ impl Fit {
         let trace = &measurement.trace;
         ensure!(
             !fitted_to.is_empty() && !rest.is_empty(),
-            "{trace}: all {} requests lie on one side of {}; a fit needs some to fit to, and others to be judged on: \
+            "{trace}: all {} requests lie on one side of {}; a fit needs requests on both sides; \
              change --fit-until or --fit-share",
             requests.len(),
             duration(until.0)
@@ -179,12 +179,12 @@ impl Fit {
             after: Judged::from(&after),
         };
         if common.json {
-            say_result("sakiyomi.drive_fit/1", &result)?
+            print_result("sakiyomi.drive_fit/1", &result)?
         } else {
-            say(&in_words(&result, common))?
+            print_text(&describe(&result, common))?
         }
         if fails {
-            complain(&format!(
+            print_error(&format!(
                 "--require-gain: {}; {} is not written",
                 headline(&result),
                 self.out.display()
@@ -248,7 +248,7 @@ fn headline(result: &FitResult) -> String {
     let [before, after] = [&result.before, &result.after].map(|judged| duration(judged.rms_ns));
     let change =
         result.after.rms_ns.abs_diff(result.before.rms_ns) as f64 / result.before.rms_ns.max(1) as f64;
-    let rest = "on the part of the trace that it was not fitted to";
+    let rest = "on the held-out part of the trace";
     let order = if change < GAIN_MIN_RATIO {
         Ordering::Equal
     } else {
@@ -256,13 +256,13 @@ fn headline(result: &FitResult) -> String {
     };
     match order {
         Ordering::Less => format!(
-            "the fitted drive is nearer {rest}: rms {after} instead of {before} (−{})",
+            "the fitted drive is more accurate {rest}: rms {after} instead of {before} (−{})",
             percent(change)
         ),
-        Ordering::Equal => format!("the fitted drive is as near as before {rest}: rms {after}"),
+        Ordering::Equal => format!("the fitted drive is as accurate as before {rest}: rms {after}"),
         Ordering::Greater => {
             format!(
-                "the fitted drive is FURTHER OFF {rest}: rms {after} instead of {before} (+{})",
+                "the fitted drive is LESS ACCURATE {rest}: rms {after} instead of {before} (+{})",
                 percent(change)
             )
         }
@@ -274,27 +274,27 @@ fn verdict(result: &FitResult) -> String {
     let headline = headline(result).replacen("the", "The", 1);
     let mut sentences = vec![format!("{headline}.")];
     if !result.is_gain {
-        sentences.push("Use the drive as it was.".to_owned());
+        sentences.push("Keep the original drive.".to_owned());
     }
     let kept = result.figures.iter().filter(|figure| figure.state == "kept").count();
     match (kept, result.figures.len()) {
         (0, _) => {}
         (kept, all) if kept == all => {
-            sentences.push("The trace determines none of the figures; all stay as they were.".to_owned())
+            sentences.push("The trace determines none of the figures; all keep their values.".to_owned())
         }
         (1, all) => {
-            sentences.push(format!("The trace does not determine 1 of {all} figures, which stays as it was."))
+            sentences.push(format!("The trace does not determine 1 of {all} figures, which keeps its value."))
         }
         (kept, all) => {
             sentences.push(format!(
-                "The trace does not determine {kept} of {all} figures, which stay as they were."
+                "The trace does not determine {kept} of {all} figures, which keep their values."
             ));
         }
     }
     sentences.join(" ")
 }
 
-fn in_words(result: &FitResult, common: &Common) -> String {
+fn describe(result: &FitResult, common: &Common) -> String {
     let mut figures = Table::new();
     figures.load_preset(presets::NOTHING).set_header(["figure", "before", "fitted"]);
     for Figure { key, from, to, reason, .. } in &result.figures {
@@ -312,14 +312,14 @@ fn in_words(result: &FitResult, common: &Common) -> String {
         figures.add_row([key.clone(), shown(from), shown(to)]);
     }
     let mut judged = Table::new();
-    judged.load_preset(presets::NOTHING).set_header(["on the rest", "before", "fitted"]);
+    judged.load_preset(presets::NOTHING).set_header(["held-out part", "before", "fitted"]);
     let mut row = |name: &str, of: &dyn Fn(&Judged) -> String| {
         judged.add_row([name.to_owned(), of(&result.before), of(&result.after)]);
     };
     row("mean", &|of| duration(of.simulated_mean_ns));
     row("rms", &|of| duration(of.rms_ns));
     row("of the measured mean", &|of| percent(of.rms_ratio));
-    row("error of a request, median", &|of| duration(of.request_error_median_ns));
+    row("median error of a request", &|of| duration(of.request_error_median_ns));
     let style = common.color.style();
     format!(
         "{}\n\n{}\n\n{figures}\n\n{}\n\n{judged}",
@@ -333,7 +333,7 @@ fn in_words(result: &FitResult, common: &Common) -> String {
             plural(result.replays, "replay"),
         )),
         style.wrap(&format!(
-            "judged on the other {}, whose measured mean is {}",
+            "judged on the held-out {}, whose measured mean is {}",
             count(result.judged as u64),
             duration(result.measured_mean_ns)
         )),

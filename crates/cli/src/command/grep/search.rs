@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::Grep;
 use super::lines::{Printed, Style};
-use crate::console::{self, Common, complain};
-use crate::reading::{in_words, stdin};
+use crate::console::{self, Common, print_error};
+use crate::reading::{describe, stdin};
 
 /// A search and its options.
 pub(super) struct Search<'g> {
@@ -75,9 +75,9 @@ impl Search<'_> {
     }
 
     /// Returns the tracker of the offset at which standard input is left, which GNU grep specifies only for `-m`.
-    fn rest(&self, names: &[OsString]) -> Option<Rest> {
+    fn rest(&self, names: &[OsString]) -> Option<InputOffset> {
         let is_promised = names == ["-"] && self.grep.which.max_count == Some(self.most());
-        if is_promised { Rest::of(stdin().ok()?) } else { None }
+        if is_promised { InputOffset::of(stdin().ok()?) } else { None }
     }
 
     fn read(&self, names: &[OsString]) -> Result<read::Records, read::Error> {
@@ -203,8 +203,8 @@ impl Search<'_> {
                 Some(count)
             }
             Err(error) => {
-                self.refuse(name, &in_words(&error), sum);
-                // As GNU grep, which counts the part that it could read.
+                self.refuse(name, &describe(&error), sum);
+                // GNU grep counts the part that it could read.
                 is_directory(&error).then_some(0)
             }
         }
@@ -214,13 +214,13 @@ impl Search<'_> {
     pub(super) fn refuse(&self, name: &OsStr, why: &str, sum: &mut Sum) {
         sum.failed = true;
         if !self.grep.shown.no_messages {
-            complain(&format!("grep: {}: {why}", Path::new(OsStr::from_bytes(label(name))).display()));
+            print_error(&format!("grep: {}: {why}", Path::new(OsStr::from_bytes(label(name))).display()));
         }
     }
 }
 
 /// The offset at which standard input is left for the next reader, if it can seek: after the last wanted line.
-struct Rest {
+struct InputOffset {
     stdin: File,
     /// End of the blocks read so far.
     read: u64,
@@ -228,10 +228,10 @@ struct Rest {
     end: Option<u64>,
 }
 
-impl Rest {
-    fn of(mut stdin: File) -> Option<Rest> {
+impl InputOffset {
+    fn of(mut stdin: File) -> Option<InputOffset> {
         let read = stdin.stream_position().ok()?;
-        Some(Rest { stdin, read, end: None })
+        Some(InputOffset { stdin, read, end: None })
     }
 
     /// Records a block of `length` bytes with matching lines that end at `ends`, the first `wanted` of which are

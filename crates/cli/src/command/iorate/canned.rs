@@ -2,10 +2,10 @@
 
 use sakiyomi_iorate::Control;
 use sakiyomi_iorate::protocol::{
-    Answer, Call, DeviceView, Message, Owner, Rate, Target, View, decode, encode,
+    Call, DeviceView, Message, Owner, Rate, Reply, Target, View, decode, encode,
 };
 
-pub(crate) fn mount(answer: impl Fn(Call) -> Answer + Send + Sync + 'static) -> Control {
+pub(crate) fn mount(answer: impl Fn(Call) -> Reply + Send + Sync + 'static) -> Control {
     Control::over("/mnt/disk", move |message| {
         let asked: Message = decode(message)?;
         *message = *encode(&answer(asked.call)).expect("it fits");

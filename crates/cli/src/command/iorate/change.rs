@@ -12,7 +12,7 @@ use sakiyomi_model::Nanos;
 use sakiyomi_report::{IorateResult, text};
 
 use super::{Words, found, give, tell, warn};
-use crate::console::{Common, complain};
+use crate::console::{Common, print_error};
 
 pub(super) const SET_EXAMPLES: &str = "Examples:
   sakiyomi iorate set 4711 /mnt/disk 20
@@ -62,7 +62,7 @@ impl Give {
     pub(super) fn run(&self, common: &Common) -> Result<()> {
         let (directory, set) = self.asked()?;
         let result = given(&Control::open(directory)?, &set)?;
-        tell(&result, common, |result| in_words("", result))?;
+        tell(&result, common, |result| describe("", result))?;
         if !common.quiet {
             warn(&result);
         }
@@ -89,7 +89,7 @@ fn given(control: &Control, set: &Set) -> Result<IorateResult> {
     found(control, &set.target)
 }
 
-fn in_words(before: &str, result: &IorateResult) -> String {
+fn describe(before: &str, result: &IorateResult) -> String {
     let lines = result.owners.iter().map(|owner| format!("{before}{}", text::iorate_owner(owner)));
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -97,7 +97,7 @@ fn in_words(before: &str, result: &IorateResult) -> String {
 fn checked(group: &str) -> Result<String> {
     ensure!(
         group.starts_with('/') && !group.starts_with("/sys/fs/cgroup/"),
-        "--group {group}: give the name that /proc/PID/cgroup has for it, such as /batch"
+        "--group {group}: give the name in /proc/PID/cgroup, such as /batch"
     );
     Ok(group.to_owned())
 }
@@ -120,19 +120,19 @@ impl Clear {
     pub(super) fn run(&self, common: &Common) -> Result<ExitCode> {
         let (directory, whose) = self.asked()?;
         let cleared = cleared(&Control::open(directory)?, &whose)?;
-        tell(&cleared.result, common, |_| cleared.in_words())?;
+        tell(&cleared.result, common, |_| cleared.describe())?;
         for error in &cleared.refused {
-            complain(&error.to_string());
+            print_error(&error.to_string());
         }
         Ok(if cleared.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
     }
 
-    fn asked(&self) -> Result<(PathBuf, Whose)> {
+    fn asked(&self) -> Result<(PathBuf, ClearScope)> {
         let mut words = Words::new(&self.words, CLEAR_USAGE.lines().next().unwrap_or_default());
         let whose = match &self.group {
-            Some(group) => Whose::Group(checked(group)?),
-            None if self.all => Whose::All,
-            None => Whose::Process(words.pid()?),
+            Some(group) => ClearScope::Group(checked(group)?),
+            None if self.all => ClearScope::All,
+            None => ClearScope::Process(words.pid()?),
         };
         let directory = words.directory()?;
         words.end()?;
@@ -141,19 +141,19 @@ impl Clear {
 }
 
 /// The owners whose rates are removed.
-enum Whose {
+enum ClearScope {
     /// A process, or the tree that begins with it.
     Process(u32),
     Group(String),
     All,
 }
 
-impl Whose {
+impl ClearScope {
     fn is(&self, target: &Target) -> bool {
         match (self, target) {
-            (Whose::All, _) => true,
-            (Whose::Process(number), Target::Process { pid } | Target::Tree { pid }) => number == pid,
-            (Whose::Group(name), Target::Group { path }) => name == path,
+            (ClearScope::All, _) => true,
+            (ClearScope::Process(number), Target::Process { pid } | Target::Tree { pid }) => number == pid,
+            (ClearScope::Group(name), Target::Group { path }) => name == path,
             _ => false,
         }
     }
@@ -161,9 +161,9 @@ impl Whose {
     /// Returns the target to query if none of them has a rate, so that the mount reports the reason.
     fn target(&self) -> Option<Target> {
         match self {
-            Whose::Process(pid) => Some(Target::Process { pid: *pid }),
-            Whose::Group(path) => Some(Target::Group { path: path.clone() }),
-            Whose::All => None,
+            ClearScope::Process(pid) => Some(Target::Process { pid: *pid }),
+            ClearScope::Group(path) => Some(Target::Group { path: path.clone() }),
+            ClearScope::All => None,
         }
     }
 }
@@ -175,17 +175,17 @@ struct Cleared {
 }
 
 impl Cleared {
-    fn in_words(&self) -> String {
+    fn describe(&self) -> String {
         match (self.result.owners.is_empty(), self.refused.is_empty()) {
-            (true, true) => "Nobody had a rate.".to_owned(),
-            (true, false) => "Nothing was cleared.".to_owned(),
-            (false, _) => in_words("cleared: ", &self.result),
+            (true, true) => "No process had a rate.".to_owned(),
+            (true, false) => "No rate was removed.".to_owned(),
+            (false, _) => describe("cleared: ", &self.result),
         }
     }
 }
 
 /// Removes rates.
-fn cleared(control: &Control, whose: &Whose) -> Result<Cleared> {
+fn cleared(control: &Control, whose: &ClearScope) -> Result<Cleared> {
     let mut view = control.look(false)?;
     view.owners.retain(|owner| owner.rate.is_some() && whose.is(&owner.target));
     if view.owners.is_empty()
@@ -203,7 +203,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use clap::Parser;
-    use sakiyomi_iorate::protocol::{Answer, Call, Refusal};
+    use sakiyomi_iorate::protocol::{Call, Refusal, Reply};
 
     use super::super::canned::{mount, owner, view};
     use super::*;
@@ -244,18 +244,18 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_in_a_sentence() {
         for (line, sentence) in [
-            ("7 /mnt", "there is no PERCENT (or --every TIME); write: sakiyomi iorate set PID DIR"),
-            ("7", "there is no DIR; write"),
-            ("tar /mnt 20", "tar is not a process's number; write"),
-            ("0 /mnt 20", "0 is not a process's number"),
+            ("7 /mnt", "PERCENT (or --every TIME) is missing; write: sakiyomi iorate set PID DIR"),
+            ("7", "DIR is missing; write"),
+            ("tar /mnt 20", "tar is not a process ID; write"),
+            ("0 /mnt 20", "0 is not a process ID"),
             ("7 /mnt 0", "a rate of 0 is not possible; give 1 to 100"),
             ("7 /mnt 101", "a rate of 101 is not possible"),
             ("7 /mnt 2.5", "a rate of 2.5 is not possible"),
-            ("7 /mnt 20 --every 40ms", "20 is too much; write"),
-            ("7 /mnt --every 0s", "--every 0: an I/O takes some time"),
+            ("7 /mnt 20 --every 40ms", "unexpected argument 20; write"),
+            ("7 /mnt --every 0s", "--every 0: an I/O cannot take no time"),
             ("--group /batch 7 /mnt 20", "a rate of /mnt is not possible"),
-            ("--group batch /mnt 20", "--group batch: give the name that /proc/PID/cgroup has"),
-            ("--group /sys/fs/cgroup/batch /mnt 20", "give the name that /proc/PID/cgroup has"),
+            ("--group batch /mnt 20", "--group batch: give the name in /proc/PID/cgroup"),
+            ("--group /sys/fs/cgroup/batch /mnt 20", "give the name in /proc/PID/cgroup"),
         ] {
             let error = set(line).unwrap_err().to_string();
             assert!(error.contains(sentence) && error.lines().count() == 1, "{line}: {error}");
@@ -266,12 +266,12 @@ mod tests {
     fn a_rate_that_is_given_is_told_with_what_it_means() {
         let target = Target::Process { pid: 7 };
         let control = mount(move |call| match call {
-            Call::Set(set) => Answer::Given { best_effort: set.best_effort },
-            Call::Find(target) => Answer::Seen(view(vec![owner(2, target)])),
+            Call::Set(set) => Reply::Given { best_effort: set.best_effort },
+            Call::Find(target) => Reply::Seen(view(vec![owner(2, target)])),
             other => panic!("{other:?}"),
         });
         let result = given(&control, &Set { target, rate: Rate::Percent(20), best_effort: false }).unwrap();
-        let text = in_words("", &result);
+        let text = describe("", &result);
         assert!(
             text.starts_with("process 7 (cat): 20 %, ideal 50.0 ms") && text.lines().count() == 1,
             "{text}"
@@ -283,12 +283,12 @@ mod tests {
         let words = "60 % cannot be kept; 45 % can".to_owned();
         let control = mount(move |_| {
             let (best_percent, best_every_ns) = (Some(45), None);
-            Answer::Refused(Refusal::NoRoom { words: words.clone(), best_percent, best_every_ns })
+            Reply::Refused(Refusal::NoRoom { words: words.clone(), best_percent, best_every_ns })
         });
         let set = Set { target: Target::Process { pid: 7 }, rate: Rate::Percent(60), best_effort: false };
         let error = format!("{:#}", given(&control, &set).unwrap_err());
         assert!(
-            error.ends_with("60 % cannot be kept; 45 % can; --best-effort keeps it as well as can be"),
+            error.ends_with("60 % cannot be kept; 45 % can; --best-effort accepts it without a guarantee"),
             "{error}"
         );
     }
@@ -303,14 +303,14 @@ mod tests {
         let taken = Arc::clone(&cleared);
         let control = mount(move |call| match call {
             Call::Clear(target @ Target::Group { .. }) => {
-                Answer::Refused(Refusal::NotYours { what: target.to_string() })
+                Reply::Refused(Refusal::NotYours { what: target.to_string() })
             }
             Call::Clear(target) if there.owners.iter().any(|owner| owner.target == target) => {
                 taken.lock().unwrap().push(target);
-                Answer::Cleared
+                Reply::Cleared
             }
-            Call::Clear(target) => Answer::Refused(Refusal::NoRate { what: target.to_string() }),
-            Call::Look { .. } => Answer::Seen(there.clone()),
+            Call::Clear(target) => Reply::Refused(Refusal::NoRate { what: target.to_string() }),
+            Call::Look { .. } => Reply::Seen(there.clone()),
             other => panic!("{other:?}"),
         });
         (control, cleared)
@@ -333,12 +333,12 @@ mod tests {
     #[test]
     fn of_all_those_that_are_not_ours_are_left_and_told() {
         let (control, taken) = three();
-        let done = cleared(&control, &Whose::All).unwrap();
+        let done = cleared(&control, &ClearScope::All).unwrap();
         assert_eq!((taken.lock().unwrap().len(), done.result.owners.len()), (2, 2));
-        assert!(done.in_words().lines().all(|line| line.starts_with("cleared: process")));
-        assert!(done.refused[0].to_string().contains("control group /batch is another user's"));
+        assert!(done.describe().lines().all(|line| line.starts_with("cleared: process")));
+        assert!(done.refused[0].to_string().contains("control group /batch belongs to another user"));
         // The reply must not deny that a rate existed.
-        let done = cleared(&control, &Whose::Group("/batch".to_owned())).unwrap();
-        assert_eq!((done.in_words().as_str(), done.refused.len()), ("Nothing was cleared.", 1));
+        let done = cleared(&control, &ClearScope::Group("/batch".to_owned())).unwrap();
+        assert_eq!((done.describe().as_str(), done.refused.len()), ("No rate was removed.", 1));
     }
 }

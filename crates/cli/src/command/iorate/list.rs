@@ -22,12 +22,12 @@ pub(super) const EXAMPLES: &str = "Examples:
 #[command(
     after_help = "ideal: time that each I/O is to take. mean, CoV: mean and coefficient of variation of the last I/O times. \
         accuracy: actual over ideal time; 1 is exact. late: I/Os that the device did not complete in time. \
-        queue: requests without an answer yet."
+        queue: outstanding requests."
 )]
 pub(crate) struct List {
     /// Any file or directory of the mount
     dir: PathBuf,
-    /// Also list processes without a rate that have done I/O here
+    /// Also list processes without a rate that have done I/O on the mount
     #[arg(long)]
     all: bool,
 }

@@ -17,7 +17,7 @@ use sakiyomi_report::{IorateResult, Present, text};
 
 use super::{Words, found, give, warn};
 use crate::child;
-use crate::console::{Common, Envelope, complain, note, note_json};
+use crate::console::{Common, Envelope, note, note_pretty_json, print_error};
 
 pub(super) const EXAMPLES: &str = "Examples:
   sakiyomi iorate run 20 /mnt/disk -- tar cf /dev/null /mnt/disk
@@ -64,16 +64,16 @@ impl Run {
     fn regulated(&self, common: &Common) -> Result<ExitCode> {
         let (directory, rate) = self.asked()?;
         let control = Control::open(directory)?;
-        let signals = Signals::hold().context("cannot hold signals back")?;
+        let signals = Signals::hold().context("cannot block signals")?;
         let begun = Instant::now();
         let (running, target) = self.start(&control, rate, &signals)?;
-        running.wait(&signals).context("cannot wait for the program, which goes on alone")?;
+        running.wait(&signals).context("cannot wait for the program, which continues on its own")?;
         let elapsed = begun.elapsed();
         // Until its status is fetched, its PID cannot be reused.
         let result = found(&control, &target);
         // The rate may have ended with its process.
         let _ = control.clear(&target);
-        let end = running.end().context("the program has ended, and its status is not known")?;
+        let end = running.end().context("the program has ended, but its exit status is unknown")?;
         self.tell(result, elapsed, end.status, common);
         Ok(child::end_as(end.status))
     }
@@ -90,7 +90,7 @@ impl Run {
     fn start(&self, control: &Control, rate: Rate, signals: &Signals) -> Result<(Running, Target)> {
         let set = |target: Target| Set { target, rate, best_effort: self.best_effort };
         if self.children {
-            adopt_orphans().context("cannot keep what the program starts together")?;
+            adopt_orphans().context("cannot become the parent of the command's orphaned descendants")?;
             let target = Target::Tree { pid: std::process::id() };
             give(control, &set(target.clone()))?;
             return Ok((Running::start(&self.command, signals)?, target));
@@ -114,7 +114,7 @@ impl Run {
     fn tell(&self, result: Result<IorateResult>, elapsed: Duration, status: Status, common: &Common) {
         let mut result = match result {
             Ok(result) => result,
-            Err(error) => return complain(&format!("{error:#}; how the rate was kept is not known")),
+            Err(error) => return print_error(&format!("{error:#}; the accuracy of the rate is unknown")),
         };
         let (exit_code, signal) = child::code_and_signal(Some(status));
         result.program = Some(IorateProgram {
@@ -124,7 +124,7 @@ impl Run {
             elapsed_ns: elapsed.as_nanos() as u64,
         });
         if common.json {
-            note_json(&Envelope { schema: IorateResult::SCHEMA, result: &result });
+            note_pretty_json(&Envelope { schema: IorateResult::SCHEMA, result: &result });
         } else if self.report || !common.quiet && io::stderr().is_terminal() {
             for owner in &result.owners {
                 note(&format!("sakiyomi: {}", text::iorate_owner(owner)));

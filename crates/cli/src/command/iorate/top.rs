@@ -13,7 +13,7 @@ use sakiyomi_report::result::IorateOwner;
 use sakiyomi_report::{Document, IorateResult, Present, prometheus, text};
 
 use super::course::Course;
-use crate::console::{Common, say, say_line};
+use crate::console::{Common, print_result_line, print_text};
 use crate::output::{OutFile, Overwrite};
 use crate::progress::go_on;
 use crate::provenance;
@@ -32,10 +32,10 @@ const KEY_POLL_PERIOD: Duration = Duration::from_millis(100);
 /// Watch the device and the processes that use it.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "On a terminal, shows a live view, the most active processes first; q or Ctrl-C ends it. Elsewhere, prints a \
-        line for the device and one for each process at each update. With --json, prints an object a line. With --out, \
-        writes a report of the whole time when it ends. With --prometheus, prints the metrics once; with --out as well, \
-        replaces the file at each update."
+    after_help = "On a terminal, shows a live view, the most active processes first; q or Ctrl-C ends it. Otherwise, \
+        prints a line for the device and one for each process at each update. With --json, prints one object \
+        per line. With --out, writes a report of the whole time at the end. With --prometheus, prints the \
+        metrics once; with --out as well, replaces the file at each update."
 )]
 pub(crate) struct Top {
     /// Any file or directory of the mount
@@ -59,9 +59,9 @@ pub(crate) struct Top {
 
 impl Top {
     pub(super) fn run(&self, common: &Common) -> Result<()> {
-        ensure!(self.interval.0 > 0, "--interval 0: give a time between two looks, such as 1s");
+        ensure!(self.interval.0 > 0, "--interval 0: give a time between two updates, such as 1s");
         let control = Control::open(&self.dir)?;
-        let mut looks = Looks::new(&control);
+        let mut looks = SampleSeries::new(&control);
         // Errors are reported before the terminal is taken over.
         let first = looks.next()?;
         if self.prometheus {
@@ -88,29 +88,38 @@ impl Top {
     }
 
     /// Prints lines, from the second sample on: rates of change need two.
-    fn written(&self, looks: &mut Looks<'_>, common: &Common) -> Result<()> {
+    fn written(&self, looks: &mut SampleSeries<'_>, common: &Common) -> Result<()> {
         self.each(self.count, pause, || {
             let result = only_active(looks.next()?);
             if common.json {
-                say_line(IorateResult::SCHEMA, &result)
+                print_result_line(IorateResult::SCHEMA, &result)
             } else {
-                say(&text::iorate_lines(&result))
+                print_text(&text::iorate_lines(&result))
             }
         })
     }
 
-    fn collected(&self, first: IorateResult, looks: &mut Looks<'_>) -> Result<()> {
-        let Some(out) = &self.out else { return say(&prometheus::iorate(&first)) };
+    fn collected(&self, first: IorateResult, looks: &mut SampleSeries<'_>) -> Result<()> {
+        let Some(out) = &self.out else { return print_text(&prometheus::iorate(&first)) };
         let write =
             |result: &IorateResult| OutFile::create(out)?.write(prometheus::iorate(result).as_bytes());
         write(&first)?;
         self.each(self.count.map(|count| count - 1), pause, || write(&looks.next()?))
     }
 
-    fn drawn(&self, first: IorateResult, looks: &mut Looks<'_>, screen: &Screen, colour: bool) -> Result<()> {
+    fn drawn(
+        &self,
+        first: IorateResult,
+        looks: &mut SampleSeries<'_>,
+        screen: &Screen,
+        colour: bool,
+    ) -> Result<()> {
         let draw = |result: &IorateResult| {
             let window = screen.window();
-            screen.draw(&text::top(result, window, colour)).context("cannot draw").map(|()| window)
+            screen
+                .draw(&text::top(result, window, colour))
+                .context("cannot draw on the terminal")
+                .map(|()| window)
         };
         let shown = std::cell::RefCell::new((draw(&first)?, first));
         let wait = |until: Instant| {
@@ -181,16 +190,16 @@ fn only_active(mut result: IorateResult) -> IorateResult {
 }
 
 /// Consecutive samples, each with its predecessor.
-struct Looks<'a> {
+struct SampleSeries<'a> {
     control: &'a Control,
     before: Option<View>,
     /// All samples, if a report is requested.
     course: Option<Course>,
 }
 
-impl<'a> Looks<'a> {
-    fn new(control: &'a Control) -> Looks<'a> {
-        Looks { control, before: None, course: None }
+impl<'a> SampleSeries<'a> {
+    fn new(control: &'a Control) -> SampleSeries<'a> {
+        SampleSeries { control, before: None, course: None }
     }
 
     fn next(&mut self) -> Result<IorateResult> {
@@ -212,7 +221,7 @@ impl<'a> Looks<'a> {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use sakiyomi_iorate::protocol::{Answer, Call, Owner, Target};
+    use sakiyomi_iorate::protocol::{Call, Owner, Reply, Target};
 
     use super::super::canned::{mount, owner, view};
     use super::*;
@@ -229,9 +238,9 @@ mod tests {
             let rated = Owner { unanswered: 0, ..owner(4, Target::Tree { pid: 8 }) };
             let mut view = view(vec![idle, waits, active, rated]);
             view.at_ns += at * 1_000_000_000;
-            Answer::Seen(view)
+            Reply::Seen(view)
         });
-        let mut looks = Looks::new(&control);
+        let mut looks = SampleSeries::new(&control);
         assert_eq!(only_active(looks.next().unwrap()).owners.len(), 4);
         for _ in 0..2 {
             let seen = only_active(looks.next().unwrap());

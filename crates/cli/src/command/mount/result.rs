@@ -71,7 +71,7 @@ impl Second {
         }
     }
 
-    pub(crate) fn in_words(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let share =
             |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0));
         let rates = self.rates.as_ref().filter(|rates| rates.owners > 0);

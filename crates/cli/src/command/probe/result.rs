@@ -114,7 +114,7 @@ fn buffers(kind: EngineKind, grant: Grant) -> String {
         _ if kind == EngineKind::Null => return String::new(),
         None => return String::new(),
         Some(Granted::Ordinary) => "ordinary",
-        Some(granted) => granted.in_words(),
+        Some(granted) => granted.describe(),
     };
     let registered = if grant.registered { ", registered" } else { "" };
     format!("{memory}{registered}")

@@ -13,7 +13,7 @@ use sakiyomi_query::calibrate::{Effort, OperatorCalibration, SCHEMA, Site, calib
 use sakiyomi_query::cost::correction::Factor;
 use sakiyomi_query::job::spill_directory;
 
-use crate::console::{Common, note, say, say_result};
+use crate::console::{Common, note, print_result, print_text};
 use crate::output::OutFile;
 use crate::progress::{Interrupted, Progress};
 use crate::tables::{DeviceCalibrations, keep_memory};
@@ -27,7 +27,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Measure the CPU time of operators on this machine, and correct predictions by jobs, for `query explain`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The costs are medians of CPU time of one thread, on data that is generated, in memory and in unnamed temporary files. Then \
+    after_help = "The costs are medians of CPU time of one thread, on generated data, in memory and in unnamed temporary files. Then \
 sorts, joins and aggregations of generated tables run, in memory and spilled, and the ratios of their measured to their predicted \
 times correct later predictions, for each kind of phase. Their files need 500 MB and are removed. Predictions need the costs of the \
 device: measure them first with `sakiyomi probe DIR --op read,write --method read,pread:4,uring:8 --block 64KiB,256KiB,1MiB --direct \
@@ -62,9 +62,9 @@ impl Calibrate {
         let costs = self.measure(common, &sites.iter().map(Directory::site).collect::<Vec<_>>())?;
         file.write(costs.to_json().as_bytes())?;
         if common.json {
-            say_result(SCHEMA, &costs)?;
+            print_result(SCHEMA, &costs)?;
         } else {
-            say(&format!("{}\n{}", path.display(), describe(&costs)))?;
+            print_text(&format!("{}\n{}", path.display(), describe(&costs)))?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -74,12 +74,13 @@ impl Calibrate {
             && let Some(directory) = path.parent()
         {
             std::fs::create_dir_all(directory)
-                .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+                .with_context(|| format!("cannot create the directory {}", directory.display()))?;
         }
         OutFile::create(path)
     }
 
-    /// The directories of the jobs; none, with a note, if the device of the default directory is not calibrated.
+    /// Returns the directories of the jobs; none, with a note, if the device of the default directory is not
+    /// calibrated.
     fn sites<'a>(&self, devices: &'a DeviceCalibrations) -> Result<Vec<Directory<'a>>> {
         if self.dir.is_empty() {
             let path = spill_directory();

@@ -17,7 +17,7 @@ use crate::args::HELP;
 use crate::command::aggregate::Aggregate;
 use crate::command::join::Join;
 use crate::command::sort::Sort;
-use crate::console::{Common, say, say_result};
+use crate::console::{Common, print_result, print_text};
 use crate::provenance::nanos;
 use crate::tables::{Calibrations, TableCommand, execute, explain};
 
@@ -87,9 +87,9 @@ impl Explain {
             explanation = explanation.analyzed(measured);
         }
         if common.json {
-            say_result(SCHEMA, &explanation)?;
+            print_result(SCHEMA, &explanation)?;
         } else {
-            say(&text::describe(&explanation, &calibrations))?;
+            print_text(&text::describe(&explanation, &calibrations))?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -60,7 +60,7 @@ impl Generate {
         let files = self.files()?;
         let made = !self.output.exists();
         std::fs::create_dir_all(&self.output)
-            .with_context(|| format!("cannot make the directory {}", self.output.display()))?;
+            .with_context(|| format!("cannot create the directory {}", self.output.display()))?;
         let (format, written) = (files.output.format, run(&job, common, move |job| files.generate(job)));
         if made && written.is_err() {
             // Fails on a directory that is not empty, as it should.
@@ -103,7 +103,7 @@ impl Generate {
             unknown.retain(|column| !has(&column));
             ensure!(
                 self.columns.is_empty() || !options.columns.is_empty(),
-                "--columns: {name} has none of them; leave it out of --tables, or name one of its columns"
+                "--columns: {name} has none of them; remove it from --tables, or name one of its columns"
             );
             tables.push((self.output.join(format!("{name}.{ending}")), options));
         }

@@ -1,4 +1,4 @@
-//! Metrics of simulations that have ended, kept until the report is written, so that an interrupted run goes on.
+//! Metrics of simulations that have ended, kept until the report is written, so that an interrupted run continues.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -22,7 +22,8 @@ impl Store {
         Store { file: None }
     }
 
-    /// The file in `directory`, and the metrics in it if it is of this version. A line that was cut off is left out.
+    /// Returns the file in `directory`, and the metrics in it if it is of this version. A line that was cut off is
+    /// left out.
     pub(super) fn open(directory: &Path) -> Result<(Store, Results)> {
         let path = directory.join(NAME);
         let version = format!("sakiyomi {}", env!("SAKIYOMI_VERSION"));
@@ -35,7 +36,7 @@ impl Store {
             .append(!is_new)
             .open(&path)
             .with_context(|| format!("cannot write {}", path.display()))?;
-        // After a cut line the next one begins anew.
+        // After a truncated line, the next one starts on a line of its own.
         let head = if is_new { version } else { String::new() };
         writeln!(file, "{head}").with_context(|| format!("cannot write {}", path.display()))?;
         Ok((Store { file: Some((path, Mutex::new(file))) }, results))

@@ -27,7 +27,7 @@ pub(crate) fn result(asked: Asked, summary: &Summary, elapsed: Duration, end: Op
     let (exit_code, signal) = code_and_signal(end.map(|end| end.status));
     // The CPU time of children too short-lived to be observed is known from the system.
     let waited_for = end.map_or(Duration::ZERO, |end| end.user + end.system);
-    let compute = waited_for.max(Duration::from_nanos(summary.ran.0));
+    let compute = waited_for.max(Duration::from_nanos(summary.computing.0));
     let mut idle: Vec<RunIdle> = summary
         .idle
         .iter()
@@ -42,18 +42,18 @@ pub(crate) fn result(asked: Asked, summary: &Summary, elapsed: Duration, end: Op
         dry_run: asked.dry_run,
         elapsed_ns: elapsed.as_nanos() as u64,
         computing_ns: compute.as_nanos() as u64,
-        io_wait_ns: summary.waited.0,
-        core_wait_ns: summary.queued.0,
-        io_hidden_ns: summary.hidden.map(|hidden| hidden.0),
+        io_wait_ns: summary.io_wait.0,
+        core_wait_ns: summary.core_wait.0,
+        io_hidden_ns: summary.io_hidden.map(|hidden| hidden.0),
         saved_ns: summary.saved.map(|saved| saved.0),
         could_save_ns: summary.could_save.map(|saved| saved.0),
         storage_bytes_per_second: summary.storage_rate,
         unseen: unseen(summary),
         programs: summary.programs,
         files: summary.files,
-        read_bytes: summary.read,
-        prefetched_bytes: summary.brought,
-        wasted_bytes: summary.wasted,
+        read_bytes: summary.read_bytes,
+        prefetched_bytes: summary.prefetched_bytes,
+        wasted_bytes: summary.wasted_bytes,
         own_cpu_ns: cpu::of_this_process().as_nanos() as u64,
         idle,
         notes: notes(summary),
@@ -70,14 +70,14 @@ fn notes(summary: &Summary) -> Vec<String> {
     let mut notes = Vec::new();
     if summary.refused > 0 {
         notes.push(format!(
-            "The open files of {} could not be inspected: another user\u{2019}s, or protected from inspection.",
+            "The open files of {} could not be inspected: they belong to another user, or are protected from inspection.",
             plural(summary.refused, "process", "processes")
         ));
     }
     let why = summary.untraced.as_deref();
     if summary.still > 0 {
         notes.push(format!(
-            "{} read without moving a position, by pread or in a mapping, and left alone: {}.",
+            "{} read without a file offset (by pread or through a mapping) and not prefetched: {}.",
             plural(summary.still, "file was", "files were"),
             why.unwrap_or("the program hardly waits for it")
         ));
@@ -85,7 +85,7 @@ fn notes(summary: &Summary) -> Vec<String> {
         && let Some(why) = why
     {
         notes.push(format!(
-            "{} without moving a position, by pread or in mappings, and could not be followed in that: {why}.",
+            "{} without a file offset (by pread or through mappings), which could not be followed: {why}.",
             plural(summary.unseen, "process reads", "processes read"),
         ));
     }
@@ -102,10 +102,10 @@ fn reading(index: usize, told: &ReadingSummary) -> RunReading {
         name: told.name.clone(),
         files: told.files,
         size_bytes: told.size,
-        read_bytes: told.read,
-        prefetched_bytes: told.brought,
-        wasted_bytes: told.wasted,
-        io_hidden_ns: told.hidden.map(|hidden| hidden.0),
+        read_bytes: told.read_bytes,
+        prefetched_bytes: told.prefetched_bytes,
+        wasted_bytes: told.wasted_bytes,
+        io_hidden_ns: told.io_hidden.map(|hidden| hidden.0),
         idle: told.idle.map(reason),
         advice: told.advice.map(advice),
         points: points.iter().map(point).collect(),

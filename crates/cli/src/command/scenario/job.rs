@@ -35,7 +35,7 @@ pub(super) fn hops(hops: Nanos) -> Option<u64> {
     (!hops.is_zero()).then_some(hops.0)
 }
 
-/// As it is written in an experiment.
+/// Returns the name of a method in an experiment file.
 fn method_in_words(method: ReadMethod) -> &'static str {
     match method {
         ReadMethod::Mmap => "mmap",

@@ -1,7 +1,7 @@
 //! Regulated programs of an experiment as results.
 
 use sakiyomi_report::result::{AllowancePoint, RegulatedProgram, RegulationPoint};
-use sakiyomi_scenario::{Decided, Kept, Rate, Regulation, Scenario};
+use sakiyomi_scenario::{AllowanceSource, Rate, RateAccuracy, Regulation, Scenario};
 
 /// The medians of `runs`; none where nothing is regulated. `values` are those of the keys that were varied.
 pub(crate) fn point(
@@ -25,7 +25,7 @@ pub(crate) fn point(
         ios_per_s: of.iops,
         longest_other_ns: of.longest_other.0,
         owners: of.owners.iter().map(program).collect(),
-        decided_by: in_words(of.decided_by).to_owned(),
+        decided_by: describe(of.decided_by).to_owned(),
         formula_allowance: of.formula,
         allowance: of.allowance.reached,
         allowances: of.reached.clone(),
@@ -37,7 +37,7 @@ pub(crate) fn point(
     })
 }
 
-fn program(kept: &Kept) -> RegulatedProgram {
+fn program(kept: &RateAccuracy) -> RegulatedProgram {
     let (rate_percent, rate_every_ns) = match kept.rate {
         Rate::Percent(percent) => (Some(percent.get()), None),
         Rate::Every(time) => (None, Some(time.0)),
@@ -58,12 +58,12 @@ fn program(kept: &Kept) -> RegulatedProgram {
     }
 }
 
-fn in_words(decided_by: Decided) -> &'static str {
+fn describe(decided_by: AllowanceSource) -> &'static str {
     match decided_by {
-        Decided::Fixed => "fixed",
-        Decided::Formula => "formula",
-        Decided::Corrected => "corrected",
-        Decided::BothWays => "both-ways",
-        Decided::Deadlines => "deadlines",
+        AllowanceSource::Fixed => "fixed",
+        AllowanceSource::Formula => "formula",
+        AllowanceSource::Corrected => "corrected",
+        AllowanceSource::BothWays => "both-ways",
+        AllowanceSource::Deadlines => "deadlines",
     }
 }

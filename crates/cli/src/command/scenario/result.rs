@@ -12,7 +12,7 @@ use crate::command::sim::disk_time;
 
 const LIMIT: &str = "prefetch.limit";
 
-/// One combination of values, `plain` being the same without prefetching.
+/// Returns one combination of values, `plain` being the same without prefetching.
 pub(crate) fn point(
     values: &[String],
     varied: &[(String, Vec<String>)],
@@ -47,7 +47,7 @@ pub(crate) fn point(
     }
 }
 
-/// What was published for these values, in nanoseconds.
+/// Returns the published time for these values, in nanoseconds.
 fn published(scenario: &Scenario, at: &BTreeMap<&str, &str>) -> Option<u64> {
     let found = scenario.published.iter().find(|published| {
         published.elapsed.is_some()
@@ -95,13 +95,13 @@ fn state_in_words(state: State) -> &'static str {
     match state {
         State::Watching => "watches",
         State::Ahead => "reads ahead",
-        State::Trial => "tries to do without",
-        State::Idle(Idle::Resident) => "idle: all is in memory",
-        State::Idle(Idle::DoesNotWait) => "idle: it does not wait for I/O",
-        State::Idle(Idle::NotSequential) => "idle: its accesses are not sequential",
-        State::Idle(Idle::IoBound) => "idle: the drive is too slow to help",
-        State::Idle(Idle::NoMemory) => "idle: there is too little memory",
+        State::Probation => "on probation",
+        State::Idle(Idle::Resident) => "inactive: all data is in memory",
+        State::Idle(Idle::DoesNotWait) => "inactive: the program does not wait for I/O",
+        State::Idle(Idle::NotSequential) => "inactive: accesses are not sequential",
+        State::Idle(Idle::IoBound) => "inactive: the drive is the bottleneck",
+        State::Idle(Idle::NoMemory) => "inactive: too little memory",
         State::Idle(Idle::Done) => "all was read ahead",
-        State::Idle(Idle::Refused) => "idle: the file cannot be read ahead",
+        State::Idle(Idle::Refused) => "inactive: the file cannot be prefetched",
     }
 }

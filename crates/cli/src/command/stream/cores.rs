@@ -57,7 +57,8 @@ impl CoreCosts {
         Ok(is_of_here.then_some(costs))
     }
 
-    /// Whether there are costs for each distance between the CPUs that may be used: they may have been measured among others.
+    /// Returns whether there are costs for each distance between the CPUs that may be used: they may have been
+    /// measured among others.
     fn has_all_distances(&self) -> Result<bool> {
         let pairs = Machine::of_machine().pairs(&cpus()?);
         Ok(pairs.iter().all(|(distance, ..)| self.costs.iter().any(|cost| cost.distance == *distance)))
@@ -66,10 +67,10 @@ impl CoreCosts {
     fn fault(&self) -> Option<String> {
         let times = |cost: &CoreCost| [cost.hop_ns, cost.wake_ns, cost.waker_ns];
         let mut all = self.costs.iter().flat_map(times).flatten();
-        all.any(|ns| !(ns.is_finite() && ns >= 0.0)).then(|| "a time is negative or no number".to_owned())
+        all.any(|ns| !(ns.is_finite() && ns >= 0.0)).then(|| "a time is negative or not a number".to_owned())
     }
 
-    /// The cores of these CPUs.
+    /// Returns the cores of these CPUs.
     pub(super) fn topology(&self, cpus: &Cpus) -> Result<Topology> {
         let cost = |cost: &CoreCost| MessageCost {
             distance: cost.distance,
@@ -99,27 +100,27 @@ pub(super) fn default_path() -> Option<PathBuf> {
 pub(super) fn make_directory(path: &Path) -> Result<()> {
     let Some(directory) = path.parent() else { return Ok(()) };
     std::fs::create_dir_all(directory)
-        .with_context(|| format!("cannot make the directory {}", directory.display()))
+        .with_context(|| format!("cannot create the directory {}", directory.display()))
 }
 
-/// The CPUs that this process may use.
+/// Returns the CPUs that this process may use.
 pub(super) fn cpus() -> Result<Cpus> {
     Ok(usable_cpus()?)
 }
 
-/// The machine of a simulation: one with these cores, or this one.
+/// Returns the machine of a simulation: one with these cores, or this one.
 pub(super) fn simulated(cores: Option<Cores>) -> Result<Topology> {
     cores.map_or_else(unmeasured, Cores::elsewhere)
 }
 
-/// The cores of this machine; only the first ones if there are to be fewer.
+/// Returns the cores of this machine; only the first ones if there are to be fewer.
 pub(super) fn here(cores: Option<usize>) -> Result<Topology> {
     let costs = CoreCosts::saved()?.map_or_else(CoreCosts::measure, Ok)?;
     let all = costs.topology(&cpus()?)?;
     let Some(cores) = cores else { return Ok(all) };
     ensure!(
         cores <= all.cores(),
-        "--cores-max {cores}: streams may use {} here; give no more, or run `sakiyomi stream plan` for other machines",
+        "--cores-max {cores}: this process may use {} cores; give at most that many, or plan for other machines with `sakiyomi stream plan`",
         all.cores()
     );
     let first = (0..cores).map(|core| all.cpu_of(core)).collect();
@@ -137,7 +138,8 @@ pub(super) struct Cores {
 const PLANNED_CORES_MAX: usize = 1024;
 
 impl Cores {
-    /// A machine with these cores, on which hops cost what they do here as far as that is saved, or else on a Xeon.
+    /// Returns a machine with these cores, on which hops cost what they do here as far as that is saved, or else on a
+    /// Xeon.
     pub(super) fn elsewhere(self) -> Result<Topology> {
         let here = unmeasured()?;
         let [near, far] = Distance::ALL.map(|distance| *here.hop(distance));

@@ -28,7 +28,7 @@ pub(crate) struct Export {
     /// The engine, flink, and the directory for its files
     #[arg(long, num_args = 2, value_names = ["ENGINE", "DIR"], required = true)]
     to: Vec<PathBuf>,
-    /// Go on from this snapshot of the pipeline, as `stream run --snapshot` leaves it
+    /// Continue from this snapshot of the pipeline, written by `stream run --snapshot`
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
 }
@@ -43,17 +43,17 @@ impl Export {
         let [engine, directory] = &self.to[..] else { unreachable!("clap asks for two values") };
         ensure!(
             engine.as_os_str() == "flink",
-            "--to {}: it is not an engine that pipelines are exported to; write --to flink DIR",
+            "--to {}: pipelines cannot be exported to this engine; write --to flink DIR",
             engine.display()
         );
         let pipeline = Pipeline::read(&self.file)?;
         let snapshot = self.snapshot.as_deref().map(|path| pipeline.read_snapshot(path)).transpose()?;
-        let base = std::env::current_dir().context("cannot tell the current directory")?;
+        let base = std::env::current_dir().context("cannot determine the current directory")?;
         let export = pipeline.export(snapshot.as_ref(), &base)?;
         let text =
             std::fs::read(&self.file).with_context(|| format!("cannot read {}", self.file.display()))?;
         std::fs::create_dir_all(directory)
-            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+            .with_context(|| format!("cannot create the directory {}", directory.display()))?;
         write(directory, PIPELINE_FILE, &text)?;
         write(directory, STATE_FILE, export.state.as_bytes())?;
         write(directory, JOB_FILE, export.job.as_bytes())?;

@@ -22,12 +22,14 @@ pub(super) const EXAMPLES: &str = "Examples:
   sakiyomi stream plan alerts.toml --rate 1.5M --cores 4x8
 ";
 
-/// Plan which operators share a core at a rate: latency, utilisation, and the highest rate that the cores hold.
+/// Plan which operators share a core at a rate: latency, utilization, and the highest rate that the cores hold.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Service times are those that the file declares as `cost`, or typical ones. What hops between cores cost is measured, \
-or taken from what `sakiyomi stream topology` has saved; with --cores those of a Xeon stand for what is not saved. The plan has the fewest cores whose latency is within 5 % of the best. Exits with 1 if \
-no plan holds the rate, and names the cheapest edge to cut then: what stays here, and what goes to a larger engine."
+    after_help = "Service times are those that the file declares as `cost`, or typical ones. The costs of hops between \
+        cores are measured, unless `sakiyomi stream topology` has saved them; with --cores, those of a Xeon \
+        replace costs that are not saved. The plan uses the fewest cores whose latency is within 5 % of the \
+        best. If no plan holds the rate, the command exits with 1 and names the cheapest edge to cut: the \
+        operators before it stay here, and those after it move to a larger engine."
 )]
 pub(crate) struct Plan {
     /// The pipeline, as TOML
@@ -38,10 +40,10 @@ pub(crate) struct Plan {
     /// Cores of another machine: a number, or cache domains and the cores of each, such as 4x8
     #[arg(long, value_name = "N|DxN")]
     cores: Option<Cores>,
-    /// Largest share of a core's time that may be used
+    /// Maximum utilization of a core, from 0 to 1
     #[arg(long, value_name = "RATIO", default_value_t = Settings::default().utilisation_max)]
     utilisation: f64,
-    /// Variance over mean of the number of records in a time: 0 at equal intervals, 1 for Poisson arrivals, more in bursts
+    /// Variance over mean of the number of records in an interval: 0 for equal distances, 1 for Poisson arrivals, more in bursts
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     dispersion: f64,
     /// Write result.json, report.html and report.md to this directory

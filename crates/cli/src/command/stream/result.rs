@@ -11,7 +11,7 @@ use sakiyomi_report::result::{
     StreamTopologyResult,
 };
 
-/// The cores, and the costs that were measured between them.
+/// Returns the cores, and the costs that were measured between them.
 pub(super) fn topology(topology: &Topology, measured: &[CoreCost]) -> StreamTopologyResult {
     let core = |core: usize| StreamCore {
         core: core as u64,
@@ -56,7 +56,7 @@ pub(super) struct Found<'a> {
     pub(super) cut: Option<&'a Cut>,
 }
 
-/// The plan of a rate, and those of all rates.
+/// Returns the plan of a rate, and those of all rates.
 pub(super) fn plan(
     pipeline: &str,
     operators: &[&str],
@@ -77,7 +77,7 @@ pub(super) fn plan(
     let rate = |&(to_per_s, ref plan): &(f64, Plan)| StreamRate {
         to_per_s,
         cores: plan.placement.cores_used() as u64,
-        groups: in_words(&plan.placement, operators),
+        groups: describe(&plan.placement, operators),
         latency_ns: plan.figures.latency_ns,
     };
     StreamPlanResult {
@@ -107,7 +107,7 @@ fn named(numbers: &[usize], operators: &[&str]) -> Vec<String> {
 }
 
 /// Operators that share a core by `+`, cores by ` | `.
-pub(super) fn in_words(placement: &Placement, operators: &[&str]) -> String {
+pub(super) fn describe(placement: &Placement, operators: &[&str]) -> String {
     let group = |group: &sakiyomi_placement::Group| {
         let names: Vec<&str> = group.operators.iter().map(|&operator| operators[operator]).collect();
         let replicas = match group.cores.len() {
@@ -119,7 +119,7 @@ pub(super) fn in_words(placement: &Placement, operators: &[&str]) -> String {
     placement.groups.iter().map(group).collect::<Vec<_>>().join(" | ")
 }
 
-/// The limit of a rate, and a remedy.
+/// Returns the limit of a rate, and a remedy.
 fn limit(limit: Limit, operators: &[&str]) -> String {
     match limit {
         Limit::Operator { operator, replicas_max: 1 } => {

@@ -18,7 +18,7 @@ use sakiyomi_stream::adapt::{AdaptSettings, Adaptive, Finished};
 
 use self::snapshots::{Series, SnapshotArgs};
 use super::cores::here;
-use crate::console::{Common, complain, note, say_line, stdout};
+use crate::console::{Common, note, print_error, print_result_line, stdout};
 use crate::output::{OutDir, OutFile, Overwrite};
 use crate::progress::{INTERRUPTED_EXIT_CODE, Progress, end_at_second_ctrl_c, go_on};
 use crate::provenance;
@@ -38,16 +38,18 @@ const LOOK_PERIOD: Duration = Duration::from_millis(50);
 /// Run a pipeline from a file, moving its operators between cores as the rate changes.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The pipeline begins on one core, is measured, and from then on uses the fewest cores that hold its rate with nearly the \
-least latency. Operators move between cores without stopping the stream. It runs until its sources end, or until Ctrl-C, after \
-which the rows that sources have passed on are still processed (exit code 130); a second Ctrl-C does not wait for outputs. With --snapshot, Ctrl-C and --for write a last snapshot instead and end no window, so \
-that --resume goes on as if there had been no interruption; when the sources have ended, the file is removed. The result goes to standard output, or to standard error if a sink of the \
-pipeline writes to standard output."
+    after_help = "The pipeline begins on one core, is measured, and from then on uses the fewest cores that hold its \
+        rate with nearly the lowest latency. Operators move between cores without stopping the stream. It \
+        runs until its sources end, or until Ctrl-C, after which the rows that sources have passed on are \
+        still processed (exit code 130); a second Ctrl-C does not wait for outputs. With --snapshot, Ctrl-C \
+        and --for write a last snapshot instead and end no window, so that --resume continues as if there \
+        had been no interruption; when the sources have ended, the file is removed. The result goes to \
+        standard output, or to standard error if a sink of the pipeline writes to standard output."
 )]
 pub(crate) struct Run {
     /// The pipeline, as TOML
     file: PathBuf,
-    /// Use no more than this number of cores
+    /// Maximum number of cores to use
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     cores_max: Option<u16>,
     /// Leave threads to the scheduler instead of pinning each to a core
@@ -56,7 +58,7 @@ pub(crate) struct Run {
     /// End the sources after this time
     #[arg(long, value_name = "TIME")]
     r#for: Option<Nanos>,
-    /// Time between two updates of --metrics [default: 1s]; with --json, also print an object a line at each update
+    /// Time between two updates of --metrics [default: 1s]; with --json, also print one object at each update
     #[arg(long, value_name = "TIME")]
     interval: Option<Nanos>,
     /// Write the figures in the text format of Prometheus to this file at each update
@@ -159,7 +161,7 @@ impl Run {
         let period = self.interval.map_or(UPDATE_PERIOD, |time| Duration::from_nanos(time.0));
         let mut progress = Progress::new(None, common.quiet);
         let (mut update_at, mut is_interrupted, mut has_complained) = (namer.begun + period, false, false);
-        // Of each sink the end of the windows that were written.
+        // End of the last written window of each sink.
         let mut told_ns: BTreeMap<String, u64> = BTreeMap::new();
         // The first snapshot, before the stream is waited for.
         series.iter_mut().for_each(|series| series.advance(adaptive, Instant::now()));
@@ -187,15 +189,15 @@ impl Run {
             result.snapshots = series.as_ref().map(|series| series.result(true));
             // Ctrl-C is seen above.
             let _ = progress.set(0, || in_a_line(&result, adaptive.status().rate_per_s));
-            // The pipeline goes on without them.
+            // The pipeline continues without them.
             if let Err(error) = self.write_metrics(&result)
                 && !std::mem::replace(&mut has_complained, true)
             {
-                complain(&format!("{error:#}"));
+                print_error(&format!("{error:#}"));
             }
             if common.json && self.interval.is_some() {
                 leave_out_told(&mut result, &mut told_ns);
-                say_line(StreamRunResult::SCHEMA, &result)?;
+                print_result_line(StreamRunResult::SCHEMA, &result)?;
             }
         }
         // A program before it in a pipe may have been ended by the same Ctrl-C, and with it the input.
@@ -237,7 +239,7 @@ fn leave_out_told(result: &mut StreamRunResult, told_ns: &mut BTreeMap<String, u
     }
 }
 
-/// The state of a run for its progress.
+/// Returns the state of a run for its progress.
 fn in_a_line(result: &StreamRunResult, rate_per_s: Option<f64>) -> String {
     let records: u64 = result.sources.iter().map(|source| source.records).sum();
     let rate = rate_per_s.map(|rate| format!(", {rate:.0} a second")).unwrap_or_default();

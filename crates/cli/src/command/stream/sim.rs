@@ -19,7 +19,7 @@ use sakiyomi_scenario::stream::{
 
 use super::cores::{Cores, simulated};
 use super::rate::Rate;
-use super::result::in_words;
+use super::result::describe;
 use crate::console::Common;
 use crate::output::Overwrite;
 use crate::progress::Progress;
@@ -33,10 +33,11 @@ pub(super) const EXAMPLES: &str = "Examples:
 /// Simulate a pipeline on machines with more and more cores: latency, overflow, and the planner's choice.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "For each number of cores the best division of the operators that was found is simulated in virtual time, with Poisson \
-arrivals, the service times that the file declares as `cost` (or typical ones), and the costs of hops that `sakiyomi stream \
-topology` has saved, or else those of a Xeon. Records that find full rings are dropped and counted. The same seed gives the same figures. Exits \
-with 1 if the rate overflows on all numbers of cores."
+    after_help = "For each number of cores, the best placement that was found is simulated in virtual time with \
+        Poisson arrivals. Service times are those that the file declares as `cost`, or typical ones; costs \
+        of hops are those that `sakiyomi stream topology` has saved, or those of a Xeon. Records that meet a \
+        full ring are dropped and counted. The same seed gives the same figures. Exits with 1 if the rate \
+        overflows on all numbers of cores."
 )]
 pub(crate) struct Sim {
     /// The pipeline, as TOML
@@ -44,7 +45,7 @@ pub(crate) struct Sim {
     /// Mean rate of the input in records per second: 5000, 200k, 1.5M
     #[arg(long, value_name = "RATE")]
     rate: Rate,
-    /// Cores of the machine: a number, or cache domains and the cores of each, such as 4x8 [default: those here]
+    /// Cores of the machine: a number, or cache domains and the cores of each, such as 4x8 [default: the cores of this machine]
     #[arg(long, value_name = "N|DxN")]
     cores: Option<Cores>,
     /// Simulated time in which records arrive
@@ -106,7 +107,7 @@ impl Sim {
             let model_ns = model.figures(&placement)?.latency_ns;
             points.push(StreamSimPoint {
                 cores: placement.cores_used() as u64,
-                groups: in_words(&placement, &operators),
+                groups: describe(&placement, &operators),
                 model_ns: Some(model_ns).filter(|ns| ns.is_finite()),
                 ..point(&outcome)
             });
@@ -133,7 +134,7 @@ impl Sim {
     }
 }
 
-/// The simulated figures of a placement.
+/// Returns the simulated figures of a placement.
 fn point(outcome: &StreamOutcome) -> StreamSimPoint {
     let latency = &outcome.latency;
     let offered = outcome.arrived_tuples + outcome.shed_tuples;

@@ -19,11 +19,11 @@ pub(super) const EXAMPLES: &str = "Examples:
   taskset -c 2-5 sakiyomi stream topology --json
 ";
 
-/// Measure what it costs to hand a tuple from core to core, for plans.
+/// Measure the cost of passing a tuple between cores, for plans.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Measures one pair of CPUs for each distance, for two tenths of a second: a cache line from core to core while \
-the receiver polls, and the wake-up of a receiver that sleeps. The costs are saved, and `stream run` and `stream plan` use them. \
+the receiver polls, and the wake-up of a sleeping receiver. The costs are saved, and `stream run` and `stream plan` use them. \
 Only CPUs that the process may use count, one of each core; `taskset` narrows them. Measure on a quiet machine: a busy one \
 gives costs that are too high."
 )]

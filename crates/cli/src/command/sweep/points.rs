@@ -92,7 +92,7 @@ impl Varied {
     }
 }
 
-/// The kind that holds values of both.
+/// Returns the kind that holds values of both.
 fn common_kind(a: Kind, b: Kind) -> Kind {
     match (a, b) {
         (a, b) if a == b => a,

@@ -9,16 +9,16 @@ use sakiyomi_report::number;
 use sakiyomi_trace::{OutFormat, Packing, Record, Writer};
 use serde_json::json;
 
-use crate::console::{Common, Envelope, Stdout, note_json, say_result, stdout};
+use crate::console::{Common, Envelope, Stdout, note_pretty_json, print_result, stdout};
 
 const SCHEMA: &str = "sakiyomi.trace_written/1";
 
 /// The name of a destination, and its format.
 #[derive(Debug, Args)]
 pub(super) struct DestinationArgs {
-    /// The file to write, as its name says: .parquet, or else CSV; compressed for .gz and .zst. `-` is standard output, as CSV
+    /// The file to write: Parquet if its name ends in .parquet, else CSV; compressed if it ends in .gz or .zst. `-` is standard output, as CSV
     into: PathBuf,
-    /// The format to write, if the file's name does not say it: sakiyomi, parquet, disksim, mqsim, fio
+    /// Format to write: sakiyomi, parquet, disksim, mqsim or fio [default: from the file name]
     #[arg(long, value_name = "NAME")]
     to: Option<OutFormat>,
 }
@@ -62,7 +62,7 @@ impl Destination {
             Destination::File(writer, path) => {
                 let records = writer.finish()?;
                 if common.json {
-                    return say_result(SCHEMA, &summary(records, &path));
+                    return print_result(SCHEMA, &summary(records, &path));
                 }
                 common.note(&format!("written: {}, {} records", path.display(), number::count(records)));
             }
@@ -70,7 +70,7 @@ impl Destination {
                 let records = writer.records();
                 writer.into_inner()?.flush().context("cannot write standard output")?;
                 if common.json {
-                    note_json(&Envelope { schema: SCHEMA, result: summary(records, Path::new("-")) });
+                    note_pretty_json(&Envelope { schema: SCHEMA, result: summary(records, Path::new("-")) });
                 }
             }
         }

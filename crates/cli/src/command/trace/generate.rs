@@ -105,7 +105,7 @@ pub(crate) struct Shape {
     /// Number of commands
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     count: u64,
-    /// The part of the device to use, from its start
+    /// Size of the part of the device to use, from its start
     #[arg(long, value_name = "SIZE", default_value = "100GB")]
     span: Bytes,
     /// Size of a command, or several sizes with weights, such as 4KiB:3,64KiB:1
@@ -182,7 +182,7 @@ fn parse_sizes(text: &str) -> Result<Sizes> {
         let (size, weight) = part.split_once(':').unwrap_or((part, "1"));
         Ok((
             size.parse()?,
-            weight.parse().with_context(|| format!("the weight `{weight}` is no whole number"))?,
+            weight.parse().with_context(|| format!("the weight `{weight}` is not a whole number"))?,
         ))
     };
     Ok(Sizes::Weighted(text.split(',').map(choice).collect::<Result<_>>()?))
@@ -191,7 +191,7 @@ fn parse_sizes(text: &str) -> Result<Sizes> {
 fn parse_arrival(text: &str) -> Result<Arrival> {
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
     let rate = |text: &str| {
-        text.parse().with_context(|| format!("the rate `{text}` is no number of commands a second"))
+        text.parse().with_context(|| format!("the rate `{text}` is not a number of commands per second"))
     };
     match kind {
         "closed" => Ok(Arrival::ClosedLoop { think: rest.parse()? }),
@@ -201,7 +201,7 @@ fn parse_arrival(text: &str) -> Result<Arrival> {
             let parts: Vec<&str> = rest.split(',').collect();
             ensure!(
                 parts.len() == 3,
-                "write it like bursty:200ms,2s,100 (mean burst, mean silence, commands a second)"
+                "write it like bursty:200ms,2s,100 (mean burst, mean pause, commands per second)"
             );
             Ok(Arrival::Bursty {
                 on: parts[0].parse()?,
@@ -210,7 +210,9 @@ fn parse_arrival(text: &str) -> Result<Arrival> {
             })
         }
         _ => {
-            bail!("commands come closed:THINK, every:TIME, poisson:RATE or bursty:ON,OFF,RATE, not `{kind}`")
+            bail!(
+                "`{kind}` is not a kind of arrival; give closed:THINK, every:TIME, poisson:RATE or bursty:ON,OFF,RATE"
+            )
         }
     }
 }

@@ -11,8 +11,8 @@ use sakiyomi_text::count::{Counter, Figures, Part};
 
 use super::lines::Shown;
 use super::names::Names;
-use crate::console::complain;
-use crate::reading::{ReadingArgs, in_words, stdin};
+use crate::console::print_error;
+use crate::reading::{ReadingArgs, describe, stdin};
 
 /// The result of a file.
 #[derive(Default)]
@@ -82,7 +82,7 @@ impl Tool<'_> {
     /// Counts a file that is not read concurrently with others.
     fn count_one(&self, index: usize) -> Result<Option<Counted>> {
         if let Some(refusal) = self.names.refusal(index) {
-            complain(&format!("wc: {refusal}"));
+            print_error(&format!("wc: {refusal}"));
             return Ok(None);
         }
         let is_stdin = self.names.is_stdin(index);
@@ -137,8 +137,8 @@ impl Tool<'_> {
             Ok((figures, report)) => return Some(Counted { figures, report, failed: false }),
             Err(error) => error,
         };
-        complain(&format!("wc: {}: {}", self.names.display(index), in_words(&error)));
-        // As GNU wc, which prints a line for each file that it could open.
+        print_error(&format!("wc: {}: {}", self.names.display(index), describe(&error)));
+        // GNU wc prints a line for each file that it could open.
         let is_opened = !matches!(error, read::Error::Open { .. });
         is_opened.then(|| Counted { failed: true, ..Counted::default() })
     }

@@ -43,15 +43,14 @@ pub(super) fn cache(
     let kept = if write.enabled { fields.segments.value } else { count };
     let mut consumed = if fields.over_requested.value { Consumed::Discard } else { Consumed::Keep };
     match fields.caching.value {
-        0 => {
-            warnings.push(fields.caching.warning("what the last commands left in the buffer is still found"))
-        }
+        0 => warnings
+            .push(fields.caching.warning("data of the last commands stays in the buffer and can give hits")),
         1 => {}
         2 => consumed = Consumed::Discard,
         other => return Err(fields.caching.fault(format!("{other}; expected 0, 1 or 2"))),
     }
     if queue.depth > 1 && !fields.sneaky_full_hits.value {
-        let instead = "a read that the buffer holds goes ahead of the command that has the mechanism";
+        let instead = "a full hit is served before the command that uses the mechanism completes";
         warnings.push(format!("{} = 0: {instead}", fields.sneaky_full_hits.key));
     }
     Ok(CacheSpec {
@@ -70,7 +69,7 @@ fn read_ahead(fields: &DiskFields, warnings: &mut Vec<String>) -> Result<ReadAhe
         2 => ReadAheadMode::CylinderEnd,
         3 => ReadAheadMode::Segment,
         4 => {
-            let begins = if fields.over_requested.value { "any read" } else { "a second read in sequence" };
+            let begins = if fields.over_requested.value { "any read" } else { "a second sequential read" };
             warnings.push(fields.continuous_read.warning(format!(
                 "read-ahead begins after {begins}, by Read-ahead over requested = {}",
                 u8::from(fields.over_requested.value)
@@ -88,7 +87,7 @@ fn read_ahead(fields: &DiskFields, warnings: &mut Vec<String>) -> Result<ReadAhe
     let (any, immediate) = (fields.read_any_free.value, fields.immediate_read.value);
     if any != immediate {
         warnings.push(format!(
-            "{} = {} and {} = {}: both as 1; a read begins where the head comes down, and what passes before is kept",
+            "{} = {} and {} = {}: both as 1; a read begins where the head settles, and the sectors that pass before the request are kept",
             fields.read_any_free.key,
             u8::from(any),
             fields.immediate_read.key,
@@ -119,7 +118,7 @@ fn write(fields: &DiskFields, segment: u64, warnings: &mut Vec<String>) -> Resul
         0 => false,
         1 => {
             let instead =
-                "any write that finds room ends when its data is in the buffer, not only one in sequence";
+                "any write that fits completes when its data is in the buffer, not only a sequential one";
             warnings.push(fields.fast_write.warning(instead));
             true
         }
@@ -128,7 +127,7 @@ fn write(fields: &DiskFields, segment: u64, warnings: &mut Vec<String>) -> Resul
     };
     if enabled && fields.write_hit_stops_read_ahead.value {
         let key = fields.write_hit_stops_read_ahead.key;
-        warnings.push(format!("{key} = 1: a read-ahead goes on until written data needs the arm"));
+        warnings.push(format!("{key} = 1: read-ahead continues until destaging needs the arm"));
     }
     let (share, limit) = if fields.separate_write_segment.value {
         (WriteShare::Separate, segment)

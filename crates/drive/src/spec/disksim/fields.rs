@@ -14,7 +14,7 @@ use crate::spec::SignedNanos;
 
 /// Value of a field, with its position.
 #[derive(Clone, Debug)]
-pub(super) struct Given<T> {
+pub(super) struct FieldValue<T> {
     /// Name of the field.
     pub(super) key: &'static str,
     /// Value.
@@ -23,14 +23,14 @@ pub(super) struct Given<T> {
     pub(super) line: u32,
 }
 
-impl<T> Given<T> {
+impl<T> FieldValue<T> {
     /// Creates a fault about this field.
     pub(super) fn fault(&self, problem: impl Display) -> Fault {
         Fault::new(self.line, format!("{}: {problem}", self.key))
     }
 }
 
-impl<T: Display> Given<T> {
+impl<T: Display> FieldValue<T> {
     /// Creates a warning `key = value: instead`.
     pub(super) fn warning(&self, instead: impl Display) -> String {
         format!("{} = {}: {instead}", self.key, self.value)
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
         self.block.fields.iter().find(|field| field.key == key)
     }
 
-    fn field<T: Kind>(&mut self, key: &'static str, default: Option<T>) -> Result<Given<T>, Fault> {
+    fn field<T: Kind>(&mut self, key: &'static str, default: Option<T>) -> Result<FieldValue<T>, Fault> {
         let (value, line) = match (self.find(key), default) {
             (Some(field), _) => {
                 let value = T::read(&field.value)
@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
                 return Err(Fault::new(self.block.line, problem));
             }
         };
-        Ok(Given { key, value, line })
+        Ok(FieldValue { key, value, line })
     }
 
     /// Reads a field that is not modeled; warns unless its value is one of `neutral`.
@@ -215,7 +215,7 @@ macro_rules! block {
         $(#[$doc])*
         #[derive(Clone, Debug)]
         pub(super) struct $name {
-            $($(#[$field_doc])* pub(super) $field: Given<$type>,)*
+            $($(#[$field_doc])* pub(super) $field: FieldValue<$type>,)*
         }
 
         impl $name {
@@ -365,20 +365,20 @@ block! {
         /// Count a read whose first sector is being read ahead as a hit.
         "Allow almost read hits" = 0.0 | 1.0 else "such a read joins the running read-ahead";
         /// "Allow sneaky full read hits", for partial hits.
-        "Allow sneaky partial read hits" = 0.0 else "a read that needs the medium waits its turn";
+        "Allow sneaky partial read hits" = 0.0 else "a read that needs the medium waits in the queue";
         /// "Allow sneaky full read hits", while the medium is between two parts of another request.
-        "Allow sneaky intermediate read hits" = 0.0 else "a read that needs the medium waits its turn";
+        "Allow sneaky intermediate read hits" = 0.0 else "a read that needs the medium waits in the queue";
         /// Accept the data of a waiting write before the previous command has finished.
-        "Allow write prebuffering" = 0.0 else "with the write cache off, a write's data comes when the write has its turn";
+        "Allow write prebuffering" = 0.0 else "with the write cache off, the data of a write is transferred when the write is served";
         /// Move the arm for the next command while the previous one still transfers data: 0 no, 1 seek, 2 seek and
         /// rotation.
-        "Preseeking level" = 0.0 else "the arm sets out as soon as the medium has done its part of the command before";
+        "Preseeking level" = 0.0 else "the arm starts as soon as the media transfer of the previous command ends";
         /// Read directly into a segment that the previous request still uses.
-        "Read directly to buffer" = 1.0 else "what is read goes into its segment at once";
+        "Read directly to buffer" = 1.0 else "data is stored in its segment as it is read";
         /// Begin a write with whichever of its sectors passes first.
         "Immediate buffer write" = 0.0 else "a write begins with its first sector";
         /// Disconnect a write if the arm has to move.
-        "Disconnect write if seek" = 0.0 else "the link is free for others whenever no data moves";
+        "Disconnect write if seek" = 0.0 else "the link is released whenever no data is transferred";
     }
     without_effect {
         /// Statistics output.
@@ -418,11 +418,11 @@ block! {
     }
     unmodelled {
         /// Processing before a write is started, for queues in a controller.
-        "Write initiation delay" = 0.0 else "no such delay; interface.overhead has all of the processing";
+        "Write initiation delay" = 0.0 else "no separate delay; interface.overhead includes all processing";
         /// Processing before a read is started, for queues in a controller.
-        "Read initiation delay" = 0.0 else "no such delay; interface.overhead has all of the processing";
+        "Read initiation delay" = 0.0 else "no separate delay; interface.overhead includes all processing";
         /// Treat overlapping requests as one.
-        "Overlapping request scheme" = 0.0 else "each command is served by itself";
+        "Overlapping request scheme" = 0.0 else "commands are served separately";
     }
 }
 

@@ -12,7 +12,7 @@
 
 use sakiyomi_model::Bytes;
 
-use super::fields::{Given, Kind, LayoutFields, ModelFields, ZoneFields};
+use super::fields::{FieldValue, Kind, LayoutFields, ModelFields, ZoneFields};
 use super::syntax::{Fault, Value};
 use crate::spec::{GeometrySpec, Layout, SparesPer, ZoneSpec};
 
@@ -39,7 +39,7 @@ pub(super) fn geometry(
         };
         let fields = ZoneFields::read(block, warnings)?;
         if fields.first.value < next {
-            let before = format!("lies inside the zone before, which goes on to cylinder {}", next - 1);
+            let before = format!("lies inside the previous zone, which extends to cylinder {}", next - 1);
             return Err(fields.first.fault(format!("cylinder {} {before}", fields.first.value)));
         }
         zones.push(zone(&fields, layout, warnings)?);
@@ -50,7 +50,9 @@ pub(super) fn geometry(
     }
     if next > model.cylinders.value {
         warnings.push(
-            model.cylinders.warning(format!("the zones go on to cylinder {}; the zones are taken", next - 1)),
+            model
+                .cylinders
+                .warning(format!("the zones extend to cylinder {}; the zones are taken", next - 1)),
         );
     }
     Ok(GeometrySpec {
@@ -74,7 +76,7 @@ fn order(layout: &LayoutFields, zones: &[ZoneSpec]) -> Result<Layout, Fault> {
         2 => {
             Err(layout.mapping.fault("2 with zones that begin at odd cylinders is not modelled; use 0 or 1"))
         }
-        other => Err(layout.mapping.fault(format!("{other} is no such scheme; expected 0, 1 or 2"))),
+        other => Err(layout.mapping.fault(format!("{other} is not a scheme; expected 0, 1 or 2"))),
     }
 }
 
@@ -140,7 +142,7 @@ fn zone(fields: &ZoneFields, layout: &LayoutFields, warnings: &mut Vec<String>) 
 }
 
 /// Returns the slipped sectors, ascending; an entry is a sector, or a track of `per_entry` sectors.
-fn slips(given: &Given<Vec<u64>>, per_entry: u64, reserved: u64) -> Result<Vec<u64>, Fault> {
+fn slips(given: &FieldValue<Vec<u64>>, per_entry: u64, reserved: u64) -> Result<Vec<u64>, Fault> {
     let mut entries = given.value.clone();
     entries.sort_unstable();
     if let Some(twice) = entries.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -155,7 +157,7 @@ fn slips(given: &Given<Vec<u64>>, per_entry: u64, reserved: u64) -> Result<Vec<u
 }
 
 /// Returns the pairs of defective and replacing sectors, ascending.
-fn remaps(given: &Given<Vec<Value>>, per_entry: u64) -> Result<Vec<[u64; 2]>, Fault> {
+fn remaps(given: &FieldValue<Vec<Value>>, per_entry: u64) -> Result<Vec<[u64; 2]>, Fault> {
     let mut flat: Vec<u64> = Vec::new();
     for value in &given.value {
         match value {
@@ -176,7 +178,7 @@ fn remaps(given: &Given<Vec<Value>>, per_entry: u64) -> Result<Vec<[u64; 2]>, Fa
 }
 
 /// Expands entries into sectors, `per_entry` for each.
-fn spread<T>(given: &Given<T>, entries: &[u64], per_entry: u64) -> Result<Vec<u64>, Fault> {
+fn spread<T>(given: &FieldValue<T>, entries: &[u64], per_entry: u64) -> Result<Vec<u64>, Fault> {
     if entries.len() as u64 * per_entry > LIST_MAX_SECTORS || entries.iter().any(|entry| *entry > 1 << 40) {
         return Err(given.fault("more or larger entries than any zone has"));
     }

@@ -2,7 +2,7 @@
 
 use sakiyomi_model::{Bytes, Nanos};
 
-use super::fields::{DiskFields, Given};
+use super::fields::{DiskFields, FieldValue};
 use super::syntax::Fault;
 use super::system::Path;
 use crate::spec::{InterfaceSpec, Overhead, OverheadSpec};
@@ -39,7 +39,7 @@ pub(super) fn interface(
 }
 
 /// Checks a share from 0 to 1.
-fn watermark(share: &Given<f64>) -> Result<f64, Fault> {
+fn watermark(share: &FieldValue<f64>) -> Result<f64, Fault> {
     if (0.0..=1.0).contains(&share.value) {
         return Ok(share.value);
     }
@@ -57,7 +57,7 @@ fn overheads(fields: &DiskFields) -> Result<OverheadSpec, Fault> {
     if !(0.0..=1000.0).contains(&scale) {
         return Err(fields.overhead_scale.fault(format!("{scale}; expected 0 to 1000")));
     }
-    let scaled = |time: &Given<Nanos>| Nanos((time.value.0 as f64 * scale).round() as u64);
+    let scaled = |time: &FieldValue<Nanos>| Nanos((time.value.0 as f64 * scale).round() as u64);
     let each = scaled(&fields.per_request_overhead);
     let preparation = scaled(&fields.data_preparation);
     let hit = |time| each + scaled(time) + preparation;
@@ -115,25 +115,27 @@ fn not_modelled(fields: &DiskFields, path: Option<&Path>, warnings: &mut Vec<Str
         warnings.push(second.warning("not modelled, takes no time"));
     }
     let flags = [
-        (&fields.never_disconnect, "the bus is taken for data only"),
-        (&fields.hold_bus_write, "the bus is taken for a write's data only"),
+        (&fields.never_disconnect, "the bus is occupied by data only"),
+        (&fields.hold_bus_write, "the bus is occupied by the data of a write only"),
     ];
     let set = flags.into_iter().filter(|(flag, _)| flag.value);
     warnings.extend(set.map(|(flag, instead)| format!("{} = 1: {instead}", flag.key)));
     if !fields.hold_bus_read.value && fields.queue_length.value > 1 {
-        let instead = "from its first byte to its last a read holds the bus";
+        let instead = "a read occupies the bus from its first byte to its last";
         warnings.push(format!("{} = 0: {instead}", fields.hold_bus_read.key));
     }
     let (low, high) = (&fields.low_watermark, &fields.high_watermark);
     if low.value != 0.0 {
-        warnings.push(low.warning("a write's data comes in one go; the medium never waits for a second one"));
+        warnings.push(low.warning(
+            "the data of a write is transferred at once; the medium never waits for a second transfer",
+        ));
     }
     if !fields.watermark_by_request.value && high.value != 0.0 {
         warnings.push(high.warning("taken as a share of the request, not of the segment"));
     }
     let Some(path) = path else { return };
     if !path.bus.arbitration.value.is_zero() {
-        warnings.push(path.bus.arbitration.warning("the link is taken in no time"));
+        warnings.push(path.bus.arbitration.warning("acquiring the link takes no time"));
     }
     if path.bus.sharing.value != 1 {
         warnings.push(path.bus.sharing.warning("the link carries one transfer at a time"));

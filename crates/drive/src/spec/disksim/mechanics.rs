@@ -2,7 +2,7 @@
 
 use sakiyomi_model::Nanos;
 
-use super::fields::{Given, MechanicsFields, millis};
+use super::fields::{FieldValue, MechanicsFields, millis};
 use super::syntax::Fault;
 use super::{Sources, in_file};
 use crate::spec::{SeekSpec, ServoSpec, SpecError};
@@ -89,7 +89,7 @@ fn computed(fields: &MechanicsFields, cylinders: u32) -> Result<SeekSpec, Fault>
 }
 
 /// Returns a field that the kind of seek curve requires.
-fn needed<'a, T>(given: &'a Given<Option<T>>, fields: &MechanicsFields) -> Result<&'a T, Fault> {
+fn needed<'a, T>(given: &'a FieldValue<Option<T>>, fields: &MechanicsFields) -> Result<&'a T, Fault> {
     given.value.as_ref().ok_or_else(|| {
         fields.seek.fault(format!("{} needs the field {}; add it", fields.seek.value.text, given.key))
     })
@@ -161,6 +161,6 @@ fn table(text: &str) -> Result<Vec<(u32, Nanos)>, Fault> {
                 format!("{} seek times, but the file announces {count}; is it cut off?", points.len());
             Err(Fault::new(last, problem))
         }
-        None => Err(Fault::new(1, "no line `Seek distances measured: N`; this is no seek table")),
+        None => Err(Fault::new(1, "no line `Seek distances measured: N`; this is not a seek table")),
     }
 }

@@ -36,13 +36,15 @@ pub(super) fn queue(
     if fields.timeout_scheme.value != 0 {
         let (after, by) = (fields.timeout.value, fields.timeout_policy.value);
         warnings.push(fields.timeout_scheme.warning(format!(
-            "no command goes first for having waited {after} s (then by policy {by}); set queue.age_limit instead"
+            "a wait of {after} s gives no priority (then by policy {by}); set queue.age_limit instead"
         )));
     }
     if fields.priority_scheme.value != 0 {
         let by = fields.priority_policy.value;
         warnings.push(
-            fields.priority_scheme.warning(format!("all commands are equal; none goes first by policy {by}")),
+            fields
+                .priority_scheme
+                .warning(format!("all commands have the same priority; policy {by} is ignored")),
         );
     }
     if fields.sequential_scheme.value != 0 {
@@ -50,7 +52,7 @@ pub(super) fn queue(
         warnings.push(
             fields
                 .sequential_scheme
-                .warning(format!("commands in sequence are not joined (up to {most} sectors, {gap} apart)")),
+                .warning(format!("sequential commands are not merged (up to {most} sectors, {gap} apart)")),
         );
     }
     Ok(QueueSpec { depth: disk.queue_length.value.max(1), policy, ..QueueSpec::default() })

@@ -331,7 +331,7 @@ impl Parser {
                     let range = format!("`{from} .. {}`", to.text);
                     Fault::new(
                         to.line,
-                        format!("{range} is no range; expected the same name with rising numbers"),
+                        format!("{range} is not a range; expected the same name with rising numbers"),
                     )
                 })?);
             }
@@ -444,7 +444,7 @@ topology disksim_iodriver driver0 [
             (
                 "instantiate [ a2 .. a1 ] as A",
                 1,
-                "`a2 .. a1` is no range; expected the same name with rising numbers",
+                "`a2 .. a1` is not a range; expected the same name with rising numbers",
             ),
             ("topology a b [ c ]", 1, "expected a name after `c`, found `]`"),
             ("topology a b [ c d [ ]", 1, "expected a part or `]` under `b`, found the end of the file"),

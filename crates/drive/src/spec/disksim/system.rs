@@ -38,7 +38,12 @@ pub(super) fn path(file: &File, disk: &str, warnings: &mut Vec<String>) -> Resul
     let mut parts = above.iter().rev();
     let bus = match parts.next() {
         Some(part) if part.kind == "disksim_bus" => BusFields::read(block(file, part)?, warnings)?,
-        _ => return Err(Fault::new(1, format!("the disk {} hangs on no bus in the topology", names[0]))),
+        _ => {
+            return Err(Fault::new(
+                1,
+                format!("the disk {} is not connected to a bus in the topology", names[0]),
+            ));
+        }
     };
     let mut controller = None;
     for part in parts {

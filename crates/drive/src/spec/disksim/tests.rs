@@ -116,7 +116,7 @@ fn sectors_of_the_hps_slip_whole_tracks() {
     let second = measured("hp_c2490a");
     assert_eq!(chs(&second.spec, 0), (1, 4, 0));
     assert_eq!(second.spec.servo.write_settle, SignedNanos(-642_000));
-    let cylinders = "Number of cylinders = 2629: the zones go on to cylinder 2629; the zones are taken";
+    let cylinders = "Number of cylinders = 2629: the zones extend to cylinder 2629; the zones are taken";
     assert!(second.warnings.iter().any(|warning| warning == cylinders), "{:?}", second.warnings);
 }
 
@@ -467,7 +467,7 @@ fn what_is_not_modelled_is_said() {
         (
             "Block count = 700",
             "Block count = 690",
-            "Block count = 690: the zones hold 10 sectors more; these lie at the drive's end and carry no address",
+            "Block count = 690: the zones hold 10 more sectors; these are at the end of the drive and have no address",
         ),
         (
             "Number of spares = 0",
@@ -477,7 +477,7 @@ fn what_is_not_modelled_is_said() {
         (
             "Fast write level = 2",
             "Fast write level = 1",
-            "Fast write level = 1: any write that finds room ends when its data is in the buffer, not only one in sequence",
+            "Fast write level = 1: any write that fits completes when its data is in the buffer, not only a sequential one",
         ),
         (
             "Combine seq writes = 1",
@@ -487,22 +487,22 @@ fn what_is_not_modelled_is_said() {
         (
             "caching in buffer = 1",
             "caching in buffer = 0",
-            "Enable caching in buffer = 0: what the last commands left in the buffer is still found",
+            "Enable caching in buffer = 0: data of the last commands stays in the buffer and can give hits",
         ),
         (
             "timeout scheme = 0",
             "timeout scheme = 2",
-            "Scheduling timeout scheme = 2: no command goes first for having waited 6 s (then by policy 1); set queue.age_limit instead",
+            "Scheduling timeout scheme = 2: a wait of 6 s gives no priority (then by policy 1); set queue.age_limit instead",
         ),
         (
             "Max queue length = 1",
             "Max queue length = 4, Hold bus entire read xfer = 1",
-            "Allow sneaky full read hits = 0: a read that the buffer holds goes ahead of the command that has the mechanism",
+            "Allow sneaky full read hits = 0: a full hit is served before the command that uses the mechanism completes",
         ),
         (
             "free blocks = 0",
             "free blocks = 1",
-            "Read any free blocks = 1 and Immediate buffer read = 0: both as 1; a read begins where the head comes down, and what passes before is kept",
+            "Read any free blocks = 1 and Immediate buffer read = 0: both as 1; a read begins where the head settles, and the sectors that pass before the request are kept",
         ),
     ];
     for (from, to, warning) in cases {
@@ -547,7 +547,7 @@ fn what_is_wrong_is_said_with_its_line() {
         (
             "First cylinder number = 10",
             "First cylinder number = 9",
-            "line 24: First cylinder number: cylinder 9 lies inside the zone before, which goes on to cylinder 9",
+            "line 24: First cylinder number: cylinder 9 lies inside the previous zone, which extends to cylinder 9",
         ),
         (
             "Last cylinder number = 19",
@@ -562,7 +562,7 @@ fn what_is_wrong_is_said_with_its_line() {
         (
             "mapping scheme = 0",
             "mapping scheme = 3",
-            "line 7: LBN-to-PBN mapping scheme: 3 is no such scheme; expected 0, 1 or 2",
+            "line 7: LBN-to-PBN mapping scheme: 3 is not a scheme; expected 0, 1 or 2",
         ),
         (
             "Sparing scheme used = 0",
@@ -694,7 +694,7 @@ fn further_files_are_asked_for_and_their_faults_are_theirs() {
 
     let extracted = changed(&[("Seek type = linear", "Seek type = extracted")]);
     for (table, expected) in [
-        ("1, 2", "line 1: no line `Seek distances measured: N`; this is no seek table"),
+        ("1, 2", "line 1: no line `Seek distances measured: N`; this is not a seek table"),
         (
             "Seek distances measured: 3\n1, 2",
             "line 2: 1 seek times, but the file announces 3; is it cut off?",
@@ -734,7 +734,11 @@ fn systems_must_have_the_drive() {
             "[ disk3 ]",
             "the topology has no disk disk3, which is a SMALL; add it below a bus",
         ),
-        ("disksim_bus bus1 [", "disksim_ctlr bus1 [", "the disk disk1 hangs on no bus in the topology"),
+        (
+            "disksim_bus bus1 [",
+            "disksim_ctlr bus1 [",
+            "the disk disk1 is not connected to a bus in the topology",
+        ),
         ("[ bus1 .. bus2 ]", "[ bus2 ]", "the topology has bus1, but no `instantiate [ bus1 ] as …`"),
         ("disksim_bus SLOW", "disksim_bus SLOWER", "bus1 is a SLOW, but no block disksim_bus SLOW is there"),
     ];

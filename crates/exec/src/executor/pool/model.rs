@@ -206,7 +206,7 @@ fn a_thread_that_waits_for_a_run_of_its_own_does_what_only_it_may_do() {
     check(3, || {
         let pool = pool(2, &[]);
         let inner = Arc::clone(&pool);
-        // As the executor's thread 1, within one of its tasks.
+        // This thread acts as thread 1 of the executor, within one of its tasks.
         let thread = thread::spawn(move || {
             let _home = Home::enter(inner.id, Server::Computes(1), 1);
             let run = Counted::start(&inner, 1, false);

@@ -9,7 +9,7 @@ use sakiyomi_iorate::protocol::Target;
 use sakiyomi_os::process::{self, ExitWatcher};
 
 use super::LOOKUP_MAX_AGE;
-use crate::regulation::seen::{Seen, Shared};
+use crate::regulation::process_ref::{ProcessRef, Shared};
 
 /// Maximum number of processes whose exit is awaited, even if more files may be open.
 const AWAITED_MAX: usize = 16_384;
@@ -31,7 +31,7 @@ pub(super) struct Table {
     /// By serial number: processes whose exit is awaited, because they have a rate or belong to a tree. The ID of an
     /// ended process may be reused before its exit is reported.
     awaited: BTreeMap<u32, Shared>,
-    pub(super) rated: BTreeMap<u32, Rated>,
+    pub(super) rated: BTreeMap<u32, RatedOwner>,
     /// Owners of trees, by the serial numbers of their roots.
     pub(super) trees: BTreeMap<u32, u32>,
     /// Number of trees added so far.
@@ -62,7 +62,7 @@ impl Room {
 
 /// An owner that has a rate.
 #[derive(Clone, Debug)]
-pub(in crate::regulation) struct Rated {
+pub(in crate::regulation) struct RatedOwner {
     pub(super) target: Target,
     /// The user that set the rate.
     pub(in crate::regulation) by: u32,
@@ -74,7 +74,7 @@ pub(in crate::regulation) struct Rated {
 
 /// The target of a rate, resolved.
 #[derive(Debug)]
-pub(in crate::regulation) enum Held {
+pub(in crate::regulation) enum ResolvedTarget {
     Process(Shared),
     Tree(Shared),
     Group(String),
@@ -94,7 +94,7 @@ impl Table {
         }
     }
 
-    /// Whether the maximum number of rates has been reached.
+    /// Returns whether the maximum number of rates has been reached.
     pub(super) fn is_full(&self) -> bool {
         self.awaited.len() + self.groups.len() >= self.room.awaited
     }
@@ -108,25 +108,33 @@ impl Table {
         self.processes.get(&process.pid()).is_some_and(|known| known == process)
     }
 
-    pub(super) fn add(&mut self, number: u32, held: Held, by: u32, exits: &ExitWatcher) -> io::Result<()> {
+    pub(super) fn add(
+        &mut self,
+        number: u32,
+        held: ResolvedTarget,
+        by: u32,
+        exits: &ExitWatcher,
+    ) -> io::Result<()> {
         let (target, process) = match &held {
-            Held::Process(process) => (Target::Process { pid: process.pid() }, Some(process.clone())),
-            Held::Tree(root) => (Target::Tree { pid: root.pid() }, Some(root.clone())),
-            Held::Group(path) => (Target::Group { path: path.clone() }, None),
+            ResolvedTarget::Process(process) => {
+                (Target::Process { pid: process.pid() }, Some(process.clone()))
+            }
+            ResolvedTarget::Tree(root) => (Target::Tree { pid: root.pid() }, Some(root.clone())),
+            ResolvedTarget::Group(path) => (Target::Group { path: path.clone() }, None),
         };
-        let rated = self.rated.entry(number).or_insert(Rated { target, by, process, members: 0 });
+        let rated = self.rated.entry(number).or_insert(RatedOwner { target, by, process, members: 0 });
         rated.by = by;
         match held {
-            Held::Process(process) => {
+            ResolvedTarget::Process(process) => {
                 self.wait_for(&process, exits)?;
             }
-            Held::Tree(root) => {
+            ResolvedTarget::Tree(root) => {
                 self.trees.insert(root.serial, number);
                 self.trees_changed += 1;
                 self.join(&root, number, exits)?;
                 self.move_into_tree(number, exits);
             }
-            Held::Group(path) => {
+            ResolvedTarget::Group(path) => {
                 self.groups.insert(path, number);
                 self.processes.values().for_each(|process| process.known().group = None);
             }
@@ -148,7 +156,7 @@ impl Table {
             return Some(known.clone());
         }
         self.make_room();
-        let process = Arc::new(Seen::open(pid, self.next()).ok()?);
+        let process = Arc::new(ProcessRef::open(pid, self.next()).ok()?);
         self.processes.insert(pid, process.clone());
         Some(process)
     }
@@ -316,7 +324,7 @@ impl Table {
     }
 }
 
-/// Whether a control group is `path`, or lies below it.
+/// Returns whether a control group is `path`, or lies below it.
 pub(in crate::regulation) fn is_within(group: &str, path: &str) -> bool {
     let rest = group.strip_prefix(path.trim_end_matches('/'));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -34,7 +34,7 @@ pub(super) fn spawn(
         let asked = thread::Builder::new().name("gate".to_owned()).spawn_scoped(scope, ask)?;
         let started = command.spawn();
         drop(theirs);
-        match asked.join().expect("who is asked does not panic") {
+        match asked.join().expect("the thread does not panic") {
             true => started.map(Some),
             false => Ok(None),
         }

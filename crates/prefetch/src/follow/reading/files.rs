@@ -8,10 +8,10 @@ use sakiyomi_os::process::Identity;
 
 use super::{Member, Reading, Seat};
 use crate::fetcher::Fetcher;
-use crate::follow::coming::Coming;
-use crate::follow::errand::{Errand, Order};
+use crate::follow::blocking_job::{BlockingJob, JobRequest};
+use crate::follow::file_predictor::FilePredictor;
 use crate::follow::handle::{Handle, Place};
-use crate::follow::listing::{By, Way};
+use crate::follow::listing::{DirOrder, DirTraversal};
 use crate::follow::program::Program;
 
 impl Reading {
@@ -34,8 +34,9 @@ impl Reading {
     }
 
     /// Continues in another directory in the same order.
-    pub(in crate::follow) fn go_on_in(&mut self, directory: &Path, by: By) {
-        let mut coming = Coming::of_directory(directory.to_owned(), Way::presumed(by), Vec::new());
+    pub(in crate::follow) fn go_on_in(&mut self, directory: &Path, by: DirOrder) {
+        let mut coming =
+            FilePredictor::of_directory(directory.to_owned(), DirTraversal::presumed(by), Vec::new());
         coming.unlocked = true;
         self.coming = Some(coming);
     }
@@ -46,7 +47,7 @@ impl Reading {
         program: &Program,
         limit: u64,
         files: usize,
-        fetcher: &Fetcher<Errand>,
+        fetcher: &Fetcher<BlockingJob>,
     ) {
         /// Bytes of known files ahead, beyond twice the limit, below which further files are opened.
         const KNOWN_AHEAD_EXTRA_BYTES: u64 = 1 << 20;
@@ -58,9 +59,9 @@ impl Reading {
         }
         let known = self.row.size() - self.position;
         let is_enough = known > 2 * limit + KNOWN_AHEAD_EXTRA_BYTES || self.files_ahead() >= files;
-        while !is_enough && let Some((index, handle)) = self.coming.as_mut().and_then(Coming::ask) {
-            let order = Order::Examine { index, handle };
-            fetcher.start(Errand { id: self.id, order });
+        while !is_enough && let Some((index, handle)) = self.coming.as_mut().and_then(FilePredictor::ask) {
+            let order = JobRequest::Examine { index, handle };
+            fetcher.start(BlockingJob { id: self.id, order });
         }
     }
 

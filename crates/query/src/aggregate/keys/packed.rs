@@ -35,7 +35,7 @@ pub(crate) struct PackedKeys {
     scratch: Vec<u64>,
 }
 
-/// The width in bits of a type; `None` if it exceeds a word.
+/// Returns the width in bits of a type; `None` if it exceeds a word.
 fn bits(data_type: &DataType) -> Option<u32> {
     match data_type {
         DataType::Boolean => Some(1),

@@ -63,7 +63,7 @@ impl RowKeys {
         Ok(self.converter.convert_rows(groups.iter().map(|&group| parser.parse(self.bytes(group))))?)
     }
 
-    /// Bytes of the keys, doubled because the allocation grows by doubling.
+    /// Returns the bytes of the keys, doubled because the allocation grows by doubling.
     pub(super) fn arena_bytes(&self) -> usize {
         self.arena.len() * 2
     }

@@ -16,7 +16,7 @@ use crate::aggregate::types::flat;
 use super::State;
 use super::ordered;
 
-/// The results of an aggregate for groups.
+/// Returns the results of an aggregate for groups.
 pub(crate) fn column(
     aggregate: &Aggregate,
     output: Output,
@@ -47,7 +47,7 @@ fn overflow(aggregate: &Aggregate) -> Error {
     Error::Query(format!("{name} does not fit {data_type}; CAST its argument to a decimal of more digits"))
 }
 
-/// The results of a state with the aggregate's type.
+/// Returns the results of a state with the aggregate's type.
 fn values(
     aggregate: &Aggregate,
     state: &State,

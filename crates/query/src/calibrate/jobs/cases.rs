@@ -79,7 +79,7 @@ const fn case(name: &'static str, sources: &'static [Source], work: Work, memory
 }
 
 impl Case {
-    /// The options of the result: the compression that commands use unless told otherwise.
+    /// Returns the options of the result: the compression that commands use unless told otherwise.
     pub(super) fn output_options(&self) -> OutputOptions {
         let compression =
             if self.format == Format::Parquet { Compression::Snappy } else { Compression::None };
@@ -88,7 +88,7 @@ impl Case {
 }
 
 impl Work {
-    /// The statement on opened tables.
+    /// Returns the statement on opened tables.
     pub(super) fn statement(self, tables: Vec<Table>) -> Option<Statement> {
         let mut tables = tables.into_iter();
         let first = tables.next()?;
@@ -110,7 +110,7 @@ impl Work {
         })
     }
 
-    /// Whether an algorithm is the one that the job is for.
+    /// Returns whether an algorithm is the one that the job is for.
     pub(super) fn is_done_by(self, algorithm: Algorithm) -> bool {
         match self {
             Work::MergeJoin => matches!(algorithm, Algorithm::MergeJoin { .. }),

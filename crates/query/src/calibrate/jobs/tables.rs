@@ -26,7 +26,7 @@ pub(super) enum Source {
     Texts,
     /// A key `k` of [`Source::Sides`], a number `v` and a short text `c` of few values.
     Facts,
-    /// The same, as Arrow.
+    /// The table of `Facts` as Arrow.
     ArrowFacts,
     /// A row for each key `k`, in no order, with a text.
     Sides,
@@ -67,7 +67,7 @@ impl Source {
     pub(super) const ALL: [Source; 6] =
         [Source::Narrow, Source::Wide, Source::Texts, Source::Facts, Source::ArrowFacts, Source::Sides];
 
-    /// The file in a directory.
+    /// Returns the file in a directory.
     pub(super) fn path(self, directory: &Path) -> PathBuf {
         directory.join(match self {
             Source::Narrow => "narrow.parquet",
@@ -96,7 +96,7 @@ impl Source {
     /// Writes the table to its file in a directory, group by group.
     ///
     /// # Errors
-    /// Those of the file; too little memory in the job for a group.
+    /// Returns the errors of the file; too little memory in the job for a group.
     pub(super) fn write(self, job: &Job, directory: &Path, effort: Effort) -> Result<(), Error> {
         let rows = effort.amount(self.rows()) as u64;
         let mut random = generator(200 + self as u64);

@@ -56,12 +56,13 @@ impl BuildSize {
         }
     }
 
-    /// The size of rows that were counted in pieces: merged, a column with nulls in one of them has a bitmap for all.
+    /// Returns the size of rows that were counted in pieces: merged, a column with nulls in one of them has a bitmap
+    /// for all.
     pub(super) fn merged(&self) -> BuildSize {
         BuildSize { bytes: self.bytes + self.bytes / 8, ..*self }
     }
 
-    /// Whether a table of the rows takes at most `bytes` bytes.
+    /// Returns whether a table of the rows takes at most `bytes` bytes.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         // Row numbers have 32 bits with one value reserved for the chain end; string offsets have 31 bits.
         let is_within_offsets = self.rows < u64::from(u32::MAX) && self.bytes <= i32::MAX as usize;

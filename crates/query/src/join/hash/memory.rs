@@ -68,7 +68,7 @@ fn block_of(bytes: usize, count: usize) -> usize {
     block.clamp(BLOCK_MIN_BYTES, BATCH_BLOCK_BYTES)
 }
 
-/// Bytes for spilled rows of a buffer budget with `unclaimed` bytes left.
+/// Returns the bytes for spilled rows of a buffer budget with `unclaimed` bytes left.
 fn spill_bytes(budget: usize, unclaimed: usize, threads: usize) -> usize {
     let least = blocks(PARTITION_BITS) * BLOCK_MIN_BYTES;
     let most = blocks(FIRST_BITS_MAX).max(threads * blocks(PARTITION_BITS)) * BATCH_BLOCK_BYTES;

@@ -77,12 +77,12 @@ fn concat_by_column(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Reco
 pub(super) struct Found(Vec<u64>);
 
 impl Found {
-    /// Bytes of a bitmap for `rows` rows.
+    /// Returns the bytes of a bitmap for `rows` rows.
     pub(super) fn bytes(rows: usize) -> usize {
         rows.div_ceil(64) * size_of::<u64>()
     }
 
-    /// A bitmap for `rows` rows, none of which has matched.
+    /// Returns a bitmap for `rows` rows, none of which has matched.
     pub(super) fn new(rows: usize) -> Found {
         Found(vec![0; rows.div_ceil(64)])
     }

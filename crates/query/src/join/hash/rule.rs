@@ -23,7 +23,7 @@ pub(super) enum Alone {
 }
 
 impl Alone {
-    /// Whether a row is returned, depending on whether it has a match.
+    /// Returns whether a row is returned, depending on whether it has a match.
     pub(super) fn gives(self, is_matched: bool) -> bool {
         match self {
             Alone::Never => false,
@@ -56,12 +56,12 @@ impl Rule {
         Rule { build, pairs: kind.gives_pairs(), probe_alone, build_alone }
     }
 
-    /// Whether the first match of a probe row suffices.
+    /// Returns whether the first match of a probe row suffices.
     pub(super) fn needs_one_partner(self) -> bool {
         !self.pairs && self.build_alone == Alone::Never
     }
 
-    /// Whether an empty build side makes the result empty.
+    /// Returns whether an empty build side makes the result empty.
     pub(super) fn is_empty_without_build(self) -> bool {
         self.probe_alone != Alone::Unmatched
     }

@@ -89,7 +89,7 @@ fn spill(
     let spill = (&files, &memory);
     let (bits, block) = (memory.first_bits, memory.first_block);
     let division = Division { used_bits: 0, bits, block, is_build: true };
-    // The threads share the loaded batches, and go on with a stream each.
+    // The threads share the loaded batches, and continue with a stream each.
     let item = |stream| Item { stream: Some(stream), ..Item::default() };
     let mut items: Vec<Item> = (build.open)(&build.job)?.into_iter().map(item).collect();
     items.resize_with(job.options().threads.max(1).max(items.len()), Item::default);

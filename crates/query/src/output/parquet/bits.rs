@@ -34,7 +34,7 @@ pub(super) fn append_codes(out: &mut Buf, codes: &[u16], width: u32) {
     append_packed(out, &codes[literal..], width);
 }
 
-/// Number of equal codes at the start if they fill at least a group, else 0.
+/// Returns the number of equal codes at the start if they fill at least a group, else 0.
 fn run_length(codes: &[u16]) -> usize {
     let (first, group) = (codes[0], &codes[..GROUP_VALUES]);
     if group[GROUP_VALUES - 1] != first || group.iter().any(|&code| code != first) {
@@ -139,7 +139,7 @@ impl Bitmap {
         if shift == 0 { low } else { low | self.words.get(index + 1).copied().unwrap_or(0) << (64 - shift) }
     }
 
-    /// Number of ones in a range of bits.
+    /// Returns the number of ones in a range of bits.
     pub(super) fn ones(&self, range: std::ops::Range<usize>) -> usize {
         let (mut count, mut at) = (0, range.start);
         while at < range.end {

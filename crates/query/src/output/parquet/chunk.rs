@@ -114,7 +114,7 @@ impl<'a> ChunkWriter<'a> {
         }
     }
 
-    /// The column.
+    /// Returns the column.
     pub(super) fn descr(&self) -> &'a ColumnDescPtr {
         self.descr
     }
@@ -231,7 +231,7 @@ impl<'a> ChunkWriter<'a> {
         })
     }
 
-    /// An error about the column.
+    /// Returns an error about the column.
     pub(super) fn error(&self, what: &str) -> Error {
         Error::Query(format!("column {} {what}", self.descr.path().string()))
     }

@@ -105,7 +105,7 @@ impl Columns {
         Ok(Columns { columns, descr, compression, name })
     }
 
-    /// The leaf index of a column; `None` if it is nested.
+    /// Returns the leaf index of a column; `None` if it is nested.
     pub(super) fn leaf_of(&self, column: usize) -> Option<usize> {
         let is_leaf = !matches!(self.columns.get(column)?.kind, Kind::Nested(_));
         is_leaf.then(|| self.columns[..column].iter().map(Column::leaves).sum())
@@ -238,7 +238,7 @@ impl Kind {
         Ok(Kind::Leaf(descr(), leaf))
     }
 
-    /// Whether the encoder takes arrays of type `array` without a cast, for a column of type `column`.
+    /// Returns whether the encoder takes arrays of type `array` without a cast, for a column of type `column`.
     fn takes(&self, column: &DataType, array: &DataType) -> bool {
         use DataType::{Decimal32, Decimal64, Decimal128};
         let scale_of = |data_type: &DataType| match data_type {

@@ -105,8 +105,8 @@ const KEY_BYTES: usize = 15;
 /// Marks keys that are hashes of longer values.
 const IS_HASHED: u128 = 0xff << 120;
 
-/// The key of `length` bytes of `source` from `start` on. Short values are their own key ([`is_exact`]); longer ones
-/// are hashed.
+/// Returns the key of `length` bytes of `source` from `start` on. Short values are their own key ([`is_exact`]);
+/// longer ones are hashed.
 #[inline]
 pub(super) fn key_of(source: &[u8], start: usize, length: usize) -> u128 {
     if length <= KEY_BYTES {
@@ -124,7 +124,7 @@ pub(super) fn key_of(source: &[u8], start: usize, length: usize) -> u128 {
     (u128::from(high) << 64 | u128::from(low)) | IS_HASHED
 }
 
-/// Whether a key holds its value verbatim, so that equal keys mean equal values.
+/// Returns whether a key holds its value verbatim, so that equal keys mean equal values.
 #[inline]
 pub(super) fn is_exact(key: u128) -> bool {
     key & IS_HASHED != IS_HASHED
@@ -144,8 +144,8 @@ pub(super) fn first_bytes(source: &[u8], start: usize, length: usize) -> u128 {
     }
 }
 
-/// Whether a dictionary may still pay after `values` values with `distinct` distinct ones. A column of unique values
-/// fails the first check; one whose random values repeat ten times on average passes all.
+/// Returns whether a dictionary may still pay after `values` values with `distinct` distinct ones. A column of unique
+/// values fails the first check; one whose random values repeat ten times on average passes all.
 pub(super) fn is_promising(values: usize, distinct: usize) -> bool {
     let (of, at_most) = match values {
         ..16_384 => (16, 15),

@@ -55,7 +55,7 @@ impl Kept {
         self.as_slice() < other.as_slice()
     }
 
-    /// The longest prefix allowed as a bound; for text, it ends at a character boundary.
+    /// Returns the longest prefix allowed as a bound; for text, it ends at a character boundary.
     fn beginning(&self, is_text: bool) -> &[u8] {
         let is_start_of_character = |at: usize| self.bytes[at] & 0xc0 != 0x80;
         let at = match is_text {
@@ -65,12 +65,12 @@ impl Kept {
         &self.bytes[..at]
     }
 
-    /// A value not greater than any string with this prefix.
+    /// Returns a value not greater than any string with this prefix.
     fn lower_bound(&self, is_text: bool) -> Vec<u8> {
         if self.is_cut() { self.beginning(is_text).to_vec() } else { self.as_slice().to_vec() }
     }
 
-    /// A value not less than any string with this prefix; `None` if no short one exists.
+    /// Returns a value not less than any string with this prefix; `None` if no short one exists.
     fn upper_bound(&self, is_text: bool) -> Option<Vec<u8>> {
         if !self.is_cut() {
             return Some(self.as_slice().to_vec());
@@ -133,7 +133,7 @@ fn replace(bound: &mut Kept, value: &[u8], prefix: u64, beyond: Ordering) {
     }
 }
 
-/// The least string of at most as many bytes that is greater than all strings with this prefix.
+/// Returns the least string of at most as many bytes that is greater than all strings with this prefix.
 fn incremented(bytes: &[u8]) -> Option<Vec<u8>> {
     let last = bytes.iter().rposition(|&byte| byte < u8::MAX)?;
     let mut bytes = bytes[..=last].to_vec();

@@ -84,7 +84,7 @@ impl Footer {
         Ok(Footer { file, closing, frame: None, log: GroupLog::new(job)?, rows: 0, groups: 0 })
     }
 
-    /// The number of row groups so far.
+    /// Returns the number of row groups so far.
     pub(super) fn groups(&self) -> u64 {
         self.groups
     }
@@ -114,7 +114,7 @@ impl Footer {
     /// Writes the page indexes, the metadata and the end of the file by `write`, from file offset `base` on.
     ///
     /// # Errors
-    /// Those of `write` and of spill files, and if the metadata exceed 4 GiB.
+    /// Returns the errors of `write` and of spill files, and an error if the metadata exceed 4 GiB.
     pub(super) fn finish(
         self,
         base: u64,
@@ -198,7 +198,7 @@ impl Tail {
         Ok(Tail { bytes })
     }
 
-    /// The encoded `FileMetaData`.
+    /// Returns the encoded `FileMetaData`.
     fn metadata(&self) -> &[u8] {
         let rest = self.bytes.strip_suffix(MAGIC).expect("the end of a file");
         let (rest, length) = rest.split_last_chunk().expect("the length of the metadata");
@@ -235,7 +235,7 @@ impl Frame {
         Frame { start: start.to_vec(), end: rest[3..].to_vec() }
     }
 
-    /// The beginning of the metadata of a file, up to its first row group.
+    /// Returns the beginning of the metadata of a file, up to its first row group.
     fn start(&self, rows: u64, groups: u64) -> Vec<u8> {
         let mut start = self.start.clone();
         varint(&mut start, zigzag(rows));
@@ -263,7 +263,7 @@ impl Frame {
     }
 }
 
-/// A signed integer of the compact protocol.
+/// Returns a signed integer of the compact protocol.
 fn zigzag(value: u64) -> u64 {
     value << 1
 }

@@ -18,7 +18,7 @@ pub(super) trait Gather: Physical {
     /// If the array's type cannot be converted to this type.
     fn append_array(array: &dyn Array, out: &mut Vec<Self>) -> Result<bool, Error>;
 
-    /// Whether arrays of a type have the memory layout of this type.
+    /// Returns whether arrays of a type have the memory layout of this type.
     fn is_native(data_type: &DataType) -> bool;
 }
 

@@ -46,7 +46,7 @@ impl Entry<'_> {
         parts.iter().for_each(|part| out.extend(*part));
     }
 
-    /// The first entry of some bytes, and the length of it; `None` if a part of it is missing.
+    /// Returns the first entry of some bytes, and the length of it; `None` if a part of it is missing.
     fn first(bytes: &[u8]) -> Option<(Entry<'_>, usize)> {
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         let (numbers, _) = header.as_chunks();
@@ -129,7 +129,7 @@ impl FinishedLog {
     /// Calls `take` with each entry, in the order of the row groups.
     ///
     /// # Errors
-    /// Those of `take`, and of reading what was spilled.
+    /// Returns the errors of `take`, and of reading what was spilled.
     pub(super) fn for_each(&self, mut take: impl FnMut(Entry<'_>) -> Result<(), Error>) -> Result<(), Error> {
         let mut rest = Vec::new();
         if let Some((run, account)) = &self.spilled {

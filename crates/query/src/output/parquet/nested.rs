@@ -56,7 +56,7 @@ impl Nested {
         Ok(Nested { field: Arc::clone(field), descr, properties, factory })
     }
 
-    /// Number of leaf columns.
+    /// Returns the number of leaf columns.
     pub(super) fn leaves(&self) -> usize {
         self.descr.num_columns()
     }

@@ -131,7 +131,7 @@ fn build<T: Physical>(
     Some(Dictionary { entries, is_sorted })
 }
 
-/// Whether dictionary and codes are smaller than the plain values.
+/// Returns whether dictionary and codes are smaller than the plain values.
 pub(super) fn is_smaller(entries: usize, entry_bytes: usize, codes: usize, plain_bytes: usize) -> bool {
     let code_bytes = codes * width_of(entries.saturating_sub(1)) as usize / 8;
     entry_bytes <= DICTIONARY_MAX_BYTES && entry_bytes + code_bytes < plain_bytes

@@ -20,10 +20,10 @@ pub(super) trait Physical: ArrowNativeType {
     /// Minimum and maximum, ignoring NaN. A zero minimum is -0.0 and a zero maximum 0.0.
     fn extremes(values: &[Self], storage: Storage) -> Option<(Self, Self)>;
 
-    /// Whether a value is less than another; neither may be NaN.
+    /// Returns whether a value is less than another; neither may be NaN.
     fn is_less(self, other: Self, storage: Storage) -> bool;
 
-    /// Whether the value fits into the bytes of the column's type.
+    /// Returns whether the value fits into the bytes of the column's type.
     fn fits(self, _: Storage) -> bool {
         true
     }
@@ -37,7 +37,7 @@ pub(super) trait Physical: ArrowNativeType {
     /// Low bits of [`Physical::above`], for integers not less than `least`.
     fn above_low(self, least: Self) -> u16;
 
-    /// The integer plus `distance`; not called for other numbers.
+    /// Returns the integer plus `distance`; not called for other numbers.
     fn plus(self, distance: u16) -> Self;
 
     /// Appends plain-encoded values.

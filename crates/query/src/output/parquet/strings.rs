@@ -89,7 +89,7 @@ fn encode_codes(
     chunk.finish(all.statistics(is_text, validity.nulls() as u64), order)
 }
 
-/// The extremes of the entries that `codes` refer to.
+/// Returns the extremes of the entries that `codes` refer to.
 fn extremes_of(codes: &[u16], entries: &[u8], strings: &mut StringTables) -> Extremes {
     let count = strings.starts.len();
     strings.is_used.clear();

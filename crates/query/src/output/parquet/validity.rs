@@ -52,7 +52,7 @@ impl Validity {
         self.nulls
     }
 
-    /// Number of non-null rows.
+    /// Returns the number of non-null rows.
     pub(super) fn values(&self) -> usize {
         self.rows - self.nulls
     }

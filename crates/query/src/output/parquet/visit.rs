@@ -18,7 +18,7 @@ pub(super) trait Visitor: FnMut(&[u8], usize, usize) {}
 
 impl<F: FnMut(&[u8], usize, usize)> Visitor for F {}
 
-/// Whether [`visit`] supports arrays of a type.
+/// Returns whether [`visit`] supports arrays of a type.
 pub(super) fn is_visited(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => is_bytes(values),
@@ -26,7 +26,7 @@ pub(super) fn is_visited(data_type: &DataType) -> bool {
     }
 }
 
-/// Whether a type has strings or bytes of variable length.
+/// Returns whether a type has strings or bytes of variable length.
 pub(super) fn is_bytes(data_type: &DataType) -> bool {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
     matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView)

@@ -24,7 +24,7 @@ impl Digits {
     }
 }
 
-/// Whether the digits of a column are narrow.
+/// Returns whether the digits of a column are narrow.
 pub(crate) fn is_narrow(form: KeyForm) -> bool {
     !matches!(form, KeyForm::Signed128 | KeyForm::Bytes(_))
 }
@@ -117,7 +117,7 @@ fn extended(value: &[u8], fill: u8) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// The order of SQL: -0 equals 0, and all NaNs are equal and greatest. 0 / 0 can give a negative NaN.
+/// Returns the order of SQL: -0 equals 0, and all NaNs are equal and greatest. 0 / 0 can give a negative NaN.
 fn float(value: &[u8]) -> u64 {
     let bits = extended(value, 0);
     let width = 8 * value.len();
@@ -152,7 +152,7 @@ pub(crate) fn of_bytes(value: &[u8], prefix: &Prefix) -> u128 {
     WITHIN_BASE | u128::from(u64::from_be_bytes(bytes))
 }
 
-/// Whether a digit of bytes identifies a single value.
+/// Returns whether a digit of bytes identifies a single value.
 pub(crate) fn is_whole(digit: u128, prefix: &Prefix) -> bool {
     prefix.is_short && digit >> 64 == 1 && digit as u8 as usize <= SHORT_BYTES
 }

@@ -97,12 +97,12 @@ impl Packing {
         &self.fields[key].prefix
     }
 
-    /// Whether a key column is packed.
+    /// Returns whether a key column is packed.
     pub(crate) fn has(&self, key: usize) -> bool {
         key < self.fields.len()
     }
 
-    /// Whether rows within the ranges are equal if their codes are.
+    /// Returns whether rows within the ranges are equal if their codes are.
     pub(crate) fn is_lossless(&self) -> bool {
         self.is_lossless
     }
@@ -122,7 +122,7 @@ impl Packing {
         }
     }
 
-    /// Whether all rows with a code have equal keys, even rows outside of the ranges.
+    /// Returns whether all rows with a code have equal keys, even rows outside of the ranges.
     pub(crate) fn is_single(&self, keys: &Keys, code: u64) -> bool {
         self.is_lossless
             && self.fields.iter().all(|field| {

@@ -209,7 +209,7 @@ fn with_bytes(
     })
 }
 
-/// The offsets of values that end at `ends`; an error if a value of almost 2 GiB follows others in its batch.
+/// Returns the offsets of values that end at `ends`; an error if a value of almost 2 GiB follows others in its batch.
 fn offsets<T: ArrowNativeType>(ends: &[usize]) -> Result<Buffer, ArrowError> {
     let mut offsets: Vec<T> = Vec::with_capacity(ends.len() + 1);
     offsets.push(T::default());

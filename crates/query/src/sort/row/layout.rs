@@ -56,7 +56,7 @@ pub(crate) struct NullBit {
 }
 
 impl NullBit {
-    /// Whether the bit is set in a row.
+    /// Returns whether the bit is set in a row.
     pub(crate) fn is_set(self, fixed: &[u8]) -> bool {
         fixed[self.byte] & self.mask != 0
     }
@@ -230,7 +230,7 @@ fn is_bytes(values: &DataType) -> bool {
 fn encoded(data_type: &DataType, place: &Place) -> Result<Form, &'static str> {
     let field = SortField::new_with_options(data_type.clone(), place.key.unwrap_or_default());
     if !RowConverter::supports_fields(std::slice::from_ref(&field)) {
-        return Err("cannot be sorted: its values have no row format; leave it out with --select");
+        return Err("cannot be sorted: its values have no row format; exclude it with --select");
     }
     let converter = RowConverter::new(vec![field]).map_err(|_| "cannot be sorted")?;
     Ok(Form::Encoded(place.variable, Arc::new(converter)))

@@ -112,8 +112,7 @@ impl Viewer {
             && offsets.windows(2).any(|pair| pair[1] - pair[0] > i64::from(u32::MAX))
         {
             return Err(Error::Query(
-                "a value is longer than 4 GiB, the limit of a sort; leave its column out with --select"
-                    .into(),
+                "a value is longer than 4 GiB, the limit of a sort; exclude its column with --select".into(),
             ));
         }
         Ok(ColumnView { values, nulls })

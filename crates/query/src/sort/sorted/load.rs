@@ -40,7 +40,7 @@ impl Loading {
         let chunks: Vec<Spilled> = piece.spilled;
         let stream = match spilled.filter(|_| !chunks.is_empty()) {
             Some(spilled) => {
-                // All of them, because nobody looks at the stream before the piece is needed.
+                // All blocks are requested, because the stream is not polled before the piece is needed.
                 let ahead = chunks.len();
                 let mut stream = spilled.read(&context.buffers, chunks, ahead)?;
                 stream.start()?;
@@ -89,7 +89,7 @@ impl Loading {
 }
 
 impl Piece {
-    /// Whether the piece can be loaded at once.
+    /// Returns whether the piece can be loaded at once.
     pub(crate) fn is_small(&self, context: &Context) -> bool {
         let plan = &context.memory;
         let is_alone = self.memory.len() + self.spilled.len() == 1;
@@ -97,7 +97,7 @@ impl Piece {
         (self.bytes <= plan.load_bytes as u64 && is_few) || is_alone
     }
 
-    /// Bytes that reading its chunks takes.
+    /// Returns the bytes that reading its chunks takes.
     pub(crate) fn read_bytes(&self, spilled: Option<&Arc<SpilledChunks>>) -> usize {
         spilled.map_or(0, |spilled| self.spilled.iter().map(|chunk| spilled.read_bytes(chunk)).sum())
     }
@@ -126,7 +126,7 @@ pub(super) fn split(piece: Piece, bytes: usize) -> Vec<Piece> {
 /// Purpose that errors about the memory of a partition name.
 pub(super) const LOAD_MEMORY: &str = "reading sorted rows back";
 
-/// Bytes of the longest chunk of a piece.
+/// Returns the bytes of the longest chunk of a piece.
 fn longest(piece: &Piece, spilled: Option<&Arc<SpilledChunks>>) -> usize {
     let memory = piece.memory.iter().map(|(chunk, _)| chunk.capacity());
     let read = piece.spilled.iter().filter_map(|chunk| Some(spilled?.read_bytes(chunk)));

@@ -50,7 +50,7 @@ pub(in crate::table) struct Loaded {
 }
 
 impl Loaded {
-    /// The dictionaries in effect for a record batch with `before` messages with dictionaries before it.
+    /// Returns the dictionaries in effect for a record batch with `before` messages with dictionaries before it.
     pub(super) fn of(&self, before: usize) -> Arc<Dictionaries> {
         self.versions.get(&before).cloned().unwrap_or_default()
     }
@@ -133,7 +133,7 @@ impl Needed<'_> {
         Ok(loaded)
     }
 
-    /// The ids of the dictionaries of the columns; `None` if all may be needed, because a column is nested.
+    /// Returns the ids of the dictionaries of the columns; `None` if all may be needed, because a column is nested.
     fn ids(&self) -> Option<BTreeSet<i64>> {
         let mut ids = BTreeSet::new();
         for &column in self.columns {
@@ -212,7 +212,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes of all versions and of `current`, counted anew.
+    /// Bytes of all versions and of `current`, counted again.
     fn bytes_of(loaded: &Loaded, current: &Arc<Dictionaries>) -> usize {
         let mut known = BTreeSet::new();
         let all = loaded.versions.values().chain([current]).flat_map(|dictionaries| dictionaries.values());

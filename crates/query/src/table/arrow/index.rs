@@ -53,7 +53,7 @@ impl ArrowFile {
         decode(&path, || Index::of_stream(source)).map_err(named(&path))
     }
 
-    /// Rows of the file.
+    /// Returns the rows of the file.
     pub(in crate::table) fn rows(&self) -> u64 {
         self.batches.iter().map(|batch| batch.rows).fold(0, u64::saturating_add)
     }
@@ -73,7 +73,7 @@ impl ArrowFile {
         Needed { source, schema, places, used, columns }.load(job, memory)
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(in crate::table) fn memory_bytes(&self) -> usize {
         let batches = self.batches.iter().map(|batch| size_of::<Batch>() + batch.header.capacity());
         let of_dictionary = |place: &DictionaryPlace| size_of::<DictionaryPlace>() + place.header.capacity();

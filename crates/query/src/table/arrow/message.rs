@@ -36,7 +36,7 @@ pub(super) fn parse(header: &[u8]) -> Result<Message<'_>, String> {
     root_as_message(header).map_err(|error| format!("the header of a message is not readable ({error})"))
 }
 
-/// Bytes of a message's body.
+/// Returns the bytes of a message's body.
 pub(super) fn body_length(message: &Message<'_>) -> Result<u64, String> {
     let length = message.bodyLength();
     u64::try_from(length).map_err(|_| format!("a message claims a body of {length} bytes"))

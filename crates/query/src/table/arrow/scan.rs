@@ -50,7 +50,7 @@ impl ArrowFile {
         Ok(columns.iter().map(|&column| body + ranges[column].start..body + ranges[column].end).collect())
     }
 
-    /// Rows of a record batch.
+    /// Returns the rows of a record batch.
     pub(in crate::table) fn batch_rows(&self, batch: usize) -> u64 {
         self.batches[batch].rows
     }
@@ -131,7 +131,7 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// The next `rows` rows at most; `None` at the end.
+    /// Returns the next `rows` rows at most; `None` at the end.
     pub(super) fn next(&mut self, rows: usize, shape: &Shape) -> Result<Option<RecordBatch>, Error> {
         let count = rows.min(self.batch.num_rows() - self.next);
         let part = self.batch.slice(self.next, count);

@@ -10,7 +10,7 @@ pub(super) struct Field<'a> {
 }
 
 impl Field<'_> {
-    /// Whether the field is null: empty and without quotes. `""` is an empty string.
+    /// Returns whether the field is null: empty and without quotes. `""` is an empty string.
     pub(super) fn is_null(&self) -> bool {
         self.bytes.is_empty() && !self.is_quoted
     }
@@ -46,7 +46,7 @@ impl<'a> Fields<'a> {
         self.at
     }
 
-    /// Whether another record follows, if the last one was read to its end.
+    /// Returns whether another record follows, if the last one was read to its end.
     pub(super) fn has_record(&self) -> bool {
         self.at < self.text.len()
     }

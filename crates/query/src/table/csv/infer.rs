@@ -27,7 +27,7 @@ pub(in crate::table) struct Inferred {
 }
 
 impl Inferred {
-    /// The schema; all columns are nullable.
+    /// Returns the schema; all columns are nullable.
     pub(in crate::table) fn schema(&self) -> SchemaRef {
         let fields = self.names.iter().zip(&self.kinds);
         let fields = fields.map(|(name, kind)| Field::new(name, kind.data_type(), true));
@@ -67,7 +67,7 @@ pub(in crate::table) fn infer(path: &Path, head: &[u8], is_whole: bool) -> Resul
     Ok(Inferred { header_bytes: mark + header, names, kinds })
 }
 
-/// The fields of a header.
+/// Returns the fields of a header.
 fn names(header: &[u8]) -> Result<Vec<String>, String> {
     let mut fields = Fields::new(header);
     let mut names = Vec::new();

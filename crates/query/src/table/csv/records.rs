@@ -17,7 +17,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// The state after `bytes`.
+    /// Returns the state after `bytes`.
     pub(super) fn after(self, bytes: &[u8]) -> State {
         let mut scanner = Scanner { state: self, last_end: None };
         scanner.scan(bytes);

@@ -99,7 +99,7 @@ struct Piece {
 }
 
 impl Piece {
-    /// The records in the order of the file, in two parts.
+    /// Returns the records in the order of the file, in two parts.
     fn parts(&self) -> [&[u8]; 2] {
         [&self.head, &self.block.bytes()[self.range.clone()]]
     }

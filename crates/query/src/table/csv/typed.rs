@@ -47,7 +47,8 @@ enum Values {
 }
 
 impl Decoder {
-    /// A decoder of records of the schema `stored` into batches of its `columns`, with at most `rows_max` rows.
+    /// Returns a decoder of records of the schema `stored` into batches of its `columns`, with at most `rows_max`
+    /// rows.
     ///
     /// # Panics
     /// If a column index is out of range.
@@ -132,7 +133,7 @@ impl Column {
             return Ok(());
         }
         if self.values.push(self.kind, field.bytes).is_none() {
-            let (name, kind) = (&self.name, self.kind.in_words());
+            let (name, kind) = (&self.name, self.kind.describe());
             let text = String::from_utf8_lossy(field.bytes);
             return Err(format!("'{}' in column {name} is not {kind}", shortened(&text)));
         }

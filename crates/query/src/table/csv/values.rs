@@ -32,7 +32,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The kind of a column of a CSV file's schema.
+    /// Returns the kind of a column of a CSV file's schema.
     pub(super) fn of_type(data_type: &DataType) -> Kind {
         match data_type {
             DataType::Boolean => Kind::Boolean,
@@ -62,7 +62,7 @@ impl Kind {
     }
 
     /// In words, for errors.
-    pub(super) fn in_words(self) -> &'static str {
+    pub(super) fn describe(self) -> &'static str {
         match self {
             Kind::Nothing => "empty",
             Kind::Boolean => "true or false",
@@ -77,7 +77,7 @@ impl Kind {
         }
     }
 
-    /// The kind of one value. An empty string is a text.
+    /// Returns the kind of one value. An empty string is a text.
     pub(super) fn of(field: &Field<'_>) -> Kind {
         let text = field.bytes;
         match () {
@@ -90,7 +90,7 @@ impl Kind {
         }
     }
 
-    /// The kind that includes the values of both.
+    /// Returns the kind that includes the values of both.
     pub(super) fn join(self, other: Kind) -> Kind {
         let (less, more) = (self.min(other), self.max(other));
         let is_number = |kind| matches!(kind, Kind::Integer | Kind::Float);
@@ -113,7 +113,7 @@ impl Kind {
         }
     }
 
-    /// The timestamp of a date or a time in the unit of this kind; `None` if the unit does not keep it.
+    /// Returns the timestamp of a date or a time in the unit of this kind; `None` if the unit does not keep it.
     pub(super) fn timestamp(self, text: &[u8]) -> Option<i64> {
         if let Some(days) = date(text) {
             return (i64::from(days) * DAY_SECONDS).checked_mul(SECOND_NANOS / self.unit_nanos());
@@ -123,7 +123,7 @@ impl Kind {
     }
 }
 
-/// A truth value.
+/// Returns a truth value.
 pub(super) fn boolean(text: &[u8]) -> Option<bool> {
     match text.len() {
         4 if text.eq_ignore_ascii_case(b"true") => Some(true),
@@ -132,7 +132,7 @@ pub(super) fn boolean(text: &[u8]) -> Option<bool> {
     }
 }
 
-/// An integer of 64 bits without leading zeros.
+/// Returns an integer of 64 bits without leading zeros.
 pub(super) fn integer(text: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
@@ -146,7 +146,7 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
     if is_negative { 0_i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
-/// The number of at most [`INTEGER_DIGITS_MAX`] digits.
+/// Returns the number of at most [`INTEGER_DIGITS_MAX`] digits.
 fn natural(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0, |value: u64, &byte| {
         let digit = byte.wrapping_sub(b'0');
@@ -154,7 +154,8 @@ fn natural(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// An integer, `NaN`, `inf`, or a number with a point or an exponent: an integer beyond 64 bits would lose digits.
+/// Returns an integer, `NaN`, `inf`, or a number with a point or an exponent: an integer beyond 64 bits would lose
+/// digits.
 pub(super) fn float(text: &[u8]) -> Option<f64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     if digits.iter().all(u8::is_ascii_digit) {
@@ -167,7 +168,7 @@ pub(super) fn float(text: &[u8]) -> Option<f64> {
     is_written_so.then(|| str::from_utf8(text).ok().and_then(Float64Type::parse))?
 }
 
-/// A date `1998-09-02`, as days since 1970-01-01.
+/// Returns a date `1998-09-02`, as days since 1970-01-01.
 pub(super) fn date(text: &[u8]) -> Option<i32> {
     let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = *text else { return None };
     let number = |digits: &[u8]| natural(digits).map(|value| value as i64);
@@ -175,8 +176,8 @@ pub(super) fn date(text: &[u8]) -> Option<i32> {
     days_of(year, month, day).map(|days| days as i32)
 }
 
-/// A time `1998-09-02T12:00:00.5`, or with a space: its kind, and nanoseconds since 1970-01-01. Times whose nanoseconds
-/// exceed 64 bits (before 1677 and after 2262) are not recognized.
+/// Returns a time `1998-09-02T12:00:00.5`, or with a space: its kind, and nanoseconds since 1970-01-01. Times whose
+/// nanoseconds exceed 64 bits (before 1677 and after 2262) are not recognized.
 pub(super) fn time(text: &[u8]) -> Option<(Kind, i64)> {
     let (day, clock) = text.split_at_checked(10)?;
     let (clock, fraction) = clock.split_at_checked(9)?;

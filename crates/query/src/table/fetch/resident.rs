@@ -12,7 +12,7 @@ use sakiyomi_io::{Access, IoFile};
 use super::SCAN_MEMORY;
 use crate::Error;
 
-/// Whether the file is read through the page cache, which has all pages of the ranges.
+/// Returns whether the file is read through the page cache, which has all pages of the ranges.
 pub(super) fn is_resident(file: &IoFile, ranges: &[Range<u64>]) -> bool {
     file.access() == Access::Buffered
         && ranges.iter().all(|range| {

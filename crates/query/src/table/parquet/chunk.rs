@@ -87,14 +87,14 @@ struct NextPage {
 }
 
 impl State {
-    /// Bytes that the decoder still holds while it gets the next page, if they are many.
+    /// Returns the bytes that the decoder still holds while it gets the next page, if they are many.
     fn held_bytes(&self, is_dictionary: bool) -> usize {
         if is_dictionary || self.decoded < HELD_MIN_BYTES { 0 } else { self.decoded }
     }
 }
 
 impl Chunk {
-    /// A chunk whose bytes are all in memory.
+    /// Returns a chunk whose bytes are all in memory.
     pub(super) fn whole(
         metadata: &ColumnChunkMetaData,
         pieces: Pieces,
@@ -105,7 +105,7 @@ impl Chunk {
         Chunk::new(metadata, Storage::Whole(pieces), located, allowance, fault)
     }
 
-    /// A chunk read through a window.
+    /// Returns a chunk read through a window.
     pub(super) fn windowed(
         metadata: &ColumnChunkMetaData,
         window: Window,
@@ -138,7 +138,7 @@ impl Chunk {
         }
     }
 
-    /// The places of all data pages of a divided chunk, for the library.
+    /// Returns the places of all data pages of a divided chunk, for the library.
     pub(super) fn locations(&self) -> Option<Vec<PageLocation>> {
         self.located.as_ref().map(Located::locations)
     }
@@ -300,7 +300,7 @@ impl Chunk {
     }
 }
 
-/// Bytes at an offset of the file; `None` if no piece has all of them.
+/// Returns the bytes at an offset of the file; `None` if no piece has all of them.
 fn piece(pieces: &Pieces, offset: u64, length: usize) -> Option<Bytes> {
     pieces.iter().find_map(|(start, bytes)| {
         let from = usize::try_from(offset.checked_sub(*start)?).ok()?;

@@ -1,4 +1,4 @@
-//! Decoding of row groups with so many columns that one page of each exceeds the memory.
+//! Decoding of row groups whose columns are so numerous that one page of each exceeds the memory.
 //!
 //! Columns are decoded in sets, as many at a time as fit, and each set's batches are spilled as a run. Then all runs
 //! are read in step. This external transposition writes and reads the decoded rows once.
@@ -66,7 +66,7 @@ impl ColumnSets {
         Ok(ColumnSets { readers })
     }
 
-    /// The next rows of all columns; `None` at the end.
+    /// Returns the next rows of all columns; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
         let (mut fields, mut columns, mut rows) = (Vec::new(), Vec::new(), None);
         let mut ended = 0;
@@ -128,7 +128,7 @@ fn spilled(
     writer.finish()
 }
 
-/// Rows per batch of all columns.
+/// Returns the rows per batch of all columns.
 fn batch_rows(group: &Group) -> usize {
     let mut row_bytes = RowBytes::default();
     for &(leaf, _) in &group.leaves {

@@ -13,8 +13,9 @@ use crate::Error;
 use crate::order::SortKey;
 use crate::table::guard::decode;
 
-/// The declared order of all rows of a file. Files declare it per row group; across row groups it is derived from their
-/// bounds. It then covers all keys if no two row groups share a value of the first key, else only that key.
+/// Returns the declared order of all rows of a file. Files declare it per row group; across row groups it is derived
+/// from their bounds. It then covers all keys if no two row groups share a value of the first key, else only that
+/// key.
 pub(in crate::table) fn declared_order(file: &ParquetFile) -> Vec<SortKey> {
     let Some(declared) = file.groups.sorting() else { return Vec::new() };
     let mut keys = keys(file, declared);
@@ -29,7 +30,7 @@ pub(in crate::table) fn declared_order(file: &ParquetFile) -> Vec<SortKey> {
     keys
 }
 
-/// The keys of an order, up to the first nested column.
+/// Returns the keys of an order, up to the first nested column.
 fn keys(file: &ParquetFile, declared: &[SortingColumn]) -> Vec<SortKey> {
     let key = |declared: &SortingColumn| {
         let leaf = usize::try_from(declared.column_idx).ok()?;
@@ -40,7 +41,7 @@ fn keys(file: &ParquetFile, declared: &[SortingColumn]) -> Vec<SortKey> {
     declared.iter().map_while(key).collect()
 }
 
-/// Number of keys whose order holds across `groups` row groups with rows, by the bounds of the first key.
+/// Returns the number of keys whose order holds across `groups` row groups with rows, by the bounds of the first key.
 fn held_keys(file: &ParquetFile, first: &SortKey, groups: usize) -> Result<usize, Error> {
     let field = file.schema.field(first.column);
     // The bounds of floating-point columns ignore NaN.

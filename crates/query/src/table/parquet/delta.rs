@@ -5,7 +5,8 @@
 /// Maximum bytes of a variable-length integer of 64 bits.
 const VARINT_MAX_BYTES: usize = 10;
 
-/// The number of values of each of the `streams` at the start of `bytes`; `None` if one is damaged or cut off.
+/// Returns the number of values of each of the `streams` at the start of `bytes`; `None` if one is damaged or cut
+/// off.
 pub(super) fn counts(bytes: &[u8], streams: usize) -> Option<Vec<u64>> {
     let mut walker = Walker { rest: bytes };
     (0..streams).map(|_| walker.stream()).collect()

@@ -31,7 +31,7 @@ const PARTS_PER_WORKER: u64 = 8;
 /// Minimum bytes of a part, beside which the effort to open the decoders of its columns is small.
 const PART_MIN_BYTES: u64 = 2 << 20;
 
-/// Minimum bytes of a part for each byte of dictionaries, which are decoded anew for each part, if all workers have parts.
+/// Minimum bytes of a part for each byte of dictionaries, which are decoded again for each part, if all workers have parts.
 const PART_BYTES_OF_DICTIONARY: u64 = 8;
 
 /// Maximum bytes of an offset index that is read: a million pages.
@@ -61,13 +61,13 @@ struct Place {
 }
 
 impl LeafPages {
-    /// The pages that have rows of a range.
+    /// Returns the pages that have rows of a range.
     pub(super) fn span(&self, rows: &Range<u64>) -> Range<usize> {
         let from = self.pages.partition_point(|page| page.first_row <= rows.start);
         from.saturating_sub(1)..self.pages.partition_point(|page| page.first_row < rows.end)
     }
 
-    /// The bytes of the dictionary and of a span of pages: one range, or two if other pages lie between.
+    /// Returns the bytes of the dictionary and of a span of pages: one range, or two if other pages lie between.
     pub(super) fn ranges(&self, span: &Range<usize>) -> Vec<Range<u64>> {
         let last = self.pages[span.end - 1];
         let (dictionary, pages) =
@@ -77,12 +77,12 @@ impl LeafPages {
         ranges.into_iter().filter(|range| !range.is_empty()).collect()
     }
 
-    /// Bytes of the data pages.
+    /// Returns the bytes of the data pages.
     fn bytes(&self) -> u64 {
         self.pages.iter().map(|page| page.bytes).sum()
     }
 
-    /// Rows of the page at an offset; `None` if no page begins there.
+    /// Returns the rows of the page at an offset; `None` if no page begins there.
     fn rows_at(&self, offset: u64) -> Option<u64> {
         let index = self.pages.binary_search_by_key(&offset, |page| page.offset).ok()?;
         let end = self.pages.get(index + 1).map_or(self.rows, |next| next.first_row);
@@ -98,7 +98,7 @@ impl LeafPages {
         self.pages.iter().map(location).collect()
     }
 
-    /// Whether the pages are those of a chunk, in order.
+    /// Returns whether the pages are those of a chunk, in order.
     fn is_valid(&self, end: u64) -> bool {
         let is_in_order = self.pages.windows(2).all(|pair| {
             pair[0].offset.checked_add(pair[0].bytes) == Some(pair[1].offset)
@@ -120,7 +120,7 @@ pub(super) struct Located {
 }
 
 impl Located {
-    /// The pages with the rows of a part.
+    /// Returns the pages with the rows of a part.
     pub(super) fn new(leaf: &Arc<LeafPages>, rows: &Range<u64>) -> Located {
         Located { leaf: Arc::clone(leaf), span: leaf.span(rows) }
     }
@@ -135,12 +135,12 @@ impl Located {
         self.leaf.pages[self.span.clone()].iter().map(|page| (page.offset, page.bytes))
     }
 
-    /// Rows of the page at an offset; `None` if no page begins there.
+    /// Returns the rows of the page at an offset; `None` if no page begins there.
     pub(super) fn rows_at(&self, offset: u64) -> Option<u64> {
         self.leaf.rows_at(offset)
     }
 
-    /// All data pages of the chunk, for the library.
+    /// Returns all data pages of the chunk, for the library.
     pub(super) fn locations(&self) -> Vec<PageLocation> {
         self.leaf.locations()
     }
@@ -149,7 +149,7 @@ impl Located {
 /// A row group that can be divided.
 #[derive(Debug)]
 pub(in crate::table) struct Division {
-    /// Of the projected leaves, in file order.
+    /// Pages of the projected leaves, in file order.
     pub(super) leaves: Vec<Arc<LeafPages>>,
     rows: u64,
     bytes: u64,
@@ -202,7 +202,7 @@ impl Division {
         Ok((parts_max > 1).then_some(Division { leaves: found, rows, bytes, parts_max, parts: 1 }))
     }
 
-    /// The rows of a part.
+    /// Returns the rows of a part.
     pub(super) fn rows(&self, part: usize) -> Range<u64> {
         self.rows_of(part as u64, self.parts)
     }
@@ -218,7 +218,7 @@ impl Division {
         self.leaves.iter().flat_map(|leaf| leaf.ranges(&leaf.span(&rows))).collect()
     }
 
-    /// Bytes of the largest of `parts` parts.
+    /// Returns the bytes of the largest of `parts` parts.
     fn largest(&self, parts: u64) -> u64 {
         let of_leaf = |leaf: &Arc<LeafPages>, rows: &Range<u64>| {
             leaf.ranges(&leaf.span(rows)).iter().map(|range| range.end - range.start).sum::<u64>()
@@ -267,7 +267,7 @@ pub(in crate::table) fn divisions(
     Ok(found)
 }
 
-/// Number of workers that the splits and the parts of the divisions suffice for.
+/// Returns the number of workers that the splits and the parts of the divisions suffice for.
 pub(in crate::table) fn workers(splits: &[Split], divisions: &Divisions, workers: usize) -> usize {
     let parts: u64 = divisions.values().map(|division| division.parts_max - 1).sum();
     workers.min(splits.len().saturating_add(usize::try_from(parts).unwrap_or(usize::MAX))).max(1)
@@ -292,7 +292,7 @@ pub(in crate::table) fn divided(
     splits.into_iter().flat_map(parts).collect()
 }
 
-/// The places in the offset index of a chunk; `None` without a readable one.
+/// Returns the places in the offset index of a chunk; `None` without a readable one.
 fn of_index(reader: &SourceReader, chunk: &ColumnChunkMetaData) -> Result<Option<Vec<Place>>, Error> {
     let (Some(at), Some(length)) = (chunk.offset_index_offset(), chunk.offset_index_length()) else {
         return Ok(None);
@@ -311,7 +311,7 @@ fn of_index(reader: &SourceReader, chunk: &ColumnChunkMetaData) -> Result<Option
     Ok(Some(places).filter(|_| read.is_ok() && is_valid))
 }
 
-/// The places that the headers of a chunk's pages give; `None` if one is not readable.
+/// Returns the places that the headers of a chunk's pages give; `None` if one is not readable.
 fn of_headers(reader: &SourceReader, chunk: &ColumnChunkMetaData) -> Result<Option<Vec<Place>>, Error> {
     let (mut at, length) = chunk.byte_range();
     let end = at + length;

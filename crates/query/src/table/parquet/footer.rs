@@ -74,7 +74,7 @@ impl ParquetFile {
         Ok(file)
     }
 
-    /// Rows of the file.
+    /// Returns the rows of the file.
     pub(in crate::table) fn rows(&self) -> u64 {
         self.groups.all_rows()
     }
@@ -84,7 +84,7 @@ impl ParquetFile {
         &self.descriptor
     }
 
-    /// Bytes in memory, without the schema, which files share.
+    /// Returns the bytes in memory, without the schema, which files share.
     pub(in crate::table) fn memory_bytes(&self) -> usize {
         size_of::<ParquetFile>() + self.source.path.as_os_str().len() + self.groups.memory_bytes()
     }

@@ -62,7 +62,7 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Number of chunks.
+    /// Returns the number of chunks.
     pub(super) fn len(&self) -> usize {
         self.chunks.len()
     }
@@ -98,12 +98,12 @@ impl Group {
         &self.plan.files[self.file]
     }
 
-    /// The division that this is a part of.
+    /// Returns the division that this is a part of.
     fn division(&self) -> Option<&Division> {
         self.plan.divisions.get(&(self.file, self.index))
     }
 
-    /// The rows of the part, or the sampled ones; `None` for all.
+    /// Returns the rows of the part, or the sampled ones; `None` for all.
     fn selection(&self) -> Option<RowSelection> {
         if let Some(division) = self.division() {
             let rows = division.rows(self.part);
@@ -113,12 +113,12 @@ impl Group {
         self.plan.runs.map(|runs| runs.selection(self.index, self.rows()))
     }
 
-    /// Number of rows to decode.
+    /// Returns the number of rows to decode.
     pub(super) fn wanted_rows(&self) -> u64 {
         self.selection().map_or_else(|| self.rows(), |selection| selection.row_count() as u64)
     }
 
-    /// Number of rows according to the footer.
+    /// Returns the number of rows according to the footer.
     pub(super) fn rows(&self) -> u64 {
         self.file().groups.rows(self.index)
     }
@@ -134,7 +134,7 @@ impl Group {
         from..self.leaves.partition_point(|&(_, other)| other <= column)
     }
 
-    /// Number of leaves of some columns.
+    /// Returns the number of leaves of some columns.
     pub(super) fn leaf_count(&self, columns: &[usize]) -> usize {
         columns.iter().map(|&column| self.leaves_of(column).len()).sum()
     }

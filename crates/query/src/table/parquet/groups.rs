@@ -44,7 +44,7 @@ pub(in crate::table) struct ChunkPlace {
 }
 
 impl ChunkPlace {
-    /// The place of a checked chunk.
+    /// Returns the place of a checked chunk.
     fn of(chunk: &ColumnChunkMetaData) -> ChunkPlace {
         let (start, length) = chunk.byte_range();
         ChunkPlace {
@@ -62,7 +62,7 @@ impl ChunkPlace {
         self.start..self.start + self.length
     }
 
-    /// Number of its bytes in the file.
+    /// Returns the number of its bytes in the file.
     pub(in crate::table) fn bytes(&self) -> u64 {
         self.length
     }
@@ -86,7 +86,7 @@ impl RowGroups {
     /// Takes the row groups of a footer, and passes each one to `check` before its numbers are used.
     ///
     /// # Errors
-    /// Those of the library, and of `check`, which is given the index of the row group.
+    /// Returns the errors of the library, and of `check`, which is given the index of the row group.
     pub(super) fn new(
         descriptor: SchemaDescPtr,
         mut footer: Vec<u8>,
@@ -130,45 +130,45 @@ impl RowGroups {
         Ok(groups)
     }
 
-    /// Number of row groups.
+    /// Returns the number of row groups.
     pub(in crate::table) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Rows of a row group.
+    /// Returns the rows of a row group.
     pub(in crate::table) fn rows(&self, index: usize) -> u64 {
         self.rows[index]
     }
 
-    /// Rows of all row groups.
+    /// Returns the rows of all row groups.
     pub(in crate::table) fn all_rows(&self) -> u64 {
         self.rows.iter().copied().fold(0, u64::saturating_add)
     }
 
-    /// The chunk of a leaf in a row group.
+    /// Returns the chunk of a leaf in a row group.
     pub(in crate::table) fn place(&self, index: usize, leaf: usize) -> &ChunkPlace {
         &self.places[index * self.descriptor.num_columns() + leaf]
     }
 
-    /// The chunks of a leaf in all row groups, with the rows of these.
+    /// Returns the chunks of a leaf in all row groups, with the rows of these.
     pub(in crate::table) fn places(&self, leaf: usize) -> impl Iterator<Item = (&ChunkPlace, u64)> {
         let of_leaf = self.places.iter().skip(leaf).step_by(self.descriptor.num_columns());
         of_leaf.zip(self.rows.iter().copied())
     }
 
-    /// The order that all row groups with rows declare, if they declare the same one.
+    /// Returns the order that all row groups with rows declare, if they declare the same one.
     pub(super) fn sorting(&self) -> Option<&[SortingColumn]> {
         self.sorting.as_deref()
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(in crate::table) fn memory_bytes(&self) -> usize {
         let places = self.places.capacity() * size_of::<ChunkPlace>();
         let groups = self.ends.capacity() * size_of::<u32>() + self.rows.capacity() * size_of::<u64>();
         self.encoded.capacity() + places + groups
     }
 
-    /// Bytes in memory of a decoded row group.
+    /// Returns the bytes in memory of a decoded row group.
     pub(in crate::table) fn decoded_bytes(&self) -> usize {
         self.descriptor.num_columns() * size_of::<ColumnChunkMetaData>()
     }
@@ -176,7 +176,7 @@ impl RowGroups {
     /// Decodes a row group, without statistics: it is the only one in what is returned.
     ///
     /// # Errors
-    /// Those of the library.
+    /// Returns the errors of the library.
     pub(super) fn group(&self, index: usize) -> Result<Arc<ParquetMetaData>, Error> {
         let options = self.options(ParquetStatisticsPolicy::SkipAll, ParquetStatisticsPolicy::SkipAll);
         self.decode(index..index + 1, &options).map(Arc::new)
@@ -185,7 +185,7 @@ impl RowGroups {
     /// Decodes all row groups with the statistics of a leaf, and passes a few at a time to `take`; none if there are none.
     ///
     /// # Errors
-    /// Those of the library and of `take`.
+    /// Returns the errors of the library and of `take`.
     pub(super) fn with_statistics(
         &self,
         leaf: usize,
@@ -251,7 +251,7 @@ fn has_small_dictionary(chunk: &ColumnChunkMetaData) -> bool {
         && all_pages_are_coded(chunk)
 }
 
-/// Whether all data pages are dictionary-encoded, by the page encoding statistics.
+/// Returns whether all data pages are dictionary-encoded, by the page encoding statistics.
 fn all_pages_are_coded(chunk: &ColumnChunkMetaData) -> bool {
     match chunk.page_encoding_stats_mask() {
         Some(mask) => mask.is_only(Encoding::RLE_DICTIONARY) || mask.is_only(Encoding::PLAIN_DICTIONARY),

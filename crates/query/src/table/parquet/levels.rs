@@ -21,7 +21,7 @@ impl Levels {
         Levels { repetition: column.max_rep_level(), definition: column.max_def_level() }
     }
 
-    /// The bytes of a data page's values; `None` if its levels are damaged, or it is a dictionary.
+    /// Returns the bytes of a data page's values; `None` if its levels are damaged, or it is a dictionary.
     pub(super) fn values(self, page: &Page) -> Option<&[u8]> {
         match page {
             Page::DataPage { buf, num_values, def_level_encoding, rep_level_encoding, .. } => {
@@ -37,7 +37,7 @@ impl Levels {
     }
 }
 
-/// The bytes behind the levels at the start of `bytes`, if a column with this maximum has any.
+/// Returns the bytes behind the levels at the start of `bytes`, if a column with this maximum has any.
 fn behind(bytes: &[u8], max: i16, encoding: Encoding, values: u32) -> Option<&[u8]> {
     if max == 0 {
         return Some(bytes);

@@ -16,9 +16,9 @@ use crate::table::source::SourceReader;
 /// Memory in bytes for the pages of a row group that are decoded at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::table) struct PageMemory {
-    /// Of all columns.
+    /// Memory of the pages of all columns.
     pub(in crate::table) all: usize,
-    /// Of the column with the largest pages: columns can be decoded in turn.
+    /// Memory of the column with the largest pages: columns can be decoded in turn.
     pub(in crate::table) largest: usize,
 }
 
@@ -63,8 +63,8 @@ pub(in crate::table) fn page_memory(
     Ok(memory)
 }
 
-/// Bytes of a chunk's dictionary and its first data page. A header that is damaged or long counts as none: decoding
-/// reports the error.
+/// Returns the bytes of a chunk's dictionary and its first data page. A header that is damaged or long counts as
+/// none: decoding reports the error.
 fn first_pages(
     reader: &SourceReader,
     chunk: &ColumnChunkMetaData,

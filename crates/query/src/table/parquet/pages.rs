@@ -57,13 +57,13 @@ impl Pages {
         self.chunk.reserve_lengths(counts.ok_or_else(bad)?.iter().sum())
     }
 
-    /// Bytes of the longest string in the dictionary; `None` without a dictionary of strings.
+    /// Returns the bytes of the longest string in the dictionary; `None` without a dictionary of strings.
     pub(super) fn longest_in_dictionary(&self) -> Option<usize> {
         self.longest
     }
 }
 
-/// Bytes of the longest value of a dictionary page, whose values follow their 4-byte lengths.
+/// Returns the bytes of the longest value of a dictionary page, whose values follow their 4-byte lengths.
 fn longest_value(page: &Page) -> usize {
     let mut rest: &[u8] = page.buffer();
     let mut longest = 0;

@@ -44,7 +44,7 @@ pub(in crate::table) struct Runs {
 }
 
 impl Runs {
-    /// Number of rows to sample of a row group of `rows` rows.
+    /// Returns the number of rows to sample of a row group of `rows` rows.
     pub(in crate::table) fn wanted_of(&self, rows: u64) -> u64 {
         let wanted = (u128::from(rows) * u128::from(self.wanted)).div_ceil(u128::from(self.of.max(1)));
         u64::try_from(wanted).unwrap_or(u64::MAX).min(rows)

@@ -68,18 +68,18 @@ impl RowBytes {
         self.bytes = self.bytes.saturating_add(self.last);
     }
 
-    /// Bytes of a row.
+    /// Returns the bytes of a row.
     pub(super) fn of_row(self) -> usize {
         self.bytes.max(1)
     }
 
-    /// Rows of a batch of at most `memory` bytes and `most` rows, but at least one.
+    /// Returns the rows of a batch of at most `memory` bytes and `most` rows, but at least one.
     pub(super) fn batch_rows(self, most: usize, memory: usize) -> usize {
         (memory.min(BATCH_MAX_BYTES) / self.of_row()).clamp(1, most.max(1))
     }
 }
 
-/// Bytes of a decoded value; `None` for strings.
+/// Returns the bytes of a decoded value; `None` for strings.
 fn fixed_bytes(chunk: &ColumnChunkMetaData) -> Option<usize> {
     Some(match chunk.column_type() {
         Type::BOOLEAN => 1,

@@ -147,7 +147,7 @@ fn push_known(known: &mut Option<Vec<ArrayRef>>, more: ArrayRef) {
     }
 }
 
-/// The least or the greatest value of some arrays, as an array of one row.
+/// Returns the least or the greatest value of some arrays, as an array of one row.
 fn extreme(arrays: &[ArrayRef], greatest: bool) -> Option<ArrayRef> {
     let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
     let all = concat(&arrays).ok()?;
@@ -156,7 +156,7 @@ fn extreme(arrays: &[ArrayRef], greatest: bool) -> Option<ArrayRef> {
     (first.len() == 1).then(|| take(&all, &first, None).ok()).flatten()
 }
 
-/// The leaf of a column that is not a list, structure or map, and whose bounds are not longer than
+/// Returns the leaf of a column that is not a list, structure or map, and whose bounds are not longer than
 /// [`BOUND_MAX_BYTES`].
 pub(super) fn flat_leaf(file: &ParquetFile, column: usize) -> Option<usize> {
     let schema = file.descriptor();

@@ -224,7 +224,7 @@ impl Walker<'_> {
         Ok(Some((field, Kind::of(head & 0xf)?)))
     }
 
-    /// The number of children of each element of a footer's schema.
+    /// Returns the number of children of each element of a footer's schema.
     fn children(&mut self) -> Result<Vec<i64>, Problem> {
         let mut children = Vec::new();
         self.structures(SCHEMA_FIELD, |_, numbers| children.push(numbers[CHILDREN_FIELD]))?;

@@ -123,7 +123,7 @@ fn numbers(random: &mut Random, rows: usize) -> Vec<ArrayRef> {
 }
 
 fn strings(random: &mut Random, rows: usize) -> Vec<ArrayRef> {
-    // The same values in all batches: the library's IPC file writer cannot replace dictionaries.
+    // All batches have equal values: the library's IPC file writer cannot replace dictionaries.
     let keys = random.primitive::<Int32Type>(rows, |random| random.below(3) as i32);
     let few = DictionaryArray::new(keys, Arc::new(StringArray::from(vec!["A", "N", "R"])));
     let fixed = (0..rows).map(|_| random.optional(|random| random.number().to_le_bytes()));

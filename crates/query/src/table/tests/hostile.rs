@@ -29,7 +29,7 @@ fn element(children: u64) -> Vec<u8> {
     bytes
 }
 
-/// A Parquet file without rows, whose schema has groups of so many children, and INT32 for 0.
+/// A Parquet file without rows, whose schema has groups with these numbers of children, and INT32 for 0.
 fn file_of(children: &[u64]) -> Vec<u8> {
     let mut footer = vec![0x15, 0x02, 0x19, 0xfc];
     footer.extend(varint(children.len() as u64));

@@ -77,7 +77,7 @@ impl TimeChart {
     }
 
     fn highest_words(&self) -> String {
-        format!("the highest of joined {}", self.spans_are)
+        format!("the highest of the merged {}", self.spans_are)
     }
 
     /// Returns the legend, from the lowest layer to the highest.
@@ -114,13 +114,13 @@ impl TimeChart {
         }
         let how = match self.kind {
             Kind::ShareOfCounts | Kind::ShareOfTime => "counted together",
-            Kind::Times => "the mean over all of them, the highest of their p99 and of their longest",
-            _ if self.layers_join(|join| join == Join::Max) => "the highest of them",
+            Kind::Times => "their mean, and the highest p99 and maximum",
+            _ if self.layers_join(|join| join == Join::Max) => "the highest value",
             _ => "their mean",
         };
         let (most, spans) = (count(most as u64), self.spans_are);
-        let hint = "The numbers under the pointer, and the CSV, have each by itself.";
-        format!(" Drawn are up to {most} {spans} as one: {how}. {hint}")
+        let hint = "The figures under the pointer and the CSV file have each one separately.";
+        format!(" Up to {most} {spans} are drawn as one: {how}. {hint}")
     }
 
     fn y_axis(&self, columns: &[Columns]) -> Axis {

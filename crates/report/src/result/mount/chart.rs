@@ -34,7 +34,7 @@ fn throughput(windows: &[MountWindow]) -> TimeChart {
         name: "throughput",
         kind: Kind::BytesPerSecond,
         title: "Throughput",
-        caption: "What programs read from the drive and wrote to it; what the page cache had is not in it.",
+        caption: "Data that programs read from the drive and wrote to it, without what the page cache served.",
         ..over(windows, &quantities)
     }
 }
@@ -48,7 +48,7 @@ fn accesses(windows: &[MountWindow]) -> TimeChart {
         name: "accesses",
         kind: Kind::PerSecond,
         title: "Accesses",
-        caption: "Reads, writes and flushes that were answered.",
+        caption: "Completed reads, writes and flushes.",
         y_title: "a second",
         ..over(windows, &quantities)
     }
@@ -62,7 +62,7 @@ fn response(windows: &[MountWindow]) -> TimeChart {
         name: "response",
         kind: Kind::Times,
         title: "Response time",
-        caption: "From an access's beginning to its answer. A gap is a time without accesses.",
+        caption: "Time from the arrival of an access to its reply. A gap is a time without accesses.",
         y_title: "response, log scale",
         ..over(windows, &[quantity.weighed(|window| window.accesses as f64)])
     }
@@ -81,23 +81,23 @@ fn shares(windows: &[MountWindow]) -> TimeChart {
         });
     let hits = hits.weighed(|window| window.reads as f64);
     let (quantities, title, caption) = if windows.iter().all(|window| window.reads == 0) {
-        (vec![busy], "The drive's time", "At 100 % the drive has no time left.")
+        (vec![busy], "Utilization of the drive", "At 100 %, the drive is saturated.")
     } else {
-        let caption = "At 100 % the drive has no time left. A hit needs no positioning of the head.";
-        (vec![hits, busy], "The drive's time, and its cache", caption)
+        let caption = "At 100 %, the drive is saturated. A hit needs no positioning of the head.";
+        (vec![hits, busy], "Utilization of the drive, and its cache", caption)
     };
     TimeChart { name: "busy", kind: Kind::Ratios, title, caption, ..over(windows, &quantities) }
 }
 
 fn in_flight(windows: &[MountWindow]) -> TimeChart {
-    let quantities = [Quantity::new("under way", palette::BACKLOG, Join::Max, |window: &MountWindow| {
+    let quantities = [Quantity::new("in flight", palette::BACKLOG, Join::Max, |window: &MountWindow| {
         Some(window.in_flight_max as f64)
     })];
     TimeChart {
         name: "in-flight",
         kind: Kind::Counts,
-        title: "Accesses under way",
-        caption: "As seen at the end of each second.",
+        title: "Accesses in flight",
+        caption: "Sampled at the end of each second.",
         y_title: "accesses",
         ..over(windows, &quantities)
     }
@@ -111,7 +111,7 @@ fn accuracy(windows: &[MountWindow]) -> TimeChart {
     TimeChart {
         name: "accuracy",
         kind: Kind::Accuracies,
-        title: "How rates were kept",
+        title: "Accuracy of rates",
         caption: "The mean of all I/Os of owners with a rate: 1 is exact, and up to 1.1 is good.",
         y_title: "actual over ideal time",
         ..over(windows, &[quantity.weighed(|window| window.rated_ios as f64)])

@@ -215,8 +215,8 @@ pub(crate) fn harness(result: &ProbeResult) -> Option<String> {
         format!("{} to {}", duration(least), duration(most))
     };
     Some(format!(
-        "null, which moves nothing, takes {range} of CPU time for a request: so much of every case is the measuring \
-         itself."
+        "The method null, which transfers nothing, takes {range} of CPU time per request: this is the \
+         overhead of measuring in every case."
     ))
 }
 

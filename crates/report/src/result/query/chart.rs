@@ -18,9 +18,9 @@ pub(super) fn charts(phases: &[QueryPhase]) -> Vec<Chart> {
     };
     vec![bars::chart(Bars {
         name: "phases",
-        title: "Where the threads' time goes, by phase",
+        title: "Time of the threads by phase",
         caption:
-            "Summed over the threads of each phase. A phase is bound by I/O where waiting is more than half."
+            "Summed over the threads of each phase. A phase is bound by I/O if waiting is more than half of its time."
                 .to_owned(),
         x_title: "time of all threads",
         parts: vec![("user", user), ("system", system), ("waiting for I/O", waiting)],

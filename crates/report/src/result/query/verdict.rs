@@ -24,7 +24,7 @@ fn speed(result: &QueryResult) -> String {
     let rows = if result.input_rows > 0 { result.input_rows } else { result.output_rows };
     let per_second = |rows: u64| count((rows as f64 / (result.elapsed_ns.max(1) as f64 / 1e9)) as u64);
     let rate = if result.elapsed_ns > 0 && rows > 0 {
-        format!(", {} rows a second", per_second(rows))
+        format!(", {} rows per second", per_second(rows))
     } else {
         String::new()
     };
@@ -49,14 +49,13 @@ fn bound(result: &QueryResult) -> Option<String> {
 }
 
 fn spilled(result: &QueryResult) -> Option<String> {
-    (result.spilled_bytes > 0).then(|| {
-        format!("{} did not fit into memory and went through spill files.", bytes(result.spilled_bytes))
-    })
+    (result.spilled_bytes > 0)
+        .then(|| format!("{} did not fit into memory and were spilled.", bytes(result.spilled_bytes)))
 }
 
 fn kernel(result: &QueryResult) -> Option<String> {
     let share = ratio(result.system_ns, result.cpu_ns());
-    (share > SYSTEM_HIGH_RATIO).then(|| format!("The kernel takes {} of the CPU time.", percent(share)))
+    (share > SYSTEM_HIGH_RATIO).then(|| format!("The kernel uses {} of the CPU time.", percent(share)))
 }
 
 fn memory(result: &QueryResult) -> Option<String> {

@@ -96,7 +96,7 @@ fn draw(result: &ReproduceResult, picture: &Picture) -> Option<Chart> {
     let look = Look {
         name: picture.name,
         title: picture.title,
-        caption: format!("Lines: in virtual time.{crosses}"),
+        caption: format!("Lines: simulated in virtual time.{crosses}"),
         x,
         y: Axis::heights(picture.y, ys().chain([0.0])),
         levels: picture.levels,

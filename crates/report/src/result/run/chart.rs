@@ -34,7 +34,7 @@ fn positions(readings: &[&RunReading], elapsed: u64) -> TimeChart {
     TimeChart {
         name: "positions",
         title: "Positions of program and prefetcher",
-        caption: "The steeper, the faster. Where the two lines meet, nothing is read ahead.",
+        caption: "A steeper line is faster. Where the two lines meet, nothing is prefetched.",
         y_title: "position",
         ..of_readings(readings, elapsed, &quantities)
     }
@@ -47,7 +47,7 @@ fn distances(readings: &[&RunReading], elapsed: u64) -> TimeChart {
     TimeChart {
         name: "distance",
         title: "Distance of the prefetcher from the program",
-        caption: "What lies ahead of the program in memory, or is on its way there. It grows while the program waits.",
+        caption: "Data ahead of the program that is in memory or in flight. The distance grows while the program waits.",
         y_title: "distance",
         ..of_readings(readings, elapsed, &quantities)
     }

@@ -35,20 +35,20 @@ fn verdict(result: &RunResult) -> String {
     match result.io_hidden_ns {
         // More than there was to hide it behind: accesses were concurrent.
         Some(hidden) if hidden > result.computing_ns => format!(
-            "Reading ahead saved about {} of waiting for I/O (estimated); {} of the time the program still waited.",
+            "Prefetching saved about {} of waiting for I/O (estimated); the program still waited {} of the time.",
             duration(saved),
             percent(waits)
         ),
         Some(hidden) if hidden > 0 => format!(
-            "Reading ahead hid about {} of I/O behind computation (estimated); {} of the time the program still waited.",
+            "Prefetching hid about {} of I/O behind computation (estimated); the program still waited {} of the time.",
             duration(saved),
             percent(waits)
         ),
         // Without an estimate nothing is known.
         hidden => match why(result, waits).filter(|_| hidden.is_some()) {
-            Some(why) => format!("Reading ahead gained nothing that can be seen: {why}."),
+            Some(why) => format!("Prefetching had no measurable gain: {why}."),
             None => format!(
-                "{} were read ahead; the program waited for I/O {} of the time.",
+                "{} were prefetched; the program waited for I/O {} of the time.",
                 bytes(result.prefetched_bytes),
                 percent(waits)
             ),
@@ -58,13 +58,13 @@ fn verdict(result: &RunResult) -> String {
 
 fn nothing_done(result: &RunResult, waits: f64) -> String {
     let why = why(result, waits).unwrap_or_else(|| match result.files {
-        0 => "no file large enough was read".to_owned(),
-        _ => "the program was done before it was known whether it would help".to_owned(),
+        0 => "the program read no file that is large enough".to_owned(),
+        _ => "the program ended before it was known whether prefetching would help".to_owned(),
     });
     if waits < WAIT_HIGH_RATIO {
-        return format!("Nothing was read ahead: {why}.");
+        return format!("Nothing was prefetched: {why}.");
     }
-    format!("The program waited for I/O {} of the time, and nothing was read ahead: {why}.", percent(waits))
+    format!("The program waited for I/O {} of the time, and nothing was prefetched: {why}.", percent(waits))
 }
 
 /// Returns the reason why nothing, or nothing more, was prefetched; `None` if it is not known. Cached data, or a lack
@@ -80,7 +80,7 @@ fn why(result: &RunResult, waits: f64) -> Option<String> {
         }
         (_, Some(is)) => Some(is.describe().to_owned()),
         (_, None) if waits >= WAIT_HIGH_RATIO && result.files > 0 && !result.idle.is_empty() => Some(
-            "it waited for other things than the files that were followed: names, directories, small files or writing"
+            "it waited for something other than the files that were followed: metadata, directories, small files or writes"
                 .to_owned(),
         ),
         (_, None) => None,
@@ -93,19 +93,19 @@ fn would_help(result: &RunResult, waits: f64) -> String {
     let saved = result.could_save_ns.unwrap_or(0);
     if waits < WAIT_LOW_RATIO {
         let why = why(result, waits).unwrap_or_else(|| "the program hardly waits for I/O".to_owned());
-        return format!("Reading ahead would gain nothing: {why}.");
+        return format!("Prefetching would gain nothing: {why}.");
     }
     let waited = format!("The program waited for I/O {} of the time", percent(waits));
     if ratio(saved, result.elapsed_ns) < WAIT_LOW_RATIO {
-        let but = |why: String| format!("{waited}, and nothing to speak of would be read ahead: {why}.");
+        let but = |why: String| format!("{waited}, and hardly anything would be prefetched: {why}.");
         return why(result, waits)
-            .map_or_else(|| format!("{waited}; reading ahead would gain next to nothing."), but);
+            .map_or_else(|| format!("{waited}; prefetching would gain hardly anything."), but);
     }
     let delivers = result.storage_bytes_per_second.map_or(String::new(), |rate| {
-        format!(", as the storage delivers {}/s to reads side by side", bytes(rate))
+        format!(", because the storage delivers {}/s to parallel reads", bytes(rate))
     });
     format!(
-        "{waited}; reading ahead could save about {} of {}{delivers}.",
+        "{waited}; prefetching could save about {} of {}{delivers}.",
         duration(saved),
         duration(result.elapsed_ns)
     )
@@ -113,7 +113,7 @@ fn would_help(result: &RunResult, waits: f64) -> String {
 
 fn advice(advice: &RunAdvice) -> String {
     format!(
-        "A read_ahead_kb of {} would do nearly as well, where all that is read from this file system may have it: echo \
+        "A read_ahead_kb of {} would do nearly as well, if it suits all other readers of this file system: echo \
          {} > /sys/class/bdi/{}/read_ahead_kb (now {}).",
         advice.wanted_bytes >> 10,
         advice.wanted_bytes >> 10,
@@ -150,9 +150,9 @@ mod tests {
         use crate::result::RunIdle;
         let refused = RunIdle { reason: RunReason::Refused, read_bytes: 1 };
         let mut result = RunResult { prefetched_bytes: 1 << 20, idle: vec![refused], ..RunResult::default() };
-        assert!(verdict(&result).contains("1.00 MiB were read ahead"), "{}", verdict(&result));
+        assert!(verdict(&result).contains("1.00 MiB were prefetched"), "{}", verdict(&result));
         result.io_hidden_ns = Some(0);
-        assert!(verdict(&result).contains("gained nothing"), "{}", verdict(&result));
+        assert!(verdict(&result).contains("no measurable gain"), "{}", verdict(&result));
     }
 
     #[test]
@@ -198,7 +198,7 @@ mod tests {
             }
             result.idle.insert(0, RunIdle { reason: RunReason::NotSequential, read_bytes: 1 });
             result.unseen = None;
-            assert!(verdict(&result).contains("not read from their beginning"), "{}", verdict(&result));
+            assert!(verdict(&result).contains("not read sequentially"), "{}", verdict(&result));
             result.idle.remove(0);
         }
         result.io_wait_ns = SECOND / 100;
@@ -248,7 +248,7 @@ mod tests {
         };
         let said = verdict(&result);
         assert!(
-            said.contains("could save about 2.50 s of 4.00 s, as the storage delivers 200 MiB/s"),
+            said.contains("could save about 2.50 s of 4.00 s, because the storage delivers 200 MiB/s"),
             "{said}"
         );
     }

@@ -49,16 +49,20 @@ fn speedups(result: &ScenarioResult) -> Option<Chart> {
     }
     let is_cut = panels.limit(1, LINES_MAX);
     panels.points().next()?;
-    let left_out = if is_cut { " More lines than can be told apart are in the table alone." } else { "" };
+    let left_out =
+        if is_cut { " Lines beyond those that can be distinguished are only in the table." } else { "" };
     let look = Look {
         name: "limit",
         title: "How much faster with prefetching, over the limit",
         caption: format!(
-            "Above zero prefetching helps. It falls where prefetched data is evicted before it is used, because the limit \
-             is more than memory holds.{left_out}"
+            "Above zero, prefetching helps. The gain falls where prefetched data is evicted before it is \
+             used, because the limit exceeds the memory.{left_out}"
         ),
         x: Axis::log_sizes("limit", panels.points().map(|point| point.x as u64)),
-        y: Axis::gains("without prefetching over with it, less one", panels.points().map(|point| point.y)),
+        y: Axis::gains(
+            "time without over time with prefetching, minus 1",
+            panels.points().map(|point| point.y),
+        ),
         levels: &[],
         is_dotted: true,
         height: 520,
@@ -84,14 +88,12 @@ fn times(result: &ScenarioResult) -> Chart {
     let all = programs().count();
     let left_out = match all {
         ..=BARS_MAX => String::new(),
-        _ => format!(" Drawn are the first {BARS_MAX} of {}; the table has them all.", count(all as u64)),
+        _ => format!(" The first {BARS_MAX} of {} are drawn; the table has all.", count(all as u64)),
     };
     bars::chart(Bars {
         name: "times",
-        title: "Where the time goes",
-        caption: format!(
-            "Prefetching turns waiting for reads into nothing; it cannot make computing shorter.{left_out}"
-        ),
+        title: "Breakdown of the time",
+        caption: format!("Prefetching removes waiting for reads; it cannot shorten computing.{left_out}"),
         x_title: "time",
         parts: PARTS.into_iter().map(|(label, colour, _)| (label, colour)).collect(),
         rows: programs().take(BARS_MAX).map(row).collect(),
@@ -141,8 +143,8 @@ fn distance(point: &ScenarioPoint) -> Option<Chart> {
         kind: Kind::Bytes,
         range: TimeRange { from_ns: 0, to_ns },
         panels: ahead.iter().map(panel).collect(),
-        title: "How far ahead the prefetcher is",
-        caption: "Each point is the longest distance since the one before.",
+        title: "Prefetch distance",
+        caption: "Each point is the longest distance since the previous one.",
         x_title: "time",
         y_title: "distance",
         spans_are: "points",

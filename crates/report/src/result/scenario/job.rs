@@ -60,8 +60,9 @@ impl ScenarioJobRun {
 }
 
 /// Meaning of the columns.
-const LEGEND: &str = "Best: the longer of the time in which the drive was read and of computing on all threads; no order of tasks makes it \
-     shorter. Computes, waits: of all threads together. Fetched: what was asked of the drive.";
+const LEGEND: &str = "Best: the longer of the drive's read time and the compute time over all threads; \
+     no order of tasks is faster. Computes, waits: sums over all threads. Fetched: bytes requested from \
+     the drive.";
 
 /// Relative difference of two published times up to which neither method counts as faster.
 const TIMES_ALIKE_RATIO: f64 = 0.05;

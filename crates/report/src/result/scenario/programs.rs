@@ -8,9 +8,9 @@ use crate::section::Table;
 use crate::value::Value;
 
 /// Meaning of the columns.
-const LEGEND: &str = "Waits: for what is read, and for room to write. Hidden: reading that went on while \
-                                 the program did something else. Wasted: prefetched, and evicted before it was used. \
-                                 Faster: the time without prefetching over that with it, less one.";
+const LEGEND: &str = "Waits: for data to read, and for space to write. Hidden: reads that proceeded \
+    while the program did something else. Wasted: prefetched and evicted \
+    before use. Faster: time without over time with prefetching, minus 1.";
 
 /// Returns whether there are only jobs.
 pub(super) fn is_of_jobs_alone(result: &ScenarioResult) -> bool {

@@ -27,7 +27,7 @@ pub struct RegulationPoint {
     pub formula_allowance: u32,
     /// The most frequent allowance in the second half.
     pub allowance: u32,
-    /// The same for each run.
+    /// The most frequent allowance in the second half of each run.
     pub allowances: Vec<u32>,
     /// Number of regulated I/Os after which it was first reached.
     pub settled_ios: u64,
@@ -104,7 +104,7 @@ impl RegulationPoint {
 pub(crate) const ALLOWANCE: &str = "regulate.allowance";
 /// Returns the meaning of the columns.
 fn legend(result: &ScenarioResult) -> String {
-    let paused = "Paused: the accuracy of those that came half a second or more after the one before. ";
+    let paused = "Paused: accuracy of the I/Os that arrived half a second or more after the previous one. ";
     format!(
         "Accuracy: mean of actual over ideal time, 1 is exact. CoV: standard deviation of the I/O time over its mean. p99: \
          99 % of the I/Os take no more times the ideal time. Late: the share that takes longer than that. {}Longest: the \
@@ -322,8 +322,8 @@ fn about(owner: &RegulatedProgram, point: &RegulationPoint) -> String {
     let of_device = if owner.rate_percent.is_some() { " of the device" } else { "" };
     let asked = format!("{}{of_device}", rate(owner));
     format!(
-        "{} asks for {}: its I/Os take {} on average, {} times the ideal time, with a CoV of {}, and 99 % \
-         of them no more than {} times the ideal; all programs together do {} I/Os a second.",
+        "{} asks for {}: its I/Os take {} on average, {} times the ideal time, with a CoV of {}, and 99 \
+         % of them at most {} times the ideal; all programs together do {} I/Os per second.",
         owner.name,
         asked,
         duration(owner.mean_ns),

@@ -22,7 +22,7 @@ impl Chunking {
     pub(super) fn describe(self) -> String {
         let size = match self.mode {
             ChunkMode::Time => format!("each {} of simulated time", number::duration(self.size)),
-            ChunkMode::Bytes => format!("each {} asked for", number::bytes(self.size)),
+            ChunkMode::Bytes => format!("each {} requested", number::bytes(self.size)),
             ChunkMode::Commands => format!("each {} commands", number::count(self.size)),
         };
         match self.chunks_per_point {

@@ -9,7 +9,7 @@ use crate::number::{self, count, duration, percent};
 /// Returns sentences about a simulation.
 pub(super) fn verdict(result: &SimResult) -> Vec<String> {
     if result.commands == 0 {
-        return vec!["No command was counted.".to_owned()];
+        return vec!["No command completed.".to_owned()];
     }
     let mut sentences = Vec::new();
     if result.reads == 0 {
@@ -57,12 +57,12 @@ fn mean_device_ns(result: &SimResult, wanted: impl Fn(ReadClass) -> bool) -> Opt
 pub(crate) fn compare(a: &SimResult, b: &SimResult) -> Vec<String> {
     if a.commands == 0 || b.commands == 0 {
         return vec![
-            "No command was counted in at least one of the runs: there is nothing to compare.".to_owned(),
+            "At least one of the runs has no completed command: there is nothing to compare.".to_owned(),
         ];
     }
     let mut sentences = Vec::new();
     if !same_workload(a, b) {
-        sentences.push("A and B did different work, so that nothing is called better or worse.".to_owned());
+        sentences.push("A and B did different work, so no figure is marked as better or worse.".to_owned());
     }
     if a.reads > 0 && b.reads > 0 {
         sentences.push(format!(

@@ -88,7 +88,7 @@ pub struct StreamRate {
 impl StreamCut {
     fn describe(&self) -> String {
         format!(
-            "The cheapest cut leaves {} here and gives {} to a larger engine: {} records/s, {}.",
+            "The cheapest cut leaves {} here and moves {} to a larger engine: {} records/s, {}.",
             self.stays.join(", "),
             self.goes.join(", "),
             per_second(self.records_per_s),
@@ -127,7 +127,7 @@ impl Present for StreamPlanResult {
         )];
         let busiest = self.groups.iter().map(|group| group.utilisation_ratio).fold(0.0, f64::max);
         let highest = self.rates.last().map(|range| range.to_per_s);
-        sentences.push(format!("The busiest core has {} to do.", whole_percent(busiest)));
+        sentences.push(format!("The busiest core is utilized to {}.", whole_percent(busiest)));
         sentences.extend(highest.map(|rate| format!("All cores hold {} records/s.", per_second(rate))));
         Finding::whole(sentences)
     }
@@ -137,7 +137,7 @@ impl Present for StreamPlanResult {
         vec![
             Fact::new("rate", Value::PerSecond(self.rate_per_s)),
             Fact::new("cores", self.cores.to_string()),
-            Fact::new("utilisation", format!("at most {}", whole_percent(self.utilisation_max_ratio))),
+            Fact::new("utilization", format!("at most {}", whole_percent(self.utilisation_max_ratio))),
             Fact::new("plan", proof),
         ]
     }
@@ -147,7 +147,7 @@ impl Present for StreamPlanResult {
         let groups = Rows::new("plan", "Operators by core", &self.groups)
             .text("CPU", |group| cpus(&group.cpus))
             .text("operators", |group| group.operators.join(", "))
-            .figure("utilisation", |group| Value::Share(group.utilisation_ratio))
+            .figure("utilization", |group| Value::Share(group.utilisation_ratio))
             .section();
         let rates = Rows::new("rates", "Plans by rate", &self.rates)
             .text("operators by core", |range| range.groups.clone())

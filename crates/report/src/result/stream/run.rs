@@ -181,7 +181,7 @@ impl StreamRunResult {
             })
             .figure("ring", |operator| Value::Count(operator.ring_max))
             .spare(4)
-            .legend("late: came after their window; busy: share of the run in the operator; ring: most records that waited before it")
+            .legend("late: arrived after their window had closed; busy: share of the run spent in the operator; ring: maximum of records that waited before it")
             .section()
     }
 
@@ -192,7 +192,7 @@ impl StreamRunResult {
             .figure("bad", |source| Value::Count(source.bad))
             .figure("late", |source| Value::Count(source.late))
             .figure("shed", |source| Value::Count(source.shed))
-            .legend("bad: could not be read; late: came after the watermark; shed: dropped under overload")
+            .legend("bad: could not be read; late: arrived after the watermark; shed: dropped under overload")
             .section()
     }
 
@@ -232,14 +232,14 @@ impl Present for StreamRunResult {
         let records = self.records();
         let rate = records as f64 / (self.elapsed_ns.max(1) as f64 / 1e9);
         let mut sentences = vec![format!(
-            "{} in {}, {} a second.",
+            "{} in {}, {} per second.",
             plural(records, "record"),
             duration(self.elapsed_ns),
             per_second(rate)
         )];
         sentences.extend(self.sinks.iter().filter(|sink| sink.records > 0).map(|sink| {
             format!(
-                "Half of the {} records at {} are no older than {}, and 99 % no older than {}.",
+                "Half of the {} records at {} are at most {} old, and 99 % at most {}.",
                 count(sink.records),
                 sink.name,
                 duration(sink.p50_ns),
@@ -253,11 +253,12 @@ impl Present for StreamRunResult {
         };
         let dropped = [
             lost("could not be read", |source| source.bad),
-            lost("came too late for the watermark", |source| source.late),
+            lost("arrived after the watermark", |source| source.late),
             lost("dropped under overload", |source| source.shed),
         ];
         let late: u64 = self.operators.iter().map(|operator| operator.late).sum();
-        let late = (late > 0).then(|| format!("{} came after their window.", plural(late, "record")));
+        let late =
+            (late > 0).then(|| format!("{} arrived after their window had closed.", plural(late, "record")));
         let mut findings = Finding::whole(sentences);
         let alarm = |sentence| Finding { sentences: vec![sentence], is_alarm: true, ..Finding::default() };
         findings.extend(dropped.into_iter().flatten().chain(late).map(alarm));

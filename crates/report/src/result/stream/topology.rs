@@ -79,7 +79,7 @@ impl Present for StreamTopologyResult {
         if let Some(near) = self.hops.first() {
             let hop_ns = near.hop_ns();
             sentences.push(format!(
-                "To hand a tuple to a core that polls takes {}, and {:.0} times as long if it has to be woken.",
+                "Passing a tuple to a polling core takes {}, and {:.0} times as long if the core has to be woken.",
                 duration(whole_ns(hop_ns)),
                 (hop_ns + near.wake_ns) / hop_ns.max(1.0)
             ));
@@ -98,11 +98,11 @@ impl Present for StreamTopologyResult {
             .text("cores", |hop| hop.distance.clone())
             .text("", measured)
             .figure("send", |hop| time(hop.send_ns))
-            .figure("on the way", |hop| time(hop.transit_ns))
+            .figure("transit", |hop| time(hop.transit_ns))
             .figure("receive", |hop| time(hop.receive_ns))
             .figure("wake-up", |hop| time(hop.wake_ns))
             .figure("waker's CPU", |hop| time(hop.waker_ns))
-            .legend("near: of one cache domain; far: of two");
+            .legend("near: within a cache domain; far: between two cache domains");
         let cores = Rows::new("cores", "Cores", &self.cores)
             .text("core", |core| core.core.to_string())
             .figure("CPU", |core| Value::Count(core.cpu))

@@ -44,7 +44,7 @@ pub(crate) fn chart(result: &SweepResult) -> Chart {
         title: "Hit rate against response",
         keys: vec![
             Key::new("undominated", palette::FRONT, KeyShape::Disc),
-            Key::new("beaten by another point", palette::BEATEN, KeyShape::Ring),
+            Key::new("dominated by another point", palette::BEATEN, KeyShape::Ring),
         ],
         panels: y.iter().map(panel).collect(),
         beside: Vec::new(),
@@ -58,13 +58,12 @@ pub(crate) fn chart(result: &SweepResult) -> Chart {
         draw_points(&front, &drawn, place, plot);
     });
     let mut caption =
-        "Right and down is better. A higher hit rate may be paid for with a longer worst response. Points \
-                       without a name say theirs under the pointer."
+        "Right and down is better. A higher hit rate may cost a longer worst response. Points without a \
+                       label show their name under the pointer."
             .to_owned();
     if step > 1 {
         let (some, all) = (count(drawn.len() as u64), count(beaten.len() as u64));
-        caption
-            .push_str(&format!(" Of the beaten points {some} of {all} are drawn; the table has them all."));
+        caption.push_str(&format!(" {some} of the {all} dominated points are drawn; the table has all."));
     }
     Chart::new(&frame, caption, drawing)
 }
@@ -158,7 +157,7 @@ mod tests {
         let best = SweepPoint { hit_ratio: 0.9, undominated: true, ..SweepPoint::default() };
         let points = beaten.chain([best]).collect();
         let chart = chart(&SweepResult { points, ..SweepResult::default() });
-        assert!(chart.caption.contains("1,000 of 5,000"), "{}", chart.caption);
+        assert!(chart.caption.contains("1,000 of the 5,000"), "{}", chart.caption);
         assert!(chart.svg.matches("<circle").count() < 2100 && chart.svg.contains("hit rate 90.0 %"));
     }
 

@@ -61,9 +61,9 @@ fn ios(result: &TopResult, drawn: &[&IorateOwner]) -> TimeChart {
     TimeChart {
         name: "ios",
         kind: Kind::PerSecond,
-        title: "I/Os by whom they are for",
-        caption: "Those with a rate at the bottom.",
-        y_title: "I/Os a second",
+        title: "I/Os by process",
+        caption: "Processes with a rate are at the bottom.",
+        y_title: "I/Os per second",
         ..over(result, layers)
     }
 }
@@ -76,7 +76,7 @@ fn accuracy(result: &TopResult, drawn: &[&IorateOwner]) -> Option<TimeChart> {
     has_any.then(|| TimeChart {
         name: "accuracy",
         kind: Kind::Accuracies,
-        title: "How rates were kept",
+        title: "Accuracy of rates",
         caption: "The mean of the last I/Os' actual over ideal time: 1 is exact, and up to 1.1 is good.",
         y_title: "actual over ideal time",
         ..over(result, layers)
@@ -92,8 +92,8 @@ fn busy(result: &TopResult) -> TimeChart {
     TimeChart {
         name: "busy",
         kind: Kind::Ratios,
-        title: "How busy the device was",
-        caption: "At 100 % it has no time left.",
+        title: "Utilization of the device",
+        caption: "At 100 %, it is saturated.",
         ..over(result, vec![layer("busy".to_owned(), palette::MEAN, values, Join::MeanOverTime)])
     }
 }
@@ -104,7 +104,7 @@ fn queue(result: &TopResult) -> TimeChart {
     let layers = vec![
         layer("in the device".to_owned(), palette::MEAN, values(|window| window.in_device_max), Join::Max),
         layer(
-            "waiting to be let in".to_owned(),
+            "waiting for admission".to_owned(),
             palette::BACKLOG,
             values(|window| window.waiting_max),
             Join::Max,
@@ -114,7 +114,7 @@ fn queue(result: &TopResult) -> TimeChart {
         name: "queue",
         kind: Kind::Counts,
         title: "Requests in the device and before it",
-        caption: "As seen at each look. The regulator holds requests back so that those with a rate end in time.",
+        caption: "Sampled at each update. The regulator delays requests so that those with a rate complete in time.",
         y_title: "requests",
         ..over(result, layers)
     }

@@ -78,7 +78,7 @@ fn distance(curve: &[QuantilePoint]) -> Chart {
     let middle = curve.iter().filter(|point| (0.01..=0.99).contains(&point.share_ratio));
     let seen = middle.flat_map(|point| REPLAYS.iter().map(move |replay| off(point, replay)));
     let x = Axis::shares("share of the requests");
-    let y = Axis::signed_spans("simulated less measured", seen);
+    let y = Axis::signed_spans("simulated minus measured", seen);
     let frame = Frame {
         name: "distance",
         title: "Distance of the distributions",
@@ -94,8 +94,9 @@ fn distance(curve: &[QuantilePoint]) -> Chart {
     });
     Chart::new(
         &frame,
-        "Below zero the simulation is too fast, above it too slow. A step or bump at one place is a kind of request that \
-         is modelled badly. The scale is that of the middle 98 %; what lies further off is drawn at the edge.",
+        "Below zero, the simulation is too fast, above it too slow. A local step or bump is a class of \
+         requests that is modeled badly. The scale is that of the middle 98 %; values beyond it are \
+         drawn at the edge.",
         drawing,
     )
 }
@@ -103,7 +104,7 @@ fn distance(curve: &[QuantilePoint]) -> Chart {
 /// Returns the chart of the errors of single requests.
 fn errors(bins: &[ErrorBin]) -> Chart {
     let x = Axis::signed_spans(
-        "simulated less measured, what lies beyond is at the edges",
+        "simulated minus measured, values beyond at the edges",
         bins.iter().flat_map(|bin| [bin.from_ns as f64, bin.to_ns as f64]),
     );
     let highest = bins.iter().map(|bin| bin.free.max(bin.anchored)).max().unwrap_or_default();
@@ -138,8 +139,9 @@ fn errors(bins: &[ErrorBin]) -> Chart {
     });
     Chart::new(
         &frame,
-        "A hump beside zero, a revolution away, is of requests that just miss their sector in the simulation or on the \
-         drive. In a free replay the platter's phase drifts from the drive's, and the errors spread over a revolution.",
+        "A peak one revolution away from zero has requests that just miss their sector in the simulation \
+         or on the drive. In a free replay, the phase of the platter drifts from the drive's, and errors \
+         spread over a revolution.",
         drawing,
     )
 }

@@ -144,7 +144,7 @@ fn case(target: &str, (direct, cached, random): (bool, bool, bool), row: &Row) -
 fn reason(verdict: ProbeVerdict, buffers: &str, is_on_loop: bool) -> &'static str {
     match verdict {
         STORAGE => {
-            "Twice as many requests in flight gain less than 3 %, and no core is busy: the storage gives no more."
+            "Twice as many requests in flight gain less than 3 %, and no core is busy: the storage is the limit."
         }
         CPU if is_on_loop => {
             "The loop device's one kernel thread is busy: several files or direct I/O beside it would help."

@@ -43,7 +43,7 @@ pub(crate) fn followed() -> Document<RunResult> {
     let result = RunResult {
         program: ["gzip", "-3", "big.tar"].map(str::to_owned).to_vec(),
         exit_code: Some(0),
-        limit: "as far as pays".to_owned(),
+        limit: "adapted to the program".to_owned(),
         elapsed_ns: 4750 * MS,
         computing_ns: 4310 * MS,
         io_wait_ns: 252 * MS,
@@ -56,7 +56,7 @@ pub(crate) fn followed() -> Document<RunResult> {
         wasted_bytes: 512 << 10,
         own_cpu_ns: 41 * MS,
         idle: vec![RunIdle { reason: RunReason::Resident, read_bytes: 2 * MIB }],
-        notes: vec!["1 file was read without moving a position.".to_owned()],
+        notes: vec!["1 file was read without a file offset.".to_owned()],
         readings: vec![reading, small],
         ..RunResult::default()
     };

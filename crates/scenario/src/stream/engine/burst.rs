@@ -21,7 +21,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The time, from `at_ps` on, at which a core is not stalled.
+    /// Returns the time, from `at_ps` on, at which a core is not stalled.
     fn worked_from(&mut self, core: usize, at_ps: u64) -> u64 {
         let at_ps = at_ps.max(self.now_ps);
         let stalls = &mut self.cores[core].stalls;
@@ -34,7 +34,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Of the channels from one on, that whose next tuple has been ready for longest, and since when.
+    /// Returns the channel, from `first_channel` on, whose next tuple has been ready for longest, and since
+    /// when.
     fn pick(&mut self, core: usize, first_channel: usize) -> Option<(usize, u64)> {
         if first_channel == 0 && !self.cores[core].drains.is_empty() {
             // Tuples nearer to the end of the segment are older.
@@ -146,7 +147,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A ring has room: what waits for it goes on, in order.
+    /// A ring has room: what waits for it continues, in order.
     fn wake_waiters(&mut self, channel: usize, core: usize) {
         for waiter in std::mem::take(&mut self.rings[channel][core].waiters) {
             match waiter {
@@ -183,7 +184,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether a core sleeps at a time: it has run out of tuples for longer than it spins.
+    /// Returns whether a core sleeps at a time: it has run out of tuples for longer than it spins.
     pub(super) fn is_parked(&self, core: usize, at_ps: u64) -> bool {
         let sakiyomi_placement::Idle::Park { spin_ns } = self.idle else { return false };
         let Core { queued, busy_until_ps, idle_since_ps, awake_ps, .. } = self.cores[core];

@@ -36,7 +36,7 @@ impl Engine<'_> {
         self.outcome.intervals.push(self.interval);
     }
 
-    /// The figures, at the end.
+    /// Returns the figures, at the end.
     pub(in crate::stream) fn outcome(mut self) -> StreamOutcome {
         self.close_interval();
         for core in 0..self.cores.len() {

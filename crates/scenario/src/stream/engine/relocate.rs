@@ -83,7 +83,7 @@ impl Engine<'_> {
         self.outcome.cores_used.push((to_nanos(self.now_ps), self.placement.cores_used()));
     }
 
-    /// The operator that sends along an edge.
+    /// Returns the operator that sends along an edge.
     fn sender(&self, edge: usize) -> usize {
         self.outgoing.iter().position(|edges| edges.contains(&edge)).unwrap_or(0)
     }
@@ -153,7 +153,7 @@ impl Engine<'_> {
         is_stopped && inputs.iter().chain(drains).all(|&channel| !self.orders[channel].has_pending())
     }
 
-    /// Whether the segment of a core sends to that of another.
+    /// Returns whether the segment of a core sends to that of another.
     fn sends(&self, from: usize, to: usize) -> bool {
         let group = |core: usize| self.placement.groups.iter().position(|group| group.cores.contains(&core));
         let (from, to) = (group(from), group(to));
@@ -270,14 +270,14 @@ impl Engine<'_> {
     }
 }
 
-/// The figures of a core, which stay when its segment changes.
+/// Returns the figures of a core, which stay when its segment changes.
 fn kept(core: &Core) -> Core {
     let &Core { busy_ps, spin_ps, wakes, busy_until_ps, idle_since_ps, .. } = core;
     Core { busy_ps, spin_ps, wakes, busy_until_ps, idle_since_ps, held: VecDeque::new(), ..Core::default() }
 }
 
 impl Engine<'_> {
-    /// Whether a placement is the present one.
+    /// Returns whether a placement is the present one.
     pub(super) fn is_placed(&self, placement: &Placement) -> bool {
         self.placement == *placement
     }

@@ -24,7 +24,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The core that takes the tuples of a key.
+    /// Returns the core that takes the tuples of a key.
     fn route(&self, channel: usize, key: f64) -> usize {
         let group = self.group_of[self.receiver[channel]];
         let replica = self.share_ends[group].partition_point(|&end| end <= key);
@@ -59,7 +59,7 @@ impl Engine<'_> {
         true
     }
 
-    /// A core goes on with its outputs that had no room.
+    /// A core continues with its outputs that had no room.
     pub(super) fn flush(&mut self, core: usize) {
         while let Some(&output) = self.cores[core].held.front() {
             let output = Output { sent_ps: output.sent_ps.max(self.now_ps), ..output };
@@ -79,7 +79,7 @@ impl Engine<'_> {
         }
     }
 
-    /// If all outputs of a core's ordered tuple are sent, those behind it may go on.
+    /// If all outputs of a core's ordered tuple are sent, those behind it may continue.
     pub(super) fn close_ticket(&mut self, core: usize) {
         if !self.cores[core].held.is_empty() {
             if let Some((channel, _)) = self.cores[core].open {
@@ -170,7 +170,7 @@ impl Engine<'_> {
         self.reads.push(ReadRequest { at_ps: entry.sent_ps, operator, number, offset });
     }
 
-    /// The ticket of a tuple to a core; none if a single core takes all tuples of the channel.
+    /// Returns the ticket of a tuple to a core; none if a single core takes all tuples of the channel.
     fn ticket(&mut self, channel: usize, core: usize) -> u64 {
         let group = self.group_of[self.receiver[channel]];
         let is_replicated = self.placement.groups[group].cores.len() > 1;

@@ -14,7 +14,7 @@ pub trait Summable: Copy + Send + 'static {
     /// Two sums.
     fn add_totals(one: Self::Total, other: Self::Total) -> Self::Total;
 
-    /// A sum as a floating-point number.
+    /// Returns a sum as a floating-point number.
     fn to_f64(total: Self::Total) -> f64;
 }
 
@@ -46,7 +46,7 @@ summable!(f64: f32, f64);
 #[derive(Clone, Copy, Debug)]
 pub struct Sum<F>(F);
 
-/// The sum of `number` of each value.
+/// Returns the sum of `number` of each value.
 pub fn sum<T, N: Summable, F: Fn(&T) -> N + Send + 'static>(number: F) -> Sum<F> {
     Sum(number)
 }
@@ -76,7 +76,7 @@ impl<T, N: Summable, F: Fn(&T) -> N + Send + 'static> Aggregate<T> for Sum<F> {
 #[derive(Clone, Copy, Debug)]
 pub struct Mean<F>(F);
 
-/// The mean of `number` of each value.
+/// Returns the mean of `number` of each value.
 pub fn mean<T, N: Summable, F: Fn(&T) -> N + Send + 'static>(number: F) -> Mean<F> {
     Mean(number)
 }

@@ -52,7 +52,7 @@ extreme!(Max, max, "The greatest value, the first of equal ones", gt);
 #[derive(Clone, Copy, Debug)]
 pub struct DistinctCount<F>(F);
 
-/// The number of different `field`s. All different ones of a window are kept.
+/// Returns the number of different `field`s. All different ones of a window are kept.
 pub fn distinct_count<T, V: Key, F: Fn(&T) -> V + Send + 'static>(field: F) -> DistinctCount<F> {
     DistinctCount(field)
 }
@@ -89,8 +89,8 @@ pub struct TopValues<F> {
     field: F,
 }
 
-/// The `count_max` greatest `field`s, in descending order; equal ones as often as they come. A value that is among them
-/// costs a search and a move of those below it.
+/// Returns the `count_max` greatest `field`s, in descending order; equal ones as often as they come. A value that is
+/// among them costs a search and a move of those below it.
 ///
 /// A stream may resume with another `count_max`. A greater one holds for windows that begin after that: those that are open
 /// then have the values that were kept, and may lack some.

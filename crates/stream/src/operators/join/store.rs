@@ -85,7 +85,7 @@ impl<K: Key, V: Value> Store<K, V> {
         }
     }
 
-    /// The values with their times, in the order of the buckets.
+    /// Returns the values with their times, in the order of the buckets.
     pub(super) fn into_values(self) -> Vec<(u64, V)> {
         let entries = self.buckets.into_values().flat_map(|bucket| bucket.entries);
         entries.map(|entry| (entry.time_ns, entry.value)).collect()
@@ -120,7 +120,7 @@ impl<K: Key, V: Value> Store<K, V> {
 }
 
 impl<K: Key, V> Bucket<K, V> {
-    /// Makes the next entry the latest of a key; the one before it.
+    /// Makes the next entry the latest of a key; the previous one.
     fn link(&mut self, key: &K) -> usize {
         let next = self.entries.len();
         match self.heads.get_mut(key) {
@@ -132,7 +132,7 @@ impl<K: Key, V> Bucket<K, V> {
         }
     }
 
-    /// The key of each entry.
+    /// Returns the key of each entry.
     fn keys(&self) -> Vec<&K> {
         let mut keys: Vec<Option<&K>> = vec![None; self.entries.len()];
         for (key, &head) in &self.heads {

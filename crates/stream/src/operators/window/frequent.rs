@@ -14,7 +14,7 @@ use crate::state::{Decode, Decoder, Encode, Frame, SaveState, StateError};
 /// The keys with the most values of each tumbling or sliding window: their number of values, and all keys that have it, in
 /// order. Windows without values have no result.
 ///
-/// The totals of a window are those of the one before with the new panes added and the old ones subtracted
+/// The totals of a window are those of the previous one with the new panes added and the old ones subtracted
 /// (subtract-on-evict: Tangwongsan et al., PVLDB 8(7), 2015, section 2). A window then costs as much as the keys of a pane and a
 /// pass over the keys of a window, where [`Windows`](super::Windows) with [`Count`](crate::operators::Count) merge and
 /// emit all keys of all panes.
@@ -60,7 +60,8 @@ impl<T, F: FnMut(&T) -> u64, K: KeyBy<T>> MostFrequent<T, F, K> {
         MostFrequent::sliding(size_ns, size_ns, time, key)
     }
 
-    /// A window that begins at each multiple of the step. Those that would begin before event time 0 begin there.
+    /// Returns a window that begins at each multiple of the step. Those that would begin before event time 0 begin
+    /// there.
     ///
     /// # Panics
     /// If the step is 0 or above the size.
@@ -84,12 +85,13 @@ impl<T, F: FnMut(&T) -> u64, K: KeyBy<T>> MostFrequent<T, F, K> {
 type Output<K> = WindowResult<(), (u64, Vec<K>)>;
 
 impl<T, F, K: KeyBy<T>> MostFrequent<T, F, K> {
-    /// Number of values that were dropped because they were late.
+    /// Returns the number of values that were dropped because they were late.
     pub fn late_counter(&self) -> LateCounter {
         self.late.clone()
     }
 
-    /// Number of counts that are kept: one for each key and pane, and one for each key of the last window.
+    /// Returns the number of counts that are kept: one for each key and pane, and one for each key of the last
+    /// window.
     pub fn entries(&self) -> usize {
         self.panes.values().map(|pane| pane.counts.len()).sum::<usize>() + self.totals.counts.len()
     }
@@ -108,7 +110,7 @@ impl<T, F, K: KeyBy<T>> MostFrequent<T, F, K> {
         }
     }
 
-    /// The first window from the one that ends at `from` to `until` with a value.
+    /// Returns the first window from the one that ends at `from` to `until` with a value.
     fn next_end(&self, from: u128, until: u128) -> Option<u128> {
         let first = self.grid.first_pane(from)?;
         let (&number, _) = self.panes.range(first..).next()?;
@@ -185,7 +187,7 @@ impl<K: Key> Totals<K> {
         }
     }
 
-    /// The largest count, and the keys that have it.
+    /// Returns the largest count, and the keys that have it.
     fn most(&self) -> (u64, Vec<K>) {
         let (mut most, mut keys) = (0, Vec::new());
         for (key, &count) in &self.counts {

@@ -37,14 +37,14 @@ impl Grid {
         Grid { size, step, lateness: 0, rest: size % step }
     }
 
-    /// Number of the pane with this time.
+    /// Returns the number of the pane with this time.
     pub(super) fn pane_of(&self, time: u64) -> u64 {
         let step = time / self.step;
         // With two panes a step is 2 at least.
         if self.rest == 0 { step } else { 2 * step + u64::from(time % self.step >= self.rest) }
     }
 
-    /// The first time of a pane.
+    /// Returns the first time of a pane.
     fn pane_start(&self, pane: u64) -> u128 {
         let (pane, step) = (u128::from(pane), u128::from(self.step));
         match u128::from(self.rest) {
@@ -70,26 +70,26 @@ impl Grid {
         if watermark < first { 0 } else { first + (watermark - first) / step * step }
     }
 
-    /// The first pane of the window that ends at `end`; none if it is beyond all times.
+    /// Returns the first pane of the window that ends at `end`; none if it is beyond all times.
     pub(super) fn first_pane(&self, end: u128) -> Option<u64> {
         let start = end.saturating_sub(u128::from(self.size));
         u64::try_from(start).ok().map(|start| self.pane_of(start))
     }
 
-    /// The panes of the window that ends at `end`, which begins before the end of all times.
+    /// Returns the panes of the window that ends at `end`, which begins before the end of all times.
     pub(super) fn panes(&self, end: u128) -> RangeInclusive<u64> {
         let last = u64::try_from(end - 1).unwrap_or(u64::MAX);
         self.first_pane(end).unwrap_or(u64::MAX)..=self.pane_of(last)
     }
 
-    /// The window that ends at `end`.
+    /// Returns the window that ends at `end`.
     pub(super) fn window(&self, end: u128) -> Window {
         let time = |time: u128| u64::try_from(time).unwrap_or(u64::MAX);
         Window { start_ns: time(end.saturating_sub(u128::from(self.size))), end_ns: time(end) }
     }
 
-    /// The first time that still has a window: the first start of a window whose end and lateness the watermark has not
-    /// reached. Panes before it are not needed.
+    /// Returns the first time that still has a window: the first start of a window whose end and lateness the
+    /// watermark has not reached. Panes before it are not needed.
     pub(super) fn open_from(&self, watermark: u64) -> u64 {
         let after = u128::from(self.size) + u128::from(self.lateness);
         match u128::from(watermark).checked_sub(after) {
@@ -99,7 +99,8 @@ impl Grid {
         }
     }
 
-    /// The first watermark after this one at which a window ends, or a pane is no longer needed; `u64::MAX` if it is later.
+    /// Returns the first watermark after this one at which a window ends, or a pane is no longer needed; `u64::MAX`
+    /// if it is later.
     pub(super) fn next_event(&self, watermark: u64) -> u64 {
         let closed =
             u128::from(self.open_from(watermark)) + u128::from(self.size) + u128::from(self.lateness);

@@ -30,8 +30,8 @@ impl<S> Default for SessionList<S> {
 }
 
 impl<S> SessionList<S> {
-    /// The session of a value at `time_ns`, extended to it: one that is less than the gap away, two of them merged, or a
-    /// new one. None if it would be new and the value is late.
+    /// Returns the session of a value at `time_ns`, extended to it: one that is less than the gap away, two of them
+    /// merged, or a new one. None if it would be new and the value is late.
     ///
     /// `add` adds the value to the state before the sessions change: if it panics, none is new, extended or merged.
     pub(super) fn session(
@@ -68,7 +68,7 @@ impl<S> SessionList<S> {
         Some(session)
     }
 
-    /// The sessions that are to be looked at at this time.
+    /// Returns the sessions that are to be looked at at this time.
     pub(super) fn due(&mut self, timer_ns: u64) -> impl Iterator<Item = &mut Session<S>> {
         self.0.iter_mut().filter(move |session| session.timer_ns == timer_ns)
     }

@@ -24,9 +24,9 @@ pub(super) struct Pane<K, S> {
 
 /// States by key.
 enum Slots<K, S> {
-    /// Of a pane that values come for.
+    /// States of a pane that still receives values.
     Table(Table<K, Slot<S>>),
-    /// Of a pane that several windows are made of, in the order of the keys.
+    /// States of a pane that several windows consist of, in the order of the keys.
     Sorted(Vec<(K, Slot<S>)>),
 }
 
@@ -66,7 +66,7 @@ impl<K, S> Pane<K, S> {
 }
 
 impl<K: Key, S> Pane<K, S> {
-    /// The slots as a table, to which a value is added.
+    /// Returns the slots as a table, to which a value is added.
     fn table(&mut self, pool: &mut Pool<K, Slot<S>>) -> &mut Table<K, Slot<S>> {
         if let Slots::Sorted(sorted) = &mut self.slots {
             let mut table = pool.get();
@@ -194,7 +194,7 @@ impl<K: Key, S> Panes<K, S> {
         self.changed = 0;
     }
 
-    /// Number of states.
+    /// Returns the number of states.
     pub(super) fn entries(&self) -> usize {
         self.panes.values().map(Pane::len).sum()
     }
@@ -222,12 +222,12 @@ impl<K, V> Default for Pool<K, V> {
 }
 
 impl<K, V> Pool<K, V> {
-    /// An empty table.
+    /// Returns an empty table.
     pub(in crate::operators) fn get(&mut self) -> Table<K, V> {
         self.tables.pop().unwrap_or_default()
     }
 
-    /// Takes back a table that has had so many entries.
+    /// Takes back a table that has had this number of entries.
     pub(in crate::operators) fn put(&mut self, mut table: Table<K, V>, used: usize) {
         table.clear();
         let is_too_large = table.capacity() > CAPACITY_KEPT_ENTRIES.max(used * CAPACITY_PER_ENTRY_MAX);

@@ -27,7 +27,7 @@ pub struct Sessions<T, F, K: KeyBy<T>, A: Aggregate<T>> {
     /// When to look at a session next. A value that extends a session leaves its timer as it is: there is about one
     /// timer for each gap of time in which a key is active, and not one for each value.
     timers: BinaryHeap<Reverse<(u64, K::Key)>>,
-    /// The timer whose sessions are being looked at. It stays if that panics, so that the next watermark goes on with it.
+    /// The timer whose sessions are being looked at. It stays if that panics, so that the next watermark continues with it.
     due: Option<(u64, K::Key)>,
     watermark_ns: u64,
     late: LateCounter,
@@ -39,8 +39,8 @@ const FRAME: Frame = Frame { kind: "session windows", version: 1 };
 /// A result with its arrival.
 type Arrived<K, V> = (WindowResult<K, V>, u64);
 
-/// The sessions in the saved state of a [`Sessions`] that are to be emitted: key, event times of the first and the last value,
-/// state.
+/// Returns the sessions in the saved state of a [`Sessions`] that are to be emitted: key, event times of the first
+/// and the last value, state.
 ///
 /// # Errors
 /// If the bytes are damaged.
@@ -93,12 +93,12 @@ impl<T, F, K: KeyBy<T>, A: Aggregate<T>> Sessions<T, F, K, A> {
         Sessions { lateness_ns, ..self }
     }
 
-    /// Number of values that were dropped.
+    /// Returns the number of values that were dropped.
     pub fn late_counter(&self) -> LateCounter {
         self.late.clone()
     }
 
-    /// Number of sessions that are kept.
+    /// Returns the number of sessions that are kept.
     pub fn entries(&self) -> usize {
         self.keys.values().map(SessionList::len).sum()
     }
@@ -141,7 +141,7 @@ fn set_timer<K: Clone + Ord>(timers: &mut BinaryHeap<Reverse<(u64, K)>>, timer_n
 }
 
 impl<S> Session<S> {
-    /// The result, which is no longer pending even if `output` panics: it would panic again.
+    /// Returns the result, which is no longer pending even if `output` panics: it would panic again.
     fn emit<K: Clone, V>(&mut self, gap_ns: u64, key: &K, output: impl FnOnce(&S) -> V) -> Arrived<K, V> {
         let window = Window { start_ns: self.first_ns, end_ns: self.last_ns.saturating_add(gap_ns) };
         let is_update = self.is_emitted;
@@ -204,7 +204,7 @@ where
             Some(list) => add_to(list, key),
             None if is_late => late.count(),
             None => {
-                // Of a value that panics nothing stays.
+                // If adding the value panics, nothing of it remains.
                 let mut list = SessionList::default();
                 add_to(&mut list, key);
                 keys.insert(key.clone(), list);
@@ -218,7 +218,7 @@ where
         }
         self.watermark_ns = time_ns;
         let mut results = Vec::new();
-        // Of a call that has panicked.
+        // A call that panicked may have left due sessions.
         self.visit_due(&mut results);
         // Timers that are set on the way are later than the watermark.
         while let Some(timer) = self.timers.peek()

@@ -56,7 +56,7 @@ type Part<'a, K, S> = (&'a K, u64, &'a Slot<S>);
 
 const FRAME: Frame = Frame { kind: "tumbling or sliding windows", version: 1 };
 
-/// The windows in the saved state of a [`Windows`], each with its key and state.
+/// Returns the windows in the saved state of a [`Windows`], each with its key and state.
 ///
 /// # Errors
 /// If the bytes are damaged, or those of sliding windows.
@@ -96,7 +96,8 @@ where
         Windows::sliding(size_ns, size_ns, time, key, aggregate)
     }
 
-    /// A window that begins at each multiple of the step. Those that would begin before event time 0 begin there.
+    /// Returns a window that begins at each multiple of the step. Those that would begin before event time 0 begin
+    /// there.
     ///
     /// # Panics
     /// If the step is 0 or above the size.
@@ -128,12 +129,12 @@ impl<T, F, K: KeyBy<T>, A: Aggregate<T>> Windows<T, F, K, A> {
         self
     }
 
-    /// Number of values that were dropped.
+    /// Returns the number of values that were dropped.
     pub fn late_counter(&self) -> LateCounter {
         self.late.clone()
     }
 
-    /// Number of states that are kept: one for each key and pane.
+    /// Returns the number of states that are kept: one for each key and pane.
     pub fn entries(&self) -> usize {
         self.panes.entries()
     }
@@ -181,7 +182,7 @@ impl<T, F, K: KeyBy<T>, A: Aggregate<T>> Windows<T, F, K, A> {
         }
     }
 
-    /// The first window from the one that ends at `from` to `until` with a pane that is wanted.
+    /// Returns the first window from the one that ends at `from` to `until` with a pane that is wanted.
     fn next_end(
         &self,
         from: u128,
@@ -223,10 +224,10 @@ impl<T, F, K: KeyBy<T>, A: Aggregate<T>> Windows<T, F, K, A> {
         self.aggregate.output(&state)
     }
 
-    /// As [`Windows::emit`] of a tumbling window that no late value changes: nothing is copied.
+    /// Like [`Windows::emit`] of a tumbling window that no late value changes: nothing is copied.
     fn emit_and_free(&mut self, end: u128, out: &mut Emitter<WindowResult<K::Key, A::Output>>) {
         let window = self.grid.window(end);
-        // Of a call that has panicked.
+        // A call that panicked may have left entries.
         self.drained.clear();
         self.panes.drain(*self.grid.panes(end).start(), &mut self.drained);
         self.drained.sort_unstable_by(|one, other| one.0.cmp(&other.0));

@@ -76,7 +76,7 @@ fn flat(result: &WindowResult<u64, u64>, rank: usize) -> WindowTop {
     (result.window.end_ns - 1, result.key, result.value, rank as u64)
 }
 
-/// The same with lists.
+/// Computes the expected results with lists.
 fn expected(count: u64) -> Vec<(WindowTop, View)> {
     let views: Vec<View> = crate::inputs::emitted(count)
         .filter_map(|emitted| match emitted {

@@ -1,4 +1,4 @@
-//! Windows, sessions and keyed operators that go on after a panic of the application's functions.
+//! Windows, sessions and keyed operators that continue after a panic of the application's functions.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 
@@ -47,7 +47,7 @@ impl Aggregate<Event> for Amounts {
     }
 }
 
-/// As [`call`], without the outputs of a call that panics. Whether it does not.
+/// Like [`call`], without the outputs of a call that panics. Whether it does not.
 fn call_or_skip<O: Operator<In = Event>>(
     operator: &mut O,
     step: Step,

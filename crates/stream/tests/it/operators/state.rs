@@ -96,7 +96,7 @@ fn damage(operator: &mut dyn SaveState) {
     let check = |operator: &mut dyn SaveState, damaged: &[u8], what: &str| {
         assert!(operator.load(damaged).is_err(), "{what}");
     };
-    // Of a long state its begin and its end.
+    // Only the begin and the end of a long state are damaged.
     let (begin, end) = (bytes.len().min(400), bytes.len().saturating_sub(20));
     let places = || (0..begin).chain(end.max(begin)..bytes.len());
     for length in places() {

@@ -38,7 +38,7 @@ fn all<O: Operator<In = Event> + SaveState>(make: impl Fn() -> O, events: &[Even
     outputs
 }
 
-/// The same with a list of all times so far, and the number of late values.
+/// Computes the expected results with a list of all times so far, and the number of late values.
 fn expected<P: LatePolicy<Event>>(
     events: &[Event],
     [disorder, step]: [u64; 2],

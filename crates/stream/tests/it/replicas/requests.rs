@@ -77,7 +77,7 @@ impl<V: Clone + PartialEq + Encode + Decode + Send + 'static> AsyncOperator for 
     }
 }
 
-/// As [`super::stream`], with requests before the partition and after the merge.
+/// Like [`super::stream`], with requests before the partition and after the merge.
 fn stream(numbers: Numbers, replicas: usize, random: &mut Pcg64) -> (Stream, OperatorId, Found) {
     let found = Found::default();
     let sink = Digests { of: ByKey::default(), all: Digest::default(), result: Arc::clone(&found) };

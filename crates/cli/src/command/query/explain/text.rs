@@ -65,7 +65,7 @@ pub(super) fn describe(explanation: &Explanation, calibrations: &Calibrations) -
 const UNCORRECTED: &str = "The prediction is not corrected, because `query calibrate` found no calibration of a device for its jobs: \
                            run `sakiyomi probe DIR`, then `sakiyomi query calibrate --dir DIR`.";
 
-/// The uncertainty of a time: about two thirds of the jobs of the calibration were within it.
+/// Returns the uncertainty of a time: about two thirds of the jobs of the calibration were within it.
 fn within(uncertainty_ratio: Option<f64>) -> String {
     uncertainty_ratio.map_or_else(String::new, |ratio| format!(" \u{b1} {:.0} %", 100.0 * ratio))
 }

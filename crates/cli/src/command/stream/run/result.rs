@@ -35,7 +35,7 @@ const SINK_PREFIX: &str = "sink.";
 const WINDOW_NS: u64 = 100_000_000;
 
 impl Namer {
-    /// The state of a run.
+    /// Returns the state of a run.
     pub(super) fn result(
         &self,
         report: &Report,
@@ -105,7 +105,7 @@ impl Namer {
         Some(self.topology.cpu_of(*core) as u64)
     }
 
-    /// The CPU of a worker, or its number if the scheduler chooses the CPU.
+    /// Returns the CPU of a worker, or its number if the scheduler chooses the CPU.
     fn place(&self, worker: usize) -> String {
         if self.is_pinned {
             format!("CPU {}", self.topology.cpu_of(worker))
@@ -131,7 +131,7 @@ impl Namer {
                 ..change
             },
             EventKind::Shortfall { rate_per_s, held_per_s } => StreamChange {
-                reason: format!("no plan holds the rate: the best holds {held_per_s:.0} a second"),
+                reason: format!("no plan holds the rate: the best holds {held_per_s:.0} records per second"),
                 rate_per_s: Some(*rate_per_s),
                 ..change
             },
@@ -140,7 +140,7 @@ impl Namer {
             }
             EventKind::CpuShared { worker, waited_ratio } => StreamChange {
                 reason: format!(
-                    "others use {} ({:.0} % of the time): it no longer polls",
+                    "other threads use {} ({:.0} % of the time): it no longer polls",
                     self.place(*worker),
                     waited_ratio * 100.0
                 ),
@@ -157,7 +157,7 @@ fn group_of(operator: usize, status: &Status) -> Option<&Group> {
     status.placement.groups.iter().find(|group| group.operators.contains(&operator))
 }
 
-/// Number of replicas of an operator; none if it runs as one.
+/// Returns the number of replicas of an operator; none if it runs as one.
 fn replicas_of(operator: usize, status: &Status) -> Option<u64> {
     let replicas = group_of(operator, status)?.cores.len();
     (replicas > 1).then_some(replicas as u64)

@@ -11,20 +11,20 @@ use sakiyomi_report::result::StreamSnapshots;
 use sakiyomi_stream::adapt::Adaptive;
 use sakiyomi_stream::{Snapshot, Stream};
 
-use crate::console::complain;
+use crate::console::print_error;
 use crate::output::OutFile;
 use crate::provenance::nanos;
 
 /// Where the state is saved, and how often.
 #[derive(Debug, Args)]
 pub(super) struct SnapshotArgs {
-    /// Write snapshots of the state to this file, from which --resume goes on after a crash or Ctrl-C
+    /// Write snapshots of the state to this file, from which --resume continues after a crash or Ctrl-C
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
     /// Time between two snapshots [default: 10s]
     #[arg(long, value_name = "TIME", requires = "snapshot")]
     snapshot_interval: Option<Nanos>,
-    /// Go on from the file of --snapshot, which must exist
+    /// Continue from the file of --snapshot, which must exist
     #[arg(long, requires = "snapshot")]
     resume: bool,
 }
@@ -43,17 +43,17 @@ impl SnapshotArgs {
         let shown = path.display();
         ensure!(
             path.exists() || !self.resume,
-            "--resume: {shown} does not exist; leave --resume out to start anew"
+            "--resume: {shown} does not exist; omit --resume to start from the beginning"
         );
         ensure!(
             self.resume || !path.exists(),
-            "--snapshot {shown}: the file exists, as a run leaves it that has not ended; go on from it with --resume, or remove \
-             it to start anew"
+            "--snapshot {shown}: the file exists, so an earlier run was interrupted; continue it with --resume, or remove \
+             the file to start from the beginning"
         );
         OutFile::create(path).map(drop)
     }
 
-    /// The snapshot from which the pipeline goes on, if it is to.
+    /// Returns the snapshot from which the pipeline continues, if it is to.
     pub(super) fn read(&self, pipeline: &Pipeline) -> Result<Option<Snapshot>> {
         let path = self.snapshot.as_deref().filter(|_| self.resume);
         Ok(path.map(|path| pipeline.read_snapshot(path)).transpose()?)
@@ -72,7 +72,7 @@ impl SnapshotArgs {
         })
     }
 
-    /// The snapshots of a run, if they are wanted. The first one is due at once.
+    /// Returns the snapshots of a run, if they are wanted. The first one is due at once.
     pub(super) fn series(&self, pipeline: &Pipeline, run: &Run, from: Option<&Snapshot>) -> Option<Series> {
         let path = self.snapshot.clone()?;
         let period = self.snapshot_interval.map_or(SNAPSHOT_PERIOD, |time| Duration::from_nanos(time.0));
@@ -94,13 +94,13 @@ pub(super) struct Series {
     period: Duration,
     /// When to begin the next one.
     due: Instant,
-    /// Number of the snapshot from which the run went on.
+    /// Number of the snapshot from which the run continued.
     resumed_from: Option<u64>,
     has_complained: bool,
 }
 
 impl Series {
-    /// Begins a snapshot that is due, and carries on with one that is under way. The pipeline goes on if that fails.
+    /// Begins a snapshot that is due, and carries on with one that is under way. The pipeline continues if that fails.
     pub(super) fn advance(&mut self, adaptive: &Adaptive, now: Instant) {
         let polled = self.snapshots.poll();
         self.report(polled);
@@ -157,7 +157,7 @@ impl Series {
         if let Err(error) = result
             && !std::mem::replace(&mut self.has_complained, true)
         {
-            complain(&format!("{:#}", anyhow::Error::from(error)));
+            print_error(&format!("{:#}", anyhow::Error::from(error)));
         }
     }
 }

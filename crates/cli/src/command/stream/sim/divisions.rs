@@ -49,7 +49,7 @@ fn rank(figures: &Figures) -> (f64, f64) {
     (figures.latency_ns, figures.utilisation_max())
 }
 
-/// All divisions with one group more.
+/// Returns all divisions with one group more.
 fn cuts(placement: &Placement) -> Vec<Placement> {
     let mut cuts = Vec::new();
     for (index, group) in placement.groups.iter().enumerate() {

@@ -35,8 +35,9 @@ pub(super) fn chart(groups: &[Group<'_>], cores: u64) -> Chart {
     let drawing = frame.draw(|index, plot| draw(&groups[index], &x, plot));
     Chart::new(
         &frame,
-        "A thread cannot use more than one core: where the busiest thread has come near 100 %, the CPU is the limit, \
-         however many cores are idle. From 70 % of a core on, Ueda (2013) saw the CPU limit a fast storage.",
+        "A thread cannot use more than one core: if the busiest thread is near 100 %, the CPU is the \
+         limit, however many cores are idle. Ueda (2013) observed that the CPU limits fast storage from \
+         70 % of a core on.",
         drawing,
     )
 }

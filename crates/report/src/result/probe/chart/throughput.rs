@@ -29,7 +29,7 @@ pub(super) fn chart(groups: &[Group<'_>]) -> Chart {
     });
     Chart::new(
         &frame,
-        "Medians; whiskers go from the slowest to the fastest run. Every target has a scale of its own.",
+        "Medians; whiskers extend from the slowest to the fastest run. Each target has its own scale.",
         drawing,
     )
 }

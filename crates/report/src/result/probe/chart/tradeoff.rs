@@ -18,7 +18,7 @@ const NEAR: &str = "within 5 % of the fastest";
 pub(super) fn chart(groups: &[Group<'_>]) -> Chart {
     let views: Vec<View<'_>> = groups.iter().map(View::of).collect();
     let mut keys = method_keys(groups, KeyShape::Disc);
-    keys.push(Key::new("beaten by another", palette::BEATEN, KeyShape::Ring));
+    keys.push(Key::new("dominated by another", palette::BEATEN, KeyShape::Ring));
     keys.push(Key::area(NEAR, palette::IDLE));
     let frame = Frame {
         name: "cpu-against-throughput",
@@ -30,9 +30,9 @@ pub(super) fn chart(groups: &[Group<'_>]) -> Chart {
     let drawing = frame.draw(|index, plot| views[index].draw(plot));
     Chart::new(
         &frame,
-        "Right and down is better. The line joins the cases that no other one beats, which are filled: to go faster than \
-         one of them takes more CPU time. In the grey band the lowest is the one to choose. Points without a name say \
-         theirs under the pointer.",
+        "Right and down is better. The line joins the Pareto-optimal cases, which are filled: a higher \
+         throughput costs more CPU time. In the gray band, the lowest case is the best choice. Points \
+         without a label show their name under the pointer.",
         drawing,
     )
 }
@@ -58,7 +58,7 @@ impl View<'_> {
             front,
             x: Axis::rates("throughput", rates(group)),
             y: Axis::log_cpu_per_gb(
-                "CPU seconds for a GB, log scale",
+                "CPU seconds per GB, log scale",
                 group.cases.iter().map(|case| case.cpu_ns_per_byte),
             ),
             group,

@@ -53,16 +53,16 @@ fn by_threads(result: &ScenarioResult) -> Option<Chart> {
     panels.points().next()?;
     let has_published = result.points.iter().any(|point| point.published_elapsed_ns.is_some());
     let mut caption = if has_published {
-        "Lines: simulated. Crosses: published, in the colour of the method.".to_owned()
+        "Lines: simulated. Crosses: published, in the color of the method.".to_owned()
     } else {
-        "Where a line is flat, the drive decides.".to_owned()
+        "Where a line is flat, the drive is the bottleneck.".to_owned()
     };
     if is_cut {
-        caption.push_str(" More lines than can be told apart are in the table alone.");
+        caption.push_str(" Lines beyond those that can be distinguished are only in the table.");
     }
     let look = Look {
         name: "threads",
-        title: "Time over the number of threads that compute",
+        title: "Time over the number of compute threads",
         caption,
         x: Axis::numbers("threads", panels.points().map(|point| point.x).chain([0.0])),
         y: Axis::heights("time in seconds", panels.points().map(|point| point.y).chain([0.0])),
@@ -94,13 +94,13 @@ fn runs(result: &ScenarioResult) -> Option<Chart> {
     }
     let left_out = match rows.len() {
         ..=BARS_MAX => String::new(),
-        all => format!(" Drawn are the first {BARS_MAX} of {}.", count(all as u64)),
+        all => format!(" The first {BARS_MAX} of {} are drawn.", count(all as u64)),
     };
     rows.truncate(BARS_MAX);
     Some(bars::chart(Bars {
         name: "runs",
         title: "One run after another",
-        caption: format!("A later run finds in memory what the one before has left there.{left_out}"),
+        caption: format!("A later run finds the data that the previous one left in memory.{left_out}"),
         x_title: "time",
         parts: vec![("first run", palette::series(0)), ("later runs", palette::series(1))],
         rows,

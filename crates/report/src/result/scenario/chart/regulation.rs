@@ -76,7 +76,7 @@ fn draw(mut panels: Panels, view: &View) -> Option<Chart> {
     let levels = view.levels.iter().map(|(level, _)| *level);
     let mut caption = view.caption.to_owned();
     if is_cut {
-        caption.push_str(" More lines than can be told apart are in the table alone.");
+        caption.push_str(" Lines beyond those that can be distinguished are only in the table.");
     }
     let look = Look {
         name: view.name,
@@ -111,7 +111,7 @@ fn by_rate(result: &ScenarioResult, key: usize) -> Vec<Chart> {
             View {
                 name: "spread",
                 title: "Spread of the I/O time over the rate",
-                caption: "The lower, the more constant the I/O time.",
+                caption: "A lower spread is a more constant I/O time.",
                 x_title: "rate, % of the device",
                 y_title: "standard deviation over mean",
                 levels: &[],
@@ -124,9 +124,9 @@ fn by_rate(result: &ScenarioResult, key: usize) -> Vec<Chart> {
             View {
                 name: "throughput",
                 title: "Throughput of all programs over the rate",
-                caption: "What keeping one program's I/O time leaves of the device's throughput.",
+                caption: "Throughput of the device that remains while one program's I/O time is kept constant.",
                 x_title: "rate, % of the device",
-                y_title: "I/Os a second",
+                y_title: "I/Os per second",
                 levels: &[],
                 is_dotted: true,
                 from_zero: true,
@@ -177,8 +177,8 @@ fn search(result: &ScenarioResult, key: usize) -> Option<Chart> {
 fn course(result: &ScenarioResult, rate: Option<usize>) -> Option<Chart> {
     let view = View {
         name: "course",
-        title: "Course of the allowance",
-        caption: "From the formula's to where the correction brings it, in the first run.",
+        title: "Allowance over time",
+        caption: "From the allowance of the formula to the corrected one, in the first run.",
         x_title: "I/Os of regulated programs",
         y_title: "allowance",
         levels: &[],
@@ -213,8 +213,9 @@ fn distribution(result: &ScenarioResult, rate: Option<usize>) -> Option<Chart> {
     let view = View {
         name: "distribution",
         title: "Distribution of the I/O time",
-        caption: "The share of the I/Os that take no longer than so many times their ideal time, in the first run, at the \
-                  middle one of the rates: the steeper at 1, the more constant. What goes on for longer is cut off.",
+        caption: "Cumulative share of the I/Os over their actual to ideal time, in the first run at the \
+                  middle rate: the steeper at 1, the more constant. The axis ends before the longest \
+                  I/Os.",
         x_title: "actual over ideal time",
         y_title: "share of the I/Os, %",
         levels: &[],

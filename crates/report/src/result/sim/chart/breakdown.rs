@@ -18,7 +18,7 @@ pub(super) fn chart(sides: &[Side<'_>]) -> Chart {
     });
     bars::chart(Bars {
         name: "breakdown",
-        title: "Where the time in the device goes",
+        title: "Breakdown of the time in the device",
         caption: "Means by class. A long queue part is time spent behind other commands and read-ahead."
             .to_owned(),
         x_title: "mean time of a command",

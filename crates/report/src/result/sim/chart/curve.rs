@@ -31,8 +31,8 @@ pub(super) fn chart(sides: &[Side<'_>]) -> Chart {
     });
     Chart::new(
         &frame,
-        "Each step is a kind of command: hits at the lower left, then misses, which vary widely because of seek, rotation \
-         and queue.",
+        "Each step is a class of commands: hits at the lower left, then misses, which vary widely with \
+         seek, rotation and queue.",
         drawing,
     )
 }

@@ -42,8 +42,8 @@ pub(super) fn chart(sides: &[Side<'_>]) -> Chart {
     });
     Chart::new(
         &frame,
-        "Every hump is a way of being served: from the cache, by the head in passing, after a seek, after waiting behind \
-         others.",
+        "Each peak is a class of service: from the cache, without a seek, after a seek, after waiting \
+         behind other commands.",
         drawing,
     )
 }

@@ -14,14 +14,14 @@ pub struct StreamSnapshots {
     pub file: String,
     /// Whether the file remains, so that the pipeline can be resumed.
     pub is_left: bool,
-    /// Number of the snapshot from which the run resumed; absent if it started anew.
+    /// Number of the snapshot from which the run resumed; absent if it started over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_from: Option<u64>,
     /// Snapshots that were written.
     pub taken: u64,
     /// Snapshots that could not be taken or written.
     pub failed: u64,
-    /// Number of the last snapshot, counted over all runs since the pipeline started anew; 0 if there is none.
+    /// Number of the last snapshot, counted over all runs since the pipeline started over; 0 if there is none.
     pub last: u64,
     /// Size of the last one in the file, in bytes.
     pub last_bytes: u64,
@@ -45,7 +45,7 @@ impl StreamSnapshots {
         let rest = match (self.is_left, self.taken) {
             (_, 0) => String::new(),
             (true, _) => {
-                format!(", the last of {}, in {}: go on with --resume", bytes(self.last_bytes), self.file)
+                format!(", the last of {}, in {}: continue with --resume", bytes(self.last_bytes), self.file)
             }
             (false, _) => {
                 format!(", the last of {}; {} was removed at the end", bytes(self.last_bytes), self.file)

@@ -37,7 +37,7 @@ pub(super) fn charts(result: &StreamSimResult) -> Vec<Chart> {
     let look = Look {
         name: "latency",
         title: "Latency by number of cores",
-        caption: "Simulated. Too few cores overflow and are left out; each further core adds a hop."
+        caption: "Simulated. Numbers of cores that overflow are omitted; each further core adds a hop."
             .to_owned(),
         x: Axis::numbers("cores", panels.points().map(|point| point.x)),
         y: Axis::log_spans("latency, log scale", panels.points().map(|point| point.y)),

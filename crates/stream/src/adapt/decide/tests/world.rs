@@ -11,7 +11,7 @@ use super::super::{Decider, Order};
 use crate::adapt::events::Reason;
 use crate::adapt::graph::Graph;
 use crate::adapt::meters::Overhead;
-use crate::adapt::plans::{Ground, Plans};
+use crate::adapt::plans::{PlanInputs, Plans};
 use crate::adapt::sample::{OperatorSample, Sample};
 
 pub(super) const MS: u64 = 1_000_000;
@@ -33,7 +33,7 @@ pub(super) struct Load {
     pub(super) selectivity: Vec<f64>,
     /// Tuples per second that arrive at each source.
     pub(super) rates_per_s: Vec<f64>,
-    /// Share of each core's time that nobody measures.
+    /// Share of each core's time that is not measured.
     pub(super) hidden_ratio: f64,
 }
 
@@ -83,7 +83,7 @@ impl Backlog {
         while let Some((end_ns, left)) = self.ticks.front_mut() {
             if *left > tuples + 1e-9 {
                 *left -= tuples;
-                // Of those of the tick, the rest is due later.
+                // The remaining tuples of the tick are due later.
                 return *end_ns - TICK_NS / 2;
             }
             tuples -= *left;
@@ -98,17 +98,17 @@ impl Backlog {
 }
 
 impl World {
-    /// A stream on so many cores, whose plans use as few of them as hold the rate.
+    /// Returns a stream on this number of cores, whose plans use the fewest of them that hold the rate.
     pub(super) fn new(graph: Graph, cores: usize, seed: u64) -> World {
         World::with(graph, cores, seed, Settings::default().with_latency_slack_ratio(100.0))
     }
 
-    /// The same with other requirements on plans.
+    /// Returns a world with other requirements on plans.
     pub(super) fn with(graph: Graph, cores: usize, seed: u64, settings: Settings) -> World {
         let hop = Hop { send_ns: 30.0, receive_ns: 80.0, wake_ns: 25e3, waker_ns: 9e3, ..Hop::FREE };
         let topology = Topology::uniform(cores, hop).unwrap();
         let constraints = Constraints::default();
-        let ground = Arc::new(Ground { topology, constraints, settings, dispersion: 1.0 });
+        let ground = Arc::new(PlanInputs { topology, constraints, settings, dispersion: 1.0 });
         let placement =
             Placement { groups: vec![Group { operators: (0..graph.operators).collect(), cores: vec![0] }] };
         let overhead = Overhead { clock_ns: 25.0, call_ns: 0.0 };
@@ -251,7 +251,7 @@ impl World {
         }
     }
 
-    /// Calls an operator for so many tuples, of which it times one in 64.
+    /// Calls an operator for this number of tuples, of which it times one in 64.
     fn call(&mut self, load: &Load, operator: usize, tuples: f64) {
         // The first call is.
         let timed = |calls: f64| (calls / 64.0).ceil() as u64;

@@ -13,8 +13,8 @@ pub(super) fn hits(sides: &[Side<'_>]) -> TimeChart {
     TimeChart {
         name: "hits",
         kind: Kind::ShareOfCounts,
-        title: "What the reads met in the cache",
-        caption: "Blue is hit, warm colours are misses. A gap is a time without reads.",
+        title: "Cache hits and misses of reads",
+        caption: "Blue: hits; warm colors: misses. A gap is a time without reads.",
         y_title: "share of the reads",
         ..of_sides(sides, &reads(Join::Sum))
     }
@@ -28,7 +28,7 @@ pub(super) fn commands(sides: &[Side<'_>]) -> TimeChart {
         name: "commands",
         kind: Kind::Counts,
         title: "Commands",
-        caption: "How much the host asked for, and when.",
+        caption: "Number of commands over time.",
         y_title: "commands in a chunk",
         ..of_sides(sides, &quantities)
     }

@@ -20,7 +20,7 @@ pub(super) fn seeks(sides: &[Side<'_>]) -> TimeChart {
         name: "seeks",
         kind: Kind::Counts,
         title: "Seeks",
-        caption: "Seeks for near misses are those that a longer read-ahead would spare.",
+        caption: "A longer read-ahead would avoid the seeks of near misses.",
         y_title: "seeks in a chunk",
         ..of_sides(sides, &quantities)
     }
@@ -41,8 +41,8 @@ pub(super) fn time(sides: &[Side<'_>]) -> TimeChart {
         name: "disk-time",
         kind: Kind::ShareOfTime,
         title: "Disk time",
-        caption: "A seek lasts until the head has arrived: arm movement and rotational wait. Where there is no grey \
-                  left, the disk is the bottleneck.",
+        caption: "A seek includes the rotational latency. Where no gray is left, the disk is the \
+                  bottleneck.",
         y_title: "share of the time",
         ..of_sides(sides, &quantities)
     }

@@ -17,7 +17,7 @@ pub(super) fn times(sides: &[Side<'_>]) -> TimeChart {
         name: "response",
         kind: Kind::Times,
         title: "Response time",
-        caption: "The mean can fall while the longest responses grow: a long read-ahead keeps the disk from others.",
+        caption: "The mean can fall while the longest responses grow: a long read-ahead delays other commands.",
         y_title: "response, log scale",
         ..of_sides(sides, &quantities)
     }
@@ -37,7 +37,7 @@ pub(super) fn backlog(sides: &[Side<'_>]) -> TimeChart {
         name: "backlog",
         kind: Kind::Counts,
         title: "Host's queue",
-        caption: "Commands that waited because the device's own queue was full.",
+        caption: "Commands that waited in the host because the device's queue was full.",
         y_title: "commands waiting",
         ..of_sides(sides, &quantities)
     }

@@ -15,7 +15,7 @@ use super::directories::Directory;
 use super::handle::Handle;
 use super::listing::Listing;
 use crate::ReadingId;
-use crate::cached_file::{Brought, Found};
+use crate::cached_file::{FetchOutcome, Found};
 use crate::fetcher::Job;
 
 /// Threads that fetch for all programs together.
@@ -31,13 +31,13 @@ const TIMED_ACCESSES: u32 = 3;
 pub(super) type Piece = (Arc<Handle>, Range<u64>);
 
 /// An operation that may block, and its reading.
-pub(super) struct Errand {
+pub(super) struct BlockingJob {
     pub(super) id: ReadingId,
-    pub(super) order: Order,
+    pub(super) order: JobRequest,
 }
 
 /// Operations that may block.
-pub(super) enum Order {
+pub(super) enum JobRequest {
     /// Bring parts of files into the page cache.
     Fetch {
         range: Range<u64>,
@@ -60,10 +60,10 @@ pub(super) enum Order {
 }
 
 /// Results of operations.
-pub(super) enum Answer {
+pub(super) enum JobReply {
     Fetched {
         range: Range<u64>,
-        brought: Brought,
+        brought: FetchOutcome,
         /// Cached bytes of the window that was to be examined; `None` if not reported.
         window: Option<u64>,
     },
@@ -93,23 +93,23 @@ pub(super) enum Answer {
     },
 }
 
-impl Job for Errand {
-    type Answer = (ReadingId, Answer);
+impl Job for BlockingJob {
+    type Reply = (ReadingId, JobReply);
 
     /// Fetches of a reading run one after the other, so that the nearest data arrives first.
     fn turn(&self) -> Option<u32> {
-        matches!(self.order, Order::Fetch { .. }).then_some(self.id.0)
+        matches!(self.order, JobRequest::Fetch { .. }).then_some(self.id.0)
     }
 
     fn is_urgent(&self) -> bool {
-        !matches!(self.order, Order::Fetch { .. } | Order::Time { .. })
+        !matches!(self.order, JobRequest::Fetch { .. } | JobRequest::Time { .. })
     }
 
-    fn carry_out(self) -> ((ReadingId, Answer), Option<Errand>) {
+    fn carry_out(self) -> ((ReadingId, JobReply), Option<BlockingJob>) {
         let id = self.id;
         let mut next = None;
-        let answer = match self.order {
-            Order::Fetch { range, pieces, window, timed } => {
+        let reply = match self.order {
+            JobRequest::Fetch { range, pieces, window, timed } => {
                 let window = window.and_then(|(handle, range)| Some(handle.find(&range)?.cached));
                 let is_wanted = timed.load(Ordering::Relaxed) < TIMED_ACCESSES;
                 let missing = if is_wanted { first_missing(&pieces) } else { None };
@@ -118,29 +118,31 @@ impl Job for Errand {
                 // The next range need not wait for that.
                 if let Some((handle, at)) = missing.filter(|_| brought.bytes > 0) {
                     timed.fetch_add(1, Ordering::Relaxed);
-                    next = Some(Errand { id, order: Order::Time { handle, at, since } });
+                    next = Some(BlockingJob { id, order: JobRequest::Time { handle, at, since } });
                 }
-                Answer::Fetched { range, brought, window }
+                JobReply::Fetched { range, brought, window }
             }
-            Order::Time { handle, at, since } => {
+            JobRequest::Time { handle, at, since } => {
                 let arrived = handle.await_byte(at);
-                Answer::Timed { latency: arrived.then(|| since.elapsed()) }
+                JobReply::Timed { latency: arrived.then(|| since.elapsed()) }
             }
-            Order::Look { range, pieces } => Answer::Found { range, found: look(&pieces) },
-            Order::FirstWindow { beginning: (handle, range), wants } => {
-                Answer::FirstWindow { wants, found: handle.find(&range).map(|found| found.cached) }
+            JobRequest::Look { range, pieces } => JobReply::Found { range, found: look(&pieces) },
+            JobRequest::FirstWindow { beginning: (handle, range), wants } => {
+                JobReply::FirstWindow { wants, found: handle.find(&range).map(|found| found.cached) }
             }
-            Order::Examine { index, handle } => Answer::Examined { index, found: handle.examine(), handle },
-            Order::List { directory: Directory { path, held } } => {
+            JobRequest::Examine { index, handle } => {
+                JobReply::Examined { index, found: handle.examine(), handle }
+            }
+            JobRequest::List { directory: Directory { path, held } } => {
                 let opened = held.or_else(|| Some(Arc::new(open_directory(&path).ok()?)));
                 let found = opened.map(|opened| {
                     let listing = Listing::new(entries(&opened).unwrap_or_default());
                     (opened, Box::new(listing))
                 });
-                Answer::Listed { path, found }
+                JobReply::Listed { path, found }
             }
         };
-        ((id, answer), next)
+        ((id, reply), next)
     }
 }
 
@@ -159,8 +161,8 @@ fn first_missing(pieces: &[Piece]) -> Option<(Arc<Handle>, u64)> {
 }
 
 /// Fetches pieces; a file that cannot be read does not stop the others.
-fn fetch(pieces: &[Piece]) -> Brought {
-    let mut sum = Brought::default();
+fn fetch(pieces: &[Piece]) -> FetchOutcome {
+    let mut sum = FetchOutcome::default();
     for (handle, range) in pieces {
         let brought =
             if handle.is_read_instead() { read_side_by_side(handle, range) } else { handle.bring(range) };
@@ -171,14 +173,14 @@ fn fetch(pieces: &[Piece]) -> Brought {
 }
 
 /// Reads a range with several threads, because a single read at a time would leave a parallel device idle.
-fn read_side_by_side(handle: &Handle, range: &Range<u64>) -> Brought {
+fn read_side_by_side(handle: &Handle, range: &Range<u64>) -> FetchOutcome {
     let step = (range.end - range.start).div_ceil(READERS_PER_RANGE).next_multiple_of(4096).max(4096);
     let parts = (range.start..range.end).step_by(step as usize).map(|at| at..range.end.min(at + step));
-    let brought: Vec<Brought> = thread::scope(|scope| {
+    let brought: Vec<FetchOutcome> = thread::scope(|scope| {
         let threads: Vec<_> = parts.map(|part| scope.spawn(move || handle.bring(&part))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
     });
-    Brought {
+    FetchOutcome {
         bytes: brought.iter().map(|brought| brought.bytes).sum(),
         done: brought.iter().all(|brought| brought.done),
     }

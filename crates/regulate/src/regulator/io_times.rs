@@ -2,7 +2,7 @@
 
 use sakiyomi_model::Nanos;
 
-use crate::gate::Ended;
+use crate::gate::CompletedRequest;
 
 /// Figures of an owner's last 128 to 256 I/Os, or of all since the rate was set.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,7 +23,7 @@ pub struct Recent {
 
 /// Statistics of an owner's I/Os.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct IoTimeStatistics {
     pub(super) ios: u64,
     pub(super) late: u64,
     ratios: f64,
@@ -45,8 +45,8 @@ struct Block {
     squares: f64,
 }
 
-impl Kept {
-    pub(super) fn add(&mut self, ended: Ended) {
+impl IoTimeStatistics {
+    pub(super) fn add(&mut self, ended: CompletedRequest) {
         if self.block.ios == BLOCK_IOS {
             self.before = std::mem::take(&mut self.block);
         }

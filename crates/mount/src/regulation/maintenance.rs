@@ -12,17 +12,17 @@ const DISK_POLL_PERIOD: Duration = Duration::from_secs(1);
 
 /// Handle of the thread, which ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct MaintenanceThread {
     regulation: Arc<Regulation>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
+impl MaintenanceThread {
     /// Starts the thread.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub(crate) fn start(regulation: Arc<Regulation>) -> io::Result<Keeper> {
+    pub(crate) fn start(regulation: Arc<Regulation>) -> io::Result<MaintenanceThread> {
         let kept = Arc::clone(&regulation);
         let keep = move || {
             let mut next = Instant::now();
@@ -38,7 +38,7 @@ impl Keeper {
             }
         };
         let thread = thread::Builder::new().name("rates".to_owned()).spawn(keep)?;
-        Ok(Keeper { regulation, thread: Some(thread) })
+        Ok(MaintenanceThread { regulation, thread: Some(thread) })
     }
 
     pub(crate) fn regulation(&self) -> &Regulation {
@@ -46,7 +46,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for MaintenanceThread {
     fn drop(&mut self) {
         self.regulation.owners.stop();
         if let Some(thread) = self.thread.take() {

@@ -14,9 +14,9 @@ const ENDED_OWNERS_MAX: usize = 64;
 
 /// Last state of the owners that most recently ended with a rate of their own.
 #[derive(Debug, Default)]
-pub(super) struct Ended(Mutex<VecDeque<Owner>>);
+pub(super) struct EndedOwners(Mutex<VecDeque<Owner>>);
 
-impl Ended {
+impl EndedOwners {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Owner>> {
         // The queue is consistent after each step.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_last_ones_are_remembered_and_of_a_number_that_was_given_again_the_later() {
-        let ended = Ended::default();
+        let ended = EndedOwners::default();
         let owner = |number: u64, pid| Owner {
             number,
             target: Target::Process { pid },

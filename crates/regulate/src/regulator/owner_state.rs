@@ -3,13 +3,13 @@
 use sakiyomi_model::Nanos;
 
 use super::burst::Bursts;
-use super::kept::Kept;
-use crate::gate::Ended;
+use super::io_times::IoTimeStatistics;
+use crate::gate::CompletedRequest;
 use crate::rate::{Rate, Share};
 
 /// A regulated owner.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Member {
+pub(super) struct RegulatedOwner {
     pub(super) rate: Rate,
     /// The share that corresponds to the rate, which orders the owners.
     pub(super) share: Share,
@@ -21,11 +21,11 @@ pub(super) struct Member {
     /// Service time of one I/O of the kind last requested.
     pub(super) service: Nanos,
     pub(super) bursts: Bursts,
-    pub(super) kept: Kept,
+    pub(super) kept: IoTimeStatistics,
 }
 
-impl Member {
-    pub(super) fn ended(&mut self, ended: Ended) {
+impl RegulatedOwner {
+    pub(super) fn ended(&mut self, ended: CompletedRequest) {
         if ended.ideal.is_zero() {
             return;
         }

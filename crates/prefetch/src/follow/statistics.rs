@@ -6,7 +6,7 @@ use std::ops::Range;
 use sakiyomi_io::page_cache;
 use sakiyomi_model::Nanos;
 
-use super::times::Spent;
+use super::times::CpuIoTimes;
 use crate::{Idle, State};
 
 /// Points of a curve. At this number every second point is dropped, and the sampling interval doubles.
@@ -74,7 +74,7 @@ pub(super) struct Account {
     latency: Option<Nanos>,
     /// With `watch_only`: the share that would have been read ahead.
     pub(super) would_help: Share,
-    last: Option<Sight>,
+    last: Option<ReadingState>,
     /// Time spent since it last moved, and whether it was helped when it arrived there, or would have been.
     spot: (Share, Help),
     /// The current file.
@@ -92,7 +92,7 @@ pub(super) struct Account {
 
 /// State of a reading at an instant.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sight {
+pub(super) struct ReadingState {
     pub(super) at: Nanos,
     /// Position of the program in the row.
     pub(super) position: u64,
@@ -104,7 +104,7 @@ pub(super) struct Sight {
     pub(super) files: u64,
     pub(super) was_begun: bool,
     /// Time spent by its program, and the number of concurrent readings among which it is divided.
-    pub(super) spent: Spent,
+    pub(super) spent: CpuIoTimes,
     pub(super) readings: u64,
     /// Number of concurrent readings of all programs.
     pub(super) all_readings: u64,
@@ -127,7 +127,7 @@ impl Help {
             _ if has_more_ahead && !watch_only => Help::Yes,
             Some(State::Ahead | State::Idle(Idle::Done)) if !watch_only => Help::Yes,
             // Without actual reading ahead, it cannot be observed whether that helps.
-            Some(State::Ahead | State::Trial | State::Idle(Idle::Done | Idle::IoBound)) if watch_only => {
+            Some(State::Ahead | State::Probation | State::Idle(Idle::Done | Idle::IoBound)) if watch_only => {
                 Help::Would
             }
             _ => Help::No,
@@ -185,8 +185,8 @@ const FIRST_WINDOW_BYTES: u64 = 64 << 10;
 
 impl Account {
     /// Records an observation, in the state of the reading since the previous one.
-    pub(super) fn see(&mut self, sight: Sight, state: Option<State>, watch_only: bool) {
-        let Sight { at, position: main, prefetch, spent, .. } = sight;
+    pub(super) fn see(&mut self, sight: ReadingState, state: Option<State>, watch_only: bool) {
+        let ReadingState { at, position: main, prefetch, spent, .. } = sight;
         let helps = Help::of(state, prefetch > main, watch_only);
         self.waiting.retain(|(range, _)| range.end > main);
         self.curve.add(Point { at, main, prefetch, waited: spent.waited });

@@ -8,16 +8,16 @@ use sakiyomi_os::process::Process;
 
 /// A process. Its serial number is unique, however often the kernel reuses its process ID.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct ProcessRef {
     /// Serial number, by default its owner number.
     pub(super) serial: u32,
     process: Process,
-    known: Mutex<Known>,
+    known: Mutex<ProcessFacts>,
 }
 
 /// Cached facts about it.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct ProcessFacts {
     /// Owner of the tree that it belongs to, even after its parent has ended.
     pub(super) tree: Option<u32>,
     /// Number of trees when it was found to be in none.
@@ -28,9 +28,9 @@ pub(super) struct Known {
     pub(super) name: String,
 }
 
-impl Seen {
-    pub(super) fn open(pid: u32, serial: u32) -> io::Result<Seen> {
-        Ok(Seen { serial, process: Process::open(pid)?, known: Mutex::default() })
+impl ProcessRef {
+    pub(super) fn open(pid: u32, serial: u32) -> io::Result<ProcessRef> {
+        Ok(ProcessRef { serial, process: Process::open(pid)?, known: Mutex::default() })
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -41,12 +41,12 @@ impl Seen {
         &self.process
     }
 
-    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn known(&self) -> MutexGuard<'_, ProcessFacts> {
         // No operation under this lock can panic half-way.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it still exists and the thread belongs to it.
+    /// Returns whether it still exists and the thread belongs to it.
     pub(super) fn has_thread(&self, thread: u32) -> bool {
         self.process.has_thread(thread)
     }
@@ -67,11 +67,11 @@ impl Seen {
     }
 }
 
-impl PartialEq for Seen {
-    fn eq(&self, other: &Seen) -> bool {
+impl PartialEq for ProcessRef {
+    fn eq(&self, other: &ProcessRef) -> bool {
         self.serial == other.serial
     }
 }
 
 /// A process, opened once and shared.
-pub(super) type Shared = Arc<Seen>;
+pub(super) type Shared = Arc<ProcessRef>;

@@ -20,8 +20,8 @@ fn wasted_is_what_was_brought_beyond_the_program_and_not_what_it_found_there() {
     account.bring(200..300, 0);
     assert_eq!([0, 50, 100, 130, 150, 200].map(|at| account.wasted(at)), [140, 90, 40, 10, 0, 0]);
     // After a seek backwards, the program finds data that it has passed.
-    account.see(Sight { position: 120, ..Sight::default() }, None, false);
-    account.see(Sight { position: 10, ..Sight::default() }, None, false);
+    account.see(ReadingState { position: 120, ..ReadingState::default() }, None, false);
+    account.see(ReadingState { position: 10, ..ReadingState::default() }, None, false);
     assert_eq!((account.brought, account.wasted(10)), (140, 40), "{account:?}");
 }
 
@@ -61,9 +61,10 @@ impl Made {
 
     fn see(&mut self, state: State) {
         let micros = |time: u64| Nanos(time * 1000);
-        let spent = Spent { ran: micros(self.ran), waited: micros(self.waited), ..Spent::default() };
+        let spent =
+            CpuIoTimes { ran: micros(self.ran), waited: micros(self.waited), ..CpuIoTimes::default() };
         let (files, was_begun) = (self.files, self.was_begun);
-        let sight = Sight {
+        let sight = ReadingState {
             at: micros(self.now),
             position: self.gone,
             prefetch: self.gone,
@@ -231,9 +232,10 @@ fn nothing_is_claimed_where_nothing_is_known_or_was_in_memory() {
 fn what_a_program_waits_is_divided_among_the_readings_that_go_on_side_by_side() {
     let mut account = Account::default();
     for step in 0..10u64 {
-        let spent = Spent { waited: Nanos(step * 4000), ran: Nanos(step * 400), ..Spent::default() };
+        let spent =
+            CpuIoTimes { waited: Nanos(step * 4000), ran: Nanos(step * 400), ..CpuIoTimes::default() };
         let (at, position) = (Nanos(step * 1100), step * 100);
-        let sight = Sight {
+        let sight = ReadingState {
             at,
             position,
             prefetch: position,
@@ -241,7 +243,7 @@ fn what_a_program_waits_is_divided_among_the_readings_that_go_on_side_by_side() 
             spent,
             readings: 4,
             all_readings: 4,
-            ..Sight::default()
+            ..ReadingState::default()
         };
         account.see(sight, Some(State::Watching), false);
     }
@@ -254,14 +256,14 @@ fn what_a_program_waits_is_divided_among_the_readings_that_go_on_side_by_side() 
 fn a_program_is_helped_as_long_as_something_lies_ahead_of_it() {
     let mut account = Account::default();
     let mut see = |position: u64, prefetch: u64, state: State| {
-        let sight = Sight { position, prefetch, gone: position, ..Sight::default() };
+        let sight = ReadingState { position, prefetch, gone: position, ..ReadingState::default() };
         account.see(sight, Some(state), false);
         (account.helped.bytes, account.alone.bytes)
     };
     see(0, 200, State::Ahead);
-    assert_eq!(see(100, 200, State::Trial), (100, 0));
-    assert_eq!(see(200, 200, State::Trial), (200, 0), "it had more ahead of it when it came to 100");
-    assert_eq!(see(300, 300, State::Trial), (200, 100));
+    assert_eq!(see(100, 200, State::Probation), (100, 0));
+    assert_eq!(see(200, 200, State::Probation), (200, 0), "it had more ahead of it when it came to 100");
+    assert_eq!(see(300, 300, State::Probation), (200, 100));
 }
 
 #[test]
@@ -270,14 +272,14 @@ fn what_is_only_watched_is_told_apart_by_whether_it_would_be_read_ahead() {
     let states = [
         State::Watching,
         State::Ahead,
-        State::Trial,
+        State::Probation,
         State::Idle(Idle::IoBound),
         State::Idle(Idle::NotSequential),
     ];
     for (step, state) in (0..).zip(states) {
-        let spent = Spent { waited: Nanos(step * 10), ..Spent::default() };
+        let spent = CpuIoTimes { waited: Nanos(step * 10), ..CpuIoTimes::default() };
         let (at, position) = (Nanos(step * 20), step * 100);
-        let sight = Sight {
+        let sight = ReadingState {
             at,
             position,
             prefetch: position,
@@ -285,7 +287,7 @@ fn what_is_only_watched_is_told_apart_by_whether_it_would_be_read_ahead() {
             spent,
             readings: 1,
             all_readings: 1,
-            ..Sight::default()
+            ..ReadingState::default()
         };
         account.see(sight, Some(state), true);
     }

@@ -6,7 +6,7 @@
 /// of a single-threaded process in excess of its thread's are its children's. Threads that end take their counts along:
 /// while there are several, the two cannot be distinguished.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Got {
+pub(super) struct OwnBytes {
     /// Bytes of the process in excess of its first thread's that are its own.
     before: Option<u64>,
     of_children: u64,
@@ -15,7 +15,7 @@ pub(super) struct Got {
     has_others: bool,
 }
 
-impl Got {
+impl OwnBytes {
     /// Records the number of threads.
     pub(super) fn count_threads(&mut self, threads: usize) {
         let has_others = threads > 1;
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn what_a_child_got_is_not_the_parents() {
-        let mut got = Got::default();
+        let mut got = OwnBytes::default();
         got.count_threads(1);
         assert_eq!(got.see(100, Some(100)), 100);
         assert_eq!(got.see(150, Some(150)), 150);
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn who_reads_between_the_two_looks_loses_nothing() {
-        let mut got = Got::default();
+        let mut got = OwnBytes::default();
         let all: Vec<u64> = (1..100).map(|at| got.see(at * 100, Some(at * 100 + at * 7 % 60))).collect();
         assert!(all.windows(2).all(|two| two[0] <= two[1]), "{all:?}");
         assert!(all[98] >= 9900 - 60, "{all:?}");
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn what_other_threads_got_is_its_own_even_if_they_were_not_known_of_at_first() {
-        let mut got = Got::default();
+        let mut got = OwnBytes::default();
         got.count_threads(1);
         assert_eq!(got.see(100, Some(100)), 100);
         assert_eq!(got.see(600, Some(200)), 200);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use sakiyomi_os::process::Identity;
 
 use super::handle::{Handle, Place};
-use super::listing::{By, Listing, Way};
+use super::listing::{DirOrder, DirTraversal, Listing};
 
 /// Files that are being opened ahead of the program at a time.
 pub(super) const OPENING_MAX: usize = 8;
@@ -25,7 +25,7 @@ enum Source {
     /// The command line, the word at which the program is, and whether it takes the words in order.
     Words { words: Arc<Vec<PathBuf>>, at: usize, in_order: bool },
     /// A directory, by its path when the program reached it.
-    Directory { path: PathBuf, listing: Listed, way: Way },
+    Directory { path: PathBuf, listing: Listed, way: DirTraversal },
 }
 
 /// Content of a directory.
@@ -38,7 +38,7 @@ enum Listed {
 
 /// The files predicted after the current one.
 #[derive(Debug)]
-pub(super) struct Coming {
+pub(super) struct FilePredictor {
     /// Directory to which names are relative; `None` until it has been opened.
     from: Option<Arc<OwnedFd>>,
     source: Source,
@@ -47,39 +47,39 @@ pub(super) struct Coming {
     /// The first place that has not been requested.
     next: usize,
     /// Files that have been requested and are not yet in the row.
-    examined: BTreeMap<usize, Examined>,
+    examined: BTreeMap<usize, RequestedFile>,
 }
 
 /// A file that has been requested.
 #[derive(Debug)]
-struct Examined {
+struct RequestedFile {
     handle: Arc<Handle>,
     /// `None` until it is known; then its identity, or `None` if it cannot be read.
     found: Option<Option<Identity>>,
 }
 
-impl Coming {
+impl FilePredictor {
     /// Predicts the words after this one, at which the program is.
-    pub(super) fn of_words(directory: Arc<OwnedFd>, words: Arc<Vec<PathBuf>>, at: usize) -> Coming {
+    pub(super) fn of_words(directory: Arc<OwnedFd>, words: Arc<Vec<PathBuf>>, at: usize) -> FilePredictor {
         let source = Source::Words { words, at, in_order: true };
         let from = Some(directory);
-        Coming { from, source, unlocked: false, next: at + 1, examined: BTreeMap::new() }
+        FilePredictor { from, source, unlocked: false, next: at + 1, examined: BTreeMap::new() }
     }
 
     /// Predicts the files of a directory in which the program has visited these.
-    pub(super) fn of_directory(path: PathBuf, way: Way, files: Vec<Identity>) -> Coming {
+    pub(super) fn of_directory(path: PathBuf, way: DirTraversal, files: Vec<Identity>) -> FilePredictor {
         let source = Source::Directory { path, listing: Listed::NotYet(files), way };
-        Coming { from: None, source, unlocked: false, next: 0, examined: BTreeMap::new() }
+        FilePredictor { from: None, source, unlocked: false, next: 0, examined: BTreeMap::new() }
     }
 
-    /// Whether the prediction is for this directory.
+    /// Returns whether the prediction is for this directory.
     pub(super) fn is_of(&self, directory: &Path) -> bool {
         matches!(&self.source, Source::Directory { path, .. } if path == directory)
     }
 
     /// Returns the order in which the program will traverse this directory, if it has read the files of another one in
     /// the same tree in that order.
-    pub(super) fn order_in(&self, directory: &Path) -> Option<By> {
+    pub(super) fn order_in(&self, directory: &Path) -> Option<DirOrder> {
         match &self.source {
             Source::Directory { path, way, .. } if self.unlocked && is_in_one_tree(path, directory) => {
                 way.shown()
@@ -156,12 +156,12 @@ impl Coming {
         let (from, name) = (Arc::clone(self.from.as_ref()?), self.name(place)?);
         self.next += 1;
         let handle = Arc::new(Handle::new(Place::Named(from, name), None));
-        self.examined.insert(place, Examined { handle: Arc::clone(&handle), found: None });
+        self.examined.insert(place, RequestedFile { handle: Arc::clone(&handle), found: None });
         Some((place, handle))
     }
 
     /// Records that a file has been opened, or could not be. It may no longer be one of those predicted.
-    pub(super) fn answer(&mut self, place: usize, handle: &Arc<Handle>, found: Option<Identity>) {
+    pub(super) fn reply(&mut self, place: usize, handle: &Arc<Handle>, found: Option<Identity>) {
         let asked = self.examined.get_mut(&place).filter(|file| Arc::ptr_eq(&file.handle, handle));
         if let Some(file) = asked {
             file.found = Some(found);
@@ -172,7 +172,7 @@ impl Coming {
     pub(super) fn take(&mut self) -> Option<(Identity, Arc<Handle>)> {
         while let Some(first) = self.examined.first_entry() {
             first.get().found?;
-            let Examined { handle, found } = first.remove();
+            let RequestedFile { handle, found } = first.remove();
             if let Some(Some(identity)) = found {
                 return Some((identity, handle));
             }
@@ -181,7 +181,7 @@ impl Coming {
     }
 }
 
-/// Whether one lies beside the other, below it, or beside its parent.
+/// Returns whether one lies beside the other, below it, or beside its parent.
 fn is_in_one_tree(one: &Path, other: &Path) -> bool {
     let lies_beside = |one: &Path, other: &Path| {
         one.parent().is_some_and(|top| top.parent().is_some() && other.starts_with(top))
@@ -202,16 +202,16 @@ mod tests {
         Arc::new(open_directory(std::path::Path::new(".")).unwrap())
     }
 
-    fn words(count: usize, at: usize) -> Coming {
+    fn words(count: usize, at: usize) -> FilePredictor {
         let words = (0..count).map(|index| PathBuf::from(format!("file{index}"))).collect();
-        let mut coming = Coming::of_words(here(), Arc::new(words), at);
+        let mut coming = FilePredictor::of_words(here(), Arc::new(words), at);
         coming.unlocked = true;
         coming
     }
 
     type Asked = Vec<(usize, Arc<Handle>)>;
 
-    fn ask(coming: &mut Coming) -> Asked {
+    fn ask(coming: &mut FilePredictor) -> Asked {
         std::iter::from_fn(|| coming.ask()).collect()
     }
 
@@ -219,12 +219,12 @@ mod tests {
         asked.iter().map(|(place, _)| *place).collect()
     }
 
-    fn answer(coming: &mut Coming, asked: &Asked, place: usize, found: bool) {
+    fn reply(coming: &mut FilePredictor, asked: &Asked, place: usize, found: bool) {
         let (_, handle) = asked.iter().find(|(asked, _)| *asked == place).unwrap();
-        coming.answer(place, handle, found.then(|| identity(place as u64)));
+        coming.reply(place, handle, found.then(|| identity(place as u64)));
     }
 
-    fn taken(coming: &mut Coming) -> Vec<u64> {
+    fn taken(coming: &mut FilePredictor) -> Vec<u64> {
         std::iter::from_fn(|| coming.take().map(|(identity, _)| identity.inode)).collect()
     }
 
@@ -242,10 +242,10 @@ mod tests {
         let mut coming = words(20, 2);
         let asked = ask(&mut coming);
         assert_eq!(places(&asked), (3..3 + OPENING_MAX).collect::<Vec<_>>());
-        answer(&mut coming, &asked, 4, true);
+        reply(&mut coming, &asked, 4, true);
         assert!(taken(&mut coming).is_empty(), "the one before is not known yet");
-        answer(&mut coming, &asked, 3, false);
-        answer(&mut coming, &asked, 5, true);
+        reply(&mut coming, &asked, 3, false);
+        reply(&mut coming, &asked, 5, true);
         assert_eq!(taken(&mut coming), [4, 5]);
         assert_eq!(places(&ask(&mut coming)), [11, 12, 13]);
     }
@@ -264,9 +264,9 @@ mod tests {
         Listing::new(inodes.iter().map(entry).collect())
     }
 
-    fn directory(inodes: &[u64], way: Way, met: &[u64]) -> Coming {
+    fn directory(inodes: &[u64], way: DirTraversal, met: &[u64]) -> FilePredictor {
         let met = met.iter().map(|&inode| identity(inode)).collect();
-        let mut coming = Coming::of_directory(PathBuf::from("/some/where"), way, met);
+        let mut coming = FilePredictor::of_directory(PathBuf::from("/some/where"), way, met);
         coming.unlocked = true;
         assert!(coming.is_of(Path::new("/some/where")) && coming.ask().is_none(), "it is not listed");
         coming.listed(Path::new("/some/other"), here(), Box::new(listing(&[1, 2, 3])));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     /// The order in a neighboring directory.
-    fn order(coming: &Coming) -> Option<By> {
+    fn order(coming: &FilePredictor) -> Option<DirOrder> {
         coming.order_in(Path::new("/some/other"))
     }
 
@@ -295,13 +295,13 @@ mod tests {
     #[test]
     fn a_directory_is_gone_through_in_the_programs_order() {
         let inodes = [40, 12, 31, 10, 25, 11, 50];
-        let mut coming = directory(&inodes, Way::unknown(1), &[10]);
+        let mut coming = directory(&inodes, DirTraversal::unknown(1), &[10]);
         assert!(ask(&mut coming).is_empty() && order(&coming).is_none(), "nothing is known of the order");
         coming.reach(&identity(11));
         let asked = ask(&mut coming);
-        assert_eq!((places(&asked), order(&coming)), (vec![2, 3, 4, 5, 6], Some(By::Number)));
-        answer(&mut coming, &asked, 2, true);
-        answer(&mut coming, &asked, 3, true);
+        assert_eq!((places(&asked), order(&coming)), (vec![2, 3, 4, 5, 6], Some(DirOrder::Number)));
+        reply(&mut coming, &asked, 2, true);
+        reply(&mut coming, &asked, 3, true);
         coming.reach(&identity(12));
         coming.reach(&identity(12));
         assert_eq!(taken(&mut coming), [3], "files that the program has passed are dropped");
@@ -311,21 +311,21 @@ mod tests {
 
     #[test]
     fn what_was_met_before_the_list_came_counts() {
-        let mut coming = directory(&[7, 5, 9, 3, 8, 1], Way::unknown(2), &[7, 5, 9]);
+        let mut coming = directory(&[7, 5, 9, 3, 8, 1], DirTraversal::unknown(2), &[7, 5, 9]);
         assert_eq!(places(&ask(&mut coming)), [3, 4, 5]);
-        let mut elsewhere = directory(&[7, 5, 9], Way::unknown(1), &[1, 2]);
+        let mut elsewhere = directory(&[7, 5, 9], DirTraversal::unknown(1), &[1, 2]);
         assert!(ask(&mut elsewhere).is_empty(), "the files are not in it");
     }
 
     #[test]
     fn what_was_asked_for_in_an_order_that_proves_wrong_is_not_taken_for_what_comes() {
-        let mut coming = directory(&[50, 10, 40, 20, 30], Way::presumed(By::Number), &[40]);
+        let mut coming = directory(&[50, 10, 40, 20, 30], DirTraversal::presumed(DirOrder::Number), &[40]);
         let asked = ask(&mut coming);
         assert_eq!((places(&asked), order(&coming)), (vec![4], None), "the order is not confirmed");
         coming.reach(&identity(20));
-        assert_eq!(order(&coming), Some(By::Listing));
+        assert_eq!(order(&coming), Some(DirOrder::Listing));
         assert_eq!(places(&ask(&mut coming)), [4]);
-        coming.answer(4, &asked[0].1, Some(identity(50)));
+        coming.reply(4, &asked[0].1, Some(identity(50)));
         assert!(taken(&mut coming).is_empty());
     }
 }
