@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""DataFusion's own spill files against those of this project, by `sakiyomi-sql` and `sakiyomi-sql --stock`.
+"""DataFusion's own spill files and sort against those of this project, by `sakiyomi-sql` and `sakiyomi-sql --stock`.
 
     cargo build --profile optimized --manifest-path integrations/datafusion/Cargo.toml
     bench/datafusion.py --binary integrations/datafusion/target/optimized/sakiyomi-sql TABLE.parquet
@@ -9,11 +9,13 @@ Each run is a fresh process that sorts the table by the key and writes it as unc
 are interleaved. The table has medians with the range of all runs: wall time of the statement, CPU time of the whole
 process (`wait4`), largest resident memory (VmHWM), bytes of spill files.
 
-| side | spill files | reads |
-|---|---|---|
-| stock | DataFusion's | DataFusion's |
-| ours | this project's, compression chosen while spilling | this project's |
-| ours-buffered | the same through the page cache | this project's |
+| side | sort | spill files | reads |
+|---|---|---|---|
+| stock | DataFusion's | DataFusion's | DataFusion's |
+| ours | DataFusion's | this project's, compression chosen while spilling | this project's |
+| ours-buffered | DataFusion's | the same through the page cache | this project's |
+| operators | this project's | its own, compression chosen while spilling | this project's |
+| unlimited | DataFusion's, with --unlimited memory: the bound | none | DataFusion's |
 
 The numbers of rows are compared, and with `--check` the count, sum and ends of the first key. `--cold` empties the page cache before each
 run (needs root).
@@ -31,8 +33,10 @@ from pathlib import Path
 
 SIDES = {
     "stock": ["--stock"],
-    "ours": [],
-    "ours-buffered": ["--spill-access", "buffered"],
+    "ours": ["--operators", "stock"],
+    "ours-buffered": ["--operators", "stock", "--spill-access", "buffered"],
+    "operators": ["--operators", "sakiyomi"],
+    "unlimited": ["--stock"],
 }
 
 
@@ -40,7 +44,7 @@ def run(options, side, directory):
     """One process; its figures."""
     output = Path(directory) / "sorted.parquet"
     statement = f"select * from '{options.table.resolve()}' order by {options.key}"
-    command = [str(options.binary), "--memory", options.memory, "--threads", str(options.threads),
+    command = [str(options.binary), "--memory", options.unlimited if side == "unlimited" else options.memory, "--threads", str(options.threads),
                "--spill", str(options.spill or directory), "--analyze", "--json", "-o", str(output),
                "--set", "datafusion.execution.parquet.compression=uncompressed", *SIDES[side], statement]
     if options.cold:
@@ -56,12 +60,15 @@ def run(options, side, directory):
         printed.seek(0)
         figures = json.load(printed)
     spill = figures["spill"] or {}
+    # Bytes on disk: of the factory and of operators with their own files, or as DataFusion's operators report them.
+    stored = spill.get("stored_bytes", 0) + sum(found["stored_bytes"] for found in figures["operators"])
+    stored = stored or figures["operators_spilled_bytes"]
     found = {
         "side": side, "wall_s": figures["elapsed_ns"] / 1e9, "process_s": wall,
         "user_s": usage.ru_utime, "system_s": usage.ru_stime,
         "peak_mib": figures["peak_resident_bytes"] / (1 << 20),
         "spilled_mib": figures["operators_spilled_bytes"] / (1 << 20),
-        "stored_mib": (spill.get("stored_bytes") or figures["operators_spilled_bytes"]) / (1 << 20),
+        "stored_mib": stored / (1 << 20),
         "rows": figures["rows"],
     }
     if options.check:
@@ -87,12 +94,13 @@ def main():
     parser.add_argument("--binary", type=Path, required=True)
     parser.add_argument("--key", default="l_partkey,l_suppkey")
     parser.add_argument("--memory", default="512MiB")
+    parser.add_argument("--unlimited", default="4GiB", help="memory of the side `unlimited`")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--spill", type=Path)
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--check", action="store_true", help="also compare the keys")
-    parser.add_argument("--sides", default="stock,ours,ours-buffered")
+    parser.add_argument("--sides", default="stock,ours,ours-buffered,operators")
     parser.add_argument("--out", type=Path, help="all runs as JSON")
     options = parser.parse_args()
     sides = options.sides.split(",")

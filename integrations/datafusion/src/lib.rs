@@ -1,4 +1,4 @@
-//! DataFusion on sakiyomi's I/O: its spill files, and its reads of local files.
+//! DataFusion on sakiyomi's I/O and operators: spill files, reads of local files, sorts and joins that spill.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,9 +16,11 @@
 //! | subject | module |
 //! |---|---|
 //! | spill files of all operators that spill: overlapped, direct, compressed while that pays, within a limit | [`spill`] |
+//! | our external sort and joins in DataFusion's plans, chosen by cost | [`operators`] |
 //! | local files as an object store, whose ranges are read as one batch | [`store`] |
 //! | statements on files by their path, results as a table or a file | [`sql`] |
 
+pub mod operators;
 pub mod spill;
 pub mod sql;
 pub mod store;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use sakiyomi_datafusion::operators::OperatorChoice;
 use sakiyomi_datafusion::spill::SpillOptions;
 use sakiyomi_datafusion::sql::{Format, Session, SqlOptions, print, sentence};
 use sakiyomi_datafusion::store::StoreOptions;
@@ -70,7 +71,10 @@ struct Args {
     /// Change a setting of DataFusion; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
-    /// Use DataFusion's own spill files and reads, to compare them
+    /// Sorts and joins: stock (DataFusion's), sakiyomi (this project's) or auto (those that the cost model prefers)
+    #[arg(long, value_name = "CHOICE", default_value = "auto")]
+    operators: OperatorChoice,
+    /// Use DataFusion's own spill files, reads and operators, to compare them
     #[arg(long)]
     stock: bool,
 }
@@ -163,6 +167,7 @@ fn options(args: &Args) -> Result<SqlOptions, String> {
             ..defaults
         },
         store: StoreOptions { engine: args.method, access, ..StoreOptions::default() },
+        operators: args.operators,
         is_stock: args.stock,
         settings: args.settings.clone(),
     })

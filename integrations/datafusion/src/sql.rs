@@ -16,6 +16,7 @@ use datafusion::dataframe::DataFrame;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -24,11 +25,12 @@ use sakiyomi_os::cpu::user_and_system_of_this_process;
 use sakiyomi_os::process::memory::peak_resident;
 use sakiyomi_probe::calibration::{self, Calibration};
 
+use crate::operators::{OperatorChoice, OperatorOptions, OperatorRule, Operators};
 use crate::spill::{SpillCosts, SpillFactory, SpillOptions, spill_costs};
 use crate::store::{LocalStore, StoreOptions};
 
 pub use errors::sentence;
-pub use figures::Figures;
+pub use figures::{Figures, OperatorFigures};
 pub use output::{Format, Preview, print};
 
 /// Options of a session.
@@ -42,7 +44,9 @@ pub struct SqlOptions {
     pub spill: SpillOptions,
     /// Reads of files.
     pub store: StoreOptions,
-    /// DataFusion's own spill files and reads in place of ours, to compare them.
+    /// Sorts and joins: DataFusion's, ours, or the cheaper ones.
+    pub operators: OperatorChoice,
+    /// DataFusion's own spill files, reads and operators in place of ours, to compare them.
     pub is_stock: bool,
     /// Settings of DataFusion by their names, such as `datafusion.execution.batch_size`.
     pub settings: Vec<(String, String)>,
@@ -121,7 +125,13 @@ impl Session {
             .with_memory_pool(Arc::new(FairSpillPool::new(pool)))
             .with_disk_manager_builder(disk)
             .build_arc()?;
-        let context = SessionContext::new_with_config_rt(config, runtime);
+        let state =
+            SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features();
+        let state = match options.is_stock {
+            true => state,
+            false => state.with_physical_optimizer_rule(rule(options, pool, &calibrations)),
+        };
+        let context = SessionContext::new_with_state(state.build());
         if !options.is_stock {
             LocalStore::register(&context, options.store).map_err(crate::spill::external)?;
         }
@@ -149,11 +159,26 @@ impl Session {
             system,
             peak_bytes: peak_resident().unwrap_or(0),
             operators_spilled_bytes: figures::spilled_bytes(&outcome.plan),
+            operators: figures::operators(&outcome.plan),
             spill: spill.map(|spill| spill.factory.stats()),
             costs: spill.and_then(|spill| spill.costs),
             is_calibrated: !self.calibrations.is_empty(),
         }
     }
+}
+
+/// The rule that chooses sorts and joins, whose memory is that of the pool.
+fn rule(options: &SqlOptions, pool: usize, calibrations: &[Calibration]) -> Arc<OperatorRule> {
+    let operators = OperatorOptions {
+        choice: options.operators,
+        memory: pool,
+        threads: options.threads.max(1),
+        directories: options.spill.directories.clone(),
+        limit_bytes: options.spill.limit_bytes,
+        compression: options.spill.compression,
+        engine: options.spill.engine,
+    };
+    OperatorRule::new(&Operators::calibrated(operators, calibrations, Operators::saved_calibration()))
 }
 
 impl Spilling {

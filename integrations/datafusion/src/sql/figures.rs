@@ -9,6 +9,7 @@ use sakiyomi_io::Access;
 use sakiyomi_model::Bytes;
 use serde_json::{Value, json};
 
+use crate::operators::{ExternalSortExec, Prediction, SpillingJoinExec};
 use crate::spill::{SpillCosts, SpillStats};
 
 /// Figures of a statement and its process.
@@ -26,12 +27,35 @@ pub struct Figures {
     pub peak_bytes: u64,
     /// Bytes that the operators report as spilled.
     pub operators_spilled_bytes: u64,
+    /// Our operators of the plan, the last one first.
+    pub operators: Vec<OperatorFigures>,
     /// Figures of our spill files.
     pub spill: Option<SpillStats>,
     /// Costs of a spilled byte by the calibration of the device.
     pub costs: Option<SpillCosts>,
     /// Whether any calibration was found.
     pub is_calibrated: bool,
+}
+
+/// Figures of one of our operators, and what was predicted.
+#[derive(Clone, Debug)]
+pub struct OperatorFigures {
+    /// Its name in plans.
+    pub name: String,
+    /// By which it was chosen.
+    pub prediction: Prediction,
+    /// Rows of its result.
+    pub rows: u64,
+    /// CPU time of its threads, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Time that its threads waited for spill files, in nanoseconds.
+    pub io_wait_ns: u64,
+    /// Memory that it took from the pool.
+    pub memory_bytes: u64,
+    /// Bytes of rows that it spilled.
+    pub spilled_bytes: u64,
+    /// Bytes of them on disk.
+    pub stored_bytes: u64,
 }
 
 /// Predicted times of the bytes that were spilled.
@@ -97,6 +121,7 @@ impl Figures {
             "system_ns": ns(self.system),
             "peak_resident_bytes": self.peak_bytes,
             "operators_spilled_bytes": self.operators_spilled_bytes,
+            "operators": self.operators.iter().map(OperatorFigures::to_json).collect::<Vec<_>>(),
             "spill": spill,
             "predicted": predicted,
         })
@@ -112,6 +137,9 @@ impl fmt::Display for Figures {
         writeln!(to, "CPU                   {} user, {} system", seconds(self.user), seconds(self.system))?;
         writeln!(to, "peak resident memory  {}", size(self.peak_bytes))?;
         writeln!(to, "spilled by operators  {}", size(self.operators_spilled_bytes))?;
+        for operator in &self.operators {
+            write!(to, "{operator}")?;
+        }
         let Some(spill) = self.spill.as_ref().filter(|spill| spill.written_bytes > 0) else { return Ok(()) };
         for level in &spill.levels {
             let (raw, stored) = (size(level.raw_bytes), size(level.stored_bytes));
@@ -140,6 +168,46 @@ impl fmt::Display for Figures {
     }
 }
 
+impl OperatorFigures {
+    fn to_json(&self) -> Value {
+        let ns = |time: Option<Duration>| time.map(|time| time.as_nanos() as u64);
+        let inputs = self.prediction.inputs.iter().flatten();
+        let inputs = inputs.map(|input| json!({ "rows": input.rows, "bytes": input.bytes }));
+        json!({
+            "name": self.name,
+            "rows": self.rows,
+            "cpu_ns": self.cpu_ns,
+            "io_wait_ns": self.io_wait_ns,
+            "memory_bytes": self.memory_bytes,
+            "spilled_bytes": self.spilled_bytes,
+            "stored_bytes": self.stored_bytes,
+            "predicted": {
+                "elapsed_ns": ns(self.prediction.ours),
+                "stock_elapsed_ns": ns(self.prediction.stock),
+                "is_calibrated": self.prediction.is_calibrated,
+                "inputs": inputs.collect::<Vec<_>>(),
+            },
+        })
+    }
+}
+
+impl fmt::Display for OperatorFigures {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |ns: u64| format!("{:.3} s", ns as f64 / 1e9);
+        let size = |bytes: u64| Bytes(bytes / 1024 * 1024).to_string();
+        let (rows, cpu, waited) = (self.rows, seconds(self.cpu_ns), seconds(self.io_wait_ns));
+        writeln!(to, "{}", self.name)?;
+        writeln!(
+            to,
+            "  measured            {rows} rows, {cpu} of CPU time, {waited} waited for spill files"
+        )?;
+        writeln!(to, "  memory of the pool  {}", size(self.memory_bytes))?;
+        let (spilled, stored) = (size(self.spilled_bytes), size(self.stored_bytes));
+        writeln!(to, "  spilled             {spilled}, {stored} on disk")?;
+        writeln!(to, "  prediction          {}", self.prediction)
+    }
+}
+
 impl SpillStats {
     /// Returns the bytes of all chunks as they are stored.
     #[must_use]
@@ -152,4 +220,26 @@ impl SpillStats {
 pub(super) fn spilled_bytes(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     let own = plan.metrics().and_then(|metrics| metrics.spilled_bytes()).unwrap_or(0) as u64;
     own + plan.children().into_iter().map(spilled_bytes).sum::<u64>()
+}
+
+/// Figures of our operators of a plan.
+pub(super) fn operators(plan: &Arc<dyn ExecutionPlan>) -> Vec<OperatorFigures> {
+    let sort = plan.downcast_ref::<ExternalSortExec>().map(ExternalSortExec::prediction);
+    let join = plan.downcast_ref::<SpillingJoinExec>().map(SpillingJoinExec::prediction);
+    let metrics = plan.metrics().unwrap_or_default();
+    let figure = |name: &str| -> u64 {
+        let named = metrics.iter().filter(|metric| metric.value().name() == name);
+        named.map(|metric| metric.value().as_usize() as u64).sum()
+    };
+    let own = sort.or(join).map(|prediction| OperatorFigures {
+        name: plan.name().to_owned(),
+        prediction: prediction.clone(),
+        rows: figure("output_rows"),
+        cpu_ns: figure("elapsed_compute"),
+        io_wait_ns: figure("io_wait"),
+        memory_bytes: figure("mem_used"),
+        spilled_bytes: figure("spilled_bytes"),
+        stored_bytes: figure("spill_stored_bytes"),
+    });
+    own.into_iter().chain(plan.children().into_iter().flat_map(operators)).collect()
 }

@@ -1,6 +1,7 @@
 //! The crate from outside.
 
 mod operators;
+mod our_operators;
 mod spill;
 mod spill_faults;
 mod spill_manager;

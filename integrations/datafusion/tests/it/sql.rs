@@ -73,6 +73,8 @@ fn a_sort_beyond_the_limit_has_the_rows_of_one_without_and_its_figures_say_what_
         "24MiB",
         "--threads",
         "1",
+        "--operators",
+        "stock",
         "--analyze",
         "--json",
         "-o",
@@ -103,12 +105,56 @@ fn a_sort_beyond_the_limit_has_the_rows_of_one_without_and_its_figures_say_what_
 }
 
 #[test]
+fn our_operators_have_the_rows_of_datafusion_and_their_figures_stand_beside_the_prediction() {
+    let scratch = Scratch::new("sql_operators");
+    printed(&scratch, &["-o", "table.parquet", TABLE]);
+    let statement = "select a.id, b.text from 'table.parquet' a join 'table.parquet' b on a.key = b.id order by b.text, a.id";
+    printed(&scratch, &["--stock", "--memory", "1GiB", "-o", "stock.csv", statement]);
+    for choice in ["stock", "sakiyomi", "auto"] {
+        let arguments = ["--operators", choice, "--memory", "96MiB", "--threads", "2", "-o", "found.csv"];
+        let text = printed(&scratch, &[&arguments[..], &["--analyze", "--json", statement]].concat());
+        let read = |name: &str| std::fs::read(scratch.path(name)).unwrap();
+        assert!(read("found.csv") == read("stock.csv"), "operators: {choice}");
+        let figures: Value = serde_json::from_str(&text).unwrap();
+        let operators = figures["operators"].as_array().unwrap();
+        assert!(operators.is_empty() == (choice == "stock"), "{choice}: {figures:#}");
+        for operator in operators {
+            let number = |pointer: &str| operator.pointer(pointer).unwrap().as_u64().unwrap();
+            assert_eq!(number("/rows"), figures["rows"].as_u64().unwrap());
+            assert!(number("/cpu_ns") > 0 && number("/memory_bytes") >= 4 << 20, "{operator:#}");
+            assert!(number("/predicted/elapsed_ns") > 0, "{operator:#}");
+            assert_eq!(operator["predicted"]["is_calibrated"], false);
+        }
+    }
+    let sorted = "select * from 'table.parquet' order by text, id";
+    let arguments = ["--operators", "sakiyomi", "--memory", "24MiB", "--threads", "1"];
+    let text = printed(&scratch, &[&arguments[..], &["--analyze", sorted]].concat());
+    assert!(text.contains("ExternalSortExec: expr=[text@2") && text.contains("spilled_bytes="), "{text}");
+    assert!(text.contains("prediction") && text.contains("of DataFusion's operator"), "{text}");
+    let explained = format!("explain verbose {sorted} limit 3");
+    let text = printed(&scratch, &["--rows", "1000", &explained]);
+    assert!(text.contains("sakiyomi_operators") && text.contains("stock because it is faster"), "{text}");
+}
+
+#[test]
 fn errors_are_one_sentence_and_leave_no_file() {
     let scratch = Scratch::new("sql_errors");
     printed(&scratch, &["-o", "table.parquet", TABLE]);
     scratch.file("broken.parquet", "these bytes are no Parquet file at all");
     let sort = "select * from 'table.parquet' order by text, id";
-    let small = ["--memory", "24MiB", "--threads", "1", "--spill-limit", "1MiB", "-o", "out.parquet", sort];
+    let small = [
+        "--operators",
+        "stock",
+        "--memory",
+        "24MiB",
+        "--threads",
+        "1",
+        "--spill-limit",
+        "1MiB",
+        "-o",
+        "out.parquet",
+        sort,
+    ];
     for (arguments, expected) in [
         (&["select * from 'absent.parquet'"][..], "absent.parquet: there is no such table or readable file"),
         (&["selec 1"], "the statement is not SQL"),
@@ -126,6 +172,8 @@ fn errors_are_one_sentence_and_leave_no_file() {
         assert!(error.contains(expected) && error.starts_with("error: "), "{arguments:?}: {error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
+    let error = refused(&scratch, &["--operators", "fast", "select 1"]);
+    assert!(error.contains("give stock, sakiyomi or auto"), "{error}");
     assert_eq!(scratch.entries(), 2, "the two tables");
 }
 
@@ -190,7 +238,17 @@ fn a_calibration_chooses_the_access_and_predicts_the_cost_of_what_is_spilled() {
     std::fs::write(directory.join(calibration.file_name()), calibration.to_json()).unwrap();
     printed(&scratch, &["-o", "table.parquet", TABLE]);
     let sorted = "select * from 'table.parquet' order by text, id";
-    let arguments = ["--memory", "24MiB", "--threads", "1", "--spill-compression", "none", "--analyze"];
+    let arguments = [
+        "--operators",
+        "stock",
+        "--memory",
+        "24MiB",
+        "--threads",
+        "1",
+        "--spill-compression",
+        "none",
+        "--analyze",
+    ];
     let text = printed(&scratch, &[&arguments[..], &["--json", sorted]].concat());
     let figures: Value = serde_json::from_str(&text).unwrap();
     let number = |pointer: &str| figures.pointer(pointer).unwrap().as_u64().unwrap();

@@ -1,0 +1,70 @@
+//! The memory of an operator: taken from DataFusion's pool before its first row, so that the limit of the pool holds for both.
+
+use std::sync::Arc;
+
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
+use sakiyomi_model::Bytes;
+
+/// Smallest memory of a sort with one thread: chunks, writes in flight, and the order of some rows.
+pub(super) const SORT_MIN_BYTES: usize = 4 << 20;
+/// Smallest memory of a join: a sort of each side, and a run of rows with equal keys.
+pub(super) const JOIN_MIN_BYTES: usize = 8 << 20;
+/// Memory of each further thread.
+const MEMORY_PER_THREAD_BYTES: usize = 2 << 20;
+/// Memory that suffices for rows of a known size: the rows in packed form, their order, and batches on their way.
+const MEMORY_PER_BYTE: usize = 4;
+/// Memory for rows of a known size at least: estimates are not exact.
+const KNOWN_MIN_BYTES: usize = 32 << 20;
+/// One in this many parts of the memory that the pool offers is left to others.
+const LEFT_PARTS: usize = 8;
+/// Name of the pool that divides its memory among operators by itself.
+const FAIR_POOL: &str = "fair";
+
+/// Threads for which some memory suffices, of at most `threads`.
+pub(super) fn threads(bytes: usize, threads: usize) -> usize {
+    let further = bytes.saturating_sub(SORT_MIN_BYTES) / MEMORY_PER_THREAD_BYTES;
+    threads.min(1 + further)
+}
+
+/// Takes as much memory as the rows need (`expected` bytes, if known) and the pool grants, `min` at least, and returns how much
+/// it was. A pool without a limit grants `unlimited`.
+///
+/// # Errors
+/// If the pool does not grant the minimum.
+pub(super) fn take(
+    pool: &Arc<dyn MemoryPool>,
+    reservation: &MemoryReservation,
+    expected: Option<u64>,
+    (unlimited, min): (usize, usize),
+) -> Result<usize> {
+    let most = match pool.memory_limit() {
+        // Each operator has the share that this pool allows it.
+        MemoryLimit::Finite(limit) if pool.name() == FAIR_POOL => limit,
+        // The first of several must leave some to the others.
+        MemoryLimit::Finite(limit) => limit.saturating_sub(pool.reserved()) / 2,
+        _ => unlimited,
+    };
+    let needed = expected.map_or(most, |bytes| {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        bytes.saturating_mul(MEMORY_PER_BYTE).max(KNOWN_MIN_BYTES)
+    });
+    let mut bytes = needed.min(most).max(min);
+    loop {
+        if reservation.try_grow(bytes).is_ok() {
+            // Operators that cannot spill, such as small aggregations, have what is left.
+            let kept = (bytes / LEFT_PARTS * (LEFT_PARTS - 1)).max(min);
+            reservation.shrink(bytes - kept);
+            return Ok(kept);
+        }
+        if bytes == min {
+            break;
+        }
+        bytes = (bytes / LEFT_PARTS * (LEFT_PARTS - 1)).max(min);
+    }
+    let name = reservation.consumer().name();
+    let (needed, reserved) = (Bytes(min as u64), Bytes(pool.reserved() as u64 / 1024 * 1024));
+    Err(DataFusionError::ResourcesExhausted(format!(
+        "{name} needs at least {needed} of memory and the pool does not grant it, with {reserved} reserved"
+    )))
+}
