@@ -57,7 +57,7 @@ impl Task {
 }
 
 /// The name of a point's task. Seeds have a fixed width, so that keys are in their order.
-fn key(point: &str, seed: u32) -> String {
+pub(crate) fn key(point: &str, seed: u32) -> String {
     format!("{point}{SEED_MARK}{seed:04}")
 }
 
