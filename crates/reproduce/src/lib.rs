@@ -3,7 +3,7 @@
 //! | paper | experiment |
 //! |---|---|
 //! | `waseda2006` | Fukayama et al.: `gzip` with a prefetching thread, on two computers |
-//! | `waseda2013` | Ueda: the CPU time of file I/O; it needs storage of 5 GB/s and has no experiment in virtual time |
+//! | `waseda2013` | Ueda: the CPU time of file I/O, and a stream on cores whose rate changes |
 //! | `kochi2023` | Tani: I/O times kept constant on three computers |
 //! | `cerium2014` | Kohagura and Kono: counting words with blocked reads |
 //! | `hitachi2013` | Hosogi et al.: a drive's cache with a short and a long read-ahead |
@@ -32,6 +32,7 @@ mod live;
 mod metrics;
 mod paper;
 mod published;
+mod stream;
 mod task;
 mod waseda2006;
 mod waseda2013;
@@ -39,7 +40,9 @@ mod workload;
 
 pub use curve::{Curve, Figure};
 pub use estimate::{Estimate, Results};
-pub use live::{LiveCount, LiveDirectRead, LiveExperiment, LiveProgram, LiveReaders, LiveReplay, LiveTask};
+pub use live::{
+    LiveCount, LiveDirectRead, LiveExperiment, LiveProgram, LiveReaders, LiveReplay, LiveTables, LiveTask,
+};
 pub use metrics::{Metrics, TaskError};
 pub use paper::{Effort, Paper};
 pub use published::{Published, Relation, published};
@@ -53,7 +56,7 @@ use std::collections::BTreeMap;
 pub fn tasks(paper: Paper, effort: Effort) -> Vec<Task> {
     match paper {
         Paper::Waseda2006 => waseda2006::tasks(effort),
-        Paper::Waseda2013 => Vec::new(),
+        Paper::Waseda2013 => waseda2013::tasks(effort),
         Paper::Kochi2023 => kochi2023::tasks(effort),
         Paper::Cerium2014 => cerium2014::tasks(),
         Paper::Hitachi2013 => hitachi2013::tasks(effort),
@@ -90,7 +93,7 @@ pub fn live_estimates(paper: Paper, results: &Results) -> BTreeMap<String, Estim
 pub fn estimates(paper: Paper, results: &Results) -> BTreeMap<String, Estimate> {
     match paper {
         Paper::Waseda2006 => waseda2006::estimates(results),
-        Paper::Waseda2013 => BTreeMap::new(),
+        Paper::Waseda2013 => waseda2013::estimates(results),
         Paper::Kochi2023 => kochi2023::estimates(results),
         Paper::Cerium2014 => cerium2014::estimates(results),
         Paper::Hitachi2013 => hitachi2013::estimates(results),

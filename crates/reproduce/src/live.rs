@@ -34,6 +34,11 @@ pub enum LiveExperiment {
     Replay(LiveReplay),
     /// Sequential direct reads of the storage by one thread. Metrics: `megabytes_per_s`, `kernel_percent` of a core.
     DirectRead(LiveDirectRead),
+    /// TPC-H query 1 by several I/O methods. Metrics: `read_s`, `aio_s`, `pread2_s`, `pread4_s`, `pread8_s`.
+    Query1(LiveTables),
+    /// A sort-merge join that spills. Metrics: `read_mb_per_s`, `write_mb_per_s` of the runs, `merge_mb_per_s` of reading
+    /// them again.
+    Join(LiveTables),
 }
 
 /// A program that reads a file and computes meanwhile.
@@ -111,6 +116,21 @@ pub struct LiveDirectRead {
     pub run_ms: u64,
     /// Number of runs.
     pub runs: u64,
+}
+
+/// Tables of TPC-H.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveTables {
+    /// Scale factor.
+    pub scale: f64,
+    /// Seed of the order of rows.
+    pub seed: u64,
+    /// Number of runs with each method.
+    pub runs: u64,
+    /// Size of a read.
+    pub block_bytes: usize,
+    /// Memory of the join.
+    pub memory_bytes: usize,
 }
 
 impl LiveTask {

@@ -50,7 +50,7 @@ pub(crate) fn tasks(effort: Effort) -> Vec<Task> {
 }
 
 /// Size of the file of a live run of `--quick`.
-const LIVE_BYTES_QUICK: u64 = 64 << 20;
+const LIVE_BYTES_QUICK: u64 = 64_000_000;
 /// Size of the file of a live run of `--full`: the smallest one of the paper.
 const LIVE_BYTES_FULL: u64 = 610_000_000;
 /// Live runs with each limit.
@@ -73,7 +73,7 @@ pub(crate) fn live_tasks(effort: Effort) -> Vec<LiveTask> {
         };
         let limit: Option<Bytes> = LIMIT.parse().ok();
         let what = format!(
-            "a program that reads {} MB and computes as fast as gzip did on {}, on its emulated drive, without prefetching and with a limit of {LIMIT}",
+            "a program that reads {} MB and computes as fast as gzip did on {}, on its emulated drive, without prefetching and with a limit of 16 MiB",
             bytes / 1_000_000,
             machine(name)
         );

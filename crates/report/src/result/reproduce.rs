@@ -155,7 +155,7 @@ impl ReproducedFigure {
 }
 
 impl Present for ReproduceResult {
-    const SCHEMA: &'static str = "sakiyomi.reproduce/2";
+    const SCHEMA: &'static str = "sakiyomi.reproduce/1";
 
     fn title(&self) -> String {
         "Published figures, and their reproduction in virtual time and live".to_owned()
@@ -195,8 +195,21 @@ fn verdict(paper: &ReproducedPaper) -> Finding {
             100.0 * AGREEMENT_RATIO_MAX
         )
     };
-    let sentences = std::iter::once(sentence).chain(furthest(paper)).collect();
+    let sentences =
+        [Some(sentence), calibrated_or_live(paper), furthest(paper)].into_iter().flatten().collect();
     Finding { about: paper.title.clone(), sentences, is_alarm: false }
+}
+
+/// Returns a sentence about how many figures are calibrated, and how many were measured live.
+fn calibrated_or_live(paper: &ReproducedPaper) -> Option<String> {
+    let many = |is: fn(&ReproducedFigure) -> bool| paper.figures.iter().filter(|figure| is(figure)).count();
+    let calibrated = many(|figure| figure.is_calibrated && figure.simulated.is_some());
+    let live = many(|figure| figure.live.is_some());
+    let calibrated = (calibrated > 0).then(|| format!("{} are calibrated", count(calibrated as u64)));
+    let live = (live > 0).then(|| format!("{} were measured live", count(live as u64)));
+    let both: Vec<String> = [calibrated, live].into_iter().flatten().collect();
+    (!both.is_empty())
+        .then(|| format!("Of all {}, {}.", count(paper.figures.len() as u64), both.join(" and ")))
 }
 
 /// Returns a sentence about the figure with the greatest deviation among those that do not agree.

@@ -7,10 +7,13 @@ mod prefetch;
 mod readers;
 mod replay;
 mod scratch;
+mod tables;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::Result;
+use sakiyomi_os::cpu;
 use sakiyomi_reproduce::{LiveExperiment, LiveTask, Metrics, Paper, Results};
 
 use super::store::Store;
@@ -69,6 +72,8 @@ fn measure(experiment: &LiveExperiment, scratch: &Scratch) -> Result<Metrics> {
         LiveExperiment::Count(count) => count::measure(count, scratch),
         LiveExperiment::Readers(readers) => readers::measure(readers, scratch),
         LiveExperiment::Replay(replay) => replay::measure(replay, scratch),
+        LiveExperiment::Query1(tables) => tables::query1(*tables, scratch),
+        LiveExperiment::Join(tables) => tables::join(*tables, scratch),
         LiveExperiment::DirectRead(read) => direct_read::measure(*read, scratch),
     }
 }
@@ -76,4 +81,11 @@ fn measure(experiment: &LiveExperiment, scratch: &Scratch) -> Result<Metrics> {
 /// Metrics by their names.
 fn metrics<const N: usize>(named: [(&str, f64); N]) -> Metrics {
     named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Computes until this thread has used this CPU time.
+fn compute_until(end: Duration) {
+    while cpu::of_this_thread() < end {
+        std::hint::spin_loop();
+    }
 }

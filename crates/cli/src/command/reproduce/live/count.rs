@@ -68,10 +68,7 @@ fn run(path: &Path, count: &LiveCount) -> Result<Duration> {
         let begun = cpu::of_this_thread();
         let counted = counter.count(part);
         if let Some(rate) = count.compute_bytes_per_s {
-            let end = begun + Duration::from_secs_f64(part.len() as f64 / rate);
-            while cpu::of_this_thread() < end {
-                std::hint::spin_loop();
-            }
+            super::compute_until(begun + Duration::from_secs_f64(part.len() as f64 / rate));
         }
         counted
     };

@@ -42,14 +42,7 @@ fn run(path: &Path, program: &LiveProgram) -> Result<Duration> {
         if bytes == 0 {
             return Ok(begun.elapsed());
         }
-        compute(Duration::from_secs_f64(bytes as f64 / program.compute_bytes_per_s));
-    }
-}
-
-/// Computes until this thread has used so much CPU time.
-pub(super) fn compute(time: Duration) {
-    let end = cpu::of_this_thread() + time;
-    while cpu::of_this_thread() < end {
-        std::hint::spin_loop();
+        let time = Duration::from_secs_f64(bytes as f64 / program.compute_bytes_per_s);
+        super::compute_until(cpu::of_this_thread() + time);
     }
 }
