@@ -6,9 +6,10 @@ use sakiyomi_model::Nanos;
 use sakiyomi_trace::generate::pc::PcParams;
 
 use crate::estimate::{Estimate, Results};
+use crate::live::{LiveExperiment, LiveReplay, LiveTask, live_point};
 use crate::paper::{Effort, Paper};
 use crate::task::{Task, point};
-use crate::workload::Workload;
+use crate::workload::{Workload, drive};
 
 /// The two settings of the experiment: name, and the size of the read-ahead.
 const READ_AHEADS: [(&str, &str); 2] = [("short", "64KiB"), ("long", "384KiB")];
@@ -27,22 +28,52 @@ const SEEDS_QUICK: u64 = 5;
 /// Repetitions of `--full`; the paper does not state its own.
 const SEEDS_FULL: u64 = 50;
 
-pub(crate) fn tasks(effort: Effort) -> Vec<Task> {
-    let seeds = if effort == Effort::Full { SEEDS_FULL } else { SEEDS_QUICK };
-    let params = PcParams {
-        duration: THINK_TOTAL,
+/// Commands of a live run of `--quick`: some seconds.
+const LIVE_COMMANDS_QUICK: u64 = 600;
+
+/// The benchmark with fewer commands, and less computing time in proportion.
+fn params(commands: u64) -> PcParams {
+    let part = commands as f64 / PcParams::default().commands as f64;
+    PcParams {
+        commands,
+        duration: Nanos::from_secs_f64(THINK_TOTAL.as_secs_f64() * part),
         command_gap: THINK_IN_BURST,
         sequential: SEQUENTIAL_RATIO,
         skip: SKIP_RATIO,
         ..PcParams::default()
-    };
-    let part = MISS_RUN_COMMANDS as f64 / params.commands as f64;
-    let shorter = PcParams {
-        commands: MISS_RUN_COMMANDS,
-        duration: Nanos::from_secs_f64(params.duration.as_secs_f64() * part),
-        ..params.clone()
-    };
-    let runs = [("run", params), ("misses", shorter)];
+    }
+}
+
+/// The benchmark on a mounted drive, with each read-ahead.
+pub(crate) fn live_tasks(effort: Effort) -> Vec<LiveTask> {
+    let all = PcParams::default().commands;
+    let commands = if effort == Effort::Full { all } else { LIVE_COMMANDS_QUICK };
+    let tasks = READ_AHEADS.map(|(name, read_ahead)| {
+        let drive = drive(read_ahead).unwrap_or_else(|error| panic!("{read_ahead}: {error}"));
+        let replay = LiveReplay { drive, params: params(commands), seed: 1 };
+        let what = format!(
+            "{commands} of the benchmark's commands, in real time on a mount of the emulated drive, with its pauses"
+        );
+        let point = live_point(Paper::Hitachi2013, "run", [name]);
+        LiveTask::new(&point, 1, what, LiveExperiment::Replay(replay))
+    });
+    tasks.to_vec()
+}
+
+pub(crate) fn live_estimates(results: &Results) -> BTreeMap<String, Estimate> {
+    let figures = READ_AHEADS.iter().flat_map(|(name, _)| {
+        [("hit", "hit_percent"), ("mean", "response_mean_ms")].map(|figure| (*name, figure))
+    });
+    let estimates = figures.filter_map(|(name, (id, metric))| {
+        let point = live_point(Paper::Hitachi2013, "run", [name]);
+        Some((format!("{name}.{id}"), results.estimate(&point, metric)?))
+    });
+    estimates.collect()
+}
+
+pub(crate) fn tasks(effort: Effort) -> Vec<Task> {
+    let seeds = if effort == Effort::Full { SEEDS_FULL } else { SEEDS_QUICK };
+    let runs = [("run", params(PcParams::default().commands)), ("misses", params(MISS_RUN_COMMANDS))];
     let all = runs.iter().flat_map(|(run, params)| READ_AHEADS.map(|setting| (*run, params, setting)));
     let tasks = all.flat_map(|(run, params, (name, read_ahead))| {
         let point = point(Paper::Hitachi2013, run, [name]);

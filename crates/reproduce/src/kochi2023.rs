@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::curve::{Curve, Figure};
 use crate::estimate::{Estimate, Results};
 use crate::experiment::{combinations, scenario};
+use crate::live::{LiveExperiment, LiveReaders, LiveTask, drive, live_point};
 use crate::paper::{Effort, Paper};
 use crate::published::Published;
 use crate::task::{Task, point};
@@ -50,6 +51,46 @@ pub(crate) fn tasks(effort: Effort) -> Vec<Task> {
         &[("case.pattern", &PATTERNS), ("case.policy", &["thesis"]), ("regulate.release", &["off", "5s"])],
     );
     [accuracy, allowance, release].concat()
+}
+
+/// Points of live runs: computer and requested performance.
+const LIVE_POINTS: [(&str, &str); 2] = [("PC2", "20"), ("PC3", "10")];
+/// How long live readers read in `--quick`, in seconds: some hundred I/Os.
+const LIVE_DURATION_QUICK_S: u32 = 10;
+/// How long they read in `--full`, in seconds.
+const LIVE_DURATION_FULL_S: u32 = 120;
+
+/// One reader with a rate beside nine without, on a regulated mount of the drive.
+pub(crate) fn live_tasks(effort: Effort) -> Vec<LiveTask> {
+    let duration_s = if effort == Effort::Full { LIVE_DURATION_FULL_S } else { LIVE_DURATION_QUICK_S };
+    let scenario = scenario(include_str!("../../../scenarios/kochi2023-accuracy.toml"), "accuracy");
+    let tasks = LIVE_POINTS.map(|(computer, rate)| {
+        let mut scenario = scenario.clone();
+        scenario.set("case.computer", computer).unwrap_or_else(|error| panic!("{computer}: {error}"));
+        let [target, others] = &scenario.process[..] else { panic!("a target, and others") };
+        let readers = LiveReaders {
+            drive: drive(&scenario),
+            file_bytes: target.size.0,
+            read_bytes: target.call.0,
+            percent: rate.parse().unwrap_or_default(),
+            rivals: others.count,
+            duration_s,
+        };
+        let what = format!(
+            "ten processes that read at random for {duration_s} s on a regulated mount of the emulated drive of {computer}, one of them with {rate} %, by deadline admission, the default here"
+        );
+        let point = live_point(Paper::Kochi2023, "accuracy", [computer, rate]);
+        LiveTask::new(&point, 0, what, LiveExperiment::Readers(readers))
+    });
+    tasks.to_vec()
+}
+
+pub(crate) fn live_estimates(results: &Results) -> BTreeMap<String, Estimate> {
+    let accuracies = LIVE_POINTS.iter().filter_map(|(computer, rate)| {
+        let point = live_point(Paper::Kochi2023, "accuracy", [*computer, *rate]);
+        Some((format!("corrected.{computer}.{rate}"), results.estimate(&point, "accuracy")?))
+    });
+    accuracies.collect()
 }
 
 pub(crate) fn estimates(results: &Results) -> BTreeMap<String, Estimate> {

@@ -3,7 +3,7 @@
 //! | paper | experiment |
 //! |---|---|
 //! | `waseda2006` | Fukayama et al.: `gzip` with a prefetching thread, on two computers |
-//! | `waseda2013` | Ueda: the CPU time of file I/O; it needs storage of 5 GB/s and has no experiment in virtual time |
+//! | `waseda2013` | Ueda: the CPU time of file I/O, and a stream on cores whose rate changes |
 //! | `kochi2023` | Tani: I/O times kept constant on three computers |
 //! | `cerium2014` | Kohagura and Kono: counting words with blocked reads |
 //! | `hitachi2013` | Hosogi et al.: a drive's cache with a short and a long read-ahead |
@@ -17,6 +17,9 @@
 //! published.toml ──► published ───────────────────────────────────────────────────┴─► figures side by side
 //! ```
 //!
+//! [`live_tasks`] are experiments that the caller runs with real files, threads and clocks, and [`live_estimates`] the
+//! figures that follow from them.
+//!
 //! The crate is pure: it reads no clock and no file, and starts no thread.
 
 mod cerium2014;
@@ -25,18 +28,25 @@ mod estimate;
 mod experiment;
 mod hitachi2013;
 mod kochi2023;
+mod live;
 mod metrics;
 mod paper;
 mod published;
+mod stream;
 mod task;
 mod waseda2006;
+mod waseda2013;
 mod workload;
 
 pub use curve::{Curve, Figure};
 pub use estimate::{Estimate, Results};
+pub use live::{
+    LiveCount, LiveDirectRead, LiveExperiment, LiveProgram, LiveReaders, LiveReplay, LiveTables, LiveTask,
+};
 pub use metrics::{Metrics, TaskError};
 pub use paper::{Effort, Paper};
 pub use published::{Published, Relation, published};
+pub use sakiyomi_scenario::spec::ReadMethod;
 pub use task::Task;
 
 use std::collections::BTreeMap;
@@ -46,20 +56,44 @@ use std::collections::BTreeMap;
 pub fn tasks(paper: Paper, effort: Effort) -> Vec<Task> {
     match paper {
         Paper::Waseda2006 => waseda2006::tasks(effort),
-        Paper::Waseda2013 => Vec::new(),
+        Paper::Waseda2013 => waseda2013::tasks(effort),
         Paper::Kochi2023 => kochi2023::tasks(effort),
         Paper::Cerium2014 => cerium2014::tasks(),
         Paper::Hitachi2013 => hitachi2013::tasks(effort),
     }
 }
 
-/// Returns the figures of `paper` that follow from `results`, by the identifiers of [`Published::id`]. Figures whose
-/// tasks have no results are left out.
+/// Returns the experiments of `paper` that are to be run live.
+#[must_use]
+pub fn live_tasks(paper: Paper, effort: Effort) -> Vec<LiveTask> {
+    match paper {
+        Paper::Waseda2006 => waseda2006::live_tasks(effort),
+        Paper::Waseda2013 => waseda2013::live_tasks(effort),
+        Paper::Kochi2023 => kochi2023::live_tasks(effort),
+        Paper::Cerium2014 => cerium2014::live_tasks(effort),
+        Paper::Hitachi2013 => hitachi2013::live_tasks(effort),
+    }
+}
+
+/// Returns the figures of `paper` that follow from the results of its live tasks, as [`estimates`] does for simulations.
+#[must_use]
+pub fn live_estimates(paper: Paper, results: &Results) -> BTreeMap<String, Estimate> {
+    match paper {
+        Paper::Waseda2006 => waseda2006::live_estimates(results),
+        Paper::Waseda2013 => waseda2013::live_estimates(results),
+        Paper::Kochi2023 => kochi2023::live_estimates(results),
+        Paper::Cerium2014 => cerium2014::live_estimates(results),
+        Paper::Hitachi2013 => hitachi2013::live_estimates(results),
+    }
+}
+
+/// Returns the figures of `paper` that follow from `results`, by the identifiers of [`Published::id`]. Figures whose tasks have
+/// no results are left out.
 #[must_use]
 pub fn estimates(paper: Paper, results: &Results) -> BTreeMap<String, Estimate> {
     match paper {
         Paper::Waseda2006 => waseda2006::estimates(results),
-        Paper::Waseda2013 => BTreeMap::new(),
+        Paper::Waseda2013 => waseda2013::estimates(results),
         Paper::Kochi2023 => kochi2023::estimates(results),
         Paper::Cerium2014 => cerium2014::estimates(results),
         Paper::Hitachi2013 => hitachi2013::estimates(results),

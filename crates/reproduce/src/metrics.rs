@@ -19,4 +19,13 @@ pub enum TaskError {
     /// The workload cannot be generated, or does not fit the drive.
     #[error(transparent)]
     Trace(#[from] sakiyomi_trace::TraceError),
+    /// The stream cannot be simulated.
+    #[error(transparent)]
+    Stream(#[from] sakiyomi_scenario::stream::StreamError),
+    /// The stream cannot be placed.
+    #[error(transparent)]
+    Placement(#[from] sakiyomi_placement::Error),
+    /// No placement holds the stream's rate.
+    #[error(transparent)]
+    Shortfall(#[from] sakiyomi_placement::Shortfall),
 }

@@ -53,7 +53,6 @@ impl Paper {
     #[must_use]
     pub fn why_not_virtual(self) -> &'static str {
         match self {
-            Paper::Waseda2013 => "the CPU time of system calls is not simulated",
             Paper::Hitachi2013 => "it is the speed of the simulator itself",
             _ => "no experiment gives it",
         }

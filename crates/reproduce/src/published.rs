@@ -26,7 +26,10 @@ pub struct Published {
     /// How a reproduced figure should relate to it.
     #[serde(default)]
     pub relation: Relation,
-    /// Where a reproduction is calibrated to the figure, or which assumption it depends on.
+    /// Whether a parameter of the reproduction was chosen so that it has this figure.
+    #[serde(default, rename = "calibrated")]
+    pub is_calibrated: bool,
+    /// Which parameter is calibrated to the figure, which assumption it depends on, or why it differs.
     #[serde(default)]
     pub note: Option<String>,
 }

@@ -5,6 +5,7 @@ use sakiyomi_scenario::{Outcome, Scenario, run};
 
 use crate::metrics::{Metrics, TaskError};
 use crate::paper::Paper;
+use crate::stream;
 use crate::workload::Workload;
 
 /// Between a point's name and the seed, in a key.
@@ -21,6 +22,7 @@ pub struct Task {
 enum Work {
     Scenario(Box<Scenario>, u32),
     Cache(Workload),
+    Stream(u64),
 }
 
 impl Task {
@@ -32,6 +34,11 @@ impl Task {
     /// Returns a workload on a drive with a cache.
     pub(crate) fn cache(point: &str, workload: Workload) -> Task {
         Task { key: key(point, workload.seed as u32), work: Work::Cache(workload) }
+    }
+
+    /// A stream whose rate changes.
+    pub(crate) fn stream(point: &str, seed: u32) -> Task {
+        Task { key: key(point, seed), work: Work::Stream(u64::from(seed)) }
     }
 
     /// Its name, unique among the tasks of all papers: paper, experiment, values, and the seed.
@@ -52,12 +59,13 @@ impl Task {
                 Ok(metrics(&run(scenario, spec.as_ref(), *repetition)?))
             }
             Work::Cache(workload) => workload.run(),
+            Work::Stream(seed) => stream::run(*seed),
         }
     }
 }
 
 /// Returns the name of a point's task. Seeds have a fixed width, so that keys are in their order.
-fn key(point: &str, seed: u32) -> String {
+pub(crate) fn key(point: &str, seed: u32) -> String {
     format!("{point}{SEED_MARK}{seed:04}")
 }
 
@@ -73,6 +81,12 @@ pub(crate) fn point<'a>(paper: Paper, experiment: &str, values: impl IntoIterato
 
 fn metrics(outcome: &Outcome) -> Metrics {
     let mut metrics = Metrics::from([("elapsed_s".to_owned(), outcome.elapsed.as_secs_f64())]);
+    if let Some(process) = outcome.processes.first() {
+        let elapsed_s = process.elapsed.as_secs_f64();
+        let megabytes = process.read_bytes as f64 / 1e6;
+        metrics.insert("megabytes_per_s".to_owned(), megabytes / elapsed_s);
+        metrics.insert("cpu_percent".to_owned(), 100.0 * process.ran.as_secs_f64() / elapsed_s);
+    }
     let Some(regulation) = &outcome.regulation else { return metrics };
     let figures = [
         ("ios_per_s", Some(regulation.iops)),

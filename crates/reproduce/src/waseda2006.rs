@@ -7,6 +7,7 @@ use sakiyomi_model::Bytes;
 use crate::curve::{Curve, Figure};
 use crate::estimate::{Estimate, Results};
 use crate::experiment::{combinations, scenario};
+use crate::live::{LiveExperiment, LiveProgram, LiveTask, drive, live_point};
 use crate::paper::{Effort, Paper};
 use crate::published::Published;
 use crate::task::{Task, point};
@@ -46,6 +47,58 @@ pub(crate) fn tasks(effort: Effort) -> Vec<Task> {
         combinations(Paper::Waseda2006, name, &scenario(text, name), &varied, 1)
     });
     tasks.collect()
+}
+
+/// Size of the file of a live run of `--quick`.
+const LIVE_BYTES_QUICK: u64 = 64_000_000;
+/// Size of the file of a live run of `--full`: the smallest one of the paper.
+const LIVE_BYTES_FULL: u64 = 610_000_000;
+/// Live runs with each limit.
+const LIVE_RUNS: u32 = 3;
+
+/// A program that computes as fast as `gzip` did, with and without prefetching. Runs of both take turns.
+pub(crate) fn live_tasks(effort: Effort) -> Vec<LiveTask> {
+    let bytes = if effort == Effort::Full { LIVE_BYTES_FULL } else { LIVE_BYTES_QUICK };
+    let tasks = COMPUTERS.iter().flat_map(|(name, text, _)| {
+        let scenario = scenario(text, name);
+        let drive = drive(&scenario);
+        let process = scenario.process.into_iter().next().expect("an experiment has a program");
+        let program = LiveProgram {
+            bytes,
+            call_bytes: process.call.0,
+            compute_bytes_per_s: process.compute.map_or(f64::INFINITY, |rate| rate.0 as f64),
+            limit: None,
+            drive,
+            place: process.place.unwrap_or_default(),
+        };
+        let limit: Option<Bytes> = LIMIT.parse().ok();
+        let what = format!(
+            "a program that reads {} MB and computes as fast as gzip did on {}, on its emulated drive, without prefetching and with a limit of 16 MiB",
+            bytes / 1_000_000,
+            machine(name)
+        );
+        let runs = (0..LIVE_RUNS).flat_map(move |run| {
+            [(WITHOUT, None), (LIMIT, limit)].map(|(value, limit)| {
+                let limit = limit.map(|limit| limit.0);
+                let experiment = LiveExperiment::Prefetch(LiveProgram { limit, ..program.clone() });
+                LiveTask::new(&live_point(Paper::Waseda2006, name, [value]), run, what.clone(), experiment)
+            })
+        });
+        runs.collect::<Vec<_>>()
+    });
+    tasks.collect()
+}
+
+/// The gain of each live run over the one without prefetching before it.
+pub(crate) fn live_estimates(results: &Results) -> BTreeMap<String, Estimate> {
+    let gains = COMPUTERS.iter().filter_map(|(computer, ..)| {
+        let [without, with] = [WITHOUT, LIMIT].map(|limit| live_point(Paper::Waseda2006, computer, [limit]));
+        let gain = results.combined([(&without, "elapsed_s"), (&with, "elapsed_s")], |[without, with]| {
+            100.0 * (without / with - 1.0)
+        });
+        Some((format!("{computer}.mean.speedup"), gain?))
+    });
+    gains.collect()
 }
 
 pub(crate) fn estimates(results: &Results) -> BTreeMap<String, Estimate> {

@@ -3,7 +3,7 @@
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::observe::{Chunking, Latency, Observation, Summary};
 use sakiyomi_drive::replay::{Arrival, Pace, Replay};
-use sakiyomi_drive::spec::builtin;
+use sakiyomi_drive::spec::{DriveSpec, SpecError, builtin};
 use sakiyomi_model::{Class, Device, Nanos, ReadClass};
 use sakiyomi_trace::generate::pc::PcParams;
 use sakiyomi_trace::{Fit, TraceError};
@@ -29,11 +29,7 @@ pub(crate) struct Workload {
 
 impl Workload {
     pub(crate) fn run(&self) -> Result<Metrics, TaskError> {
-        let mut spec = builtin(DRIVE)?.spec();
-        for key in ["cache.read_ahead.min", "cache.read_ahead.max"] {
-            spec.set(key, self.read_ahead)?;
-        }
-        let mut drive = Drive::new(&spec)?;
+        let mut drive = Drive::new(&drive(self.read_ahead)?)?;
         let fit = Fit { sector: drive.sector(), capacity: drive.capacity(), wrap: false };
         let mut records = self.params.records(self.seed)?.peekable();
         // The benchmark waits for each command before it thinks about the next one.
@@ -57,6 +53,15 @@ impl Workload {
         let host = replay.run::<TraceError>(&mut drive, arrivals, &mut observation)?;
         Ok(metrics(&observation.finish(&drive, host.end)))
     }
+}
+
+/// The drive with a read-ahead of this size.
+pub(crate) fn drive(read_ahead: &str) -> Result<DriveSpec, SpecError> {
+    let mut spec = builtin(DRIVE)?.spec();
+    for key in ["cache.read_ahead.min", "cache.read_ahead.max"] {
+        spec.set(key, read_ahead)?;
+    }
+    Ok(spec)
 }
 
 fn metrics(summary: &Summary) -> Metrics {

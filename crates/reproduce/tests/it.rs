@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use sakiyomi_reproduce::{Effort, Paper, Published, Results, estimates, published, tasks};
+use sakiyomi_reproduce::{
+    Effort, Metrics, Paper, Published, Results, estimates, live_estimates, live_tasks, published, tasks,
+};
 
 fn results(paper: Paper, wanted: impl Fn(&str) -> bool) -> Results {
     let mut results = Results::default();
@@ -29,6 +31,55 @@ fn keys_of_tasks_are_unique_and_name_their_paper() {
 #[test]
 fn without_results_no_figure_is_estimated() {
     assert!(Paper::ALL.iter().all(|paper| estimates(*paper, &Results::default()).is_empty()));
+    assert!(Paper::ALL.iter().all(|paper| live_estimates(*paper, &Results::default()).is_empty()));
+}
+
+#[test]
+fn live_tasks_have_keys_of_their_own_and_lead_to_published_figures() {
+    for effort in [Effort::Quick, Effort::Full] {
+        for paper in Paper::ALL {
+            let (simulated, live) = (tasks(paper, effort), live_tasks(paper, effort));
+            let simulated = simulated.iter().map(|task| task.key());
+            let keys: BTreeSet<&str> = simulated.chain(live.iter().map(|task| task.key())).collect();
+            assert_eq!(keys.len(), tasks(paper, effort).len() + live.len());
+            let mut results = Results::default();
+            for task in &live {
+                let names = [
+                    "elapsed_s",
+                    "s_per_gb",
+                    "accuracy",
+                    "hit_percent",
+                    "response_mean_ms",
+                    "megabytes_per_s",
+                    "kernel_percent",
+                    "read_s",
+                    "aio_s",
+                    "pread2_s",
+                    "read_mb_per_s",
+                    "write_mb_per_s",
+                    "merge_mb_per_s",
+                ];
+                let metrics: Metrics = names.map(|name| (name.to_owned(), 1.0)).into();
+                results.insert(task.key().to_owned(), metrics);
+            }
+            let estimates = live_estimates(paper, &results);
+            let known: BTreeSet<String> = figures(paper).map(|figure| figure.id).collect();
+            assert!(!estimates.is_empty() && estimates.keys().all(|id| known.contains(id)), "{paper:?}");
+        }
+    }
+}
+
+#[test]
+fn the_stream_and_the_reads_of_2013_have_the_published_figures() {
+    let results = results(Paper::Waseda2013, |key| !key.contains("stream#") || key.ends_with("#0000"));
+    let missing = ["phase.2", "phase.3", "phase.4", "query1.aio", "query1.pread"];
+    assert_complete(Paper::Waseda2013, &results, &missing);
+    let estimates = estimates(Paper::Waseda2013, &results);
+    for figure in figures(Paper::Waseda2013).filter(|figure| !missing.contains(&figure.id.as_str())) {
+        let deviation = figure.deviation(estimates[&figure.id].median);
+        let tolerance = if figure.id.starts_with("phase") { 0.1 } else { 0.0 };
+        assert!(deviation.is_some_and(|off| off.abs() <= tolerance), "{}: {deviation:?}", figure.id);
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `reproduce`: the experiments of the papers, with the published figures beside.
 
+mod live;
 mod result;
 mod store;
 
@@ -11,7 +12,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use sakiyomi_model::Nanos;
 use sakiyomi_report::Document;
-use sakiyomi_reproduce::{Effort, Paper, Results, Task, tasks};
+use sakiyomi_reproduce::{Effort, LiveTask, Paper, Results, Task, live_tasks, tasks};
 
 use crate::console::Common;
 use crate::output::Overwrite;
@@ -22,20 +23,29 @@ use store::Store;
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi reproduce --out reproduction
   sakiyomi reproduce cerium2014 hitachi2013
+  sakiyomi reproduce hitachi2013 --simulate-only
   sakiyomi reproduce kochi2023 --full --out kochi
 ";
 
 /// Repeat the experiments of the papers.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Each published figure is printed beside the one in virtual time and, if there is one, that of a live \
+experiment on this machine. Live experiments use emulated drives, which are mounted with FUSE; where this machine does not \
+allow that they are left out, and the report says so."
+)]
 pub(crate) struct Reproduce {
     /// Papers whose experiments to repeat [default: all]
     papers: Vec<PaperName>,
-    /// Run few settings and seeds, in a minute or two on two cores (the default)
+    /// Run few settings and seeds, and small live experiments: two to three minutes on two cores. This is the default
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Run all settings, with as many repetitions as in the papers, in an hour on two cores
+    /// Run all settings, with as many repetitions as in the papers, and larger live experiments: an hour on two cores
     #[arg(long)]
     full: bool,
+    /// Leave out the live experiments: the result is then the same on every machine
+    #[arg(long)]
+    simulate_only: bool,
     /// Write result.json, report.html, report.md and the charts to this directory; simulations that an interrupted run has
     /// left there are not repeated
     #[arg(long, value_name = "DIR")]
@@ -85,9 +95,11 @@ impl Reproduce {
         for (task, metrics) in left.iter().zip(metrics) {
             results.insert(task.key().to_owned(), metrics);
         }
+        // After the simulations, which would disturb it.
+        let live_notes = live::run(&self.live_tasks(&papers, effort), (&store, &mut results), common)?;
         let mut run = simulation_run(begun.elapsed(), 0, Nanos::ZERO);
         (run.commands_per_s, run.simulated_per_wall_ratio) = (None, None);
-        let document = Document::new(run, result::result(&papers, effort, &results));
+        let document = Document::new(run, result::result(&papers, effort, &results, live_notes));
         if let Some(out) = &out {
             out.write_report(&document)?;
             store.remove()?;
@@ -95,6 +107,14 @@ impl Reproduce {
         }
         common.present(&document)?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn live_tasks(&self, papers: &[Paper], effort: Effort) -> Vec<(Paper, LiveTask)> {
+        if self.simulate_only {
+            return Vec::new();
+        }
+        let all = papers.iter().map(|paper| (*paper, live_tasks(*paper, effort)));
+        all.flat_map(|(paper, tasks)| tasks.into_iter().map(move |task| (paper, task))).collect()
     }
 
     /// In the order of reports, each once.

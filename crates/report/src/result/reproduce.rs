@@ -35,6 +35,9 @@ pub struct ReproducedPaper {
     pub figures: Vec<ReproducedFigure>,
     /// Its pictures.
     pub curves: Vec<ReproducedCurve>,
+    /// What was measured live, and the reasons for what was not, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub live: Vec<String>,
 }
 
 /// A published figure and the reproduced one.
@@ -59,17 +62,23 @@ pub struct ReproducedFigure {
     /// The figure in virtual time; absent if it is not simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated: Option<ReproducedValue>,
-    /// Its relative deviation from the published one; absent from a published 0.
+    /// The figure measured live on this machine; absent if it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<ReproducedValue>,
+    /// Relative deviation of the figure in virtual time from the published one; absent from a published 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deviation_ratio: Option<f64>,
     /// Whether it is the published value, in the published range, or on the right side of the published bound.
     pub is_met: bool,
+    /// Whether a parameter of the simulation was chosen so that it has this figure; all others are predicted.
+    #[serde(default)]
+    pub is_calibrated: bool,
     /// The reason why it differs, is calibrated, or is absent.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 
-/// A reproduced value: median and range over the seeds.
+/// A reproduced value: median and range over the seeds or runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReproducedValue {
     /// The median.
@@ -78,7 +87,7 @@ pub struct ReproducedValue {
     pub min: f64,
     /// The greatest.
     pub max: f64,
-    /// Number of seeds.
+    /// Number of seeds or runs.
     pub runs: u64,
 }
 
@@ -104,6 +113,22 @@ impl ReproducedFigure {
         let is_bound = matches!(self.relation.as_str(), "at least" | "at most" | "more than");
         let is_near = self.deviation_ratio.is_some_and(|ratio| ratio.abs() <= AGREEMENT_RATIO_MAX);
         self.simulated.is_some() && (self.is_met || is_near && !is_bound)
+    }
+
+    /// What the reproduced figures mean, in two or three words.
+    fn meaning(&self) -> String {
+        match (self.simulated, self.deviation_ratio) {
+            (None, _) if self.live.is_some() => "only live".to_owned(),
+            (None, _) => "not reproduced".to_owned(),
+            _ if self.is_calibrated => "calibrated".to_owned(),
+            _ if self.is_met => "as published".to_owned(),
+            (Some(_), Some(ratio)) => {
+                let percent = Value::Change(ratio).text();
+                let is_off = !self.agrees();
+                if is_off { format!("differs, {percent}") } else { format!("near, {percent}") }
+            }
+            (Some(_), None) => "differs".to_owned(),
+        }
     }
 
     fn published_text(&self) -> String {
@@ -133,7 +158,7 @@ impl Present for ReproduceResult {
     const SCHEMA: &'static str = "sakiyomi.reproduce/1";
 
     fn title(&self) -> String {
-        "Published figures, and their reproduction in virtual time".to_owned()
+        "Published figures, and their reproduction in virtual time and live".to_owned()
     }
 
     fn verdict(&self) -> Vec<Finding> {
@@ -145,7 +170,7 @@ impl Present for ReproduceResult {
     }
 
     fn sections(&self) -> Vec<Section> {
-        self.papers.iter().map(table).chain([notes(&self.papers)]).collect()
+        self.papers.iter().map(table).chain([notes(&self.papers), live_notes(&self.papers)]).collect()
     }
 
     fn charts(&self, _: &Machine) -> Vec<Chart> {
@@ -170,8 +195,21 @@ fn verdict(paper: &ReproducedPaper) -> Finding {
             100.0 * AGREEMENT_RATIO_MAX
         )
     };
-    let sentences = std::iter::once(sentence).chain(furthest(paper)).collect();
+    let sentences =
+        [Some(sentence), calibrated_or_live(paper), furthest(paper)].into_iter().flatten().collect();
     Finding { about: paper.title.clone(), sentences, is_alarm: false }
+}
+
+/// Returns a sentence about how many figures are calibrated, and how many were measured live.
+fn calibrated_or_live(paper: &ReproducedPaper) -> Option<String> {
+    let many = |is: fn(&ReproducedFigure) -> bool| paper.figures.iter().filter(|figure| is(figure)).count();
+    let calibrated = many(|figure| figure.is_calibrated && figure.simulated.is_some());
+    let live = many(|figure| figure.live.is_some());
+    let calibrated = (calibrated > 0).then(|| format!("{} are calibrated", count(calibrated as u64)));
+    let live = (live > 0).then(|| format!("{} were measured live", count(live as u64)));
+    let both: Vec<String> = [calibrated, live].into_iter().flatten().collect();
+    (!both.is_empty())
+        .then(|| format!("Of all {}, {}.", count(paper.figures.len() as u64), both.join(" and ")))
 }
 
 /// Returns a sentence about the figure with the greatest deviation among those that do not agree.
@@ -192,6 +230,7 @@ fn furthest(paper: &ReproducedPaper) -> Option<String> {
 
 fn table(paper: &ReproducedPaper) -> Section {
     let has_ranges = paper.figures.iter().any(|figure| figure.simulated.is_some_and(|value| value.runs > 1));
+    let has_live = paper.figures.iter().any(|figure| figure.live.is_some());
     let mut table = Rows::new(&paper.name, "Figures", &paper.figures)
         .text("figure", |figure| Cell::from(figure.what.as_str()).note(&figure.note))
         .text("in the paper", |figure| figure.place.as_str())
@@ -210,12 +249,12 @@ fn table(paper: &ReproducedPaper) -> Section {
             })
             .spare(1)
         })
-        .figure("difference", |figure| match figure.deviation_ratio {
-            _ if figure.simulated.is_none() => Value::Nothing,
-            _ if figure.is_met => Value::Text("as published".to_owned()),
-            Some(ratio) => Value::Change(ratio),
-            None => Value::Nothing,
+        .when(has_live, |rows| {
+            rows.figure("here live", |figure| {
+                Value::known(figure.live, |value| Value::Text(figure.number(value.median)))
+            })
         })
+        .text("what it means", |figure| figure.meaning())
         .emphasis(|figure| match figure.simulated {
             Some(_) if !figure.agrees() => Emphasis::Off,
             _ => Emphasis::None,
@@ -248,4 +287,16 @@ fn notes(papers: &[ReproducedPaper]) -> Section {
         }
     }
     Section::Notes(Notes { heading: "Calibrations, assumptions and differences", notes })
+}
+
+/// Returns what was measured live, and what was not.
+fn live_notes(papers: &[ReproducedPaper]) -> Section {
+    let notes = papers.iter().flat_map(|paper| {
+        paper.live.iter().map(|sentence| Note {
+            label: Some(Cell::from(paper.name.as_str())),
+            text: sentence.clone(),
+            details: Vec::new(),
+        })
+    });
+    Section::Notes(Notes { heading: "Live on this machine", notes: notes.collect() })
 }

@@ -41,10 +41,10 @@ fn machine_a_gains_what_was_published() {
 }
 
 #[test]
-fn machine_b_gains_less_than_was_published() {
+fn machine_b_gains_what_was_published() {
     let gains = speedups(B, "16MiB");
-    // Published: 35.3 %. The read-ahead of Windows XP is assumed, and makes the time without prefetching too short.
-    assert!(gains.iter().all(|gain| (0.15..0.45).contains(gain)), "{gains:?}");
+    assert!(gains.iter().all(|gain| (0.25..0.45).contains(gain)), "{gains:?}");
+    assert!((mean(&gains) - 0.353).abs() < 0.03, "{gains:?}: published were 35.3 % on average");
 }
 
 #[test]

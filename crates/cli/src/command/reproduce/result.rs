@@ -4,29 +4,40 @@ use sakiyomi_report::result::{
     ReproduceResult, ReproducedCurve, ReproducedFigure, ReproducedPaper, ReproducedValue,
 };
 use sakiyomi_reproduce::{
-    Curve, Effort, Estimate, Paper, Published, Relation, Results, curves, estimates, published,
+    Curve, Effort, Estimate, Paper, Published, Relation, Results, curves, estimates, live_estimates,
+    published,
 };
 
-pub(super) fn result(papers: &[Paper], effort: Effort, results: &Results) -> ReproduceResult {
+use super::live::LiveNotes;
+
+pub(super) fn result(
+    papers: &[Paper],
+    effort: Effort,
+    results: &Results,
+    mut live_notes: LiveNotes,
+) -> ReproduceResult {
     let effort = match effort {
         Effort::Quick => "quick",
         Effort::Full => "full",
     };
     let published = published();
     let papers = papers.iter().map(|paper| {
-        let estimates = estimates(*paper, results);
+        let (estimates, live) = (estimates(*paper, results), live_estimates(*paper, results));
         let of_paper = published.iter().filter(|figure| figure.paper == *paper);
         ReproducedPaper {
             name: paper.id().to_owned(),
             title: paper.title().to_owned(),
-            figures: of_paper.map(|published| figure(published, estimates.get(&published.id))).collect(),
+            figures: of_paper
+                .map(|published| figure(published, estimates.get(&published.id), live.get(&published.id)))
+                .collect(),
+            live: live_notes.remove(paper).unwrap_or_default(),
             curves: curves(*paper, results).into_iter().map(curve).collect(),
         }
     });
     ReproduceResult { effort: effort.to_owned(), papers: papers.collect() }
 }
 
-fn figure(published: &Published, estimate: Option<&Estimate>) -> ReproducedFigure {
+fn figure(published: &Published, estimate: Option<&Estimate>, live: Option<&Estimate>) -> ReproducedFigure {
     let absent = || format!("Not in virtual time: {}.", published.paper.why_not_virtual());
     let note = published.note.clone();
     ReproducedFigure {
@@ -37,15 +48,21 @@ fn figure(published: &Published, estimate: Option<&Estimate>) -> ReproducedFigur
         relation: relation(published.relation).to_owned(),
         published: published.value,
         published_to: published.to,
-        simulated: estimate.map(|estimate| ReproducedValue {
-            median: estimate.median,
-            min: estimate.min,
-            max: estimate.max,
-            runs: estimate.runs as u64,
-        }),
+        simulated: estimate.map(value),
+        live: live.map(value),
         deviation_ratio: estimate.and_then(|estimate| published.deviation(estimate.median)),
         is_met: estimate.is_some_and(|estimate| published.is_met_by(estimate.median)),
+        is_calibrated: published.is_calibrated,
         note: if estimate.is_none() { note.unwrap_or_else(absent) } else { note.unwrap_or_default() },
+    }
+}
+
+fn value(estimate: &Estimate) -> ReproducedValue {
+    ReproducedValue {
+        median: estimate.median,
+        min: estimate.min,
+        max: estimate.max,
+        runs: estimate.runs as u64,
     }
 }
 

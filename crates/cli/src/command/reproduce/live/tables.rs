@@ -1,0 +1,147 @@
+//! Ueda 2013: TPC-H query 1 by several I/O methods, and the phases of a sort-merge join, on this machine's storage.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use sakiyomi_io::{Access, EngineKind, EngineSpec};
+use sakiyomi_query::generate::{ColumnTypes, GenerateOptions, TPCH_TABLES, generate_file};
+use sakiyomi_query::join::{JoinKind, JoinMethod};
+use sakiyomi_query::output::{OutputOptions, Target};
+use sakiyomi_query::phase::Phase;
+use sakiyomi_query::statement::{self, Destination, Statement};
+use sakiyomi_query::table::{Format, OpenOptions, Table};
+use sakiyomi_query::{Job, JobOptions};
+use sakiyomi_reproduce::{LiveTables, Metrics};
+
+use super::scratch::Scratch;
+use crate::progress::go_on;
+
+/// The I/O methods of figure 2 of the report, with their names in metrics.
+const METHODS: [(&str, EngineKind, usize); 5] = [
+    ("read", EngineKind::Read, 1),
+    ("aio", EngineKind::Aio, 8),
+    ("pread2", EngineKind::Pread, 2),
+    ("pread4", EngineKind::Pread, 4),
+    ("pread8", EngineKind::Pread, 8),
+];
+
+/// Query 1 by all methods in turns, with direct I/O. The metrics are median times.
+pub(super) fn query1(tables: LiveTables, scratch: &Scratch) -> Result<Metrics> {
+    let files = Files::generate(tables, &["lineitem"], scratch)?;
+    let mut times = METHODS.map(|_| Vec::new());
+    for _ in 0..tables.runs {
+        for ((_, kind, depth), times) in METHODS.iter().zip(&mut times) {
+            go_on()?;
+            let engine = EngineSpec { kind: *kind, depth: *depth };
+            let job = Job::new(JobOptions { engine, ..files.options(tables) })?;
+            let begun = Instant::now();
+            Statement::Q1(files.open("lineitem", Access::Direct)?).run(&job, &preview(), None)?;
+            times.push(begun.elapsed().as_secs_f64());
+        }
+    }
+    let medians = METHODS.iter().zip(times).map(|((name, ..), mut times): (_, Vec<f64>)| {
+        times.sort_unstable_by(f64::total_cmp);
+        (format!("{name}_s"), times[times.len() / 2])
+    });
+    Ok(medians.collect())
+}
+
+/// A sort-merge join that has to spill. The metrics are the throughputs of its phases.
+pub(super) fn join(tables: LiveTables, scratch: &Scratch) -> Result<Metrics> {
+    let files = Files::generate(tables, &["lineitem", "orders"], scratch)?;
+    go_on()?;
+    let job = Job::new(JobOptions { memory: tables.memory_bytes, ..files.options(tables) })?;
+    let join = statement::Join {
+        on: "l_orderkey=o_orderkey".to_owned(),
+        kind: JoinKind::Inner,
+        filter: None,
+        select: None,
+        method: Some(JoinMethod::Merge),
+    };
+    let [left, right] = ["lineitem", "orders"].map(|name| files.open(name, Access::Direct));
+    Statement::Join(left?, right?, join).run(&job, &preview(), None)?;
+    let phases = job.phases().list();
+    let names =
+        [("read", "read_mb_per_s"), ("write runs", "write_mb_per_s"), ("read runs", "merge_mb_per_s")];
+    let rates = names
+        .into_iter()
+        .filter_map(|(name, metric)| Some((metric.to_owned(), megabytes_per_s(&phases, name)?)));
+    Ok(rates.collect())
+}
+
+/// Throughput of the phase of this name on both sides together; `None` if it has not moved any bytes.
+fn megabytes_per_s(phases: &[Phase], name: &str) -> Option<f64> {
+    let sides = [name.to_owned(), format!("{name} left"), format!("{name} right")];
+    let own = phases.iter().filter(|phase| sides.contains(&phase.name));
+    let (bytes, ns) = own.fold((0, 0), |(bytes, ns), phase| (bytes + phase.bytes, ns + phase.elapsed_ns));
+    (bytes > 0 && ns > 0).then(|| bytes as f64 / ns as f64 * 1e3)
+}
+
+/// Columns of a table, of both queries: without comments, whose generation takes 300 MiB.
+fn columns(table: &str) -> Vec<String> {
+    let columns: &[&str] = match table {
+        "lineitem" => &[
+            "l_orderkey",
+            "l_quantity",
+            "l_extendedprice",
+            "l_discount",
+            "l_tax",
+            "l_returnflag",
+            "l_linestatus",
+            "l_shipdate",
+        ],
+        _ => &["o_orderkey", "o_totalprice", "o_orderdate"],
+    };
+    columns.iter().map(|column| (*column).to_owned()).collect()
+}
+
+fn preview() -> Destination {
+    Destination::Preview { rows_max: 1 }
+}
+
+/// Generated tables, removed on drop.
+struct Files {
+    directory: PathBuf,
+}
+
+impl Files {
+    fn generate(tables: LiveTables, names: &[&str], scratch: &Scratch) -> Result<Files> {
+        let files = Files { directory: scratch.path().join("tables") };
+        fs::create_dir(&files.directory)
+            .with_context(|| format!("cannot make {}", files.directory.display()))?;
+        let job = Job::new(files.options(tables))?;
+        for name in names {
+            let table = TPCH_TABLES.into_iter().find(|table| table.name() == *name);
+            let table = table.with_context(|| format!("TPC-H has no table {name}"))?;
+            let (columns, types) = (columns(name), ColumnTypes::Compact);
+            let options =
+                GenerateOptions { table, scale: tables.scale, columns, shuffle: Some(tables.seed), types };
+            let target = Target::File(files.path(name));
+            go_on()?;
+            generate_file(&job, &options, &target, &OutputOptions::new(Format::ArrowFile), &mut |_| ())?;
+        }
+        Ok(files)
+    }
+
+    /// Ample memory, and spill files beside the tables.
+    fn options(&self, tables: LiveTables) -> JobOptions {
+        let spill = vec![self.directory.clone()];
+        JobOptions { block: tables.block_bytes, spill, ..JobOptions::default() }
+    }
+
+    fn open(&self, name: &str, access: Access) -> Result<Table> {
+        Ok(Table::open(&[self.path(name)], &OpenOptions { access, ..OpenOptions::default() })?)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(Path::new(name).with_extension("arrow"))
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}

@@ -1,0 +1,168 @@
+//! Experiments that are repeated live: with real files, threads and clocks, in a size that this machine allows.
+//!
+//! They are defined here by the same scenarios as those in virtual time. The caller runs them and returns their
+//! metrics, from which the figures follow as from those of simulations.
+
+use sakiyomi_drive::spec::{DriveSpec, builtin};
+use sakiyomi_scenario::Scenario;
+use sakiyomi_scenario::spec::{DriveChoice, ReadMethod};
+use sakiyomi_trace::generate::pc::PcParams;
+
+use crate::paper::Paper;
+use crate::task::{key, point};
+
+/// An experiment to be run live.
+#[derive(Clone, Debug)]
+pub struct LiveTask {
+    key: String,
+    /// What is run and measured, for people.
+    pub what: String,
+    /// The experiment itself.
+    pub experiment: LiveExperiment,
+}
+
+/// Kinds of live experiments.
+#[derive(Clone, Debug)]
+pub enum LiveExperiment {
+    /// A program reads a file and computes meanwhile. Metric: `elapsed_s`.
+    Prefetch(LiveProgram),
+    /// A text is counted. Metric: `s_per_gb`, the time for 10^9 bytes.
+    Count(LiveCount),
+    /// Programs read at random, one of them with a rate. Metrics: `accuracy`, `cov`, `ios_per_s` of all.
+    Readers(LiveReaders),
+    /// A workload with pauses on a drive. Metrics: `hit_percent`, `response_mean_ms`.
+    Replay(LiveReplay),
+    /// Sequential direct reads of the storage by one thread. Metrics: `megabytes_per_s`, `kernel_percent` of a core.
+    DirectRead(LiveDirectRead),
+    /// TPC-H query 1 by several I/O methods. Metrics: `read_s`, `aio_s`, `pread2_s`, `pread4_s`, `pread8_s`.
+    Query1(LiveTables),
+    /// A sort-merge join that spills. Metrics: `read_mb_per_s`, `write_mb_per_s` of the runs, `merge_mb_per_s` of reading
+    /// them again.
+    Join(LiveTables),
+}
+
+/// A program that reads a file and computes meanwhile.
+#[derive(Clone, Debug)]
+pub struct LiveProgram {
+    /// The emulated drive that holds the file.
+    pub drive: DriveSpec,
+    /// Where the file begins, as a share of the drive.
+    pub place: f64,
+    /// Size of the file.
+    pub bytes: u64,
+    /// Size of a read.
+    pub call_bytes: u64,
+    /// Bytes for which it computes a second.
+    pub compute_bytes_per_s: f64,
+    /// Distance in bytes at which a reader prefetches; `None`: without prefetching.
+    pub limit: Option<u64>,
+}
+
+/// A text that is counted.
+#[derive(Clone, Debug)]
+pub struct LiveCount {
+    /// The emulated drive that holds the text; `None`: it is in memory.
+    pub drive: Option<DriveSpec>,
+    /// Where it begins, as a share of the drive.
+    pub place: f64,
+    /// Size of the text.
+    pub bytes: u64,
+    /// Size of a part.
+    pub part_bytes: usize,
+    /// How it is read.
+    pub method: ReadMethod,
+    /// Threads that count; `None`: as many as there are cores.
+    pub threads: Option<usize>,
+    /// Bytes for which a thread computes a second; `None`: as fast as it can.
+    pub compute_bytes_per_s: Option<f64>,
+}
+
+/// Programs that read at random, each in its own file.
+#[derive(Clone, Debug)]
+pub struct LiveReaders {
+    /// The emulated drive.
+    pub drive: DriveSpec,
+    /// Size of a file.
+    pub file_bytes: u64,
+    /// Size of a read.
+    pub read_bytes: u64,
+    /// Requested performance of the first program in percent.
+    pub percent: u32,
+    /// Programs without a rate beside it.
+    pub rivals: u32,
+    /// How long they read, in seconds.
+    pub duration_s: u32,
+}
+
+/// A workload with pauses on a drive.
+#[derive(Clone, Debug)]
+pub struct LiveReplay {
+    /// The emulated drive.
+    pub drive: DriveSpec,
+    /// The workload.
+    pub params: PcParams,
+    /// Its seed.
+    pub seed: u64,
+}
+
+/// Sequential direct reads by one thread.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveDirectRead {
+    /// Size of the file.
+    pub file_bytes: u64,
+    /// Size of a read.
+    pub block_bytes: usize,
+    /// How long a run takes, in milliseconds.
+    pub run_ms: u64,
+    /// Number of runs.
+    pub runs: u64,
+}
+
+/// Tables of TPC-H.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveTables {
+    /// Scale factor.
+    pub scale: f64,
+    /// Seed of the order of rows.
+    pub seed: u64,
+    /// Number of runs with each method.
+    pub runs: u64,
+    /// Size of a read.
+    pub block_bytes: usize,
+    /// Memory of the join.
+    pub memory_bytes: usize,
+}
+
+impl LiveTask {
+    pub(crate) fn new(point: &str, repetition: u32, what: String, experiment: LiveExperiment) -> LiveTask {
+        LiveTask { key: key(point, repetition), what, experiment }
+    }
+
+    /// Its name, unique among the live and simulated tasks of all papers.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+}
+
+/// The name of a point's live tasks.
+pub(crate) fn live_point<'a>(
+    paper: Paper,
+    experiment: &str,
+    values: impl IntoIterator<Item = &'a str>,
+) -> String {
+    point(paper, &format!("live/{experiment}"), values)
+}
+
+/// The drive that a scenario names, with its settings.
+///
+/// # Panics
+/// If the scenario, which is part of the program, names none, or the settings are not those of a drive.
+pub(crate) fn drive(scenario: &Scenario) -> DriveSpec {
+    let DriveChoice { model, set, .. } = &scenario.drive;
+    let settings = set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let named = model.as_ref().map(|name| builtin(name).map(|drive| drive.spec()));
+    let spec = named.unwrap_or_else(|| panic!("{}: no drive", scenario.name));
+    let spec = spec.and_then(|spec| spec.with_settings(settings));
+    spec.unwrap_or_else(|error| panic!("{}: {error}", scenario.name))
+}
