@@ -14,7 +14,7 @@ use crate::scratch::{Scratch, repository};
 const INSTEAD: &[(&str, &str, &str)] = &[
     (
         "sakiyomi reproduce --out reproduction",
-        "sakiyomi reproduce hitachi2013 --out reproduction",
+        "sakiyomi reproduce hitachi2013 --simulate-only --out reproduction",
         "hundreds of simulations",
     ),
     (

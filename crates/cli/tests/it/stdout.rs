@@ -20,7 +20,7 @@ const PRINTING: &[&str] = &[
     "validate MEASURED --drive MODEL",
     "probe . --size 64KiB --block 4KiB --method read --runtime 10ms --repetitions 1 --no-control-runs --buffered",
     "scenario run small.toml",
-    "reproduce waseda2013",
+    "reproduce waseda2013 --simulate-only",
     "scenario run small.toml --shard 1/1 --out shards",
     "wc words",
     "wc --json words",

@@ -205,8 +205,11 @@ fn calibrated_or_live(paper: &ReproducedPaper) -> Option<String> {
     let many = |is: fn(&ReproducedFigure) -> bool| paper.figures.iter().filter(|figure| is(figure)).count();
     let calibrated = many(|figure| figure.is_calibrated && figure.simulated.is_some());
     let live = many(|figure| figure.live.is_some());
-    let calibrated = (calibrated > 0).then(|| format!("{} are calibrated", count(calibrated as u64)));
-    let live = (live > 0).then(|| format!("{} were measured live", count(live as u64)));
+    let verb = |many: usize, one: &'static str, several: &'static str| if many == 1 { one } else { several };
+    let calibrated = (calibrated > 0)
+        .then(|| format!("{} {} calibrated", count(calibrated as u64), verb(calibrated, "is", "are")));
+    let live =
+        (live > 0).then(|| format!("{} {} measured live", count(live as u64), verb(live, "was", "were")));
     let both: Vec<String> = [calibrated, live].into_iter().flatten().collect();
     (!both.is_empty())
         .then(|| format!("Of all {}, {}.", count(paper.figures.len() as u64), both.join(" and ")))
