@@ -55,7 +55,9 @@ fn column(random: &mut Pcg64, kind: u64, rows: usize, distinct: u64, nulls: u64)
         4 => {
             Arc::new(values.iter().map(|value| value.map(|value| u64::MAX - value)).collect::<UInt64Array>())
         }
-        5 => Arc::new(values.iter().map(|value| value.map(|value| value.is_multiple_of(2))).collect::<BooleanArray>()),
+        5 => Arc::new(
+            values.iter().map(|value| value.map(|value| value.is_multiple_of(2))).collect::<BooleanArray>(),
+        ),
         6 => Arc::new(texts().collect::<StringArray>()),
         7 => Arc::new(texts().collect::<StringViewArray>()),
         8 => Arc::new(texts().collect::<LargeStringArray>()),
