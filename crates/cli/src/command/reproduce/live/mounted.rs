@@ -11,7 +11,7 @@ use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::{Bytes, Device};
 use sakiyomi_mount::layout::{FileId, Layout, NoSpace, Placement};
-use sakiyomi_mount::{Behind, Mounted, Options, Snapshot, mount};
+use sakiyomi_mount::{EmulatedStorage, Mounted, Options, Snapshot, mount};
 
 use super::scratch::Scratch;
 use crate::progress::go_on;
@@ -51,7 +51,7 @@ impl EmulatedDrive {
         fill(&emulated.backing)?;
         emulated.lay_out(drive, place)?;
         let layout = Some(emulated.layout.clone());
-        let behind = Some(Behind::Drive(Box::new(drive.clone())));
+        let behind = Some(EmulatedStorage::Drive(Box::new(drive.clone())));
         let options = Options { behind, layout, go_on: || go_on().is_ok(), ..options };
         emulated.mounted = Some(mount(&emulated.backing, &emulated.directory, &options)?);
         Ok(emulated)
