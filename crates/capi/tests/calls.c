@@ -116,7 +116,7 @@ static void refuses(const char *path) {
 
 static void refuses_rates(const char *path) {
     CHECK(sakiyomi_set_iorate(getpid(), path, 20) == -ENOTTY);
-    CHECK(strstr(sakiyomi_last_error(), "is not on a mount of sakiyomi's") != NULL);
+    CHECK(strstr(sakiyomi_last_error(), "is not on a mount of sakiyomi") != NULL);
     CHECK(sakiyomi_set_iorate(getpid(), "/nowhere/at/all", 20) == -ENOENT);
     CHECK(sakiyomi_set_iorate(getpid(), NULL, 20) == -EINVAL);
     CHECK(sakiyomi_set_iorate(getpid(), path, 101) == -EINVAL);

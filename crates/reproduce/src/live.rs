@@ -15,7 +15,7 @@ use crate::task::{key, point};
 #[derive(Clone, Debug)]
 pub struct LiveTask {
     key: String,
-    /// What is run and measured, for people.
+    /// A description of the run and its measurement, for people.
     pub what: String,
     /// The experiment itself.
     pub experiment: LiveExperiment,

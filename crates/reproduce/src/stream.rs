@@ -14,7 +14,7 @@ use crate::metrics::{Metrics, TaskError};
 /// and long enough that few tuples have to be simulated.
 const OPERATORS_NS: [f64; 4] = [20_000.0, 15_000.0, 25_000.0, 15_000.0];
 /// Cores of the two processors; assumed.
-const CORES: [usize; 2] = [4, 4];
+const CORES_OF_PROCESSORS: [usize; 2] = [4, 4];
 /// Costs of a message within a processor; assumed, as those between the two.
 const HOP: Hop = Hop { transit_ns: 1_000.0, ..Hop::FREE };
 /// Transit of a message from one processor to the other, in nanoseconds.
@@ -30,27 +30,29 @@ const CHANGE_LENGTH_S: u64 = 5;
 /// Length of the run in seconds.
 const LENGTH_S: u64 = 40;
 /// Length of an interval for which there is a mean latency.
-const INTERVAL: Nanos = Nanos(100_000_000);
+const MEAN_INTERVAL: Nanos = Nanos(100_000_000);
 /// Time after a change from which the new assignment is in use.
 const STEADY_AFTER: Nanos = Nanos(1_000_000_000);
-/// Time between two looks at the number of arrivals.
-const SAMPLE: Nanos = Nanos(10_000_000);
+/// Time between two samples of the number of arrivals.
+const ARRIVALS_SAMPLE_PERIOD: Nanos = Nanos(10_000_000);
 
 /// Compares both assignments on the same arrivals.
 pub(crate) fn run(seed: u64) -> Result<Metrics, TaskError> {
     let pipeline = Pipeline::chain(OPERATORS_NS.map(Operator::new).to_vec(), &[1.0; 3])?;
-    let topology = Topology::two_level(CORES.to_vec(), HOP, Hop { transit_ns: FAR_TRANSIT_NS, ..HOP })?;
+    let topology =
+        Topology::two_level(CORES_OF_PROCESSORS.to_vec(), HOP, Hop { transit_ns: FAR_TRANSIT_NS, ..HOP })?;
     let planner = Planner::new(&pipeline, &topology, Settings::default())?;
     let table = planner.table(Arrivals::poisson(1.0)?, RATE_LOW_PER_S / 10.0..=2.0 * RATE_HIGH_PER_S)?;
     let first = planner.plan(Arrivals::poisson(RATE_LOW_PER_S)?)?.placement;
     let outcome = |is_relocated: bool| -> Result<StreamOutcome, TaskError> {
-        let settings = StreamSettings { interval: INTERVAL, ..StreamSettings::new(seconds(LENGTH_S), seed) };
+        let settings =
+            StreamSettings { interval: MEAN_INTERVAL, ..StreamSettings::new(seconds(LENGTH_S), seed) };
         let arrivals = ArrivalPattern::steps(&rates(), Spacing::Poisson);
         let mut spec = StreamSpec::new(&pipeline, &topology, first.clone(), arrivals, settings);
         if is_relocated {
             let controller = Controller::new(table.clone(), ControlSettings::default())?;
             let reaction = Nanos::MILLISECOND;
-            spec.control = Some(Control { controller, planner, sample: SAMPLE, reaction });
+            spec.control = Some(Control { controller, planner, sample: ARRIVALS_SAMPLE_PERIOD, reaction });
         }
         Ok(simulate(&spec)?)
     };

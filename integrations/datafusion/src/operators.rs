@@ -126,7 +126,7 @@ impl Default for OperatorOptions {
     }
 }
 
-/// What the operators of a session share: their options and the cost model. Clones are handles of the same.
+/// The options and the cost model of the operators of a session. Clones are handles of the same.
 #[derive(Clone)]
 pub struct Operators {
     shared: Arc<Shared>,

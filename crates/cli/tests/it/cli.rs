@@ -293,7 +293,7 @@ fn a_scenario_that_cannot_be_run_is_refused_in_words() {
     for (words, sentence) in [
         (
             "missing.toml",
-            "cannot read the experiment missing.toml: No such file or directory; scenarios/ has some",
+            "cannot read the experiment missing.toml: No such file or directory; scenarios/ has examples",
         ),
         ("unknown.toml", "unknown.toml:18: cpu.colour: there is no such key; `cpu` has cores, tick"),
         ("large.toml", "make them smaller, or the device larger"),

@@ -170,7 +170,8 @@ fn a_rate_is_set_changed_shown_and_taken_back() {
     assert_eq!((&set[0]["rate_percent"], &set[0]["best_effort"]), (&99.into(), &true.into()));
     let table = scratch.ok("iorate list disk");
     assert!(
-        table.contains(&format!("{pid} dd  99 % *")) && table.contains("\n* best effort: without a guarantee"),
+        table.contains(&format!("{pid} dd  99 % *"))
+            && table.contains("\n* best effort: without a guarantee"),
         "{table}"
     );
     let said = scratch.ok(&format!("iorate clear {pid} disk"));

@@ -278,7 +278,7 @@ fn what_a_crash_loses_of_the_standard_input_is_said_at_the_start() {
     child.stdin.take().unwrap().write_all(b"a\nb\n").unwrap();
     let output = child.wait_with_output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
-    let loss = "source.in: what was read from the standard input after the last snapshot is lost";
+    let loss = "source.in: data read from the standard input after the last snapshot is lost in a crash";
     assert!(output.status.success() && told.contains(loss), "{told}");
     let document = json(&String::from_utf8(output.stdout).unwrap());
     assert_eq!(document["result"]["notes"][0], loss);

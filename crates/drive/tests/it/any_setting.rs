@@ -272,7 +272,7 @@ fn a_file_is_refused_by_line_and_key_with_what_is_expected() {
     assert!(said.starts_with(&format!("mine.toml:{at}: this is not TOML: ")), "{said}");
     let missing = changed("rpm", "");
     assert!(
-        missing.contains(": servo.rpm: it is missing; give a number, 100 to 100000 (Revolutions a minute.)"),
+        missing.contains(": servo.rpm: it is missing; give a number, 100 to 100000 (Spindle speed in revolutions per minute.)"),
         "{missing}"
     );
 }

@@ -137,7 +137,7 @@ fn edit(path: &Path, edit: impl FnOnce(&mut Vec<u8>)) {
 #[test]
 fn files_that_were_changed_since_the_snapshot_are_refused_in_a_sentence_and_left_as_they_are() {
     let source = "cannot resume from the snapshot: operator source.in cannot load its state: /in.csv ";
-    let rest = "; restore the file, or start anew";
+    let rest = "; restore the file, or start from the beginning";
     let short = refused_after(|scratch| edit(&scratch.path("in.csv"), |bytes| bytes.truncate(100)));
     assert!(short.starts_with(&format!("{source}has 100 bytes, and ")) && short.ends_with(rest), "{short}");
     let other = refused_after(|scratch| edit(&scratch.path("in.csv"), |bytes| bytes[0] = b'7'));
@@ -146,7 +146,7 @@ fn files_that_were_changed_since_the_snapshot_are_refused_in_a_sentence_and_left
     assert!(gone.contains("source.in: cannot open /in.csv: "), "{gone}");
     let all = refused_after(|scratch| edit(&scratch.path("all.txt"), |bytes| bytes.truncate(10)));
     assert!(all.starts_with("sink.all: cannot open /all.txt: /all.txt has 10 bytes, and had "), "{all}");
-    assert!(all.ends_with(" bytes at the snapshot; restore it, or start anew"), "{all}");
+    assert!(all.ends_with(" bytes at the snapshot; restore it, or start from the beginning"), "{all}");
     let partial = refused_after(|scratch| fs::remove_file(scratch.path("whole.csv.partial")).unwrap());
     assert!(
         partial.starts_with("sink.whole: cannot open /whole.csv: /whole.csv.partial is missing, and had "),
@@ -157,8 +157,7 @@ fn files_that_were_changed_since_the_snapshot_are_refused_in_a_sentence_and_left
         ("whole.csv.partial", "sink.whole: cannot open /whole.csv: /whole.csv.partial"),
     ] {
         let other = refused_after(|scratch| edit(&scratch.path(name), |bytes| bytes[5] ^= 1));
-        let rest =
-            " has other content than at the snapshot, such as that of another run; restore it, or start anew";
+        let rest = " has other content than at the snapshot, such as that of another run; restore it, or start from the beginning";
         assert_eq!(other, format!("{sentence}{rest}"));
     }
 }

@@ -4,12 +4,12 @@
 //! [`OperatorCosts::parallel_slowdown`] is the slowdown with threads on all cores: cores share caches, memory, and with
 //! simultaneous multithreading their execution units.
 
+use sakiyomi_probe::calibration::DeviceCosts;
 use serde::{Deserialize, Serialize};
 
 use super::correction::{Corrections, DeviceCorrections};
 use super::curve::{Curve, is_cost};
 use super::row::RowShape;
-use super::streams::Storage;
 
 /// Cost class of a file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -239,11 +239,11 @@ impl OperatorCosts {
         1.0 + (worst - 1.0) * share
     }
 
-    /// Returns the costs with the corrections that hold for the devices of a job: those of its device if it has a single
+    /// Returns the costs with the corrections that hold for the distinct devices of a job: those of its device if it has a single
     /// one on which jobs have run, else those that were fitted to all jobs.
     #[must_use]
-    pub fn for_storage(&self, storage: &Storage<'_>) -> OperatorCosts {
-        let known = match storage.devices().as_slice() {
+    pub fn for_devices(&self, devices: &[&DeviceCosts]) -> OperatorCosts {
+        let known = match devices {
             [costs] => self.device_corrections.iter().find(|known| known.device == costs.device),
             _ => None,
         };

@@ -44,7 +44,7 @@ pub struct Calibrated<'a> {
 
 impl Calibrated<'_> {
     fn explain(self, task: Task) -> Result<Explanation, Error> {
-        let operators = &self.operators.for_storage(&self.storage);
+        let operators = &self.operators.for_devices(&self.storage.devices());
         let model = Model { storage: self.storage, operators, limits: self.limits };
         let choice = model.choose(&task)?;
         Ok(Explanation::new(task, choice))

@@ -35,7 +35,7 @@ pub struct ReproducedPaper {
     pub figures: Vec<ReproducedFigure>,
     /// Its pictures.
     pub curves: Vec<ReproducedCurve>,
-    /// What was measured live, and the reasons for what was not, a sentence each.
+    /// Live measurements, and the reasons why others were left out, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub live: Vec<String>,
 }
@@ -115,7 +115,7 @@ impl ReproducedFigure {
         self.simulated.is_some() && (self.is_met || is_near && !is_bound)
     }
 
-    /// What the reproduced figures mean, in two or three words.
+    /// The meaning of the reproduced figures in two or three words.
     fn meaning(&self) -> String {
         match (self.simulated, self.deviation_ratio) {
             (None, _) if self.live.is_some() => "only live".to_owned(),
@@ -211,8 +211,9 @@ fn calibrated_or_live(paper: &ReproducedPaper) -> Option<String> {
     let live =
         (live > 0).then(|| format!("{} {} measured live", count(live as u64), verb(live, "was", "were")));
     let both: Vec<String> = [calibrated, live].into_iter().flatten().collect();
-    (!both.is_empty())
-        .then(|| format!("Of all {}, {}.", count(paper.figures.len() as u64), both.join(" and ")))
+    (!both.is_empty()).then(|| {
+        format!("Of the {} published figures, {}.", count(paper.figures.len() as u64), both.join(" and "))
+    })
 }
 
 /// Returns a sentence about the figure with the greatest deviation among those that do not agree.

@@ -148,7 +148,9 @@ fn what_a_format_cannot_hold_is_refused() {
          at byte 256; choose another, such as sakiyomi"
     );
     let flush = Record::new(Nanos(0), Op::Flush, Bytes(0), Bytes(0));
-    assert!(write(OutFormat::Mqsim, flush).contains("holds reads and writes only, and this is a flush"));
+    assert!(
+        write(OutFormat::Mqsim, flush).contains("holds reads and writes only, and this record is a flush")
+    );
     let fua = Record { fua: true, ..Record::new(Nanos(0), Op::Write, Bytes(0), Bytes(512)) };
     assert!(write(OutFormat::Fio, fua).contains("no mark for forced unit access"));
 }

@@ -34,7 +34,7 @@ use tokio::task::AbortHandle;
 /// Batches in the channel of an input or a part: the next ones are computed meanwhile.
 const CHANNEL_BATCHES: usize = 2;
 
-/// What the threads and tasks of one run share.
+/// State that the threads and tasks of one run share.
 pub(super) struct Run {
     pub(super) job: Job,
     handle: Handle,
@@ -230,7 +230,7 @@ impl Parts {
     }
 }
 
-/// What is done with a job that has ended.
+/// Called with a job that has ended.
 type AtEnd = Box<dyn FnOnce(&Job) + Send>;
 
 /// The rows of an operator as a stream of DataFusion.

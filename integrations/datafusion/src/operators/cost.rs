@@ -7,8 +7,9 @@
 //! | memory | the share of the pool | the same; a hash join that needs more fails |
 //! | overlap | device and CPU at the same time: the longer of both | likewise; its merge of sorted partitions has one thread |
 //!
-//! The defaults are CPU times of one thread on a virtual machine with two cores, measured on LINEITEM of TPC-H (November 2026):
-//! pieces of a sort with arrow 59, and of the packed rows of the query engine.
+//! The defaults are CPU times of one thread on a virtual machine with two cores. Those of sorts were measured on LINEITEM of
+//! TPC-H (November 2026): pieces of a sort with arrow 59, and of the packed rows of the query engine. Those of hash tables and
+//! of starting an operator are estimates.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use crate::spill::SpillCosts;
 
 /// Time of a device to write or read a spilled byte, if it is not calibrated.
 const DEVICE_NS_PER_BYTE: f64 = 1.0;
-/// Threads, engine and memory of an operator of ours.
+/// Estimate of the time to start the threads, engine and memory of an operator of ours.
 const START_NS: f64 = 5e6;
 /// A row's part of passing batches between threads.
 const BRIDGE_ROW_NS: f64 = 5.0;
@@ -58,7 +59,7 @@ const STOCK_SORT_MEMORY_RATIO: f64 = 2.0;
 /// DataFusion: a row that is compared with the last one of a limit.
 const STOCK_TOP_ROW_NS: f64 = 20.0;
 
-/// Both: building and probing a hash table, a row; result columns, a byte.
+/// Both, estimated: building and probing a hash table, a row; result columns, a byte.
 const BUILD_ROW_NS: f64 = 60.0;
 const PROBE_ROW_NS: f64 = 40.0;
 const JOINED_NS_PER_BYTE: f64 = 1.0;

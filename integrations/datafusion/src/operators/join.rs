@@ -43,7 +43,7 @@ pub struct SpillingJoinExec {
     metrics: ExecutionPlanMetricsSet,
 }
 
-/// What is joined.
+/// The sides, keys and kind of a join.
 #[derive(Debug)]
 struct Spec {
     on: JoinOn,
@@ -319,16 +319,17 @@ impl ExecutionPlan for SpillingJoinExec {
             sides.reverse();
         }
         let consumer = MemoryConsumer::new(format!("SpillingJoin[{partition}]")).with_can_spill(true);
-        let reservation = consumer.register(context.memory_pool());
+        let mut reservation = consumer.register(context.memory_pool());
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let metrics = OperatorMetrics::new(&self.metrics, &baseline, partition);
         let estimates = [0, 1].map(|side| self.estimate(side));
         let expected = estimates[0].zip(estimates[1]).map(|(ours, theirs)| ours.bytes + theirs.bytes);
         let (operators, spec) = (self.operators.clone(), Arc::clone(&self.spec));
-        let schema = self.schema();
+        let (schema, partitions) = (self.schema(), self.properties.partitioning.partition_count());
         let start = move || {
-            let limits = (operators.options().memory, memory::JOIN_MIN_BYTES);
-            let bytes = memory::take(context.memory_pool(), &reservation, expected, limits)?;
+            let unlimited = operators.options().memory;
+            let bounds = memory::Bounds { expected, partitions, unlimited, min: memory::JOIN_MIN_BYTES };
+            let bytes = memory::take(context.memory_pool(), &mut reservation, &bounds)?;
             metrics.memory.set(bytes);
             let run = Run::new(operators.job(bytes, 1)?, reservation);
             let work =

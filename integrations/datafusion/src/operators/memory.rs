@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::common::{DataFusionError, Result};
-use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 use sakiyomi_model::Bytes;
 
 /// Smallest memory of a sort with one thread: chunks, writes in flight, and the order of some rows.
@@ -27,20 +27,34 @@ pub(super) fn threads(bytes: usize, threads: usize) -> usize {
     threads.min(1 + further)
 }
 
-/// Takes as much memory as the rows need (`expected` bytes, if known) and the pool grants, `min` at least, and returns how much
-/// it was. A pool without a limit grants `unlimited`.
+/// Bounds of the memory of an operator.
+pub(super) struct Bounds {
+    /// Bytes of its rows, if known.
+    pub(super) expected: Option<u64>,
+    /// Number of its partitions, each of which takes memory.
+    pub(super) partitions: usize,
+    /// Bytes that a pool without a limit grants.
+    pub(super) unlimited: usize,
+    /// Bytes without which it cannot work.
+    pub(super) min: usize,
+}
+
+/// Takes as much memory as the rows need and the pool grants, and returns how many bytes it was.
+///
+/// A fair pool divides its memory among all consumers that spill, also among those that take little. If such a share is less
+/// than the minimum, the minimum is taken out of what the pool has left, as by a consumer that does not spill.
 ///
 /// # Errors
 /// If the pool does not grant the minimum.
 pub(super) fn take(
     pool: &Arc<dyn MemoryPool>,
-    reservation: &MemoryReservation,
-    expected: Option<u64>,
-    (unlimited, min): (usize, usize),
+    reservation: &mut MemoryReservation,
+    bounds: &Bounds,
 ) -> Result<usize> {
+    let Bounds { expected, partitions, unlimited, min } = *bounds;
     let most = match pool.memory_limit() {
-        // Each operator has the share that this pool allows it.
-        MemoryLimit::Finite(limit) if pool.name() == FAIR_POOL => limit,
+        // Each operator has the share that this pool allows it. Partitions may begin before the others are registered.
+        MemoryLimit::Finite(limit) if pool.name() == FAIR_POOL => limit / partitions.max(1),
         // The first of several must leave some to the others.
         MemoryLimit::Finite(limit) => limit.saturating_sub(pool.reserved()) / 2,
         _ => unlimited,
@@ -61,6 +75,12 @@ pub(super) fn take(
             break;
         }
         bytes = (bytes / LEFT_PARTS * (LEFT_PARTS - 1)).max(min);
+    }
+    let consumer = MemoryConsumer::new(reservation.consumer().name());
+    let unshared = consumer.register(pool);
+    if unshared.try_grow(min).is_ok() {
+        *reservation = unshared;
+        return Ok(min);
     }
     let name = reservation.consumer().name();
     let (needed, reserved) = (Bytes(min as u64), Bytes(pool.reserved() as u64 / 1024 * 1024));

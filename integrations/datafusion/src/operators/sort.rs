@@ -227,17 +227,19 @@ impl ExecutionPlan for ExternalSortExec {
         let threads = inputs.len().clamp(1, self.operators.options().threads.max(1));
         // Registered before any operator takes memory, so that the pool divides it among all.
         let consumer = MemoryConsumer::new(format!("ExternalSort[{partition}]")).with_can_spill(true);
-        let reservation = consumer.register(context.memory_pool());
+        let mut reservation = consumer.register(context.memory_pool());
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let metrics = OperatorMetrics::new(&self.metrics, &baseline, partition);
         let (operators, keys) = (self.operators.clone(), self.keys.clone());
         let options = self.options(context.session_config().batch_size());
         let (expected, schema) = (options.bytes_max, self.schema());
+        let partitions = self.properties.partitioning.partition_count();
         let start = {
             let schema = Arc::clone(&schema);
             move || {
-                let limits = (operators.options().memory, memory::SORT_MIN_BYTES);
-                let bytes = memory::take(context.memory_pool(), &reservation, expected, limits)?;
+                let unlimited = operators.options().memory;
+                let bounds = memory::Bounds { expected, partitions, unlimited, min: memory::SORT_MIN_BYTES };
+                let bytes = memory::take(context.memory_pool(), &mut reservation, &bounds)?;
                 let threads = memory::threads(bytes, threads);
                 metrics.memory.set(bytes);
                 let run = Run::new(operators.job(bytes, threads)?, reservation);

@@ -384,7 +384,7 @@ fn a_join_beyond_the_memory_of_the_pool_spills_and_has_the_same_rows() {
     check_spilling("our_join_spills", 24 << 20, "SpillingJoinExec", statement);
 }
 
-/// What an input does after some batches.
+/// The behaviour of an input after some batches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     Error,

@@ -21,7 +21,7 @@ use crate::console::Common;
 use crate::progress::{Interrupted, Progress};
 use scratch::Scratch;
 
-/// What was measured, and the reasons for what was not, by paper; each sentence once.
+/// Descriptions of the measurements, and the reasons why others were left out, by paper; each sentence once.
 pub(super) type LiveNotes = BTreeMap<Paper, Vec<String>>;
 
 /// Runs the tasks one after the other, so that none disturbs another, except those that `kept` has. A task that is not

@@ -248,7 +248,7 @@ fn a_job_on_one_known_device_has_the_corrections_of_that_device_and_others_those
             corrections: Corrections { jobs, ..Corrections::default() },
         })
         .to_vec();
-    let jobs = |storage: &Storage<'_>| costs.for_storage(storage).corrections.jobs;
+    let jobs = |storage: &Storage<'_>| costs.for_devices(&storage.devices()).corrections.jobs;
     assert_eq!(jobs(&Storage::one(&known, 2)), 1);
     assert_eq!(jobs(&Storage::one(&other, 1)), 2);
     assert_eq!(jobs(&Storage::one(&unknown, 1)), 3);

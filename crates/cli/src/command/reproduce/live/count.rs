@@ -36,7 +36,7 @@ pub(super) fn measure(count: &LiveCount, scratch: &Scratch) -> Result<Metrics> {
         }
         None => {
             let path = scratch.path().join("text");
-            // What has just been written is cached.
+            // The file is cached, as it has just been written.
             let elapsed = write_text(&path, count.bytes).and_then(|()| run(&path, count));
             let _ = fs::remove_file(&path);
             elapsed
