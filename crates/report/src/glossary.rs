@@ -274,7 +274,8 @@ pub(crate) const REPRODUCE: Glossary = &[
     ),
     ("range over seeds", "Minimum and maximum of the repetitions, each with its own random numbers."),
     (
-        "difference",
-        "Relative deviation from the published figure, or from the nearer end of a published range.",
+        "what it means",
+        "Whether the figure in virtual time is calibrated, as published, or near; else its relative deviation from the \
+         published figure, or from the nearer end of a published range.",
     ),
 ];

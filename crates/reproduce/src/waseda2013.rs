@@ -83,7 +83,7 @@ pub(crate) fn live_tasks(effort: Effort) -> Vec<LiveTask> {
         task(
             "join",
             format!(
-                "the sort-merge join at SF {scale} with {} MiB of memory; it merges runs while it joins, so that there are no phases 4 and 5",
+                "the sort-merge join at SF {scale} with {} MiB of memory; it merges runs while it joins, so that there are no phases 4 and 5; means over the phases, computation included",
                 LIVE_TABLES.memory_bytes >> 20
             ),
             LiveExperiment::Join(tables),

@@ -31,7 +31,7 @@
 //! - **Other processes** get plans of DataFusion's operators ([`stock_plan`]), and apply the rule to them where they run.
 //!
 //! Spill files of these operators lie in the same directories as those of [`crate::spill`], and have no names. The limit of
-//! spilled bytes holds for each operator.
+//! spilled bytes holds for each partition of an operator.
 
 mod bridge;
 mod cost;
@@ -98,7 +98,7 @@ pub struct OperatorOptions {
     pub threads: usize,
     /// Directories of spill files, used in turn.
     pub directories: Vec<PathBuf>,
-    /// Bytes that one operator may write to spill files.
+    /// Bytes that each partition of an operator may write to spill files.
     pub limit_bytes: u64,
     /// Compression of spilled data.
     pub compression: SpillCompression,

@@ -12,7 +12,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use sakiyomi_model::Nanos;
 use sakiyomi_report::Document;
-use sakiyomi_reproduce::{Effort, LiveTask, Paper, Results, Task, live_tasks, tasks};
+use sakiyomi_reproduce::{Effort, LiveTask, Paper, Task, live_tasks, tasks};
 
 use crate::console::Common;
 use crate::output::Overwrite;
@@ -81,10 +81,8 @@ impl Reproduce {
         let papers = self.papers();
         let out = self.overwrite.out(self.out.as_deref(), &[])?;
         let all: Vec<Task> = papers.iter().flat_map(|paper| tasks(*paper, effort)).collect();
-        let (store, kept) = match &out {
-            Some(out) => Store::open(out.path())?,
-            None => (Store::none(), Results::default()),
-        };
+        let directory = out.as_ref().map(|out| out.path());
+        let (store, kept) = Store::open(directory, store::SIMULATIONS)?;
         let left: Vec<&Task> = all.iter().filter(|task| !kept.contains(task.key())).collect();
         let metrics = parallel::each(&left, "simulations", common, |task| {
             let metrics = task.run()?;
@@ -96,13 +94,18 @@ impl Reproduce {
             results.insert(task.key().to_owned(), metrics);
         }
         // After the simulations, which would disturb it.
-        let live_notes = live::run(&self.live_tasks(&papers, effort), (&store, &mut results), common)?;
+        let live_tasks = self.live_tasks(&papers, effort);
+        let live_directory = directory.filter(|_| !live_tasks.is_empty());
+        let (live_store, mut live_results) = Store::open(live_directory, store::live_name(effort))?;
+        let live_notes = live::run(&live_tasks, (&live_store, &mut live_results), common)?;
         let mut run = simulation_run(begun.elapsed(), 0, Nanos::ZERO);
         (run.commands_per_s, run.simulated_per_wall_ratio) = (None, None);
-        let document = Document::new(run, result::result(&papers, effort, &results, live_notes));
+        let document =
+            Document::new(run, result::result(&papers, effort, &results, (&live_results, live_notes)));
         if let Some(out) = &out {
             out.write_report(&document)?;
             store.remove()?;
+            live_store.remove()?;
             common.note(&out.report());
         }
         common.present(&document)?;

@@ -322,7 +322,11 @@ impl Stream for Output {
                 match ready!(current.poll_recv(cx)) {
                     Some(PartItem::Batch(batch)) => return Poll::Ready(Some(Ok(batch))),
                     Some(PartItem::End) => this.next += 1,
-                    None => this.is_broken = true,
+                    None => {
+                        this.is_broken = true;
+                        // Threads that wait for room in the channels of later parts end.
+                        this.later.clear();
+                    }
                 }
                 this.current = None;
             }

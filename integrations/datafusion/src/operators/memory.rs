@@ -56,7 +56,9 @@ pub(super) fn take(
         // Each operator has the share that this pool allows it. Partitions may begin before the others are registered.
         MemoryLimit::Finite(limit) if pool.name() == FAIR_POOL => limit / partitions.max(1),
         // The first of several must leave some to the others.
-        MemoryLimit::Finite(limit) => limit.saturating_sub(pool.reserved()) / 2,
+        MemoryLimit::Finite(limit) => {
+            (limit.saturating_sub(pool.reserved()) / 2).min(limit / (2 * partitions.max(1)))
+        }
         _ => unlimited,
     };
     let needed = expected.map_or(most, |bytes| {

@@ -10,11 +10,13 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::datasource::sink::DataSinkExec;
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::{HashJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, StatisticsArgs, StatisticsContext};
@@ -51,7 +53,8 @@ impl OperatorRule {
         while let Some(join) = first_join(&plan) {
             let outcome = self.join(&join, share).and_then(|ours| {
                 let candidate = replaced(&plan, &join, &ours).map_err(|error| error.to_string())?;
-                let is_valid = keeps_order(&plan, &candidate)
+                let is_valid = !depends_on_order(&plan, &join)
+                    && keeps_order(&plan, &candidate)
                     && SanityCheckPlan::new().optimize(Arc::clone(&candidate), config).is_ok();
                 is_valid
                     .then_some(candidate)
@@ -236,6 +239,47 @@ fn keeps_order(plan: &Arc<dyn ExecutionPlan>, other: &Arc<dyn ExecutionPlan>) ->
         |order: &LexOrdering| other.equivalence_properties().ordering_satisfy(order.clone()).unwrap_or(false);
     order.is_none_or(keeps)
         && plan.output_partitioning().partition_count() == other.output_partitioning().partition_count()
+}
+
+/// Returns whether an operator above a join may depend on the order of its rows without a requirement that
+/// [`SanityCheckPlan`] checks: a limit, a sink, or an aggregation such as `first_value`, from whose order an earlier rule has
+/// concluded that its input needs no sort.
+fn depends_on_order(plan: &Arc<dyn ExecutionPlan>, join: &Arc<dyn ExecutionPlan>) -> bool {
+    join.output_ordering().is_some() && order_above(plan, join) == Some(Order::Used)
+}
+
+/// The order of a join's rows in the result of an operator above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// The rows have it.
+    Kept,
+    /// The rows have it no more, and nothing depended on it.
+    Lost,
+    /// An operator may depend on it.
+    Used,
+}
+
+/// `None` if the join is not part of the plan.
+fn order_above(plan: &Arc<dyn ExecutionPlan>, join: &Arc<dyn ExecutionPlan>) -> Option<Order> {
+    if Arc::ptr_eq(plan, join) {
+        return Some(Order::Kept);
+    }
+    let found = |(index, child): (usize, &Arc<dyn ExecutionPlan>)| Some((index, order_above(child, join)?));
+    let (index, order) = plan.children().into_iter().enumerate().find_map(found)?;
+    let is_sensitive = |aggregate: &AggregateExec| {
+        aggregate.aggr_expr().iter().any(|function| !function.order_sensitivity().is_insensitive())
+    };
+    Some(match order {
+        Order::Kept if plan.is::<SortExec>() => Order::Lost,
+        Order::Kept
+            if plan.fetch().is_some() || plan.is::<GlobalLimitExec>() || plan.is::<DataSinkExec>() =>
+        {
+            Order::Used
+        }
+        Order::Kept if plan.downcast_ref::<AggregateExec>().is_some_and(is_sensitive) => Order::Used,
+        Order::Kept if !plan.maintains_input_order().get(index).copied().unwrap_or(true) => Order::Lost,
+        order => order,
+    })
 }
 
 /// Rows and bytes of a plan's result, if known.

@@ -151,6 +151,10 @@ fn properties(
     merges: bool,
 ) -> Result<PlanProperties> {
     let mut equivalences = input.equivalence_properties().clone();
+    if merges {
+        // A constant of each partition is none of all their rows.
+        equivalences.clear_per_partition_constants();
+    }
     equivalences.reorder(ordering.clone())?;
     let partitioning =
         if merges { Partitioning::UnknownPartitioning(1) } else { input.output_partitioning().clone() };

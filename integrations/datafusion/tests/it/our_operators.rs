@@ -616,7 +616,17 @@ fn operators_whose_result_would_differ_stay_with_the_reason() {
             .set_u64("datafusion.optimizer.hash_join_single_partition_threshold_rows", 0)
     };
     let merging = || config().set_bool("datafusion.optimizer.prefer_hash_join", false);
+    let single = || merging().with_target_partitions(1);
+    let ordered = "from a join b on a_key = b_key order by a_key nulls first";
+    let copied =
+        format!("copy (select a_id {ordered}) to '{}' stored as csv", scratch.path("copied.csv").display());
+    let limited = format!("select sum(id) from (select a_id as id {ordered} limit 10)");
     for (config, statement, reason) in [
+        (
+            merging(),
+            "select first_value(a_id order by a_key nulls first) from a join b on a_key = b_key",
+            "its rows may be needed in their order",
+        ),
         (config(), "select a_key * 1.5e0 as k from a order by k", "whose NaNs and negative zeros"),
         (config(), "select a_key from a order by a_key % 7", ""),
         (config(), "select * from a join b on a_key = b_key and a_id < b_id", "a condition besides equality"),
@@ -628,6 +638,11 @@ fn operators_whose_result_would_differ_stay_with_the_reason() {
         let shown = explained(ours(&scratch, 64 << 20), config, statement);
         assert!(reason.is_empty() || shown.contains("stock because"), "{statement}: {shown}");
         assert!(shown.contains(reason), "{statement}: {shown}");
+    }
+    // A limit and a sink that depend on the order, and do not require it.
+    for statement in [&copied, &limited] {
+        let shown = explained(ours(&scratch, 64 << 20), single(), statement);
+        assert!(!shown.contains("SpillingJoinExec"), "{statement}: {shown}");
     }
 }
 

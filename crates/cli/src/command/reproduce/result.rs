@@ -14,7 +14,7 @@ pub(super) fn result(
     papers: &[Paper],
     effort: Effort,
     results: &Results,
-    mut live_notes: LiveNotes,
+    (live_results, mut live_notes): (&Results, LiveNotes),
 ) -> ReproduceResult {
     let effort = match effort {
         Effort::Quick => "quick",
@@ -22,7 +22,7 @@ pub(super) fn result(
     };
     let published = published();
     let papers = papers.iter().map(|paper| {
-        let (estimates, live) = (estimates(*paper, results), live_estimates(*paper, results));
+        let (estimates, live) = (estimates(*paper, results), live_estimates(*paper, live_results));
         let of_paper = published.iter().filter(|figure| figure.paper == *paper);
         ReproducedPaper {
             name: paper.id().to_owned(),

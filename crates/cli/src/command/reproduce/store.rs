@@ -6,10 +6,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
-use sakiyomi_reproduce::{Metrics, Results};
+use sakiyomi_reproduce::{Effort, Metrics, Results};
 
-/// File in the directory of `--out`: a line with the version, then one for each simulation.
-const NAME: &str = "simulations.partial";
+/// File of simulations in the directory of `--out`: a line with the version, then one for each simulation.
+pub(super) const SIMULATIONS: &str = "simulations.partial";
+
+/// Returns the name of the file of live experiments, whose settings depend on the effort.
+pub(super) fn live_name(effort: Effort) -> &'static str {
+    match effort {
+        Effort::Quick => "live-quick.partial",
+        Effort::Full => "live-full.partial",
+    }
+}
 
 /// A file of metrics, or none.
 pub(super) struct Store {
@@ -17,15 +25,11 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Keeps nothing.
-    pub(super) fn none() -> Store {
-        Store { file: None }
-    }
-
-    /// Returns the file in `directory`, and the metrics in it if it is of this version. A line that was cut off is
-    /// left out.
-    pub(super) fn open(directory: &Path) -> Result<(Store, Results)> {
-        let path = directory.join(NAME);
+    /// Returns the file `name` in `directory`, and the metrics in it if it is of this version. A line that was cut off
+    /// is left out. Without a directory, nothing is kept.
+    pub(super) fn open(directory: Option<&Path>, name: &str) -> Result<(Store, Results)> {
+        let Some(directory) = directory else { return Ok((Store { file: None }, Results::default())) };
+        let path = directory.join(name);
         let version = format!("sakiyomi {}", env!("SAKIYOMI_VERSION"));
         let results = File::open(&path).ok().and_then(|file| read(file, &version)).unwrap_or_default();
         let is_new = results == Results::default();

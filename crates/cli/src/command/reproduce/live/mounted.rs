@@ -6,9 +6,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_io::file::file_size_max;
 use sakiyomi_model::{Bytes, Device};
 use sakiyomi_mount::layout::{FileId, Layout, NoSpace, Placement};
 use sakiyomi_mount::{EmulatedStorage, Mounted, Options, Snapshot, mount};
@@ -113,6 +114,7 @@ impl Drop for EmulatedDrive {
 
 /// Makes a file of this size that takes no room.
 pub(super) fn sparse_file(path: &Path, bytes: u64) -> Result<()> {
+    ensure!(bytes <= file_size_max(), "files of {bytes} bytes are not allowed here (`ulimit -f`)");
     let made = File::create_new(path).and_then(|file| file.set_len(bytes));
     made.with_context(|| format!("cannot make a file of {bytes} bytes at {}", path.display()))
 }
