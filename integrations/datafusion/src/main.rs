@@ -53,7 +53,7 @@ struct Args {
     /// Directory for spill files; may be repeated [default: $TMPDIR, /var/tmp or the current directory]
     #[arg(long, value_name = "DIR")]
     spill: Vec<PathBuf>,
-    /// Maximum size of all spill files
+    /// Maximum size of spill files: of DataFusion's operators together, and of each partition of sakiyomi's
     #[arg(long, value_name = "SIZE", default_value = "100GiB")]
     spill_limit: Bytes,
     /// Compression of spill files: auto, none, lz4, zstd or zstd3
