@@ -10,6 +10,7 @@ mod join;
 mod merge;
 mod mount;
 mod probe;
+mod profile;
 mod query;
 mod reproduce;
 mod run;
@@ -91,6 +92,9 @@ pub(crate) enum Command {
     /// Run a command and prefetch the files it reads
     #[command(help_template = HELP, before_help = run::EXAMPLES)]
     Run(run::Run),
+    /// List, show, copy and delete what `run` has learned about the starts of commands
+    #[command(subcommand, help_template = HELP, before_help = profile::EXAMPLES)]
+    Profile(profile::Command),
     /// Mount a directory at the speed of a hard disk, for any program
     #[command(help_template = HELP, before_help = mount::EXAMPLES)]
     Mount(mount::Mount),
@@ -238,6 +242,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Run(run) => Ok(run.run(common)),
         Command::Mount(mount) => mount.run(common),
         Command::Iorate(iorate) => iorate.run(common),
+        Command::Profile(profile) => profile.run(common),
         Command::Umount(umount) => umount.run(),
         Command::Probe(probe) => probe.run(common),
         Command::Scenario(scenario) => scenario.run(common),

@@ -9,8 +9,8 @@
 //! | a process: children, open files, command line, directory | here |
 //! | an open file of a process: offset, flags, identity | [`Descriptor`] |
 //! | whether two descriptors are the same open file | [`Process::shares`] |
-//! | the `read` that a thread sleeps in | [`ReadCall`] |
-//! | files that it has mapped | [`Mapped`] |
+//! | the call about files that a thread sleeps in | [`FileCall`], [`ReadCall`] |
+//! | files that it has mapped, and the pages of them that it has touched | [`Mapped`], [`PageMap`] |
 //! | parent, user, and end of a process | [`Status`], [`Process::end`] |
 //! | a thread: time on a core, time waiting for one, and the reason of its sleep | [`Thread`] |
 //! | how much memory may be filled | [`memory`] |
@@ -26,7 +26,9 @@ mod descriptor;
 mod directory;
 mod exits;
 mod mappings;
+mod pagemap;
 mod shared;
+mod sleeping;
 mod thread;
 
 use std::ffi::OsString;
@@ -46,9 +48,11 @@ pub use rustix::fs::CWD;
 
 pub use ancestry::{Status, all, is_of_our_namespace};
 pub use descriptor::{Descriptor, Identity, Kind, Open, identity, identity_at};
-pub use directory::{Entry, entries, open_beside, open_directory};
+pub use directory::{Entry, entries, open_beside, open_directory, open_regular};
 pub use exits::ExitWatcher;
 pub use mappings::{Mapped, process_of};
+pub use pagemap::PageMap;
+pub use sleeping::FileCall;
 pub use thread::{Sleeps, Thread, Times};
 
 /// A process, by its directory in `/proc`.
@@ -234,7 +238,7 @@ impl Process {
         Ok(stat.after_name().nth(MAJOR_FAULTS_FIELD).and_then(|field| field.parse().ok()).unwrap_or(0))
     }
 
-    /// Returns the `read` that one of its threads sleeps in; `None` if it is not in a `read`, or if that is not
+    /// Returns the `read` or `pread` that one of its threads sleeps in; `None` if it is in no such call, or if that is not
     /// visible.
     #[must_use]
     pub fn read_call(&self, thread: u32) -> Option<ReadCall> {
@@ -260,9 +264,22 @@ impl Process {
     /// # Errors
     /// If it has ended.
     pub fn mapped_file_bytes(&self) -> io::Result<u64> {
+        self.memory_field(2)
+    }
+
+    /// Returns the bytes of all its mappings, resident or not.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn address_space_bytes(&self) -> io::Result<u64> {
+        self.memory_field(0)
+    }
+
+    /// Returns a field of `statm` in bytes.
+    fn memory_field(&self, index: usize) -> io::Result<u64> {
         let mut buffer = [0; 128];
         let file = self.at("statm")?;
-        let pages = reread(file.as_fd(), &mut buffer)?.split_ascii_whitespace().nth(2);
+        let pages = reread(file.as_fd(), &mut buffer)?.split_ascii_whitespace().nth(index);
         let pages: u64 = pages.and_then(|field| field.parse().ok()).unwrap_or(0);
         Ok(pages * rustix::param::page_size() as u64)
     }
@@ -295,13 +312,15 @@ fn numbers_are_ours() -> bool {
         .map_or(true, |number| number.to_str() == Ok(&*std::process::id().to_string()))
 }
 
-/// A system call that reads at the file offset.
+/// A system call that reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadCall {
     /// The descriptor.
     pub file: u32,
     /// Bytes requested.
     pub bytes: u64,
+    /// The offset in bytes; `None` for a read at the file offset.
+    pub offset: Option<u64>,
 }
 
 impl ReadCall {
@@ -312,7 +331,12 @@ impl ReadCall {
         let call: i64 = words.next()?.parse().ok()?;
         let mut next = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
         let (file, _, bytes) = (next()?, next()?, next()?);
-        (call == libc::SYS_read).then_some(ReadCall { file: u32::try_from(file).ok()?, bytes })
+        let offset = match call {
+            libc::SYS_read => None,
+            libc::SYS_pread64 => Some(next()?),
+            _ => return None,
+        };
+        Some(ReadCall { file: u32::try_from(file).ok()?, bytes, offset })
     }
 }
 

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use sakiyomi_io::page_cache::{self, Residency};
 
@@ -84,6 +85,26 @@ impl CachedFile {
         let stays = || self.find(range).is_some_and(|after| after.cached > 0);
         let done = self.read(range).is_ok() && stays();
         FetchOutcome { bytes: if done { bytes } else { 0 }, done }
+    }
+
+    /// Brings a range into the page cache and waits for its end. Unlike [`bring`](CachedFile::bring), it copies nothing.
+    /// If residency is not reported, the whole range counts as not cached before, unless its end arrives at once.
+    pub(crate) fn bring_and_wait(&self, range: &Range<u64>) -> FetchOutcome {
+        /// Storage takes longer than this.
+        const RESIDENT_LATENCY: Duration = Duration::from_micros(150);
+        let length = range.end - range.start;
+        let before = self.find(range);
+        let bytes = before.map_or(length, |found| length - found.cached);
+        if bytes == 0 {
+            return FetchOutcome { bytes, done: true };
+        }
+        let since = Instant::now();
+        let piece = *self.piece.get_or_init(|| page_cache::piece(&self.file).unwrap_or(4096));
+        // It fails where residency is not reported, after the requests.
+        let _ = page_cache::fetch_in_pieces(&self.file, range.clone(), piece);
+        let done = self.await_byte(range.end - 1);
+        let was_resident = before.is_none() && since.elapsed() < RESIDENT_LATENCY;
+        FetchOutcome { bytes: if was_resident { 0 } else { bytes }, done }
     }
 
     /// Waits until a byte is cached; returns false if it cannot be read.

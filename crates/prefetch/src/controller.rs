@@ -302,6 +302,12 @@ impl Controller {
         Some(self.readings.get(&id)?.limit())
     }
 
+    /// Returns the memory budget that is left, in bytes.
+    #[must_use]
+    pub fn room(&self) -> u64 {
+        self.room.saturating_sub(self.taken)
+    }
+
     /// Returns the bytes requested ahead of all programs.
     #[must_use]
     pub fn taken(&self) -> u64 {

@@ -7,7 +7,8 @@
 //!                       in a row
 //! ```
 //!
-//! Reads by `pread` or through a mapping move no file position. If there are signs of such reads (`signs`) and it is
+//! Reads by `pread` or through a mapping move no file position. Large mappings are followed by the pages that the program
+//! has touched, which its page tables show (`mapped`). For other such reads, if there are signs of such reads (`signs`) and it is
 //! permitted, the kernel's tracepoints report touched pages (`tracer`). From these, places that advance are derived
 //! (`streams`), each of which is followed like a position (`traced`).
 //!
@@ -20,16 +21,21 @@
 mod blocking_job;
 mod directories;
 mod discover;
+mod fetch_state;
 mod file_predictor;
 mod handle;
+mod learned;
 mod listing;
 mod look;
+mod mapped;
 mod named;
 mod own_bytes;
 mod positionless;
 mod program;
 mod reading;
 mod row;
+mod sampled;
+mod seeking;
 mod statistics;
 mod storage_rate;
 mod streams;
@@ -49,14 +55,18 @@ use sakiyomi_os::cpu;
 use sakiyomi_os::process::memory;
 
 use crate::fetcher::Fetcher;
+use crate::profile::Profile;
 use crate::{Action, Controller, Event, Limit, ReadingId};
 use blocking_job::{BlockingJob, JobReply, THREADS_MAX};
+use learned::Learner;
+use mapped::MappedFiles;
 use program::Program;
 use reading::Reading;
 use storage_rate::Candidate;
 use traced::Traced;
 use tracer::Tracer;
 
+pub use learned::{Learned, Learning};
 pub use statistics::Point;
 pub use summary::{Advice, ReadingSummary, Summary};
 
@@ -83,6 +93,9 @@ const POLL_REST_FACTOR: u64 = 60;
 
 /// The factor while programs have just begun, because what they open is not known yet.
 const POLL_REST_FACTOR_AT_START: u64 = 6;
+/// The factor while a mapping is prefetched, because a frontier is seen only when it is scanned; and while a start is
+/// recorded, because a sleep is seen only while it lasts.
+const POLL_REST_FACTOR_OF_WAITS: u64 = 10;
 /// If more programs than this have just begun, as in a build, the usual factor applies.
 const STARTING_PROGRAMS_MAX: usize = 8;
 
@@ -94,10 +107,18 @@ const SLEEP_MAX: Nanos = Nanos(50_000_000);
 /// Follows a process and its descendants until the process has ended and `stop` is set. The thread that sets `stop`
 /// must unpark this thread. If programs were traced, another process removes the trace instance.
 ///
+/// `profile` is what earlier runs of the same command have read, or an empty one.
+///
 /// # Errors
 /// If the process does not exist.
-pub fn follow(process: u32, options: Options, stop: &AtomicBool) -> io::Result<Summary> {
-    let mut follower = Follower::new(process, options)?;
+pub fn follow(
+    process: u32,
+    options: Options,
+    learning: Learning,
+    profile: Profile,
+    stop: &AtomicBool,
+) -> io::Result<Summary> {
+    let mut follower = Follower::new(process, options, Learner::new(learning, profile))?;
     while !stop.load(Ordering::Acquire) {
         let pause = follower.step();
         thread::park_timeout(pause);
@@ -125,6 +146,8 @@ struct Follower {
     ran: Duration,
     /// Time of the next discovery.
     discover_at: Nanos,
+    learner: Learner,
+    mapped: MappedFiles,
     tracer: Tracer,
     traced: Traced,
     tally: summary::SummaryBuilder,
@@ -133,7 +156,7 @@ struct Follower {
 }
 
 impl Follower {
-    fn new(process: u32, options: Options) -> io::Result<Follower> {
+    fn new(process: u32, options: Options, learner: Learner) -> io::Result<Follower> {
         let mut programs = BTreeMap::new();
         programs.insert(process, Program::open(process, Nanos::ZERO)?);
         Ok(Follower {
@@ -152,6 +175,8 @@ impl Follower {
             cost: Nanos::ZERO,
             ran: cpu::of_this_thread(),
             discover_at: Nanos::ZERO,
+            learner,
+            mapped: MappedFiles::new(),
             tracer: Tracer::new(),
             traced: Traced::default(),
             tally: summary::SummaryBuilder::default(),
@@ -172,6 +197,8 @@ impl Follower {
         self.take_touches(now);
         self.look(now);
         self.carry_out();
+        self.follow_mappings(now);
+        self.learn(now);
         self.pause(now)
     }
 
@@ -184,7 +211,7 @@ impl Follower {
         let discover = self.programs.values().map(|program| program.discover_at.max(self.discover_at)).min();
         let look = self.readings.values().map(|reading| reading.due).min();
         let due =
-            discover.into_iter().chain(look).chain(self.tracer.due(now)).min().unwrap_or(now + SLEEP_MAX);
+            discover.into_iter().chain(look).chain(self.tracer.due(now)).chain(self.mapped.due()).chain(self.sample_due()).chain(self.learner.due()).min().unwrap_or(now + SLEEP_MAX);
         Duration::from_nanos(due.min(now + SLEEP_MAX).saturating_sub(self.now()).max(rest).0)
     }
 
@@ -195,10 +222,10 @@ impl Follower {
             .filter(|program| program.is_young(now))
             .take(STARTING_PROGRAMS_MAX + 1)
             .count();
-        if (1..=STARTING_PROGRAMS_MAX).contains(&young) {
-            POLL_REST_FACTOR_AT_START
-        } else {
-            POLL_REST_FACTOR
+        match () {
+            () if (1..=STARTING_PROGRAMS_MAX).contains(&young) => POLL_REST_FACTOR_AT_START,
+            () if self.mapped.is_fetching() || self.learner.is_recording(now) => POLL_REST_FACTOR_OF_WAITS,
+            () => POLL_REST_FACTOR,
         }
     }
 
@@ -239,7 +266,13 @@ impl Follower {
         let programs: Vec<u32> = self.programs.keys().copied().collect();
         programs.into_iter().for_each(|number| self.end_program(number, now));
         let rate = self.candidate.take().and_then(Candidate::measure);
-        self.tally.summary(now, rate, || self.tracer.refusal())
+        let mut summary = self.tally.summary(now, rate, || self.tracer.refusal());
+        summary.learned = self.learner.finish(summary.io_wait);
+        if let Some(hidden) = summary.learned.hidden {
+            *summary.io_hidden.get_or_insert(Nanos::ZERO) += hidden;
+            *summary.saved.get_or_insert(Nanos::ZERO) += hidden;
+        }
+        summary
     }
 }
 

@@ -7,6 +7,8 @@
 //! | part | where |
 //! |---|---|
 //! | whether and how far to read ahead: pure | [`controller`] |
+//! | which parts of a mapped file to fetch: pure | [`touched`] |
+//! | what a command read when it last ran, and its replay: pure | [`profile`] |
 //! | observing unmodified programs, and reading ahead of them | [`follow`] |
 //! | a reader for programs that use it: `Read`, `BufRead`, `Seek` | [`reader`] |
 //! | execution of the controller's actions: threads, and a file of which ranges are fetched | `fetcher`, `cached_file` |
@@ -28,9 +30,11 @@
 //! ```text
 //! /proc   ── positions, times, files ──► reading ──► Controller ──► job ──► fetcher ──► page cache
 //! tracefs ── touched pages ──► streams ────┘
+//! page tables ── touched pages ──► TouchedFile ──► fetch ──► fetcher
 //! ```
 //!
-//! A file that is read by `pread` or through a mapping has no moving position. `os::tracefs` takes the kernel's events
+//! A file that is read by `pread` or through a mapping has no moving position. The pages of a large mapping that a program
+//! has touched stand in its page tables (`follow/mapped.rs`), which is seen without tracing and without root. `os::tracefs` takes the kernel's events
 //! from a private ring buffer; `prefetch/follow/streams.rs`, which is pure, derives streams from them: places that
 //! advance, each of which becomes a reading. `positionless.rs`, also pure, detects programs that appear to read in this way,
 //! and `tracer.rs` decides when events are worth their cost.
@@ -45,9 +49,12 @@
 
 pub mod controller;
 #[cfg(feature = "system")]
+pub mod profile;
+#[cfg(feature = "system")]
 pub mod follow;
 #[cfg(feature = "system")]
 pub mod reader;
+pub mod touched;
 
 #[cfg(feature = "system")]
 mod cached_file;

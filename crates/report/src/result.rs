@@ -25,7 +25,7 @@ pub use query::{
     QueryBound, QueryCell, QueryColumn, QueryFile, QueryPhase, QueryResult, QueryRows, SpillLevel,
 };
 pub use reproduce::{ReproduceResult, ReproducedCurve, ReproducedFigure, ReproducedPaper, ReproducedValue};
-pub use run::{RunAdvice, RunIdle, RunPoint, RunReading, RunReason, RunResult};
+pub use run::{RunAdvice, RunIdle, RunLearned, RunPoint, RunReading, RunReason, RunResult};
 pub use scenario::{
     AllowancePoint, DistancePoint, RegulatedProgram, RegulationPoint, ScenarioJob, ScenarioJobRun,
     ScenarioPoint, ScenarioProcess, ScenarioResult,

@@ -18,7 +18,8 @@ use clap::Args;
 use sakiyomi_model::Bytes;
 use sakiyomi_os::process::command::{End, Running, Signals, wait_for_other};
 use sakiyomi_prefetch::Limit;
-use sakiyomi_prefetch::follow::{Options, Summary, follow};
+use sakiyomi_prefetch::follow::{Learning, Options, Summary, follow};
+use sakiyomi_prefetch::profile::{Profile, ProfileStore, name_of};
 use sakiyomi_report::{Document, Report, Reported, text};
 
 use crate::child;
@@ -60,6 +61,12 @@ pub(crate) struct Run {
     /// Observe without prefetching, and report what prefetching would save; re-reads up to 16 MiB at the end to measure the storage
     #[arg(long)]
     dry_run: bool,
+    /// Record what the command waits for at its start, and prefetch it at the next one [default: if it waits for many files]
+    #[arg(long, conflicts_with = "no_learn")]
+    learn: bool,
+    /// Neither record what the command waits for nor use what was recorded
+    #[arg(long)]
+    no_learn: bool,
     /// Print the report even if standard error is not a terminal
     #[arg(long)]
     report: bool,
@@ -105,19 +112,22 @@ impl Run {
         let signals = Signals::hold().context("cannot block signals")?;
         let begun = Instant::now();
         if let Some(process) = self.pid {
-            let follower = Follower::start(process, options)?;
+            let follower = Follower::start(process, options, Learning::Never, Profile::new(Vec::new(), PathBuf::new()))?;
             wait_for_other(process, &signals).with_context(|| format!("cannot follow process {process}"))?;
             let elapsed = begun.elapsed();
-            self.tell(follower.finish(), elapsed, None, out.as_ref(), common);
+            self.tell(follower.finish(), None, elapsed, None, out.as_ref(), common);
             return Ok(ExitCode::SUCCESS);
         }
+        let (store, profile) = self.profile();
+        let learning = if store.is_some() { self.learning() } else { Learning::Never };
         let running = Running::start(&self.command, &signals)?;
-        let follower = Follower::start(running.number(), options);
+        let follower = Follower::start(running.number(), options, learning, profile);
         running.wait(&signals).context("cannot wait for the program, which continues on its own")?;
         let elapsed = begun.elapsed();
         let summary = follower.and_then(|follower| follower.finish());
         let end = running.end().context("the program has ended, but its exit status is unknown")?;
-        self.tell(summary, elapsed, Some(end), out.as_ref(), common);
+        let saved_as = summary.as_ref().ok().zip(store).and_then(|(summary, store)| save(summary, &store, common));
+        self.tell(summary, saved_as, elapsed, Some(end), out.as_ref(), common);
         Ok(child::end_as(end.status))
     }
 
@@ -137,10 +147,31 @@ impl Run {
         Ok(Options { limit, memory: self.memory.map(|bytes| bytes.0), watch_only: self.dry_run })
     }
 
+    fn learning(&self) -> Learning {
+        match () {
+            () if self.no_learn || self.dry_run => Learning::Never,
+            () if self.learn => Learning::Always,
+            () => Learning::Auto,
+        }
+    }
+
+    /// Returns the user's profiles, and that of this command; none if its words or its directory are not UTF-8.
+    fn profile(&self) -> (Option<ProfileStore>, Profile) {
+        let words: Option<Vec<String>> = self.command.iter().map(|word| word.to_str().map(str::to_owned)).collect();
+        let directory = std::env::current_dir().ok().filter(|directory| directory.to_str().is_some());
+        let empty = || Profile::new(Vec::new(), PathBuf::new());
+        let (Some(store), Some(words), Some(directory)) = (ProfileStore::of_user(), words, directory) else {
+            return (None, empty());
+        };
+        let profile = if self.learning() == Learning::Never { empty() } else { store.of_command(&words, &directory) };
+        (Some(store), profile)
+    }
+
     /// Reports the result. A failure must not change the exit status, which is the program's.
     fn tell(
         &self,
         summary: Result<Summary>,
+        saved_as: Option<String>,
         elapsed: Duration,
         end: Option<End>,
         out: Option<&OutDir>,
@@ -150,7 +181,7 @@ impl Run {
             Ok(summary) => summary,
             Err(error) => return print_error(&format!("{error:#}; the program has continued on its own")),
         };
-        let result = result::result(self.asked(), &summary, elapsed, end);
+        let result = result::result(self.asked(), &summary, saved_as, elapsed, end);
         let document = Document::new(provenance::run(elapsed), result);
         if let Some(out) = out
             && let Err(error) = out.write_report(&document)
@@ -179,6 +210,18 @@ impl Run {
     }
 }
 
+/// Saves what was learned; returns the name of the profile. A failure is only noted: the program has run.
+fn save(summary: &Summary, store: &ProfileStore, common: &Common) -> Option<String> {
+    let profile = summary.learned.profile.as_ref()?;
+    match store.save(profile) {
+        Ok(()) => Some(name_of(&profile.command, &profile.directory)),
+        Err(error) => {
+            common.note(&format!("what was learned is not saved in {}: {error}", store.directory().display()));
+            None
+        }
+    }
+}
+
 /// A thread that follows programs.
 struct Follower {
     thread: Thread,
@@ -187,12 +230,12 @@ struct Follower {
 }
 
 impl Follower {
-    fn start(process: u32, options: Options) -> Result<Follower> {
+    fn start(process: u32, options: Options, learning: Learning, profile: Profile) -> Result<Follower> {
         let (sender, summary) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let body = move || {
-            let summary = follow(process, options, &stopped);
+            let summary = follow(process, options, learning, profile, &stopped);
             // The receiver may no longer exist.
             drop(sender.send(summary.with_context(|| format!("cannot follow process {process}"))));
         };

@@ -17,6 +17,7 @@ mod mistakes;
 mod mount;
 mod pipe;
 mod probe;
+mod profile;
 mod query;
 mod reproduce;
 mod run;

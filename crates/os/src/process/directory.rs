@@ -1,10 +1,10 @@
 //! Directories that a program scans: their entries in the order of `getdents`, and files in them.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
@@ -46,6 +46,21 @@ pub fn entries(directory: &OwnedFd) -> io::Result<Vec<Entry>> {
 /// If it does not exist.
 pub fn open_directory(path: &Path) -> io::Result<OwnedFd> {
     Ok(openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Opens a regular file for reading by its path, and returns its attributes. Another kind of file is not opened, because
+/// that can have side effects.
+///
+/// # Errors
+/// If it does not exist, is not readable, or is not a regular file.
+pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
+    let place = File::from(openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
+    let about = place.metadata()?;
+    if !about.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let reopened = format!("/proc/self/fd/{}", place.as_raw_fd());
+    Ok((open_beside(&place.into(), Path::new(&reopened))?, about))
 }
 
 /// Opens a file for reading by its name relative to a directory, without blocking on anything but its file system.

@@ -9,19 +9,25 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, makedev, openat};
 
-use super::{Identity, Process, identity_at};
+use super::{Identity, Process, identity, identity_at};
 
 /// A mapping of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapped {
     /// The address range, as `/proc` names it.
     pub place: String,
+    /// The first address.
+    pub start: u64,
+    /// The file offset that is mapped there, in bytes.
+    pub offset: u64,
     /// The file system's device.
     pub device: u64,
     /// The inode number.
     pub inode: u64,
     /// Whether it is executable: a program or a library.
     pub is_code: bool,
+    /// Whether it is readable.
+    pub is_readable: bool,
     /// Its size in the address space, in bytes.
     pub length: u64,
     /// The path; ` (deleted)` is appended if the file was deleted.
@@ -39,24 +45,63 @@ impl Process {
         Ok(text.split(|&byte| byte == b'\n').filter_map(parse).collect())
     }
 
-    /// Returns the identity of a mapped file, without a request to its file system. Needs root.
+    /// Returns the identity of a mapped file. With root's rights this makes no request to its file system; otherwise
+    /// the file is looked up by its path in the process's own view of the file systems.
     ///
     /// # Errors
-    /// If it is not mapped there any more.
-    pub fn identity_mapped(&self, place: &str) -> io::Result<Identity> {
-        identity_at(self.directory.as_fd(), Path::new(&format!("map_files/{place}")))
+    /// If it is not mapped there any more, or another file has its path.
+    pub fn identity_mapped(&self, mapped: &Mapped) -> io::Result<Identity> {
+        match identity_at(self.directory.as_fd(), Path::new(&mapped.by_place())) {
+            Err(error) if is_refused(&error) => {
+                mapped.checked(identity_at(self.directory.as_fd(), &mapped.by_path()?)?)
+            }
+            result => result,
+        }
     }
 
-    /// Opens a mapped file, for reading only; it may have been deleted. Needs root.
+    /// Opens a mapped file, for reading only; with root's rights it may have been deleted.
     ///
     /// # Errors
-    /// If it is no longer mapped there, or is not readable.
-    pub fn reopen_mapped(&self, place: &str) -> io::Result<File> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let name = format!("map_files/{place}");
-        let quiet = openat(&self.directory, &*name, flags | OFlags::NOATIME, Mode::empty());
-        Ok(File::from(quiet.or_else(|_| openat(&self.directory, &*name, flags, Mode::empty()))?))
+    /// If it is no longer mapped there, is not readable, or another file has its path.
+    pub fn reopen_mapped(&self, mapped: &Mapped) -> io::Result<File> {
+        match self.open_quietly(Path::new(&mapped.by_place())) {
+            Err(error) if is_refused(&error) => {
+                let file = self.open_quietly(&mapped.by_path()?)?;
+                mapped.checked(identity(&file)?)?;
+                Ok(file)
+            }
+            result => result,
+        }
     }
+
+    /// Opens a file without changing the time of its last access, if that is permitted.
+    fn open_quietly(&self, name: &Path) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let quiet = openat(&self.directory, name, flags | OFlags::NOATIME, Mode::empty());
+        Ok(File::from(quiet.or_else(|_| openat(&self.directory, name, flags, Mode::empty()))?))
+    }
+}
+
+impl Mapped {
+    fn by_place(&self) -> String {
+        format!("map_files/{}", self.place)
+    }
+
+    /// Returns the path in the process's own view, relative to its directory in `/proc`.
+    fn by_path(&self) -> io::Result<PathBuf> {
+        let inner = self.path.strip_prefix("/").map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
+        Ok(Path::new("root").join(inner))
+    }
+
+    /// Passes an identity on if it is that of the mapped file. The device is not compared, because overlays and
+    /// subvolumes map another one than they show.
+    fn checked(&self, found: Identity) -> io::Result<Identity> {
+        if found.inode == self.inode { Ok(found) } else { Err(io::Error::from(io::ErrorKind::NotFound)) }
+    }
+}
+
+fn is_refused(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
 }
 
 /// Returns the PID of the process of a thread; `None` if it has ended.
@@ -77,18 +122,22 @@ fn parse(line: &[u8]) -> Option<Mapped> {
         rest = &rest[end..];
         field
     };
-    let (place, rights, _offset, device, inode) = (field()?, field()?, field()?, field()?, field()?);
+    let (place, rights, offset, device, inode) = (field()?, field()?, field()?, field()?, field()?);
     let inode = inode.parse().ok().filter(|&inode| inode != 0)?;
     let (major, minor) = device.split_once(':')?;
     let number = |text| u32::from_str_radix(text, 16).ok();
     let (from, to) = place.split_once('-')?;
     let address = |text| u64::from_str_radix(text, 16).ok();
+    let (start, end) = (address(from)?, address(to)?);
     Some(Mapped {
         place: place.to_owned(),
+        start,
+        offset: address(offset)?,
         device: makedev(number(major)?, number(minor)?),
         inode,
         is_code: rights.contains('x'),
-        length: address(to)?.checked_sub(address(from)?)?,
+        is_readable: rights.starts_with('r'),
+        length: end.checked_sub(start)?,
         path: PathBuf::from(OsStr::from_bytes(rest.trim_ascii_start())),
     })
 }
@@ -106,17 +155,18 @@ mod tests {
             (mapped.place.as_str(), mapped.length, mapped.inode, mapped.is_code),
             ("7f00-9f00", 0x2000, 4711, true)
         );
+        assert_eq!((mapped.start, mapped.offset, mapped.is_readable), (0x7f00, 0x1000, true));
         assert_eq!((mapped.device, mapped.path), (makedev(254, 10), PathBuf::from("/a b (deleted)")));
         assert_eq!(parse(b"7f00-9f00 rw-p 00000000 00:00 0      [heap]"), None);
         assert_eq!(parse(b"9f00-7f00 rw-p 00000000 00:01 1 /x"), None);
     }
 
     #[test]
-    fn what_this_process_has_mapped_is_found_and_can_be_opened_by_root() {
+    fn what_this_process_has_mapped_is_found_and_can_be_opened() {
         let process = Process::open(std::process::id()).unwrap();
         let own = process.mappings().unwrap();
         let program = own.iter().find(|mapped| mapped.is_code).expect("this program is mapped");
-        match process.reopen_mapped(&program.place) {
+        match process.reopen_mapped(program) {
             Ok(file) => {
                 let is = super::super::identity(&file).unwrap();
                 assert_eq!(is.inode, program.inode);

@@ -180,10 +180,12 @@ fn the_call_that_a_program_reads_in_is_seen_with_what_it_asks_for() {
     // Waits until it is `cat` reading its standard input, and not the shell or the loader.
     wait_until("its call", || process.read_call(process.number()).is_some_and(|call| call.bytes > 1000));
     assert_eq!(process.read_call(process.number()).unwrap().file, 0);
-    let file = |text| ReadCall::of(text).map(|call| (call.file, call.bytes));
+    let file = |text| ReadCall::of(text).map(|call| (call.file, call.bytes, call.offset));
     let text = format!("{} 0x4 0x7f3a572e5000 0x20000 0x0 0x0 0x0 0x7fff 0x7f3a", libc::SYS_read);
-    assert_eq!(file(&text), Some((4, 0x20000)));
-    let other = format!("{} 0x4 0x7f3a572e5000 0x20000 0x0 0x0 0x0 0x7fff 0x7f3a", libc::SYS_pread64);
+    assert_eq!(file(&text), Some((4, 0x20000, None)));
+    let text = format!("{} 0x4 0x7f3a572e5000 0x20000 0x5000 0x0 0x0 0x7fff 0x7f3a", libc::SYS_pread64);
+    assert_eq!(file(&text), Some((4, 0x20000, Some(0x5000))));
+    let other = format!("{} 0x4 0x7f3a572e5000 0x20000 0x0 0x0 0x0 0x7fff 0x7f3a", libc::SYS_write);
     assert!(
         [&*other, "running", "-1 0x7fff 0x7f3a", "", "0 0x4"].into_iter().all(|text| file(text).is_none())
     );

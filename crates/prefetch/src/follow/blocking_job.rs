@@ -49,6 +49,8 @@ pub(super) enum JobRequest {
     },
     /// Wait until this byte, requested at that time, has arrived.
     Time { handle: Arc<Handle>, at: u64, since: Instant },
+    /// Bring a part of a file into the page cache and wait for it.
+    FetchPart { handle: Arc<Handle>, range: Range<u64> },
     /// Query the residency of parts of files.
     Look { range: Range<u64>, pieces: Vec<Piece> },
     /// Determine the kernel's first read of a file, for a program that waits for it in a call of `wants` bytes.
@@ -66,6 +68,12 @@ pub(super) enum JobReply {
         brought: FetchOutcome,
         /// Cached bytes of the window that was to be examined; `None` if not reported.
         window: Option<u64>,
+    },
+    /// A part, and how long it took.
+    FetchedPart {
+        length: u64,
+        outcome: FetchOutcome,
+        took: Duration,
     },
     /// Duration of an access; `None` if it failed.
     Timed {
@@ -125,6 +133,11 @@ impl Job for BlockingJob {
             JobRequest::Time { handle, at, since } => {
                 let arrived = handle.await_byte(at);
                 JobReply::Timed { latency: arrived.then(|| since.elapsed()) }
+            }
+            JobRequest::FetchPart { handle, range } => {
+                let since = Instant::now();
+                let outcome = handle.bring_and_wait(&range);
+                JobReply::FetchedPart { length: range.end - range.start, outcome, took: since.elapsed() }
             }
             JobRequest::Look { range, pieces } => JobReply::Found { range, found: look(&pieces) },
             JobRequest::FirstWindow { beginning: (handle, range), wants } => {

@@ -62,6 +62,13 @@ impl Follower {
                 self.tally.programs += 1;
             }
         }
+        if let Some(program) = self.programs.get(&number) {
+            for (file, _) in &found.files {
+                if let Ok(path) = program.process.name_of(*file) {
+                    self.learner.note(path, now);
+                }
+            }
+        }
         for (index, (file, identity)) in found.files.into_iter().enumerate() {
             if index < FILES_MAX {
                 self.consider(number, file, identity, now);
@@ -69,6 +76,7 @@ impl Follower {
                 program.forget_file(file);
             }
         }
+        self.find_mappings(number, now);
         self.consider_tracing(number, now);
     }
 
@@ -85,6 +93,8 @@ impl Follower {
             .collect();
         of_it.into_iter().for_each(|id| self.end(id, now));
         self.end_touches(number);
+        let mappings = self.mapped.end_program(number);
+        self.end_mappings(mappings);
         if let Some(mut program) = self.programs.remove(&number) {
             program.sample(now);
             self.tally.end_program(&program);

@@ -73,7 +73,7 @@ impl Handle {
         // Opening another kind of file can have side effects.
         let what = match &self.place {
             Place::Open(process, number) => process.identity(*number)?,
-            Place::Mapped(process, mapped) => process.identity_mapped(&mapped.place)?,
+            Place::Mapped(process, mapped) => process.identity_mapped(mapped)?,
             Place::Named(directory, name) => identity_at(directory.as_fd(), name)?,
         };
         if !self.is_it(&what) {
@@ -81,7 +81,7 @@ impl Handle {
         }
         let file = match &self.place {
             Place::Open(process, number) => process.reopen(*number)?,
-            Place::Mapped(process, mapped) => process.reopen_mapped(&mapped.place)?,
+            Place::Mapped(process, mapped) => process.reopen_mapped(mapped)?,
             Place::Named(directory, name) => open_beside(directory, name)?,
         };
         Ok(self.is_it(&identity(&file)?).then_some(file))
@@ -120,6 +120,14 @@ impl Handle {
     /// Returns the residency of a range; `None` if it is not reported.
     pub(super) fn find(&self, range: &Range<u64>) -> Option<Found> {
         self.file()?.find(range)
+    }
+
+    /// Brings a range into the page cache and waits for its end; see [`CachedFile::bring_and_wait`].
+    pub(super) fn bring_and_wait(&self, range: &Range<u64>) -> FetchOutcome {
+        match self.file() {
+            None => FetchOutcome { bytes: 0, done: false },
+            Some(file) => file.bring_and_wait(range),
+        }
     }
 
     /// Waits until a byte is cached; returns false if it cannot be read.

@@ -79,6 +79,7 @@ impl Follower {
         }
         let wake = self.controller.wake(id).unwrap_or(now + SLEEP_MAX);
         self.readings.get_mut(&id)?.due = wake.max(now + SLEEP_MIN);
+        self.look_at_seeks(id, now);
         Some(())
     }
 
@@ -176,6 +177,11 @@ impl Follower {
                 if self.controller.state(id) != Some(State::Idle(Idle::Resident)) {
                     reading.due = now;
                 }
+            }
+            JobReply::FetchedPart { length, outcome, took } => {
+                let seeking = reading.seeking.as_mut()?;
+                seeking.end_fetch();
+                seeking.fetches.fetched(length, outcome, took);
             }
             JobReply::Timed { latency } => reading.account.time(latency.map(nanos)?),
             JobReply::Listed { path, found } => {

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use sakiyomi_model::Nanos;
-use sakiyomi_os::process::{Identity, Kind, Process};
+use sakiyomi_os::process::{FileCall, Identity, Kind, Process, ReadCall};
 
 use super::directories::{Directories, Directory};
 use super::named::Named;
 use super::own_bytes::OwnBytes;
 use super::positionless::PositionlessDetector;
+use super::sampled::SampledReads;
 use super::times::{CpuIoTimes, Timed};
 
 /// Threads of a process whose times are sampled. The remaining threads' times are left out.
@@ -56,6 +58,8 @@ pub(super) struct Program {
     pub(super) signs: PositionlessDetector,
     /// Whether it reads without moving a position, in case this cannot be followed.
     pub(super) unseen: Unseen,
+    /// Its reads at explicit offsets, if it seems to make any.
+    pub(super) sampled_reads: Option<SampledReads>,
 }
 
 /// Whether a program reads without moving a position.
@@ -108,6 +112,7 @@ impl Program {
             faults: 0,
             signs: PositionlessDetector::default(),
             unseen: Unseen::No,
+            sampled_reads: None,
         })
     }
 
@@ -224,11 +229,47 @@ impl Program {
         }
     }
 
-    /// Returns the requested bytes of an open file, if a thread sleeps in a read of it.
+    /// Returns the requested bytes of an open file, if a thread sleeps in a read of it at its offset.
     pub(super) fn reads_from(&self, file: u32) -> Option<u64> {
+        self.sleeping_reads().find(|call| call.file == file && call.offset.is_none()).map(|call| call.bytes)
+    }
+
+    /// Returns the reads in which threads sleep.
+    fn sleeping_reads(&self) -> impl Iterator<Item = ReadCall> {
         let asleep = self.threads.iter().filter(|(_, timed)| timed.waits());
-        let mut calls = asleep.filter_map(|(&thread, _)| self.process.read_call(thread));
-        calls.find(|call| call.file == file).map(|call| call.bytes)
+        asleep.filter_map(|(&thread, _)| self.process.read_call(thread))
+    }
+
+    /// Returns the calls about files in which threads sleep.
+    pub(super) fn sleeping_calls(&self) -> Vec<FileCall> {
+        let asleep = self.threads.iter().filter(|(_, timed)| timed.waits());
+        asleep.filter_map(|(&thread, _)| self.process.file_call(thread)).collect()
+    }
+
+    /// Samples the reads at explicit offsets in which its threads sleep. Returns the ranges that it has read, with their
+    /// files as device and inode number.
+    pub(super) fn sample_reads(&mut self) -> Vec<((u64, u64), Range<u64>)> {
+        let received = self.spent.read.unwrap_or(0);
+        let mut calls: Vec<(ReadCall, u64)> =
+            self.sleeping_reads().filter_map(|call| Some((call, call.offset?))).collect();
+        calls.sort_by_key(|&(_, offset)| offset);
+        let Some(reads) = &mut self.sampled_reads else { return Vec::new() };
+        let mut found = Vec::new();
+        for &(call, offset) in &calls {
+            let Some(identity) = self.files.get(&call.file) else { continue };
+            let file = (identity.device, identity.inode);
+            let ranges = reads.sleeps(file, offset, call.bytes, received);
+            found.extend(ranges.into_iter().map(|range| (file, range)));
+        }
+        if calls.is_empty()
+            && let Some((file, ranges)) = reads.runs(received)
+        {
+            found.extend(ranges.into_iter().map(|range| (file, range)));
+        }
+        if reads.is_sequential() {
+            self.unseen = Unseen::No;
+        }
+        found
     }
 
     /// Records that it has a file open for writing.

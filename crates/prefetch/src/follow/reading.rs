@@ -14,6 +14,7 @@ use super::blocking_job::Piece;
 use super::file_predictor::FilePredictor;
 use super::handle::{Handle, Place};
 use super::program::Program;
+use super::seeking::Seeking;
 use super::row::Row;
 use super::statistics::{Account, ReadingState};
 use super::streams::Stream;
@@ -74,6 +75,8 @@ pub(super) struct Reading {
     has_begun: bool,
     /// End of the touched pages, if its position is derived from touches.
     pub(super) stream: Option<u64>,
+    /// Its places, if it was seen to seek.
+    pub(super) seeking: Option<Box<Seeking>>,
     /// Whether touches of the same file are followed instead of its position, which does not move.
     pub(super) is_traced: bool,
 }
@@ -205,6 +208,7 @@ impl Reading {
             is_measured: false,
             has_begun: false,
             stream: None,
+            seeking: None,
             is_traced: false,
         }
     }

@@ -413,7 +413,7 @@ impl Account {
 }
 
 /// Returns the fraction `part / whole` of a time; `part` may exceed `whole`.
-fn share(time: Nanos, part: u64, whole: u64) -> Nanos {
+pub(super) fn share(time: Nanos, part: u64, whole: u64) -> Nanos {
     let nanos = u128::from(time.0) * u128::from(part) / u128::from(whole.max(1));
     Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }

@@ -6,6 +6,7 @@ use sakiyomi_io::page_cache;
 use sakiyomi_model::Nanos;
 use sakiyomi_os::process::Identity;
 
+use super::learned::Learned;
 use super::program::{Program, Unseen};
 use super::reading::Reading;
 use super::statistics::{Point, Share};
@@ -55,6 +56,8 @@ pub struct Summary {
     pub unseen: u64,
     /// The reason for which such reads cannot be followed on this machine; `None` if they can.
     pub untraced: Option<String>,
+    /// What was learned for the next run, and what an earlier run was good for.
+    pub learned: Learned,
 }
 
 /// Summary of one reading.
@@ -147,7 +150,7 @@ impl SummaryBuilder {
         if watched {
             self.would_help.get_or_insert_default().add(account.would_help);
         }
-        let told = ReadingSummary {
+        let mut told = ReadingSummary {
             name: reading.name.clone(),
             files: reading.visited.len() as u64,
             size: reading.row.size(),
@@ -159,6 +162,15 @@ impl SummaryBuilder {
             curve: account.curve.points.clone(),
             advice: if watched { advice(reading) } else { None },
         };
+        if let Some(seeking) = &reading.seeking {
+            let (brought, wasted) = seeking.brought_and_wasted();
+            told.prefetched_bytes += brought;
+            told.wasted_bytes += wasted;
+            if let Some(hidden) = seeking.hidden(account.read_ahead) {
+                *told.io_hidden.get_or_insert(Nanos::ZERO) += hidden;
+                told.idle = None;
+            }
+        }
         let summary = &mut self.summary;
         summary.read_bytes += read;
         summary.prefetched_bytes += told.prefetched_bytes;
@@ -191,6 +203,35 @@ impl SummaryBuilder {
             idle: Some(idle),
             ..ReadingSummary::default()
         });
+    }
+
+    /// Adds a mapping that has ended; with `watch_only`, also its share of the program's time. `saved` is the elapsed
+    /// time saved.
+    pub(super) fn end_mapping(
+        &mut self,
+        told: ReadingSummary,
+        file: (u64, u64),
+        would_help: Option<Share>,
+        saved: Option<Nanos>,
+    ) {
+        self.files.insert(file);
+        if let Some(share) = would_help {
+            self.would_help.get_or_insert_default().add(share);
+        }
+        let summary = &mut self.summary;
+        summary.read_bytes += told.read_bytes;
+        summary.prefetched_bytes += told.prefetched_bytes;
+        summary.wasted_bytes += told.wasted_bytes;
+        if let Some(hidden) = told.io_hidden {
+            *summary.io_hidden.get_or_insert(Nanos::ZERO) += hidden;
+        }
+        if let Some(saved) = saved {
+            *summary.saved.get_or_insert(Nanos::ZERO) += saved;
+        }
+        if let Some(idle) = told.idle {
+            *summary.idle.entry(idle).or_default() += told.read_bytes;
+        }
+        self.tell(told);
     }
 
     fn tell(&mut self, told: ReadingSummary) {

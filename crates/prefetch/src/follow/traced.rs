@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sakiyomi_model::Nanos;
 use sakiyomi_os::process::{Identity, Kind, Mapped, process_of};
-use sakiyomi_os::tracefs::Touch;
+use sakiyomi_os::tracefs::{Kind as TouchKind, Touch};
 
 use super::handle::{Handle, Place};
 use super::positionless::{ApparentActivity, ProgramTotals};
@@ -27,6 +27,12 @@ const LOOKUPS_MAX: u32 = 10;
 /// A position that moved less than this ago may move again.
 const MOVE_RECENT_TIME: Nanos = Nanos(100_000_000);
 
+/// A followed mapping that was touched less than this ago explains the waits of its program.
+const MAPPING_RECENT_TIME: Nanos = Nanos(500_000_000);
+
+/// Time between two samples of the reads in which threads sleep.
+const SAMPLE_PERIOD: Nanos = Nanos(1_000_000);
+
 /// Time between two readings of a program's list of mappings.
 const MAPPINGS_POLL_PERIOD: Nanos = Nanos(20_000_000);
 
@@ -42,6 +48,8 @@ pub(super) struct Traced {
     /// Time of the last scan of a process's mappings.
     looked: BTreeMap<u32, Nanos>,
     touches: Vec<Touch>,
+    /// Time of the next sample of reads.
+    sample_at: Nanos,
 }
 
 /// A file that is touched.
@@ -86,6 +94,10 @@ impl Follower {
         if !self.tracer.is_idle(now) || self.tracer.is_refused() && program.unseen == Unseen::Yes {
             return None;
         }
+        // Its page tables show what it touches.
+        if self.mapped.explains(number, now.saturating_sub(MAPPING_RECENT_TIME)) {
+            return None;
+        }
         let (spent, moved) = (program.spent(), program.moved);
         if program.signs.waits(spent) || program.faults == 0 {
             program.faults = program.process.all_faults().ok()?;
@@ -101,6 +113,9 @@ impl Follower {
         };
         if found {
             self.note_unseen(number, sign);
+            if sign == ApparentActivity::Reads {
+                self.programs.get_mut(&number)?.sampled_reads.get_or_insert_default();
+            }
             self.tracer.begin(self.programs.keys().copied().collect(), now);
         }
         Some(())
@@ -131,6 +146,9 @@ impl Follower {
     /// Processes touches.
     pub(super) fn take_touches(&mut self, now: Nanos) {
         let mut touches = std::mem::take(&mut self.traced.touches);
+        if self.tracer.is_refused() {
+            self.sample_reads(now, &mut touches);
+        }
         if self.tracer.take(now, &mut touches) {
             self.traced.files.values_mut().for_each(|file| file.streams.lose());
         }
@@ -139,6 +157,7 @@ impl Follower {
         for touch in touches.drain(..) {
             if !strangers.contains(&touch.thread) {
                 match self.program_of(touch.thread) {
+                    Some(number) if self.mapped.covers(number, touch.device, touch.inode) => {}
                     Some(number) => changed.extend(self.traced.see(number, &touch, now)),
                     None => drop(strangers.insert(touch.thread)),
                 }
@@ -158,6 +177,28 @@ impl Follower {
             reading.stream.is_some() && helps(self.controller.state(reading.id))
         });
         self.tracer.judge(now, is_useful);
+    }
+
+    /// Adds the reads of programs that cannot be traced, as far as samples show them.
+    fn sample_reads(&mut self, now: Nanos, touches: &mut Vec<Touch>) {
+        if now < self.traced.sample_at {
+            return;
+        }
+        self.traced.sample_at = now + SAMPLE_PERIOD;
+        for program in self.programs.values_mut().filter(|program| program.sampled_reads.is_some()) {
+            program.sample(now);
+            for ((device, inode), range) in program.sample_reads() {
+                let (time, thread) = (now.0, program.number());
+                touches.push(Touch { time, thread, device, inode, range, kind: TouchKind::Read });
+            }
+        }
+    }
+
+    /// Returns when reads are to be sampled; `None` if no program needs it.
+    pub(super) fn sample_due(&self) -> Option<Nanos> {
+        let is_sampled = self.tracer.is_refused()
+            && self.programs.values().any(|program| program.sampled_reads.is_some());
+        is_sampled.then_some(self.traced.sample_at)
     }
 
     fn program_of(&mut self, thread: u32) -> Option<u32> {
@@ -267,7 +308,7 @@ impl Follower {
                 }
                 return None;
             };
-            let identity = program.process.identity_mapped(&found.place).ok().filter(|_| !is_code);
+            let identity = program.process.identity_mapped(&found).ok().filter(|_| !is_code);
             identity.map(|identity| (found.path.display().to_string(), identity, Source::Mapped(found)))
         };
         let fits = |identity: &Identity| identity.kind == Kind::Regular && identity.size >= FILE_MIN_BYTES;

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,8 @@ use sakiyomi_io::page_cache;
 use sakiyomi_mount::{EmulatedStorage, Options};
 use sakiyomi_os::loop_device::LoopDevice;
 use sakiyomi_os::tracefs;
-use sakiyomi_prefetch::follow::{self, Summary, follow};
+use sakiyomi_prefetch::follow::{self, Learning, Summary, follow};
+use sakiyomi_prefetch::profile::Profile;
 use sakiyomi_prefetch::{Idle, Limit};
 use sakiyomi_testing::{skipped, unless_too_busy, wait_until};
 
@@ -147,12 +148,17 @@ fn a_block_device_is_read_ahead_as_a_file_is() {
 }
 
 /// Runs a program and follows it.
-fn followed(mut command: Command) -> Summary {
+fn followed(command: Command) -> Summary {
+    learned(command, Learning::Never, Profile::new(Vec::new(), PathBuf::new()))
+}
+
+/// Runs a program and follows it with a profile.
+fn learned(mut command: Command, learning: Learning, profile: Profile) -> Summary {
     let mut child = command.spawn().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let options = follow::Options { limit: Limit::AUTO, memory: None, watch_only: false };
     let (number, stopped) = (child.id(), Arc::clone(&stop));
-    let follower = thread::spawn(move || follow(number, options, &stopped).unwrap());
+    let follower = thread::spawn(move || follow(number, options, learning, profile, &stopped).unwrap());
     // The process remains until it is waited for, so that everything can be observed.
     let id = rustix::process::WaitId::Pid(rustix::process::Pid::from_child(&child));
     let waits = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
@@ -221,7 +227,8 @@ fn reads_ahead(test: &str, megabytes: u64, places: usize, program: impl Fn(&Path
 
 #[test]
 fn a_file_that_is_read_in_sequence_by_pread_is_read_ahead() {
-    if can_trace("a_file_that_is_read_in_sequence_by_pread") {
+    // Where it cannot be traced, its reads are sampled.
+    if can_mount("a_file_that_is_read_in_sequence_by_pread") {
         let own = |path: &Path| Some(own(&format!("in-sequence:{}", path.display())));
         reads_ahead("pread", 48, 1, own);
     }
@@ -262,7 +269,7 @@ fn a_child_that_reads_by_pread_is_read_ahead_of() {
 
 #[test]
 fn a_mapping_that_is_read_from_beginning_to_end_is_read_ahead_though_the_file_is_closed() {
-    if can_trace("a_mapping_that_is_read") {
+    if can_mount("a_mapping_that_is_read") {
         let once = format!("for at in range(0, size, {PIECE}): touch(0, at)");
         reads_ahead("mapping", 48, 1, |path| mapping(path, 1, &once));
     }
@@ -270,10 +277,67 @@ fn a_mapping_that_is_read_from_beginning_to_end_is_read_ahead_though_the_file_is
 
 #[test]
 fn two_mappings_at_two_places_are_both_read_ahead_of() {
-    if can_trace("two_mappings_at_two_places") {
+    if can_mount("two_mappings_at_two_places") {
         let turns = format!("for at in range(0, size // 2, {PIECE}): touch(0, at); touch(1, size // 2 + at)");
         reads_ahead("mappings", 64, 2, |path| mapping(path, 2, &turns));
     }
+}
+
+#[test]
+fn a_mapping_that_is_read_backward_or_in_shuffled_pieces_is_read_ahead() {
+    if can_mount("a_mapping_that_is_read_backward") {
+        let backward = format!("for at in range(size - {PIECE}, -1, -{PIECE}): touch(0, at)");
+        reads_ahead("mapping-backward", 48, 1, |path| mapping(path, 1, &backward));
+        let shuffled = format!(
+            "piece = 2 << 20
+for piece_at in sorted(range(0, size, piece), key=lambda at: at * 7919 % 65537):
+    for at in range(piece_at, min(size, piece_at + piece), {PIECE}): touch(0, at)"
+        );
+        reads_ahead("mapping-shuffled", 48, 1, |path| mapping(path, 1, &shuffled));
+    }
+}
+
+/// Opens files in an order that no name explains, as an interpreter does with its modules.
+#[test]
+fn a_start_that_was_learned_waits_less() {
+    const FILES: u32 = 80;
+    let test = "a_start_that_was_learned";
+    if !can_mount(test) {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let scratch = Scratch::new(test, LIMIT);
+    for index in 0..FILES {
+        fs::write(scratch.path(&format!("backing/{:x}", index.wrapping_mul(0x9e37_79b9))), vec![7; 50_000]).unwrap();
+    }
+    let spec = || EmulatedStorage::Fixed("latency=10ms,parallel=64".parse().unwrap());
+    let run = |learning, profile| {
+        let mounted = scratch.mount(&Options { behind: Some(spec()), ..Options::default() });
+        let names: Vec<String> = (0..FILES)
+            .map(|index| scratch.path(&format!("mounted/{:x}", index.wrapping_mul(0x9e37_79b9))))
+            .map(|path| path.display().to_string())
+            .collect();
+        for name in &names {
+            page_cache::drop_pages(&File::open(name).unwrap(), 0..u64::MAX).unwrap();
+        }
+        let mut command = Command::new("md5sum");
+        command.args(&names).stdout(Stdio::null());
+        let summary = learned(command, learning, profile);
+        unmounted(mounted);
+        summary
+    };
+    unless_too_busy(|| {
+        let empty = Profile::new(vec!["md5sum".to_owned()], PathBuf::from("/"));
+        let first = run(Learning::Auto, empty);
+        let Some(profile) = first.learned.profile.clone() else { return Err("nothing was learned".to_owned()) };
+        let entries = profile.entries.len() as u64;
+        let second = run(Learning::Auto, profile);
+        let told = format!("{:?} then {:?} of I/O wait, {entries} entries, {:?}", first.io_wait, second.io_wait, second.learned);
+        let is_so = entries >= u64::from(FILES) * 9 / 10
+            && second.learned.replayed_bytes > 20 * 50_000
+            && second.io_wait < first.io_wait / 2;
+        if is_so { Ok(()) } else { Err(told) }
+    });
 }
 
 #[test]

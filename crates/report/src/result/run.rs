@@ -69,10 +69,29 @@ pub struct RunResult {
     pub own_cpu_ns: u64,
     /// Reasons why files were not prefetched, those with the most bytes first.
     pub idle: Vec<RunIdle>,
+    /// What was prefetched as learned from earlier runs, and what this run has added; absent if neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learned: Option<RunLearned>,
     /// Observations and actions that were not possible, in sentences.
     pub notes: Vec<String>,
     /// The largest streams, one by one.
     pub readings: Vec<RunReading>,
+}
+
+/// The part of a learned profile in a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunLearned {
+    /// Look-ups and files prefetched.
+    pub replayed_entries: u64,
+    /// Bytes prefetched that were not cached.
+    pub replayed_bytes: u64,
+    /// Name of the profile that was saved for the next run; absent if nothing was learned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Look-ups and files in it.
+    pub profile_entries: u64,
+    /// Bytes in it.
+    pub profile_bytes: u64,
 }
 
 impl RunResult {

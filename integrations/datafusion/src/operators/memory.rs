@@ -16,8 +16,9 @@ const MEMORY_PER_THREAD_BYTES: usize = 2 << 20;
 const MEMORY_PER_BYTE: usize = 4;
 /// Memory for rows of a known size at least: estimates are not exact.
 const KNOWN_MIN_BYTES: usize = 32 << 20;
-/// One in this many parts of the memory that the pool offers is left to others.
-const LEFT_PARTS: usize = 8;
+/// Eighths of the memory that the pool offers which are taken. The others are for operators that cannot spill, such as small
+/// aggregations and, above all, the writer of the result: for Parquet it holds a whole row group, by default of 1,048,576 rows.
+const TAKEN_EIGHTHS: usize = 5;
 /// Name of the pool that divides its memory among operators by itself.
 const FAIR_POOL: &str = "fair";
 
@@ -68,15 +69,14 @@ pub(super) fn take(
     let mut bytes = needed.min(most).max(min);
     loop {
         if reservation.try_grow(bytes).is_ok() {
-            // Operators that cannot spill, such as small aggregations, have what is left.
-            let kept = (bytes / LEFT_PARTS * (LEFT_PARTS - 1)).max(min);
+            let kept = (bytes / 8 * TAKEN_EIGHTHS).max(min);
             reservation.shrink(bytes - kept);
             return Ok(kept);
         }
         if bytes == min {
             break;
         }
-        bytes = (bytes / LEFT_PARTS * (LEFT_PARTS - 1)).max(min);
+        bytes = (bytes / 8 * 7).max(min);
     }
     let consumer = MemoryConsumer::new(reservation.consumer().name());
     let unshared = consumer.register(pool);

@@ -6,9 +6,9 @@ use sakiyomi_model::Nanos;
 use sakiyomi_os::cpu;
 use sakiyomi_os::process::command::End;
 use sakiyomi_prefetch::Idle;
-use sakiyomi_prefetch::follow::{Advice, Point, ReadingSummary, Summary};
+use sakiyomi_prefetch::follow::{Advice, Learned, Point, ReadingSummary, Summary};
 use sakiyomi_report::RunResult;
-use sakiyomi_report::result::{RunAdvice, RunIdle, RunPoint, RunReading, RunReason};
+use sakiyomi_report::result::{RunAdvice, RunIdle, RunLearned, RunPoint, RunReading, RunReason};
 
 use crate::child::code_and_signal;
 
@@ -22,8 +22,15 @@ pub(crate) struct Asked {
     pub(crate) dry_run: bool,
 }
 
-/// Returns the result for a program that took `elapsed` and ended with `end`, if it is our child.
-pub(crate) fn result(asked: Asked, summary: &Summary, elapsed: Duration, end: Option<End>) -> RunResult {
+/// Returns the result for a program that took `elapsed` and ended with `end`, if it is our child. `saved_as` is the name
+/// of the profile that was saved for its next run.
+pub(crate) fn result(
+    asked: Asked,
+    summary: &Summary,
+    saved_as: Option<String>,
+    elapsed: Duration,
+    end: Option<End>,
+) -> RunResult {
     let (exit_code, signal) = code_and_signal(end.map(|end| end.status));
     // The CPU time of children too short-lived to be observed is known from the system.
     let waited_for = end.map_or(Duration::ZERO, |end| end.user + end.system);
@@ -56,7 +63,8 @@ pub(crate) fn result(asked: Asked, summary: &Summary, elapsed: Duration, end: Op
         wasted_bytes: summary.wasted_bytes,
         own_cpu_ns: cpu::of_this_process().as_nanos() as u64,
         idle,
-        notes: notes(summary),
+        learned: learned(summary, saved_as.as_deref()),
+        notes: notes(summary, saved_as.as_deref()),
         readings: summary.readings.iter().enumerate().map(|(index, told)| reading(index, told)).collect(),
     }
 }
@@ -66,8 +74,26 @@ fn unseen(summary: &Summary) -> Option<String> {
     (summary.still + summary.unseen > 0).then(|| summary.untraced.clone()).flatten()
 }
 
-fn notes(summary: &Summary) -> Vec<String> {
+fn learned(summary: &Summary, saved_as: Option<&str>) -> Option<RunLearned> {
+    let Learned { profile, replayed_entries, replayed_bytes, .. } = &summary.learned;
+    let profile = profile.as_ref().filter(|_| saved_as.is_some());
+    (*replayed_entries > 0 || profile.is_some()).then(|| RunLearned {
+        replayed_entries: *replayed_entries,
+        replayed_bytes: *replayed_bytes,
+        profile: saved_as.map(str::to_owned),
+        profile_entries: profile.map_or(0, |profile| profile.entries.len() as u64),
+        profile_bytes: profile.map_or(0, sakiyomi_prefetch::profile::Profile::bytes),
+    })
+}
+
+fn notes(summary: &Summary, saved_as: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
+    if let Some((profile, name)) = summary.learned.profile.as_ref().zip(saved_as) {
+        notes.push(format!(
+            "Learned for the next run of this command: {} (`sakiyomi profile show {name}`).",
+            plural(profile.entries.len() as u64, "file or look-up", "files and look-ups")
+        ));
+    }
     if summary.refused > 0 {
         notes.push(format!(
             "The open files of {} could not be inspected: they belong to another user, or are protected from inspection.",

@@ -1,11 +1,14 @@
 //! Sentences about a run with prefetching: whether it helped, and the reason if not.
 
 use super::{RunAdvice, RunReason, RunResult};
-use crate::number::{bytes, duration, percent, ratio};
+use crate::number::{bytes, count, duration, percent, ratio};
 
 /// Returns the sentences, the verdict first.
 pub(super) fn sentences(result: &RunResult) -> Vec<String> {
     let mut sentences = vec![verdict(result)];
+    if result.prefetched_bytes > 0 {
+        sentences.extend(replayed(result).map(|what| format!("Its start was prefetched, as learned from earlier runs: {what}.")));
+    }
     sentences
         .extend(result.readings.iter().filter_map(|reading| reading.advice.as_ref()).take(1).map(advice));
     // Notes do not repeat a reason that the verdict gives.
@@ -29,7 +32,15 @@ fn verdict(result: &RunResult) -> String {
         return would_help(result, waits);
     }
     if result.prefetched_bytes == 0 {
-        return nothing_done(result, waits);
+        return replayed(result).map_or_else(
+            || nothing_done(result, waits),
+            |what| {
+                format!(
+                    "The start was prefetched, as learned from earlier runs: {what}; the program waited for I/O {} of the time.",
+                    percent(waits)
+                )
+            },
+        );
     }
     let saved = result.saved().unwrap_or(0);
     match result.io_hidden_ns {
@@ -54,6 +65,13 @@ fn verdict(result: &RunResult) -> String {
             ),
         },
     }
+}
+
+/// Returns what was prefetched as learned from earlier runs.
+fn replayed(result: &RunResult) -> Option<String> {
+    let learned = result.learned.as_ref().filter(|learned| learned.replayed_entries > 0)?;
+    let what = if learned.replayed_entries == 1 { "file or look-up" } else { "files and look-ups" };
+    Some(format!("{} {what}, {}", count(learned.replayed_entries), bytes(learned.replayed_bytes)))
 }
 
 fn nothing_done(result: &RunResult, waits: f64) -> String {

@@ -1,0 +1,182 @@
+//! The system call in which a thread sleeps, with the file that it concerns.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::readlinkat;
+use rustix::io::pread;
+
+use super::{Process, ReadCall, reread};
+
+/// Longest path of a look-up, in bytes.
+const PATH_MAX_BYTES: usize = 4096;
+
+/// The directory argument that stands for the working directory.
+const WORKING_DIRECTORY: i32 = libc::AT_FDCWD;
+
+/// A system call about files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileCall {
+    /// It reads an open file.
+    Read(ReadCall),
+    /// It opens a file for reading, executes it, or asks for its attributes; the path as the program gives it may be
+    /// relative to this directory.
+    Path {
+        /// The directory; `None` if the path is absolute.
+        directory: Option<PathBuf>,
+        /// The path.
+        path: PathBuf,
+    },
+    /// It lists the directory open under this descriptor.
+    List(u32),
+}
+
+/// What the arguments of a call are.
+enum Shape {
+    Read,
+    PositionedRead,
+    List,
+    /// Place of the directory argument, if any; of the path; and of the flags of an open, if it is one.
+    Path { directory: Option<usize>, path: usize, open_flags: Option<usize> },
+}
+
+impl Shape {
+    fn of(call: i64) -> Option<Shape> {
+        let at = |open_flags| Shape::Path { directory: Some(0), path: 1, open_flags };
+        Some(match call {
+            libc::SYS_read => Shape::Read,
+            libc::SYS_pread64 => Shape::PositionedRead,
+            libc::SYS_getdents64 => Shape::List,
+            libc::SYS_openat => at(Some(2)),
+            libc::SYS_newfstatat | libc::SYS_statx | libc::SYS_faccessat | libc::SYS_faccessat2 | libc::SYS_readlinkat => {
+                at(None)
+            }
+            libc::SYS_execve => Shape::Path { directory: None, path: 0, open_flags: None },
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_open => Shape::Path { directory: None, path: 0, open_flags: Some(1) },
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_stat | libc::SYS_lstat | libc::SYS_access | libc::SYS_readlink => {
+                Shape::Path { directory: None, path: 0, open_flags: None }
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl Process {
+    /// Returns the call about files in which one of its threads sleeps; `None` if there is none, if it opens a file for
+    /// writing, or if that is not visible. Where the program has changed or unmapped its path, it is wrong or missing.
+    #[must_use]
+    pub fn file_call(&self, thread: u32) -> Option<FileCall> {
+        let file = self.at(&format!("task/{thread}/syscall")).ok()?;
+        let mut buffer = [0; 256];
+        let (call, arguments) = parse(reread(file.as_fd(), &mut buffer).ok()?)?;
+        let descriptor = || u32::try_from(arguments[0]).ok();
+        Some(match Shape::of(call)? {
+            Shape::Read => FileCall::Read(ReadCall { file: descriptor()?, bytes: arguments[2], offset: None }),
+            Shape::PositionedRead => {
+                let (file, bytes, offset) = (descriptor()?, arguments[2], Some(arguments[3]));
+                FileCall::Read(ReadCall { file, bytes, offset })
+            }
+            Shape::List => FileCall::List(descriptor()?),
+            Shape::Path { directory, path, open_flags } => {
+                if open_flags.is_some_and(|index| writes(arguments[index])) {
+                    return None;
+                }
+                let path = self.path_at(arguments[path]).ok()?;
+                // A descriptor is an `int`: the upper half of the argument may be anything.
+                let relative_to = directory.map_or(WORKING_DIRECTORY, |index| arguments[index] as i32);
+                let directory = if path.is_absolute() { None } else { Some(self.directory_of(relative_to).ok()?) };
+                FileCall::Path { directory, path }
+            }
+        })
+    }
+
+    /// Returns the path of a directory argument.
+    fn directory_of(&self, argument: i32) -> io::Result<PathBuf> {
+        match u32::try_from(argument) {
+            Ok(number) => self.name_of(number),
+            Err(_) => {
+                let path = readlinkat(&self.directory, "cwd", Vec::new())?;
+                Ok(PathBuf::from(OsString::from_vec(path.into_bytes())))
+            }
+        }
+    }
+
+    /// Returns the path that the program has at an address.
+    fn path_at(&self, address: u64) -> io::Result<PathBuf> {
+        let memory = self.at("mem")?;
+        let mut buffer = vec![0; PATH_MAX_BYTES];
+        // A read that reaches an unmapped page fails as a whole or ends before it: first up to the end of the page.
+        let page_bytes = rustix::param::page_size() as u64;
+        let first = usize::try_from(page_bytes - address % page_bytes).unwrap_or(PATH_MAX_BYTES).min(PATH_MAX_BYTES);
+        let mut length = pread(&memory, &mut buffer[..first], address)?;
+        if !buffer[..length].contains(&0) && length == first && first < PATH_MAX_BYTES {
+            length += pread(&memory, &mut buffer[first..], address + first as u64)?;
+        }
+        let end = buffer[..length].iter().position(|&byte| byte == 0);
+        let end = end.filter(|&end| end > 0).ok_or(io::ErrorKind::InvalidData)?;
+        buffer.truncate(end);
+        Ok(PathBuf::from(OsString::from_vec(buffer)))
+    }
+}
+
+/// Returns whether the flags of an open create the file or open it for writing.
+fn writes(flags: u64) -> bool {
+    let written = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
+    flags & u64::from(written.unsigned_abs()) != 0
+}
+
+/// Parses the number of the call and its arguments; `None` if the thread is in no call.
+fn parse(text: &str) -> Option<(i64, [u64; 6])> {
+    let mut words = text.split_ascii_whitespace();
+    let call = words.next()?.parse().ok()?;
+    let mut arguments = [0; 6];
+    for argument in &mut arguments {
+        *argument = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
+    }
+    Some((call, arguments))
+}
+
+impl FileCall {
+    /// Returns the absolute path of a look-up.
+    #[must_use]
+    pub fn path(&self) -> Option<PathBuf> {
+        match self {
+            FileCall::Path { directory, path } => {
+                Some(directory.as_deref().unwrap_or(Path::new("/")).join(path))
+            }
+            FileCall::Read(_) | FileCall::List(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+
+    #[test]
+    fn paths_are_read_from_the_memory_of_a_process_also_at_the_end_of_a_page() {
+        let process = Process::open(std::process::id()).unwrap();
+        let text = CString::new("a path/to a file").unwrap();
+        match process.path_at(text.as_ptr() as u64) {
+            Ok(path) => assert_eq!(path, Path::new("a path/to a file")),
+            Err(error) => return sakiyomi_testing::skipped("paths_are_read", format_args!("memory: {error}")),
+        }
+        assert!(process.path_at(8).is_err());
+        let long = CString::new(vec![b'x'; 3 * PATH_MAX_BYTES]).unwrap();
+        assert!(process.path_at(long.as_ptr() as u64).is_err());
+    }
+
+    #[test]
+    fn a_line_without_a_call_is_none() {
+        let line = format!("{} 0xffffff9c 0x7ffc 0x80000 0x0 0x0 0x0 0x7fff 0x7f3a", libc::SYS_openat);
+        assert_eq!(parse(&line), Some((libc::SYS_openat, [0xffff_ff9c, 0x7ffc, 0x80000, 0, 0, 0])));
+        assert!(["running", "-1 0x7fff 0x7f3a", "", "0 0x4"].into_iter().all(|line| parse(line).is_none()));
+        assert!(!writes(0x80000) && writes(0x241) && writes(2));
+    }
+}

@@ -1,0 +1,125 @@
+//! Files that a program reads at several places in turn, by seeking: interleaved streams, strides, backwards.
+//!
+//! A poll sees the position at one place only. [`TouchedFile`] joins the places to frontiers, each of which is fetched
+//! ahead of; a program that seeks at random forms none, and is left alone.
+
+use std::sync::Arc;
+
+use sakiyomi_model::Nanos;
+
+use super::blocking_job::{BlockingJob, JobRequest};
+use super::fetch_state::FetchState;
+use super::handle::Handle;
+use super::program::Program;
+use super::{FILE_MIN_BYTES, Follower};
+use crate::touched::{GRANULE_BYTES, TouchedFile};
+use crate::{Idle, ReadingId, State};
+
+/// Fetches of a file at a time.
+const FETCHES_MAX: usize = 12;
+
+/// Time between two polls while the position moves.
+const POLL_PERIOD: Nanos = Nanos(1_000_000);
+/// A position that moved less than this ago counts as moving.
+const MOVE_RECENT_TIME: Nanos = Nanos(100_000_000);
+
+/// The places of a file at which its program was seen.
+#[derive(Debug)]
+pub(super) struct Seeking {
+    file: TouchedFile,
+    pub(super) fetches: FetchState,
+    in_flight: usize,
+    /// Position at the last poll, and bytes that the program had read by then.
+    last: (u64, u64),
+    moved_at: Nanos,
+}
+
+impl Seeking {
+    fn new(size: u64, position: u64, program: &Program, now: Nanos) -> Seeking {
+        Seeking {
+            file: TouchedFile::new(usize::try_from(size.div_ceil(GRANULE_BYTES)).unwrap_or(0)),
+            fetches: FetchState::new(program.spent().waited),
+            in_flight: 0,
+            last: (position, program.spent().read.unwrap_or(0)),
+            moved_at: now,
+        }
+    }
+
+    /// Records the position at a poll; `sleeps` tells whether a thread sleeps in a read there.
+    fn see(&mut self, position: u64, sleeps: bool, read: u64, now: Nanos) {
+        let granule = |at: u64| usize::try_from(at / GRANULE_BYTES).unwrap_or(usize::MAX);
+        let (before, read_before) = std::mem::replace(&mut self.last, (position, read));
+        self.file.begin_poll(false);
+        let got = read.saturating_sub(read_before);
+        if position != before {
+            self.moved_at = now;
+            // Bytes that the program has received between two places in order were read in order.
+            if before < position && position - before <= got {
+                self.file.touch(granule(before)..granule(position - 1) + 1);
+            } else if position > 0 && !sleeps {
+                self.file.reach(granule(position - 1));
+            }
+        }
+        if sleeps {
+            self.file.reach(granule(position));
+        }
+        self.file.end_poll();
+    }
+
+    /// Returns the bytes fetched, and those among them that were not reached.
+    pub(super) fn brought_and_wasted(&self) -> (u64, u64) {
+        let ahead = self.file.counts().ahead() as u64 * GRANULE_BYTES;
+        (self.fetches.brought, ahead.min(self.fetches.brought))
+    }
+
+    /// Returns the time that the program would have waited for what was fetched and used, with one wait per
+    /// `window` bytes of the kernel's read-ahead and one per place.
+    pub(super) fn hidden(&self, window: u64) -> Option<Nanos> {
+        let used = (self.file.counts().used as u64 * GRANULE_BYTES).min(self.fetches.brought);
+        let waits = self.file.used_runs() as u64 + used / (2 * window.max(GRANULE_BYTES));
+        (used > 0).then_some(self.fetches.latency? * waits)
+    }
+}
+
+impl Follower {
+    /// Follows the seeks of a reading whose accesses are not sequential.
+    pub(super) fn look_at_seeks(&mut self, id: ReadingId, now: Nanos) -> Option<()> {
+        let reading = self.readings.get_mut(&id)?;
+        let size = reading.row.size();
+        if self.options.watch_only || reading.row.len() != 1 || reading.stream.is_some() || size < FILE_MIN_BYTES {
+            return None;
+        }
+        let is_scattered = self.controller.state(id) == Some(State::Idle(Idle::NotSequential));
+        if reading.seeking.is_none() && !is_scattered {
+            return None;
+        }
+        let program = self.programs.get(&reading.program)?;
+        let sleeps = reading.descriptor().is_some_and(|(_, file)| program.reads_from(file).is_some());
+        let (position, spent) = (reading.position, program.spent());
+        let seeking = reading.seeking.get_or_insert_with(|| Box::new(Seeking::new(size, position, program, now)));
+        seeking.see(position, sleeps, spent.read.unwrap_or(0), now);
+        if is_scattered && seeking.fetches.may_fetch(spent.waited) {
+            let window = usize::try_from(self.controller.room() / GRANULE_BYTES).unwrap_or(usize::MAX);
+            let handle: Arc<Handle> = Arc::clone(&reading.row.get(0).handle);
+            while seeking.in_flight < FETCHES_MAX {
+                let Some(part) = seeking.file.next_fetch(window) else { break };
+                let byte = |granule: usize| (granule as u64 * GRANULE_BYTES).min(size);
+                let range = byte(part.start)..byte(part.end);
+                let order = JobRequest::FetchPart { handle: Arc::clone(&handle), range };
+                seeking.in_flight += usize::from(self.fetcher.start(BlockingJob { id, order }));
+            }
+        }
+        let is_moving = now.saturating_sub(seeking.moved_at) < MOVE_RECENT_TIME;
+        if is_scattered && is_moving {
+            reading.due = reading.due.min(now + POLL_PERIOD);
+        }
+        Some(())
+    }
+}
+
+impl Seeking {
+    /// Records that a fetch has ended.
+    pub(super) fn end_fetch(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+}
