@@ -210,8 +210,15 @@ impl Follower {
         let rest = Nanos(self.cost.0 * self.rest(now)).max(SLEEP_MIN);
         let discover = self.programs.values().map(|program| program.discover_at.max(self.discover_at)).min();
         let look = self.readings.values().map(|reading| reading.due).min();
-        let due =
-            discover.into_iter().chain(look).chain(self.tracer.due(now)).chain(self.mapped.due()).chain(self.sample_due()).chain(self.learner.due()).min().unwrap_or(now + SLEEP_MAX);
+        let due = discover
+            .into_iter()
+            .chain(look)
+            .chain(self.tracer.due(now))
+            .chain(self.mapped.due())
+            .chain(self.sample_due())
+            .chain(self.learner.due())
+            .min()
+            .unwrap_or(now + SLEEP_MAX);
         Duration::from_nanos(due.min(now + SLEEP_MAX).saturating_sub(self.now()).max(rest).0)
     }
 

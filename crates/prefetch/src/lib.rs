@@ -49,9 +49,9 @@
 
 pub mod controller;
 #[cfg(feature = "system")]
-pub mod profile;
-#[cfg(feature = "system")]
 pub mod follow;
+#[cfg(feature = "system")]
+pub mod profile;
 #[cfg(feature = "system")]
 pub mod reader;
 pub mod touched;

@@ -88,7 +88,14 @@ impl Profile {
     /// An empty profile of a command.
     #[must_use]
     pub fn new(command: Vec<String>, directory: PathBuf) -> Profile {
-        Profile { schema: PROFILE_SCHEMA.to_owned(), command, directory, runs: 0, io_wait_ns: 0, entries: Vec::new() }
+        Profile {
+            schema: PROFILE_SCHEMA.to_owned(),
+            command,
+            directory,
+            runs: 0,
+            io_wait_ns: 0,
+            entries: Vec::new(),
+        }
     }
 
     /// Returns the bytes of all ranges.
@@ -124,7 +131,9 @@ impl Profile {
         add(&mut next, None);
         for (place, entry) in self.entries.iter().enumerate() {
             next.push(match updated.get(&place) {
-                Some(&index) => Entry { path: entry.path.clone(), found: merged(&entry.found, &run[index].found) },
+                Some(&index) => {
+                    Entry { path: entry.path.clone(), found: merged(&entry.found, &run[index].found) }
+                }
                 None => entry.clone(),
             });
             add(&mut next, Some(place));
@@ -149,7 +158,12 @@ fn merged(before: &Found, after: &Found) -> Found {
     match (before, after) {
         (
             Found::File { inode, size_bytes, modified_ns, ranges },
-            Found::File { inode: other_inode, size_bytes: other_size, modified_ns: other_modified, ranges: other },
+            Found::File {
+                inode: other_inode,
+                size_bytes: other_size,
+                modified_ns: other_modified,
+                ranges: other,
+            },
         ) if (inode, size_bytes, modified_ns) == (other_inode, other_size, other_modified) => Found::File {
             inode: *inode,
             size_bytes: *size_bytes,
@@ -236,6 +250,7 @@ impl Replay {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "lists of ranges, some of which have one")]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -254,7 +269,12 @@ mod tests {
         let mut profile = Profile::new(vec!["x".to_owned()], PathBuf::from("/"));
         profile.merge(vec![file("/a", vec![0..10]), file("/b", vec![0..10]), file("/c", vec![])]);
         assert_eq!(names(&profile), ["/a", "/b", "/c"]);
-        profile.merge(vec![file("/0", vec![]), file("/b", vec![5..20, 30..40]), file("/d", vec![]), file("/c", vec![])]);
+        profile.merge(vec![
+            file("/0", vec![]),
+            file("/b", vec![5..20, 30..40]),
+            file("/d", vec![]),
+            file("/c", vec![]),
+        ]);
         assert_eq!(names(&profile), ["/0", "/a", "/b", "/d", "/c"]);
         assert_eq!(profile.entries[2], file("/b", vec![0..20, 30..40]));
         assert_eq!((profile.runs, profile.bytes()), (2, 40));

@@ -120,7 +120,9 @@ impl TouchedFile {
     #[must_use]
     pub fn used_runs(&self) -> usize {
         let is_used = |granule: usize| self.touched[granule] && self.requested[granule];
-        (0..self.touched.len()).filter(|&granule| is_used(granule) && (granule == 0 || !is_used(granule - 1))).count()
+        (0..self.touched.len())
+            .filter(|&granule| is_used(granule) && (granule == 0 || !is_used(granule - 1)))
+            .count()
     }
 
     /// Begins a poll. Returns the parts that are to be scanned for new touches: those around frontiers or, if
@@ -171,7 +173,11 @@ impl TouchedFile {
     /// read as well: polls see only some places of a program that does not wait. Returns whether any touch is new.
     pub fn reach(&mut self, granule: usize) -> bool {
         let length = self.touched.len();
-        let passed = self.frontiers.iter().filter_map(|frontier| frontier.passed_by(granule, length)).min_by_key(Range::len);
+        let passed = self
+            .frontiers
+            .iter()
+            .filter_map(|frontier| frontier.passed_by(granule, length))
+            .min_by_key(Range::len);
         self.touch(passed.unwrap_or(granule..granule + 1))
     }
 
@@ -219,7 +225,8 @@ impl TouchedFile {
 
     /// Returns the frontier that moved last.
     fn latest(&self) -> Option<usize> {
-        (0..self.frontiers.len()).max_by_key(|&index| (self.frontiers[index].moved_at, self.frontiers[index].number))
+        (0..self.frontiers.len())
+            .max_by_key(|&index| (self.frontiers[index].moved_at, self.frontiers[index].number))
     }
 
     /// Returns the downward frontier of a program that now touches `granule`, if the last frontiers are parts of one:
@@ -296,14 +303,20 @@ impl TouchedFile {
                 frontier.pattern.as_ref()?;
                 let (moves, ahead) = (is_moving(frontier), frontier.ahead());
                 let rests = usize::try_from(self.poll - frontier.moved_at).unwrap_or(usize::MAX);
-                (!near || moves && ahead <= REACH).then_some((!moves, if moves { ahead } else { rests }, index))
+                (!near || moves && ahead <= REACH).then_some((
+                    !moves,
+                    if moves { ahead } else { rests },
+                    index,
+                ))
             })
             .collect();
         order.sort_unstable();
         let may_return = self.jumps >= JUMPS_MIN;
         for (.., index) in order {
             let is_wanted = |granule: usize| !self.touched[granule] && !self.requested[granule];
-            if let Some(part) = self.frontiers[index].take(self.touched.len(), FETCH_GRANULES, may_return, is_wanted) {
+            if let Some(part) =
+                self.frontiers[index].take(self.touched.len(), FETCH_GRANULES, may_return, is_wanted)
+            {
                 self.requested[part.clone()].fill(true);
                 self.counts.requested += part.len();
                 return Some(part);

@@ -122,7 +122,8 @@ impl Command {
     }
 
     fn execute(&self, common: &Common) -> Result<()> {
-        let store = ProfileStore::of_user().context("no directory for profiles: neither XDG_CACHE_HOME nor HOME is set")?;
+        let store = ProfileStore::of_user()
+            .context("no directory for profiles: neither XDG_CACHE_HOME nor HOME is set")?;
         match self {
             Command::List => list(&store, common),
             Command::Show(Name { name }) => show(&named(&store, name)?, common),
@@ -132,7 +133,9 @@ impl Command {
             }
             Command::Load(Load { file }) => {
                 let profile = load(file).with_context(|| format!("cannot load {}", file.display()))?;
-                store.save(&profile).with_context(|| format!("cannot write to {}", store.directory().display()))?;
+                store
+                    .save(&profile)
+                    .with_context(|| format!("cannot write to {}", store.directory().display()))?;
                 note(&format!("loaded as {}", name_of(&profile.command, &profile.directory)));
                 Ok(())
             }
@@ -176,7 +179,9 @@ fn list(store: &ProfileStore, common: &Common) -> Result<()> {
         return print_result(LIST_SCHEMA, &listed);
     }
     if listed.is_empty() {
-        return print_text("No profiles yet: `sakiyomi run` makes them for commands that wait for many files.");
+        return print_text(
+            "No profiles yet: `sakiyomi run` makes them for commands that wait for many files.",
+        );
     }
     let lines = listed.iter().map(|one| match &one.error {
         Some(error) => format!("{}\n    cannot be used: {error}", one.name),

@@ -112,7 +112,8 @@ impl Run {
         let signals = Signals::hold().context("cannot block signals")?;
         let begun = Instant::now();
         if let Some(process) = self.pid {
-            let follower = Follower::start(process, options, Learning::Never, Profile::new(Vec::new(), PathBuf::new()))?;
+            let follower =
+                Follower::start(process, options, Learning::Never, Profile::new(Vec::new(), PathBuf::new()))?;
             wait_for_other(process, &signals).with_context(|| format!("cannot follow process {process}"))?;
             let elapsed = begun.elapsed();
             self.tell(follower.finish(), None, elapsed, None, out.as_ref(), common);
@@ -126,7 +127,8 @@ impl Run {
         let elapsed = begun.elapsed();
         let summary = follower.and_then(|follower| follower.finish());
         let end = running.end().context("the program has ended, but its exit status is unknown")?;
-        let saved_as = summary.as_ref().ok().zip(store).and_then(|(summary, store)| save(summary, &store, common));
+        let saved_as =
+            summary.as_ref().ok().zip(store).and_then(|(summary, store)| save(summary, &store, common));
         self.tell(summary, saved_as, elapsed, Some(end), out.as_ref(), common);
         Ok(child::end_as(end.status))
     }
@@ -157,13 +159,15 @@ impl Run {
 
     /// Returns the user's profiles, and that of this command; none if its words or its directory are not UTF-8.
     fn profile(&self) -> (Option<ProfileStore>, Profile) {
-        let words: Option<Vec<String>> = self.command.iter().map(|word| word.to_str().map(str::to_owned)).collect();
+        let words: Option<Vec<String>> =
+            self.command.iter().map(|word| word.to_str().map(str::to_owned)).collect();
         let directory = std::env::current_dir().ok().filter(|directory| directory.to_str().is_some());
         let empty = || Profile::new(Vec::new(), PathBuf::new());
         let (Some(store), Some(words), Some(directory)) = (ProfileStore::of_user(), words, directory) else {
             return (None, empty());
         };
-        let profile = if self.learning() == Learning::Never { empty() } else { store.of_command(&words, &directory) };
+        let profile =
+            if self.learning() == Learning::Never { empty() } else { store.of_command(&words, &directory) };
         (Some(store), profile)
     }
 
@@ -216,7 +220,8 @@ fn save(summary: &Summary, store: &ProfileStore, common: &Common) -> Option<Stri
     match store.save(profile) {
         Ok(()) => Some(name_of(&profile.command, &profile.directory)),
         Err(error) => {
-            common.note(&format!("what was learned is not saved in {}: {error}", store.directory().display()));
+            common
+                .note(&format!("what was learned is not saved in {}: {error}", store.directory().display()));
             None
         }
     }

@@ -53,7 +53,8 @@ fn a_command_that_waits_for_many_files_is_learned_and_its_profile_can_be_copied(
         return;
     }
     let scratch = Scratch::new("profile_learned");
-    let names: Vec<String> = (0..FILES).map(|index| format!("{:x}", (index as u32).wrapping_mul(0x9e37_79b9))).collect();
+    let names: Vec<String> =
+        (0..FILES).map(|index| format!("{:x}", (index as u32).wrapping_mul(0x9e37_79b9))).collect();
     let files: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 20_000)).collect();
     let run = |options: &str| -> Value {
         // The files are cold on each new mount.

@@ -86,7 +86,9 @@ impl PageMap {
     pub fn present(&mut self, range: Range<u64>, mut found: impl FnMut(Range<u64>)) -> io::Result<()> {
         if !self.is_read {
             match self.scan(range.clone(), &mut found) {
-                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL)) => self.is_read = true,
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL)) => {
+                    self.is_read = true
+                }
                 result => return result,
             }
         }
@@ -169,7 +171,8 @@ mod tests {
             let bytes = pages * rustix::param::page_size();
             // SAFETY: a new mapping at a place that the kernel chooses.
             let start = unsafe {
-                let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+                let (rights, flags) =
+                    (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
                 let start = libc::mmap(std::ptr::null_mut(), bytes, rights, flags, -1, 0);
                 assert_ne!(start, libc::MAP_FAILED);
                 // One touch must not map more than its page.

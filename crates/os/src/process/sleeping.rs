@@ -40,7 +40,11 @@ enum Shape {
     PositionedRead,
     List,
     /// Place of the directory argument, if any; of the path; and of the flags of an open, if it is one.
-    Path { directory: Option<usize>, path: usize, open_flags: Option<usize> },
+    Path {
+        directory: Option<usize>,
+        path: usize,
+        open_flags: Option<usize>,
+    },
 }
 
 impl Shape {
@@ -51,9 +55,11 @@ impl Shape {
             libc::SYS_pread64 => Shape::PositionedRead,
             libc::SYS_getdents64 => Shape::List,
             libc::SYS_openat => at(Some(2)),
-            libc::SYS_newfstatat | libc::SYS_statx | libc::SYS_faccessat | libc::SYS_faccessat2 | libc::SYS_readlinkat => {
-                at(None)
-            }
+            libc::SYS_newfstatat
+            | libc::SYS_statx
+            | libc::SYS_faccessat
+            | libc::SYS_faccessat2
+            | libc::SYS_readlinkat => at(None),
             libc::SYS_execve => Shape::Path { directory: None, path: 0, open_flags: None },
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open => Shape::Path { directory: None, path: 0, open_flags: Some(1) },
@@ -76,7 +82,9 @@ impl Process {
         let (call, arguments) = parse(reread(file.as_fd(), &mut buffer).ok()?)?;
         let descriptor = || u32::try_from(arguments[0]).ok();
         Some(match Shape::of(call)? {
-            Shape::Read => FileCall::Read(ReadCall { file: descriptor()?, bytes: arguments[2], offset: None }),
+            Shape::Read => {
+                FileCall::Read(ReadCall { file: descriptor()?, bytes: arguments[2], offset: None })
+            }
             Shape::PositionedRead => {
                 let (file, bytes, offset) = (descriptor()?, arguments[2], Some(arguments[3]));
                 FileCall::Read(ReadCall { file, bytes, offset })
@@ -89,7 +97,8 @@ impl Process {
                 let path = self.path_at(arguments[path]).ok()?;
                 // A descriptor is an `int`: the upper half of the argument may be anything.
                 let relative_to = directory.map_or(WORKING_DIRECTORY, |index| arguments[index] as i32);
-                let directory = if path.is_absolute() { None } else { Some(self.directory_of(relative_to).ok()?) };
+                let directory =
+                    if path.is_absolute() { None } else { Some(self.directory_of(relative_to).ok()?) };
                 FileCall::Path { directory, path }
             }
         })
@@ -112,7 +121,8 @@ impl Process {
         let mut buffer = vec![0; PATH_MAX_BYTES];
         // A read that reaches an unmapped page fails as a whole or ends before it: first up to the end of the page.
         let page_bytes = rustix::param::page_size() as u64;
-        let first = usize::try_from(page_bytes - address % page_bytes).unwrap_or(PATH_MAX_BYTES).min(PATH_MAX_BYTES);
+        let first =
+            usize::try_from(page_bytes - address % page_bytes).unwrap_or(PATH_MAX_BYTES).min(PATH_MAX_BYTES);
         let mut length = pread(&memory, &mut buffer[..first], address)?;
         if !buffer[..length].contains(&0) && length == first && first < PATH_MAX_BYTES {
             length += pread(&memory, &mut buffer[first..], address + first as u64)?;
@@ -165,7 +175,9 @@ mod tests {
         let text = CString::new("a path/to a file").unwrap();
         match process.path_at(text.as_ptr() as u64) {
             Ok(path) => assert_eq!(path, Path::new("a path/to a file")),
-            Err(error) => return sakiyomi_testing::skipped("paths_are_read", format_args!("memory: {error}")),
+            Err(error) => {
+                return sakiyomi_testing::skipped("paths_are_read", format_args!("memory: {error}"));
+            }
         }
         assert!(process.path_at(8).is_err());
         let long = CString::new(vec![b'x'; 3 * PATH_MAX_BYTES]).unwrap();

@@ -18,15 +18,15 @@ use super::Follower;
 use super::fetch_state::{FetchState, WAIT_MIN_TIME};
 use super::handle::{Handle, Place};
 use super::learned::Learner;
+use super::nanos;
 use super::program::Program;
 use super::statistics::{Curve, Point, Share, share};
 use super::summary::ReadingSummary;
 use super::times::CpuIoTimes;
-use super::nanos;
+use crate::Idle;
 use crate::cached_file::FetchOutcome;
 use crate::fetcher::{Fetcher, Job};
 use crate::touched::{GRANULE_BYTES, TouchedFile};
-use crate::Idle;
 
 /// Size below which mappings are left to the kernel's own read-ahead.
 const MAPPING_MIN_BYTES: u64 = 8 << 20;
@@ -49,7 +49,6 @@ const FULL_SCAN_REST_FACTOR: u64 = 20;
 
 /// Reading the list of mappings rests this many times as long as it takes: it may have many thousands of lines.
 const MAPPINGS_REST_FACTOR: u64 = 50;
-
 
 /// A process, and the first address of a mapping.
 type Key = (u32, u64);
@@ -191,7 +190,9 @@ impl MappedFiles {
     fn update(&mut self, program: &Program, mappings: &[Mapped], now: Nanos) -> Vec<Ended> {
         let number = program.number();
         let is_code = |file: &Mapped| {
-            mappings.iter().any(|other| other.is_code && (other.device, other.inode) == (file.device, file.inode))
+            mappings
+                .iter()
+                .any(|other| other.is_code && (other.device, other.inode) == (file.device, file.inode))
         };
         let is_data = |file: &&Mapped| {
             file.is_readable && file.length >= MAPPING_MIN_BYTES && file.path.has_root() && !is_code(file)
@@ -210,7 +211,8 @@ impl MappedFiles {
                 continue;
             }
             let place = Place::Mapped(Arc::clone(&program.shared), mapped.clone());
-            self.files.insert(key, Followed::new(mapped.clone(), Handle::new(place, None), program.spent(), now));
+            self.files
+                .insert(key, Followed::new(mapped.clone(), Handle::new(place, None), program.spent(), now));
             (self.poll_at, self.pause) = (now, KNOWN_POLL_PERIOD);
         }
         ended
@@ -225,7 +227,8 @@ impl MappedFiles {
 
     pub(super) fn end_program(&mut self, number: u32) -> Vec<Ended> {
         self.programs.remove(&number);
-        let keys: Vec<Key> = self.files.range((number, 0)..=(number, u64::MAX)).map(|(key, _)| *key).collect();
+        let keys: Vec<Key> =
+            self.files.range((number, 0)..=(number, u64::MAX)).map(|(key, _)| *key).collect();
         keys.into_iter().filter_map(|key| self.end(key)).collect()
     }
 
@@ -309,7 +312,8 @@ impl Followed {
             let addresses = self.addresses(&part);
             let file = &mut self.file;
             let scanned = pages.present(addresses, |run| {
-                let granule = |address: u64| usize::try_from((address - base) / GRANULE_BYTES).unwrap_or(usize::MAX);
+                let granule =
+                    |address: u64| usize::try_from((address - base) / GRANULE_BYTES).unwrap_or(usize::MAX);
                 moved |= file.touch(granule(run.start)..granule(run.end - 1) + 1);
             });
             if scanned.is_err() {
@@ -334,7 +338,9 @@ impl Followed {
         if touched > 0 {
             self.curve.add(point);
         }
-        let Some((at, before, last_touched)) = self.last.replace((now, spent, counts.touched)) else { return };
+        let Some((at, before, last_touched)) = self.last.replace((now, spent, counts.touched)) else {
+            return;
+        };
         let time = now.saturating_sub(at);
         let share = Share {
             bytes: (counts.touched - last_touched) as u64 * GRANULE_BYTES,
@@ -397,7 +403,8 @@ impl Ended {
         if used == 0 {
             return None;
         }
-        let read_ahead = page_cache::read_ahead(mapped.device).filter(|&bytes| bytes > 0).unwrap_or(128 << 10);
+        let read_ahead =
+            page_cache::read_ahead(mapped.device).filter(|&bytes| bytes > 0).unwrap_or(128 << 10);
         let waits = file.used_runs() as u64 + used * 4 / (7 * read_ahead);
         Some((latency * waits).saturating_sub(helped.waited))
     }

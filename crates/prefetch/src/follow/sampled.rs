@@ -59,11 +59,11 @@ impl SampledReads {
         if last == sample {
             return Vec::new();
         }
-        let distance = at.checked_sub(last.at).filter(|distance| last.file == file && *distance <= DISTANCE_MAX);
+        let distance =
+            at.checked_sub(last.at).filter(|distance| last.file == file && *distance <= DISTANCE_MAX);
         let got = received.saturating_sub(last.received);
-        let is_explained = |distance: &u64| {
-            distance.abs_diff(got) <= (distance / DIFFERENCE_DIVISOR).max(TOUCH_BYTES)
-        };
+        let is_explained =
+            |distance: &u64| distance.abs_diff(got) <= (distance / DIFFERENCE_DIVISOR).max(TOUCH_BYTES);
         match distance.filter(is_explained) {
             Some(_) => {
                 self.matches = self.matches.saturating_add(1);
@@ -101,6 +101,7 @@ fn pieces(range: Range<u64>) -> Vec<Range<u64>> {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "lists of ranges, some of which have one")]
 mod tests {
     use super::*;
     use crate::follow::streams::Streams;

@@ -86,7 +86,11 @@ impl Follower {
     pub(super) fn look_at_seeks(&mut self, id: ReadingId, now: Nanos) -> Option<()> {
         let reading = self.readings.get_mut(&id)?;
         let size = reading.row.size();
-        if self.options.watch_only || reading.row.len() != 1 || reading.stream.is_some() || size < FILE_MIN_BYTES {
+        if self.options.watch_only
+            || reading.row.len() != 1
+            || reading.stream.is_some()
+            || size < FILE_MIN_BYTES
+        {
             return None;
         }
         let is_scattered = self.controller.state(id) == Some(State::Idle(Idle::NotSequential));
@@ -96,7 +100,8 @@ impl Follower {
         let program = self.programs.get(&reading.program)?;
         let sleeps = reading.descriptor().is_some_and(|(_, file)| program.reads_from(file).is_some());
         let (position, spent) = (reading.position, program.spent());
-        let seeking = reading.seeking.get_or_insert_with(|| Box::new(Seeking::new(size, position, program, now)));
+        let seeking =
+            reading.seeking.get_or_insert_with(|| Box::new(Seeking::new(size, position, program, now)));
         seeking.see(position, sleeps, spent.read.unwrap_or(0), now);
         if is_scattered && seeking.fetches.may_fetch(spent.waited) {
             let window = usize::try_from(self.controller.room() / GRANULE_BYTES).unwrap_or(usize::MAX);

@@ -196,8 +196,8 @@ impl Follower {
 
     /// Returns when reads are to be sampled; `None` if no program needs it.
     pub(super) fn sample_due(&self) -> Option<Nanos> {
-        let is_sampled = self.tracer.is_refused()
-            && self.programs.values().any(|program| program.sampled_reads.is_some());
+        let is_sampled =
+            self.tracer.is_refused() && self.programs.values().any(|program| program.sampled_reads.is_some());
         is_sampled.then_some(self.traced.sample_at)
     }
 

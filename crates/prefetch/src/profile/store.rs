@@ -121,9 +121,13 @@ pub fn load(path: &Path) -> io::Result<Profile> {
     if about.len() > FILE_MAX_BYTES {
         return Err(invalid("it is larger than any profile".to_owned()));
     }
-    let profile: Profile = serde_json::from_slice(&fs::read(path)?).map_err(|error| invalid(error.to_string()))?;
+    let profile: Profile =
+        serde_json::from_slice(&fs::read(path)?).map_err(|error| invalid(error.to_string()))?;
     if profile.schema != PROFILE_SCHEMA {
-        return Err(invalid(format!("its schema is {}, and this version reads {PROFILE_SCHEMA}", profile.schema)));
+        return Err(invalid(format!(
+            "its schema is {}, and this version reads {PROFILE_SCHEMA}",
+            profile.schema
+        )));
     }
     Ok(profile)
 }

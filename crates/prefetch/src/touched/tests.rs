@@ -78,7 +78,8 @@ impl Run {
             for ((place, ready), order) in at.iter_mut().zip(&self.threads) {
                 while *place < order.len() && *ready <= until {
                     let granule = order[*place];
-                    let arrived = request(*ready, granule..(granule + 1).min(self.length), &mut arrives).max(*ready);
+                    let arrived =
+                        request(*ready, granule..(granule + 1).min(self.length), &mut arrives).max(*ready);
                     if arrived > *ready {
                         let around = (granule + 1..(granule + FAULT_GRANULES).min(self.length)).start;
                         request(*ready, around..(granule + FAULT_GRANULES).min(self.length), &mut arrives);
@@ -94,7 +95,7 @@ impl Run {
             }
             now = until;
             if is_helped {
-                let parts = file.begin_poll(file.poll % FULL_SCAN_POLLS == 0);
+                let parts = file.begin_poll(file.poll.is_multiple_of(FULL_SCAN_POLLS));
                 for granule in parts.into_iter().flatten() {
                     if !seen[granule] && touched_at[granule] <= now {
                         seen[granule] = true;

@@ -308,7 +308,8 @@ fn a_start_that_was_learned_waits_less() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let scratch = Scratch::new(test, LIMIT);
     for index in 0..FILES {
-        fs::write(scratch.path(&format!("backing/{:x}", index.wrapping_mul(0x9e37_79b9))), vec![7; 50_000]).unwrap();
+        fs::write(scratch.path(&format!("backing/{:x}", index.wrapping_mul(0x9e37_79b9))), vec![7; 50_000])
+            .unwrap();
     }
     let spec = || EmulatedStorage::Fixed("latency=10ms,parallel=64".parse().unwrap());
     let run = |learning, profile| {
@@ -329,10 +330,15 @@ fn a_start_that_was_learned_waits_less() {
     unless_too_busy(|| {
         let empty = Profile::new(vec!["md5sum".to_owned()], PathBuf::from("/"));
         let first = run(Learning::Auto, empty);
-        let Some(profile) = first.learned.profile.clone() else { return Err("nothing was learned".to_owned()) };
+        let Some(profile) = first.learned.profile.clone() else {
+            return Err("nothing was learned".to_owned());
+        };
         let entries = profile.entries.len() as u64;
         let second = run(Learning::Auto, profile);
-        let told = format!("{:?} then {:?} of I/O wait, {entries} entries, {:?}", first.io_wait, second.io_wait, second.learned);
+        let told = format!(
+            "{:?} then {:?} of I/O wait, {entries} entries, {:?}",
+            first.io_wait, second.io_wait, second.learned
+        );
         let is_so = entries >= u64::from(FILES) * 9 / 10
             && second.learned.replayed_bytes > 20 * 50_000
             && second.io_wait < first.io_wait / 2;

@@ -7,7 +7,10 @@ use crate::number::{bytes, count, duration, percent, ratio};
 pub(super) fn sentences(result: &RunResult) -> Vec<String> {
     let mut sentences = vec![verdict(result)];
     if result.prefetched_bytes > 0 {
-        sentences.extend(replayed(result).map(|what| format!("Its start was prefetched, as learned from earlier runs: {what}.")));
+        sentences.extend(
+            replayed(result)
+                .map(|what| format!("Its start was prefetched, as learned from earlier runs: {what}.")),
+        );
     }
     sentences
         .extend(result.readings.iter().filter_map(|reading| reading.advice.as_ref()).take(1).map(advice));
