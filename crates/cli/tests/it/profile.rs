@@ -56,12 +56,14 @@ fn a_command_that_waits_for_many_files_is_learned_and_its_profile_can_be_copied(
     let names: Vec<String> =
         (0..FILES).map(|index| format!("{:x}", (index as u32).wrapping_mul(0x9e37_79b9))).collect();
     let files: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 20_000)).collect();
+    scratch.file("order", "any bytes, always the same ones".repeat(1000));
     let run = |options: &str| -> Value {
         // The files are cold on each new mount.
         let slow = Slow::new(&scratch, &files);
-        let paths: Vec<String> = names.iter().map(|name| format!("slow/{name}")).collect();
-        let program: Vec<&str> = ["md5sum"].into_iter().chain(paths.iter().map(String::as_str)).collect();
-        let mut command = command(&scratch, &format!("{options} --json"), &program);
+        // One process for each file, in an order that cannot be predicted.
+        let reads =
+            "for name in $(ls slow | sort -R --random-source=order); do cat slow/$name; done > /dev/null";
+        let mut command = command(&scratch, &format!("{options} --json"), &["sh", "-c", reads]);
         let output = command.env("XDG_CACHE_HOME", scratch.0.join("cache")).output().unwrap();
         assert!(output.status.success());
         drop(slow);
@@ -74,7 +76,7 @@ fn a_command_that_waits_for_many_files_is_learned_and_its_profile_can_be_copied(
         let name = first["learned"]["profile"].as_str().ok_or("nothing was learned")?.to_owned();
         let listed = json(&printed(&scratch, &["list", "--json"]))["result"][0].clone();
         assert_eq!(listed["name"], name);
-        assert_eq!(listed["command"][0], "md5sum");
+        assert_eq!(listed["command"][0], "sh");
         let shown = printed(&scratch, &["show", &name]);
         assert!(shown.lines().count() as u64 == listed["entries"].as_u64().unwrap(), "{shown}");
         // Copied away, forgotten, and loaded again.

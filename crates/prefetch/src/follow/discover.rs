@@ -93,8 +93,10 @@ impl Follower {
             .collect();
         of_it.into_iter().for_each(|id| self.end(id, now));
         self.end_touches(number);
-        let mappings = self.mapped.end_program(number);
-        self.end_mappings(mappings);
+        if let Some(program) = self.programs.get_mut(&number) {
+            let mappings = self.mapped.end_with(program);
+            self.end_mappings(mappings);
+        }
         if let Some(mut program) = self.programs.remove(&number) {
             program.sample(now);
             self.tally.end_program(&program);

@@ -71,6 +71,8 @@ struct Views {
     /// Size of the address space when the mappings were last read, in bytes, and the earliest time of the next reading.
     size: u64,
     read_at: Nanos,
+    /// Page faults of the program at the last poll.
+    faults: u64,
 }
 
 /// A mapping.
@@ -86,6 +88,8 @@ struct Followed {
     helped: Share,
     last: Option<(Nanos, CpuIoTimes, usize)>,
     moved_at: Nanos,
+    /// Granules that were touched after the last poll.
+    unseen: usize,
     curve: Curve,
 }
 
@@ -177,7 +181,7 @@ impl MappedFiles {
         begins.for_each(|mapped| learner.note(mapped.path.clone(), now));
         if let std::collections::btree_map::Entry::Vacant(entry) = self.programs.entry(number) {
             let Ok(pages) = program.process.page_map() else { return ended };
-            entry.insert(Views { pages, incarnation, size, read_at: now });
+            entry.insert(Views { pages, incarnation, size, read_at: now, faults: 0 });
         }
         ended.extend(self.update(program, &mappings, now));
         let took = nanos(cpu::of_this_thread().saturating_sub(begun));
@@ -225,7 +229,20 @@ impl MappedFiles {
         Some(Ended(file))
     }
 
-    pub(super) fn end_program(&mut self, number: u32) -> Vec<Ended> {
+    /// Ends the mappings of a program that has ended. Its page tables are gone, but its page faults since the last poll are
+    /// still counted, one for each granule that it touched.
+    pub(super) fn end_with(&mut self, program: &mut Program) -> Vec<Ended> {
+        let number = program.number();
+        let before = self.programs.get(&number).map_or(0, |views| views.faults);
+        let faults = program.process.all_faults().unwrap_or(before);
+        let of_it = self.files.range_mut((number, 0)..=(number, u64::MAX));
+        if let Some((_, latest)) = of_it.max_by_key(|(_, file)| file.moved_at) {
+            latest.unseen = usize::try_from(faults.saturating_sub(before)).unwrap_or(usize::MAX);
+        }
+        self.end_program(number)
+    }
+
+    fn end_program(&mut self, number: u32) -> Vec<Ended> {
         self.programs.remove(&number);
         let keys: Vec<Key> =
             self.files.range((number, 0)..=(number, u64::MAX)).map(|(key, _)| *key).collect();
@@ -278,6 +295,7 @@ impl Followed {
             helped: Share::default(),
             last: None,
             moved_at: Nanos::ZERO,
+            unseen: 0,
             curve: Curve::default(),
             mapped,
         }
@@ -367,7 +385,9 @@ impl Ended {
             return None;
         }
         let hidden = self.hidden();
-        let wasted = counts.ahead() as u64 * GRANULE_BYTES;
+        // The last touches are most likely those of what was fetched for them.
+        let unseen = self.0.unseen.min(counts.ahead());
+        let wasted = (counts.ahead() - unseen) as u64 * GRANULE_BYTES;
         let idle = match () {
             () if counts.requested > 0 || watched => None,
             () if fetches.is_refused => Some(Idle::Refused),
@@ -377,7 +397,7 @@ impl Ended {
             name: mapped.path.display().to_string(),
             files: 1,
             size: mapped.length,
-            read_bytes: counts.touched as u64 * GRANULE_BYTES,
+            read_bytes: (counts.touched + unseen) as u64 * GRANULE_BYTES,
             prefetched_bytes: fetches.brought,
             wasted_bytes: wasted.min(fetches.brought),
             io_hidden: hidden,
@@ -399,7 +419,9 @@ impl Ended {
     fn hidden(&self) -> Option<Nanos> {
         let Followed { mapped, file, fetches, helped, .. } = &self.0;
         let latency = fetches.latency?;
-        let used = (file.counts().used as u64 * GRANULE_BYTES).min(fetches.brought);
+        let counts = file.counts();
+        let used = (counts.used + self.0.unseen.min(counts.ahead())) as u64 * GRANULE_BYTES;
+        let used = used.min(fetches.brought);
         if used == 0 {
             return None;
         }
@@ -445,6 +467,9 @@ impl Follower {
         for (key, file) in &mut self.mapped.files {
             let Some(program) = self.programs.get_mut(&key.0) else { continue };
             program.sample(now);
+            if let Some(views) = self.mapped.programs.get_mut(&key.0) {
+                views.faults = program.process.all_faults().unwrap_or(views.faults);
+            }
             let moving = moves.get(&key.0).copied().unwrap_or(0);
             file.account(program.spent(), moving, all_moving, now);
         }

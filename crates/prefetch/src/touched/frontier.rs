@@ -160,9 +160,9 @@ impl Frontier {
     }
 
     /// Derives its pattern: the period that explains the longest part of its own path. A period must have been seen to
-    /// repeat once as a whole, with three touched granules. Touches outside of its path do not count: pieces touched in
+    /// repeat as a whole `repetitions` times, with three touched granules each, and reading in order once. Touches outside of its path do not count: pieces touched in
     /// any order look periodic by accident.
-    pub(super) fn learn(&mut self, touched: &[bool]) {
+    pub(super) fn learn(&mut self, touched: &[bool], repetitions: usize) {
         let length = touched.len();
         let is_touched = |step: usize| match self.direction {
             Direction::Up => touched[step],
@@ -180,8 +180,11 @@ impl Frontier {
                 count += usize::from(is_touched(step));
             }
             // In order, the first granule of the path has none before it.
-            let count_min = if period == 1 { 2 } else { 3 };
-            if same >= period && count >= count_min && best.is_none_or(|(longest, _)| same > longest) {
+            let (repetitions, count_min) = if period == 1 { (1, 2) } else { (repetitions, 3) };
+            if same >= repetitions * period
+                && count >= repetitions * count_min
+                && best.is_none_or(|(longest, _)| same > longest)
+            {
                 best = Some((same, period));
             }
         }

@@ -205,7 +205,10 @@ fn is_read_ahead(summary: &Summary, megabytes: u64, places: usize) -> Result<(),
     let read_to_the_end = of_it.iter().filter(|told| told.read_bytes > size / (places as u64 * 2)).count();
     // After the end of the first of two places, the second one prefetches itself, except for the data before it was
     // detected.
-    let wasted_max = (places as u64 - 1) * 2 * MIB;
+    // Two mappings of a file are followed by themselves: what one is given for the part of the other counts as wasted.
+    let is_mapped =
+        of_it.iter().any(|told| told.size == size && told.files == 1 && told.name.contains("mappings"));
+    let wasted_max = (places as u64 - 1) * if is_mapped { size / 4 } else { 2 * MIB };
     let is_so = brought > size / 2
         && read_to_the_end == places
         && summary.wasted_bytes <= wasted_max
@@ -302,7 +305,7 @@ for piece_at in sorted(range(0, size, piece), key=lambda at: at * 7919 % 65537):
 fn a_start_that_was_learned_waits_less() {
     const FILES: u32 = 80;
     let test = "a_start_that_was_learned";
-    if !can_mount(test) {
+    if !can_mount(test) || Command::new("python3").arg("--version").output().is_err() {
         return;
     }
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -321,8 +324,13 @@ fn a_start_that_was_learned_waits_less() {
         for name in &names {
             page_cache::drop_pages(&File::open(name).unwrap(), 0..u64::MAX).unwrap();
         }
-        let mut command = Command::new("md5sum");
-        command.args(&names).stdout(Stdio::null());
+        // Neither names on the command line nor an order of the directory, which would be predicted.
+        let read = "import os, random, sys
+names = sorted(os.listdir(sys.argv[1]))
+random.Random(5).shuffle(names)
+for name in names: open(os.path.join(sys.argv[1], name)).read()";
+        let mut command = Command::new("python3");
+        command.args(["-c", read]).arg(scratch.path("mounted"));
         let summary = learned(command, learning, profile);
         unmounted(mounted);
         summary
