@@ -33,7 +33,7 @@ use clap::{Parser, Subcommand};
 
 use crate::args::HELP;
 use crate::child;
-use crate::console::{self, Colour, Common, note};
+use crate::console::{self, Color, Common, note};
 use crate::tables::run_command;
 
 /// sakiyomi (先読み, "reading ahead"): makes I/O time visible, hides it behind computation, keeps it constant, predicts it
@@ -202,7 +202,7 @@ fn complain_of(error: &clap::Error) {
         words.take(20).find(|word| !word.starts_with('-')).filter(|word| matches!(&**word, "wc" | "grep"));
     let rendered = error.render();
     let text =
-        if Colour::Auto.style_of_notes().colour { rendered.ansi().to_string() } else { rendered.to_string() };
+        if Color::Auto.style_of_notes().color { rendered.ansi().to_string() } else { rendered.to_string() };
     let name = tool.map_or_else(|| "sakiyomi:".to_owned(), |tool| format!("sakiyomi: {tool}:"));
     let mut text = text.replacen("error:", &name, 1);
     if let Some((std, own)) = error.source().and_then(number_problem) {

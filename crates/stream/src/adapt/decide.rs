@@ -231,7 +231,7 @@ impl Decider {
         let pipeline = loads.pipeline(1.0)?;
         let some_per_s = 1e9 / loads.all_work_ns();
         let model = self.ground.planner(&pipeline)?.model(self.ground.arrivals(some_per_s)?);
-        Ok(some_per_s / model.figures(&self.placement)?.utilisation_max())
+        Ok(some_per_s / model.figures(&self.placement)?.utilization_max())
     }
 
     /// Returns whether the rate was found to exceed what the last plan holds, and still does.

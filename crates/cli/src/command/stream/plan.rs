@@ -41,8 +41,8 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "N|DxN")]
     cores: Option<Cores>,
     /// Maximum utilization of a core, from 0 to 1
-    #[arg(long, value_name = "RATIO", default_value_t = Settings::default().utilisation_max)]
-    utilisation: f64,
+    #[arg(long, alias = "utilisation", value_name = "RATIO", default_value_t = Settings::default().utilization_max)]
+    utilization: f64,
     /// Variance over mean of the number of records in an interval: 0 for equal distances, 1 for Poisson arrivals, more in bursts
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     dispersion: f64,
@@ -67,7 +67,7 @@ impl Plan {
         let pipeline = Pipeline::read(&self.file)?;
         let topology = self.cores.map_or_else(|| here(None), Cores::elsewhere)?;
         let graph = pipeline.planner()?;
-        let settings = Settings::default().with_utilisation_max(self.utilisation);
+        let settings = Settings::default().with_utilization_max(self.utilization);
         let planner = Planner::new(&graph, &topology, settings)?;
         let arrivals = Arrivals::new(self.rate.0, self.dispersion)?;
         let planned = planner.plan(arrivals);
