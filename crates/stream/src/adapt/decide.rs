@@ -342,7 +342,7 @@ impl Decider {
         let index = |rate_per_s: f64| {
             table.entries().partition_point(|&(up_to_per_s, _)| up_to_per_s < rate_per_s).min(last)
         };
-        let (least, roomy) = (index(rate_per_s), index(rate_per_s / (1.0 - self.control.hysteresis_ratio)));
+        let (least, roomy) = (index(rate_per_s), index(self.control.step_down_at_per_s(rate_per_s)));
         let cores = |plan: usize| table.entries()[plan].1.placement.cores_used();
         if self.placement.cores_used() >= cores(roomy) { roomy } else { least }
     }
