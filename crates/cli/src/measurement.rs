@@ -118,8 +118,12 @@ impl Measurement {
 
 /// Returns a hint for a trace without measured times.
 fn formats_with_times() -> String {
-    let names: Vec<&str> = Format::ALL.iter().filter(|format| format.has_times()).map(|format| format.name()).collect();
-    format!("traces of {} have one, and so may sakiyomi's CSV and Parquet, in a column response_ns", names.join(", "))
+    let names: Vec<&str> =
+        Format::ALL.iter().filter(|format| format.has_times()).map(|format| format.name()).collect();
+    format!(
+        "traces of {} have one, and so may sakiyomi's CSV and Parquet, in a column response_ns",
+        names.join(", ")
+    )
 }
 
 fn measured(record: &Record, fit: &Fit, trace: &str) -> Result<Measured> {

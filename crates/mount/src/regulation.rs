@@ -37,7 +37,7 @@ use crate::live::{OwnerStats, Past, Rates, RatesSnapshot, Stopped};
 use ended_owners::EndedOwners;
 pub(crate) use maintenance::MaintenanceThread;
 pub(crate) use messages::{not_regulated, said};
-use owners::{Owners, ResolvedTarget, DescriptorLimits};
+use owners::{DescriptorLimits, Owners, ResolvedTarget};
 use rights::{gone, may};
 
 /// Settings of the regulation.

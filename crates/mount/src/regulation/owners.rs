@@ -21,8 +21,8 @@ use sakiyomi_os::process::ExitWatcher;
 
 use super::process_ref::{ProcessRef, Shared};
 use crate::per_thread::PerThread;
+pub(super) use table::{DescriptorLimits, ResolvedTarget, is_within};
 use table::{RatedOwner, Table};
-pub(super) use table::{ResolvedTarget, DescriptorLimits, is_within};
 
 /// Time for which the owner of a thread without a rate is cached.
 const LOOKUP_MAX_AGE: Duration = Duration::from_millis(100);

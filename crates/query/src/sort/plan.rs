@@ -155,7 +155,8 @@ impl MemoryPlan {
         while chunk_bytes > chunk_min && MIN_CHUNKS * chunk_bytes > bytes / 2 {
             chunk_bytes /= 2;
         }
-        let are_few = |chunk_bytes| spilled_chunk_list_bytes(demand, chunk_bytes) <= demand.heap_bytes / PLACES_PARTS;
+        let are_few =
+            |chunk_bytes| spilled_chunk_list_bytes(demand, chunk_bytes) <= demand.heap_bytes / PLACES_PARTS;
         while chunk_bytes > chunk_min
             && wanted * threads * chunk_bytes > bytes / 2
             && are_few(chunk_bytes / 2)

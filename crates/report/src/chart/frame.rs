@@ -255,9 +255,7 @@ impl Sheet<'_> {
             let y = top + line * LEGEND_LINE_HEIGHT + LEGEND_LINE_HEIGHT / 2;
             let color = key.color;
             let line = |more: &str| {
-                format!(
-                    "<path class=\"aid\" stroke=\"{color}\" stroke-width=\"6\"{more} d=\"M{x} {y}h26\"/>"
-                )
+                format!("<path class=\"aid\" stroke=\"{color}\" stroke-width=\"6\"{more} d=\"M{x} {y}h26\"/>")
             };
             let centre = x + 13;
             svg.push_str(&match key.shape {

@@ -150,10 +150,8 @@ fn shapes(svg: &str) -> impl Iterator<Item = &str> {
 
 fn marks(svg: &str) -> Vec<Mark<'_>> {
     let data = shapes(svg).filter(|line| !line.contains("class=\"aid\""));
-    let mark = |line| Mark {
-        words: between(line, "<title>", "</title>").unwrap_or_default(),
-        colors: colors(line),
-    };
+    let mark =
+        |line| Mark { words: between(line, "<title>", "</title>").unwrap_or_default(), colors: colors(line) };
     data.map(mark).collect()
 }
 

@@ -64,7 +64,8 @@ impl Chain {
         install(0, source);
         install(1, sink);
         let idle = Idle { spin: Duration::ZERO, yields: true };
-        let worker = |index| Worker::new(Context::new(index, Arc::clone(&board)), Arc::clone(&mailboxes), idle);
+        let worker =
+            |index| Worker::new(Context::new(index, Arc::clone(&board)), Arc::clone(&mailboxes), idle);
         let counters = Arc::clone(&stream.shape.operators[MIDDLE.0].counters);
         let processed = Box::new(move || counters.tuples_in.get());
         Chain { workers: (0..3).map(worker).collect(), mailboxes, board, processed }
@@ -188,7 +189,8 @@ impl Joined {
             install(0, source);
         }
         let idle = Idle { spin: Duration::ZERO, yields: true };
-        let worker = |index| Worker::new(Context::new(index, Arc::clone(&board)), Arc::clone(&mailboxes), idle);
+        let worker =
+            |index| Worker::new(Context::new(index, Arc::clone(&board)), Arc::clone(&mailboxes), idle);
         let barrier = Barrier::new(&stream.shape, 1);
         Joined { workers: (0..2).map(worker).collect(), mailboxes, board, shape: stream.shape, barrier }
     }
