@@ -121,7 +121,7 @@ fn formats_with_times() -> String {
     let names: Vec<&str> =
         Format::ALL.iter().filter(|format| format.has_times()).map(|format| format.name()).collect();
     format!(
-        "traces of {} have one, and so may sakiyomi's CSV and Parquet, in a column response_ns",
+        "{} traces have one; sakiyomi's own CSV and Parquet may have it as the column response_ns",
         names.join(", ")
     )
 }
