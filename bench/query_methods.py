@@ -53,7 +53,7 @@ with pa.ipc.new_file(path + '.part', reader.schema) as writer:
         writer.write_batch(batch)
 os.rename(path + '.part', path)
 """
-COLOURS = ["#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2"]
+COLORS = ["#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2"]
 
 
 def run(binary, words):
@@ -132,15 +132,15 @@ def picture(rows, path):
                          f'<text x="{x0 - 6}" y="{y(s) + 4:.1f}" text-anchor="end">{s:.2g} s</text>')
         parts += [f'<text x="{x(sf):.1f}" y="{y0 + h + 18}" text-anchor="middle">{sf:g}</text>' for sf in factors]
         parts.append(f'<text x="{x0 + w / 2}" y="{y0 + h + 34}" text-anchor="middle">scale factor</text>')
-        for colour, method in zip(COLOURS, METHODS):
+        for color, method in zip(COLORS, METHODS):
             points = sorted((row["sf"], row["elapsed_s"]) for row in own if row["method"] == method)
             line = " ".join(f"{x(sf):.1f},{y(s):.1f}" for sf, s in points)
-            parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
-            parts += [f'<circle cx="{x(sf):.1f}" cy="{y(s):.1f}" r="2.6" fill="{colour}"/>' for sf, s in points]
+            parts.append(f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="1.8"/>')
+            parts += [f'<circle cx="{x(sf):.1f}" cy="{y(s):.1f}" r="2.6" fill="{color}"/>' for sf, s in points]
     lines = (len(panels) + 1) // 2
-    for at, (colour, method) in enumerate(zip(COLOURS, METHODS)):
+    for at, (color, method) in enumerate(zip(COLORS, METHODS)):
         x0, y0 = left + at * 88, lines * height + 16
-        parts.append(f'<path d="M{x0} {y0 - 4}h16" stroke="{colour}" stroke-width="3"/><text x="{x0 + 22}" y="{y0}">{method}</text>')
+        parts.append(f'<path d="M{x0} {y0 - 4}h16" stroke="{color}" stroke-width="3"/><text x="{x0 + 22}" y="{y0}">{method}</text>')
     size = (2 * width if len(panels) > 1 else width), lines * height + 30
     size = max(size[0], left + len(METHODS) * 88), size[1]
     style = ("text{font:12px system-ui,sans-serif;fill:#333}.title{font-weight:600}.grid{stroke:#8884;stroke-width:1}"

@@ -6,7 +6,7 @@ import math
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1080, 250, 64, 8, 8, 26
 
-COLOURS = {"one core": "#8a8a8a", "static": "#c0392b", "threads": "#8e44ad", "stub": "#d68910", "adaptive": "#1f6fb2",
+COLORS = {"one core": "#8a8a8a", "static": "#c0392b", "threads": "#8e44ad", "stub": "#d68910", "adaptive": "#1f6fb2",
            "oracle": "#229954"}
 
 STYLE = """
@@ -58,7 +58,7 @@ class Chart:
 
     def line(self, name, points):
         path = "M" + "L".join(f"{self.x(at):.1f} {self.y(value):.1f}" for at, value in points if at <= self.end_ns)
-        self.parts.append(f'<path class="line" stroke="{COLOURS[name]}" d="{path}"><title>{name}</title></path>')
+        self.parts.append(f'<path class="line" stroke="{COLORS[name]}" d="{path}"><title>{name}</title></path>')
 
     def mark(self, kind, at, text):
         x = self.x(at)
@@ -103,7 +103,7 @@ def page(patterns, goals):
     words = {True: ("met", "met"), False: ("missed", "missed"), None: ("", "not judged")}
     rows = "".join(f"<tr><td>{html.escape(goal['goal'])}<td>{html.escape(goal['bound'])}<td>{html.escape(goal['measured'])}"
                    f'<td class="{words[goal["met"]][0]}">{words[goal["met"]][1]}' for goal in goals)
-    keys = "".join(f'<span class="key"><i style="background:{colour}"></i>{name}</span>' for name, colour in COLOURS.items())
+    keys = "".join(f'<span class="key"><i style="background:{color}"></i>{name}</span>' for name, color in COLORS.items())
     body = "".join(f"<h2>Pattern: {html.escape(pattern['name'])}</h2><p>{keys}</p>{''.join(charts(pattern))}" for pattern in patterns)
     return (f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f"<title>Placed streams</title><style>{STYLE}</style><h1>Placed streams</h1>"

@@ -58,19 +58,19 @@ pub(crate) struct TraceArgs {
     /// Format of the trace, as listed by `sakiyomi trace formats` [default: detected]
     #[arg(long, help_heading = READING, value_name = "NAME")]
     format: Option<Format>,
-    /// Use only the requests to this device, of a trace with several devices
+    /// Use only requests to this device, if the trace has several
     #[arg(long, help_heading = READING, value_name = "N", value_parser = parse_device, conflicts_with = "map")]
     device: Option<u32>,
     /// Map several devices to one drive: concat places them one after the other
     #[arg(long, help_heading = READING, value_name = "HOW", value_parser = ["concat"])]
     map: Option<String>,
-    /// Sort records that are out of order by up to this time
+    /// Reorder records that are up to this much out of order
     #[arg(long, help_heading = READING, value_name = "TIME", default_value = "1s")]
     sort_window: Nanos,
     /// Multiply arrival and think times by this factor; 0.5 is twice as fast
     #[arg(long, help_heading = READING, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
     time_scale: f64,
-    /// Action of blkparse's output that counts as the arrival of a command
+    /// blkparse action that counts as arrival: Q queued, D issued, C completed
     #[arg(long, help_heading = READING, value_name = "LETTER", default_value = "Q")]
     action: char,
 }

@@ -34,10 +34,10 @@ use clap::{Parser, Subcommand};
 
 use crate::args::HELP;
 use crate::child;
-use crate::console::{self, Colour, Common, note};
+use crate::console::{self, Color, Common, note};
 use crate::tables::run_command;
 
-/// sakiyomi (先読み, "reading ahead"): makes I/O time visible, hides it behind computation, keeps it constant, predicts it
+/// sakiyomi (先読み, "reading ahead"): measure, hide, bound and predict the time that programs wait for I/O
 #[derive(Debug, Parser)]
 #[command(
     name = "sakiyomi",
@@ -57,11 +57,11 @@ use crate::tables::run_command;
   sakiyomi run -- gzip -k big.tar
   sakiyomi iorate run 20 /mnt/disk -- tar cf backup.tar /mnt/disk
 ",
-    after_help = "Sizes: KiB MiB GiB are powers of 1024, kB MB GB powers of 1000; a bare K, M, G means the 1024 kind.
+    after_help = "Sizes: KiB MiB GiB are powers of 1024, kB MB GB powers of 1000; K, M and G alone are powers of 1024.
 Durations need their unit: 250us, 1.5ms, 10s.
 `sakiyomi NAME` with any other NAME runs the program sakiyomi-NAME from PATH, if there is one, with the remaining arguments.
 Exit codes: 0 success, 1 a requested check failed, 2 usage or operating error; 130 ended by Ctrl-C.
-`run` and `iorate run` exit with the code of their command, `wc` and `grep` with those of GNU's."
+`run` and `iorate run` exit with the code of their command, `wc` and `grep` with the codes of GNU wc and grep."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -95,10 +95,10 @@ pub(crate) enum Command {
     /// List, show, copy and delete what `run` has learned about the starts of commands
     #[command(subcommand, help_template = HELP, before_help = profile::EXAMPLES)]
     Profile(profile::Command),
-    /// Mount a directory at the speed of a hard disk, for any program
+    /// Mount a directory with the timing of an emulated hard disk
     #[command(help_template = HELP, before_help = mount::EXAMPLES)]
     Mount(mount::Mount),
-    /// Keep the I/O times of processes on a mount constant: set rates, and watch how they are kept
+    /// Set and watch rates: constant I/O times for processes on a mount
     #[command(subcommand, help_template = HELP, before_help = iorate::EXAMPLES)]
     Iorate(iorate::Iorate),
     /// Unmount a directory mounted by sakiyomi
@@ -206,7 +206,7 @@ fn complain_of(error: &clap::Error) {
         words.take(20).find(|word| !word.starts_with('-')).filter(|word| matches!(&**word, "wc" | "grep"));
     let rendered = error.render();
     let text =
-        if Colour::Auto.style_of_notes().colour { rendered.ansi().to_string() } else { rendered.to_string() };
+        if Color::Auto.style_of_notes().color { rendered.ansi().to_string() } else { rendered.to_string() };
     let name = tool.map_or_else(|| "sakiyomi:".to_owned(), |tool| format!("sakiyomi: {tool}:"));
     let mut text = text.replacen("error:", &name, 1);
     if let Some((std, own)) = error.source().and_then(number_problem) {

@@ -28,7 +28,7 @@ pub(crate) struct Common {
         default_value = "auto",
         help_heading = "Common options"
     )]
-    pub(crate) color: Colour,
+    pub(crate) color: Color,
 }
 
 impl Common {
@@ -52,7 +52,7 @@ impl Common {
 
 /// When to use color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Colour {
+pub(crate) enum Color {
     /// On a terminal, unless `NO_COLOR` is set.
     Auto,
     /// Always.
@@ -64,7 +64,7 @@ pub(crate) enum Colour {
 /// Width of tables if the terminal is wider, or if output does not go to a terminal.
 const WIDTH_MAX_COLUMNS: usize = 110;
 
-impl Colour {
+impl Color {
     /// Returns the style of stdout: colors and width.
     pub(crate) fn style(self) -> Style {
         self.style_on(io::stdout().is_terminal())
@@ -78,13 +78,13 @@ impl Colour {
     fn style_on(self, terminal: bool) -> Style {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-        let colour = match self {
-            Colour::Always => true,
-            Colour::Never => false,
-            Colour::Auto => terminal && !plain,
+        let color = match self {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => terminal && !plain,
         };
         let width = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-        Style { width: width.unwrap_or(WIDTH_MAX_COLUMNS).clamp(40, WIDTH_MAX_COLUMNS), colour }
+        Style { width: width.unwrap_or(WIDTH_MAX_COLUMNS).clamp(40, WIDTH_MAX_COLUMNS), color }
     }
 }
 

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail, ensure};
 use sakiyomi_drive::Drive;
 use sakiyomi_model::{Device, Nanos, Op};
-use sakiyomi_trace::{DeviceMap, Fit, HitLabel, Record, Trace};
+use sakiyomi_trace::{DeviceMap, Fit, Format, HitLabel, Record, Trace};
 use sakiyomi_validate::{Anchored, Label, Measured, Pace, anchored, delays_before, follow_on, in_order};
 
 use crate::args::MeasurementArgs;
@@ -17,9 +17,6 @@ const TIME_MAX: Nanos = Nanos(i64::MAX as u64);
 const COHERENCE_GAIN_MIN: f64 = 0.05;
 /// Records between two updates of the progress.
 const PROGRESS_PERIOD_RECORDS: usize = 1 << 14;
-/// Hint for a trace without measured times.
-const WITH_TIMES: &str = "disksim-validation, hplajw, msr and systor17 traces have them, and sakiyomi's own CSV and \
-                          Parquet with a column response_ns";
 
 /// The requests of a trace with their measured times, and how they are replayed.
 pub(crate) struct Measurement {
@@ -119,10 +116,20 @@ impl Measurement {
     }
 }
 
+/// Returns a hint for a trace without measured times.
+fn formats_with_times() -> String {
+    let names: Vec<&str> =
+        Format::ALL.iter().filter(|format| format.has_times()).map(|format| format.name()).collect();
+    format!(
+        "{} traces have one; sakiyomi's own CSV and Parquet may have it as the column response_ns",
+        names.join(", ")
+    )
+}
+
 fn measured(record: &Record, fit: &Fit, trace: &str) -> Result<Measured> {
     let line = record.line;
     let Some(response) = record.response else {
-        bail!("{trace}:{line}: the request has no measured response time; {WITH_TIMES}");
+        bail!("{trace}:{line}: the request has no measured response time; {}", formats_with_times());
     };
     // The wait in the host's queue is not part of the drive's work.
     let wait = record.started.map_or(Nanos::ZERO, |started| started.saturating_sub(record.time));

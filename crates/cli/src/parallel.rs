@@ -48,11 +48,11 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::console::Colour;
+    use crate::console::Color;
 
     #[test]
     fn results_are_in_the_items_order_and_the_first_failure_ends_it_with_its_own_error() {
-        let common = Common { json: false, quiet: true, color: Colour::Never };
+        let common = Common { json: false, quiet: true, color: Color::Never };
         let items: Vec<u32> = (0..1000).collect();
         let doubled = each(&items, "items", &common, |item| Ok(2 * item)).unwrap();
         assert!(doubled.into_iter().eq((0..1000).map(|item| 2 * item)));

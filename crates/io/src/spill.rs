@@ -22,7 +22,7 @@
 //!
 //! The space of a drained run is released behind its reader, and returned to the file system by punching holes
 //! (`FALLOC_FL_PUNCH_HOLE`). A hole costs a transaction of the file system, during which ext4 stops the file's direct
-//! transfers, so released ranges are collected and joined while much more space is free; the rest is returned when
+//! transfers, so released ranges are collected and coalesced while free space is plentiful; the rest is returned when
 //! the file is closed. A merge needs at most 1.5 times the space of its input, and little more than its input where
 //! space is short. File systems without holes keep the space until the spill is dropped.
 
@@ -46,9 +46,9 @@ use crate::{Error, IoStats};
 use place::{Place, Space};
 pub use place::{SpaceLimit, SpillStats};
 
-/// Maximum bytes behind a reader that are released together.
+/// Maximum bytes freed by one hole.
 const HOLE_MAX_BYTES: u64 = 1 << 20;
-/// Number of parts in which a shorter run is released, so that its space becomes free early.
+/// A run shorter than 8 MiB is freed in this many parts.
 const HOLES_PER_RUN: u64 = 8;
 
 /// A file of runs. Clones are handles of the same file.
@@ -220,7 +220,7 @@ impl RunWriter {
     ///
     /// # Errors
     /// The error of a failed write.
-    pub fn settle(&mut self) -> Result<(), Error> {
+    pub fn wait_for_writes(&mut self) -> Result<(), Error> {
         self.stream.wait_for_all()
     }
 
@@ -229,7 +229,7 @@ impl RunWriter {
     ///
     /// # Errors
     /// The error of a failed write.
-    pub fn close(&mut self) -> Result<(), Error> {
+    pub fn submit_rest(&mut self) -> Result<(), Error> {
         self.stream.submit_rest()
     }
 
@@ -393,6 +393,7 @@ impl RunReader {
                 return;
             }
             self.rest.pop_front();
+            // The reader is at the end of this extent. The next one does not contain `end` either, but is unread.
             if end == hole.end {
                 return;
             }

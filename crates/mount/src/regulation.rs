@@ -37,7 +37,7 @@ use crate::live::{OwnerStats, Past, Rates, RatesSnapshot, Stopped};
 use ended_owners::EndedOwners;
 pub(crate) use maintenance::MaintenanceThread;
 pub(crate) use messages::{not_regulated, said};
-use owners::{Owners, ResolvedTarget, Room};
+use owners::{DescriptorLimits, Owners, ResolvedTarget};
 use rights::{gone, may};
 
 /// Settings of the regulation.
@@ -68,7 +68,7 @@ const RATE_TIME_MAX: Nanos = Nanos(3_600_000_000_000);
 /// The rates of a mount.
 #[derive(Debug)]
 pub(crate) struct Regulation {
-    room: Room,
+    limits: DescriptorLimits,
     owners: Owners,
     frontend: Arc<Frontend>,
     name: String,
@@ -138,10 +138,10 @@ impl Regulation {
         beside: Option<BackingDisk>,
         descriptors: usize,
     ) -> io::Result<Regulation> {
-        let room = Room::of(descriptors);
+        let limits = DescriptorLimits::of(descriptors);
         Ok(Regulation {
-            room,
-            owners: Owners::new(room)?,
+            limits,
+            owners: Owners::new(limits)?,
             frontend,
             name,
             policy,
@@ -184,7 +184,7 @@ impl Regulation {
             Err(refusal) => return Ok(Err(refusal)),
         };
         if self.owners.rated(&held).is_none() && self.owners.is_full() {
-            return Ok(Err(Refusal::TooMany { most: self.room.awaited }));
+            return Ok(Err(Refusal::TooMany { most: self.limits.awaited }));
         }
         let number = self.owners.number(&held);
         let given = self.ask(move |rates, now| rates.set(now, number, rate, best_effort))?;

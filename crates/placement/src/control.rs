@@ -72,6 +72,12 @@ impl ControlSettings {
         ControlSettings { reaction_ns, ..self }
     }
 
+    /// Returns the rate that a smaller plan must hold to be adopted at a rate: higher by the hysteresis.
+    #[must_use]
+    pub fn step_down_at_per_s(&self, rate_per_s: f64) -> f64 {
+        rate_per_s / (1.0 - self.hysteresis_ratio)
+    }
+
     fn check(&self) -> Result<(), Error> {
         let (what, range) = ("index of dispersion of arrivals", "0 or more");
         if !(self.dispersion.is_finite() && self.dispersion >= 0.0) {
@@ -188,7 +194,7 @@ impl Controller {
             return self.adopt(ahead_per_s);
         }
         self.is_overloaded &= fit.rate_per_s + doubt_per_s > held_per_s;
-        let lower = self.index((ahead_per_s + doubt_per_s) / (1.0 - self.settings.hysteresis_ratio))?;
+        let lower = self.index(self.settings.step_down_at_per_s(ahead_per_s + doubt_per_s))?;
         let is_settled = self.window.span_ns() >= self.settings.settle_ns;
         (lower < plan && is_settled).then(|| {
             self.plan = Some(lower);

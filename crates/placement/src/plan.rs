@@ -49,8 +49,8 @@ use segments::Segments;
 #[non_exhaustive]
 pub struct Settings {
     /// Maximum utilization of a core, above 0 and below 1. The rest is a reserve for fluctuations.
-    #[serde(rename = "utilisation_max_ratio")]
-    pub utilisation_max: f64,
+    #[serde(rename = "utilization_max_ratio", alias = "utilisation_max_ratio")]
+    pub utilization_max: f64,
     /// Latency given up for fewer cores, as a share of the best.
     pub latency_slack_ratio: f64,
     /// Behavior of receivers while they wait.
@@ -60,7 +60,7 @@ pub struct Settings {
 impl Default for Settings {
     /// Utilization up to 0.85, 5 % of latency for fewer cores, spinning receivers.
     fn default() -> Settings {
-        Settings { utilisation_max: 0.85, latency_slack_ratio: 0.05, idle: Idle::Spin }
+        Settings { utilization_max: 0.85, latency_slack_ratio: 0.05, idle: Idle::Spin }
     }
 }
 
@@ -70,8 +70,8 @@ const ROUNDING_RATIO: f64 = 1e-9;
 impl Settings {
     /// Sets the maximum utilization, above 0 and below 1.
     #[must_use]
-    pub fn with_utilisation_max(self, utilisation_max: f64) -> Settings {
-        Settings { utilisation_max, ..self }
+    pub fn with_utilization_max(self, utilization_max: f64) -> Settings {
+        Settings { utilization_max, ..self }
     }
 
     /// Sets the slack, 0 or more.
@@ -87,9 +87,9 @@ impl Settings {
     }
 
     /// Returns the utilization above the limit.
-    fn excess(&self, utilisation: f64) -> f64 {
-        let limit = self.utilisation_max * (1.0 + ROUNDING_RATIO);
-        if utilisation > limit { utilisation - self.utilisation_max } else { 0.0 }
+    fn excess(&self, utilization: f64) -> f64 {
+        let limit = self.utilization_max * (1.0 + ROUNDING_RATIO);
+        if utilization > limit { utilization - self.utilization_max } else { 0.0 }
     }
 }
 
@@ -134,10 +134,10 @@ impl<'a> Planner<'a> {
         topology: &'a Topology,
         settings: Settings,
     ) -> Result<Planner<'a>, Error> {
-        let Settings { utilisation_max, latency_slack_ratio, idle } = settings;
-        if !(utilisation_max > 0.0 && utilisation_max < 1.0) {
-            let (what, range) = ("largest utilisation of a core", "above 0 and below 1");
-            return Err(Error::Value { what, value: utilisation_max, range });
+        let Settings { utilization_max, latency_slack_ratio, idle } = settings;
+        if !(utilization_max > 0.0 && utilization_max < 1.0) {
+            let (what, range) = ("largest utilization of a core", "above 0 and below 1");
+            return Err(Error::Value { what, value: utilization_max, range });
         }
         let spin_ns = if let Idle::Park { spin_ns } = idle { spin_ns } else { 0.0 };
         let figures = [("latency slack ratio", latency_slack_ratio), ("time of spinning in ns", spin_ns)];

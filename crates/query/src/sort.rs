@@ -16,15 +16,20 @@
 //!
 //! Batches are packed into rows (`row`) and their keys encoded as integers (`key`). There are two algorithms:
 //!
-//! - **Range partitioning** (`partition`, `splitters`), used with a sample of the rows: each thread copies rows to its
-//!   open chunk of their partition; full chunks stay in memory or are spilled. Each partition is then read,
-//!   radix-sorted in cache and returned. Rows are moved once, in input order.
+//! - **Range partitioning** (`partition`, `splitters`), used with a sample of the rows: each thread appends every row to
+//!   its own open chunk for that row's partition; full chunks stay in memory or are spilled. Each partition is then
+//!   read, radix-sorted in cache and returned. Rows are moved once, in input order.
 //! - **Runs and merge** (`runs`, `merge`): each thread sorts the rows that fit into its memory and writes them as a
 //!   run; a loser tree merges the runs. This algorithm needs no sample and handles any key distribution. It also sorts
 //!   partitions that exceed their share of memory.
 //!
 //! Both return ordered partitions ([`Sorted`]), which threads take in turn, or one stream of batches. `plan` divides
-//! the memory, and `memory` reserves and grants it. All NaNs are equal and greater than all other numbers.
+//! the memory, and `memory` reserves and grants it.
+//!
+//! A join has a `router` divide the rows instead of a sample (`route`, `router`): both of its inputs use the same
+//! boundaries, and it sorts their partitions in pairs.
+//!
+//! All NaNs are equal and greater than all other numbers.
 
 pub(crate) mod chunk;
 mod context;
@@ -67,7 +72,7 @@ use splitters::Splitters;
 use crate::batch_bytes::batch_bytes;
 use crate::order::SortKey;
 use crate::phase::Meter;
-use crate::spill::{SpillFiles, check_places};
+use crate::spill::{SpillFiles, check_spilled_chunks};
 use crate::{Batches, Error, Job};
 
 /// A sort that is accepting rows.
@@ -114,7 +119,7 @@ enum Target {
     Runs(Box<Collector>),
 }
 
-/// Low bits of a row number that count the rows of one worker; the bits above hold the worker's index.
+/// A row number is `worker << 48 | row`; stable sorts compare it last.
 const WORKER_SHIFT: u32 = 48;
 
 impl Sorter {
@@ -143,10 +148,10 @@ impl Sorter {
         let threads = job.options().threads;
         let heap = memory.heap_bytes(threads, ORDER_BYTES + key_columns.digit_bytes());
         let ordering = job.reserve(heap, "ordering rows")?;
-        // Runs of a sort with a limit may have few rows, and so may the result of a condition.
+        // Check only if all rows are certain to be kept: a limit or a filter may leave few.
         let spills_all = options.limit.is_none() || options.usable_sample().is_some();
         if spills_all && options.expected_bytes.is_some() {
-            check_places(job, memory.place_bytes)?;
+            check_spilled_chunks(job, memory.spilled_chunk_list_bytes)?;
         }
         let context = Arc::new(Context {
             _heap: ordering,
@@ -173,10 +178,10 @@ impl Sorter {
         Ok(Sorter { context, method, router: None, workers: 0, results: Arc::default() })
     }
 
-    /// Creates a sort whose rows are divided by a router.
-    fn routed(job: &Job, input: router::Routed<'_>, division: router::Division) -> Result<Sorter, Error> {
+    /// Creates a sort whose rows are divided by a router (joins: both inputs use the same boundaries).
+    fn routed(job: &Job, input: router::Routed<'_>, routing: router::Routing) -> Result<Sorter, Error> {
         let router::Routed { schema, keys, options } = input;
-        let router::Division { router, memory, guarantee, spills } = division;
+        let router::Routing { router, memory, guarantee, spills } = routing;
         let (layout, keys, dictionaries) = Context::rows(job, schema, keys, false)?;
         let buffers = guarantee.divide(job, memory.chunk_bytes, memory.partition_input_bytes, usize::MAX)?;
         let heap = memory.load_rows * (ORDER_BYTES + keys.digit_bytes());
@@ -303,7 +308,7 @@ const STAGED_BYTES: usize = 4 << 20;
 
 /// Returns the rows of a batch that are packed at a time, at most `most`.
 fn staged_rows(batch: &RecordBatch, most: usize) -> usize {
-    // A slice of a large batch shares buffers that have other rows as well.
+    // A slice of a large batch shares buffers with other rows, so the sizes of its buffers would suggest long rows.
     let row_bytes = batch_bytes(batch) / batch.num_rows().max(1);
     most.min(STAGED_BYTES / row_bytes.max(1)).max(1)
 }

@@ -26,4 +26,4 @@ pub(crate) use codec::ScratchPool;
 pub(crate) use files::SpillFiles;
 pub(crate) use frames::{FRAME_BYTES, FrameReader, FrameRun, FrameWriter};
 pub(crate) use level_chooser::LevelChooser;
-pub(crate) use places::{Spilled, add_place, check_places, places_bytes};
+pub(crate) use places::{Spilled, add_place, check_spilled_chunks, places_bytes};

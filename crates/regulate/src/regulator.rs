@@ -3,9 +3,10 @@
 //! A [`Regulator`] serves one device. It receives requests and completions of the device with their times, and returns
 //! which requests to issue ([`Action::Issue`]) and which replies to send ([`Action::Answer`]). Between events it must
 //! be called at [`Regulator::wake_at`]. It has no clock, device or thread, and behaves the same in virtual and in real
-//! time. A time before that of the last event counts as that of the last event.
+//! time. Time never runs backwards: an earlier time is treated as that of the last event.
 //!
-//! The life of a request (figures 4.1 and 4.2, with T0 … T3 as there):
+//! The life of a request, with T0, T2 and T3 as in figures 4.1 and 4.2 of the thesis (Tani, Kochi 2023); T1, when the
+//! completion is processed, is not distinguished from T3:
 //!
 //! ```text
 //!   arrive (T0) ──► queued ──► Issue (T2) ──► device_done (T3) ──► delayed ──► Answer
@@ -39,6 +40,10 @@ pub use rates::RateError;
 pub use report::{DeviceReport, Report};
 use request::{DeviceStay, Entry, Promise, State};
 use writes::Writes;
+
+/// A regulated I/O that exceeds its ideal time by more than this part of it, a quarter, was delayed by cached writes; a
+/// smaller excess may be the scatter of service times.
+const HARM_EXCESS_DIVISOR: u64 = 4;
 
 /// A request as it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +87,9 @@ pub struct Regulator {
     requests: BTreeMap<RequestId, Entry>,
     by_owner: BTreeSet<(Owner, RequestId)>,
     members: BTreeMap<Owner, RegulatedOwner>,
-    /// Owners with a rate given as a time, and the number of measured requests at which their shares are next updated.
+    /// Owners whose rate is a time.
     timed: BTreeSet<Owner>,
+    /// Number of measured requests at which their shares are next updated.
     shares_at: u64,
     levels: Levels,
     presence: Presence,
@@ -175,7 +181,7 @@ impl Regulator {
         let bypassed = self.bypassed(stay);
         let taken_in = self.taken_in(&entry, stay, bypassed);
         let bypassed = bypassed || (taken_in && self.device.len() > 0);
-        // An I/O far beyond its known time was delayed by cached writes.
+        // An I/O far beyond its known service time, while cached writes may be pending, was delayed by them.
         let held_up =
             self.writes.may_be_left(self.now) && self.service.is_far_beyond(entry.kind, stay.issued, done);
         if taken_in {
@@ -211,6 +217,8 @@ impl Regulator {
         self.follow_shares();
         self.issue(out);
         if !bypassed {
+            // Set last: the sample above needs the previous value, and the device chooses its next request among all
+            // that it now has, including those just issued.
             self.device.choice = self.device.len();
         }
     }
@@ -298,7 +306,8 @@ impl Regulator {
         });
     }
 
-    /// Assigns the deadline of a regulated request: the time at which a device of the owner's own would have done it.
+    /// Assigns the deadline of a regulated request: the time at which a dedicated device of the requested speed would
+    /// have completed it.
     fn give_deadline(&mut self, entry: &Entry) -> Promise {
         let member = self.members.get_mut(&entry.owner).expect("it is regulated");
         member.service = self.service.counted(entry.kind);
@@ -375,7 +384,8 @@ impl Regulator {
         }
         let path = self.settings.path;
         let due = entry.arrived.saturating_add(regulated.ideal.saturating_sub(path));
-        // A timer that was very late is not fully compensated by a single reply without delay.
+        // Compensate at most half an ideal time per reply, so that one very late timer does not make the next reply
+        // immediate.
         let carry = member.carry.min(regulated.ideal / 2);
         let until = due.saturating_sub(carry).max(self.now);
         member.carry = carry - due.saturating_sub(until).min(carry);
@@ -387,7 +397,7 @@ impl Regulator {
             arrived: entry.arrived,
         };
         member.ended(ended);
-        if ended.took.0 > ended.ideal.0 + ended.ideal.0 / 4 {
+        if ended.took.0 > ended.ideal.0 + ended.ideal.0 / HARM_EXCESS_DIVISOR {
             self.writes.harm(self.now, self.service.mean_of_all());
         } else {
             self.writes.in_time();

@@ -54,7 +54,7 @@ pub enum Serves {
     /// One after another, in any order: a hard disk.
     OneByOne,
     /// Several in parallel: flash. The service time is then the time from issue to completion with few requests in the
-    /// device, not the interval between two completions (from which the ideal time would be shorter than the device's).
+    /// device. The interval between completions would make the ideal time shorter than the device can achieve.
     Several,
 }
 

@@ -91,11 +91,11 @@ fn group(group: &Group, style: Style) -> String {
         let facts = paragraph(&[one_line(&facts.collect::<Vec<_>>().join(", "))]);
         return text + &style.wrap_indented(&facts, 2) + "\n";
     }
-    let mut colours = BARS.iter().cycle();
+    let mut colors = BARS.iter().cycle();
     for fact in &group.facts {
         let mut line = format!("  {:<15} {:>12}", one_line(&fact.label), value(fact));
-        if let (Some(share), Some(colour)) = (fact.share, fact.share.and_then(|_| colours.next())) {
-            let bar = style.bar(share, BAR_MAX_COLUMNS.min(style.width() / 3), colour);
+        if let (Some(share), Some(color)) = (fact.share, fact.share.and_then(|_| colors.next())) {
+            let bar = style.bar(share, BAR_MAX_COLUMNS.min(style.width() / 3), color);
             let _ = write!(line, " {:>8}  {bar}", number::percent(share));
         }
         let _ = writeln!(text, "{}", line.trim_end());

@@ -44,7 +44,8 @@
 //! | `state.rs`, `state/` | state as bytes: kind, version, length, checksum; values and keys |
 //! | `guard.rs`, `input.rs`, `samples.rs` | panics, times of calls, numbers of tuples |
 //! | `barrier.rs`, `snapshot.rs` | snapshots: the cut through all edges; the data |
-//! | `worker.rs`, `runtime.rs` | the loop of a thread; the stream from outside |
+//! | `worker.rs` | the loop of a thread: it runs segments, and moves, splits and fuses them |
+//! | `runtime.rs` | the stream from outside |
 //!
 //! # Why nothing is lost or out of order
 //!

@@ -14,7 +14,7 @@ use crate::tuple::OperatorId;
 
 /// A segment that has one owner: a slot of a worker, or a message.
 pub(crate) struct OwnedSegment {
-    pub(crate) segment: Box<dyn Segment>,
+    pub(crate) inner: Box<dyn Segment>,
     /// When another worker released it, until it has been received.
     pub(crate) released_ns: Option<u64>,
     /// End of its last slice with tuples; none before the first.
@@ -26,9 +26,9 @@ pub(crate) struct OwnedSegment {
 }
 
 impl OwnedSegment {
-    pub(crate) fn new(segment: Box<dyn Segment>) -> OwnedSegment {
+    pub(crate) fn new(inner: Box<dyn Segment>) -> OwnedSegment {
         OwnedSegment {
-            segment,
+            inner,
             released_ns: None,
             ran_ns: None,
             has_moved: false,
@@ -40,15 +40,15 @@ impl OwnedSegment {
 /// A message to a worker. A reply is sent when the change has been made.
 pub(crate) enum Mail {
     /// Run this segment.
-    Install(OwnedSegment, Option<Reply>),
+    Receive(OwnedSegment, Option<Reply>),
     /// Give the segment that begins with `head` to another worker.
     Move { head: OperatorId, to: usize, reply: Reply },
     /// Split the segment that begins with `head` before `at`, and give the tail to a worker.
     Split { head: OperatorId, at: OperatorId, to: usize, slots: usize, reply: Reply },
-    /// Give the segment that begins with `head` to the worker with the operator before it.
+    /// Hand the segment that begins with `head` to the worker of the upstream segment.
     Fuse { head: OperatorId, to: usize, reply: Reply },
-    /// Fuse this segment with the previous one.
-    Attach(OwnedSegment, Reply),
+    /// Fuse this segment with the upstream one.
+    ReceiveFused(OwnedSegment, Reply),
     /// Have the source `head` emit this barrier.
     Barrier { head: OperatorId, barrier: Barrier },
     /// End the sources.

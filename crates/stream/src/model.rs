@@ -53,7 +53,7 @@ impl Sink for Collect {
 /// Workers that run a chain of a source, an operator and a sink.
 struct Chain {
     board: Arc<Board>,
-    post: Arc<Mailboxes>,
+    mailboxes: Arc<Mailboxes>,
     threads: Vec<JoinHandle<()>>,
     collected: Arc<Mutex<Vec<u64>>>,
 }
@@ -69,42 +69,42 @@ impl Chain {
         let mut stream = builder.build().expect("a chain");
         let mut source = stream.sources.remove(0);
         let board = Arc::new(Board::new(workers, 1));
-        let post = Arc::new(Mailboxes::new(Arc::clone(&board)));
+        let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&board)));
         if is_cut {
             let tail = tree::cut(&mut *source, MIDDLE, 1, 0);
-            install(&post, 1, tail);
+            install(&mailboxes, 1, tail);
         }
-        install(&post, 0, source);
-        Chain { threads: start(&board, &post), board, post, collected }
+        install(&mailboxes, 0, source);
+        Chain { threads: start(&board, &mailboxes), board, mailboxes, collected }
     }
 
     /// Makes a change and waits until it has been made.
     fn change(&self, worker: usize, mail: impl FnOnce(Reply) -> Mail) {
         let (reply, awaited) = reply();
-        self.post.send(worker, mail(reply));
+        self.mailboxes.send(worker, mail(reply));
         assert!(awaited.wait());
     }
 
     /// Waits for the end, and checks the result.
     fn finish(self) {
         self.board.wait_for_sinks().expect("no worker is lost");
-        (0..self.threads.len()).for_each(|worker| self.post.send(worker, Mail::Quit));
+        (0..self.threads.len()).for_each(|worker| self.mailboxes.send(worker, Mail::Quit));
         self.threads.into_iter().for_each(|thread| thread.join().expect("a worker does not panic"));
         assert_eq!(*lock(&self.collected), (1..=TUPLE_COUNT).collect::<Vec<u64>>());
     }
 }
 
 /// Gives a segment to a worker that has not started.
-fn install(post: &Mailboxes, worker: usize, mut segment: Box<dyn Segment>) {
+fn install(mailboxes: &Mailboxes, worker: usize, mut segment: Box<dyn Segment>) {
     tree::set_segment_worker(&mut *segment, worker);
-    post.send(worker, Mail::Install(OwnedSegment::new(segment), None));
+    mailboxes.send(worker, Mail::Receive(OwnedSegment::new(segment), None));
 }
 
 /// Starts all workers.
-fn start(board: &Arc<Board>, post: &Arc<Mailboxes>) -> Vec<JoinHandle<()>> {
+fn start(board: &Arc<Board>, mailboxes: &Arc<Mailboxes>) -> Vec<JoinHandle<()>> {
     let threads = (0..board.wakers.len()).map(|index| {
         let idle = Idle { spin: Duration::ZERO, yields: true };
-        let mut worker = Worker::new(Context::new(index, Arc::clone(board)), Arc::clone(post), idle);
+        let mut worker = Worker::new(Context::new(index, Arc::clone(board)), Arc::clone(mailboxes), idle);
         thread::spawn(move || worker.run())
     });
     threads.collect()

@@ -61,7 +61,7 @@ impl Settings {
 /// A running stream. Dropped, it stops its threads at the next tuple; what is in the rings is lost.
 pub struct Running {
     board: Arc<Board>,
-    post: Arc<Mailboxes>,
+    mailboxes: Arc<Mailboxes>,
     shape: Shape,
     ring_slots: usize,
     /// The worker of each segment, by its first operator.
@@ -132,11 +132,11 @@ impl Stream {
             return Err(Error::Worker { worker, workers });
         }
         let board = Arc::new(board);
-        let post = Arc::new(Mailboxes::new(Arc::clone(&board)));
+        let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&board)));
         let (segments, shape, ring_slots) = self.cut(worker_of);
         let mut running = Running {
             board,
-            post,
+            mailboxes,
             shape,
             ring_slots,
             segments: BTreeMap::new(),
@@ -149,7 +149,7 @@ impl Stream {
             tree::set_segment_worker(&mut *segment, worker);
             tree::connect(segment.root(), &running.board);
             running.segments.insert(head, worker);
-            running.post.send(worker, Mail::Install(OwnedSegment::new(segment), None));
+            running.mailboxes.send(worker, Mail::Receive(OwnedSegment::new(segment), None));
         }
         running.start_threads(&settings)?;
         Ok(running)
@@ -184,8 +184,8 @@ impl Running {
         let (tell, started) = mpsc::channel();
         for (index, &cpu) in settings.workers.iter().enumerate() {
             let idle = Idle { spin: settings.spin, yields };
-            let (board, post) = (Arc::clone(&self.board), Arc::clone(&self.post));
-            let worker = Worker::new(Context::new(index, Arc::clone(&board)), Arc::clone(&post), idle);
+            let (board, mailboxes) = (Arc::clone(&self.board), Arc::clone(&self.mailboxes));
+            let worker = Worker::new(Context::new(index, Arc::clone(&board)), Arc::clone(&mailboxes), idle);
             let tell = tell.clone();
             let thread = std::thread::Builder::new().name(format!("stream-{index}"));
             let thread = thread.spawn(move || {
@@ -195,7 +195,7 @@ impl Running {
                     Ok(_pinned) => {
                         let _ = tell.send(Ok((index, Thread::current().ok())));
                         drop(tell);
-                        run(worker, index, &board, &post);
+                        run(worker, index, &board, &mailboxes);
                     }
                 }
             });
@@ -289,7 +289,7 @@ impl Running {
 
     /// Ends all sources. What they have emitted is processed.
     pub fn end_sources(&self) {
-        (0..self.threads.len()).for_each(|worker| self.post.send(worker, Mail::End));
+        (0..self.threads.len()).for_each(|worker| self.mailboxes.send(worker, Mail::End));
     }
 
     /// Waits until the end has reached all sinks, in the order of the operators, and stops the threads.
@@ -304,7 +304,7 @@ impl Running {
     /// Sends a worker a change and waits until it has been made.
     fn change(&self, worker: usize, mail: impl FnOnce(Reply) -> Mail) -> Result<(), Error> {
         let (reply, awaited): (Reply, PendingReply) = reply();
-        self.post.send(worker, mail(reply));
+        self.mailboxes.send(worker, mail(reply));
         if awaited.wait() { Ok(()) } else { Err(self.board.wait_for_loss()) }
     }
 
@@ -326,19 +326,19 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.board.stop();
-        (0..self.threads.len()).for_each(|worker| self.post.send(worker, Mail::Quit));
+        (0..self.threads.len()).for_each(|worker| self.mailboxes.send(worker, Mail::Quit));
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
         // Segments on their way to a worker that has quit.
-        (0..self.board.wakers.len()).for_each(|worker| self.post.close(worker));
+        (0..self.board.wakers.len()).for_each(|worker| self.mailboxes.close(worker));
     }
 }
 
 /// Runs a worker. If it panics, reports that to the board and closes its mailbox, so that no caller waits for
 /// a reply.
-fn run(mut worker: Worker, index: usize, board: &Board, post: &Mailboxes) {
+fn run(mut worker: Worker, index: usize, board: &Board, mailboxes: &Mailboxes) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| worker.run())) {
         board.worker_lost(index, message(panic));
-        post.close(index);
+        mailboxes.close(index);
     }
     worker.drop_segments();
 }

@@ -18,15 +18,15 @@ use crate::tuple::OperatorId;
 use crate::wait_budget::WaitBudget;
 use crate::waker::{WaitState, Waker};
 
-/// Items of a ring that may be left when its segment is given away to be fused: their processing by the receiver
-/// delays the tuples behind them by less than a hand-over.
+/// Items that may remain in the ring when a segment is handed over for fusion; draining them there takes less time than
+/// the hand-over.
 const FUSION_BACKLOG_MAX: usize = 8;
 
-/// Slices in which a segment works its ring down before a fusion. Under overload a ring stays full: then the receiver
-/// drains it.
+/// Slices in which a segment drains its ring before a fusion. Under overload a ring stays full: then the receiver drains
+/// it.
 const FUSION_SLICES_MAX: usize = 16;
 
-/// Rounds of waiting between two looks at the rings: 16 × 19 ns, about the time of a hop.
+/// Spin iterations between two polls of the rings: 16 × 19 ns, about one hop between cores.
 const POLL_PAUSES: usize = 16;
 
 /// How a worker waits.
@@ -40,19 +40,19 @@ pub(crate) struct Idle {
 
 pub(crate) struct Worker {
     slots: Vec<OwnedSegment>,
-    /// Fusions that wait until the outputs of their segments have found room.
+    /// Fusions that wait until all outputs of their segments have been sent.
     fusions: Vec<Fusion>,
     cx: Context,
-    post: Arc<Mailboxes>,
-    waiting: Idle,
+    mailboxes: Arc<Mailboxes>,
+    idle_policy: Idle,
     /// Replies to changes that have been made. They are sent after the next tuples, because waking the thread that waits
     /// for one takes longer than a hand-over.
     replies: Vec<Reply>,
     /// None while it has work.
-    idle: Option<Polling>,
+    polling: Option<Polling>,
     /// CPU time for waiting for input from outside.
     budget: WaitBudget,
-    /// End of the last slice by the stream's clock, if the next one begins then.
+    /// Clock at the end of the last slice, reused as the start of the next; none if time has passed in between.
     clock_ns: Option<u64>,
 }
 
@@ -64,9 +64,9 @@ struct Polling {
     waits_outside: bool,
 }
 
-/// A segment to be given to the worker of the previous one.
+/// A segment to be handed to the worker of the upstream segment.
 struct Fusion {
-    capsule: OwnedSegment,
+    segment: OwnedSegment,
     to: usize,
     reply: Reply,
 }
@@ -79,15 +79,15 @@ enum Next {
 }
 
 impl Worker {
-    pub(crate) fn new(cx: Context, post: Arc<Mailboxes>, idle: Idle) -> Worker {
+    pub(crate) fn new(cx: Context, mailboxes: Arc<Mailboxes>, idle_policy: Idle) -> Worker {
         Worker {
             slots: Vec::new(),
             fusions: Vec::new(),
             cx,
-            post,
-            waiting: idle,
+            mailboxes,
+            idle_policy,
             replies: Vec::new(),
-            idle: None,
+            polling: None,
             budget: WaitBudget::new(),
             clock_ns: None,
         }
@@ -104,7 +104,7 @@ impl Worker {
                     return;
                 }
             }
-            let progress = self.pass();
+            let progress = self.run_round();
             self.replies.drain(..).for_each(Reply::done);
             if progress {
                 self.end_polling();
@@ -120,19 +120,19 @@ impl Worker {
         drop_all_quietly(self.fusions);
     }
 
-    /// One turn for each segment; whether anything was done.
-    fn pass(&mut self) -> bool {
+    /// Runs each segment for one slice; returns whether there was progress.
+    fn run_round(&mut self) -> bool {
         let before = self.cx.progress;
         self.cx.due_ns = u64::MAX;
         self.cx.waits_outside = false;
         self.release_fusions();
-        for OwnedSegment { segment, ran_ns, has_moved, run_length, .. } in &mut self.slots {
-            // A pause ends with the first tuple, not with the first slice.
+        for OwnedSegment { inner, ran_ns, has_moved, run_length, .. } in &mut self.slots {
+            // The first slice after a move is one tuple, so that the recorded pause ends with it.
             self.cx.run_length = *run_length;
             self.cx.budget = if *has_moved { 1 } else { self.cx.slice_tuples() };
             let items = self.cx.items;
             let begin_ns = *self.clock_ns.get_or_insert_with(|| self.cx.board.now_ns());
-            segment.run(&mut self.cx);
+            inner.run(&mut self.cx);
             let items = self.cx.items - items;
             if items == 0 {
                 continue;
@@ -155,12 +155,12 @@ impl Worker {
     fn wait(&mut self) {
         let now_ns = self.cx.board.now_ns();
         // Other threads may run before it returns from a yield.
-        self.clock_ns = (!self.waiting.yields).then_some(now_ns);
+        self.clock_ns = (!self.idle_policy.yields).then_some(now_ns);
         let spin = self.spin();
         let spin_ns = u64::try_from(spin.as_nanos()).unwrap_or(u64::MAX);
-        let is_first = self.idle.is_none();
+        let is_first = self.polling.is_none();
         let waits_outside = self.cx.waits_outside;
-        let since_ns = self.idle.get_or_insert(Polling { since_ns: now_ns, waits_outside }).since_ns;
+        let since_ns = self.polling.get_or_insert(Polling { since_ns: now_ns, waits_outside }).since_ns;
         let due = self.cx.until(now_ns);
         let is_due = due.is_some_and(|due| due <= spin);
         if is_first
@@ -176,8 +176,8 @@ impl Worker {
         self.rest(WaitState::Parked, |due| due, spin);
     }
 
-    /// Rests, unless something has come meanwhile. `time` makes the longest time of the time that is left until polling
-    /// for a source begins.
+    /// Rests, unless something has arrived meanwhile. `time` maps the time until polling for a source must begin to the
+    /// maximum rest.
     fn rest(
         &mut self,
         rest: WaitState,
@@ -188,7 +188,7 @@ impl Worker {
         let waker = &board.wakers[self.cx.worker];
         self.end_polling();
         waker.announce(rest);
-        if !self.pass() {
+        if !self.run_round() {
             self.clock_ns = None;
             let due = self.cx.until(board.now_ns()).map(|due| due.saturating_sub(spin));
             self.park(waker, time(due));
@@ -206,20 +206,21 @@ impl Worker {
         self.budget.rested(cpu.map(|cpu| u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX)));
     }
 
-    /// The worker has something to do, or rests.
+    /// Ends polling, because the worker has work or is about to rest. Charges the budget if it polled for input from
+    /// outside.
     fn end_polling(&mut self) {
-        if let Some(Polling { since_ns, waits_outside: true }) = self.idle.take() {
+        if let Some(Polling { since_ns, waits_outside: true }) = self.polling.take() {
             self.budget.polled(self.cx.board.now_ns().saturating_sub(since_ns));
         }
     }
 
     /// Time of polling: none on a CPU that others use as well, from whom it would take time.
     fn spin(&self) -> Duration {
-        if self.cx.board.is_cpu_shared(self.cx.worker) { Duration::ZERO } else { self.waiting.spin }
+        if self.cx.board.is_cpu_shared(self.cx.worker) { Duration::ZERO } else { self.idle_policy.spin }
     }
 
     fn poll_pause(&self) {
-        if self.waiting.yields {
+        if self.idle_policy.yields {
             thread::yield_now();
         } else {
             (0..POLL_PAUSES).for_each(|_| std::hint::spin_loop());
@@ -227,36 +228,36 @@ impl Worker {
     }
 
     fn read_mail(&mut self) -> Next {
-        for mail in self.post.take(self.cx.worker) {
+        for mail in self.mailboxes.take(self.cx.worker) {
             match mail {
-                Mail::Install(mut capsule, reply) => {
-                    self.note_handover(&mut capsule);
-                    self.slots.push(capsule);
+                Mail::Receive(mut segment, reply) => {
+                    self.note_handover(&mut segment);
+                    self.slots.push(segment);
                     self.replies.extend(reply);
                 }
                 Mail::Move { head, to, reply } => {
                     lock(&self.cx.board.relocations).moves += 1;
-                    let capsule = self.take(head);
-                    self.post.send(to, Mail::Install(self.release(capsule, to), Some(reply)));
+                    let segment = self.take(head);
+                    self.mailboxes.send(to, Mail::Receive(self.release(segment, to), Some(reply)));
                 }
                 Mail::Split { head, at, to, slots, reply } => {
                     lock(&self.cx.board.relocations).splits += 1;
-                    let capsule = self.split(head, at, slots);
-                    self.post.send(to, Mail::Install(self.release(capsule, to), Some(reply)));
+                    let segment = self.split(head, at, slots);
+                    self.mailboxes.send(to, Mail::Receive(self.release(segment, to), Some(reply)));
                 }
                 Mail::Fuse { head, to, reply } => {
-                    let capsule = self.take_drained(head);
-                    self.fusions.push(Fusion { capsule, to, reply });
+                    let segment = self.take_drained(head);
+                    self.fusions.push(Fusion { segment, to, reply });
                 }
-                Mail::Attach(capsule, reply) => {
-                    self.attach(capsule);
+                Mail::ReceiveFused(segment, reply) => {
+                    self.fuse(segment);
                     self.replies.push(reply);
                 }
                 Mail::Barrier { head, barrier } => {
                     let slot = self.slot(head);
-                    self.slots[slot].segment.barrier(barrier);
+                    self.slots[slot].inner.barrier(barrier);
                 }
-                Mail::End => self.slots.iter_mut().for_each(|capsule| capsule.segment.end()),
+                Mail::End => self.slots.iter_mut().for_each(|segment| segment.inner.end()),
                 Mail::Quit => return Next::Quit,
             }
         }
@@ -270,51 +271,51 @@ impl Worker {
     }
 
     fn slot(&mut self, head: OperatorId) -> usize {
-        let slot = self.slots.iter_mut().position(|capsule| capsule.segment.root().operator() == head);
+        let slot = self.slots.iter_mut().position(|segment| segment.inner.root().operator() == head);
         slot.expect("the runtime knows on which worker each segment is")
     }
 
-    /// Like [`Worker::take`], after the segment has worked its ring down.
+    /// Like [`Worker::take`], after the segment has drained its ring.
     fn take_drained(&mut self, head: OperatorId) -> OwnedSegment {
-        let mut capsule = self.take(head);
+        let mut segment = self.take(head);
         for _ in 0..FUSION_SLICES_MAX {
             let (progress, items) = (self.cx.progress, self.cx.items);
-            if capsule.segment.backlog() <= FUSION_BACKLOG_MAX {
+            if segment.inner.backlog() <= FUSION_BACKLOG_MAX {
                 break;
             }
-            self.cx.run_length = capsule.run_length;
+            self.cx.run_length = segment.run_length;
             self.cx.budget = self.cx.slice_tuples();
-            capsule.segment.run(&mut self.cx);
+            segment.inner.run(&mut self.cx);
             if self.cx.items != items {
-                capsule.ran_ns = Some(self.cx.board.now_ns());
+                segment.ran_ns = Some(self.cx.board.now_ns());
             }
             if self.cx.progress == progress {
                 break;
             }
         }
-        capsule
+        segment
     }
 
-    /// Gives away the segments to be fused whose outputs have all been sent. The others take no more input until then:
-    /// what the receiver drains from their rings is all that their outputs ever keep beyond those of one tuple.
+    /// Hands over the segments to be fused whose outputs have all been sent; the others take no input until then. This
+    /// bounds the unsent output of a segment to that of one tuple and of the items that the receiver drains from its ring.
     fn release_fusions(&mut self) {
         if self.fusions.is_empty() {
             return;
         }
-        // A worker that is lost makes no room. The reply says so, and the segment continues.
+        // A lost worker never drains its ring: report failure and keep the segment here.
         let is_lost = self.cx.board.is_lost();
         for mut fusion in mem::take(&mut self.fusions) {
-            if tree::flush(fusion.capsule.segment.root(), &mut self.cx) {
-                let Fusion { capsule, to, reply } = fusion;
-                self.post.send(to, Mail::Attach(self.release(capsule, to), reply));
+            if tree::flush(fusion.segment.inner.root(), &mut self.cx) {
+                let Fusion { segment, to, reply } = fusion;
+                self.mailboxes.send(to, Mail::ReceiveFused(self.release(segment, to), reply));
                 self.cx.progress += 1;
             } else if is_lost {
-                fusion.capsule.segment.edges_changed();
-                self.slots.push(fusion.capsule);
+                fusion.segment.inner.edges_changed();
+                self.slots.push(fusion.segment);
                 self.cx.progress += 1;
             } else {
-                // One of them may be the output that has no room.
-                tree::poll_sides(fusion.capsule.segment.root(), &mut self.cx);
+                // One of the rings read here may be the one that is full.
+                tree::poll_sides(fusion.segment.inner.root(), &mut self.cx);
                 self.fusions.push(fusion);
             }
         }
@@ -322,8 +323,8 @@ impl Worker {
 
     fn split(&mut self, head: OperatorId, at: OperatorId, slots: usize) -> OwnedSegment {
         let (slot, worker) = (self.slot(head), self.cx.worker);
-        let OwnedSegment { segment, ran_ns, has_moved, run_length, .. } = &mut self.slots[slot];
-        let tail = tree::cut(&mut **segment, at, slots, worker);
+        let OwnedSegment { inner, ran_ns, has_moved, run_length, .. } = &mut self.slots[slot];
+        let tail = tree::cut(&mut **inner, at, slots, worker);
         OwnedSegment {
             ran_ns: *ran_ns,
             has_moved: *has_moved,
@@ -333,29 +334,29 @@ impl Worker {
     }
 
     /// Prepares a segment for another worker. Whoever sends to it sees its new place from now on.
-    fn release(&self, mut capsule: OwnedSegment, to: usize) -> OwnedSegment {
-        tree::set_segment_worker(&mut *capsule.segment, to);
-        capsule.has_moved |= to != self.cx.worker;
-        capsule.released_ns = (to != self.cx.worker).then(|| self.cx.board.now_ns());
-        capsule
+    fn release(&self, mut segment: OwnedSegment, to: usize) -> OwnedSegment {
+        tree::set_segment_worker(&mut *segment.inner, to);
+        segment.has_moved |= to != self.cx.worker;
+        segment.released_ns = (to != self.cx.worker).then(|| self.cx.board.now_ns());
+        segment
     }
 
     /// Makes the ring to a segment a call.
-    fn attach(&mut self, mut capsule: OwnedSegment) {
-        self.note_handover(&mut capsule);
-        let OwnedSegment { mut segment, ran_ns, has_moved, .. } = capsule;
-        let head = segment.root().operator();
-        let mut segment = Some(segment);
-        for before in self.slots.iter_mut().map(|capsule| &mut capsule.segment) {
+    fn fuse(&mut self, mut segment: OwnedSegment) {
+        self.note_handover(&mut segment);
+        let OwnedSegment { mut inner, ran_ns, has_moved, .. } = segment;
+        let head = inner.root().operator();
+        let mut inner = Some(inner);
+        for before in self.slots.iter_mut().map(|segment| &mut segment.inner) {
             let fused = tree::with_port(before.root(), head, &mut |port| {
-                segment.take().into_iter().for_each(|segment| port.fuse(segment, &mut self.cx));
+                inner.take().into_iter().for_each(|segment| port.fuse(segment, &mut self.cx));
             });
             if fused.is_some() {
                 before.edges_changed();
                 break;
             }
         }
-        assert!(segment.is_none(), "the runtime knows on which worker each segment is");
+        assert!(inner.is_none(), "the runtime knows on which worker each segment is");
         self.cx.progress += 1;
         let mut relocations = lock(&self.cx.board.relocations);
         relocations.fusions += 1;
@@ -364,8 +365,8 @@ impl Worker {
         }
     }
 
-    fn note_handover(&self, capsule: &mut OwnedSegment) {
-        if let Some(released_ns) = capsule.released_ns.take() {
+    fn note_handover(&self, segment: &mut OwnedSegment) {
+        if let Some(released_ns) = segment.released_ns.take() {
             let handover_ns = self.cx.board.now_ns().saturating_sub(released_ns);
             lock(&self.cx.board.relocations).handover_ns.saturating_record(handover_ns);
         }

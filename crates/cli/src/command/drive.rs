@@ -38,7 +38,7 @@ pub(crate) enum Drive {
     /// Convert DiskSim's parameter files to TOML, and report what the simulation does differently
     #[command(help_template = HELP, before_help = IMPORT_EXAMPLES)]
     Import(Import),
-    /// Estimate the parameters that a datasheet omits from a measured trace
+    /// Estimate, from a measured trace, the drive parameters that its datasheet omits
     #[command(help_template = HELP, before_help = fit::EXAMPLES)]
     Fit(Box<fit::Fit>),
 }

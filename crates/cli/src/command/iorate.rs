@@ -37,7 +37,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Rates of processes on a mount.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Iorate {
-    /// Set the rate of a process: its I/O takes a constant time, regardless of other processes
+    /// Set the rate of a process: at 20 %, each of its I/Os takes five times the device's service time, however busy the device is
     #[command(help_template = HELP, before_help = change::SET_EXAMPLES, override_usage = change::SET_USAGE)]
     Set(change::Give),
     /// Remove a rate

@@ -46,19 +46,19 @@ const SUMMARY_TIMEOUT: Duration = Duration::from_secs(4);
     after_help = "The command runs unmodified: its standard streams, signals, terminal and exit code are its own, and \
         it continues if sakiyomi is killed. The exit code is that of the command; 125 if sakiyomi fails, 126 \
         if the command cannot be executed, 127 if it is not found. Standard output belongs to the command, \
-        so the report and the object of --json go to standard error."
+        so the report and the JSON of --json go to standard error."
 )]
 pub(crate) struct Run {
     /// Prefetch distance: adapted to the program (auto), or a fixed size
     #[arg(long, value_name = "auto|SIZE", default_value = "auto")]
     limit: Distance,
-    /// Size of a prefetching read with a fixed --limit [default: a quarter of it]
+    /// Bytes per prefetch request, only with --limit SIZE [default: a quarter of it]
     #[arg(long, value_name = "SIZE")]
     step: Option<Bytes>,
-    /// Maximum memory to prefetch into [default: a quarter of the available memory, and half of what the control group has left]
+    /// Limit the memory for prefetched data further; it is never more than a quarter of the available memory and half of what the control group has left
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
-    /// Observe without prefetching, and report what prefetching would save; re-reads up to 16 MiB at the end to measure the storage
+    /// Observe without prefetching, and report what prefetching would save; then drop up to 16 MiB of the program's data from the page cache and read them again, to measure the storage
     #[arg(long)]
     dry_run: bool,
     /// Record what the command waits for at its start, and prefetch it at the next one [default: if it waits for many files]

@@ -18,7 +18,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
     after_help = "Keys: NAME[:asc|:desc][:nulls-first|:nulls-last], separated by commas; a name that contains `:` or \
 `,` is written in double quotes. Nulls are last by default; NaN is greater than all numbers.
 Tables: Parquet, Arrow IPC (files and streams), CSV with a header. The result file appears when it is complete, and \
-may replace the input. --where refers to the columns of the file, --by to those of --select."
+may replace the input. --where uses columns of the file; --by uses columns of the result of --select."
 )]
 pub(crate) struct Sort {
     #[command(flatten)]
@@ -26,7 +26,7 @@ pub(crate) struct Sort {
     /// Columns to order by, the most significant first
     #[arg(long, value_name = "COLUMNS", required = true)]
     by: String,
-    /// Keep only the first N rows; without --output, up to 1000 are shown
+    /// Keep the first N rows; up to 1000 can be shown instead of written
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     /// Keep the input order of rows with equal keys

@@ -32,7 +32,7 @@ pub(crate) enum Stream {
     /// Run a pipeline from a file, moving its operators between cores as the rate changes
     #[command(help_template = HELP, before_help = run::EXAMPLES)]
     Run(run::Run),
-    /// Plan which operators share a core at a rate: latency, utilization, and the highest rate that the cores hold
+    /// Plan which operators share a core at an input rate: latency, utilization, and the highest rate that the cores sustain
     #[command(help_template = HELP, before_help = plan::EXAMPLES)]
     Plan(plan::Plan),
     /// Simulate a pipeline on machines with more and more cores: latency, overflow, and the planner's choice

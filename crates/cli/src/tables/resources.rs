@@ -43,23 +43,23 @@ pub(crate) struct JobArgs {
     /// Number of compute threads [default: the number of cores]
     #[arg(long, value_name = "N", help_heading = RESOURCES, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Read and write with this method (read, pread:N, aio:N, uring:N) [default: the fastest according to the calibrations,
-    /// else pread]
+    /// Read and write with this method (read, pread:N, aio:N, uring:N) [default: the fastest by the calibrations;
+    /// pread without them]
     #[arg(long, visible_alias = "engine", value_name = "METHOD", value_parser = parse_method, help_heading = RESOURCES)]
     method: Option<EngineSpec>,
     /// Bypass the page cache when tables are read
     #[arg(long, help_heading = RESOURCES, conflicts_with = "buffered")]
     direct: bool,
-    /// Use the page cache when tables are read [default: the faster mode according to the calibrations, else this]
+    /// Use the page cache when tables are read [default: the faster mode by the calibrations; buffered without them]
     #[arg(long, help_heading = RESOURCES)]
     buffered: bool,
-    /// Size of a read of a table [default: the fastest according to the calibrations, else 1MiB]
+    /// Size of one read request [default: the fastest by the calibrations; 1MiB without them]
     #[arg(long, value_name = "SIZE", help_heading = RESOURCES)]
     block: Option<Bytes>,
-    /// Directory for spill files; may be repeated [default: $TMPDIR, /var/tmp or the current directory]
+    /// Directory for spill files; may be repeated [default: the first writable of $TMPDIR, /var/tmp and the current directory that is on a disk]
     #[arg(long, value_name = "DIR", help_heading = RESOURCES)]
     spill: Vec<PathBuf>,
-    /// Compression of spill files: the fastest choice while spilling, or always the same
+    /// Compression of spill files: `auto` adapts to device and data
     #[arg(long, value_enum, value_name = "NAME", default_value = "auto", help_heading = RESOURCES)]
     spill_compression: SpillCompressionArg,
 }

@@ -114,7 +114,7 @@ fn a_plan_exits_with_1_if_no_cores_hold_the_rate() {
     let scratch = Scratch::new("stream_plan");
     scratch.file("errors.toml", errors("stdin", "stdout"));
     let document = json(&scratch.ok("stream plan errors.toml --rate 5k --cores 2x4 --json"));
-    assert_eq!(document["schema"], "sakiyomi.stream-plan/1");
+    assert_eq!(document["schema"], "sakiyomi.stream-plan/2");
     let result = &document["result"];
     assert_eq!((&result["cores"], result["groups"].as_array().unwrap().len()), (&8.into(), 1));
     let output = scratch.run("stream plan errors.toml --rate 900G --cores 2x4");

@@ -18,7 +18,7 @@ const UNIT_BYTES: usize = 4096;
 /// Released space is kept until it reaches the peak size of the spill divided by this number: few holes then return
 /// it, and a merge needs at most 1.5 times the space of its input. Less is kept if space is short.
 const KEPT_PARTS: u64 = 2;
-/// Released bytes that are kept in any case: their space is worth less than the time of punching holes.
+/// Released bytes that are kept in any case: punching holes for so little is not worth the time.
 const KEPT_MIN_BYTES: u64 = 16 << 20;
 /// Minimum size of a file whose blocks are freed by another thread: ext4 took 0.16 ms per MiB.
 const FREED_APART_MIN_BYTES: u64 = 64 << 20;

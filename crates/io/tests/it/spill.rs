@@ -44,7 +44,7 @@ proptest! {
             plain[run].extend_from_slice(&source[..length]);
         }
         if closes {
-            writers.iter_mut().for_each(|writer| writer.close().unwrap());
+            writers.iter_mut().for_each(|writer| writer.submit_rest().unwrap());
         }
         let mut finished: Vec<(Run, Vec<u8>)> = Vec::new();
         // A finished run is read while later ones are still written.

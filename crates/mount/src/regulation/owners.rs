@@ -21,8 +21,8 @@ use sakiyomi_os::process::ExitWatcher;
 
 use super::process_ref::{ProcessRef, Shared};
 use crate::per_thread::PerThread;
+pub(super) use table::{DescriptorLimits, ResolvedTarget, is_within};
 use table::{RatedOwner, Table};
-pub(super) use table::{ResolvedTarget, Room, is_within};
 
 /// Time for which the owner of a thread without a rate is cached.
 const LOOKUP_MAX_AGE: Duration = Duration::from_millis(100);
@@ -54,9 +54,9 @@ struct Thread {
 }
 
 impl Owners {
-    pub(super) fn new(room: Room) -> io::Result<Owners> {
+    pub(super) fn new(limits: DescriptorLimits) -> io::Result<Owners> {
         Ok(Owners {
-            table: Mutex::new(Table::new(room)),
+            table: Mutex::new(Table::new(limits)),
             generation: AtomicU64::new(0),
             threads: PerThread::default(),
             exits: ExitWatcher::new()?,
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn a_process_is_forgotten_whose_number_another_one_has_before_its_end_is_told() {
         for tree in [false, true] {
-            let owners = Owners::new(Room::of(1024)).unwrap();
+            let owners = Owners::new(DescriptorLimits::of(1024)).unwrap();
             let held =
                 |process| if tree { ResolvedTarget::Tree(process) } else { ResolvedTarget::Process(process) };
             let child = sleeper();
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn no_more_are_held_than_files_may_be_open() {
-        let owners = Owners::new(Room::of(48)).unwrap();
+        let owners = Owners::new(DescriptorLimits::of(48)).unwrap();
         let children: Vec<Child> = (0..9).map(|_| sleeper()).collect();
         let held = |child: &Child| ResolvedTarget::Process(owners.process(child.id()).unwrap());
         for child in &children {

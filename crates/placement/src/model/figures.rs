@@ -15,15 +15,15 @@ pub struct Figures {
     /// Part of the latency that is waiting due to irregular or simultaneous arrivals, in nanoseconds.
     pub arrival_wait_ns: f64,
     /// Utilization of each group's core, of its busiest replica: from 1 on it is overloaded.
-    #[serde(rename = "utilisation_ratio")]
-    pub utilisation: Vec<f64>,
+    #[serde(rename = "utilization_ratio", alias = "utilisation_ratio")]
+    pub utilization: Vec<f64>,
 }
 
 impl Figures {
     /// Returns the utilization of the busiest core.
     #[must_use]
-    pub fn utilisation_max(&self) -> f64 {
-        self.utilisation.iter().copied().fold(0.0, f64::max)
+    pub fn utilization_max(&self) -> f64 {
+        self.utilization.iter().copied().fold(0.0, f64::max)
     }
 }
 
@@ -55,7 +55,7 @@ impl Model<'_> {
         Figures {
             latency_ns: self.longest_path_ns(&stages, &group_of, &hop_of) + arrival_wait_ns,
             arrival_wait_ns,
-            utilisation: stages.iter().map(|stage| stage.utilisation).collect(),
+            utilization: stages.iter().map(|stage| stage.utilization).collect(),
         }
     }
 

@@ -10,7 +10,7 @@ pub(crate) type HopOf<'h> = &'h dyn Fn(usize) -> Option<Distance>;
 /// A group under load.
 pub(crate) struct Stage {
     /// Utilization of its core, of the busiest replica.
-    pub(crate) utilisation: f64,
+    pub(crate) utilization: f64,
     /// Mean wait due to irregular arrivals and for siblings: only the maximum over the groups of a path counts.
     pub(crate) arrival_wait_ns: f64,
     /// Mean wait due to the variation of the occupancy.
@@ -32,14 +32,14 @@ impl Stage {
         let share = model.pipeline.max_share(operators, replicas)?;
         let work = Work::new(model, operators, hop_of);
         let rate = model.arrivals.per_ns() * work.input.flow * share;
-        let utilisation = rate * work.occupancy_ns;
-        let resequencing = waiting::resequencing(utilisation, share, replicas);
+        let utilization = rate * work.occupancy_ns;
+        let resequencing = waiting::resequencing(utilization, share, replicas);
         // Tuples are divided among replicas as by a filter for each.
         let dispersion = work.input.dispersion * share + (1.0 - share);
-        let wait = |scv| waiting::queueing(utilisation, scv, work.occupancy_ns) * resequencing;
+        let wait = |scv| waiting::queueing(utilization, scv, work.occupancy_ns) * resequencing;
         let siblings_ns = (work.input.batch - 1.0) / 2.0 * share * work.occupancy_ns + work.siblings_ns;
         Some(Stage {
-            utilisation,
+            utilization,
             arrival_wait_ns: wait(dispersion) + siblings_ns,
             service_wait_ns: wait(work.occupancy_scv),
             rate,

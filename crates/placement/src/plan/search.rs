@@ -114,6 +114,6 @@ fn best_change(
 
 fn score(model: &Model<'_>, settings: &Settings, parts: &[Part]) -> Score {
     let figures = model.figures_of_valid(&placement(parts, model));
-    let excess = |&utilisation: &f64| settings.excess(utilisation);
-    Score { overload: figures.utilisation.iter().map(excess).sum(), latency_ns: figures.latency_ns }
+    let excess = |&utilization: &f64| settings.excess(utilization);
+    Score { overload: figures.utilization.iter().map(excess).sum(), latency_ns: figures.latency_ns }
 }

@@ -169,7 +169,7 @@ fn cost(
         _ => None,
     };
     let stage = Stage::new(model, &operators, segment.replicas, &hop_of)?;
-    if settings.excess(stage.utilisation) > 0.0 {
+    if settings.excess(stage.utilization) > 0.0 {
         return None;
     }
     let entry_ns = match (pipeline.incoming(segment.first), input) {

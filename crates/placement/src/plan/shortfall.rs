@@ -104,7 +104,7 @@ impl Planner<'_> {
         let flows = self.model(asked).flows();
         let work_ns: f64 =
             self.pipeline.operators().iter().zip(&flows).map(|(data, flow)| data.service_ns * flow).sum();
-        self.settings.utilisation_max / work_ns * 1e9
+        self.settings.utilization_max / work_ns * 1e9
     }
 
     /// Returns a rate that some plan sustains; 0 if none was found.
@@ -132,7 +132,7 @@ impl Planner<'_> {
     fn limit_without_pins(&self, asked: Arrivals) -> Limit {
         let model = self.model(asked);
         let flows = model.flows();
-        let utilisation = |operator: usize| {
+        let utilization = |operator: usize| {
             let share = self.pipeline.max_share(&[operator], self.replicas_max(operator)).unwrap_or(1.0);
             let service_ns = self.pipeline.operators()[operator].service_ns;
             asked.rate_per_s() * 1e-9 * flows[operator] * service_ns * share
@@ -140,10 +140,10 @@ impl Planner<'_> {
         let segments = self.pipeline.is_chain().then(|| Segments::new(&model, &self.settings));
         let is_too_slow = |&operator: &usize| match &segments {
             Some(segments) => !segments.can_hold(operator),
-            None => utilisation(operator) > self.settings.utilisation_max,
+            None => utilization(operator) > self.settings.utilization_max,
         };
         let too_slow = (0..flows.len()).filter(is_too_slow);
-        match too_slow.max_by(|&one, &other| utilisation(one).total_cmp(&utilisation(other))) {
+        match too_slow.max_by(|&one, &other| utilization(one).total_cmp(&utilization(other))) {
             Some(operator) => Limit::Operator { operator, replicas_max: self.replicas_max(operator) },
             None => Limit::Cores(self.constraints.room(self.topology).into_iter().sum()),
         }

@@ -16,7 +16,7 @@ struct Case<'a> {
     services_ns: &'a [f64],
     edges: Edges<'a>,
     dispersion: f64,
-    utilisation: f64,
+    utilization: f64,
 }
 
 impl Case<'_> {
@@ -33,7 +33,7 @@ impl Case<'_> {
             let arrivals = Arrivals::new(rate_per_s, self.dispersion).unwrap();
             (arrivals, Model::new(&pipeline, &topology, Idle::Spin, arrivals).figures(&placement).unwrap())
         };
-        let (arrivals, figures) = at(self.utilisation / at(1.0).1.utilisation_max());
+        let (arrivals, figures) = at(self.utilization / at(1.0).1.utilization_max());
         let simulation = Simulation::new(&pipeline, &topology, &placement, Idle::Spin);
         figures.latency_ns / simulation.mean_latency_ns(arrivals, TUPLES, &mut Random::new(1))
     }
@@ -42,11 +42,11 @@ impl Case<'_> {
 #[track_caller]
 fn assert_ratios(services_ns: &[f64], edges: Edges<'_>, low: f64, high: f64) {
     for dispersion in [0.0, 1.0] {
-        for utilisation in [0.3, 0.8] {
-            let ratio = Case { services_ns, edges, dispersion, utilisation }.ratio();
+        for utilization in [0.3, 0.8] {
+            let ratio = Case { services_ns, edges, dispersion, utilization }.ratio();
             assert!(
                 (low..=high).contains(&ratio),
-                "{ratio}: {services_ns:?}, {edges:?} at {utilisation}, dispersion {dispersion}"
+                "{ratio}: {services_ns:?}, {edges:?} at {utilization}, dispersion {dispersion}"
             );
         }
     }

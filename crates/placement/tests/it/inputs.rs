@@ -30,7 +30,7 @@ fn figures_out_of_range_are_refused_by_name_and_range() {
     assert!(Topology::uniform(1, Hop { send_ns: f64::INFINITY, ..HOP }).is_err());
     let (pipeline, topology) =
         (Pipeline::chain(operators(1), &[]).unwrap(), Topology::uniform(1, HOP).unwrap());
-    let settings = Settings::default().with_utilisation_max(1.0);
+    let settings = Settings::default().with_utilization_max(1.0);
     assert!(refused(Planner::new(&pipeline, &topology, settings)).contains("above 0 and below 1"));
 }
 
@@ -114,7 +114,7 @@ fn the_cores_of_source_and_sink_are_not_replicated() {
     assert_eq!(plan.placement.cores_used(), 6, "{plan:?}");
     let expected = [0.24, 0.53, 0.28];
     let is_expected =
-        plan.figures.utilisation.iter().zip(expected).all(|(one, other)| (one - other).abs() < 0.01);
+        plan.figures.utilization.iter().zip(expected).all(|(one, other)| (one - other).abs() < 0.01);
     assert!(is_expected, "{plan:?}");
 }
 

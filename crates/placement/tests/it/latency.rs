@@ -32,15 +32,15 @@ struct Case {
     hop: Hop,
     idle: Idle,
     /// Utilization of the busiest core.
-    utilisation: f64,
+    utilization: f64,
     dispersion: f64,
 }
 
 impl Case {
     /// Creates a case with Poisson arrivals and spinning receivers.
-    fn new(pipeline: Pipeline, groups: &[(usize, usize)], utilisation: f64) -> Case {
+    fn new(pipeline: Pipeline, groups: &[(usize, usize)], utilization: f64) -> Case {
         let groups = groups.to_vec();
-        Case { pipeline, groups, hop: HOP, idle: Idle::Spin, utilisation, dispersion: 1.0 }
+        Case { pipeline, groups, hop: HOP, idle: Idle::Spin, utilization, dispersion: 1.0 }
     }
 
     /// Returns the ratio of the predicted latency to the simulated one.
@@ -52,7 +52,7 @@ impl Case {
             let model = Model::new(&self.pipeline, &topology, self.idle, arrivals);
             (arrivals, model.figures(&placement).unwrap())
         };
-        let (arrivals, figures) = at(self.utilisation / at(1.0).1.utilisation_max());
+        let (arrivals, figures) = at(self.utilization / at(1.0).1.utilization_max());
         let (pipeline, placement) = (&self.pipeline, &placement);
         // About the same number on each edge.
         let most = pipeline.edges().iter().map(|edge| edge.selectivity).fold(4.0, f64::max);
@@ -65,10 +65,10 @@ impl Case {
     #[track_caller]
     fn assert_ratio(&self, low: f64, high: f64) {
         let ratio = self.ratio();
-        let Case { groups, utilisation, dispersion, .. } = self;
+        let Case { groups, utilization, dispersion, .. } = self;
         assert!(
             (low..=high).contains(&ratio),
-            "{ratio}: {groups:?} at {utilisation}, dispersion {dispersion}, {:?}",
+            "{ratio}: {groups:?} at {utilization}, dispersion {dispersion}, {:?}",
             self.pipeline
         );
     }
@@ -85,8 +85,8 @@ const APART: [(usize, usize); 3] = [(1, 1), (1, 1), (1, 1)];
 #[test]
 fn a_row_of_constant_services_waits_as_at_its_slowest_alone() {
     for services_ns in [[1000.0, 600.0, 300.0], [300.0, 600.0, 1000.0], [500.0, 500.0, 500.0]] {
-        for utilisation in [0.3, 0.8] {
-            let case = Case::new(chain(&services_ns, 0.0, &[1.0, 1.0]), &APART, utilisation);
+        for utilization in [0.3, 0.8] {
+            let case = Case::new(chain(&services_ns, 0.0, &[1.0, 1.0]), &APART, utilization);
             case.assert_ratio(0.98, 1.02);
         }
     }
@@ -101,9 +101,9 @@ fn constant_arrivals_and_services_do_not_wait() {
 #[test]
 fn one_core_is_a_queue_with_one_server_whatever_its_operators() {
     for (scv, selectivity) in [(0.0, 0.1), (0.0, 0.5), (0.0, 2.0), (0.0, 4.0), (1.0, 1.0), (1.0, 0.5)] {
-        for utilisation in [0.3, 0.8] {
+        for utilization in [0.3, 0.8] {
             let pipeline = chain(&[400.0, 700.0, 500.0], scv, &[selectivity, 1.0]);
-            Case::new(pipeline, &[(3, 1)], utilisation).assert_ratio(0.96, 1.03);
+            Case::new(pipeline, &[(3, 1)], utilization).assert_ratio(0.96, 1.03);
         }
     }
 }
@@ -161,8 +161,8 @@ fn the_wait_of_exponential_services_on_several_cores_is_a_lower_bound() {
 #[test]
 fn wake_ups_are_counted() {
     let hop = Hop { wake_ns: 20_000.0, ..HOP };
-    for (spin_ns, utilisation) in [(0.0, 0.3), (2000.0, 0.3), (0.0, 0.8), (2000.0, 0.8)] {
-        let case = Case::new(chain(&[800.0, 700.0], 0.0, &[1.0]), &[(1, 1), (1, 1)], utilisation);
+    for (spin_ns, utilization) in [(0.0, 0.3), (2000.0, 0.3), (0.0, 0.8), (2000.0, 0.8)] {
+        let case = Case::new(chain(&[800.0, 700.0], 0.0, &[1.0]), &[(1, 1), (1, 1)], utilization);
         Case { hop, idle: Idle::Park { spin_ns }, ..case }.assert_ratio(0.97, 1.12);
     }
 }
@@ -170,12 +170,12 @@ fn wake_ups_are_counted() {
 #[test]
 fn the_wait_of_replicas_is_an_upper_bound() {
     for share in [0.25, 0.4] {
-        for (utilisation, dispersion) in [(0.3, 0.0), (0.3, 1.0), (0.8, 0.0), (0.8, 1.0)] {
+        for (utilization, dispersion) in [(0.3, 0.0), (0.3, 1.0), (0.8, 0.0), (0.8, 1.0)] {
             let keyed = Operator::new(1000.0).with_key(0);
             let operators = vec![Operator::new(100.0), keyed, Operator::new(100.0)];
             let key = Key { max_share: vec![1.0, 0.6, 0.5, share] };
             let pipeline = Pipeline::keyed_chain(operators, &[1.0, 1.0], vec![key]).unwrap();
-            let case = Case::new(pipeline, &[(1, 1), (1, 4), (1, 1)], utilisation);
+            let case = Case::new(pipeline, &[(1, 1), (1, 4), (1, 1)], utilization);
             Case { dispersion, ..case }.assert_ratio(1.0, 1.3);
         }
     }

@@ -118,8 +118,8 @@ fn values_that_no_program_writes_are_refused() {
     assert!(refused(&table(), operators, serde_json::json!([0, 0, 1, 2])).contains("operator 0"));
     let groups = refused(&table(), "/0/plan/placement/groups", Value::Array(Vec::new()));
     assert!(groups.contains("number of groups"), "{groups}");
-    let utilisation = "/0/plan/figures/utilisation_ratio";
-    assert!(refused(&table(), utilisation, Value::Array(Vec::new())).contains("utilisations of a plan is 0"));
+    let utilization = "/0/plan/figures/utilization_ratio";
+    assert!(refused(&table(), utilization, Value::Array(Vec::new())).contains("utilizations of a plan is 0"));
     assert!(
         refused(&table(), "/0/plan/figures/latency_ns", Value::from(-1.0)).contains("figure of a plan is -1")
     );

@@ -37,11 +37,11 @@ impl Case {
         let placement = Placement { groups };
         let idle = Idle::Park { spin_ns: self.spin_ns };
         let arrivals = Arrivals::new(1e9 / INTERVAL_NS, self.dispersion).unwrap();
-        let utilisation = |waker_ns: f64| {
+        let utilization = |waker_ns: f64| {
             let topology = Topology::uniform(8, Hop { waker_ns, ..HOP }).unwrap();
-            Model::new(&pipeline, &topology, idle, arrivals).figures(&placement).unwrap().utilisation[0]
+            Model::new(&pipeline, &topology, idle, arrivals).figures(&placement).unwrap().utilization[0]
         };
-        let charged = (utilisation(1.0) - utilisation(0.0)) * INTERVAL_NS / self.selectivity;
+        let charged = (utilization(1.0) - utilization(0.0)) * INTERVAL_NS / self.selectivity;
         let topology = Topology::uniform(8, HOP).unwrap();
         let simulation = Simulation::new(&pipeline, &topology, &placement, idle);
         (charged, simulation.observe(arrivals, TUPLES, &mut Random::new(1)).1[1])

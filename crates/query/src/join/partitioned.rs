@@ -24,7 +24,7 @@ use crate::order::SortKey;
 use crate::phase::Meter;
 use crate::sort::Sorted;
 use crate::sort::router::{
-    self, Division, Guarantee, Load, MemoryPlan, Routed, SpillFiles, partition, plan_pair,
+    self, Guarantee, Load, MemoryPlan, Routed, Routing, SpillFiles, partition, plan_pair,
 };
 use crate::{Batches, Error, Job};
 
@@ -113,11 +113,11 @@ impl Pairs {
             let (bounds, encoder) = (Arc::clone(&bounds), Arc::clone(&encoder));
             let keeps_unmatched = [kind.keeps_left(), kind.keeps_right()][side];
             let router = SideRouter { bounds, encoder, places: places[side].clone(), keeps_unmatched };
-            let division = Division { router: Arc::new(router), memory: plans[side], guarantee, spills };
+            let routing = Routing { router: Arc::new(router), memory: plans[side], guarantee, spills };
             let job = job.side(SIDE_NAMES[side]);
             let streams = (input.open)(&job)?;
             let routed = Routed { schema: &input.schema, keys: &keys[side], options: &input.sort };
-            partition(&job, streams, routed, division)
+            partition(&job, streams, routed, routing)
         };
         let ([ours, theirs], [our_spills, their_spills]) = (inputs, spills);
         let mut left = divide(0, ours, guarantee, our_spills)?;

@@ -1,8 +1,8 @@
 //! Memory of a sort: one guarantee of the job's buffer budget, reserved before the first row.
 //!
 //! While rows come in, the memory plan bounds what threads hold, so that a chunk is always there. A row longer than a
-//! chunk takes memory that the plan leaves. One thread at a time does so, and hands the row over before the next may; it
-//! waits for writes in flight only, which end by themselves.
+//! chunk takes memory that the plan leaves. Only one thread at a time may hold such a row, and it waits only for writes in
+//! flight, so this cannot deadlock.
 //!
 //! Afterwards each holder of rows has a [`Grant`] of all the bytes that it will read, and takes it before it reads. Grants
 //! are given in the order of the output, and their holders need no other grant to finish.

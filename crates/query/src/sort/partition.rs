@@ -1,12 +1,12 @@
-//! Range partitioning of incoming rows: each thread copies rows to its open chunk of their partition; full chunks stay
-//! in memory or are spilled.
+//! Range partitioning of incoming rows: each thread appends every row to its own open chunk for that row's partition;
+//! full chunks stay in memory or are spilled.
 //!
 //! When the resident partitions exceed their memory, the last of them is spilled with all its later chunks. A table
 //! that fits into that memory is therefore never written, whatever its expected size.
 //!
 //! Partitions of evenly distributed keys would fill their chunks at about the same time, and threads would wait for a
 //! burst of writes while the device is idle between bursts. Each spilled partition therefore hands over one chunk early,
-//! at another part of its size than the other partitions.
+//! at a fill level that differs between partitions, to spread the writes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

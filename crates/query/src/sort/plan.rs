@@ -55,7 +55,7 @@ pub(crate) struct MemoryPlan {
     /// Bytes of a chunk, a power of two.
     pub(crate) chunk_bytes: usize,
     /// Bytes of heap for the places of spilled chunks, as far as the bytes of rows are known.
-    pub(crate) place_bytes: usize,
+    pub(crate) spilled_chunk_list_bytes: usize,
     /// Number of partitions.
     pub(crate) partitions: usize,
     /// Bytes of resident partitions.
@@ -155,7 +155,8 @@ impl MemoryPlan {
         while chunk_bytes > chunk_min && MIN_CHUNKS * chunk_bytes > bytes / 2 {
             chunk_bytes /= 2;
         }
-        let are_few = |chunk_bytes| place_bytes(demand, chunk_bytes) <= demand.heap_bytes / PLACES_PARTS;
+        let are_few =
+            |chunk_bytes| spilled_chunk_list_bytes(demand, chunk_bytes) <= demand.heap_bytes / PLACES_PARTS;
         while chunk_bytes > chunk_min
             && wanted * threads * chunk_bytes > bytes / 2
             && are_few(chunk_bytes / 2)
@@ -188,7 +189,7 @@ impl MemoryPlan {
         MemoryPlan {
             bytes,
             chunk_bytes,
-            place_bytes: place_bytes(demand, chunk_bytes),
+            spilled_chunk_list_bytes: spilled_chunk_list_bytes(demand, chunk_bytes),
             partitions,
             resident_bytes,
             load_bytes,
@@ -250,7 +251,7 @@ fn load_rows(demand: &Demand, chunk_bytes: usize, expected: usize) -> usize {
 /// Returns the rows of a load for which the heap suffices beside the places of spilled chunks.
 fn affordable_rows(demand: &Demand, chunk_bytes: usize) -> usize {
     // Places that need more than half are refused, unless a limit leaves fewer rows.
-    let places = place_bytes(demand, chunk_bytes).min(demand.heap_bytes / 2);
+    let places = spilled_chunk_list_bytes(demand, chunk_bytes).min(demand.heap_bytes / 2);
     let loads = demand.threads.max(1) + 1;
     (demand.heap_bytes - places) / 2 / loads / demand.order_bytes.max(1)
 }
@@ -264,7 +265,7 @@ const CHUNK_FULL_QUARTERS: u64 = 3;
 const PLACES_PARTS: usize = 4;
 
 /// Returns the bytes of heap for the places of spilled chunks.
-fn place_bytes(demand: &Demand, chunk_bytes: usize) -> usize {
+fn spilled_chunk_list_bytes(demand: &Demand, chunk_bytes: usize) -> usize {
     let chunks = demand.spilled_bytes.unwrap_or(0) / (chunk_bytes as u64 / 4 * CHUNK_FULL_QUARTERS);
     places_bytes(chunks)
 }

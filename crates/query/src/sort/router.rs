@@ -148,17 +148,17 @@ pub(crate) fn partition(
     job: &Job,
     inputs: Vec<Box<dyn Batches>>,
     routed: Routed<'_>,
-    division: Division,
+    routing: Routing,
 ) -> Result<Parts, Error> {
-    let mut sorter = Sorter::routed(job, routed, division)?;
+    let mut sorter = Sorter::routed(job, routed, routing)?;
     let workers = inputs.iter().map(|_| sorter.worker()).collect();
     feed(job, inputs, workers)?;
     sorter.finish_parts()
 }
 
-/// How an input is divided.
+/// How a router divides an input: its partitions, memory and spill files.
 #[derive(Debug)]
-pub(crate) struct Division {
+pub(crate) struct Routing {
     pub(crate) router: Arc<dyn Router>,
     pub(crate) memory: MemoryPlan,
     /// The memory that the plan divides.

@@ -191,7 +191,7 @@ impl SpillWriter {
     /// Waits for the writes to a file that is full: those to the next one need their memory.
     fn leave(&self, lane: usize) -> Result<(), Error> {
         let mut state = self.lanes[lane].lock().unwrap_or_else(PoisonError::into_inner);
-        let settled = state.writer.as_mut().map_or(Ok(()), RunWriter::settle);
+        let settled = state.writer.as_mut().map_or(Ok(()), RunWriter::wait_for_writes);
         settled.map_err(|error| spill_error(&self.files, error))
     }
 

@@ -172,7 +172,7 @@ impl FrameWriter {
     /// The error of a failed write.
     pub(crate) fn close(&mut self) -> Result<(), Error> {
         let writer = self.writer.as_mut().ok_or(Error::Cancelled)?;
-        writer.close().map_err(|error| spill_error(&self.files, error))
+        writer.submit_rest().map_err(|error| spill_error(&self.files, error))
     }
 
     /// Finishes the run, and adds its figures to a phase.

@@ -97,7 +97,7 @@ pub(crate) fn places_bytes(count: u64) -> usize {
 ///
 /// # Errors
 /// [`Error::Memory`] if it does not.
-pub(crate) fn check_places(job: &Job, bytes: usize) -> Result<(), Error> {
+pub(crate) fn check_spilled_chunks(job: &Job, bytes: usize) -> Result<(), Error> {
     job.reserve(bytes, PURPOSE).map(drop)
 }
 

@@ -14,8 +14,9 @@ use sakiyomi_model::Nanos;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Writes {
     forced: bool,
-    /// Regulated I/Os in time since then, and the number after which the cache is tried again.
+    /// Regulated I/Os in time since writes were last forced.
     in_time: u32,
+    /// Number of them after which the cache is tried again.
     trial: u32,
     taken_in: Option<Nanos>,
     /// Time at which earlier measurements are discarded, since the device was doing cached writes meanwhile.

@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::frame::{Frame, Key, PanelFrame};
-use super::palette::Colour;
+use super::palette::Color;
 use super::plot::Plot;
 use super::{Chart, layout};
 use crate::number::duration;
@@ -27,7 +27,7 @@ pub(crate) struct Bars {
     pub(crate) title: &'static str,
     pub(crate) caption: String,
     pub(crate) x_title: &'static str,
-    pub(crate) parts: Vec<(&'static str, Colour)>,
+    pub(crate) parts: Vec<(&'static str, Color)>,
     pub(crate) rows: Vec<Row>,
 }
 
@@ -58,15 +58,15 @@ pub(crate) fn chart(bars: Bars) -> Chart {
     Chart::new(&frame, caption, drawing)
 }
 
-fn draw_row(index: usize, row: &Row, label: &str, parts: &[(&str, Colour)], x: &Axis, plot: &mut Plot<'_>) {
+fn draw_row(index: usize, row: &Row, label: &str, parts: &[(&str, Color)], x: &Axis, plot: &mut Plot<'_>) {
     let bar = plot.bar(index);
     let mut end = 0.0;
     plot.row_label(index, label, &row.figure);
-    for (&(name, colour), &ns) in parts.iter().zip(&row.parts).filter(|(_, ns)| **ns > 0) {
+    for (&(name, color), &ns) in parts.iter().zip(&row.parts).filter(|(_, ns)| **ns > 0) {
         let words = format!("{}: {name} {}", row.label, duration(ns));
         plot.rectangle(
             [(x.place(end), bar.top), (x.place(end + ns as f64), bar.bottom)],
-            colour,
+            color,
             words.trim(),
         );
         end += ns as f64;

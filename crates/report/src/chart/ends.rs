@@ -2,7 +2,7 @@
 //! its end.
 
 use super::layout::short;
-use super::palette::Colour;
+use super::palette::Color;
 use super::plot::{Align, Place, Plot, Stroke};
 use super::room;
 
@@ -15,7 +15,7 @@ pub(crate) const NAME_HEIGHT: u32 = 34;
 pub(crate) struct End {
     pub(crate) at: Place,
     pub(crate) label: String,
-    pub(crate) colour: Colour,
+    pub(crate) color: Color,
 }
 
 /// Returns the labels for which a frame must leave room at its right.
@@ -33,7 +33,7 @@ pub(crate) fn draw(ends: &[End], plot: &mut Plot<'_>) {
     let heights = room::stack(&wanted, plot.height_of(f64::from(NAME_HEIGHT)));
     let (near, far) = (1.0 + plot.width_of(4.0), 1.0 + plot.width_of(10.0));
     for (end, height) in ends.iter().zip(heights) {
-        plot.aid([end.at, (near, height)], Stroke::new(end.colour, 2));
+        plot.aid([end.at, (near, height)], Stroke::new(end.color, 2));
         plot.text(&short(&end.label, LABEL_LENGTH), (far, height), Align::Left);
     }
 }

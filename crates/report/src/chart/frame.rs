@@ -6,7 +6,7 @@ use super::axis::Axis;
 use super::layout::{
     Layout, NARROW, TEXT_SIZE, TITLE_SIZE, WIDE, bold_width, escaped, lines, short, text_width,
 };
-use super::palette::{Colour, FAINT, GRID, INK};
+use super::palette::{Color, FAINT, GRID, INK};
 use super::plot::Plot;
 
 /// Left edge of the plot of every chart over time, in pixels.
@@ -49,21 +49,21 @@ pub(crate) enum KeyShape {
 /// An entry of the legend.
 pub(crate) struct Key {
     pub(crate) label: String,
-    pub(crate) colour: Colour,
+    pub(crate) color: Color,
     pub(crate) shape: KeyShape,
 }
 
 impl Key {
-    pub(crate) fn new(label: impl Into<String>, colour: Colour, shape: KeyShape) -> Key {
-        Key { label: label.into(), colour, shape }
+    pub(crate) fn new(label: impl Into<String>, color: Color, shape: KeyShape) -> Key {
+        Key { label: label.into(), color, shape }
     }
 
-    pub(crate) fn area(label: impl Into<String>, colour: Colour) -> Key {
-        Key::new(label, colour, KeyShape::Area)
+    pub(crate) fn area(label: impl Into<String>, color: Color) -> Key {
+        Key::new(label, color, KeyShape::Area)
     }
 
-    pub(crate) fn line(label: impl Into<String>, colour: Colour) -> Key {
-        Key::new(label, colour, KeyShape::Line)
+    pub(crate) fn line(label: impl Into<String>, color: Color) -> Key {
+        Key::new(label, color, KeyShape::Line)
     }
 }
 
@@ -253,25 +253,23 @@ impl Sheet<'_> {
         let top = self.title_height();
         for (key, (x, line)) in self.frame.keys.iter().zip(self.key_places()) {
             let y = top + line * LEGEND_LINE_HEIGHT + LEGEND_LINE_HEIGHT / 2;
-            let colour = key.colour;
+            let color = key.color;
             let line = |more: &str| {
-                format!(
-                    "<path class=\"aid\" stroke=\"{colour}\" stroke-width=\"6\"{more} d=\"M{x} {y}h26\"/>"
-                )
+                format!("<path class=\"aid\" stroke=\"{color}\" stroke-width=\"6\"{more} d=\"M{x} {y}h26\"/>")
             };
             let centre = x + 13;
             svg.push_str(&match key.shape {
                 KeyShape::Area => {
-                    format!("<rect class=\"aid\" x=\"{x}\" y=\"{}\" width=\"22\" height=\"22\" fill=\"{colour}\"/>", y - 11)
+                    format!("<rect class=\"aid\" x=\"{x}\" y=\"{}\" width=\"22\" height=\"22\" fill=\"{color}\"/>", y - 11)
                 }
                 KeyShape::Line => line(""),
                 KeyShape::DashedLine => line(" stroke-dasharray=\"8 10\""),
-                KeyShape::Disc => format!("<circle class=\"aid\" cx=\"{centre}\" cy=\"{y}\" r=\"9\" fill=\"{colour}\"/>"),
+                KeyShape::Disc => format!("<circle class=\"aid\" cx=\"{centre}\" cy=\"{y}\" r=\"9\" fill=\"{color}\"/>"),
                 KeyShape::Ring => format!(
-                    "<circle class=\"aid\" cx=\"{centre}\" cy=\"{y}\" r=\"9\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"4\"/>"
+                    "<circle class=\"aid\" cx=\"{centre}\" cy=\"{y}\" r=\"9\" fill=\"none\" stroke=\"{color}\" stroke-width=\"4\"/>"
                 ),
                 KeyShape::Cross => format!(
-                    "<path class=\"aid\" stroke=\"{colour}\" stroke-width=\"4\" d=\"M{} {}l18 18m0 -18l-18 18\"/>",
+                    "<path class=\"aid\" stroke=\"{color}\" stroke-width=\"4\" d=\"M{} {}l18 18m0 -18l-18 18\"/>",
                     centre - 9,
                     y - 9
                 ),

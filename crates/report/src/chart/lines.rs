@@ -127,17 +127,17 @@ pub(crate) fn chart(panels: &Panels, look: Look) -> Chart {
             plot.line(line.points.iter().map(place), stroke, words(&line.label, title));
             if is_dotted {
                 for point in &line.points {
-                    plot.point(place(point), Shape::Disc, 7, stroke.colour, &point.words);
+                    plot.point(place(point), Shape::Disc, 7, stroke.color, &point.words);
                 }
             }
             for point in &line.published {
-                plot.point(place(point), Shape::Cross, 10, stroke.colour, &point.words);
+                plot.point(place(point), Shape::Cross, 10, stroke.color, &point.words);
             }
         }
         if labels.len() > 1 {
             let end = |line: &Line| {
-                let colour = stroke(index(&line.label)).colour;
-                Some(End { at: place(line.points.last()?), label: line.label.clone(), colour })
+                let color = stroke(index(&line.label)).color;
+                Some(End { at: place(line.points.last()?), label: line.label.clone(), color })
             };
             ends::draw(&lines.iter().filter_map(end).collect::<Vec<_>>(), plot);
         }
@@ -156,7 +156,7 @@ fn keys(panels: &Panels, labels: &[&str], levels: &[Level]) -> Vec<Key> {
         .map(|(index, label)| {
             let stroke = Stroke::of_series(index, 4);
             let shape = if stroke.is_dashed { KeyShape::DashedLine } else { KeyShape::Line };
-            Key::new(short(label, 46), stroke.colour, shape)
+            Key::new(short(label, 46), stroke.color, shape)
         })
         .collect();
     if panels.0.iter().flat_map(|panel| &panel.lines).any(|line| !line.published.is_empty()) {

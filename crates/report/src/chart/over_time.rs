@@ -9,7 +9,7 @@ mod draw;
 
 use serde::Serialize;
 
-use super::palette::Colour;
+use super::palette::Color;
 
 /// How the layers of a chart are drawn and displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -50,8 +50,8 @@ pub(crate) enum Join {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Layer {
     pub(crate) label: String,
-    #[serde(serialize_with = "colour_code")]
-    pub(crate) colour: Colour,
+    #[serde(serialize_with = "color_code")]
+    pub(crate) color: Color,
     /// One value for each span; `None` if the span has none.
     #[serde(serialize_with = "short_numbers")]
     pub(crate) values: Vec<Option<f64>>,
@@ -137,7 +137,7 @@ impl TimeRange {
 #[derive(Clone)]
 pub(crate) struct Quantity<T> {
     pub(crate) label: &'static str,
-    pub(crate) colour: Colour,
+    pub(crate) color: Color,
     pub(crate) join: Join,
     pub(crate) of: fn(&T) -> Option<f64>,
     pub(crate) weight: Option<fn(&T) -> f64>,
@@ -146,11 +146,11 @@ pub(crate) struct Quantity<T> {
 impl<T> Quantity<T> {
     pub(crate) fn new(
         label: &'static str,
-        colour: Colour,
+        color: Color,
         join: Join,
         of: fn(&T) -> Option<f64>,
     ) -> Quantity<T> {
-        Quantity { label, colour, join, of, weight: None }
+        Quantity { label, color, join, of, weight: None }
     }
 
     pub(crate) fn weighed(self, weight: fn(&T) -> f64) -> Quantity<T> {
@@ -161,7 +161,7 @@ impl<T> Quantity<T> {
     pub(crate) fn layer(&self, points: &[T]) -> Layer {
         Layer {
             label: self.label.to_owned(),
-            colour: self.colour,
+            color: self.color,
             values: points.iter().map(self.of).collect(),
             join: self.join,
             weights: self.weight.map(|weight| points.iter().map(weight).collect()).unwrap_or_default(),
@@ -169,8 +169,8 @@ impl<T> Quantity<T> {
     }
 }
 
-fn colour_code<S: serde::Serializer>(colour: &Colour, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(colour)
+fn color_code<S: serde::Serializer>(color: &Color, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(color)
 }
 
 /// Serializes integers without a decimal point, and other numbers with up to six decimals.
@@ -225,7 +225,7 @@ mod tests {
     fn numbers_are_short_in_the_page_s_data() {
         let layer = Layer {
             label: String::new(),
-            colour: crate::chart::palette::MEAN,
+            color: crate::chart::palette::MEAN,
             values: vec![Some(5.0), Some(1.0 / 3.0), None, Some(f64::NAN), Some(1e300)],
             join: Join::Mean,
             weights: Vec::new(),

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use super::layout::{Layout, TEXT_SIZE, escaped, text_width};
-use super::palette::{Colour, INK};
+use super::palette::{Color, INK};
 use super::path;
 pub(crate) use super::stroke::Stroke;
 
@@ -90,44 +90,44 @@ impl Plot<'_> {
     }
 
     /// Draws a filled outline.
-    pub(crate) fn area(&mut self, outline: impl IntoIterator<Item = Place>, colour: Colour, title: &str) {
+    pub(crate) fn area(&mut self, outline: impl IntoIterator<Item = Place>, color: Color, title: &str) {
         let points: Vec<(i64, i64)> = outline.into_iter().map(|place| self.pixel(place)).collect();
         // Areas are adjacent: antialiasing of their edges would let the background shine through.
-        let attributes = format!("fill=\"{colour}\" shape-rendering=\"crispEdges\"");
+        let attributes = format!("fill=\"{color}\" shape-rendering=\"crispEdges\"");
         self.outline(&points, true, &attributes, Some(title));
     }
 
     /// Draws a filled rectangle between two corners.
-    pub(crate) fn rectangle(&mut self, corners: [Place; 2], colour: Colour, title: &str) {
+    pub(crate) fn rectangle(&mut self, corners: [Place; 2], color: Color, title: &str) {
         let [(x1, y1), (x2, y2)] = corners.map(|corner| self.pixel(corner));
         let (x, y, width, height) = (x1.min(x2), y1.min(y2), (x2 - x1).abs(), (y2 - y1).abs());
         let title = escaped(title);
         // Writing to a string cannot fail, here and below.
         let _ = writeln!(
             self.svg,
-            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{colour}\"><title>{title}</title></rect>"
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{color}\"><title>{title}</title></rect>"
         );
     }
 
     /// Draws a point.
-    pub(crate) fn point(&mut self, place: Place, shape: Shape, radius: i64, colour: Colour, title: &str) {
+    pub(crate) fn point(&mut self, place: Place, shape: Shape, radius: i64, color: Color, title: &str) {
         let (x, y) = self.pixel(place);
         let title_text = escaped(title);
         let _ = match shape {
             Shape::Disc => writeln!(
                 self.svg,
-                "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"{colour}\"><title>{title_text}</title></circle>"
+                "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"{color}\"><title>{title_text}</title></circle>"
             ),
             // Filled with a transparent color, so that the pointer also hits its inside.
             Shape::Ring => writeln!(
                 self.svg,
-                "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"transparent\" stroke=\"{colour}\" stroke-width=\"4\">\
+                "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"transparent\" stroke=\"{color}\" stroke-width=\"4\">\
                  <title>{title_text}</title></circle>"
             ),
             Shape::Cross => {
                 let side = 2 * radius;
                 let d = format!("M{} {}l{side} {side}m0 -{side}l-{side} {side}", x - radius, y - radius);
-                self.path(&d, &Stroke::new(colour, 4).attributes(), Some(title));
+                self.path(&d, &Stroke::new(color, 4).attributes(), Some(title));
                 Ok(())
             }
         };

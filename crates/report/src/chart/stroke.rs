@@ -1,18 +1,18 @@
 //! Lines of charts.
 
-use super::palette::{Colour, series};
+use super::palette::{Color, series};
 
 /// Style of a line.
 #[derive(Clone, Copy)]
 pub(crate) struct Stroke {
-    pub(crate) colour: Colour,
+    pub(crate) color: Color,
     pub(crate) width: u32,
     pub(crate) is_dashed: bool,
 }
 
 impl Stroke {
-    pub(crate) fn new(colour: Colour, width: u32) -> Stroke {
-        Stroke { colour, width, is_dashed: false }
+    pub(crate) fn new(color: Color, width: u32) -> Stroke {
+        Stroke { color, width, is_dashed: false }
     }
 
     /// Returns the style of the `index`-th series: lines are dashed when the colors repeat.
@@ -27,6 +27,6 @@ impl Stroke {
     /// Returns the attributes of an SVG element.
     pub(crate) fn attributes(self) -> String {
         let dash = if self.is_dashed { " stroke-dasharray=\"22 12\"" } else { "" };
-        format!("fill=\"none\" stroke=\"{}\" stroke-width=\"{}\"{dash}", self.colour, self.width)
+        format!("fill=\"none\" stroke=\"{}\" stroke-width=\"{}\"{dash}", self.color, self.width)
     }
 }

@@ -136,7 +136,7 @@
       const sum = panel.layers.reduce((sum, layer) => sum + (layer.values[span] ?? 0), 0);
       for (const layer of panel.layers) {
         const value = layer.values[span];
-        element("i", "", line).style.background = layer.colour;
+        element("i", "", line).style.background = layer.color;
         line.append(`${layer.label} ${value === null ? "–" : KINDS[chart.kind][0](value, sum)}`);
       }
     });

@@ -20,8 +20,8 @@ pub struct Window {
 
 /// Renders the view, the most active owners first: at most as many lines as the window has, and none wider than it.
 #[must_use]
-pub fn top(result: &IorateResult, window: Window, colour: bool) -> Vec<String> {
-    let style = Style { width: window.columns, colour };
+pub fn top(result: &IorateResult, window: Window, color: bool) -> Vec<String> {
+    let style = Style { width: window.columns, color };
     let paint = |code: &str, line: &str| style.paint(code, &cut(line, window.columns));
     let mut lines = vec![paint(BOLD, &format!("sakiyomi iorate top  {}", one_line(&result.mount)))];
     lines.extend(result.device.describe().iter().map(|line| cut(line, window.columns)));

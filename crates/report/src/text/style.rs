@@ -10,7 +10,7 @@ pub struct Style {
     /// Number of columns.
     pub width: usize,
     /// Whether to write ANSI colors.
-    pub colour: bool,
+    pub color: bool,
 }
 
 /// Range of the text width in columns: fewer are unreadable, more are hard to follow.
@@ -28,7 +28,7 @@ impl Style {
 
     /// Adds an ANSI style to the text, if colors are enabled.
     pub(super) fn paint(self, code: &str, text: &str) -> String {
-        if self.colour && !text.is_empty() && !code.is_empty() {
+        if self.color && !text.is_empty() && !code.is_empty() {
             format!("\x1b[{code}m{text}\x1b[0m")
         } else {
             text.to_owned()

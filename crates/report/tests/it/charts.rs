@@ -131,7 +131,7 @@ fn is_sound(chart: &Chart) -> bool {
 /// A mark that represents data, unlike aids such as the grid and the legend.
 struct Mark<'a> {
     words: &'a str,
-    colours: Vec<&'a str>,
+    colors: Vec<&'a str>,
 }
 
 fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
@@ -139,9 +139,9 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
     Some(&text[start..start + text[start..].find(to)?])
 }
 
-fn colours(line: &str) -> Vec<&str> {
+fn colors(line: &str) -> Vec<&str> {
     let of = |attribute: &str| between(line, attribute, "\"");
-    [of("fill=\""), of("stroke=\"")].into_iter().flatten().filter(|colour| colour.starts_with('#')).collect()
+    [of("fill=\""), of("stroke=\"")].into_iter().flatten().filter(|color| color.starts_with('#')).collect()
 }
 
 fn shapes(svg: &str) -> impl Iterator<Item = &str> {
@@ -150,10 +150,8 @@ fn shapes(svg: &str) -> impl Iterator<Item = &str> {
 
 fn marks(svg: &str) -> Vec<Mark<'_>> {
     let data = shapes(svg).filter(|line| !line.contains("class=\"aid\""));
-    let mark = |line| Mark {
-        words: between(line, "<title>", "</title>").unwrap_or_default(),
-        colours: colours(line),
-    };
+    let mark =
+        |line| Mark { words: between(line, "<title>", "</title>").unwrap_or_default(), colors: colors(line) };
     data.map(mark).collect()
 }
 
@@ -190,19 +188,19 @@ fn every_line_bar_and_point_says_what_it_is() {
 }
 
 #[test]
-fn every_colour_is_in_the_legend_where_there_are_several() {
+fn every_color_is_in_the_legend_where_there_are_several() {
     for chart in gallery() {
         for svg in [&chart.svg, &chart.narrow_svg] {
             let marks = marks(svg);
-            let mut used: Vec<&str> = marks.iter().flat_map(|mark| mark.colours.clone()).collect();
+            let mut used: Vec<&str> = marks.iter().flat_map(|mark| mark.colors.clone()).collect();
             used.sort_unstable();
             used.dedup();
             let keys: Vec<&str> = shapes(svg)
                 .filter(|line| line.contains("class=\"aid\"") && line.contains("<text"))
-                .flat_map(colours)
+                .flat_map(colors)
                 .collect();
-            for colour in used.iter().filter(|_| used.len() > 1) {
-                assert!(keys.contains(colour), "{}: nothing says what {colour} is", chart.name);
+            for color in used.iter().filter(|_| used.len() > 1) {
+                assert!(keys.contains(color), "{}: nothing says what {color} is", chart.name);
             }
         }
     }

@@ -17,7 +17,7 @@ fn compared(a: &Document<SimResult>, b: &Document<SimResult>, style: Style) -> S
     shown(&Comparison { a, b }, style)
 }
 
-const PLAIN: Style = Style { width: 100, colour: false };
+const PLAIN: Style = Style { width: 100, color: false };
 
 #[test]
 fn one_scenario() {
@@ -136,11 +136,11 @@ fn a_live_view_in_windows_of_all_sizes() {
     });
     frames.push(view(&result, 100, 8));
     insta::assert_snapshot!(frames.join("\n"));
-    let coloured = top(&result, Window { columns: 100, rows: 24 }, true);
+    let colored = top(&result, Window { columns: 100, rows: 24 }, true);
     // Bypassing traffic, and a rate that is not met, are highlighted.
     assert!(
-        coloured[3].starts_with("\x1b[1;31mBYPASSED") && coloured[6].starts_with("\x1b[33m4712"),
-        "{coloured:#?}"
+        colored[3].starts_with("\x1b[1;31mBYPASSED") && colored[6].starts_with("\x1b[33m4712"),
+        "{colored:#?}"
     );
 }
 
@@ -153,16 +153,16 @@ fn nothing_at_all() {
 }
 
 #[test]
-fn colour_only_where_asked_for() {
+fn color_only_where_asked_for() {
     let document = sample::document("long");
     assert!(!shown(&document, PLAIN).contains('\x1b'));
-    assert!(shown(&document, Style { colour: true, ..PLAIN }).contains('\x1b'));
+    assert!(shown(&document, Style { color: true, ..PLAIN }).contains('\x1b'));
 }
 
 #[test]
 fn points_of_one_drive_are_marked_with_what_limits_them() {
     let mut document = sample::sweep();
-    let plain = Style { width: 100, colour: false };
+    let plain = Style { width: 100, color: false };
     let before = shown(&document, plain);
     assert!(!before.contains("same drive as"), "{before}");
     let point = &mut document.result.points[2];
@@ -187,31 +187,31 @@ proptest! {
     #[test]
     fn any_result_has_a_text(a in sample::any_result(), b in sample::any_result(), width: usize) {
         let (a, b) = (Document::new(Run::default(), a), Document::new(Run::default(), b));
-        let style = Style { width, colour: true };
+        let style = Style { width, color: true };
         prop_assert!(!shown(&a, style).is_empty() && !compared(&a, &b, style).is_empty());
     }
 
     #[test]
     fn any_validation_has_a_text(result in sample::any_validation(), width: usize) {
-        let text = shown(&Document::new(Run::default(), result), Style { width, colour: false });
+        let text = shown(&Document::new(Run::default(), result), Style { width, color: false });
         prop_assert!(!text.is_empty() && !text.contains("NaN"));
     }
 
     #[test]
     fn any_probe_has_a_text(result in sample::any_broken_probe(), width: usize) {
-        let text = shown(&Document::new(Run::default(), result), Style { width, colour: false });
+        let text = shown(&Document::new(Run::default(), result), Style { width, color: false });
         prop_assert!(!text.contains("NaN") && !text.chars().any(|c| c.is_control() && c != '\n'));
     }
 
     #[test]
     fn any_scenario_has_a_text(result in sample::any_scenario(), width: usize) {
-        let text = shown(&Document::new(Run::default(), result), Style { width, colour: false });
+        let text = shown(&Document::new(Run::default(), result), Style { width, color: false });
         prop_assert!(!text.contains("NaN") && !text.chars().any(|c| c.is_control() && c != '\n'));
     }
 
     #[test]
     fn any_regulated_device_has_a_text(result in sample::any_iorate(), width: usize) {
-        let style = Style { width, colour: false };
+        let style = Style { width, color: false };
         for text in [shown(&result, style), iorate_lines(&result)] {
             prop_assert!(!text.contains("NaN") && !text.chars().any(|c| c.is_control() && c != '\n'));
         }
@@ -228,7 +228,7 @@ proptest! {
 
     #[test]
     fn any_exploration_has_a_text(result in sample::any_sweep(), width: usize) {
-        let text = shown(&Document::new(Run::default(), result), Style { width, colour: false });
+        let text = shown(&Document::new(Run::default(), result), Style { width, color: false });
         prop_assert!(!text.is_empty());
     }
 }

@@ -57,7 +57,7 @@ fn division(cuts: u32) -> Placement {
 
 /// For each number of cores the best division; by the busiest core where none holds the rate.
 fn best_divisions(model: &Model<'_>) -> Result<Vec<Placement>, sakiyomi_placement::Error> {
-    let rank = |figures: &Figures| (figures.latency_ns, figures.utilisation_max());
+    let rank = |figures: &Figures| (figures.latency_ns, figures.utilization_max());
     let mut best: Vec<Option<((f64, f64), Placement)>> = vec![None; SERVICES_NS.len()];
     for cuts in 0..1 << (SERVICES_NS.len() - 1) {
         let placement = division(cuts);
@@ -72,7 +72,7 @@ fn best_divisions(model: &Model<'_>) -> Result<Vec<Placement>, sakiyomi_placemen
 
 fn print(placement: &Placement, outcome: &StreamOutcome, model: &Model<'_>) {
     let micros = |time: Nanos| time.0 as f64 * 1e-3;
-    let busiest = outcome.cores.iter().map(|core| core.utilisation).fold(0.0, f64::max);
+    let busiest = outcome.cores.iter().map(|core| core.utilization).fold(0.0, f64::max);
     let offered = (outcome.arrived_tuples + outcome.shed_tuples) as f64;
     let modelled_ns = model.figures(placement).map_or(f64::NAN, |figures| figures.latency_ns);
     println!(

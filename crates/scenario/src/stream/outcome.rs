@@ -47,7 +47,7 @@ pub struct CoreFigures {
     /// CPU time of polling empty rings.
     pub spin: Nanos,
     /// Share of the time in which it was busy.
-    pub utilisation: f64,
+    pub utilization: f64,
     /// How often it was woken up.
     pub wakes: u64,
 }

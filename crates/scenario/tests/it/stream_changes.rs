@@ -178,7 +178,7 @@ fn selectivities_shift_the_load_between_cores() {
         .map(|interval| interval.hops as f64 / interval.arrived_tuples as f64)
         .collect();
     assert!((hops[0] - 0.1).abs() < 0.01 && (hops[1] - 0.9).abs() < 0.01, "{hops:?}");
-    assert!((outcome.cores[1].utilisation - 0.25).abs() < 0.01, "{:?}", outcome.cores);
+    assert!((outcome.cores[1].utilization - 0.25).abs() < 0.01, "{:?}", outcome.cores);
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn a_look_up_delays_its_tuple_by_a_read_and_its_core_by_no_more_than_its_cpu_tim
     assert_eq!(outcome.workloads[0].read_bytes, stream.arrived_tuples * 4096);
     // 200 + 1000, the read, 500 + 300.
     assert!((stream.latency.mean_ns - 1_002_000.0).abs() < 20_000.0, "{:?}", stream.latency);
-    assert!((stream.cores[0].utilisation - 500.0 * 2e-6).abs() < 1e-5, "{:?}", stream.cores);
+    assert!((stream.cores[0].utilization - 500.0 * 2e-6).abs() < 1e-5, "{:?}", stream.cores);
 }
 
 #[test]

@@ -209,7 +209,7 @@ fn model_errors(scv: f64) -> Vec<f64> {
             let arrivals = Arrivals::poisson(rate_per_s).unwrap();
             Model::new(&pipeline, &topology, Idle::Spin, arrivals).figures(&placement).unwrap()
         };
-        let rate_per_s = [0.3, 0.7][random.below(2)] / figures(1.0).utilisation_max();
+        let rate_per_s = [0.3, 0.7][random.below(2)] / figures(1.0).utilization_max();
         let until = Nanos::from_secs_f64(30_000.0 / rate_per_s);
         let arrivals = ArrivalPattern::steady(rate_per_s, Spacing::Poisson);
         let settings = StreamSettings { ring_slots: 1 << 16, ..StreamSettings::new(until, seed) };

@@ -65,7 +65,7 @@ fn constant_arrivals_and_service_never_wait() {
         assert!(outcome.rings.iter().all(|ring| ring.high_water_tuples <= 2), "{outcome:?}");
         let expected = [320.0, 560.0, 140.0].map(|busy_ns| busy_ns * rate_per_s * 1e-9);
         for (core, expected) in outcome.cores.iter().zip(expected) {
-            assert!((core.utilisation - expected).abs() < 0.001, "{outcome:?}");
+            assert!((core.utilization - expected).abs() < 0.001, "{outcome:?}");
             let all = core.busy + core.spin;
             assert_near(all.as_secs_f64(), EXACT_TUPLES * 0.9 / rate_per_s, 0.001);
         }
@@ -89,7 +89,7 @@ fn a_single_core_waits_by_pollaczek_and_khinchine() {
                 spinning(std::slice::from_ref(&service), MEAN_TUPLES, rho / 800e-9, Spacing::Poisson);
             let wait_ns = rho / (1.0 - rho) * (1.0 + scv) / 2.0 * 800.0;
             assert_near(outcome.latency.mean_ns - 800.0, wait_ns, error);
-            assert_near(outcome.cores[0].utilisation, rho, 0.02);
+            assert_near(outcome.cores[0].utilization, rho, 0.02);
             if scv == 1.0 {
                 // The time in a queue with exponential times is exponential as well.
                 let decades = [(outcome.latency.p50, 2.0_f64), (outcome.latency.p99, 100.0)];

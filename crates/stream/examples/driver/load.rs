@@ -40,7 +40,7 @@ impl Phase {
     }
 
     /// Share of the busier core's time that operators take if the second core has those from `cut` on.
-    pub(crate) fn utilisation(&self, cut: usize) -> f64 {
+    pub(crate) fn utilization(&self, cut: usize) -> f64 {
         self.work_ns(0..cut).max(self.work_ns(cut..OPERATORS)) * self.rate_per_s * 1e-9
     }
 

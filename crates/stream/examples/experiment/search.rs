@@ -16,7 +16,7 @@ use crate::driver::load::{OPERATORS, Pattern, Phase, Spacing};
 const ROUNDS: u64 = 3;
 
 /// Utilization beyond which a division is not measured: its queue grows for longer than a measurement takes.
-const UTILISATION_MAX: f64 = 0.97;
+const UTILIZATION_MAX: f64 = 0.97;
 
 /// Mean latencies of a load by the division of the chain.
 struct Measured {
@@ -111,5 +111,5 @@ fn divisions(load: &Phase, time: Duration, seed: u64) -> Result<Vec<f64>, Box<dy
 
 fn holds(load: &Phase, cut: usize) -> bool {
     // The source stands before the first operator, and the sink behind the last one.
-    load.utilisation(cut.saturating_sub(1).min(OPERATORS)) < UTILISATION_MAX
+    load.utilization(cut.saturating_sub(1).min(OPERATORS)) < UTILIZATION_MAX
 }

@@ -52,11 +52,11 @@ pub(crate) fn can_stand_in(
     other: &Placement,
     (rate_per_s, up_to_per_s): (f64, f64),
 ) -> Result<bool, Error> {
-    let Settings { utilisation_max, latency_slack_ratio, .. } = ground.settings;
+    let Settings { utilization_max, latency_slack_ratio, .. } = ground.settings;
     let (now, highest) =
         (planner.model(ground.arrivals(rate_per_s)?), planner.model(ground.arrivals(up_to_per_s)?));
     let latency_ns = now.figures(placement)?.latency_ns;
     Ok(placement.cores_used() == other.cores_used()
-        && highest.figures(placement)?.utilisation_max() <= utilisation_max
+        && highest.figures(placement)?.utilization_max() <= utilization_max
         && latency_ns <= (1.0 + latency_slack_ratio) * now.figures(other)?.latency_ns)
 }

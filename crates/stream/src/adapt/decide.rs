@@ -231,7 +231,7 @@ impl Decider {
         let pipeline = loads.pipeline(1.0)?;
         let some_per_s = 1e9 / loads.all_work_ns();
         let model = self.ground.planner(&pipeline)?.model(self.ground.arrivals(some_per_s)?);
-        Ok(some_per_s / model.figures(&self.placement)?.utilisation_max())
+        Ok(some_per_s / model.figures(&self.placement)?.utilization_max())
     }
 
     /// Returns whether the rate was found to exceed what the last plan holds, and still does.
@@ -342,7 +342,7 @@ impl Decider {
         let index = |rate_per_s: f64| {
             table.entries().partition_point(|&(up_to_per_s, _)| up_to_per_s < rate_per_s).min(last)
         };
-        let (least, roomy) = (index(rate_per_s), index(rate_per_s / (1.0 - self.control.hysteresis_ratio)));
+        let (least, roomy) = (index(rate_per_s), index(self.control.step_down_at_per_s(rate_per_s)));
         let cores = |plan: usize| table.entries()[plan].1.placement.cores_used();
         if self.placement.cores_used() >= cores(roomy) { roomy } else { least }
     }

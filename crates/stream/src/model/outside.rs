@@ -45,17 +45,17 @@ fn start_outside(workers: usize) -> (Chain, JoinHandle<()>) {
     builder.source("outside", source).sink("sink", Collect(Arc::clone(&collected)));
     let mut segment = builder.build().expect("a chain").sources.remove(0);
     let board = Arc::new(Board::new(workers, 1));
-    let post = Arc::new(Mailboxes::new(Arc::clone(&board)));
+    let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&board)));
     tree::connect(segment.root(), &board);
-    install(&post, 0, segment);
-    let threads = start(&board, &post);
+    install(&mailboxes, 0, segment);
+    let threads = start(&board, &mailboxes);
     let sender = thread::spawn(move || {
         for value in 1..=TUPLE_COUNT {
             lock(&inbox).push_back(value);
             wakeup.notify();
         }
     });
-    (Chain { threads, board, post, collected }, sender)
+    (Chain { threads, board, mailboxes, collected }, sender)
 }
 
 #[test]

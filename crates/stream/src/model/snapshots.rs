@@ -97,7 +97,7 @@ impl Sink for Counts {
 /// Two sources, a join and a sink on two workers.
 struct Joined {
     board: Arc<Board>,
-    post: Arc<Mailboxes>,
+    mailboxes: Arc<Mailboxes>,
     shape: Shape,
     threads: Vec<JoinHandle<()>>,
 }
@@ -112,19 +112,19 @@ impl Joined {
         left.join("join", other, Counts::default()).sink("sink", Counts::default());
         let stream = builder.build().expect("a join");
         let board = Arc::new(Board::new(2, 1));
-        let post = Arc::new(Mailboxes::new(Arc::clone(&board)));
+        let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&board)));
         for mut source in stream.sources {
             if source.root().operator() == RIGHT {
-                install(&post, right, source);
+                install(&mailboxes, right, source);
                 continue;
             }
             if let Some(join) = join {
                 let tail = tree::cut(&mut *source, JOIN, 1, 0);
-                install(&post, join, tail);
+                install(&mailboxes, join, tail);
             }
-            install(&post, 0, source);
+            install(&mailboxes, 0, source);
         }
-        Joined { threads: start(&board, &post), board, post, shape: stream.shape }
+        Joined { threads: start(&board, &mailboxes), board, mailboxes, shape: stream.shape }
     }
 
     /// Lets the sources emit a barrier; the right one is on this worker.
@@ -132,22 +132,22 @@ impl Joined {
         let barrier = Barrier::new(&self.shape, 1);
         // The one to the ring first: its barrier can be there long before the other one has been sent.
         for (head, worker) in [(RIGHT, right), (LEFT, 0)] {
-            self.post.send(worker, Mail::Barrier { head, barrier: barrier.clone() });
+            self.mailboxes.send(worker, Mail::Barrier { head, barrier: barrier.clone() });
         }
         PendingSnapshot { barrier, board: Arc::clone(&self.board) }
     }
 
     fn change(&self, worker: usize, mail: impl FnOnce(Reply) -> Mail) {
         let (reply, awaited) = reply();
-        self.post.send(worker, mail(reply));
+        self.mailboxes.send(worker, mail(reply));
         assert!(awaited.wait());
     }
 
     /// Ends the sources, waits for the sink, and checks that a snapshot is a consistent cut.
     fn finish(self, snapshot: &Snapshot) {
-        (0..2).for_each(|worker| self.post.send(worker, Mail::End));
+        (0..2).for_each(|worker| self.mailboxes.send(worker, Mail::End));
         self.board.wait_for_sinks().expect("no worker is lost");
-        (0..2).for_each(|worker| self.post.send(worker, Mail::Quit));
+        (0..2).for_each(|worker| self.mailboxes.send(worker, Mail::Quit));
         self.threads.into_iter().for_each(|thread| thread.join().expect("a worker does not panic"));
         let counts = |operator: OperatorId| {
             let mut counts = Counts::default();
@@ -202,7 +202,7 @@ fn a_snapshot_is_complete_or_stopped_while_the_workers_quit() {
         let pending = joined.begin_snapshot(1);
         let waiting = thread::spawn(move || pending.wait().map(drop));
         joined.board.stop();
-        (0..2).for_each(|worker| joined.post.send(worker, Mail::Quit));
+        (0..2).for_each(|worker| joined.mailboxes.send(worker, Mail::Quit));
         joined.threads.into_iter().for_each(|thread| thread.join().expect("a worker does not panic"));
         let waited = waiting.join().expect("the wait does not panic");
         assert!(matches!(waited, Ok(()) | Err(Error::Stopped)));

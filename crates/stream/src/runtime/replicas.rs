@@ -68,7 +68,7 @@ impl Running {
     /// Tells all sources to emit a barrier next.
     pub(super) fn emit(&self, barrier: &Barrier) {
         for head in self.shape.sources() {
-            self.post.send(self.segments[&head], Mail::Barrier { head, barrier: barrier.clone() });
+            self.mailboxes.send(self.segments[&head], Mail::Barrier { head, barrier: barrier.clone() });
         }
     }
 

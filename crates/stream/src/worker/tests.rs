@@ -41,7 +41,7 @@ impl Sink for Nowhere {
 /// A chain of a source and an operator on worker 0, and a sink on worker 1, which has no turn.
 struct Chain {
     workers: Vec<Worker>,
-    post: Arc<Mailboxes>,
+    mailboxes: Arc<Mailboxes>,
     board: Arc<Board>,
     /// Tuples that the operator in the middle has processed.
     processed: Box<dyn Fn() -> u64>,
@@ -54,30 +54,31 @@ impl Chain {
         builder.source("endless", Endless).then("copies", copies).sink("nowhere", Nowhere);
         let mut stream = builder.build().unwrap();
         let board = Arc::new(Board::new(3, 1));
-        let post = Arc::new(Mailboxes::new(Arc::clone(&board)));
+        let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&board)));
         let mut source = stream.sources.remove(0);
         let sink = tree::cut(&mut *source, SINK, RING_SLOTS, 0);
         let install = |worker, mut segment: Box<dyn Segment>| {
             tree::set_segment_worker(&mut *segment, worker);
-            post.send(worker, Mail::Install(OwnedSegment::new(segment), None));
+            mailboxes.send(worker, Mail::Receive(OwnedSegment::new(segment), None));
         };
         install(0, source);
         install(1, sink);
         let idle = Idle { spin: Duration::ZERO, yields: true };
-        let worker = |index| Worker::new(Context::new(index, Arc::clone(&board)), Arc::clone(&post), idle);
+        let worker =
+            |index| Worker::new(Context::new(index, Arc::clone(&board)), Arc::clone(&mailboxes), idle);
         let counters = Arc::clone(&stream.shape.operators[MIDDLE.0].counters);
         let processed = Box::new(move || counters.tuples_in.get());
-        Chain { workers: (0..3).map(worker).collect(), post, board, processed }
+        Chain { workers: (0..3).map(worker).collect(), mailboxes, board, processed }
     }
 
     fn turn(&mut self, worker: usize) {
         self.workers[worker].read_mail();
-        self.workers[worker].pass();
+        self.workers[worker].run_round();
     }
 
     fn send(&self, worker: usize, mail: impl FnOnce(Reply) -> Mail) -> PendingReply {
         let (reply, awaited) = reply();
-        self.post.send(worker, mail(reply));
+        self.mailboxes.send(worker, mail(reply));
         awaited
     }
 
@@ -157,7 +158,7 @@ impl Join for Both {
 /// A source on worker 0; a join and its right source on worker 1.
 struct Joined {
     workers: Vec<Worker>,
-    post: Arc<Mailboxes>,
+    mailboxes: Arc<Mailboxes>,
     board: Arc<Board>,
     shape: Shape,
     barrier: Barrier,
@@ -174,10 +175,10 @@ impl Joined {
         left.join("join", right, Both).sink("nowhere", Nowhere);
         let stream = builder.build().unwrap();
         let board = Arc::new(Board::new(2, 1));
-        let post = Arc::new(Mailboxes::new(Arc::clone(&board)));
+        let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&board)));
         let install = |worker, mut segment: Box<dyn Segment>| {
             tree::set_segment_worker(&mut *segment, worker);
-            post.send(worker, Mail::Install(OwnedSegment::new(segment), None));
+            mailboxes.send(worker, Mail::Receive(OwnedSegment::new(segment), None));
         };
         for mut source in stream.sources {
             if source.root().operator() == Joined::RIGHT {
@@ -188,18 +189,19 @@ impl Joined {
             install(0, source);
         }
         let idle = Idle { spin: Duration::ZERO, yields: true };
-        let worker = |index| Worker::new(Context::new(index, Arc::clone(&board)), Arc::clone(&post), idle);
+        let worker =
+            |index| Worker::new(Context::new(index, Arc::clone(&board)), Arc::clone(&mailboxes), idle);
         let barrier = Barrier::new(&stream.shape, 1);
-        Joined { workers: (0..2).map(worker).collect(), post, board, shape: stream.shape, barrier }
+        Joined { workers: (0..2).map(worker).collect(), mailboxes, board, shape: stream.shape, barrier }
     }
 
     fn turn(&mut self, worker: usize) {
         self.workers[worker].read_mail();
-        self.workers[worker].pass();
+        self.workers[worker].run_round();
     }
 
     fn send_barrier(&self, worker: usize, head: OperatorId) {
-        self.post.send(worker, Mail::Barrier { head, barrier: self.barrier.clone() });
+        self.mailboxes.send(worker, Mail::Barrier { head, barrier: self.barrier.clone() });
     }
 
     /// Tuples that an operator has received or, as a source, produced.
@@ -223,7 +225,7 @@ fn what_a_fusion_finds_behind_a_barrier_waits_for_the_barrier_of_the_other_input
     joined.turn(0);
     let emitted = joined.tuples(Joined::LEFT);
     let (reply, _awaited) = reply();
-    joined.post.send(1, Mail::Fuse { head: Joined::JOIN, to: 0, reply });
+    joined.mailboxes.send(1, Mail::Fuse { head: Joined::JOIN, to: 0, reply });
     joined.turn(1);
     (0..3).for_each(|_| joined.turn(0));
     assert_eq!(lock(&joined.board.relocations).fusions, 1);

@@ -165,7 +165,7 @@ fn settings_and_constraints_that_make_no_sense_are_errors() {
     let start = |settings: AdaptSettings| {
         chain(Numbers::count(1)).0.start_adaptive(two_cores(), settings).map(drop).unwrap_err()
     };
-    let planner = sakiyomi_placement::Settings::default().with_utilisation_max(2.0);
+    let planner = sakiyomi_placement::Settings::default().with_utilization_max(2.0);
     assert!(matches!(start(AdaptSettings { planner, ..settings() }), Error::Planning(_)));
     let constraints = Constraints::default().reserve(7);
     assert!(matches!(start(AdaptSettings { constraints, ..settings() }), Error::Planning(_)));

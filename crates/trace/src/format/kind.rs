@@ -92,6 +92,12 @@ impl Format {
         }
     }
 
+    /// Returns whether the format contains the response time of each command. In sakiyomi's own formats it is optional.
+    #[must_use]
+    pub fn has_times(self) -> bool {
+        matches!(self, Format::DisksimValidation | Format::Msr | Format::Systor17 | Format::Hplajw)
+    }
+
     /// Returns whether the format contains the origin of each command.
     #[must_use]
     pub(crate) fn has_streams(self) -> bool {

@@ -29,7 +29,7 @@ pub(super) const EXAMPLES: &str = "Examples:
 /// Relative change of the rms error from which a change is significant.
 const GAIN_MIN_RATIO: f64 = 1e-3;
 
-/// Estimate the parameters that a datasheet omits from a measured trace.
+/// Estimate, from a measured trace, the drive parameters that its datasheet omits.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Fits overheads, link rates, settle time, head switch time, lost revolutions and the seek curve. Also \

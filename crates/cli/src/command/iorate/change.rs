@@ -37,8 +37,8 @@ pub(super) const CLEAR_USAGE: &str = "sakiyomi iorate clear PID DIR
 /// Set the rate of a process.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A rate of 20 % lets a process do a fifth of the I/Os that the device can do: each takes five times the \
-        device's own time. Only root and the owner of the process may set a rate. It ends when the process exits."
+    after_help = "The directory must be mounted with `sakiyomi mount --regulate`. Only root and the owner of the process \
+        may set a rate. It ends when the process exits."
 )]
 pub(crate) struct Give {
     /// The process ID, any file or directory of the mount, and the percentage of the device (1 to 100)

@@ -73,7 +73,7 @@ impl Top {
         looks.keep(&first);
         let screen = if common.json { None } else { Screen::open() };
         let watched = match &screen {
-            Some(screen) => self.drawn(first, &mut looks, screen, common.color.style().colour),
+            Some(screen) => self.drawn(first, &mut looks, screen, common.color.style().color),
             None => self.written(&mut looks, common),
         };
         // Restores the terminal before anything is written to it.
@@ -112,12 +112,12 @@ impl Top {
         first: IorateResult,
         looks: &mut SampleSeries<'_>,
         screen: &Screen,
-        colour: bool,
+        color: bool,
     ) -> Result<()> {
         let draw = |result: &IorateResult| {
             let window = screen.window();
             screen
-                .draw(&text::top(result, window, colour))
+                .draw(&text::top(result, window, color))
                 .context("cannot draw on the terminal")
                 .map(|()| window)
         };

@@ -22,14 +22,14 @@ pub(super) const EXAMPLES: &str = "Examples:
   sakiyomi stream plan alerts.toml --rate 1.5M --cores 4x8
 ";
 
-/// Plan which operators share a core at a rate: latency, utilization, and the highest rate that the cores hold.
+/// Plan which operators share a core at an input rate: latency, utilization, and the highest rate that the cores sustain.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Service times are those that the file declares as `cost`, or typical ones. The costs of hops between \
-        cores are measured, unless `sakiyomi stream topology` has saved them; with --cores, those of a Xeon \
-        replace costs that are not saved. The plan uses the fewest cores whose latency is within 5 % of the \
-        best. If no plan holds the rate, the command exits with 1 and names the cheapest edge to cut: the \
-        operators before it stay here, and those after it move to a larger engine."
+    after_help = "Service times are those that the file declares as `cost`, or typical ones. Costs between cores come \
+        from `sakiyomi stream topology` if saved, else they are measured now; with --cores, missing ones are \
+        those of a Xeon. The plan uses the fewest cores with which the latency is within 5 % of the best. If no \
+        plan sustains the rate, the command exits with 1 and names the cheapest edge to cut: the operators \
+        before it stay here, and those after it move to a larger engine."
 )]
 pub(crate) struct Plan {
     /// The pipeline, as TOML
@@ -41,9 +41,9 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "N|DxN")]
     cores: Option<Cores>,
     /// Maximum utilization of a core, from 0 to 1
-    #[arg(long, value_name = "RATIO", default_value_t = Settings::default().utilisation_max)]
-    utilisation: f64,
-    /// Variance over mean of the number of records in an interval: 0 for equal distances, 1 for Poisson arrivals, more in bursts
+    #[arg(long, alias = "utilisation", value_name = "RATIO", default_value_t = Settings::default().utilization_max)]
+    utilization: f64,
+    /// Burstiness: variance over mean of the arrivals per interval; 0 evenly spaced, 1 Poisson, more for bursts
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     dispersion: f64,
     /// Write result.json, report.html and report.md to this directory
@@ -67,7 +67,7 @@ impl Plan {
         let pipeline = Pipeline::read(&self.file)?;
         let topology = self.cores.map_or_else(|| here(None), Cores::elsewhere)?;
         let graph = pipeline.planner()?;
-        let settings = Settings::default().with_utilisation_max(self.utilisation);
+        let settings = Settings::default().with_utilization_max(self.utilization);
         let planner = Planner::new(&graph, &topology, settings)?;
         let arrivals = Arrivals::new(self.rate.0, self.dispersion)?;
         let planned = planner.plan(arrivals);

@@ -66,11 +66,11 @@ pub(super) fn plan(
     Found { planned, table, cut }: Found<'_>,
 ) -> StreamPlanResult {
     let groups = |plan: &Plan| {
-        let groups = plan.placement.groups.iter().zip(&plan.figures.utilisation);
-        let group = groups.map(|(group, &utilisation_ratio)| StreamGroup {
+        let groups = plan.placement.groups.iter().zip(&plan.figures.utilization);
+        let group = groups.map(|(group, &utilization_ratio)| StreamGroup {
             operators: group.operators.iter().map(|&operator| operators[operator].to_owned()).collect(),
             cpus: group.cores.iter().map(|&core| topology.cpu_of(core) as u64).collect(),
-            utilisation_ratio,
+            utilization_ratio,
         });
         group.collect()
     };
@@ -84,7 +84,7 @@ pub(super) fn plan(
         pipeline: pipeline.to_owned(),
         rate_per_s: arrivals.rate_per_s(),
         cores: topology.cores() as u64,
-        utilisation_max_ratio: settings.utilisation_max,
+        utilization_max_ratio: settings.utilization_max,
         groups: planned.as_ref().map(groups).unwrap_or_default(),
         latency_ns: planned.as_ref().ok().map(|plan| plan.figures.latency_ns),
         is_exact: planned.as_ref().is_ok_and(|plan| plan.optimality == Optimality::Exact),

@@ -138,7 +138,7 @@ impl Sim {
 fn point(outcome: &StreamOutcome) -> StreamSimPoint {
     let latency = &outcome.latency;
     let offered = outcome.arrived_tuples + outcome.shed_tuples;
-    let utilisation = outcome.cores.iter().map(|core| core.utilisation);
+    let utilization = outcome.cores.iter().map(|core| core.utilization);
     StreamSimPoint {
         mean_ns: latency.mean_ns,
         p50_ns: latency.p50.0,
@@ -146,7 +146,7 @@ fn point(outcome: &StreamOutcome) -> StreamSimPoint {
         p99_9_ns: latency.p999.0,
         max_ns: latency.max.0,
         shed_ratio: if offered == 0 { 0.0 } else { outcome.shed_tuples as f64 / offered as f64 },
-        utilisation_max_ratio: utilisation.fold(0.0, f64::max).min(1.0),
+        utilization_max_ratio: utilization.fold(0.0, f64::max).min(1.0),
         hops: outcome.hops_per_tuple(),
         cpu_ns: outcome.cpu_time().0,
         ring_max: outcome.rings.iter().map(|ring| ring.high_water_tuples as u64).max().unwrap_or(0),

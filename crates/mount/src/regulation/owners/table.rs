@@ -24,7 +24,7 @@ const PARENT_LOOKUPS_MAX: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Table {
-    room: Room,
+    limits: DescriptorLimits,
     last: u32,
     /// By process ID: the process that currently has it.
     pub(super) processes: BTreeMap<u32, Shared>,
@@ -42,18 +42,18 @@ pub(super) struct Table {
 
 /// Limits on the number of processes held open.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::regulation) struct Room {
+pub(in crate::regulation) struct DescriptorLimits {
     /// Processes whose exit is awaited, and groups with a rate.
     pub(in crate::regulation) awaited: usize,
     /// Other processes.
     others: usize,
 }
 
-impl Room {
+impl DescriptorLimits {
     /// Computes the limits for an open-files limit of `descriptors`, half of which are for files that the mount serves:
     /// a process takes a descriptor, and one more if its exit is awaited.
-    pub(in crate::regulation) fn of(descriptors: usize) -> Room {
-        Room {
+    pub(in crate::regulation) fn of(descriptors: usize) -> DescriptorLimits {
+        DescriptorLimits {
             awaited: AWAITED_MAX.min(descriptors / 16 * 3),
             others: OTHER_PROCESSES_MAX.min(descriptors / 16),
         }
@@ -81,9 +81,9 @@ pub(in crate::regulation) enum ResolvedTarget {
 }
 
 impl Table {
-    pub(super) fn new(room: Room) -> Table {
+    pub(super) fn new(limits: DescriptorLimits) -> Table {
         Table {
-            room,
+            limits,
             last: 0,
             processes: BTreeMap::new(),
             awaited: BTreeMap::new(),
@@ -96,7 +96,7 @@ impl Table {
 
     /// Returns whether the maximum number of rates has been reached.
     pub(super) fn is_full(&self) -> bool {
-        self.awaited.len() + self.groups.len() >= self.room.awaited
+        self.awaited.len() + self.groups.len() >= self.limits.awaited
     }
 
     pub(super) fn next(&mut self) -> u32 {
@@ -162,8 +162,8 @@ impl Table {
     }
 
     fn make_room(&mut self) {
-        let Table { processes, awaited, room, .. } = self;
-        if processes.len().saturating_sub(awaited.len()) >= room.others {
+        let Table { processes, awaited, limits, .. } = self;
+        if processes.len().saturating_sub(awaited.len()) >= limits.others {
             processes.retain(|_, process| awaited.contains_key(&process.serial));
         }
     }

@@ -46,12 +46,12 @@ fn check(plan: &Plan, operators: usize) -> Result<(), Error> {
     }
     let cores = groups.iter().flat_map(|group| &group.cores).max().map_or(0, |core| core.saturating_add(1));
     plan.placement.check_members(operators, cores.min(CORES_MAX)).map_err(Error::Placement)?;
-    let Figures { latency_ns, arrival_wait_ns, utilisation } = &plan.figures;
-    if utilisation.len() != groups.len() {
-        let (what, range) = ("number of utilisations of a plan", "the number of its groups");
-        return Err(Error::Value { what, value: utilisation.len() as f64, range });
+    let Figures { latency_ns, arrival_wait_ns, utilization } = &plan.figures;
+    if utilization.len() != groups.len() {
+        let (what, range) = ("number of utilizations of a plan", "the number of its groups");
+        return Err(Error::Value { what, value: utilization.len() as f64, range });
     }
-    let mut figures = [latency_ns, arrival_wait_ns].into_iter().chain(utilisation);
+    let mut figures = [latency_ns, arrival_wait_ns].into_iter().chain(utilization);
     match figures.find(|value| !(value.is_finite() && **value >= 0.0)) {
         Some(&value) => Err(Error::Value { what: "figure of a plan", value, range: "0 or more" }),
         None => Ok(()),

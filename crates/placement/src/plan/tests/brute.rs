@@ -104,7 +104,7 @@ impl Trial<'_> {
     fn try_one(&mut self, parts: &[Part]) {
         let Some(placement) = place(self.instance, parts) else { return };
         let Ok(figures) = self.model.figures(&placement) else { return };
-        if self.instance.settings.excess(figures.utilisation_max()) > 0.0 {
+        if self.instance.settings.excess(figures.utilization_max()) > 0.0 {
             return;
         }
         let wait_ns = figures.arrival_wait_ns;

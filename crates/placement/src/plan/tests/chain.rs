@@ -121,7 +121,7 @@ fn a_sample_of_states_gives_valid_plans_that_are_nearly_the_best() {
         planned += 1;
         let Some(found) = found else { continue };
         let figures = model.figures(&placement(&found.parts, &model)).unwrap();
-        assert_eq!(settings.excess(figures.utilisation_max()), 0.0, "seed {seed}: {found:?}");
+        assert_eq!(settings.excess(figures.utilization_max()), 0.0, "seed {seed}: {found:?}");
         let ratio = figures.latency_ns / best.latency_ns();
         near += u64::from(ratio < 1.0 + 2.0 * settings.latency_slack_ratio);
     }

@@ -164,7 +164,7 @@ impl Random {
         let topology = self.topology(far);
         let idle =
             if self.one_in(3) { Idle::Park { spin_ns: self.between(0.0, 5000.0) } } else { Idle::Spin };
-        let settings = Settings { idle, utilisation_max: self.between(0.6, 0.95), ..Settings::default() };
+        let settings = Settings { idle, utilization_max: self.between(0.6, 0.95), ..Settings::default() };
         let unloaded = crate::Model::new(&pipeline, &topology, Idle::Spin, Arrivals::constant(1.0).unwrap());
         let work_ns: f64 = unloaded
             .flows()

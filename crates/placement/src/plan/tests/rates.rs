@@ -27,7 +27,7 @@ fn a_table_has_nearly_the_best_plan_of_each_rate() {
             let figures = planner.model(arrivals.at(rate)).figures(&plan.placement).unwrap();
             let best = planner.plan(arrivals.at(rate)).unwrap();
             let ratio = figures.latency_ns / best.figures.latency_ns;
-            assert_eq!(settings.excess(figures.utilisation_max()), 0.0, "seed {seed}, {percent} %: {plan:?}");
+            assert_eq!(settings.excess(figures.utilization_max()), 0.0, "seed {seed}, {percent} %: {plan:?}");
             assert!(ratio < 1.1, "seed {seed}, {percent} %: {ratio}, {plan:?} instead of {best:?}");
         }
         assert_eq!(table.get(highest * 1.001), None);
@@ -57,7 +57,7 @@ fn a_shortfall_says_what_limits_the_rate() {
     let said = |services_ns: &[f64]| {
         let operators = services_ns.iter().map(|&service_ns| Operator::new(service_ns)).collect();
         let pipeline = Pipeline::chain(operators, &vec![1.0; services_ns.len() - 1]).unwrap();
-        let settings = Settings { utilisation_max: 0.8, ..Settings::default() };
+        let settings = Settings { utilization_max: 0.8, ..Settings::default() };
         let planner = Planner::new(&pipeline, &topology, settings).unwrap();
         let shortfall = planner.plan(Arrivals::constant(2e6).unwrap()).unwrap_err();
         (shortfall.limit, shortfall.held_per_s.round(), shortfall.to_string())

@@ -41,7 +41,7 @@ proptest! {
         prop_assert!(chunk.is_power_of_two() && chunk <= CHUNK_LIMIT_BYTES);
         // Larger than asked for, if the places would take too much of the heap.
         let places_max = demand.heap_bytes / PLACES_PARTS;
-        let is_asked = chunk <= block || place_bytes(&demand, chunk / 2) > places_max;
+        let is_asked = chunk <= block || spilled_chunk_list_bytes(&demand, chunk / 2) > places_max;
         prop_assert!(is_asked, "{:?}", plan);
         prop_assert!((1..=writes_max(chunk)).contains(&plan.writes_in_flight));
         // The input of both methods, and a long row.
@@ -87,10 +87,10 @@ fn chunks_are_as_large_as_the_memory_of_their_places_needs() {
         let (plan, heap) = plan(mib, expected);
         // Both fit, and as much as the rows that are put in order is left.
         let order = plan.heap_bytes(2, 44);
-        assert!(plan.place_bytes + 2 * order <= heap + 3 * 44, "{plan:?} in {heap}");
-        assert!(plan.place_bytes <= heap / 2 && plan.load_rows > 30_000, "{plan:?} in {heap}");
+        assert!(plan.spilled_chunk_list_bytes + 2 * order <= heap + 3 * 44, "{plan:?} in {heap}");
+        assert!(plan.spilled_chunk_list_bytes <= heap / 2 && plan.load_rows > 30_000, "{plan:?} in {heap}");
         // Nearly all chunks are full.
-        assert!(plan.place_bytes as u64 >= expected / plan.chunk_bytes as u64 * 27);
+        assert!(plan.spilled_chunk_list_bytes as u64 >= expected / plan.chunk_bytes as u64 * 27);
     }
     // Ten GB need no larger chunks than partitions do.
     assert_eq!(plan(64, 8_000_000_000).0.chunk_bytes, CHUNK_MIN_BYTES);

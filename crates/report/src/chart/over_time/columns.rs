@@ -88,7 +88,7 @@ mod tests {
             name: String::new(),
             layers: vec![Layer {
                 label: String::new(),
-                colour: palette::MEAN,
+                color: palette::MEAN,
                 values: (0..chunks).map(|index| Some(index as f64)).collect(),
                 join,
                 weights: Vec::new(),

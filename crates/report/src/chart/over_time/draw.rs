@@ -86,8 +86,8 @@ impl TimeChart {
         for layer in self.panels.iter().flat_map(|panel| &panel.layers) {
             if !keys.iter().any(|key| key.label == layer.label) {
                 keys.push(match self.kind {
-                    Kind::Bytes | Kind::Ratios | Kind::Accuracies => Key::line(&*layer.label, layer.colour),
-                    _ => Key::area(&*layer.label, layer.colour),
+                    Kind::Bytes | Kind::Ratios | Kind::Accuracies => Key::line(&*layer.label, layer.color),
+                    _ => Key::area(&*layer.label, layer.color),
                 });
             }
         }
@@ -154,7 +154,7 @@ impl TimeChart {
         for (below, layer) in layers.filter(|&(layer, _)| columns.has(layer)) {
             for run in columns.runs(|column| columns.sum(column, usize::MAX) > 0.0) {
                 let edge = run.map(|column| (columns.spans[column], height(column, below + 1)));
-                plot.area(grounded(steps(edge, x, y)), layer.colour, &layer.label);
+                plot.area(grounded(steps(edge, x, y)), layer.color, &layer.label);
             }
         }
     }
@@ -165,7 +165,7 @@ impl TimeChart {
             let dashes = values.iter().zip(&columns.spans);
             let dashes =
                 dashes.filter_map(|(&value, &span)| Some(steps(std::iter::once((span, value?)), x, y)));
-            plot.lines(dashes, Stroke::new(layer.colour, DASH_WIDTH), &layer.label);
+            plot.lines(dashes, Stroke::new(layer.color, DASH_WIDTH), &layer.label);
         }
     }
 
@@ -181,7 +181,7 @@ impl TimeChart {
                     _ => steps(values, x, y),
                 }
             });
-            plot.lines(lines, Stroke::new(layer.colour, 4), &layer.label);
+            plot.lines(lines, Stroke::new(layer.color, 4), &layer.label);
         }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn charts(result: &ProbeResult, machine: &Machine) -> Vec<Chart> {
 fn method_keys(groups: &[Group<'_>], shape: KeyShape) -> Vec<Key> {
     let occurs = |name: &str| groups.iter().flat_map(|group| &group.cases).any(|case| case.method == name);
     let known = palette::METHODS.into_iter().filter(|&(name, _)| occurs(name));
-    known.map(|(label, colour)| Key::new(label, colour, shape)).collect()
+    known.map(|(label, color)| Key::new(label, color, shape)).collect()
 }
 
 /// Returns a panel with a row for each case.

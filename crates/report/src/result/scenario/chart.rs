@@ -7,7 +7,7 @@ use crate::chart::axis::Axis;
 use crate::chart::bars::{self, Bars, Row};
 use crate::chart::lines::{self, Look, Panels, Point};
 use crate::chart::over_time::{Join, Kind, Panel, Quantity, Span, TimeChart, TimeRange};
-use crate::chart::palette::Colour;
+use crate::chart::palette::Color;
 use crate::chart::{Chart, palette};
 use crate::number::{count, duration, signed_percent};
 use crate::result::points;
@@ -95,12 +95,12 @@ fn times(result: &ScenarioResult) -> Chart {
         title: "Breakdown of the time",
         caption: format!("Prefetching removes waiting for reads; it cannot shorten computing.{left_out}"),
         x_title: "time",
-        parts: PARTS.into_iter().map(|(label, colour, _)| (label, colour)).collect(),
+        parts: PARTS.into_iter().map(|(label, color, _)| (label, color)).collect(),
         rows: programs().take(BARS_MAX).map(row).collect(),
     })
 }
 
-type Part = (&'static str, Colour, fn(&ScenarioProcess) -> u64);
+type Part = (&'static str, Color, fn(&ScenarioProcess) -> u64);
 
 const PARTS: [Part; 5] = [
     ("computes", palette::COMPUTES, |process| process.computing_ns),

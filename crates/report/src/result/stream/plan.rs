@@ -21,7 +21,7 @@ pub struct StreamPlanResult {
     /// Number of usable cores.
     pub cores: u64,
     /// Maximum utilization of a core.
-    pub utilisation_max_ratio: f64,
+    pub utilization_max_ratio: f64,
     /// Groups of operators, one core each; empty if no plan sustains the rate.
     pub groups: Vec<StreamGroup>,
     /// Mean latency of an output record in nanoseconds; absent without a plan.
@@ -44,7 +44,7 @@ pub struct StreamGroup {
     /// The operating system's numbers of the CPUs.
     pub cpus: Vec<u64>,
     /// Utilization of the busiest of them.
-    pub utilisation_ratio: f64,
+    pub utilization_ratio: f64,
 }
 
 /// A rate that no plan sustains.
@@ -98,7 +98,7 @@ impl StreamCut {
 }
 
 impl Present for StreamPlanResult {
-    const SCHEMA: &'static str = "sakiyomi.stream-plan/1";
+    const SCHEMA: &'static str = "sakiyomi.stream-plan/2";
 
     fn title(&self) -> String {
         self.pipeline.clone()
@@ -125,7 +125,7 @@ impl Present for StreamPlanResult {
             self.cores,
             duration(whole_ns(latency_ns))
         )];
-        let busiest = self.groups.iter().map(|group| group.utilisation_ratio).fold(0.0, f64::max);
+        let busiest = self.groups.iter().map(|group| group.utilization_ratio).fold(0.0, f64::max);
         let highest = self.rates.last().map(|range| range.to_per_s);
         sentences.push(format!("The busiest core is utilized to {}.", whole_percent(busiest)));
         sentences.extend(highest.map(|rate| format!("All cores hold {} records/s.", per_second(rate))));
@@ -137,7 +137,7 @@ impl Present for StreamPlanResult {
         vec![
             Fact::new("rate", Value::PerSecond(self.rate_per_s)),
             Fact::new("cores", self.cores.to_string()),
-            Fact::new("utilization", format!("at most {}", whole_percent(self.utilisation_max_ratio))),
+            Fact::new("utilization", format!("at most {}", whole_percent(self.utilization_max_ratio))),
             Fact::new("plan", proof),
         ]
     }
@@ -147,7 +147,7 @@ impl Present for StreamPlanResult {
         let groups = Rows::new("plan", "Operators by core", &self.groups)
             .text("CPU", |group| cpus(&group.cpus))
             .text("operators", |group| group.operators.join(", "))
-            .figure("utilization", |group| Value::Share(group.utilisation_ratio))
+            .figure("utilization", |group| Value::Share(group.utilization_ratio))
             .section();
         let rates = Rows::new("rates", "Plans by rate", &self.rates)
             .text("operators by core", |range| range.groups.clone())

@@ -58,7 +58,7 @@ pub struct StreamSimPoint {
     /// Share of the records that were dropped for lack of room.
     pub shed_ratio: f64,
     /// Utilization of the busiest core.
-    pub utilisation_max_ratio: f64,
+    pub utilization_max_ratio: f64,
     /// Mean number of hops between cores per record.
     pub hops: f64,
     /// CPU time of all cores in nanoseconds, including polling.
@@ -75,7 +75,7 @@ impl StreamSimResult {
 }
 
 impl Present for StreamSimResult {
-    const SCHEMA: &'static str = "sakiyomi.stream-sim/1";
+    const SCHEMA: &'static str = "sakiyomi.stream-sim/2";
 
     fn title(&self) -> String {
         format!("{}, simulated", self.pipeline)
@@ -134,7 +134,7 @@ impl Present for StreamSimResult {
             .figure("p99", |point| Value::Time(point.p99_ns))
             .figure("p99.9", |point| Value::Time(point.p99_9_ns))
             .figure("shed", |point| Value::Share(point.shed_ratio))
-            .figure("busiest", |point| Value::Share(point.utilisation_max_ratio))
+            .figure("busiest", |point| Value::Share(point.utilization_max_ratio))
             .figure("hops", |point| Value::Number(point.hops, 2))
             .spare(4)
             .figure("CPU", |point| Value::Time(point.cpu_ns))

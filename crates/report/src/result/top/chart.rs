@@ -2,7 +2,7 @@
 
 use crate::chart::Chart;
 use crate::chart::over_time::{Join, Kind, Layer, Panel, TimeChart, TimeRange};
-use crate::chart::palette::{self, Colour};
+use crate::chart::palette::{self, Color};
 use crate::result::{IorateOwner, TopResult, TopShare, TopWindow};
 
 /// Maximum owners that are drawn individually: those with the most I/Os.
@@ -133,8 +133,8 @@ fn layers(
     owners.iter().enumerate().map(layer).collect()
 }
 
-fn layer(label: String, colour: Colour, values: Vec<Option<f64>>, join: Join) -> Layer {
-    Layer { label, colour, values, join, weights: Vec::new() }
+fn layer(label: String, color: Color, values: Vec<Option<f64>>, join: Join) -> Layer {
+    Layer { label, color, values, join, weights: Vec::new() }
 }
 
 fn over(result: &TopResult, layers: Vec<Layer>) -> TimeChart {

@@ -2,7 +2,7 @@
 
 use crate::chart::axis::Axis;
 use crate::chart::frame::{Frame, Key, PanelFrame};
-use crate::chart::palette::Colour;
+use crate::chart::palette::Color;
 use crate::chart::plot::{Plot, Stroke};
 use crate::chart::{Chart, palette};
 use crate::number::{count, signed_duration};
@@ -11,16 +11,16 @@ use crate::result::{ErrorBin, QuantilePoint, ValidateResult};
 /// One of the two replays.
 struct Replay {
     name: &'static str,
-    colour: Colour,
+    color: Color,
     time_ns: fn(&QuantilePoint) -> u64,
     off: fn(&ErrorBin) -> u64,
 }
 
 const REPLAYS: [Replay; 2] = [
-    Replay { name: "free", colour: palette::FREE, time_ns: |point| point.free_ns, off: |bin| bin.free },
+    Replay { name: "free", color: palette::FREE, time_ns: |point| point.free_ns, off: |bin| bin.free },
     Replay {
         name: "anchored",
-        colour: palette::ANCHORED,
+        color: palette::ANCHORED,
         time_ns: |point| point.anchored_ns,
         off: |bin| bin.anchored,
     },
@@ -61,7 +61,7 @@ fn distributions(curve: &[QuantilePoint]) -> Chart {
         // The measured one is a wide line below the others, so that it is visible where they coincide.
         line(|point| point.measured_ns, Stroke::new(palette::MEASURED, 11), MEASURED, plot);
         for replay in &REPLAYS {
-            line(replay.time_ns, Stroke::new(replay.colour, 4), replay.name, plot);
+            line(replay.time_ns, Stroke::new(replay.color, 4), replay.name, plot);
         }
     });
     Chart::new(
@@ -89,7 +89,7 @@ fn distance(curve: &[QuantilePoint]) -> Chart {
     let drawing = frame.draw(|_, plot| {
         for replay in &REPLAYS {
             let places = curve.iter().map(|point| (x.place(point.share_ratio), y.place(off(point, replay))));
-            plot.line(places, Stroke::new(replay.colour, 4), replay.name);
+            plot.line(places, Stroke::new(replay.color, 4), replay.name);
         }
     });
     Chart::new(
@@ -118,7 +118,7 @@ fn errors(bins: &[ErrorBin]) -> Chart {
     let frame = Frame {
         name: "errors",
         title: "Errors of single requests",
-        keys: replay_keys().map(|key| Key::area(key.label, key.colour)).collect(),
+        keys: replay_keys().map(|key| Key::area(key.label, key.color)).collect(),
         panels: REPLAYS.iter().map(panel).collect(),
         beside: Vec::new(),
     };
@@ -134,7 +134,7 @@ fn errors(bins: &[ErrorBin]) -> Chart {
                 signed_duration(bin.to_ns),
                 count((replay.off)(bin))
             );
-            plot.rectangle([low, high], replay.colour, &words);
+            plot.rectangle([low, high], replay.color, &words);
         }
     });
     Chart::new(
@@ -147,5 +147,5 @@ fn errors(bins: &[ErrorBin]) -> Chart {
 }
 
 fn replay_keys() -> impl Iterator<Item = Key> {
-    REPLAYS.iter().map(|replay| Key::line(replay.name, replay.colour))
+    REPLAYS.iter().map(|replay| Key::line(replay.name, replay.color))
 }

@@ -98,10 +98,10 @@ fn window(index: u64) -> StreamWindow {
 
 /// Returns two groups on two cores.
 pub(crate) fn plan() -> StreamPlanResult {
-    let group = |operators: &[&str], cpu, utilisation_ratio| StreamGroup {
+    let group = |operators: &[&str], cpu, utilization_ratio| StreamGroup {
         operators: operators.iter().map(|&name| name.to_owned()).collect(),
         cpus: vec![cpu],
-        utilisation_ratio,
+        utilization_ratio,
     };
     let rate = |to_per_s, cores, groups: &str, latency_ns| StreamRate {
         to_per_s,
@@ -113,7 +113,7 @@ pub(crate) fn plan() -> StreamPlanResult {
         pipeline: "alerts.toml".to_owned(),
         rate_per_s: 1.2e6,
         cores: 2,
-        utilisation_max_ratio: 0.85,
+        utilization_max_ratio: 0.85,
         groups: vec![group(&["source.log"], 0, 0.61), group(&["errors", "sink.alerts"], 1, 0.28)],
         latency_ns: Some(1_310.0),
         is_exact: true,
@@ -156,7 +156,7 @@ pub(crate) fn simulated() -> StreamSimResult {
         p99_9_ns: (mean_ns * 11.0) as u64,
         max_ns: (mean_ns * 40.0) as u64,
         shed_ratio,
-        utilisation_max_ratio: 1.6 / (cores as f64 + 0.6),
+        utilization_max_ratio: 1.6 / (cores as f64 + 0.6),
         hops: cores as f64 - 1.0,
         cpu_ns: 900_000_000 * cores,
         ring_max: 1024 / (cores * cores),

@@ -48,7 +48,7 @@ impl Engine<'_> {
         let figures = |core: &Core| CoreFigures {
             busy: to_nanos(core.busy_ps),
             spin: to_nanos(core.spin_ps),
-            utilisation: core.busy_ps as f64 / window_ps,
+            utilization: core.busy_ps as f64 / window_ps,
             wakes: core.wakes,
         };
         let mut outcome = std::mem::take(&mut self.outcome);

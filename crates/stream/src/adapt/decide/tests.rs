@@ -46,7 +46,7 @@ fn a_step_up_has_its_plan_within_a_tenth_of_a_second_and_no_other_change() {
         world.run(step_ns, with);
         assert_eq!(world.cores(), 1, "seed {seed}: {:?}", world.made);
         world.run(step_ns + FOLLOWED_NS, with);
-        assert!(world.utilisation_max(&with(step_ns)) < 1.0, "seed {seed}, {after}: {:?}", world.made);
+        assert!(world.utilization_max(&with(step_ns)) < 1.0, "seed {seed}, {after}: {:?}", world.made);
         world.run(step_ns + 3_000 * MS, with);
         let changes = world.made.len();
         assert!((1..=3).contains(&changes), "seed {seed}, {before} to {after}: {:?}", world.made);
@@ -95,7 +95,7 @@ fn a_core_that_is_saturated_from_the_start_is_left_within_a_tenth_of_a_second() 
         let share = 1.1 + 1.2 * world.uniform();
         let with = |_| load(mean_ns, share);
         world.run(FOLLOWED_NS, with);
-        assert!(world.utilisation_max(&with(0)) < 1.0, "seed {seed}, {mean_ns}, {share}: {:?}", world.made);
+        assert!(world.utilization_max(&with(0)) < 1.0, "seed {seed}, {mean_ns}, {share}: {:?}", world.made);
         world.run(3_000 * MS, with);
         assert!(world.late_ns < 5 * MS && world.made.len() <= 3, "seed {seed}, {share}: {:?}", world.made);
     }
@@ -146,7 +146,7 @@ fn an_operator_that_becomes_slower_has_its_plan_within_a_fifth_of_a_second() {
         world.run(1_000 * MS, with);
         assert_eq!(world.cores(), 1, "seed {seed}");
         world.run(1_205 * MS, with);
-        assert!(world.utilisation_max(&with(1_000 * MS)) < 1.0, "seed {seed}: {:?}", world.made);
+        assert!(world.utilization_max(&with(1_000 * MS)) < 1.0, "seed {seed}: {:?}", world.made);
         world.run(5_000 * MS, with);
         assert!(world.made.len() <= 3 && world.late_ns < 5 * MS, "seed {seed}: {:?}", world.made);
         assert!(world.made.iter().all(|made| made.at_ns < 3_500 * MS), "seed {seed}: {:?}", world.made);
@@ -170,7 +170,7 @@ fn the_cut_follows_a_load_that_shifts_between_two_inputs() {
         assert!(is_apart(&world, 2, 3) && !is_apart(&world, 3, 4), "seed {seed}: {:?}", world.made);
         world.run(1_250 * MS, with);
         assert!(is_apart(&world, 2, 3) && !is_apart(&world, 2, 4), "seed {seed}: {:?}", world.made);
-        assert!(world.utilisation_max(&with(1_000 * MS)) < 1.0);
+        assert!(world.utilization_max(&with(1_000 * MS)) < 1.0);
         let made = world.made.len();
         world.run(5_000 * MS, with);
         assert!(world.made.len() <= made + 1, "seed {seed}: {:?}", world.made);
@@ -202,7 +202,7 @@ fn the_best_cut_of_a_chain_is_found_when_work_shifts_past_a_filter() {
         let cores = if load == low { 1 } else { 2 };
         assert_eq!(world.cores(), cores, "unit {unit}: {:?}", world.made);
         // The next best cuts leave 0.88.
-        let busiest = world.utilisation_max(&with(begin_ns));
+        let busiest = world.utilization_max(&with(begin_ns));
         assert!(busiest < 0.7, "unit {unit}: {busiest}, {:?}", world.decider_placement());
         assert!(world.is_held(), "unit {unit}: the plan is for the rate");
         world.run(begin_ns + UNIT_NS - MS, with);
@@ -256,7 +256,7 @@ fn a_keyed_operator_gets_as_many_replicas_as_its_rate_needs_and_gives_them_back(
     world.run(800 * MS, with);
     assert_eq!((world.cores(), world.replicas_of(2)), (1, 1), "{:?}", world.made);
     world.run(1_800 * MS, with);
-    assert!(world.utilisation_max(&with(world.now_ns)) < 1.0, "{:?}", world.made);
+    assert!(world.utilization_max(&with(world.now_ns)) < 1.0, "{:?}", world.made);
     assert!((2..=6).contains(&world.replicas_of(2)), "{:?}", world.decider_placement());
     assert!(world.late_ns < 5 * MS && world.shortfalls == 0, "{:?}", world.made);
     world.run(6_000 * MS, with);

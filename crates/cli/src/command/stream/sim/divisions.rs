@@ -3,7 +3,7 @@
 use sakiyomi_placement::{Figures, Group, Model, Placement, Plan};
 
 /// Divisions of the operators into one group, two groups and so on, each on cores of its own in their order: from
-/// one to the next the group is cut that leaves the least latency by the model, or the least utilisation of the busiest
+/// one to the next the group is cut that leaves the least latency by the model, or the least utilization of the busiest
 /// core while one is overloaded. Where the planner's choice has as many cores and is better, it stands instead.
 pub(super) fn by_cores(
     model: &Model<'_>,
@@ -44,9 +44,9 @@ fn adopt(divisions: &mut Vec<Placement>, chosen: &Plan, model: &Model<'_>) {
     }
 }
 
-/// Latency, or while it is infinite the utilisation that makes it so.
+/// Latency, or while it is infinite the utilization that makes it so.
 fn rank(figures: &Figures) -> (f64, f64) {
-    (figures.latency_ns, figures.utilisation_max())
+    (figures.latency_ns, figures.utilization_max())
 }
 
 /// Returns all divisions with one group more.

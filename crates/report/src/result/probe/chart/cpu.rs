@@ -44,7 +44,7 @@ pub(super) fn chart(groups: &[Group<'_>], cores: u64) -> Chart {
 
 fn keys() -> Vec<Key> {
     let users = USERS.into_iter().zip(palette::CPU);
-    let mut keys: Vec<Key> = users.map(|(label, colour)| Key::area(label, colour)).collect();
+    let mut keys: Vec<Key> = users.map(|(label, color)| Key::area(label, color)).collect();
     keys.push(Key::new("busiest thread", palette::INK, KeyShape::Disc));
     keys.push(Key::line(BUSY, palette::BUSY));
     keys
@@ -77,9 +77,9 @@ fn draw(group: &Group<'_>, x: &Axis, plot: &mut Plot<'_>) {
         plot.row_label(row, &row_label(group, case), &figure(case));
         let mut end = 0.0;
         let users = USERS.into_iter().zip(palette::CPU).zip(parts(case));
-        for ((user, colour), ratio) in users.filter(|&(_, ratio)| ratio > 0.0) {
+        for ((user, color), ratio) in users.filter(|&(_, ratio)| ratio > 0.0) {
             let corners = [(x.place(end), bar.bottom), (x.place(end + ratio), bar.top)];
-            plot.rectangle(corners, colour, &format!("{label}: {user} {}", whole_percent(ratio)));
+            plot.rectangle(corners, color, &format!("{label}: {user} {}", whole_percent(ratio)));
             end += ratio;
         }
         let busiest = x.place(case.busiest_thread_ratio);

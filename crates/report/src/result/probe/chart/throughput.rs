@@ -113,7 +113,7 @@ fn draw_curves(group: &Group<'_>, panel: &PanelFrame, plot: &mut Plot<'_>) {
     };
     let end = |curve: &Curve<'_>| {
         let case = *curve.cases.last()?;
-        Some(End { at: place(case), label: curve.name.clone(), colour: palette::method(&case.method) })
+        Some(End { at: place(case), label: curve.name.clone(), color: palette::method(&case.method) })
     };
     ends::draw(&curves.iter().filter_map(end).collect::<Vec<_>>(), plot);
     for curve in &curves {
@@ -122,14 +122,14 @@ fn draw_curves(group: &Group<'_>, panel: &PanelFrame, plot: &mut Plot<'_>) {
             let [slowest, fastest] = range(case).map(|rate| (x, panel.y.place(rate)));
             plot.whisker(slowest, fastest);
         }
-        let colour = palette::method(&curve.cases[0].method);
+        let color = palette::method(&curve.cases[0].method);
         plot.line(
             curve.cases.iter().map(|case| place(case)),
-            Stroke::new(colour, 5).dashed(curve.is_dashed()),
+            Stroke::new(color, 5).dashed(curve.is_dashed()),
             &curve.name,
         );
         for case in &curve.cases {
-            plot.point(place(case), Shape::Disc, 10, colour, &words(group, case));
+            plot.point(place(case), Shape::Disc, 10, color, &words(group, case));
         }
     }
 }

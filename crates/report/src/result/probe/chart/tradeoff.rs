@@ -91,7 +91,7 @@ impl View<'_> {
         let ends = self.near.iter().map(|case| End {
             at: self.place(case),
             label: self.group.label(case),
-            colour: palette::method(&case.method),
+            color: palette::method(&case.method),
         });
         ends::draw(&ends.collect::<Vec<_>>(), plot);
         plot.aid(self.front.iter().map(|case| self.place(case)), Stroke::new(palette::BEATEN, 4));

@@ -5,7 +5,7 @@ use sakiyomi_model::ReadClass;
 use super::Side;
 use crate::chart::axis::Axis;
 use crate::chart::frame::{Frame, Key, PanelFrame};
-use crate::chart::palette::Colour;
+use crate::chart::palette::Color;
 use crate::chart::plot::Plot;
 use crate::chart::{Chart, palette};
 use crate::label;
@@ -49,7 +49,7 @@ pub(super) fn chart(sides: &[Side<'_>]) -> Chart {
 }
 
 /// Returns the parts of a bin from the bottom up: name, color, commands.
-fn parts(bin: &HistogramBin) -> impl Iterator<Item = (&'static str, Colour, u64)> {
+fn parts(bin: &HistogramBin) -> impl Iterator<Item = (&'static str, Color, u64)> {
     let reads =
         ReadClass::ALL.map(|class| (label::read(class), palette::read(class), bin.read_counts.of(class)));
     reads.into_iter().chain([(WRITE, palette::WRITE, bin.writes)])
@@ -62,11 +62,11 @@ fn height(bin: &HistogramBin) -> f64 {
 fn draw_bin(bin: &HistogramBin, x: &Axis, y: &Axis, plot: &mut Plot<'_>) {
     let (left, right) = (x.place(bin.from_ns as f64), x.place(bin.to_ns as f64));
     let mut ground = 0.0;
-    for (name, colour, commands) in parts(bin).filter(|&(_, _, commands)| commands > 0) {
+    for (name, color, commands) in parts(bin).filter(|&(_, _, commands)| commands > 0) {
         let top = ground + commands as f64;
         let words =
             format!("{} to {}: {name} {}", duration(bin.from_ns), duration(bin.to_ns), count(commands));
-        plot.rectangle([(left, y.place(ground)), (right, y.place(top))], colour, &words);
+        plot.rectangle([(left, y.place(ground)), (right, y.place(top))], color, &words);
         ground = top;
     }
 }

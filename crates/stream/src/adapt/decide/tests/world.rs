@@ -179,7 +179,7 @@ impl World {
     }
 
     /// The busiest core's utilization under a load.
-    pub(super) fn utilisation_max(&self, load: &Load) -> f64 {
+    pub(super) fn utilization_max(&self, load: &Load) -> f64 {
         let per_core = self.placement.groups.iter().map(|group| {
             let of = |source: usize| {
                 let flows = self.flows(load, source);

@@ -8,7 +8,7 @@ use crate::result::ChunkPoint;
 /// Returns the chart of the number of positionings of the head.
 pub(super) fn seeks(sides: &[Side<'_>]) -> TimeChart {
     let quantity =
-        |label, colour, of: fn(&ChunkPoint) -> Option<f64>| Quantity::new(label, colour, Join::Mean, of);
+        |label, color, of: fn(&ChunkPoint) -> Option<f64>| Quantity::new(label, color, Join::Mean, of);
     let quantities = [
         quantity("read", palette::READ_SEEK, |chunk| Some(chunk.seeks.read as f64)),
         quantity("read near miss", palette::READ_NEAR_MISS_SEEK, |chunk| {
@@ -29,7 +29,7 @@ pub(super) fn seeks(sides: &[Side<'_>]) -> TimeChart {
 /// Returns the chart of the disk's time by activity.
 pub(super) fn time(sides: &[Side<'_>]) -> TimeChart {
     let quantity =
-        |label, colour, of: fn(&ChunkPoint) -> Option<f64>| Quantity::new(label, colour, Join::Sum, of);
+        |label, color, of: fn(&ChunkPoint) -> Option<f64>| Quantity::new(label, color, Join::Sum, of);
     let quantities = [
         quantity("read seek", palette::READ_SEEK, |chunk| Some(chunk.disk_time_ns.read_seek as f64)),
         quantity("read data", palette::READ_DATA, |chunk| Some(chunk.disk_time_ns.read_data as f64)),
