@@ -109,7 +109,7 @@ fn run(path: &Path, count: &LiveCount) -> Result<Duration> {
             };
             let mut all = Part::default();
             read.map(count_part).in_order(|part| {
-                all = counter.join(std::mem::take(&mut all), &part);
+                all = counter.join(all, &part);
                 // An error ends the reading.
                 go_on().map_err(io::Error::other)
             })?;
