@@ -79,7 +79,7 @@ impl ValueEnum for PaperName {
 fn or_kept(error: anyhow::Error, directory: Option<&Path>) -> anyhow::Error {
     match directory {
         Some(directory) if error.is::<Interrupted>() => error.context(format!(
-            "interrupted; {} keeps the simulations and measurements that have ended, and the same command continues with them",
+            "interrupted; {} keeps the simulations and measurements that have ended; the same command continues",
             directory.display()
         )),
         _ => error,

@@ -32,8 +32,8 @@ const METHODS: [(&str, EngineKind, usize); 6] = [
     ("pread16", EngineKind::Pread, 16),
 ];
 
-/// Query 1 by all methods in turns, with direct I/O. The metrics are median times. A method that fails, such as one that
-/// this kernel refuses, is left out with the reason; if `read()` fails there is nothing to compare.
+/// Query 1 by all methods in turns, with direct I/O. The metrics are median times. A method that fails, such as one
+/// that this kernel refuses, is left out with the reason; if `read()` fails there is nothing to compare.
 pub(super) fn query1(tables: LiveTables, scratch: &Scratch, common: &Common) -> Result<Measured> {
     scratch.on_storage()?;
     let files = Files::generate(tables, &["lineitem"], scratch)?;
