@@ -110,10 +110,9 @@ pub(crate) fn estimates(results: &Results) -> BTreeMap<String, Estimate> {
         }
     }
     for (computer, rates) in SETTLED {
-        let corrected = |rate: &str, metric: &str| {
-            results.estimate(&accuracy_point(computer, rate, "thesis"), metric)
-        };
-        for rate in *rates {
+        let corrected =
+            |rate: &str, metric: &str| results.estimate(&accuracy_point(computer, rate, "thesis"), metric);
+        for rate in rates {
             add(format!("reached.{computer}.{rate}"), corrected(rate, "reached"));
         }
         let settled = rates.iter().filter_map(|rate| corrected(rate, "settled_ios"));

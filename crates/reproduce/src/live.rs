@@ -51,7 +51,9 @@ impl LiveExperiment {
             LiveExperiment::Readers(_) => &["accuracy", "cov", "ios_per_s"],
             LiveExperiment::Replay(_) => &["hit_percent", "response_mean_ms"],
             LiveExperiment::DirectRead(_) => &["megabytes_per_s", "kernel_percent"],
-            LiveExperiment::Query1(_) => &["read_s", "aio_s", "pread2_s", "pread4_s", "pread8_s", "pread16_s"],
+            LiveExperiment::Query1(_) => {
+                &["read_s", "aio_s", "pread2_s", "pread4_s", "pread8_s", "pread16_s"]
+            }
             LiveExperiment::Join(_) => &["read_mb_per_s", "write_mb_per_s", "merge_mb_per_s"],
         }
     }

@@ -139,8 +139,9 @@ fn tasks() -> Vec<Row> {
         ("16KiB.blocked-any.", [13.297, 11.984, 10.887, 11.146]),
         ("16KiB.blocked-io.", [11.503, 11.437, 11.365, 11.412]),
     ];
-    let tables =
-        tables.into_iter().flat_map(|(prefix, times)| rows(paper, prefix, "s", threads.into_iter().zip(times)));
+    let tables = tables
+        .into_iter()
+        .flat_map(|(prefix, times)| rows(paper, prefix, "s", threads.into_iter().zip(times)));
     tables
         .chain(rows(paper, "cached.", "s", [("mmap", 0.878), ("read", 1.469), ("blocked-io", 0.866)]))
         .chain(rows(paper, "", "ratio", [("second_run.10GB", 1.0)]))
@@ -149,8 +150,7 @@ fn tasks() -> Vec<Row> {
 
 fn cache() -> Vec<Row> {
     let paper = Paper::Hitachi2013;
-    let percents =
-        [("short.hit", 39.2), ("long.hit", 72.4), ("short.idle", 55.8), ("long.idle", 69.1)];
+    let percents = [("short.hit", 39.2), ("long.hit", 72.4), ("short.idle", 55.8), ("long.idle", 69.1)];
     [
         rows(paper, "", "%", percents),
         rows(paper, "", "seeks", [("short.seeks", 6908.0), ("long.seeks", 3209.0)]),
@@ -167,8 +167,10 @@ fn cache() -> Vec<Row> {
 fn the_published_figures_are_those_of_the_papers() {
     let transcribed = [prefetching(), cpu_bottleneck(), regulation(), tasks(), cache()].concat();
     let many = transcribed.len();
-    let transcribed: BTreeMap<(Paper, String), _> =
-        transcribed.into_iter().map(|(paper, id, value, to, unit)| ((paper, id), (value, to, unit))).collect();
+    let transcribed: BTreeMap<(Paper, String), _> = transcribed
+        .into_iter()
+        .map(|(paper, id, value, to, unit)| ((paper, id), (value, to, unit)))
+        .collect();
     assert_eq!(transcribed.len(), many, "a figure was transcribed twice");
     let published = published();
     let entered: BTreeMap<(Paper, String), _> = published

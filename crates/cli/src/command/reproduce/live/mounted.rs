@@ -44,7 +44,8 @@ impl EmulatedDrive {
         fill: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<EmulatedDrive> {
         sakiyomi_mount::can_mount()?;
-        let [backing, directory, layout] = ["files", MOUNT_POINT, "layout"].map(|name| scratch.path().join(name));
+        let [backing, directory, layout] =
+            ["files", MOUNT_POINT, "layout"].map(|name| scratch.path().join(name));
         let mut emulated = EmulatedDrive { mounted: None, backing, directory, layout };
         for path in [&emulated.backing, &emulated.directory] {
             fs::create_dir(path).with_context(|| format!("cannot make {}", path.display()))?;

@@ -52,7 +52,9 @@ impl Scratch {
             }
             let claim = match Claim::of_directory(&directory) {
                 // Before it was locked, another process has taken it for one that was left.
-                Err(error) if matches!(error.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::NotFound) => {
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::NotFound) =>
+                {
                     continue;
                 }
                 claim => claim.ok(),
@@ -70,7 +72,8 @@ impl Scratch {
     /// # Errors
     /// If they lie in memory.
     pub(super) fn on_storage(&self) -> Result<()> {
-        let in_memory = create_unnamed(&self.directory, Access::Buffered).is_ok_and(|file| lies_in_memory(&file));
+        let in_memory =
+            create_unnamed(&self.directory, Access::Buffered).is_ok_and(|file| lies_in_memory(&file));
         ensure!(
             !in_memory,
             "{} lies in memory (tmpfs), which is not this machine's storage; set TMPDIR to a directory on a disk",
@@ -146,7 +149,9 @@ mod tests {
     fn directories_of_processes_that_were_killed_are_removed_and_no_others() {
         let test = TestScratch::new("reproduce_left");
         let parent = test.path("");
-        for name in ["sakiyomi-reproduce-1-0", "sakiyomi-reproduce-2-0", "sakiyomi-reproduce-x-0", "other-1-0"] {
+        for name in
+            ["sakiyomi-reproduce-1-0", "sakiyomi-reproduce-2-0", "sakiyomi-reproduce-x-0", "other-1-0"]
+        {
             fs::create_dir_all(test.path(name).join("files")).unwrap();
         }
         for name in ["drive", "tables"] {
@@ -157,7 +162,9 @@ mod tests {
         let claim = Claim::of_directory(test.path("sakiyomi-reproduce-2-0")).unwrap();
         remove_left(&parent);
         assert!(!test.path("sakiyomi-reproduce-1-0").exists());
-        for name in ["sakiyomi-reproduce-2-0", "sakiyomi-reproduce-x-0", "sakiyomi-reproduce-3-0", "other-1-0/files"] {
+        for name in
+            ["sakiyomi-reproduce-2-0", "sakiyomi-reproduce-x-0", "sakiyomi-reproduce-3-0", "other-1-0/files"]
+        {
             assert!(test.path(name).exists(), "{name}");
         }
         assert!(used.path().exists(), "one that is in use stays");

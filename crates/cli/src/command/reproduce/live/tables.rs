@@ -19,7 +19,7 @@ use sakiyomi_reproduce::{LiveTables, Metrics};
 use super::Measured;
 use super::scratch::Scratch;
 use crate::console::Common;
-use crate::progress::{Interrupted, go_on};
+use crate::progress::go_on;
 use crate::tables::run;
 
 /// The I/O methods of figure 2 of the report, with their names in metrics.
