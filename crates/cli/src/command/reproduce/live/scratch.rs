@@ -4,10 +4,13 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, ensure};
 use sakiyomi_io::file::{create_unnamed, lies_in_memory};
 use sakiyomi_io::{Access, Claim};
+use sakiyomi_os::process::is_killed;
 use sakiyomi_os::rights;
 use sakiyomi_query::job::spill_directory;
 
@@ -17,6 +20,11 @@ use crate::console::note;
 const PREFIX: &str = "sakiyomi-reproduce-";
 /// Name of the mount point within the directory.
 pub(super) const MOUNT_POINT: &str = "drive";
+
+/// Time for a killed process to end once its mount answers its requests with errors.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time between two checks for its end.
+const END_POLL_PERIOD: Duration = Duration::from_millis(20);
 
 /// A new directory, removed on drop. A lock on it tells other processes that it is in use.
 pub(super) struct Scratch {
@@ -111,17 +119,40 @@ fn remove_left(parent: &Path) {
             continue;
         }
         // While a process lives it holds the claim.
-        if let Ok(_claim) = Claim::of_directory(&path) {
-            remove_one(&path);
+        match Claim::of_directory(&path) {
+            Ok(_claim) => remove_one(&path),
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => remove_stuck(&path),
+            Err(_) => {}
         }
+    }
+}
+
+/// Removes a directory in use if its process was killed while it waited for its own mount, and so cannot end.
+fn remove_stuck(directory: &Path) {
+    let name = directory.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let is_stuck = process_of(&name).is_some_and(is_killed);
+    if !is_stuck || sakiyomi_mount::abort(&directory.join(MOUNT_POINT)).is_err() {
+        return;
+    }
+    let begun = Instant::now();
+    while begun.elapsed() < END_TIMEOUT {
+        if let Ok(_claim) = Claim::of_directory(directory) {
+            return remove_one(directory);
+        }
+        thread::sleep(END_POLL_PERIOD);
     }
 }
 
 /// Returns whether the name is that of a scratch directory.
 fn is_one(name: &str) -> bool {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let numbers = name.strip_prefix(PREFIX).and_then(|numbers| numbers.split_once('-'));
-    numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
+    process_of(name).is_some()
+}
+
+/// Returns the process number in the name of a scratch directory.
+fn process_of(name: &str) -> Option<u32> {
+    let (process, number) = name.strip_prefix(PREFIX)?.split_once('-')?;
+    number.parse::<u32>().ok()?;
+    process.parse().ok()
 }
 
 /// Removes a directory that was left, unless something is still mounted in it.
