@@ -164,7 +164,7 @@ fn remove_one(directory: &Path) {
     match fs::remove_dir(&mount_point) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {}
         _ => {
-            // What cannot be removed is tried again by the next process.
+            // The next process tries again if something cannot be removed.
             let _ = fs::remove_dir_all(directory);
         }
     }
