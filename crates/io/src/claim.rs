@@ -53,6 +53,28 @@ impl Claim {
         Err(busy())
     }
 
+    /// Claims a directory that exists, by a lock on it: for directories that are removed when their process ends, so that one
+    /// that is left can be told from one in use.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::ResourceBusy`] if another claim has it; if it is not a directory, has just been removed, or lies on a
+    /// file system without locks.
+    pub fn of_directory(path: impl AsRef<Path>) -> io::Result<Claim> {
+        let path = path.as_ref();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let directory = File::from(openat(CWD, path, flags, Mode::empty())?);
+        flock(&directory, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+            Errno::WOULDBLOCK => io::Error::new(io::ErrorKind::ResourceBusy, "another process uses it"),
+            other => other.into(),
+        })?;
+        // Its last owner may have removed it between the two calls.
+        let (locked, now) = (directory.metadata()?, fs::symlink_metadata(path)?);
+        if (locked.dev(), locked.ino()) != (now.dev(), now.ino()) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(Claim { marker: None, held: Some(directory) })
+    }
+
     /// Locks the claimed file itself, of a process that appends to it; once is enough.
     ///
     /// # Errors
@@ -146,6 +168,24 @@ mod tests {
         drop(Claim::new(scratch.path("no/out")).unwrap());
         // The longest name has no room for the end of a marker's.
         drop(Claim::new(scratch.path(&"n".repeat(255))).unwrap());
+    }
+
+    #[test]
+    fn a_directory_has_one_claim() {
+        let scratch = Scratch::new("claim_directory");
+        let path = scratch.path("directory");
+        assert_eq!(Claim::of_directory(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        fs::create_dir(&path).unwrap();
+        std::os::unix::fs::symlink("directory", scratch.path("link")).unwrap();
+        assert!(Claim::of_directory(scratch.path("link")).is_err(), "a link is not followed");
+        let claim = Claim::of_directory(&path).unwrap();
+        assert_eq!(Claim::of_directory(&path).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        drop(claim);
+        let claim = Claim::of_directory(&path).unwrap();
+        fs::remove_dir(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        Claim::of_directory(&path).expect("another directory of that name has a claim of its own");
+        drop(claim);
     }
 
     #[test]

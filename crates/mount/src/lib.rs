@@ -88,5 +88,5 @@ pub use sakiyomi_iorate::protocol::Bypass;
 pub use sakiyomi_regulate::Policy;
 pub use session::{EmulatedStorage, Finished, Mounted, Options, Snapshot, mount};
 pub use trial::try_mount;
-pub use unmount::unmount;
+pub use unmount::{abort, unmount};
 pub use watch::Totals;

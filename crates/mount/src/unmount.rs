@@ -47,6 +47,28 @@ pub fn unmount(directory: &Path, lazy: bool) -> Result<(), Error> {
     })
 }
 
+/// Ends all requests to the mount of sakiyomi on `directory`, of which each caller gets an error. A process that was killed
+/// while it waited for its own mount ends only by this: the kernel waits for an answer that no thread is left to give.
+/// Users other than root need `/sys/fs/fuse/connections`.
+///
+/// # Errors
+/// [`Error::NotMounted`], [`Error::OtherUser`], [`Error::Unmount`].
+pub fn abort(directory: &Path) -> Result<(), Error> {
+    let failed = |source| Error::Unmount { path: directory.to_owned(), source };
+    let not_mounted = || Error::NotMounted(directory.to_owned());
+    // The mount point itself is not looked at: its program would have to answer.
+    let (parent, name) = directory.parent().zip(directory.file_name()).ok_or_else(not_mounted)?;
+    let place = fs::canonicalize(parent).map_err(failed)?.join(name);
+    let mounts = MountTable::read().map_err(failed)?;
+    let mount = mounts.on(&place).filter(is_of_sakiyomi).ok_or_else(not_mounted)?;
+    may_unmount(directory, mount.fuse_user())?;
+    if rights::is_root() {
+        return mounts::abort(&place).map_err(failed);
+    }
+    let number = mount.device.rsplit(':').next().unwrap_or_default();
+    fs::write(format!("/sys/fs/fuse/connections/{number}/abort"), "1").map_err(failed)
+}
+
 /// Checks the owner: the helper unmounts only mounts of the same user, and reports all others as missing.
 fn may_unmount(directory: &Path, owner: Option<u32>) -> Result<(), Error> {
     let user = rights::real_user();
@@ -111,6 +133,9 @@ mod tests {
         assert!(refused("/proc").starts_with("the proc file system on /proc was not mounted by sakiyomi"));
         assert_eq!(refused("/nowhere"), "cannot unmount /nowhere");
         assert_eq!(refused("/nowhere/deeper"), "cannot unmount /nowhere/deeper");
+        for directory in ["/proc", "/", "/proc/self"] {
+            assert!(matches!(abort(Path::new(directory)), Err(Error::NotMounted(_))), "{directory}");
+        }
     }
 
     #[test]

@@ -98,6 +98,18 @@ pub fn unmount(place: &Path, lazy: bool) -> io::Result<()> {
     Ok(rustix::mount::unmount(place, flags | UnmountFlags::NOFOLLOW)?)
 }
 
+/// Ends all requests to a file system that is served by a process, such as FUSE (`MNT_FORCE`), whose callers get an error. It
+/// may stay mounted, as long as it is in use.
+///
+/// # Errors
+/// Returns the errors of umount2(2), but for `EBUSY`.
+pub fn abort(place: &Path) -> io::Result<()> {
+    match rustix::mount::unmount(place, UnmountFlags::FORCE | UnmountFlags::NOFOLLOW) {
+        Err(rustix::io::Errno::BUSY) => Ok(()),
+        ended => Ok(ended?),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -55,6 +55,18 @@ pub use pagemap::PageMap;
 pub use sleeping::FileCall;
 pub use thread::{Sleeps, Thread, Times};
 
+/// Bit of `SIGKILL` in sets of signals.
+const SIGKILL_BIT: u64 = 1 << 8;
+
+/// Returns whether a process has been killed and has not ended: it waits in the kernel, for example for a file system that
+/// does not answer.
+#[must_use]
+pub fn is_killed(number: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
+    let pending = status.lines().filter_map(|line| line.strip_prefix("SigPnd:\t"));
+    pending.filter_map(|set| u64::from_str_radix(set, 16).ok()).any(|set| set & SIGKILL_BIT != 0)
+}
+
 /// A process, by its directory in `/proc`.
 #[derive(Debug)]
 pub struct Process {

@@ -48,6 +48,12 @@ impl Results {
         self.0.contains_key(key)
     }
 
+    /// Returns the metrics of the task with this key, if it has been run.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Metrics> {
+        self.0.get(key)
+    }
+
     /// Returns a metric of a point, seed by seed; empty if the point was not run or has no such metric.
     pub(crate) fn by_seed(&self, point: &str, metric: &str) -> Vec<f64> {
         let prefix = format!("{point}{SEED_MARK}");

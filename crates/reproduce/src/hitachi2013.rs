@@ -106,6 +106,7 @@ pub(crate) fn estimates(results: &Results) -> BTreeMap<String, Estimate> {
     add("full_hits.change".to_owned(), change("full_hits"));
     let misses = point(Paper::Hitachi2013, "misses", ["long"]);
     add("miss.worst".to_owned(), results.estimate(&misses, "miss_over_hit"));
+    add("miss.best".to_owned(), results.estimate(&misses, "miss_min_over_hit"));
     add("spread.all".to_owned(), results.estimate(&misses, "decades"));
     add("spread.misses".to_owned(), results.estimate(&misses, "miss_decades"));
     estimates

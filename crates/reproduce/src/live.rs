@@ -21,24 +21,42 @@ pub struct LiveTask {
     pub experiment: LiveExperiment,
 }
 
-/// Kinds of live experiments.
+/// Kinds of live experiments. [`LiveExperiment::metrics`] names what each measures.
 #[derive(Clone, Debug)]
 pub enum LiveExperiment {
-    /// A program reads a file and computes meanwhile. Metric: `elapsed_s`.
+    /// A program reads a file and computes meanwhile.
     Prefetch(LiveProgram),
-    /// A text is counted. Metric: `s_per_gb`, the time for 10^9 bytes.
+    /// A text is counted; `s_per_gb` is the time for 10^9 bytes.
     Count(LiveCount),
-    /// Programs read at random, one of them with a rate. Metrics: `accuracy`, `cov`, `ios_per_s` of all.
+    /// Programs read at random, one of them with a rate; `ios_per_s` are those of all.
     Readers(LiveReaders),
-    /// A workload with pauses on a drive. Metrics: `hit_percent`, `response_mean_ms`.
+    /// A workload with pauses on a drive.
     Replay(LiveReplay),
-    /// Sequential direct reads of the storage by one thread. Metrics: `megabytes_per_s`, `kernel_percent` of a core.
+    /// Sequential direct reads of the storage by one thread; `kernel_percent` is that of a core.
     DirectRead(LiveDirectRead),
-    /// TPC-H query 1 by several I/O methods. Metrics: `read_s`, `aio_s`, `pread2_s`, `pread4_s`, `pread8_s`.
+    /// TPC-H query 1 by several I/O methods. A machine may lack some of them.
     Query1(LiveTables),
-    /// A sort-merge join that spills. Metrics: `read_mb_per_s`, `write_mb_per_s` of the runs, `merge_mb_per_s` of reading
-    /// them again.
+    /// A sort-merge join that spills: the throughputs of reading the tables, of writing the runs, and of reading them again
+    /// (`merge_mb_per_s`).
     Join(LiveTables),
+}
+
+impl LiveExperiment {
+    /// Returns the names of the metrics that the experiment gives if nothing fails.
+    #[must_use]
+    pub fn metrics(&self) -> &'static [&'static str] {
+        match self {
+            LiveExperiment::Prefetch(_) => &["elapsed_s"],
+            LiveExperiment::Count(_) => &["s_per_gb"],
+            LiveExperiment::Readers(_) => &["accuracy", "cov", "ios_per_s"],
+            LiveExperiment::Replay(_) => &["hit_percent", "response_mean_ms"],
+            LiveExperiment::DirectRead(_) => &["megabytes_per_s", "kernel_percent"],
+            LiveExperiment::Query1(_) => {
+                &["read_s", "aio_s", "pread2_s", "pread4_s", "pread8_s", "pread16_s"]
+            }
+            LiveExperiment::Join(_) => &["read_mb_per_s", "write_mb_per_s", "merge_mb_per_s"],
+        }
+    }
 }
 
 /// A program that reads a file and computes meanwhile.

@@ -41,7 +41,8 @@ pub enum Relation {
     /// It is the same, or within the range.
     #[default]
     Exactly,
-    /// The published figure is rounded.
+    /// The published figure is rounded. It is printed as such, and judged as [`Relation::Exactly`]: how far a figure is from
+    /// a rounded one is shown, not hidden by a tolerance.
     About,
     /// No less.
     #[serde(rename = "at least")]

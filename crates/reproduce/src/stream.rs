@@ -77,11 +77,13 @@ fn metrics(fixed: &StreamOutcome, relocated: &StreamOutcome) -> Metrics {
     // Of each change, the intervals until the new assignment is in use.
     let during = fixed.intervals.iter().zip(&relocated.intervals);
     let during = during.filter(|(part, _)| is_in(part, Nanos::ZERO, STEADY_AFTER));
-    let worst = during.map(|(fixed, relocated)| relocated.latency.mean_ns / fixed.latency.mean_ns);
+    let worst = during.clone().map(|(fixed, relocated)| relocated.latency.mean_ns / fixed.latency.mean_ns);
+    let highest_ns = during.map(|(_, relocated)| relocated.latency.mean_ns).fold(0.0, f64::max);
     let figures = [
         ("static_over_relocated", changed),
         ("static_over_ordinary", degraded),
         ("relocating_over_static", worst.fold(0.0, f64::max)),
+        ("relocating_over_steady", highest_ns / mean_ns(relocated, is_steady)),
         ("reordered", (fixed.reordered_results + relocated.reordered_results) as f64),
         ("relocations", relocated.relocations.len() as f64),
     ];

@@ -52,6 +52,7 @@ pub(crate) fn estimates(results: &Results) -> BTreeMap<String, Estimate> {
         ("phase.5", &reading, "megabytes_per_s"),
         ("stream.static", &stream, "static_over_ordinary"),
         ("stream.gain", &stream, "static_over_relocated"),
+        ("stream.rise", &stream, "relocating_over_steady"),
         ("stream.relocating", &stream, "relocating_over_static"),
         ("stream.order", &stream, "reordered"),
     ];
@@ -106,7 +107,7 @@ pub(crate) fn live_estimates(results: &Results) -> BTreeMap<String, Estimate> {
     };
     estimates.extend(over_read("aio_s").map(|ratio| ("query1.aio".to_owned(), ratio)));
     // The paper names no number of threads; the fastest is the most favourable for `pread`.
-    let threads = ["pread2_s", "pread4_s", "pread8_s"].into_iter().filter_map(over_read);
+    let threads = ["pread2_s", "pread4_s", "pread8_s", "pread16_s"].into_iter().filter_map(over_read);
     let fastest = threads.min_by(|a, b| a.median.total_cmp(&b.median));
     estimates.extend(fastest.map(|ratio| ("query1.pread".to_owned(), ratio)));
     estimates

@@ -83,6 +83,7 @@ fn metrics(summary: &Summary) -> Metrics {
         ("response_mean_ms", ms(all.mean())),
         ("response_max_ms", ms(all.max())),
         ("miss_over_hit", ms(misses.max()) / ms(hits.max())),
+        ("miss_min_over_hit", ms(misses.quantile(0.0)) / ms(hits.max())),
         ("decades", decades(&all)),
         ("miss_decades", decades(&misses)),
     ];

@@ -4,7 +4,7 @@ mod live;
 mod result;
 mod store;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -17,6 +17,7 @@ use sakiyomi_reproduce::{Effort, LiveTask, Paper, Task, live_tasks, tasks};
 use crate::console::Common;
 use crate::output::Overwrite;
 use crate::parallel;
+use crate::progress::Interrupted;
 use crate::provenance::simulation_run;
 use store::Store;
 
@@ -74,6 +75,17 @@ impl ValueEnum for PaperName {
     }
 }
 
+/// Adds to an interruption what has been kept.
+fn or_kept(error: anyhow::Error, directory: Option<&Path>) -> anyhow::Error {
+    match directory {
+        Some(directory) if error.is::<Interrupted>() => error.context(format!(
+            "interrupted; {} keeps the simulations and measurements that have ended; the same command continues",
+            directory.display()
+        )),
+        _ => error,
+    }
+}
+
 impl Reproduce {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         let begun = Instant::now();
@@ -88,7 +100,8 @@ impl Reproduce {
             let metrics = task.run()?;
             store.keep(task.key(), &metrics)?;
             Ok(metrics)
-        })?;
+        })
+        .map_err(|error| or_kept(error, directory))?;
         let mut results = kept;
         for (task, metrics) in left.iter().zip(metrics) {
             results.insert(task.key().to_owned(), metrics);
@@ -97,7 +110,8 @@ impl Reproduce {
         let live_tasks = self.live_tasks(&papers, effort);
         let live_directory = directory.filter(|_| !live_tasks.is_empty());
         let (live_store, mut live_results) = Store::open(live_directory, store::live_name(effort))?;
-        let live_notes = live::run(&live_tasks, (&live_store, &mut live_results), common)?;
+        let live_notes = live::run(&live_tasks, (&live_store, &mut live_results), common)
+            .map_err(|error| or_kept(error, directory))?;
         let mut run = simulation_run(begun.elapsed(), 0, Nanos::ZERO);
         (run.commands_per_s, run.simulated_per_wall_ratio) = (None, None);
         let document =

@@ -1,8 +1,15 @@
 //! `reproduce`.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
 
-use crate::scratch::Scratch;
+use sakiyomi_reproduce::{Effort, Paper, tasks};
+use sakiyomi_testing::{skipped, wait_until};
+
+use crate::fuse::can_mount;
+use crate::scratch::{Scratch, state_home};
 
 #[test]
 fn figures_of_a_paper_stand_beside_the_published_ones_and_an_interrupted_run_goes_on() {
@@ -68,6 +75,87 @@ fn without_live_experiments_the_result_has_simulated_figures_only() {
     let paper = &first["papers"][0];
     assert!(paper.get("live").is_none(), "{paper}");
     assert!(paper["figures"].as_array().unwrap().iter().all(|figure| figure.get("live").is_none()));
+}
+
+/// Keeps metrics of all simulations of a paper in `out`, so that a run begins with its live experiments.
+fn keep_simulations(scratch: &Scratch, paper: Paper) {
+    let version = scratch.ok("--version");
+    let lines = tasks(paper, Effort::Quick).into_iter().map(|task| format!("[\"{}\",{{}}]\n", task.key()));
+    fs::create_dir(scratch.0.join("out")).unwrap();
+    fs::write(scratch.0.join("out/simulations.partial"), version + &lines.collect::<String>()).unwrap();
+}
+
+/// Starts a run whose live experiments have their files in the test's directory.
+fn begin(scratch: &Scratch, words: &str) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
+    command.args(words.split_whitespace()).current_dir(&scratch.0).env("TMPDIR", &scratch.0);
+    command.env("XDG_STATE_HOME", state_home()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// Directories of live experiments in the test's directory.
+fn live_directories(scratch: &Scratch) -> Vec<PathBuf> {
+    let names = scratch.names(".").into_iter().filter(|name| name.starts_with("sakiyomi-reproduce-"));
+    names.map(|name| scratch.0.join(name)).collect()
+}
+
+fn interrupt(child: Child) -> Output {
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    child.wait_with_output().unwrap()
+}
+
+/// Returns whether temporary files lie where `TMPDIR` says: a directory in memory is not the first choice.
+fn has_directory_on_a_disk(scratch: &Scratch, test: &str) -> bool {
+    let able = !sakiyomi_io::file::is_tmpfs(&scratch.0);
+    if !able {
+        skipped(test, "the directory of tests lies in memory");
+    }
+    able
+}
+
+#[test]
+fn an_interruption_of_live_experiments_writes_no_report_and_leaves_no_files() {
+    let scratch = Scratch::new("reproduce_interrupted");
+    if !has_directory_on_a_disk(&scratch, "an_interruption_of_live_experiments") {
+        return;
+    }
+    keep_simulations(&scratch, Paper::Waseda2013);
+    let child = begin(&scratch, "reproduce waseda2013 --out out");
+    wait_until("a live experiment", || !live_directories(&scratch).is_empty());
+    let output = interrupt(child);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("interrupted; out keeps the simulations"), "{said}");
+    assert_eq!(scratch.names("out"), ["live-quick.partial", "simulations.partial"]);
+    assert_eq!(live_directories(&scratch), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn the_mount_of_a_run_that_was_killed_is_removed_by_the_next_run() {
+    let scratch = Scratch::new("reproduce_killed");
+    let test = "the_mount_of_a_run_that_was_killed";
+    if !can_mount(test) || !has_directory_on_a_disk(&scratch, test) {
+        return;
+    }
+    keep_simulations(&scratch, Paper::Hitachi2013);
+    let device = fs::metadata(&scratch.0).unwrap().dev();
+    let mut child = begin(&scratch, "reproduce hitachi2013 --out out");
+    let mount_point = |directory: &PathBuf| directory.join("drive");
+    wait_until("a mounted drive", || {
+        let mounts = live_directories(&scratch).into_iter().map(|directory| mount_point(&directory));
+        mounts.filter_map(|mount| fs::metadata(mount).ok()).any(|found| found.dev() != device)
+    });
+    // It may have been waiting for its own mount, and then does not end before the next run has aborted that.
+    child.kill().unwrap();
+    let left = live_directories(&scratch);
+    assert_eq!(left.len(), 1, "{left:?}");
+    let mut killed = child;
+    let child = begin(&scratch, "reproduce hitachi2013 --out out");
+    wait_until("the removal of what was left", || !left[0].exists());
+    killed.wait().unwrap();
+    wait_until("a directory of the second run", || !live_directories(&scratch).is_empty());
+    assert_eq!(interrupt(child).status.code(), Some(130));
+    assert_eq!(live_directories(&scratch), Vec::<PathBuf>::new());
 }
 
 #[test]

@@ -18,7 +18,7 @@ use sakiyomi_reproduce::{LiveExperiment, LiveTask, Metrics, Paper, Results};
 
 use super::store::Store;
 use crate::console::Common;
-use crate::progress::{Interrupted, Progress};
+use crate::progress::{Progress, go_on};
 use scratch::Scratch;
 
 /// Descriptions of the measurements, and the reasons why others were left out, by paper; each sentence once.
@@ -35,47 +35,78 @@ pub(super) fn run(
     common: &Common,
 ) -> Result<LiveNotes> {
     let mut notes = LiveNotes::new();
+    if tasks.is_empty() {
+        return Ok(notes);
+    }
     let mut progress = Progress::new(Some(tasks.len() as u64), common.quiet);
+    // Jobs of single experiments show no bar of their own.
+    let silent = Common { quiet: true, ..common.clone() };
     let scratch = Scratch::find();
     for (done, (paper, task)) in tasks.iter().enumerate() {
         progress.set(done as u64, || format!("live: {}", task.what))?;
-        let measured = match &scratch {
-            _ if kept.contains(task.key()) => None,
-            Ok(scratch) => Some(measure(&task.experiment, scratch)),
-            Err(reason) => Some(Err(anyhow::anyhow!("{reason}"))),
+        let measured = match (kept.get(task.key()), &scratch) {
+            (Some(metrics), _) => Ok(measured_before(&task.experiment, metrics)),
+            (None, Ok(scratch)) => measure(&task.experiment, scratch, &silent),
+            (None, Err(reason)) => Err(anyhow::anyhow!("{reason}")),
         };
-        let sentence = match measured {
-            None => measured_here(task),
-            Some(Ok(metrics)) => {
-                store.keep(task.key(), &metrics)?;
-                kept.insert(task.key().to_owned(), metrics);
-                measured_here(task)
+        // Whatever an interrupted experiment says, or has measured, is due to the interruption.
+        go_on()?;
+        let sentences = match measured {
+            Ok(Measured { metrics, notes }) => {
+                if !kept.contains(task.key()) {
+                    store.keep(task.key(), &metrics)?;
+                    kept.insert(task.key().to_owned(), metrics);
+                }
+                [vec![format!("Measured here: {}.", task.what)], notes].concat()
             }
-            Some(Err(error)) if error.is::<Interrupted>() => return Err(error),
-            Some(Err(error)) => format!("Left out: {}: {error:#}.", task.what),
+            Err(error) => vec![format!("Left out: {}: {error:#}.", task.what)],
         };
         let of_paper = notes.entry(*paper).or_default();
-        if !of_paper.contains(&sentence) {
-            of_paper.push(sentence);
+        for sentence in sentences {
+            if !of_paper.contains(&sentence) {
+                of_paper.push(sentence);
+            }
         }
     }
+    // Ends the bar, so that a note on the directory has a line of its own.
+    drop(progress);
+    drop(scratch);
     Ok(notes)
 }
 
-fn measured_here(task: &LiveTask) -> String {
-    format!("Measured here: {}.", task.what)
+/// An experiment's metrics, and notes on parts of it that were left out.
+#[derive(Default)]
+struct Measured {
+    metrics: Metrics,
+    notes: Vec<String>,
 }
 
-fn measure(experiment: &LiveExperiment, scratch: &Scratch) -> Result<Metrics> {
-    match experiment {
-        LiveExperiment::Prefetch(program) => prefetch::measure(program, scratch),
-        LiveExperiment::Count(count) => count::measure(count, scratch),
-        LiveExperiment::Readers(readers) => readers::measure(readers, scratch),
-        LiveExperiment::Replay(replay) => replay::measure(replay, scratch),
-        LiveExperiment::Query1(tables) => tables::query1(*tables, scratch),
-        LiveExperiment::Join(tables) => tables::join(*tables, scratch),
-        LiveExperiment::DirectRead(read) => direct_read::measure(*read, scratch),
+impl From<Metrics> for Measured {
+    fn from(metrics: Metrics) -> Measured {
+        Measured { metrics, notes: Vec::new() }
     }
+}
+
+fn measure(experiment: &LiveExperiment, scratch: &Scratch, common: &Common) -> Result<Measured> {
+    let metrics = match experiment {
+        LiveExperiment::Prefetch(program) => prefetch::measure(program, scratch)?,
+        LiveExperiment::Count(count) => count::measure(count, scratch)?,
+        LiveExperiment::Readers(readers) => readers::measure(readers, scratch)?,
+        LiveExperiment::Replay(replay) => replay::measure(replay, scratch)?,
+        LiveExperiment::Query1(tables) => return tables::query1(*tables, scratch, common),
+        LiveExperiment::Join(tables) => tables::join(*tables, scratch, common)?,
+        LiveExperiment::DirectRead(read) => direct_read::measure(*read, scratch)?,
+    };
+    Ok(metrics.into())
+}
+
+/// The metrics that a run before this one has kept, which did not keep its notes.
+fn measured_before(experiment: &LiveExperiment, metrics: &Metrics) -> Measured {
+    let notes = match experiment {
+        LiveExperiment::Query1(_) => tables::query1_left_out(metrics),
+        _ => Vec::new(),
+    };
+    Measured { metrics: metrics.clone(), notes }
 }
 
 /// Metrics by their names.

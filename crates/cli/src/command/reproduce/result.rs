@@ -85,3 +85,40 @@ fn curve(curve: Curve) -> ReproducedCurve {
         published: curve.published,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_published_figure_is_shown_with_its_value_and_unit_whatever_was_run() {
+        let none = Results::default();
+        let shown = result(&Paper::ALL, Effort::Quick, &none, (&none, LiveNotes::new()));
+        let shown: Vec<_> = shown
+            .papers
+            .iter()
+            .flat_map(|paper| paper.figures.iter().map(|figure| (paper.name.as_str(), figure)))
+            .map(|(paper, figure)| {
+                (paper, figure.id.as_str(), figure.published, figure.published_to, figure.unit.as_str())
+            })
+            .collect();
+        let published = published();
+        let all: Vec<_> = Paper::ALL
+            .into_iter()
+            .flat_map(|paper| published.iter().filter(move |figure| figure.paper == paper))
+            .map(|figure| {
+                (figure.paper.id(), figure.id.as_str(), figure.value, figure.to, figure.unit.as_str())
+            })
+            .collect();
+        assert_eq!(shown, all);
+        assert_eq!(all.len(), published.len());
+    }
+
+    #[test]
+    fn a_figure_that_was_not_run_has_a_reason() {
+        let none = Results::default();
+        let shown = result(&Paper::ALL, Effort::Quick, &none, (&none, LiveNotes::new()));
+        let mut figures = shown.papers.iter().flat_map(|paper| &paper.figures);
+        assert!(figures.all(|figure| !figure.note.is_empty() && figure.simulated.is_none()));
+    }
+}

@@ -1,8 +1,8 @@
 //! Kohagura and Kono 2014: the words of a text are counted, read in four ways.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,11 +18,16 @@ use sakiyomi_text::count::{Counter, Part, Wanted};
 
 use super::mounted::EmulatedDrive;
 use super::scratch::Scratch;
+use crate::progress::go_on;
 
 /// The line that fills the text; its words are counted.
 const LINE: &[u8] = b"a word count reads blocks and counts\n";
 /// Words of a line.
 const LINE_WORDS: u64 = 7;
+/// Lines written between two checks for an interruption: a few milliseconds.
+const WRITE_CHECK_LINES: u64 = 100_000;
+/// Bytes read between two checks for an interruption: a tenth of a second on an emulated drive.
+const READ_CHECK_BYTES: u64 = 8 << 20;
 /// Bytes for which times are given, as in the paper.
 const SCALED_BYTES: f64 = 1e9;
 
@@ -35,21 +40,34 @@ pub(super) fn measure(count: &LiveCount, scratch: &Scratch) -> Result<Metrics> {
             run(&drive.directory().join("text"), count)
         }
         None => {
-            let path = scratch.path().join("text");
+            let text = Removed(scratch.path().join("text"));
             // The file is cached, as it has just been written.
-            let elapsed = write_text(&path, count.bytes).and_then(|()| run(&path, count));
-            let _ = fs::remove_file(&path);
-            elapsed
+            write_text(&text.0, count.bytes).and_then(|()| run(&text.0, count))
         }
     };
     Ok(super::metrics([("s_per_gb", elapsed?.as_secs_f64() * SCALED_BYTES / count.bytes as f64)]))
+}
+
+/// A file that is removed on drop.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        // It may not have been made.
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 /// Writes lines of `bytes` bytes or a few less, so that the last one is whole.
 fn write_text(path: &Path, bytes: u64) -> Result<()> {
     let write = || {
         let mut file = BufWriter::new(File::create_new(path)?);
-        (0..lines(bytes)).try_for_each(|_| file.write_all(LINE))?;
+        for line in 0..lines(bytes) {
+            if line.is_multiple_of(WRITE_CHECK_LINES) {
+                go_on().map_err(io::Error::other)?;
+            }
+            file.write_all(LINE)?;
+        }
         file.flush()
     };
     write().with_context(|| format!("cannot write the text {}", path.display()))
@@ -67,7 +85,7 @@ fn run(path: &Path, count: &LiveCount) -> Result<Duration> {
     let count_part = |part: &[u8]| {
         let begun = cpu::of_this_thread();
         let counted = counter.count(part);
-        if let Some(rate) = count.compute_bytes_per_s {
+        if let Some(rate) = count.compute_bytes_per_s.filter(|_| go_on().is_ok()) {
             super::compute_until(begun + Duration::from_secs_f64(part.len() as f64 / rate));
         }
         counted
@@ -76,7 +94,7 @@ fn run(path: &Path, count: &LiveCount) -> Result<Duration> {
     let begun = Instant::now();
     let part = match count.method {
         ReadMethod::Read => {
-            let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+            let text = read(path).with_context(|| format!("cannot read {}", path.display()))?;
             let parts = on_threads(&text, count.part_bytes, threads, &count_part, &join);
             parts.into_iter().fold(Part::default(), join)
         }
@@ -89,13 +107,32 @@ fn run(path: &Path, count: &LiveCount) -> Result<Duration> {
                 ReadMethod::BlockedAny => read.io_thread(IoThread::Shared),
                 ReadMethod::Read | ReadMethod::BlockedIo => read.io_thread(IoThread::Dedicated),
             };
-            read.map(count_part).reduce(Part::default(), join)?.0
+            let mut all = Part::default();
+            read.map(count_part).in_order(|part| {
+                all = counter.join(all, &part);
+                // An error ends the reading.
+                go_on().map_err(io::Error::other)
+            })?;
+            all
         }
     };
     let elapsed = begun.elapsed();
+    go_on()?;
     let words = counter.figures(&part).words;
     ensure!(words == lines(count.bytes) * LINE_WORDS, "{words} words were counted, which is wrong");
     Ok(elapsed)
+}
+
+/// Reads a file into memory.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut text = Vec::with_capacity(file.metadata()?.len() as usize);
+    loop {
+        go_on().map_err(io::Error::other)?;
+        if (&mut file).take(READ_CHECK_BYTES).read_to_end(&mut text)? == 0 {
+            return Ok(text);
+        }
+    }
 }
 
 /// Counts equal shares of a text on threads.

@@ -16,6 +16,7 @@ use crate::progress::{Interrupted, go_on};
 
 /// A measurement of `probe`.
 pub(super) fn measure(read: LiveDirectRead, scratch: &Scratch) -> Result<Metrics> {
+    scratch.on_storage()?;
     let mut watch = |_| go_on().map_err(|Interrupted| Error::Interrupted);
     let target = Target::at(scratch.path(), read.file_bytes, &mut watch).map_err(unless_interrupted)?;
     target.direct.as_ref().map_err(|error| anyhow!("{} cannot be read directly: {error}", target.what))?;

@@ -14,8 +14,8 @@ use sakiyomi_model::{Bytes, Device};
 use sakiyomi_mount::layout::{FileId, Layout, NoSpace, Placement};
 use sakiyomi_mount::{EmulatedStorage, Mounted, Options, Snapshot, mount};
 
-use super::scratch::Scratch;
-use crate::progress::go_on;
+use super::scratch::{MOUNT_POINT, Scratch};
+use crate::progress::{Interrupted, go_on};
 
 /// Time for which an unmount waits for the kernel to close files.
 const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,7 +44,8 @@ impl EmulatedDrive {
         fill: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<EmulatedDrive> {
         sakiyomi_mount::can_mount()?;
-        let [backing, directory, layout] = ["files", "drive", "layout"].map(|name| scratch.path().join(name));
+        let [backing, directory, layout] =
+            ["files", MOUNT_POINT, "layout"].map(|name| scratch.path().join(name));
         let mut emulated = EmulatedDrive { mounted: None, backing, directory, layout };
         for path in [&emulated.backing, &emulated.directory] {
             fs::create_dir(path).with_context(|| format!("cannot make {}", path.display()))?;
@@ -54,7 +55,10 @@ impl EmulatedDrive {
         let layout = Some(emulated.layout.clone());
         let behind = Some(EmulatedStorage::Drive(Box::new(drive.clone())));
         let options = Options { behind, layout, go_on: || go_on().is_ok(), ..options };
-        emulated.mounted = Some(mount(&emulated.backing, &emulated.directory, &options)?);
+        match mount(&emulated.backing, &emulated.directory, &options) {
+            Err(sakiyomi_mount::Error::Interrupted) => return Err(Interrupted.into()),
+            mounted => emulated.mounted = Some(mounted?),
+        }
         Ok(emulated)
     }
 

@@ -16,43 +16,69 @@ use sakiyomi_query::table::{Format, OpenOptions, Table};
 use sakiyomi_query::{Job, JobOptions};
 use sakiyomi_reproduce::{LiveTables, Metrics};
 
+use super::Measured;
 use super::scratch::Scratch;
+use crate::console::Common;
 use crate::progress::go_on;
+use crate::tables::run;
 
 /// The I/O methods of figure 2 of the report, with their names in metrics.
-const METHODS: [(&str, EngineKind, usize); 5] = [
+const METHODS: [(&str, EngineKind, usize); 6] = [
     ("read", EngineKind::Read, 1),
     ("aio", EngineKind::Aio, 8),
     ("pread2", EngineKind::Pread, 2),
     ("pread4", EngineKind::Pread, 4),
     ("pread8", EngineKind::Pread, 8),
+    ("pread16", EngineKind::Pread, 16),
 ];
 
-/// Query 1 by all methods in turns, with direct I/O. The metrics are median times.
-pub(super) fn query1(tables: LiveTables, scratch: &Scratch) -> Result<Metrics> {
+/// Query 1 by all methods in turns, with direct I/O. The metrics are median times. A method that fails, such as one
+/// that this kernel refuses, is left out with the reason; if `read()` fails there is nothing to compare.
+pub(super) fn query1(tables: LiveTables, scratch: &Scratch, common: &Common) -> Result<Measured> {
+    scratch.on_storage()?;
     let files = Files::generate(tables, &["lineitem"], scratch)?;
-    let mut times = METHODS.map(|_| Vec::new());
+    let mut times = METHODS.map(|_| Ok(Vec::new()));
     for _ in 0..tables.runs {
-        for ((_, kind, depth), times) in METHODS.iter().zip(&mut times) {
+        for (&(_, kind, depth), times) in METHODS.iter().zip(&mut times) {
+            let Ok(known) = times else { continue };
             go_on()?;
-            let engine = EngineSpec { kind: *kind, depth: *depth };
-            let job = Job::new(JobOptions { engine, ..files.options(tables) })?;
-            let begun = Instant::now();
-            Statement::Q1(files.open("lineitem", Access::Direct)?).run(&job, &preview(), None)?;
-            times.push(begun.elapsed().as_secs_f64());
+            let engine = EngineSpec { kind, depth };
+            match files.run_query1(tables, engine, common) {
+                Ok(time) => known.push(time),
+                Err(error) => *times = Err(error),
+            }
+            go_on()?;
         }
     }
-    let medians = METHODS.iter().zip(times).map(|((name, ..), mut times): (_, Vec<f64>)| {
-        times.sort_unstable_by(f64::total_cmp);
-        (format!("{name}_s"), times[times.len() / 2])
-    });
-    Ok(medians.collect())
+    let mut measured = Measured::default();
+    for ((name, ..), times) in METHODS.into_iter().zip(times) {
+        match times {
+            Ok(mut times) => {
+                times.sort_unstable_by(f64::total_cmp);
+                measured.metrics.insert(format!("{name}_s"), times[times.len() / 2]);
+            }
+            Err(error) if name == "read" => return Err(error),
+            Err(error) => measured.notes.push(left_out(name, &format!("{error:#}"))),
+        }
+    }
+    Ok(measured)
+}
+
+/// A note on a method of query 1 that has no metric.
+fn left_out(name: &str, reason: &str) -> String {
+    format!("Left out: query 1 by {name}: {reason}.")
+}
+
+/// Returns notes on the methods of which an earlier run of this experiment has kept no time.
+pub(super) fn query1_left_out(metrics: &Metrics) -> Vec<String> {
+    let missing = METHODS.iter().filter(|(name, ..)| !metrics.contains_key(&format!("{name}_s")));
+    missing.map(|(name, ..)| left_out(name, "it failed in the run that is continued here")).collect()
 }
 
 /// A sort-merge join that has to spill. The metrics are the throughputs of its phases.
-pub(super) fn join(tables: LiveTables, scratch: &Scratch) -> Result<Metrics> {
+pub(super) fn join(tables: LiveTables, scratch: &Scratch, common: &Common) -> Result<Metrics> {
+    scratch.on_storage()?;
     let files = Files::generate(tables, &["lineitem", "orders"], scratch)?;
-    go_on()?;
     // As in the report: the bytes of a phase are those that the storage moves.
     let spill_compression = SpillCompression::Fixed(Level::None);
     let options = JobOptions { memory: tables.memory_bytes, spill_compression, ..files.options(tables) };
@@ -65,7 +91,8 @@ pub(super) fn join(tables: LiveTables, scratch: &Scratch) -> Result<Metrics> {
         method: Some(JoinMethod::Merge),
     };
     let [left, right] = ["lineitem", "orders"].map(|name| files.open(name, Access::Direct));
-    Statement::Join(left?, right?, join).run(&job, &preview(), None)?;
+    let statement = Statement::Join(left?, right?, join);
+    run(&job, common, move |job| statement.run(job, &preview(), None))?;
     let phases = job.phases().list();
     let names =
         [("read", "read_mb_per_s"), ("write runs", "write_mb_per_s"), ("read runs", "merge_mb_per_s")];
@@ -123,10 +150,26 @@ impl Files {
             let options =
                 GenerateOptions { table, scale: tables.scale, columns, shuffle: Some(tables.seed), types };
             let target = Target::File(files.path(name));
+            let output = OutputOptions::new(Format::ArrowFile);
+            let generated = generate_file(&job, &options, &target, &output, &mut |_| {
+                if go_on().is_err() {
+                    job.cancel();
+                }
+            });
             go_on()?;
-            generate_file(&job, &options, &target, &OutputOptions::new(Format::ArrowFile), &mut |_| ())?;
+            generated?;
         }
         Ok(files)
+    }
+
+    /// Returns the time of query 1 in seconds.
+    fn run_query1(&self, tables: LiveTables, engine: EngineSpec, common: &Common) -> Result<f64> {
+        let job = Job::new(JobOptions { engine, ..self.options(tables) })?;
+        let (begun, statement) = (Instant::now(), Statement::Q1(self.open("lineitem", Access::Direct)?));
+        run(&job, common, move |job| {
+            statement.run(job, &preview(), None)?;
+            Ok(begun.elapsed().as_secs_f64())
+        })
     }
 
     /// Ample memory, and spill files beside the tables.
@@ -147,5 +190,30 @@ impl Files {
 impl Drop for Files {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sakiyomi_reproduce::LiveExperiment;
+
+    use super::*;
+
+    const TABLES: LiveTables =
+        LiveTables { scale: 0.001, seed: 1, runs: 1, block_bytes: 1 << 20, memory_bytes: 48 << 20 };
+
+    #[test]
+    fn the_methods_are_those_of_the_experiment() {
+        let names = METHODS.map(|(name, ..)| format!("{name}_s"));
+        assert_eq!(names.as_slice(), LiveExperiment::Query1(TABLES).metrics());
+    }
+
+    #[test]
+    fn a_run_that_is_continued_names_the_methods_that_it_lacks() {
+        let mut metrics: Metrics = METHODS.map(|(name, ..)| (format!("{name}_s"), 1.0)).into();
+        assert!(query1_left_out(&metrics).is_empty());
+        metrics.remove("aio_s");
+        let said = query1_left_out(&metrics);
+        assert_eq!(said, ["Left out: query 1 by aio: it failed in the run that is continued here."]);
     }
 }
